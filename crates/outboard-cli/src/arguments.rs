@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use outboard::{profile, release, version};
+use std::ffi::OsString;
+
+/// Open, read and write disk images with Linux's own file systems, without root.
+///
+/// A place inside an image is written IMAGE:/PATH, and IMAGE@N:/PATH for partition N. Everything
+/// without ":/" is a path of the host.
+#[derive(Debug, Parser)]
+#[command(name = "outboard", version = version_text(), max_term_width = 100)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub settings: Settings,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+fn version_text() -> String {
+    format!(
+        "{} (Linux {}, profile {})",
+        version(),
+        release(),
+        profile()
+    )
+}
+
+/// How the kernel is run and images are opened.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// Type of the file system, as in "ext4" [default: found out]
+    #[arg(long = "type", value_name = "TYPE", global = true)]
+    pub kind: Option<String>,
+
+    /// Open images read-only: not a byte of them changes
+    #[arg(long = "ro", global = true)]
+    pub read_only: bool,
+
+    /// Virtual CPUs of the kernel, 1 to 64 [default: the host's, at most 4]
+    #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub vcpus: Option<u32>,
+
+    /// Most memory that the kernel may use, as in 512M or 2G [default: a quarter of the host's]
+    #[arg(long, value_name = "SIZE", global = true, value_parser = parse_size)]
+    pub memory: Option<u64>,
+
+    /// Show the kernel's messages (twice: all of them)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Tell what is in an image: partitions, file systems, labels, sizes
+    #[command(after_help = "Examples:\n  outboard info disk.img\n  outboard info --json disk.img | jq '.partitions[].filesystem'")]
+    Info(Info),
+    /// List directories of an image
+    #[command(after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc /\n  outboard ls -lR stick.img@1:/")]
+    Ls(Ls),
+    /// Write files of an image to standard output
+    #[command(after_help = "Example:\n  outboard cat disk.img@1:/etc/fstab")]
+    Cat(Cat),
+    /// Show all that is known of a file in an image
+    #[command(after_help = "Example:\n  outboard stat disk.img:/etc/passwd")]
+    Stat(Stat),
+    /// Copy files into, out of and between images
+    #[command(after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/")]
+    Cp(Cp),
+    /// Write the manual page to standard output
+    #[command(hide = true)]
+    Manual(Manual),
+}
+
+#[derive(Args, Debug)]
+pub struct Info {
+    /// The disk image, or IMAGE@N for one partition
+    pub image: OsString,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Ls {
+    /// What to list: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// One line per file with mode, links, owner, group, size and time (UTC)
+    #[arg(short)]
+    pub long: bool,
+    /// Also names that begin with a dot
+    #[arg(short)]
+    pub all: bool,
+    /// Also what is in subdirectories
+    #[arg(short = 'R')]
+    pub recursive: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Cat {
+    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct Stat {
+    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// Follow symbolic links
+    #[arg(short = 'L')]
+    pub follow: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Cp {
+    /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub places: Vec<OsString>,
+    /// Copy directories with all that is in them, and keep owners, modes, times, links, holes, attributes, devices
+    #[arg(short)]
+    pub archive: bool,
+    /// Copy directories with all that is in them
+    #[arg(short, short_alias = 'R')]
+    pub recursive: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Manual {
+    /// The command [default: the page that is about all of them]
+    pub command: Option<String>,
+}
+
+/// "512M" in bytes. Units are powers of 1024.
+fn parse_size(text: &str) -> std::result::Result<u64, String> {
+    let wrong = || format!("\"{text}\" is not a size such as 512M or 2G");
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "K" | "KB" | "KIB" => 1 << 10,
+        "M" | "MB" | "MIB" => 1 << 20,
+        "G" | "GB" | "GIB" => 1 << 30,
+        "T" | "TB" | "TIB" => 1u64 << 40,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    match number.checked_mul(unit) {
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("512M"), Ok(512 << 20));
+        assert_eq!(parse_size("2g"), Ok(2 << 30));
+        assert_eq!(parse_size("4096"), Ok(4096));
+        for bad in ["", "M", "0", "1X", "-1", "1.5G", "99999999999999G"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn copying_needs_two_places() {
+        assert!(Arguments::try_parse_from(["outboard", "cp", "a"]).is_err());
+        let parsed = Arguments::try_parse_from(["outboard", "cp", "-a", "a", "b", "--ro"]).unwrap();
+        assert!(parsed.settings.read_only);
+    }
+}

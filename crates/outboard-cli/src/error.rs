@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What can go wrong, in words for people.
+
+use std::fmt::Display;
+use std::io;
+
+/// Why a command ended without success. Messages name the thing and the reason.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The command line makes no sense.
+    Usage(String),
+    Failed(String),
+    /// The user stopped it.
+    Interrupted(String),
+    /// It failed, and everything was said already.
+    Told,
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub fn message(&self) -> Option<&str> {
+        match self {
+            Error::Usage(text) | Error::Failed(text) | Error::Interrupted(text) => Some(text),
+            Error::Told => None,
+        }
+    }
+
+    pub fn failed(what: impl Display, error: &io::Error) -> Self {
+        Error::Failed(format!("{what}: {}", reason(error)))
+    }
+}
+
+/// The reason of an error, without the number that Rust adds to it.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(number) => text
+            .trim_end_matches(&format!(" (os error {number})"))
+            .to_owned(),
+        None => text,
+    }
+}
+
+/// Says something on standard error that does not end the command.
+pub fn warn(message: impl Display) {
+    eprintln!("outboard: {message}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_no_numbers() {
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        assert_eq!(reason(&error), "No such file or directory");
+        assert_eq!(reason(&io::Error::other("why (x)")), "why (x)");
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How sizes, modes, times and names are shown.
+
+use std::fmt::Write;
+
+/// "4.0 GiB"; below 1024, bytes.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let exponent = (bytes.ilog2() / 10) as usize;
+    let value = bytes as f64 / (1u64 << (10 * exponent)) as f64;
+    format!("{value:.1} {}", UNITS[exponent - 1])
+}
+
+/// "drwxr-xr-x".
+pub fn mode(mode: u32) -> String {
+    let kind = match mode & libc::S_IFMT {
+        libc::S_IFDIR => 'd',
+        libc::S_IFLNK => 'l',
+        libc::S_IFBLK => 'b',
+        libc::S_IFCHR => 'c',
+        libc::S_IFIFO => 'p',
+        libc::S_IFSOCK => 's',
+        libc::S_IFREG => '-',
+        _ => '?',
+    };
+    let mut text = String::from(kind);
+    for (shift, special, set, unset) in [
+        (6, libc::S_ISUID, 's', 'S'),
+        (3, libc::S_ISGID, 's', 'S'),
+        (0, libc::S_ISVTX, 't', 'T'),
+    ] {
+        let bits = mode >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (mode & special != 0, bits & 1 != 0) {
+            (false, false) => '-',
+            (false, true) => 'x',
+            (true, true) => set,
+            (true, false) => unset,
+        });
+    }
+    text
+}
+
+/// The kind of a file in words, as `stat` has it.
+pub fn kind(mode: u32, size: u64) -> &'static str {
+    match mode & libc::S_IFMT {
+        libc::S_IFDIR => "directory",
+        libc::S_IFLNK => "symbolic link",
+        libc::S_IFBLK => "block special file",
+        libc::S_IFCHR => "character special file",
+        libc::S_IFIFO => "fifo",
+        libc::S_IFSOCK => "socket",
+        libc::S_IFREG if size == 0 => "regular empty file",
+        libc::S_IFREG => "regular file",
+        _ => "unknown kind of file",
+    }
+}
+
+/// A moment in UTC: year, month, day, hour, minute, second.
+fn civil(seconds: i64) -> (i64, i64, i64, i64, i64, i64) {
+    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Years that begin in March put the leap day last; 719468 days lie before 1970 in that count.
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (year, month, day, rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+/// "2026-11-21 00:02", UTC.
+pub fn minute(seconds: i64) -> String {
+    let (year, month, day, hour, minute, _) = civil(seconds);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
+}
+
+/// "2026-11-21 00:02:49.123456789 +0000".
+pub fn moment(seconds: i64, nanoseconds: i64) -> String {
+    let (year, month, day, hour, minute, second) = civil(seconds);
+    format!(
+        "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{nanoseconds:09} +0000"
+    )
+}
+
+/// A name as it is, or for a terminal without what could confuse it.
+pub fn name(name: &[u8], terminal: bool) -> Vec<u8> {
+    if !terminal {
+        return name.to_vec();
+    }
+    let mut shown = String::new();
+    for piece in pieces(name) {
+        match piece {
+            Piece::Text(text) => {
+                for character in text.chars() {
+                    if character.is_control() {
+                        let _ = write!(shown, "{}", character.escape_default());
+                    } else {
+                        shown.push(character);
+                    }
+                }
+            }
+            Piece::Byte(byte) => {
+                let _ = write!(shown, "\\x{byte:02x}");
+            }
+        }
+    }
+    shown.into_bytes()
+}
+
+enum Piece<'a> {
+    Text(&'a str),
+    Byte(u8),
+}
+
+/// Valid text, and single bytes that are none.
+fn pieces(mut rest: &[u8]) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    while !rest.is_empty() {
+        let valid = match std::str::from_utf8(rest) {
+            Ok(text) => {
+                pieces.push(Piece::Text(text));
+                break;
+            }
+            Err(error) => error.valid_up_to(),
+        };
+        if let Ok(text) = std::str::from_utf8(&rest[..valid]) {
+            pieces.push(Piece::Text(text));
+        }
+        pieces.push(Piece::Byte(rest[valid]));
+        rest = &rest[valid + 1..];
+    }
+    pieces
+}
+
+/// Rows with columns under each other; columns named in `right` are aligned at their right.
+pub fn table(rows: &[Vec<String>], right: &[usize]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            rows.iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    rows.iter()
+        .map(|row| {
+            let cells: Vec<String> = row
+                .iter()
+                .enumerate()
+                .map(|(column, cell)| {
+                    let width = widths[column];
+                    if right.contains(&column) {
+                        format!("{cell:>width$}")
+                    } else {
+                        format!("{cell:<width$}")
+                    }
+                })
+                .collect();
+            cells.join("  ").trim_end().to_owned()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(1023), "1023 B");
+        assert_eq!(size(1536), "1.5 KiB");
+        assert_eq!(size(4 << 30), "4.0 GiB");
+        assert_eq!(size(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn modes() {
+        assert_eq!(mode(0o100644), "-rw-r--r--");
+        assert_eq!(mode(0o041777), "drwxrwxrwt");
+        assert_eq!(mode(0o104755), "-rwsr-xr-x");
+        assert_eq!(mode(0o102644), "-rw-r-Sr--");
+        assert_eq!(mode(0o120777), "lrwxrwxrwx");
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(moment(0, 5), "1970-01-01 00:00:00.000000005 +0000");
+        assert_eq!(minute(951_782_399), "2000-02-28 23:59");
+        assert_eq!(minute(951_782_400), "2000-02-29 00:00");
+        assert_eq!(minute(-1), "1969-12-31 23:59");
+        assert_eq!(minute(1_795_219_369), "2026-11-21 00:02");
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(name(b"a\x1b\xffb", false), b"a\x1b\xffb");
+        assert_eq!(name(b"a\x1b\xff\xc3\xa9", true), "a\\u{1b}\\xff\u{e9}".as_bytes());
+    }
+
+    #[test]
+    fn tables() {
+        let rows = [vec!["a".into(), "1".into()], vec!["bb".into(), "10".into()]];
+        assert_eq!(table(&rows, &[1]), ["a    1", "bb  10"]);
+    }
+}

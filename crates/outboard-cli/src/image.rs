@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Images as files of the host: what is in them, before any kernel looks.
+
+use crate::address::ImageName;
+use crate::error::{reason, Error, Result};
+use outboard_image::partition::{read_table, Partition, Table};
+use outboard_image::{probe, Class, FileSource, Probe, Slice, Source};
+use std::fs::File;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+/// Sector size of the partition tables in image files.
+const SECTOR: u64 = 512;
+
+/// An image and what its bytes say.
+pub struct Image {
+    shown: String,
+    source: FileSource,
+    /// Device and inode: the same file has the same identity, whatever its name.
+    pub identity: (u64, u64),
+    pub table: Option<Table>,
+    pub whole: Option<Probe>,
+}
+
+/// A file system in an image.
+#[derive(Debug)]
+pub struct FileSystem {
+    pub partition: Option<u32>,
+    /// What the probe found; `None` if the user named the type of something unknown.
+    pub probe: Option<Probe>,
+}
+
+fn open(path: &Path) -> Result<(File, (u64, u64))> {
+    let shown = path.display();
+    let failed = |error| Error::failed(format!("cannot open image {shown}"), &error);
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        let text = format!("{shown} is a directory, not a disk image");
+        return Err(Error::Failed(text));
+    }
+    if !kind.is_file() && !kind.is_block_device() {
+        let text = format!("{shown} is neither a file nor a block device");
+        return Err(Error::Failed(text));
+    }
+    let file = File::open(path).map_err(failed)?;
+    Ok((file, (metadata.dev(), metadata.ino())))
+}
+
+impl Image {
+    /// Opens an image and looks at its beginning.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (file, identity) = open(path)?;
+        let shown = path.display().to_string();
+        let source = FileSource::new(file)
+            .map_err(|error| Error::failed(format!("cannot read image {shown}"), &error))?;
+        if source.size() == 0 {
+            return Err(Error::Failed(format!("{shown} is empty: 0 bytes")));
+        }
+        let table = read_table(&source, SECTOR);
+        let whole = probe(&source);
+        Ok(Self {
+            shown,
+            source,
+            identity,
+            table,
+            whole,
+        })
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> u64 {
+        self.source.size()
+    }
+
+    /// What is in a partition.
+    pub fn probe_partition(&self, partition: &Partition) -> Option<Probe> {
+        if partition.extended {
+            return None;
+        }
+        probe(&Slice::new(&self.source, partition.start, partition.size))
+    }
+
+    /// The partition table, if it and not a file system on the whole disk counts. Discs that
+    /// also boot from a stick have both; there the disc counts.
+    pub fn partitions(&self) -> Option<&Table> {
+        let disc = self
+            .whole
+            .as_ref()
+            .is_some_and(|probe| matches!(probe.kind, "iso9660" | "udf"));
+        self.table.as_ref().filter(|_| !disc)
+    }
+
+    fn missing_partition(&self, number: u32) -> Error {
+        let Some(table) = &self.table else {
+            let shown = &self.shown;
+            return Error::Failed(format!(
+                "no partition {number} in {shown}: it has no partition table (say {shown}:/ for all of it)"
+            ));
+        };
+        let numbers: Vec<String> = table
+            .partitions
+            .iter()
+            .map(|partition| partition.number.to_string())
+            .collect();
+        Error::Failed(format!(
+            "no partition {number} in {}: it has {}",
+            self.shown,
+            match numbers.is_empty() {
+                true => "none".to_owned(),
+                false => numbers.join(", "),
+            }
+        ))
+    }
+
+    fn partition(&self, number: u32) -> Result<&Partition> {
+        self.table
+            .iter()
+            .flat_map(|table| &table.partitions)
+            .find(|partition| partition.number == number)
+            .ok_or_else(|| self.missing_partition(number))
+    }
+
+    /// The only file system among the partitions.
+    fn only_file_system(&self, table: &Table) -> Result<FileSystem> {
+        let mut found: Vec<(&Partition, Probe)> = table
+            .partitions
+            .iter()
+            .filter_map(|partition| Some((partition, self.probe_partition(partition)?)))
+            .filter(|(_, probe)| probe.class == Class::FileSystem)
+            .collect();
+        if found.len() == 1 {
+            let (partition, probe) = found.remove(0);
+            return Ok(FileSystem {
+                partition: Some(partition.number),
+                probe: Some(probe),
+            });
+        }
+        let shown = &self.shown;
+        if found.is_empty() {
+            return Err(Error::Failed(format!(
+                "{shown} has a {} partition table, but no partition with a known file system (see outboard info {shown})",
+                table.kind.name()
+            )));
+        }
+        let list: Vec<String> = found
+            .iter()
+            .map(|(partition, probe)| format!("{shown}@{}:/ ({})", partition.number, probe.kind))
+            .collect();
+        Err(Error::Failed(format!(
+            "{shown} has partitions: say which one, {}",
+            list.join(" or ")
+        )))
+    }
+
+    /// Finds the file system that a name means. `forced`: the user named its type.
+    pub fn find(&self, name: &ImageName, forced: bool) -> Result<FileSystem> {
+        let probe = match name.partition {
+            Some(number) => {
+                let partition = self.partition(number)?;
+                if partition.extended {
+                    return Err(Error::Failed(format!(
+                        "{} is an extended partition: the file systems are in those it holds",
+                        name.shown()
+                    )));
+                }
+                self.probe_partition(partition)
+            }
+            None => match self.partitions() {
+                Some(table) => {
+                    if !forced {
+                        return self.only_file_system(table);
+                    }
+                    return Err(Error::Failed(format!(
+                        "{} has partitions: say which one, as in {0}@1:/",
+                        self.shown
+                    )));
+                }
+                None => self.whole.clone(),
+            },
+        };
+        if !forced {
+            check_mountable(&name.shown(), probe.as_ref())?;
+        }
+        Ok(FileSystem {
+            partition: name.partition,
+            probe,
+        })
+    }
+
+    /// Says so if a file system is larger than where it is.
+    pub fn truncation(&self, found: &FileSystem) -> Option<String> {
+        let needs = found.probe.as_ref()?.size?;
+        let has = match found.partition {
+            Some(number) => {
+                let partition = self.partition(number).ok()?;
+                Slice::new(&self.source, partition.start, partition.size).size()
+            }
+            None => self.size(),
+        };
+        (needs > has).then(|| {
+            format!("the file system has {needs} bytes, but the image only {has}: it is cut off")
+        })
+    }
+}
+
+/// Says why something is not a file system that could be mounted.
+fn check_mountable(shown: &str, probe: Option<&Probe>) -> Result<()> {
+    let Some(probe) = probe else {
+        return Err(Error::Failed(format!(
+            "{shown}: no file system or partition table that is known (if you know its type, say --type TYPE)"
+        )));
+    };
+    let kind = probe.kind;
+    match probe.class {
+        Class::FileSystem => Ok(()),
+        Class::Swap => Err(Error::Failed(format!(
+            "{shown} is swap space: it has no files"
+        ))),
+        Class::Container => Err(Error::Failed(format!(
+            "{shown} is of type {kind}: it holds other volumes, which cannot be opened yet"
+        ))),
+        Class::Wrapped => Err(Error::Failed(format!(
+            "{shown} is a {kind} file, not a raw disk image: {}",
+            unwrap_hint(kind, shown)
+        ))),
+    }
+}
+
+fn unwrap_hint(kind: &str, shown: &str) -> String {
+    match kind {
+        "gzip" | "xz" | "zstd" | "bzip2" | "zip" => "decompress it first".to_owned(),
+        _ => format!("convert it with qemu-img convert -O raw {shown} NEW"),
+    }
+}
+
+/// Whether the user may write the image, else why not.
+pub fn check_writable(path: &Path) -> Result<()> {
+    match File::options().write(true).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::Failed(format!(
+            "cannot write to image {}: {}",
+            path.display(),
+            reason(&error)
+        ))),
+    }
+}

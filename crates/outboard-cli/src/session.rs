@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One run of the kernel: boots it when it is needed, mounts each file system once,
+//! and at the end writes and unmounts everything.
+
+use crate::address::{ImageName, Place};
+use crate::arguments::Settings;
+use crate::error::{reason, warn, Error, Result};
+use crate::image::{check_writable, FileSystem, Image};
+use outboard::{
+    BlockDevice, Disk, DiskOptions, Fd, Kernel, Level, LogRing, Mount, MountOptions, Tree,
+};
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+
+/// vCPUs beyond this do not make copying faster.
+const USEFUL_VCPUS: u32 = 4;
+/// Lines of the kernel's log that an error message may have.
+const LINES: usize = 4;
+
+/// Which tree a place is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TreeId {
+    Host,
+    Mount(usize),
+}
+
+struct OpenDisk {
+    image: Image,
+    writable: bool,
+    disk: Disk,
+}
+
+struct Mounted {
+    name: String,
+    disk: usize,
+    partition: Option<u32>,
+    mount: Mount,
+}
+
+/// Booted on demand; [`Session::finish`] must be called for what was written to be safe.
+pub struct Session {
+    settings: Settings,
+    log: Arc<LogRing>,
+    host: Tree,
+    kernel: Option<Kernel>,
+    disks: Vec<OpenDisk>,
+    mounts: Vec<Mounted>,
+    noted: HashSet<String>,
+}
+
+/// The level that the environment's OUTBOARD_LOG asks for.
+fn level_from_environment() -> Option<u8> {
+    const NAMES: [&str; 8] = [
+        "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
+    ];
+    let wish = std::env::var("OUTBOARD_LOG").ok()?;
+    let by_name = NAMES.iter().position(|name| *name == wish);
+    by_name
+        .map(|level| level as u8)
+        .or_else(|| wish.parse().ok())
+        .filter(|level| *level < 8)
+}
+
+fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}
+
+impl Session {
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            log: Arc::new(LogRing::new(256)),
+            host: Tree::host(),
+            kernel: None,
+            disks: Vec::new(),
+            mounts: Vec::new(),
+            noted: HashSet::new(),
+        }
+    }
+
+    /// How many threads make use of the kernel.
+    pub fn vcpus(&self) -> u32 {
+        self.settings
+            .vcpus
+            .unwrap_or_else(|| processors().min(USEFUL_VCPUS))
+    }
+
+    fn kernel(&mut self) -> Result<Kernel> {
+        if let Some(kernel) = &self.kernel {
+            return Ok(kernel.clone());
+        }
+        let shown = match self.settings.verbose {
+            0 => level_from_environment(),
+            1 => Some(Level::Info as u8),
+            _ => Some(Level::Debug as u8),
+        };
+        let ring = Arc::clone(&self.log);
+        let stderr = Fd::standard(2)
+            .map_err(|error| Error::failed("cannot use standard error", &error))?;
+        let log = move |level: Level, line: &[u8]| {
+            ring.push(level, line);
+            if shown.is_some_and(|most| level as u8 <= most) {
+                let _ = stderr.write_all(line);
+                let _ = stderr.write_all(b"\n");
+            }
+        };
+        let most = shown.unwrap_or(0).max(Level::Info as u8);
+        let level = if most == Level::Debug as u8 {
+            Level::Debug
+        } else {
+            Level::Info
+        };
+        let kernel = Kernel::builder()
+            .vcpus(self.vcpus())
+            .memory(self.settings.memory.unwrap_or(0))
+            .log(level, log)
+            .boot()
+            .map_err(|error| Error::failed("cannot start the kernel", &error))?;
+        self.kernel = Some(kernel.clone());
+        Ok(kernel)
+    }
+
+    /// The tree that a place is in; mounts its file system if that was not done before.
+    pub fn open(&mut self, place: &Place, write: bool) -> Result<TreeId> {
+        match place {
+            Place::Host(_) => Ok(TreeId::Host),
+            Place::Image(name, _) => self.mount(name, write).map(TreeId::Mount),
+        }
+    }
+
+    pub fn tree(&self, id: TreeId) -> &Tree {
+        match id {
+            TreeId::Host => &self.host,
+            TreeId::Mount(index) => &self.mounts[index].mount,
+        }
+    }
+
+    pub fn mounted(&self, index: usize) -> &Mount {
+        &self.mounts[index].mount
+    }
+
+    /// Mounts the file system that a name means, or finds it mounted.
+    pub fn mount(&mut self, name: &ImageName, write: bool) -> Result<usize> {
+        if write && self.settings.read_only {
+            return Err(Error::Failed(format!(
+                "cannot write to {}: it was opened read-only (--ro)",
+                name.shown()
+            )));
+        }
+        let disk = self.disk(name, write)?;
+        let forced = self.settings.kind.is_some();
+        let found = self.disks[disk].image.find(name, forced)?;
+        if name.partition.is_none() {
+            self.note_partition(name, &found);
+        }
+        if let Some(index) = self
+            .mounts
+            .iter()
+            .position(|mounted| mounted.disk == disk && mounted.partition == found.partition)
+        {
+            return Ok(index);
+        }
+        let mount = self.mount_found(name, disk, &found, write)?;
+        self.mounts.push(Mounted {
+            name: name.shown(),
+            disk,
+            partition: found.partition,
+            mount,
+        });
+        Ok(self.mounts.len() - 1)
+    }
+
+    fn note_partition(&mut self, name: &ImageName, found: &FileSystem) {
+        if let Some(number) = found.partition {
+            let note = format!(
+                "note: {} has partitions; the only one with a file system is {0}@{number}",
+                name.shown()
+            );
+            if self.noted.insert(note.clone()) {
+                warn(note);
+            }
+        }
+    }
+
+    /// Adds a disk to the kernel, or finds it added.
+    fn disk(&mut self, name: &ImageName, write: bool) -> Result<usize> {
+        let image = Image::open(&name.file)?;
+        let same = |open: &OpenDisk| open.image.identity == image.identity;
+        if let Some(index) = self.disks.iter().position(same) {
+            if write && !self.disks[index].writable {
+                return Err(Error::Failed(format!(
+                    "{} is in use for reading already",
+                    name.file.display()
+                )));
+            }
+            return Ok(index);
+        }
+        // What cannot be mounted is told before a kernel is started for it.
+        image.find(name, self.settings.kind.is_some())?;
+        if write {
+            check_writable(&name.file)?;
+        }
+        let options = if write {
+            DiskOptions::read_write()
+        } else {
+            DiskOptions::read_only()
+        };
+        let shown = name.file.display();
+        let disk = self
+            .kernel()?
+            .add_disk(&name.file, options)
+            .map_err(|error| match error.raw_os_error() {
+                Some(libc::EBUSY) => Error::Failed(format!(
+                    "{shown} is locked: another program has it open{}",
+                    if write { "" } else { " for writing" }
+                )),
+                _ => Error::failed(format!("cannot open image {shown}"), &error),
+            })?;
+        self.disks.push(OpenDisk {
+            image,
+            writable: write,
+            disk,
+        });
+        Ok(self.disks.len() - 1)
+    }
+
+    fn device(&self, name: &ImageName, disk: usize, found: &FileSystem) -> Result<BlockDevice> {
+        self.disks[disk]
+            .disk
+            .device(found.partition)
+            .map_err(|error| match error.raw_os_error() {
+                Some(libc::ENXIO) => Error::Failed(format!(
+                    "{}: the kernel does not find this partition",
+                    name.shown()
+                )),
+                _ => Error::failed(format!("cannot use {}", name.shown()), &error),
+            })
+    }
+
+    fn mount_found(
+        &mut self,
+        name: &ImageName,
+        disk: usize,
+        found: &FileSystem,
+        write: bool,
+    ) -> Result<Mount> {
+        let shown = name.shown();
+        let device = self.device(name, disk, found)?;
+        let probed = found.probe.as_ref().map(|probe| probe.kind);
+        let kind = match (&self.settings.kind, probed) {
+            (Some(kind), _) => kind.clone(),
+            (None, Some(kind)) => kind.to_owned(),
+            (None, None) => return Err(Error::Failed(format!("{shown}: unknown file system"))),
+        };
+        let mut options = MountOptions::default().read_only(!write);
+        if self.settings.kind.is_some() {
+            options = options.kind(&kind);
+        }
+        let position = self.log.position();
+        let mount = device.mount(&options).map_err(|error| {
+            self.explain(&shown, &kind, &error, position, &self.disks[disk].image, found)
+        })?;
+        if mount.journal_ignored() {
+            warn(format!(
+                "{shown}: not left well, and opened without replaying its journal: what was written last may be missing"
+            ));
+        }
+        if write && mount.is_read_only() {
+            return Err(Error::Failed(format!(
+                "cannot write to {shown}: its file system ({kind}) can only be read{}",
+                self.kernel_lines(position)
+            )));
+        }
+        Ok(mount)
+    }
+
+    fn explain(
+        &self,
+        shown: &str,
+        kind: &str,
+        error: &io::Error,
+        position: usize,
+        image: &Image,
+        found: &FileSystem,
+    ) -> Error {
+        let text = match error.raw_os_error() {
+            Some(libc::ENODEV) => format!("this outboard has no driver for file systems of type {kind}"),
+            Some(libc::EROFS | libc::EACCES) if !self.settings.read_only => {
+                format!("file systems of type {kind} can only be read here, or this one was not left well")
+            }
+            _ => reason(error),
+        };
+        let cut = image
+            .truncation(found)
+            .map_or(String::new(), |text| format!("; {text}"));
+        Error::Failed(format!(
+            "{shown}: cannot mount as {kind}: {text}{cut}{}",
+            self.kernel_lines(position)
+        ))
+    }
+
+    /// What the kernel had to say since a position of its log.
+    fn kernel_lines(&self, position: usize) -> String {
+        let lines = self.log.since(position, Level::Warning);
+        lines
+            .iter()
+            .take(LINES)
+            .map(|line| format!("\n  kernel: {}", line.trim_end()))
+            .collect()
+    }
+
+    /// Writes everything to stable storage, unmounts and stops the kernel. An error
+    /// means that something may be missing in an image.
+    pub fn finish(mut self) -> Result<()> {
+        let position = self.log.position();
+        let mut problems = Vec::new();
+        while let Some(Mounted { name, mount, .. }) = self.mounts.pop() {
+            let reader = mount.is_read_only();
+            if let Err(error) = mount.unmount() {
+                if !reader {
+                    problems.push(format!(
+                        "{name}: not everything was written: {}",
+                        reason(&error)
+                    ));
+                }
+            }
+        }
+        self.disks.clear();
+        if let Some(kernel) = self.kernel.take() {
+            if let Err(error) = kernel.halt() {
+                problems.push(format!("the kernel did not stop well: {}", reason(&error)));
+            }
+        }
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Failed(format!(
+            "{}{}",
+            problems.join("\n  "),
+            self.kernel_lines(position)
+        )))
+    }
+}
+
+/// Runs `work` in a session and finishes it whatever happens. The error of the work
+/// is told first.
+pub fn with_session(
+    settings: Settings,
+    work: impl FnOnce(&mut Session) -> Result<()>,
+) -> Result<()> {
+    let mut session = Session::new(settings);
+    let done = work(&mut session);
+    let finished = session.finish();
+    match (done, finished) {
+        (Ok(()), finished) => finished,
+        (Err(error), Ok(())) => Err(error),
+        (Err(error), Err(second)) => {
+            if let Some(text) = second.message() {
+                warn(text);
+            }
+            Err(error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_processor() {
+        assert!(processors() >= 1);
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard stat`.
+
+use crate::address::Place;
+use crate::arguments::{Settings, Stat};
+use crate::cat::image_place;
+use crate::error::{Error, Result};
+use crate::format;
+use crate::output::Output;
+use crate::record::Record;
+use crate::session::{with_session, Session};
+use outboard::Fd;
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+pub fn run(options: &Stat, settings: Settings) -> Result<()> {
+    let places = options
+        .places
+        .iter()
+        .map(|operand| image_place(operand))
+        .collect::<Result<Vec<Place>>>()?;
+    with_session(settings, |session| {
+        let mut output = Output::new();
+        let mut records = Vec::new();
+        for place in &places {
+            let found = Found::look(session, place, options.follow)?;
+            if options.json {
+                records.push(found.record());
+            } else {
+                output.bytes(found.text(output.is_terminal()).as_slice())?;
+            }
+        }
+        if options.json {
+            output.json(&records)?;
+        }
+        output.finish()
+    })
+}
+
+struct Found {
+    path: Vec<u8>,
+    stat: libc::stat,
+    born: Option<(i64, i64)>,
+    target: Option<CString>,
+}
+
+fn birth(directory: &Fd, name: &CString, flags: i32) -> Option<(i64, i64)> {
+    let statx = directory.statx_at(name, flags).ok()?;
+    let known = statx.stx_mask & libc::STATX_BTIME != 0;
+    known.then(|| (statx.stx_btime.tv_sec, statx.stx_btime.tv_nsec.into()))
+}
+
+impl Found {
+    fn look(session: &mut Session, place: &Place, follow: bool) -> Result<Self> {
+        let id = session.open(place, false)?;
+        let tree = session.tree(id);
+        let failed = |error: io::Error| {
+            Error::failed(format!("cannot stat {}", place.shown()), &error)
+        };
+        let (directory, name) = if follow {
+            let file = tree.open_fd(place.path(), libc::O_PATH, 0);
+            (file.map_err(failed)?, CString::default())
+        } else {
+            tree.open_parent(place.path()).map_err(failed)?
+        };
+        let flags = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH;
+        let stat = directory.stat_at(&name, flags).map_err(failed)?;
+        let link = stat.st_mode & libc::S_IFMT == libc::S_IFLNK;
+        Ok(Self {
+            path: place.path().as_os_str().as_bytes().to_vec(),
+            stat,
+            born: birth(&directory, &name, flags),
+            target: if link {
+                Some(directory.read_link_at(&name).map_err(failed)?)
+            } else {
+                None
+            },
+        })
+    }
+
+    fn record(&self) -> Record {
+        Record::new(&self.path, &self.stat, self.target.as_deref())
+    }
+
+    /// As GNU stat shows it; times are UTC.
+    fn text(&self, terminal: bool) -> Vec<u8> {
+        let stat = &self.stat;
+        let mut text = b"  File: ".to_vec();
+        text.extend(format::name(&self.path, terminal));
+        if let Some(target) = &self.target {
+            text.extend_from_slice(b" -> ");
+            text.extend(format::name(target.to_bytes(), terminal));
+        }
+        let device = match stat.st_mode & libc::S_IFMT {
+            libc::S_IFBLK | libc::S_IFCHR => format!(
+                "  Device type: {},{}",
+                libc::major(stat.st_rdev),
+                libc::minor(stat.st_rdev)
+            ),
+            _ => String::new(),
+        };
+        let born = self
+            .born
+            .map_or("-".to_owned(), |(s, n)| format::moment(s, n));
+        let lines = [
+            format!(
+                "  Size: {:<15} Blocks: {:<10} IO Block: {:<6} {}",
+                stat.st_size,
+                stat.st_blocks,
+                stat.st_blksize,
+                format::kind(stat.st_mode, stat.st_size as u64)
+            ),
+            format!(
+                "Device: {},{}\tInode: {:<11} Links: {}{device}",
+                libc::major(stat.st_dev),
+                libc::minor(stat.st_dev),
+                stat.st_ino,
+                stat.st_nlink
+            ),
+            format!(
+                "Access: ({:04o}/{})  Uid: {:>5}   Gid: {:>5}",
+                stat.st_mode & 0o7777,
+                format::mode(stat.st_mode),
+                stat.st_uid,
+                stat.st_gid
+            ),
+            format!("Access: {}", format::moment(stat.st_atime, stat.st_atime_nsec)),
+            format!("Modify: {}", format::moment(stat.st_mtime, stat.st_mtime_nsec)),
+            format!("Change: {}", format::moment(stat.st_ctime, stat.st_ctime_nsec)),
+            format!(" Birth: {born}"),
+        ];
+        for line in lines {
+            text.push(b'\n');
+            text.extend_from_slice(line.as_bytes());
+        }
+        text.push(b'\n');
+        text
+    }
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a disk image holds, told from its bytes alone: no kernel is needed.
+//!
+//! [`probe`] recognises what is in a disk or partition by its superblock;
+//! [`partition::read_table`] reads a partition table. Images come from strangers: every read is
+//! bounds-checked, every loop has a limit, and nothing panics.
+
+mod block;
+pub mod partition;
+mod probe;
+mod source;
+
+pub use probe::{probe, Class, Probe, State};
+pub use source::{FileSource, Slice, Source};

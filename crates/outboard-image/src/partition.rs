@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Partition tables: GPT, MBR with logical partitions, Apple's.
+//!
+//! Partitions have the numbers that Linux gives them, so that `IMAGE@N` means what
+//! /dev/sdaN means. What a table says is not believed further than the image goes.
+
+mod apple;
+mod gpt;
+mod mbr;
+mod names;
+
+use crate::source::Source;
+
+/// The kind of a partition table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    Gpt,
+    Mbr,
+    Apple,
+}
+
+impl TableKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            TableKind::Gpt => "GPT",
+            TableKind::Mbr => "MBR",
+            TableKind::Apple => "Apple",
+        }
+    }
+}
+
+/// A partition. Start and size are in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    pub number: u32,
+    pub start: u64,
+    pub size: u64,
+    /// The type as the table has it: a GUID, "0x83", "Apple_HFS".
+    pub type_id: String,
+    /// What the type means, where that is known.
+    pub type_name: Option<&'static str>,
+    /// The name that the table gives it.
+    pub name: Option<String>,
+    pub uuid: Option<String>,
+    /// Holds other partitions (an MBR's extended partition).
+    pub extended: bool,
+}
+
+/// A partition table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    pub kind: TableKind,
+    /// The disk's identifier.
+    pub id: Option<String>,
+    pub partitions: Vec<Partition>,
+    /// What is wrong with it, in words.
+    pub warnings: Vec<String>,
+}
+
+impl Table {
+    fn new(kind: TableKind, id: Option<String>) -> Self {
+        Self {
+            kind,
+            id,
+            partitions: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// Most partitions that a table may have, as in Linux.
+const MOST: usize = 256;
+
+/// Reads the partition table. `sector_size`: bytes of the disk's logical sector. `None`: there is none.
+pub fn read_table(source: &(impl Source + ?Sized), sector_size: u64) -> Option<Table> {
+    let mut table = gpt::read(source, sector_size)
+        .or_else(|| mbr::read(source, sector_size))
+        .or_else(|| apple::read(source))?;
+    for partition in &table.partitions {
+        let end = partition.start.saturating_add(partition.size);
+        if end > source.size() {
+            table.warnings.push(format!(
+                "partition {} ends at byte {end}, but the image has only {}",
+                partition.number,
+                source.size()
+            ));
+        }
+    }
+    Some(table)
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! PC partition tables: four primary partitions, one of which may hold a chain of logical ones.
+
+use super::names::mbr_type_name;
+use super::{Partition, Table, TableKind};
+use crate::block::{fetch, Block};
+use crate::source::Source;
+use std::collections::HashSet;
+
+const ENTRIES: usize = 446;
+const ENTRY: usize = 16;
+/// Most logical partitions that are followed.
+const CHAIN: usize = 128;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    flag: u8,
+    kind: u8,
+    first: u64,
+    sectors: u64,
+}
+
+fn entry(block: &Block, index: usize) -> Entry {
+    let at = ENTRIES + index * ENTRY;
+    Entry {
+        flag: block.byte(at),
+        kind: block.byte(at + 4),
+        first: block.le32(at + 8).into(),
+        sectors: block.le32(at + 12).into(),
+    }
+}
+
+impl Entry {
+    fn used(&self) -> bool {
+        self.kind != 0 && self.sectors != 0
+    }
+
+    fn extended(&self) -> bool {
+        matches!(self.kind, 0x05 | 0x0f | 0x85)
+    }
+}
+
+/// A FAT, exFAT or NTFS boot sector ends like an MBR, but has no partitions in it.
+fn is_boot_sector(block: &Block) -> bool {
+    let jump = matches!(block.byte(0), 0xeb | 0xe9);
+    let named = block.has(3, b"NTFS    ") || block.has(3, b"EXFAT   ");
+    let sector = block.le16(11);
+    let fat = (512..=4096).contains(&sector)
+        && sector.is_power_of_two()
+        && block.byte(13).is_power_of_two()
+        && block.le16(14) != 0
+        && matches!(block.byte(16), 1 | 2)
+        && matches!(block.byte(21), 0xf0 | 0xf8..=0xff);
+    jump && (named || fat)
+}
+
+pub(super) fn read(source: &(impl Source + ?Sized), sector: u64) -> Option<Table> {
+    let block = fetch(source, 0, 512)?;
+    if block.le16(510) != 0xaa55 || is_boot_sector(&block) {
+        return None;
+    }
+    let primary: Vec<Entry> = (0..4).map(|index| entry(&block, index)).collect();
+    let good = primary.iter().any(Entry::used)
+        && primary.iter().all(|entry| entry.flag & 0x7f == 0)
+        && primary
+            .iter()
+            .filter(|entry| entry.used())
+            .all(|entry| entry.first != 0 && entry.first.saturating_mul(sector) < source.size());
+    if !good {
+        return None;
+    }
+    let disk = block.le32(440);
+    let id = (disk != 0).then(|| format!("{disk:08x}"));
+    let mut table = Table::new(TableKind::Mbr, id);
+    for (index, entry) in primary.iter().enumerate().filter(|(_, entry)| entry.used()) {
+        let partition = partition(*entry, entry.first, index as u32 + 1, sector, disk);
+        table.partitions.push(partition);
+    }
+    if let Some(extended) = primary.iter().find(|entry| entry.used() && entry.extended()) {
+        read_chain(source, sector, extended.first, disk, &mut table);
+    }
+    Some(table)
+}
+
+/// Follows the chain of logical partitions, whose numbers begin at 5.
+fn read_chain(
+    source: &(impl Source + ?Sized),
+    sector: u64,
+    base: u64,
+    disk: u32,
+    table: &mut Table,
+) {
+    let mut number = 5;
+    let mut at = base;
+    let mut seen = HashSet::new();
+    while seen.len() < CHAIN && seen.insert(at) {
+        let Some(block) = fetch(source, at.saturating_mul(sector), 512) else {
+            break;
+        };
+        if block.le16(510) != 0xaa55 {
+            break;
+        }
+        let entries = [entry(&block, 0), entry(&block, 1)];
+        let logical = |entry: &&Entry| entry.used() && !entry.extended();
+        if let Some(entry) = entries.iter().find(logical) {
+            let first = at + entry.first;
+            table
+                .partitions
+                .push(partition(*entry, first, number, sector, disk));
+            number += 1;
+        }
+        match entries.iter().find(|entry| entry.used() && entry.extended()) {
+            Some(next) => at = base + next.first,
+            None => return,
+        }
+    }
+    table
+        .warnings
+        .push("the chain of logical partitions is damaged".to_owned());
+}
+
+fn partition(entry: Entry, first: u64, number: u32, sector: u64, disk: u32) -> Partition {
+    Partition {
+        number,
+        start: first.saturating_mul(sector),
+        size: entry.sectors.saturating_mul(sector),
+        type_id: format!("0x{:02x}", entry.kind),
+        type_name: mbr_type_name(entry.kind),
+        name: None,
+        uuid: (disk != 0).then(|| format!("{disk:08x}-{number:02x}")),
+        extended: entry.extended(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(image: &mut [u8], sector: usize, index: usize, kind: u8, first: u32, sectors: u32) {
+        let at = sector * 512 + ENTRIES + index * ENTRY;
+        image[at + 4] = kind;
+        image[at + 8..at + 12].copy_from_slice(&first.to_le_bytes());
+        image[at + 12..at + 16].copy_from_slice(&sectors.to_le_bytes());
+        image[sector * 512 + 510..][..2].copy_from_slice(&[0x55, 0xaa]);
+    }
+
+    fn disk() -> Vec<u8> {
+        let mut image = vec![0u8; 200 * 512];
+        put(&mut image, 0, 1, 0x83, 10, 20);
+        put(&mut image, 0, 3, 0x05, 100, 100);
+        put(&mut image, 100, 0, 0x83, 1, 9);
+        put(&mut image, 100, 1, 0x05, 50, 50);
+        put(&mut image, 150, 0, 0x82, 2, 8);
+        image
+    }
+
+    #[test]
+    fn primary_and_logical_partitions() {
+        let table = read(disk().as_slice(), 512).unwrap();
+        let found: Vec<(u32, u64, u64)> = table
+            .partitions
+            .iter()
+            .map(|p| (p.number, p.start / 512, p.size / 512))
+            .collect();
+        assert_eq!(found, [(2, 10, 20), (4, 100, 100), (5, 101, 9), (6, 152, 8)]);
+        assert!(table.warnings.is_empty());
+        assert!(table.partitions[1].extended);
+    }
+
+    #[test]
+    fn a_chain_that_is_a_ring_ends() {
+        let mut image = disk();
+        put(&mut image, 150, 1, 0x05, 0, 1);
+        let table = read(image.as_slice(), 512).unwrap();
+        assert_eq!(table.partitions.len(), 4);
+        assert_eq!(table.warnings.len(), 1);
+    }
+
+    #[test]
+    fn no_table_in_boot_code_or_nonsense() {
+        let mut image = disk();
+        image[446] = 0x33;
+        assert!(read(image.as_slice(), 512).is_none());
+        assert!(read([0u8; 512].as_slice(), 512).is_none());
+        assert!(read([0u8; 10].as_slice(), 512).is_none());
+    }
+}

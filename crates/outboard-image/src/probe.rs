@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Recognising what is in a disk or partition by its superblock.
+//!
+//! Each probe looks at fixed places for a magic number and at a few fields that
+//! rule out chance. Containers come first (a RAID member also looks like what is in it),
+//! then file systems with strong magic numbers, weak ones last.
+
+mod containers;
+mod ext;
+mod fat;
+mod journaling;
+mod macintosh;
+mod ntfs;
+mod old;
+mod optical;
+mod packed;
+
+use crate::block::Block;
+use crate::source::Source;
+
+/// What sort of thing was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A file system.
+    FileSystem,
+    /// Swap space.
+    Swap,
+    /// A layer that holds volumes or an encrypted or mirrored disk.
+    Container,
+    /// A file format that has a disk image inside, not the disk itself.
+    Wrapped,
+}
+
+/// Whether a file system was left well, as far as its superblock says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Clean,
+    /// In words: what is wrong.
+    Unclean(&'static str),
+    Unknown,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    pub class: Class,
+    /// The type, as in "ext4" or "crypto_LUKS".
+    pub kind: &'static str,
+    /// The variant where mounting needs to know it (UFS), else empty.
+    pub detail: String,
+    pub label: Option<String>,
+    pub uuid: Option<String>,
+    /// Size in bytes as the superblock has it.
+    pub size: Option<u64>,
+    /// Bytes of a block.
+    pub block_size: Option<u64>,
+    pub state: State,
+}
+
+impl Probe {
+    fn new(class: Class, kind: &'static str) -> Self {
+        Self {
+            class,
+            kind,
+            detail: String::new(),
+            label: None,
+            uuid: None,
+            size: None,
+            block_size: None,
+            state: State::Unknown,
+        }
+    }
+
+    fn file_system(kind: &'static str) -> Self {
+        Self::new(Class::FileSystem, kind)
+    }
+
+    fn label(mut self, label: Option<String>) -> Self {
+        self.label = label;
+        self
+    }
+
+    fn uuid(mut self, uuid: Option<String>) -> Self {
+        self.uuid = uuid;
+        self
+    }
+
+    /// Size as a count of blocks. Sizes that make no sense are left out.
+    fn blocks(mut self, count: u64, block_size: u64) -> Self {
+        if block_size > 0 {
+            self.block_size = Some(block_size);
+            self.size = count.checked_mul(block_size);
+        }
+        self
+    }
+
+    fn state(mut self, clean: bool, otherwise: &'static str) -> Self {
+        self.state = if clean {
+            State::Clean
+        } else {
+            State::Unclean(otherwise)
+        };
+        self
+    }
+}
+
+/// `1 << shift` for a shift from a superblock, 0 if that makes no sense as a block size.
+fn block_size(base: u64, shift: u32) -> u64 {
+    if shift <= 16 {
+        base << shift
+    } else {
+        0
+    }
+}
+
+type Prober<S> = fn(&S) -> Option<Probe>;
+
+/// What is in `source`. `None`: nothing that is known.
+pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
+    let probers: &[Prober<S>] = &[
+        containers::wrapped,
+        containers::luks,
+        containers::bitlocker,
+        containers::lvm,
+        containers::md,
+        containers::swap,
+        journaling::xfs,
+        journaling::bcachefs,
+        ext::ext,
+        journaling::f2fs,
+        journaling::btrfs,
+        journaling::jfs,
+        journaling::reiserfs,
+        packed::squashfs,
+        packed::erofs,
+        packed::cramfs,
+        packed::romfs,
+        ntfs::ntfs,
+        fat::exfat,
+        optical::udf,
+        optical::iso9660,
+        macintosh::hfsplus,
+        macintosh::hfs,
+        journaling::nilfs2,
+        old::hpfs,
+        old::ufs,
+        old::befs,
+        old::qnx6,
+        old::omfs,
+        old::vxfs,
+        old::efs,
+        old::bfs,
+        old::sysv,
+        old::adfs,
+        fat::vfat,
+        old::affs,
+        old::minix,
+        old::qnx4,
+    ];
+    probers.iter().find_map(|prober| prober(source))
+}
+
+/// A little-endian or big-endian field, as the superblock has it.
+#[derive(Clone, Copy)]
+struct Order {
+    big: bool,
+}
+
+impl Order {
+    fn get32(self, block: &Block, offset: usize) -> u32 {
+        if self.big {
+            block.be32(offset)
+        } else {
+            block.le32(offset)
+        }
+    }
+
+    fn get64(self, block: &Block, offset: usize) -> u64 {
+        if self.big {
+            block.be64(offset)
+        } else {
+            block.le64(offset)
+        }
+    }
+
+    /// The order in which the field is `magic`.
+    fn of(block: &Block, offset: usize, magic: u32) -> Option<Self> {
+        if block.le32(offset) == magic {
+            return Some(Self { big: false });
+        }
+        (block.be32(offset) == magic).then_some(Self { big: true })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is not a file system: encrypted disks, members of RAIDs and volume groups, swap space, and
+//! file formats that hold a disk image.
+
+use super::{Class, Probe};
+use crate::block::{fetch, Block};
+use crate::source::Source;
+
+pub(super) fn wrapped(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    let formats: &[(&'static str, &[u8])] = &[
+        ("qcow2", b"QFI\xfb"),
+        ("vmdk", b"KDMV"),
+        ("vmdk", b"# Disk DescriptorFile"),
+        ("vhdx", b"vhdxfile"),
+        ("vhd", b"conectix"),
+        ("gzip", b"\x1f\x8b\x08"),
+        ("xz", b"\xfd7zXZ\0"),
+        ("zstd", b"\x28\xb5\x2f\xfd"),
+        ("bzip2", b"BZh"),
+        ("zip", b"PK\x03\x04"),
+    ];
+    let start = fetch(source, 0, 72)?;
+    if start.le32(64) == 0xbeda_107f {
+        return Some(Probe::new(Class::Wrapped, "vdi"));
+    }
+    formats
+        .iter()
+        .find(|(_, magic)| start.has(0, magic))
+        .map(|(kind, _)| Probe::new(Class::Wrapped, kind))
+}
+
+pub(super) fn luks(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    let block = fetch(source, 0, 512)?;
+    if !block.has(0, b"LUKS\xba\xbe") {
+        return None;
+    }
+    let label = block.text(24, 48).filter(|_| block.be16(6) == 2);
+    Some(
+        Probe::new(Class::Container, "crypto_LUKS")
+            .label(label)
+            .uuid(block.text(168, 40)),
+    )
+}
+
+pub(super) fn bitlocker(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    fetch(source, 0, 16)?
+        .has(3, b"-FVE-FS-")
+        .then(|| Probe::new(Class::Container, "BitLocker"))
+}
+
+/// An LVM identifier, with the dashes that its tools show.
+fn lvm_uuid(block: &Block, offset: usize) -> Option<String> {
+    let text = block.text(offset, 32).filter(|text| {
+        text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })?;
+    let mut rest = text.as_str();
+    let mut parts = Vec::new();
+    for length in [6, 4, 4, 4, 4, 4, 6] {
+        let (part, after) = rest.split_at(length);
+        parts.push(part);
+        rest = after;
+    }
+    Some(parts.join("-"))
+}
+
+pub(super) fn lvm(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    (0..4).find_map(|sector| {
+        let block = fetch(source, sector * 512, 512)?;
+        if !block.has(0, b"LABELONE") || !block.has(24, b"LVM2 001") {
+            return None;
+        }
+        let header = block.le32(20) as usize;
+        Some(Probe::new(Class::Container, "LVM2_member").uuid(lvm_uuid(&block, header)))
+    })
+}
+
+pub(super) fn md(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    const MAGIC: u32 = 0xa92b_4efc;
+    let end = |room: u64, unit: u64| source.size().checked_sub(room).map(|at| at / unit * unit);
+    let places = [Some(0), Some(4096), end(8192, 4096)];
+    let current = places.into_iter().flatten().find_map(|offset| {
+        let block = fetch(source, offset, 64)?;
+        (block.le32(0) == MAGIC && block.le32(4) == 1).then(|| {
+            Probe::new(Class::Container, "linux_raid_member")
+                .label(block.text(32, 32))
+                .uuid(block.uuid(16))
+        })
+    });
+    current.or_else(|| {
+        let old = fetch(source, end(65536, 65536)?, 64)?;
+        (old.le32(0) == MAGIC && old.le32(4) == 0)
+            .then(|| Probe::new(Class::Container, "linux_raid_member"))
+    })
+}
+
+pub(super) fn swap(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    [4096usize, 8192, 16384, 65536].into_iter().find_map(|page| {
+        let block = fetch(source, page as u64 - 10, 10)?;
+        if !block.has(0, b"SWAPSPACE2") {
+            return None;
+        }
+        let header = fetch(source, 1024, 44)?;
+        let last = u64::from(header.le32(4));
+        Some(
+            Probe::new(Class::Swap, "swap")
+                .label(header.text(28, 16))
+                .uuid(header.uuid(12))
+                .blocks(last + 1, page as u64),
+        )
+    })
+}

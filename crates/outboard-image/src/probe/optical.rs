@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! File systems of optical discs: ISO 9660 and UDF.
+
+use super::Probe;
+use crate::block::{fetch, Block};
+use crate::source::Source;
+
+const DESCRIPTORS: u64 = 32768;
+/// Descriptors of a volume that are looked at.
+const LIMIT: u64 = 64;
+
+pub(super) fn iso9660(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    let block = fetch(source, DESCRIPTORS, 2048)?;
+    if !block.has(1, b"CD001") {
+        return None;
+    }
+    Some(
+        Probe::file_system("iso9660")
+            .label(block.text(40, 32))
+            .blocks(block.le32(80).into(), block.le16(128).into()),
+    )
+}
+
+/// A string of UDF: its first byte says how wide its characters are, its last how long it is.
+fn dstring(block: &Block, offset: usize, field: usize) -> Option<String> {
+    let length = usize::from(block.byte(offset + field - 1)).min(field - 1);
+    let bytes = block.bytes(offset + 1, length.saturating_sub(1));
+    let text = match block.byte(offset) {
+        8 => bytes.iter().map(|&byte| char::from(byte)).collect(),
+        16 => {
+            let units: Vec<u16> = bytes
+                .chunks_exact(2)
+                .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
+                .collect();
+            String::from_utf16_lossy(&units)
+        }
+        _ => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+fn has_udf_sequence(source: &(impl Source + ?Sized)) -> bool {
+    [2048, 4096].into_iter().any(|step| {
+        (0..LIMIT)
+            .map_while(|index| fetch(source, DESCRIPTORS + index * step, 6))
+            .take_while(|block| {
+                [b"CD001".as_slice(), b"BEA01", b"NSR02", b"NSR03", b"BOOT2"]
+                    .iter()
+                    .any(|known| block.has(1, known))
+            })
+            .any(|block| block.has(1, b"NSR0"))
+    })
+}
+
+/// Label from the descriptors that the anchor points to.
+fn udf_label(source: &(impl Source + ?Sized), anchor: &Block, size: u64) -> Option<String> {
+    let first = u64::from(anchor.le32(20));
+    let count = (u64::from(anchor.le32(16)) / size).min(LIMIT);
+    let mut label = None;
+    for index in 0..count {
+        let block = fetch(source, (first + index).checked_mul(size)?, 512)?;
+        match block.le16(0) {
+            1 => label = label.or_else(|| dstring(&block, 24, 32)),
+            6 => return dstring(&block, 84, 128).or(label),
+            8 => break,
+            _ => {}
+        }
+    }
+    label
+}
+
+pub(super) fn udf(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    if !has_udf_sequence(source) {
+        return None;
+    }
+    let mut probe = Probe::file_system("udf");
+    for size in [2048, 512, 1024, 4096] {
+        let Some(anchor) = fetch(source, 256 * size, 512) else {
+            continue;
+        };
+        if anchor.le16(0) == 2 && anchor.le32(12) == 256 {
+            probe.block_size = Some(size);
+            probe.label = udf_label(source, &anchor, size);
+            break;
+        }
+    }
+    Some(probe)
+}

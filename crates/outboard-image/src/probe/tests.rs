@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Superblocks made by hand, and images of random and damaged bytes.
+
+use super::*;
+use crate::partition::read_table;
+
+/// An image of `size` bytes with pieces put into it.
+fn image(size: usize, pieces: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut image = vec![0; size];
+    for (at, bytes) in pieces {
+        image[*at..*at + bytes.len()].copy_from_slice(bytes);
+    }
+    image
+}
+
+fn samples() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        (
+            "ext4",
+            image(
+                1 << 16,
+                &[
+                    (1024 + 4, &64u32.to_le_bytes()),
+                    (1024 + 56, &[0x53, 0xef, 1, 0]),
+                    (1024 + 96, &0x40u32.to_le_bytes()),
+                    (1024 + 120, b"root"),
+                ],
+            ),
+        ),
+        (
+            "xfs",
+            image(
+                1 << 16,
+                &[(0, b"XFSB"), (4, &4096u32.to_be_bytes()), (108, b"data")],
+            ),
+        ),
+        ("btrfs", image(1 << 17, &[(65536 + 64, b"_BHRfS_M")])),
+        ("f2fs", image(1 << 16, &[(1024, &0xf2f5_2010u32.to_le_bytes())])),
+        ("jfs", image(1 << 16, &[(32768, b"JFS1")])),
+        (
+            "nilfs2",
+            image(1 << 16, &[(1024 + 6, &[0x34, 0x34, 0, 1]), (1024 + 168, b"log")]),
+        ),
+        ("squashfs", image(1 << 12, &[(0, b"hsqs"), (28, &[4])])),
+        (
+            "erofs",
+            image(1 << 12, &[(1024, &0xe0f5_e1e2u32.to_le_bytes())]),
+        ),
+        ("romfs", image(1 << 12, &[(0, b"-rom1fs-"), (16, b"rom")])),
+        (
+            "cramfs",
+            image(
+                1 << 12,
+                &[(0, &0x28cd_3d45u32.to_le_bytes()), (16, b"Compressed ROMFS")],
+            ),
+        ),
+        (
+            "ntfs",
+            image(
+                1 << 16,
+                &[
+                    (3, b"NTFS    "),
+                    (11, &[0, 2, 8]),
+                    (48, &[1]),
+                    (64, &[0xf6]),
+                    (4096 + 3 * 1024, b"FILE"),
+                    (4096 + 3 * 1024 + 20, &[48]),
+                ],
+            ),
+        ),
+        (
+            "exfat",
+            image(
+                1 << 16,
+                &[
+                    (3, b"EXFAT   "),
+                    (88, &[8]),
+                    (96, &[2]),
+                    (108, &[9, 3]),
+                    (510, &[0x55, 0xaa]),
+                    (8 * 512, &[0x83, 2, b'h', 0, b'i', 0]),
+                ],
+            ),
+        ),
+        (
+            "vfat",
+            image(
+                1 << 16,
+                &[
+                    (0, &[0xeb, 0x3c, 0x90]),
+                    (11, &[0, 2, 1, 1, 0, 2, 16, 0, 128, 0, 0xf8, 1, 0]),
+                    (510, &[0x55, 0xaa]),
+                    (3 * 512, b"STICK      \x08"),
+                ],
+            ),
+        ),
+        ("iso9660", image(1 << 16, &[(32768, b"\x01CD001")])),
+        (
+            "udf",
+            image(
+                1 << 20,
+                &[(32768, b"\0BEA01"), (34816, b"\0NSR03"), (256 * 2048, &[2])],
+            ),
+        ),
+        ("hfs", image(1 << 12, &[(1024, b"BD"), (1024 + 22, &[2])])),
+        ("hfsplus", image(1 << 12, &[(1024, b"H+\0\x04")])),
+        (
+            "ufs",
+            image(1 << 17, &[(65536 + 1372, &0x1954_0119u32.to_le_bytes())]),
+        ),
+        (
+            "minix",
+            image(
+                1 << 12,
+                &[(1024, &[0; 16]), (1024 + 2, &[9, 0, 1, 0, 1]), (1024 + 16, &[0x7f, 0x13, 1])],
+            ),
+        ),
+        ("affs", image(1 << 12, &[(0, b"DOS\x01")])),
+        ("omfs", image(1 << 12, &[(272, &0xc299_3d87u32.to_be_bytes())])),
+        (
+            "swap",
+            image(1 << 12, &[(4086, b"SWAPSPACE2"), (1024 + 28, b"sw")]),
+        ),
+        ("crypto_LUKS", image(1 << 12, &[(0, b"LUKS\xba\xbe\0\x02")])),
+        (
+            "LVM2_member",
+            image(1 << 12, &[(512, b"LABELONE"), (512 + 24, b"LVM2 001")]),
+        ),
+        (
+            "linux_raid_member",
+            image(1 << 14, &[(4096, &0xa92b_4efcu32.to_le_bytes()), (4100, &[1])]),
+        ),
+        ("qcow2", image(1 << 12, &[(0, b"QFI\xfb")])),
+    ]
+}
+
+#[test]
+fn samples_are_recognised() {
+    for (kind, image) in samples() {
+        let found = probe(image.as_slice());
+        assert_eq!(found.map(|probe| probe.kind), Some(kind));
+    }
+}
+
+#[test]
+fn labels_are_read() {
+    let labels = [
+        ("ext4", "root"),
+        ("xfs", "data"),
+        ("nilfs2", "log"),
+        ("romfs", "rom"),
+        ("exfat", "hi"),
+        ("vfat", "STICK"),
+        ("swap", "sw"),
+    ];
+    let samples = samples();
+    for (kind, label) in labels {
+        let (_, image) = samples.iter().find(|(name, _)| *name == kind).unwrap();
+        let found = probe(image.as_slice()).unwrap();
+        assert_eq!(found.label.as_deref(), Some(label), "{kind}");
+    }
+}
+
+#[test]
+fn nothing_is_found_in_nothing() {
+    assert!(probe([].as_slice()).is_none());
+    assert!(probe([0u8; 1 << 18].as_slice()).is_none());
+}
+
+/// The generator of SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+}
+
+/// Damaged samples: some bytes random (often extreme ones), often cut. None may panic or hang.
+#[test]
+fn damaged_images_do_no_harm() {
+    let mut random = Random(2026);
+    for (_, sample) in samples() {
+        for _ in 0..300 {
+            let mut image = sample.clone();
+            for _ in 0..random.below(60) {
+                let at = match random.below(3) {
+                    0 => random.below(512),
+                    1 => 1024 + random.below(512),
+                    _ => random.below(image.len()),
+                };
+                image[at] = [0, 1, 0x7f, 0x80, 0xff, random.next() as u8][random.below(6)];
+            }
+            if random.below(2) == 0 {
+                image.truncate(random.below(image.len()));
+            }
+            let _ = probe(image.as_slice());
+            let _ = read_table(image.as_slice(), 512);
+        }
+    }
+}
+
+/// Random bytes with valid signatures of partition tables.
+#[test]
+fn random_tables_do_no_harm() {
+    let mut random = Random(7);
+    for round in 0..500 {
+        let mut image: Vec<u8> = (0..8192).map(|_| random.next() as u8).collect();
+        match round % 3 {
+            0 => image[510..512].copy_from_slice(&[0x55, 0xaa]),
+            1 => image[..4].copy_from_slice(&[b'E', b'R', 2, 0]),
+            _ => {
+                image[510..512].copy_from_slice(&[0x55, 0xaa]);
+                for index in 0..4 {
+                    image[446 + index * 16] &= 0x80;
+                    image[446 + index * 16 + 4] = [0x05, 0x83][random.below(2)];
+                    image[446 + index * 16 + 9..446 + index * 16 + 12].fill(0);
+                }
+            }
+        }
+        let _ = probe(image.as_slice());
+        let _ = read_table(image.as_slice(), 512);
+    }
+}

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! An open file of a [`System`], and the system calls on it.
+//!
+//! Names given to the functions ending in `_at` are relative to this file, which
+//! is then a directory. Sizes and offsets are in bytes. A call that a
+//! signal interrupts is made again, except that reads and writes may be short.
+
+use crate::entries::Entries;
+use crate::system::{pointer, pointer_mut, string, System};
+use libc::{c_int, c_long};
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+
+/// Resolves absolute symbolic links and `..` as if the directory were the root.
+const RESOLVE_IN_ROOT: u64 = 0x10;
+
+#[repr(C)]
+struct OpenHow {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+/// An open file; dropping it closes it.
+#[derive(Debug)]
+pub struct Fd {
+    system: System,
+    raw: c_int,
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        if self.raw >= 0 {
+            // SAFETY: this is the only owner of the descriptor.
+            let _ = unsafe { self.call(libc::SYS_close, [0; 5]) };
+        }
+    }
+}
+
+impl Fd {
+    /// The working directory, without opening it.
+    pub fn working_directory(system: System) -> Self {
+        Self {
+            system,
+            raw: libc::AT_FDCWD,
+        }
+    }
+
+    /// The kernel that this file belongs to.
+    pub fn system(&self) -> System {
+        self.system
+    }
+
+    pub fn raw(&self) -> c_int {
+        self.raw
+    }
+
+    /// A second descriptor of the same open file.
+    pub fn duplicate(&self) -> io::Result<Self> {
+        // SAFETY: has only numbers as its arguments.
+        let raw = unsafe {
+            self.call(
+                libc::SYS_fcntl,
+                [libc::F_DUPFD_CLOEXEC as usize, 0, 0, 0, 0],
+            )
+        }?;
+        Ok(Self::own(self.system, raw))
+    }
+
+    /// A second descriptor of the host's standard input, output or error (0, 1, 2).
+    pub fn standard(number: c_int) -> io::Result<Self> {
+        let borrowed = std::mem::ManuallyDrop::new(Self {
+            system: System::Host,
+            raw: number,
+        });
+        borrowed.duplicate()
+    }
+
+    fn own(system: System, raw: usize) -> Self {
+        Self {
+            system,
+            raw: raw as c_int,
+        }
+    }
+
+    /// # Safety
+    /// As for `System::call`; the descriptor is the first argument.
+    pub(crate) unsafe fn call(&self, number: c_long, a: [usize; 5]) -> io::Result<usize> {
+        loop {
+            // SAFETY: the caller's promise.
+            let result = unsafe {
+                self.system
+                    .call(number, [self.raw as usize, a[0], a[1], a[2], a[3], a[4]])
+            };
+            match result {
+                Err(error)
+                    if error.kind() == io::ErrorKind::Interrupted && number != libc::SYS_close => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Opens a file. `flags`: `O_*` (`O_CLOEXEC` is added); `mode`: permissions of a new file.
+    pub fn open_at(&self, name: &CStr, flags: c_int, mode: u32) -> io::Result<Self> {
+        let flags = (flags | libc::O_CLOEXEC | libc::O_LARGEFILE) as usize;
+        // SAFETY: the name is a NUL-terminated string that outlives the call.
+        let raw = unsafe {
+            self.call(
+                libc::SYS_openat,
+                [string(name), flags, mode as usize, 0, 0],
+            )
+        }?;
+        Ok(Self::own(self.system, raw))
+    }
+
+    /// Opens a file below this directory, which absolute links and `..` do not leave.
+    pub fn open_in_root(&self, path: &CStr, flags: c_int, mode: u32) -> io::Result<Self> {
+        let creates = flags & (libc::O_CREAT | libc::O_TMPFILE) != 0;
+        let how = OpenHow {
+            flags: (flags | libc::O_CLOEXEC) as u64,
+            mode: if creates { u64::from(mode) } else { 0 },
+            resolve: RESOLVE_IN_ROOT,
+        };
+        let size = std::mem::size_of::<OpenHow>();
+        // SAFETY: path and `how` outlive the call; `size` is that of `how`.
+        let raw = unsafe {
+            self.call(
+                libc::SYS_openat2,
+                [string(path), pointer(&how), size, 0, 0],
+            )
+        }?;
+        Ok(Self::own(self.system, raw))
+    }
+
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = buffer.len();
+        // SAFETY: the kernel writes at most `length` bytes into the buffer.
+        unsafe { self.call(libc::SYS_read, [pointer_mut(buffer), length, 0, 0, 0]) }
+    }
+
+    pub fn write(&self, buffer: &[u8]) -> io::Result<usize> {
+        // SAFETY: the kernel reads at most the buffer's length.
+        unsafe { self.call(libc::SYS_write, [pointer(buffer), buffer.len(), 0, 0, 0]) }
+    }
+
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let length = buffer.len();
+        // SAFETY: the kernel writes at most `length` bytes into the buffer.
+        unsafe {
+            self.call(
+                libc::SYS_pread64,
+                [pointer_mut(buffer), length, offset as usize, 0, 0],
+            )
+        }
+    }
+
+    pub fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<usize> {
+        // SAFETY: the kernel reads at most the buffer's length.
+        unsafe {
+            self.call(
+                libc::SYS_pwrite64,
+                [pointer(buffer), buffer.len(), offset as usize, 0, 0],
+            )
+        }
+    }
+
+    /// Writes the whole buffer. A kernel that takes nothing is `WriteZero`.
+    pub fn write_all(&self, mut buffer: &[u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match self.write(buffer)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => buffer = &buffer[written..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the whole buffer at `offset`.
+    pub fn write_all_at(&self, mut buffer: &[u8], mut offset: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match self.write_at(buffer, offset)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => {
+                    buffer = &buffer[written..];
+                    offset += written as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the position. `whence`: `SEEK_*`. Returns the new position.
+    pub fn seek(&self, offset: i64, whence: c_int) -> io::Result<u64> {
+        // SAFETY: has only numbers as its arguments.
+        let position = unsafe {
+            self.call(
+                libc::SYS_lseek,
+                [offset as usize, whence as usize, 0, 0, 0],
+            )
+        }?;
+        Ok(position as u64)
+    }
+
+    /// Where the next data is, at or after `offset`; `None` if only a hole follows.
+    pub fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        match self.seek(offset as i64, libc::SEEK_DATA) {
+            Ok(position) => Ok(Some(position)),
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where the data at `offset` ends: the next hole or the end of the file.
+    pub fn next_hole(&self, offset: u64) -> io::Result<u64> {
+        self.seek(offset as i64, libc::SEEK_HOLE)
+    }
+
+    /// Metadata of this file.
+    pub fn stat(&self) -> io::Result<libc::stat> {
+        self.stat_at(c"", libc::AT_EMPTY_PATH)
+    }
+
+    /// Metadata of a file. `flags`: `AT_*`.
+    pub fn stat_at(&self, name: &CStr, flags: c_int) -> io::Result<libc::stat> {
+        let mut result = MaybeUninit::<libc::stat>::zeroed();
+        let arguments = [
+            string(name),
+            result.as_mut_ptr() as usize,
+            flags as usize,
+            0,
+            0,
+        ];
+        // SAFETY: the name outlives the call, the result has the kernel's layout and all-zero is valid for it.
+        unsafe {
+            self.call(libc::SYS_newfstatat, arguments)?;
+            Ok(result.assume_init())
+        }
+    }
+
+    /// Metadata of a file with the time of its birth. `flags`: `AT_*`.
+    pub fn statx_at(&self, name: &CStr, flags: c_int) -> io::Result<libc::statx> {
+        let mut result = MaybeUninit::<libc::statx>::zeroed();
+        let mask = (libc::STATX_BASIC_STATS | libc::STATX_BTIME) as usize;
+        let arguments = [
+            string(name),
+            flags as usize,
+            mask,
+            result.as_mut_ptr() as usize,
+            0,
+        ];
+        // SAFETY: the name outlives the call, the result has the kernel's layout and all-zero is valid for it.
+        unsafe {
+            self.call(libc::SYS_statx, arguments)?;
+            Ok(result.assume_init())
+        }
+    }
+
+    /// Reads the next names of this directory into the buffer. No records at all: the end.
+    pub fn entries<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Entries<'a>>> {
+        let size = buffer.len();
+        // SAFETY: the kernel writes at most `size` bytes into the buffer.
+        let length = unsafe {
+            self.call(
+                libc::SYS_getdents64,
+                [pointer_mut(buffer), size, 0, 0, 0],
+            )
+        }?;
+        Ok((length > 0).then(|| Entries::new(&buffer[..length])))
+    }
+
+    pub fn make_directory_at(&self, name: &CStr, mode: u32) -> io::Result<()> {
+        // SAFETY: the name outlives the call.
+        unsafe {
+            self.call(
+                libc::SYS_mkdirat,
+                [string(name), mode as usize, 0, 0, 0],
+            )
+        }
+        .map(drop)
+    }
+
+    /// Makes a device node, FIFO or socket. `mode`: `S_IF*` and permissions.
+    pub fn make_node_at(&self, name: &CStr, mode: u32, device: u64) -> io::Result<()> {
+        // SAFETY: the name outlives the call.
+        unsafe {
+            self.call(
+                libc::SYS_mknodat,
+                [string(name), mode as usize, device as usize, 0, 0],
+            )
+        }
+        .map(drop)
+    }
+
+    pub fn make_symlink_at(&self, target: &CStr, name: &CStr) -> io::Result<()> {
+        let arguments = [
+            string(target),
+            self.raw as usize,
+            string(name),
+            0,
+            0,
+            0,
+        ];
+        // SAFETY: both strings outlive the call.
+        unsafe { self.system.call(libc::SYS_symlinkat, arguments) }.map(drop)
+    }
+
+    /// Makes `new_name` in `new_directory` another name of a file. `flags`: `AT_*`.
+    pub fn link_at(
+        &self,
+        name: &CStr,
+        new_directory: &Fd,
+        new_name: &CStr,
+        flags: c_int,
+    ) -> io::Result<()> {
+        let arguments = [
+            string(name),
+            new_directory.raw as usize,
+            string(new_name),
+            flags as usize,
+            0,
+        ];
+        // SAFETY: both names outlive the call.
+        unsafe { self.call(libc::SYS_linkat, arguments) }.map(drop)
+    }
+
+    /// Removes a name. `flags`: `AT_REMOVEDIR` for a directory.
+    pub fn unlink_at(&self, name: &CStr, flags: c_int) -> io::Result<()> {
+        // SAFETY: the name outlives the call.
+        unsafe {
+            self.call(
+                libc::SYS_unlinkat,
+                [string(name), flags as usize, 0, 0, 0],
+            )
+        }
+        .map(drop)
+    }
+
+    /// Renames. `flags`: `RENAME_*`.
+    pub fn rename_at(
+        &self,
+        name: &CStr,
+        new_directory: &Fd,
+        new_name: &CStr,
+        flags: u32,
+    ) -> io::Result<()> {
+        let arguments = [
+            string(name),
+            new_directory.raw as usize,
+            string(new_name),
+            flags as usize,
+            0,
+        ];
+        // SAFETY: both names outlive the call.
+        unsafe { self.call(libc::SYS_renameat2, arguments) }.map(drop)
+    }
+
+    /// What a symbolic link says.
+    pub fn read_link_at(&self, name: &CStr) -> io::Result<CString> {
+        let mut buffer = vec![0u8; libc::PATH_MAX as usize];
+        let arguments = [
+            string(name),
+            pointer_mut(buffer.as_mut_slice()),
+            buffer.len(),
+            0,
+            0,
+        ];
+        // SAFETY: the name outlives the call, the kernel writes at most the buffer's length.
+        let length = unsafe { self.call(libc::SYS_readlinkat, arguments) }?;
+        buffer.truncate(length);
+        Ok(CString::new(buffer)?)
+    }
+
+    /// Changes the owner of a file. `flags`: `AT_*`; with an empty name and `AT_EMPTY_PATH` of this one.
+    pub fn set_owner_at(
+        &self,
+        name: &CStr,
+        user: u32,
+        group: u32,
+        flags: c_int,
+    ) -> io::Result<()> {
+        let arguments = [
+            string(name),
+            user as usize,
+            group as usize,
+            flags as usize,
+            0,
+        ];
+        // SAFETY: the name outlives the call.
+        unsafe { self.call(libc::SYS_fchownat, arguments) }.map(drop)
+    }
+
+    /// Changes the permissions of this file.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        // SAFETY: has only numbers as its arguments.
+        unsafe { self.call(libc::SYS_fchmod, [mode as usize, 0, 0, 0, 0]) }.map(drop)
+    }
+
+    /// Changes the permissions of a file, following a symbolic link.
+    pub fn set_mode_at(&self, name: &CStr, mode: u32) -> io::Result<()> {
+        // SAFETY: the name outlives the call.
+        unsafe {
+            self.call(
+                libc::SYS_fchmodat,
+                [string(name), mode as usize, 0, 0, 0],
+            )
+        }
+        .map(drop)
+    }
+
+    /// Sets the times of access and modification of this file.
+    pub fn set_times(&self, times: &[libc::timespec; 2]) -> io::Result<()> {
+        // SAFETY: `times` outlives the call; a null name means this file.
+        unsafe { self.call(libc::SYS_utimensat, [0, pointer(times), 0, 0, 0]) }.map(drop)
+    }
+
+    /// Sets the times of access and modification of a file. `flags`: `AT_*`.
+    pub fn set_times_at(
+        &self,
+        name: &CStr,
+        times: &[libc::timespec; 2],
+        flags: c_int,
+    ) -> io::Result<()> {
+        let arguments = [string(name), pointer(times), flags as usize, 0, 0];
+        // SAFETY: name and times outlive the call.
+        unsafe { self.call(libc::SYS_utimensat, arguments) }.map(drop)
+    }
+
+    pub fn truncate(&self, size: u64) -> io::Result<()> {
+        // SAFETY: has only numbers as its arguments.
+        unsafe { self.call(libc::SYS_ftruncate, [size as usize, 0, 0, 0, 0]) }.map(drop)
+    }
+
+    /// Allocates, punches or zeroes a range. `mode`: `FALLOC_FL_*`.
+    pub fn allocate(&self, mode: c_int, offset: u64, length: u64) -> io::Result<()> {
+        let arguments = [mode as usize, offset as usize, length as usize, 0, 0];
+        // SAFETY: has only numbers as its arguments.
+        unsafe { self.call(libc::SYS_fallocate, arguments) }.map(drop)
+    }
+
+    /// Writes this file to stable storage.
+    pub fn sync(&self) -> io::Result<()> {
+        // SAFETY: has no further arguments.
+        unsafe { self.call(libc::SYS_fsync, [0; 5]) }.map(drop)
+    }
+
+    /// Writes the file system that holds this file to stable storage.
+    pub fn sync_file_system(&self) -> io::Result<()> {
+        // SAFETY: has no further arguments.
+        unsafe { self.call(libc::SYS_syncfs, [0; 5]) }.map(drop)
+    }
+
+    /// Copies inside the kernel, from here to `target`; shares blocks where the file system can.
+    pub fn copy_range(
+        &self,
+        offset: u64,
+        target: &Fd,
+        target_offset: u64,
+        length: usize,
+    ) -> io::Result<usize> {
+        let mut from = offset as i64;
+        let mut to = target_offset as i64;
+        let arguments = [
+            pointer_mut(&mut from),
+            target.raw as usize,
+            pointer_mut(&mut to),
+            length,
+            0,
+        ];
+        // SAFETY: both offsets outlive the call.
+        unsafe { self.call(libc::SYS_copy_file_range, arguments) }
+    }
+
+    /// Sizes and kind of the file system that holds this file.
+    pub fn statfs(&self) -> io::Result<libc::statfs> {
+        let mut result = MaybeUninit::<libc::statfs>::zeroed();
+        // SAFETY: the result has the kernel's layout and all-zero is valid for it.
+        unsafe {
+            self.call(
+                libc::SYS_fstatfs,
+                [result.as_mut_ptr() as usize, 0, 0, 0, 0],
+            )?;
+            Ok(result.assume_init())
+        }
+    }
+}

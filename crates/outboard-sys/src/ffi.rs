@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The C functions of `outboard/outboard.h`; see there for what they do.
+
+use libc::{c_char, c_int, c_long, c_uint, c_void, size_t};
+
+pub const OB_LOG_DEFAULT: c_int = -1;
+pub const OB_DISK_READ_ONLY: c_uint = 1;
+pub const OB_DISK_NO_LOCK: c_uint = 2;
+
+/// Room for the name of a disk, its final NUL included.
+pub const DISK_NAME_SIZE: usize = 32;
+
+pub type LogFunction = extern "C" fn(*mut c_void, c_int, *const c_char, size_t);
+
+#[repr(C)]
+pub struct ob_config {
+    pub size: size_t,
+    pub vcpus: c_uint,
+    pub memory: u64,
+    pub command_line: *const c_char,
+    pub log_level: c_int,
+    pub log: Option<LogFunction>,
+    pub log_context: *mut c_void,
+}
+
+#[repr(C)]
+pub struct ob_disk_config {
+    pub size: size_t,
+    pub path: *const c_char,
+    pub flags: c_uint,
+    pub sector_size: c_uint,
+}
+
+extern "C" {
+    pub fn ob_boot(config: *const ob_config) -> c_int;
+    pub fn ob_boot_error() -> *const c_char;
+    pub fn ob_halt() -> c_int;
+    pub fn ob_syscall(number: c_long, ...) -> c_long;
+    pub fn ob_disk_add(config: *const ob_disk_config, name: *mut c_char) -> c_int;
+    pub fn ob_disk_remove(disk: c_int) -> c_int;
+    pub fn ob_version() -> *const c_char;
+    pub fn ob_kernel_release() -> *const c_char;
+    pub fn ob_profile() -> *const c_char;
+    pub fn ob_kernel_config(option: *const c_char) -> *const c_char;
+}

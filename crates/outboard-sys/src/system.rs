@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A Linux kernel that takes system calls, and those calls that need no open file.
+
+use crate::ffi;
+use libc::{c_int, c_long, c_ulong};
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+
+/// A Linux kernel: the host's, or the one that this process carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum System {
+    Host,
+    Kernel,
+}
+
+/// A pointer as an argument of a system call.
+pub(crate) fn pointer<T: ?Sized>(reference: &T) -> usize {
+    (reference as *const T).cast::<u8>() as usize
+}
+
+pub(crate) fn pointer_mut<T: ?Sized>(reference: &mut T) -> usize {
+    (reference as *mut T).cast::<u8>() as usize
+}
+
+pub(crate) fn string(string: &CStr) -> usize {
+    string.as_ptr() as usize
+}
+
+impl System {
+    /// Makes one system call.
+    ///
+    /// # Safety
+    /// The arguments are right for the call: pointers are valid for what it
+    /// reads and writes, and it does nothing to memory or descriptors that Rust code relies on.
+    pub(crate) unsafe fn call(self, number: c_long, a: [usize; 6]) -> io::Result<usize> {
+        match self {
+            System::Host => {
+                // SAFETY: the caller's promise.
+                let result = unsafe { libc::syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]) };
+                if result == -1 {
+                    return Err(io::Error::last_os_error());
+                }
+                Ok(result as usize)
+            }
+            System::Kernel => {
+                // SAFETY: the caller's promise.
+                let result = unsafe { ffi::ob_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]) };
+                if (-4095..0).contains(&result) {
+                    return Err(io::Error::from_raw_os_error(-result as c_int));
+                }
+                Ok(result as usize)
+            }
+        }
+    }
+
+    /// Mounts `source` at `target`. `flags`: `MS_*`; `options`: as after `-o`.
+    pub fn mount(
+        self,
+        source: &CStr,
+        target: &CStr,
+        kind: &CStr,
+        flags: c_ulong,
+        options: &CStr,
+    ) -> io::Result<()> {
+        let arguments = [
+            string(source),
+            string(target),
+            string(kind),
+            flags as usize,
+            string(options),
+            0,
+        ];
+        // SAFETY: all pointers are NUL-terminated strings that outlive the call.
+        unsafe { self.call(libc::SYS_mount, arguments) }.map(drop)
+    }
+
+    /// Unmounts. `flags`: `MNT_*`.
+    pub fn unmount(self, target: &CStr, flags: c_int) -> io::Result<()> {
+        // SAFETY: the path is a NUL-terminated string that outlives the call.
+        unsafe {
+            self.call(
+                libc::SYS_umount2,
+                [string(target), flags as usize, 0, 0, 0, 0],
+            )
+        }
+        .map(drop)
+    }
+
+    /// Sizes and kind of the file system that holds `path`.
+    pub fn statfs(self, path: &CStr) -> io::Result<libc::statfs> {
+        let mut result = MaybeUninit::<libc::statfs>::zeroed();
+        let arguments = [string(path), result.as_mut_ptr() as usize, 0, 0, 0, 0];
+        // SAFETY: the path is NUL-terminated, the result has the kernel's layout and all-zero is valid for it.
+        unsafe {
+            self.call(libc::SYS_statfs, arguments)?;
+            Ok(result.assume_init())
+        }
+    }
+
+    /// Sets the mask of permissions that new files do not get; returns the old one.
+    pub fn umask(self, mask: u32) -> u32 {
+        // SAFETY: has only a number as its argument.
+        unsafe { self.call(libc::SYS_umask, [mask as usize, 0, 0, 0, 0, 0]) }.unwrap_or(0) as u32
+    }
+
+    /// The user that files are made and rights are checked as.
+    pub fn effective_user(self) -> u32 {
+        // SAFETY: has no arguments.
+        unsafe { self.call(libc::SYS_geteuid, [0; 6]) }.unwrap_or(0) as u32
+    }
+
+    /// Raises this process's limit of open files: to the hard limit, or where rights allow it to `wanted`.
+    pub fn raise_file_limit(self, wanted: u64) -> io::Result<()> {
+        let mut old = libc::rlimit64 {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        let limit = libc::RLIMIT_NOFILE as usize;
+        // SAFETY: `old` has the kernel's layout and outlives the call; no new limit is given.
+        unsafe {
+            self.call(
+                libc::SYS_prlimit64,
+                [0, limit, 0, pointer_mut(&mut old), 0, 0],
+            )?;
+        }
+        let hard = old.rlim_max.max(wanted);
+        for maximum in [hard, old.rlim_max] {
+            let new = libc::rlimit64 {
+                rlim_cur: maximum.min(wanted),
+                rlim_max: maximum,
+            };
+            // SAFETY: `new` has the kernel's layout and outlives the call.
+            let result =
+                unsafe { self.call(libc::SYS_prlimit64, [0, limit, pointer(&new), 0, 0, 0]) };
+            if result.is_ok() {
+                return Ok(());
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::EPERM))
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Disks: files and block devices of the host that the kernel sees as block devices.
+
+use crate::device::BlockDevice;
+use crate::kernel::{read_text, Kernel};
+use crate::{Fd, System};
+use outboard_sys::kernel::{disk_add, disk_remove, DiskConfig};
+use outboard_sys::libc;
+use std::ffi::CString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a disk is added.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskOptions {
+    config: DiskConfig,
+}
+
+impl DiskOptions {
+    /// For reading only: the file's bytes do not change, whatever is mounted how.
+    pub fn read_only() -> Self {
+        Self {
+            config: DiskConfig {
+                read_only: true,
+                ..DiskConfig::default()
+            },
+        }
+    }
+
+    /// For reading and writing.
+    pub fn read_write() -> Self {
+        Self::default()
+    }
+
+    /// Does not lock the file: somebody else may change it meanwhile, with all that follows.
+    pub fn without_lock(mut self) -> Self {
+        self.config.no_lock = true;
+        self
+    }
+
+    /// 512 or 4096 bytes. Default: the device's own, 512 for a file.
+    pub fn sector_size(mut self, bytes: u32) -> Self {
+        self.config.sector_size = bytes;
+        self
+    }
+}
+
+/// A partition as the kernel found it. Start and size are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    pub number: u32,
+    pub start: u64,
+    pub size: u64,
+}
+
+/// A disk of the kernel. It is removed when it and all that uses it is dropped.
+#[derive(Clone)]
+pub struct Disk {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) kernel: Kernel,
+    number: i32,
+    name: String,
+    pub(crate) read_only: bool,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Busy or gone after a halt: nothing is lost, the kernel removes it at its end.
+        let _ = disk_remove(self.number);
+    }
+}
+
+impl Disk {
+    pub(crate) fn add(kernel: Kernel, path: &Path, options: DiskOptions) -> io::Result<Self> {
+        let (number, name) = disk_add(path, options.config)?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                kernel,
+                number,
+                name,
+                read_only: options.config.read_only,
+            }),
+        })
+    }
+
+    /// What the kernel calls it, as in "vda".
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The partitions, by number.
+    pub fn partitions(&self) -> io::Result<Vec<Partition>> {
+        let directory = format!("/sys/class/block/{}", self.name());
+        let names = Fd::working_directory(System::Kernel).open_at(
+            &CString::new(directory)?,
+            libc::O_RDONLY | libc::O_DIRECTORY,
+            0,
+        )?;
+        let mut partitions = Vec::new();
+        let mut buffer = vec![0u8; 16384];
+        while let Some(entries) = names.entries(&mut buffer)? {
+            for entry in entries {
+                let name = entry.name.to_string_lossy();
+                if let Some(number) = self.partition_number(&name) {
+                    partitions.push(Partition {
+                        number,
+                        start: self.attribute(&name, "start")?.saturating_mul(512),
+                        size: self.attribute(&name, "size")?.saturating_mul(512),
+                    });
+                }
+            }
+        }
+        partitions.sort_by_key(|partition| partition.number);
+        Ok(partitions)
+    }
+
+    /// "vda3" is 3 of "vda"; where a disk's name ends in a digit, "p" comes between.
+    fn partition_number(&self, name: &str) -> Option<u32> {
+        let rest = name.strip_prefix(self.name())?;
+        rest.strip_prefix('p').unwrap_or(rest).parse().ok()
+    }
+
+    fn attribute(&self, partition: &str, attribute: &str) -> io::Result<u64> {
+        let path = format!("/sys/class/block/{}/{partition}/{attribute}", self.name());
+        let text = read_text(&CString::new(path)?)?;
+        text.trim()
+            .parse()
+            .map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+
+    /// The block device of the whole disk, or of a partition. ENXIO: no such partition.
+    pub fn device(&self, partition: Option<u32>) -> io::Result<BlockDevice> {
+        let name = match partition {
+            None => self.name().to_owned(),
+            Some(number) if self.name().ends_with(|c: char| c.is_ascii_digit()) => {
+                format!("{}p{number}", self.name())
+            }
+            Some(number) => format!("{}{number}", self.name()),
+        };
+        BlockDevice::new(self.clone(), name)
+    }
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Open files.
+
+use crate::metadata::Metadata;
+use crate::tree::Tree;
+use crate::Fd;
+use outboard_sys::libc;
+use std::ffi::CStr;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How a file is opened, as [`std::fs::OpenOptions`].
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    read: bool,
+    write: bool,
+    append: bool,
+    truncate: bool,
+    create: bool,
+    create_new: bool,
+    mode: u32,
+    flags: i32,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl OpenOptions {
+    /// Nothing chosen yet; new files get the permissions 0666.
+    pub fn new() -> Self {
+        Self {
+            read: false,
+            write: false,
+            append: false,
+            truncate: false,
+            create: false,
+            create_new: false,
+            mode: 0o666,
+            flags: 0,
+        }
+    }
+
+    pub fn read(&mut self, yes: bool) -> &mut Self {
+        self.read = yes;
+        self
+    }
+
+    pub fn write(&mut self, yes: bool) -> &mut Self {
+        self.write = yes;
+        self
+    }
+
+    pub fn append(&mut self, yes: bool) -> &mut Self {
+        self.append = yes;
+        self
+    }
+
+    pub fn truncate(&mut self, yes: bool) -> &mut Self {
+        self.truncate = yes;
+        self
+    }
+
+    pub fn create(&mut self, yes: bool) -> &mut Self {
+        self.create = yes;
+        self
+    }
+
+    pub fn create_new(&mut self, yes: bool) -> &mut Self {
+        self.create_new = yes;
+        self
+    }
+
+    /// Permissions of a file that is created.
+    pub fn mode(&mut self, mode: u32) -> &mut Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Further `O_*` flags.
+    pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
+        self.flags = flags;
+        self
+    }
+
+    fn to_flags(&self) -> io::Result<i32> {
+        let writes = self.write || self.append;
+        let mut flags = match (self.read, writes) {
+            (true, false) => libc::O_RDONLY,
+            (false, true) => libc::O_WRONLY,
+            (true, true) => libc::O_RDWR,
+            (false, false) => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
+        };
+        if !writes && (self.truncate || self.create || self.create_new) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        for (chosen, flag) in [
+            (self.append, libc::O_APPEND),
+            (self.truncate && !self.create_new, libc::O_TRUNC),
+            (self.create, libc::O_CREAT),
+            (self.create_new, libc::O_CREAT | libc::O_EXCL),
+        ] {
+            if chosen {
+                flags |= flag;
+            }
+        }
+        Ok(flags | self.flags)
+    }
+
+    /// Opens a file of a tree: of a mounted image or of the host.
+    pub fn open(&self, tree: &Tree, path: impl AsRef<Path>) -> io::Result<File> {
+        let fd = tree.open_fd(path.as_ref(), self.to_flags()?, self.mode)?;
+        Ok(File { fd })
+    }
+}
+
+/// An open file of an image or of the host. Closed when dropped.
+#[derive(Debug)]
+pub struct File {
+    fd: Fd,
+}
+
+pub(crate) fn timespec(time: SystemTime) -> libc::timespec {
+    let (seconds, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
+        Err(before) => {
+            let before = before.duration();
+            match before.subsec_nanos() {
+                0 => (-(before.as_secs() as i64), 0),
+                part => (-(before.as_secs() as i64) - 1, 1_000_000_000 - part),
+            }
+        }
+    };
+    libc::timespec {
+        tv_sec: seconds,
+        tv_nsec: i64::from(nanoseconds),
+    }
+}
+
+impl File {
+    /// Reads at an offset, without moving the position.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.fd.read_at(buffer, offset)
+    }
+
+    /// Writes at an offset, without moving the position.
+    pub fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<usize> {
+        self.fd.write_at(buffer, offset)
+    }
+
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.fd.stat().map(Metadata::from)
+    }
+
+    pub fn set_len(&self, size: u64) -> io::Result<()> {
+        self.fd.truncate(size)
+    }
+
+    /// Writes data and metadata to stable storage.
+    pub fn sync_all(&self) -> io::Result<()> {
+        self.fd.sync()
+    }
+
+    pub fn set_permissions(&self, mode: u32) -> io::Result<()> {
+        self.fd.set_mode(mode)
+    }
+
+    pub fn set_times(&self, accessed: SystemTime, modified: SystemTime) -> io::Result<()> {
+        self.fd
+            .set_times(&[timespec(accessed), timespec(modified)])
+    }
+
+    pub fn xattr(&self, name: &CStr) -> io::Result<Vec<u8>> {
+        self.fd.xattr(name)
+    }
+
+    pub fn set_xattr(&self, name: &CStr, value: &[u8]) -> io::Result<()> {
+        self.fd.set_xattr(name, value, 0)
+    }
+
+    /// For calls that this type does not offer.
+    pub fn as_fd(&self) -> &Fd {
+        &self.fd
+    }
+}
+
+impl Read for &File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fd.read(buffer)
+    }
+}
+
+impl Write for &File {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.fd.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for &File {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        let (offset, whence) = match position {
+            SeekFrom::Start(offset) => (
+                i64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?,
+                libc::SEEK_SET,
+            ),
+            SeekFrom::Current(offset) => (offset, libc::SEEK_CUR),
+            SeekFrom::End(offset) => (offset, libc::SEEK_END),
+        };
+        self.fd.seek(offset, whence)
+    }
+}
+
+impl Read for File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buffer)
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        (&*self).write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for File {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        (&*self).seek(position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn options_become_flags() {
+        let flags = OpenOptions::new().write(true).create_new(true).to_flags();
+        assert_eq!(
+            flags.unwrap(),
+            libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL
+        );
+        assert!(OpenOptions::new().to_flags().is_err());
+        assert!(OpenOptions::new().read(true).truncate(true).to_flags().is_err());
+    }
+
+    #[test]
+    fn times_become_timespecs() {
+        let before = timespec(UNIX_EPOCH - Duration::from_millis(1500));
+        assert_eq!((before.tv_sec, before.tv_nsec), (-2, 500_000_000));
+        let after = timespec(UNIX_EPOCH + Duration::from_nanos(1_000_000_001));
+        assert_eq!((after.tv_sec, after.tv_nsec), (1, 1));
+    }
+}

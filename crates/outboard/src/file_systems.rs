@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the kernel's file systems want to be told when they are mounted.
+
+/// The kernel's driver for a type that a probe found.
+pub(crate) fn driver(kind: &str) -> &str {
+    match kind {
+        "ext2" | "ext3" | "ext4" => "ext4",
+        "ntfs" => "ntfs3",
+        other => other,
+    }
+}
+
+/// Options without which a type cannot be mounted well. `detail`: the variant that the probe found.
+pub(crate) fn needed_options(kind: &str, detail: &str) -> String {
+    match kind {
+        "ufs" => format!("ufstype={}", if detail.is_empty() { "44bsd" } else { detail }),
+        // Names in UTF-8, as everywhere else on Linux.
+        "vfat" => "utf8=1".into(),
+        "ntfs" => "iocharset=utf8".into(),
+        "exfat" | "iso9660" | "udf" | "jfs" => "iocharset=utf8".into(),
+        _ => String::new(),
+    }
+}
+
+/// Options that mount read-only without looking at a journal, tried in this order after a
+/// plain read-only mount was refused. What was written last may then be missing.
+pub(crate) fn without_journal(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "ext3" | "ext4" => &["noload"],
+        "xfs" => &["norecovery"],
+        "btrfs" => &["rescue=nologreplay", "rescue=all"],
+        "f2fs" => &["disable_roll_forward", "norecovery"],
+        "nilfs2" => &["norecovery"],
+        "bcachefs" => &["norecovery,nochanges"],
+        "ntfs" => &["force"],
+        "hfsplus" => &["force"],
+        _ => &[],
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel in this process: boot and halt.
+
+use crate::disk::{Disk, DiskOptions};
+use crate::log::Level;
+use crate::{Fd, System};
+use outboard_sys::kernel as sys;
+use outboard_sys::libc;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+
+pub use sys::{option, profile, release, version};
+
+/// Below this the kernel has no directories of its own, so ours is safe here.
+pub(crate) const HOME: &str = "/outboard";
+
+/// Open files that the kernel shall allow this process.
+const FILE_LIMIT: u64 = 1 << 20;
+
+/// Says how a kernel shall be booted.
+#[derive(Default)]
+pub struct Builder {
+    config: sys::Config,
+}
+
+impl Builder {
+    /// Virtual CPUs, 1 to 64. Default: as many as the host has.
+    pub fn vcpus(mut self, vcpus: u32) -> Self {
+        self.config.vcpus = vcpus;
+        self
+    }
+
+    /// Most bytes of memory that the kernel may use. Default: a quarter of the host's.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.config.memory = bytes;
+        self
+    }
+
+    /// Added to the kernel's command line.
+    pub fn command_line(mut self, line: CString) -> Self {
+        self.config.command_line = Some(line);
+        self
+    }
+
+    /// Hands lines of the kernel's log, of this level and more important ones, to a
+    /// function. It runs on any thread, possibly inside the kernel: it must not
+    /// block, allocate, or use the kernel. [`crate::LogRing`] keeps these rules.
+    /// Default: standard error, with the level that `OUTBOARD_LOG` says.
+    pub fn log(mut self, level: Level, log: impl Fn(Level, &[u8]) + Send + Sync + 'static) -> Self {
+        self.config.log_level = Some(level as u8);
+        self.config.log = Some(Box::new(move |number, line| {
+            log(Level::from_number(number), line)
+        }));
+        self
+    }
+
+    /// Boots the kernel. `AlreadyExists` if this process has booted one before,
+    /// also if that one was halted.
+    pub fn boot(self) -> io::Result<Kernel> {
+        sys::boot(self.config).map_err(|error| match error.raw_os_error() {
+            Some(libc::EALREADY) => io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "this process has booted a kernel before: there is one kernel per process",
+            ),
+            _ => error,
+        })?;
+        let shared = Arc::new(Shared {
+            halted: AtomicBool::new(false),
+            mounts: AtomicU32::new(0),
+        });
+        prepare()?;
+        Ok(Kernel { shared })
+    }
+}
+
+/// Makes the file systems and directories that this crate works with.
+fn prepare() -> io::Result<()> {
+    let kernel = System::Kernel;
+    kernel.umask(0);
+    // More open files only make deep trees possible; the default works otherwise.
+    let _ = kernel.raise_file_limit(FILE_LIMIT);
+    let root = Fd::working_directory(kernel);
+    for directory in [c"/proc", c"/sys", c"/outboard", c"/outboard/dev"] {
+        make_directory(&root, directory)?;
+    }
+    for (name, target) in [(c"proc", c"/proc"), (c"sysfs", c"/sys")] {
+        match kernel.mount(name, target, name, 0, c"") {
+            Err(error) if error.raw_os_error() != Some(libc::EBUSY) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn make_directory(root: &Fd, path: &CStr) -> io::Result<()> {
+    match root.make_directory_at(path, 0o700) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) struct Shared {
+    halted: AtomicBool,
+    mounts: AtomicU32,
+}
+
+impl Shared {
+    /// A directory for a new mount, not used before.
+    pub(crate) fn mount_directory(&self) -> io::Result<CString> {
+        let number = self.mounts.fetch_add(1, Ordering::Relaxed);
+        let path = CString::new(format!("{HOME}/{number}"))?;
+        make_directory(&Fd::working_directory(System::Kernel), &path)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !self.halted.load(Ordering::Relaxed) {
+            let _ = sys::halt();
+        }
+    }
+}
+
+/// The kernel in this process. It stops when the last handle is dropped: those of
+/// its disks and mounts count too. Dropping ignores errors; [`Kernel::halt`] tells them.
+#[derive(Clone)]
+pub struct Kernel {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Kernel {
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Adds a disk: a regular file or a block device of the host. `ResourceBusy`
+    /// (EBUSY) if somebody else uses it, EROFS if it can only be read.
+    pub fn add_disk(&self, path: &Path, options: DiskOptions) -> io::Result<Disk> {
+        Disk::add(self.clone(), path, options)
+    }
+
+    /// Whether a type of file system, as in "ext4", is part of this kernel.
+    pub fn has_file_system(&self, kind: &str) -> bool {
+        self.file_systems()
+            .map_or(false, |kinds| kinds.iter().any(|name| name == kind))
+    }
+
+    /// The types of file systems on disks that this kernel has.
+    pub fn file_systems(&self) -> io::Result<Vec<String>> {
+        let text = read_text(c"/proc/filesystems")?;
+        Ok(text
+            .lines()
+            .filter_map(|line| line.strip_prefix('\t'))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Unmounts everything, writes everything to the disks and stops. What is
+    /// still used of this kernel afterwards fails with ENODEV. `EBUSY`: something could not
+    /// be unmounted (it was synced); `EIO`: something could not be written.
+    pub fn halt(self) -> io::Result<()> {
+        self.shared.halted.store(true, Ordering::Relaxed);
+        sys::halt()
+    }
+}
+
+/// A small text file of the kernel's own file systems, as in /proc.
+pub(crate) fn read_text(path: &CStr) -> io::Result<String> {
+    let file = Fd::working_directory(System::Kernel).open_at(path, libc::O_RDONLY, 0)?;
+    let mut text = Vec::new();
+    let mut buffer = [0u8; 4096];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+            length => text.extend_from_slice(&buffer[..length]),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Linux kernel code as a library, safely: boot a kernel in this process, add
+//! disk images, mount their file systems and use the files in them.
+//!
+//! ```no_run
+//! use std::io::Read;
+//! # fn main() -> std::io::Result<()> {
+//! let kernel = outboard::Kernel::builder().boot()?;
+//! let disk = kernel.add_disk("disk.img".as_ref(), outboard::DiskOptions::read_only())?;
+//! let mount = disk.device(None)?.mount(&outboard::MountOptions::default())?;
+//! let mut text = String::new();
+//! mount.open("/etc/hostname")?.read_to_string(&mut text)?;
+//! mount.unmount()?;
+//! kernel.halt()
+//! # }
+//! ```
+//!
+//! Everything can be used from any thread. Errors are [`std::io::Error`] with the
+//! errno that the kernel returned. A process can boot one kernel in its life.
+
+mod device;
+mod directory;
+mod disk;
+mod file;
+mod file_systems;
+mod kernel;
+mod log;
+mod metadata;
+mod mount;
+mod tree;
+
+pub use device::BlockDevice;
+pub use directory::{DirEntry, ReadDir};
+pub use disk::{Disk, DiskOptions, Partition};
+pub use file::{File, OpenOptions};
+pub use kernel::{option, profile, release, version, Builder, Kernel};
+pub use log::{Level, LogRing};
+pub use metadata::{FileType, Metadata};
+pub use mount::{Mount, MountOptions, Space};
+pub use outboard_image as image;
+pub use outboard_sys::{Entries, Entry, Fd, System};
+pub use tree::Tree;
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// A path as the kernel takes it. A path with a NUL in it is `InvalidInput`.
+fn c_path(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}

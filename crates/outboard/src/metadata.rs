@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is known of a file.
+
+use outboard_sys::libc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The kind of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileType {
+    Regular,
+    Directory,
+    Symlink,
+    BlockDevice,
+    CharacterDevice,
+    Fifo,
+    Socket,
+    /// What the file system does not say.
+    Unknown,
+}
+
+impl FileType {
+    /// From the `S_IFMT` bits of a mode.
+    pub fn from_mode(mode: u32) -> Self {
+        match mode & libc::S_IFMT {
+            libc::S_IFREG => FileType::Regular,
+            libc::S_IFDIR => FileType::Directory,
+            libc::S_IFLNK => FileType::Symlink,
+            libc::S_IFBLK => FileType::BlockDevice,
+            libc::S_IFCHR => FileType::CharacterDevice,
+            libc::S_IFIFO => FileType::Fifo,
+            libc::S_IFSOCK => FileType::Socket,
+            _ => FileType::Unknown,
+        }
+    }
+
+    /// From a `DT_*` of a directory entry.
+    pub fn from_entry(kind: u8) -> Self {
+        Self::from_mode(u32::from(kind) << 12)
+    }
+}
+
+/// Metadata of a file, of the host or of an image.
+#[derive(Clone, Copy, Debug)]
+pub struct Metadata {
+    stat: libc::stat,
+}
+
+fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let moment = if seconds < 0 {
+        UNIX_EPOCH.checked_sub(whole)
+    } else {
+        UNIX_EPOCH.checked_add(whole)
+    };
+    let part = Duration::from_nanos(nanoseconds.clamp(0, 999_999_999) as u64);
+    moment
+        .and_then(|moment| moment.checked_add(part))
+        .unwrap_or(UNIX_EPOCH)
+}
+
+impl From<libc::stat> for Metadata {
+    fn from(stat: libc::stat) -> Self {
+        Self { stat }
+    }
+}
+
+impl Metadata {
+    pub fn file_type(&self) -> FileType {
+        FileType::from_mode(self.stat.st_mode)
+    }
+
+    pub fn is_dir(&self) -> bool {
+        self.file_type() == FileType::Directory
+    }
+
+    pub fn is_file(&self) -> bool {
+        self.file_type() == FileType::Regular
+    }
+
+    pub fn is_symlink(&self) -> bool {
+        self.file_type() == FileType::Symlink
+    }
+
+    /// Size in bytes.
+    pub fn len(&self) -> u64 {
+        self.stat.st_size.max(0) as u64
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Permissions with set-user-ID, set-group-ID and sticky bit: the low 12 bits of the mode.
+    pub fn permissions(&self) -> u32 {
+        self.stat.st_mode & 0o7777
+    }
+
+    pub fn user(&self) -> u32 {
+        self.stat.st_uid
+    }
+
+    pub fn group(&self) -> u32 {
+        self.stat.st_gid
+    }
+
+    pub fn links(&self) -> u64 {
+        self.stat.st_nlink
+    }
+
+    pub fn inode(&self) -> u64 {
+        self.stat.st_ino
+    }
+
+    pub fn accessed(&self) -> SystemTime {
+        time(self.stat.st_atime, self.stat.st_atime_nsec)
+    }
+
+    pub fn modified(&self) -> SystemTime {
+        time(self.stat.st_mtime, self.stat.st_mtime_nsec)
+    }
+
+    pub fn changed(&self) -> SystemTime {
+        time(self.stat.st_ctime, self.stat.st_ctime_nsec)
+    }
+
+    /// All of it, as the kernel says it.
+    pub fn stat(&self) -> &libc::stat {
+        &self.stat
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types() {
+        assert_eq!(FileType::from_mode(0o100644), FileType::Regular);
+        assert_eq!(FileType::from_entry(libc::DT_DIR), FileType::Directory);
+        assert_eq!(FileType::from_entry(libc::DT_UNKNOWN), FileType::Unknown);
+    }
+
+    #[test]
+    fn times_before_1970() {
+        assert_eq!(
+            time(-2, 500_000_000),
+            UNIX_EPOCH - Duration::from_millis(1500)
+        );
+        assert_eq!(time(i64::MAX, 0).max(UNIX_EPOCH), time(i64::MAX, 0));
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Mounted file systems.
+//!
+//! A read-only mount never changes the disk. Where a journal would have to be replayed
+//! first, the file system is mounted without it and [`Mount::journal_ignored`] says so.
+
+use crate::device::BlockDevice;
+use crate::file_systems::{driver, needed_options, without_journal};
+use crate::tree::Tree;
+use crate::{Fd, System};
+use outboard_sys::libc;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::ops::Deref;
+
+/// How a file system is mounted.
+#[derive(Clone, Debug, Default)]
+pub struct MountOptions {
+    kind: Option<String>,
+    read_only: bool,
+    options: String,
+}
+
+impl MountOptions {
+    /// The type of the file system, as in "ext4". Default: found out.
+    pub fn kind(mut self, kind: &str) -> Self {
+        self.kind = Some(kind.to_owned());
+        self
+    }
+
+    /// Mounts for reading only. A disk that can only be read is always mounted so.
+    pub fn read_only(mut self, yes: bool) -> Self {
+        self.read_only = yes;
+        self
+    }
+
+    /// Options of the file system, separated by commas.
+    pub fn options(mut self, options: &str) -> Self {
+        self.options = options.to_owned();
+        self
+    }
+}
+
+/// How much room a file system has, in bytes and files. Counts of files are 0 where a file
+/// system has no fixed number of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    pub block_size: u64,
+    pub size: u64,
+    pub free: u64,
+    pub files: u64,
+    pub files_free: u64,
+}
+
+/// A mounted file system. Its files are used through [`Tree`]. Unmounted when dropped, but
+/// only [`Mount::unmount`] tells whether everything was written.
+pub struct Mount {
+    device: BlockDevice,
+    directory: CString,
+    kind: String,
+    journal_ignored: bool,
+    read_only: bool,
+    /// `None` once unmounted.
+    tree: Option<Tree>,
+}
+
+fn join(first: &str, second: &str) -> String {
+    match (first.is_empty(), second.is_empty()) {
+        (true, _) => second.to_owned(),
+        (_, true) => first.to_owned(),
+        _ => format!("{first},{second}"),
+    }
+}
+
+/// Refusals that another way of mounting may get around.
+fn worth_another_try(error: &io::Error) -> bool {
+    !matches!(
+        error.raw_os_error(),
+        Some(libc::ENODEV | libc::ENOMEM | libc::EBUSY | libc::ENOENT | libc::EPERM)
+    )
+}
+
+impl Mount {
+    pub(crate) fn new(device: &BlockDevice, options: &MountOptions) -> io::Result<Self> {
+        let (kind, detail) = match &options.kind {
+            Some(kind) => (kind.clone(), String::new()),
+            None => match device.probe()? {
+                Some(found) => (found.kind.to_owned(), found.detail),
+                None => return Err(io::Error::from_raw_os_error(libc::EMEDIUMTYPE)),
+            },
+        };
+        let read_only = options.read_only || device.disk.shared.read_only;
+        let directory = device.disk.shared.kernel.shared.mount_directory()?;
+        let plain = join(&needed_options(&kind, &detail), &options.options);
+        let attempt = |extra: &str| {
+            mount_at(device, &directory, &kind, read_only, &join(&plain, extra))
+        };
+        let mut result = attempt("");
+        let mut journal_ignored = false;
+        if read_only {
+            for extra in without_journal(&kind) {
+                match &result {
+                    Err(error) if worth_another_try(error) => {}
+                    _ => break,
+                }
+                if let Ok(tree) = attempt(extra) {
+                    journal_ignored = true;
+                    result = Ok(tree);
+                }
+            }
+        }
+        let tree = result?;
+        let read_only = tree.root().statfs()?.f_flags as u64 & libc::ST_RDONLY != 0;
+        Ok(Self {
+            device: device.clone(),
+            directory,
+            kind,
+            journal_ignored,
+            read_only,
+            tree: Some(tree),
+        })
+    }
+
+    /// The type of the file system.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Some file systems refuse to be written when they were not left well, and mount read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// A read-only mount would have had to replay a journal, and went without: what was
+    /// written last before the file system was left may be missing.
+    pub fn journal_ignored(&self) -> bool {
+        self.journal_ignored
+    }
+
+    pub fn device(&self) -> &BlockDevice {
+        &self.device
+    }
+
+    pub fn space(&self) -> io::Result<Space> {
+        let statfs = self.root().statfs()?;
+        let unit = match statfs.f_frsize {
+            0 => statfs.f_bsize,
+            size => size,
+        }
+        .max(0) as u64;
+        Ok(Space {
+            block_size: statfs.f_bsize.max(0) as u64,
+            size: statfs.f_blocks.saturating_mul(unit),
+            free: statfs.f_bfree.saturating_mul(unit),
+            files: statfs.f_files,
+            files_free: statfs.f_ffree,
+        })
+    }
+
+    /// Writes everything to stable storage. Also tells of errors that happened earlier.
+    pub fn sync(&self) -> io::Result<()> {
+        // This descriptor is as old as the mount, so it learns of every error since then.
+        self.root().sync_file_system()
+    }
+
+    /// Writes everything to stable storage and unmounts. An error means that something may be
+    /// missing on the disk. EBUSY: files are still open; everything was written then.
+    pub fn unmount(mut self) -> io::Result<()> {
+        let synced = if self.read_only { Ok(()) } else { self.sync() };
+        self.tree = None;
+        let unmounted = System::Kernel.unmount(&self.directory, 0);
+        if unmounted.is_err() {
+            let _ = System::Kernel.unmount(&self.directory, libc::MNT_DETACH);
+        }
+        let flushed = if self.read_only {
+            Ok(())
+        } else {
+            self.device.sync()
+        };
+        synced.and(unmounted).and(flushed)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.tree.take().is_some() {
+            let _ = System::Kernel.unmount(&self.directory, libc::MNT_DETACH);
+        }
+    }
+}
+
+impl Deref for Mount {
+    type Target = Tree;
+
+    fn deref(&self) -> &Tree {
+        self.tree.as_ref().expect("unmount() consumes the mount")
+    }
+}
+
+fn mount_at(
+    device: &BlockDevice,
+    directory: &CStr,
+    kind: &str,
+    read_only: bool,
+    options: &str,
+) -> io::Result<Tree> {
+    let flags = if read_only { libc::MS_RDONLY } else { 0 };
+    System::Kernel.mount(
+        device.node(),
+        directory,
+        &CString::new(driver(kind))?,
+        flags | libc::MS_NODEV | libc::MS_NOATIME,
+        &CString::new(options)?,
+    )?;
+    let opened = Fd::working_directory(System::Kernel).open_at(
+        directory,
+        libc::O_RDONLY | libc::O_DIRECTORY,
+        0,
+    );
+    match opened {
+        Ok(root) => Ok(Tree::below(root)),
+        Err(error) => {
+            let _ = System::Kernel.unmount(directory, libc::MNT_DETACH);
+            Err(error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_joined() {
+        assert_eq!(join("", "a"), "a");
+        assert_eq!(join("a", ""), "a");
+        assert_eq!(join("a", "b,c"), "a,b,c");
+    }
+}

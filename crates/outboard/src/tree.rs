@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A tree of files: that of a mounted image, or the host's. Both take the same calls.
+
+use crate::directory::ReadDir;
+use crate::file::{timespec, File, OpenOptions};
+use crate::metadata::Metadata;
+use crate::{c_path, Fd, System};
+use outboard_sys::libc;
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A tree of files. In that of an image, `/` is the image's root: absolute symbolic links
+/// and `..` stay inside. Every function follows symbolic links except where it says otherwise.
+#[derive(Debug)]
+pub struct Tree {
+    root: Fd,
+    confined: bool,
+}
+
+/// The directory part of a path and its last name. "." where there is no last name.
+fn split(path: &Path) -> (&Path, &OsStr) {
+    let bytes = path.as_os_str().as_bytes();
+    let end = bytes.iter().rposition(|&byte| byte != b'/');
+    let bytes = end.map_or(&bytes[..0], |end| &bytes[..=end]);
+    let (directory, name) = match bytes.iter().rposition(|&byte| byte == b'/') {
+        Some(slash) => (&bytes[..=slash], &bytes[slash + 1..]),
+        None => (&bytes[..0], bytes),
+    };
+    if matches!(name, b"" | b"." | b"..") {
+        return (path, OsStr::from_bytes(b"."));
+    }
+    (
+        Path::new(OsStr::from_bytes(directory)),
+        OsStr::from_bytes(name),
+    )
+}
+
+impl Tree {
+    /// The host's files, as this process sees them.
+    pub fn host() -> Self {
+        Self {
+            root: Fd::working_directory(System::Host),
+            confined: false,
+        }
+    }
+
+    pub(crate) fn below(root: Fd) -> Self {
+        Self {
+            root,
+            confined: true,
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Fd {
+        &self.root
+    }
+
+    /// The kernel whose files these are.
+    pub fn system(&self) -> System {
+        self.root.system()
+    }
+
+    /// Opens a file with `O_*` flags; `mode`: permissions of a new file.
+    pub fn open_fd(&self, path: &Path, flags: i32, mode: u32) -> io::Result<Fd> {
+        if !self.confined {
+            return self.root.open_at(&c_path(path)?, flags, mode);
+        }
+        let path = if path.as_os_str().is_empty() {
+            CString::from(c"/")
+        } else {
+            c_path(path)?
+        };
+        self.root.open_in_root(&path, flags, mode)
+    }
+
+    /// Opens the directory that holds the last name of a path, and tells that name. The
+    /// last name is not followed if it is a symbolic link. A path that ends in no name ("/", "..")
+    /// is its own directory with the name ".".
+    pub fn open_parent(&self, path: &Path) -> io::Result<(Fd, CString)> {
+        let (directory, name) = split(path);
+        let directory = match directory.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => directory,
+        };
+        let flags = libc::O_PATH | libc::O_DIRECTORY;
+        let directory = self.open_fd(directory, flags, 0)?;
+        Ok((directory, CString::new(name.as_bytes())?))
+    }
+
+    /// Where a path leads when its last name is followed too: a path without symbolic links, in
+    /// this tree. ENOENT for a link that leads nowhere.
+    pub fn canonicalize(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
+        let file = self.open_fd(path.as_ref(), libc::O_PATH, 0)?;
+        let real = |fd: &Fd| -> io::Result<Vec<u8>> {
+            let link = CString::new(format!("/proc/self/fd/{}", fd.raw()))?;
+            let found = Fd::working_directory(fd.system()).read_link_at(&link)?;
+            Ok(found.into_bytes())
+        };
+        let found = real(&file)?;
+        let inside = if self.confined {
+            let root = real(&self.root)?;
+            found.strip_prefix(root.as_slice()).unwrap_or(&found)
+        } else {
+            &found
+        };
+        let inside = if inside.is_empty() { b"/" } else { inside };
+        Ok(PathBuf::from(OsString::from_vec(inside.to_vec())))
+    }
+
+    /// Opens a file for reading.
+    pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        OpenOptions::new().read(true).open(self, path)
+    }
+
+    /// Opens a file for writing: a new one, or an old one without its contents.
+    pub fn create(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(self, path)
+    }
+
+    pub fn read_dir(&self, path: impl AsRef<Path>) -> io::Result<ReadDir> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        Ok(ReadDir::new(self.open_fd(path.as_ref(), flags, 0)?))
+    }
+
+    pub fn metadata(&self, path: impl AsRef<Path>) -> io::Result<Metadata> {
+        let file = self.open_fd(path.as_ref(), libc::O_PATH, 0)?;
+        file.stat().map(Metadata::from)
+    }
+
+    /// Metadata of the file itself, also if it is a symbolic link.
+    pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> io::Result<Metadata> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        directory
+            .stat_at(&name, libc::AT_SYMLINK_NOFOLLOW)
+            .map(Metadata::from)
+    }
+
+    pub fn read_link(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        let target = directory.read_link_at(&name)?;
+        Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
+    }
+
+    pub fn create_dir(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        directory.make_directory_at(&name, mode)
+    }
+
+    /// Makes a symbolic link at `path` that says `target`.
+    pub fn symlink(&self, target: impl AsRef<Path>, path: impl AsRef<Path>) -> io::Result<()> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        directory.make_symlink_at(&c_path(target.as_ref())?, &name)
+    }
+
+    /// Makes `new` another name of the file `old`, which is not followed if it is a symbolic link.
+    pub fn hard_link(&self, old: impl AsRef<Path>, new: impl AsRef<Path>) -> io::Result<()> {
+        let (old_directory, old_name) = self.open_parent(old.as_ref())?;
+        let (directory, name) = self.open_parent(new.as_ref())?;
+        old_directory.link_at(&old_name, &directory, &name, 0)
+    }
+
+    pub fn rename(&self, old: impl AsRef<Path>, new: impl AsRef<Path>) -> io::Result<()> {
+        let (old_directory, old_name) = self.open_parent(old.as_ref())?;
+        let (directory, name) = self.open_parent(new.as_ref())?;
+        old_directory.rename_at(&old_name, &directory, &name, 0)
+    }
+
+    /// Removes a file that is not a directory; a symbolic link itself.
+    pub fn remove_file(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        directory.unlink_at(&name, 0)
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_dir(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        directory.unlink_at(&name, libc::AT_REMOVEDIR)
+    }
+
+    /// Changes permissions: the low 12 bits of the mode. ELOOP for a symbolic link.
+    pub fn set_permissions(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        let stat = directory.stat_at(&name, libc::AT_SYMLINK_NOFOLLOW)?;
+        if stat.st_mode & libc::S_IFMT == libc::S_IFLNK {
+            return Err(io::Error::from_raw_os_error(libc::ELOOP));
+        }
+        directory.set_mode_at(&name, mode)
+    }
+
+    /// Changes the owner; of a symbolic link, its own.
+    pub fn set_owner(&self, path: impl AsRef<Path>, user: u32, group: u32) -> io::Result<()> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        directory.set_owner_at(&name, user, group, libc::AT_SYMLINK_NOFOLLOW)
+    }
+
+    /// Sets the times of access and modification; of a symbolic link, its own.
+    pub fn set_times(
+        &self,
+        path: impl AsRef<Path>,
+        accessed: SystemTime,
+        modified: SystemTime,
+    ) -> io::Result<()> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        let times = [timespec(accessed), timespec(modified)];
+        directory.set_times_at(&name, &times, libc::AT_SYMLINK_NOFOLLOW)
+    }
+
+    /// Names of the extended attributes; of a symbolic link, its own.
+    pub fn xattrs(&self, path: impl AsRef<Path>) -> io::Result<Vec<CString>> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        directory.xattrs_at(&name)
+    }
+
+    /// The value of an extended attribute; of a symbolic link, its own.
+    pub fn xattr(&self, path: impl AsRef<Path>, attribute: &CStr) -> io::Result<Vec<u8>> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        directory.xattr_at(&name, attribute)
+    }
+
+    /// Sets an extended attribute; of a symbolic link, its own.
+    pub fn set_xattr(
+        &self,
+        path: impl AsRef<Path>,
+        attribute: &CStr,
+        value: &[u8],
+    ) -> io::Result<()> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        directory.set_xattr_at(&name, attribute, value, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_split_at_their_last_name() {
+        for (path, directory, name) in [
+            ("/a/b", "/a/", "b"),
+            ("/a/b//", "/a/", "b"),
+            ("b", "", "b"),
+            ("/b", "/", "b"),
+            ("/", "/", "."),
+            ("", "", "."),
+            ("/a/..", "/a/..", "."),
+            ("/a/.", "/a/.", "."),
+        ] {
+            let expected = (Path::new(directory), OsStr::new(name));
+            assert_eq!(split(Path::new(path)), expected, "{path}");
+        }
+    }
+}

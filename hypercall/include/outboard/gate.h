@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the kernel offers to lib/: boot, the system call gate, halt, disks.
+ * Only lib/ includes this; programs use outboard/outboard.h.
+ *
+ * Errors are negative Linux errno values.
+ */
+#ifndef OUTBOARD_GATE_H
+#define OUTBOARD_GATE_H
+
+#include <outboard/hypercall.h>
+
+struct ob_boot_parameters {
+	uint32_t vcpus;			/* 1 to 64 */
+	uint32_t log_level;		/* lines of this level and below reach the console: 0 to 8 */
+	uint64_t memory;		/* ceiling in bytes */
+	const char *command_line;	/* added to the kernel's command line; may be NULL */
+};
+
+/*
+ * Boots the kernel. Returns when the first system call can be made. -EALREADY if this
+ * process has booted one before, -EINVAL for bad parameters, -ENOMEM. Blocks.
+ */
+int ob_kernel_boot(const struct ob_boot_parameters *parameters);
+
+/*
+ * One system call with Linux's x86-64 numbers and conventions. A thread that
+ * never called before is adopted. -ENODEV before boot, after halt and in a forked child.
+ */
+long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+/*
+ * Closes the files of the clients, unmounts, writes back, stops every vCPU and
+ * ends every thread of the kernel. Calls of other threads, also those that are
+ * blocked, end with -ENODEV. Returns 0, -EBUSY if a file system could not be unmounted
+ * (it was then synced), -ENODEV if nothing runs. Blocks.
+ */
+int ob_kernel_halt(void);
+
+struct ob_disk_parameters {
+	const char *path;
+	uint32_t flags;			/* enum ob_block_flags */
+	uint32_t sector_size;		/* 0: the host's; else 512 or 4096 */
+};
+
+/*
+ * Opens a disk of the host and adds it as a block device; the kernel scans its
+ * partitions before this returns. Stores the device's name ("vda"). Returns the disk's number or an
+ * error of ob_host_block_open. Blocks.
+ */
+int ob_kernel_disk_add(const struct ob_disk_parameters *parameters, char name[32]);
+
+/* Removes a disk: -EBUSY while it or a partition is open or mounted, -ENOENT. Blocks. */
+int ob_kernel_disk_remove(uint32_t disk);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The whole interface between the kernel and its host: THE porting surface.
+ *
+ * Two directions. Hypercalls (ob_host_*) are implemented by a platform and
+ * called by the kernel. Upcalls (ob_kernel_*) are implemented by the kernel
+ * and called by a platform. Nothing else crosses this wall, and no type here
+ * belongs to any libc.
+ *
+ * Rules that hold for every hypercall unless its comment says otherwise:
+ *  - it does not block: a vCPU is held by the caller (invariant V7). The
+ *    calls that may block are marked "Blocks", and the kernel makes them only
+ *    where waiting belongs: idle, the hand-over of a vCPU, and outside of it;
+ *  - any thread may call it at any time, also from the handler of the
+ *    platform's own signals: no allocation from the program's heap, no lock
+ *    that an interrupted caller may hold;
+ *  - an error is a negative Linux errno value, success is 0 or positive;
+ *  - a count of bytes is 64 bits wide, a time is in nanoseconds.
+ */
+#ifndef OUTBOARD_HYPERCALL_H
+#define OUTBOARD_HYPERCALL_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
+#include <stdint.h>
+#endif
+
+/* ---- memory and mapping ------------------------------------------------ */
+
+/*
+ * A region is a range of the address space, reserved once at boot. RAM is the
+ * memory that physical addresses name: physical address 0 is its first byte.
+ * All other regions are windows: empty until mapped (VMALLOC, MODULES,
+ * CLIENT) or committed (STACKS, PAGES).
+ */
+enum ob_region {
+	OB_REGION_RAM,		/* readable, writable; taken from the host page by page as it is touched */
+	OB_REGION_VMALLOC,	/* window for the kernel's own mappings */
+	OB_REGION_MODULES,	/* the same, within 1 GB of the kernel's text; executable */
+	OB_REGION_CLIENT,	/* window for mmap() by local clients */
+	OB_REGION_STACKS,	/* stacks of coroutines, with guard pages between them */
+	OB_REGION_PAGES,	/* the array of struct page */
+	OB_REGIONS
+};
+
+/*
+ * Reserves address space for a region; takes no memory. Called once for each
+ * region during boot, OB_REGION_RAM first. `size`: bytes, a multiple of 4096.
+ * Stores the address, aligned to 16 MB. Errors: -ENOMEM. A platform that cannot map memory
+ * returns -ENOSYS for VMALLOC, MODULES and CLIENT (a CONFIG_MMU=n kernel does
+ * not ask for them).
+ */
+int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *address);
+
+/* Makes [address, address+size) of a STACKS or PAGES region usable, zero-filled. -ENOMEM. */
+int ob_host_region_commit(uint64_t address, uint64_t size);
+
+/* Gives the memory of a committed range, or of a range of RAM, back to the host; its contents are lost (zero when touched again). */
+void ob_host_region_discard(uint64_t address, uint64_t size);
+
+/* Gives the whole address space of all regions back. Only after every vCPU has stopped. */
+void ob_host_regions_release(void);
+
+enum ob_protection {
+	OB_PROTECTION_READ = 1,
+	OB_PROTECTION_WRITE = 2,
+	OB_PROTECTION_EXECUTE = 4,
+};
+
+/*
+ * Shows `size` bytes of RAM from physical address `physical` at `address` of
+ * a window, replacing what was there. -EINVAL outside RAM or window; -ENOMEM
+ * when the host has no room for another mapping: the kernel then drops others
+ * and lets them come back by faults (mappings are a cache, invariant V12).
+ */
+int ob_host_map(uint64_t address, uint64_t physical, uint64_t size, uint32_t protection);
+
+/* Makes a range of a window inaccessible again. -ENOMEM as above. */
+int ob_host_unmap(uint64_t address, uint64_t size);
+
+/* Bytes of memory that the host has in all: the basis of the default ceiling. */
+uint64_t ob_host_memory_size(void);
+
+/* ---- threads ----------------------------------------------------------- */
+
+/* Processors that the host lets this program use; at least 1. */
+uint32_t ob_host_processor_count(void);
+
+/*
+ * Starts a host thread that runs fn(arg) with all of the program's signals
+ * blocked, and ends when fn returns. Stores a handle for ob_host_thread_join.
+ * `name` is for debuggers. -EAGAIN when the host has no more threads.
+ * The caller's interrupts are off.
+ */
+int ob_host_thread_create(void (*fn)(void *arg), void *arg, const char *name, uint64_t *thread);
+
+/* Waits until the thread has ended. Blocks. Never called with a vCPU held. */
+void ob_host_thread_join(uint64_t thread);
+
+/*
+ * Identifies the calling host thread for ob_host_thread_interrupt (not the same
+ * name space as the handle above). Cheap: may be called at every adoption.
+ */
+uint64_t ob_host_thread_self(void);
+
+/*
+ * Makes the thread call ob_kernel_preempt() soon, wherever it is (invariant
+ * V6). A thread that has ended is no error. A platform without such a thing
+ * does nothing; a loop in the kernel that never polls then keeps its vCPU.
+ */
+void ob_host_thread_interrupt(uint64_t self);
+
+/* Lets other host threads run. A hint. */
+void ob_host_thread_yield(void);
+
+/*
+ * Tells the platform that the calling thread has become a client: it shall
+ * call ob_kernel_thread_exit() on that thread when the thread ends. -EAGAIN if
+ * it cannot (then the task stays until halt).
+ */
+int ob_host_thread_adopted(void);
+
+/* ---- wait and wake ----------------------------------------------------- */
+
+#define OB_FOREVER (~0ULL)
+
+/*
+ * Sleeps while *word == value, until woken or for `timeout` nanoseconds.
+ * May return early for no reason. Blocks.
+ */
+void ob_host_wait(const uint32_t *word, uint32_t value, uint64_t timeout);
+
+/* Wakes up to `count` sleepers on the word. */
+void ob_host_wake(const uint32_t *word, uint32_t count);
+
+/* ---- clocks ------------------------------------------------------------ */
+
+/* Nanoseconds since some fixed point; never goes back. */
+uint64_t ob_host_clock_monotonic(void);
+
+/* Nanoseconds since 1970-01-01 00:00 UTC. */
+uint64_t ob_host_clock_realtime(void);
+
+/* ---- console, exit and panic ------------------------------------------- */
+
+/* Hands one line of the kernel's log (no newline at its end) to the program. `level`: 0 (emergency) to 7 (debug). */
+void ob_host_console_write(int level, const char *line, uint64_t length);
+
+/* Reports a kernel panic to the user and ends the program so that a core can be taken. Does not return. */
+void ob_host_panic(const char *message) __attribute__((noreturn));
+
+/* ---- random ------------------------------------------------------------ */
+
+/* Fills the buffer with bytes fit for keys. -EIO if there are none. */
+int ob_host_random(void *buffer, uint64_t size);
+
+/* ---- block ------------------------------------------------------------- */
+
+enum ob_block_flags {
+	OB_BLOCK_READ_ONLY = 1,		/* open for reading only; nothing is ever written */
+	OB_BLOCK_NO_LOCK = 2,		/* do not take the lock against a second writer */
+};
+
+struct ob_block_info {
+	uint64_t size;			/* bytes */
+	uint32_t sector_size;		/* logical sector of the host's device; 512 for a file */
+	uint32_t read_only;
+	uint32_t can_discard;		/* discard and write-zeroes are supported */
+	uint32_t reserved;
+};
+
+/*
+ * Opens a disk. `path`: as the platform names disks (POSIX: a regular file or
+ * a block device). Takes a lock against a second writer: -EBUSY if somebody
+ * holds it. -EROFS if write access was asked for and only reading is possible
+ * (-EACCES if not even that), -EISDIR, -ENOENT, ... as the host says.
+ * Returns the disk's number (>= 0). Blocks; never called with a vCPU held.
+ */
+int ob_host_block_open(const char *path, uint32_t flags, struct ob_block_info *info);
+
+/* Closes a disk that has no request in flight; its lock is dropped. Blocks. */
+void ob_host_block_close(uint32_t disk);
+
+enum ob_block_operation {
+	OB_BLOCK_READ,
+	OB_BLOCK_WRITE,
+	OB_BLOCK_FLUSH,			/* what was completed before is on stable storage after (V11) */
+	OB_BLOCK_DISCARD,		/* contents undefined, room given back */
+	OB_BLOCK_WRITE_ZEROES,
+};
+
+struct ob_block_segment {
+	void *address;			/* in RAM or in the kernel's image */
+	uint64_t length;
+};
+
+struct ob_block_request {
+	uint32_t disk;
+	uint32_t operation;
+	uint32_t force_unit_access;	/* a write is complete when it is on stable storage */
+	uint32_t segment_count;
+	uint64_t offset;		/* bytes from the start of the disk */
+	uint64_t length;		/* bytes in all segments, or the range of a discard */
+	const struct ob_block_segment *segments;
+	int32_t result;			/* set by the platform: 0 or -errno */
+	uint32_t reserved;
+	struct ob_block_request *next;	/* for the platform while in flight, for the kernel after */
+};
+
+/*
+ * Starts a request. Returns 1 if it is complete already (result is set), 0 if
+ * it will complete later: then the platform puts it on the completed list and
+ * calls ob_kernel_interrupt(OB_INTERRUPT_BLOCK). Short transfers are errors
+ * (-EIO). A read beyond what the file has (it shrank) is -EIO, not a signal.
+ */
+int ob_host_block_submit(struct ob_block_request *request);
+
+/* Takes the list of all completed requests, linked by `next`; NULL if there are none. */
+struct ob_block_request *ob_host_block_completed(void);
+
+/* ---- upcalls: implemented by the kernel -------------------------------- */
+
+enum ob_interrupt {
+	OB_INTERRUPT_BLOCK = 1,
+	OB_INTERRUPT_NET = 2,
+	OB_INTERRUPTS = 32
+};
+
+/* Raises a device interrupt. Any thread; does not block. */
+void ob_kernel_interrupt(uint32_t interrupt);
+
+/* What a platform tells about a memory fault. */
+struct ob_fault {
+	uint64_t address;		/* that could not be accessed */
+	uint64_t instruction;		/* that did it; the kernel may change it */
+	uint64_t frame;			/* frame pointer, for a back-trace */
+	uint64_t stack;
+	uint32_t write;
+	uint32_t reserved;
+};
+
+/*
+ * Handles a fault, on the thread and the stack where it happened, with the
+ * processor's state saved by the platform. Returns 1: resume at
+ * fault->instruction. 0: the fault is not the kernel's (the platform then does what the
+ * program had asked for). Faults of the kernel's own making do not return: they panic.
+ */
+int ob_kernel_fault(struct ob_fault *fault);
+
+/* The thread was interrupted by ob_host_thread_interrupt: take pending interrupts if that is allowed here. */
+void ob_kernel_preempt(void);
+
+/* The calling client thread ends: its task exits. May block like a system call. */
+void ob_kernel_thread_exit(void);
+
+/* This process is a fork()ed child of the one that booted: every later call of the calling thread gets -ENODEV. */
+void ob_kernel_forked(void);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The three layers of the block driver's host side:
+ *
+ *   block.c		the hypercalls: the table of disks, and which request goes where
+ *   block_queue.c	worker threads for requests that may block, and the completed list
+ *   block_io.c		carries out one request on one disk
+ *   block_open.c	opens, measures and locks what a path names
+ *
+ * A layer that observes or disturbs requests belongs between block_queue.c and
+ * block_io.c: everything passes through ob_disk_try and ob_disk_perform.
+ */
+#ifndef OUTBOARD_POSIX_BLOCK_H
+#define OUTBOARD_POSIX_BLOCK_H
+
+#include <stdbool.h>
+
+#include "internal.h"
+
+struct ob_disk {
+	int fd;				/* -1: this number is free */
+	uint64_t size;			/* bytes, as it was on opening */
+	uint32_t sector_size;
+	bool read_only;
+	bool is_device;
+	bool can_discard;
+	/* What the host turned out not to support; set once, by any thread. */
+	bool no_nowait[2];		/* RWF_NOWAIT, by direction: 0 read, 1 write */
+	bool no_dsync;			/* RWF_DSYNC */
+};
+
+/* block_open.c: fills in all of *disk. Blocks. Errors as ob_host_block_open. */
+int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags);
+void ob_disk_close(struct ob_disk *disk);
+
+/* block_io.c: result for a request that must not reach the disk, 0 for one that may. */
+int ob_disk_check(const struct ob_disk *disk, const struct ob_block_request *request);
+
+/* Tries without blocking. Returns false, with nothing promised, if that is not possible. */
+bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request);
+
+/* Carries out a request that passed the check, from its start. Blocks. Returns 0 or -errno. */
+int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request);
+
+/* block.c: the disk of a number, NULL if there is none. Any thread. */
+struct ob_disk *ob_disk_find(uint32_t number);
+
+/* block_queue.c: workers run while somebody holds the queue. Both block. */
+int ob_block_queue_get(void);
+void ob_block_queue_put(void);
+
+/* Gives a request to the workers. Any thread, does not block. */
+void ob_block_queue_add(struct ob_block_request *request);
+
+#endif

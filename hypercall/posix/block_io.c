@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Block: carries out one request on one disk.
+ *
+ * A request is tried without blocking first: what the host has in its page
+ * cache is copied at once, with no switch of threads. Whatever does not work
+ * that way is done from its start by a worker. To transfer the same bytes twice is
+ * harmless, since nobody may count on them before the request is complete.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "block.h"
+
+/* Segments handed to the host at a time; on the stack, well below the host's IOV_MAX. */
+#define BATCH 64
+
+int ob_disk_check(const struct ob_disk *disk, const struct ob_block_request *request)
+{
+	if (request->operation > OB_BLOCK_WRITE_ZEROES)
+		return -EOPNOTSUPP;
+	if (request->operation == OB_BLOCK_FLUSH)
+		return 0;
+	if (request->offset > disk->size || request->length > disk->size - request->offset)
+		return -EIO;
+	if (request->operation != OB_BLOCK_READ && disk->read_only)
+		return -EROFS;
+	return 0;
+}
+
+/* How far a transfer has come. */
+struct position {
+	uint32_t segment;
+	uint64_t within;	/* bytes done of that segment */
+	uint64_t done;		/* bytes done in all */
+};
+
+/* Fills in what comes next; returns the number of entries. */
+static int next_batch(const struct ob_block_request *request, const struct position *at, struct iovec *batch)
+{
+	uint64_t left = request->length - at->done;
+	uint64_t within = at->within;
+	int count = 0;
+
+	for (uint32_t i = at->segment; i < request->segment_count && left && count < BATCH; i++) {
+		const struct ob_block_segment *segment = &request->segments[i];
+		uint64_t length = segment->length - within;
+
+		if (length > left)
+			length = left;
+		batch[count].iov_base = (char *)segment->address + within;
+		batch[count].iov_len = length;
+		count++;
+		left -= length;
+		within = 0;
+	}
+	return count;
+}
+
+static void advance(const struct ob_block_request *request, struct position *at, uint64_t bytes)
+{
+	at->done += bytes;
+	at->within += bytes;
+	while (at->segment < request->segment_count &&
+	       at->within >= request->segments[at->segment].length) {
+		at->within -= request->segments[at->segment].length;
+		at->segment++;
+	}
+}
+
+/* Reads or writes all of the request. Returns 0 or -errno; -EAGAIN only with RWF_NOWAIT. */
+static int transfer(const struct ob_disk *disk, const struct ob_block_request *request, int flags)
+{
+	struct position at = { 0 };
+	struct iovec batch[BATCH];
+
+	while (at.done < request->length) {
+		off_t offset = (off_t)(request->offset + at.done);
+		int count = next_batch(request, &at, batch);
+		ssize_t bytes;
+
+		if (request->operation == OB_BLOCK_WRITE)
+			bytes = pwritev2(disk->fd, batch, count, offset, flags);
+		else
+			bytes = preadv2(disk->fd, batch, count, offset, flags);
+		if (bytes < 0 && errno == EINTR)
+			continue;
+		if (bytes < 0)
+			return -errno;
+		if (bytes == 0)
+			return -EIO;	/* the file shrank, or the segments are shorter than the request */
+		advance(request, &at, (uint64_t)bytes);
+	}
+	return 0;
+}
+
+static bool is_unsupported(int error)
+{
+	return error == -EOPNOTSUPP || error == -ENOSYS || error == -EINVAL;
+}
+
+bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
+{
+	bool is_write = request->operation == OB_BLOCK_WRITE;
+	int error;
+
+	if (request->operation == OB_BLOCK_FLUSH && disk->read_only)
+		return true;
+	if (request->operation != OB_BLOCK_READ && !is_write)
+		return false;
+	if (request->force_unit_access && is_write)
+		return false;
+	if (__atomic_load_n(&disk->no_nowait[is_write], __ATOMIC_RELAXED))
+		return false;
+	error = transfer(disk, request, RWF_NOWAIT);
+	if (is_unsupported(error))
+		__atomic_store_n(&disk->no_nowait[is_write], true, __ATOMIC_RELAXED);
+	return !error;
+}
+
+static int flush(const struct ob_disk *disk)
+{
+	while (fdatasync(disk->fd)) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+static int write_durably(struct ob_disk *disk, const struct ob_block_request *request)
+{
+	int error = -EOPNOTSUPP;
+
+	if (!__atomic_load_n(&disk->no_dsync, __ATOMIC_RELAXED))
+		error = transfer(disk, request, RWF_DSYNC);
+	if (!is_unsupported(error))
+		return error;
+	__atomic_store_n(&disk->no_dsync, true, __ATOMIC_RELAXED);
+	error = transfer(disk, request, 0);
+	return error ? error : flush(disk);
+}
+
+static int punch_hole(const struct ob_disk *disk, const struct ob_block_request *request, int mode)
+{
+	while (fallocate(disk->fd, mode | FALLOC_FL_KEEP_SIZE, (off_t)request->offset,
+			 (off_t)request->length)) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+static int device_range(const struct ob_disk *disk, const struct ob_block_request *request,
+			unsigned long command)
+{
+	uint64_t range[2] = { request->offset, request->length };
+
+	return ioctl(disk->fd, command, range) ? -errno : 0;
+}
+
+static int discard(const struct ob_disk *disk, const struct ob_block_request *request)
+{
+	if (disk->is_device)
+		return device_range(disk, request, BLKDISCARD);
+	return punch_hole(disk, request, FALLOC_FL_PUNCH_HOLE);
+}
+
+/* A hole is preferred to written zeroes: a sparse image stays sparse. */
+static int write_zeroes(const struct ob_disk *disk, const struct ob_block_request *request)
+{
+	int error;
+
+	if (disk->is_device)
+		return device_range(disk, request, BLKZEROOUT);
+	error = punch_hole(disk, request, FALLOC_FL_PUNCH_HOLE);
+	return error == -EOPNOTSUPP ? punch_hole(disk, request, FALLOC_FL_ZERO_RANGE) : error;
+}
+
+static int write_zeroes_durably(const struct ob_disk *disk, const struct ob_block_request *request)
+{
+	int error = write_zeroes(disk, request);
+
+	return error || !request->force_unit_access ? error : flush(disk);
+}
+
+int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request)
+{
+	if (request->operation == OB_BLOCK_FLUSH)
+		return flush(disk);
+	if (request->length == 0)
+		return 0;
+	switch (request->operation) {
+	case OB_BLOCK_READ:
+		return transfer(disk, request, 0);
+	case OB_BLOCK_WRITE:
+		return request->force_unit_access ? write_durably(disk, request) : transfer(disk, request, 0);
+	case OB_BLOCK_DISCARD:
+		return discard(disk, request);
+	case OB_BLOCK_WRITE_ZEROES:
+		return write_zeroes_durably(disk, request);
+	}
+	return -EOPNOTSUPP;
+}

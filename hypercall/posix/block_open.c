@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Block: opens, measures and locks what a path names. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "block.h"
+
+#define FILE_SECTOR_SIZE 512
+
+/* 0 if it is something that can be a disk. */
+static int check_type(const struct stat *status)
+{
+	if (S_ISREG(status->st_mode) || S_ISBLK(status->st_mode))
+		return 0;
+	return S_ISDIR(status->st_mode) ? -EISDIR : -ENOTBLK;
+}
+
+/* Why a path cannot be opened for writing: -EROFS if it can be read. */
+static int why_not_writable(const char *path, int error)
+{
+	int fd;
+
+	if (error != EACCES && error != EPERM && error != EROFS && error != ETXTBSY)
+		return -error;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return -EACCES;
+	close(fd);
+	return error == ETXTBSY ? -ETXTBSY : -EROFS;
+}
+
+/* Opens the path after a look at its type: opening a FIFO or a terminal would have effects. */
+static int open_path(struct ob_disk *disk, const char *path, bool lock)
+{
+	int flags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (disk->read_only ? O_RDONLY : O_RDWR);
+	struct stat status;
+	int error;
+
+	if (stat(path, &status))
+		return -errno;
+	error = check_type(&status);
+	if (error)
+		return error;
+	/* The host refuses a device that is mounted or otherwise claimed. */
+	if (S_ISBLK(status.st_mode) && lock && !disk->read_only)
+		flags |= O_EXCL;
+	disk->fd = open(path, flags);
+	if (disk->fd < 0)
+		return disk->read_only ? -errno : why_not_writable(path, errno);
+	/* The path may name something else by now. */
+	if (fstat(disk->fd, &status))
+		return -errno;
+	disk->is_device = S_ISBLK(status.st_mode);
+	return check_type(&status);
+}
+
+static int lock_disk(const struct ob_disk *disk)
+{
+	int operation = disk->read_only ? LOCK_SH : LOCK_EX;
+
+	while (flock(disk->fd, operation | LOCK_NB)) {
+		if (errno == EWOULDBLOCK)
+			return -EBUSY;
+		/* Anything else: a file system that has no such locks. */
+		if (errno != EINTR)
+			break;
+	}
+	return 0;
+}
+
+/* Reads one number from the host's description of a block device; 0 if there is none. */
+static uint64_t device_attribute(const struct ob_disk *disk, const char *name)
+{
+	/* A partition has no queue of its own, but its parent has. */
+	static const char *const places[] = { "queue", "../queue" };
+	char path[128], text[32];
+	struct stat status;
+	ssize_t length = 0;
+
+	if (fstat(disk->fd, &status))
+		return 0;
+	for (int i = 0; i < 2 && length <= 0; i++) {
+		int fd;
+
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s/%s",
+			 major(status.st_rdev), minor(status.st_rdev), places[i], name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		length = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	if (length <= 0)
+		return 0;
+	text[length] = '\0';
+	return strtoull(text, NULL, 10);
+}
+
+static int measure_device(struct ob_disk *disk)
+{
+	int sector_size;
+
+	if (ioctl(disk->fd, BLKGETSIZE64, &disk->size) || ioctl(disk->fd, BLKSSZGET, &sector_size))
+		return -errno;
+	disk->sector_size = (uint32_t)sector_size;
+	disk->can_discard = !disk->read_only && device_attribute(disk, "discard_max_bytes") > 0;
+	return 0;
+}
+
+static int measure_file(struct ob_disk *disk)
+{
+	struct stat status;
+
+	if (fstat(disk->fd, &status))
+		return -errno;
+	disk->size = (uint64_t)status.st_size;
+	disk->sector_size = FILE_SECTOR_SIZE;
+	/* Beyond the end there is nothing to lose: a hole there only asks whether holes can be made. */
+	disk->can_discard = !disk->read_only &&
+			    fallocate(disk->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				      status.st_size, FILE_SECTOR_SIZE) == 0;
+	return 0;
+}
+
+static int prepare(struct ob_disk *disk, const char *path, uint32_t flags)
+{
+	bool lock = !(flags & OB_BLOCK_NO_LOCK);
+	int error;
+
+	error = open_path(disk, path, lock);
+	if (!error && lock)
+		error = lock_disk(disk);
+	if (!error)
+		error = disk->is_device ? measure_device(disk) : measure_file(disk);
+	if (!error)
+		disk->size -= disk->size % disk->sector_size;
+	return error;
+}
+
+int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags)
+{
+	int error;
+
+	*disk = (struct ob_disk){ .fd = -1, .read_only = flags & OB_BLOCK_READ_ONLY };
+	error = prepare(disk, path, flags);
+	if (error && disk->fd >= 0)
+		close(disk->fd);
+	return error;
+}
+
+void ob_disk_close(struct ob_disk *disk)
+{
+	/* A fork()ed child may have a copy of the descriptor: the lock shall not live on with it. */
+	flock(disk->fd, LOCK_UN);
+	close(disk->fd);
+	disk->fd = -1;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Console: log lines go to the sink that lib/ has set. */
+#include "internal.h"
+
+static ob_posix_log *log_sink;
+
+void ob_posix_set_log(ob_posix_log *log)
+{
+	log_sink = log;
+}
+
+void ob_host_console_write(int level, const char *line, uint64_t length)
+{
+	if (log_sink)
+		log_sink(level, line, length);
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Panic: works in a signal handler, so it uses nothing but write(2) and abort(3). */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static void print(const char *text)
+{
+	size_t left = strlen(text);
+
+	while (left) {
+		ssize_t written = write(STDERR_FILENO, text, left);
+
+		if (written <= 0)
+			return;
+		text += written;
+		left -= (size_t)written;
+	}
+}
+
+void ob_host_panic(const char *message)
+{
+	print("outboard: kernel panic: ");
+	print(message);
+	print("\n");
+	abort();
+}

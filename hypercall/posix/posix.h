@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The part of the POSIX platform that is no hypercall: what lib/ calls before
+ * the kernel boots and after it has halted.
+ *
+ * The platform owns the handlers of three signals while a kernel runs:
+ * SIGSEGV, SIGBUS and SIGURG (the preempt signal, see signal.c). Each calls on
+ * to the handler that the program had installed before. A program that
+ * installs a handler of its own for one of them later must do the same.
+ */
+#ifndef OUTBOARD_POSIX_H
+#define OUTBOARD_POSIX_H
+
+#include <stdint.h>
+
+/* Receives one line of the kernel's log, on any thread, also in a signal handler. */
+typedef void ob_posix_log(int level, const char *line, uint64_t length);
+
+/*
+ * Prepares the process for a kernel: the log's sink, signal handlers, fork and
+ * thread-exit hooks. Call once, before ob_kernel_boot. Returns 0 or -EAGAIN.
+ */
+int ob_posix_start(ob_posix_log *log);
+
+/*
+ * Takes the signal handlers (where they are still ours) and the thread-exit
+ * hook away again. Call after ob_kernel_halt, or when booting failed.
+ */
+void ob_posix_stop(void);
+
+#endif

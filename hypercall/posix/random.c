@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Random bytes. */
+#include <errno.h>
+#include <sys/random.h>
+
+#include "internal.h"
+
+int ob_host_random(void *buffer, uint64_t size)
+{
+	unsigned char *next = buffer;
+
+	while (size) {
+		/* Up to 256 bytes are never cut short by a signal once the host's pool is ready. */
+		ssize_t got = getrandom(next, size < 256 ? size : 256, GRND_NONBLOCK);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return -EIO;
+		next += got;
+		size -= (uint64_t)got;
+	}
+	return 0;
+}

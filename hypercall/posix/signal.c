@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Signals: memory faults (SIGSEGV, SIGBUS) and the preempt signal.
+ *
+ * Handlers run on the stack that is current, which may be a coroutine's, and
+ * may be left on another host thread than they were entered on (the kernel
+ * switches coroutines inside ob_kernel_fault and ob_kernel_preempt). From this follow:
+ *  - no SA_ONSTACK: an alternate stack belongs to one thread and is small;
+ *  - SA_NODEFER and an empty mask: the signal mask is the same before and
+ *    within a handler, so that it does not matter where it is left;
+ *  - nothing in TLS is remembered across the upcall: errno is saved and
+ *    restored by functions that are not inlined;
+ *  - frames are small.
+ *
+ * A signal that is not ours goes to the handler that was installed before.
+ * That handler runs on the current stack also if it had asked for an alternate
+ * one; a thread that has no stack left to run a handler on is ended by the
+ * host with SIGSEGV.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define PAGE_FAULT_WRITE 2	/* in the error code of an x86 page fault */
+
+/* A signal that we handle, and who handled it before us. */
+struct handled_signal {
+	int number;
+	void (*handler)(int number, siginfo_t *info, void *context);
+	int flags;
+	struct sigaction before;
+};
+
+static void on_fault(int number, siginfo_t *info, void *context);
+static void on_preempt(int number, siginfo_t *info, void *context);
+
+static struct handled_signal handled[] = {
+	{ .number = SIGSEGV, .handler = on_fault, .flags = SA_SIGINFO | SA_NODEFER },
+	{ .number = SIGBUS, .handler = on_fault, .flags = SA_SIGINFO | SA_NODEFER },
+	{ .number = OB_PREEMPT_SIGNAL, .handler = on_preempt, .flags = SA_SIGINFO | SA_NODEFER | SA_RESTART },
+};
+
+#define HANDLED_SIGNALS (sizeof(handled) / sizeof(handled[0]))
+
+/* Its address marks the signals that we send ourselves. */
+static char preempt_mark;
+
+static __attribute__((noinline)) int errno_save(void)
+{
+	return errno;
+}
+
+static __attribute__((noinline)) void errno_restore(int saved)
+{
+	errno = saved;
+}
+
+static struct handled_signal *find_handled(int number)
+{
+	struct handled_signal *h = handled;
+
+	while (h->number != number)
+		h++;
+	return h;
+}
+
+/* Does what the program would have got had it no handler: ends it, with a core where that is so. */
+static void default_action(int number, const siginfo_t *info)
+{
+	struct sigaction action = { .sa_handler = SIG_DFL };
+
+	sigaction(number, &action, NULL);
+	/* The instruction that faulted faults again; a signal that was sent is sent again. */
+	if (info->si_code <= 0)
+		raise(number);
+}
+
+static void call_handler(int number, siginfo_t *info, void *context, const struct sigaction *before)
+{
+	sigset_t mask = before->sa_mask, saved;
+
+	if (!(before->sa_flags & SA_NODEFER))
+		sigaddset(&mask, number);
+	pthread_sigmask(SIG_BLOCK, &mask, &saved);
+	if (before->sa_flags & SA_SIGINFO)
+		before->sa_sigaction(number, info, context);
+	else
+		before->sa_handler(number);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+}
+
+static bool is_handler(const struct sigaction *action)
+{
+	return (action->sa_flags & SA_SIGINFO) ||
+	       (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
+}
+
+/* Hands a signal that is not ours to whoever had it before. */
+static void chain(int number, siginfo_t *info, void *context)
+{
+	struct handled_signal *h = find_handled(number);
+	struct sigaction before = h->before;
+
+	if (is_handler(&before)) {
+		if (before.sa_flags & (int)SA_RESETHAND)
+			h->before = (struct sigaction){ .sa_handler = SIG_DFL };
+		call_handler(number, info, context, &before);
+	} else if (number == OB_PREEMPT_SIGNAL) {
+		return;		/* ignored by default */
+	} else if (before.sa_handler == SIG_DFL || info->si_code > 0) {
+		default_action(number, info);	/* a real fault cannot be ignored */
+	}
+}
+
+static bool handle_fault(const siginfo_t *info, ucontext_t *context)
+{
+	greg_t *registers = context->uc_mcontext.gregs;
+	struct ob_fault fault = {
+		.address = (uint64_t)info->si_addr,
+		.instruction = (uint64_t)registers[REG_RIP],
+		.frame = (uint64_t)registers[REG_RBP],
+		.stack = (uint64_t)registers[REG_RSP],
+		.write = (registers[REG_ERR] & PAGE_FAULT_WRITE) != 0,
+	};
+
+	if (info->si_code <= 0 || !ob_kernel_fault(&fault))
+		return false;
+	registers[REG_RIP] = (greg_t)fault.instruction;
+	return true;
+}
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+	int saved = errno_save();
+
+	if (!handle_fault(info, context))
+		chain(number, info, context);
+	errno_restore(saved);
+}
+
+static void on_preempt(int number, siginfo_t *info, void *context)
+{
+	int saved = errno_save();
+
+	/*
+	 * A thread has room for one pending signal of a kind: ours may have been
+	 * merged into somebody else's, so every one of them is a preemption too.
+	 */
+	if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &preempt_mark)
+		chain(number, info, context);
+	ob_kernel_preempt();
+	errno_restore(saved);
+}
+
+void ob_posix_preempt_send(uint64_t tid)
+{
+	siginfo_t info = { 0 };
+
+	info.si_signo = OB_PREEMPT_SIGNAL;
+	info.si_code = SI_QUEUE;
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_ptr = &preempt_mark;
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)tid, OB_PREEMPT_SIGNAL, &info);
+}
+
+void ob_posix_signals_install(void)
+{
+	for (size_t i = 0; i < HANDLED_SIGNALS; i++) {
+		struct handled_signal *h = &handled[i];
+		struct sigaction action = { .sa_sigaction = h->handler, .sa_flags = h->flags };
+
+		sigemptyset(&action.sa_mask);
+		/* Known before ours is in place: a signal may arrive at once. */
+		sigaction(h->number, NULL, &h->before);
+		sigaction(h->number, &action, NULL);
+	}
+}
+
+void ob_posix_signals_remove(void)
+{
+	for (size_t i = 0; i < HANDLED_SIGNALS; i++) {
+		struct handled_signal *h = &handled[i];
+		struct sigaction now;
+
+		sigaction(h->number, NULL, &now);
+		if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == h->handler)
+			sigaction(h->number, &h->before, NULL);
+	}
+}

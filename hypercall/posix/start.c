@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Start and stop of the POSIX platform, and what happens on fork(). */
+#include <errno.h>
+#include <pthread.h>
+
+#include "internal.h"
+
+static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
+static int fork_hook_error;
+
+static void forked_child(void)
+{
+	ob_posix_memory_forked();
+	ob_posix_block_forked();
+	ob_kernel_forked();
+}
+
+static void fork_hook_install(void)
+{
+	fork_hook_error = pthread_atfork(NULL, NULL, forked_child);
+}
+
+int ob_posix_start(ob_posix_log *log)
+{
+	int error;
+
+	pthread_once(&fork_hook_once, fork_hook_install);
+	if (fork_hook_error)
+		return -EAGAIN;
+	error = ob_posix_thread_hook_create();
+	if (error)
+		return error;
+	ob_posix_set_log(log);
+	ob_posix_signals_install();
+	return 0;
+}
+
+void ob_posix_stop(void)
+{
+	ob_posix_signals_remove();
+	ob_posix_thread_hook_delete();
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Host threads: those that the kernel starts, and the hook that tells it when
+ * a client's thread ends.
+ *
+ * The hook is the destructor of a thread-specific value. Destructors run in no
+ * particular order, so that of another library may make a system call after
+ * ours: the thread is then adopted again, the value set again, and the C
+ * library calls us again (PTHREAD_DESTRUCTOR_ITERATIONS rounds).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define STACK_BYTES (256ul << 10)
+
+/* What a new thread shall do; owned by the thread once it runs. */
+struct start {
+	void (*fn)(void *arg);
+	void *arg;
+	char name[16];
+};
+
+static pthread_key_t adopted_key;
+
+uint32_t ob_host_processor_count(void)
+{
+	cpu_set_t set;
+	long online;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		return (uint32_t)CPU_COUNT(&set);
+	/* More processors than the set has room for. */
+	online = sysconf(_SC_NPROCESSORS_ONLN);
+	return online > 0 ? (uint32_t)online : 1;
+}
+
+static void *run_thread(void *pointer)
+{
+	struct start start = *(struct start *)pointer;
+
+	free(pointer);
+	pthread_setname_np(pthread_self(), start.name);
+	/* The kernel's timers expire here, and it has added the slack that it allows. */
+	prctl(PR_SET_TIMERSLACK, 1ul);
+	start.fn(start.arg);
+	return NULL;
+}
+
+/* All signals but those of faults and the preempt signal. */
+static void blocked_signals(sigset_t *set)
+{
+	sigfillset(set);
+	sigdelset(set, SIGSEGV);
+	sigdelset(set, SIGBUS);
+	sigdelset(set, SIGILL);
+	sigdelset(set, SIGFPE);
+	sigdelset(set, OB_PREEMPT_SIGNAL);
+}
+
+static int create_with_attributes(pthread_t *thread, struct start *start)
+{
+	/* The C library takes its own needs, thread-local storage included, out of the stack. */
+	long minimum = sysconf(_SC_THREAD_STACK_MIN);
+	pthread_attr_t attributes;
+	sigset_t blocked;
+	int error;
+
+	error = pthread_attr_init(&attributes);
+	if (error)
+		return error;
+	blocked_signals(&blocked);
+	error = pthread_attr_setstacksize(&attributes, STACK_BYTES + (minimum > 0 ? (size_t)minimum : 0));
+	if (!error)
+		error = pthread_attr_setsigmask_np(&attributes, &blocked);
+	if (!error)
+		error = pthread_create(thread, &attributes, run_thread, start);
+	pthread_attr_destroy(&attributes);
+	return error;
+}
+
+int ob_host_thread_create(void (*fn)(void *arg), void *arg, const char *name, uint64_t *thread)
+{
+	struct start *start = calloc(1, sizeof(*start));
+	pthread_t new;
+
+	if (!start)
+		return -EAGAIN;
+	start->fn = fn;
+	start->arg = arg;
+	strncpy(start->name, name, sizeof(start->name) - 1);
+	if (create_with_attributes(&new, start)) {
+		free(start);
+		return -EAGAIN;
+	}
+	*thread = (uint64_t)new;
+	return 0;
+}
+
+void ob_host_thread_join(uint64_t thread)
+{
+	pthread_join((pthread_t)thread, NULL);
+}
+
+uint64_t ob_host_thread_self(void)
+{
+	return (uint64_t)gettid();
+}
+
+void ob_host_thread_interrupt(uint64_t self)
+{
+	ob_posix_preempt_send(self);
+}
+
+void ob_host_thread_yield(void)
+{
+	sched_yield();
+}
+
+static void adopted_thread_ends(void *value)
+{
+	(void)value;
+	ob_kernel_thread_exit();
+}
+
+int ob_posix_thread_hook_create(void)
+{
+	return pthread_key_create(&adopted_key, adopted_thread_ends) ? -EAGAIN : 0;
+}
+
+void ob_posix_thread_hook_delete(void)
+{
+	pthread_key_delete(adopted_key);
+}
+
+int ob_host_thread_adopted(void)
+{
+	return pthread_setspecific(adopted_key, &adopted_key) ? -EAGAIN : 0;
+}

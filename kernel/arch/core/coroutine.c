@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Coroutines: stacks with guard pages, and the switch from one to another.
+ *
+ * A saved coroutine is a stack pointer with the callee-saved registers of the
+ * System V ABI above it. Floating-point control words are not switched: kernel
+ * code does not change them.
+ */
+#include <linux/export.h>
+#include <linux/irqflags.h>
+#include <linux/types.h>
+#include <asm/page.h>
+#include <asm/spinlock.h>
+#include "vcpu.h"
+
+/* A slot is a guard area and a stack above it. Kernel code wants 16 KB; frames of host signals come on top. */
+#define OB_STACK_SIZE (64UL << 10)
+#define OB_STACK_SLOT (128UL << 10)
+
+/* Free stacks that keep their memory. */
+#define OB_STACKS_WARM 32
+
+struct ob_stacks {
+	arch_spinlock_t lock;
+	unsigned long used;		/* bytes of the region that were ever handed out */
+	unsigned long free_count;
+	void *free;			/* linked through the top word of each */
+};
+static struct ob_stacks ob_stacks;
+
+static void **ob_stack_link(void *stack)
+{
+	return stack + OB_STACK_SIZE - sizeof(void *);
+}
+
+static unsigned long ob_stacks_lock(void)
+{
+	unsigned long flags = arch_local_save_flags();
+
+	ob_this_thread->irqs_off = 1;
+	arch_spin_lock(&ob_stacks.lock);
+	return flags;
+}
+
+static void ob_stacks_unlock(unsigned long flags)
+{
+	arch_spin_unlock(&ob_stacks.lock);
+	ob_this_thread->irqs_off = flags;
+}
+
+static void *ob_stack_extend(void)
+{
+	unsigned long slot = ob_layout.stacks + ob_stacks.used;
+	unsigned long stack = slot + OB_STACK_SLOT - OB_STACK_SIZE;
+
+	if (slot + OB_STACK_SLOT > ob_layout.stacks_end ||
+	    ob_host_region_commit(stack, OB_STACK_SIZE))
+		return NULL;
+	ob_stacks.used += OB_STACK_SLOT;
+	return (void *)stack;
+}
+
+/* Returns the lowest address of a stack, NULL if there are no more. Any thread. */
+void *ob_stack_alloc(void)
+{
+	unsigned long flags = ob_stacks_lock();
+	void *stack = ob_stacks.free;
+
+	if (stack) {
+		ob_stacks.free = *ob_stack_link(stack);
+		ob_stacks.free_count--;
+	} else {
+		stack = ob_stack_extend();
+	}
+	ob_stacks_unlock(flags);
+	return stack;
+}
+
+/* The stack must not be in use any more. Any thread. */
+void ob_stack_free(void *stack)
+{
+	unsigned long flags = ob_stacks_lock();
+
+	if (ob_stacks.free_count >= OB_STACKS_WARM)
+		ob_host_region_discard((unsigned long)stack, OB_STACK_SIZE - PAGE_SIZE);
+	*ob_stack_link(stack) = ob_stacks.free;
+	ob_stacks.free = stack;
+	ob_stacks.free_count++;
+	ob_stacks_unlock(flags);
+}
+
+/*
+ * What ob_coroutine_switch pops, the entry, and its return address: 0, which
+ * ends back-traces. The ABI wants the stack pointer 8 bytes off a multiple of 16 at an entry.
+ */
+void *ob_coroutine_prepare(void *stack, void (*entry)(void))
+{
+	unsigned long *top = stack + OB_STACK_SIZE;
+	int i;
+
+	*--top = 0;
+	*--top = (unsigned long)entry;
+	for (i = 0; i < 6; i++)
+		*--top = 0;
+	return top;
+}
+
+/* void ob_coroutine_switch(void **save, void *load) */
+asm(".text\n"
+    ".globl ob_coroutine_switch\n"
+    ".type ob_coroutine_switch, @function\n"
+    "ob_coroutine_switch:\n"
+    "	pushq %rbp\n"
+    "	pushq %rbx\n"
+    "	pushq %r12\n"
+    "	pushq %r13\n"
+    "	pushq %r14\n"
+    "	pushq %r15\n"
+    "	movq %rsp, (%rdi)\n"
+    "	movq %rsi, %rsp\n"
+    "	popq %r15\n"
+    "	popq %r14\n"
+    "	popq %r13\n"
+    "	popq %r12\n"
+    "	popq %rbx\n"
+    "	popq %rbp\n"
+    "	ret\n"
+    ".size ob_coroutine_switch, . - ob_coroutine_switch\n");

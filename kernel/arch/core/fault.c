@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory faults, as the platform reports them (ob_kernel_fault).
+ *
+ * In order: a kernel mapping that the host has lost comes back from the page
+ * tables, without taking kernel locks (V12). The client window is demand-paged: a fault there is a page fault. An
+ * instruction with an exception-table entry goes on there: -EFAULT (V10). Kernel
+ * code without one is broken: it dies with a message. Everything else is the program's own.
+ */
+#include <linux/extable.h>
+#include <linux/kallsyms.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/uaccess.h>
+#include "vcpu.h"
+
+/* Is the calling thread running kernel code? vcpu.h: a client is out while its vCPU is parked or its task evicted. */
+static bool ob_in_kernel(void)
+{
+	struct task_struct *task = current;
+
+	if (!task)
+		return false;
+	if (ob_this_thread->kind != OB_THREAD_CLIENT)
+		return true;
+	return READ_ONCE(ob_this_vcpu()->state) == OB_VCPU_HELD &&
+	       !READ_ONCE(task->thread.evicted);
+}
+
+int fixup_exception(struct pt_regs *regs)
+{
+	const struct exception_table_entry *entry = search_exception_tables(regs->ip);
+
+	if (!entry)
+		return 0;
+	regs->ip = (unsigned long)&entry->fixup + entry->fixup;
+	return 1;
+}
+
+static bool ob_fault_fixup(struct ob_fault *fault)
+{
+	struct pt_regs regs = { .ip = fault->instruction };
+
+	if (!fixup_exception(&regs))
+		return false;
+	fault->instruction = regs.ip;
+	return true;
+}
+
+#ifdef CONFIG_MMU
+static bool ob_in_client_window(unsigned long address)
+{
+	return address >= ob_layout.client && address < ob_layout.client_end;
+}
+
+/* The page fault handler, for a client or for a kernel access on its behalf. 0, or -EFAULT. */
+int ob_client_fault(unsigned long address, bool write, bool user)
+{
+	unsigned int flags = FAULT_FLAG_DEFAULT | (write ? FAULT_FLAG_WRITE : 0) |
+			     (user ? FAULT_FLAG_USER : 0);
+	struct mm_struct *mm = current->mm;
+	struct pt_regs regs = { .user = user };
+	struct vm_area_struct *vma;
+	vm_fault_t outcome;
+
+	if (!mm || faulthandler_disabled())
+		return -EFAULT;
+	do {
+		vma = lock_mm_and_find_vma(mm, address, &regs);
+		if (!vma)
+			return -EFAULT;
+		if (!(vma->vm_flags & (write ? VM_WRITE : VM_READ))) {
+			mmap_read_unlock(mm);
+			return -EFAULT;
+		}
+		outcome = handle_mm_fault(vma, address, flags, NULL);
+		if (outcome & VM_FAULT_COMPLETED)
+			return 0;
+		flags |= FAULT_FLAG_TRIED;
+	} while (outcome & VM_FAULT_RETRY);
+	if (!(outcome & VM_FAULT_ERROR))
+		ob_client_refill(vma, address);
+	mmap_read_unlock(mm);
+	return outcome & VM_FAULT_ERROR ? -EFAULT : 0;
+}
+
+struct ob_page_fault {
+	unsigned long address;
+	bool write;
+};
+
+static long ob_client_fault_call(void *argument)
+{
+	struct ob_page_fault *fault = argument;
+
+	return ob_client_fault(fault->address, fault->write, true);
+}
+
+static bool ob_window_fault(struct ob_fault *fault, bool in_kernel)
+{
+	struct ob_page_fault page = { fault->address, fault->write };
+
+	if (!ob_in_client_window(fault->address))
+		return false;
+	if (in_kernel)
+		return !ob_client_fault(fault->address, fault->write, false);
+	return !ob_call(ob_client_fault_call, &page);
+}
+#else
+static bool ob_window_fault(struct ob_fault *fault, bool in_kernel)
+{
+	return false;
+}
+#endif
+
+int ob_kernel_fault(struct ob_fault *fault)
+{
+	bool in_kernel = ob_in_kernel();
+
+	if (ob_kernel_fill(fault->address))
+		return 1;
+	if (ob_window_fault(fault, in_kernel))
+		return 1;
+	if (!in_kernel)
+		return 0;
+	if (ob_fault_fixup(fault))
+		return 1;
+	ob_die("bad memory access", fault);
+}

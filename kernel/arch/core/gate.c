@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The gate: how a client's thread comes into the kernel and leaves it (V4, V9).
+ *
+ * Entering is one compare-and-swap of the vCPU that the thread's task is parked
+ * on; leaving is one exchange and a look at the pending word. What else can be
+ * the matter is sorted out on the slow path:
+ *
+ *   no task yet            the thread is adopted (thread.c)
+ *   service thread busy    it is a matter of microseconds: wait
+ *   task evicted           have it woken, and wait for a vCPU
+ *   vCPU held by us        a signal handler of the program interrupted a system call: refused
+ *   halted, forked         refused
+ */
+#include <linux/sched.h>
+#include <linux/sched/task.h>
+#include <linux/syscalls.h>
+#include <asm/spinlock.h>
+#include <asm/syscall.h>
+#include <outboard/gate.h>
+#include "vcpu.h"
+
+void schedule_tail(struct task_struct *prev);
+
+static void ob_wake_request(struct task_struct *task)
+{
+	struct ob_vcpu *vcpu = task->thread.vcpu;
+
+	task->thread.wake_next = READ_ONCE(vcpu->wake_list);
+	while (!try_cmpxchg(&vcpu->wake_list, &task->thread.wake_next, task))
+		;
+	ob_raise(vcpu, OB_PENDING_WAKE);
+}
+
+/* The task sleeps: wake it and wait until it is switched to. */
+static int ob_enter_evicted(struct task_struct *task)
+{
+	if (READ_ONCE(ob_machine.halting))
+		return -ENODEV;
+	ob_wake_request(task);
+	ob_baton_wait(&task->thread.baton);
+	ob_bind(task->thread.vcpu, task);
+	WRITE_ONCE(task->thread.evicted, 0);
+	ob_this_thread->irqs_off = 1;
+	schedule_tail(ob_this_vcpu()->switched_from);
+	return 0;
+}
+
+static noinline int ob_enter_slow(struct task_struct *task)
+{
+	if (!task) {
+		if (!READ_ONCE(ob_machine.ready) || READ_ONCE(ob_machine.halting))
+			return -ENODEV;
+		return ob_adopt();
+	}
+	for (;;) {
+		unsigned long parked = ob_parked(task), state;
+		struct ob_vcpu *vcpu = ob_this_vcpu();
+
+		if (READ_ONCE(task->thread.evicted))
+			return ob_enter_evicted(task);
+		state = READ_ONCE(vcpu->state);
+		if (state == parked && try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD))
+			return 0;
+		if (state == OB_VCPU_STOPPED)
+			return -ENODEV;
+		if (state != parked && state != OB_VCPU_INTERRUPT &&
+		    !READ_ONCE(task->thread.evicted))
+			return -EDEADLK;
+		ob_host_thread_yield();
+	}
+}
+
+/* After this returned 0, the calling thread runs kernel code as its task. */
+static __always_inline int ob_enter_fast(struct task_struct *task)
+{
+	if (likely(task)) {
+		struct ob_vcpu *vcpu = ob_this_vcpu();
+		unsigned long parked = ob_parked(task);
+
+		if (likely(try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD)))
+			return 0;
+	}
+	return ob_enter_slow(task);
+}
+
+int ob_enter(void)
+{
+	return ob_enter_fast(current);
+}
+
+/* The kernel's exit work. Returns true if the system call is to be made again. */
+static noinline bool ob_leave_slow(long *result)
+{
+	bool again = false;
+
+	if (need_resched())
+		schedule();
+	if (read_thread_flags() & (OB_TIF_EXIT_WORK & ~_TIF_NEED_RESCHED))
+		again = ob_signal_work(result);
+	if (ob_pending())
+		ob_interrupts_run(false);
+	return again;
+}
+
+static __always_inline bool ob_leave_fast(struct task_struct *task, long *result)
+{
+	for (;;) {
+		struct ob_vcpu *vcpu;
+		unsigned long parked = ob_parked(task);
+
+		while (unlikely(READ_ONCE(task->thread_info.flags) & OB_TIF_EXIT_WORK || ob_pending())) {
+			if (ob_leave_slow(result))
+				return true;
+			/* A halting machine ends the tasks of its clients. */
+			if (unlikely(!current))
+				return false;
+		}
+		vcpu = ob_this_vcpu();
+		vcpu->entries++;
+		xchg(&vcpu->state, parked);
+		if (likely(!READ_ONCE(vcpu->pending)))
+			return false;
+		if (!try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD))
+			return false;
+	}
+}
+
+/* Leaves the kernel. Returns `result`, or what replaces it. */
+long ob_leave(long result)
+{
+	while (ob_leave_fast(current, &result))
+		result = -EINTR;
+	return result;
+}
+
+long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	long result = ob_enter_fast(current);
+
+	if (unlikely(result))
+		return result;
+	do {
+		if (likely((unsigned long)number < __NR_syscalls))
+			result = sys_call_table[number](a, b, c, d, e, f);
+		else
+			result = -ENOSYS;
+		if (unlikely(result == -ERESTART_RESTARTBLOCK))
+			number = __NR_restart_syscall;
+	} while (unlikely(ob_leave_fast(current, &result)));
+	return result;
+}
+
+/* Runs a function as a system call of the calling thread. Its result, or why it could not be run. */
+long ob_call(long (*function)(void *argument), void *argument)
+{
+	int error = ob_enter();
+
+	return error ? error : ob_leave(function(argument));
+}
+
+/* A host thread ends, and its task with it. */
+void ob_kernel_thread_exit(void)
+{
+	if (current && ob_this_thread->kind == OB_THREAD_CLIENT && !ob_enter())
+		ob_task_exit();
+}
+
+/* Host threads other than the calling one do not exist in the child. */
+void ob_kernel_forked(void)
+{
+	ob_machine.halting = 1;
+	ob_machine.ready = 0;
+	ob_this_thread->task = NULL;
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory grows by hot-add, up to the ceiling, before anything is reclaimed.
+ *
+ * The allocator's slow path wakes kswapd when a zone runs low; that call is
+ * wrapped at the link. While there is room to grow, the grower is woken in its place. It doubles
+ * memory, so that a program that needs little takes little and one that needs much is not
+ * held up by many small steps. Who finds no page at all before the grower is
+ * done waits for it in out_of_memory(), which is wrapped as well: in a library there is no process
+ * that could be killed to free memory, so at the ceiling an allocation fails.
+ */
+#include <linux/kthread.h>
+#include <linux/memblock.h>
+#include <linux/memory_hotplug.h>
+#include <linux/memory.h>
+#include <linux/mm.h>
+#include <linux/oom.h>
+#include <linux/sched/mm.h>
+#include <linux/swap.h>
+#include <linux/wait.h>
+#include "memory.h"
+#include "vcpu.h"
+
+struct ob_grower {
+	struct task_struct *task;
+	wait_queue_head_t wanted, grown;
+	unsigned long steps;		/* taken so far */
+	bool want;
+	bool finished;			/* at the ceiling, or the host refused */
+};
+
+static struct ob_grower ob_grower = {
+	.wanted = __WAIT_QUEUE_HEAD_INITIALIZER(ob_grower.wanted),
+	.grown = __WAIT_QUEUE_HEAD_INITIALIZER(ob_grower.grown),
+};
+
+int arch_add_memory(int node, u64 start, u64 size, struct mhp_params *params)
+{
+	int error = __add_pages(node, PFN_DOWN(start), PFN_DOWN(size), params);
+
+	if (!error) {
+		max_pfn = max_low_pfn = max(max_pfn, (unsigned long)PFN_DOWN(start + size));
+		high_memory = __va((max_pfn << PAGE_SHIFT) - 1) + 1;
+	}
+	return error;
+}
+
+static void ob_grow(void)
+{
+	u64 size = (u64)(max_pfn << PAGE_SHIFT) - OB_PHYS_OFFSET;
+	u64 step = min(size, ob_machine.memory - size);
+	int error = -ENOSPC;
+
+	if (step)
+		error = add_memory(0, OB_PHYS_OFFSET + size, step, MHP_NONE);
+	if (error || size + step >= ob_machine.memory)
+		WRITE_ONCE(ob_grower.finished, true);
+	if (error && step)
+		pr_warn("memory stays at %llu MB: error %d\n", size >> 20, error);
+}
+
+static int ob_grower_main(void *unused)
+{
+	/* Growing takes a little memory itself: it may use the reserves. */
+	current->flags |= PF_MEMALLOC;
+	while (!ob_grower.finished) {
+		wait_event_idle(ob_grower.wanted, READ_ONCE(ob_grower.want));
+		ob_grow();
+		WRITE_ONCE(ob_grower.want, false);
+		WRITE_ONCE(ob_grower.steps, ob_grower.steps + 1);
+		wake_up_all(&ob_grower.grown);
+	}
+	return 0;
+}
+
+static bool ob_can_grow(void)
+{
+	return ob_grower.task && !READ_ONCE(ob_grower.finished);
+}
+
+static void ob_grow_request(void)
+{
+	if (!xchg(&ob_grower.want, true))
+		wake_up(&ob_grower.wanted);
+}
+
+void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
+void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
+
+void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
+{
+	if (ob_can_grow())
+		ob_grow_request();
+	else
+		__real_wakeup_kswapd(zone, gfp, order, highest);
+}
+
+/* The allocation is tried again after true, and fails after false. */
+bool __wrap_out_of_memory(struct oom_control *control);
+
+bool __wrap_out_of_memory(struct oom_control *control)
+{
+	unsigned long steps = READ_ONCE(ob_grower.steps);
+
+	if (!ob_can_grow() || current == ob_grower.task)
+		return false;
+	ob_grow_request();
+	wait_event_timeout(ob_grower.grown, READ_ONCE(ob_grower.steps) != steps, HZ);
+	return true;
+}
+
+static int __init ob_grower_start(void)
+{
+	struct task_struct *task;
+
+	if ((max_pfn << PAGE_SHIFT) - OB_PHYS_OFFSET >= ob_machine.memory)
+		return 0;
+	task = kthread_run(ob_grower_main, NULL, "grower");
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	ob_grower.task = task;
+	return 0;
+}
+subsys_initcall(ob_grower_start);

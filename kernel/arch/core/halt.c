@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Halt: nothing that was written is lost, every thread of the kernel ends.
+ *
+ *  1. No new calls: other threads' calls in progress end as by a fatal signal,
+ *     their tasks that are out in host code are put to sleep for good.
+ *  2. The clients' mappings and files are closed, everything is unmounted.
+ *  3. Carriers and service threads leave; the host joins them.
+ *
+ * A thread that sleeps uninterruptibly and does not come out keeps its stack
+ * and the memory; nothing else waits for it longer than OB_HALT_PATIENCE.
+ */
+#include <linux/delay.h>
+#include <linux/file.h>
+#include <linux/mman.h>
+#include <linux/mount.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/syscalls.h>
+#include <linux/task_work.h>
+#include <uapi/linux/mount.h>
+#include <asm/syscall.h>
+#include <outboard/gate.h>
+#include "../drivers/block.h"
+#include "vcpu.h"
+
+#define OB_HALT_PATIENCE (5 * HZ)
+#define OB_MOUNTS_MAX 512
+
+static long ob_do(long number, long a, long b, long c, long d)
+{
+	return sys_call_table[number](a, b, c, d, 0, 0);
+}
+
+/* A client task that still runs kernel code, or may come back to it. */
+static bool ob_is_active(struct task_struct *task)
+{
+	return task != current && task != ob_machine.leader && !READ_ONCE(task->thread.evicted);
+}
+
+static unsigned int ob_disturb_clients(bool kill)
+{
+	struct task_struct *task;
+	unsigned int cpu, active = 0;
+
+	rcu_read_lock();
+	for_each_thread(ob_machine.leader, task) {
+		if (!ob_is_active(task))
+			continue;
+		active++;
+		if (kill)
+			send_sig_info(SIGKILL, SEND_SIG_PRIV, task);
+	}
+	rcu_read_unlock();
+	for_each_online_cpu(cpu)
+		if (cpu != raw_smp_processor_id())
+			ob_raise(&ob_vcpus[cpu], OB_PENDING_EVICT);
+	return active;
+}
+
+static unsigned int ob_quiesce_clients(void)
+{
+	unsigned long deadline = jiffies + OB_HALT_PATIENCE;
+	unsigned int active = ob_disturb_clients(true);
+
+	while (active && time_before(jiffies, deadline)) {
+		schedule_timeout_uninterruptible(1);
+		active = ob_disturb_clients(false);
+	}
+	return active;
+}
+
+static void ob_run_exit_work(void)
+{
+	task_work_run();
+	clear_thread_flag(TIF_NOTIFY_RESUME);
+}
+
+static void ob_close_files(void)
+{
+#ifdef CONFIG_MMU
+	vm_munmap(ob_layout.client, ob_layout.client_end - ob_layout.client);
+#endif
+	ob_do(__NR_close_range, 0, ~0U, 0, 0);
+	ob_do(__NR_chdir, (long)"/", 0, 0, 0);
+	ob_run_exit_work();
+}
+
+/* Unmounts one mount by its number. What is busy is detached: it was synced before. */
+static int ob_unmount(u64 mount, struct statmount *buffer, size_t size)
+{
+	struct mnt_id_req request = {
+		.size = sizeof(request),
+		.mnt_id = mount,
+		.param = STATMOUNT_MNT_POINT,
+	};
+	const char *point;
+	long error;
+
+	if (ob_do(__NR_statmount, (long)&request, (long)buffer, size, 0))
+		return 0;
+	point = buffer->str + buffer->mnt_point;
+	if (!strcmp(point, "/"))
+		return 0;
+	error = ob_do(__NR_umount2, (long)point, 0, 0, 0);
+	if (!error)
+		return 0;
+	pr_err("%s: cannot unmount: error %ld\n", point, error);
+	ob_do(__NR_umount2, (long)point, MNT_DETACH, 0, 0);
+	return -EBUSY;
+}
+
+/* The newest mount first: it may be on top of an older one. */
+static int ob_unmount_all(void)
+{
+	struct mnt_id_req request = { .size = sizeof(request), .mnt_id = LSMT_ROOT };
+	u64 *mounts = kcalloc(OB_MOUNTS_MAX, sizeof(*mounts), GFP_KERNEL);
+	struct statmount *buffer = kmalloc(2 * PATH_MAX, GFP_KERNEL);
+	int result = 0;
+	long count;
+
+	if (mounts && buffer) {
+		count = ob_do(__NR_listmount, (long)&request, (long)mounts, OB_MOUNTS_MAX, 0);
+		while (count-- > 0)
+			if (ob_unmount(mounts[count], buffer, 2 * PATH_MAX))
+				result = -EBUSY;
+		ob_run_exit_work();
+	}
+	kfree(mounts);
+	kfree(buffer);
+	return result;
+}
+
+struct ob_halt {
+	unsigned int stuck;		/* client threads that did not come out */
+	int result;
+};
+
+/* As a system call of the halting thread. */
+static long ob_halt_call(void *argument)
+{
+	struct ob_halt *halt = argument;
+
+	halt->stuck = ob_quiesce_clients();
+	ob_close_files();
+	ksys_sync();
+	halt->result = ob_unmount_all();
+	ksys_sync();
+	if (ob_block_write_errors() && !halt->result)
+		halt->result = -EIO;
+	return 0;
+}
+
+static void ob_stop_vcpus(void)
+{
+	unsigned int cpu;
+
+	WRITE_ONCE(ob_machine.stopping, 1);
+	for (cpu = 0; cpu < ob_machine.vcpus; cpu++) {
+		struct ob_vcpu *vcpu = &ob_vcpus[cpu];
+
+		ob_raise(vcpu, OB_PENDING_STOP);
+		ob_service_notify(vcpu);
+		ob_baton_pass(&vcpu->carrier.baton);
+	}
+}
+
+static void ob_join_threads(void)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < ob_machine.vcpus; cpu++) {
+		if (ob_vcpus[cpu].carrier.handle)
+			ob_host_thread_join(ob_vcpus[cpu].carrier.handle);
+		if (ob_vcpus[cpu].service.handle)
+			ob_host_thread_join(ob_vcpus[cpu].service.handle);
+	}
+}
+
+int ob_kernel_halt(void)
+{
+	struct ob_halt halt = {};
+	int error = ob_enter();
+
+	if (error)
+		return error;
+	if (xchg(&ob_machine.halting, 1)) {
+		ob_leave(0);
+		return -ENODEV;
+	}
+	ob_halt_call(&halt);
+	/* The calling thread leaves with its vCPU: nobody runs on it again. */
+	raw_local_irq_disable();
+	WRITE_ONCE(ob_this_vcpu()->state, OB_VCPU_STOPPED);
+	ob_machine.ready = 0;
+	ob_this_thread->task = NULL;
+	ob_stop_vcpus();
+	ob_join_threads();
+	ob_block_close_all();
+	if (!halt.stuck)
+		ob_host_regions_release();
+	return halt.result;
+}

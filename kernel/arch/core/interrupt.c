@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Taking interrupts: the bits of a vCPU's pending word, and device interrupts,
+ * which are ordinary interrupt descriptors behind one of those bits.
+ */
+#include <linux/cpumask.h>
+#include <linux/export.h>
+#include <linux/hardirq.h>
+#include <linux/interrupt.h>
+#include <linux/irq.h>
+#include <linux/irq_work.h>
+#include <linux/irqdesc.h>
+#include <linux/smp.h>
+#include <asm/irq_regs.h>
+#include "vcpu.h"
+
+/* Device interrupts that were raised and not yet handled. */
+static u32 ob_devices_pending;
+
+static void ob_wake_evicted(struct ob_vcpu *vcpu)
+{
+	struct task_struct *task = xchg(&vcpu->wake_list, NULL), *next;
+
+	for (; task; task = next) {
+		next = task->thread.wake_next;
+		wake_up_state(task, TASK_PARKED);
+	}
+}
+
+static void ob_devices_run(void)
+{
+	unsigned long devices = xchg(&ob_devices_pending, 0);
+	unsigned int irq;
+
+	for_each_set_bit(irq, &devices, OB_INTERRUPTS)
+		generic_handle_irq(irq);
+}
+
+static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
+{
+	if (bits & OB_PENDING_TIMER && vcpu->clock.event_handler)
+		vcpu->clock.event_handler(&vcpu->clock);
+	if (bits & OB_PENDING_RESCHEDULE)
+		scheduler_ipi();
+	if (bits & OB_PENDING_CALL)
+		generic_smp_call_function_interrupt();
+	if (bits & OB_PENDING_IRQ_WORK)
+		irq_work_run();
+	if (bits & OB_PENDING_WAKE)
+		ob_wake_evicted(vcpu);
+	if (bits & OB_PENDING_ADOPT)
+		ob_adoptions_wake();
+	if (bits & OB_PENDING_DEVICE)
+		ob_devices_run();
+}
+
+/*
+ * Takes what is pending on this vCPU. `user`: in the place of a parked task.
+ * Interrupts are on at entry and at return; the task stays on its vCPU.
+ */
+void ob_interrupts_run(bool user)
+{
+	struct ob_vcpu *vcpu = ob_this_vcpu();
+	struct pt_regs regs = {
+		.ip = (unsigned long)__builtin_return_address(0),
+		.bp = (unsigned long)__builtin_frame_address(0),
+		.user = user,
+	};
+	u32 bits;
+
+	while ((bits = READ_ONCE(vcpu->pending))) {
+		struct pt_regs *old;
+
+		if (bits & OB_PENDING_STOP && ob_machine.stopping)
+			ob_carrier_leave();
+		bits = xchg(&vcpu->pending, 0);
+		ob_this_thread->irqs_off = 1;
+		trace_hardirqs_off();
+		old = set_irq_regs(&regs);
+		irq_enter();
+		ob_interrupt_dispatch(vcpu, bits);
+		irq_exit();
+		set_irq_regs(old);
+		trace_hardirqs_on();
+		ob_this_thread->irqs_off = 0;
+	}
+}
+
+void ob_interrupts_poll(void)
+{
+	ob_interrupts_run(false);
+}
+EXPORT_SYMBOL(ob_interrupts_poll);
+
+/* An idle vCPU takes a device interrupt at once; a holder would take it at its next poll. */
+static struct ob_vcpu *ob_device_target(void)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		if (READ_ONCE(ob_vcpus[cpu].idle))
+			return &ob_vcpus[cpu];
+	return &ob_vcpus[0];
+}
+
+void ob_kernel_interrupt(u32 interrupt)
+{
+	__atomic_fetch_or(&ob_devices_pending, 1u << interrupt, __ATOMIC_SEQ_CST);
+	ob_raise(ob_device_target(), OB_PENDING_DEVICE);
+}
+
+/*
+ * The signal of V6, on the thread that held a vCPU too long without polling.
+ * It may come late: then the thread is out in host code, or interrupts are off.
+ */
+void ob_kernel_preempt(void)
+{
+	struct ob_thread __ob_tls *thread = ob_this_thread;
+	struct task_struct *task = thread->task;
+	struct ob_vcpu *vcpu = thread->vcpu;
+
+	if (!task || thread->irqs_off || !READ_ONCE(vcpu->pending))
+		return;
+	if (thread->kind == OB_THREAD_CLIENT &&
+	    (READ_ONCE(vcpu->state) != OB_VCPU_HELD || READ_ONCE(task->thread.evicted)))
+		return;
+	ob_interrupts_run(false);
+}
+
+static void ob_irq_nothing(struct irq_data *data)
+{
+}
+
+static struct irq_chip ob_irq_chip = {
+	.name = "outboard",
+	.irq_mask = ob_irq_nothing,
+	.irq_unmask = ob_irq_nothing,
+};
+
+void __init init_IRQ(void)
+{
+	unsigned int irq;
+
+	for (irq = 1; irq < OB_INTERRUPTS; irq++)
+		irq_set_chip_and_handler(irq, &ob_irq_chip, handle_simple_irq);
+}
+
+void arch_irq_work_raise(void)
+{
+	ob_raise(ob_this_vcpu(), OB_PENDING_IRQ_WORK);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * RAM at boot, and how pages are handed to vmalloc.
+ *
+ * The kernel starts with little and grows (grow.c). The array of struct page
+ * is not taken from RAM: its region is filled by the host as it is touched.
+ */
+#include <linux/gfp.h>
+#include <linux/memblock.h>
+#include <linux/mm.h>
+#include <linux/sizes.h>
+#include "memory.h"
+#include "vcpu.h"
+
+struct page *ob_zero_page;
+EXPORT_SYMBOL(ob_zero_page);
+
+/* Without hot-add there is all of it from the start. */
+static u64 __init ob_memory_at_boot(void)
+{
+	if (!IS_ENABLED(CONFIG_MEMORY_HOTPLUG))
+		return ob_machine.memory;
+	return min_t(u64, ob_machine.memory, OB_MEMORY_AT_BOOT);
+}
+
+void __init ob_memory_setup(void)
+{
+	unsigned long zones[MAX_NR_ZONES] = {};
+	u64 size = ob_memory_at_boot();
+
+	memblock_add(OB_PHYS_OFFSET, size);
+	min_low_pfn = PFN_UP(OB_PHYS_OFFSET);
+	max_low_pfn = max_pfn = PFN_DOWN(OB_PHYS_OFFSET + size);
+	high_memory = (void *)(ob_layout.ram + size);
+	set_max_mapnr(max_pfn);
+	sparse_init();
+	zones[ZONE_NORMAL] = max_low_pfn;
+	free_area_init(zones);
+	ob_zero_page = virt_to_page(memblock_alloc(PAGE_SIZE, PAGE_SIZE));
+}
+
+void __init mem_init(void)
+{
+	memblock_free_all();
+}
+
+/* Start-up code stays: it is shared with all other processes that run this library. */
+void free_initmem(void)
+{
+}
+
+#ifdef CONFIG_SPARSEMEM_VMEMMAP
+int __meminit vmemmap_populate(unsigned long start, unsigned long end, int node,
+			       struct vmem_altmap *altmap)
+{
+	start = round_down(start, PAGE_SIZE);
+	end = round_up(end, PAGE_SIZE);
+	return ob_host_region_commit(start, end - start);
+}
+
+void vmemmap_free(unsigned long start, unsigned long end, struct vmem_altmap *altmap)
+{
+	ob_host_region_discard(start, end - start);
+}
+#endif
+
+#ifdef CONFIG_MMU
+/*
+ * vmalloc asks for single pages in bulk. It gets runs of neighbours here, as
+ * long as there are some, so that one host mapping shows many pages. All that
+ * was asked for must be delivered: after a short answer it goes on one by one.
+ */
+unsigned long __real_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *nodes, int count,
+					     struct list_head *list, struct page **pages);
+unsigned long __wrap_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *nodes, int count,
+					     struct list_head *list, struct page **pages);
+
+static int ob_alloc_run(gfp_t gfp, struct page **pages, int count)
+{
+	unsigned int order = min(ilog2(count), MAX_PAGE_ORDER);
+	gfp_t attempt = (gfp & ~(__GFP_DIRECT_RECLAIM | __GFP_NOFAIL)) | __GFP_NOWARN;
+	struct page *page = NULL;
+	int i;
+
+	for (; order && !page; order -= !page)
+		page = alloc_pages(attempt, order);
+	if (!page)
+		return 0;
+	split_page(page, order);
+	for (i = 0; i < 1 << order; i++)
+		pages[i] = page + i;
+	return 1 << order;
+}
+
+unsigned long __wrap_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *nodes, int count,
+					     struct list_head *list, struct page **pages)
+{
+	int done = 0, run;
+
+	if (list || !pages || count < 2 || pages[0])
+		return __real_alloc_pages_bulk_noprof(gfp, node, nodes, count, list, pages);
+	while (count - done >= 2) {
+		run = ob_alloc_run(gfp, pages + done, count - done);
+		if (!run)
+			break;
+		done += run;
+	}
+	if (done == count)
+		return done;
+	return __real_alloc_pages_bulk_noprof(gfp, node, nodes, count, list, pages);
+}
+#endif

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The host's mappings as a cache of the page tables (V12): a software TLB whose
+ * entries are host mappings of RAM.
+ *
+ * The kernel's windows (vmalloc, modules) are filled ahead, when a mapping is
+ * made, and on a fault. The client window is filled by the page fault handler,
+ * readable when the entry is young, writable when it is also dirty, so that the kernel's accessed
+ * and dirty bits are right. Both are emptied where a CPU's TLB would be flushed. When the
+ * host has no room for another mapping, all of a window is dropped: what is
+ * still mapped in the tables comes back by faults.
+ *
+ * ob_mirror_lock makes looking at the tables and changing the host's mappings
+ * one step: a purge may cover areas that are alive. It is taken on a fault with any kernel
+ * lock held, so nothing that can fault or sleep, and no other lock, is used inside.
+ */
+#include <linux/export.h>
+#include <linux/io.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/vmalloc.h>
+#include <asm/cacheflush.h>
+#include <asm/pgalloc.h>
+#include <asm/spinlock.h>
+#include <asm/tlbflush.h>
+#include "vcpu.h"
+
+pgd_t swapper_pg_dir[PTRS_PER_PGD] __page_aligned_bss;
+
+static arch_spinlock_t ob_mirror_lock = __ARCH_SPIN_LOCK_UNLOCKED;
+
+static unsigned long ob_mirror_acquire(void)
+{
+	unsigned long flags = arch_local_save_flags();
+
+	ob_this_thread->irqs_off = 1;
+	arch_spin_lock(&ob_mirror_lock);
+	return flags;
+}
+
+static void ob_mirror_release(unsigned long flags)
+{
+	arch_spin_unlock(&ob_mirror_lock);
+	ob_this_thread->irqs_off = flags;
+}
+
+/*
+ * The entry of a kernel address, NULL if there is no table for it; `next` is
+ * the end of what the answer holds for.
+ */
+static pte_t *ob_kernel_entry(unsigned long address, unsigned long *next)
+{
+	p4d_t *p4d = p4d_offset(pgd_offset_k(address), address);
+	pud_t *pud;
+	pmd_t *pmd;
+
+	*next = (address + PGDIR_SIZE) & PGDIR_MASK;
+	if (p4d_none(*p4d))
+		return NULL;
+	*next = (address + PUD_SIZE) & PUD_MASK;
+	pud = pud_offset(p4d, address);
+	if (pud_none(*pud))
+		return NULL;
+	*next = (address + PMD_SIZE) & PMD_MASK;
+	pmd = pmd_offset(pud, address);
+	if (pmd_none(*pmd))
+		return NULL;
+	return pte_offset_kernel(pmd, address);
+}
+
+static u32 ob_kernel_protection(pte_t entry)
+{
+	return OB_PROTECTION_READ | (pte_write(entry) ? OB_PROTECTION_WRITE : 0) |
+	       (pte_val(entry) & _PAGE_EXECUTE ? OB_PROTECTION_EXECUTE : 0);
+}
+
+static u64 ob_entry_physical(pte_t entry)
+{
+	return (pte_val(entry) & PAGE_MASK) - OB_PHYS_OFFSET;
+}
+
+/* A run of pages that one host call can show or hide. */
+struct ob_run {
+	unsigned long start, size;
+	u64 physical;
+	u32 protection;
+};
+
+static int ob_run_map(const struct ob_run *run)
+{
+	return run->size ? ob_host_map(run->start, run->physical, run->size, run->protection) : 0;
+}
+
+/* The run grows by the page, or is shown and begun anew with it. */
+static int ob_run_add(struct ob_run *run, unsigned long address, pte_t entry, u32 protection)
+{
+	u64 physical = ob_entry_physical(entry);
+	int error;
+
+	if (run->size && run->start + run->size == address && run->protection == protection &&
+	    run->physical + run->size == physical) {
+		run->size += PAGE_SIZE;
+		return 0;
+	}
+	error = ob_run_map(run);
+	*run = (struct ob_run) { address, PAGE_SIZE, physical, protection };
+	return error;
+}
+
+static void ob_drop_kernel_windows(void)
+{
+	ob_host_unmap(ob_layout.vmalloc, ob_layout.vmalloc_end - ob_layout.vmalloc);
+	ob_host_unmap(ob_layout.modules, ob_layout.modules_end - ob_layout.modules);
+}
+
+static int ob_show_range(unsigned long start, unsigned long end)
+{
+	unsigned long address, next;
+	struct ob_run run = {};
+	int error = 0;
+
+	for (address = start; address < end && !error; address = next) {
+		pte_t *p = ob_kernel_entry(address, &next);
+
+		next = next ? min(next, end) : end;
+		if (!p)
+			continue;
+		for (; address < next && !error; address += PAGE_SIZE, p++) {
+			pte_t entry = *p;
+
+			if (pte_present(entry))
+				error = ob_run_add(&run, address, entry, ob_kernel_protection(entry));
+		}
+	}
+	return error ?: ob_run_map(&run);
+}
+
+/* New kernel mappings. If the host has no room, they come by faults. */
+void ob_kernel_map(unsigned long start, unsigned long end)
+{
+	unsigned long flags = ob_mirror_acquire();
+
+	if (ob_show_range(start, end))
+		ob_drop_kernel_windows();
+	ob_mirror_release(flags);
+}
+EXPORT_SYMBOL(ob_kernel_map);
+
+static void ob_hide(struct ob_run *run)
+{
+	if (run->size)
+		ob_host_unmap(run->start, run->size);
+	run->size = 0;
+}
+
+/* Hides what has no entry any more; live areas between stay. */
+static void ob_hide_range(unsigned long start, unsigned long end)
+{
+	unsigned long address, next;
+	struct ob_run run = {};
+
+	for (address = start; address < end; address = next) {
+		pte_t *p = ob_kernel_entry(address, &next);
+
+		next = next ? min(next, end) : end;
+		if (!run.size)
+			run.start = address;
+		if (!p) {
+			run.size += next - address;
+			continue;
+		}
+		for (; address < next; address += PAGE_SIZE, p++) {
+			if (pte_present(*p)) {
+				ob_hide(&run);
+				run.start = address + PAGE_SIZE;
+			} else {
+				run.size += PAGE_SIZE;
+			}
+		}
+	}
+	ob_hide(&run);
+}
+
+static void ob_kernel_unmap_window(unsigned long start, unsigned long end,
+				   unsigned long window, unsigned long window_end)
+{
+	unsigned long flags;
+
+	start = max(start, window);
+	end = min(end, window_end);
+	if (start >= end)
+		return;
+	flags = ob_mirror_acquire();
+	ob_hide_range(start, end);
+	ob_mirror_release(flags);
+}
+
+void ob_kernel_unmap(unsigned long start, unsigned long end)
+{
+	ob_kernel_unmap_window(start, end, ob_layout.vmalloc, ob_layout.vmalloc_end);
+	ob_kernel_unmap_window(start, end, ob_layout.modules, ob_layout.modules_end);
+}
+EXPORT_SYMBOL(ob_kernel_unmap);
+
+static bool ob_in_kernel_windows(unsigned long address)
+{
+	return (address >= ob_layout.vmalloc && address < ob_layout.vmalloc_end) ||
+	       (address >= ob_layout.modules && address < ob_layout.modules_end);
+}
+
+/* A fault in the kernel's windows. Returns true if the page is there now. */
+bool ob_kernel_fill(unsigned long address)
+{
+	unsigned long flags, next;
+	bool filled = false;
+	pte_t *p;
+
+	if (!ob_in_kernel_windows(address))
+		return false;
+	address &= PAGE_MASK;
+	flags = ob_mirror_acquire();
+	p = ob_kernel_entry(address, &next);
+	if (p && pte_present(*p)) {
+		filled = !ob_show_range(address, address + PAGE_SIZE);
+		if (!filled) {
+			ob_drop_kernel_windows();
+			filled = !ob_show_range(address, address + PAGE_SIZE);
+		}
+	}
+	ob_mirror_release(flags);
+	return filled;
+}
+
+static u32 ob_client_protection(pte_t entry)
+{
+	return OB_PROTECTION_READ |
+	       (pte_write(entry) && pte_dirty(entry) ? OB_PROTECTION_WRITE : 0) |
+	       (pte_val(entry) & _PAGE_EXECUTE ? OB_PROTECTION_EXECUTE : 0);
+}
+
+static bool ob_client_visible(unsigned long address, pte_t entry)
+{
+	return pte_val(entry) & _PAGE_PRESENT && pte_young(entry) &&
+	       address >= ob_layout.client && address < ob_layout.client_end;
+}
+
+/* Shows client pages whose entries were just set; called with the page-table lock held. */
+void ob_client_map(struct vm_area_struct *vma, unsigned long address,
+		   pte_t *p, unsigned int count)
+{
+	struct ob_run run = {};
+	unsigned long flags;
+	int error = 0;
+
+	if (!vma->vm_mm->context.mirrored)
+		return;
+	flags = ob_mirror_acquire();
+	for (; count && !error; count--, address += PAGE_SIZE, p++)
+		if (ob_client_visible(address, *p))
+			error = ob_run_add(&run, address, *p, ob_client_protection(*p));
+	if (error || ob_run_map(&run))
+		ob_host_unmap(ob_layout.client, ob_layout.client_end - ob_layout.client);
+	ob_mirror_release(flags);
+}
+EXPORT_SYMBOL(ob_client_map);
+
+static pte_t *ob_client_entry_lock(struct mm_struct *mm, unsigned long address, spinlock_t **lock)
+{
+	p4d_t *p4d = p4d_offset(pgd_offset(mm, address), address);
+	pud_t *pud = p4d_none(*p4d) ? NULL : pud_offset(p4d, address);
+	pmd_t *pmd = !pud || pud_none(*pud) ? NULL : pmd_offset(pud, address);
+
+	return pmd ? pte_offset_map_lock(mm, pmd, address, lock) : NULL;
+}
+
+/* The entry is as it should be, but the host may not show it. The mm is locked for reading. */
+void ob_client_refill(struct vm_area_struct *vma, unsigned long address)
+{
+	spinlock_t *lock;
+	pte_t *p = ob_client_entry_lock(vma->vm_mm, address, &lock);
+
+	if (!p)
+		return;
+	ob_client_map(vma, address & PAGE_MASK, p, 1);
+	pte_unmap_unlock(p, lock);
+}
+
+void ob_client_unmap(struct mm_struct *mm, unsigned long start, unsigned long end)
+{
+	unsigned long flags;
+
+	start = max(start, ob_layout.client);
+	end = min(end, ob_layout.client_end);
+	if (!mm->context.mirrored || start >= end)
+		return;
+	flags = ob_mirror_acquire();
+	ob_host_unmap(start, end - start);
+	ob_mirror_release(flags);
+}
+EXPORT_SYMBOL(ob_client_unmap);
+
+static const pgprot_t protection_map[16] = {
+	[VM_NONE]					= PAGE_NONE,
+	[VM_READ]					= PAGE_READONLY,
+	[VM_WRITE]					= PAGE_COPY,
+	[VM_WRITE | VM_READ]				= PAGE_COPY,
+	[VM_EXEC]					= PAGE_READONLY_EXEC,
+	[VM_EXEC | VM_READ]				= PAGE_READONLY_EXEC,
+	[VM_EXEC | VM_WRITE]				= PAGE_READONLY_EXEC,
+	[VM_EXEC | VM_WRITE | VM_READ]			= PAGE_READONLY_EXEC,
+	[VM_SHARED]					= PAGE_NONE,
+	[VM_SHARED | VM_READ]				= PAGE_READONLY,
+	[VM_SHARED | VM_WRITE]				= PAGE_SHARED,
+	[VM_SHARED | VM_WRITE | VM_READ]		= PAGE_SHARED,
+	[VM_SHARED | VM_EXEC]				= PAGE_READONLY_EXEC,
+	[VM_SHARED | VM_EXEC | VM_READ]			= PAGE_READONLY_EXEC,
+	[VM_SHARED | VM_EXEC | VM_WRITE]		= PAGE_SHARED_EXEC,
+	[VM_SHARED | VM_EXEC | VM_WRITE | VM_READ]	= PAGE_SHARED_EXEC,
+};
+DECLARE_VM_GET_PAGE_PROT

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The service thread of a vCPU. It is the vCPU's timer, looks after it while
+ * it is parked, and has a signal sent to a holder that does not poll (V6).
+ *
+ * For a parked vCPU it runs interrupts in the place of the parked task, as an
+ * interrupt in user mode would. If the task then stands in the way of another,
+ * or has not called for a whole tick, it is evicted (V8): put to sleep, on a stack of
+ * the service thread's, in a state that only its own thread's next call wakes. So the
+ * vCPU can go idle, and stop its tick, while its client computes.
+ */
+#include <linux/jiffies.h>
+#include <linux/sched.h>
+#include <linux/timekeeping.h>
+#include "vcpu.h"
+
+/* A pending bit is old after this many nanoseconds: two ticks. */
+#define OB_PENDING_OLD (2 * NSEC_PER_SEC / HZ)
+
+/* Has the service thread look again. Any thread. */
+void ob_service_notify(struct ob_vcpu *vcpu)
+{
+	__atomic_fetch_add(&vcpu->service.word, 1, __ATOMIC_SEQ_CST);
+	ob_host_wake(&vcpu->service.word, 1);
+}
+
+static void ob_evict_main(void)
+{
+	raw_local_irq_disable();
+	__set_current_state(TASK_PARKED);
+	schedule();
+	BUG();				/* __switch_to() does not come back here */
+}
+
+/* The parked task sleeps until its thread calls again. The vCPU goes to another task. */
+static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task)
+{
+	WRITE_ONCE(task->thread.evicted, 1);
+	smp_mb();
+	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
+	ob_coroutine_switch(&vcpu->service.context,
+			    ob_coroutine_prepare(vcpu->service.stack, ob_evict_main));
+	ob_this_thread->task = NULL;
+	ob_this_thread->irqs_off = 0;
+}
+
+static bool ob_in_the_way(struct ob_vcpu *vcpu, u32 bits)
+{
+	bool idle_for_a_tick = bits & OB_PENDING_TIMER &&
+			       vcpu->entries == vcpu->service.entries_seen;
+
+	if (bits & OB_PENDING_TIMER)
+		vcpu->service.entries_seen = vcpu->entries;
+	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT;
+}
+
+/* Runs a parked vCPU's interrupts. Does nothing if its thread has entered meanwhile. */
+static void ob_service_parked(struct ob_vcpu *vcpu)
+{
+	unsigned long state = READ_ONCE(vcpu->state);
+	struct task_struct *task;
+	u32 bits;
+
+	if (!ob_is_parked(state) || !try_cmpxchg(&vcpu->state, &state, OB_VCPU_INTERRUPT))
+		return;
+	task = (struct task_struct *)(state & ~(unsigned long)OB_VCPU_PARKED);
+	ob_bind(vcpu, task);
+	bits = READ_ONCE(vcpu->pending);
+	ob_interrupts_run(true);
+	if (ob_in_the_way(vcpu, bits)) {
+		ob_evict(vcpu, task);
+		return;
+	}
+	ob_this_thread->task = NULL;
+	xchg(&vcpu->state, state);
+}
+
+static void ob_timer_expire(struct ob_vcpu *vcpu, u64 now)
+{
+	u64 deadline = READ_ONCE(vcpu->service.deadline);
+
+	if (deadline && now >= deadline && cmpxchg(&vcpu->service.deadline, deadline, 0) == deadline)
+		ob_raise(vcpu, OB_PENDING_TIMER);
+}
+
+/* Returns when to look again at a holder that has bits pending, OB_FOREVER if there are none. */
+static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
+{
+	struct ob_service *service = &vcpu->service;
+
+	if (!READ_ONCE(vcpu->pending) || READ_ONCE(vcpu->state) != OB_VCPU_HELD) {
+		service->pending_since = 0;
+		return OB_FOREVER;
+	}
+	if (!service->pending_since) {
+		service->pending_since = now;
+	} else if (now - service->pending_since >= OB_PENDING_OLD) {
+		ob_host_thread_interrupt(READ_ONCE(vcpu->holder));
+		service->pending_since = now;
+	}
+	return service->pending_since + OB_PENDING_OLD;
+}
+
+static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)
+{
+	u64 deadline, now;
+
+	WRITE_ONCE(vcpu->service.sleeps_until, until);
+	smp_mb();
+	deadline = READ_ONCE(vcpu->service.deadline);
+	if (deadline && deadline < until)
+		return;
+	now = ob_host_clock_monotonic();
+	if (until > now)
+		ob_host_wait(&vcpu->service.word, word,
+			     until == OB_FOREVER ? OB_FOREVER : until - now);
+}
+
+static void ob_service_main(void *argument)
+{
+	struct ob_vcpu *vcpu = argument;
+
+	ob_this_thread->kind = OB_THREAD_SERVICE;
+	while (!READ_ONCE(ob_machine.stopping)) {
+		u32 word = READ_ONCE(vcpu->service.word);
+		u64 now = ob_host_clock_monotonic();
+		u64 until, deadline;
+
+		ob_timer_expire(vcpu, now);
+		if (READ_ONCE(vcpu->pending))
+			ob_service_parked(vcpu);
+		if (READ_ONCE(vcpu->pending) && ob_is_parked(READ_ONCE(vcpu->state)))
+			continue;
+		until = ob_watch_holder(vcpu, now);
+		deadline = READ_ONCE(vcpu->service.deadline);
+		if (deadline)
+			until = min(until, deadline);
+		ob_service_sleep(vcpu, word, until);
+	}
+}
+
+/* Once for each vCPU, before its first timer. */
+int ob_service_start(struct ob_vcpu *vcpu)
+{
+	vcpu->service.stack = ob_stack_alloc();
+	if (!vcpu->service.stack)
+		return -ENOMEM;
+	return ob_host_thread_create(ob_service_main, vcpu, "outboard-timer",
+				     &vcpu->service.handle);
+}

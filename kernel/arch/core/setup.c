@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What start_kernel() asks of an architecture, and the odds and ends that it must have. */
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/init.h>
+#include <linux/memblock.h>
+#include <linux/printk.h>
+#include <linux/ptrace.h>
+#include <linux/reboot.h>
+#include <linux/regset.h>
+#include <linux/seq_file.h>
+#include <asm/setup.h>
+#include "memory.h"
+#include "vcpu.h"
+
+static char ob_command_line[COMMAND_LINE_SIZE];
+
+void (*pm_power_off)(void);
+
+/* What every boot gets; the program's own words come behind and win. */
+static void __init ob_command_line_setup(void)
+{
+	scnprintf(ob_command_line, sizeof(ob_command_line),
+		  "console_msg_format=syslog loglevel=%d %s",
+		  ob_machine.console_level + 1, ob_machine.command_line);
+}
+
+void __init setup_arch(char **command_line)
+{
+	unsigned int cpu;
+
+	ob_panic_setup();
+	ob_command_line_setup();
+	strscpy(boot_command_line, ob_command_line, COMMAND_LINE_SIZE);
+	*command_line = ob_command_line;
+	for (cpu = 0; cpu < ob_machine.vcpus; cpu++) {
+		set_cpu_possible(cpu, true);
+		set_cpu_present(cpu, true);
+	}
+	ob_memory_setup();
+}
+
+void __init trap_init(void)
+{
+}
+
+/* The machine is stopped by ob_kernel_halt(); nobody in the kernel may do it behind the program's back. */
+void machine_halt(void)
+{
+	panic("halt from inside");
+}
+
+void machine_power_off(void)
+{
+	panic("power-off from inside");
+}
+
+void machine_restart(char *command)
+{
+	panic("restart from inside");
+}
+
+long arch_ptrace(struct task_struct *child, long request, unsigned long address, unsigned long data)
+{
+	return -EIO;
+}
+
+void ptrace_disable(struct task_struct *child)
+{
+}
+
+void user_disable_single_step(struct task_struct *child)
+{
+}
+
+/* A core dump has no registers to show: they are the host's. */
+static const struct user_regset_view ob_regset_view = { .name = "outboard" };
+
+const struct user_regset_view *task_user_regset_view(struct task_struct *task)
+{
+	return &ob_regset_view;
+}
+
+static void *cpuinfo_start(struct seq_file *file, loff_t *position)
+{
+	*position = cpumask_next(*position - 1, cpu_online_mask);
+	return *position < nr_cpu_ids ? &ob_vcpus[*position] : NULL;
+}
+
+static void *cpuinfo_next(struct seq_file *file, void *vcpu, loff_t *position)
+{
+	++*position;
+	return cpuinfo_start(file, position);
+}
+
+static void cpuinfo_stop(struct seq_file *file, void *vcpu)
+{
+}
+
+static int cpuinfo_show(struct seq_file *file, void *vcpu)
+{
+	seq_printf(file, "processor\t: %u\nmodel name\t: Outboard vCPU\n\n",
+		   ((struct ob_vcpu *)vcpu)->id);
+	return 0;
+}
+
+const struct seq_operations cpuinfo_op = {
+	.start = cpuinfo_start,
+	.next = cpuinfo_next,
+	.stop = cpuinfo_stop,
+	.show = cpuinfo_show,
+};

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Bringing vCPUs up, and interrupts between them. */
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/percpu.h>
+#include <linux/sched/hotplug.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task.h>
+#include <linux/smp.h>
+#include "vcpu.h"
+
+/*
+ * The per-CPU section must start on a page boundary, and an alignment only
+ * survives our second link if an object in the section asks for it.
+ */
+DEFINE_PER_CPU_PAGE_ALIGNED(char [PAGE_SIZE], ob_percpu_alignment);
+
+/* The idle coroutine of a further vCPU begins here, on its carrier. */
+void ob_secondary_start(void)
+{
+	unsigned int cpu = raw_smp_processor_id();
+
+	mmgrab(&init_mm);
+	current->active_mm = &init_mm;
+	notify_cpu_starting(cpu);
+	ob_timer_start();
+	set_cpu_online(cpu, true);
+	local_irq_enable();
+	cpu_startup_entry(CPUHP_AP_ONLINE_IDLE);
+}
+
+int __cpu_up(unsigned int cpu, struct task_struct *idle)
+{
+	struct ob_vcpu *vcpu = &ob_vcpus[cpu];
+	int error;
+
+	ob_vcpu_prepare(cpu);
+	idle->thread.vcpu = vcpu;
+	error = ob_carrier_start(vcpu, idle);
+	if (error)
+		return error;
+	while (!cpu_online(cpu))
+		cpu_relax();
+	return 0;
+}
+
+void __init smp_prepare_boot_cpu(void)
+{
+	ob_vcpu_prepare(0);
+	ob_bind(&ob_vcpus[0], current);
+}
+
+void __init smp_prepare_cpus(unsigned int max_cpus)
+{
+}
+
+void __init smp_cpus_done(unsigned int max_cpus)
+{
+}
+
+/* Only a panic calls this, and it ends the process: other vCPUs stop with it (V10). */
+void smp_send_stop(void)
+{
+}
+
+void arch_smp_send_reschedule(int cpu)
+{
+	ob_raise(&ob_vcpus[cpu], OB_PENDING_RESCHEDULE);
+}
+
+void arch_send_call_function_single_ipi(int cpu)
+{
+	ob_raise(&ob_vcpus[cpu], OB_PENDING_CALL);
+}
+
+void arch_send_call_function_ipi_mask(const struct cpumask *mask)
+{
+	unsigned int cpu;
+
+	for_each_cpu(cpu, mask)
+		arch_send_call_function_single_ipi(cpu);
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The system call table, with x86-64's numbers, and the few calls that a
+ * library answers differently: there is no program to be replaced, and no
+ * host thread to be copied or ended from inside.
+ */
+#include <linux/mman.h>
+#include <linux/syscalls.h>
+#include <asm/syscall.h>
+#include <asm/unistd.h>
+
+/* What only x86 itself implements. */
+#define sys_arch_prctl sys_ni_syscall
+#define sys_iopl sys_ni_syscall
+#define sys_ioperm sys_ni_syscall
+#define sys_map_shadow_stack sys_ni_syscall
+#define sys_modify_ldt sys_ni_syscall
+#define sys_rt_sigreturn sys_ni_syscall
+#define sys_uretprobe sys_ni_syscall
+
+/* A host thread can neither be copied, nor replaced, nor ended by the kernel: it leaves by ending. */
+static long ob_sys_refused(void)
+{
+	pr_notice_once("%s: fork, clone, execve and exit are not for client threads of a library\n",
+		       current->comm);
+	return -EOPNOTSUPP;
+}
+
+SYSCALL_DEFINE6(mmap, unsigned long, address, unsigned long, length, unsigned long, protection,
+		unsigned long, flags, unsigned long, fd, unsigned long, offset)
+{
+	if (offset & ~PAGE_MASK)
+		return -EINVAL;
+#ifdef CONFIG_MMU
+	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) &&
+	    (address < ob_layout.client || length > ob_layout.client_end - ob_layout.client ||
+	     address > ob_layout.client_end - length))
+		return -ENOMEM;
+#endif
+	return ksys_mmap_pgoff(address, length, protection, flags, fd, offset >> PAGE_SHIFT);
+}
+
+/* The heap is the host's business. */
+static long ob_sys_brk(unsigned long end)
+{
+	return 0;
+}
+
+long ob_sys_futex(u32 __user *word, int op, u32 value, const struct __kernel_timespec __user *timeout,
+		  u32 __user *word2, u32 value3);
+
+#define __SYSCALL(number, function) [number] = (ob_syscall_function)(function),
+#define __SYSCALL_NORETURN(number, function) __SYSCALL(number, function)
+#define __SYSCALL_WITH_COMPAT(number, native, compat) __SYSCALL(number, native)
+
+const ob_syscall_function sys_call_table[__NR_syscalls] = {
+	[0 ... __NR_syscalls - 1] = (ob_syscall_function)sys_ni_syscall,
+#include <asm/syscall_table_64.h>
+	[__NR_brk] = (ob_syscall_function)ob_sys_brk,
+	[__NR_clone] = (ob_syscall_function)ob_sys_refused,
+	[__NR_clone3] = (ob_syscall_function)ob_sys_refused,
+	[__NR_execve] = (ob_syscall_function)ob_sys_refused,
+	[__NR_execveat] = (ob_syscall_function)ob_sys_refused,
+	[__NR_exit] = (ob_syscall_function)ob_sys_refused,
+	[__NR_exit_group] = (ob_syscall_function)ob_sys_refused,
+	[__NR_fork] = (ob_syscall_function)ob_sys_refused,
+	[__NR_futex] = (ob_syscall_function)ob_sys_futex,
+	[__NR_vfork] = (ob_syscall_function)ob_sys_refused,
+};

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tasks: how they are made, adopted from the host, and how they end.
+ *
+ * All local clients are threads of one process. Its leader is a coroutine that
+ * does nothing but clone itself for each host thread that calls for the first
+ * time. The new task is bound to that host thread for its whole life (V1): the
+ * first switch to it passes the baton that the host thread waits for.
+ *
+ * The process ignores signals without a handler, as init does: a library must
+ * not be killed by a SIGPIPE.
+ */
+#include <linux/delay.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/oom.h>
+#include <linux/wait.h>
+#include <asm/switch_to.h>
+#include "thread.h"
+#include "vcpu.h"
+
+void schedule_tail(struct task_struct *prev);
+
+static struct ob_adoption *ob_adoptions;
+static DECLARE_WAIT_QUEUE_HEAD(ob_adoptions_waiting);
+
+/* What a new task begins with: the end of the switch that brought it here. */
+static void ob_task_begin(void)
+{
+	ob_this_thread->irqs_off = 1;
+	schedule_tail(ob_this_vcpu()->switched_from);
+}
+
+static void ob_coroutine_main(void)
+{
+	struct task_struct *task;
+
+	ob_switch_finished();
+	ob_task_begin();
+	task = current;
+	task->thread.function(task->thread.argument);
+	/* Only init comes back, from having executed /init: it is in "user mode" now. */
+	if (is_global_init(task))
+		ob_leader_main();
+	do_exit(0);
+}
+
+/* Marks a clone as host-bound in copy_thread(); never called. */
+static int ob_client_main(void *adoption)
+{
+	return 0;
+}
+
+int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
+{
+	struct thread_struct *thread = &task->thread;
+
+	memset(thread, 0, sizeof(*thread));
+	if (args->fn == ob_client_main) {
+		thread->adoption = args->fn_arg;
+		thread->host_thread = thread->adoption->host_thread;
+		return 0;
+	}
+	/* A copy of a client's host thread cannot be had. */
+	if (!args->fn && !args->idle)
+		return -EOPNOTSUPP;
+	thread->stack = ob_stack_alloc();
+	if (!thread->stack)
+		return -EAGAIN;
+	thread->function = args->fn;
+	thread->argument = args->fn_arg;
+	thread->coroutine = ob_coroutine_prepare(thread->stack,
+						 args->idle ? ob_secondary_start : ob_coroutine_main);
+	return 0;
+}
+
+/* In interrupt context. */
+void ob_adoptions_wake(void)
+{
+	wake_up(&ob_adoptions_waiting);
+}
+
+static void ob_adopt_one(struct ob_adoption *adoption)
+{
+	const unsigned long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
+				    CLONE_THREAD | CLONE_SYSVSEM;
+	int pid = ob_machine.halting ? -ENODEV :
+		  user_mode_thread(ob_client_main, adoption, flags);
+
+	if (pid < 0) {
+		adoption->error = pid;
+		ob_baton_pass(&adoption->baton);
+	}
+}
+
+static void ob_adopt_all(struct ob_adoption *adoption)
+{
+	struct ob_adoption *next;
+
+	for (; adoption; adoption = next) {
+		next = adoption->next;
+		ob_adopt_one(adoption);
+	}
+}
+
+/* The leader of the clients' process. Init becomes it. */
+void __noreturn ob_leader_main(void)
+{
+	ob_machine.leader = current;
+	current->signal->flags |= SIGNAL_UNKILLABLE;
+	current->signal->oom_score_adj = OOM_SCORE_ADJ_MIN;
+#ifdef CONFIG_MMU
+	current->mm->context.mirrored = true;
+#endif
+	WRITE_ONCE(ob_machine.ready, 1);
+	ob_host_wake(&ob_machine.ready, 1);
+	for (;;) {
+		wait_event_idle(ob_adoptions_waiting, READ_ONCE(ob_adoptions));
+		ob_adopt_all(xchg(&ob_adoptions, NULL));
+	}
+}
+
+/*
+ * Makes the calling host thread a task. It holds a vCPU when this returns 0.
+ * -ENODEV, or why the clone failed. Blocks.
+ */
+int ob_adopt(void)
+{
+	struct ob_adoption adoption = { .host_thread = ob_host_thread_self() };
+	struct ob_vcpu *vcpu = &ob_vcpus[0];
+
+	adoption.next = READ_ONCE(ob_adoptions);
+	while (!try_cmpxchg(&ob_adoptions, &adoption.next, &adoption))
+		;
+	ob_raise(vcpu, OB_PENDING_ADOPT);
+	ob_baton_wait(&adoption.baton);
+	if (adoption.error)
+		return adoption.error;
+	ob_this_thread->kind = OB_THREAD_CLIENT;
+	ob_bind(adoption.task->thread.vcpu, adoption.task);
+	ob_task_begin();
+	ob_host_thread_adopted();
+	return 0;
+}
+
+static void ob_exit_main(void)
+{
+	do_exit(0);
+}
+
+/*
+ * Ends the task of the calling host thread, which holds a vCPU and gives it up
+ * for good. The task's last steps run on another stack, from which the final
+ * switch comes back here.
+ */
+void ob_task_exit(void)
+{
+	void *stack = ob_stack_alloc();
+	void *context;
+
+	if (!stack)
+		panic("out of stacks: a client thread cannot end");
+	current->thread.argument = &context;
+	ob_coroutine_switch(&context, ob_coroutine_prepare(stack, ob_exit_main));
+	ob_this_thread->task = NULL;
+	ob_this_thread->irqs_off = 0;
+	ob_stack_free(stack);
+}
+
+unsigned long __get_wchan(struct task_struct *task)
+{
+	return 0;
+}

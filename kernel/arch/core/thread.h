@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A host thread that waits to become a task: between thread.c and switch.c. */
+#ifndef OUTBOARD_CORE_THREAD_H
+#define OUTBOARD_CORE_THREAD_H
+
+#include <linux/types.h>
+
+struct ob_adoption {
+	u32 baton;
+	int error;
+	struct task_struct *task;	/* set before the baton is passed, unless there is an error */
+	struct ob_adoption *next;
+	u64 host_thread;
+};
+#endif

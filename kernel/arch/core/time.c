@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Clocks: the host's monotonic clock is ours, and each vCPU's service thread is its timer. */
+#include <linux/clockchips.h>
+#include <linux/clocksource.h>
+#include <linux/delay.h>
+#include <linux/export.h>
+#include <linux/sched/clock.h>
+#include <linux/smp.h>
+#include <linux/timekeeping.h>
+#include "vcpu.h"
+
+static u64 ob_clock_read(struct clocksource *source)
+{
+	return ob_host_clock_monotonic();
+}
+
+/* A cycle is a nanosecond; the shift leaves room to steer. */
+static struct clocksource ob_clocksource = {
+	.name = "outboard",
+	.rating = 499,
+	.read = ob_clock_read,
+	.mask = CLOCKSOURCE_MASK(64),
+	.mult = 1 << 24,
+	.shift = 24,
+	.flags = CLOCK_SOURCE_IS_CONTINUOUS | CLOCK_SOURCE_VALID_FOR_HRES,
+};
+
+/* From the start, so that no later change of the source stops all CPUs. */
+struct clocksource * __init clocksource_default_clock(void)
+{
+	return &ob_clocksource;
+}
+
+unsigned long long notrace sched_clock(void)
+{
+	return ob_host_clock_monotonic() - ob_machine.boot_time;
+}
+
+void read_persistent_clock64(struct timespec64 *time)
+{
+	*time = ns_to_timespec64(ob_host_clock_realtime());
+}
+
+/* The service thread is told only if it would sleep too long. */
+static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)
+{
+	struct ob_vcpu *vcpu = container_of(clock, struct ob_vcpu, clock);
+	u64 deadline = ob_host_clock_monotonic() + delta;
+
+	WRITE_ONCE(vcpu->service.deadline, deadline);
+	smp_mb();
+	if (deadline < READ_ONCE(vcpu->service.sleeps_until))
+		ob_service_notify(vcpu);
+	return 0;
+}
+
+static int ob_timer_stop(struct clock_event_device *clock)
+{
+	WRITE_ONCE(container_of(clock, struct ob_vcpu, clock)->service.deadline, 0);
+	return 0;
+}
+
+/* On the CPU itself. */
+void ob_timer_start(void)
+{
+	struct ob_vcpu *vcpu = ob_this_vcpu();
+	struct clock_event_device *clock = &vcpu->clock;
+
+	clock->name = "outboard";
+	clock->features = CLOCK_EVT_FEAT_ONESHOT;
+	clock->rating = 400;
+	clock->cpumask = cpumask_of(vcpu->id);
+	clock->set_next_event = ob_timer_set;
+	clock->set_state_shutdown = ob_timer_stop;
+	vcpu->service.sleeps_until = OB_FOREVER;
+	if (ob_service_start(vcpu))
+		panic("no service thread for vCPU %u", vcpu->id);
+	clockevents_config_and_register(clock, NSEC_PER_SEC, 1000, LONG_MAX);
+}
+
+void __init time_init(void)
+{
+	lpj_fine = NSEC_PER_SEC / HZ;
+	__clocksource_register(&ob_clocksource);
+	ob_timer_start();
+}
+
+/* A loop is a nanosecond. */
+void __delay(unsigned long loops)
+{
+	u64 end = ob_host_clock_monotonic() + loops;
+
+	while (ob_host_clock_monotonic() < end)
+		cpu_relax();
+}
+EXPORT_SYMBOL(__delay);
+
+void __udelay(unsigned long microseconds)
+{
+	__delay(microseconds * NSEC_PER_USEC);
+}
+EXPORT_SYMBOL(__udelay);
+
+void __ndelay(unsigned long nanoseconds)
+{
+	__delay(nanoseconds);
+}
+EXPORT_SYMBOL(__ndelay);
+
+/* Constant delays come in units of 2^-32 of a microsecond times 2^-10 or so: asm-generic/delay.h. */
+void __const_udelay(unsigned long units)
+{
+	__delay((units * NSEC_PER_USEC) >> 32);
+}
+EXPORT_SYMBOL(__const_udelay);

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The states of vCPUs, interrupts as pending bits, and the baton by which a
+ * vCPU goes from one host thread to another. The protocol is in vcpu.h.
+ */
+#include <linux/cpu.h>
+#include <linux/export.h>
+#include <linux/sched.h>
+#include <linux/smp.h>
+#include <asm/spinlock.h>
+#include "vcpu.h"
+
+struct ob_vcpu ob_vcpus[NR_CPUS];
+struct ob_machine ob_machine;
+
+/* A waiter looks this often before it asks the host to sleep, a spinner before it lets others run. */
+#define OB_SPINS 100
+
+/* Makes the calling host thread run as `task` on the vCPU, which it has just been given. */
+void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
+{
+	struct ob_thread __ob_tls *thread = ob_this_thread;
+
+	thread->vcpu = vcpu;
+	thread->cpu = vcpu->id;
+	thread->percpu_offset = vcpu->percpu_offset;
+	thread->task = task;
+	WRITE_ONCE(vcpu->holder, task && task->thread.host_thread ?
+		   task->thread.host_thread : vcpu->carrier.thread);
+}
+
+void ob_vcpu_prepare(unsigned int id)
+{
+	struct ob_vcpu *vcpu = &ob_vcpus[id];
+
+	vcpu->id = id;
+	vcpu->percpu_offset = per_cpu_offset(id);
+}
+
+/* Makes sure that pending bits which are set already will be looked at. */
+void ob_kick(struct ob_vcpu *vcpu)
+{
+	unsigned long state;
+
+	smp_mb();
+	if (READ_ONCE(vcpu->idle)) {
+		if (xchg(&vcpu->idle, 0))
+			ob_host_wake(&vcpu->idle, 1);
+		return;
+	}
+	state = READ_ONCE(vcpu->state);
+	if (ob_is_parked(state) || state == OB_VCPU_INTERRUPT)
+		ob_service_notify(vcpu);
+}
+
+/* Any thread, with or without a vCPU. Does not block. */
+void ob_raise(struct ob_vcpu *vcpu, u32 bits)
+{
+	__atomic_fetch_or(&vcpu->pending, bits, __ATOMIC_SEQ_CST);
+	ob_kick(vcpu);
+}
+
+enum ob_baton {
+	OB_BATON_NONE,
+	OB_BATON_PASSED,
+	OB_BATON_AWAITED,		/* somebody sleeps on the word */
+};
+
+/* Wakes the one thread that waits for the baton, or lets its next wait return at once. */
+void ob_baton_pass(u32 *baton)
+{
+	if (xchg(baton, OB_BATON_PASSED) == OB_BATON_AWAITED)
+		ob_host_wake(baton, 1);
+}
+
+static bool ob_baton_take(u32 *baton)
+{
+	return READ_ONCE(*baton) == OB_BATON_PASSED &&
+	       cmpxchg(baton, OB_BATON_PASSED, OB_BATON_NONE) == OB_BATON_PASSED;
+}
+
+/* Blocks the host thread. The caller holds no vCPU. */
+void ob_baton_wait(u32 *baton)
+{
+	int i;
+
+	for (i = 0; i < OB_SPINS; i++) {
+		if (ob_baton_take(baton))
+			return;
+		asm volatile("pause");
+	}
+	while (!ob_baton_take(baton)) {
+		u32 seen = cmpxchg(baton, OB_BATON_NONE, OB_BATON_AWAITED);
+
+		if (seen != OB_BATON_PASSED)
+			ob_host_wait(baton, OB_BATON_AWAITED, OB_FOREVER);
+	}
+}
+
+/* A poll point of every loop that waits for another CPU (V5). */
+void ob_cpu_relax(void)
+{
+	asm volatile("pause" ::: "memory");
+	if (!ob_this_thread->irqs_off && ob_pending())
+		ob_interrupts_poll();
+	if (!(++ob_this_thread->spins % OB_SPINS))
+		ob_host_thread_yield();
+}
+EXPORT_SYMBOL(ob_cpu_relax);
+
+void ob_spin_wait(arch_spinlock_t *lock)
+{
+	int i;
+
+	for (;;) {
+		for (i = 0; i < OB_SPINS; i++) {
+			if (arch_spin_trylock(lock))
+				return;
+			asm volatile("pause" ::: "memory");
+		}
+		ob_host_thread_yield();
+	}
+}
+EXPORT_SYMBOL(ob_spin_wait);
+
+/*
+ * Idle waits with the vCPU held: there is nobody else who could want it, and
+ * whoever sets a pending bit wakes it.
+ */
+void arch_cpu_idle(void)
+{
+	struct ob_vcpu *vcpu = ob_this_vcpu();
+
+	xchg(&vcpu->idle, 1);
+	if (!READ_ONCE(vcpu->pending))
+		ob_host_wait(&vcpu->idle, 1, OB_FOREVER);
+	WRITE_ONCE(vcpu->idle, 0);
+	raw_local_irq_enable();
+	raw_local_irq_disable();
+}

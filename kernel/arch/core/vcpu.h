@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Virtual CPUs.
+ *
+ * A vCPU is a token. Kernel code runs only on a host thread that holds one
+ * (V2). Its state is one word:
+ *
+ *            enter: compare-and-swap by the client's own thread
+ *   PARKED(task) ---------------------------------------------> HELD
+ *        ^  ^  <-------------------------------------------------'
+ *        |  |    leave: exchange, then a look at the pending word
+ *        |  |
+ *        |  '--- nothing to do ---- INTERRUPT <-- taken by the service thread
+ *        |                             |            because something is pending
+ *        |                             | the parked task stands in the way (V8)
+ *        |                             v
+ *        '-- the task runs again --- HELD by whoever the scheduler picks
+ *
+ * PARKED(task): the task's thread is out in host code. HELD: some thread runs
+ * kernel code, or the idle coroutine waits. INTERRUPT: the service thread runs
+ * interrupts in the place of the parked task. STOPPED: the machine has halted.
+ *
+ * Interrupts are bits of the pending word (V5). Whoever sets one makes sure
+ * that it is seen: an idle vCPU is woken, a parked one's service thread is
+ * told, a holder looks by itself. Setting a bit and looking at the state, and
+ * leaving and looking at the bits, are ordered by full barriers on both sides,
+ * so that one of the two always sees the other.
+ */
+#ifndef OUTBOARD_CORE_VCPU_H
+#define OUTBOARD_CORE_VCPU_H
+
+#include <linux/cache.h>
+#include <linux/clockchips.h>
+#include <linux/sched.h>
+#include <linux/types.h>
+#include <asm/vcpu.h>
+#include <outboard/hypercall.h>
+
+enum ob_vcpu_state {
+	OB_VCPU_OFFLINE = 0,
+	OB_VCPU_PARKED = 1,		/* or'ed with the task's address */
+	OB_VCPU_HELD = 2,
+	OB_VCPU_INTERRUPT = 4,
+	OB_VCPU_STOPPED = 8,
+};
+
+enum ob_pending {
+	OB_PENDING_TIMER = 1 << 0,
+	OB_PENDING_RESCHEDULE = 1 << 1,
+	OB_PENDING_CALL = 1 << 2,	/* smp_call_function */
+	OB_PENDING_IRQ_WORK = 1 << 3,
+	OB_PENDING_WAKE = 1 << 4,	/* evicted tasks want to run again */
+	OB_PENDING_ADOPT = 1 << 5,	/* host threads want to become tasks */
+	OB_PENDING_DEVICE = 1 << 6,
+	OB_PENDING_EVICT = 1 << 7,	/* the parked task must sleep: the machine is halting */
+	OB_PENDING_STOP = 1 << 8,
+};
+
+/* The host thread that runs a vCPU's coroutines. core/switch.c */
+struct ob_carrier {
+	u32 baton;
+	struct task_struct *run;	/* coroutine to go on with */
+	struct task_struct *pass_to;	/* host-bound task that gets the vCPU next */
+	void *context;			/* the thread's own stack, while it is on a coroutine's */
+	void *dead_stack;		/* of a coroutine that has ended: free it after leaving it */
+	u64 thread;			/* ob_host_thread_self() */
+	u64 handle;
+};
+
+/* The host thread that is a vCPU's timer and looks after it while it is parked. core/service.c */
+struct ob_service {
+	u32 word;			/* changes when there is something to look at */
+	u64 deadline;			/* of the clock event device; 0: none */
+	u64 sleeps_until;
+	u64 pending_since;		/* a holder has not polled since then; 0: it has */
+	unsigned long entries_seen;
+	void *context;
+	void *stack;			/* for evicting a task */
+	u64 handle;			/* 0: not started */
+};
+
+struct ob_vcpu {
+	u32 pending;			/* first: asm/irqflags.h */
+	u32 idle;			/* 1: the idle coroutine waits on this word */
+	unsigned long state;
+	unsigned long entries;		/* times that a client entered */
+	unsigned long percpu_offset;
+	u32 id;
+	u64 holder;			/* host thread that was bound last */
+	struct task_struct *switched_from;
+	struct task_struct *wake_list;
+	struct ob_carrier carrier;
+	struct ob_service service;
+	struct clock_event_device clock;
+} ____cacheline_aligned;
+
+extern struct ob_vcpu ob_vcpus[NR_CPUS];
+
+/* What there is one of. */
+struct ob_machine {
+	u32 ready;			/* word: system calls can be made */
+	u32 halting;
+	u32 stopping;
+	u32 booted;			/* 1 from the start of the only boot */
+	u32 vcpus;
+	int console_level;
+	u64 memory;			/* ceiling */
+	u64 boot_time;			/* monotonic clock of the host */
+	const char *command_line;
+	struct task_struct *leader;	/* of the process that local clients are threads of */
+};
+extern struct ob_machine ob_machine;
+
+static __always_inline unsigned long ob_parked(struct task_struct *task)
+{
+	return (unsigned long)task | OB_VCPU_PARKED;
+}
+
+static __always_inline bool ob_is_parked(unsigned long state)
+{
+	return state & OB_VCPU_PARKED;
+}
+
+/* vcpu.c */
+void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task);
+void ob_raise(struct ob_vcpu *vcpu, u32 bits);
+void ob_kick(struct ob_vcpu *vcpu);
+void ob_vcpu_prepare(unsigned int id);
+void ob_baton_pass(u32 *baton);
+void ob_baton_wait(u32 *baton);
+
+/* interrupt.c */
+void ob_interrupts_run(bool user);
+
+/* coroutine.c */
+void *ob_stack_alloc(void);
+void ob_stack_free(void *stack);
+void *ob_coroutine_prepare(void *stack, void (*entry)(void));
+void ob_coroutine_switch(void **save, void *load);
+
+/* switch.c */
+int ob_carrier_start(struct ob_vcpu *vcpu, struct task_struct *first);
+void __noreturn ob_carrier_leave(void);
+void ob_switch_finished(void);
+
+/* service.c */
+int ob_service_start(struct ob_vcpu *vcpu);
+void ob_service_notify(struct ob_vcpu *vcpu);
+
+/* time.c, smp.c */
+void ob_timer_start(void);
+void ob_secondary_start(void);
+
+/* thread.c */
+int ob_adopt(void);
+void ob_adoptions_wake(void);
+void __noreturn ob_leader_main(void);
+void ob_task_exit(void);
+
+/* gate.c */
+int ob_enter(void);
+long ob_leave(long result);
+long ob_call(long (*function)(void *argument), void *argument);
+
+/* signal.c */
+bool ob_signal_work(long *result);
+
+/* mmu.c, fault.c */
+struct vm_area_struct;
+int ob_client_fault(unsigned long address, bool write, bool user);
+void ob_client_refill(struct vm_area_struct *vma, unsigned long address);
+#ifdef CONFIG_MMU
+bool ob_kernel_fill(unsigned long address);
+#else
+static inline bool ob_kernel_fill(unsigned long address)
+{
+	return false;
+}
+#endif
+
+/* panic.c */
+void ob_panic_setup(void);
+void __noreturn ob_die(const char *what, const struct ob_fault *fault);
+
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The console: whole lines of the kernel's log, with their level, go to the
+ * host. The log is formatted as for syslog ("<level>[time] text"), so that the level is known.
+ */
+#include <linux/console.h>
+#include <linux/init.h>
+#include <linux/string.h>
+#include <outboard/hypercall.h>
+
+#define OB_LEVEL_UNKNOWN 4		/* a line that continues another is at least a warning's */
+
+/* "<N>" is facility * 8 + level. Returns how long the prefix is. */
+static unsigned int ob_parse_level(const char *text, unsigned int length, int *level)
+{
+	unsigned int i, value = 0;
+
+	*level = OB_LEVEL_UNKNOWN;
+	if (length < 3 || text[0] != '<')
+		return 0;
+	for (i = 1; i < length && text[i] >= '0' && text[i] <= '9'; i++)
+		value = value * 10 + text[i] - '0';
+	if (i == length || text[i] != '>')
+		return 0;
+	*level = value & 7;
+	return i + 1;
+}
+
+static void ob_console_write(struct console *console, const char *text, unsigned int count)
+{
+	while (count) {
+		const char *end = memchr(text, '\n', count);
+		unsigned int length = end ? end - text : count;
+		unsigned int used = length + !!end;
+		unsigned int prefix;
+		int level;
+
+		prefix = ob_parse_level(text, length, &level);
+		ob_host_console_write(level, text + prefix, length - prefix);
+		text += used;
+		count -= used;
+	}
+}
+
+static struct console ob_console = {
+	.name = "outboard",
+	.write = ob_console_write,
+	.flags = CON_PRINTBUFFER | CON_ANYTIME | CON_ENABLED,
+	.index = 0,
+};
+
+static int __init ob_console_setup(void)
+{
+	register_console(&ob_console);
+	return 0;
+}
+console_initcall(ob_console_setup);

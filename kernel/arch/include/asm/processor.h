@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _ASM_OUTBOARD_PROCESSOR_H
+#define _ASM_OUTBOARD_PROCESSOR_H
+
+#include <asm/page.h>
+#include <asm/ptrace.h>
+#include <asm/vcpu.h>
+
+struct ob_adoption;
+
+/*
+ * A task is either a coroutine (kernel threads, idle tasks, init) or bound to
+ * one host thread (V1). core/thread.c owns all of this.
+ */
+struct thread_struct {
+	struct ob_vcpu *vcpu;		/* where it was switched to last */
+	void *coroutine;		/* saved stack pointer, NULL for a host-bound task */
+	void *stack;			/* of the coroutine */
+	int (*function)(void *);	/* of a new coroutine */
+	void *argument;
+	struct ob_adoption *adoption;	/* the host thread that waits to become this task */
+	u32 baton;			/* word by which a vCPU is handed to the host thread */
+	u32 evicted;			/* sleeps while its host thread is out in host code (V8) */
+	u32 fresh;			/* resumes as a forked task does: schedule_tail() is due */
+	struct task_struct *wake_next;	/* list of evicted tasks that want to run again */
+	u64 host_thread;		/* ob_host_thread_self() of a host-bound task's thread */
+	struct pt_regs regs;
+};
+
+#define INIT_THREAD { }
+
+/* Client memory is all of the host's; what the kernel maps for clients is in the window. */
+#define TASK_SIZE ((1UL << 47) - PAGE_SIZE)
+#ifdef CONFIG_MMU
+#define TASK_UNMAPPED_BASE (ob_layout.client)
+#define STACK_TOP (ob_layout.client_end)
+#define arch_get_mmap_end(address, length, flags) (ob_layout.client_end - (16UL << 20))
+#define arch_get_mmap_base(address, base) (base)
+#else
+#define TASK_UNMAPPED_BASE 0
+#define STACK_TOP TASK_SIZE
+#endif
+#define STACK_TOP_MAX STACK_TOP
+
+void ob_cpu_relax(void);
+#define cpu_relax() ob_cpu_relax()
+
+#define KSTK_EIP(task) (0UL)
+#define KSTK_ESP(task) (0UL)
+#define task_pt_regs(task) (&(task)->thread.regs)
+
+unsigned long __get_wchan(struct task_struct *task);
+
+static inline void flush_thread(void)
+{
+}
+
+#define start_thread(regs, ip, sp) do { } while (0)
+
+static inline void prefetch(const void *address)
+{
+	__builtin_prefetch(address, 0, 3);
+}
+
+static inline void prefetchw(const void *address)
+{
+	__builtin_prefetch(address, 1, 3);
+}
+#define ARCH_HAS_PREFETCH
+#define ARCH_HAS_PREFETCHW
+#endif

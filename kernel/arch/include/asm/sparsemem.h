@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _ASM_OUTBOARD_SPARSEMEM_H
+#define _ASM_OUTBOARD_SPARSEMEM_H
+
+/* Memory grows in sections of 16 MB, up to 1 TB. */
+#define SECTION_SIZE_BITS 24
+#define MAX_PHYSMEM_BITS 40
+#endif

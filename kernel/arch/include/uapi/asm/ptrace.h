@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+#ifndef _UAPI_ASM_OUTBOARD_PTRACE_H
+#define _UAPI_ASM_OUTBOARD_PTRACE_H
+#endif

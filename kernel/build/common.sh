@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+#
+# What all build scripts share: where things are, which variant is built, how
+# to call Linux's build. Sourced, never run.
+#
+# Input, from the environment:
+#   PROFILE       base, vfs, net or full (default): which factions are linked
+#   MMU=n         a kernel without CONFIG_MMU
+#   DEBUG=1       a kernel that checks itself (locks, sleeping, lists, slabs)
+#   LINUX_SOURCE  directory or tarball of another Linux 6.12
+#   JOBS          compile jobs at a time (default: the number of processors)
+
+set -euo pipefail
+export LC_ALL=C PYTHONDONTWRITEBYTECODE=1
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
+# shellcheck disable=SC2034 # the scripts that source this file use these
+{
+	REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+	BUILD=$REPO/kernel/build
+	OUT=$REPO/out
+	JOBS=${JOBS:-$(nproc)}
+	PROFILE=${PROFILE:-full}
+	MMU=${MMU:-y}
+	DEBUG=${DEBUG:-0}
+	LINUX_SOURCE=${LINUX_SOURCE:-/usr/src/linux-source-6.12.tar.xz}
+}
+
+say() {
+	printf 'outboard: %s\n' "$*"
+}
+
+fail() {
+	printf 'outboard: %s\n' "$*" >&2
+	exit 1
+}
+
+case $PROFILE in
+base | vfs | net | full) ;;
+*) fail "PROFILE=$PROFILE is unknown: choose base, vfs, net or full" ;;
+esac
+case $MMU in
+y | n) ;;
+*) fail "MMU=$MMU is unknown: choose y or n" ;;
+esac
+case $DEBUG in
+0 | 1) ;;
+*) fail "DEBUG=$DEBUG is unknown: choose 0 or 1" ;;
+esac
+
+VARIANT=$PROFILE
+[ "$MMU" = y ] || VARIANT+=-nommu
+[ "$DEBUG" = 0 ] || VARIANT+=-debug
+
+TREE=$OUT/source/linux
+OBJECTS=$OUT/kernel/$VARIANT
+# The profile full has the plain names; those of other variants say which they are.
+# shellcheck disable=SC2034
+{
+	INCLUDE_DIR=$OUT/include
+	LIB_DIR=$OUT/lib
+	PROGRAM=$OUT/bin/outboard
+	if [ "$VARIANT" != full ]; then
+		LIB_DIR+=/$VARIANT
+		PROGRAM+=-$VARIANT
+	fi
+	OUTBOARD_VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$REPO/crates/Cargo.toml")
+}
+
+HOST_CC=gcc
+if command -v ccache >/dev/null; then
+	HOST_CC="ccache gcc"
+fi
+
+# Two builds of the same source give the same bytes, and ccache finds them.
+export KBUILD_BUILD_TIMESTAMP="Thu Jan  1 00:00:00 UTC 1970"
+export KBUILD_BUILD_USER=outboard KBUILD_BUILD_HOST=outboard KBUILD_BUILD_VERSION=1
+
+# One build at a time in a directory: holds its lock until the script ends.
+lock_directory() {
+	local lock
+	mkdir -p "$1"
+	exec {lock}>"$1/outboard-lock"
+	if ! flock -n "$lock"; then
+		say "waiting for another build in $1"
+		flock "$lock"
+	fi
+}
+
+# Linux's build of this variant: linux_make TARGET|VARIABLE=VALUE...
+linux_make() {
+	make --no-print-directory -C "$TREE" O="$OBJECTS" ARCH=outboard \
+		CC="$HOST_CC" HOSTCC="$HOST_CC" "$@"
+}

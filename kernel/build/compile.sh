@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Compiles the kernel of one variant with Linux's own build, up to what our
+# link needs: vmlinux.a, the table of exported symbols, the linker script; and, in
+# the full profile, the modules.
+source "$(dirname "$0")/common.sh"
+lock_directory "$OBJECTS"
+
+targets=(modpost)
+[ "$PROFILE" != full ] || targets+=(modules)
+
+# The first time, the fragments say about how many objects there will be.
+done=0
+total=0
+if [ ! -f "$OBJECTS/outboard-compiled" ]; then
+	done=$(find "$OBJECTS" -name '*.o' | wc -l)
+	total=$(cat "$OBJECTS/outboard-estimate")
+fi
+
+say "compiling Linux $(linux_make -s kernelversion) ($VARIANT) in $OBJECTS"
+linux_make -j"$JOBS" "${targets[@]}" 2>&1 |
+	python3 "$BUILD/progress.py" "kernel $VARIANT" "$done" "$total"
+touch "$OBJECTS/outboard-compiled"
+
+# The rest is asked of kbuild from inside, where all of its variables are set.
+# shellcheck disable=SC2016 # make expands these
+linux_make -s run-command KBUILD_RUN_COMMAND='$(MAKE) -s -f $(srctree)/scripts/Makefile.vmlinux .vmlinux.export.o'
+# shellcheck disable=SC2016
+linux_make -s run-command KBUILD_RUN_COMMAND='$(MAKE) -s $(build)=init init/version-timestamp.o'

@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Installs what has been built below $DESTDIR$PREFIX: program, libraries,
+# headers, pkg-config file, manual page.
+source "$(dirname "$0")/common.sh"
+
+[ -x "$PROGRAM" ] || make --no-print-directory -C "$REPO" program
+
+prefix=${PREFIX:-/usr/local}
+[ "${prefix#/}" != "$prefix" ] || fail "PREFIX=$prefix must be an absolute path"
+target=${DESTDIR:-}$prefix
+
+install -d "$target/bin" "$target/lib/pkgconfig" "$target/include/outboard" ||
+	fail "$target cannot be written: choose another PREFIX, or install as root"
+install -m 755 "$PROGRAM" "$target/bin/outboard"
+install -m 644 -s "$LIB_DIR/liboutboard.so.0" "$target/lib/liboutboard.so.0"
+ln -sf liboutboard.so.0 "$target/lib/liboutboard.so"
+install -m 644 "$LIB_DIR/liboutboard.a" "$target/lib/"
+install -m 644 "$INCLUDE_DIR"/outboard/*.h "$target/include/outboard/"
+sed -e "s,^prefix=.*,prefix=$prefix," -e "s,^libdir=.*,libdir=$prefix/lib," \
+	"$LIB_DIR/pkgconfig/outboard.pc" >"$target/lib/pkgconfig/outboard.pc"
+
+# The program's manual pages are made when it is built.
+if [ -d "$OUT/man" ]; then
+	install -d "$target/share/man/man1"
+	install -m 644 "$OUT"/man/*.1 "$target/share/man/man1/"
+fi
+say "installed in $target"

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# The rules of library.sh, which sets the variables:
+#   REPO OBJECTS WORK LIB_DIR INCLUDE_DIR VERSION COMPILER
+
+BUILD := $(REPO)/kernel/build
+SONAME := liboutboard.so.0
+
+FLAGS := -O2 -g -fPIC -fno-semantic-interposition -fno-omit-frame-pointer -pthread \
+	-Wall -Wextra -Werror -I$(REPO)/hypercall/include
+LIB_FLAGS := -I$(REPO)/lib -I$(REPO)/lib/include -I$(REPO)/hypercall/posix \
+	-I$(WORK)/generated -DOB_VERSION='"$(VERSION)"'
+HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/posix/*.c)
+HYPERCALL_OBJECTS := $(HYPERCALL_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
+LIB_SOURCES := $(wildcard $(REPO)/lib/*.c)
+LIB_OBJECTS := $(LIB_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
+GENERATED_OBJECTS := $(WORK)/generated/config.o $(WORK)/generated/syscalls.o
+API_OBJECTS := $(LIB_OBJECTS) $(GENERATED_OBJECTS)
+
+.DELETE_ON_ERROR:
+.PHONY: all objects
+all: $(LIB_DIR)/liboutboard.so $(LIB_DIR)/liboutboard.a $(LIB_DIR)/pkgconfig/outboard.pc
+
+objects: $(HYPERCALL_OBJECTS) $(API_OBJECTS)
+
+$(HYPERCALL_OBJECTS): $(WORK)/%.o: $(REPO)/%.c $(BUILD)/library.mk
+	mkdir -p $(@D)
+	$(COMPILER) $(FLAGS) -MMD -MP -c -o $@ $<
+
+$(LIB_OBJECTS): $(WORK)/%.o: $(REPO)/%.c $(BUILD)/library.mk
+	mkdir -p $(@D)
+	$(COMPILER) $(FLAGS) $(LIB_FLAGS) -MMD -MP -c -o $@ $<
+
+$(GENERATED_OBJECTS): %.o: %.c $(BUILD)/library.mk
+	$(COMPILER) $(FLAGS) $(LIB_FLAGS) -MMD -MP -c -o $@ $<
+
+# The public names are what lib/ defines of that which the installed headers declare.
+$(WORK)/public-names: $(API_OBJECTS) $(BUILD)/public-names.sh
+	$(BUILD)/public-names.sh $(INCLUDE_DIR) $(API_OBJECTS) >$@
+
+$(WORK)/liboutboard.o: $(OBJECTS)/outboard-link/kernel.o $(HYPERCALL_OBJECTS) $(API_OBJECTS) $(WORK)/public-names
+	ld -r -o $@.all $(OBJECTS)/outboard-link/kernel.o $(HYPERCALL_OBJECTS) $(API_OBJECTS)
+	objcopy --keep-global-symbols=$(WORK)/public-names $@.all $@
+	rm $@.all
+
+$(LIB_DIR)/$(SONAME): $(WORK)/liboutboard.o $(BUILD)/exports.map $(BUILD)/check-names.py
+	gcc -shared -pthread -o $@ $< -Wl,-soname,$(SONAME) -Wl,--version-script=$(BUILD)/exports.map \
+		-Wl,-z,defs -Wl,-z,text -Wl,-z,noexecstack -Wl,-z,pack-relative-relocs -Wl,--no-warn-rwx-segments
+	$(BUILD)/check-names.py $(OBJECTS)/outboard-link/names $@
+
+$(LIB_DIR)/liboutboard.so: $(LIB_DIR)/$(SONAME)
+	ln -sf $(SONAME) $@
+	touch -h $@
+
+$(LIB_DIR)/liboutboard.a: $(WORK)/liboutboard.o
+	rm -f $@
+	ar rcsD $@ $<
+
+$(LIB_DIR)/pkgconfig/outboard.pc: $(BUILD)/outboard.pc.in
+	mkdir -p $(@D)
+	sed -e 's,@PREFIX@,$(patsubst %/,%,$(dir $(INCLUDE_DIR))),' -e 's,@LIB_DIR@,$(LIB_DIR),' \
+		-e 's,@VERSION@,$(VERSION),' $< >$@
+
+-include $(HYPERCALL_OBJECTS:.o=.d) $(API_OBJECTS:.o=.d)

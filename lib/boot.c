@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Boot and halt: checks and completes the configuration, and starts platform
+ * and kernel in this order. One kernel per process: once a kernel has booted, `booted`
+ * stays set for good, also in a fork()ed child, which has the kernel's used data.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <outboard/gate.h>
+#include <outboard/outboard.h>
+
+#include "log.h"
+#include "posix.h"
+
+#define MAX_VCPUS 64
+#define MEMORY_STEP (16ull << 20)
+#define MEMORY_MINIMUM (32ull << 20)
+#define MEMORY_DEFAULT_MINIMUM (64ull << 20)
+
+static pthread_mutex_t boot_mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool booted;
+static char boot_error[256];
+
+/* Notes why booting fails, and passes the error on. */
+static __attribute__((format(printf, 2, 3))) int fail(int error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(boot_error, sizeof(boot_error), format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+const char *ob_boot_error(void)
+{
+	return boot_error;
+}
+
+static int choose_vcpus(const struct ob_config *config, struct ob_boot_parameters *parameters)
+{
+	uint32_t processors = ob_host_processor_count();
+
+	if (config->vcpus > MAX_VCPUS)
+		return fail(-EINVAL, "vcpus is %u: use 1 to %d, or 0 for as many as the host has",
+			    config->vcpus, MAX_VCPUS);
+	if (config->vcpus)
+		parameters->vcpus = config->vcpus;
+	else
+		parameters->vcpus = processors < MAX_VCPUS ? processors : MAX_VCPUS;
+	return 0;
+}
+
+static int choose_memory(const struct ob_config *config, struct ob_boot_parameters *parameters)
+{
+	uint64_t memory = config->memory;
+
+	if (memory && memory < MEMORY_MINIMUM)
+		return fail(-EINVAL, "memory is %llu bytes: use at least %llu MB, or 0 for a quarter of the host's",
+			    (unsigned long long)memory, MEMORY_MINIMUM >> 20);
+	if (!memory)
+		memory = ob_host_memory_size() / 4;
+	if (memory < MEMORY_DEFAULT_MINIMUM && !config->memory)
+		memory = MEMORY_DEFAULT_MINIMUM;
+	parameters->memory = memory - memory % MEMORY_STEP;
+	return 0;
+}
+
+static int choose_log(const struct ob_config *config, struct ob_boot_parameters *parameters)
+{
+	int level = config->log_level;
+
+	if (level == OB_LOG_DEFAULT)
+		level = ob_log_level_from_environment();
+	else if (level < 0 || level > 7)
+		return fail(-EINVAL, "log_level is %d: use 0 to 7, or OB_LOG_DEFAULT", level);
+	if (level == OB_LOG_INVALID)
+		return fail(-EINVAL, "OUTBOARD_LOG: use emerg, alert, crit, err, warning, notice, info, debug, or 0 to 7");
+	ob_log_configure(level, config);
+	/* The kernel's least is 0; ob_log_line drops the rest of what is not wanted. */
+	parameters->log_level = level < 0 ? 0 : (uint32_t)level;
+	return 0;
+}
+
+static int choose(const struct ob_config *config, struct ob_boot_parameters *parameters)
+{
+	int error;
+
+	if (config->size != sizeof(*config))
+		return fail(-EINVAL, "size of struct ob_config is %zu, this library's is %zu: recompile the program",
+			    config->size, sizeof(*config));
+	parameters->command_line = config->command_line;
+	error = choose_vcpus(config, parameters);
+	if (!error)
+		error = choose_memory(config, parameters);
+	if (!error)
+		error = choose_log(config, parameters);
+	return error;
+}
+
+static int start(const struct ob_boot_parameters *parameters)
+{
+	int error = ob_posix_start(ob_log_line);
+
+	if (error)
+		return fail(error, "the host refuses signal or thread hooks: %s", strerror(-error));
+	error = ob_kernel_boot(parameters);
+	if (!error)
+		return 0;
+	ob_posix_stop();
+	return fail(error, "the kernel does not start with %u vCPUs and %llu MB: %s", parameters->vcpus,
+		    (unsigned long long)parameters->memory >> 20, strerror(-error));
+}
+
+static int boot(const struct ob_config *config)
+{
+	struct ob_config defaults = { .size = sizeof(defaults), .log_level = OB_LOG_DEFAULT };
+	struct ob_boot_parameters parameters;
+	int error;
+
+	boot_error[0] = '\0';
+	if (booted)
+		return fail(-EALREADY, "this process has booted a kernel before: there can be only one");
+	error = choose(config ? config : &defaults, &parameters);
+	if (!error)
+		error = start(&parameters);
+	booted = !error;
+	return error;
+}
+
+int ob_boot(const struct ob_config *config)
+{
+	int error;
+
+	pthread_mutex_lock(&boot_mutex);
+	error = boot(config);
+	pthread_mutex_unlock(&boot_mutex);
+	return error;
+}
+
+int ob_halt(void)
+{
+	int error = ob_kernel_halt();
+
+	if (error != -ENODEV)
+		ob_posix_stop();
+	return error;
+}

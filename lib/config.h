@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What generate-config.py puts into config.c. */
+#ifndef OUTBOARD_LIB_CONFIG_H
+#define OUTBOARD_LIB_CONFIG_H
+
+extern const char ob_config_release[];
+extern const char ob_config_profile[];
+
+/* "NAME=value" strings one after the other, an empty one at the end. No pointers: nothing to relocate at start. */
+extern const char ob_config_options[];
+
+#endif

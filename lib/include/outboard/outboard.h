@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * liboutboard: Linux kernel code as a library. The C API of local clients.
+ *
+ * A program boots one kernel, adds disks, and makes Linux system calls. Any
+ * thread may call at any time: a thread that calls for the first time becomes
+ * a thread of the one Linux process that this program is inside the kernel,
+ * and leaves it when it ends. System calls have Linux's x86-64 numbers, and
+ * structures the layout that this host's C library uses for them.
+ */
+#ifndef OUTBOARD_OUTBOARD_H
+#define OUTBOARD_OUTBOARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OB_LOG_DEFAULT (-1)
+
+struct ob_config {
+	size_t size;			/* sizeof(struct ob_config) */
+	unsigned int vcpus;		/* virtual CPUs, 1 to 64; 0: as many as the host's */
+	uint64_t memory;		/* most memory that the kernel may use, in bytes; 0: a quarter of the host's */
+	const char *command_line;	/* added to the kernel's command line; NULL: nothing */
+	/*
+	 * Kernel log lines of this level and below (0 emergency to 7 debug) go to
+	 * `log`. OB_LOG_DEFAULT: what the environment's OUTBOARD_LOG says (emerg, alert, crit, err,
+	 * warning, notice, info, debug, or 0 to 7); without it nothing is shown.
+	 */
+	int log_level;
+	/*
+	 * Receives one line without its newline, on any thread, possibly with a
+	 * vCPU held: it must not block and must not call into the library.
+	 * NULL: lines are written to standard error.
+	 */
+	void (*log)(void *context, int level, const char *line, size_t length);
+	void *log_context;
+};
+
+/*
+ * Boots the kernel. NULL: defaults for everything. Returns 0, or -EALREADY (one kernel per process,
+ * also after ob_halt), -EINVAL (what is wrong is in ob_boot_error()), -ENOMEM, -EAGAIN.
+ */
+int ob_boot(const struct ob_config *config);
+
+/* One line saying why the last ob_boot failed, "" if it did not. Static storage. */
+const char *ob_boot_error(void);
+
+/*
+ * Closes this program's files in the kernel, unmounts, writes everything to
+ * the disks, stops and returns. Calls of other threads end with -ENODEV, now and
+ * later. Returns 0, -ENODEV if no kernel runs, -EBUSY if something could not be unmounted (it was synced),
+ * -EIO if something could not be written.
+ */
+int ob_halt(void);
+
+/*
+ * One system call: up to six arguments follow the number (OB_SYS_* of <outboard/syscall.h>, which are
+ * the host's own SYS_*). Returns what the kernel returns: -errno for an error. -ENODEV when no
+ * kernel runs and in a child of fork().
+ */
+long ob_syscall(long number, ...);
+
+#define OB_DISK_READ_ONLY 1u	/* the file's bytes do not change, whatever is mounted how */
+#define OB_DISK_NO_LOCK 2u	/* do not lock the file against a second user */
+
+struct ob_disk_config {
+	size_t size;			/* sizeof(struct ob_disk_config) */
+	const char *path;		/* regular file or block device of the host */
+	unsigned int flags;
+	unsigned int sector_size;	/* 0: the device's own (512 for a file); 512 or 4096 */
+};
+
+/*
+ * Adds a disk. Its block device, partitions included, is there when this
+ * returns; `name` (may be NULL) receives what it is called, as in /dev/vda. Returns the disk's number
+ * (>= 0), or -EBUSY (somebody else uses the file), -EROFS (it can only be read), or what the host said on opening.
+ */
+int ob_disk_add(const struct ob_disk_config *config, char name[32]);
+
+/* Removes a disk. -EBUSY while it is mounted or open, -ENOENT. */
+int ob_disk_remove(int disk);
+
+/* "0.1.0" */
+const char *ob_version(void);
+
+/* Linux's release that this library was made from, as in "6.12.90". */
+const char *ob_kernel_release(void);
+
+/* The profile that the library was built with: "full", "base", "vfs", "net". */
+const char *ob_profile(void);
+
+/* The value of a kernel configuration option, as in ob_kernel_config("CONFIG_XFS_FS"): "y", "m", a number, a string, or NULL if it is not set. */
+const char *ob_kernel_config(const char *option);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What this library is and what it was made from. */
+#include <string.h>
+
+#include <outboard/outboard.h>
+
+#include "config.h"
+
+/* OB_VERSION is given by the build, which puts it into the pkg-config file too. */
+const char *ob_version(void)
+{
+	return OB_VERSION;
+}
+
+const char *ob_kernel_release(void)
+{
+	return ob_config_release;
+}
+
+const char *ob_profile(void)
+{
+	return ob_config_profile;
+}
+
+const char *ob_kernel_config(const char *option)
+{
+	size_t length = strlen(option);
+
+	for (const char *entry = ob_config_options; *entry; entry += strlen(entry) + 1) {
+		if (!strncmp(entry, option, length) && entry[length] == '=')
+			return entry + length + 1;
+	}
+	return NULL;
+}

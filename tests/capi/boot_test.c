@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Boot and halt: what is refused, what can be done only once, what the library says about itself. Argument: an ext4 image. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/statfs.h>
+
+#include "client.h"
+
+static void refused(struct ob_config config, const char *reason)
+{
+	CHECK_EQUAL(ob_boot(&config), -EINVAL);
+	if (!strstr(ob_boot_error(), reason))
+		fprintf(stderr, "the reason is: %s\n", ob_boot_error());
+	CHECK(strstr(ob_boot_error(), reason));
+}
+
+static void bad_configurations(void)
+{
+	struct ob_config config = { .size = sizeof(config), .log_level = OB_LOG_DEFAULT }, bad;
+
+	CHECK(!*ob_boot_error());
+	bad = config;
+	bad.size = 3;
+	refused(bad, "size");
+	bad = config;
+	bad.vcpus = 65;
+	refused(bad, "vcpus is 65");
+	bad = config;
+	bad.memory = 1 << 20;
+	refused(bad, "memory is 1048576");
+	bad = config;
+	bad.log_level = 8;
+	refused(bad, "log_level is 8");
+	setenv("OUTBOARD_LOG", "loud", 1);
+	refused(config, "OUTBOARD_LOG");
+	unsetenv("OUTBOARD_LOG");
+}
+
+static void nothing_runs(void)
+{
+	struct ob_disk_config disk = { .size = sizeof(disk), .path = "/dev/null" };
+
+	CHECK_EQUAL(ob_syscall(OB_SYS_getppid), -ENODEV);
+	errno = 0;
+	CHECK_EQUAL(ob_sys_getppid(), -1);
+	CHECK_EQUAL(errno, ENODEV);
+	CHECK_EQUAL(ob_disk_add(&disk, NULL), -ENODEV);
+	CHECK_EQUAL(ob_disk_remove(0), -ENODEV);
+	CHECK_EQUAL(ob_halt(), -ENODEV);
+}
+
+static void bad_disks(const char *image)
+{
+	struct ob_disk_config disk = { .size = sizeof(disk), .path = image }, bad;
+	int number;
+
+	CHECK_EQUAL(ob_disk_add(NULL, NULL), -EINVAL);
+	bad = disk;
+	bad.size = 1;
+	CHECK_EQUAL(ob_disk_add(&bad, NULL), -EINVAL);
+	bad = disk;
+	bad.path = NULL;
+	CHECK_EQUAL(ob_disk_add(&bad, NULL), -EINVAL);
+	bad = disk;
+	bad.flags = 64;
+	CHECK_EQUAL(ob_disk_add(&bad, NULL), -EINVAL);
+	bad = disk;
+	bad.sector_size = 1024;
+	CHECK_EQUAL(ob_disk_add(&bad, NULL), -EINVAL);
+	bad = disk;
+	bad.path = "/nowhere/at/all";
+	CHECK_EQUAL(ob_disk_add(&bad, NULL), -ENOENT);
+	bad.path = "/";
+	CHECK_EQUAL(ob_disk_add(&bad, NULL), -EISDIR);
+	CHECK_EQUAL(ob_disk_remove(-1), -ENOENT);
+	CHECK_EQUAL(ob_disk_remove(12345), -ENOENT);
+
+	number = ob_disk_add(&disk, NULL);
+	CHECK(number >= 0);
+	CHECK_EQUAL(ob_disk_add(&disk, NULL), -EBUSY);
+	CHECK_EQUAL(ob_disk_remove(number), 0);
+	CHECK_EQUAL(ob_disk_remove(number), -ENOENT);
+}
+
+static void mounted_disk_is_busy(const char *image)
+{
+	struct statfs status;
+	int disk = client_mount(image, "ext4", "/disk");
+
+	OK(ob_sys_statfs("/disk", &status));
+	CHECK_EQUAL(status.f_type, 0xef53);
+	CHECK_EQUAL(ob_disk_remove(disk), -EBUSY);
+	OK(ob_sys_umount2("/disk", 0));
+	CHECK_EQUAL(ob_disk_remove(disk), 0);
+	/* This one is mounted when the kernel halts. */
+	client_mount(image, "ext4", "/disk2");
+	OK(ob_sys_mkdir("/disk2/made-by-boot-test", 0755));
+}
+
+static void about_itself(void)
+{
+	CHECK(strchr(ob_version(), '.'));
+	CHECK(!strncmp(ob_kernel_release(), "6.", 2));
+	CHECK(!strcmp(ob_kernel_config("CONFIG_OUTBOARD"), "y"));
+	CHECK(!ob_kernel_config("CONFIG_NO_SUCH_OPTION"));
+	CHECK(!ob_kernel_config("CONFIG_"));
+	CHECK(!ob_kernel_config(""));
+	CHECK(strlen(ob_profile()) > 0);
+}
+
+/* By default there are as many vCPUs as the host lets us use processors. */
+static void as_many_vcpus_as_processors(void)
+{
+	cpu_set_t host, ours;
+	int wanted;
+
+	CPU_ZERO(&ours);
+	CHECK(!sched_getaffinity(0, sizeof(host), &host));
+	OK(ob_sys_sched_getaffinity(0, sizeof(ours), (unsigned long *)&ours));
+	wanted = CPU_COUNT(&host);
+	CHECK_EQUAL(CPU_COUNT(&ours), wanted < 64 ? wanted : 64);
+}
+
+int main(int count, char **arguments)
+{
+	CHECK_EQUAL(count, 2);
+	about_itself();
+	nothing_runs();
+	bad_configurations();
+	client_boot(0);
+	CHECK(!*ob_boot_error());
+	CHECK_EQUAL(ob_boot(NULL), -EALREADY);
+	CHECK(strstr(ob_boot_error(), "only one"));
+	CHECK_EQUAL(ob_syscall(OB_SYS_getppid), 0);
+	CHECK_EQUAL(ob_syscall(100000), -ENOSYS);
+	CHECK_EQUAL(ob_syscall(-1), -ENOSYS);
+	as_many_vcpus_as_processors();
+	bad_disks(arguments[1]);
+	mounted_disk_is_busy(arguments[1]);
+	CHECK_EQUAL(ob_halt(), 0);
+	nothing_runs();
+	CHECK_EQUAL(ob_boot(NULL), -EALREADY);
+	return 0;
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* See client.h. */
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include "client.h"
+
+void client_boot(unsigned int vcpus)
+{
+	struct ob_config config = {
+		.size = sizeof(config), .vcpus = vcpus, .memory = 512ull << 20, .log_level = OB_LOG_DEFAULT,
+	};
+	int error = ob_boot(&config);
+
+	if (error) {
+		fprintf(stderr, "ob_boot: %s: %s\n", strerror(-error), ob_boot_error());
+		_Exit(1);
+	}
+}
+
+int client_mount(const char *image, const char *type, const char *directory)
+{
+	struct ob_disk_config config = { .size = sizeof(config), .path = image };
+	char name[32], device[48];
+	int disk = ob_disk_add(&config, name);
+
+	if (disk < 0) {
+		fprintf(stderr, "ob_disk_add(%s): %s\n", image, strerror(-disk));
+		_Exit(1);
+	}
+	snprintf(device, sizeof(device), "/dev/%s", name);
+	OK(ob_sys_mkdir(directory, 0755));
+	OK(ob_sys_mount(device, directory, type, 0, NULL));
+	return disk;
+}
+
+void client_tmpfs(const char *directory)
+{
+	OK(ob_sys_mkdir(directory, 0755));
+	OK(ob_sys_mount("none", directory, "tmpfs", 0, NULL));
+}
+
+char *client_border(void)
+{
+	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(pages != MAP_FAILED);
+	CHECK(mprotect(pages + 4096, 4096, PROT_NONE) == 0);
+	return pages + 4096;
+}
+
+uint64_t client_resident_bytes(void)
+{
+	unsigned long total, resident;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	CHECK(file);
+	CHECK(fscanf(file, "%lu %lu", &total, &resident) == 2);
+	fclose(file);
+	return resident * 4096;
+}
+
+long client_task_count(void)
+{
+	struct sysinfo info;
+
+	OK(ob_sys_sysinfo(&info));
+	return info.procs;
+}

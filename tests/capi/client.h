@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the programs that boot a kernel have in common. Links with client.c. */
+#ifndef OUTBOARD_TESTS_CLIENT_H
+#define OUTBOARD_TESTS_CLIENT_H
+
+#include <stdint.h>
+
+#include <outboard/outboard.h>
+#include <outboard/syscall.h>
+#include <outboard/syscalls.h>
+
+#include "check.h"
+
+/* A system call that succeeds: its error is shown otherwise. Gives its result. */
+#define OK(call)                                                                     \
+	({                                                                           \
+		long ok_ = (long)(call);                                             \
+		if (ok_ == -1) {                                                     \
+			fprintf(stderr, "%s:%d: %s: %m\n", __FILE__, __LINE__, #call); \
+			_Exit(1);                                                    \
+		}                                                                    \
+		ok_;                                                                 \
+	})
+
+/* Boots with so many vCPUs (0: the default) and 512 MB, or ends the program. */
+void client_boot(unsigned int vcpus);
+
+/* Adds the image as a disk and mounts it on an existing directory. Returns the disk. */
+int client_mount(const char *image, const char *type, const char *directory);
+
+/* Mounts a new tmpfs on a new directory. */
+void client_tmpfs(const char *directory);
+
+/* A page that nobody may access, preceded by a readable and writable one. Returns the border. */
+char *client_border(void);
+
+/* Bytes of memory that the process has taken from the host. */
+uint64_t client_resident_bytes(void);
+
+/* Tasks that the kernel has. */
+long client_task_count(void);
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* fork() in a program that has booted: the child gets clear errors, the parent is unharmed. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client.h"
+
+static int child(const char *window)
+{
+	unsigned char resident;
+
+	CHECK_EQUAL(ob_syscall(OB_SYS_getppid), -ENODEV);
+	CHECK_EQUAL(ob_sys_openat(-100, "/tmp/f", 0, 0), -1);
+	CHECK_EQUAL(errno, ENODEV);
+	CHECK_EQUAL(ob_disk_add(&(struct ob_disk_config){ sizeof(struct ob_disk_config), "/", 0, 0 }, NULL), -ENODEV);
+	CHECK_EQUAL(ob_halt(), -ENODEV);
+	CHECK_EQUAL(ob_boot(NULL), -EALREADY);
+	/* The window is not there any more, so nothing can be written to the parent's memory. */
+	CHECK_EQUAL(mincore((void *)window, 4096, &resident), -1);
+	return 0;
+}
+
+static void *child_of_a_thread(void *window)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(child(window));
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_EQUAL(status, 0);
+	return NULL;
+}
+
+static volatile int stop;
+
+static void *busy(void *unused)
+{
+	(void)unused;
+	while (!stop)
+		CHECK_EQUAL(ob_sys_getppid(), 0);
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t other, thread;
+	char *window, text[8] = "";
+	long fd;
+
+	client_boot(2);
+	fd = OK(ob_sys_memfd_create("m", 0));
+	OK(ob_sys_ftruncate(fd, 4096));
+	window = ob_sys_mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+	CHECK(window != MAP_FAILED);
+	strcpy(window, "parent");
+	CHECK(!pthread_create(&other, NULL, busy, NULL));
+	for (int i = 0; i < 20; i++) {
+		/* From a thread that is known to the kernel, and from one that is not. */
+		child_of_a_thread(window);
+		CHECK(!pthread_create(&thread, NULL, child_of_a_thread, window));
+		pthread_join(thread, NULL);
+	}
+	stop = 1;
+	pthread_join(other, NULL);
+	CHECK_EQUAL(OK(ob_sys_pread64(fd, text, 7, 0)), 7);
+	CHECK(!strcmp(text, "parent"));
+	CHECK_EQUAL(ob_halt(), 0);
+	return 0;
+}

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The C API, by C programs that use nothing else, and the POSIX platform below it, without a kernel.
+
+Each program says what failed and where, and ends with 1. The library is found through OUTBOARD_OUT.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REPOSITORY = os.path.dirname(os.path.dirname(HERE))
+OUT = os.path.abspath(os.environ.get("OUTBOARD_OUT") or os.path.join(REPOSITORY, "out"))
+LIBRARIES = os.path.join(OUT, "lib")
+PLATFORM = os.path.join(REPOSITORY, "hypercall", "posix")
+FLAGS = ["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
+
+SANITIZERS = {
+    "plain": [],
+    "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
+    "thread": ["-fsanitize=thread"],
+}
+
+
+def run(*command, timeout=300, ok=0, **variables):
+    """Runs a program. It must end with `ok`; what it said is shown otherwise. Returns its output."""
+    environment = {**os.environ, **{name: value for name, value in variables.items() if value is not None}}
+    environment["PATH"] += ":/usr/sbin:/sbin"
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace",
+                          timeout=timeout, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == ok, (f"{os.path.basename(command[0])} ended with {done.returncode}\n"
+                                   f"{done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def compile_c(target, sources, *flags):
+    run("gcc", *FLAGS, "-o", target, *(os.path.join(HERE, source) for source in sources), *flags)
+    return target
+
+
+def platform_program(directory, source, sanitizer):
+    files = sorted(os.path.join(PLATFORM, name) for name in os.listdir(PLATFORM) if name.endswith(".c"))
+    return compile_c(os.path.join(directory, "program"), [source, "mock_kernel.c", *files],
+                     "-I", PLATFORM, "-I", os.path.join(REPOSITORY, "hypercall", "include"),
+                     *SANITIZERS[sanitizer])
+
+
+@pytest.mark.parametrize("sanitizer", ["plain", "address"])
+def test_platform(work, sanitizer):
+    run(platform_program(work, "platform_test.c", sanitizer))
+
+
+@pytest.mark.parametrize("sanitizer", ["plain", "address", "thread"])
+def test_platform_block(work, sanitizer):
+    run(platform_program(work, "block_test.c", sanitizer), work)
+
+
+@pytest.mark.needs("losetup")
+@pytest.mark.needs_root
+def test_platform_block_device(work):
+    image = os.path.join(work, "device.img")
+    with open(image, "wb") as stream:
+        stream.truncate(4 << 20)
+    program = platform_program(work, "block_test.c", "plain")
+    device = run("losetup", "--find", "--show", "--sector-size", "4096", image).strip()
+    try:
+        run(program, work, device)
+    finally:
+        run("losetup", "--detach", device)
+
+
+def pkg_config(*arguments):
+    return run("pkg-config", *arguments, "outboard",
+               PKG_CONFIG_PATH=os.path.join(LIBRARIES, "pkgconfig")).split()
+
+
+def library_program(directory, *sources, compiler="gcc", static=False):
+    """A program of this directory, built as a user of the library would."""
+    target = os.path.join(directory, os.path.basename(sources[0]).partition(".")[0])
+    flags = pkg_config("--cflags", "--libs")
+    if static:
+        flags = [*pkg_config("--cflags"), os.path.join(LIBRARIES, "liboutboard.a")]
+    run(compiler, *FLAGS, "-o", target, *(os.path.join(HERE, source) for source in sources), *flags)
+    return target
+
+
+def run_library_program(directory, name, *arguments, timeout=300, **variables):
+    program = library_program(directory, f"{name}.c", "client.c")
+    return run(program, *arguments, timeout=timeout, LD_LIBRARY_PATH=LIBRARIES, **variables)
+
+
+@pytest.fixture
+def image(work):
+    """A small ext4 image with a file /hello in it."""
+    tree = os.path.join(work, "tree")
+    os.mkdir(tree)
+    with open(os.path.join(tree, "hello"), "w", encoding="ascii") as stream:
+        stream.write("hello from the image\n" * 10000)
+    path = os.path.join(work, "disk.img")
+    run("mkfs.ext4", "-q", "-d", tree, path, "64M")
+    return path
+
+
+def check_ext4(image):
+    run("e2fsck", "-f", "-n", image)
+
+
+def test_boot(work, image):
+    run_library_program(work, "boot_test", image)
+    check_ext4(image)
+    assert "made-by-boot-test" in run("debugfs", "-R", "ls -p /", image)
+
+
+@pytest.mark.parametrize("level", [0, 4, 7])
+def test_log(work, level):
+    run_library_program(work, "log_test", str(level))
+
+
+def test_log_goes_to_standard_error_only_when_asked(work):
+    program = library_program(work, "refused_test.c", "client.c")
+    for wanted, expected in ((None, False), ("info", True), ("7", True)):
+        environment = {**os.environ, "LD_LIBRARY_PATH": LIBRARIES}
+        environment.pop("OUTBOARD_LOG", None)
+        if wanted:
+            environment["OUTBOARD_LOG"] = wanted
+        done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60, check=True)
+        assert ("Linux version" in done.stderr) == expected
+        assert expected or done.stderr == ""
+
+
+def test_fork(work):
+    run_library_program(work, "fork_test")
+
+
+def test_bad_pointers(work):
+    run_library_program(work, "efault_test")
+
+
+@pytest.mark.parametrize("vcpus", [1, 2, 4])
+def test_threads(work, vcpus):
+    count = 100000 if vcpus == 2 else 10000
+    run_library_program(work, "threads_test", str(vcpus), str(count), timeout=600)
+
+
+def test_signals(work):
+    run_library_program(work, "signals_test")
+
+
+def test_memory(work, image):
+    run_library_program(work, "memory_test", image)
+    check_ext4(image)
+    mapped = run("debugfs", "-R", "cat /mapped", image)
+    assert "by mapping" in mapped and "by pwrite" in mapped and "for me only" not in mapped
+
+
+def test_refused(work):
+    run_library_program(work, "refused_test")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang", "static"])
+def test_example(work, image, compiler):
+    if compiler == "clang" and not shutil.which("clang"):
+        pytest.skip("the tool clang is not installed")
+    source = os.path.join(REPOSITORY, "docs", "examples", "read_file.c")
+    with open(source, encoding="ascii") as stream:
+        assert len(stream.readlines()) <= 40
+    program = library_program(work, source, static=compiler == "static",
+                              compiler="clang" if compiler == "clang" else "gcc")
+    output = run(program, image, "/hello", LD_LIBRARY_PATH=LIBRARIES)
+    assert output == "hello from the image\n" * 10000
+    run(program, image, "/missing", ok=1, LD_LIBRARY_PATH=LIBRARIES)
+    run(program, os.path.join(work, "missing.img"), "/hello", ok=1, LD_LIBRARY_PATH=LIBRARIES)
+
+
+@pytest.mark.parametrize("compiler,standard", [("gcc", "c99"), ("gcc", "gnu17"), ("g++", "c++11"), ("g++", "c++20")])
+def test_headers(work, compiler, standard):
+    """The headers stand alone, and beside the C library's."""
+    ours = "".join(f"#include <outboard/{name}.h>\n" for name in ("outboard", "syscall", "syscalls"))
+    for name, text in ("alone", ours), ("both", '#include "headers.h"\n'):
+        source = os.path.join(work, f"{name}.{'cc' if compiler == 'g++' else 'c'}")
+        with open(source, "w", encoding="ascii") as stream:
+            stream.write(text)
+        run(compiler, f"-std={standard}", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", source,
+            "-D_GNU_SOURCE", "-I", HERE, *pkg_config("--cflags"))
+
+
+def defined_symbols(*arguments):
+    lines = run("nm", *arguments).splitlines()
+    return {line.split()[-1] for line in lines if re.match(r"[0-9a-f]+ [A-Zuvw] ", line)}
+
+
+def declared_functions():
+    include = os.path.join(OUT, "include", "outboard")
+    names = set()
+    for header in ("outboard.h", "syscalls.h"):
+        with open(os.path.join(include, header), encoding="ascii") as stream:
+            text = re.sub(r"/\*.*?\*/", "", stream.read(), flags=re.S)
+        names |= set(re.findall(r"\b(ob_\w+)\(", text))
+    return names
+
+
+def test_exported_symbols():
+    """What the headers declare, and nothing else."""
+    declared = declared_functions()
+    assert {"ob_boot", "ob_halt", "ob_syscall", "ob_sys_openat", "ob_disk_add"} <= declared
+    assert len(declared) > 300
+    assert defined_symbols("-D", os.path.join(LIBRARIES, "liboutboard.so")) == declared
+    assert defined_symbols("-g", "--defined-only", os.path.join(LIBRARIES, "liboutboard.a")) == declared

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Makes docs/filesystems.md from what a run of the matrix recorded.
+
+Usage: filesystem_table.py [--json FILE] [--output FILE]
+"""
+
+import argparse
+import json
+import os
+
+from matrix import record
+from support.program import REPOSITORY
+
+HEAD = """<!-- Made by tests/filesystem_table.py from a run of tests/matrix. Do not edit. -->
+# File systems
+
+Each line is one kind of image that the tests make with other people's tools. *Read*: a tree that those tools
+put into the image is read by `outboard` and compared, as far as the type and the tool keep it: contents, modes, owners, times, links,
+extended attributes, ACLs, device nodes. *Written*: `outboard` copies such a tree into an empty image; then the
+checker finds nothing, `outboard` reads the same tree back, and the independent reader sees the same.
+
+| type | image made by | filled by | read | written | checked by | then read by |
+|---|---|---|---|---|---|---|
+"""
+
+
+def outcome(entry: dict, step: str, otherwise: str) -> str:
+    found = [value for key, value in sorted(entry.items()) if key == step or key.startswith(step + " with")]
+    worst = [value for value in found if value != "yes"]
+    return worst[0].replace("|", "/") if worst else "yes" if found else otherwise
+
+
+def line(entry: dict) -> str:
+    writable = entry["writable"]
+    cells = [
+        entry["type"], f"`{entry['made_by'].strip()}`", entry["filled_by"] or "-",
+        outcome(entry, "read", "what we wrote" if writable else "-"),
+        outcome(entry, "written", "-"),
+        (entry["checked_by"] or "no checker") if writable else "-",
+        (entry["read_by"] or "-") if writable else "-",
+    ]
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def table(document: dict) -> str:
+    entries = sorted(document["file_systems"].items(), key=lambda item: (item[1]["type"], item[0]))
+    text = HEAD + "".join(line(entry) for _, entry in entries)
+    text += "\nNot tested:\n\n" + "".join(f"- {name}: {reason}\n" for name, reason in sorted(document["not_tested"].items()))
+    versions = sorted({version for _, entry in entries for version in entry["versions"]})
+    return text + "\nTools: " + ", ".join(versions) + ".\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", default=record.PATH)
+    parser.add_argument("--output", default=os.path.join(REPOSITORY, "docs", "filesystems.md"))
+    chosen = parser.parse_args()
+    with open(chosen.json, encoding="utf-8") as stream:
+        document = json.load(stream)
+    with open(chosen.output, "w", encoding="utf-8") as stream:
+        stream.write(table(document))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Images that several tests use, made by the distribution's tools."""
+
+import os
+
+from support import host
+
+MEGABYTE = 1 << 20
+MAKERS = {
+    "ext4": ("mke2fs", "-q", "-F", "-t", "ext4"),
+    "ext2": ("mke2fs", "-q", "-F", "-t", "ext2"),
+    "xfs": ("mkfs.xfs", "-q", "-f"),
+    "btrfs": ("mkfs.btrfs", "-q", "-f"),
+    "vfat": ("mkfs.vfat", "-F", "32"),
+    "minix": ("mkfs.minix", "-1"),
+}
+LEAST = {"ext4": 64, "ext2": 64, "xfs": 320, "btrfs": 128, "vfat": 64, "minix": 32}
+
+
+def make(path: str, kind: str, megabytes: int = 0, *options: str) -> str:
+    """An empty file system of this type in a sparse file. Returns the path."""
+    host.sparse_file(path, (megabytes or LEAST[kind]) * MEGABYTE)
+    host.run(*MAKERS[kind], *options, path)
+    return path
+
+
+def make_ext4_of(path: str, tree: str, megabytes: int = 64, *options: str) -> str:
+    """An ext4 image that holds a tree, made without mounting."""
+    host.sparse_file(path, megabytes * MEGABYTE)
+    host.run(*MAKERS["ext4"], *options, "-d", tree, path)
+    return path
+
+
+def partitioned(path: str, script: str, parts: dict, megabytes: int = 256) -> str:
+    """
+    A disk with a partition table, by an sfdisk script whose lines say where each
+    partition starts. `parts`: file-system images by the sector they start at.
+    """
+    host.sparse_file(path, megabytes * MEGABYTE)
+    host.run("sfdisk", "-q", path, input=script)
+    for sector, image in parts.items():
+        host.run("dd", f"if={image}", f"of={path}", "bs=512", f"seek={sector}", "conv=notrunc,sparse", "status=none")
+    return path
+
+
+def write_noise(path: str, megabytes: int) -> str:
+    with open(path, "wb") as stream:
+        for _ in range(megabytes):
+            stream.write(os.urandom(MEGABYTE))
+    return path
+
+
+def check_ext4(image: str) -> None:
+    """What a crash leaves must be mended by the journal's replay and the orphan list alone."""
+    host.run("e2fsck", "-f", "-p", image, ok=(0, 1))
+    host.run("e2fsck", "-f", "-n", image)

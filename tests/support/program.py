@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The program under test: where it is, how it is run, and how it must never end."""
+
+import os
+import signal
+import subprocess
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+OUT = os.environ.get("OUTBOARD_OUT") or os.path.join(REPOSITORY, "out")
+PROGRAM = os.path.join(OUT, "bin", "outboard")
+
+# Text that no user may ever see, whatever the image.
+FORBIDDEN = ("panicked at", "RUST_BACKTRACE", "AddressSanitizer", "stack backtrace")
+
+
+class Result:
+    """How one run of the program ended."""
+
+    def __init__(self, done: subprocess.CompletedProcess):
+        self.code = done.returncode
+        self.raw = done.stdout
+        self.out = done.stdout.decode(errors="surrogateescape")
+        self.err = done.stderr.decode(errors="replace")
+        self.command = " ".join(map(str, done.args))
+
+    def __str__(self):
+        return f"{self.command} ended with {self.code}\n{self.out[-1500:]}\n{self.err[-3000:]}"
+
+    @property
+    def kernel_bug(self) -> bool:
+        """The documented end when an image makes the kernel itself BUG or oops: a message and abort()."""
+        return self.code == -signal.SIGABRT and "kernel" in self.err.lower()
+
+
+def command(*words, vcpus=None) -> list:
+    chosen = ["--vcpus", str(vcpus)] if vcpus else []
+    return [PROGRAM, *chosen, *map(str, words)]
+
+
+def run(*words, vcpus=None, timeout=120, cwd=None, prefix=(), **variables) -> Result:
+    """Runs `outboard words...` to its end. A hang is subprocess.TimeoutExpired."""
+    done = subprocess.run([*prefix, *command(*words, vcpus=vcpus)], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
+                          cwd=cwd, env={**os.environ, **variables}, check=False)
+    result = Result(done)
+    for text in FORBIDDEN:
+        assert text not in result.err, f"a user must not see {text!r}\n{result}"
+    return result
+
+
+def good(*words, **options) -> Result:
+    """A run that must succeed and say nothing on standard error."""
+    result = run(*words, **options)
+    assert result.code == 0, str(result)
+    return result
+
+
+def bad(*words, code=1, mentions=(), **options) -> Result:
+    """A run that must fail with this exit code and a message that mentions these words (any case)."""
+    result = run(*words, **options)
+    assert result.code == code, f"expected exit code {code}\n{result}"
+    for word in mentions:
+        assert str(word).lower() in result.err.lower(), f"the message does not mention {word!r}\n{result}"
+    assert result.err.strip(), f"no message\n{result}"
+    return result

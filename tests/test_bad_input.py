@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Bad input: a message that names the thing and the reason, the right exit code, no crash, no hang, nothing lost."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from support import host, images, program, trees
+from support.images import MEGABYTE
+from support.program import bad, good
+
+NOBODY = 65534
+HUGE = 70 * 1024 * MEGABYTE
+
+
+@pytest.fixture
+def image(work):
+    """An ext4 image with a few files."""
+    tree = os.path.join(work, "source")
+    os.makedirs(os.path.join(tree, "folder"))
+    for name in ("hello", "folder/inner"):
+        with open(os.path.join(tree, name), "w", encoding="ascii") as stream:
+            stream.write("hello\n" * 1000)
+    return images.make_ext4_of(os.path.join(work, "disk.img"), tree)
+
+
+@pytest.fixture
+def squash(work):
+    os.makedirs(os.path.join(work, "squash-source"))
+    path = os.path.join(work, "squash.img")
+    host.run("mksquashfs", os.path.join(work, "squash-source"), path, "-quiet", "-no-progress")
+    return path
+
+
+@pytest.fixture(scope="module")
+def big_file(tmp_path_factory):
+    """400 MB that cannot be compressed: copying it takes a while."""
+    path = str(tmp_path_factory.mktemp("big") / "big")
+    images.write_noise(path, 400)
+    yield path
+    os.unlink(path)
+
+
+class AsNobody:
+    """The program as an unprivileged user, from a place that user can reach."""
+
+    def __init__(self, directory):
+        self.program = shutil.copy(program.PROGRAM, os.path.join(directory, "outboard"))
+        os.chmod(directory, 0o777)
+
+    def run(self, *words):
+        command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", self.program, *words]
+        return program.Result(subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
+                                             env={**os.environ, "HOME": "/"}))
+
+
+@pytest.fixture
+def nobody():
+    """Outside the usual scratch directory: a repository below /root is closed to others."""
+    directory = host.run("mktemp", "-d").stdout.strip()
+    yield AsNobody(directory)
+    shutil.rmtree(directory)
+
+
+# ---- images that are none ----
+
+
+def test_missing_image(work):
+    bad("ls", f"{work}/absent.img:/", mentions=("absent.img", "no such file"))
+
+
+def test_directory_as_image(work):
+    bad("ls", f"{work}:/", mentions=(work, "directory"))
+
+
+def test_empty_image(work):
+    bad("ls", f"{host.sparse_file(work + '/empty.img', 0)}:/", mentions=("empty.img", "empty"))
+
+
+def test_zeros(work):
+    bad("ls", f"{host.sparse_file(work + '/zeros.img', 8 * MEGABYTE)}:/", mentions=("zeros.img",))
+
+
+def test_random_bytes(work):
+    bad("ls", f"{images.write_noise(work + '/noise.img', 8)}:/", mentions=("noise.img",))
+    assert program.run("info", f"{work}/noise.img").code in (0, 1)
+
+
+@pytest.mark.parametrize("size", [512, 4096, MEGABYTE, 30 * MEGABYTE, 63 * MEGABYTE])
+def test_truncated(image, size):
+    os.truncate(image, size)
+    bad("ls", "-R", f"{image}:/", mentions=("disk.img",))
+    assert program.run("info", image).code in (0, 1)
+
+
+@pytest.mark.parametrize("offset, patch", [(1024 + 0x38, b"\0\0"), (1024 + 0x18, b"\xff\xff"), (1024 + 0x04, b"\xff" * 8)],
+                         ids=["magic", "block-size", "blocks"])
+def test_corrupt_superblock(image, offset, patch):
+    with open(image, "r+b") as stream:
+        stream.seek(offset)
+        stream.write(patch)
+    bad("ls", f"{image}:/", mentions=("disk.img",))
+
+
+def test_unknown_type_named(image):
+    result = program.run("ls", "--type", "nosuchfs", f"{image}:/")
+    assert result.code in (1, 2) and "nosuchfs" in result.err, str(result)
+
+
+def test_wrong_type_named(image):
+    bad("ls", "--type", "xfs", f"{image}:/", mentions=("disk.img", "xfs"))
+
+
+def test_no_partition_table(image):
+    bad("ls", f"{image}@1:/", mentions=("disk.img", "partition"))
+
+
+def test_no_such_partition(work, image):
+    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072\n", {2048: image})
+    good("ls", f"{disk}@1:/")
+    bad("ls", f"{disk}@9:/", mentions=("gpt.img", "9"))
+
+
+# ---- paths ----
+
+
+@pytest.mark.parametrize("command", ["ls", "cat", "stat"])
+def test_no_such_path(image, command):
+    bad(command, f"{image}:/folder/absent", mentions=("absent", "no such file"))
+
+
+def test_copy_of_missing_path(work, image):
+    bad("cp", f"{image}:/absent", work, mentions=("absent", "no such file"))
+    bad("cp", f"{work}/absent", f"{image}:/", mentions=("absent", "no such file"))
+    bad("cp", f"{work}/source/hello", f"{image}:/absent/deeper/", mentions=("absent",))
+
+
+def test_file_as_directory(image):
+    bad("ls", f"{image}:/hello/inner", mentions=("hello", "not a directory"))
+
+
+def test_directory_without_r(work, image):
+    bad("cp", f"{image}:/folder", f"{work}/out", mentions=("folder", "directory"))
+    bad("cat", f"{image}:/folder", mentions=("folder", "directory"))
+
+
+def test_name_too_long(image):
+    bad("cat", f"{image}:/{'n' * 300}", mentions=("too long",))
+
+
+def test_name_too_long_for_the_type(work):
+    """minix keeps 30 bytes of a name; the short name beside it must arrive."""
+    disk = images.make(f"{work}/minix.img", "minix")
+    os.mkdir(f"{work}/tree")
+    for name in ("a" * 200, "short"):
+        with open(f"{work}/tree/{name}", "w", encoding="ascii") as stream:
+            stream.write("x")
+    bad("cp", "-r", f"{work}/tree", f"{disk}:/", mentions=("aaaa", "too long"))
+    assert good("cat", f"{disk}:/tree/short").out == "x"
+    host.run("fsck.minix", "-f", disk)
+
+
+# ---- usage ----
+
+
+@pytest.mark.parametrize("words", [
+    (), ("nosuchcommand",), ("ls",), ("cp",), ("cp", "one"), ("ls", "--nosuchoption", "x:/"), ("--vcpus", "0", "ls", "x:/"),
+    ("--vcpus", "65", "ls", "x:/"), ("--vcpus", "many", "ls", "x:/"), ("stat",), ("cat",), ("info",)],
+    ids=lambda words: " ".join(words) or "nothing")
+def test_usage(words):
+    bad(*words, code=2)
+
+
+@pytest.mark.parametrize("command", ["ls", "cat", "stat"])
+def test_a_host_path_is_no_image(work, command):
+    result = program.run(command, work)
+    assert result.code in (1, 2) and work in result.err, str(result)
+
+
+# ---- rights ----
+
+
+@pytest.mark.needs_root
+def test_no_permission(nobody, image):
+    os.chmod(image, 0o600)
+    moved = shutil.move(image, os.path.join(os.path.dirname(nobody.program), "closed.img"))
+    result = nobody.run("ls", f"{moved}:/")
+    assert result.code == 1 and "closed.img" in result.err and "permission denied" in result.err.lower(), str(result)
+
+
+@pytest.mark.needs_root
+def test_image_that_may_only_be_read(nobody, image):
+    moved = shutil.move(image, os.path.join(os.path.dirname(nobody.program), "readable.img"))
+    os.chmod(moved, 0o444)
+    assert nobody.run("cat", f"{moved}:/hello").out == "hello\n" * 1000
+    result = nobody.run("cp", "/etc/hostname", f"{moved}:/")
+    assert result.code == 1 and "readable.img" in result.err and "read" in result.err.lower(), str(result)
+
+
+@pytest.mark.needs_root
+def test_destination_that_may_not_be_written(nobody, image):
+    home = os.path.dirname(nobody.program)
+    moved = shutil.move(image, os.path.join(home, "open.img"))
+    os.chmod(moved, 0o666)
+    os.mkdir(os.path.join(home, "closed"), 0o755)
+    result = nobody.run("cp", f"{moved}:/hello", os.path.join(home, "closed"))
+    assert result.code == 1 and "closed" in result.err and "permission denied" in result.err.lower(), str(result)
+
+
+def test_read_only_file_system(work, squash):
+    bad("cp", f"{program.REPOSITORY}/Makefile", f"{squash}:/", mentions=("squash.img", "read-only"))
+
+
+def test_read_only_by_option(image):
+    before = trees.sha256_of(image)
+    bad("cp", "--ro", f"{program.REPOSITORY}/Makefile", f"{image}:/", mentions=("read-only",))
+    assert trees.sha256_of(image) == before
+
+
+# ---- room ----
+
+
+def test_image_full(work, big_file):
+    disk = images.make(f"{work}/small.img", "ext4", 32)
+    bad("cp", big_file, f"{disk}:/", mentions=("small.img", "no space"))
+    host.run("e2fsck", "-f", "-n", disk)
+    good("ls", f"{disk}:/")
+
+
+def test_output_full(image):
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run(program.command("cat", f"{image}:/hello"), stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 1 and b"no space" in done.stderr.lower(), done.stderr
+
+
+def test_closed_pipe(work):
+    """`outboard cat ... | head -1` ends, quickly and quietly."""
+    tree = f"{work}/tree"
+    os.mkdir(tree)
+    images.write_noise(f"{tree}/noise", 30)
+    disk = images.make_ext4_of(f"{work}/pipe.img", tree)
+    with subprocess.Popen(program.command("cat", f"{disk}:/noise"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.read(10)
+        running.stdout.close()
+        message = running.stderr.read().decode()
+        assert running.wait(timeout=30) != 0
+    assert "panicked" not in message, message
+
+
+# ---- sizes ----
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "vfat"])
+def test_directory_of_5000_entries(work, kind):
+    tree = f"{work}/tree"
+    os.mkdir(tree)
+    for number in range(5000):
+        with open(f"{tree}/entry{number:05}", "wb"):
+            pass
+    disk = images.make(f"{work}/many.img", kind)
+    good("cp", "-r", tree, f"{disk}:/")
+    assert sorted(good("ls", f"{disk}:/tree").out.split()) == sorted(os.listdir(tree))
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs"])
+def test_file_over_4_gigabytes(work, kind):
+    size = 5 * 1024 * MEGABYTE + 12345
+    with open(f"{work}/large", "wb") as stream:
+        stream.truncate(size)
+        stream.seek(size - 5)
+        stream.write(b"tail\n")
+    disk = images.make(f"{work}/large.img", kind, 512)
+    good("cp", "-a", f"{work}/large", f"{disk}:/")
+    good("cp", "-a", f"{disk}:/large", f"{work}/back")
+    info = os.stat(f"{work}/back")
+    assert info.st_size == size and info.st_blocks * 512 < 64 * MEGABYTE
+    with open(f"{work}/back", "rb") as stream:
+        stream.seek(size - 5)
+        assert stream.read() == b"tail\n"
+
+
+def test_file_too_large_for_vfat(work):
+    host.sparse_file(f"{work}/large", 5 * 1024 * MEGABYTE)
+    disk = images.make(f"{work}/fat.img", "vfat")
+    result = program.run("cp", f"{work}/large", f"{disk}:/")
+    assert result.code == 1 and "large" in result.err, str(result)
+    assert "too large" in result.err.lower() or "no space" in result.err.lower(), str(result)
+    host.run("fsck.fat", "-n", disk)
+
+
+@pytest.mark.parametrize("kind, check", [("ext4", ("e2fsck", "-f", "-n")), ("xfs", ("xfs_repair", "-n", "-f"))])
+def test_sparse_image_of_70_gigabytes(work, kind, check):
+    disk = images.make(f"{work}/huge.img", kind, HUGE // MEGABYTE)
+    good("cp", f"{program.REPOSITORY}/Makefile", f"{disk}:/")
+    with open(f"{program.REPOSITORY}/Makefile", "rb") as stream:
+        assert good("cat", f"{disk}:/Makefile").raw == stream.read()
+    assert os.stat(disk).st_blocks * 512 < 2048 * MEGABYTE
+    host.run(*check, disk)
+
+
+# ---- interrupted, or two at once ----
+
+
+def start_copy(big_file, disk):
+    """Starts a big copy and waits until it is in the middle: the image has grown by 50 MB."""
+    before = os.stat(disk).st_blocks
+    running = subprocess.Popen(program.command("cp", big_file, f"{disk}:/"), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while os.stat(disk).st_blocks - before < 50 * MEGABYTE // 512:
+        assert running.poll() is None, "the copy ended too soon"
+        assert time.monotonic() < deadline, "the copy does not get on"
+        time.sleep(0.005)
+    return running
+
+
+def test_second_writer(work, big_file):
+    disk = images.make(f"{work}/shared.img", "ext4", 600)
+    first = start_copy(big_file, disk)
+    try:
+        first.send_signal(signal.SIGSTOP)
+        bad("cp", f"{program.REPOSITORY}/Makefile", f"{disk}:/", mentions=("shared.img", "use"))
+    finally:
+        first.send_signal(signal.SIGCONT)
+    _, message = first.communicate(timeout=120)
+    assert first.returncode == 0, message
+    host.run("e2fsck", "-f", "-n", disk)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_signal_amid_a_copy(work, big_file, number):
+    disk = images.make(f"{work}/interrupted.img", "ext4", 600)
+    good("cp", f"{program.REPOSITORY}/Makefile", f"{disk}:/kept")
+    running = start_copy(big_file, disk)
+    running.send_signal(number)
+    _, message = running.communicate(timeout=30)
+    assert running.returncode != 0, message
+    images.check_ext4(disk)
+    with open(f"{program.REPOSITORY}/Makefile", "rb") as stream:
+        assert good("cat", f"{disk}:/kept").raw == stream.read()
