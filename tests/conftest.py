@@ -2,6 +2,7 @@
 """Fixtures of all tests: the program must exist; big scratch space goes away after each test."""
 
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -14,8 +15,14 @@ from support import host, program  # noqa: E402  (needs the path above)
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "needs_root: needs root on the host (mounts, owners, device nodes)")
-    config.addinivalue_line("markers", "needs(*tools): needs these host tools")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def pytest_collection_finish(session):
+    """Without the program nothing but the platform's own tests makes sense."""
+    others = [item for item in session.items if "capi" not in item.path.parts]
+    if others and not session.config.option.collectonly and not os.access(program.PROGRAM, os.X_OK):
+        pytest.exit(f"{program.PROGRAM} is missing: run make first", returncode=2)
 
 
 def pytest_runtest_setup(item):
@@ -27,12 +34,6 @@ def pytest_runtest_setup(item):
                 pytest.skip(f"the tool {tool} is not installed")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def program_exists():
-    if not os.access(program.PROGRAM, os.X_OK):
-        pytest.exit(f"{program.PROGRAM} is missing: run make first", returncode=2)
-
-
 @pytest.fixture
 def work():
     """A scratch directory on disk, removed after the test, with everything in it."""
@@ -42,3 +43,13 @@ def work():
     os.chmod(directory, 0o755)
     yield directory
     shutil.rmtree(directory)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Counts of the kernel's own suites, before pytest's last line."""
+    reports = config.stash.get(program.KUNIT_REPORTS, [])
+    if reports:
+        suites = sum(len(report.suites) for report in reports)
+        passed, failed, skipped = (sum(report.count(state) for report in reports) for state in ("ok", "not ok", "skipped"))
+        terminalreporter.write_line(f"KUnit: {len(reports)} modules, {suites} suites, {passed} cases passed, {failed} failed, "
+                                    f"{skipped} skipped by themselves")

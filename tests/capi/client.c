@@ -39,7 +39,8 @@ int client_mount(const char *image, const char *type, const char *directory)
 void client_tmpfs(const char *directory)
 {
 	OK(ob_sys_mkdir(directory, 0755));
-	OK(ob_sys_mount("none", directory, "tmpfs", 0, NULL));
+	/* The default is half of the memory that the kernel has so far. */
+	OK(ob_sys_mount("none", directory, "tmpfs", 0, "size=400m"));
 }
 
 char *client_border(void)

@@ -68,7 +68,7 @@ static void kernel_reads(void)
 		struct iovec vector = { bad[i], 10 };
 
 		EXPECT_EFAULT(ob_sys_writev(file, &vector, 1));
-		EXPECT_EFAULT(ob_sys_readv(file, &vector, 1));
+		EXPECT_EFAULT(ob_sys_preadv(file, &vector, 1, 0, 0));
 	}
 }
 

@@ -70,7 +70,7 @@ def ext_family():
         ext("ext4", "ext4", "-t", "ext4", vcpus=(1, 4)),
         ext("ext4-1k-128", "ext4", "-t", "ext4", "-b", "1024", "-I", "128",
             filled=small_inodes, written=small_inodes),
-        ext("ext4-bigalloc", "ext4", *bigalloc, **by_mke2fs(*bigalloc), **DEBUGFS),
+        ext("ext4-bigalloc", "ext4", *bigalloc),
         ext("ext4-casefold", "ext4", *casefold, **by_mke2fs(*casefold), **DEBUGFS),
     ]
 
@@ -109,7 +109,7 @@ def journalled_family():
         btrfs("btrfs", vcpus=(1, 4)),
         btrfs("btrfs-zstd", mount="rw,compress-force=zstd"),
         btrfs("btrfs-rootdir", "--mixed", fill=tools.fill_by_mkfs_btrfs(512), filled_by="mkfs.btrfs --rootdir", fill_needs="",
-              filled=ALL.limited_to(hardlinks=False, sockets=False, time_step=SECOND)),
+              filled=ALL.limited_to(hardlinks=False, devices=False, sockets=False, time_step=SECOND)),
         Recipe("f2fs", "f2fs", "mkfs.f2fs", ("mkfs.f2fs", "sload.f2fs", "fsck.f2fs", "grub-fstest"), f2fs,
                tools.fill_by_sload(f2fs, "-P"), vcpus=(1, 4), **sload, **f2fs_check),
         Recipe("f2fs-compression", "f2fs", "mkfs.f2fs " + " ".join(f2fs_features), ("mkfs.f2fs", "fsck.f2fs", "grub-fstest"),

@@ -185,6 +185,7 @@ def read_by_loop(kind, options="ro"):
 
 def read_by_debugfs(image, directory, _tree):
     parent = os.path.dirname(directory)
+    os.mkdir(os.path.join(parent, "rdump"))
     host.run("debugfs", "-R", f"rdump /tree {parent}/rdump", image)
     os.rename(os.path.join(parent, "rdump", "tree"), directory)
 

@@ -5,9 +5,14 @@ import os
 import signal
 import subprocess
 
+import pytest
+
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OUT = os.environ.get("OUTBOARD_OUT") or os.path.join(REPOSITORY, "out")
 PROGRAM = os.path.join(OUT, "bin", "outboard")
+
+# Where test_kunit.py leaves its reports for the summary at the end of the run.
+KUNIT_REPORTS = pytest.StashKey()
 
 # Text that no user may ever see, whatever the image.
 FORBIDDEN = ("panicked at", "RUST_BACKTRACE", "AddressSanitizer", "stack backtrace")

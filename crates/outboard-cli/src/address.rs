@@ -115,7 +115,10 @@ mod tests {
     fn images_and_partitions() {
         assert_eq!(parse("a.img:/etc", &[]), image("a.img", None, "/etc"));
         assert_eq!(parse("a.img@2:/", &[]), image("a.img", Some(2), "/"));
-        assert_eq!(parse("./d/a@12:/x:/y", &[]), image("./d/a", Some(12), "/x:/y"));
+        assert_eq!(
+            parse("./d/a@12:/x:/y", &[]),
+            image("./d/a", Some(12), "/x:/y")
+        );
         assert_eq!(parse("a@b:/", &[]), image("a@b", None, "/"));
         assert_eq!(parse("a@:/", &[]).path(), Path::new("/"));
         assert_eq!(

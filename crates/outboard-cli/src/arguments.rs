@@ -19,12 +19,7 @@ pub struct Arguments {
 }
 
 fn version_text() -> String {
-    format!(
-        "{} (Linux {}, profile {})",
-        version(),
-        release(),
-        profile()
-    )
+    format!("{} (Linux {}, profile {})", version(), release(), profile())
 }
 
 /// How the kernel is run and images are opened.
@@ -54,10 +49,14 @@ pub struct Settings {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Tell what is in an image: partitions, file systems, labels, sizes
-    #[command(after_help = "Examples:\n  outboard info disk.img\n  outboard info --json disk.img | jq '.partitions[].filesystem'")]
+    #[command(
+        after_help = "Examples:\n  outboard info disk.img\n  outboard info --json disk.img | jq '.partitions[].filesystem'"
+    )]
     Info(Info),
     /// List directories of an image
-    #[command(after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc /\n  outboard ls -lR stick.img@1:/")]
+    #[command(
+        after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc /\n  outboard ls -lR stick.img@1:/"
+    )]
     Ls(Ls),
     /// Write files of an image to standard output
     #[command(after_help = "Example:\n  outboard cat disk.img@1:/etc/fstab")]
@@ -66,7 +65,10 @@ pub enum Command {
     #[command(after_help = "Example:\n  outboard stat disk.img:/etc/passwd")]
     Stat(Stat),
     /// Copy files into, out of and between images
-    #[command(after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/")]
+    #[command(
+        override_usage = "outboard cp [OPTIONS] <SRC>... <DST>",
+        after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/"
+    )]
     Cp(Cp),
     /// Write the manual page to standard output
     #[command(hide = true)]

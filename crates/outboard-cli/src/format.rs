@@ -141,8 +141,9 @@ fn pieces(mut rest: &[u8]) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Rows with columns under each other; columns named in `right` are aligned at their right.
-pub fn table(rows: &[Vec<String>], right: &[usize]) -> Vec<String> {
+/// Rows with columns under each other, `gap` between them; columns named in `right` are
+/// aligned at their right.
+pub fn table(rows: &[Vec<String>], right: &[usize], gap: &str) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|column| {
@@ -167,7 +168,7 @@ pub fn table(rows: &[Vec<String>], right: &[usize]) -> Vec<String> {
                     }
                 })
                 .collect();
-            cells.join("  ").trim_end().to_owned()
+            cells.join(gap).trim_end().to_owned()
         })
         .collect()
 }
@@ -206,12 +207,15 @@ mod tests {
     #[test]
     fn names() {
         assert_eq!(name(b"a\x1b\xffb", false), b"a\x1b\xffb");
-        assert_eq!(name(b"a\x1b\xff\xc3\xa9", true), "a\\u{1b}\\xff\u{e9}".as_bytes());
+        assert_eq!(
+            name(b"a\x1b\xff\xc3\xa9", true),
+            "a\\u{1b}\\xff\u{e9}".as_bytes()
+        );
     }
 
     #[test]
     fn tables() {
         let rows = [vec!["a".into(), "1".into()], vec!["bb".into(), "10".into()]];
-        assert_eq!(table(&rows, &[1]), ["a    1", "bb  10"]);
+        assert_eq!(table(&rows, &[1], "  "), ["a    1", "bb  10"]);
     }
 }

@@ -179,6 +179,11 @@ impl Listing<'_> {
             });
         }
         lines.sort_by(|a, b| a.name.cmp(&b.name));
+        if self.options.all && !self.options.json {
+            let mut dots = vec![dot(tree, path, ".")?, dot(tree, &path.join(".."), "..")?];
+            dots.append(&mut lines);
+            lines = dots;
+        }
         Ok(lines)
     }
 
@@ -225,8 +230,11 @@ impl Listing<'_> {
             .map(columns)
             .collect();
         let terminal = self.output.is_terminal();
-        for (columns, line) in format::table(&rows, &[1, 2, 3, 4]).iter().zip(lines) {
-            let mut text = columns.replace("  ", " ").into_bytes();
+        for (columns, line) in format::table(&rows, &[1, 2, 3, 4], " ")
+            .into_iter()
+            .zip(lines)
+        {
+            let mut text = columns.into_bytes();
             text.push(b' ');
             text.extend(format::name(&line.name, terminal));
             if let Some(target) = &line.target {
@@ -239,10 +247,24 @@ impl Listing<'_> {
     }
 }
 
+/// The directory itself, or the one above, under the name that it has inside.
+fn dot(tree: &Tree, path: &Path, name: &str) -> io::Result<Line> {
+    Ok(Line {
+        name: name.into(),
+        directory: false,
+        stat: Some(*tree.metadata(path)?.stat()),
+        target: None,
+    })
+}
+
 fn columns(stat: &libc::stat) -> Vec<String> {
     let size = match stat.st_mode & libc::S_IFMT {
         libc::S_IFBLK | libc::S_IFCHR => {
-            format!("{}, {}", libc::major(stat.st_rdev), libc::minor(stat.st_rdev))
+            format!(
+                "{}, {}",
+                libc::major(stat.st_rdev),
+                libc::minor(stat.st_rdev)
+            )
         }
         _ => stat.st_size.to_string(),
     };

@@ -96,8 +96,8 @@ impl Session {
             _ => Some(Level::Debug as u8),
         };
         let ring = Arc::clone(&self.log);
-        let stderr = Fd::standard(2)
-            .map_err(|error| Error::failed("cannot use standard error", &error))?;
+        let stderr =
+            Fd::standard(2).map_err(|error| Error::failed("cannot use standard error", &error))?;
         let log = move |level: Level, line: &[u8]| {
             ring.push(level, line);
             if shown.is_some_and(|most| level as u8 <= most) {
@@ -259,7 +259,14 @@ impl Session {
         }
         let position = self.log.position();
         let mount = device.mount(&options).map_err(|error| {
-            self.explain(&shown, &kind, &error, position, &self.disks[disk].image, found)
+            self.explain(
+                &shown,
+                &kind,
+                &error,
+                position,
+                &self.disks[disk].image,
+                found,
+            )
         })?;
         if mount.journal_ignored() {
             warn(format!(
@@ -285,7 +292,9 @@ impl Session {
         found: &FileSystem,
     ) -> Error {
         let text = match error.raw_os_error() {
-            Some(libc::ENODEV) => format!("this outboard has no driver for file systems of type {kind}"),
+            Some(libc::ENODEV) => {
+                format!("this outboard has no driver for file systems of type {kind}")
+            }
             Some(libc::EROFS | libc::EACCES) if !self.settings.read_only => {
                 format!("file systems of type {kind} can only be read here, or this one was not left well")
             }

@@ -55,9 +55,8 @@ impl Found {
     fn look(session: &mut Session, place: &Place, follow: bool) -> Result<Self> {
         let id = session.open(place, false)?;
         let tree = session.tree(id);
-        let failed = |error: io::Error| {
-            Error::failed(format!("cannot stat {}", place.shown()), &error)
-        };
+        let failed =
+            |error: io::Error| Error::failed(format!("cannot stat {}", place.shown()), &error);
         let (directory, name) = if follow {
             let file = tree.open_fd(place.path(), libc::O_PATH, 0);
             (file.map_err(failed)?, CString::default())
@@ -125,9 +124,18 @@ impl Found {
                 stat.st_uid,
                 stat.st_gid
             ),
-            format!("Access: {}", format::moment(stat.st_atime, stat.st_atime_nsec)),
-            format!("Modify: {}", format::moment(stat.st_mtime, stat.st_mtime_nsec)),
-            format!("Change: {}", format::moment(stat.st_ctime, stat.st_ctime_nsec)),
+            format!(
+                "Access: {}",
+                format::moment(stat.st_atime, stat.st_atime_nsec)
+            ),
+            format!(
+                "Modify: {}",
+                format::moment(stat.st_mtime, stat.st_mtime_nsec)
+            ),
+            format!(
+                "Change: {}",
+                format::moment(stat.st_ctime, stat.st_ctime_nsec)
+            ),
             format!(" Birth: {born}"),
         ];
         for line in lines {

@@ -43,7 +43,9 @@ impl Source for [u8] {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.len());
+        let start = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(self.len());
         let length = buffer.len().min(self.len() - start);
         buffer[..length].copy_from_slice(&self[start..start + length]);
         Ok(length)

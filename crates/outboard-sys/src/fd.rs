@@ -6,7 +6,7 @@
 //! signal interrupts is made again, except that reads and writes may be short.
 
 use crate::entries::Entries;
-use crate::system::{pointer, pointer_mut, string, System};
+use crate::system::{pointer, pointer_mut, string, StatFs, System};
 use libc::{c_int, c_long};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -105,12 +105,8 @@ impl Fd {
     pub fn open_at(&self, name: &CStr, flags: c_int, mode: u32) -> io::Result<Self> {
         let flags = (flags | libc::O_CLOEXEC | libc::O_LARGEFILE) as usize;
         // SAFETY: the name is a NUL-terminated string that outlives the call.
-        let raw = unsafe {
-            self.call(
-                libc::SYS_openat,
-                [string(name), flags, mode as usize, 0, 0],
-            )
-        }?;
+        let raw =
+            unsafe { self.call(libc::SYS_openat, [string(name), flags, mode as usize, 0, 0]) }?;
         Ok(Self::own(self.system, raw))
     }
 
@@ -124,12 +120,8 @@ impl Fd {
         };
         let size = std::mem::size_of::<OpenHow>();
         // SAFETY: path and `how` outlive the call; `size` is that of `how`.
-        let raw = unsafe {
-            self.call(
-                libc::SYS_openat2,
-                [string(path), pointer(&how), size, 0, 0],
-            )
-        }?;
+        let raw =
+            unsafe { self.call(libc::SYS_openat2, [string(path), pointer(&how), size, 0, 0]) }?;
         Ok(Self::own(self.system, raw))
     }
 
@@ -193,12 +185,8 @@ impl Fd {
     /// Moves the position. `whence`: `SEEK_*`. Returns the new position.
     pub fn seek(&self, offset: i64, whence: c_int) -> io::Result<u64> {
         // SAFETY: has only numbers as its arguments.
-        let position = unsafe {
-            self.call(
-                libc::SYS_lseek,
-                [offset as usize, whence as usize, 0, 0, 0],
-            )
-        }?;
+        let position =
+            unsafe { self.call(libc::SYS_lseek, [offset as usize, whence as usize, 0, 0, 0]) }?;
         Ok(position as u64)
     }
 
@@ -260,24 +248,14 @@ impl Fd {
     pub fn entries<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Entries<'a>>> {
         let size = buffer.len();
         // SAFETY: the kernel writes at most `size` bytes into the buffer.
-        let length = unsafe {
-            self.call(
-                libc::SYS_getdents64,
-                [pointer_mut(buffer), size, 0, 0, 0],
-            )
-        }?;
+        let length =
+            unsafe { self.call(libc::SYS_getdents64, [pointer_mut(buffer), size, 0, 0, 0]) }?;
         Ok((length > 0).then(|| Entries::new(&buffer[..length])))
     }
 
     pub fn make_directory_at(&self, name: &CStr, mode: u32) -> io::Result<()> {
         // SAFETY: the name outlives the call.
-        unsafe {
-            self.call(
-                libc::SYS_mkdirat,
-                [string(name), mode as usize, 0, 0, 0],
-            )
-        }
-        .map(drop)
+        unsafe { self.call(libc::SYS_mkdirat, [string(name), mode as usize, 0, 0, 0]) }.map(drop)
     }
 
     /// Makes a device node, FIFO or socket. `mode`: `S_IF*` and permissions.
@@ -293,14 +271,7 @@ impl Fd {
     }
 
     pub fn make_symlink_at(&self, target: &CStr, name: &CStr) -> io::Result<()> {
-        let arguments = [
-            string(target),
-            self.raw as usize,
-            string(name),
-            0,
-            0,
-            0,
-        ];
+        let arguments = [string(target), self.raw as usize, string(name), 0, 0, 0];
         // SAFETY: both strings outlive the call.
         unsafe { self.system.call(libc::SYS_symlinkat, arguments) }.map(drop)
     }
@@ -327,13 +298,7 @@ impl Fd {
     /// Removes a name. `flags`: `AT_REMOVEDIR` for a directory.
     pub fn unlink_at(&self, name: &CStr, flags: c_int) -> io::Result<()> {
         // SAFETY: the name outlives the call.
-        unsafe {
-            self.call(
-                libc::SYS_unlinkat,
-                [string(name), flags as usize, 0, 0, 0],
-            )
-        }
-        .map(drop)
+        unsafe { self.call(libc::SYS_unlinkat, [string(name), flags as usize, 0, 0, 0]) }.map(drop)
     }
 
     /// Renames. `flags`: `RENAME_*`.
@@ -372,13 +337,7 @@ impl Fd {
     }
 
     /// Changes the owner of a file. `flags`: `AT_*`; with an empty name and `AT_EMPTY_PATH` of this one.
-    pub fn set_owner_at(
-        &self,
-        name: &CStr,
-        user: u32,
-        group: u32,
-        flags: c_int,
-    ) -> io::Result<()> {
+    pub fn set_owner_at(&self, name: &CStr, user: u32, group: u32, flags: c_int) -> io::Result<()> {
         let arguments = [
             string(name),
             user as usize,
@@ -399,13 +358,7 @@ impl Fd {
     /// Changes the permissions of a file, following a symbolic link.
     pub fn set_mode_at(&self, name: &CStr, mode: u32) -> io::Result<()> {
         // SAFETY: the name outlives the call.
-        unsafe {
-            self.call(
-                libc::SYS_fchmodat,
-                [string(name), mode as usize, 0, 0, 0],
-            )
-        }
-        .map(drop)
+        unsafe { self.call(libc::SYS_fchmodat, [string(name), mode as usize, 0, 0, 0]) }.map(drop)
     }
 
     /// Sets the times of access and modification of this file.
@@ -472,15 +425,10 @@ impl Fd {
     }
 
     /// Sizes and kind of the file system that holds this file.
-    pub fn statfs(&self) -> io::Result<libc::statfs> {
-        let mut result = MaybeUninit::<libc::statfs>::zeroed();
-        // SAFETY: the result has the kernel's layout and all-zero is valid for it.
-        unsafe {
-            self.call(
-                libc::SYS_fstatfs,
-                [result.as_mut_ptr() as usize, 0, 0, 0, 0],
-            )?;
-            Ok(result.assume_init())
-        }
+    pub fn statfs(&self) -> io::Result<StatFs> {
+        let mut result = StatFs::default();
+        // SAFETY: the result has the kernel's layout.
+        unsafe { self.call(libc::SYS_fstatfs, [pointer_mut(&mut result), 0, 0, 0, 0]) }?;
+        Ok(result)
     }
 }

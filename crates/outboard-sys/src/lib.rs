@@ -20,4 +20,4 @@ mod xattr;
 pub use entries::{Entries, Entry};
 pub use fd::Fd;
 pub use libc;
-pub use system::System;
+pub use system::{StatFs, System};

@@ -5,13 +5,31 @@ use crate::ffi;
 use libc::{c_int, c_long, c_ulong};
 use std::ffi::CStr;
 use std::io;
-use std::mem::MaybeUninit;
 
 /// A Linux kernel: the host's, or the one that this process carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum System {
     Host,
     Kernel,
+}
+
+/// Sizes and kind of a file system, in the kernel's layout. (`libc::statfs` hides the flags.)
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StatFs {
+    pub kind: i64,
+    pub block_size: i64,
+    pub blocks: u64,
+    pub blocks_free: u64,
+    pub blocks_available: u64,
+    pub files: u64,
+    pub files_free: u64,
+    pub id: [i32; 2],
+    pub name_length: i64,
+    pub fragment_size: i64,
+    /// `ST_*`.
+    pub flags: i64,
+    spare: [i64; 4],
 }
 
 /// A pointer as an argument of a system call.
@@ -88,14 +106,12 @@ impl System {
     }
 
     /// Sizes and kind of the file system that holds `path`.
-    pub fn statfs(self, path: &CStr) -> io::Result<libc::statfs> {
-        let mut result = MaybeUninit::<libc::statfs>::zeroed();
-        let arguments = [string(path), result.as_mut_ptr() as usize, 0, 0, 0, 0];
-        // SAFETY: the path is NUL-terminated, the result has the kernel's layout and all-zero is valid for it.
-        unsafe {
-            self.call(libc::SYS_statfs, arguments)?;
-            Ok(result.assume_init())
-        }
+    pub fn statfs(self, path: &CStr) -> io::Result<StatFs> {
+        let mut result = StatFs::default();
+        let arguments = [string(path), pointer_mut(&mut result), 0, 0, 0, 0];
+        // SAFETY: the path is NUL-terminated, the result has the kernel's layout.
+        unsafe { self.call(libc::SYS_statfs, arguments) }?;
+        Ok(result)
     }
 
     /// Sets the mask of permissions that new files do not get; returns the old one.

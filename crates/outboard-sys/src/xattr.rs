@@ -50,12 +50,7 @@ impl Fd {
 
     /// # Safety
     /// `number` is a call that takes a path and then these arguments, as for `System::call`.
-    unsafe fn call_path(
-        &self,
-        number: c_long,
-        path: &CStr,
-        a: [usize; 4],
-    ) -> io::Result<usize> {
+    unsafe fn call_path(&self, number: c_long, path: &CStr, a: [usize; 4]) -> io::Result<usize> {
         // SAFETY: the caller's promise; the path outlives the call.
         unsafe {
             self.system()
@@ -68,12 +63,7 @@ impl Fd {
         let list = fetch(|buffer| {
             let length = buffer.len();
             // SAFETY: the kernel writes at most `length` bytes into the buffer.
-            unsafe {
-                self.call(
-                    libc::SYS_flistxattr,
-                    [pointer_mut(buffer), length, 0, 0, 0],
-                )
-            }
+            unsafe { self.call(libc::SYS_flistxattr, [pointer_mut(buffer), length, 0, 0, 0]) }
         })?;
         Ok(split(&list))
     }
@@ -160,12 +150,6 @@ impl Fd {
     /// Removes one of this file's attributes.
     pub fn remove_xattr(&self, attribute: &CStr) -> io::Result<()> {
         // SAFETY: the name outlives the call.
-        unsafe {
-            self.call(
-                libc::SYS_fremovexattr,
-                [string(attribute), 0, 0, 0, 0],
-            )
-        }
-        .map(drop)
+        unsafe { self.call(libc::SYS_fremovexattr, [string(attribute), 0, 0, 0, 0]) }.map(drop)
     }
 }

@@ -169,8 +169,7 @@ impl File {
     }
 
     pub fn set_times(&self, accessed: SystemTime, modified: SystemTime) -> io::Result<()> {
-        self.fd
-            .set_times(&[timespec(accessed), timespec(modified)])
+        self.fd.set_times(&[timespec(accessed), timespec(modified)])
     }
 
     pub fn xattr(&self, name: &CStr) -> io::Result<Vec<u8>> {
@@ -252,7 +251,11 @@ mod tests {
             libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL
         );
         assert!(OpenOptions::new().to_flags().is_err());
-        assert!(OpenOptions::new().read(true).truncate(true).to_flags().is_err());
+        assert!(OpenOptions::new()
+            .read(true)
+            .truncate(true)
+            .to_flags()
+            .is_err());
     }
 
     #[test]

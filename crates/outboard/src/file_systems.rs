@@ -13,7 +13,10 @@ pub(crate) fn driver(kind: &str) -> &str {
 /// Options without which a type cannot be mounted well. `detail`: the variant that the probe found.
 pub(crate) fn needed_options(kind: &str, detail: &str) -> String {
     match kind {
-        "ufs" => format!("ufstype={}", if detail.is_empty() { "44bsd" } else { detail }),
+        "ufs" => format!(
+            "ufstype={}",
+            if detail.is_empty() { "44bsd" } else { detail }
+        ),
         // Names in UTF-8, as everywhere else on Linux.
         "vfat" => "utf8=1".into(),
         "ntfs" => "iocharset=utf8".into(),

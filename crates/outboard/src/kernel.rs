@@ -146,7 +146,7 @@ impl Kernel {
     /// Whether a type of file system, as in "ext4", is part of this kernel.
     pub fn has_file_system(&self, kind: &str) -> bool {
         self.file_systems()
-            .map_or(false, |kinds| kinds.iter().any(|name| name == kind))
+            .is_ok_and(|kinds| kinds.iter().any(|name| name == kind))
     }
 
     /// The types of file systems on disks that this kernel has.

@@ -92,9 +92,8 @@ impl Mount {
         let read_only = options.read_only || device.disk.shared.read_only;
         let directory = device.disk.shared.kernel.shared.mount_directory()?;
         let plain = join(&needed_options(&kind, &detail), &options.options);
-        let attempt = |extra: &str| {
-            mount_at(device, &directory, &kind, read_only, &join(&plain, extra))
-        };
+        let attempt =
+            |extra: &str| mount_at(device, &directory, &kind, read_only, &join(&plain, extra));
         let mut result = attempt("");
         let mut journal_ignored = false;
         if read_only {
@@ -110,7 +109,7 @@ impl Mount {
             }
         }
         let tree = result?;
-        let read_only = tree.root().statfs()?.f_flags as u64 & libc::ST_RDONLY != 0;
+        let read_only = tree.root().statfs()?.flags as u64 & libc::ST_RDONLY != 0;
         Ok(Self {
             device: device.clone(),
             directory,
@@ -143,17 +142,17 @@ impl Mount {
 
     pub fn space(&self) -> io::Result<Space> {
         let statfs = self.root().statfs()?;
-        let unit = match statfs.f_frsize {
-            0 => statfs.f_bsize,
+        let unit = match statfs.fragment_size {
+            0 => statfs.block_size,
             size => size,
         }
         .max(0) as u64;
         Ok(Space {
-            block_size: statfs.f_bsize.max(0) as u64,
-            size: statfs.f_blocks.saturating_mul(unit),
-            free: statfs.f_bfree.saturating_mul(unit),
-            files: statfs.f_files,
-            files_free: statfs.f_ffree,
+            block_size: statfs.block_size.max(0) as u64,
+            size: statfs.blocks.saturating_mul(unit),
+            free: statfs.blocks_free.saturating_mul(unit),
+            files: statfs.files,
+            files_free: statfs.files_free,
         })
     }
 

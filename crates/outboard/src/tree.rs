@@ -91,7 +91,7 @@ impl Tree {
     }
 
     /// Where a path leads when its last name is followed too: a path without symbolic links, in
-    /// this tree. ENOENT for a link that leads nowhere.
+    /// this tree. ENOENT for a link that leads nowhere, ENXIO for what has no path (as a pipe).
     pub fn canonicalize(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
         let file = self.open_fd(path.as_ref(), libc::O_PATH, 0)?;
         let real = |fd: &Fd| -> io::Result<Vec<u8>> {
@@ -107,6 +107,9 @@ impl Tree {
             &found
         };
         let inside = if inside.is_empty() { b"/" } else { inside };
+        if !inside.starts_with(b"/") {
+            return Err(io::Error::from_raw_os_error(libc::ENXIO));
+        }
         Ok(PathBuf::from(OsString::from_vec(inside.to_vec())))
     }
 

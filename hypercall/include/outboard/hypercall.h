@@ -46,7 +46,7 @@ enum ob_region {
 
 /*
  * Reserves address space for a region; takes no memory. Called once for each
- * region during boot, OB_REGION_RAM first. `size`: bytes, a multiple of 4096.
+ * region during boot; OB_REGION_MODULES first, while there is room near the text. `size`: bytes, a multiple of 4096.
  * Stores the address, aligned to 16 MB. Errors: -ENOMEM. A platform that cannot map memory
  * returns -ENOSYS for VMALLOC, MODULES and CLIENT (a CONFIG_MMU=n kernel does
  * not ask for them).

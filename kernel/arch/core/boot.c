@@ -33,13 +33,14 @@ static int ob_reserve(enum ob_region region, u64 size, unsigned long *start, uns
 	return 0;
 }
 
+/* Modules first: they must be near the text, where nothing else may take the room. */
 static int ob_reserve_windows(void)
 {
 #ifdef CONFIG_MMU
-	int error = ob_reserve(OB_REGION_VMALLOC, OB_VMALLOC_SIZE,
-			       &ob_layout.vmalloc, &ob_layout.vmalloc_end) ?:
-		    ob_reserve(OB_REGION_MODULES, OB_MODULES_SIZE,
+	int error = ob_reserve(OB_REGION_MODULES, OB_MODULES_SIZE,
 			       &ob_layout.modules, &ob_layout.modules_end) ?:
+		    ob_reserve(OB_REGION_VMALLOC, OB_VMALLOC_SIZE,
+			       &ob_layout.vmalloc, &ob_layout.vmalloc_end) ?:
 		    ob_reserve(OB_REGION_CLIENT, OB_CLIENT_SIZE,
 			       &ob_layout.client, &ob_layout.client_end);
 	if (error)
@@ -66,9 +67,9 @@ static int ob_reserve_page_array(u64 memory)
 
 static int ob_layout_reserve(u64 memory)
 {
-	int error = ob_reserve(OB_REGION_RAM, memory, &ob_layout.ram, &ob_layout.ram_ceiling) ?:
-		    ob_reserve_page_array(memory) ?:
-		    ob_reserve_windows();
+	int error = ob_reserve_windows() ?:
+		    ob_reserve(OB_REGION_RAM, memory, &ob_layout.ram, &ob_layout.ram_ceiling) ?:
+		    ob_reserve_page_array(memory);
 
 	ob_layout.direct_offset = ob_layout.ram - OB_PHYS_OFFSET;
 	return error;

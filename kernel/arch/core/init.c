@@ -2,12 +2,15 @@
 /*
  * Init. Linux wants to execute a program as process 1; we have none. A binary
  * format of ours "executes" an empty file /init: the process gets the mm and
- * the files of a program, and goes on as the leader of the clients (thread.c).
+ * the files of a program. It makes the process of the clients (thread.c), and sleeps.
  */
 #include <linux/binfmts.h>
 #include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/init_syscalls.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <uapi/linux/mount.h>
 #include "vcpu.h"
 
 static int ob_load_init(struct linux_binprm *program)
@@ -33,12 +36,23 @@ static void __init ob_mount(const char *type, const char *directory)
 	init_mount(type, directory, type, 0, NULL);
 }
 
+/* The root is a tmpfs, whose size was chosen when memory was small: half of what there can be. */
+static void __init ob_size_root(void)
+{
+	char *options = (char *)get_zeroed_page(GFP_KERNEL);	/* mount wants a page */
+
+	snprintf(options, PAGE_SIZE, "size=%lluk", ob_machine.memory >> 11);
+	init_mount(NULL, "/", NULL, MS_REMOUNT, options);
+	free_page((unsigned long)options);
+}
+
 /* The root of the clients: an empty tmpfs with the usual kernel file systems. */
 static int __init ob_prepare_root(void)
 {
 	struct file *init;
 
 	register_binfmt(&ob_init_format);
+	ob_size_root();
 	ob_mount("proc", "/proc");
 	ob_mount("sysfs", "/sys");
 	ob_mount("devtmpfs", "/dev");
@@ -51,3 +65,18 @@ static int __init ob_prepare_root(void)
 	return filp_close(init, NULL);
 }
 late_initcall(ob_prepare_root);
+
+/* Init in "user mode". Its children need no reaping: it ignores their SIGCHLD. */
+void __noreturn ob_init_main(void)
+{
+	int pid;
+
+	kernel_sigaction(SIGCHLD, SIG_IGN);
+	pid = user_mode_thread(ob_leader_main, NULL, SIGCHLD);
+	if (pid < 0)
+		panic("no process for the clients: error %d", pid);
+	for (;;) {
+		set_current_state(TASK_IDLE);
+		schedule();
+	}
+}

@@ -8,6 +8,7 @@
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
 #include <asm/unistd.h>
+#include "direct.h"
 
 /* What only x86 itself implements. */
 #define sys_arch_prctl sys_ni_syscall
@@ -66,4 +67,14 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_fork] = (ob_syscall_function)ob_sys_refused,
 	[__NR_futex] = (ob_syscall_function)ob_sys_futex,
 	[__NR_vfork] = (ob_syscall_function)ob_sys_refused,
+#ifdef CONFIG_MMU
+	[__NR_pread64] = (ob_syscall_function)ob_sys_pread64,
+	[__NR_preadv] = (ob_syscall_function)ob_sys_preadv,
+	[__NR_pwrite64] = (ob_syscall_function)ob_sys_pwrite64,
+	[__NR_pwritev] = (ob_syscall_function)ob_sys_pwritev,
+	[__NR_read] = (ob_syscall_function)ob_sys_read,
+	[__NR_readv] = (ob_syscall_function)ob_sys_readv,
+	[__NR_write] = (ob_syscall_function)ob_sys_write,
+	[__NR_writev] = (ob_syscall_function)ob_sys_writev,
+#endif
 };

@@ -8,7 +8,7 @@
  * first switch to it passes the baton that the host thread waits for.
  *
  * The process ignores signals without a handler, as init does: a library must
- * not be killed by a SIGPIPE.
+ * not be killed by a SIGPIPE. It is not init itself, which not even halt could kill.
  */
 #include <linux/delay.h>
 #include <linux/sched.h>
@@ -42,7 +42,7 @@ static void ob_coroutine_main(void)
 	task->thread.function(task->thread.argument);
 	/* Only init comes back, from having executed /init: it is in "user mode" now. */
 	if (is_global_init(task))
-		ob_leader_main();
+		ob_init_main();
 	do_exit(0);
 }
 
@@ -104,8 +104,8 @@ static void ob_adopt_all(struct ob_adoption *adoption)
 	}
 }
 
-/* The leader of the clients' process. Init becomes it. */
-void __noreturn ob_leader_main(void)
+/* The leader of the clients' process: a child of init that has init's mm. */
+int ob_leader_main(void *unused)
 {
 	ob_machine.leader = current;
 	current->signal->flags |= SIGNAL_UNKILLABLE;

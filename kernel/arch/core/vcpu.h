@@ -154,7 +154,7 @@ void ob_secondary_start(void);
 /* thread.c */
 int ob_adopt(void);
 void ob_adoptions_wake(void);
-void __noreturn ob_leader_main(void);
+int ob_leader_main(void *unused);
 void ob_task_exit(void);
 
 /* gate.c */
@@ -177,6 +177,9 @@ static inline bool ob_kernel_fill(unsigned long address)
 	return false;
 }
 #endif
+
+/* init.c */
+void __noreturn ob_init_main(void);
 
 /* panic.c */
 void ob_panic_setup(void);

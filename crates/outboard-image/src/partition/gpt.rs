@@ -60,8 +60,9 @@ pub(super) fn read(source: &(impl Source + ?Sized), sector: u64) -> Option<Table
         Some((header, entries, size))
     };
     let last = (source.size() / sector).checked_sub(1)?;
-    let protective = fetch(source, 0, 512)
-        .is_some_and(|mbr| mbr.le16(510) == 0xaa55 && (0..4).any(|i| mbr.byte(450 + i * 16) == 0xee));
+    let protective = fetch(source, 0, 512).is_some_and(|mbr| {
+        mbr.le16(510) == 0xaa55 && (0..4).any(|i| mbr.byte(450 + i * 16) == 0xee)
+    });
     let mut warnings = Vec::new();
     let (header, entries, size) = match find(1) {
         Some(found) => found,

@@ -76,7 +76,10 @@ pub(super) fn read(source: &(impl Source + ?Sized), sector: u64) -> Option<Table
         let partition = partition(*entry, entry.first, index as u32 + 1, sector, disk);
         table.partitions.push(partition);
     }
-    if let Some(extended) = primary.iter().find(|entry| entry.used() && entry.extended()) {
+    if let Some(extended) = primary
+        .iter()
+        .find(|entry| entry.used() && entry.extended())
+    {
         read_chain(source, sector, extended.first, disk, &mut table);
     }
     Some(table)
@@ -109,7 +112,10 @@ fn read_chain(
                 .push(partition(*entry, first, number, sector, disk));
             number += 1;
         }
-        match entries.iter().find(|entry| entry.used() && entry.extended()) {
+        match entries
+            .iter()
+            .find(|entry| entry.used() && entry.extended())
+        {
             Some(next) => at = base + next.first,
             None => return,
         }
@@ -162,7 +168,10 @@ mod tests {
             .iter()
             .map(|p| (p.number, p.start / 512, p.size / 512))
             .collect();
-        assert_eq!(found, [(2, 10, 20), (4, 100, 100), (5, 101, 9), (6, 152, 8)]);
+        assert_eq!(
+            found,
+            [(2, 10, 20), (4, 100, 100), (5, 101, 9), (6, 152, 8)]
+        );
         assert!(table.warnings.is_empty());
         assert!(table.partitions[1].extended);
     }

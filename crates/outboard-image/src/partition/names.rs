@@ -11,21 +11,42 @@ const GPT: &[(&str, &str)] = &[
     ("a19d880f-05fc-4d3b-a006-743f0f84911e", "Linux RAID"),
     ("933ac7e1-2eb4-4f13-b844-0e14e2aef915", "Linux home"),
     ("3b8f8425-20e0-4f3b-907f-1a25a76f98e8", "Linux server data"),
-    ("bc13c2ff-59e6-4262-a352-b275fd6f7172", "Linux extended boot"),
+    (
+        "bc13c2ff-59e6-4262-a352-b275fd6f7172",
+        "Linux extended boot",
+    ),
     ("ca7d7ccb-63ed-4c53-861c-1742536059cc", "Linux LUKS"),
     ("8da63339-0007-60c0-c436-083ac8230908", "Linux reserved"),
-    ("4f68bce3-e8cd-4db1-96e7-fbcaf984b709", "Linux root (x86-64)"),
+    (
+        "4f68bce3-e8cd-4db1-96e7-fbcaf984b709",
+        "Linux root (x86-64)",
+    ),
     ("44479540-f297-41b2-9af7-d131d5f0458a", "Linux root (x86)"),
     ("b921b045-1df0-41c3-af44-4c6f280d3fae", "Linux root (ARM64)"),
     ("69dad710-2ce4-4e3c-b16c-21a1d49abed3", "Linux root (ARM)"),
-    ("72ec70a6-cf74-40e6-bd49-4bda08e8f224", "Linux root (RISC-V 64)"),
-    ("2c7357ed-ebd2-46d9-aec1-23d437ec2bf5", "Linux root verity (x86-64)"),
-    ("8484680c-9521-48c6-9c11-b0720656f69e", "Linux /usr (x86-64)"),
+    (
+        "72ec70a6-cf74-40e6-bd49-4bda08e8f224",
+        "Linux root (RISC-V 64)",
+    ),
+    (
+        "2c7357ed-ebd2-46d9-aec1-23d437ec2bf5",
+        "Linux root verity (x86-64)",
+    ),
+    (
+        "8484680c-9521-48c6-9c11-b0720656f69e",
+        "Linux /usr (x86-64)",
+    ),
     ("4d21b016-b534-45c2-a9fb-5c16e091fd2d", "Linux /var"),
-    ("ebd0a0a2-b9e5-4433-87c0-68b6b72699c7", "Microsoft basic data"),
+    (
+        "ebd0a0a2-b9e5-4433-87c0-68b6b72699c7",
+        "Microsoft basic data",
+    ),
     ("e3c9e316-0b5c-4db8-817d-f92df00215ae", "Microsoft reserved"),
     ("de94bba4-06d1-4d40-a16a-bfd50179d6ac", "Windows recovery"),
-    ("5808c8aa-7e8f-42e0-85d2-e1e90434cfb3", "Windows LDM metadata"),
+    (
+        "5808c8aa-7e8f-42e0-85d2-e1e90434cfb3",
+        "Windows LDM metadata",
+    ),
     ("af9b60a0-1431-4f62-bc68-3311714a69ad", "Windows LDM data"),
     ("48465300-0000-11aa-aa11-00306543ecac", "Apple HFS+"),
     ("7c3457ef-0000-11aa-aa11-00306543ecac", "Apple APFS"),
@@ -36,7 +57,10 @@ const GPT: &[(&str, &str)] = &[
     ("516e7cba-6ecf-11d6-8ff8-00022d09712b", "FreeBSD ZFS"),
     ("49f48d5a-b10e-11dc-b99b-0019d1879648", "NetBSD FFS"),
     ("824cc7a0-36a8-11e3-890a-952519ad3f61", "OpenBSD data"),
-    ("6a898cc3-1dd2-11b2-99a6-080020736631", "Solaris /usr or Apple ZFS"),
+    (
+        "6a898cc3-1dd2-11b2-99a6-080020736631",
+        "Solaris /usr or Apple ZFS",
+    ),
     ("fe3a2a5d-4f32-41a7-b725-accc3285a309", "ChromeOS kernel"),
     ("3cb8e202-3b7e-47dd-8a3c-7ff2a13cfcec", "ChromeOS root"),
     ("9e1a2d38-c612-4316-aa26-8b49521e5a8b", "PowerPC PReP boot"),
@@ -109,7 +133,10 @@ mod tests {
     fn known_types_are_well_formed_and_appear_once() {
         for (index, (guid, _)) in GPT.iter().enumerate() {
             assert_eq!(guid.len(), 36, "{guid}");
-            assert!(GPT[..index].iter().all(|(other, _)| other != guid), "{guid}");
+            assert!(
+                GPT[..index].iter().all(|(other, _)| other != guid),
+                "{guid}"
+            );
         }
         assert!(MBR.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert_eq!(mbr_type_name(0x83), Some("Linux"));

@@ -50,9 +50,9 @@ pub(super) fn bitlocker(source: &(impl Source + ?Sized)) -> Option<Probe> {
 
 /// An LVM identifier, with the dashes that its tools show.
 fn lvm_uuid(block: &Block, offset: usize) -> Option<String> {
-    let text = block.text(offset, 32).filter(|text| {
-        text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    })?;
+    let text = block
+        .text(offset, 32)
+        .filter(|text| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric()))?;
     let mut rest = text.as_str();
     let mut parts = Vec::new();
     for length in [6, 4, 4, 4, 4, 4, 6] {
@@ -94,18 +94,20 @@ pub(super) fn md(source: &(impl Source + ?Sized)) -> Option<Probe> {
 }
 
 pub(super) fn swap(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    [4096usize, 8192, 16384, 65536].into_iter().find_map(|page| {
-        let block = fetch(source, page as u64 - 10, 10)?;
-        if !block.has(0, b"SWAPSPACE2") {
-            return None;
-        }
-        let header = fetch(source, 1024, 44)?;
-        let last = u64::from(header.le32(4));
-        Some(
-            Probe::new(Class::Swap, "swap")
-                .label(header.text(28, 16))
-                .uuid(header.uuid(12))
-                .blocks(last + 1, page as u64),
-        )
-    })
+    [4096usize, 8192, 16384, 65536]
+        .into_iter()
+        .find_map(|page| {
+            let block = fetch(source, page as u64 - 10, 10)?;
+            if !block.has(0, b"SWAPSPACE2") {
+                return None;
+            }
+            let header = fetch(source, 1024, 44)?;
+            let last = u64::from(header.le32(4));
+            Some(
+                Probe::new(Class::Swap, "swap")
+                    .label(header.text(28, 16))
+                    .uuid(header.uuid(12))
+                    .blocks(last + 1, page as u64),
+            )
+        })
 }

@@ -115,9 +115,11 @@ pub(super) fn exfat(source: &(impl Source + ?Sized)) -> Option<Probe> {
     }
     let sector = block_size(1, boot.byte(108).into());
     let cluster = block_size(sector, boot.byte(109).into());
-    let root = u64::from(boot.le32(88))
-        .checked_mul(sector)?
-        .checked_add(u64::from(boot.le32(96)).saturating_sub(2).checked_mul(cluster)?)?;
+    let root = u64::from(boot.le32(88)).checked_mul(sector)?.checked_add(
+        u64::from(boot.le32(96))
+            .saturating_sub(2)
+            .checked_mul(cluster)?,
+    )?;
     let label = fetch(source, root, cluster.min(ROOT_LIMIT) as usize).and_then(|root| {
         let at = (0..root.len())
             .step_by(ENTRY)

@@ -15,7 +15,8 @@ pub(super) fn hfsplus(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let mut block = fetch(source, 1024, 512)?;
     if block.be16(0) == HFS && matches!(block.be16(124), HFS_PLUS | HFSX) {
         let unit = u64::from(block.be32(20));
-        let start = u64::from(block.be16(28)) * 512 + u64::from(block.be16(126)).checked_mul(unit)?;
+        let start =
+            u64::from(block.be16(28)) * 512 + u64::from(block.be16(126)).checked_mul(unit)?;
         block = fetch(source, start.checked_add(1024)?, 512)?;
     }
     if !matches!(block.be16(0), HFS_PLUS | HFSX) || !matches!(block.be16(2), 4 | 5) {
@@ -40,9 +41,6 @@ pub(super) fn hfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
         Probe::file_system("hfs")
             .label(block.pascal(36, 27))
             .blocks(block.be16(18).into(), size)
-            .state(
-                u32::from(block.be16(10)) & UNMOUNTED != 0,
-                "not unmounted",
-            ),
+            .state(u32::from(block.be16(10)) & UNMOUNTED != 0, "not unmounted"),
     )
 }

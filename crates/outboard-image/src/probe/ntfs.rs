@@ -59,7 +59,9 @@ pub(super) fn ntfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     }
     let cluster = match boot.byte(13) {
         count @ 1..=0x80 => sector * u64::from(count),
-        shift => 1u64.checked_shl(256 - u32::from(shift))?.checked_mul(sector)?,
+        shift => 1u64
+            .checked_shl(256 - u32::from(shift))?
+            .checked_mul(sector)?,
     };
     let id = boot.le64(72);
     let mut probe = Probe::file_system("ntfs")

@@ -58,10 +58,7 @@ pub(super) fn befs(source: &(impl Source + ?Sized)) -> Option<Probe> {
         Some(
             Probe::file_system("befs")
                 .label(block.text(0, 32))
-                .blocks(
-                    order.get64(&block, 48),
-                    order.get32(&block, 40).into(),
-                )
+                .blocks(order.get64(&block, 48), order.get32(&block, 40).into())
                 .state(
                     order.get32(&block, 84) == 0x434c_454e,
                     "the journal has to be replayed",
@@ -81,14 +78,10 @@ pub(super) fn qnx6(source: &(impl Source + ?Sized)) -> Option<Probe> {
     [0x2000, 0].into_iter().find_map(|offset| {
         let block = fetch(source, offset, 512)?;
         let order = Order::of(&block, 0, 0x6819_1122)?;
-        Some(
-            Probe::file_system("qnx6")
-                .uuid(block.uuid(32))
-                .blocks(
-                    order.get32(&block, 60).into(),
-                    order.get32(&block, 48).into(),
-                ),
-        )
+        Some(Probe::file_system("qnx6").uuid(block.uuid(32)).blocks(
+            order.get32(&block, 60).into(),
+            order.get32(&block, 48).into(),
+        ))
     })
 }
 
@@ -136,33 +129,37 @@ pub(super) fn bfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
 
 /// System V releases 2 and 4, and Xenix.
 pub(super) fn sysv(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    [512u64, 1024, 9 * 1024 + 512, 15 * 1024 + 512, 18 * 1024 + 512]
-        .into_iter()
-        .find_map(|offset| {
-            let block = fetch(source, offset, 512)?;
-            let order = Order::of(&block, 504, 0xfd18_7e20)?;
-            let kind = order.get32(&block, 508);
-            (1..=3).contains(&kind).then(|| {
-                let mut probe = Probe::file_system("sysv");
-                probe.block_size = Some(block_size(512, kind - 1));
-                probe
-            })
+    [
+        512u64,
+        1024,
+        9 * 1024 + 512,
+        15 * 1024 + 512,
+        18 * 1024 + 512,
+    ]
+    .into_iter()
+    .find_map(|offset| {
+        let block = fetch(source, offset, 512)?;
+        let order = Order::of(&block, 504, 0xfd18_7e20)?;
+        let kind = order.get32(&block, 508);
+        (1..=3).contains(&kind).then(|| {
+            let mut probe = Probe::file_system("sysv");
+            probe.block_size = Some(block_size(512, kind - 1));
+            probe
         })
-        .or_else(|| {
-            let block = fetch(source, 1024, 1024)?;
-            Order::of(&block, 1016, 0x002b_5544)?;
-            Some(Probe::file_system("xenix"))
-        })
+    })
+    .or_else(|| {
+        let block = fetch(source, 1024, 1024)?;
+        Order::of(&block, 1016, 0x002b_5544)?;
+        Some(Probe::file_system("xenix"))
+    })
 }
 
 pub(super) fn adfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     const RECORD: usize = 0x1c0;
     let block = fetch(source, 0xc00, 512)?;
-    let sum = block
-        .bytes(0, 511)
-        .iter()
-        .rev()
-        .fold(0u32, |sum, &byte| (sum & 0xff) + (sum >> 8) + u32::from(byte));
+    let sum = block.bytes(0, 511).iter().rev().fold(0u32, |sum, &byte| {
+        (sum & 0xff) + (sum >> 8) + u32::from(byte)
+    });
     let shift = u32::from(block.byte(RECORD));
     if sum as u8 != block.byte(511) || !(8..=10).contains(&shift) || block.byte(RECORD + 1) == 0 {
         return None;
@@ -182,7 +179,7 @@ pub(super) fn affs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let mut probe = Probe::file_system("affs");
     for size in [512u64, 1024, 2048, 4096] {
         let count = source.size() / size;
-        let middle = (count + 1) / 2;
+        let middle = count.div_ceil(2);
         let Some(root) = fetch(source, middle.saturating_mul(size), size as usize) else {
             continue;
         };

@@ -9,6 +9,22 @@ const DESCRIPTORS: u64 = 32768;
 /// Descriptors of a volume that are looked at.
 const LIMIT: u64 = 64;
 
+/// Where a volume descriptor has its dates.
+const CREATED: usize = 813;
+const MODIFIED: usize = 830;
+
+/// A date, which is what discs have in place of a UUID: "2026-11-21-00-39-17-00".
+fn date(block: &Block, offset: usize) -> Option<String> {
+    let digits = block.text(offset, 16)?;
+    let good = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !good || digits.bytes().all(|byte| byte == b'0') {
+        return None;
+    }
+    let mut parts = vec![&digits[..4]];
+    parts.extend((4..16).step_by(2).map(|at| &digits[at..at + 2]));
+    Some(parts.join("-"))
+}
+
 pub(super) fn iso9660(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let block = fetch(source, DESCRIPTORS, 2048)?;
     if !block.has(1, b"CD001") {
@@ -17,6 +33,7 @@ pub(super) fn iso9660(source: &(impl Source + ?Sized)) -> Option<Probe> {
     Some(
         Probe::file_system("iso9660")
             .label(block.text(40, 32))
+            .uuid(date(&block, MODIFIED).or_else(|| date(&block, CREATED)))
             .blocks(block.le32(80).into(), block.le16(128).into()),
     )
 }

@@ -25,10 +25,7 @@ pub(super) fn erofs(source: &(impl Source + ?Sized)) -> Option<Probe> {
         Probe::file_system("erofs")
             .label(block.text(64, 16))
             .uuid(block.uuid(48))
-            .blocks(
-                block.le32(36).into(),
-                block_size(1, block.byte(12).into()),
-            ),
+            .blocks(block.le32(36).into(), block_size(1, block.byte(12).into())),
     )
 }
 

@@ -35,11 +35,17 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
             ),
         ),
         ("btrfs", image(1 << 17, &[(65536 + 64, b"_BHRfS_M")])),
-        ("f2fs", image(1 << 16, &[(1024, &0xf2f5_2010u32.to_le_bytes())])),
+        (
+            "f2fs",
+            image(1 << 16, &[(1024, &0xf2f5_2010u32.to_le_bytes())]),
+        ),
         ("jfs", image(1 << 16, &[(32768, b"JFS1")])),
         (
             "nilfs2",
-            image(1 << 16, &[(1024 + 6, &[0x34, 0x34, 0, 1]), (1024 + 168, b"log")]),
+            image(
+                1 << 16,
+                &[(1024 + 6, &[0x34, 0x34, 0, 1]), (1024 + 168, b"log")],
+            ),
         ),
         ("squashfs", image(1 << 12, &[(0, b"hsqs"), (28, &[4])])),
         (
@@ -51,7 +57,10 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
             "cramfs",
             image(
                 1 << 12,
-                &[(0, &0x28cd_3d45u32.to_le_bytes()), (16, b"Compressed ROMFS")],
+                &[
+                    (0, &0x28cd_3d45u32.to_le_bytes()),
+                    (16, b"Compressed ROMFS"),
+                ],
             ),
         ),
         (
@@ -112,11 +121,18 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
             "minix",
             image(
                 1 << 12,
-                &[(1024, &[0; 16]), (1024 + 2, &[9, 0, 1, 0, 1]), (1024 + 16, &[0x7f, 0x13, 1])],
+                &[
+                    (1024, &[0; 16]),
+                    (1024 + 2, &[9, 0, 1, 0, 1]),
+                    (1024 + 16, &[0x7f, 0x13, 1]),
+                ],
             ),
         ),
         ("affs", image(1 << 12, &[(0, b"DOS\x01")])),
-        ("omfs", image(1 << 12, &[(272, &0xc299_3d87u32.to_be_bytes())])),
+        (
+            "omfs",
+            image(1 << 12, &[(272, &0xc299_3d87u32.to_be_bytes())]),
+        ),
         (
             "swap",
             image(1 << 12, &[(4086, b"SWAPSPACE2"), (1024 + 28, b"sw")]),
@@ -128,7 +144,10 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ),
         (
             "linux_raid_member",
-            image(1 << 14, &[(4096, &0xa92b_4efcu32.to_le_bytes()), (4100, &[1])]),
+            image(
+                1 << 14,
+                &[(4096, &0xa92b_4efcu32.to_le_bytes()), (4100, &[1])],
+            ),
         ),
         ("qcow2", image(1 << 12, &[(0, b"QFI\xfb")])),
     ]

@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The benchmarks: each compares outboard with what a user would take instead, side by side in one run.
+
+Prints one table; writes out/bench/NAME.json with every sample, and a plot. Figures are
+medians; only ratios of one run mean anything. Nothing here fails because something is slow.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+
+from contenders import OURS, OUT, Contender, Result, host, program, scratch, seconds, take_turns
+from plot import draw
+from support import images
+
+MEGABYTE = 1 << 20
+
+
+def lines_of_numbers(command: list) -> list:
+    return [[float(word) for word in line.split()] for line in host.run(*command).stdout.splitlines()]
+
+
+def null_call(rounds: int) -> list:
+    """getppid, one thread and two."""
+    columns = list(zip(*lines_of_numbers([os.path.join(OUT, "null_call"), rounds])))
+    host_one, host_two, ours_one, ours_two = map(list, columns)
+    one = Result("null call (getppid), one thread", "ns", {OURS: ours_one, "host's system call": host_one}, "at most 0.25 of the host's", None)
+    one.ratio = one.median(OURS) / one.median("host's system call")
+    one.reached = one.ratio <= 0.25
+    scaling = [single / double for single, double in zip(ours_one, ours_two)]
+    host_scaling = [single / double for single, double in zip(host_one, host_two)]
+    two = Result("two threads against one, calls per second", "times", {OURS: scaling, "host's system call": host_scaling},
+                 "at least 1.7 times", None)
+    two.ratio = two.median(OURS)
+    two.reached = two.ratio >= 1.7
+    return [one, two]
+
+
+def small_tree(directory: str) -> str:
+    tree = os.path.join(directory, "small")
+    os.makedirs(tree)
+    for number in range(50):
+        with open(os.path.join(tree, f"file{number}"), "wb") as stream:
+            stream.write(b"x" * number)
+    return tree
+
+
+def listing(rounds: int) -> list:
+    """`ls` of an ext4 image: the whole process."""
+    with scratch() as directory:
+        image = images.make_ext4_of(os.path.join(directory, "list.img"), small_tree(directory), 256)
+        contenders = [
+            Contender(OURS, lambda: seconds(program.PROGRAM, "ls", f"{image}:/")),
+            Contender("debugfs", lambda: seconds("debugfs", "-R", "ls /", image)),
+            Contender("e2ls", lambda: seconds("e2ls", f"{image}:/")),
+        ]
+        if host.have("guestfish"):
+            contenders.append(Contender("guestfish", lambda: seconds("guestfish", "--ro", "-a", image, "-m", "/dev/sda", "ls", "/")))
+        result = Result("ls of an ext4 image, whole process", "s", take_turns(contenders, rounds), "under 0.15 s", None)
+    result.reached = result.median(OURS) < 0.15
+    return [result]
+
+
+def loop_seconds(image: str, options: str, work) -> float:
+    """The time that work(directory) says, in a fresh loop mount of the host."""
+    with host.loop_mount(image, "ext4", options) as directory:
+        return work(directory)
+
+
+def fuse_seconds(image: str, options: str, work) -> float:
+    with host.mounted("fuse2fs", "-o", options, image) as directory:
+        return work(directory)
+
+
+def big_read(rounds: int) -> list:
+    """One 1 GB file; the image is in the host's cache, the file system on it is freshly mounted."""
+    with scratch() as directory:
+        tree = os.path.join(directory, "big")
+        os.makedirs(tree)
+        images.write_noise(os.path.join(tree, "file"), 1024)
+        image = images.make_ext4_of(os.path.join(directory, "big.img"), tree, 1536)
+        shutil.rmtree(tree)
+        seconds("cat", image)
+
+        def cat(mount: str) -> float:
+            return seconds("cat", os.path.join(mount, "file"))
+
+        contenders = [
+            Contender(OURS, lambda: seconds(program.PROGRAM, "cat", f"{image}:/file")),
+            Contender("host's loop mount", lambda: loop_seconds(image, "ro", cat)),
+            Contender("fuse2fs", lambda: fuse_seconds(image, "ro", cat)),
+            Contender("debugfs cat", lambda: seconds("debugfs", "-R", "cat /file", image)),
+        ]
+        times = take_turns(contenders, rounds)
+    speeds = {name: [1024 / taken for taken in taken_times] for name, taken_times in times.items()}
+    result = Result("reading a 1 GB file from ext4 (ours with boot, theirs without the mount)", "MB/s", speeds,
+                    "at least 0.9 of the host's", None)
+    compare(result, "host's loop mount", 0.9, larger=True)
+    return [result]
+
+
+def compare(result: Result, peer: str, limit: float, larger: bool = False) -> None:
+    if peer in result.samples:
+        result.ratio = result.median(OURS) / result.median(peer)
+        result.reached = result.ratio >= limit if larger else result.ratio <= limit
+
+
+def source_tree(directory: str) -> str:
+    """8,000 files in 400 directories, 114 MB in all."""
+    chosen = random.Random(5)
+    tree = os.path.join(directory, "tree")
+    for folder in range(400):
+        path = os.path.join(tree, f"d{folder // 20}", f"e{folder % 20}")
+        os.makedirs(path)
+        for number in range(20):
+            with open(os.path.join(path, f"file{number}"), "wb") as stream:
+                stream.write(chosen.randbytes(int(chosen.expovariate(1 / 14_900))))
+    return tree
+
+
+def copy_tree(rounds: int) -> list:
+    """cp -a of a tree into an empty ext4 image and out again; theirs with mount and umount."""
+    with scratch() as directory:
+        tree = source_tree(directory)
+        into = take_turns(copiers_in(directory, tree), rounds)
+        filled = images.make_ext4_of(os.path.join(directory, "filled.img"), directory_of(tree), 512)
+        out = take_turns(copiers_out(directory, filled), rounds)
+    results = [Result("cp -a of 8,000 files, 114 MB, into ext4, flushed", "s", into, "at most 1.2 of the host's, faster than fuse2fs", None),
+               Result("the same out again", "s", out, "at most 1.2 of the host's, faster than fuse2fs", None)]
+    for result in results:
+        compare(result, "host's loop mount", 1.2)
+        if result.reached and "fuse2fs" in result.samples:
+            result.reached = result.median(OURS) < result.median("fuse2fs")
+    return results
+
+
+def directory_of(tree: str) -> str:
+    """A directory that holds only the tree, hard-linked, as mke2fs -d wants it."""
+    parent = tree + ".parent"
+    os.mkdir(parent)
+    host.run("cp", "-al", tree, parent)
+    return parent
+
+
+def copiers_in(directory: str, tree: str) -> list:
+    image = os.path.join(directory, "in.img")
+
+    def fresh():
+        images.make(image, "ext4", 512)
+        host.run("sync", image)
+
+    def ours():
+        fresh()
+        return seconds(program.PROGRAM, "cp", "-a", tree, f"{image}:/")
+
+    def mounted(mount, *unmount):
+        fresh()
+        place = os.path.join(directory, "mount")
+        os.makedirs(place, exist_ok=True)
+        return seconds("sh", "-ec", f'{mount} "$1" "$2"; cp -a "$3" "$2"; {" ".join(unmount)} "$2"; sync "$1"', "sh", image, place, tree)
+
+    def mke2fs():
+        host.sparse_file(image, 512 * MEGABYTE)
+        return seconds("sh", "-ec", 'mke2fs -q -F -t ext4 -d "$1" "$2"; sync "$2"', "sh", tree, image)
+
+    return [Contender(OURS, ours), Contender("host's loop mount", lambda: mounted("mount -o loop", "umount")),
+            Contender("fuse2fs", lambda: mounted("fuse2fs -o rw", "umount")), Contender("mke2fs -d", mke2fs)]
+
+
+def copiers_out(directory: str, image: str) -> list:
+    place, target = os.path.join(directory, "mount"), os.path.join(directory, "copy")
+
+    def timed(run):
+        shutil.rmtree(target, ignore_errors=True)
+        host.run("sync")
+        os.makedirs(place, exist_ok=True)
+        return run()
+
+    def mounted(mount):
+        script = f'{mount} "$1" "$2"; cp -a "$2/tree" "$3"; umount "$2"'
+        return lambda: timed(lambda: seconds("sh", "-ec", script, "sh", image, place, target))
+
+    def rdump():
+        os.mkdir(target)
+        return seconds("debugfs", "-R", f"rdump /tree {target}", image)
+
+    return [Contender(OURS, lambda: timed(lambda: seconds(program.PROGRAM, "cp", "-a", f"{image}:/tree", target))),
+            Contender("host's loop mount", mounted("mount -o loop,ro")),
+            Contender("fuse2fs", mounted("fuse2fs -o ro")), Contender("debugfs rdump", lambda: timed(rdump))]
+
+
+def boot(rounds: int) -> list:
+    """Per profile that is built: boot to the first system call, memory after it, size of the library."""
+    profiles = [name for name in ("base", "vfs", "net", "full") if os.path.exists(os.path.join(OUT, f"boot_time-{name}"))]
+    samples = {name: [] for name in profiles}
+    for _ in range(max(rounds, 11)):
+        for name in profiles:
+            samples[name] += lines_of_numbers([os.path.join(OUT, f"boot_time-{name}")])
+    results = []
+    for index, (what, unit) in enumerate((("boot to the first system call", "ms"), ("private dirty memory after boot", "kB"),
+                                          ("resident memory after boot", "kB"))):
+        values = {name: [sample[index] for sample in rows] for name, rows in samples.items()}
+        base = index == 0 and "base" in values
+        results.append(Result(what, unit, values, "base under 5 ms" if base else "shown", None))
+        if base:
+            results[-1].reached = results[-1].median("base") < 5
+    sizes = {name: [library_size(name)] for name in profiles}
+    return [*results, Result("size of liboutboard.so, stripped", "kB", sizes, "shown", None)]
+
+
+def library_size(profile: str) -> float:
+    path = os.path.join(program.OUT, "lib", "" if profile == "full" else profile, "liboutboard.so")
+    stripped = os.path.join(OUT, "stripped.so")
+    host.run("strip", "-o", stripped, path)
+    size = os.path.getsize(stripped) / 1024
+    os.unlink(stripped)
+    return size
+
+
+BENCHMARKS = {"null_call": null_call, "listing": listing, "big_read": big_read, "copy_tree": copy_tree, "boot": boot}
+
+
+def print_result(result: Result) -> None:
+    verdict = {None: "", True: ": reached", False: ": NOT reached"}[result.reached]
+    ratio = f" (ratio {result.ratio:.2f})" if result.ratio is not None else ""
+    print(f"\n{result.name}\n    to reach: {result.target}{verdict}{ratio}")
+    for name, values in result.samples.items():
+        print(f"    {name:24} {result.median(name):12.4g} {result.unit:6} [{min(values):.4g} - {max(values):.4g}, n={len(values)}]")
+
+
+def save(name: str, results: list, load: tuple) -> None:
+    document = {"load_average": load, "processors": os.cpu_count(), "results": [
+        {"name": result.name, "unit": result.unit, "target": result.target, "reached": result.reached, "ratio": result.ratio,
+         "samples": result.samples, "medians": {key: result.median(key) for key in result.samples}} for result in results]}
+    with open(os.path.join(OUT, f"{name}.json"), "w", encoding="utf-8") as stream:
+        json.dump(document, stream, indent=1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--rounds", type=int, default=7)
+    chosen = parser.parse_args()
+    unknown = set(chosen.names) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    found = []
+    print(f"{os.cpu_count()} processors, Linux {os.uname().release}, load average at the start: {os.getloadavg()[0]:.2f}")
+    for name in chosen.names or BENCHMARKS:
+        load = os.getloadavg()
+        results = BENCHMARKS[name](chosen.rounds)
+        save(name, results, load)
+        for result in results:
+            print_result(result)
+        found += results
+    print(f"\nload average at the end: {os.getloadavg()[0]:.2f}")
+    print(f"plot: {draw(found, OUT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Keeping owner, permissions, times and extended attributes (POSIX ACLs are such).
+//!
+//! The order matters: a change of owner takes set-user-ID bits and capabilities away, so it comes
+//! first; anything changes times, so they come last.
+
+use super::copy::Copier;
+use super::report::Loss;
+use outboard::{Fd, System};
+use std::ffi::{CStr, CString};
+use std::io;
+
+const SPECIAL: u32 = libc::S_ISUID | libc::S_ISGID | libc::S_ISVTX;
+
+/// How source and copy are reached.
+pub enum Kind<'a> {
+    /// Both are open.
+    Open { source: &'a Fd, target: &'a Fd },
+    /// By names in open directories, which are not followed: links, devices, FIFOs, sockets.
+    Named {
+        source: &'a Fd,
+        name: &'a CStr,
+        target: &'a Fd,
+        new_name: &'a CStr,
+    },
+}
+
+impl Kind<'_> {
+    fn set_owner(&self, user: u32, group: u32) -> io::Result<()> {
+        match self {
+            Kind::Open { target, .. } => target.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH),
+            Kind::Named {
+                target, new_name, ..
+            } => target.set_owner_at(new_name, user, group, libc::AT_SYMLINK_NOFOLLOW),
+        }
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        match self {
+            Kind::Open { target, .. } => target.set_mode(mode),
+            Kind::Named {
+                target, new_name, ..
+            } => target.set_mode_at(new_name, mode),
+        }
+    }
+
+    fn set_times(&self, times: &[libc::timespec; 2]) -> io::Result<()> {
+        match self {
+            Kind::Open { target, .. } => target.set_times(times),
+            Kind::Named {
+                target, new_name, ..
+            } => target.set_times_at(new_name, times, libc::AT_SYMLINK_NOFOLLOW),
+        }
+    }
+
+    fn stat(&self) -> io::Result<libc::stat> {
+        match self {
+            Kind::Open { target, .. } => target.stat(),
+            Kind::Named {
+                target, new_name, ..
+            } => target.stat_at(new_name, libc::AT_SYMLINK_NOFOLLOW),
+        }
+    }
+
+    fn xattrs(&self) -> io::Result<Vec<CString>> {
+        match self {
+            Kind::Open { source, .. } => source.xattrs(),
+            Kind::Named { source, name, .. } => source.xattrs_at(name),
+        }
+    }
+
+    fn copy_xattr(&self, attribute: &CStr) -> io::Result<()> {
+        match self {
+            Kind::Open { source, target } => {
+                target.set_xattr(attribute, &source.xattr(attribute)?, 0)
+            }
+            Kind::Named {
+                source,
+                name,
+                target,
+                new_name,
+            } => {
+                let value = source.xattr_at(name, attribute)?;
+                target.set_xattr_at(new_name, attribute, &value, 0)
+            }
+        }
+    }
+}
+
+/// The mode that a copy is created with. On the host nobody else may read it before it has its
+/// owner; in an image nobody else is there.
+pub fn first_mode(system: System, mode: u32) -> u32 {
+    match system {
+        System::Host => mode & 0o700,
+        System::Kernel => mode & 0o7777,
+    }
+}
+
+/// Gives the copy the attributes of the source, whose metadata is `stat`. `now`: the copy's metadata
+/// if they are known. `path` names the file in messages.
+pub fn keep(
+    copier: &Copier,
+    kind: &Kind,
+    stat: &libc::stat,
+    now: Option<&libc::stat>,
+    path: &dyn Fn() -> String,
+) {
+    let lose = |loss| copier.report.lose(loss, path);
+    let now = match now {
+        Some(now) => *now,
+        None => match kind.stat() {
+            Ok(now) => now,
+            Err(_) => return lose(Loss::Owner),
+        },
+    };
+    let mut mode = stat.st_mode & 0o7777;
+    let mut mode_now = now.st_mode & 0o7777;
+    if (now.st_uid, now.st_gid) != (stat.st_uid, stat.st_gid) {
+        // Who may not give files away may still choose among their groups.
+        let changed = kind
+            .set_owner(stat.st_uid, stat.st_gid)
+            .map_err(|_| kind.set_owner(u32::MAX, stat.st_gid));
+        if changed.is_err() {
+            lose(Loss::Owner);
+            mode &= !SPECIAL;
+        }
+        mode_now &= !SPECIAL;
+    }
+    keep_xattrs(copier, kind, path);
+    let link = stat.st_mode & libc::S_IFMT == libc::S_IFLNK;
+    if !link && mode != mode_now && kind.set_mode(mode).is_err() {
+        lose(Loss::Mode);
+    }
+    let times = [
+        libc::timespec {
+            tv_sec: stat.st_atime,
+            tv_nsec: stat.st_atime_nsec,
+        },
+        libc::timespec {
+            tv_sec: stat.st_mtime,
+            tv_nsec: stat.st_mtime_nsec,
+        },
+    ];
+    if kind.set_times(&times).is_err() {
+        lose(Loss::Times);
+    }
+}
+
+fn keep_xattrs(copier: &Copier, kind: &Kind, path: &dyn Fn() -> String) {
+    // A file system without extended attributes has none to keep.
+    let Ok(names) = kind.xattrs() else {
+        return;
+    };
+    for name in names {
+        if kind.copy_xattr(&name).is_ok() {
+            continue;
+        }
+        let loss = if name.to_bytes().starts_with(b"system.posix_acl") {
+            Loss::AccessList
+        } else {
+            Loss::Attribute
+        };
+        copier
+            .report
+            .lose(loss, || format!("{} ({})", path(), name.to_string_lossy()));
+    }
+}

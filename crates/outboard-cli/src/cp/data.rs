@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Copying the bytes of a file, without its holes.
+
+use super::copy::{Copier, Failure};
+use outboard::Fd;
+
+/// What is read and written at once.
+const CHUNK: usize = 1 << 20;
+
+/// The memory that bytes go through.
+pub struct Buffer {
+    bytes: Vec<u8>,
+}
+
+impl Buffer {
+    pub fn new() -> Self {
+        Self {
+            bytes: vec![0; CHUNK],
+        }
+    }
+}
+
+/// Fewer blocks than bytes: the file has holes, or is stored in some smaller way.
+fn may_have_holes(stat: &libc::stat) -> bool {
+    stat.st_size > 0 && stat.st_blocks.saturating_mul(512) < stat.st_size
+}
+
+/// Copies the contents of `source` to the empty file `target`.
+pub fn copy_data(
+    copier: &Copier,
+    buffer: &mut Buffer,
+    source: &Fd,
+    target: &Fd,
+    stat: &libc::stat,
+) -> Result<(), Failure> {
+    if may_have_holes(stat) {
+        // Fails for what is not seekable or where the file system cannot tell holes.
+        if let Ok(first) = source.next_data(0) {
+            return copy_parts(copier, buffer, source, target, stat, first);
+        }
+    }
+    if source.system() == target.system() && copy_inside(copier, source, target, stat)? {
+        return Ok(());
+    }
+    copy_stream(copier, buffer, source, target, stat)
+}
+
+/// Copies from start to end.
+fn copy_stream(
+    copier: &Copier,
+    buffer: &mut Buffer,
+    source: &Fd,
+    target: &Fd,
+    stat: &libc::stat,
+) -> Result<(), Failure> {
+    let size = stat.st_size.max(0) as u64;
+    let mut done = 0;
+    loop {
+        let length = source.read(&mut buffer.bytes).map_err(Failure::Reading)?;
+        if length == 0 {
+            return Ok(());
+        }
+        target
+            .write_all(&buffer.bytes[..length])
+            .map_err(Failure::Writing)?;
+        done += length as u64;
+        copier.report.count_bytes(length as u64);
+        if size > 0 && done >= size {
+            return Ok(());
+        }
+        if copier.stopped() {
+            return Err(Failure::Stopped);
+        }
+    }
+}
+
+/// Lets the kernel copy, which shares blocks where a file system can. `false`: it cannot here.
+fn copy_inside(
+    copier: &Copier,
+    source: &Fd,
+    target: &Fd,
+    stat: &libc::stat,
+) -> Result<bool, Failure> {
+    let size = stat.st_size.max(0) as u64;
+    let mut done = 0;
+    while done < size {
+        let length = (size - done).min(1 << 26) as usize;
+        match source.copy_range(done, target, done, length) {
+            Ok(0) | Err(_) if done == 0 => return Ok(false),
+            Ok(0) => return Ok(true),
+            Ok(copied) => {
+                done += copied as u64;
+                copier.report.count_bytes(copied as u64);
+            }
+            Err(error) => return Err(Failure::Writing(error)),
+        }
+        if copier.stopped() {
+            return Err(Failure::Stopped);
+        }
+    }
+    Ok(size > 0)
+}
+
+/// Copies the parts that have data, from `first` on, and leaves holes between them.
+fn copy_parts(
+    copier: &Copier,
+    buffer: &mut Buffer,
+    source: &Fd,
+    target: &Fd,
+    stat: &libc::stat,
+    first: Option<u64>,
+) -> Result<(), Failure> {
+    let mut next = first;
+    while let Some(start) = next {
+        let end = source.next_hole(start).map_err(Failure::Reading)?;
+        copy_range(copier, buffer, source, target, start, end)?;
+        next = source.next_data(end).map_err(Failure::Reading)?;
+    }
+    target
+        .truncate(stat.st_size.max(0) as u64)
+        .map_err(Failure::Writing)
+}
+
+fn copy_range(
+    copier: &Copier,
+    buffer: &mut Buffer,
+    source: &Fd,
+    target: &Fd,
+    mut offset: u64,
+    end: u64,
+) -> Result<(), Failure> {
+    while offset < end {
+        let room = (end - offset).min(CHUNK as u64) as usize;
+        let length = source
+            .read_at(&mut buffer.bytes[..room], offset)
+            .map_err(Failure::Reading)?;
+        if length == 0 {
+            return Ok(());
+        }
+        target
+            .write_all_at(&buffer.bytes[..length], offset)
+            .map_err(Failure::Writing)?;
+        offset += length as u64;
+        copier.report.count_bytes(length as u64);
+        if copier.stopped() {
+            return Err(Failure::Stopped);
+        }
+    }
+    Ok(())
+}

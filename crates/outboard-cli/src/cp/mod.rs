@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard cp`: copies files between any two trees, of images or of the host.
+//!
+//! One thread walks the directories ([`walk`]); others copy what is not a directory
+//! ([`copy`]) and keep what `-a` asks for ([`attributes`], [`links`]). Where a file is, in an image or on
+//! the host, makes no difference to any of this: both are reached by the same calls.
+
+mod attributes;
+mod copy;
+mod data;
+mod links;
+mod progress;
+mod queue;
+mod report;
+mod walk;
+
+use crate::address::Place;
+use crate::arguments::{Cp, Settings};
+use crate::error::{reason, Error, Result};
+use crate::interrupt::Interrupt;
+use crate::session::{with_session, Session, TreeId};
+use copy::{Copier, Item};
+use outboard::{Fd, System, Tree};
+use report::Report;
+use std::ffi::{CString, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use walk::{Directory, Walk};
+
+/// What `cp` was asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Keep everything.
+    pub archive: bool,
+    /// Copy directories; symbolic links are copied as such.
+    pub recursive: bool,
+    /// Permissions that new files do not get where modes are not kept.
+    pub umask: u32,
+}
+
+pub fn run(options: &Cp, settings: Settings) -> Result<()> {
+    let mut places: Vec<Place> = options
+        .places
+        .iter()
+        .map(|operand| Place::find(operand))
+        .collect();
+    let destination = places
+        .pop()
+        .ok_or_else(|| Error::Usage("cp needs a source and a destination".to_owned()))?;
+    let interrupt = Interrupt::catch()?;
+    // Modes of new files are computed here for both kinds of trees alike.
+    let umask = System::Host.umask(0);
+    let _ = System::Host.raise_file_limit(1 << 20);
+    let options = Options {
+        archive: options.archive,
+        recursive: options.recursive || options.archive,
+        umask,
+    };
+    let report = Report::default();
+    let mut interrupted = false;
+    let result = with_session(settings, |session| {
+        let outcome = copy_all(session, options, &places, &destination, &interrupt, &report);
+        interrupted = interrupt.asked();
+        outcome
+    });
+    report.print_losses();
+    match result {
+        Ok(()) | Err(Error::Told) if interrupted => Err(Error::Interrupted(format!(
+            "interrupted after {} files; what was copied is written",
+            report.files()
+        ))),
+        Ok(()) if report.failures() > 0 => Err(Error::Told),
+        other => other,
+    }
+}
+
+/// Where copies go: a directory, and the name in it if the destination is not itself the directory.
+struct Target {
+    directory: Arc<Fd>,
+    name: Option<CString>,
+}
+
+fn copy_all(
+    session: &mut Session,
+    options: Options,
+    sources: &[Place],
+    destination: &Place,
+    interrupt: &Interrupt,
+    report: &Report,
+) -> Result<()> {
+    let target_tree = session.open(destination, true)?;
+    let mut trees = Vec::new();
+    for source in sources {
+        trees.push(session.open(source, false)?);
+    }
+    let threads = session.vcpus();
+    let session: &Session = session;
+    let target = find_target(session.tree(target_tree), destination, sources.len())?;
+    let copier = Copier::new(options, interrupt, report, Arc::clone(&target.directory));
+    let mut walk = Walk::new(&copier);
+    for (place, id) in sources.iter().zip(&trees) {
+        if let Err(error) = add_source(session, &mut walk, *id, place, &target, destination) {
+            match error {
+                Error::Failed(message) => report.fail(message),
+                other => return Err(other),
+            }
+        }
+    }
+    walk.run(threads);
+    if report.failures() > 0 {
+        return Err(Error::Told);
+    }
+    Ok(())
+}
+
+fn ends_with_slash(path: &Path) -> bool {
+    path.as_os_str().as_bytes().ends_with(b"/")
+}
+
+fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
+    let shown = place.shown();
+    let failed = |error: &io::Error| Error::failed(format!("cannot write to {shown}"), error);
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    match tree.open_fd(place.path(), flags, 0) {
+        Ok(directory) => {
+            return Ok(Target {
+                directory: Arc::new(directory),
+                name: None,
+            })
+        }
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR) if sources > 1 => {
+                return Err(Error::Failed(format!("{shown} is not a directory")));
+            }
+            Some(libc::ENOTDIR) if ends_with_slash(place.path()) => return Err(failed(&error)),
+            Some(libc::ENOENT | libc::ENOTDIR) => {}
+            _ => return Err(failed(&error)),
+        },
+    }
+    let path = match tree.canonicalize(place.path()) {
+        Ok(path) => path,
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Err(failed(&error)),
+        Err(_) if tree.symlink_metadata(place.path()).is_ok() => {
+            return Err(Error::Failed(format!(
+                "cannot write to {shown}: it is a symbolic link that leads nowhere"
+            )));
+        }
+        Err(_) => place.path().to_path_buf(),
+    };
+    let (directory, name) = tree.open_parent(&path).map_err(|error| failed(&error))?;
+    Ok(Target {
+        directory: Arc::new(directory),
+        name: Some(name),
+    })
+}
+
+/// The name that a source has in the directory that it is copied into. `None`: its
+/// contents go there, as with "dir/." and the root of an image.
+fn base_name(path: &Path) -> Option<CString> {
+    let bytes = path.as_os_str().as_bytes();
+    let end = bytes.iter().rposition(|&byte| byte != b'/')?;
+    let start = bytes[..end]
+        .iter()
+        .rposition(|&byte| byte == b'/')
+        .map_or(0, |slash| slash + 1);
+    match &bytes[start..=end] {
+        b"." | b".." => None,
+        name => CString::new(name).ok(),
+    }
+}
+
+fn add_source(
+    session: &Session,
+    walk: &mut Walk,
+    id: TreeId,
+    place: &Place,
+    target: &Target,
+    destination: &Place,
+) -> Result<()> {
+    let tree = session.tree(id);
+    let shown = place.shown();
+    let failed =
+        |error: io::Error| Error::Failed(format!("cannot copy {shown}: {}", reason(&error)));
+    let options = walk.options();
+    let follow = !options.recursive || ends_with_slash(place.path());
+    let path = match follow {
+        true => tree.canonicalize(place.path()).map_err(failed)?,
+        false => place.path().to_path_buf(),
+    };
+    let (parent, name) = tree.open_parent(&path).map_err(failed)?;
+    let stat = parent
+        .stat_at(&name, libc::AT_SYMLINK_NOFOLLOW)
+        .map_err(failed)?;
+    let directory = stat.st_mode & libc::S_IFMT == libc::S_IFDIR;
+    if ends_with_slash(place.path()) && !directory {
+        return Err(failed(io::Error::from_raw_os_error(libc::ENOTDIR)));
+    }
+    if directory && !options.recursive {
+        return Err(Error::Failed(format!(
+            "{shown} is a directory: it was left out (copy directories with -r or -a)"
+        )));
+    }
+    let into = match &target.name {
+        Some(name) => Some(name.clone()),
+        None => base_name(place.path()),
+    };
+    if directory && is_inside(&target.directory, parent.system(), &stat).map_err(failed)? {
+        return Err(Error::Failed(format!(
+            "cannot copy {shown} into itself, {}",
+            destination.shown()
+        )));
+    }
+    let top = Directory::top(parent, Arc::clone(&target.directory), shown);
+    if directory {
+        walk.add_directory(top, name, into);
+    } else {
+        let into = into.unwrap_or_else(|| name.clone());
+        walk.add_file(Item {
+            directory: Arc::new(top),
+            name,
+            new_name: Some(into),
+        });
+    }
+    Ok(())
+}
+
+/// Whether `directory` is the one that `stat` is of, or below it.
+fn is_inside(directory: &Fd, system: System, stat: &libc::stat) -> io::Result<bool> {
+    if directory.system() != system {
+        return Ok(false);
+    }
+    let flags = libc::O_PATH | libc::O_DIRECTORY;
+    let mut here = directory.open_at(c".", flags, 0)?;
+    let mut last = None;
+    loop {
+        let found = here.stat()?;
+        let identity = (found.st_dev, found.st_ino);
+        if identity == (stat.st_dev, stat.st_ino) {
+            return Ok(true);
+        }
+        if last == Some(identity) {
+            return Ok(false);
+        }
+        last = Some(identity);
+        here = here.open_at(c"..", flags, 0)?;
+    }
+}
+
+/// A path in bytes with a name after it.
+fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
+    if path.is_empty() {
+        return name.to_vec();
+    }
+    let mut joined = path.to_vec();
+    if !joined.ends_with(b"/") {
+        joined.push(b'/');
+    }
+    joined.extend_from_slice(name);
+    joined
+}
+
+/// Bytes of a path as text for a message.
+fn shown(path: &[u8]) -> String {
+    OsStr::from_bytes(path).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests;

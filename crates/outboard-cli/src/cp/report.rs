@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What did not work: failures, which are told at once, and losses (copied, but something could not
+//! be kept), which are counted and told at the end.
+
+use super::progress::Progress;
+use crate::error::warn;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// What could not be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    Owner,
+    Mode,
+    Times,
+    AccessList,
+    Attribute,
+    HardLink,
+}
+
+impl Loss {
+    fn text(self) -> &'static str {
+        match self {
+            Loss::Owner => "owner or group",
+            Loss::Mode => "permissions",
+            Loss::Times => "times",
+            Loss::AccessList => "access control list",
+            Loss::Attribute => "extended attributes",
+            Loss::HardLink => "hard link (copied as a file of its own)",
+        }
+    }
+}
+
+/// Examples of a loss that are named.
+const EXAMPLES: usize = 3;
+
+#[derive(Default)]
+struct Tally {
+    count: u64,
+    examples: Vec<String>,
+}
+
+#[derive(Default)]
+pub struct Report {
+    failures: AtomicU64,
+    files: AtomicU64,
+    bytes: AtomicU64,
+    hopeless: AtomicBool,
+    losses: Mutex<BTreeMap<Loss, Tally>>,
+    progress: Progress,
+}
+
+/// Errors of the destination after which no other file would fare better.
+fn is_hopeless(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EROFS | libc::ENODEV | libc::ENXIO)
+    )
+}
+
+impl Report {
+    /// Tells of a file that could not be copied.
+    pub fn fail(&self, message: impl Display) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.progress.suspend(|| warn(message));
+    }
+
+    /// Tells of an error on writing; the whole copy ends if it is one that stays.
+    pub fn fail_writing(&self, what: impl Display, error: &io::Error) {
+        if is_hopeless(error) && self.hopeless.swap(true, Ordering::Relaxed) {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.fail(format!("{what}: {}", crate::error::reason(error)));
+    }
+
+    /// Whether going on makes no sense.
+    pub fn is_hopeless(&self) -> bool {
+        self.hopeless.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a file was copied without something.
+    pub fn lose(&self, loss: Loss, path: impl FnOnce() -> String) {
+        let mut losses = self.losses.lock().expect("no thread panics");
+        let tally = losses.entry(loss).or_default();
+        tally.count += 1;
+        if tally.examples.len() < EXAMPLES {
+            tally.examples.push(path());
+        }
+    }
+
+    pub fn count_file(&self) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.show();
+    }
+
+    pub fn count_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.show();
+    }
+
+    fn show(&self) {
+        let files = self.files.load(Ordering::Relaxed);
+        self.progress
+            .show(files, self.bytes.load(Ordering::Relaxed));
+    }
+
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Says what could not be kept.
+    pub fn print_losses(&self) {
+        self.progress.finish();
+        for (loss, tally) in self.losses.lock().expect("no thread panics").iter() {
+            let more = tally.count - tally.examples.len() as u64;
+            let more = match more {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            warn(format!(
+                "not kept: {} of {}{more}",
+                loss.text(),
+                tally.examples.join(", ")
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_counted_with_examples() {
+        let report = Report::default();
+        for index in 0..10 {
+            report.lose(Loss::Owner, || format!("file{index}"));
+        }
+        let losses = report.losses.lock().unwrap();
+        let tally = &losses[&Loss::Owner];
+        assert_eq!(tally.count, 10);
+        assert_eq!(tally.examples, ["file0", "file1", "file2"]);
+        assert_eq!(report.failures(), 0);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_once() {
+        let report = Report::default();
+        let full = io::Error::from_raw_os_error(libc::ENOSPC);
+        report.fail_writing("a", &full);
+        report.fail_writing("b", &full);
+        assert!(report.is_hopeless());
+        assert_eq!(report.failures(), 2);
+    }
+}

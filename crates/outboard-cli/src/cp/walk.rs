@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The walk through directories.
+//!
+//! The walker makes each directory and lists it; names that are not directories go to the
+//! copiers in batches. A directory stays open as long as something in it is to be copied; whoever is the
+//! last to leave it sets its attributes. Children hold their parent, so a parent is
+//! finished after them.
+
+use super::attributes::{self, Kind};
+use super::copy::{Copier, Item};
+use super::queue::Queue;
+use super::{join, shown, Options};
+use crate::error::reason;
+use outboard::Fd;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::sync::Arc;
+
+/// Names that are handed over at once: all of the same directory.
+const BATCH: usize = 16;
+/// Batches that may wait.
+const WAITING: usize = 256;
+/// Bytes of directory entries that are read at once.
+const LISTING: usize = 64 * 1024;
+
+/// A directory that is being copied.
+pub struct Directory {
+    pub source: Fd,
+    pub target: Arc<Fd>,
+    /// The source's path, for messages.
+    shown: Vec<u8>,
+    /// The target's path below the top target.
+    pub path: Vec<u8>,
+    /// The source's metadata; `None` for the top, which is not itself copied.
+    stat: Option<libc::stat>,
+    /// Whether it was made by this copy.
+    created: bool,
+    parent: Option<Arc<Directory>>,
+}
+
+impl Directory {
+    /// The directory that holds a source named on the command line.
+    pub fn top(source: Fd, target: Arc<Fd>, shown: String) -> Self {
+        Self {
+            source,
+            target,
+            shown: shown.into_bytes(),
+            path: Vec::new(),
+            stat: None,
+            created: false,
+            parent: None,
+        }
+    }
+
+    /// The path of a file in it, for messages.
+    pub fn shown(&self, name: &CStr) -> String {
+        match self.stat {
+            None => shown(&self.shown),
+            Some(_) => shown(&join(&self.shown, name.to_bytes())),
+        }
+    }
+
+    /// The path of a copy in it, below the top target.
+    pub fn path_of(&self, name: &CStr) -> Vec<u8> {
+        join(&self.path, name.to_bytes())
+    }
+}
+
+/// A directory that is still to be walked.
+struct Waiting {
+    parent: Arc<Directory>,
+    name: CString,
+    new_name: Option<CString>,
+}
+
+/// The files in a directory that one copier takes.
+type Batch = Vec<Item>;
+
+pub struct Walk<'a> {
+    copier: &'a Copier<'a>,
+    directories: Vec<Waiting>,
+    files: Vec<Item>,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(copier: &'a Copier<'a>) -> Self {
+        Self {
+            copier,
+            directories: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    pub fn options(&self) -> Options {
+        self.copier.options
+    }
+
+    /// Adds a directory in `top`. Without a new name its contents go into the target itself.
+    pub fn add_directory(&mut self, top: Directory, name: CString, new_name: Option<CString>) {
+        self.directories.push(Waiting {
+            parent: Arc::new(top),
+            name,
+            new_name: Some(new_name.unwrap_or_else(|| c".".to_owned())),
+        });
+    }
+
+    pub fn add_file(&mut self, item: Item) {
+        self.files.push(item);
+    }
+
+    /// Copies everything that was added. Threads: one that walks and `copiers` others.
+    pub fn run(mut self, copiers: u32) {
+        let queue: Queue<Batch> = Queue::new(WAITING);
+        self.directories.reverse();
+        std::thread::scope(|scope| {
+            for _ in 0..copiers.max(1) {
+                scope.spawn(|| {
+                    let mut worker = self.copier.worker();
+                    while let Some(batch) = queue.take() {
+                        for item in batch {
+                            worker.copy(&item);
+                            release(self.copier, item.directory);
+                        }
+                    }
+                });
+            }
+            for item in std::mem::take(&mut self.files) {
+                queue.give(vec![item]);
+            }
+            let mut walker = Walker {
+                copier: self.copier,
+                queue: &queue,
+                waiting: std::mem::take(&mut self.directories),
+                buffer: vec![0; LISTING],
+            };
+            walker.run();
+            queue.close();
+        });
+    }
+}
+
+struct Walker<'a> {
+    copier: &'a Copier<'a>,
+    queue: &'a Queue<Batch>,
+    waiting: Vec<Waiting>,
+    buffer: Vec<u8>,
+}
+
+impl Walker<'_> {
+    fn run(&mut self) {
+        while let Some(next) = self.waiting.pop() {
+            if self.copier.stopped() {
+                continue;
+            }
+            let text = next.parent.shown(&next.name);
+            match self.enter(next) {
+                Some(directory) => {
+                    let directory = Arc::new(directory);
+                    if let Err(error) = self.list(&directory) {
+                        self.copier
+                            .report
+                            .fail(format!("cannot list {text}: {}", reason(&error)));
+                    }
+                    release(self.copier, directory);
+                }
+                None => continue,
+            }
+        }
+    }
+
+    /// Opens a directory and makes its copy.
+    fn enter(&mut self, next: Waiting) -> Option<Directory> {
+        let Waiting {
+            parent,
+            name,
+            new_name,
+        } = next;
+        let report = self.copier.report;
+        let text = parent.shown(&name);
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let opened = parent
+            .source
+            .open_at(&name, flags, 0)
+            .and_then(|source| Ok((source.stat()?, source)));
+        let (stat, source) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                report.fail(format!("cannot open {text}: {}", reason(&error)));
+                release(self.copier, parent);
+                return None;
+            }
+        };
+        let into = new_name.as_ref().unwrap_or(&name);
+        match make(&parent.target, into, self.copier.options, &stat) {
+            Ok((target, created)) => Some(Directory {
+                shown: text.into_bytes(),
+                path: match into.to_bytes() {
+                    b"." => parent.path.clone(),
+                    _ => parent.path_of(into),
+                },
+                source,
+                target: Arc::new(target),
+                stat: Some(stat),
+                created,
+                parent: Some(parent),
+            }),
+            Err(error) => {
+                report.fail_writing(format!("cannot make a copy of directory {text}"), &error);
+                release(self.copier, parent);
+                None
+            }
+        }
+    }
+
+    fn list(&mut self, directory: &Arc<Directory>) -> io::Result<()> {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut below = Vec::new();
+        while let Some(entries) = directory.source.entries(&mut self.buffer)? {
+            if self.copier.stopped() {
+                break;
+            }
+            for entry in entries {
+                if is_directory(&directory.source, &entry) {
+                    below.push(entry.name.to_owned());
+                    continue;
+                }
+                batch.push(Item {
+                    directory: Arc::clone(directory),
+                    name: entry.name.to_owned(),
+                    new_name: None,
+                });
+                if batch.len() == BATCH {
+                    self.queue
+                        .give(std::mem::replace(&mut batch, Vec::with_capacity(BATCH)));
+                }
+            }
+        }
+        if !batch.is_empty() {
+            self.queue.give(batch);
+        }
+        self.waiting
+            .extend(below.into_iter().rev().map(|name| Waiting {
+                parent: Arc::clone(directory),
+                name,
+                new_name: None,
+            }));
+        Ok(())
+    }
+}
+
+fn is_directory(parent: &Fd, entry: &outboard::Entry) -> bool {
+    if entry.kind != libc::DT_UNKNOWN {
+        return entry.kind == libc::DT_DIR;
+    }
+    parent
+        .stat_at(entry.name, libc::AT_SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR)
+}
+
+/// Makes or finds the copy of a directory; tells whether it was made. Until it is finished it
+/// belongs to nobody else.
+fn make(parent: &Fd, name: &CStr, options: Options, stat: &libc::stat) -> io::Result<(Fd, bool)> {
+    let mode = match options.archive {
+        true => 0o700,
+        false => stat.st_mode & 0o777 & !options.umask | 0o700,
+    };
+    let created = match parent.make_directory_at(name, mode) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) => return Err(error),
+    };
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    match parent.open_at(name, flags, 0) {
+        Ok(directory) => Ok((directory, created)),
+        // A link or file of this name must not be written through or replaced.
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            Err(io::Error::from_raw_os_error(libc::ENOTDIR))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Leaves a directory; the last one to do so finishes it, and so on upwards. A loop, not
+/// recursion: trees may be deep.
+pub fn release(copier: &Copier, directory: Arc<Directory>) {
+    let mut next = Some(directory);
+    while let Some(directory) = next.and_then(Arc::into_inner) {
+        if !copier.stopped() {
+            finish(copier, &directory);
+        }
+        next = directory.parent;
+    }
+}
+
+/// Sets the attributes of a directory that is complete.
+fn finish(copier: &Copier, directory: &Directory) {
+    let Some(stat) = &directory.stat else {
+        return;
+    };
+    let path = || shown(&directory.shown);
+    if copier.options.archive {
+        let kind = Kind::Open {
+            source: &directory.source,
+            target: &directory.target,
+        };
+        attributes::keep(copier, &kind, stat, None, &path);
+    } else if directory.created {
+        let mode = stat.st_mode & 0o777 & !copier.options.umask;
+        if mode & 0o700 != 0o700 && directory.target.set_mode(mode).is_err() {
+            copier.report.lose(super::report::Loss::Mode, path);
+        }
+    }
+}

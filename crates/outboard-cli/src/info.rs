@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard info`. The image is only read: partition tables and superblocks by our own
+//! parsers, the space that is used by mounting read-only.
+
+use crate::address::ImageName;
+use crate::arguments::{Info, Settings};
+use crate::error::Result;
+use crate::format;
+use crate::image::Image;
+use crate::output::Output;
+use crate::session::{with_session, Session};
+use outboard_image::partition::Partition;
+use outboard_image::{Class, Probe, State};
+use serde::Serialize;
+use std::path::Path;
+
+pub fn run(options: &Info, mut settings: Settings) -> Result<()> {
+    settings.read_only = true;
+    let name = ImageName::parse(&options.image, |path: &Path| {
+        path.symlink_metadata().is_ok()
+    });
+    let image = Image::open(&name.file)?;
+    let mut report = Report::new(&name, &image)?;
+    with_session(settings, |session| {
+        report.measure(session, &name);
+        let mut output = Output::new();
+        if options.json {
+            output.json(&report)?;
+        } else {
+            report.print(&mut output)?;
+        }
+        output.finish()
+    })
+}
+
+/// What is on a disk or partition.
+#[derive(Serialize)]
+struct Content {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    class: &'static str,
+    label: Option<String>,
+    uuid: Option<String>,
+    /// Bytes of the file system, as its superblock has it.
+    size: Option<u64>,
+    block_size: Option<u64>,
+    used: Option<u64>,
+    free: Option<u64>,
+    /// "clean", "unclean" or "unknown".
+    state: &'static str,
+    /// What is wrong with it.
+    problem: Option<String>,
+}
+
+impl Content {
+    fn new(probe: &Probe) -> Self {
+        let (state, problem) = match probe.state {
+            State::Clean => ("clean", None),
+            State::Unclean(why) => ("unclean", Some(why.to_owned())),
+            State::Unknown => ("unknown", None),
+        };
+        Self {
+            kind: probe.kind,
+            class: match probe.class {
+                Class::FileSystem => "filesystem",
+                Class::Swap => "swap",
+                Class::Container => "container",
+                Class::Wrapped => "file format",
+            },
+            label: probe.label.clone(),
+            uuid: probe.uuid.clone(),
+            size: probe.size,
+            block_size: probe.block_size,
+            used: None,
+            free: None,
+            state,
+            problem,
+        }
+    }
+
+    fn is_file_system(&self) -> bool {
+        self.class == "filesystem"
+    }
+
+    /// Learns from a mount what the superblock does not tell.
+    fn measure(&mut self, session: &mut Session, name: &ImageName) {
+        let index = match session.mount(name, false) {
+            Ok(index) => index,
+            Err(error) => {
+                self.problem = error.message().map(str::to_owned);
+                return;
+            }
+        };
+        let mount = session.mounted(index);
+        if mount.journal_ignored() && self.state != "unclean" {
+            self.state = "unclean";
+            self.problem = Some("the journal has to be replayed".to_owned());
+        } else if self.state == "unknown" {
+            self.state = "clean";
+        }
+        if let Ok(space) = mount.space() {
+            self.size = self.size.or(Some(space.size));
+            self.used = Some(space.size.saturating_sub(space.free));
+            self.free = Some(space.free);
+        }
+    }
+
+    fn state_text(&self) -> &str {
+        match self.state {
+            "unknown" if !self.is_file_system() => "",
+            "unclean" => "not clean",
+            other => other,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PartitionReport {
+    number: u32,
+    start: u64,
+    size: u64,
+    type_id: String,
+    type_name: Option<&'static str>,
+    name: Option<String>,
+    uuid: Option<String>,
+    filesystem: Option<Content>,
+}
+
+impl PartitionReport {
+    fn new(image: &Image, partition: &Partition) -> Self {
+        Self {
+            number: partition.number,
+            start: partition.start,
+            size: partition.size,
+            type_id: partition.type_id.clone(),
+            type_name: partition.type_name,
+            name: partition.name.clone(),
+            uuid: partition.uuid.clone(),
+            filesystem: image
+                .probe_partition(partition)
+                .map(|probe| Content::new(&probe)),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    image: String,
+    size: u64,
+    table: Option<&'static str>,
+    table_id: Option<String>,
+    warnings: Vec<String>,
+    partitions: Vec<PartitionReport>,
+    /// What is on the whole disk, where no partition table counts.
+    filesystem: Option<Content>,
+}
+
+impl Report {
+    fn new(name: &ImageName, image: &Image) -> Result<Self> {
+        let mut report = Self {
+            image: name.file.display().to_string(),
+            size: image.size(),
+            table: None,
+            table_id: None,
+            warnings: Vec::new(),
+            partitions: Vec::new(),
+            filesystem: None,
+        };
+        if let Some(number) = name.partition {
+            image.find(name, true)?;
+            let table = image.table.as_ref();
+            let wanted = |partition: &&Partition| partition.number == number;
+            report.partitions = table
+                .into_iter()
+                .flat_map(|table| &table.partitions)
+                .filter(wanted)
+                .map(|partition| PartitionReport::new(image, partition))
+                .collect();
+        } else if let Some(table) = image.partitions() {
+            let all = table.partitions.iter();
+            report.partitions = all
+                .map(|partition| PartitionReport::new(image, partition))
+                .collect();
+        } else {
+            report.filesystem = image.whole.as_ref().map(Content::new);
+        }
+        if let Some(table) = &image.table {
+            report.table = Some(table.kind.name());
+            report.table_id = table.id.clone();
+            report.warnings = table.warnings.clone();
+        }
+        Ok(report)
+    }
+
+    /// Mounts each file system read-only to learn how full it is.
+    fn measure(&mut self, session: &mut Session, name: &ImageName) {
+        let whole = self.filesystem.as_mut().map(|content| (None, content));
+        let parts = self
+            .partitions
+            .iter_mut()
+            .filter_map(|partition| Some((Some(partition.number), partition.filesystem.as_mut()?)));
+        for (partition, content) in whole.into_iter().chain(parts) {
+            if content.is_file_system() {
+                let file = name.file.clone();
+                content.measure(session, &ImageName { file, partition });
+            }
+        }
+    }
+
+    fn print(&self, output: &mut Output) -> Result<()> {
+        output.line(format!(
+            "{}: {} ({} bytes){}",
+            self.image,
+            format::size(self.size),
+            self.size,
+            match self.table {
+                Some(kind) => format!(", {kind} partition table"),
+                None => String::new(),
+            }
+        ))?;
+        for warning in &self.warnings {
+            output.line(format!("warning: {warning}"))?;
+        }
+        match &self.filesystem {
+            Some(content) => print_content(content, output)?,
+            None if self.table.is_none() => {
+                output.line("no file system or partition table that is known")?;
+            }
+            None => self.print_partitions(output)?,
+        }
+        Ok(())
+    }
+
+    fn print_partitions(&self, output: &mut Output) -> Result<()> {
+        let heading = [
+            "N", "Start", "Size", "Type", "Name", "Content", "Label", "UUID", "Used", "State",
+        ];
+        let mut rows = vec![heading.map(str::to_owned).to_vec()];
+        rows.extend(self.partitions.iter().map(partition_row));
+        for line in format::table(&rows, &[0, 1, 2, 8], "  ") {
+            output.line(line)?;
+        }
+        for partition in &self.partitions {
+            let content = partition.filesystem.as_ref();
+            if let Some(problem) = content.and_then(|content| content.problem.as_ref()) {
+                output.line(format!("{}: {problem}", partition.number))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn partition_row(partition: &PartitionReport) -> Vec<String> {
+    let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+    let content = partition.filesystem.as_ref();
+    let kind = partition.type_name.unwrap_or(&partition.type_id);
+    vec![
+        partition.number.to_string(),
+        format::size(partition.start),
+        format::size(partition.size),
+        kind.to_owned(),
+        text(partition.name.as_ref()),
+        content.map_or("", |content| content.kind).to_owned(),
+        text(content.and_then(|content| content.label.as_ref())),
+        text(content.and_then(|content| content.uuid.as_ref())),
+        content
+            .and_then(|content| content.used)
+            .map_or(String::new(), format::size),
+        content.map_or("", Content::state_text).to_owned(),
+    ]
+}
+
+fn print_content(content: &Content, output: &mut Output) -> Result<()> {
+    let amount = |bytes: u64| format!("{} ({bytes} bytes)", format::size(bytes));
+    let rows = [
+        ("type", Some(content.kind.to_owned())),
+        ("label", content.label.clone()),
+        ("UUID", content.uuid.clone()),
+        ("size", content.size.map(amount)),
+        ("used", content.used.map(amount)),
+        ("free", content.free.map(amount)),
+        (
+            "block size",
+            content.block_size.map(|bytes| format!("{bytes} bytes")),
+        ),
+        ("state", Some(content.state_text().to_owned())),
+        ("problem", content.problem.clone()),
+    ];
+    for (key, value) in rows {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            output.line(format!("{key:<11} {value}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The program's commands: what they print, how cp chooses names, what --ro promises."""
+
+import json
+import os
+import pty
+import select
+import stat
+import subprocess
+import time
+
+import pytest
+
+from support import host, images, program, trees
+from support.images import MEGABYTE
+from support.program import good, run
+
+COMMANDS = ("info", "ls", "cat", "stat", "cp")
+
+
+@pytest.fixture
+def tree(work):
+    """A small tree with one of each kind that a host user may make."""
+    path = f"{work}/tree"
+    os.makedirs(f"{path}/folder/deeper")
+    for name, content in (("hello", b"hello\n"), ("folder/inner", b"inner\n"), (".hidden", b"dot\n"), ("twelve", b"x" * 12)):
+        with open(f"{path}/{name}", "wb") as stream:
+            stream.write(content)
+    os.symlink("hello", f"{path}/link")
+    os.chmod(f"{path}/twelve", 0o640)
+    os.utime(f"{path}/twelve", ns=(10**18, 10**18))
+    return path
+
+
+@pytest.fixture
+def image(work, tree):
+    return images.make_ext4_of(f"{work}/disk.img", tree, 64, "-L", "LABELLED", "-U", "11111111-2222-3333-4444-555555555555")
+
+
+def read(path):
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+# ---- help and version ----
+
+
+@pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in COMMANDS)], ids=" ".join)
+def test_help(words):
+    shown = good(*words)
+    assert "usage" in shown.out.lower() and not shown.err
+    if len(words) == 1:
+        assert all(command in shown.out for command in COMMANDS)
+
+
+def test_version():
+    shown = good("--version").out
+    assert shown.startswith("outboard ")
+
+
+# ---- info ----
+
+
+def test_info_of_a_whole_disk(image):
+    shown = good("info", image).out
+    for word in ("ext4", "LABELLED", "11111111-2222-3333-4444-555555555555", "clean"):
+        assert word in shown, shown
+
+
+def partitioned(work, label, image):
+    """ext4 as partition 1, xfs as partition 2."""
+    second = images.make(f"{work}/second.img", "xfs", 320, "-L", "SECOND")
+    script = f"label: {label}\nstart=2048, size=131072\nstart=133120, size=655360\n"
+    return images.partitioned(f"{work}/{label}.img", script, {2048: image, 133120: second}, 448)
+
+
+@pytest.mark.parametrize("label", ["gpt", "dos"])
+def test_partitions(work, image, label):
+    disk = partitioned(work, label, image)
+    shown = good("info", disk).out
+    for word in ("ext4", "LABELLED", "xfs", "SECOND"):
+        assert word in shown, shown
+    assert good("cat", f"{disk}@1:/hello").out == "hello\n"
+    good("cp", f"{disk}@1:/hello", f"{disk}@2:/copied")
+    assert good("cat", f"{disk}@2:/copied").out == "hello\n"
+    assert run("ls", f"{disk}:/").code == 1
+
+
+@pytest.mark.parametrize("label", ["gpt", "dos"])
+def test_logical_partition_numbers(work, image, label):
+    """N is the number of the partition table: 5 is the first logical one of an MBR, and a GPT may have gaps."""
+    extended = "1 : start=2048, size=150000, type=5\n" if label == "dos" else ""
+    script = f"label: {label}\n{extended}5 : start=4096, size=131072\n"
+    disk = images.partitioned(f"{work}/gaps.img", script, {4096: image}, 128)
+    assert good("cat", f"{disk}@5:/hello").out == "hello\n"
+
+
+@pytest.mark.parametrize("label", ["gpt", "dos"])
+def test_info_json(work, image, label):
+    shown = json.loads(good("info", "--json", partitioned(work, label, image)).out)
+    text = json.dumps(shown)
+    for word in ("ext4", "LABELLED", "11111111-2222-3333-4444-555555555555", "xfs", "SECOND"):
+        assert word in text, text
+
+
+@pytest.mark.parametrize("command", ["ls", "stat"])
+def test_json(image, command):
+    result = run(command, "--json", f"{image}:/hello")
+    if result.code == 2:
+        pytest.skip(f"{command} has no --json")
+    assert "hello" in json.dumps(json.loads(result.out))
+
+
+# ---- ls, cat, stat ----
+
+
+def test_ls(image):
+    assert good("ls", f"{image}:/").out.split() == ["folder", "hello", "link", "lost+found", "twelve"]
+    assert ".hidden" in good("ls", "-a", f"{image}:/").out
+    assert good("ls", f"{image}:/folder").out.split() == ["deeper", "inner"]
+    assert good("ls", f"{image}:/folder/inner").out.strip().endswith("inner")
+
+
+def test_ls_recursive(image):
+    shown = good("ls", "-R", f"{image}:/").out
+    assert "deeper" in shown and "inner" in shown
+
+
+def test_ls_long(image, tree):
+    lines = good("ls", "-l", f"{image}:/").out.splitlines()
+    for name in ("hello", "twelve", "folder", "link"):
+        info = os.lstat(f"{tree}/{name}")
+        line, = [line for line in lines if name in line.split()[:-2] + line.split()[-1:] and (name != "hello" or "->" not in line)]
+        assert stat.filemode(info.st_mode) in line
+        assert str(info.st_nlink) in line.split()
+        assert name == "link" or stat.S_ISDIR(info.st_mode) or str(info.st_size) in line.split()
+    assert any("link -> hello" in line for line in lines)
+    assert any("twelve" in line and "2001" in line for line in lines)
+
+
+def test_several_paths(image):
+    assert good("cat", f"{image}:/hello", f"{image}:/folder/inner").out == "hello\ninner\n"
+    shown = good("ls", f"{image}:/folder", f"{image}:/hello").out
+    assert "deeper" in shown and "hello" in shown
+
+
+def test_one_bad_path_of_several(image):
+    """The others are done, the exit code is 1."""
+    result = run("cat", f"{image}:/hello", f"{image}:/absent", f"{image}:/folder/inner")
+    assert result.code == 1 and "absent" in result.err
+    assert result.out == "hello\ninner\n"
+
+
+def test_stat(image):
+    shown = good("stat", f"{image}:/twelve").out
+    assert "twelve" in shown and "12" in shown and "640" in shown and "2001" in shown
+
+
+# ---- names of images ----
+
+
+@pytest.mark.parametrize("name", ["with space.img", "at@home.img", "colon:name.img", "größe.img", "-dash.img"])
+def test_names_of_images(work, image, name):
+    os.rename(image, f"{work}/{name}")
+    assert good("cat", f"{work}/{name}:/hello").out == "hello\n"
+    assert good("cat", f"./{name}:/hello", cwd=work).out == "hello\n"
+
+
+def test_symbolic_link_to_an_image(work, image):
+    os.symlink("disk.img", f"{work}/alias")
+    assert good("cat", f"{work}/alias:/hello").out == "hello\n"
+
+
+@pytest.mark.needs_root
+def test_block_device(image):
+    with host.loop_device(image) as device:
+        assert good("cat", f"{device}:/hello").out == "hello\n"
+        good("cp", f"{program.REPOSITORY}/Makefile", f"{device}:/")
+    host.run("e2fsck", "-f", "-n", image)
+
+
+# ---- cp ----
+
+
+def test_cp_into_a_directory(work, image, tree):
+    good("cp", f"{tree}/hello", f"{tree}/twelve", f"{image}:/folder")
+    assert good("cat", f"{image}:/folder/hello", f"{image}:/folder/twelve").out == "hello\n" + "x" * 12
+    os.mkdir(f"{work}/into")
+    good("cp", f"{image}:/hello", f"{image}:/folder/inner", f"{work}/into")
+    assert read(f"{work}/into/hello") == b"hello\n" and read(f"{work}/into/inner") == b"inner\n"
+
+
+def test_cp_to_a_new_name(work, image, tree):
+    good("cp", f"{tree}/hello", f"{image}:/folder/renamed")
+    assert good("cat", f"{image}:/folder/renamed").out == "hello\n"
+    good("cp", f"{image}:/hello", f"{work}/renamed")
+    assert read(f"{work}/renamed") == b"hello\n"
+
+
+def test_cp_replaces(image, tree):
+    """A longer file is replaced by a shorter one: nothing of the old may stay."""
+    good("cp", f"{tree}/hello", f"{image}:/twelve")
+    assert good("cat", f"{image}:/twelve").out == "hello\n"
+
+
+def test_cp_several_to_no_directory(image, tree):
+    result = run("cp", f"{tree}/hello", f"{tree}/twelve", f"{image}:/absent")
+    assert result.code in (1, 2) and "absent" in result.err, str(result)
+
+
+def test_cp_directory_names(work, image, tree):
+    """As cp -r: into an existing directory under its own name, else as the new name."""
+    good("cp", "-r", f"{tree}/folder", f"{image}:/folder")
+    good("cp", "-r", f"{tree}/folder", f"{image}:/fresh")
+    assert good("cat", f"{image}:/folder/folder/inner", f"{image}:/fresh/inner").out == "inner\ninner\n"
+    os.mkdir(f"{work}/existing")
+    good("cp", "-r", f"{image}:/folder", f"{work}/existing")
+    assert read(f"{work}/existing/folder/inner") == b"inner\n"
+
+
+def test_cp_from_image_to_image(work, image, tree):
+    other = images.make(f"{work}/other.img", "xfs")
+    good("cp", "-a", f"{image}:/", f"{other}:/all")
+    good("cp", "-a", f"{other}:/all", f"{work}/back")
+    abilities = trees.Abilities().for_user(host.IS_ROOT)
+    found = trees.describe(f"{work}/back")
+    assert not trees.differences(trees.describe(tree), found, abilities.limited_to(time_step=trees.SECOND))
+    host.run("xfs_repair", "-n", "-f", other)
+
+
+def test_cp_within_one_image(image):
+    good("cp", "-r", f"{image}:/folder", f"{image}:/again")
+    assert good("cat", f"{image}:/again/inner").out == "inner\n"
+    host.run("e2fsck", "-f", "-n", image)
+
+
+def test_cp_from_the_host_to_the_host(work, tree):
+    good("cp", f"{tree}/hello", f"{work}/there")
+    assert read(f"{work}/there") == b"hello\n"
+
+
+def test_cp_onto_itself(image):
+    result = run("cp", f"{image}:/hello", f"{image}:/hello")
+    assert result.code == 1 and "hello" in result.err, str(result)
+    assert good("cat", f"{image}:/hello").out == "hello\n"
+
+
+def test_cp_into_itself(image):
+    result = run("cp", "-r", f"{image}:/folder", f"{image}:/folder/deeper", timeout=30)
+    assert result.code == 1 and "folder" in result.err, str(result)
+
+
+def test_cp_keeps_holes(work, image):
+    with open(f"{work}/holes", "wb") as stream:
+        stream.truncate(30 * MEGABYTE)
+        stream.seek(20 * MEGABYTE)
+        stream.write(b"data")
+    good("cp", "-a", f"{work}/holes", f"{image}:/")
+    shown = host.run("debugfs", "-R", "stat /holes", image).stdout
+    blocks = int(shown.split("Blockcount:")[1].split()[0])
+    assert blocks <= 64, shown
+    good("cp", "-a", f"{image}:/holes", f"{work}/back")
+    assert os.stat(f"{work}/back").st_blocks <= 64 and read(f"{work}/back") == read(f"{work}/holes")
+
+
+def test_cp_without_a_takes_the_mode_and_not_the_time(work, image, tree):
+    start = time.time() - 2
+    good("cp", f"{tree}/twelve", f"{image}:/fresh")
+    good("cp", "-a", f"{image}:/fresh", f"{work}/fresh")
+    info = os.stat(f"{work}/fresh")
+    assert info.st_mtime >= start and stat.S_IMODE(info.st_mode) == 0o640
+
+
+# ---- output for people and for pipes ----
+
+
+def test_no_progress_in_a_pipe(work, image):
+    images.write_noise(f"{work}/noise", 30)
+    result = good("cp", f"{work}/noise", f"{image}:/")
+    assert result.out == "" and result.err == ""
+
+
+def test_progress_on_a_terminal(work):
+    images.write_noise(f"{work}/noise", 300)
+    disk = images.make(f"{work}/progress.img", "ext4", 600)
+    main, other = pty.openpty()
+    with subprocess.Popen(program.command("cp", f"{work}/noise", f"{disk}:/"), stdin=other, stdout=other, stderr=other,
+                          env={**os.environ, "TERM": "xterm"}) as running:
+        os.close(other)
+        shown = drain(main)
+        assert running.wait(timeout=60) == 0, shown
+    os.close(main)
+    assert b"\r" in shown and b"%" in shown or b"MiB" in shown or b"MB" in shown, shown
+
+
+def drain(terminal: int) -> bytes:
+    """All that is written to a pseudo terminal until its other side closes."""
+    shown = b""
+    while select.select([terminal], [], [], 60)[0]:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    return shown
+
+
+def test_kernel_log(image):
+    assert good("ls", f"{image}:/").err == ""
+    assert "EXT4-fs" in good("ls", f"{image}:/", OUTBOARD_LOG="info").err
+
+
+# ---- --ro: not one byte changes ----
+
+
+def make_dirty(work, kind):
+    """An image whose journal must be replayed: a copy into it was killed."""
+    disk = images.make(f"{work}/dirty.img", kind, 512)
+    source = f"{work}/many"
+    os.mkdir(source)
+    for number in range(3000):
+        with open(f"{source}/{number}", "wb") as stream:
+            stream.write(b"%d" % number * 500)
+    good("cp", "-r", f"{program.REPOSITORY}/Makefile", f"{disk}:/kept")
+    for delay in (0.4, 0.3, 0.25, 0.2, 0.5, 0.6, 0.15):
+        with subprocess.Popen(program.command("cp", "-r", source, f"{disk}:/"), stdin=subprocess.DEVNULL) as running:
+            time.sleep(delay)
+            running.kill()
+        if is_dirty(disk, kind):
+            return disk
+    pytest.fail("no killed copy left a journal to replay")
+
+
+def is_dirty(disk, kind):
+    if kind == "ext4":
+        return "needs_recovery" in host.run("dumpe2fs", "-h", disk).stdout
+    return host.run("xfs_repair", "-n", "-f", disk, ok=None).returncode == 2
+
+
+def use_everything(disk, place):
+    """Every command that reads."""
+    run("info", disk)
+    good("ls", "--ro", "-l", "-R", f"{disk}:/")
+    good("cat", "--ro", f"{disk}:/kept")
+    good("stat", "--ro", f"{disk}:/kept")
+    good("cp", "--ro", "-a", f"{disk}:/", place)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "vfat"])
+def test_ro_clean(work, kind):
+    disk = images.make(f"{work}/clean.img", kind)
+    good("cp", f"{program.REPOSITORY}/Makefile", f"{disk}:/kept")
+    before = trees.sha256_of(disk)
+    use_everything(disk, f"{work}/out")
+    assert trees.sha256_of(disk) == before
+    assert read(f"{work}/out/kept") == read(f"{program.REPOSITORY}/Makefile")
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_ro_with_a_dirty_journal(work, kind):
+    disk = make_dirty(work, kind)
+    before = trees.sha256_of(disk)
+    use_everything(disk, f"{work}/out")
+    assert trees.sha256_of(disk) == before
+    assert read(f"{work}/out/kept") == read(f"{program.REPOSITORY}/Makefile")
+
+
+def test_reading_does_not_need_write_access(work, image):
+    """--ro and a read-only file are the same: the file's mode stays, its bytes stay."""
+    os.chmod(image, 0o444)
+    before = trees.sha256_of(image)
+    assert good("cat", "--ro", f"{image}:/hello").out == "hello\n"
+    assert trees.sha256_of(image) == before
