@@ -10,6 +10,7 @@ PREFIX ?= /usr/local
 export PROFILE MMU DEBUG LINUX_SOURCE PREFIX DESTDIR
 
 BUILD := kernel/build
+TEST_PACKAGES := $(BUILD)/packages-test.txt tests/packages.txt
 
 .NOTPARALLEL:
 .PHONY: all setup source kernel library program demo test bench install check-untouched check-clang clean help
@@ -17,7 +18,7 @@ BUILD := kernel/build
 all: program
 
 setup:
-	@$(BUILD)/setup.sh build
+	@$(BUILD)/setup.sh $(BUILD)/packages-build.txt
 
 source: setup
 	@$(BUILD)/source.sh
@@ -26,6 +27,7 @@ kernel: source
 	@$(BUILD)/configure.sh
 	@$(BUILD)/compile.sh
 	@$(BUILD)/link.sh
+	@$(BUILD)/modules.sh
 
 library: kernel
 	@$(BUILD)/library.sh
@@ -34,15 +36,15 @@ program: library
 	@$(BUILD)/program.sh
 
 demo: program
-	@$(BUILD)/setup.sh test
+	@$(BUILD)/setup.sh $(TEST_PACKAGES)
 	@tests/demo
 
 test: program
-	@$(BUILD)/setup.sh test
+	@$(BUILD)/setup.sh $(TEST_PACKAGES)
 	@tests/run
 
 bench: program
-	@$(BUILD)/setup.sh test bench
+	@$(BUILD)/setup.sh $(TEST_PACKAGES) $(BUILD)/packages-bench.txt
 	@bench/run
 
 install:

@@ -23,12 +23,12 @@ def mend_ext4(image: str, _round: int) -> None:
 
 
 def mend_xfs(image: str, number: int) -> None:
-    """Replays the log, by the host's kernel and by ours in turn; then nothing may be wrong."""
+    """Replays the log, by the host's kernel and by ours in turn; then nothing may be wrong. We replay only to write."""
     if number % 2 and host.knows("xfs"):
         with host.loop_mount(image, "xfs"):
             pass
     else:
-        program.good("ls", f"{image}:/")
+        program.good("cp", __file__, f"{image}:/replayed")
     host.run("xfs_repair", "-n", "-f", image)
 
 

@@ -43,7 +43,7 @@ def kunit_modules() -> list:
 
 @functools.cache
 def left_out() -> dict:
-    """{("module" or "suite", name): reason}"""
+    """{("option", "module" or "suite", name): reason}"""
     found = {}
     with open(os.path.join(HERE, "kunit_skip.txt"), encoding="utf-8") as lines:
         for line in lines:
@@ -51,6 +51,27 @@ def left_out() -> dict:
                 subject, reason = line.strip().split(": ", 1)
                 found[tuple(subject.split())] = reason
     return found
+
+
+OPTION = re.compile(r"^(?:menu)?config (\w+)\n((?:[ \t]+.*\n|\n|#.*\n)*)", re.MULTILINE)
+
+
+def options_of_the_tree() -> set:
+    """Every option of Linux that is a KUnit test, those of other architectures left out."""
+    found = set()
+    for directory, folders, files in os.walk(os.path.join(program.OUT, "source", "linux")):
+        folders[:] = [name for name in folders if name not in ("arch", "Documentation", "tools")]
+        for name in files:
+            if name.startswith("Kconfig"):
+                with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as stream:
+                    found |= {option for option, body in OPTION.findall(stream.read()) if is_test(option, body)}
+    return found
+
+
+def is_test(option: str, body: str) -> bool:
+    head = re.split(r"^\s+help\s*$", body, maxsplit=1, flags=re.MULTILINE)[0]
+    named = "KUNIT" in option or option.endswith("_TEST") or option.endswith("_TESTS")
+    return named and re.search(r"depends on.*\bKUNIT\b|\bif KUNIT\b|KUNIT_ALL_TESTS", head) is not None
 
 
 def needed_by(name: str) -> list:
@@ -80,7 +101,7 @@ def runner(tmp_path_factory):
 
 
 class Report:
-    """Suites and cases of one KTAP report: the innermost results of a suite are its cases."""
+    """Suites and cases of one KTAP report: suites stand at the left, their cases four columns further in."""
 
     def __init__(self, text: str):
         self.suites, self.cases = {}, []
@@ -90,10 +111,10 @@ class Report:
                 continue
             indent, verdict, name, skipped = match.groups()
             state = "skipped" if skipped else verdict
-            if indent:
-                self.cases.append((name, state))
-            else:
+            if not indent:
                 self.suites[name] = state
+            elif len(indent) == 4:
+                self.cases.append((name, state))
 
     def failed(self) -> list:
         return [name for name, state in self.suites.items() if state == "not ok" and ("suite", name) not in left_out()]
@@ -105,6 +126,15 @@ class Report:
 def test_there_are_modules():
     assert modules(), f"no modules in {MODULES}"
     assert kunit_modules(), f"no KUnit modules in {MODULES}"
+
+
+def test_every_suite_is_built_or_listed():
+    with open(os.path.join(program.OUT, "kernel", "full", ".config"), encoding="ascii") as stream:
+        built = set(re.findall(r"^CONFIG_(\w+)=[my]$", stream.read(), re.MULTILINE))
+    options = options_of_the_tree()
+    assert len(options) > 50
+    missing = [option for option in sorted(options - built) if ("option", option) not in left_out()]
+    assert not missing, f"neither built nor listed in tests/kunit_skip.txt: {missing}"
 
 
 @pytest.mark.parametrize("name", kunit_modules() or ["none"])

@@ -11,20 +11,16 @@ fragments=(base dev)
 case $PROFILE in
 vfs) fragments+=(vfs) ;;
 net) fragments+=(net) ;;
-full) fragments+=(vfs net full kunit) ;;
+full) fragments+=(vfs net kunit) ;;
 esac
 [ "$DEBUG" = 0 ] || fragments+=(debug)
 # Last, for it takes back what the others ask for.
 if [ "$MMU" = n ]; then
 	fragments+=(nommu)
-	[ "$PROFILE" = base ] || fragments+=("nommu-$PROFILE")
+	case $PROFILE in vfs | full) fragments+=(nommu-vfs) ;; esac
 fi
-
-files=()
-for fragment in "${fragments[@]}"; do
-	file=$REPO/kernel/configs/$fragment.config
-	[ ! -f "$file" ] || files+=("$file")
-done
+files=("${fragments[@]/#/$REPO/kernel/configs/}")
+files=("${files[@]/%/.config}")
 
 identity=$(cat "$OUT/source/identity" "${files[@]}" "$REPO"/kernel/arch/Kconfig* "$0" | sha256sum)
 stamp=$OBJECTS/outboard-configured

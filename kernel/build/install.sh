@@ -13,7 +13,7 @@ target=${DESTDIR:-}$prefix
 
 install -d "$target/bin" "$target/lib/pkgconfig" "$target/include/outboard" ||
 	fail "$target cannot be written: choose another PREFIX, or install as root"
-install -m 755 "$PROGRAM" "$target/bin/outboard"
+install -m 755 -s "$PROGRAM" "$target/bin/outboard"
 install -m 644 -s "$LIB_DIR/liboutboard.so.0" "$target/lib/liboutboard.so.0"
 ln -sf liboutboard.so.0 "$target/lib/liboutboard.so"
 install -m 644 "$LIB_DIR/liboutboard.a" "$target/lib/"
@@ -21,9 +21,12 @@ install -m 644 "$INCLUDE_DIR"/outboard/*.h "$target/include/outboard/"
 sed -e "s,^prefix=.*,prefix=$prefix," -e "s,^libdir=.*,libdir=$prefix/lib," \
 	"$LIB_DIR/pkgconfig/outboard.pc" >"$target/lib/pkgconfig/outboard.pc"
 
-# The program's manual pages are made when it is built.
-if [ -d "$OUT/man" ]; then
-	install -d "$target/share/man/man1"
-	install -m 644 "$OUT"/man/*.1 "$target/share/man/man1/"
-fi
+# A page for the program, and one for each command that it names there.
+manual=$target/share/man/man1
+install -d "$manual"
+"$PROGRAM" manual >"$manual/outboard.1"
+grep -o 'outboard\\-[a-z]*(1)' "$manual/outboard.1" | sed 's/.*-\(.*\)(1)/\1/' | sort -u | grep -vx help |
+	while read -r command; do
+		"$PROGRAM" manual "$command" >"$manual/outboard-$command.1"
+	done
 say "installed in $target"

@@ -10,7 +10,8 @@
 #                   distance of any function from _text is fixed, whatever the kernel is
 #                   linked into; so names can be attached now:
 # 3. kallsyms.o     the table of names, by the tree's scripts/kallsyms.
-# 4. kernel.o       both; only the gate, ob_kernel_*, is left global.
+# 4. kernel.o       both; only the gate, ob_kernel_*, is left global, and the
+#                   memory functions get their names as hypercalls.
 set -euo pipefail
 
 directory=outboard-link
@@ -47,16 +48,22 @@ scripts/kallsyms "$directory/names" >"$directory/kallsyms.S"
 "${compiler[@]}" -D__ASSEMBLY__ -D__KERNEL__ "${include[@]}" -c -o "$directory/kallsyms.o" "$directory/kallsyms.S"
 
 "$LD" "${ldflags[@]}" -r -o "$directory/kernel-named.o" "$directory/kernel-text.o" "$directory/kallsyms.o"
-# Sections that hold addresses are written by the dynamic linker: they must not be marked read-only.
-writable=alloc,load,data,contents
-"$OBJCOPY" --wildcard --keep-global-symbol='ob_kernel_*' \
-	--set-section-flags "__ksymtab=$writable" --set-section-flags "__ksymtab_gpl=$writable" \
+# Written to, but not marked so: by the dynamic linker (addresses), by the kernel when it sorts the exception table.
+writable=()
+for section in __ksymtab __ksymtab_gpl __ex_table; do
+	writable+=(--set-section-flags "$section=alloc,load,data,contents")
+done
+hypercalls=()
+for name in memcpy memmove memset memcmp strlen; do
+	hypercalls+=(--redefine-sym "$name=ob_host_$name")
+done
+"$OBJCOPY" --wildcard --keep-global-symbol='ob_kernel_*' "${writable[@]}" "${hypercalls[@]}" \
 	"$directory/kernel-named.o" "$directory/kernel-new.o"
 rm "$directory/kernel-text.o" "$directory/kernel-named.o" "$directory/kallsyms.S"
 
-# What the kernel may ask of its host: hypercalls, and five functions of any C library.
+# What the kernel may ask of its host: hypercalls only.
 missing=$("$NM" -u "$directory/kernel-new.o" | awk '{ print $2 }' |
-	grep -vxE 'ob_host_[a-z0-9_]+|mem(cpy|set|move|cmp)|strlen|_GLOBAL_OFFSET_TABLE_' || true)
+	grep -vxE 'ob_host_[a-z0-9_]+|_GLOBAL_OFFSET_TABLE_' || true)
 if [ -n "$missing" ]; then
 	echo "outboard: the kernel uses what nobody defines: ${missing//$'\n'/ }" >&2
 	exit 1

@@ -13,7 +13,7 @@ import re
 import sys
 import time
 
-STEP = re.compile(r"^  (\[M\] )?[A-Z_]{2,11}\s+(\[M\]\s+)?\S+$")
+STEP = re.compile(r"^  (\[M\] )?[A-Z0-9_]{2,11}\s+(\[M\]\s+)?\S+$")
 COMPILED = re.compile(r"^  (CC|AS|HOSTCC)\s")
 NOISE = re.compile(r"^(make(\[\d+\])?: (Entering|Leaving) directory|  GEN     Makefile$)")
 INTERVAL = 30

@@ -1,24 +1,28 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# setup.sh LIST...: makes sure that the packages of kernel/build/packages-LIST.txt
+# setup.sh FILE...: makes sure that the packages named in the files, one a line,
 # are installed: by apt-get as root or with sudo, else one line says which are missing.
 source "$(dirname "$0")/common.sh"
 
-# Prints the packages of the given lists that are not installed. A cargo that
-# is new enough counts for the packages cargo-web and rustc-web, from wherever it comes.
+# Succeeds if a package, although not installed, is not needed: Rust may come
+# from elsewhere, and so may the kernel's source.
+replaced() {
+	case $1 in
+	cargo-web | rustc-web) "$BUILD/cargo-usable.sh" ;;
+	rustfmt-web) cargo fmt --version ;;
+	rust-web-clippy) cargo clippy --version ;;
+	linux-source-6.12) [ "$LINUX_SOURCE" != /usr/src/linux-source-6.12.tar.xz ] ;;
+	*) false ;;
+	esac >/dev/null 2>&1
+}
+
+# Prints the packages of the given files that are not installed.
 missing_packages() {
-	local list package
-	for list in "$@"; do
-		while read -r package; do
-			case $package in
-			'' | '#'*) continue ;;
-			cargo-web | rustc-web) ! "$BUILD/cargo-usable.sh" || continue ;;
-			linux-source-6.12) [ "$LINUX_SOURCE" = /usr/src/linux-source-6.12.tar.xz ] || continue ;;
-			esac
-			dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' ||
-				printf '%s\n' "$package"
-		done <"$BUILD/packages-$list.txt"
+	local package
+	sed -e 's/#.*//' -e '/^ *$/d' "$@" | while read -r package; do
+		dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' ||
+			replaced "$package" || printf '%s\n' "$package"
 	done
 }
 

@@ -133,7 +133,7 @@ int main(int count, char **arguments)
 	CHECK(!*ob_boot_error());
 	CHECK_EQUAL(ob_boot(NULL), -EALREADY);
 	CHECK(strstr(ob_boot_error(), "only one"));
-	CHECK_EQUAL(ob_syscall(OB_SYS_getppid), 0);
+	CHECK(ob_syscall(OB_SYS_getppid) >= 0);
 	CHECK_EQUAL(ob_syscall(100000), -ENOSYS);
 	CHECK_EQUAL(ob_syscall(-1), -ENOSYS);
 	as_many_vcpus_as_processors();

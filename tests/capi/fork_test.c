@@ -43,7 +43,7 @@ static void *busy(void *unused)
 {
 	(void)unused;
 	while (!stop)
-		CHECK_EQUAL(ob_sys_getppid(), 0);
+		CHECK(ob_sys_getppid() >= 0);
 	return NULL;
 }
 

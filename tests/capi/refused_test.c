@@ -14,7 +14,7 @@
 		errno = 0;                        \
 		CHECK_EQUAL(call, -1);            \
 		CHECK_EQUAL(errno, EOPNOTSUPP);   \
-		CHECK_EQUAL(ob_sys_getppid(), 0); \
+		CHECK(ob_sys_getppid() >= 0); \
 	} while (0)
 
 int main(void)

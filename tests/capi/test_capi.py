@@ -145,8 +145,9 @@ def test_threads(work, vcpus):
     run_library_program(work, "threads_test", str(vcpus), str(count), timeout=600)
 
 
-def test_signals(work):
-    run_library_program(work, "signals_test")
+@pytest.mark.parametrize("vcpus", [1, 2, 4])
+def test_signals(work, vcpus):
+    run_library_program(work, "signals_test", str(vcpus), timeout=120)
 
 
 def test_memory(work, image):

@@ -5,9 +5,10 @@ A type that cannot be tested here stands in NOT_TESTED with the reason. To add a
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
-from matrix import tools
+from matrix import hfsplus, tools
 from matrix.tools import maker
 from support.trees import SECOND, Abilities
 
@@ -155,6 +156,9 @@ def foreign_family():
         Recipe("hfsplus-hybrid", "hfsplus", "xorriso -as mkisofs -hfsplus", ("xorriso",),
                fill=tools.fill_by_xorriso_hfsplus, filled_by="itself",
                filled=PLAIN.limited_to(hardlinks=False, time_step=SECOND, utf16_names=True, big=False), written=None),
+        Recipe("hfsplus", "hfsplus", "tests/matrix/hfsplus.py (ours)", ("grub-fstest",),
+               functools.partial(hfsplus.make, megabytes=400),
+               written=ALL.limited_to(acls=False, time_step=SECOND, utf16_names=True), **GRUB),
         Recipe("udf", "udf", "mkudffs", ("mkudffs", "grub-fstest"), maker(400, "mkudffs", "--blocksize=512"),
                written=ALL.limited_to(xattrs=False, acls=False, time_step=1000, name_max=120), **GRUB),
         Recipe("udf-bridge", "udf", "genisoimage -udf", ("genisoimage",),
@@ -249,7 +253,6 @@ RECIPES = [*ext_family(), *journalled_family(), *foreign_family(), *small_family
 
 NOT_TESTED = {
     "bcachefs": "no maker: bcachefs-tools is not in Debian 12",
-    "hfsplus, written": "no maker of an empty volume in Debian 12",
     "erofs-lzma": "mkfs.erofs of Debian 12 is built without lzma",
     "squashfs-lzma": "the kernel has no reader of the old lzma format",
     "befs": "no maker found",

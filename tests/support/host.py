@@ -41,9 +41,23 @@ def run(*command, ok=(0,), timeout=300, text=True, cwd=None, input=None, **varia
 
 
 @functools.cache
+def may_mount() -> bool:
+    """Whether loop devices and mounts work here: a container's root may have neither."""
+    if not IS_ROOT:
+        return False
+    with tempfile.NamedTemporaryFile() as stream:
+        stream.truncate(1 << 20)
+        try:
+            with loop_device(stream.name), mounted("mount", "-t", "tmpfs", "none"):
+                return True
+        except ToolFailed:
+            return False
+
+
+@functools.cache
 def knows(kind: str) -> bool:
     """Whether the host's kernel can mount this type by a loop device, for us."""
-    if not IS_ROOT or not os.path.exists("/dev/loop-control"):
+    if not may_mount():
         return False
     if not file_system_listed(kind):
         subprocess.run(["modprobe", "-q", kind], env=environment(), check=False, capture_output=True)
@@ -56,7 +70,7 @@ def file_system_listed(kind: str) -> bool:
 
 
 def has_fuse() -> bool:
-    return IS_ROOT and os.path.exists("/dev/fuse")
+    return may_mount() and os.path.exists("/dev/fuse")
 
 
 def unmount(directory: str) -> None:
@@ -104,4 +118,4 @@ def sparse_file(path: str, size: int) -> str:
 
 
 def copy_sparse(source: str, target: str) -> None:
-    run("cp", "--sparse=always", "--reflink=auto", source, target)
+    run("cp", "--sparse=auto", "--reflink=auto", source, target)

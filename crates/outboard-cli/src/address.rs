@@ -87,6 +87,15 @@ impl Place {
         }
     }
 
+    /// The directory that it is in, by its name alone.
+    pub fn parent(&self) -> Self {
+        let up = |path: &Path| path.parent().unwrap_or(path).to_path_buf();
+        match self {
+            Place::Host(path) => Place::Host(up(path)),
+            Place::Image(image, path) => Place::Image(image.clone(), up(path)),
+        }
+    }
+
     /// As the user would write it.
     pub fn shown(&self) -> String {
         match self {

@@ -17,6 +17,7 @@ mod output;
 mod record;
 mod session;
 mod stat;
+mod stream;
 
 use arguments::{Arguments, Command};
 use clap::Parser;

@@ -62,6 +62,15 @@ fn level_from_environment() -> Option<u8> {
         .filter(|level| *level < 8)
 }
 
+/// Writes a line of the kernel's log at once and without allocating: this runs inside the kernel.
+fn write_line(stderr: &Fd, line: &[u8]) {
+    let mut text = [b'\n'; 512];
+    let length = line.len().min(text.len() - 1);
+    text[..length].copy_from_slice(&line[..length]);
+    // There is nobody to tell of an error here.
+    let _ = stderr.write_all(&text[..=length]);
+}
+
 fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
@@ -101,15 +110,13 @@ impl Session {
         let log = move |level: Level, line: &[u8]| {
             ring.push(level, line);
             if shown.is_some_and(|most| level as u8 <= most) {
-                let _ = stderr.write_all(line);
-                let _ = stderr.write_all(b"\n");
+                write_line(&stderr, line);
             }
         };
-        let most = shown.unwrap_or(0).max(Level::Info as u8);
-        let level = if most == Level::Debug as u8 {
-            Level::Debug
-        } else {
-            Level::Info
+        let level = match shown {
+            Some(most) if most >= Level::Debug as u8 => Level::Debug,
+            Some(most) if most > Level::Warning as u8 => Level::Info,
+            _ => Level::Warning,
         };
         let kernel = Kernel::builder()
             .vcpus(self.vcpus())
@@ -212,7 +219,7 @@ impl Session {
             .add_disk(&name.file, options)
             .map_err(|error| match error.raw_os_error() {
                 Some(libc::EBUSY) => Error::Failed(format!(
-                    "{shown} is locked: another program has it open{}",
+                    "{shown} is in use: another program has it open{}",
                     if write { "" } else { " for writing" }
                 )),
                 _ => Error::failed(format!("cannot open image {shown}"), &error),
@@ -275,7 +282,7 @@ impl Session {
         }
         if write && mount.is_read_only() {
             return Err(Error::Failed(format!(
-                "cannot write to {shown}: its file system ({kind}) can only be read{}",
+                "cannot write to {shown}: its file system ({kind}) is read-only{}",
                 self.kernel_lines(position)
             )));
         }
@@ -296,7 +303,8 @@ impl Session {
                 format!("this outboard has no driver for file systems of type {kind}")
             }
             Some(libc::EROFS | libc::EACCES) if !self.settings.read_only => {
-                format!("file systems of type {kind} can only be read here, or this one was not left well")
+                "read-only file system: this type can only be read, or it was not left well"
+                    .to_owned()
             }
             _ => reason(error),
         };
@@ -335,7 +343,7 @@ impl Session {
                 }
             }
         }
-        self.disks.clear();
+        // The kernel's end takes the disks along; removing them one by one takes longer.
         if let Some(kernel) = self.kernel.take() {
             if let Err(error) = kernel.halt() {
                 problems.push(format!("the kernel did not stop well: {}", reason(&error)));

@@ -391,6 +391,13 @@ impl Fd {
         unsafe { self.call(libc::SYS_fallocate, arguments) }.map(drop)
     }
 
+    /// Tells the kernel how a range will be used. `advice`: `POSIX_FADV_*`.
+    pub fn advise(&self, offset: u64, length: u64, advice: c_int) -> io::Result<()> {
+        let arguments = [offset as usize, length as usize, advice as usize, 0, 0];
+        // SAFETY: has only numbers as its arguments.
+        unsafe { self.call(libc::SYS_fadvise64, arguments) }.map(drop)
+    }
+
     /// Writes this file to stable storage.
     pub fn sync(&self) -> io::Result<()> {
         // SAFETY: has no further arguments.

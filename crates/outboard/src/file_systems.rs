@@ -19,8 +19,7 @@ pub(crate) fn needed_options(kind: &str, detail: &str) -> String {
         ),
         // Names in UTF-8, as everywhere else on Linux.
         "vfat" => "utf8=1".into(),
-        "ntfs" => "iocharset=utf8".into(),
-        "exfat" | "iso9660" | "udf" | "jfs" => "iocharset=utf8".into(),
+        "ntfs" | "ntfs3" | "exfat" | "iso9660" | "udf" | "jfs" => "iocharset=utf8".into(),
         _ => String::new(),
     }
 }
@@ -29,13 +28,13 @@ pub(crate) fn needed_options(kind: &str, detail: &str) -> String {
 /// plain read-only mount was refused. What was written last may then be missing.
 pub(crate) fn without_journal(kind: &str) -> &'static [&'static str] {
     match kind {
-        "ext3" | "ext4" => &["noload"],
+        "ext2" | "ext3" | "ext4" => &["noload"],
         "xfs" => &["norecovery"],
         "btrfs" => &["rescue=nologreplay", "rescue=all"],
         "f2fs" => &["disable_roll_forward", "norecovery"],
         "nilfs2" => &["norecovery"],
         "bcachefs" => &["norecovery,nochanges"],
-        "ntfs" => &["force"],
+        "ntfs" | "ntfs3" => &["force"],
         "hfsplus" => &["force"],
         _ => &[],
     }

@@ -82,6 +82,16 @@ int ob_host_unmap(uint64_t address, uint64_t size);
 /* Bytes of memory that the host has in all: the basis of the default ceiling. */
 uint64_t ob_host_memory_size(void);
 
+/*
+ * memcpy, memmove, memset, memcmp and strlen as the C standard has them. The
+ * kernel calls them all the time: a platform makes them as fast as it can.
+ */
+void *ob_host_memcpy(void *to, const void *from, unsigned long size);
+void *ob_host_memmove(void *to, const void *from, unsigned long size);
+void *ob_host_memset(void *to, int byte, unsigned long size);
+int ob_host_memcmp(const void *a, const void *b, unsigned long size);
+unsigned long ob_host_strlen(const char *string);
+
 /* ---- threads ----------------------------------------------------------- */
 
 /* Processors that the host lets this program use; at least 1. */
@@ -224,7 +234,7 @@ struct ob_block_request *ob_host_block_completed(void);
 enum ob_interrupt {
 	OB_INTERRUPT_BLOCK = 1,
 	OB_INTERRUPT_NET = 2,
-	OB_INTERRUPTS = 32
+	OB_INTERRUPTS = 8
 };
 
 /* Raises a device interrupt. Any thread; does not block. */

@@ -77,7 +77,6 @@ static int ob_layout_reserve(u64 memory)
 
 static void __ref ob_boot_main(void)
 {
-	ob_this_thread->irqs_off = 1;
 	start_kernel();
 }
 

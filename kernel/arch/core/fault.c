@@ -54,12 +54,14 @@ static bool ob_in_client_window(unsigned long address)
 }
 
 /* The page fault handler, for a client or for a kernel access on its behalf. 0, or -EFAULT. */
-int ob_client_fault(unsigned long address, bool write, bool user)
+int ob_client_fault(const struct ob_fault *fault, bool user)
 {
+	unsigned long address = fault->address;
+	bool write = fault->write;
 	unsigned int flags = FAULT_FLAG_DEFAULT | (write ? FAULT_FLAG_WRITE : 0) |
 			     (user ? FAULT_FLAG_USER : 0);
 	struct mm_struct *mm = current->mm;
-	struct pt_regs regs = { .user = user };
+	struct pt_regs regs = { .ip = fault->instruction, .user = user };
 	struct vm_area_struct *vma;
 	vm_fault_t outcome;
 
@@ -69,11 +71,14 @@ int ob_client_fault(unsigned long address, bool write, bool user)
 		vma = lock_mm_and_find_vma(mm, address, &regs);
 		if (!vma)
 			return -EFAULT;
-		if (!(vma->vm_flags & (write ? VM_WRITE : VM_READ))) {
+		if (!(vma->vm_flags & (write ? VM_WRITE : VM_READ | VM_WRITE)) ||
+		    (fault->instruction == address && !(vma->vm_flags & VM_EXEC))) {
 			mmap_read_unlock(mm);
 			return -EFAULT;
 		}
 		outcome = handle_mm_fault(vma, address, flags, NULL);
+		if (fault_signal_pending(outcome, &regs))
+			return user ? 0 : -EFAULT;
 		if (outcome & VM_FAULT_COMPLETED)
 			return 0;
 		flags |= FAULT_FLAG_TRIED;
@@ -84,27 +89,18 @@ int ob_client_fault(unsigned long address, bool write, bool user)
 	return outcome & VM_FAULT_ERROR ? -EFAULT : 0;
 }
 
-struct ob_page_fault {
-	unsigned long address;
-	bool write;
-};
-
-static long ob_client_fault_call(void *argument)
+static long ob_client_fault_call(void *fault)
 {
-	struct ob_page_fault *fault = argument;
-
-	return ob_client_fault(fault->address, fault->write, true);
+	return ob_client_fault(fault, true);
 }
 
 static bool ob_window_fault(struct ob_fault *fault, bool in_kernel)
 {
-	struct ob_page_fault page = { fault->address, fault->write };
-
 	if (!ob_in_client_window(fault->address))
 		return false;
 	if (in_kernel)
-		return !ob_client_fault(fault->address, fault->write, false);
-	return !ob_call(ob_client_fault_call, &page);
+		return !ob_client_fault(fault, false);
+	return !ob_call(ob_client_fault_call, fault);
 }
 #else
 static bool ob_window_fault(struct ob_fault *fault, bool in_kernel)
@@ -115,9 +111,13 @@ static bool ob_window_fault(struct ob_fault *fault, bool in_kernel)
 
 int ob_kernel_fault(struct ob_fault *fault)
 {
-	bool in_kernel = ob_in_kernel();
+	bool in_kernel;
 
-	if (ob_kernel_fill(fault->address))
+	/* Nothing of ours is left, or this is a forked child. */
+	if (READ_ONCE(ob_machine.stopping))
+		return 0;
+	in_kernel = ob_in_kernel();
+	if (ob_kernel_fill(fault))
 		return 1;
 	if (ob_window_fault(fault, in_kernel))
 		return 1;

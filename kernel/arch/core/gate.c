@@ -11,6 +11,10 @@
  *   task evicted           have it woken, and wait for a vCPU
  *   vCPU held by us        a signal handler of the program interrupted a system call: refused
  *   halted, forked         refused
+ *
+ * A thread that is on the slow path, or ends its task, is in transit. Halt
+ * waits until none is; "halting" and the count are ordered by full barriers on
+ * both sides, so that whoever is not counted has seen that the machine halts.
  */
 #include <linux/sched.h>
 #include <linux/sched/task.h>
@@ -21,6 +25,21 @@
 #include "vcpu.h"
 
 void schedule_tail(struct task_struct *prev);
+
+int ob_transit_begin(void)
+{
+	atomic_inc(&ob_machine.transit);
+	smp_mb__after_atomic();
+	if (READ_ONCE(ob_machine.ready) && !READ_ONCE(ob_machine.halting))
+		return 0;
+	ob_transit_end();
+	return -ENODEV;
+}
+
+void ob_transit_end(void)
+{
+	atomic_dec(&ob_machine.transit);
+}
 
 static void ob_wake_request(struct task_struct *task)
 {
@@ -35,24 +54,17 @@ static void ob_wake_request(struct task_struct *task)
 /* The task sleeps: wake it and wait until it is switched to. */
 static int ob_enter_evicted(struct task_struct *task)
 {
-	if (READ_ONCE(ob_machine.halting))
-		return -ENODEV;
 	ob_wake_request(task);
 	ob_baton_wait(&task->thread.baton);
 	ob_bind(task->thread.vcpu, task);
 	WRITE_ONCE(task->thread.evicted, 0);
-	ob_this_thread->irqs_off = 1;
 	schedule_tail(ob_this_vcpu()->switched_from);
 	return 0;
 }
 
-static noinline int ob_enter_slow(struct task_struct *task)
+/* The vCPU is parked on the task, or the service thread is at work for it, or has evicted it. */
+static int ob_enter_known(struct task_struct *task)
 {
-	if (!task) {
-		if (!READ_ONCE(ob_machine.ready) || READ_ONCE(ob_machine.halting))
-			return -ENODEV;
-		return ob_adopt();
-	}
 	for (;;) {
 		unsigned long parked = ob_parked(task), state;
 		struct ob_vcpu *vcpu = ob_this_vcpu();
@@ -62,13 +74,35 @@ static noinline int ob_enter_slow(struct task_struct *task)
 		state = READ_ONCE(vcpu->state);
 		if (state == parked && try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD))
 			return 0;
-		if (state == OB_VCPU_STOPPED)
-			return -ENODEV;
 		if (state != parked && state != OB_VCPU_INTERRUPT &&
 		    !READ_ONCE(task->thread.evicted))
 			return -EDEADLK;
 		ob_host_thread_yield();
 	}
+}
+
+/*
+ * Interrupts are off until the thread is in: it is given a vCPU with the run
+ * queue locked, where a late signal (V6) must do nothing. Finding them off here means
+ * that a signal handler of the program interrupted just this, or the kernel.
+ */
+static noinline int ob_enter_slow(void)
+{
+	struct task_struct *task;
+	int error;
+
+	if (ob_this_thread->irqs_off)
+		return -EDEADLK;
+	ob_this_thread->irqs_off = 1;
+	barrier();
+	task = current;
+	error = ob_transit_begin();
+	if (!error) {
+		error = task ? ob_enter_known(task) : ob_adopt();
+		ob_transit_end();
+	}
+	ob_this_thread->irqs_off = 0;
+	return error;
 }
 
 /* After this returned 0, the calling thread runs kernel code as its task. */
@@ -81,7 +115,7 @@ static __always_inline int ob_enter_fast(struct task_struct *task)
 		if (likely(try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD)))
 			return 0;
 	}
-	return ob_enter_slow(task);
+	return ob_enter_slow();
 }
 
 int ob_enter(void)
@@ -98,7 +132,7 @@ static noinline bool ob_leave_slow(long *result)
 		schedule();
 	if (read_thread_flags() & (OB_TIF_EXIT_WORK & ~_TIF_NEED_RESCHED))
 		again = ob_signal_work(result);
-	if (ob_pending())
+	if (current && ob_pending())
 		ob_interrupts_run(false);
 	return again;
 }
@@ -119,7 +153,9 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 		vcpu = ob_this_vcpu();
 		vcpu->entries++;
 		xchg(&vcpu->state, parked);
-		if (likely(!READ_ONCE(vcpu->pending)))
+		/* The flags again: a signal (V6) may have taken interrupts after the look above. */
+		if (likely(!READ_ONCE(vcpu->pending) &&
+			   !(READ_ONCE(task->thread_info.flags) & _TIF_NEED_RESCHED)))
 			return false;
 		if (!try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD))
 			return false;

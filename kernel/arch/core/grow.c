@@ -105,8 +105,7 @@ bool __wrap_out_of_memory(struct oom_control *control)
 	if (!ob_can_grow() || current == ob_grower.task)
 		return false;
 	ob_grow_request();
-	wait_event_timeout(ob_grower.grown, READ_ONCE(ob_grower.steps) != steps, HZ);
-	return true;
+	return wait_event_timeout(ob_grower.grown, READ_ONCE(ob_grower.steps) != steps, HZ);
 }
 
 static int __init ob_grower_start(void)

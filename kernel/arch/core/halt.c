@@ -39,20 +39,25 @@ static bool ob_is_active(struct task_struct *task)
 	return task != current && task != ob_machine.leader && !READ_ONCE(task->thread.evicted);
 }
 
-static unsigned int ob_disturb_clients(bool kill)
+/*
+ * Kills the client tasks that are active, one by one: a signal to the process
+ * would kill the halting thread as well. Returns how many threads are not out yet.
+ */
+static unsigned int ob_disturb_clients(void)
 {
+	struct sighand_struct *sighand = ob_machine.leader->sighand;
+	unsigned int cpu, active = atomic_read(&ob_machine.transit);
 	struct task_struct *task;
-	unsigned int cpu, active = 0;
 
-	rcu_read_lock();
+	spin_lock_irq(&sighand->siglock);
 	for_each_thread(ob_machine.leader, task) {
 		if (!ob_is_active(task))
 			continue;
 		active++;
-		if (kill)
-			send_sig_info(SIGKILL, SEND_SIG_PRIV, task);
+		sigaddset(&task->pending.signal, SIGKILL);
+		signal_wake_up(task, 1);
 	}
-	rcu_read_unlock();
+	spin_unlock_irq(&sighand->siglock);
 	for_each_online_cpu(cpu)
 		if (cpu != raw_smp_processor_id())
 			ob_raise(&ob_vcpus[cpu], OB_PENDING_EVICT);
@@ -62,12 +67,10 @@ static unsigned int ob_disturb_clients(bool kill)
 static unsigned int ob_quiesce_clients(void)
 {
 	unsigned long deadline = jiffies + OB_HALT_PATIENCE;
-	unsigned int active = ob_disturb_clients(true);
+	unsigned int active;
 
-	while (active && time_before(jiffies, deadline)) {
+	while ((active = ob_disturb_clients()) && time_before(jiffies, deadline))
 		schedule_timeout_uninterruptible(1);
-		active = ob_disturb_clients(false);
-	}
 	return active;
 }
 
@@ -87,7 +90,7 @@ static void ob_close_files(void)
 	ob_run_exit_work();
 }
 
-/* Unmounts one mount by its number. What is busy is detached: it was synced before. */
+/* Unmounts one mount by its number, unless it is the root. */
 static int ob_unmount(u64 mount, struct statmount *buffer, size_t size)
 {
 	struct mnt_id_req request = {
@@ -98,38 +101,52 @@ static int ob_unmount(u64 mount, struct statmount *buffer, size_t size)
 	const char *point;
 	long error;
 
-	if (ob_do(__NR_statmount, (long)&request, (long)buffer, size, 0))
-		return 0;
+	error = ob_do(__NR_statmount, (long)&request, (long)buffer, size, 0);
+	if (error)
+		return error;
 	point = buffer->str + buffer->mnt_point;
 	if (!strcmp(point, "/"))
 		return 0;
 	error = ob_do(__NR_umount2, (long)point, 0, 0, 0);
-	if (!error)
-		return 0;
-	pr_err("%s: cannot unmount: error %ld\n", point, error);
-	ob_do(__NR_umount2, (long)point, MNT_DETACH, 0, 0);
-	return -EBUSY;
+	if (error)
+		pr_err("%s: cannot unmount: error %ld\n", point, error);
+	/* The file system goes now: a loop device below it is free then. */
+	ob_run_exit_work();
+	return error;
 }
 
-/* The newest mount first: it may be on top of an older one. */
-static int ob_unmount_all(void)
+/* One pass over the first OB_MOUNTS_MAX mounts, the newest of them first: it may be on top of an older one. */
+static long ob_unmount_pass(u64 *mounts, struct statmount *buffer, int *failed)
 {
 	struct mnt_id_req request = { .size = sizeof(request), .mnt_id = LSMT_ROOT };
+	long count = ob_do(__NR_listmount, (long)&request, (long)mounts, OB_MOUNTS_MAX, 0);
+	long i;
+
+	*failed = 0;
+	for (i = count - 1; i >= 0; i--)
+		if (ob_unmount(mounts[i], buffer, 2 * PATH_MAX))
+			++*failed;
+	return count;
+}
+
+/* Until nothing is left, or a pass changes nothing. */
+static int ob_unmount_all(void)
+{
 	u64 *mounts = kcalloc(OB_MOUNTS_MAX, sizeof(*mounts), GFP_KERNEL);
 	struct statmount *buffer = kmalloc(2 * PATH_MAX, GFP_KERNEL);
-	int result = 0;
-	long count;
+	long count, before = LONG_MAX;
+	int failed = 0;
 
-	if (mounts && buffer) {
-		count = ob_do(__NR_listmount, (long)&request, (long)mounts, OB_MOUNTS_MAX, 0);
-		while (count-- > 0)
-			if (ob_unmount(mounts[count], buffer, 2 * PATH_MAX))
-				result = -EBUSY;
-		ob_run_exit_work();
+	count = mounts && buffer ? ob_unmount_pass(mounts, buffer, &failed) : -ENOMEM;
+	while (count > 1 && count < before) {
+		before = count;
+		count = ob_unmount_pass(mounts, buffer, &failed);
 	}
 	kfree(mounts);
 	kfree(buffer);
-	return result;
+	if (count < 0)
+		return count;
+	return failed ? -EBUSY : 0;
 }
 
 struct ob_halt {

@@ -56,7 +56,8 @@ static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
 
 /*
  * Takes what is pending on this vCPU. `user`: in the place of a parked task.
- * Interrupts are on at entry and at return; the task stays on its vCPU.
+ * Interrupts are on at entry and at return; the task stays on its vCPU. When
+ * the machine has stopped, a carrier does not come back.
  */
 void ob_interrupts_run(bool user)
 {
@@ -71,8 +72,11 @@ void ob_interrupts_run(bool user)
 	while ((bits = READ_ONCE(vcpu->pending))) {
 		struct pt_regs *old;
 
-		if (bits & OB_PENDING_STOP && ob_machine.stopping)
-			ob_carrier_leave();
+		if (unlikely(READ_ONCE(ob_machine.stopping))) {
+			if (ob_this_thread->kind == OB_THREAD_CARRIER)
+				ob_carrier_leave();
+			return;
+		}
 		bits = xchg(&vcpu->pending, 0);
 		ob_this_thread->irqs_off = 1;
 		trace_hardirqs_off();
@@ -133,16 +137,24 @@ static void ob_irq_nothing(struct irq_data *data)
 
 static struct irq_chip ob_irq_chip = {
 	.name = "outboard",
+	.irq_ack = ob_irq_nothing,
 	.irq_mask = ob_irq_nothing,
 	.irq_unmask = ob_irq_nothing,
 };
 
+/* Descriptors that exist from the start: one for each device there can be. */
+int __init arch_probe_nr_irqs(void)
+{
+	return OB_INTERRUPTS;
+}
+
+/* Edges: one that comes while its handler runs on another vCPU makes it run again. */
 void __init init_IRQ(void)
 {
 	unsigned int irq;
 
 	for (irq = 1; irq < OB_INTERRUPTS; irq++)
-		irq_set_chip_and_handler(irq, &ob_irq_chip, handle_simple_irq);
+		irq_set_chip_and_handler(irq, &ob_irq_chip, handle_edge_irq);
 }
 
 void arch_irq_work_raise(void)

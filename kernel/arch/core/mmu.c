@@ -208,19 +208,26 @@ static bool ob_in_kernel_windows(unsigned long address)
 	       (address >= ob_layout.modules && address < ob_layout.modules_end);
 }
 
-/* A fault in the kernel's windows. Returns true if the page is there now. */
-bool ob_kernel_fill(unsigned long address)
+static bool ob_kernel_allows(pte_t entry, const struct ob_fault *fault)
 {
+	if (!pte_present(entry) || (fault->write && !pte_write(entry)))
+		return false;
+	return fault->instruction != fault->address || pte_val(entry) & _PAGE_EXECUTE;
+}
+
+/* A fault in the kernel's windows. Returns true if the page is there now. */
+bool ob_kernel_fill(const struct ob_fault *fault)
+{
+	unsigned long address = fault->address & PAGE_MASK;
 	unsigned long flags, next;
 	bool filled = false;
 	pte_t *p;
 
 	if (!ob_in_kernel_windows(address))
 		return false;
-	address &= PAGE_MASK;
 	flags = ob_mirror_acquire();
 	p = ob_kernel_entry(address, &next);
-	if (p && pte_present(*p)) {
+	if (p && ob_kernel_allows(*p, fault)) {
 		filled = !ob_show_range(address, address + PAGE_SIZE);
 		if (!filled) {
 			ob_drop_kernel_windows();

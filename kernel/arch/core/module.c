@@ -3,10 +3,9 @@
  * Loading components: unmodified modules, relocated into the modules window,
  * which is near enough to the kernel's text for 32-bit displacements.
  *
- * Relocation types are those of the System V ABI for AMD64. Modules reach the
- * host thread's block as the kernel does, by its offset; there is no global
- * offset table for them, so the instruction that would load the offset from it
- * is changed to one that has it as an immediate value, as linkers do.
+ * Relocation types are those of the System V ABI for AMD64. There is no global
+ * offset table for a module, so an instruction that would load an address from it
+ * is changed to one that computes the address, as linkers do.
  */
 #include <linux/elf.h>
 #include <linux/execmem.h>
@@ -14,7 +13,25 @@
 #include <linux/module.h>
 #include <linux/moduleloader.h>
 #include <linux/unaligned.h>
+#include <asm/page.h>
 #include <asm/vcpu.h>
+
+/* What the architecture's headers make modules use. */
+unsigned long ob_thread_block_offset;
+EXPORT_SYMBOL(ob_thread_block_offset);
+EXPORT_SYMBOL(ob_layout);
+EXPORT_SYMBOL(memcmp);
+EXPORT_SYMBOL(memcpy);
+EXPORT_SYMBOL(memmove);
+EXPORT_SYMBOL(memset);
+EXPORT_SYMBOL(strlen);
+
+static int __init ob_module_setup(void)
+{
+	ob_thread_block_offset = ob_thread_offset();
+	return 0;
+}
+early_initcall(ob_module_setup);
 
 #ifdef CONFIG_MMU
 static struct execmem_info ob_execmem;
@@ -30,21 +47,6 @@ struct execmem_info __init *execmem_arch_setup(void)
 	return &ob_execmem;
 }
 #endif
-
-/* mov offset@gottpoff(%rip), %reg  ->  mov $offset, %reg */
-static int ob_relax_thread_offset(u8 *displacement)
-{
-	u8 *rex = displacement - 3, *opcode = displacement - 2, *operands = displacement - 1;
-	u8 reg = (*operands >> 3) & 7;
-
-	if ((*rex != 0x48 && *rex != 0x4c) || *opcode != 0x8b || (*operands & 0xc7) != 0x05)
-		return -ENOEXEC;
-	*rex = *rex == 0x4c ? 0x49 : 0x48;
-	*opcode = 0xc7;
-	*operands = 0xc0 | reg;
-	put_unaligned((u32)ob_thread_offset(), (u32 *)displacement);
-	return 0;
-}
 
 /* mov symbol@gotpcrel(%rip), %reg  ->  lea symbol(%rip), %reg */
 static int ob_relax_got(u8 *displacement, s64 relative)
@@ -75,8 +77,6 @@ static int ob_relocate(u8 *place, unsigned int type, u64 value)
 			return -ERANGE;
 		put_unaligned((u32)relative, (u32 *)place);
 		return 0;
-	case R_X86_64_GOTTPOFF:
-		return ob_relax_thread_offset(place);
 	case R_X86_64_GOTPCREL:
 	case R_X86_64_GOTPCRELX:
 	case R_X86_64_REX_GOTPCRELX:

@@ -26,8 +26,8 @@ void ob_service_notify(struct ob_vcpu *vcpu)
 
 static void ob_evict_main(void)
 {
-	raw_local_irq_disable();
-	__set_current_state(TASK_PARKED);
+	/* Under the lock that wakers hold: a late one must not take the state away. */
+	set_special_state(TASK_PARKED);
 	schedule();
 	BUG();				/* __switch_to() does not come back here */
 }
@@ -35,6 +35,7 @@ static void ob_evict_main(void)
 /* The parked task sleeps until its thread calls again. The vCPU goes to another task. */
 static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task)
 {
+	local_irq_disable();
 	WRITE_ONCE(task->thread.evicted, 1);
 	smp_mb();
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
@@ -129,6 +130,8 @@ static void ob_service_main(void *argument)
 		ob_timer_expire(vcpu, now);
 		if (READ_ONCE(vcpu->pending))
 			ob_service_parked(vcpu);
+		if (READ_ONCE(ob_machine.stopping))
+			break;
 		if (READ_ONCE(vcpu->pending) && ob_is_parked(READ_ONCE(vcpu->state)))
 			continue;
 		until = ob_watch_holder(vcpu, now);

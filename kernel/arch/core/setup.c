@@ -21,7 +21,7 @@ void (*pm_power_off)(void);
 static void __init ob_command_line_setup(void)
 {
 	scnprintf(ob_command_line, sizeof(ob_command_line),
-		  "console_msg_format=syslog loglevel=%d %s",
+		  "console_msg_format=syslog memhp_default_state=online_kernel loglevel=%d %s",
 		  ob_machine.console_level + 1, ob_machine.command_line);
 }
 

@@ -73,13 +73,14 @@ static bool ob_signals_deliver(long *result)
 
 /*
  * Does the exit work except rescheduling. Returns true if the system call is to
- * be made again. When the machine halts, the task ends here: current is NULL then.
+ * be made again. A task that was killed (when the machine halts, or by a limit)
+ * ends here: current is NULL then.
  */
 bool ob_signal_work(long *result)
 {
 	bool again = false;
 
-	if (READ_ONCE(ob_machine.halting) && fatal_signal_pending(current)) {
+	if (fatal_signal_pending(current)) {
 		ob_task_exit();
 		*result = -ENODEV;
 		return false;

@@ -82,7 +82,6 @@ static void ob_switch_host_bound(struct ob_vcpu *vcpu, struct task_struct *prev,
 		ob_coroutine_switch(&abandoned, *leave_to);
 	ob_baton_wait(&prev->thread.baton);
 	ob_bind(prev->thread.vcpu, prev);
-	ob_this_thread->irqs_off = 1;
 }
 
 struct task_struct *__switch_to(struct task_struct *prev, struct task_struct *next)
@@ -109,12 +108,12 @@ static void ob_carrier_main(void *argument)
 	struct ob_carrier *carrier = &vcpu->carrier;
 
 	ob_this_thread->kind = OB_THREAD_CARRIER;
+	ob_this_thread->irqs_off = 1;
 	carrier->thread = ob_host_thread_self();
 	while (!READ_ONCE(ob_machine.stopping)) {
 		struct task_struct *next = carrier->run;
 
 		ob_bind(vcpu, next);
-		ob_this_thread->irqs_off = 1;
 		ob_coroutine_switch(&carrier->context, next->thread.coroutine);
 		ob_switch_finished();
 		ob_this_thread->task = NULL;
@@ -134,13 +133,11 @@ int ob_carrier_start(struct ob_vcpu *vcpu, struct task_struct *first)
 	return ob_host_thread_create(ob_carrier_main, vcpu, "outboard-cpu", &vcpu->carrier.handle);
 }
 
-/* The machine has stopped: the carrier leaves its coroutine for good and ends. */
+/* The machine has stopped: the calling carrier leaves its coroutine for good and ends. */
 void __noreturn ob_carrier_leave(void)
 {
 	void *abandoned;
 
-	if (ob_this_thread->kind == OB_THREAD_CARRIER)
-		ob_coroutine_switch(&abandoned, ob_this_vcpu()->carrier.context);
-	for (;;)
-		ob_host_wait(&ob_machine.stopping, ob_machine.stopping, OB_FOREVER);
+	ob_coroutine_switch(&abandoned, ob_this_vcpu()->carrier.context);
+	unreachable();
 }

@@ -19,10 +19,13 @@
 #define sys_rt_sigreturn sys_ni_syscall
 #define sys_uretprobe sys_ni_syscall
 
-/* A host thread can neither be copied, nor replaced, nor ended by the kernel: it leaves by ending. */
+/*
+ * A host thread can neither be copied, nor replaced, nor ended by the kernel: it leaves by ending. The machine
+ * is halted by the program, not from inside.
+ */
 static long ob_sys_refused(void)
 {
-	pr_notice_once("%s: fork, clone, execve and exit are not for client threads of a library\n",
+	pr_notice_once("%s: fork, clone, execve, exit and reboot are not for client threads of a library\n",
 		       current->comm);
 	return -EOPNOTSUPP;
 }
@@ -66,6 +69,7 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_exit_group] = (ob_syscall_function)ob_sys_refused,
 	[__NR_fork] = (ob_syscall_function)ob_sys_refused,
 	[__NR_futex] = (ob_syscall_function)ob_sys_futex,
+	[__NR_reboot] = (ob_syscall_function)ob_sys_refused,
 	[__NR_vfork] = (ob_syscall_function)ob_sys_refused,
 #ifdef CONFIG_MMU
 	[__NR_pread64] = (ob_syscall_function)ob_sys_pread64,

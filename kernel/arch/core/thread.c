@@ -25,10 +25,9 @@ void schedule_tail(struct task_struct *prev);
 static struct ob_adoption *ob_adoptions;
 static DECLARE_WAIT_QUEUE_HEAD(ob_adoptions_waiting);
 
-/* What a new task begins with: the end of the switch that brought it here. */
+/* What a new task begins with, interrupts off: the end of the switch that brought it here. */
 static void ob_task_begin(void)
 {
-	ob_this_thread->irqs_off = 1;
 	schedule_tail(ob_this_vcpu()->switched_from);
 }
 
@@ -107,7 +106,12 @@ static void ob_adopt_all(struct ob_adoption *adoption)
 /* The leader of the clients' process: a child of init that has init's mm. */
 int ob_leader_main(void *unused)
 {
+	sigset_t all;
+
 	ob_machine.leader = current;
+	/* Signals to the process go to threads that can take them. */
+	sigfillset(&all);
+	set_current_blocked(&all);
 	current->signal->flags |= SIGNAL_UNKILLABLE;
 	current->signal->oom_score_adj = OOM_SCORE_ADJ_MIN;
 #ifdef CONFIG_MMU
@@ -122,24 +126,27 @@ int ob_leader_main(void *unused)
 }
 
 /*
- * Makes the calling host thread a task. It holds a vCPU when this returns 0.
- * -ENODEV, or why the clone failed. Blocks.
+ * Makes the calling host thread, whose interrupts are off, a task. It holds a
+ * vCPU when this returns 0. Else -ENODEV, or why the clone failed. Blocks.
  */
 int ob_adopt(void)
 {
 	struct ob_adoption adoption = { .host_thread = ob_host_thread_self() };
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
+	sigset_t none;
 
 	adoption.next = READ_ONCE(ob_adoptions);
 	while (!try_cmpxchg(&ob_adoptions, &adoption.next, &adoption))
 		;
+	ob_this_thread->kind = OB_THREAD_CLIENT;
 	ob_raise(vcpu, OB_PENDING_ADOPT);
 	ob_baton_wait(&adoption.baton);
 	if (adoption.error)
 		return adoption.error;
-	ob_this_thread->kind = OB_THREAD_CLIENT;
 	ob_bind(adoption.task->thread.vcpu, adoption.task);
 	ob_task_begin();
+	sigemptyset(&none);
+	set_current_blocked(&none);
 	ob_host_thread_adopted();
 	return 0;
 }
@@ -161,11 +168,13 @@ void ob_task_exit(void)
 
 	if (!stack)
 		panic("out of stacks: a client thread cannot end");
+	atomic_inc(&ob_machine.transit);
 	current->thread.argument = &context;
 	ob_coroutine_switch(&context, ob_coroutine_prepare(stack, ob_exit_main));
 	ob_this_thread->task = NULL;
 	ob_this_thread->irqs_off = 0;
 	ob_stack_free(stack);
+	ob_transit_end();
 }
 
 unsigned long __get_wchan(struct task_struct *task)

@@ -107,9 +107,9 @@ void __ndelay(unsigned long nanoseconds)
 }
 EXPORT_SYMBOL(__ndelay);
 
-/* Constant delays come in units of 2^-32 of a microsecond times 2^-10 or so: asm-generic/delay.h. */
+/* Constant delays come in units of 2^-32 seconds: asm-generic/delay.h. */
 void __const_udelay(unsigned long units)
 {
-	__delay((units * NSEC_PER_USEC) >> 32);
+	__delay((units * NSEC_PER_SEC) >> 32);
 }
 EXPORT_SYMBOL(__const_udelay);

@@ -118,6 +118,12 @@ void ob_spin_wait(arch_spinlock_t *lock)
 				return;
 			asm volatile("pause" ::: "memory");
 		}
+		/* Whoever has the lock may wait for an answer of ours, or have stopped with it. */
+		if (!ob_this_thread->irqs_off && ob_pending())
+			ob_interrupts_poll();
+		if (unlikely(READ_ONCE(ob_machine.stopping)) &&
+		    ob_this_thread->kind == OB_THREAD_CARRIER)
+			ob_carrier_leave();
 		ob_host_thread_yield();
 	}
 }

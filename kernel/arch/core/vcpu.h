@@ -107,6 +107,7 @@ struct ob_machine {
 	u64 memory;			/* ceiling */
 	u64 boot_time;			/* monotonic clock of the host */
 	const char *command_line;
+	atomic_t transit;		/* threads on their way in or out: gate.c */
 	struct task_struct *leader;	/* of the process that local clients are threads of */
 };
 extern struct ob_machine ob_machine;
@@ -158,6 +159,8 @@ int ob_leader_main(void *unused);
 void ob_task_exit(void);
 
 /* gate.c */
+int ob_transit_begin(void);
+void ob_transit_end(void);
 int ob_enter(void);
 long ob_leave(long result);
 long ob_call(long (*function)(void *argument), void *argument);
@@ -167,12 +170,12 @@ bool ob_signal_work(long *result);
 
 /* mmu.c, fault.c */
 struct vm_area_struct;
-int ob_client_fault(unsigned long address, bool write, bool user);
+int ob_client_fault(const struct ob_fault *fault, bool user);
 void ob_client_refill(struct vm_area_struct *vma, unsigned long address);
 #ifdef CONFIG_MMU
-bool ob_kernel_fill(unsigned long address);
+bool ob_kernel_fill(const struct ob_fault *fault);
 #else
-static inline bool ob_kernel_fill(unsigned long address)
+static inline bool ob_kernel_fill(const struct ob_fault *fault)
 {
 	return false;
 }

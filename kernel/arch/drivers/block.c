@@ -49,8 +49,8 @@ static void ob_command_end(struct ob_command *command)
 {
 	struct request *rq = blk_mq_rq_from_pdu(command);
 
-	if (command->request.result && req_op(rq) != REQ_OP_READ &&
-	    command->request.result != -EOPNOTSUPP)
+	if (command->request.result && (op_is_write(req_op(rq)) || req_op(rq) == REQ_OP_FLUSH) &&
+	    req_op(rq) != REQ_OP_DISCARD && command->request.result != -EOPNOTSUPP)
 		atomic_long_inc(&ob_write_errors);
 	blk_mq_end_request(rq, errno_to_blk_status(command->request.result));
 }
@@ -272,8 +272,10 @@ static bool ob_disk_is_open(struct ob_disk *disk)
 	unsigned long index;
 	bool open = false;
 
+	mutex_lock(&disk->gendisk->open_mutex);
 	xa_for_each(&disk->gendisk->part_tbl, index, device)
 		open |= atomic_read(&device->bd_openers) > 0;
+	mutex_unlock(&disk->gendisk->open_mutex);
 	return open;
 }
 

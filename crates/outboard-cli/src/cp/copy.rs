@@ -6,7 +6,7 @@ use super::data::{copy_data, Buffer};
 use super::links::{Links, Turn};
 use super::report::{Loss, Report};
 use super::walk::Directory;
-use super::Options;
+use super::{join, shown, Options};
 use crate::error::reason;
 use crate::interrupt::Interrupt;
 use outboard::Fd;
@@ -20,6 +20,8 @@ pub struct Item {
     pub name: CString,
     /// The name of the copy, if it is another.
     pub new_name: Option<CString>,
+    /// Open what a symbolic link of this name leads to.
+    pub follow: bool,
 }
 
 impl Item {
@@ -57,6 +59,8 @@ pub struct Copier<'a> {
     pub report: &'a Report,
     /// What paths of copies are relative to.
     base: Arc<Fd>,
+    /// Its name, for messages.
+    base_shown: String,
     links: Links,
 }
 
@@ -66,18 +70,25 @@ impl<'a> Copier<'a> {
         interrupt: &'a Interrupt,
         report: &'a Report,
         base: Arc<Fd>,
+        base_shown: String,
     ) -> Self {
         Self {
             options,
             interrupt,
             report,
             base,
+            base_shown,
             links: Links::default(),
         }
     }
 
     pub fn stopped(&self) -> bool {
         self.interrupt.asked() || self.report.is_hopeless()
+    }
+
+    /// A copy's name, for messages. `path` is relative to the top target.
+    pub fn copy_shown(&self, path: &[u8]) -> String {
+        shown(&join(self.base_shown.as_bytes(), path))
     }
 
     pub fn worker(&'a self) -> Worker<'a> {
@@ -112,13 +123,18 @@ impl Worker<'_> {
                 report.fail(format!("cannot read {}: {}", item.shown(), reason(&error)));
             }
             Err(Failure::Writing(error)) => {
-                report.fail_writing(format!("cannot write the copy of {}", item.shown()), &error);
+                let path = item.directory.path_of(item.new_name());
+                let copy = self.copier.copy_shown(&path);
+                report.fail_writing(format!("cannot write {copy}"), &error);
             }
         }
     }
 
     fn copy_any(&mut self, item: &Item) -> Result<(), Failure> {
-        let mut flags = libc::O_RDONLY | libc::O_NOFOLLOW;
+        let mut flags = libc::O_RDONLY;
+        if !item.follow {
+            flags |= libc::O_NOFOLLOW;
+        }
         if self.copier.options.recursive {
             // Opening a FIFO must not wait for a writer.
             flags |= libc::O_NONBLOCK;

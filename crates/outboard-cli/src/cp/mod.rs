@@ -80,6 +80,8 @@ pub fn run(options: &Cp, settings: Settings) -> Result<()> {
 struct Target {
     directory: Arc<Fd>,
     name: Option<CString>,
+    /// The directory, as the user would write it.
+    shown: String,
 }
 
 fn copy_all(
@@ -98,7 +100,13 @@ fn copy_all(
     let threads = session.vcpus();
     let session: &Session = session;
     let target = find_target(session.tree(target_tree), destination, sources.len())?;
-    let copier = Copier::new(options, interrupt, report, Arc::clone(&target.directory));
+    let copier = Copier::new(
+        options,
+        interrupt,
+        report,
+        Arc::clone(&target.directory),
+        target.shown.clone(),
+    );
     let mut walk = Walk::new(&copier);
     for (place, id) in sources.iter().zip(&trees) {
         if let Err(error) = add_source(session, &mut walk, *id, place, &target, destination) {
@@ -121,13 +129,15 @@ fn ends_with_slash(path: &Path) -> bool {
 
 fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
     let shown = place.shown();
-    let failed = |error: &io::Error| Error::failed(format!("cannot write to {shown}"), error);
+    let failed =
+        |error: &io::Error| Error::failed(format!("cannot write to {}", place.shown()), error);
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
     match tree.open_fd(place.path(), flags, 0) {
         Ok(directory) => {
             return Ok(Target {
                 directory: Arc::new(directory),
                 name: None,
+                shown,
             })
         }
         Err(error) => match error.raw_os_error() {
@@ -153,6 +163,7 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
     Ok(Target {
         directory: Arc::new(directory),
         name: Some(name),
+        shown: place.parent().shown(),
     })
 }
 
@@ -185,9 +196,17 @@ fn add_source(
         |error: io::Error| Error::Failed(format!("cannot copy {shown}: {}", reason(&error)));
     let options = walk.options();
     let follow = !options.recursive || ends_with_slash(place.path());
-    let path = match follow {
-        true => tree.canonicalize(place.path()).map_err(failed)?,
-        false => place.path().to_path_buf(),
+    let found = match follow {
+        true => tree.canonicalize(place.path()),
+        false => Ok(place.path().to_path_buf()),
+    };
+    let (path, pipe) = match found {
+        Ok(path) => (path, false),
+        // As /dev/stdin: a link to what has no path, but can be opened.
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+            (place.path().to_path_buf(), true)
+        }
+        Err(error) => return Err(failed(error)),
     };
     let (parent, name) = tree.open_parent(&path).map_err(failed)?;
     let stat = parent
@@ -221,6 +240,7 @@ fn add_source(
             directory: Arc::new(top),
             name,
             new_name: Some(into),
+            follow: pipe,
         });
     }
     Ok(())

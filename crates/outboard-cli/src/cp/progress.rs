@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Copies that are done by then show nothing.
-const PATIENCE: Duration = Duration::from_millis(700);
+const PATIENCE: Duration = Duration::from_millis(100);
 const INTERVAL: Duration = Duration::from_millis(100);
 
 pub struct Progress {

@@ -205,7 +205,8 @@ impl Walker<'_> {
                 parent: Some(parent),
             }),
             Err(error) => {
-                report.fail_writing(format!("cannot make a copy of directory {text}"), &error);
+                let copy = self.copier.copy_shown(&parent.path_of(into));
+                report.fail_writing(format!("cannot make directory {copy}"), &error);
                 release(self.copier, parent);
                 None
             }
@@ -228,6 +229,7 @@ impl Walker<'_> {
                     directory: Arc::clone(directory),
                     name: entry.name.to_owned(),
                     new_name: None,
+                    follow: false,
                 });
                 if batch.len() == BATCH {
                     self.queue

@@ -29,7 +29,6 @@ typedef struct { int unused; } elf_fpregset_t;
 #define R_X86_64_GOTPCREL 9
 #define R_X86_64_32 10
 #define R_X86_64_32S 11
-#define R_X86_64_GOTTPOFF 22
 #define R_X86_64_PC64 24
 #define R_X86_64_GOTPCRELX 41
 #define R_X86_64_REX_GOTPCRELX 42

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* These five stay undefined in the kernel: the host's C library has the best ones. */
+/* These five are hypercalls by other names, given at the link: the host has the best ones. */
 #ifndef _ASM_OUTBOARD_STRING_H
 #define _ASM_OUTBOARD_STRING_H
 

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The whole life of a kernel in one process: boot, disks, mounts, files, halt. One
+//! test, because a process can boot one kernel. Needs the real library and mke2fs.
+
+use outboard::{DiskOptions, FileType, Kernel, Level, LogRing, MountOptions, OpenOptions};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// A new ext4 image, removed at the end.
+struct Image(PathBuf);
+
+impl Image {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("outboard-api-{}.img", std::process::id()));
+        File::create(&path).unwrap().set_len(64 << 20).unwrap();
+        let status = Command::new("mke2fs")
+            .args(["-q", "-t", "ext4", "-L", "api"])
+            .arg(&path)
+            .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+            .status()
+            .expect("mke2fs is installed");
+        assert!(status.success());
+        Self(path)
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn write_files(mount: &outboard::Mount) -> std::io::Result<()> {
+    mount.create_dir("/d", 0o750)?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o640)
+        .open(mount, "/d/f")?;
+    file.write_all(b"Hello, kernel")?;
+    file.seek(SeekFrom::Start(7))?;
+    let mut rest = String::new();
+    file.read_to_string(&mut rest)?;
+    assert_eq!(rest, "kernel");
+    assert_eq!(file.write_at(b"J", 0)?, 1);
+    let time = UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
+    file.set_times(time, time)?;
+    file.set_xattr(c"user.colour", b"green")?;
+    mount.symlink("/d/f", "/link")?;
+    mount.hard_link("/d/f", "/d/g")?;
+    mount.set_owner("/d/f", 1000, 1001)?;
+    for index in 0..500 {
+        mount.create(format!("/d/{index}"))?;
+    }
+    let exists = mount.create_dir("/d", 0o700).unwrap_err();
+    assert_eq!(exists.kind(), ErrorKind::AlreadyExists);
+    Ok(())
+}
+
+fn check_files(mount: &outboard::Mount) -> std::io::Result<()> {
+    let mut text = String::new();
+    mount.open("/link")?.read_to_string(&mut text)?;
+    assert_eq!(text, "Jello, kernel");
+    assert_eq!(mount.read_link("/link")?, Path::new("/d/f"));
+    assert_eq!(mount.canonicalize("/link")?, Path::new("/d/f"));
+    let metadata = mount.metadata("../../d/g")?;
+    assert_eq!(metadata.links(), 2);
+    assert_eq!((metadata.user(), metadata.group()), (1000, 1001));
+    assert_eq!(metadata.permissions(), 0o640);
+    let time = UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
+    assert_eq!(metadata.modified(), time);
+    assert_eq!(mount.xattr("/d/f", c"user.colour")?, b"green");
+    let mut names = 0;
+    for entry in mount.read_dir("/d")? {
+        assert_eq!(entry?.file_type()?, FileType::Regular);
+        names += 1;
+    }
+    assert_eq!(names, 502);
+    let missing = mount.open("/none").unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    Ok(())
+}
+
+#[test]
+fn from_boot_to_halt() -> std::io::Result<()> {
+    let image = Image::new();
+    let log = Arc::new(LogRing::new(64));
+    let ring = Arc::clone(&log);
+    let kernel = Kernel::builder()
+        .vcpus(2)
+        .log(Level::Info, move |level, line| ring.push(level, line))
+        .boot()?;
+    assert!(kernel.has_file_system("ext4"));
+    let again = Kernel::builder().boot().map(drop).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+
+    let disk = kernel.add_disk(&image.0, DiskOptions::read_write())?;
+    assert!(disk.partitions()?.is_empty());
+    assert!(disk.device(Some(1)).is_err());
+    let device = disk.device(None)?;
+    let found = device.probe()?.expect("an ext4 file system");
+    assert_eq!((found.kind, found.label.as_deref()), ("ext4", Some("api")));
+    let mount = device.mount(&MountOptions::default())?;
+    assert_eq!(mount.kind(), "ext4");
+    assert!(mount.space()?.free > 32 << 20);
+    write_files(&mount)?;
+    check_files(&mount)?;
+    mount.unmount()?;
+    drop((device, disk));
+
+    let before = std::fs::read(&image.0)?;
+    let disk = kernel.add_disk(&image.0, DiskOptions::read_only())?;
+    let mount = disk.device(None)?.mount(&MountOptions::default())?;
+    assert!(mount.is_read_only() && !mount.journal_ignored());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| check_files(&mount)))
+            .collect();
+        for thread in threads {
+            thread.join().expect("no panic")?;
+        }
+        std::io::Result::Ok(())
+    })?;
+    let refused = mount.create("/new").unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(30), "EROFS");
+    mount.unmount()?;
+    drop(disk);
+    assert!(
+        std::fs::read(&image.0)? == before,
+        "a read-only disk changed"
+    );
+
+    let position = log.position();
+    let wrong = kernel
+        .add_disk(&image.0, DiskOptions::read_only())?
+        .device(None)?
+        .mount(&MountOptions::default().kind("xfs"));
+    assert!(wrong.is_err());
+    assert!(!log.since(position, Level::Warning).is_empty());
+
+    kernel.halt()
+}
