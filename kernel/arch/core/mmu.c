@@ -17,6 +17,7 @@
 #include <linux/export.h>
 #include <linux/io.h>
 #include <linux/mm.h>
+#include <linux/mman.h>
 #include <linux/sched/mm.h>
 #include <linux/vmalloc.h>
 #include <asm/cacheflush.h>
@@ -305,6 +306,18 @@ void ob_client_unmap(struct mm_struct *mm, unsigned long start, unsigned long en
 	ob_mirror_release(flags);
 }
 EXPORT_SYMBOL(ob_client_unmap);
+
+/* An address that the client insists on must be in its window; a mere hint is forgotten. */
+unsigned long arch_get_unmapped_area(struct file *file, unsigned long address, unsigned long length,
+				     unsigned long offset, unsigned long flags, vm_flags_t vm_flags)
+{
+	bool outside = address < ob_layout.client || length > ob_layout.client_end - ob_layout.client ||
+		       address > ob_layout.client_end - length;
+
+	if (outside && flags & MAP_FIXED)
+		return -ENOMEM;
+	return generic_get_unmapped_area(file, outside ? 0 : address, length, offset, flags, vm_flags);
+}
 
 static const pgprot_t protection_map[16] = {
 	[VM_NONE]					= PAGE_NONE,

@@ -4,7 +4,6 @@
  * library answers differently: there is no program to be replaced, and no
  * host thread to be copied or ended from inside.
  */
-#include <linux/mman.h>
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
 #include <asm/unistd.h>
@@ -35,12 +34,6 @@ SYSCALL_DEFINE6(mmap, unsigned long, address, unsigned long, length, unsigned lo
 {
 	if (offset & ~PAGE_MASK)
 		return -EINVAL;
-#ifdef CONFIG_MMU
-	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) &&
-	    (address < ob_layout.client || length > ob_layout.client_end - ob_layout.client ||
-	     address > ob_layout.client_end - length))
-		return -ENOMEM;
-#endif
 	return ksys_mmap_pgoff(address, length, protection, flags, fd, offset >> PAGE_SHIFT);
 }
 

@@ -74,6 +74,13 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	return 0;
 }
 
+/* A clone that failed half-way has a stack that nobody ran on. */
+void exit_thread(struct task_struct *task)
+{
+	if (task != current && task->thread.stack)
+		ob_stack_free(task->thread.stack);
+}
+
 /* In interrupt context. */
 void ob_adoptions_wake(void)
 {

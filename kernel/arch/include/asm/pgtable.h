@@ -82,6 +82,9 @@
 #define MODULES_VADDR (ob_layout.modules)
 #define MODULES_END (ob_layout.modules_end)
 
+/* Clients get addresses in their window only, whatever they ask for. */
+#define HAVE_ARCH_UNMAPPED_AREA
+
 #ifndef __ASSEMBLY__
 extern pgd_t swapper_pg_dir[PTRS_PER_PGD];
 

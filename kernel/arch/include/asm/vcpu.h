@@ -39,6 +39,15 @@ struct ob_thread {
 #define __ob_tls __seg_fs
 #endif
 
+#ifdef MODULE
+/* A module has no relocations for thread-local storage: it looks the offset up. */
+extern unsigned long ob_thread_block_offset;
+
+static __always_inline unsigned long ob_thread_offset(void)
+{
+	return ob_thread_block_offset;
+}
+#else
 static __always_inline __attribute_const__ unsigned long ob_thread_offset(void)
 {
 	unsigned long offset;
@@ -46,6 +55,7 @@ static __always_inline __attribute_const__ unsigned long ob_thread_offset(void)
 	asm("movq ob_thread_block@gottpoff(%%rip), %0" : "=r"(offset));
 	return offset;
 }
+#endif
 
 #define ob_this_thread ((struct ob_thread __ob_tls *)ob_thread_offset())
 
