@@ -331,13 +331,21 @@ def make_dirty(work, kind):
         with open(f"{source}/{number}", "wb") as stream:
             stream.write(b"%d" % number * 500)
     good("cp", "-r", f"{program.REPOSITORY}/Makefile", f"{disk}:/kept")
-    for delay in (0.4, 0.3, 0.25, 0.2, 0.5, 0.6, 0.15):
-        with subprocess.Popen(program.command("cp", "-r", source, f"{disk}:/"), stdin=subprocess.DEVNULL) as running:
-            time.sleep(delay)
-            running.kill()
+    for step in range(12):
+        kill_while_it_writes(source, disk, 0.03 * step)
         if is_dirty(disk, kind):
             return disk
     pytest.fail("no killed copy left a journal to replay")
+
+
+def kill_while_it_writes(source, disk, delay):
+    """Kills a copy `delay` seconds after it began to write to the image."""
+    before = os.stat(disk).st_mtime_ns
+    with subprocess.Popen(program.command("cp", "-r", source, f"{disk}:/"), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        while os.stat(disk).st_mtime_ns == before and running.poll() is None:
+            time.sleep(0.001)
+        time.sleep(delay)
+        running.kill()
 
 
 def is_dirty(disk, kind):

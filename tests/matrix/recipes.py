@@ -100,7 +100,8 @@ def journalled_family():
     f2fs = maker(512, "mkfs.f2fs", "-q")
     f2fs_features = ("-O", "extra_attr,inode_checksum,sb_checksum,compression,inode_crtime")
     f2fs_packed = maker(512, "mkfs.f2fs", "-q", *f2fs_features)
-    sload = {"filled": PLAIN.limited_to(modes=True, owners=True, time_step=SECOND, hardlinks=False),
+    # sload.f2fs keeps the lower 16 bits of owners.
+    sload = {"filled": PLAIN.limited_to(modes=True, owners=True, owner_max=65_000, time_step=SECOND, hardlinks=False),
              "filled_by": "sload.f2fs -P"}
     f2fs_check = {"check": tools.check_f2fs, "checked_by": "fsck.f2fs --dry-run", **GRUB}
     return [
@@ -192,7 +193,7 @@ def ufs(version):
     return Recipe(
         f"ufs{version}", "ufs", f"makefs -t ffs -o version={version}", ("makefs",),
         fill=tools.fill_with("makefs", "-t", "ffs", "-o", f"version={version}", "-b", "20%", "-f", "500", "IMAGE", "TREE"),
-        filled_by="itself", filled=NO_XATTRS.limited_to(time_step=SECOND), written=None)
+        filled_by="itself", filled=NO_XATTRS.limited_to(time_step=SECOND, sockets=False), written=None)
 
 
 def affs(name, dos_type):
@@ -224,7 +225,8 @@ def erofs(name, *options):
 
 
 def packed_family():
-    rock_ridge = NO_XATTRS.limited_to(time_step=SECOND, hardlinks=False, name_max=240)
+    # Deeper directories would be moved elsewhere by the maker.
+    rock_ridge = NO_XATTRS.limited_to(time_step=SECOND, hardlinks=False, name_max=240, depth=6)
     joliet = PLAIN.limited_to(symlinks=False, hardlinks=False, time_step=SECOND, name_max=60, depth=6)
     xorriso = ("xorriso", "-as", "mkisofs", "-quiet")
     return [
@@ -242,7 +244,7 @@ def packed_family():
         erofs("erofs-lz4hc", "-zlz4hc,9", "-C65536"),
         Recipe("romfs", "romfs", "genromfs", ("genromfs",), fill=tools.fill_with("genromfs", "-d", "TREE", "-f", "IMAGE"),
                filled_by="itself", written=None,
-               filled=PLAIN.limited_to(time_step=None, hardlinks=False, fifos=True, sockets=True, devices=True, big=False)),
+               filled=PLAIN.limited_to(time_step=None, hardlinks=False, name_max=120, fifos=True, sockets=True, devices=True, big=False)),
         Recipe("cramfs", "cramfs", "mkfs.cramfs", ("mkfs.cramfs",), fill=tools.fill_with("mkfs.cramfs", "TREE", "IMAGE"),
                filled_by="itself", written=None,
                filled=NO_XATTRS.limited_to(owner_max=250, owners=False, time_step=None, hardlinks=False, name_max=250, big=False)),
