@@ -5,7 +5,8 @@
  * The allocator's slow path wakes kswapd when a zone runs low; that call is
  * wrapped at the link. While there is room to grow, the grower is woken in its place. It doubles
  * memory, so that a program that needs little takes little and one that needs much is not
- * held up by many small steps. Who finds no page at all before the grower is
+ * held up by many small steps. The pages that are still to come count as
+ * present in the total, so that nobody sizes or refuses things by what there is now. Who finds no page at all before the grower is
  * done waits for it in out_of_memory(), which is wrapped as well: in a library there is no process
  * that could be killed to free memory, so at the ceiling an allocation fails.
  */
@@ -21,10 +22,15 @@
 #include "memory.h"
 #include "vcpu.h"
 
+/* How long an allocation waits for the grower, and what counts as recent growth, in jiffies. */
+#define OB_GROW_PATIENCE (10 * HZ)
+#define OB_GROW_RECENT (HZ / 10)
+
 struct ob_grower {
 	struct task_struct *task;
 	wait_queue_head_t wanted, grown;
 	unsigned long steps;		/* taken so far */
+	unsigned long last;		/* when the last one was, in jiffies */
 	bool want;
 	bool finished;			/* at the ceiling, or the host refused */
 };
@@ -53,6 +59,8 @@ static void ob_grow(void)
 
 	if (step)
 		error = add_memory(0, OB_PHYS_OFFSET + size, step, MHP_NONE);
+	if (!error)
+		totalram_pages_add(-(long)PFN_DOWN(step));
 	if (error || size + step >= ob_machine.memory)
 		WRITE_ONCE(ob_grower.finished, true);
 	if (error && step)
@@ -66,6 +74,7 @@ static int ob_grower_main(void *unused)
 	while (!ob_grower.finished) {
 		wait_event_idle(ob_grower.wanted, READ_ONCE(ob_grower.want));
 		ob_grow();
+		WRITE_ONCE(ob_grower.last, jiffies);
 		WRITE_ONCE(ob_grower.want, false);
 		WRITE_ONCE(ob_grower.steps, ob_grower.steps + 1);
 		wake_up_all(&ob_grower.grown);
@@ -95,6 +104,13 @@ void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_typ
 		__real_wakeup_kswapd(zone, gfp, order, highest);
 }
 
+/* Memory that came a moment ago may have come too late for this caller's last look. */
+static bool ob_has_just_grown(void)
+{
+	return READ_ONCE(ob_grower.steps) &&
+	       time_before(jiffies, READ_ONCE(ob_grower.last) + OB_GROW_RECENT);
+}
+
 /* The allocation is tried again after true, and fails after false. */
 bool __wrap_out_of_memory(struct oom_control *control);
 
@@ -102,22 +118,30 @@ bool __wrap_out_of_memory(struct oom_control *control)
 {
 	unsigned long steps = READ_ONCE(ob_grower.steps);
 
-	if (!ob_can_grow() || current == ob_grower.task)
+	if (current == ob_grower.task)
+		return false;
+	if (ob_has_just_grown())
+		return true;
+	if (!ob_can_grow())
 		return false;
 	ob_grow_request();
-	return wait_event_timeout(ob_grower.grown, READ_ONCE(ob_grower.steps) != steps, HZ);
+	return wait_event_timeout(ob_grower.grown, READ_ONCE(ob_grower.steps) != steps,
+				  OB_GROW_PATIENCE);
 }
 
 static int __init ob_grower_start(void)
 {
+	u64 size = (u64)(max_pfn << PAGE_SHIFT) - OB_PHYS_OFFSET;
 	struct task_struct *task;
 
-	if ((max_pfn << PAGE_SHIFT) - OB_PHYS_OFFSET >= ob_machine.memory)
+	if (size >= ob_machine.memory)
 		return 0;
+	totalram_pages_add(PFN_DOWN(ob_machine.memory - size));
 	task = kthread_run(ob_grower_main, NULL, "grower");
 	if (IS_ERR(task))
 		return PTR_ERR(task);
 	ob_grower.task = task;
 	return 0;
 }
-subsys_initcall(ob_grower_start);
+/* Late: drivers size their tables by what there is. */
+late_initcall(ob_grower_start);

@@ -238,6 +238,8 @@ int ob_kernel_disk_add(const struct ob_disk_parameters *parameters, char name[32
 	long error;
 	int number;
 
+	if (!READ_ONCE(ob_machine.ready))
+		return -ENODEV;
 	number = ob_host_block_open(parameters->path, parameters->flags, &add.info);
 	if (number < 0)
 		return number;
