@@ -38,7 +38,10 @@ class Recipe:
     vcpus: tuple = ()  # further vCPU counts that are tried with a small tree
 
 
-GRUB = {"read": tools.read_by_grub, "read_by": "GRUB"}
+GRUB = {"read": tools.read_by_grub(), "read_by": "GRUB"}
+# Its drivers of these types do not know holes.
+GRUB_WITHOUT_HOLES = {"read": tools.read_by_grub("sparse", "big"), "read_by": "GRUB"}
+GRUB_SHORT_NAMES = {"read": tools.read_by_grub("Lo"), "read_by": "GRUB"}
 
 
 DEBUGFS = {"read": tools.read_by_debugfs, "read_by": "debugfs rdump", "read_fully": False}
@@ -103,7 +106,7 @@ def journalled_family():
     # sload.f2fs keeps the lower 16 bits of owners.
     sload = {"filled": PLAIN.limited_to(modes=True, owners=True, owner_max=65_000, time_step=SECOND, hardlinks=False),
              "filled_by": "sload.f2fs -P"}
-    f2fs_check = {"check": tools.check_f2fs, "checked_by": "fsck.f2fs --dry-run", **GRUB}
+    f2fs_check = {"check": tools.check_f2fs, "checked_by": "fsck.f2fs --dry-run", **GRUB_SHORT_NAMES}
     return [
         xfs("xfs", vcpus=(1, 4)),
         xfs("xfs-16k-directories", "-n", "size=16384"),
@@ -117,9 +120,9 @@ def journalled_family():
         Recipe("f2fs-compression", "f2fs", "mkfs.f2fs " + " ".join(f2fs_features), ("mkfs.f2fs", "fsck.f2fs", "grub-fstest"),
                f2fs_packed, **f2fs_check),
         Recipe("jfs", "jfs", "mkfs.jfs", ("mkfs.jfs", "jfs_fsck", "grub-fstest"), maker(400, "mkfs.jfs", "-q"),
-               check=tools.checker("jfs_fsck", "-n", "-f"), checked_by="jfs_fsck -n -f", **GRUB),
+               check=tools.checker("jfs_fsck", "-n", "-f"), checked_by="jfs_fsck -n -f", **GRUB_WITHOUT_HOLES),
         Recipe("nilfs2", "nilfs2", "mkfs.nilfs2", ("mkfs.nilfs2", "grub-fstest"), maker(512, "mkfs.nilfs2", "-q"),
-               written=NO_XATTRS, **GRUB),
+               written=NO_XATTRS, **GRUB_WITHOUT_HOLES),
     ]
 
 
@@ -150,7 +153,7 @@ def foreign_family():
         Recipe("ntfs", "ntfs3", "mkntfs", ("mkntfs", "ntfsfix", "ntfs-3g", "grub-fstest"), ntfs,
                tools.fill_by_fuse(ntfs, "ntfs-3g"), "ntfs-3g",
                PLAIN.limited_to(symlinks=False, time_step=100, utf16_names=True),
-               ALL.limited_to(time_step=100, utf16_names=True), tools.checker("ntfsfix", "-n"), "ntfsfix -n (weak)",
+               ALL.limited_to(acls=False, devices=False, time_step=100, utf16_names=True), tools.checker("ntfsfix", "-n"), "ntfsfix -n (weak)",
                fill_needs="fuse", vcpus=(1, 4), **GRUB),
         Recipe("hfs", "hfs", "hformat", ("hformat", "hmount", "hcopy"), hfs, tools.fill_by_hfsutils(hfs), "hcopy", hfs_holds,
                hfs_holds, read=tools.read_by_hfsutils, read_by="hcopy"),
@@ -161,7 +164,7 @@ def foreign_family():
                functools.partial(hfsplus.make, megabytes=400),
                written=ALL.limited_to(acls=False, time_step=SECOND, utf16_names=True), **GRUB),
         Recipe("udf", "udf", "mkudffs", ("mkudffs", "grub-fstest"), maker(400, "mkudffs", "--blocksize=512"),
-               written=ALL.limited_to(xattrs=False, acls=False, time_step=1000, name_max=120), **GRUB),
+               written=ALL.limited_to(xattrs=False, acls=False, time_step=1000, name_max=120), **GRUB_WITHOUT_HOLES),
         Recipe("udf-bridge", "udf", "genisoimage -udf", ("genisoimage",),
                fill=tools.fill_with("genisoimage", "-quiet", "-udf", "-allow-limited-size", "-o", "IMAGE", "TREE"),
                filled_by="itself", written=None, options=("--type", "udf"),

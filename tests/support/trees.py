@@ -171,8 +171,9 @@ class Builder:
 
     def modes(self) -> None:
         if self.abilities.owners:
-            os.chown(self.path("size1"), 1000, 1001)
-            os.chown(self.path("size4095"), self.abilities.owner_max, self.abilities.owner_max - 1)
+            most = self.abilities.owner_max
+            os.chown(self.path("size1"), min(1000, most), min(1001, most))
+            os.chown(self.path("size4095"), most, most - 1)
         if self.abilities.modes:
             for name, mode in (("size0", 0o000), ("size1", 0o444), ("size4095", 0o6755),
                                ("size4096", 0o4711), ("with space", 0o2750)):

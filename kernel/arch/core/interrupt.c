@@ -96,21 +96,10 @@ void ob_interrupts_poll(void)
 }
 EXPORT_SYMBOL(ob_interrupts_poll);
 
-/* An idle vCPU takes a device interrupt at once; a holder would take it at its next poll. */
-static struct ob_vcpu *ob_device_target(void)
-{
-	unsigned int cpu;
-
-	for_each_online_cpu(cpu)
-		if (READ_ONCE(ob_vcpus[cpu].idle))
-			return &ob_vcpus[cpu];
-	return &ob_vcpus[0];
-}
-
 void ob_kernel_interrupt(u32 interrupt)
 {
 	__atomic_fetch_or(&ob_devices_pending, 1u << interrupt, __ATOMIC_SEQ_CST);
-	ob_raise(ob_device_target(), OB_PENDING_DEVICE);
+	ob_raise(ob_vcpu_to_interrupt(), OB_PENDING_DEVICE);
 }
 
 /*

@@ -139,14 +139,13 @@ int ob_leader_main(void *unused)
 int ob_adopt(void)
 {
 	struct ob_adoption adoption = { .host_thread = ob_host_thread_self() };
-	struct ob_vcpu *vcpu = &ob_vcpus[0];
 	sigset_t none;
 
 	adoption.next = READ_ONCE(ob_adoptions);
 	while (!try_cmpxchg(&ob_adoptions, &adoption.next, &adoption))
 		;
 	ob_this_thread->kind = OB_THREAD_CLIENT;
-	ob_raise(vcpu, OB_PENDING_ADOPT);
+	ob_raise(ob_vcpu_to_interrupt(), OB_PENDING_ADOPT);
 	ob_baton_wait(&adoption.baton);
 	if (adoption.error)
 		return adoption.error;

@@ -60,6 +60,20 @@ void ob_raise(struct ob_vcpu *vcpu, u32 bits)
 	ob_kick(vcpu);
 }
 
+/*
+ * Where to send what any vCPU could do: an idle one takes an interrupt at once,
+ * a holder would take it at its next poll.
+ */
+struct ob_vcpu *ob_vcpu_to_interrupt(void)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		if (READ_ONCE(ob_vcpus[cpu].idle))
+			return &ob_vcpus[cpu];
+	return &ob_vcpus[0];
+}
+
 enum ob_baton {
 	OB_BATON_NONE,
 	OB_BATON_PASSED,

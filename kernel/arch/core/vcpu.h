@@ -126,6 +126,7 @@ static __always_inline bool ob_is_parked(unsigned long state)
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task);
 void ob_raise(struct ob_vcpu *vcpu, u32 bits);
 void ob_kick(struct ob_vcpu *vcpu);
+struct ob_vcpu *ob_vcpu_to_interrupt(void);
 void ob_vcpu_prepare(unsigned int id);
 void ob_baton_pass(u32 *baton);
 void ob_baton_wait(u32 *baton);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A disk as bad as disks are: slow, and with a write cache that forgets when the power fails.
+ *
+ * A program that is linked with model_disk.c has its host calls on disks replaced: preadv2, pwritev2,
+ * fdatasync and fallocate, which is what the POSIX platform uses.
+ *
+ *  - Slow: what may block takes at least `model_disk_delay` microseconds; nothing is in the host's memory already.
+ *  - Volatile: a write reaches the image at once, but the file `model_disk_stable` gets it only when a flush
+ *    comes that began after the write was complete. So the stable file is what a power cut leaves.
+ */
+#ifndef OUTBOARD_TESTS_MODEL_DISK_H
+#define OUTBOARD_TESTS_MODEL_DISK_H
+
+/* Set before the disk is added. */
+extern unsigned int model_disk_delay;
+extern const char *model_disk_stable;	/* a copy of the image; NULL: none is kept */
+
+/* Slow operations under way, and those that have ever begun. Atomic. */
+extern int model_disk_busy;
+extern long model_disk_begun;
+
+#endif
