@@ -149,7 +149,7 @@ def test_module(name, runner, request):
         pytest.fail(f"hangs; the last lines:\n{(error.stdout or b'').decode(errors='replace')[-3000:]}")
     log = done.stdout.decode(errors="replace")
     report = Report(log)
-    tail = f"{log[-5000:]}\n{done.stderr.decode(errors='replace')[-1500:]}"
+    tail = f"{log.split('Run /init')[-1][-5000:]}\n{done.stderr.decode(errors='replace')[-1500:]}"
     request.config.stash.setdefault(program.KUNIT_REPORTS, []).append(report)
     assert done.returncode == 0, f"ended with {done.returncode}\n{tail}"
     assert report.suites, f"no suite ran\n{tail}"

@@ -38,26 +38,41 @@ static void slow_end(void)
 		__atomic_sub_fetch(&model_disk_busy, 1, __ATOMIC_SEQ_CST);
 }
 
-/* After the write: a flush that has begun already need not take it along. */
+static unsigned long first_block(off_t offset)
+{
+	return (unsigned long)offset / BLOCK;
+}
+
+static unsigned long last_block(off_t offset, off_t length)
+{
+	unsigned long block = (unsigned long)(offset + length - 1) / BLOCK;
+
+	CHECK(block < BLOCKS);
+	return block;
+}
+
+/* After the write is complete: a flush that has begun already need not take it along. */
 static void written(off_t offset, off_t length)
 {
 	if (!model_disk_stable || length <= 0)
 		return;
 	pthread_mutex_lock(&mutex);
-	for (unsigned long block = (unsigned long)offset / BLOCK;
-	     block <= (unsigned long)(offset + length - 1) / BLOCK; block++) {
-		CHECK(block < BLOCKS);
+	for (unsigned long block = first_block(offset); block <= last_block(offset, length); block++)
 		unflushed[block] = 1;
-	}
 	pthread_mutex_unlock(&mutex);
 }
 
+/* The mutex is held. */
 static void copy_to_stable(int fd, unsigned long block)
 {
 	char data[BLOCK];
 	ssize_t bytes = pread(fd, data, BLOCK, (off_t)(block * BLOCK));
 
-	CHECK(bytes > 0);
+	if (stable < 0)
+		stable = open(model_disk_stable, O_RDWR | O_CLOEXEC);
+	CHECK(stable >= 0);
+	/* Nothing: whether holes can be made is tried beyond the end of the image. */
+	CHECK(bytes >= 0);
 	CHECK(pwrite(stable, data, (size_t)bytes, (off_t)(block * BLOCK)) == bytes);
 }
 
@@ -66,9 +81,6 @@ static void flushed(int fd)
 	if (!model_disk_stable)
 		return;
 	pthread_mutex_lock(&mutex);
-	if (stable < 0)
-		stable = open(model_disk_stable, O_RDWR | O_CLOEXEC);
-	CHECK(stable >= 0);
 	for (unsigned long block = 0; block < BLOCKS; block++) {
 		if (unflushed[block])
 			copy_to_stable(fd, block);
@@ -77,49 +89,51 @@ static void flushed(int fd)
 	pthread_mutex_unlock(&mutex);
 }
 
-static long host_call(long number, int fd, const struct iovec *vector, int count, off_t offset, int flags)
+/* A write that was forced out takes only its own blocks along. */
+static void forced(int fd, off_t offset, off_t length)
 {
-	return syscall(number, fd, vector, count, offset, 0, flags);
+	if (!model_disk_stable || length <= 0)
+		return;
+	pthread_mutex_lock(&mutex);
+	for (unsigned long block = first_block(offset); block <= last_block(offset, length); block++)
+		copy_to_stable(fd, block);
+	pthread_mutex_unlock(&mutex);
+}
+
+/* Is the host asked for what it has in memory already? It has nothing. */
+static int refuse(int flags)
+{
+	if (!model_disk_delay || !(flags & RWF_NOWAIT))
+		return 0;
+	errno = EAGAIN;
+	return 1;
+}
+
+static ssize_t transfer(long number, int fd, const struct iovec *vector, int count, off_t offset, int flags)
+{
+	ssize_t bytes;
+
+	slow_begin();
+	bytes = syscall(number, fd, vector, count, offset, 0, flags & ~RWF_DSYNC);
+	slow_end();
+	return bytes;
 }
 
 ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
-	ssize_t bytes;
-
-	if (model_disk_delay && flags & RWF_NOWAIT) {
-		errno = EAGAIN;
-		return -1;
-	}
-	slow_begin();
-	bytes = host_call(SYS_preadv2, fd, vector, count, offset, flags);
-	slow_end();
-	return bytes;
+	return refuse(flags) ? -1 : transfer(SYS_preadv2, fd, vector, count, offset, flags);
 }
 
 ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
 	ssize_t bytes;
 
-	if (model_disk_delay && flags & RWF_NOWAIT) {
-		errno = EAGAIN;
+	if (refuse(flags))
 		return -1;
-	}
-	slow_begin();
-	bytes = host_call(SYS_pwritev2, fd, vector, count, offset, flags & ~RWF_DSYNC);
-	if (bytes > 0)
-		written(offset, bytes);
-	/* Forcing one write out takes others along: allowed, but then nothing shows that a flush was missing. */
-	if (bytes > 0 && flags & RWF_DSYNC && model_disk_stable) {
-		pthread_mutex_lock(&mutex);
-		if (stable < 0)
-			stable = open(model_disk_stable, O_RDWR | O_CLOEXEC);
-		CHECK(stable >= 0);
-		for (unsigned long block = (unsigned long)offset / BLOCK;
-		     block <= (unsigned long)(offset + bytes - 1) / BLOCK; block++)
-			copy_to_stable(fd, block);
-		pthread_mutex_unlock(&mutex);
-	}
-	slow_end();
+	bytes = transfer(SYS_pwritev2, fd, vector, count, offset, flags);
+	written(offset, bytes);
+	if (flags & RWF_DSYNC)
+		forced(fd, offset, bytes);
 	return bytes;
 }
 

@@ -41,7 +41,6 @@ class Recipe:
 GRUB = {"read": tools.read_by_grub(), "read_by": "GRUB"}
 # Its drivers of these types do not know holes.
 GRUB_WITHOUT_HOLES = {"read": tools.read_by_grub("sparse", "big"), "read_by": "GRUB"}
-GRUB_SHORT_NAMES = {"read": tools.read_by_grub("Lo"), "read_by": "GRUB"}
 
 
 DEBUGFS = {"read": tools.read_by_debugfs, "read_by": "debugfs rdump", "read_fully": False}
@@ -106,7 +105,9 @@ def journalled_family():
     # sload.f2fs keeps the lower 16 bits of owners.
     sload = {"filled": PLAIN.limited_to(modes=True, owners=True, owner_max=65_000, time_step=SECOND, hardlinks=False),
              "filled_by": "sload.f2fs -P"}
-    f2fs_check = {"check": tools.check_f2fs, "checked_by": "fsck.f2fs --dry-run", **GRUB_SHORT_NAMES}
+    f2fs_check = {"check": tools.check_f2fs, "checked_by": "fsck.f2fs --dry-run",
+                  # GRUB stops at a name of 255 bytes.
+                  "written": ALL.limited_to(name_max=250), **GRUB}
     return [
         xfs("xfs", vcpus=(1, 4)),
         xfs("xfs-16k-directories", "-n", "size=16384"),

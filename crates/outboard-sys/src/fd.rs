@@ -7,7 +7,7 @@
 
 use crate::entries::Entries;
 use crate::system::{pointer, pointer_mut, string, StatFs, System};
-use libc::{c_int, c_long};
+use libc::{c_int, c_long, c_uint};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
@@ -396,6 +396,13 @@ impl Fd {
         let arguments = [offset as usize, length as usize, advice as usize, 0, 0];
         // SAFETY: has only numbers as its arguments.
         unsafe { self.call(libc::SYS_fadvise64, arguments) }.map(drop)
+    }
+
+    /// Starts writing a range of data to the disk, or waits for it. `flags`: `SYNC_FILE_RANGE_*`.
+    pub fn sync_range(&self, offset: u64, length: u64, flags: c_uint) -> io::Result<()> {
+        let arguments = [offset as usize, length as usize, flags as usize, 0, 0];
+        // SAFETY: has only numbers as its arguments.
+        unsafe { self.call(libc::SYS_sync_file_range, arguments) }.map(drop)
     }
 
     /// Writes this file to stable storage.

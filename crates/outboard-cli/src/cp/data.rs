@@ -2,10 +2,67 @@
 //! Copying the bytes of a file, without its holes.
 
 use super::copy::{Copier, Failure};
-use outboard::Fd;
+use outboard::{Fd, System};
 
 /// What is read and written at once.
 const CHUNK: usize = 1 << 20;
+/// Bytes after which the page cache is looked after.
+const STEP: u64 = 32 << 20;
+const WRITE_AND_WAIT: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+    | libc::SYNC_FILE_RANGE_WRITE
+    | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+
+/// The page cache that a large copy leaves behind in the kernel of this process.
+///
+/// What has been copied is not needed again soon, but would fill memory that has to be taken from
+/// the host, which costs more than copying. So pages that were read are dropped, and pages
+/// that were written are sent to the disk early, waited for one step later, and dropped.
+struct Trail<'a> {
+    file: &'a Fd,
+    writes: bool,
+    /// Up to here writing was started.
+    started: u64,
+    /// Up to here pages are gone.
+    dropped: u64,
+}
+
+impl<'a> Trail<'a> {
+    fn new(file: &'a Fd, writes: bool) -> Option<Self> {
+        (file.system() == System::Kernel).then_some(Self {
+            file,
+            writes,
+            started: 0,
+            dropped: 0,
+        })
+    }
+
+    /// Everything before `end` was copied. Errors do not matter here: those of
+    /// writing are told again when the file system is synced.
+    fn reached(&mut self, end: u64) {
+        if end - self.started < STEP {
+            return;
+        }
+        let mut done = end;
+        if self.writes {
+            let length = end - self.started;
+            let _ = self
+                .file
+                .sync_range(self.started, length, libc::SYNC_FILE_RANGE_WRITE);
+            done = self.started;
+            let _ = self
+                .file
+                .sync_range(self.dropped, done - self.dropped, WRITE_AND_WAIT);
+        }
+        if done > self.dropped {
+            let length = done - self.dropped;
+            let _ = self
+                .file
+                .advise(self.dropped, length, libc::POSIX_FADV_DONTNEED);
+        }
+        self.dropped = done;
+        self.started = end;
+    }
+}
 
 /// The memory that bytes go through.
 pub struct Buffer {
@@ -55,6 +112,7 @@ fn copy_stream(
 ) -> Result<(), Failure> {
     let size = stat.st_size.max(0) as u64;
     let mut done = 0;
+    let mut trails = [Trail::new(source, false), Trail::new(target, true)];
     loop {
         let length = source.read(&mut buffer.bytes).map_err(Failure::Reading)?;
         if length == 0 {
@@ -65,6 +123,9 @@ fn copy_stream(
             .map_err(Failure::Writing)?;
         done += length as u64;
         copier.report.count_bytes(length as u64);
+        for trail in trails.iter_mut().flatten() {
+            trail.reached(done);
+        }
         if size > 0 && done >= size {
             return Ok(());
         }

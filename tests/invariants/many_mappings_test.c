@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * More mappings than the host has room for (V12): pages that are no neighbours are touched until the host's limit is passed. What
+ * had to be dropped comes back with its contents, and at the limit what is unmapped is gone all the same.
+ * Argument: the number of pages.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../capi/client.h"
+
+#define PAGE 4096ul
+
+static sigjmp_buf after_fault;
+
+static void on_fault(int number)
+{
+	(void)number;
+	siglongjmp(after_fault, 1);
+}
+
+static int can_read(volatile char *address)
+{
+	if (sigsetjmp(after_fault, 1))
+		return 0;
+	(void)*address;
+	return 1;
+}
+
+/* Every second page of the mapping. */
+static volatile long *page(char *memory, long index)
+{
+	return (volatile long *)(memory + (unsigned long)index * 2 * PAGE);
+}
+
+/* The kernel copies a module to new memory in another window before it looks at it. */
+static void use_kernel_window(void)
+{
+	static char junk[1 << 20];
+
+	CHECK_EQUAL(ob_sys_init_module(junk, sizeof(junk), ""), -1);
+	CHECK_EQUAL(errno, ENOEXEC);
+}
+
+static void write_all(char *memory, long pages)
+{
+	for (long i = 0; i < pages; i++) {
+		*page(memory, i) = i * 3 + 1;
+		if (i % 500 == 0)
+			use_kernel_window();
+	}
+}
+
+static void check_all(char *memory, long pages)
+{
+	for (long i = 0; i < pages; i++)
+		CHECK_EQUAL(*page(memory, i), i * 3 + 1);
+}
+
+/* Holes in the middle, made while the host has no room. */
+static void punch(char *memory, long pages)
+{
+	for (long i = 0; i < pages; i += 1000) {
+		OK(ob_sys_munmap((void *)page(memory, i), PAGE));
+		CHECK(!can_read((char *)page(memory, i)));
+	}
+	for (long i = 0; i < pages; i++) {
+		if (i % 1000)
+			CHECK_EQUAL(*page(memory, i), i * 3 + 1);
+		else
+			CHECK(!can_read((char *)page(memory, i)));
+	}
+}
+
+static char *map(long pages, int flags, int fd)
+{
+	char *memory = ob_sys_mmap(NULL, (size_t)pages * 2 * PAGE, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+	CHECK(memory != MAP_FAILED);
+	return memory;
+}
+
+int main(int count, char **arguments)
+{
+	char *memory, *shared;
+	long pages, got;
+	int fd;
+
+	CHECK_EQUAL(count, 2);
+	pages = atol(arguments[1]);
+	/* Before the library: it hands on what is not its own. */
+	CHECK(signal(SIGSEGV, on_fault) != SIG_ERR);
+	client_boot(2);
+	memory = map(pages, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	write_all(memory, pages);
+	check_all(memory, pages);
+	punch(memory, pages);
+	OK(ob_sys_munmap(memory, (size_t)pages * 2 * PAGE));
+	/* The same with a file, so that both ways to a page can be compared. */
+	fd = (int)OK(ob_sys_memfd_create("m", 0));
+	OK(ob_sys_ftruncate(fd, pages * 2 * (long)PAGE));
+	shared = map(pages, MAP_SHARED, fd);
+	write_all(shared, pages);
+	for (long i = 0; i < pages; i++) {
+		CHECK_EQUAL(OK(ob_sys_pread64(fd, &got, sizeof(got), i * 2 * (long)PAGE)), sizeof(got));
+		CHECK_EQUAL(got, i * 3 + 1);
+	}
+	check_all(shared, pages);
+	CHECK_EQUAL(ob_halt(), 0);
+	return 0;
+}

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Invariants V1 to V13 of the design: each has a test that fails when it is broken (docs/invariants.md has the table).
+
+Most are C programs of this directory; where something must happen inside the kernel, they load a component of
+components/, built here with the kernel's own build directory. What tests/capi covers is not repeated.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from capi import test_capi as capi
+from support import host, images
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+KERNEL_SOURCE = os.path.join(capi.OUT, "source", "linux")
+KERNEL_BUILD = os.path.join(capi.OUT, "kernel", "full")
+NOMMU = os.path.join(capi.LIBRARIES, "base-nommu")
+MAPPINGS_LIMIT = "/proc/sys/vm/max_map_count"
+PANIC = "outboard: kernel panic: "
+
+
+def build(directory: str, name: str, *more: str) -> str:
+    sources = [os.path.join(HERE, f"{source}.c") for source in (name, *more)]
+    return capi.library_program(directory, *sources, os.path.join(capi.HERE, "client.c"))
+
+
+def start(program: str, *arguments, timeout=120, wrapper=()) -> subprocess.CompletedProcess:
+    """Runs a program however it may end."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": capi.LIBRARIES}
+    environment.pop("OUTBOARD_LOG", None)
+    return subprocess.run([*wrapper, program, *map(str, arguments)], env=environment, capture_output=True, text=True,
+                          errors="replace", timeout=timeout, stdin=subprocess.DEVNULL, check=False)
+
+
+def good(program: str, *arguments, **options) -> str:
+    done = start(program, *arguments, **options)
+    assert done.returncode == 0, f"{os.path.basename(program)} ended with {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def copy_of(image: str) -> str:
+    copy = f"{image}.copy"
+    host.copy_sparse(image, copy)
+    return copy
+
+
+@pytest.mark.parametrize("vcpus", [1, 2, 8])
+def test_v1_binding(work, vcpus):
+    good(build(work, "binding_test"), vcpus)
+
+
+@pytest.mark.parametrize("vcpus", [1, 2, 4, 64])
+def test_v2_v3_v4_handover(work, vcpus):
+    good(build(work, "handover_test"), vcpus)
+
+
+@pytest.mark.needs("strace")
+def test_v4_no_host_call(work):
+    """The calling thread asks the host for nothing; a few calls are an eviction's."""
+    calls, trace = 100_000, os.path.join(work, "trace")
+    done = start(build(work, "null_call_test"), calls, wrapper=("strace", "-f", "-o", trace))
+    if "PTRACE" in done.stderr or "ptrace" in done.stderr:
+        pytest.skip("this host does not let strace trace")
+    assert done.returncode == 0, done.stderr
+    with open(trace, encoding="utf-8", errors="replace") as stream:
+        lines = stream.readlines()
+    begin, end = (next(i for i, line in enumerate(lines) if f"calls {word}" in line) for word in ("begin", "end"))
+    thread = lines[begin].split()[0]
+    made = [line for line in lines[begin + 1:end] if line.split()[0] == thread]
+    assert len(made) < calls // 1000, f"{len(made)} host calls:\n{''.join(made[:20])}"
+
+
+def test_v7_slow_disk(work):
+    image = images.make(os.path.join(work, "disk.img"), "ext4")
+    good(build(work, "slow_disk_test", "model_disk"), image)
+
+
+def test_v8_eviction(work):
+    good(build(work, "eviction_test"))
+
+
+def is_clean(image: str, kind: str) -> bool:
+    """Whether nothing of a journal needs to be replayed."""
+    if kind == "ext4":
+        return "needs_recovery" not in host.run("dumpe2fs", "-h", image).stdout
+    return "<CLEAN>" in host.run("xfs_logprint", "-t", image).stdout
+
+
+def check(image: str, kind: str) -> None:
+    if kind == "ext4":
+        host.run("e2fsck", "-f", "-n", image)
+    else:
+        host.run("xfs_repair", "-n", "-f", image)
+
+
+@pytest.mark.needs("dumpe2fs", "xfs_logprint")
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_v9_exit_work(work, kind):
+    """What was unmounted is clean although nobody halted; what was not shows that the difference can be seen."""
+    program = build(work, "exit_work_test")
+    for end, clean in ("unmount", True), ("stay", False):
+        image = images.make(os.path.join(work, f"{end}.img"), kind)
+        good(program, image, kind, end)
+        assert is_clean(image, kind) == clean
+        if clean:
+            check(image, kind)
+
+
+class Mended:
+    """Reads a file of an image in a fresh process, which replays the journal first."""
+
+    def __init__(self, directory: str):
+        self.program = build(directory, "read_test")
+
+    def read(self, image: str, kind: str, path: str) -> str:
+        text = good(self.program, image, kind, path)
+        check(image, kind)
+        return text
+
+
+@pytest.fixture
+def mended(work):
+    return Mended(work)
+
+
+WAYS = ["fsync", "fdatasync", "syncfs", "sync", "umount", "O_SYNC"]
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_v11_durable(work, mended, kind):
+    """The process is killed as soon as the call returned, and what the disk has not been told to flush is lost."""
+    program = build(work, "durable_test", "model_disk")
+    image = images.make(os.path.join(work, "disk.img"), kind)
+    for way in WAYS + WAYS:
+        stable = copy_of(image)
+        done = start(program, image, stable, kind, way)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        lines = 21 if way == "O_SYNC" else 1000
+        assert mended.read(stable, kind, f"by-{way}") == "".join(f"{way} {i}\n" for i in range(lines))
+        os.replace(stable, image)
+
+
+def test_v11_power_cut_is_one(work, mended):
+    """The same without any flush: the file is lost, so the test above can fail."""
+    program = build(work, "durable_test", "model_disk")
+    image = images.make(os.path.join(work, "disk.img"), "ext4")
+    stable = copy_of(image)
+    assert start(program, image, stable, "ext4", "nothing").returncode == -signal.SIGKILL
+    assert mended.read(stable, "ext4", "by-nothing") == ""
+
+
+def test_v12_client_window(work):
+    image = images.make(os.path.join(work, "disk.img"), "ext4")
+    good(build(work, "window_test"), image)
+    host.run("e2fsck", "-f", "-y", image, ok=(0, 1))
+    text = host.run("debugfs", "-R", "cat /by-mapping", image, text=False).stdout
+    assert text.startswith(b"round 4 of msync\0") and text[4096:].startswith(b"second page, round 4\0")
+
+
+def test_v12_more_mappings_than_the_host_has(work):
+    with open(MAPPINGS_LIMIT, encoding="ascii") as stream:
+        limit = int(stream.read())
+    if limit > 90_000:
+        pytest.skip(f"the host allows {limit} mappings: the kernel's memory does not suffice to pass that")
+    good(build(work, "many_mappings_test"), limit + 4470)
+
+
+def test_v12_without_mmu(work):
+    if not os.path.exists(os.path.join(NOMMU, "liboutboard.so")):
+        pytest.skip("the library without an MMU is not built here; tests/run builds and boots it")
+    program = os.path.join(work, "boot")
+    capi.run("gcc", *capi.FLAGS, "-o", program, os.path.join(os.path.dirname(HERE), "boot.c"),
+             "-I", os.path.join(capi.OUT, "include"), "-L", NOMMU, "-loutboard")
+    assert "booted" in capi.run(program, LD_LIBRARY_PATH=NOMMU, timeout=60)
+
+
+@pytest.mark.parametrize("ceiling,size,end", [(1024, 512, "fits"), (64, 256, "full")])
+def test_v13_memory(work, ceiling, size, end):
+    good(build(work, "growth_test"), ceiling, size, end)
+
+
+@pytest.fixture(scope="session")
+def components(tmp_path_factory):
+    """The modules of components/, built in a directory of their own."""
+    if not os.path.exists(os.path.join(KERNEL_BUILD, "Module.symvers")):
+        pytest.skip("the kernel was built without components")
+    directory = str(tmp_path_factory.mktemp("components"))
+    shutil.copytree(os.path.join(HERE, "components"), directory, dirs_exist_ok=True)
+    host.run("make", "-C", KERNEL_SOURCE, f"O={KERNEL_BUILD}", "ARCH=outboard", f"M={directory}", "modules",
+             MAKEFLAGS="", MAKELEVEL="")
+    return directory
+
+
+@pytest.fixture
+def component_program(work, components):
+    program = build(work, "component_test")
+
+    def command(name, parameters, vcpus, *more):
+        return program, os.path.join(components, f"{name}.ko"), parameters, vcpus, *more
+
+    return command
+
+
+@pytest.mark.parametrize("vcpus", [1, 2, 4, 64])
+def test_v2_v3_alone_on_a_vcpu(component_program, vcpus):
+    """Kernel code that does not sleep keeps its vCPU, task and per-CPU data to itself, whatever goes on around it."""
+    entries = ["any:exclusive:60", "any:exclusive-kthread:20"] * 8
+    lines = good(*component_program("exclusive", "", vcpus, *entries)).splitlines()
+    assert len(lines) == len(entries)
+    assert all(line.endswith(": 0 mistakes") for line in lines), lines
+
+
+@pytest.mark.parametrize("entry", ["spin-jiffies", "spin-kthread"])
+@pytest.mark.parametrize("vcpus", [1, 2])
+def test_v6_ticks_reach_a_loop(component_program, vcpus, entry):
+    output = good(*component_program("spin", "", vcpus, f"0:{entry}:1"), timeout=30)
+    assert output == f"{entry}: three ticks came\n"
+
+
+def test_v5_v6_calls_reach_a_loop(component_program):
+    """An interrupt between vCPUs runs on its target, in the middle of what loops there, and not on its sender."""
+    output = good(*component_program("spin", "", 2, "1:spin-called:1", "0:spin-call:1"), timeout=30)
+    assert "spin-called: on vCPU 1, in an interrupt 1, of the spinner 1\n" in output
+    assert "spin-call: error 0, from vCPU 0\n" in output
+
+
+def test_v5_interrupts_wait_until_enabled(component_program):
+    """None while they are off, though the signal comes; at once when they are on again."""
+    output = good(*component_program("spin", "", 1, "0:spin-masked:1"), timeout=30)
+    assert output == "spin-masked: 0 while off, 1 when on, 0 ticks\n"
+
+
+DEATHS = {
+    "read": ("die_by_read", "bad memory access"),
+    "write": ("die_by_write", "bad memory access"),
+    "panic": ("die_by_panic", "the component asked for it"),
+    "bug": ("die_by_bug", "BUG"),
+    "kthread": ("die_by_read", "bad memory access"),
+}
+
+
+@pytest.mark.parametrize("how", DEATHS)
+def test_v10_panic(work, component_program, how):
+    """The end says what and where, and the image is as after a power cut."""
+    image = images.make(os.path.join(work, "disk.img"), "ext4")
+    done = start(*component_program("die", f"how={how}", 2, "--", image), timeout=60)
+    function, what = DEATHS[how]
+    assert done.returncode == -signal.SIGABRT, done.stderr
+    assert PANIC in done.stderr and what in done.stderr and function in done.stderr
+    assert not is_clean(image, "ext4")
+    host.run("e2fsck", "-f", "-y", image, ok=(0, 1))
+    check(image, "ext4")
+    assert host.run("debugfs", "-R", "cat /durable", image).stdout == "written before the end\n"
+
+
+def test_v1_guard_page(component_program):
+    """A kernel thread that uses more than its stack ends the process there and then. Without a guard it would come back."""
+    done = start(*component_program("die", "how=overflow", 2), timeout=60)
+    assert done.returncode in (-signal.SIGABRT, -signal.SIGSEGV), f"ended with {done.returncode}: {done.stderr}"
