@@ -32,6 +32,7 @@ class Abilities:
     hardlinks: bool = True
     xattrs: bool = True
     xattr_size: int = 1000
+    empty_xattrs: bool = True
     acls: bool = True
     devices: bool = True
     fifos: bool = True
@@ -141,7 +142,8 @@ class Builder:
             path = self.file("attributed", b"attributes")
             os.setxattr(path, "user.short", b"value")
             os.setxattr(path, "user.long", self.noise(self.abilities.xattr_size))
-            os.setxattr(path, "user.empty", b"")
+            if self.abilities.empty_xattrs:
+                os.setxattr(path, "user.empty", b"")
             os.setxattr(self.path("many"), "user.directory", b"also")
         if self.abilities.acls:
             os.setxattr(self.file("acl", b"acl"), "system.posix_acl_access", acl(user=1234))

@@ -24,6 +24,22 @@ fn parse_number(text: &str) -> Option<u64> {
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
+/// Makes the device node. One of a disk that is gone may have the same name, but another number.
+fn make_node(path: &CStr, number: u64) -> io::Result<()> {
+    let root = Fd::working_directory(System::Kernel);
+    let make = || root.make_node_at(path, libc::S_IFBLK | 0o600, number);
+    match make() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if root.stat_at(path, 0)?.st_rdev == number {
+                return Ok(());
+            }
+            root.unlink_at(path, 0)?;
+            make()
+        }
+        other => other,
+    }
+}
+
 impl BlockDevice {
     pub(crate) fn new(disk: Disk, name: String) -> io::Result<Self> {
         let attribute = CString::new(format!("/sys/class/block/{name}/dev"))?;
@@ -33,11 +49,7 @@ impl BlockDevice {
         })?;
         let number = parse_number(&text).ok_or(io::ErrorKind::InvalidData)?;
         let node = CString::new(format!("{HOME}/dev/{name}"))?;
-        let root = Fd::working_directory(System::Kernel);
-        match root.make_node_at(&node, libc::S_IFBLK | 0o600, number) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        make_node(&node, number)?;
         Ok(Self { disk, name, node })
     }
 

@@ -65,7 +65,8 @@ int ob_client_fault(const struct ob_fault *fault, bool user)
 	struct vm_area_struct *vma;
 	vm_fault_t outcome;
 
-	if (!mm || faulthandler_disabled())
+	/* The window shows one mm: memory of another cannot be accessed by its address. */
+	if (!mm || !mm->context.mirrored || faulthandler_disabled())
 		return -EFAULT;
 	do {
 		vma = lock_mm_and_find_vma(mm, address, &regs);

@@ -55,7 +55,7 @@ static bool ob_print_address(void *context, unsigned long address)
 {
 	struct ob_trace *trace = context;
 
-	printk("%s  %pSb\n", trace->level, (void *)address);
+	printk("%s  %pBb\n", trace->level, (void *)address);
 	return true;
 }
 
@@ -73,20 +73,32 @@ void show_regs(struct pt_regs *regs)
 	printk("at %pS\n", (void *)regs->ip);
 }
 
+/* What the user is told of a panic, whatever the log shows: the message and where it came from. */
+struct ob_last_words {
+	char text[2048];
+	size_t used;
+};
+static struct ob_last_words ob_last_words;
+
+static bool ob_words_add(void *words, unsigned long address)
+{
+	struct ob_last_words *last = words;
+
+	last->used += scnprintf(last->text + last->used, sizeof(last->text) - last->used,
+				"\n  %pB", (void *)address);
+	return true;
+}
+
 static bool ob_panic_ready;
 
 /* Kernel code has done what it must not. */
 void __noreturn ob_die(const char *what, const struct ob_fault *fault)
 {
-	struct ob_trace trace = { KERN_EMERG };
-
 	if (!ob_panic_ready)
 		ob_host_panic(what);
-	console_verbose();
-	pr_emerg("%s: %s address %016llx at %pS\n", what, fault->write ? "write to" : "read from",
-		 fault->address, (void *)fault->instruction);
-	ob_walk_frames(fault->frame, ob_print_address, &trace);
-	panic("%s at %pS", what, (void *)fault->instruction);
+	ob_walk_frames(fault->frame, ob_words_add, &ob_last_words);
+	panic("%s: %s address %llx at %pS", what, fault->write ? "write to" : "read from",
+	      fault->address, (void *)fault->instruction);
 }
 
 int is_valid_bugaddr(unsigned long address)
@@ -96,8 +108,14 @@ int is_valid_bugaddr(unsigned long address)
 
 static int ob_panic_report(struct notifier_block *block, unsigned long event, void *message)
 {
+	static char text[sizeof(ob_last_words.text) + 512];
+
 	console_flush_on_panic(CONSOLE_FLUSH_PENDING);
-	ob_host_panic(message);
+	/* After a fault the places are known already: from here they could not be found. */
+	if (!ob_last_words.used)
+		ob_walk_frames((unsigned long)__builtin_frame_address(0), ob_words_add, &ob_last_words);
+	scnprintf(text, sizeof(text), "%s%s", (char *)message, ob_last_words.text);
+	ob_host_panic(text);
 }
 
 static struct notifier_block ob_panic_block = {

@@ -4,6 +4,7 @@
 #include <linux/cpumask.h>
 #include <linux/init.h>
 #include <linux/memblock.h>
+#include <linux/of_fdt.h>
 #include <linux/printk.h>
 #include <linux/ptrace.h>
 #include <linux/reboot.h>
@@ -38,6 +39,9 @@ void __init setup_arch(char **command_line)
 		set_cpu_present(cpu, true);
 	}
 	ob_memory_setup();
+	/* There are no devices to describe: the tree is an empty root. */
+	if (IS_ENABLED(CONFIG_OF_EARLY_FLATTREE))
+		unflatten_device_tree();
 }
 
 void __init trap_init(void)
