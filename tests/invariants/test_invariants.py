@@ -166,7 +166,7 @@ def test_v12_more_mappings_than_the_host_has(work):
         limit = int(stream.read())
     if limit > 90_000:
         pytest.skip(f"the host allows {limit} mappings: the kernel's memory does not suffice to pass that")
-    good(build(work, "many_mappings_test"), limit + 4470)
+    good(build(work, "many_mappings_test"), limit + 5000)
 
 
 def test_v12_without_mmu(work):
@@ -186,8 +186,7 @@ def test_v13_memory(work, ceiling, size, end):
 @pytest.fixture(scope="session")
 def components(tmp_path_factory):
     """The modules of components/, built in a directory of their own."""
-    if not os.path.exists(os.path.join(KERNEL_BUILD, "Module.symvers")):
-        pytest.skip("the kernel was built without components")
+    assert os.path.exists(os.path.join(KERNEL_BUILD, "Module.symvers")), f"no kernel that takes components in {KERNEL_BUILD}"
     directory = str(tmp_path_factory.mktemp("components"))
     shutil.copytree(os.path.join(HERE, "components"), directory, dirs_exist_ok=True)
     host.run("make", "-C", KERNEL_SOURCE, f"O={KERNEL_BUILD}", "ARCH=outboard", f"M={directory}", "modules",
