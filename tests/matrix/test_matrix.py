@@ -105,7 +105,8 @@ def compare_listing(recipe, image, tree):
 @pytest.mark.parametrize("recipe", WRITABLE, ids=by_name)
 def test_write(recipe, work, record):
     with noted(record, recipe, "written"):
-        write_and_check(recipe, work, "full", 2)
+        compared = write_and_check(recipe, work, "full", 2)
+        record.note(recipe, "read_independently", "yes" if compared else "no")
 
 
 @pytest.mark.parametrize("recipe, count", SCALED, ids=by_name)
@@ -116,6 +117,7 @@ def test_write_small(recipe, count, work, record):
 
 
 def write_and_check(recipe, work, size, vcpus):
+    """Returns whether an independent reader took part."""
     require(recipe)
     tree, image, copy = (os.path.join(work, name) for name in ("tree", "image", "copy"))
     abilities = recipe.written.for_user(host.IS_ROOT)
@@ -127,25 +129,26 @@ def write_and_check(recipe, work, size, vcpus):
         recipe.check(image)
     program.good("cp", *recipe.options, "-a", f"{image}:/tree", copy, vcpus=vcpus)
     same(expected, trees.describe(copy), abilities)
-    read_independently(recipe, image, tree, os.path.join(work, "theirs"), work)
+    return read_independently(recipe, image, tree, os.path.join(work, "theirs"), work)
 
 
 def read_independently(recipe, image, tree, directory, work):
     """Somebody else's reader sees the same; a reader that this host lacks is left out."""
     if not recipe.read:
-        return
+        return False
     if recipe.read_fully:
         try:
             require_host_mount(recipe, work)
         except pytest.skip.Exception:
-            return
+            return False
         recipe.read(image, directory, tree)
         same(trees.describe(tree), trees.describe(directory), recipe.written)
-        return
+        return True
     recipe.read(image, directory, tree)
     expected, actual = contents(tree), contents(directory)
     wrong = [path for path, content in actual.items() if expected.get(path) != content]
     assert actual and not wrong, f"{recipe.read_by} reads other bytes in {wrong[:10]}"
+    return True
 
 
 def contents(directory):
