@@ -191,7 +191,7 @@ def small_family():
         minix(1, 30, owner_max=250, big=False, many=100),
         minix(2, 30, owner_max=65_000),
         minix(3, 60, owner_max=65_000),
-        *[ufs(version) for version in (1, 2)],
+        ufs(1),
         *[affs(name, dos_type) for name, dos_type in (("affs-ofs", "ofs"), ("affs-ffs", "ffs"))],
     ]
 
@@ -268,4 +268,5 @@ NOT_TESTED = {
     "qnx4": "no maker found",
     "qnx6": "no maker found",
     "sysv": "no maker found",
+    "ufs2": "makefs of Debian 12 puts the superblock at 8 KB, Linux looks for it at 64 KB",
 }

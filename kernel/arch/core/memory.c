@@ -68,7 +68,7 @@ void vmemmap_free(unsigned long start, unsigned long end, struct vmem_altmap *al
 /*
  * vmalloc asks for single pages in bulk. It gets runs of neighbours here, as
  * long as there are some, so that one host mapping shows many pages. All that
- * was asked for must be delivered: after a short answer it goes on one by one.
+ * was asked for should be delivered: after a short answer it goes on one by one.
  */
 unsigned long __real_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *nodes, int count,
 					     struct list_head *list, struct page **pages);
@@ -105,7 +105,14 @@ unsigned long __wrap_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *no
 			break;
 		done += run;
 	}
-	if (done == count)
+	/* Who may wait gets all: memory grows meanwhile. */
+	while (done < count && gfpflags_allow_blocking(gfp)) {
+		pages[done] = alloc_pages(gfp, 0);
+		if (!pages[done])
+			break;
+		done++;
+	}
+	if (done)
 		return done;
 	return __real_alloc_pages_bulk_noprof(gfp, node, nodes, count, list, pages);
 }
