@@ -147,9 +147,16 @@ pub fn keep(
 }
 
 fn keep_xattrs(copier: &Copier, kind: &Kind, path: &dyn Fn() -> String) {
-    // A file system without extended attributes has none to keep.
-    let Ok(names) = kind.xattrs() else {
-        return;
+    let names = match kind.xattrs() {
+        Ok(names) => names,
+        // A file system without extended attributes has none to keep.
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return,
+        Err(error) => {
+            copier
+                .report
+                .lose(Loss::Attribute, || format!("{} (all: {error})", path()));
+            return;
+        }
     };
     for name in names {
         if kind.copy_xattr(&name).is_ok() {
