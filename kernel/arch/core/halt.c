@@ -12,6 +12,7 @@
  */
 #include <linux/delay.h>
 #include <linux/file.h>
+#include <linux/fs_struct.h>
 #include <linux/mman.h>
 #include <linux/mount.h>
 #include <linux/sched/signal.h>
@@ -80,13 +81,24 @@ static void ob_run_exit_work(void)
 	clear_thread_flag(TIF_NOTIFY_RESUME);
 }
 
+/* The clients may have made an image their root, from which the other mounts are not seen. */
+static void ob_return_to_root(void)
+{
+	struct path root;
+
+	get_fs_root(init_task.fs, &root);
+	set_fs_root(current->fs, &root);
+	set_fs_pwd(current->fs, &root);
+	path_put(&root);
+}
+
 static void ob_close_files(void)
 {
 #ifdef CONFIG_MMU
 	vm_munmap(ob_layout.client, ob_layout.client_end - ob_layout.client);
 #endif
 	ob_do(__NR_close_range, 0, ~0U, 0, 0);
-	ob_do(__NR_chdir, (long)"/", 0, 0, 0);
+	ob_return_to_root();
 	ob_run_exit_work();
 }
 
@@ -115,37 +127,45 @@ static int ob_unmount(u64 mount, struct statmount *buffer, size_t size)
 	return error;
 }
 
-/* One pass over the first OB_MOUNTS_MAX mounts, the newest of them first: it may be on top of an older one. */
+/*
+ * One pass over the first OB_MOUNTS_MAX mounts, the newest of them first: it may
+ * be on top of an older one. Returns how many are gone, `failed` how many are not.
+ */
 static long ob_unmount_pass(u64 *mounts, struct statmount *buffer, int *failed)
 {
 	struct mnt_id_req request = { .size = sizeof(request), .mnt_id = LSMT_ROOT };
 	long count = ob_do(__NR_listmount, (long)&request, (long)mounts, OB_MOUNTS_MAX, 0);
-	long i;
+	long i, before = count;
 
 	*failed = 0;
 	for (i = count - 1; i >= 0; i--)
 		if (ob_unmount(mounts[i], buffer, 2 * PATH_MAX))
 			++*failed;
-	return count;
+	if (before < 0)
+		return before;
+	count = ob_do(__NR_listmount, (long)&request, (long)mounts, OB_MOUNTS_MAX, 0);
+	/* A full list may hide more: then whatever was unmounted is progress. */
+	if (before == OB_MOUNTS_MAX)
+		return before - *failed - 1;
+	return before - count;
 }
 
-/* Until nothing is left, or a pass changes nothing. */
+/* Until a pass changes nothing. */
 static int ob_unmount_all(void)
 {
 	u64 *mounts = kcalloc(OB_MOUNTS_MAX, sizeof(*mounts), GFP_KERNEL);
 	struct statmount *buffer = kmalloc(2 * PATH_MAX, GFP_KERNEL);
-	long count, before = LONG_MAX;
+	long gone = -ENOMEM;
 	int failed = 0;
 
-	count = mounts && buffer ? ob_unmount_pass(mounts, buffer, &failed) : -ENOMEM;
-	while (count > 1 && count < before) {
-		before = count;
-		count = ob_unmount_pass(mounts, buffer, &failed);
-	}
+	if (mounts && buffer)
+		do
+			gone = ob_unmount_pass(mounts, buffer, &failed);
+		while (gone > 0);
 	kfree(mounts);
 	kfree(buffer);
-	if (count < 0)
-		return count;
+	if (gone < 0)
+		return gone;
 	return failed ? -EBUSY : 0;
 }
 

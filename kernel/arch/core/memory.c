@@ -9,6 +9,7 @@
 #include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/sizes.h>
+#include <linux/string.h>
 #include "memory.h"
 #include "vcpu.h"
 
@@ -78,7 +79,7 @@ unsigned long __wrap_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *no
 static int ob_alloc_run(gfp_t gfp, struct page **pages, int count)
 {
 	unsigned int order = min(ilog2(count), MAX_PAGE_ORDER);
-	gfp_t attempt = (gfp & ~(__GFP_DIRECT_RECLAIM | __GFP_NOFAIL)) | __GFP_NOWARN;
+	gfp_t attempt = (gfp & ~(__GFP_RECLAIM | __GFP_NOFAIL)) | __GFP_NOWARN;
 	struct page *page = NULL;
 	int i;
 
@@ -97,7 +98,7 @@ unsigned long __wrap_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *no
 {
 	int done = 0, run;
 
-	if (list || !pages || count < 2 || pages[0])
+	if (list || !pages || count < 2 || memchr_inv(pages, 0, count * sizeof(*pages)))
 		return __real_alloc_pages_bulk_noprof(gfp, node, nodes, count, list, pages);
 	while (count - done >= 2) {
 		run = ob_alloc_run(gfp, pages + done, count - done);

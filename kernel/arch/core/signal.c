@@ -53,12 +53,27 @@ static void ob_call_handler(struct ksignal *signal)
 		set_current_blocked(&mask);
 }
 
+/* get_signal() must not find a SIGKILL: only ob_signal_work() ends a client's task, on a stack for that. */
+static void ob_hold_kill(bool hold)
+{
+	spin_lock_irq(&current->sighand->siglock);
+	if (hold)
+		sigaddset(&current->blocked, SIGKILL);
+	else
+		sigdelset(&current->blocked, SIGKILL);
+	recalc_sigpending();
+	spin_unlock_irq(&current->sighand->siglock);
+}
+
 static bool ob_signals_deliver(long *result)
 {
 	struct ksignal signal;
-	bool again;
+	bool again, handled;
 
-	if (!get_signal(&signal)) {
+	ob_hold_kill(true);
+	handled = get_signal(&signal);
+	ob_hold_kill(false);
+	if (!handled) {
 		again = ob_restart(result, NULL);
 		restore_saved_sigmask();
 		return again;
