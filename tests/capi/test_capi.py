@@ -157,6 +157,12 @@ def test_memory(work, image):
     assert "by mapping" in mapped and "by pwrite" in mapped and "for me only" not in mapped
 
 
+def test_halt_after_chroot(work, image):
+    run_library_program(work, "halt_test", image)
+    assert "needs_recovery" not in run("dumpe2fs", "-h", image)
+    check_ext4(image)
+
+
 def test_refused(work):
     run_library_program(work, "refused_test")
 
