@@ -25,7 +25,7 @@
 /* Boots with so many vCPUs (0: the default) and 512 MB, or ends the program. */
 void client_boot(unsigned int vcpus);
 
-/* Adds the image as a disk and mounts it on an existing directory. Returns the disk. */
+/* Adds the image as a disk and mounts it on a new directory. Returns the disk. */
 int client_mount(const char *image, const char *type, const char *directory);
 
 /* Mounts a new tmpfs on a new directory. */

@@ -157,8 +157,10 @@ def test_memory(work, image):
     assert "by mapping" in mapped and "by pwrite" in mapped and "for me only" not in mapped
 
 
-def test_halt_after_chroot(work, image):
-    run_library_program(work, "halt_test", image)
+@pytest.mark.parametrize("way", ["chroot", "over", "apart"])
+def test_halt_unmounts_what_is_hidden(work, image, way):
+    run_library_program(work, "halt_test", way, image)
+    assert "abc" in run("debugfs", "-R", "cat /left-open", image)
     assert "needs_recovery" not in run("dumpe2fs", "-h", image)
     check_ext4(image)
 

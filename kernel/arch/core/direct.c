@@ -4,132 +4,136 @@
  *
  * Direct I/O needs the struct page of each page of the buffer, and only memory
  * in the client window has one: for the program's own the kernel says
- * -EFAULT. Then, and only then, the call is made again through a buffer in the
- * window, piece by piece. Each segment of a vector is transferred by itself; a short transfer ends the call, as
- * POSIX allows.
+ * -EFAULT. Then, and only then, the call is made again through pages of the
+ * kernel, piece by piece. They are physically contiguous, so that a piece is one segment for the
+ * disk, and small enough to stay in the processor's cache between the two copies. A
+ * short transfer ends the call, as POSIX allows.
  */
+#include <linux/bvec.h>
 #include <linux/file.h>
 #include <linux/fs.h>
-#include <linux/mm.h>
-#include <linux/mman.h>
+#include <linux/gfp.h>
 #include <linux/sizes.h>
-#include <linux/slab.h>
 #include <linux/syscalls.h>
 #include <linux/uio.h>
 #include "direct.h"
 
-#define OB_BOUNCE_SIZE SZ_1M
+#define OB_BOUNCE_ORDER get_order(SZ_512K)
 
 struct ob_transfer {
-	unsigned int fd;
+	struct file *file;
+	loff_t *position;
 	bool write;
-	bool at_position;		/* `position` counts, not the file's own */
-	loff_t position;
-	unsigned long bounce;		/* in the client window */
+	struct page *bounce;
+	unsigned int order;
 };
 
-static bool ob_is_direct(unsigned int fd)
+static int ob_direction(bool write)
 {
-	struct file *file = fget(fd);
-	bool direct = file && file->f_flags & O_DIRECT;
-
-	if (file)
-		fput(file);
-	return direct;
+	return write ? ITER_SOURCE : ITER_DEST;
 }
 
-static bool ob_in_window(unsigned long address, size_t size)
+/* As much as is free at once; a single page is worth waiting for. */
+static bool ob_bounce_get(struct ob_transfer *transfer, size_t size)
 {
-	return address < ob_layout.client_end && address + size > ob_layout.client;
+	unsigned int order = min(get_order(size), OB_BOUNCE_ORDER);
+
+	for (; order; order--) {
+		transfer->bounce = alloc_pages(__GFP_NOWARN | __GFP_NORETRY | __GFP_NOMEMALLOC, order);
+		if (transfer->bounce)
+			break;
+	}
+	if (!order)
+		transfer->bounce = alloc_page(GFP_KERNEL);
+	transfer->order = order;
+	return transfer->bounce;
 }
 
-static long ob_transfer_call(struct ob_transfer *transfer, size_t size)
+/* One piece between the bounce pages and the file. */
+static ssize_t ob_transfer_file(struct ob_transfer *transfer, size_t size)
 {
-	void __user *bounce = (void __user *)transfer->bounce;
+	struct iov_iter pages;
+	struct bio_vec vector;
 
-	if (transfer->at_position)
-		return transfer->write ?
-		       ksys_pwrite64(transfer->fd, bounce, size, transfer->position) :
-		       ksys_pread64(transfer->fd, bounce, size, transfer->position);
-	return transfer->write ? ksys_write(transfer->fd, bounce, size) :
-				 ksys_read(transfer->fd, bounce, size);
+	bvec_set_page(&vector, transfer->bounce, size, 0);
+	iov_iter_bvec(&pages, ob_direction(transfer->write), &vector, 1, size);
+	if (transfer->write)
+		return vfs_iter_write(transfer->file, &pages, transfer->position, 0);
+	return vfs_iter_read(transfer->file, &pages, transfer->position, 0);
 }
 
-/* One piece of at most OB_BOUNCE_SIZE bytes. */
-static long ob_transfer_piece(struct ob_transfer *transfer, void __user *buffer, size_t size)
+static ssize_t ob_transfer_piece(struct ob_transfer *transfer, struct iov_iter *user, size_t size)
 {
-	void *bounce = (void *)transfer->bounce;
-	long done;
+	void *bounce = page_address(transfer->bounce);
+	ssize_t done;
 
-	if (transfer->write && copy_from_user(bounce, buffer, size))
+	if (transfer->write && copy_from_iter(bounce, size, user) != size)
 		return -EFAULT;
-	done = ob_transfer_call(transfer, size);
-	if (done > 0 && !transfer->write && copy_to_user(buffer, bounce, done))
+	done = ob_transfer_file(transfer, size);
+	if (done > 0 && !transfer->write && copy_to_iter(bounce, done, user) != done)
 		return -EFAULT;
-	if (done > 0)
-		transfer->position += done;
 	return done;
 }
 
-static long ob_transfer_buffer(struct ob_transfer *transfer, void __user *buffer, size_t size)
+static ssize_t ob_transfer_all(struct ob_transfer *transfer, struct iov_iter *user)
 {
 	size_t total = 0;
-	long done = 0;
+	ssize_t done = 0;
 
-	while (total < size) {
-		size_t piece = min_t(size_t, size - total, OB_BOUNCE_SIZE);
+	while (iov_iter_count(user)) {
+		size_t size = min_t(size_t, iov_iter_count(user), PAGE_SIZE << transfer->order);
 
-		done = ob_transfer_piece(transfer, buffer + total, piece);
+		done = ob_transfer_piece(transfer, user, size);
 		if (done > 0)
 			total += done;
-		if (done != piece)
+		if (done != size)
 			break;
 	}
 	return total ?: done;
 }
 
-static long ob_transfer_vector(struct ob_transfer *transfer, const struct iovec *vector, int count)
+/* `position`: NULL for the file's own. */
+static long ob_retry(unsigned int fd, bool write, loff_t *position, struct iov_iter *user)
 {
-	size_t total = 0;
-	long done = 0;
-	int i;
-
-	transfer->bounce = vm_mmap(NULL, 0, OB_BOUNCE_SIZE, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, 0);
-	if (IS_ERR_VALUE(transfer->bounce))
-		return transfer->bounce;
-	for (i = 0; i < count; i++) {
-		done = ob_transfer_buffer(transfer, vector[i].iov_base, vector[i].iov_len);
-		if (done > 0)
-			total += done;
-		if (done < 0 || done != vector[i].iov_len)
-			break;
-	}
-	vm_munmap(transfer->bounce, OB_BOUNCE_SIZE);
-	return total ?: done;
-}
-
-static long ob_retry(struct ob_transfer transfer, void __user *buffer, size_t size)
-{
-	struct iovec vector = { buffer, size };
-
-	if (!ob_is_direct(transfer.fd) || ob_in_window((unsigned long)buffer, size))
-		return -EFAULT;
-	return ob_transfer_vector(&transfer, &vector, 1);
-}
-
-static long ob_retry_vector(struct ob_transfer transfer, const struct iovec __user *user, unsigned long count)
-{
-	struct iovec *vector;
+	struct fd f = fdget_pos(fd);
+	struct ob_transfer transfer = { .file = fd_file(f), .write = write };
 	long result = -EFAULT;
 
-	if (!ob_is_direct(transfer.fd) || count > UIO_MAXIOV)
-		return -EFAULT;
-	vector = memdup_array_user(user, count, sizeof(*vector));
-	if (IS_ERR(vector))
-		return PTR_ERR(vector);
-	result = ob_transfer_vector(&transfer, vector, count);
-	kfree(vector);
+	if (!transfer.file)
+		return -EBADF;
+	transfer.position = position ?: &transfer.file->f_pos;
+	if (transfer.file->f_flags & O_DIRECT && transfer.file->f_mode & FMODE_CAN_ODIRECT) {
+		result = -ENOMEM;
+		if (ob_bounce_get(&transfer, iov_iter_count(user))) {
+			result = ob_transfer_all(&transfer, user);
+			__free_pages(transfer.bounce, transfer.order);
+		}
+	}
+	fdput_pos(f);
+	return result;
+}
+
+static long ob_retry_buffer(unsigned int fd, bool write, loff_t *position, const void __user *buffer,
+			    size_t size)
+{
+	struct iov_iter user;
+	int error = import_ubuf(ob_direction(write), (void __user *)buffer, size, &user);
+
+	return error ?: ob_retry(fd, write, position, &user);
+}
+
+static long ob_retry_vector(unsigned int fd, bool write, loff_t *position, const struct iovec __user *vector,
+			    unsigned long count)
+{
+	struct iovec few[UIO_FASTIOV], *copy = few;
+	struct iov_iter user;
+	ssize_t size = import_iovec(ob_direction(write), vector, count, ARRAY_SIZE(few), &copy, &user);
+	long result;
+
+	if (size < 0)
+		return size;
+	result = ob_retry(fd, write, position, &user);
+	kfree(copy);
 	return result;
 }
 
@@ -139,7 +143,7 @@ long ob_sys_read(unsigned int fd, char __user *buffer, size_t size)
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry((struct ob_transfer) { .fd = fd }, buffer, size);
+	return ob_retry_buffer(fd, false, NULL, buffer, size);
 }
 
 long ob_sys_write(unsigned int fd, const char __user *buffer, size_t size)
@@ -148,29 +152,25 @@ long ob_sys_write(unsigned int fd, const char __user *buffer, size_t size)
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry((struct ob_transfer) { .fd = fd, .write = true }, (void __user *)buffer, size);
+	return ob_retry_buffer(fd, true, NULL, buffer, size);
 }
 
 long ob_sys_pread64(unsigned int fd, char __user *buffer, size_t size, loff_t position)
 {
-	struct ob_transfer transfer = { .fd = fd, .at_position = true, .position = position };
 	long result = ksys_pread64(fd, buffer, size, position);
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry(transfer, buffer, size);
+	return ob_retry_buffer(fd, false, &position, buffer, size);
 }
 
 long ob_sys_pwrite64(unsigned int fd, const char __user *buffer, size_t size, loff_t position)
 {
-	struct ob_transfer transfer = {
-		.fd = fd, .write = true, .at_position = true, .position = position,
-	};
 	long result = ksys_pwrite64(fd, buffer, size, position);
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry(transfer, (void __user *)buffer, size);
+	return ob_retry_buffer(fd, true, &position, buffer, size);
 }
 
 long ob_sys_readv(unsigned long fd, const struct iovec __user *vector, unsigned long count)
@@ -179,7 +179,7 @@ long ob_sys_readv(unsigned long fd, const struct iovec __user *vector, unsigned 
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry_vector((struct ob_transfer) { .fd = fd }, vector, count);
+	return ob_retry_vector(fd, false, NULL, vector, count);
 }
 
 long ob_sys_writev(unsigned long fd, const struct iovec __user *vector, unsigned long count)
@@ -188,29 +188,27 @@ long ob_sys_writev(unsigned long fd, const struct iovec __user *vector, unsigned
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry_vector((struct ob_transfer) { .fd = fd, .write = true }, vector, count);
+	return ob_retry_vector(fd, true, NULL, vector, count);
 }
 
 long ob_sys_preadv(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		   unsigned long low, unsigned long high)
 {
-	struct ob_transfer transfer = { .fd = fd, .at_position = true, .position = low };
 	long result = sys_preadv(fd, vector, count, low, high);
+	loff_t position = low;
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry_vector(transfer, vector, count);
+	return ob_retry_vector(fd, false, &position, vector, count);
 }
 
 long ob_sys_pwritev(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		    unsigned long low, unsigned long high)
 {
-	struct ob_transfer transfer = {
-		.fd = fd, .write = true, .at_position = true, .position = low,
-	};
 	long result = sys_pwritev(fd, vector, count, low, high);
+	loff_t position = low;
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry_vector(transfer, vector, count);
+	return ob_retry_vector(fd, true, &position, vector, count);
 }

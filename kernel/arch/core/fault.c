@@ -72,7 +72,7 @@ int ob_client_fault(const struct ob_fault *fault, bool user)
 		vma = lock_mm_and_find_vma(mm, address, &regs);
 		if (!vma)
 			return -EFAULT;
-		if (!(vma->vm_flags & (write ? VM_WRITE : VM_READ | VM_WRITE)) ||
+		if (!(vma->vm_flags & (write ? VM_WRITE : VM_ACCESS_FLAGS)) ||
 		    (fault->instruction == address && !(vma->vm_flags & VM_EXEC))) {
 			mmap_read_unlock(mm);
 			return -EFAULT;

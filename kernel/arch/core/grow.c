@@ -8,7 +8,8 @@
  * held up by many small steps. The pages that are still to come count as
  * present in the total, so that nobody sizes or refuses things by what there is now. Who finds no page at all before the grower is
  * done waits for it in out_of_memory(), which is wrapped as well: in a library there is no process
- * that could be killed to free memory, so at the ceiling an allocation fails.
+ * that could be killed to free memory, so at the ceiling an allocation fails. One that a file
+ * system makes first waits for pages that are being written: they become free.
  */
 #include <linux/kthread.h>
 #include <linux/memblock.h>
@@ -63,8 +64,10 @@ static void ob_grow(void)
 		totalram_pages_add(-(long)PFN_DOWN(step));
 	if (error || size + step >= ob_machine.memory)
 		WRITE_ONCE(ob_grower.finished, true);
-	if (error && step)
+	if (error && step) {
+		totalram_pages_add(-(long)PFN_DOWN(ob_machine.memory - size));
 		pr_warn("memory stays at %llu MB: error %d\n", size >> 20, error);
+	}
 }
 
 static int ob_grower_main(void *unused)
@@ -93,15 +96,22 @@ static void ob_grow_request(void)
 		wake_up(&ob_grower.wanted);
 }
 
+/* Also called when blocks of pages of one kind are made to serve another: that is no want of memory. */
+static bool ob_is_low(struct zone *zone, gfp_t gfp, enum zone_type highest)
+{
+	return gfp & __GFP_DIRECT_RECLAIM ||
+	       !zone_watermark_ok(zone, 0, low_wmark_pages(zone), highest, 0);
+}
+
 void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
 void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
 
 void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
-	if (ob_can_grow())
-		ob_grow_request();
-	else
+	if (!ob_can_grow())
 		__real_wakeup_kswapd(zone, gfp, order, highest);
+	else if (ob_is_low(zone, gfp, highest))
+		ob_grow_request();
 }
 
 /* Memory that came a moment ago may have come too late for this caller's last look. */
@@ -109,6 +119,24 @@ static bool ob_has_just_grown(void)
 {
 	return READ_ONCE(ob_grower.steps) &&
 	       time_before(jiffies, READ_ONCE(ob_grower.last) + OB_GROW_RECENT);
+}
+
+static unsigned long ob_pages_to_write(void)
+{
+	return global_node_page_state(NR_FILE_DIRTY) + global_node_page_state(NR_WRITEBACK);
+}
+
+/* A file system that gets no memory may have to give up. Is there hope for it? */
+static bool ob_wait_for_writing(void)
+{
+	unsigned long deadline = jiffies + OB_GROW_PATIENCE, before = ob_pages_to_write();
+
+	while (time_before(jiffies, deadline) && ob_pages_to_write() && !fatal_signal_pending(current)) {
+		schedule_timeout_uninterruptible(1);
+		if (ob_pages_to_write() < before)
+			return true;
+	}
+	return false;
 }
 
 /* The allocation is tried again after true, and fails after false. */
@@ -123,7 +151,7 @@ bool __wrap_out_of_memory(struct oom_control *control)
 	if (ob_has_just_grown())
 		return true;
 	if (!ob_can_grow())
-		return false;
+		return !(control->gfp_mask & __GFP_FS) && ob_wait_for_writing();
 	ob_grow_request();
 	return wait_event_timeout(ob_grower.grown, READ_ONCE(ob_grower.steps) != steps,
 				  OB_GROW_PATIENCE);

@@ -4,17 +4,21 @@
  *
  *  1. No new calls: other threads' calls in progress end as by a fatal signal,
  *     their tasks that are out in host code are put to sleep for good.
- *  2. The clients' mappings and files are closed, everything is unmounted.
+ *  2. The clients' mappings and files are closed, also those that single threads have for
+ *     themselves (unshare), everything is unmounted.
  *  3. Carriers and service threads leave; the host joins them.
  *
  * A thread that sleeps uninterruptibly and does not come out keeps its stack
  * and the memory; nothing else waits for it longer than OB_HALT_PATIENCE.
  */
 #include <linux/delay.h>
+#include <linux/fdtable.h>
 #include <linux/file.h>
 #include <linux/fs_struct.h>
 #include <linux/mman.h>
 #include <linux/mount.h>
+#include <linux/namei.h>
+#include <linux/nsproxy.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
@@ -81,6 +85,76 @@ static void ob_run_exit_work(void)
 	clear_thread_flag(TIF_NOTIFY_RESUME);
 }
 
+static void ob_share_fs(struct task_struct *task)
+{
+	struct fs_struct *fs = ob_machine.leader->fs, *old = task->fs;
+	bool last;
+
+	spin_lock(&fs->lock);
+	fs->users++;
+	spin_unlock(&fs->lock);
+	task_lock(task);
+	task->fs = fs;
+	task_unlock(task);
+	spin_lock(&old->lock);
+	last = !--old->users;
+	spin_unlock(&old->lock);
+	if (last)
+		free_fs_struct(old);
+}
+
+static void ob_share_files(struct task_struct *task)
+{
+	struct files_struct *files = ob_machine.leader->files, *old = task->files;
+
+	atomic_inc(&files->count);
+	task_lock(task);
+	task->files = files;
+	task_unlock(task);
+	put_files_struct(old);
+}
+
+/* A thread that has left the others: it has name spaces, a root or files of its own. */
+static bool ob_is_apart(struct task_struct *task)
+{
+	struct task_struct *leader = ob_machine.leader;
+
+	return task->nsproxy && (task->nsproxy != leader->nsproxy || task->fs != leader->fs ||
+				 task->files != leader->files);
+}
+
+/* One that is out for good or halts. With a reference, or NULL. */
+static struct task_struct *ob_find_apart(void)
+{
+	struct task_struct *task, *found = NULL;
+
+	rcu_read_lock();
+	for_each_thread(ob_machine.leader, task)
+		if (!found && ob_is_apart(task) && !ob_is_active(task))
+			found = get_task_struct(task);
+	rcu_read_unlock();
+	return found;
+}
+
+/* What only such a thread holds is closed and unmounted when it has it no longer. */
+static void ob_bring_together(void)
+{
+	struct nsproxy *namespaces = ob_machine.leader->nsproxy;
+	struct task_struct *task;
+
+	while ((task = ob_find_apart())) {
+		if (task->files != ob_machine.leader->files)
+			ob_share_files(task);
+		if (task->fs != ob_machine.leader->fs)
+			ob_share_fs(task);
+		if (task->nsproxy != namespaces) {
+			get_nsproxy(namespaces);
+			switch_task_namespaces(task, namespaces);
+		}
+		put_task_struct(task);
+	}
+}
+
 /* The clients may have made an image their root, from which the other mounts are not seen. */
 static void ob_return_to_root(void)
 {
@@ -97,9 +171,25 @@ static void ob_close_files(void)
 #ifdef CONFIG_MMU
 	vm_munmap(ob_layout.client, ob_layout.client_end - ob_layout.client);
 #endif
+	ob_bring_together();
 	ob_do(__NR_close_range, 0, ~0U, 0, 0);
 	ob_return_to_root();
 	ob_run_exit_work();
+}
+
+/* What is mounted over the root is found from there as the root's parent; the root itself is not. */
+static const char *ob_unmount_path(const char *point)
+{
+	struct path above;
+	bool covered;
+
+	if (strcmp(point, "/"))
+		return point;
+	if (kern_path("/..", LOOKUP_DIRECTORY, &above))
+		return NULL;
+	covered = above.mnt != current->fs->root.mnt;
+	path_put(&above);
+	return covered ? "/.." : NULL;
 }
 
 /* Unmounts one mount by its number, unless it is the root. */
@@ -116,8 +206,8 @@ static int ob_unmount(u64 mount, struct statmount *buffer, size_t size)
 	error = ob_do(__NR_statmount, (long)&request, (long)buffer, size, 0);
 	if (error)
 		return error;
-	point = buffer->str + buffer->mnt_point;
-	if (!strcmp(point, "/"))
+	point = ob_unmount_path(buffer->str + buffer->mnt_point);
+	if (!point)
 		return 0;
 	error = ob_do(__NR_umount2, (long)point, 0, 0, 0);
 	if (error)

@@ -47,25 +47,17 @@ noinline void arch_stack_walk(stack_trace_consume_fn consume, void *cookie,
 	ob_walk_frames(frame, consume, cookie);
 }
 
-struct ob_trace {
-	const char *level;
-};
-
-static bool ob_print_address(void *context, unsigned long address)
+static bool ob_print_address(void *level, unsigned long address)
 {
-	struct ob_trace *trace = context;
-
-	printk("%s  %pBb\n", trace->level, (void *)address);
+	printk("%s  %pBb\n", (const char *)level, (void *)address);
 	return true;
 }
 
 void show_stack(struct task_struct *task, unsigned long *stack, const char *level)
 {
-	struct ob_trace trace = { level };
-
 	printk("%sCall trace of %s, process %d:\n", level, (task ?: current)->comm,
 	       task_pid_nr(task ?: current));
-	arch_stack_walk(ob_print_address, &trace, task, NULL);
+	arch_stack_walk(ob_print_address, (void *)level, task, NULL);
 }
 
 void show_regs(struct pt_regs *regs)

@@ -45,12 +45,19 @@ unsigned long ob_block_write_errors(void)
 	return atomic_long_read(&ob_write_errors);
 }
 
+/* A discard is only advice, and what a host cannot do, Linux does in another way. */
+static bool ob_is_write_error(enum req_op operation, int result)
+{
+	if (!result || result == -EOPNOTSUPP || operation == REQ_OP_DISCARD)
+		return false;
+	return op_is_write(operation) || operation == REQ_OP_FLUSH;
+}
+
 static void ob_command_end(struct ob_command *command)
 {
 	struct request *rq = blk_mq_rq_from_pdu(command);
 
-	if (command->request.result && (op_is_write(req_op(rq)) || req_op(rq) == REQ_OP_FLUSH) &&
-	    req_op(rq) != REQ_OP_DISCARD && command->request.result != -EOPNOTSUPP)
+	if (ob_is_write_error(req_op(rq), command->request.result))
 		atomic_long_inc(&ob_write_errors);
 	blk_mq_end_request(rq, errno_to_blk_status(command->request.result));
 }
@@ -141,6 +148,7 @@ static struct queue_limits ob_disk_limits(const struct ob_block_info *info, u32 
 		.max_segments = OB_SEGMENTS_MAX,
 		.max_segment_size = OB_TRANSFER_MAX,
 		.io_opt = OB_TRANSFER_MAX / 2,
+		.dma_alignment = 3,	/* any address will do, but 0 would mean a sector */
 		.features = BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA,
 	};
 
@@ -199,16 +207,25 @@ static int ob_disk_create(struct ob_disk *disk, const struct ob_block_info *info
 	return 0;
 }
 
-struct ob_disk_add {
+/* `result` holds also if the calling thread is killed on its way out: `ran` says that it counts. */
+struct ob_disk_call {
+	bool ran;
+	long result;
 	u32 number;
 	u32 sector_size;
 	struct ob_block_info info;
 	char *name;
 };
 
-static long ob_disk_add_call(void *argument)
+static long ob_disk_do(long (*function)(void *argument), struct ob_disk_call *call)
 {
-	struct ob_disk_add *add = argument;
+	long error = ob_call(function, call);
+
+	return call->ran ? call->result : error;
+}
+
+static long ob_disk_add_new(struct ob_disk_call *add)
+{
 	struct ob_disk *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
 	int error;
 
@@ -232,9 +249,18 @@ static long ob_disk_add_call(void *argument)
 	return 0;
 }
 
+static long ob_disk_add_call(void *argument)
+{
+	struct ob_disk_call *add = argument;
+
+	add->result = ob_disk_add_new(add);
+	add->ran = true;
+	return 0;
+}
+
 int ob_kernel_disk_add(const struct ob_disk_parameters *parameters, char name[32])
 {
-	struct ob_disk_add add = { .name = name };
+	struct ob_disk_call add = { .name = name };
 	long error;
 	int number;
 
@@ -250,7 +276,7 @@ int ob_kernel_disk_add(const struct ob_disk_parameters *parameters, char name[32
 	else if (add.sector_size < add.info.sector_size)
 		error = -EINVAL;
 	else
-		error = ob_call(ob_disk_add_call, &add);
+		error = ob_disk_do(ob_disk_add_call, &add);
 	if (error) {
 		ob_host_block_close(number);
 		return error;
@@ -281,9 +307,8 @@ static bool ob_disk_is_open(struct ob_disk *disk)
 	return open;
 }
 
-static long ob_disk_remove_call(void *argument)
+static long ob_disk_remove_one(u32 number)
 {
-	u32 number = *(u32 *)argument;
 	struct ob_disk *disk;
 
 	mutex_lock(&ob_disks_lock);
@@ -302,9 +327,19 @@ static long ob_disk_remove_call(void *argument)
 	return 0;
 }
 
+static long ob_disk_remove_call(void *argument)
+{
+	struct ob_disk_call *remove = argument;
+
+	remove->result = ob_disk_remove_one(remove->number);
+	remove->ran = true;
+	return 0;
+}
+
 int ob_kernel_disk_remove(u32 number)
 {
-	long error = ob_call(ob_disk_remove_call, &number);
+	struct ob_disk_call remove = { .number = number };
+	long error = ob_disk_do(ob_disk_remove_call, &remove);
 
 	if (!error)
 		ob_host_block_close(number);
