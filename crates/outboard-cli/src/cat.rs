@@ -6,15 +6,13 @@ use crate::arguments::{Cat, Settings};
 use crate::error::{reason, warn, Error, Result};
 use crate::interrupt::Interrupt;
 use crate::session::{with_session, Session};
-use crate::stream::{read_in_order, ReadError};
+use crate::stream::{read_in_order, ReadError, LARGE};
 use outboard::Fd;
 use std::ffi::OsStr;
 use std::io;
 
 /// Large enough that calls cost nothing, small enough to stay in a processor's cache.
 const BUFFER: usize = 128 * 1024;
-/// Files from this size on are read by several threads.
-const LARGE: i64 = 8 << 20;
 
 pub fn run(options: &Cat, settings: Settings) -> Result<()> {
     let mut places = Vec::new();
@@ -76,7 +74,7 @@ fn one(session: &mut Session, place: &Place, output: &Fd, interrupt: &Interrupt)
         .and_then(|file| Ok((file.stat()?.st_size, file)))
         .map_err(Problem::Reading)
         .and_then(|(size, file)| {
-            if size < LARGE {
+            if size < LARGE as i64 {
                 return read_small(&file, write);
             }
             let mut files = vec![file];

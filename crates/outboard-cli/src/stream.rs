@@ -2,14 +2,17 @@
 //! Reading a large file of an image with several threads; its pieces come out in order.
 //!
 //! Thread i of n reads pieces i, i+n, i+2n... and hands each over by a channel of its own;
-//! the taker goes round the channels. A piece that is not full ends the file. What was read is dropped
-//! from the kernel's page cache: a file that is read once would only fill memory there, and taking
-//! fresh memory from the host costs more than reading.
+//! the taker goes round the channels. A piece that is not full ends the file. The page cache is
+//! avoided: a file that is read once would only fill memory there, and taking fresh memory from
+//! the host costs more than reading. So reads are direct where the file system can do that, and what
+//! went through the page cache nevertheless is dropped from it.
 
 use outboard::Fd;
 use std::io;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 
+/// Files from this size on are read by several threads, and past the page cache.
+pub const LARGE: u64 = 8 << 20;
 /// Bytes of a piece.
 const PIECE: usize = 512 * 1024;
 /// Pieces of one thread that may wait.
@@ -17,14 +20,22 @@ const WAITING: usize = 2;
 
 type Piece = io::Result<Vec<u8>>;
 
-/// Fills a buffer from an offset, as far as the file goes.
+/// Fills a buffer from an offset, as far as the file goes. Direct reads end with the
+/// first that is short or refused: what follows it is not aligned.
 fn read_full(file: &Fd, buffer: &mut Vec<u8>, offset: u64) -> io::Result<()> {
     buffer.resize(PIECE, 0);
     let mut done = 0;
+    let mut direct = true;
     while done < PIECE {
-        match file.read_at(&mut buffer[done..], offset + done as u64)? {
-            0 => break,
-            length => done += length,
+        match file.read_at(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(length) => done += length,
+            Err(error) if !direct => return Err(error),
+            Err(_) => {}
+        }
+        if done < PIECE && direct {
+            file.set_direct(false)?;
+            direct = false;
         }
     }
     buffer.truncate(done);
@@ -40,6 +51,8 @@ fn read_pieces(
     emptied: &Receiver<Vec<u8>>,
 ) {
     let mut number = first;
+    // Refused: read through the page cache.
+    let _ = file.set_direct(true);
     loop {
         let mut buffer = emptied.try_recv().unwrap_or_default();
         let offset = number * PIECE as u64;

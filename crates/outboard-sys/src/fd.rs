@@ -391,6 +391,16 @@ impl Fd {
         unsafe { self.call(libc::SYS_fallocate, arguments) }.map(drop)
     }
 
+    /// Turns `O_DIRECT` on or off, for all descriptors of this open file. Not every file system has it.
+    pub fn set_direct(&self, direct: bool) -> io::Result<()> {
+        let flag = libc::O_DIRECT as usize;
+        // SAFETY: has only numbers as its arguments.
+        let old = unsafe { self.call(libc::SYS_fcntl, [libc::F_GETFL as usize, 0, 0, 0, 0]) }?;
+        let new = if direct { old | flag } else { old & !flag };
+        // SAFETY: has only numbers as its arguments.
+        unsafe { self.call(libc::SYS_fcntl, [libc::F_SETFL as usize, new, 0, 0, 0]) }.map(drop)
+    }
+
     /// Tells the kernel how a range will be used. `advice`: `POSIX_FADV_*`.
     pub fn advise(&self, offset: u64, length: u64, advice: c_int) -> io::Result<()> {
         let arguments = [offset as usize, length as usize, advice as usize, 0, 0];

@@ -2,10 +2,14 @@
 //! Copying the bytes of a file, without its holes.
 
 use super::copy::{Copier, Failure};
+use crate::stream::LARGE;
 use outboard::{Fd, System};
+use std::io;
 
 /// What is read and written at once.
 const CHUNK: usize = 1 << 20;
+/// The largest block that direct I/O may be made of.
+const BLOCK: u64 = 4096;
 /// Bytes after which the page cache is looked after.
 const STEP: u64 = 32 << 20;
 const WRITE_AND_WAIT: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
@@ -64,6 +68,74 @@ impl<'a> Trail<'a> {
     }
 }
 
+/// The files of a large copy, and how their bytes go past the page cache of this process's kernel.
+///
+/// I/O is direct until the first transfer that is refused, or that does not end where a block may:
+/// not every file system can do it, and the last bytes of a file are rarely a block.
+struct Passage<'a> {
+    source: &'a Fd,
+    target: &'a Fd,
+    trails: [Option<Trail<'a>>; 2],
+    direct: bool,
+}
+
+impl<'a> Passage<'a> {
+    fn new(source: &'a Fd, target: &'a Fd, size: u64) -> Self {
+        let passage = Self {
+            source,
+            target,
+            trails: [Trail::new(source, false), Trail::new(target, true)],
+            direct: size >= LARGE,
+        };
+        if passage.direct {
+            for file in passage.inside() {
+                // Refused: this one goes through the page cache.
+                let _ = file.set_direct(true);
+            }
+        }
+        passage
+    }
+
+    /// Those of the two files that are in this process's kernel.
+    fn inside(&self) -> impl Iterator<Item = &'a Fd> {
+        [self.source, self.target]
+            .into_iter()
+            .filter(|file| file.system() == System::Kernel)
+    }
+
+    fn end_direct(&mut self) -> io::Result<()> {
+        self.direct = false;
+        self.inside().try_for_each(|file| file.set_direct(false))
+    }
+
+    /// Makes a transfer, again without direct I/O if that was the reason that it failed.
+    fn transfer<T>(&mut self, mut make: impl FnMut(&Self) -> io::Result<T>) -> io::Result<T> {
+        match make(self) {
+            Err(_) if self.direct => {
+                self.end_direct()?;
+                make(self)
+            }
+            other => other,
+        }
+    }
+
+    /// Copies once what fits into `bytes`; returns how much that was, 0 at the end of the file.
+    fn copy(&mut self, bytes: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        let length = self
+            .transfer(|passage| passage.source.read_at(bytes, offset))
+            .map_err(Failure::Reading)?;
+        if self.direct && length as u64 % BLOCK != 0 {
+            self.end_direct().map_err(Failure::Writing)?;
+        }
+        self.transfer(|passage| passage.target.write_all_at(&bytes[..length], offset))
+            .map_err(Failure::Writing)?;
+        for trail in self.trails.iter_mut().flatten() {
+            trail.reached(offset + length as u64);
+        }
+        Ok(length)
+    }
+}
+
 /// The memory that bytes go through.
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -99,20 +171,23 @@ pub fn copy_data(
     if source.system() == target.system() && copy_inside(copier, source, target, stat)? {
         return Ok(());
     }
-    copy_stream(copier, buffer, source, target, stat)
+    let size = stat.st_size.max(0) as u64;
+    if size >= LARGE {
+        let mut passage = Passage::new(source, target, size);
+        return copy_range(copier, buffer, &mut passage, 0, size);
+    }
+    copy_stream(copier, buffer, source, target, size)
 }
 
-/// Copies from start to end.
+/// Copies from start to end a file that is small, or that only says by its end how large it is.
 fn copy_stream(
     copier: &Copier,
     buffer: &mut Buffer,
     source: &Fd,
     target: &Fd,
-    stat: &libc::stat,
+    size: u64,
 ) -> Result<(), Failure> {
-    let size = stat.st_size.max(0) as u64;
     let mut done = 0;
-    let mut trails = [Trail::new(source, false), Trail::new(target, true)];
     loop {
         let length = source.read(&mut buffer.bytes).map_err(Failure::Reading)?;
         if length == 0 {
@@ -123,9 +198,6 @@ fn copy_stream(
             .map_err(Failure::Writing)?;
         done += length as u64;
         copier.report.count_bytes(length as u64);
-        for trail in trails.iter_mut().flatten() {
-            trail.reached(done);
-        }
         if size > 0 && done >= size {
             return Ok(());
         }
@@ -171,36 +243,30 @@ fn copy_parts(
     stat: &libc::stat,
     first: Option<u64>,
 ) -> Result<(), Failure> {
+    let size = stat.st_size.max(0) as u64;
+    let mut passage = Passage::new(source, target, size);
     let mut next = first;
     while let Some(start) = next {
         let end = source.next_hole(start).map_err(Failure::Reading)?;
-        copy_range(copier, buffer, source, target, start, end)?;
+        copy_range(copier, buffer, &mut passage, start, end)?;
         next = source.next_data(end).map_err(Failure::Reading)?;
     }
-    target
-        .truncate(stat.st_size.max(0) as u64)
-        .map_err(Failure::Writing)
+    target.truncate(size).map_err(Failure::Writing)
 }
 
 fn copy_range(
     copier: &Copier,
     buffer: &mut Buffer,
-    source: &Fd,
-    target: &Fd,
+    passage: &mut Passage,
     mut offset: u64,
     end: u64,
 ) -> Result<(), Failure> {
     while offset < end {
         let room = (end - offset).min(CHUNK as u64) as usize;
-        let length = source
-            .read_at(&mut buffer.bytes[..room], offset)
-            .map_err(Failure::Reading)?;
+        let length = passage.copy(&mut buffer.bytes[..room], offset)?;
         if length == 0 {
             return Ok(());
         }
-        target
-            .write_all_at(&buffer.bytes[..length], offset)
-            .map_err(Failure::Writing)?;
         offset += length as u64;
         copier.report.count_bytes(length as u64);
         if copier.stopped() {
