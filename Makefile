@@ -7,13 +7,13 @@ PROFILE ?= full
 MMU ?= y
 DEBUG ?= 0
 PREFIX ?= /usr/local
-export PROFILE MMU DEBUG LINUX_SOURCE PREFIX DESTDIR
+export PROFILE MMU BUILTIN DEBUG LINUX_SOURCE PREFIX DESTDIR
 
 BUILD := kernel/build
 TEST_PACKAGES := $(BUILD)/packages-test.txt tests/packages.txt
 
 .NOTPARALLEL:
-.PHONY: all setup source kernel library program demo test bench install check-untouched check-clang clean help
+.PHONY: all setup source kernel library program modules demo test bench install check-untouched check-clang clean help
 
 all: program
 
@@ -49,6 +49,9 @@ bench: program
 
 install:
 	@$(BUILD)/install.sh
+
+modules: library
+	@$(BUILD)/external-modules.sh "$(M)"
 
 check-untouched: source
 	@$(BUILD)/check-untouched.sh

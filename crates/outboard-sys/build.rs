@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Links liboutboard.a, which is in OUTBOARD_LIB_DIR (default: the repository's out/lib).
+//! Links liboutboard.a and its components, which are in OUTBOARD_LIB_DIR (default: the repository's out/lib).
 
 use std::env;
 use std::path::PathBuf;
@@ -11,10 +11,13 @@ fn main() {
         None => PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"))
             .join("../../out/lib"),
     };
-    let library = directory.join("liboutboard.a");
-    println!("cargo:rerun-if-changed={}", library.display());
+    for library in ["liboutboard.a", "liboutboard-components.a"] {
+        println!("cargo:rerun-if-changed={}", directory.join(library).display());
+    }
     println!("cargo:rustc-link-search=native={}", directory.display());
     println!("cargo:rustc-link-lib=static:-bundle=outboard");
+    // Nothing refers to it by a name that must be there.
+    println!("cargo:rustc-link-lib=static:-bundle,+whole-archive=outboard-components");
     println!("cargo:rustc-link-lib=pthread");
     println!("cargo:rustc-link-arg=-Wl,-z,pack-relative-relocs");
 }

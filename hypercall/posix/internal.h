@@ -28,6 +28,9 @@ void ob_posix_memory_forked(void);
 /* block.c: closes a fork()ed child's copies of the disks, so that it does not keep their locks. */
 void ob_posix_block_forked(void);
 
+/* component.c: looks for the archive. The first call counts. */
+void ob_posix_components_find(void);
+
 /* signal.c */
 void ob_posix_signals_install(void);
 void ob_posix_signals_remove(void);

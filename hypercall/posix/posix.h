@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+struct ob_component;
+
 /* Receives one line of the kernel's log, on any thread, also in a signal handler. */
 typedef void ob_posix_log(int level, const char *line, uint64_t length);
 
@@ -21,6 +23,9 @@ typedef void ob_posix_log(int level, const char *line, uint64_t length);
  * thread-exit hooks. Call once, before ob_kernel_boot. Returns 0 or -EAGAIN.
  */
 int ob_posix_start(ob_posix_log *log);
+
+/* The archive's components, sorted by name: `index` 0, 1, ... until -ENOENT. */
+int ob_posix_component(uint32_t index, struct ob_component *component);
 
 /*
  * Takes the signal handlers (where they are still ours) and the thread-exit

@@ -30,6 +30,7 @@ int ob_posix_start(ob_posix_log *log)
 	error = ob_posix_thread_hook_create();
 	if (error)
 		return error;
+	ob_posix_components_find();
 	ob_posix_set_log(log);
 	ob_posix_signals_install();
 	return 0;

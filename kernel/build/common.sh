@@ -7,6 +7,7 @@
 # Input, from the environment:
 #   PROFILE       base, vfs, net or full (default): which factions are linked
 #   MMU=n         a kernel without CONFIG_MMU
+#   BUILTIN       components that are linked in: all, or a list as in "EXT4_FS XFS_FS"
 #   DEBUG=1       a kernel that checks itself (locks, sleeping, lists, slabs)
 #   LINUX_SOURCE  directory or tarball of another Linux 6.12
 #   JOBS          compile jobs at a time (default: the number of processors)
@@ -23,6 +24,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	JOBS=${JOBS:-$(nproc)}
 	PROFILE=${PROFILE:-full}
 	MMU=${MMU:-y}
+	BUILTIN=${BUILTIN:-}
 	DEBUG=${DEBUG:-0}
 	LINUX_SOURCE=${LINUX_SOURCE:-/usr/src/linux-source-6.12.tar.xz}
 }
@@ -50,6 +52,7 @@ case $DEBUG in
 esac
 
 VARIANT=$PROFILE
+[ -z "$BUILTIN" ] || VARIANT+=-builtin
 [ "$MMU" = y ] || VARIANT+=-nommu
 [ "$DEBUG" = 0 ] || VARIANT+=-debug
 

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Compiles the kernel of one variant with Linux's own build, up to what our
-# link needs: vmlinux.a, the table of exported symbols, the linker script; and, in
-# the full profile, the modules.
+# link needs: vmlinux.a, the table of exported symbols, the linker script; and the modules.
 source "$(dirname "$0")/common.sh"
 lock_directory "$OBJECTS"
 
 targets=(modpost)
-[ "$PROFILE" != full ] || targets+=(modules)
+if grep -q '=m$' "$OBJECTS/.config"; then
+	targets+=(modules)
+else
+	: >"$OBJECTS/modules.order"
+fi
 
 # The first time, the fragments say about how many objects there will be.
 done=0
@@ -28,3 +31,5 @@ touch "$OBJECTS/outboard-compiled"
 linux_make -s run-command KBUILD_RUN_COMMAND='$(MAKE) -s -f $(srctree)/scripts/Makefile.vmlinux .vmlinux.export.o'
 # shellcheck disable=SC2016
 linux_make -s run-command KBUILD_RUN_COMMAND='$(MAKE) -s $(build)=init init/version-timestamp.o'
+# shellcheck disable=SC2016
+linux_make -s run-command KBUILD_RUN_COMMAND='$(MAKE) -s $(build)=arch/outboard/debug arch/outboard/debug/types.o'

@@ -11,8 +11,10 @@ fragments=(base dev)
 case $PROFILE in
 vfs) fragments+=(vfs) ;;
 net) fragments+=(net) ;;
-full) fragments+=(vfs net kunit) ;;
+full) fragments+=(vfs net) ;;
 esac
+# The unit tests are for the kernel that is shipped, and for no variant of it.
+[ "$VARIANT" != full ] || fragments+=(kunit)
 [ "$DEBUG" = 0 ] || fragments+=(debug)
 # Last, for it takes back what the others ask for.
 if [ "$MMU" = n ]; then
@@ -22,7 +24,11 @@ fi
 files=("${fragments[@]/#/$REPO/kernel/configs/}")
 files=("${files[@]/%/.config}")
 
-identity=$(cat "$OUT/source/identity" "${files[@]}" "$REPO"/kernel/arch/Kconfig* "$0" | sha256sum)
+# Without an MMU there are no modules.
+[ "$MMU" = y ] || BUILTIN=all
+
+identity=$(cat "$OUT/source/identity" "${files[@]}" "$REPO"/kernel/arch/Kconfig* \
+	"$REPO"/kernel/arch/include/asm/*.h "$0" - <<<"$BUILTIN" | sha256sum)
 stamp=$OBJECTS/outboard-configured
 if [ -f "$OBJECTS/.config" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$identity" ]; then
 	exit 0
@@ -31,18 +37,35 @@ fi
 mkdir -p "$OBJECTS"
 wishes=$OBJECTS/outboard.config
 # One line for each symbol: a later fragment overrides an earlier one.
-cat "${files[@]}" | awk '
+cat "${files[@]}" | awk -v builtin="$BUILTIN" -v identity="${identity:0:16}" '
+	BEGIN {
+		count = split(builtin, names)
+		for (i = 1; i <= count; i++)
+			linked[names[i]] = 1
+		count = 0
+	}
 	match($0, /^(# )?CONFIG_[A-Za-z0-9_]+/) {
 		name = substr($0, RSTART, RLENGTH)
 		sub(/^# /, "", name)
 		if (!(name in line))
 			order[++count] = name
+		wanted = substr(name, 8)
+		if (/=m$/ && ("all" in linked || wanted in linked)) {
+			sub(/=m$/, "=y")
+			delete linked[wanted]
+		}
 		line[name] = $0
 	}
 	END {
+		delete linked["all"]
+		for (wanted in linked) {
+			print "outboard: BUILTIN: kernel/configs has no component " wanted " in this profile" >"/dev/stderr"
+			exit 1
+		}
+		print "CONFIG_OUTBOARD_IDENTITY=\"" identity "\""
 		for (i = 1; i <= count; i++)
 			print line[order[i]]
-	}' >"$wishes"
+	}' >"$wishes" || exit 1
 
 say "configuring $VARIANT ($(grep -vc '^#' "$wishes") options from: ${fragments[*]})"
 linux_make -s KCONFIG_ALLCONFIG="$wishes" allnoconfig

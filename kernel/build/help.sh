@@ -9,17 +9,19 @@ make test             build, and run all tests
 make bench            build, and compare with what else there is
 make install          install below PREFIX (/usr/local); DESTDIR is put in front
 make library          build the libraries only
+make modules M=DIR    build modules of your own for this kernel
 make check-untouched  compare the Linux tree that was built with its original
 make check-clang      compile our C code with clang
 make clean            remove out/
 
 Variables:
   PROFILE=full|base|vfs|net   which parts of the kernel are linked (default: full)
+  BUILTIN=all|"EXT4_FS ..."   components that are linked in, not loaded on demand
   LINUX_SOURCE=PATH           directory or tarball of another Linux 6.12
                               (default: the package linux-source-6.12)
   MMU=n                       a kernel without page tables
   DEBUG=1                     a kernel that checks itself
   JOBS=N                      compile jobs at a time (default: one per processor)
 
-The profile full is in out/lib, any other in out/lib/PROFILE (with -nommu, -debug).
+The profile full is in out/lib, any other in out/lib/PROFILE (with -builtin, -nommu, -debug).
 TEXT

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Installs what has been built below $DESTDIR$PREFIX: program, libraries,
-# headers, pkg-config file, manual page.
+# headers, pkg-config file, what gdb needs, manual page. Names of functions stay in
+# the program and the library: gdb and profilers of users need them.
 source "$(dirname "$0")/common.sh"
 
 [ -x "$PROGRAM" ] || make --no-print-directory -C "$REPO" program
@@ -13,10 +14,13 @@ target=${DESTDIR:-}$prefix
 
 install -d "$target/bin" "$target/lib/pkgconfig" "$target/include/outboard" ||
 	fail "$target cannot be written: choose another PREFIX, or install as root"
-install -m 755 -s "$PROGRAM" "$target/bin/outboard"
-install -m 644 -s "$LIB_DIR/liboutboard.so.0" "$target/lib/liboutboard.so.0"
+install -m 755 "$PROGRAM" "$target/bin/outboard"
+install -m 644 "$LIB_DIR/liboutboard.so.0" "$target/lib/liboutboard.so.0"
+strip --strip-debug "$target/bin/outboard" "$target/lib/liboutboard.so.0"
 ln -sf liboutboard.so.0 "$target/lib/liboutboard.so"
-install -m 644 "$LIB_DIR/liboutboard.a" "$target/lib/"
+install -m 644 "$LIB_DIR/liboutboard.a" "$LIB_DIR/outboard-components" "$LIB_DIR/liboutboard-components.a" "$target/lib/"
+install -m 644 "$LIB_DIR/outboard-gdb.py" "$LIB_DIR/outboard-types.o" "$target/lib/"
+ln -sf outboard-gdb.py "$target/lib/liboutboard.so.0-gdb.py"
 install -m 644 "$INCLUDE_DIR"/outboard/*.h "$target/include/outboard/"
 sed -e "s,^prefix=.*,prefix=$prefix," -e "s,^libdir=.*,libdir=$prefix/lib," \
 	"$LIB_DIR/pkgconfig/outboard.pc" >"$target/lib/pkgconfig/outboard.pc"

@@ -19,7 +19,8 @@ API_OBJECTS := $(LIB_OBJECTS) $(GENERATED_OBJECTS)
 
 .DELETE_ON_ERROR:
 .PHONY: all objects
-all: $(LIB_DIR)/liboutboard.so $(LIB_DIR)/liboutboard.a $(LIB_DIR)/pkgconfig/outboard.pc
+all: $(LIB_DIR)/liboutboard.so $(LIB_DIR)/liboutboard.a $(LIB_DIR)/pkgconfig/outboard.pc \
+	$(LIB_DIR)/liboutboard-components.a
 
 objects: $(HYPERCALL_OBJECTS) $(API_OBJECTS)
 
@@ -55,6 +56,12 @@ $(LIB_DIR)/liboutboard.so: $(LIB_DIR)/$(SONAME)
 $(LIB_DIR)/liboutboard.a: $(WORK)/liboutboard.o
 	rm -f $@
 	ar rcsD $@ $<
+
+# The archive of components is beside the .so; for static programs it is a library.
+$(LIB_DIR)/liboutboard-components.a: $(LIB_DIR)/outboard-components $(BUILD)/components.S
+	gcc -c -o $(WORK)/components.o -Wa,-I$(LIB_DIR) $(BUILD)/components.S
+	rm -f $@
+	ar rcsD $@ $(WORK)/components.o
 
 $(LIB_DIR)/pkgconfig/outboard.pc: $(BUILD)/outboard.pc.in
 	mkdir -p $(@D)

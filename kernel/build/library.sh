@@ -3,7 +3,7 @@
 #
 # Makes the libraries of one variant from kernel.o, hypercall/posix and lib/:
 # liboutboard.so and liboutboard.a, both from one relocatable object in which
-# only the public API is global; the headers; the pkg-config file.
+# only the public API is global; the headers; the pkg-config file; what gdb needs.
 source "$(dirname "$0")/common.sh"
 lock_directory "$OBJECTS"
 
@@ -19,3 +19,8 @@ install -C -m 644 "$REPO"/lib/include/outboard/*.h "$generated"/outboard/*.h "$I
 make --no-print-directory -s -j"$JOBS" -f "$BUILD/library.mk" \
 	REPO="$REPO" OBJECTS="$OBJECTS" WORK="$work" LIB_DIR="$LIB_DIR" \
 	INCLUDE_DIR="$INCLUDE_DIR" VERSION="$OUTBOARD_VERSION" COMPILER="$HOST_CC" all
+
+# gdb looks for the script under the second name, and loads it where it is allowed to.
+install -C -m 644 "$REPO/lib/outboard-gdb.py" "$LIB_DIR/"
+install -C -m 644 "$OBJECTS/arch/outboard/debug/types.o" "$LIB_DIR/outboard-types.o"
+ln -sf outboard-gdb.py "$LIB_DIR/liboutboard.so.0-gdb.py"

@@ -1,22 +1,29 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Collects the modules of the profile full, which are the KUnit suites and what
-# they test, in out/modules, all in one directory. 'modinfo -F depends' says
-# which others a module needs.
+# Collects the modules of one variant: the components in one archive beside the
+# library; in the profile full also all of them, the unit tests included, in
+# out/modules, which is what tests/test_kunit.py loads from.
 source "$(dirname "$0")/common.sh"
 lock_directory "$OBJECTS"
 
-[ "$VARIANT" = full ] || exit 0
-mkdir -p "$OUT/modules"
-wanted=()
-while read -r object; do
-	wanted+=("$OBJECTS/${object%.o}.ko")
-done <"$OBJECTS/modules.order"
-[ ${#wanted[@]} -gt 0 ] || fail "the profile full has no modules: kernel/configs/kunit.config asks for some"
+collect_for_tests() {
+	local wanted=() object module
+	while read -r object; do
+		wanted+=("$OBJECTS/${object%.o}.ko")
+	done <"$OBJECTS/modules.order"
+	mkdir -p "$OUT/modules"
+	# What is no longer made must not be tested.
+	for module in "$OUT"/modules/*.ko; do
+		grep -q "/$(basename "${module%.ko}").o$" "$OBJECTS/modules.order" || rm -f "$module"
+	done
+	install -C -m 644 "${wanted[@]}" "$OUT/modules/"
+}
 
-# What is no longer made must not be tested.
-for module in "$OUT"/modules/*.ko; do
-	grep -q "/$(basename "${module%.ko}").o$" "$OBJECTS/modules.order" || rm -f "$module"
-done
-install -C -m 644 "${wanted[@]}" "$OUT/modules/"
+mkdir -p "$LIB_DIR"
+leave_out=()
+if [ "$VARIANT" = full ]; then
+	collect_for_tests
+	read -ra leave_out < <(sed -n 's/^# Modules only for tests: //p' "$REPO/kernel/configs/kunit.config")
+fi
+python3 "$BUILD/components.py" "$OBJECTS" "$LIB_DIR/outboard-components" --leave-out "${leave_out[@]}"

@@ -82,7 +82,8 @@ def library_program(directory, *sources, compiler="gcc", static=False):
     target = os.path.join(directory, os.path.basename(sources[0]).partition(".")[0])
     flags = pkg_config("--cflags", "--libs")
     if static:
-        flags = [*pkg_config("--cflags"), os.path.join(LIBRARIES, "liboutboard.a")]
+        flags = [*pkg_config("--cflags"), os.path.join(LIBRARIES, "liboutboard.a"), "-Wl,--whole-archive",
+                 os.path.join(LIBRARIES, "liboutboard-components.a"), "-Wl,--no-whole-archive"]
     run(compiler, *FLAGS, "-o", target, *(os.path.join(HERE, source) for source in sources), *flags)
     return target
 

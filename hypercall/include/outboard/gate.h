@@ -50,6 +50,29 @@ struct ob_disk_parameters {
  */
 int ob_kernel_disk_add(const struct ob_disk_parameters *parameters, char name[32]);
 
+/*
+ * Loads the component of that name or alias, and what it needs. What is loaded already is no
+ * error. `parameters`: as for Linux's init_module. -ENOENT: the host has none of that name; -ENOSYS: this
+ * kernel loads nothing; else what Linux says. Blocks.
+ */
+int ob_kernel_component_load(const char *name, const char *parameters);
+
+/* Loads a module from memory. -EEXIST if one of its name is loaded. Blocks. */
+int ob_kernel_component_insert(const void *image, uint64_t size, const char *parameters);
+
+/* Linux's version magic: a module must have the same. "" if this kernel loads nothing. */
+extern const char ob_kernel_version_magic[];
+
+struct ob_component_state {
+	char name[64];
+	uint64_t memory;		/* bytes that it takes in the kernel */
+	uint32_t users;			/* references, as lsmod shows them */
+	uint32_t reserved;
+};
+
+/* The loaded components, the newest first: `index` 0, 1, ... until -ENOENT. Blocks. */
+int ob_kernel_component_state(uint32_t index, struct ob_component_state *state);
+
 /* Removes a disk: -EBUSY while it or a partition is open or mounted, -ENOENT. Blocks. */
 int ob_kernel_disk_remove(uint32_t disk);
 

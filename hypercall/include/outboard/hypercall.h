@@ -229,6 +229,35 @@ int ob_host_block_submit(struct ob_block_request *request);
 /* Takes the list of all completed requests, linked by `next`; NULL if there are none. */
 struct ob_block_request *ob_host_block_completed(void);
 
+/* ---- components -------------------------------------------------------- */
+
+/* A module of the kernel's own build that the host carries. */
+struct ob_component {
+	const char *name;	/* as Linux says it: with _ for - */
+	const void *image;	/* the bytes of its .ko file */
+	uint64_t size;
+	uint32_t wanted;	/* 1: it is what was asked for, 0: that needs it */
+	uint32_t reserved;
+};
+
+/*
+ * Finds what is to be loaded for a name: that of a module, or one of its aliases, as in
+ * "fs-xfs". `index` 0, 1, ... gives one after the other, in the order of loading: what is needed comes
+ * before what needs it. What is found stays valid for ever. -ENOENT: no more, or nothing at all.
+ */
+int ob_host_component_find(const char *name, uint32_t index, struct ob_component *component);
+
+/* A device node that has to be there before its component is loaded: opening it does that. */
+struct ob_component_node {
+	const char *name;	/* below /dev, as in "mapper/control" */
+	uint32_t is_block;
+	uint32_t major;
+	uint32_t minor;
+};
+
+/* Finds device nodes: `index` 0, 1, ... until -ENOENT. */
+int ob_host_component_node(uint32_t index, struct ob_component_node *node);
+
 /* ---- upcalls: implemented by the kernel -------------------------------- */
 
 enum ob_interrupt {

@@ -66,6 +66,22 @@ static int __init ob_prepare_root(void)
 }
 late_initcall(ob_prepare_root);
 
+/* Makes a device node below /dev, and the directories that it is in. */
+void __init ob_device_node(const char *name, umode_t type, dev_t device)
+{
+	char path[64];
+	char *slash;
+
+	if (snprintf(path, sizeof(path), "/dev/%s", name) >= sizeof(path))
+		return;
+	for (slash = strchr(path + 5, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		init_mkdir(path, 0755);
+		*slash = '/';
+	}
+	init_mknod(path, type | 0600, device);
+}
+
 /* Init in "user mode". Its children need no reaping: it ignores their SIGCHLD. */
 void __noreturn ob_init_main(void)
 {

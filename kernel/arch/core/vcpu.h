@@ -184,6 +184,7 @@ static inline bool ob_kernel_fill(const struct ob_fault *fault)
 
 /* init.c */
 void __noreturn ob_init_main(void);
+void ob_device_node(const char *name, umode_t type, dev_t device);
 
 /* panic.c */
 void ob_panic_setup(void);

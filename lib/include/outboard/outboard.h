@@ -84,6 +84,45 @@ int ob_disk_add(const struct ob_disk_config *config, char name[32]);
 /* Removes a disk. -EBUSY while it is mounted or open, -ENOENT. */
 int ob_disk_remove(int disk);
 
+/*
+ * Components: file systems, protocols and drivers, which are modules of this kernel. Linux loads what it
+ * needs by itself: mount() of an XFS image loads xfs, socket() of SCTP loads sctp. A program may do it
+ * before, give parameters, or bring modules of its own.
+ */
+
+/*
+ * Loads a component and what it needs. `name`: a module's name or an alias, as for modprobe; `parameters`: as in
+ * "name=value other=value", or NULL. Returns 0 also if it was loaded already. -ENOENT: no such component,
+ * or else what Linux says; ob_component_error() says it in words. Blocks.
+ */
+int ob_component_load(const char *name, const char *parameters);
+
+/*
+ * Loads a module of the program's own from a .ko file that was built for this kernel (make modules
+ * M=DIRECTORY). -ENOEXEC: it was not; -EEXIST: one of its name is loaded. Blocks.
+ */
+int ob_component_load_file(const char *path, const char *parameters);
+
+/* Unloads a component. -EBUSY while it is in use, -ENOENT if it is not loaded. */
+int ob_component_unload(const char *name);
+
+/* Why the calling thread's last call of the three above failed, in one line; "" if it did not. */
+const char *ob_component_error(void);
+
+struct ob_component_info {
+	size_t size;			/* sizeof(struct ob_component_info) */
+	const char *name;
+	uint64_t file_size;		/* bytes of its file; 0 if it did not come with the library */
+	uint64_t memory;		/* bytes that it takes in the kernel; 0 if it is not loaded */
+	unsigned int users;		/* what it is used by */
+	int loaded;
+};
+
+typedef void ob_component_function(void *context, const struct ob_component_info *info);
+
+/* Calls the function for every component that there is, sorted by name, then for the loaded ones that the program brought. Also before ob_boot. */
+void ob_component_list(ob_component_function *function, void *context);
+
 /* "0.1.0" */
 const char *ob_version(void);
 

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Components: modules that the host carries, loaded when Linux or the program asks for them.
+ *
+ * Linux's request_module() starts a program of the user's; here it is wrapped at the link, and asks the
+ * host, which knows the modules, their aliases and what each of them needs. Modules are loaded by a kernel
+ * worker: it has the rights, the root directory and the stack for that, whatever client asked.
+ */
+#include <linux/types.h>
+#include <linux/kdev_t.h>
+#include <linux/kmod.h>
+#include <linux/module.h>
+#include <linux/rculist.h>
+#include <linux/slab.h>
+#include <linux/stat.h>
+#include <linux/workqueue.h>
+#define INCLUDE_VERMAGIC
+#include <linux/vermagic.h>
+#include <asm/syscall.h>
+#include <asm/unistd.h>
+#include <outboard/gate.h>
+#include "vcpu.h"
+
+const char ob_kernel_version_magic[] = VERMAGIC_STRING;
+
+struct ob_load {
+	struct work_struct work;
+	const void *image;		/* NULL: by name */
+	u64 size;
+	const char *parameters;
+	long result;
+	bool unattended;		/* nobody waits: it frees itself */
+	char name[MODULE_NAME_LEN];
+};
+
+static long ob_insert(const void *image, u64 size, const char *parameters)
+{
+	return sys_call_table[__NR_init_module]((long)image, size, (long)parameters, 0, 0, 0);
+}
+
+static bool ob_is_live(const char *name)
+{
+	struct module *module;
+	bool live;
+
+	rcu_read_lock_sched();
+	module = find_module(name);
+	live = module && module->state == MODULE_STATE_LIVE;
+	rcu_read_unlock_sched();
+	return live;
+}
+
+/* Somebody else may load it at the same time: Linux then waits for that and says -EEXIST. */
+static long ob_load_component(const struct ob_component *component, const char *parameters)
+{
+	long error;
+
+	if (ob_is_live(component->name))
+		return 0;
+	error = ob_insert(component->image, component->size, component->wanted ? parameters : "");
+	return error == -EEXIST ? 0 : error;
+}
+
+/* Aliases may name several modules: one that cannot be loaded does not stop the others. */
+static long ob_load_by_name(const char *name, const char *parameters)
+{
+	struct ob_component component;
+	long result = -ENOENT;
+	u32 index;
+
+	for (index = 0; !ob_host_component_find(name, index, &component); index++) {
+		long error = ob_load_component(&component, parameters);
+
+		if (!index || error)
+			result = error;
+	}
+	return result;
+}
+
+static void ob_load_work(struct work_struct *work)
+{
+	struct ob_load *load = container_of(work, struct ob_load, work);
+
+	if (load->image)
+		load->result = ob_insert(load->image, load->size, load->parameters);
+	else
+		load->result = ob_load_by_name(load->name, load->parameters);
+	if (load->unattended)
+		kfree(load);
+}
+
+static long ob_load_and_wait(struct ob_load *load)
+{
+	INIT_WORK_ONSTACK(&load->work, ob_load_work);
+	queue_work(system_unbound_wq, &load->work);
+	flush_work(&load->work);
+	destroy_work_on_stack(&load->work);
+	return load->result;
+}
+
+static int ob_load_later(const char *name)
+{
+	struct ob_load *load = kzalloc(sizeof(*load), GFP_KERNEL);
+
+	if (!load)
+		return -ENOMEM;
+	INIT_WORK(&load->work, ob_load_work);
+	strscpy(load->name, name);
+	load->parameters = "";
+	load->unattended = true;
+	queue_work(system_unbound_wq, &load->work);
+	return 0;
+}
+
+int __wrap___request_module(bool wait, const char *format, ...);
+
+/* As kernel/module/kmod.c has it, an empty modprobe_path means that nothing shall be loaded. */
+int __wrap___request_module(bool wait, const char *format, ...)
+{
+	struct ob_load load = { .parameters = "" };
+	struct ob_component unused;
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(load.name, sizeof(load.name), format, arguments);
+	va_end(arguments);
+	if (length >= sizeof(load.name))
+		return -ENAMETOOLONG;
+	if (!modprobe_path[0] || ob_host_component_find(load.name, 0, &unused))
+		return -ENOENT;
+	return wait ? ob_load_and_wait(&load) : ob_load_later(load.name);
+}
+
+static long ob_load_call(void *load)
+{
+	return ob_load_and_wait(load);
+}
+
+int ob_kernel_component_load(const char *name, const char *parameters)
+{
+	struct ob_load load = { .parameters = parameters };
+
+	if (strscpy(load.name, name) < 0)
+		return -ENOENT;
+	return ob_call(ob_load_call, &load);
+}
+
+int ob_kernel_component_insert(const void *image, u64 size, const char *parameters)
+{
+	struct ob_load load = { .image = image, .size = size, .parameters = parameters };
+
+	return ob_call(ob_load_call, &load);
+}
+
+/* kernel/module/main.c: all modules, the newest first; changed under module_mutex. */
+extern struct list_head modules;
+
+struct ob_state_query {
+	u32 index;
+	struct ob_component_state *state;
+};
+
+static void ob_state_fill(struct module *module, struct ob_component_state *state)
+{
+	strscpy(state->name, module->name);
+	state->memory = 0;
+	for_each_mod_mem_type(type)
+		state->memory += module->mem[type].size;
+	state->users = max(module_refcount(module), 0);
+}
+
+static long ob_state_call(void *argument)
+{
+	struct ob_state_query *query = argument;
+	struct module *module;
+	long result = -ENOENT;
+	u32 index = 0;
+
+	rcu_read_lock_sched();
+	list_for_each_entry_rcu(module, &modules, list, true) {
+		if (module->state != MODULE_STATE_LIVE || index++ != query->index)
+			continue;
+		ob_state_fill(module, query->state);
+		result = 0;
+		break;
+	}
+	rcu_read_unlock_sched();
+	return result;
+}
+
+int ob_kernel_component_state(u32 index, struct ob_component_state *state)
+{
+	struct ob_state_query query = { .index = index, .state = state };
+
+	return ob_call(ob_state_call, &query);
+}
+
+/* After /dev is there (init.c). */
+static int __init ob_component_nodes(void)
+{
+	struct ob_component_node node;
+	u32 index;
+
+	for (index = 0; !ob_host_component_node(index, &node); index++)
+		ob_device_node(node.name, node.is_block ? S_IFBLK : S_IFCHR, MKDEV(node.major, node.minor));
+	return 0;
+}
+late_initcall_sync(ob_component_nodes);

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Components: loads modules by name or from a file, says what went wrong, lists them. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <outboard/gate.h>
+#include <outboard/outboard.h>
+
+#include "posix.h"
+
+#define VERSION_KEY "vermagic="
+
+/* Of each thread its own, as errno. */
+static __thread char component_error[512];
+
+static __attribute__((format(printf, 2, 3))) int fail(int error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(component_error, sizeof(component_error), format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+const char *ob_component_error(void)
+{
+	return component_error;
+}
+
+static const char *reason(int error)
+{
+	switch (error) {
+	case -ENODEV:
+		return "no kernel runs, or the device that it is for does not exist";
+	case -ENOSYS:
+		return "this kernel was built without modules";
+	case -ENOEXEC:
+		return "not a module that this kernel can load";
+	case -ENOENT:
+		return "it uses a function that this kernel does not have, or a parameter is unknown";
+	default:
+		return strerror(-error);
+	}
+}
+
+int ob_component_load(const char *name, const char *parameters)
+{
+	struct ob_component unused;
+	int error;
+
+	component_error[0] = '\0';
+	if (!name)
+		return fail(-EINVAL, "no name of a component");
+	error = ob_kernel_component_load(name, parameters ? parameters : "");
+	if (error == -ENOENT && ob_host_component_find(name, 0, &unused))
+		return fail(error, "%s: no such component", name);
+	return error ? fail(error, "%s: %s", name, reason(error)) : 0;
+}
+
+/* The module's version magic, or NULL. It is a string in the section .modinfo, after a NUL or at its start. */
+static const char *find_version(const char *image, size_t size)
+{
+	const char *found = memmem(image, size, VERSION_KEY, strlen(VERSION_KEY));
+
+	if (!found)
+		return NULL;
+	found += strlen(VERSION_KEY);
+	return memchr(found, '\0', size - (size_t)(found - image)) ? found : NULL;
+}
+
+/* Linux says only that the format is wrong; what is wrong with it is in its log. */
+static int fail_format(const char *path, const char *image, size_t size)
+{
+	const char *version = find_version(image, size);
+
+	if (!version)
+		return fail(-ENOEXEC, "%s: not a kernel module", path);
+	if (strcmp(version, ob_kernel_version_magic))
+		return fail(-ENOEXEC, "%s was built for \"%.100s\", but this kernel is \"%s\": build it with its 'make modules M=...'",
+			    path, version, ob_kernel_version_magic);
+	return fail(-ENOEXEC, "%s: %s; the kernel's log says why", path, reason(-ENOEXEC));
+}
+
+static int insert(const char *path, int file, const char *parameters)
+{
+	struct stat status;
+	void *image;
+	int error;
+
+	if (fstat(file, &status))
+		return fail(-errno, "%s: %s", path, strerror(errno));
+	if (!S_ISREG(status.st_mode) || !status.st_size)
+		return fail(-ENOEXEC, "%s: not a kernel module", path);
+	/* A copy: a file that shrinks while it is read would be a signal, not an error. */
+	image = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (image == MAP_FAILED)
+		return fail(-ENOMEM, "%s: %s", path, strerror(ENOMEM));
+	if (read(file, image, (size_t)status.st_size) != status.st_size)
+		error = fail(-EIO, "%s: cannot be read", path);
+	else
+		error = ob_kernel_component_insert(image, (uint64_t)status.st_size, parameters ? parameters : "");
+	if (error == -ENOEXEC)
+		fail_format(path, image, (size_t)status.st_size);
+	else if (error && !component_error[0])
+		fail(error, "%s: %s", path, error == -EEXIST ? "already loaded" : reason(error));
+	munmap(image, (size_t)status.st_size);
+	return error;
+}
+
+int ob_component_load_file(const char *path, const char *parameters)
+{
+	int error, file;
+
+	component_error[0] = '\0';
+	if (!path)
+		return fail(-EINVAL, "no path of a component");
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		return fail(-errno, "%s: %s", path, strerror(errno));
+	error = insert(path, file, parameters);
+	close(file);
+	return error;
+}
+
+int ob_component_unload(const char *name)
+{
+	char plain[64];
+	long error;
+
+	component_error[0] = '\0';
+	if (!name || strlen(name) >= sizeof(plain))
+		return fail(-ENOENT, "no such component is loaded");
+	strcpy(plain, name);
+	for (char *dash = plain; (dash = strchr(dash, '-')); )
+		*dash = '_';
+	error = ob_syscall(SYS_delete_module, plain, (long)O_NONBLOCK);
+	if (error == -ENOENT)
+		return fail((int)error, "%s: not loaded", name);
+	if (error == -EWOULDBLOCK || error == -EBUSY)
+		return fail(-EBUSY, "%s: in use", name);
+	return error ? fail((int)error, "%s: %s", name, strerror(-(int)error)) : 0;
+}
+
+static int find_loaded(const char *name, struct ob_component_state *state)
+{
+	int error;
+
+	for (uint32_t index = 0; !(error = ob_kernel_component_state(index, state)); index++)
+		if (!strcmp(state->name, name))
+			return 0;
+	return error;
+}
+
+static void tell(ob_component_function *function, void *context, const struct ob_component *carried,
+		 const struct ob_component_state *state)
+{
+	struct ob_component_info info = { .size = sizeof(info) };
+
+	info.name = carried ? carried->name : state->name;
+	info.file_size = carried ? carried->size : 0;
+	info.loaded = state != NULL;
+	info.memory = state ? state->memory : 0;
+	info.users = state ? state->users : 0;
+	function(context, &info);
+}
+
+void ob_component_list(ob_component_function *function, void *context)
+{
+	struct ob_component_state state;
+	struct ob_component component;
+
+	for (uint32_t index = 0; !ob_posix_component(index, &component); index++)
+		tell(function, context, &component, find_loaded(component.name, &state) ? NULL : &state);
+	for (uint32_t index = 0; !ob_kernel_component_state(index, &state); index++)
+		if (ob_host_component_find(state.name, 0, &component))
+			tell(function, context, NULL, &state);
+}
