@@ -4,7 +4,7 @@
 
     kernel/build/components.py OBJDIR ARCHIVE [--leave-out NAME...]
 
-reads OBJDIR/modules.order and the .ko files. Left out are tests: what needs KUnit, and the
+reads OBJDIR/modules.order, OBJDIR/Module.symvers and the .ko files. Left out are tests: what needs KUnit, and the
 modules named. ARCHIVE is used as it is in memory (hypercall/posix/component.c): all
 numbers are little-endian, offsets count from its start, names end with NUL.
 
@@ -66,6 +66,12 @@ def load(objects: Path, left_out: set[str]) -> dict[str, Module]:
     tests = {"kunit"}
     while grown := {name for name, module in modules.items() if tests & set(module.needs)} - tests:
         tests |= grown
+    # Linux also asks for the module that exports a symbol. A kernel without modules has no such list.
+    exports = objects / "Module.symvers"
+    for line in exports.read_text().splitlines() if modules else []:
+        _, symbol, provider, *_ = line.split("\t")
+        if (name := plain(Path(provider).name)) in modules:
+            modules[name].aliases.add(f"symbol:{plain(symbol)}")
     unknown = left_out - modules.keys()
     if unknown:
         raise ValueError(f"to be left out, but not built: {' '.join(sorted(unknown))}")

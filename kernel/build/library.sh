@@ -21,6 +21,8 @@ make --no-print-directory -s -j"$JOBS" -f "$BUILD/library.mk" \
 	INCLUDE_DIR="$INCLUDE_DIR" VERSION="$OUTBOARD_VERSION" COMPILER="$HOST_CC" all
 
 # gdb looks for the script under the second name, and loads it where it is allowed to.
+mkdir -p "$LIB_DIR/outboard_gdb"
 install -C -m 644 "$REPO/lib/outboard-gdb.py" "$LIB_DIR/"
+install -C -m 644 "$REPO"/lib/outboard_gdb/*.py "$LIB_DIR/outboard_gdb/"
 install -C -m 644 "$OBJECTS/arch/outboard/debug/types.o" "$LIB_DIR/outboard-types.o"
 ln -sf outboard-gdb.py "$LIB_DIR/liboutboard.so.0-gdb.py"

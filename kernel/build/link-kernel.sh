@@ -4,8 +4,8 @@
 # The kernel's link, instead of scripts/link-vmlinux.sh. Started by link.sh in
 # the object directory, with kbuild's variables.
 #
-# 1. kernel-all.o   everything, laid out by the arch's vmlinux.lds. A function
-#                   __wrap_NAME in the arch replaces NAME for all callers in other files.
+# 1. kernel-all.o   everything, laid out by the arch's vmlinux.lds. A function or
+#                   variable __wrap_NAME in the arch replaces NAME for all other files.
 # 2. kernel-text.o  all code in the one section .text. From here on the
 #                   distance of any function from _text is fixed, whatever the kernel is
 #                   linked into; so names can be attached now:
@@ -27,7 +27,7 @@ here=$(dirname "$0")
 wraps=()
 while read -r name; do
 	wraps+=("--wrap=$name")
-done < <("$NM" --defined-only arch/outboard/built-in.a 2>/dev/null | sed -n 's/^.* T __wrap_//p' | sort -u)
+done < <("$NM" --defined-only arch/outboard/built-in.a 2>/dev/null | sed -n 's/^.* [TDBR] __wrap_//p' | sort -u)
 
 "$LD" "${ldflags[@]}" -r --script="$KBUILD_LDS" "${wraps[@]}" -o "$directory/kernel-all.o" \
 	--whole-archive vmlinux.a .vmlinux.export.o init/version-timestamp.o --no-whole-archive \

@@ -208,7 +208,7 @@ def declared_functions():
     for header in ("outboard.h", "syscalls.h"):
         with open(os.path.join(include, header), encoding="ascii") as stream:
             text = re.sub(r"/\*.*?\*/", "", stream.read(), flags=re.S)
-        names |= set(re.findall(r"\b(ob_\w+)\(", text))
+        names |= set(re.findall(r"(?<!typedef void )\b(ob_\w+)\(", text))
     return names
 
 

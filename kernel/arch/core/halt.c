@@ -28,6 +28,7 @@
 #include <asm/syscall.h>
 #include <outboard/gate.h>
 #include "../drivers/block.h"
+#include "deferred.h"
 #include "vcpu.h"
 
 #define OB_HALT_PATIENCE (5 * HZ)
@@ -269,6 +270,7 @@ static long ob_halt_call(void *argument)
 {
 	struct ob_halt *halt = argument;
 
+	ob_vcpus_cancel();
 	halt->stuck = ob_quiesce_clients();
 	ob_close_files();
 	ksys_sync();

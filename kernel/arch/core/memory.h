@@ -5,7 +5,7 @@
 #include <linux/sizes.h>
 
 /* What every kernel starts with, whatever its ceiling. */
-#define OB_MEMORY_AT_BOOT SZ_32M
+#define OB_MEMORY_AT_BOOT SZ_16M
 
 void ob_memory_setup(void);
 

@@ -11,6 +11,7 @@
 #include <linux/regset.h>
 #include <linux/seq_file.h>
 #include <asm/setup.h>
+#include "deferred.h"
 #include "memory.h"
 #include "vcpu.h"
 
@@ -22,7 +23,7 @@ void (*pm_power_off)(void);
 static void __init ob_command_line_setup(void)
 {
 	scnprintf(ob_command_line, sizeof(ob_command_line),
-		  "console_msg_format=syslog memhp_default_state=online_kernel loglevel=%d %s",
+		  "console_msg_format=syslog memhp_default_state=online_kernel slab_min_objects=4 loglevel=%d %s",
 		  ob_machine.console_level + 1, ob_machine.command_line);
 }
 
@@ -33,6 +34,7 @@ void __init setup_arch(char **command_line)
 	ob_panic_setup();
 	ob_command_line_setup();
 	strscpy(boot_command_line, ob_command_line, COMMAND_LINE_SIZE);
+	ob_deferred_setup();
 	*command_line = ob_command_line;
 	for (cpu = 0; cpu < ob_machine.vcpus; cpu++) {
 		set_cpu_possible(cpu, true);
@@ -87,6 +89,7 @@ const struct user_regset_view *task_user_regset_view(struct task_struct *task)
 
 static void *cpuinfo_start(struct seq_file *file, loff_t *position)
 {
+	ob_vcpus_wait();
 	*position = cpumask_next(*position - 1, cpu_online_mask);
 	return *position < nr_cpu_ids ? &ob_vcpus[*position] : NULL;
 }

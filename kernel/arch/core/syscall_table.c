@@ -7,6 +7,7 @@
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
 #include <asm/unistd.h>
+#include "deferred.h"
 #include "direct.h"
 
 /* What only x86 itself implements. */
@@ -63,6 +64,8 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_fork] = (ob_syscall_function)ob_sys_refused,
 	[__NR_futex] = (ob_syscall_function)ob_sys_futex,
 	[__NR_reboot] = (ob_syscall_function)ob_sys_refused,
+	[__NR_sched_getaffinity] = (ob_syscall_function)ob_sys_sched_getaffinity,
+	[__NR_sched_setaffinity] = (ob_syscall_function)ob_sys_sched_setaffinity,
 	[__NR_vfork] = (ob_syscall_function)ob_sys_refused,
 #ifdef CONFIG_MMU
 	[__NR_pread64] = (ob_syscall_function)ob_sys_pread64,

@@ -17,6 +17,7 @@
 #include <linux/oom.h>
 #include <linux/wait.h>
 #include <asm/switch_to.h>
+#include "deferred.h"
 #include "thread.h"
 #include "vcpu.h"
 
@@ -94,6 +95,8 @@ static void ob_adopt_one(struct ob_adoption *adoption)
 	int pid = ob_machine.halting ? -ENODEV :
 		  user_mode_thread(ob_client_main, adoption, flags);
 
+	if (get_nr_threads(current) > 2)
+		ob_vcpus_start_now();
 	if (pid < 0) {
 		adoption->error = pid;
 		ob_baton_pass(&adoption->baton);
@@ -124,6 +127,7 @@ int ob_leader_main(void *unused)
 #ifdef CONFIG_MMU
 	current->mm->context.mirrored = true;
 #endif
+	ob_vcpus_start_later();
 	WRITE_ONCE(ob_machine.ready, 1);
 	ob_host_wake(&ob_machine.ready, 1);
 	for (;;) {

@@ -35,6 +35,13 @@ SECTIONS
 	EXCEPTION_TABLE(16)
 	.init.begin : { __init_begin = .; LONG(0) }
 	INIT_TEXT_SECTION(PAGE_SIZE)
+	/* Initcalls that only fill sysfs: core/deferred.c runs them. */
+	.init.deferred : {
+		ob_deferred_initcalls = .;
+		KEEP(*mm/slub.o(.initcall7.init))
+		KEEP(*kernel/params.o(.initcall7.init))
+		ob_deferred_initcalls_end = .;
+	}
 	INIT_DATA_SECTION(16)
 	PERCPU_SECTION(L1_CACHE_BYTES)
 	.init.end : { __init_end = .; LONG(0) }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Start-up work that is put off until somebody could see that it is missing.
+ *
+ * vCPUs other than the first come up when a second client thread appears, when somebody asks how many there are, or
+ * soon after boot. Some initcalls only fill sysfs (the linker script has put them aside): they run before
+ * the first look-up of a name in it.
+ */
+#include <linux/cpu.h>
+#include <linux/fs.h>
+#include <linux/init.h>
+#include <linux/magic.h>
+#include <linux/mutex.h>
+#include <linux/smp.h>
+#include <linux/string.h>
+#include <linux/syscalls.h>
+#include <linux/workqueue.h>
+#include <asm/setup.h>
+#include "deferred.h"
+#include "vcpu.h"
+
+/* Programs that end before need one vCPU. */
+#define OB_VCPUS_DELAY (HZ / 50)
+
+static void ob_vcpus_up(struct work_struct *work)
+{
+	unsigned int cpu;
+
+	for_each_present_cpu(cpu)
+		if (!cpu_online(cpu) && cpu_device_up(get_cpu_device(cpu)))
+			pr_err("vCPU %u does not come up\n", cpu);
+}
+
+static DECLARE_DELAYED_WORK(ob_vcpus_work, ob_vcpus_up);
+static bool ob_vcpus_later __ro_after_init;
+
+void ob_vcpus_start_later(void)
+{
+	if (ob_vcpus_later)
+		queue_delayed_work(system_unbound_wq, &ob_vcpus_work, OB_VCPUS_DELAY);
+}
+
+void ob_vcpus_start_now(void)
+{
+	if (ob_vcpus_later && delayed_work_pending(&ob_vcpus_work))
+		mod_delayed_work(system_unbound_wq, &ob_vcpus_work, 0);
+}
+
+void ob_vcpus_wait(void)
+{
+	if (ob_vcpus_later)
+		flush_delayed_work(&ob_vcpus_work);
+}
+
+void ob_vcpus_cancel(void)
+{
+	cancel_delayed_work_sync(&ob_vcpus_work);
+}
+
+long ob_sys_sched_getaffinity(pid_t pid, unsigned int size, unsigned long __user *mask)
+{
+	ob_vcpus_wait();
+	return sys_sched_getaffinity(pid, size, mask);
+}
+
+long ob_sys_sched_setaffinity(pid_t pid, unsigned int size, unsigned long __user *mask)
+{
+	ob_vcpus_wait();
+	return sys_sched_setaffinity(pid, size, mask);
+}
+
+/* The linker script has put them here. */
+extern initcall_entry_t ob_deferred_initcalls[], ob_deferred_initcalls_end[];
+
+static DEFINE_MUTEX(ob_deferred_lock);
+static bool ob_deferred_done;
+
+static void __ref ob_initcalls_run(void)
+{
+	initcall_entry_t *entry;
+
+	mutex_lock(&ob_deferred_lock);
+	if (!ob_deferred_done)
+		for (entry = ob_deferred_initcalls; entry < ob_deferred_initcalls_end; entry++)
+			do_one_initcall(initcall_from_entry(entry));
+	smp_store_release(&ob_deferred_done, true);
+	mutex_unlock(&ob_deferred_lock);
+	ob_vcpus_wait();
+}
+
+/* All directories of kernfs have these operations; the link replaces the table for all other files. */
+extern const struct inode_operations __real_kernfs_dir_iops;
+extern struct inode_operations __wrap_kernfs_dir_iops;
+struct inode_operations __wrap_kernfs_dir_iops __ro_after_init;
+
+static struct dentry *ob_kernfs_lookup(struct inode *directory, struct dentry *name, unsigned int flags)
+{
+	if (unlikely(!smp_load_acquire(&ob_deferred_done)) && directory->i_sb->s_magic == SYSFS_MAGIC)
+		ob_initcalls_run();
+	return __real_kernfs_dir_iops.lookup(directory, name, flags);
+}
+
+/* After the command line is known, before Linux looks at it: who says how many CPUs shall come up at boot gets them then. */
+void __init ob_deferred_setup(void)
+{
+	__wrap_kernfs_dir_iops = __real_kernfs_dir_iops;
+	__wrap_kernfs_dir_iops.lookup = ob_kernfs_lookup;
+	ob_vcpus_later = ob_machine.vcpus > 1 && !strstr(boot_command_line, "maxcpus=");
+	if (ob_vcpus_later)
+		setup_max_cpus = 1;
+}
