@@ -103,6 +103,9 @@ int ob_kernel_boot(const struct ob_boot_parameters *parameters)
 		return -EALREADY;
 	ob_machine.vcpus = parameters->vcpus;
 	ob_machine.memory = memory;
+	ob_machine.spinners_max = ob_host_processor_count();
+	if (ob_machine.spinners_max == 1)
+		ob_machine.spinners_max = 0;
 	ob_machine.console_level = parameters->log_level;
 	ob_machine.command_line = parameters->command_line ?: "";
 	ob_machine.boot_time = ob_host_clock_monotonic();

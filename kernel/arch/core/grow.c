@@ -52,6 +52,24 @@ int arch_add_memory(int node, u64 start, u64 size, struct mhp_params *params)
 	return error;
 }
 
+/* mm/page_alloc.c */
+extern int min_free_kbytes;
+void setup_per_zone_wmarks(void);
+
+/*
+ * Growing starts when free memory falls below a mark, and takes some itself. Linux's own mark, for
+ * little memory, is less than what the vCPUs may have taken without having counted it yet.
+ */
+static void ob_raise_marks(void)
+{
+	int least = 1024 + 64 * ob_machine.vcpus;
+
+	if (min_free_kbytes < least) {
+		min_free_kbytes = least;
+		setup_per_zone_wmarks();
+	}
+}
+
 static void ob_grow(void)
 {
 	u64 size = (u64)(max_pfn << PAGE_SHIFT) - OB_PHYS_OFFSET;
@@ -77,6 +95,7 @@ static int ob_grower_main(void *unused)
 	while (!ob_grower.finished) {
 		wait_event_idle(ob_grower.wanted, READ_ONCE(ob_grower.want));
 		ob_grow();
+		ob_raise_marks();
 		WRITE_ONCE(ob_grower.last, jiffies);
 		WRITE_ONCE(ob_grower.want, false);
 		WRITE_ONCE(ob_grower.steps, ob_grower.steps + 1);
@@ -169,6 +188,7 @@ static int __init ob_grower_start(void)
 	if (IS_ERR(task))
 		return PTR_ERR(task);
 	ob_grower.task = task;
+	ob_raise_marks();
 	return 0;
 }
 /* Late: drivers size their tables by what there is. */

@@ -19,9 +19,13 @@ EXPORT_SYMBOL(ob_zero_page);
 /* Without hot-add there is all of it from the start. */
 static u64 __init ob_memory_at_boot(void)
 {
+	u64 more = 0;
+
 	if (!IS_ENABLED(CONFIG_MEMORY_HOTPLUG))
 		return ob_machine.memory;
-	return min_t(u64, ob_machine.memory, OB_MEMORY_AT_BOOT);
+	if (ob_machine.vcpus > OB_VCPUS_FREE)
+		more = (u64)(ob_machine.vcpus - OB_VCPUS_FREE) * OB_MEMORY_PER_VCPU;
+	return min_t(u64, ob_machine.memory, OB_MEMORY_AT_BOOT + round_up(more, SZ_16M));
 }
 
 void __init ob_memory_setup(void)

@@ -4,8 +4,10 @@
 
 #include <linux/sizes.h>
 
-/* What every kernel starts with, whatever its ceiling. */
+/* What every kernel starts with, whatever its ceiling; and what each vCPU adds to that beyond the first eight. */
 #define OB_MEMORY_AT_BOOT SZ_16M
+#define OB_MEMORY_PER_VCPU SZ_1M
+#define OB_VCPUS_FREE 8
 
 void ob_memory_setup(void);
 

@@ -13,8 +13,51 @@
 struct ob_vcpu ob_vcpus[NR_CPUS];
 struct ob_machine ob_machine;
 
-/* A waiter looks this often before it asks the host to sleep, a spinner before it lets others run. */
+/* A spinner looks this often before it lets others run. */
 #define OB_SPINS 100
+
+/*
+ * Whoever waits for another host thread spins first: what it waits for often comes sooner than the
+ * host could put it to sleep and wake it. For how long depends on how long it has had to wait lately, and
+ * there are never more spinners than cores.
+ */
+#define OB_PATIENCE_LEAST 2000
+#define OB_PATIENCE_MOST 20000
+
+static void ob_patience_learn(u32 *patience, u64 waited)
+{
+	if (waited <= OB_PATIENCE_MOST)
+		*patience = clamp_t(u32, *patience * 2, OB_PATIENCE_LEAST, OB_PATIENCE_MOST);
+	else
+		*patience /= 2;
+}
+
+/* Spins while the word is `value`, until `end`. Returns whether it changed. */
+static bool ob_spin_until(const u32 *word, u32 value, u64 end)
+{
+	unsigned int i;
+
+	do {
+		for (i = 0; i < 8; i++) {
+			if (READ_ONCE(*word) != value)
+				return true;
+			asm volatile("pause" ::: "memory");
+		}
+	} while (ob_host_clock_monotonic() < end);
+	return false;
+}
+
+static bool ob_spin(const u32 *word, u32 value, u32 patience, u64 now)
+{
+	bool changed = false;
+
+	if (patience < OB_PATIENCE_LEAST)
+		return false;
+	if (atomic_inc_return(&ob_machine.spinners) <= ob_machine.spinners_max)
+		changed = ob_spin_until(word, value, now + patience);
+	atomic_dec(&ob_machine.spinners);
+	return changed;
+}
 
 /* Makes the calling host thread run as `task` on the vCPU, which it has just been given. */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
@@ -44,7 +87,7 @@ void ob_kick(struct ob_vcpu *vcpu)
 
 	smp_mb();
 	if (READ_ONCE(vcpu->idle)) {
-		if (xchg(&vcpu->idle, 0))
+		if (xchg(&vcpu->idle, OB_IDLE_NOT) == OB_IDLE_SLEEPS)
 			ob_host_wake(&vcpu->idle, 1);
 		return;
 	}
@@ -96,19 +139,19 @@ static bool ob_baton_take(u32 *baton)
 /* Blocks the host thread. The caller holds no vCPU. */
 void ob_baton_wait(u32 *baton)
 {
-	int i;
+	u64 begin;
 
-	for (i = 0; i < OB_SPINS; i++) {
-		if (ob_baton_take(baton))
-			return;
-		asm volatile("pause");
-	}
+	if (ob_baton_take(baton))
+		return;
+	begin = ob_host_clock_monotonic();
+	ob_spin(baton, OB_BATON_NONE, ob_patience, begin);
 	while (!ob_baton_take(baton)) {
 		u32 seen = cmpxchg(baton, OB_BATON_NONE, OB_BATON_AWAITED);
 
 		if (seen != OB_BATON_PASSED)
 			ob_host_wait(baton, OB_BATON_AWAITED, OB_FOREVER);
 	}
+	ob_patience_learn(&ob_patience, ob_host_clock_monotonic() - begin);
 }
 
 /* A poll point of every loop that waits for another CPU (V5). */
@@ -150,11 +193,17 @@ EXPORT_SYMBOL(ob_spin_wait);
 void arch_cpu_idle(void)
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();
+	u64 begin;
 
-	xchg(&vcpu->idle, 1);
-	if (!READ_ONCE(vcpu->pending))
-		ob_host_wait(&vcpu->idle, 1, OB_FOREVER);
-	WRITE_ONCE(vcpu->idle, 0);
+	xchg(&vcpu->idle, OB_IDLE_SPINS);
+	if (!READ_ONCE(vcpu->pending)) {
+		begin = ob_host_clock_monotonic();
+		if (!ob_spin(&vcpu->idle, OB_IDLE_SPINS, vcpu->idle_patience, begin) &&
+		    cmpxchg(&vcpu->idle, OB_IDLE_SPINS, OB_IDLE_SLEEPS) == OB_IDLE_SPINS)
+			ob_host_wait(&vcpu->idle, OB_IDLE_SLEEPS, OB_FOREVER);
+		ob_patience_learn(&vcpu->idle_patience, ob_host_clock_monotonic() - begin);
+	}
+	WRITE_ONCE(vcpu->idle, OB_IDLE_NOT);
 	raw_local_irq_enable();
 	raw_local_irq_disable();
 }

@@ -79,14 +79,21 @@ struct ob_service {
 	u64 handle;			/* 0: not started */
 };
 
+enum ob_idle {
+	OB_IDLE_NOT,
+	OB_IDLE_SPINS,
+	OB_IDLE_SLEEPS,			/* has to be woken by the host */
+};
+
 struct ob_vcpu {
 	u32 pending;			/* first: asm/irqflags.h */
-	u32 idle;			/* 1: the idle coroutine waits on this word */
+	u32 idle;			/* enum ob_idle: the idle coroutine waits on this word */
 	unsigned long state;
 	unsigned long entries;		/* times that a client entered */
 	unsigned long percpu_offset;
 	u32 id;
 	u64 holder;			/* host thread that was bound last */
+	u32 idle_patience;		/* how long idle spins, in nanoseconds */
 	struct task_struct *switched_from;
 	struct task_struct *wake_list;
 	struct ob_carrier carrier;
@@ -103,6 +110,8 @@ struct ob_machine {
 	u32 stopping;
 	u32 booted;			/* 1 from the start of the only boot */
 	u32 vcpus;
+	int spinners_max;		/* host threads that may spin at a time: 0 if they could only take time from each other */
+	atomic_t spinners;
 	int console_level;
 	u64 memory;			/* ceiling */
 	u64 boot_time;			/* monotonic clock of the host */
@@ -121,6 +130,9 @@ static __always_inline bool ob_is_parked(unsigned long state)
 {
 	return state & OB_VCPU_PARKED;
 }
+
+/* How long the calling host thread spins for a baton, in nanoseconds. */
+extern __thread u32 ob_patience __attribute__((tls_model("initial-exec")));
 
 /* vcpu.c */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task);
