@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What it costs when threads meet in the kernel, against the host's own.
+ *
+ * Usage: switching VCPUS ROUNDS. One line per round, host and library in turn for each figure:
+ *   getrlimit, one thread; two threads     ns of wall time per call, all threads counted together
+ *   setrlimit, one thread; two threads     the same
+ *   two threads; eight threads             the same, a mixture of calls
+ *   pipe ping-pong                         ns per round trip
+ *   a thread that is created, makes one call and is joined    ns
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <outboard/outboard.h>
+
+#define CALLS 400000L
+#define TRIPS 10000L
+#define CREATED 2000L
+#define THREADS_MAX 8
+
+struct system {
+	long (*call)(long number, ...);
+};
+
+struct job {
+	const struct system *system;
+	void (*one)(const struct system *system, long turn);
+	long calls;
+};
+
+static pthread_barrier_t start;
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1e9 + time.tv_nsec;
+}
+
+static void require(int good)
+{
+	if (!good)
+		abort();
+}
+
+static void get_limit(const struct system *system, long turn)
+{
+	struct rlimit limit;
+
+	(void)turn;
+	system->call(SYS_getrlimit, RLIMIT_CORE, &limit);
+}
+
+static void set_limit(const struct system *system, long turn)
+{
+	struct rlimit limit = { 0, 0 };
+
+	(void)turn;
+	system->call(SYS_setrlimit, RLIMIT_CORE, &limit);
+}
+
+static void mixture(const struct system *system, long turn)
+{
+	if (turn % 2)
+		get_limit(system, turn);
+	else
+		system->call(SYS_getppid);
+}
+
+static void *make_calls(void *argument)
+{
+	const struct job *job = argument;
+
+	job->one(job->system, 0);	/* the thread is adopted before the clock runs */
+	pthread_barrier_wait(&start);
+	for (long i = 0; i < job->calls; i++)
+		job->one(job->system, i);
+	return NULL;
+}
+
+static double calls(const struct system *system, void (*one)(const struct system *, long), int threads)
+{
+	struct job job = { system, one, CALLS };
+	pthread_t others[THREADS_MAX];
+	double begin;
+
+	pthread_barrier_init(&start, NULL, (unsigned int)threads + 1);
+	for (int i = 0; i < threads; i++)
+		require(!pthread_create(&others[i], NULL, make_calls, &job));
+	pthread_barrier_wait(&start);
+	begin = now();
+	for (int i = 0; i < threads; i++)
+		pthread_join(others[i], NULL);
+	pthread_barrier_destroy(&start);
+	return (now() - begin) / (double)(CALLS * threads);
+}
+
+struct table_tennis {
+	const struct system *system;
+	int there[2], back[2];
+};
+
+static void *answer(void *argument)
+{
+	const struct table_tennis *game = argument;
+	char ball;
+
+	for (long i = 0; i < TRIPS; i++) {
+		require(game->system->call(SYS_read, game->there[0], &ball, 1L) == 1);
+		require(game->system->call(SYS_write, game->back[1], &ball, 1L) == 1);
+	}
+	return NULL;
+}
+
+static double ping_pong(const struct system *system)
+{
+	struct table_tennis game = { .system = system };
+	pthread_t other;
+	char ball = 'o';
+	double begin, end;
+
+	require(!system->call(SYS_pipe, game.there) && !system->call(SYS_pipe, game.back));
+	require(!pthread_create(&other, NULL, answer, &game));
+	begin = now();
+	for (long i = 0; i < TRIPS; i++) {
+		require(system->call(SYS_write, game.there[1], &ball, 1L) == 1);
+		require(system->call(SYS_read, game.back[0], &ball, 1L) == 1);
+	}
+	end = now();
+	pthread_join(other, NULL);
+	for (int i = 0; i < 2; i++) {
+		system->call(SYS_close, game.there[i]);
+		system->call(SYS_close, game.back[i]);
+	}
+	return (end - begin) / TRIPS;
+}
+
+static void *one_call(void *argument)
+{
+	const struct system *system = argument;
+
+	require(system->call(SYS_getppid) >= 0);
+	return NULL;
+}
+
+static double create(const struct system *system)
+{
+	double begin = now();
+
+	for (long i = 0; i < CREATED; i++) {
+		pthread_t thread;
+
+		require(!pthread_create(&thread, NULL, one_call, (void *)system));
+		pthread_join(thread, NULL);
+	}
+	return (now() - begin) / CREATED;
+}
+
+static void measure(const struct system *system)
+{
+	printf("%f %f %f %f ", calls(system, get_limit, 1), calls(system, get_limit, 2), calls(system, set_limit, 1),
+	       calls(system, set_limit, 2));
+	printf("%f %f %f %f\n", calls(system, mixture, 2), calls(system, mixture, 8), ping_pong(system), create(system));
+}
+
+int main(int argc, char **argv)
+{
+	const struct system host = { syscall }, library = { ob_syscall };
+	struct ob_config config = { .size = sizeof(config), .log_level = OB_LOG_DEFAULT };
+	int rounds;
+
+	if (argc != 3)
+		return 2;
+	config.vcpus = (unsigned int)atoi(argv[1]);
+	rounds = atoi(argv[2]);
+	if (ob_boot(&config) != 0) {
+		fprintf(stderr, "cannot boot: %s\n", ob_boot_error());
+		return 1;
+	}
+	for (int i = 0; i < rounds; i++) {
+		measure(&host);
+		measure(&library);
+	}
+	return ob_halt() == 0 ? 0 : 1;
+}
