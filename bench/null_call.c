@@ -15,7 +15,7 @@
 
 #include <outboard/outboard.h>
 
-#define CALLS 2000000L
+#define CALLS 10000000L
 #define THREADS 2
 
 static pthread_barrier_t start;
