@@ -11,10 +11,12 @@
  * A thread that sleeps uninterruptibly and does not come out keeps its stack
  * and the memory; nothing else waits for it longer than OB_HALT_PATIENCE.
  */
+#include <linux/cred.h>
 #include <linux/delay.h>
 #include <linux/fdtable.h>
 #include <linux/file.h>
 #include <linux/fs_struct.h>
+#include <linux/init_task.h>
 #include <linux/mman.h>
 #include <linux/mount.h>
 #include <linux/namei.h>
@@ -265,10 +267,11 @@ struct ob_halt {
 	int result;
 };
 
-/* As a system call of the halting thread. */
+/* As a system call of the halting thread, which may have given up its rights. */
 static long ob_halt_call(void *argument)
 {
 	struct ob_halt *halt = argument;
+	const struct cred *client = override_creds(&init_cred);
 
 	ob_vcpus_cancel();
 	halt->stuck = ob_quiesce_clients();
@@ -278,6 +281,7 @@ static long ob_halt_call(void *argument)
 	ksys_sync();
 	if (ob_block_write_errors() && !halt->result)
 		halt->result = -EIO;
+	revert_creds(client);
 	return 0;
 }
 

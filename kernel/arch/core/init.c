@@ -8,6 +8,7 @@
 #include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/init_syscalls.h>
+#include <linux/kdev_t.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <uapi/linux/mount.h>
@@ -79,7 +80,7 @@ void __init ob_device_node(const char *name, umode_t type, dev_t device)
 		init_mkdir(path, 0755);
 		*slash = '/';
 	}
-	init_mknod(path, type | 0600, device);
+	init_mknod(path, type | 0600, new_encode_dev(device));
 }
 
 /* Init in "user mode". Its children need no reaping: it ignores their SIGCHLD. */

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Components: loaded on demand and on request, modules of one's own, and what is wrong with files that are none."""
+
+import os
+import random
+import shutil
+
+import pytest
+from test_capi import LIBRARIES, REPOSITORY, library_program, run
+
+ARCHIVE = os.path.join(LIBRARIES, "outboard-components")
+MAKERS = {"ext4": ["mke2fs", "-q", "-t", "ext4"], "xfs": ["mkfs.xfs", "-q"], "btrfs": ["mkfs.btrfs", "-q"],
+          "f2fs": ["mkfs.f2fs", "-q"], "vfat": ["mkfs.vfat", "-F", "32"]}
+
+
+@pytest.fixture(name="tester", scope="module")
+def fixture_tester(tmp_path_factory):
+    program = library_program(str(tmp_path_factory.mktemp("component")), "component_test.c", "client.c")
+
+    def test(*arguments, ok=0, **variables):
+        return run(program, *arguments, ok=ok, timeout=60, LD_LIBRARY_PATH=LIBRARIES, **variables)
+    return test
+
+
+@pytest.fixture(name="hello", scope="module")
+def fixture_hello(tmp_path_factory):
+    """The module of the documentation, built as the documentation says."""
+    directory = str(tmp_path_factory.mktemp("hello"))
+    shutil.copytree(os.path.join(REPOSITORY, "docs", "examples", "hello_module"), directory, dirs_exist_ok=True)
+    run("make", "-s", "-C", REPOSITORY, "modules", f"M={directory}", timeout=600)
+    return os.path.join(directory, "hello.ko")
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_mount_loads_the_file_system(work, tester, kind):
+    image = os.path.join(work, "image")
+    with open(image, "wb") as stream:
+        stream.truncate(320 << 20)
+    run(*MAKERS[kind], image)
+    tester("mount", image, kind)
+
+
+@pytest.mark.parametrize("what", ["sockets", "names", "nodes", "user"])
+def test_component(tester, what):
+    tester(what)
+
+
+def test_race(tester):
+    for _ in range(20):
+        tester("race")
+
+
+def test_module_of_ones_own(tester, hello):
+    output = tester("own", hello, OUTBOARD_LOG="info")
+    assert output == ""
+
+
+def test_no_archive(tester, work):
+    tester("none", OUTBOARD_COMPONENTS=os.path.join(work, "missing"))
+
+
+def changed(path, work, change):
+    target = os.path.join(work, "changed.ko")
+    with open(path, "rb") as stream:
+        data = change(bytearray(stream.read()))
+    with open(target, "wb") as stream:
+        stream.write(data)
+    return target
+
+
+def test_files_that_are_no_components(tester, work, hello):
+    other = changed(hello, work, lambda data: data.replace(b"vermagic=6", b"vermagic=5"))
+    tester("refused", other, "was built for \"5")
+    tester("refused", changed(hello, work, lambda data: data[:len(data) // 2]), "changed.ko")
+    tester("refused", changed(hello, work, lambda data: b""), "not a kernel module")
+    tester("refused", changed(hello, work, lambda data: b"#!/bin/sh\n"), "not a kernel module")
+    tester("refused", work, "not a kernel module")
+    tester("refused", os.path.join(work, "missing"), "No such file")
+
+
+def test_damaged_archives(tester, work):
+    """Damage in the tables is found when the archive is opened, or harmless; it never ends the program."""
+    chosen = random.Random(7)
+    with open(ARCHIVE, "rb") as stream:
+        archive = stream.read()
+    tables = archive.index(b"\x7fELF")
+    damaged = os.path.join(work, "damaged")
+    for round_number in range(40):
+        data = bytearray(archive)
+        if round_number % 4:
+            for _ in range(1 + round_number):
+                data[chosen.randrange(8 if round_number % 2 else tables)] = chosen.randrange(256)
+        else:
+            del data[chosen.randrange(len(data)):]
+        with open(damaged, "wb") as stream:
+            stream.write(data)
+        try:
+            tester("sockets", OUTBOARD_COMPONENTS=damaged)
+        except AssertionError as error:
+            assert "ended with 1\n" in str(error), error
+
+
+def test_builtin_names_are_checked():
+    output = run("env", "BUILTIN=NO_SUCH_THING", "PROFILE=vfs", os.path.join(REPOSITORY, "kernel", "build", "configure.sh"), ok=1)
+    assert "compiling" not in output
