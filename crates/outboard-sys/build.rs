@@ -12,7 +12,10 @@ fn main() {
             .join("../../out/lib"),
     };
     for library in ["liboutboard.a", "liboutboard-components.a"] {
-        println!("cargo:rerun-if-changed={}", directory.join(library).display());
+        println!(
+            "cargo:rerun-if-changed={}",
+            directory.join(library).display()
+        );
     }
     println!("cargo:rustc-link-search=native={}", directory.display());
     println!("cargo:rustc-link-lib=static:-bundle=outboard");

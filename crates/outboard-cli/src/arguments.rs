@@ -70,6 +70,9 @@ pub enum Command {
         after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/"
     )]
     Cp(Cp),
+    /// List the file systems, protocols and drivers that can be loaded, with their sizes
+    #[command(after_help = "Example:\n  outboard components | grep fs")]
+    Components(Components),
     /// Write the manual page to standard output
     #[command(hide = true)]
     Manual(Manual),
@@ -134,6 +137,13 @@ pub struct Cp {
     /// Copy directories with all that is in them
     #[arg(short, short_alias = 'R')]
     pub recursive: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Components {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args, Debug)]

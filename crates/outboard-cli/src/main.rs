@@ -5,6 +5,7 @@
 mod address;
 mod arguments;
 mod cat;
+mod components;
 mod cp;
 mod error;
 mod format;
@@ -32,6 +33,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Cat(options) => cat::run(&options, settings),
         Command::Stat(options) => stat::run(&options, settings),
         Command::Cp(options) => cp::run(&options, settings),
+        Command::Components(options) => components::run(&options),
         Command::Manual(options) => manual::run(&options),
     }
 }

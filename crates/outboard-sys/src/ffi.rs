@@ -31,6 +31,18 @@ pub struct ob_disk_config {
     pub sector_size: c_uint,
 }
 
+#[repr(C)]
+pub struct ob_component_info {
+    pub size: size_t,
+    pub name: *const c_char,
+    pub file_size: u64,
+    pub memory: u64,
+    pub users: c_uint,
+    pub loaded: c_int,
+}
+
+pub type ComponentFunction = extern "C" fn(*mut c_void, *const ob_component_info);
+
 extern "C" {
     pub fn ob_boot(config: *const ob_config) -> c_int;
     pub fn ob_boot_error() -> *const c_char;
@@ -38,6 +50,11 @@ extern "C" {
     pub fn ob_syscall(number: c_long, ...) -> c_long;
     pub fn ob_disk_add(config: *const ob_disk_config, name: *mut c_char) -> c_int;
     pub fn ob_disk_remove(disk: c_int) -> c_int;
+    pub fn ob_component_load(name: *const c_char, parameters: *const c_char) -> c_int;
+    pub fn ob_component_load_file(path: *const c_char, parameters: *const c_char) -> c_int;
+    pub fn ob_component_unload(name: *const c_char) -> c_int;
+    pub fn ob_component_error() -> *const c_char;
+    pub fn ob_component_list(function: ComponentFunction, context: *mut c_void);
     pub fn ob_version() -> *const c_char;
     pub fn ob_kernel_release() -> *const c_char;
     pub fn ob_profile() -> *const c_char;

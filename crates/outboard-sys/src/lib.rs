@@ -4,11 +4,12 @@
 //! This is the only crate of Outboard that contains `unsafe`. It has three layers:
 //!
 //! * [`ffi`]: the C functions of `outboard/outboard.h`, as they are;
-//! * [`kernel`]: boot, halt and disks as safe functions;
+//! * [`kernel`] and [`component`]: boot, halt, disks and modules as safe functions;
 //! * [`System`] and [`Fd`]: Linux system calls as safe functions. A [`System`] is
 //!   the host's kernel or the one in this process; both speak the same language,
 //!   so code above is written once and works on either.
 
+pub mod component;
 pub mod ffi;
 pub mod kernel;
 

@@ -4,6 +4,7 @@
 use crate::disk::{Disk, DiskOptions};
 use crate::log::Level;
 use crate::{Fd, System};
+use outboard_sys::component;
 use outboard_sys::kernel as sys;
 use outboard_sys::libc;
 use std::ffi::{CStr, CString};
@@ -143,13 +144,31 @@ impl Kernel {
         Disk::add(self.clone(), path, options)
     }
 
-    /// Whether a type of file system, as in "ext4", is part of this kernel.
+    /// Loads a component by its name or an alias, and what it needs, with parameters as in
+    /// `"name=value"`. Linux does this by itself when a file system is mounted or a socket opened.
+    pub fn load_component(&self, name: &str, parameters: &str) -> io::Result<()> {
+        component::load(name, parameters)
+    }
+
+    /// Loads a module that was built for this kernel (`make modules M=DIRECTORY`) from a file.
+    pub fn load_component_file(&self, path: &Path, parameters: &str) -> io::Result<()> {
+        component::load_file(path, parameters)
+    }
+
+    /// Unloads a component. An error while it is in use.
+    pub fn unload_component(&self, name: &str) -> io::Result<()> {
+        component::unload(name)
+    }
+
+    /// Whether a type of file system, as in "ext4", is part of this kernel. Loads it if it is.
     pub fn has_file_system(&self, kind: &str) -> bool {
+        // Without a component of that name it may be built in.
+        let _ = component::load(&format!("fs-{kind}"), "");
         self.file_systems()
             .is_ok_and(|kinds| kinds.iter().any(|name| name == kind))
     }
 
-    /// The types of file systems on disks that this kernel has.
+    /// The types of file systems on disks that are loaded now.
     pub fn file_systems(&self) -> io::Result<Vec<String>> {
         let text = read_text(c"/proc/filesystems")?;
         Ok(text

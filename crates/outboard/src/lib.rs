@@ -38,6 +38,7 @@ pub use log::{Level, LogRing};
 pub use metadata::{FileType, Metadata};
 pub use mount::{Mount, MountOptions, Space};
 pub use outboard_image as image;
+pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::{Entries, Entry, Fd, System};
 pub use tree::Tree;
 

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard components`.
+
+use crate::arguments::Components;
+use crate::error::Result;
+use crate::output::Output;
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    size: u64,
+}
+
+pub fn run(options: &Components) -> Result<()> {
+    let rows: Vec<Row> = outboard::components()
+        .into_iter()
+        .map(|component| Row {
+            name: component.name,
+            size: component.file_size,
+        })
+        .collect();
+    let mut output = Output::new();
+    if options.json {
+        output.json(&rows)?;
+    } else {
+        for row in &rows {
+            output.bytes(format!("{:<24} {:>10}\n", row.name, row.size).as_bytes())?;
+        }
+    }
+    output.finish()
+}

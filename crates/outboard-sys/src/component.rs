@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Components: modules of the kernel, as safe functions.
+
+use crate::ffi;
+use libc::c_void;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// A module that came with the library, or is loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Component {
+    pub name: String,
+    /// Bytes of its file; 0 if it did not come with the library.
+    pub file_size: u64,
+    /// What it takes in the kernel, if it is loaded.
+    pub loaded: Option<Loaded>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Bytes of the kernel's memory.
+    pub memory: u64,
+    /// What it is used by.
+    pub users: u32,
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result >= 0 {
+        return Ok(());
+    }
+    // SAFETY: the library returns a NUL-terminated string that this thread's next such call changes.
+    let reason = unsafe { CStr::from_ptr(ffi::ob_component_error()) };
+    let error = io::Error::from_raw_os_error(-result);
+    if reason.is_empty() {
+        return Err(error);
+    }
+    Err(io::Error::new(error.kind(), reason.to_string_lossy()))
+}
+
+/// Loads a component by its name or an alias, and what it needs. Loaded already is no error.
+pub fn load(name: &str, parameters: &str) -> io::Result<()> {
+    let (name, parameters) = (CString::new(name)?, CString::new(parameters)?);
+    // SAFETY: both strings outlive the call.
+    check(unsafe { ffi::ob_component_load(name.as_ptr(), parameters.as_ptr()) })
+}
+
+/// Loads a module that was built for this kernel from a file.
+pub fn load_file(path: &Path, parameters: &str) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let parameters = CString::new(parameters)?;
+    // SAFETY: both strings outlive the call.
+    check(unsafe { ffi::ob_component_load_file(path.as_ptr(), parameters.as_ptr()) })
+}
+
+/// Unloads a component. An error while it is in use.
+pub fn unload(name: &str) -> io::Result<()> {
+    let name = CString::new(name)?;
+    // SAFETY: the string outlives the call.
+    check(unsafe { ffi::ob_component_unload(name.as_ptr()) })
+}
+
+extern "C" fn collect(context: *mut c_void, info: *const ffi::ob_component_info) {
+    // SAFETY: `context` is the vector that list() passes, used by nobody else meanwhile; the
+    // library passes a valid description.
+    let (found, info) = unsafe { (&mut *context.cast::<Vec<Component>>(), &*info) };
+    found.push(Component {
+        // SAFETY: the name is a NUL-terminated string that lives during the call.
+        name: unsafe { CStr::from_ptr(info.name) }
+            .to_string_lossy()
+            .into_owned(),
+        file_size: info.file_size,
+        loaded: (info.loaded != 0).then_some(Loaded {
+            memory: info.memory,
+            users: info.users,
+        }),
+    });
+}
+
+/// All components, sorted by name; then the loaded ones that did not come with the library.
+pub fn list() -> Vec<Component> {
+    let mut found: Vec<Component> = Vec::new();
+    // SAFETY: collect() takes the context for what it is, and is called only during this call.
+    unsafe { ffi::ob_component_list(collect, (&raw mut found).cast()) };
+    found
+}
