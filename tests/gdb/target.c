@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What test_gdb.py looks at. Its threads wait in the kernel in known places, one is out in host code; each prints its name
+ * and its number on the host. Arguments:
+ *
+ *   (none)             prints "ready" and waits to be killed
+ *   FILE PARAMETERS    loads a module first
+ *   fault              has faults that the library handles, and then one of its own
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "../capi/client.h"
+
+static int pipe_ends[2];
+static uint32_t futex_word;
+static volatile int out_in_host_code;
+
+static void set_name(const char *name)
+{
+	OK(ob_sys_prctl(PR_SET_NAME, (unsigned long)name, 0, 0, 0));
+	printf("%s %d\n", name, gettid());
+	fflush(stdout);
+}
+
+static void *read_empty_pipe(void *unused)
+{
+	char byte;
+
+	(void)unused;
+	set_name("pipe-reader");
+	OK(ob_sys_read(pipe_ends[0], &byte, 1));
+	return NULL;
+}
+
+static void *wait_for_futex(void *unused)
+{
+	(void)unused;
+	set_name("futex-waiter");
+	OK(ob_sys_futex(&futex_word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0));
+	return NULL;
+}
+
+static __attribute__((noinline)) void stay_in_host_code(void)
+{
+	out_in_host_code = 1;
+	for (;;)
+		pause();
+}
+
+static void *leave_the_kernel(void *unused)
+{
+	(void)unused;
+	set_name("gone-out");
+	stay_in_host_code();
+	return NULL;
+}
+
+static void log_a_line(void)
+{
+	static const char line[] = "<4>gdb_target: a line of ours\n";
+	int fd = (int)OK(ob_sys_openat(AT_FDCWD, "/dev/kmsg", O_WRONLY, 0));
+
+	CHECK_EQUAL(OK(ob_sys_write(fd, line, sizeof(line) - 1)), sizeof(line) - 1);
+	OK(ob_sys_close(fd));
+}
+
+static void load(const char *path, const char *parameters)
+{
+	static char module[1 << 20];
+	FILE *file = fopen(path, "rb");
+	size_t size;
+
+	CHECK(file);
+	size = fread(module, 1, sizeof(module), file);
+	CHECK(size > 0 && size < sizeof(module));
+	fclose(file);
+	OK(ob_sys_init_module(module, size, parameters));
+}
+
+/* A page fault in the client window, and a pointer that the kernel finds to be bad. */
+static void fault_as_one_may(void)
+{
+	int fd = (int)OK(ob_sys_openat(AT_FDCWD, "/tmp/mapped", O_RDWR | O_CREAT, 0600));
+	char *page;
+
+	OK(ob_sys_ftruncate(fd, 4096));
+	page = (char *)OK(ob_sys_mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+	page[0] = 'x';
+	CHECK(ob_sys_write(fd, client_border(), 1) == -1 && errno == EFAULT);
+}
+
+static __attribute__((noinline)) void fault_of_our_own(void)
+{
+	*(volatile int *)16 = 1;
+}
+
+int main(int count, char **arguments)
+{
+	void *(*const functions[])(void *) = { read_empty_pipe, wait_for_futex, leave_the_kernel };
+	pthread_t thread;
+
+	client_boot(2);
+	set_name("main-thread");
+	log_a_line();
+	if (count == 2 && !strcmp(arguments[1], "fault")) {
+		fault_as_one_may();
+		fault_of_our_own();
+	}
+	OK(ob_sys_pipe2(pipe_ends, 0));
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_create(&thread, NULL, functions[i], NULL));
+	while (!out_in_host_code)
+		usleep(1000);
+	/* The others are in the kernel long before, and asleep. */
+	usleep(200000);
+	if (count == 3) {
+		load(arguments[1], arguments[2]);
+		usleep(700000);
+	}
+	puts("ready");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
