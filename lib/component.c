@@ -46,7 +46,9 @@ static const char *reason(int error)
 	case -ENOEXEC:
 		return "not a module that this kernel can load";
 	case -ENOENT:
-		return "it uses a function that this kernel does not have, or a parameter is unknown";
+		return "it uses a function that this kernel does not have";
+	case -EINVAL:
+		return "a parameter has a wrong value, or it cannot start; the kernel's log says why";
 	default:
 		return strerror(-error);
 	}
@@ -61,6 +63,9 @@ int ob_component_load(const char *name, const char *parameters)
 	if (!name)
 		return fail(-EINVAL, "no name of a component");
 	error = ob_kernel_component_load(name, parameters ? parameters : "");
+	if (error == -ENOENT && ob_posix_components_problem())
+		return fail(error, "%.100s: no such component, because there are none (%s)", name,
+			    ob_posix_components_problem());
 	if (error == -ENOENT && ob_host_component_find(name, 0, &unused))
 		return fail(error, "%s: no such component", name);
 	return error ? fail(error, "%s: %s", name, reason(error)) : 0;
@@ -123,7 +128,8 @@ int ob_component_load_file(const char *path, const char *parameters)
 	component_error[0] = '\0';
 	if (!path)
 		return fail(-EINVAL, "no path of a component");
-	file = open(path, O_RDONLY | O_CLOEXEC);
+	/* A FIFO must not block; it is refused as what is no regular file. */
+	file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file < 0)
 		return fail(-errno, "%s: %s", path, strerror(errno));
 	error = insert(path, file, parameters);

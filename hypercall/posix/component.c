@@ -66,6 +66,7 @@ struct node {
 extern const struct header ob_component_archive __attribute__((weak, visibility("hidden")));
 
 static const struct header *archive;	/* NULL: there is none */
+static char problem[PATH_MAX + 64];	/* why there is none */
 
 static const void *at(uint64_t offset)
 {
@@ -112,7 +113,8 @@ static bool rows_are_inside(const struct header *header)
 static bool is_archive(const struct header *header, uint64_t size)
 {
 	return size >= sizeof(*header) && !memcmp(header->magic, MAGIC, sizeof(header->magic)) &&
-	       header->size == size && table_is_inside(header, header->modules, sizeof(struct module)) &&
+	       header->size == size && header->modules.offset % sizeof(uint64_t) == 0 &&
+	       table_is_inside(header, header->modules, sizeof(struct module)) &&
 	       table_is_inside(header, header->aliases, sizeof(struct alias)) &&
 	       table_is_inside(header, header->orders, sizeof(uint32_t)) &&
 	       table_is_inside(header, header->nodes, sizeof(struct node)) && rows_are_inside(header);
@@ -134,12 +136,16 @@ static const struct header *open_file(const char *path)
 {
 	const struct header *found = NULL;
 	struct stat status;
-	int file = open(path, O_RDONLY | O_CLOEXEC);
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
-	if (file < 0)
+	if (file < 0) {
+		snprintf(problem, sizeof(problem), "%s: %s", path, strerror(errno));
 		return NULL;
-	if (!fstat(file, &status) && status.st_size > 0)
+	}
+	if (!fstat(file, &status) && S_ISREG(status.st_mode) && status.st_size > 0)
 		found = map_file(file, (uint64_t)status.st_size);
+	if (!found)
+		snprintf(problem, sizeof(problem), "%s: not an archive of components, or damaged", path);
 	close(file);
 	return found;
 }
@@ -242,6 +248,12 @@ int ob_host_component_node(uint32_t index, struct ob_component_node *node)
 		.minor = found->minor,
 	};
 	return 0;
+}
+
+const char *ob_posix_components_problem(void)
+{
+	ob_posix_components_find();
+	return archive ? NULL : problem;
 }
 
 int ob_posix_component(uint32_t index, struct ob_component *component)

@@ -27,6 +27,9 @@ int ob_posix_start(ob_posix_log *log);
 /* The archive's components, sorted by name: `index` 0, 1, ... until -ENOENT. */
 int ob_posix_component(uint32_t index, struct ob_component *component);
 
+/* Why there is no archive, in one line; NULL if there is one. */
+const char *ob_posix_components_problem(void);
+
 /*
  * Takes the signal handlers (where they are still ours) and the thread-exit
  * hook away again. Call after ob_kernel_halt, or when booting failed.

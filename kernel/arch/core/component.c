@@ -61,20 +61,28 @@ static long ob_load_component(const struct ob_component *component, const char *
 	return error == -EEXIST ? 0 : error;
 }
 
-/* Aliases may name several modules: one that cannot be loaded does not stop the others. */
+/*
+ * Aliases may name several modules: one that cannot be loaded (a driver of what this processor lacks) does not
+ * stop the others, and one that can is enough. Else the first error is the cause of those that follow.
+ */
 static long ob_load_by_name(const char *name, const char *parameters)
 {
 	struct ob_component component;
-	long result = -ENOENT;
+	bool loaded = false;
+	long first = 0;
 	u32 index;
 
 	for (index = 0; !ob_host_component_find(name, index, &component); index++) {
 		long error = ob_load_component(&component, parameters);
 
-		if (!index || error)
-			result = error;
+		if (!error && component.wanted)
+			loaded = true;
+		if (error && !first)
+			first = error;
 	}
-	return result;
+	if (loaded)
+		return 0;
+	return first ? first : -ENOENT;
 }
 
 static void ob_load_work(struct work_struct *work)
