@@ -105,7 +105,8 @@ void __init ob_deferred_setup(void)
 {
 	__wrap_kernfs_dir_iops = __real_kernfs_dir_iops;
 	__wrap_kernfs_dir_iops.lookup = ob_kernfs_lookup;
-	ob_vcpus_later = ob_machine.vcpus > 1 && !strstr(boot_command_line, "maxcpus=");
+	ob_vcpus_later = ob_machine.vcpus > 1 && !strstr(boot_command_line, "maxcpus=") &&
+			 !strstr(boot_command_line, "nosmp");
 	if (ob_vcpus_later)
 		setup_max_cpus = 1;
 }
