@@ -165,7 +165,8 @@ def test_live_process(target, component):
             "kthreadd": ("schedule", "kthreadd"),
         }
         pids = [tasks[name]["PID"] for name in wanted]
-        *shown, everything = outputs(gdb(*attached, commands=[f"outboard-backtrace {pid}" for pid in [*pids, "all"]]))
+        *shown, named, everything = outputs(gdb(*attached, commands=[f"outboard-backtrace {pid}" for pid in [*pids, "pipe-reader", "all"]]))
+        assert named == shown[0]
         for name, text in zip(wanted, shown):
             assert f" {name}: " in text
             assert in_order(wanted[name], functions(text)), text
@@ -176,27 +177,36 @@ def test_live_process(target, component):
         assert re.search(r"hold_looping \(.*hold\.c:\d+", text), text
 
 
-def check_panic(core_commands, live_threads=None):
-    """What is seen of a BUG() in the module, in a core or in the process that gdb has stopped."""
-    tasks_text, vcpus_text, log, backtrace = outputs(core_commands(
-        ("outboard-tasks", "outboard-vcpus", "outboard-dmesg", "backtrace")))
+def backtraces(text: str) -> dict:
+    """What 'outboard-backtrace all' shows of each task, by its name."""
+    parts = re.split(r"^Task \d+ (.+?): ", text, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def check_panic(said: str, threads: dict) -> None:
+    """What PANIC_COMMANDS show of a BUG() in the module, in a core or in the process that gdb has stopped."""
+    tasks_text, vcpus_text, log, backtrace, everything = outputs(said)
     tasks = by_name(table(tasks_text, "PID"))
-    if live_threads:
-        check_clients(tasks, live_threads, leader_has_left=False)
+    check_clients(tasks, threads, leader_has_left=False)
     assert tasks["main-thread"]["STATE"] == "running"
     held = [row for row in table(vcpus_text, "VCPU") if row["STATE"] == "held"]
     mine = [row for row in held if row["TASK"] == f"{tasks['main-thread']['PID']} main-thread"]
     assert len(mine) == 1 and mine[0]["HOST"] == tasks["main-thread"]["HOST"] + ", client"
     check_log(log)
-    assert "BUG" in log and "hold" in log
     assert in_order(("ob_host_panic", "panic", "hold_bug", "do_one_initcall", "load_module", "ob_kernel_syscall", "main"),
-                    [name.partition(".")[0] for name in functions(backtrace)]), backtrace
+                    functions(backtrace)), backtrace
+    shown = backtraces(everything)
+    for task, wanted in (("pipe-reader", "pipe_read"), ("futex-waiter", "futex_wait"), ("gone-out", "stay_in_host_code"),
+                         ("kthreadd", "kthreadd"), ("main-thread", "hold_bug")):
+        assert wanted in functions(shown[task]), everything
 
-    # By name: in another run of the program they have other numbers.
-    commands = [f"outboard-backtrace {name}" for name in ("pipe-reader", "futex-waiter", "gone-out", "kthreadd")]
-    shown = outputs(core_commands(commands))
-    for text, name in zip(shown, ("pipe_read", "futex_wait", "stay_in_host_code", "kthreadd")):
-        assert name in functions(text), text
+
+PANIC_COMMANDS = ("outboard-tasks", "outboard-vcpus", "outboard-dmesg", "backtrace", "outboard-backtrace all")
+
+
+def threads_named(said: str) -> dict:
+    """The lines in which target.c says who is who."""
+    return {name: int(number) for name, number in re.findall(r"^(main-thread|pipe-reader|futex-waiter|gone-out) (\d+)$", said, flags=re.M)}
 
 
 def core_file(directory: str):
@@ -222,19 +232,15 @@ def test_core_of_the_host(target, component, work):
     assert done.returncode == -signal.SIGABRT and "outboard: kernel panic: BUG!" in done.stderr
     core = core_file(work)
     assert core, "no core was written"
-    threads = {line.split()[0]: int(line.split()[1]) for line in done.stdout.splitlines()}
-    check_panic(lambda commands: gdb(target, core, commands=commands), threads)
+    check_panic(gdb(target, core, commands=PANIC_COMMANDS), threads_named(done.stdout))
 
 
 def test_panic_under_gdb(target, component):
     """The program runs under gdb, which stops at the panic and at nothing else."""
-    def commands_at_the_panic(commands):
-        said = gdb("--args", target, component, "how=bug", commands=("run", *commands))
-        stop, rest = said.split("==== ", 2)[1:]
-        assert "received signal SIGABRT" in stop and "SIGSEGV" not in stop and "Catchpoint" not in stop
-        return "==== " + rest
-
-    check_panic(commands_at_the_panic)
+    said = gdb("--args", target, component, "how=bug", commands=("run", *PANIC_COMMANDS))
+    stop, rest = said.split("==== ", 2)[1:]
+    assert "received signal SIGABRT" in stop and "SIGSEGV" not in stop and "Catchpoint" not in stop
+    check_panic("==== " + rest, threads_named(stop))
 
 
 def test_faults(target):

@@ -249,15 +249,21 @@ class World:
         return f"coroutine, on {thread}" if thread else "coroutine"
 
     def find(self, wanted: str) -> Task:
-        """By its number, by the address of its task_struct, or the first of that name."""
+        """By its number, by the address of its task_struct, or by its name if no other task has the same."""
         try:
             number = int(wanted, 0)
         except ValueError:
             number = None
-        problems = []
+        found, problems = [], []
         for task, problem in self.tasks():
             if task is None:
                 problems.append(f"; {problem}")
-            elif number in (task.pid, task.address) or (number is None and task.name == wanted):
+            elif number in (task.pid, task.address):
                 return task
-        raise Problem(f"there is no task {wanted}: see outboard-tasks{''.join(problems)}")
+            elif number is None and task.name == wanted:
+                found.append(task)
+        if not found:
+            raise Problem(f"there is no task {wanted}: see outboard-tasks{''.join(problems)}")
+        if len(found) > 1:
+            raise Problem(f"{len(found)} tasks have the name {wanted}: {', '.join(str(task.pid) for task in found)}")
+        return found[0]
