@@ -232,6 +232,7 @@ def test_core_of_the_host(target, component, work):
     assert done.returncode == -signal.SIGABRT and "outboard: kernel panic: BUG!" in done.stderr
     core = core_file(work)
     assert core, "no core was written"
+    assert os.path.getsize(core) < 200 << 20, "memory that was never used is in it"
     check_panic(gdb(target, core, commands=PANIC_COMMANDS), threads_named(done.stdout))
 
 

@@ -22,8 +22,9 @@
 /* console.c */
 void ob_posix_set_log(ob_posix_log *log);
 
-/* memory.c: takes the kernel's memory out of a fork()ed child. */
+/* memory.c: takes the kernel's memory out of a fork()ed child; out of a core dump, what was never used of it. */
 void ob_posix_memory_forked(void);
+void ob_posix_memory_skip_unused(void);
 
 /* block.c: closes a fork()ed child's copies of the disks, so that it does not keep their locks. */
 void ob_posix_block_forked(void);

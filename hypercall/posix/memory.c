@@ -292,6 +292,28 @@ int ob_host_unmap(uint64_t address, uint64_t size)
 	return 0;
 }
 
+/*
+ * A core dump would read all of RAM, and make the host take what was never
+ * used. Works in a signal handler.
+ */
+void ob_posix_memory_skip_unused(void)
+{
+	const struct region *ram = &memory.regions[OB_REGION_RAM];
+	off_t size = (off_t)ram->size, data, hole;
+
+	for (hole = 0; hole < size; hole = lseek(memory.fd, data, SEEK_HOLE)) {
+		data = lseek(memory.fd, hole, SEEK_DATA);
+		if (hole < 0 || (data < 0 && errno != ENXIO))
+			return;
+		if (data < 0)
+			data = size;
+		if (data > hole)
+			madvise((char *)ram->address + hole, (size_t)(data - hole), MADV_DONTDUMP);
+		if (data == size)
+			return;
+	}
+}
+
 uint64_t ob_host_memory_size(void)
 {
 	struct sysinfo info;

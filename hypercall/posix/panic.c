@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Panic: works in a signal handler, so it uses nothing but write(2) and abort(3). */
+/* Panic: works in a signal handler, so it uses nothing but system calls and abort(3). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,5 +25,6 @@ void ob_host_panic(const char *message)
 	print("outboard: kernel panic: ");
 	print(message);
 	print("\n");
+	ob_posix_memory_skip_unused();
 	abort();
 }

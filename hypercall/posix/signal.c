@@ -76,6 +76,7 @@ static void default_action(int number, const siginfo_t *info)
 	struct sigaction action = { .sa_handler = SIG_DFL };
 
 	sigaction(number, &action, NULL);
+	ob_posix_memory_skip_unused();
 	/* The instruction that faulted faults again; a signal that was sent is sent again. */
 	if (info->si_code <= 0)
 		raise(number);
