@@ -158,6 +158,18 @@ def test_memory(work, image):
     assert "by mapping" in mapped and "by pwrite" in mapped and "for me only" not in mapped
 
 
+def available_megabytes():
+    with open("/proc/meminfo", encoding="ascii") as lines:
+        return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
+
+
+@pytest.mark.parametrize("megabytes", [300, 8000])
+def test_memory_goes_back(work, megabytes):
+    if available_megabytes() < 2 * megabytes:
+        pytest.skip(f"this host has less than {2 * megabytes} MB to spare")
+    run_library_program(work, "give_back_test", str(megabytes))
+
+
 @pytest.mark.parametrize("way", ["chroot", "over", "apart"])
 def test_halt_unmounts_what_is_hidden(work, image, way):
     run_library_program(work, "halt_test", way, image)

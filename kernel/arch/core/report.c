@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Free memory goes back to the host: Linux reports large runs of free pages a few seconds after they
+ * became free (mm/page_reporting.c), and the host takes its pages from under them. It gives new
+ * ones, full of zeroes, when they are used again.
+ *
+ * A few free pages that vCPUs keep on lists of their own can split hundreds of runs. So these lists are
+ * emptied some time after each report: what then becomes whole is reported in its turn, and when
+ * there was nothing to report, that was the last time.
+ */
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/page_reporting.h>
+#include <linux/scatterlist.h>
+#include <linux/workqueue.h>
+#include <outboard/hypercall.h>
+
+/* Runs of 256 KB and more: smaller ones are soon used again, and would cost a host call each. */
+#define OB_REPORT_ORDER 6
+#define OB_DRAIN_DELAY HZ
+
+static void ob_drain(struct work_struct *work)
+{
+	drain_all_pages(NULL);
+}
+
+static DECLARE_DELAYED_WORK(ob_drain_work, ob_drain);
+
+static int ob_report(struct page_reporting_dev_info *device, struct scatterlist *runs, unsigned int count)
+{
+	struct scatterlist *run;
+	unsigned int i;
+
+	for_each_sg(runs, run, count, i)
+		ob_host_region_discard((unsigned long)sg_virt(run), run->length);
+	mod_delayed_work(system_wq, &ob_drain_work, OB_DRAIN_DELAY);
+	return 0;
+}
+
+static struct page_reporting_dev_info ob_report_device = {
+	.report = ob_report,
+	.order = OB_REPORT_ORDER,
+};
+
+static int __init ob_report_start(void)
+{
+	return page_reporting_register(&ob_report_device);
+}
+late_initcall(ob_report_start);
