@@ -145,9 +145,11 @@ int ob_boot(const struct ob_config *config)
 
 int ob_halt(void)
 {
-	int error = ob_kernel_halt();
+	int halted = 0, error = ob_kernel_halt(&halted);
 
-	if (error != -ENODEV)
+	if (halted) {
 		ob_posix_stop();
+		ob_kernel_free();
+	}
 	return error;
 }

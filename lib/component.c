@@ -179,14 +179,17 @@ static void tell(ob_component_function *function, void *context, const struct ob
 	function(context, &info);
 }
 
-void ob_component_list(ob_component_function *function, void *context)
+int ob_component_list(ob_component_function *function, void *context)
 {
+	const char *problem = ob_posix_components_problem();
 	struct ob_component_state state;
 	struct ob_component component;
 
+	component_error[0] = '\0';
 	for (uint32_t index = 0; !ob_posix_component(index, &component); index++)
 		tell(function, context, &component, find_loaded(component.name, &state) ? NULL : &state);
 	for (uint32_t index = 0; !ob_kernel_component_state(index, &state); index++)
 		if (ob_host_component_find(state.name, 0, &component))
 			tell(function, context, NULL, &state);
+	return problem ? fail(-ENOENT, "no components came with the library (%s)", problem) : 0;
 }

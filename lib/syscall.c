@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* ob_syscall; the functions for single system calls are generated. */
+/* ob_syscall and ob_interrupt; the functions for single system calls are generated. */
 #include <stdarg.h>
 
 #include <outboard/gate.h>
@@ -17,4 +17,9 @@ long ob_syscall(long number, ...)
 	va_end(list);
 	return ob_kernel_syscall(number, arguments[0], arguments[1], arguments[2],
 				 arguments[3], arguments[4], arguments[5]);
+}
+
+int ob_interrupt(int thread)
+{
+	return ob_kernel_interrupt_call(thread);
 }

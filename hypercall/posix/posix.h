@@ -32,7 +32,7 @@ const char *ob_posix_components_problem(void);
 
 /*
  * Takes the signal handlers (where they are still ours) and the thread-exit
- * hook away again. Call after ob_kernel_halt, or when booting failed.
+ * hook away again. Call when the kernel has halted, or when booting failed.
  */
 void ob_posix_stop(void);
 

@@ -7,7 +7,9 @@
  * switches coroutines inside ob_kernel_fault and ob_kernel_preempt). From this follow:
  *  - no SA_ONSTACK: an alternate stack belongs to one thread and is small;
  *  - SA_NODEFER and an empty mask: the signal mask is the same before and
- *    within a handler, so that it does not matter where it is left;
+ *    within a handler, so that it does not matter where it is left. The preempt signal is
+ *    blocked at first, or many of them at once would pile up; it is unblocked before the upcall, when
+ *    interrupts are off and another one does nothing;
  *  - nothing in TLS is remembered across the upcall: errno is saved and
  *    restored by functions that are not inlined;
  *  - frames are small.
@@ -43,7 +45,7 @@ static void on_preempt(int number, siginfo_t *info, void *context);
 static struct handled_signal handled[] = {
 	{ .number = SIGSEGV, .handler = on_fault, .flags = SA_SIGINFO | SA_NODEFER },
 	{ .number = SIGBUS, .handler = on_fault, .flags = SA_SIGINFO | SA_NODEFER },
-	{ .number = OB_PREEMPT_SIGNAL, .handler = on_preempt, .flags = SA_SIGINFO | SA_NODEFER | SA_RESTART },
+	{ .number = OB_PREEMPT_SIGNAL, .handler = on_preempt, .flags = SA_SIGINFO | SA_RESTART },
 };
 
 #define HANDLED_SIGNALS (sizeof(handled) / sizeof(handled[0]))
@@ -84,11 +86,12 @@ static void default_action(int number, const siginfo_t *info)
 
 static void call_handler(int number, siginfo_t *info, void *context, const struct sigaction *before)
 {
-	sigset_t mask = before->sa_mask, saved;
+	sigset_t mask = before->sa_mask, own, saved;
 
-	if (!(before->sa_flags & SA_NODEFER))
-		sigaddset(&mask, number);
+	sigemptyset(&own);
+	sigaddset(&own, number);
 	pthread_sigmask(SIG_BLOCK, &mask, &saved);
+	pthread_sigmask(before->sa_flags & SA_NODEFER ? SIG_UNBLOCK : SIG_BLOCK, &own, NULL);
 	if (before->sa_flags & SA_SIGINFO)
 		before->sa_sigaction(number, info, context);
 	else
@@ -145,6 +148,15 @@ static void on_fault(int number, siginfo_t *info, void *context)
 	errno_restore(saved);
 }
 
+static void unblock(int number)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static void on_preempt(int number, siginfo_t *info, void *context)
 {
 	int saved = errno_save();
@@ -155,7 +167,10 @@ static void on_preempt(int number, siginfo_t *info, void *context)
 	 */
 	if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &preempt_mark)
 		chain(number, info, context);
-	ob_kernel_preempt();
+	if (ob_kernel_preempt_begin()) {
+		unblock(number);
+		ob_kernel_preempt();
+	}
 	errno_restore(saved);
 }
 

@@ -32,6 +32,7 @@ struct search {
 	struct ob_component_info found;		/* size 0: not found */
 	unsigned int count;
 	unsigned int loaded;
+	int error;
 };
 
 static void look(void *context, const struct ob_component_info *info)
@@ -49,7 +50,7 @@ static struct search find(const char *name)
 {
 	struct search search = { .name = name };
 
-	ob_component_list(look, &search);
+	search.error = ob_component_list(look, &search);
 	return search;
 }
 
@@ -250,6 +251,8 @@ static void damaged(void)
 
 static void none(const char *words)
 {
+	CHECK_EQUAL(find("xfs").error, -ENOENT);
+	CHECK(strstr(ob_component_error(), words));
 	CHECK_EQUAL(find("xfs").count, 0);
 	CHECK_EQUAL(ob_component_load("xfs", NULL), -ENOENT);
 	CHECK(strstr(ob_component_error(), words));

@@ -43,6 +43,11 @@ void ob_kernel_interrupt(uint32_t interrupt)
 	ob_host_wake(&mock.block_interrupts, 1);
 }
 
+int ob_kernel_preempt_begin(void)
+{
+	return 1;
+}
+
 void ob_kernel_preempt(void)
 {
 	__atomic_store_n(&mock_preempted_thread, ob_host_thread_self(), __ATOMIC_SEQ_CST);

@@ -158,6 +158,18 @@ def test_memory(work, image):
     assert "by mapping" in mapped and "by pwrite" in mapped and "for me only" not in mapped
 
 
+def test_interrupt(work):
+    run_library_program(work, "interrupt_test")
+
+
+def test_kernel_signals(work):
+    run_library_program(work, "kernel_signals_test")
+
+
+def test_exit_races(work):
+    run_library_program(work, "exit_race_test")
+
+
 def available_megabytes():
     with open("/proc/meminfo", encoding="ascii") as lines:
         return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -170,12 +182,18 @@ def test_memory_goes_back(work, megabytes):
     run_library_program(work, "give_back_test", str(megabytes))
 
 
-@pytest.mark.parametrize("way", ["chroot", "over", "apart"])
-def test_halt_unmounts_what_is_hidden(work, image, way):
+@pytest.mark.parametrize("way", ["chroot", "over", "apart", "ring", "rings", "full", "storm", "handler"])
+def test_halt_unmounts_everything(work, image, way):
     run_library_program(work, "halt_test", way, image)
     assert "abc" in run("debugfs", "-R", "cat /left-open", image)
     assert "needs_recovery" not in run("dumpe2fs", "-h", image)
     check_ext4(image)
+
+
+@pytest.mark.parametrize("kilobytes", range(100, 1100, 100))
+def test_few_host_threads(work, kilobytes):
+    """vCPUs that the host has no threads for do not come up; those that did work."""
+    run_library_program(work, "few_threads_test", str(kilobytes), timeout=60)
 
 
 def test_refused(work):

@@ -191,15 +191,15 @@ def small_family():
         minix(1, 30, owner_max=250, big=False, many=100),
         minix(2, 30, owner_max=65_000),
         minix(3, 60, owner_max=65_000),
-        ufs(1),
+        ufs1(),
         *[affs(name, dos_type) for name, dos_type in (("affs-ofs", "ofs"), ("affs-ffs", "ffs"))],
     ]
 
 
-def ufs(version):
+def ufs1():
     return Recipe(
-        f"ufs{version}", "ufs", f"makefs -t ffs -o version={version}", ("makefs",),
-        fill=tools.fill_with("makefs", "-t", "ffs", "-o", f"version={version}", "-b", "20%", "-f", "500", "IMAGE", "TREE"),
+        "ufs1", "ufs", "makefs -t ffs -o version=1", ("makefs",),
+        fill=tools.fill_with("makefs", "-t", "ffs", "-o", "version=1", "-b", "20%", "-f", "500", "IMAGE", "TREE"),
         filled_by="itself", filled=NO_XATTRS.limited_to(time_step=SECOND, sockets=False), written=None)
 
 

@@ -2,7 +2,7 @@
 //! `outboard components`.
 
 use crate::arguments::Components;
-use crate::error::Result;
+use crate::error::{reason, Error, Result};
 use crate::output::Output;
 use serde::Serialize;
 
@@ -14,6 +14,7 @@ struct Row {
 
 pub fn run(options: &Components) -> Result<()> {
     let rows: Vec<Row> = outboard::components()
+        .map_err(|error| Error::Failed(reason(&error)))?
         .into_iter()
         .map(|component| Row {
             name: component.name,

@@ -78,10 +78,10 @@ extern "C" fn collect(context: *mut c_void, info: *const ffi::ob_component_info)
     });
 }
 
-/// All components, sorted by name; then the loaded ones that did not come with the library.
-pub fn list() -> Vec<Component> {
+/// All components, sorted by name; then the loaded ones that did not come with the library. An error if none came with it.
+pub fn list() -> io::Result<Vec<Component>> {
     let mut found: Vec<Component> = Vec::new();
     // SAFETY: collect() takes the context for what it is, and is called only during this call.
-    unsafe { ffi::ob_component_list(collect, (&raw mut found).cast()) };
-    found
+    check(unsafe { ffi::ob_component_list(collect, (&raw mut found).cast()) })?;
+    Ok(found)
 }

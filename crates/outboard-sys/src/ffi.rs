@@ -54,7 +54,7 @@ extern "C" {
     pub fn ob_component_load_file(path: *const c_char, parameters: *const c_char) -> c_int;
     pub fn ob_component_unload(name: *const c_char) -> c_int;
     pub fn ob_component_error() -> *const c_char;
-    pub fn ob_component_list(function: ComponentFunction, context: *mut c_void);
+    pub fn ob_component_list(function: ComponentFunction, context: *mut c_void) -> c_int;
     pub fn ob_version() -> *const c_char;
     pub fn ob_kernel_release() -> *const c_char;
     pub fn ob_profile() -> *const c_char;

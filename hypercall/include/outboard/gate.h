@@ -30,12 +30,23 @@ int ob_kernel_boot(const struct ob_boot_parameters *parameters);
 long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long f);
 
 /*
+ * The present call of that client thread (Linux's number for it; 0: the calling one), or its next one that
+ * would block, fails with EINTR. -ESRCH: 0 on a thread that never called; no other thread that does not exist is an
+ * error. -EAGAIN: too many at once. -ENODEV. Does not block, takes no vCPU: for signal handlers too.
+ */
+int ob_kernel_interrupt_call(int thread);
+
+/*
  * Closes the files of the clients, unmounts, writes back, stops every vCPU and
  * ends every thread of the kernel. Calls of other threads, also those that are
  * blocked, end with -ENODEV. Returns 0, -EBUSY if a file system could not be unmounted
- * (it was then synced), -ENODEV if nothing runs. Blocks.
+ * (it was then synced), -ENODEV if nothing runs. `halted`: whether the kernel has ended; if not, it runs on as
+ * if nothing had been asked, and the result says why. Blocks.
  */
-int ob_kernel_halt(void);
+int ob_kernel_halt(int *halted);
+
+/* After the halt, when no signal handler of the platform looks at the kernel's memory any more: gives it back. */
+void ob_kernel_free(void);
 
 struct ob_disk_parameters {
 	const char *path;

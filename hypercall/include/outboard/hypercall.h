@@ -115,7 +115,7 @@ void ob_host_thread_join(uint64_t thread);
 uint64_t ob_host_thread_self(void);
 
 /*
- * Makes the thread call ob_kernel_preempt() soon, wherever it is (invariant
+ * Makes the thread call ob_kernel_preempt_begin() soon, wherever it is (invariant
  * V6). A thread that has ended is no error. A platform without such a thing
  * does nothing; a loop in the kernel that never polls then keeps its vCPU.
  */
@@ -125,9 +125,9 @@ void ob_host_thread_interrupt(uint64_t self);
 void ob_host_thread_yield(void);
 
 /*
- * Tells the platform that the calling thread has become a client: it shall
- * call ob_kernel_thread_exit() on that thread when the thread ends. -EAGAIN if
- * it cannot (then the task stays until halt).
+ * Tells the platform that the calling thread becomes a client: it shall call
+ * ob_kernel_thread_exit() on that thread when the thread ends. -EAGAIN if it
+ * cannot: then the thread does not become one.
  */
 int ob_host_thread_adopted(void);
 
@@ -287,7 +287,13 @@ struct ob_fault {
  */
 int ob_kernel_fault(struct ob_fault *fault);
 
-/* The thread was interrupted by ob_host_thread_interrupt: take pending interrupts if that is allowed here. */
+/*
+ * The thread was interrupted by ob_host_thread_interrupt. 1: it shall take pending interrupts; until it calls
+ * ob_kernel_preempt() for that, this function says 0 to it. 0: it need not, or may not here.
+ */
+int ob_kernel_preempt_begin(void);
+
+/* After ob_kernel_preempt_begin() said 1: takes the interrupts. May switch coroutines. */
 void ob_kernel_preempt(void);
 
 /* The calling client thread ends: its task exits. May block like a system call. */

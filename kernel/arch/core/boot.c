@@ -83,13 +83,20 @@ static void __ref ob_boot_main(void)
 static int ob_boot_first_vcpu(void)
 {
 	void *stack = ob_stack_alloc();
+	int error;
 
 	if (!stack)
 		return -ENOMEM;
 	init_task.thread.stack = stack;
 	init_task.thread.coroutine = ob_coroutine_prepare(stack, ob_boot_main);
 	init_task.thread.vcpu = &ob_vcpus[0];
-	return ob_carrier_start(&ob_vcpus[0], &init_task);
+	error = ob_service_start(&ob_vcpus[0]);
+	if (error)
+		return error;
+	error = ob_carrier_start(&ob_vcpus[0], &init_task);
+	if (error)
+		ob_service_stop(&ob_vcpus[0]);
+	return error;
 }
 
 int ob_kernel_boot(const struct ob_boot_parameters *parameters)

@@ -10,7 +10,8 @@
 #include <linux/irqflags.h>
 #include <linux/types.h>
 #include <asm/page.h>
-#include <asm/spinlock.h>
+
+#include "lock.h"
 #include "vcpu.h"
 
 /* A slot is a guard area and a stack above it. Kernel code wants 16 KB; frames of host signals come on top. */
@@ -33,21 +34,6 @@ static void **ob_stack_link(void *stack)
 	return stack + OB_STACK_SIZE - sizeof(void *);
 }
 
-static unsigned long ob_stacks_lock(void)
-{
-	unsigned long flags = arch_local_save_flags();
-
-	ob_this_thread->irqs_off = 1;
-	arch_spin_lock(&ob_stacks.lock);
-	return flags;
-}
-
-static void ob_stacks_unlock(unsigned long flags)
-{
-	arch_spin_unlock(&ob_stacks.lock);
-	ob_this_thread->irqs_off = flags;
-}
-
 static void *ob_stack_extend(void)
 {
 	unsigned long slot = ob_layout.stacks + ob_stacks.used;
@@ -63,7 +49,7 @@ static void *ob_stack_extend(void)
 /* Returns the lowest address of a stack, NULL if there are no more. Any thread. */
 void *ob_stack_alloc(void)
 {
-	unsigned long flags = ob_stacks_lock();
+	unsigned long flags = ob_lock_raw(&ob_stacks.lock);
 	void *stack = ob_stacks.free;
 
 	if (stack) {
@@ -72,21 +58,21 @@ void *ob_stack_alloc(void)
 	} else {
 		stack = ob_stack_extend();
 	}
-	ob_stacks_unlock(flags);
+	ob_unlock_raw(&ob_stacks.lock, flags);
 	return stack;
 }
 
 /* The stack must not be in use any more. Any thread. */
 void ob_stack_free(void *stack)
 {
-	unsigned long flags = ob_stacks_lock();
+	unsigned long flags = ob_lock_raw(&ob_stacks.lock);
 
 	if (ob_stacks.free_count >= OB_STACKS_WARM)
 		ob_host_region_discard((unsigned long)stack, OB_STACK_SIZE - PAGE_SIZE);
 	*ob_stack_link(stack) = ob_stacks.free;
 	ob_stacks.free = stack;
 	ob_stacks.free_count++;
-	ob_stacks_unlock(flags);
+	ob_unlock_raw(&ob_stacks.lock, flags);
 }
 
 /*

@@ -11,6 +11,7 @@
 #include <linux/init.h>
 #include <linux/magic.h>
 #include <linux/mutex.h>
+#include <linux/sched/mm.h>
 #include <linux/smp.h>
 #include <linux/string.h>
 #include <linux/syscalls.h>
@@ -24,11 +25,13 @@
 
 static void ob_vcpus_up(struct work_struct *work)
 {
-	unsigned int cpu;
+	/* It must not wait for memory to grow, which waits for CPUs that come up. */
+	unsigned int flags = memalloc_noreclaim_save(), cpu;
 
 	for_each_present_cpu(cpu)
 		if (!cpu_online(cpu) && cpu_device_up(get_cpu_device(cpu)))
 			pr_err("vCPU %u does not come up\n", cpu);
+	memalloc_noreclaim_restore(flags);
 }
 
 static DECLARE_DELAYED_WORK(ob_vcpus_work, ob_vcpus_up);
@@ -54,7 +57,7 @@ void ob_vcpus_wait(void)
 
 void ob_vcpus_cancel(void)
 {
-	cancel_delayed_work_sync(&ob_vcpus_work);
+	disable_delayed_work_sync(&ob_vcpus_work);
 }
 
 long ob_sys_sched_getaffinity(pid_t pid, unsigned int size, unsigned long __user *mask)

@@ -14,17 +14,10 @@
 #include <linux/uaccess.h>
 #include "vcpu.h"
 
-/* Is the calling thread running kernel code? vcpu.h: a client is out while its vCPU is parked or its task evicted. */
+/* Is the calling thread running kernel code? */
 static bool ob_in_kernel(void)
 {
-	struct task_struct *task = current;
-
-	if (!task)
-		return false;
-	if (ob_this_thread->kind != OB_THREAD_CLIENT)
-		return true;
-	return READ_ONCE(ob_this_vcpu()->state) == OB_VCPU_HELD &&
-	       !READ_ONCE(task->thread.evicted);
+	return current && (ob_this_thread->kind != OB_THREAD_CLIENT || ob_client_is_in());
 }
 
 int fixup_exception(struct pt_regs *regs)

@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <linux/syscalls.h>
 #include <asm/page.h>
+#include "futex.h"
 
 static int ob_futex_private(u32 __user *word, int op)
 {
@@ -19,9 +20,6 @@ static int ob_futex_private(u32 __user *word, int op)
 #endif
 	return op | FUTEX_PRIVATE_FLAG;
 }
-
-long ob_sys_futex(u32 __user *word, int op, u32 value, const struct __kernel_timespec __user *timeout,
-		  u32 __user *word2, u32 value3);
 
 long ob_sys_futex(u32 __user *word, int op, u32 value, const struct __kernel_timespec __user *timeout,
 		  u32 __user *word2, u32 value3)

@@ -22,6 +22,7 @@
 #include <asm/spinlock.h>
 #include <asm/syscall.h>
 #include <outboard/gate.h>
+#include "signal.h"
 #include "vcpu.h"
 
 void schedule_tail(struct task_struct *prev);
@@ -137,6 +138,13 @@ static noinline bool ob_leave_slow(long *result)
 	return again;
 }
 
+/* That is work for the next call that would block. */
+static bool ob_only_interrupted(struct task_struct *task)
+{
+	return READ_ONCE(task->thread.interrupted) && !ob_pending() &&
+	       (READ_ONCE(task->thread_info.flags) & OB_TIF_EXIT_WORK) == _TIF_NOTIFY_SIGNAL;
+}
+
 static __always_inline bool ob_leave_fast(struct task_struct *task, long *result)
 {
 	for (;;) {
@@ -149,6 +157,8 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 			/* A halting machine ends the tasks of its clients. */
 			if (unlikely(!current))
 				return false;
+			if (ob_only_interrupted(task))
+				break;
 		}
 		vcpu = ob_this_vcpu();
 		vcpu->entries++;

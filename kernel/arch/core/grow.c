@@ -118,8 +118,8 @@ static void ob_grow_request(void)
 /* Also called when blocks of pages of one kind are made to serve another: that is no want of memory. */
 static bool ob_is_low(struct zone *zone, gfp_t gfp, enum zone_type highest)
 {
-	return gfp & __GFP_DIRECT_RECLAIM ||
-	       !zone_watermark_ok(zone, 0, low_wmark_pages(zone), highest, 0);
+	return !READ_ONCE(ob_memory_is_reported) &&
+	       (gfp & __GFP_DIRECT_RECLAIM || !zone_watermark_ok(zone, 0, low_wmark_pages(zone), highest, 0));
 }
 
 void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
@@ -169,6 +169,10 @@ bool __wrap_out_of_memory(struct oom_control *control)
 		return false;
 	if (ob_has_just_grown())
 		return true;
+	if (READ_ONCE(ob_memory_is_reported)) {
+		schedule_timeout_uninterruptible(1);
+		return true;
+	}
 	if (!ob_can_grow())
 		return !(control->gfp_mask & __GFP_FS) && ob_wait_for_writing();
 	ob_grow_request();

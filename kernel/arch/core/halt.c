@@ -2,10 +2,9 @@
 /*
  * Halt: nothing that was written is lost, every thread of the kernel ends.
  *
- *  1. No new calls: other threads' calls in progress end as by a fatal signal,
- *     their tasks that are out in host code are put to sleep for good.
- *  2. The clients' mappings and files are closed, also those that single threads have for
- *     themselves (unshare), everything is unmounted.
+ *  1. No new calls: other threads' calls in progress end as by a fatal signal, and so do, in the place of their
+ *     threads, the tasks that are out in host code: with their files, name spaces and io_urings.
+ *  2. The clients' mappings and files are closed, everything is unmounted.
  *  3. Carriers and service threads leave; the host joins them.
  *
  * A thread that sleeps uninterruptibly and does not come out keeps its stack
@@ -17,13 +16,14 @@
 #include <linux/file.h>
 #include <linux/fs_struct.h>
 #include <linux/init_task.h>
+#include <linux/magic.h>
 #include <linux/mman.h>
 #include <linux/mount.h>
 #include <linux/namei.h>
 #include <linux/nsproxy.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
-#include <linux/slab.h>
 #include <linux/syscalls.h>
 #include <linux/task_work.h>
 #include <uapi/linux/mount.h>
@@ -34,6 +34,8 @@
 #include "vcpu.h"
 
 #define OB_HALT_PATIENCE (5 * HZ)
+/* How long something may still be in use that is on its way to its end. */
+#define OB_UNMOUNT_PATIENCE (2 * HZ)
 #define OB_MOUNTS_MAX 512
 
 static long ob_do(long number, long a, long b, long c, long d)
@@ -49,7 +51,9 @@ static bool ob_is_active(struct task_struct *task)
 
 /*
  * Kills the client tasks that are active, one by one: a signal to the process
- * would kill the halting thread as well. Returns how many threads are not out yet.
+ * would kill the halting thread as well. Returns how many threads are not out yet. Those in transit are counted before
+ * and after: one that comes in is in the list when it is no longer in transit, one that ends is in transit
+ * when it is no longer in the list.
  */
 static unsigned int ob_disturb_clients(void)
 {
@@ -66,6 +70,7 @@ static unsigned int ob_disturb_clients(void)
 		signal_wake_up(task, 1);
 	}
 	spin_unlock_irq(&sighand->siglock);
+	active += atomic_read(&ob_machine.transit);
 	for_each_online_cpu(cpu)
 		if (cpu != raw_smp_processor_id())
 			ob_raise(&ob_vcpus[cpu], OB_PENDING_EVICT);
@@ -82,23 +87,66 @@ static unsigned int ob_quiesce_clients(void)
 	return active;
 }
 
+/* An evicted task that has not been ended yet. With a reference, or NULL. */
+static struct task_struct *ob_find_evicted(void)
+{
+	struct task_struct *task, *found = NULL;
+
+	rcu_read_lock();
+	for_each_thread(ob_machine.leader, task)
+		if (!found && READ_ONCE(task->thread.evicted) && !task->thread.stack)
+			found = get_task_struct(task);
+	rcu_read_unlock();
+	return found;
+}
+
+static bool ob_clients_remain(void)
+{
+	struct task_struct *task;
+	bool remain = false;
+
+	rcu_read_lock();
+	for_each_thread(ob_machine.leader, task)
+		remain |= READ_ONCE(task->thread.evicted);
+	rcu_read_unlock();
+	return remain;
+}
+
+static void ob_end_evicted(void)
+{
+	unsigned long deadline = jiffies + OB_HALT_PATIENCE;
+	struct task_struct *task;
+	bool again;
+
+	do {
+		again = false;
+		while (!again && (task = ob_find_evicted())) {
+			again = !ob_task_end_evicted(task);
+			put_task_struct(task);
+		}
+		if (!ob_clients_remain())
+			return;
+		schedule_timeout_uninterruptible(1);
+	} while (time_before(jiffies, deadline));
+}
+
 static void ob_run_exit_work(void)
 {
 	task_work_run();
 	clear_thread_flag(TIF_NOTIFY_RESUME);
 }
 
-static void ob_share_fs(struct task_struct *task)
+static void ob_share_fs(void)
 {
-	struct fs_struct *fs = ob_machine.leader->fs, *old = task->fs;
+	struct fs_struct *fs = ob_machine.leader->fs, *old = current->fs;
 	bool last;
 
 	spin_lock(&fs->lock);
 	fs->users++;
 	spin_unlock(&fs->lock);
-	task_lock(task);
-	task->fs = fs;
-	task_unlock(task);
+	task_lock(current);
+	current->fs = fs;
+	task_unlock(current);
 	spin_lock(&old->lock);
 	last = !--old->users;
 	spin_unlock(&old->lock);
@@ -106,55 +154,29 @@ static void ob_share_fs(struct task_struct *task)
 		free_fs_struct(old);
 }
 
-static void ob_share_files(struct task_struct *task)
+static void ob_share_files(void)
 {
-	struct files_struct *files = ob_machine.leader->files, *old = task->files;
+	struct files_struct *files = ob_machine.leader->files, *old = current->files;
 
 	atomic_inc(&files->count);
-	task_lock(task);
-	task->files = files;
-	task_unlock(task);
+	task_lock(current);
+	current->files = files;
+	task_unlock(current);
 	put_files_struct(old);
 }
 
-/* A thread that has left the others: it has name spaces, a root or files of its own. */
-static bool ob_is_apart(struct task_struct *task)
+/* The halting thread may have left the others: it has name spaces, a root or files of its own, which go now. */
+static void ob_come_together(void)
 {
 	struct task_struct *leader = ob_machine.leader;
 
-	return task->nsproxy && (task->nsproxy != leader->nsproxy || task->fs != leader->fs ||
-				 task->files != leader->files);
-}
-
-/* One that is out for good or halts. With a reference, or NULL. */
-static struct task_struct *ob_find_apart(void)
-{
-	struct task_struct *task, *found = NULL;
-
-	rcu_read_lock();
-	for_each_thread(ob_machine.leader, task)
-		if (!found && ob_is_apart(task) && !ob_is_active(task))
-			found = get_task_struct(task);
-	rcu_read_unlock();
-	return found;
-}
-
-/* What only such a thread holds is closed and unmounted when it has it no longer. */
-static void ob_bring_together(void)
-{
-	struct nsproxy *namespaces = ob_machine.leader->nsproxy;
-	struct task_struct *task;
-
-	while ((task = ob_find_apart())) {
-		if (task->files != ob_machine.leader->files)
-			ob_share_files(task);
-		if (task->fs != ob_machine.leader->fs)
-			ob_share_fs(task);
-		if (task->nsproxy != namespaces) {
-			get_nsproxy(namespaces);
-			switch_task_namespaces(task, namespaces);
-		}
-		put_task_struct(task);
+	if (current->files != leader->files)
+		ob_share_files();
+	if (current->fs != leader->fs)
+		ob_share_fs();
+	if (current->nsproxy != leader->nsproxy) {
+		get_nsproxy(leader->nsproxy);
+		switch_task_namespaces(current, leader->nsproxy);
 	}
 }
 
@@ -174,7 +196,7 @@ static void ob_close_files(void)
 #ifdef CONFIG_MMU
 	vm_munmap(ob_layout.client, ob_layout.client_end - ob_layout.client);
 #endif
-	ob_bring_together();
+	ob_come_together();
 	ob_do(__NR_close_range, 0, ~0U, 0, 0);
 	ob_return_to_root();
 	ob_run_exit_work();
@@ -195,70 +217,109 @@ static const char *ob_unmount_path(const char *point)
 	return covered ? "/.." : NULL;
 }
 
-/* Unmounts one mount by its number, unless it is the root. */
-static int ob_unmount(u64 mount, struct statmount *buffer, size_t size)
+/* There is one halt, and it must not need memory: it may be what frees it. */
+static u64 ob_mounts[OB_MOUNTS_MAX];
+static union {
+	struct statmount mount;
+	char bytes[2 * PATH_MAX];
+} ob_mount_buffer;
+
+/* What is only in memory goes first: others may need that memory to write back what is not. */
+enum ob_unmount_kind {
+	OB_UNMOUNT_MEMORY,
+	OB_UNMOUNT_ALL,
+};
+
+static long ob_unmount_by_number(u64 mount, enum ob_unmount_kind kind)
 {
+	struct statmount *status = &ob_mount_buffer.mount;
 	struct mnt_id_req request = {
 		.size = sizeof(request),
 		.mnt_id = mount,
-		.param = STATMOUNT_MNT_POINT,
+		.param = STATMOUNT_MNT_POINT | STATMOUNT_SB_BASIC,
 	};
 	const char *point;
 	long error;
 
-	error = ob_do(__NR_statmount, (long)&request, (long)buffer, size, 0);
+	error = ob_do(__NR_statmount, (long)&request, (long)status, sizeof(ob_mount_buffer), 0);
 	if (error)
 		return error;
-	point = ob_unmount_path(buffer->str + buffer->mnt_point);
-	if (!point)
+	if (kind == OB_UNMOUNT_MEMORY && status->sb_magic != TMPFS_MAGIC)
 		return 0;
-	error = ob_do(__NR_umount2, (long)point, 0, 0, 0);
-	if (error)
-		pr_err("%s: cannot unmount: error %ld\n", point, error);
+	point = ob_unmount_path(status->str + status->mnt_point);
+	return point ? ob_do(__NR_umount2, (long)point, 0, 0, 0) : 0;
+}
+
+/* Unmounts one mount, unless it is the root. It may use the reserves of memory. */
+static long ob_unmount(u64 mount, enum ob_unmount_kind kind)
+{
+	unsigned int flags = memalloc_noreclaim_save();
+	long error = ob_unmount_by_number(mount, kind);
+
+	memalloc_noreclaim_restore(flags);
 	/* The file system goes now: a loop device below it is free then. */
 	ob_run_exit_work();
 	return error;
+}
+
+static long ob_list_mounts(void)
+{
+	struct mnt_id_req request = { .size = sizeof(request), .mnt_id = LSMT_ROOT };
+
+	return ob_do(__NR_listmount, (long)&request, (long)ob_mounts, OB_MOUNTS_MAX, 0);
 }
 
 /*
  * One pass over the first OB_MOUNTS_MAX mounts, the newest of them first: it may
  * be on top of an older one. Returns how many are gone, `failed` how many are not.
  */
-static long ob_unmount_pass(u64 *mounts, struct statmount *buffer, int *failed)
+static long ob_unmount_pass(enum ob_unmount_kind kind, int *failed)
 {
-	struct mnt_id_req request = { .size = sizeof(request), .mnt_id = LSMT_ROOT };
-	long count = ob_do(__NR_listmount, (long)&request, (long)mounts, OB_MOUNTS_MAX, 0);
-	long i, before = count;
+	long count = ob_list_mounts(), before = count, i;
 
 	*failed = 0;
 	for (i = count - 1; i >= 0; i--)
-		if (ob_unmount(mounts[i], buffer, 2 * PATH_MAX))
+		if (ob_unmount(ob_mounts[i], kind))
 			++*failed;
 	if (before < 0)
 		return before;
-	count = ob_do(__NR_listmount, (long)&request, (long)mounts, OB_MOUNTS_MAX, 0);
+	count = ob_list_mounts();
 	/* A full list may hide more: then whatever was unmounted is progress. */
 	if (before == OB_MOUNTS_MAX)
 		return before - *failed - 1;
 	return before - count;
 }
 
-/* Until a pass changes nothing. */
+/* As much as can be: what cannot now is tried again with the others. */
+static void ob_unmount_memory(void)
+{
+	int failed;
+
+	while (ob_unmount_pass(OB_UNMOUNT_MEMORY, &failed) > 0)
+		;
+}
+
+/* Until nothing changes for a while: what is in use may be about to be freed by a kernel thread. */
 static int ob_unmount_all(void)
 {
-	u64 *mounts = kcalloc(OB_MOUNTS_MAX, sizeof(*mounts), GFP_KERNEL);
-	struct statmount *buffer = kmalloc(2 * PATH_MAX, GFP_KERNEL);
-	long gone = -ENOMEM;
-	int failed = 0;
+	unsigned long deadline = jiffies + OB_UNMOUNT_PATIENCE;
+	int failed;
+	long gone;
 
-	if (mounts && buffer)
-		do
-			gone = ob_unmount_pass(mounts, buffer, &failed);
-		while (gone > 0);
-	kfree(mounts);
-	kfree(buffer);
+	for (;;) {
+		gone = ob_unmount_pass(OB_UNMOUNT_ALL, &failed);
+		if (gone > 0)
+			deadline = jiffies + OB_UNMOUNT_PATIENCE;
+		else if (!failed || !time_before(jiffies, deadline))
+			break;
+		else
+			schedule_timeout_uninterruptible(1);
+		ob_run_exit_work();
+	}
 	if (gone < 0)
 		return gone;
+	if (failed)
+		pr_err("%d file systems could not be unmounted\n", failed);
 	return failed ? -EBUSY : 0;
 }
 
@@ -275,7 +336,9 @@ static long ob_halt_call(void *argument)
 
 	ob_vcpus_cancel();
 	halt->stuck = ob_quiesce_clients();
+	ob_end_evicted();
 	ob_close_files();
+	ob_unmount_memory();
 	ksys_sync();
 	halt->result = ob_unmount_all();
 	ksys_sync();
@@ -311,11 +374,15 @@ static void ob_join_threads(void)
 	}
 }
 
-int ob_kernel_halt(void)
+/* Calls of clients did not come out: they keep the memory. */
+static bool ob_memory_is_used;
+
+int ob_kernel_halt(int *halted)
 {
 	struct ob_halt halt = {};
 	int error = ob_enter();
 
+	*halted = 0;
 	if (error)
 		return error;
 	if (xchg(&ob_machine.halting, 1)) {
@@ -332,7 +399,13 @@ int ob_kernel_halt(void)
 	ob_stop_vcpus();
 	ob_join_threads();
 	ob_block_close_all();
-	if (!halt.stuck)
-		ob_host_regions_release();
+	ob_memory_is_used = halt.stuck;
+	*halted = 1;
 	return halt.result;
+}
+
+void ob_kernel_free(void)
+{
+	if (!ob_memory_is_used)
+		ob_host_regions_release();
 }

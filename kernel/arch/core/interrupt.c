@@ -52,6 +52,8 @@ static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
 		ob_adoptions_wake();
 	if (bits & OB_PENDING_DEVICE)
 		ob_devices_run();
+	if (bits & OB_PENDING_EINTR)
+		ob_eintr_run();
 }
 
 /*
@@ -106,18 +108,24 @@ void ob_kernel_interrupt(u32 interrupt)
  * The signal of V6, on the thread that held a vCPU too long without polling.
  * It may come late: then the thread is out in host code, or interrupts are off.
  */
-void ob_kernel_preempt(void)
+int ob_kernel_preempt_begin(void)
 {
 	struct ob_thread __ob_tls *thread = ob_this_thread;
-	struct task_struct *task = thread->task;
-	struct ob_vcpu *vcpu = thread->vcpu;
 
-	if (!task || thread->irqs_off || !READ_ONCE(vcpu->pending))
-		return;
-	if (thread->kind == OB_THREAD_CLIENT &&
-	    (READ_ONCE(vcpu->state) != OB_VCPU_HELD || READ_ONCE(task->thread.evicted)))
-		return;
-	ob_interrupts_run(false);
+	if (!thread->task || thread->irqs_off || !READ_ONCE(thread->vcpu->pending))
+		return 0;
+	if (thread->kind == OB_THREAD_CLIENT && !ob_client_is_in())
+		return 0;
+	thread->irqs_off = 1;
+	return 1;
+}
+
+void ob_kernel_preempt(void)
+{
+	if (ob_pending())
+		ob_interrupts_run(false);
+	else
+		ob_this_thread->irqs_off = 0;
 }
 
 static void ob_irq_nothing(struct irq_data *data)

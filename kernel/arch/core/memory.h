@@ -11,4 +11,10 @@
 
 void ob_memory_setup(void);
 
+#ifdef CONFIG_PAGE_REPORTING
+extern bool ob_memory_is_reported;
+#else
+#define ob_memory_is_reported false
+#endif
+
 #endif

@@ -22,28 +22,13 @@
 #include <linux/vmalloc.h>
 #include <asm/cacheflush.h>
 #include <asm/pgalloc.h>
-#include <asm/spinlock.h>
 #include <asm/tlbflush.h>
+#include "lock.h"
 #include "vcpu.h"
 
 pgd_t swapper_pg_dir[PTRS_PER_PGD] __page_aligned_bss;
 
 static arch_spinlock_t ob_mirror_lock = __ARCH_SPIN_LOCK_UNLOCKED;
-
-static unsigned long ob_mirror_acquire(void)
-{
-	unsigned long flags = arch_local_save_flags();
-
-	ob_this_thread->irqs_off = 1;
-	arch_spin_lock(&ob_mirror_lock);
-	return flags;
-}
-
-static void ob_mirror_release(unsigned long flags)
-{
-	arch_spin_unlock(&ob_mirror_lock);
-	ob_this_thread->irqs_off = flags;
-}
 
 /*
  * The entry of a kernel address, NULL if there is no table for it; `next` is
@@ -139,11 +124,11 @@ static int ob_show_range(unsigned long start, unsigned long end)
 /* New kernel mappings. If the host has no room, they come by faults. */
 void ob_kernel_map(unsigned long start, unsigned long end)
 {
-	unsigned long flags = ob_mirror_acquire();
+	unsigned long flags = ob_lock_raw(&ob_mirror_lock);
 
 	if (ob_show_range(start, end))
 		ob_drop_kernel_windows();
-	ob_mirror_release(flags);
+	ob_unlock_raw(&ob_mirror_lock, flags);
 }
 EXPORT_SYMBOL(ob_kernel_map);
 
@@ -191,9 +176,9 @@ static void ob_kernel_unmap_window(unsigned long start, unsigned long end,
 	end = min(end, window_end);
 	if (start >= end)
 		return;
-	flags = ob_mirror_acquire();
+	flags = ob_lock_raw(&ob_mirror_lock);
 	ob_hide_range(start, end);
-	ob_mirror_release(flags);
+	ob_unlock_raw(&ob_mirror_lock, flags);
 }
 
 void ob_kernel_unmap(unsigned long start, unsigned long end)
@@ -226,7 +211,7 @@ bool ob_kernel_fill(const struct ob_fault *fault)
 
 	if (!ob_in_kernel_windows(address))
 		return false;
-	flags = ob_mirror_acquire();
+	flags = ob_lock_raw(&ob_mirror_lock);
 	p = ob_kernel_entry(address, &next);
 	if (p && ob_kernel_allows(*p, fault)) {
 		filled = !ob_show_range(address, address + PAGE_SIZE);
@@ -235,7 +220,7 @@ bool ob_kernel_fill(const struct ob_fault *fault)
 			filled = !ob_show_range(address, address + PAGE_SIZE);
 		}
 	}
-	ob_mirror_release(flags);
+	ob_unlock_raw(&ob_mirror_lock, flags);
 	return filled;
 }
 
@@ -262,13 +247,13 @@ void ob_client_map(struct vm_area_struct *vma, unsigned long address,
 
 	if (!vma->vm_mm->context.mirrored)
 		return;
-	flags = ob_mirror_acquire();
+	flags = ob_lock_raw(&ob_mirror_lock);
 	for (; count && !error; count--, address += PAGE_SIZE, p++)
 		if (ob_client_visible(address, *p))
 			error = ob_run_add(&run, address, *p, ob_client_protection(*p));
 	if (error || ob_run_map(&run))
 		ob_host_unmap(ob_layout.client, ob_layout.client_end - ob_layout.client);
-	ob_mirror_release(flags);
+	ob_unlock_raw(&ob_mirror_lock, flags);
 }
 EXPORT_SYMBOL(ob_client_map);
 
@@ -301,9 +286,9 @@ void ob_client_unmap(struct mm_struct *mm, unsigned long start, unsigned long en
 	end = min(end, ob_layout.client_end);
 	if (!mm->context.mirrored || start >= end)
 		return;
-	flags = ob_mirror_acquire();
+	flags = ob_lock_raw(&ob_mirror_lock);
 	ob_host_unmap(start, end - start);
-	ob_mirror_release(flags);
+	ob_unlock_raw(&ob_mirror_lock, flags);
 }
 EXPORT_SYMBOL(ob_client_unmap);
 

@@ -14,6 +14,7 @@
 #include <linux/scatterlist.h>
 #include <linux/workqueue.h>
 #include <outboard/hypercall.h>
+#include "memory.h"
 
 /* Runs of 256 KB and more: smaller ones are soon used again, and would cost a host call each. */
 #define OB_REPORT_ORDER 6
@@ -26,13 +27,20 @@ static void ob_drain(struct work_struct *work)
 
 static DECLARE_DELAYED_WORK(ob_drain_work, ob_drain);
 
+/* Free memory that is being reported cannot be had for a moment: that is no want of memory. */
+bool ob_memory_is_reported __read_mostly;
+
 static int ob_report(struct page_reporting_dev_info *device, struct scatterlist *runs, unsigned int count)
 {
 	struct scatterlist *run;
 	unsigned int i;
 
-	for_each_sg(runs, run, count, i)
+	WRITE_ONCE(ob_memory_is_reported, true);
+	for_each_sg(runs, run, count, i) {
 		ob_host_region_discard((unsigned long)sg_virt(run), run->length);
+		cond_resched();
+	}
+	WRITE_ONCE(ob_memory_is_reported, false);
 	mod_delayed_work(system_wq, &ob_drain_work, OB_DRAIN_DELAY);
 	return 0;
 }

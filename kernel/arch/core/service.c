@@ -142,12 +142,26 @@ static void ob_service_main(void *argument)
 	}
 }
 
-/* Once for each vCPU, before its first timer. */
+/* Before the vCPU starts. It stays if the vCPU then does not. */
 int ob_service_start(struct ob_vcpu *vcpu)
 {
+	int error;
+
+	if (vcpu->service.handle)
+		return 0;
 	vcpu->service.stack = ob_stack_alloc();
 	if (!vcpu->service.stack)
 		return -ENOMEM;
-	return ob_host_thread_create(ob_service_main, vcpu, "outboard-timer",
-				     &vcpu->service.handle);
+	error = ob_host_thread_create(ob_service_main, vcpu, "outboard-timer", &vcpu->service.handle);
+	if (error)
+		ob_stack_free(vcpu->service.stack);
+	return error;
+}
+
+/* For a vCPU that did not start, on a machine that will not run. */
+void ob_service_stop(struct ob_vcpu *vcpu)
+{
+	WRITE_ONCE(ob_machine.stopping, 1);
+	ob_service_notify(vcpu);
+	ob_host_thread_join(vcpu->service.handle);
 }

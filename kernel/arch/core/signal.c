@@ -5,34 +5,93 @@
  * A client's signal handler is a function of the program: it is called as one,
  * on the client's own thread, out in host code, with the signal mask that
  * Linux would set; when it returns, the mask is restored. There is no frame.
+ *
+ * A signal that has no handler and whose default is to end the process is ignored: a library must not end. So that
+ * Linux knows, SIG_DFL is SIG_IGN for these. (That the process is unkillable, as init is, does not suffice: the
+ * leader has blocked all signals, and Linux does not look whether a blocked one would be ignored.)
  */
 #include <linux/resume_user_mode.h>
 #include <linux/sched/signal.h>
 #include <linux/signal.h>
 #include <linux/syscalls.h>
 #include <linux/task_work.h>
+#include <linux/uaccess.h>
+#include "signal.h"
 #include "vcpu.h"
 
 /* Is the interrupted call to be made again, once the handler (if any) has run? */
 static bool ob_restart(long *result, const struct ksignal *handled)
 {
+	bool again;
+
 	switch (*result) {
 	case -ERESTARTSYS:
-		if (handled && !(handled->ka.sa.sa_flags & SA_RESTART))
-			break;
-		return true;
+		again = !handled || handled->ka.sa.sa_flags & SA_RESTART;
+		break;
 	case -ERESTARTNOINTR:
-		return true;
+		again = true;
+		break;
 	case -ERESTARTNOHAND:
 	case -ERESTART_RESTARTBLOCK:
-		if (!handled)
-			return true;
+		again = !handled;
+		break;
+	case -EINTR:
+		again = false;
 		break;
 	default:
 		return false;
 	}
+	if (!xchg(&current->thread.interrupted, 0) && again)
+		return true;
 	*result = -EINTR;
 	return false;
+}
+
+static bool ob_is_deadly(int number)
+{
+	return valid_signal(number) && number > 0 && !sig_kernel_only(number) &&
+	       !sig_kernel_ignore(number) && !sig_kernel_stop(number);
+}
+
+/* For the process of the calling leader. */
+void ob_signals_ignore(void)
+{
+	int number;
+
+	for (number = 1; number <= _NSIG; number++)
+		if (ob_is_deadly(number))
+			current->sighand->action[number - 1].sa.sa_handler = SIG_IGN;
+}
+
+static int ob_set_action(int number, struct k_sigaction *new, struct k_sigaction *old)
+{
+	if (new && ob_is_deadly(number) && new->sa.sa_handler == SIG_DFL)
+		new->sa.sa_handler = SIG_IGN;
+	return do_sigaction(number, new, old);
+}
+
+long ob_sys_rt_sigaction(int number, const struct sigaction __user *action, struct sigaction __user *before,
+			 size_t size)
+{
+	struct k_sigaction new, old;
+	int error;
+
+	if (size != sizeof(sigset_t))
+		return -EINVAL;
+	if (action && copy_from_user(&new.sa, action, sizeof(new.sa)))
+		return -EFAULT;
+	error = ob_set_action(number, action ? &new : NULL, &old);
+	if (!error && before && copy_to_user(before, &old.sa, sizeof(old.sa)))
+		return -EFAULT;
+	return error;
+}
+
+/* Linux has made it SIG_DFL. */
+static void ob_action_used_up(int number)
+{
+	struct k_sigaction none = { .sa.sa_handler = SIG_DFL };
+
+	ob_set_action(number, &none, NULL);
 }
 
 /* If the machine has halted meanwhile, current is NULL afterwards. */
@@ -45,6 +104,8 @@ static void ob_call_handler(struct ksignal *signal)
 	memset(&info, 0, sizeof(info));
 	copy_siginfo_to_external(&info, &signal->info);
 	signal_setup_done(0, signal, 0);
+	if (signal->ka.sa.sa_flags & SA_ONESHOT)
+		ob_action_used_up(signal->sig);
 	ob_leave(0);
 	handler(signal->sig, &info, NULL);
 	if (ob_enter())
@@ -106,5 +167,7 @@ bool ob_signal_work(long *result)
 		restore_saved_sigmask();
 	if (current && test_thread_flag(TIF_NOTIFY_RESUME))
 		resume_user_mode_work(current_pt_regs());
+	if (current && READ_ONCE(current->thread.interrupted))
+		set_thread_flag(TIF_NOTIFY_SIGNAL);
 	return again;
 }

@@ -9,6 +9,8 @@
 #include <asm/unistd.h>
 #include "deferred.h"
 #include "direct.h"
+#include "futex.h"
+#include "signal.h"
 
 /* What only x86 itself implements. */
 #define sys_arch_prctl sys_ni_syscall
@@ -44,9 +46,6 @@ static long ob_sys_brk(unsigned long end)
 	return 0;
 }
 
-long ob_sys_futex(u32 __user *word, int op, u32 value, const struct __kernel_timespec __user *timeout,
-		  u32 __user *word2, u32 value3);
-
 #define __SYSCALL(number, function) [number] = (ob_syscall_function)(function),
 #define __SYSCALL_NORETURN(number, function) __SYSCALL(number, function)
 #define __SYSCALL_WITH_COMPAT(number, native, compat) __SYSCALL(number, native)
@@ -64,6 +63,7 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_fork] = (ob_syscall_function)ob_sys_refused,
 	[__NR_futex] = (ob_syscall_function)ob_sys_futex,
 	[__NR_reboot] = (ob_syscall_function)ob_sys_refused,
+	[__NR_rt_sigaction] = (ob_syscall_function)ob_sys_rt_sigaction,
 	[__NR_sched_getaffinity] = (ob_syscall_function)ob_sys_sched_getaffinity,
 	[__NR_sched_setaffinity] = (ob_syscall_function)ob_sys_sched_setaffinity,
 	[__NR_vfork] = (ob_syscall_function)ob_sys_refused,

@@ -7,8 +7,7 @@
  * time. The new task is bound to that host thread for its whole life (V1): the
  * first switch to it passes the baton that the host thread waits for.
  *
- * The process ignores signals without a handler, as init does: a library must
- * not be killed by a SIGPIPE. It is not init itself, which not even halt could kill.
+ * It is not init itself, which not even halt could kill.
  */
 #include <linux/delay.h>
 #include <linux/sched.h>
@@ -18,6 +17,7 @@
 #include <linux/wait.h>
 #include <asm/switch_to.h>
 #include "deferred.h"
+#include "signal.h"
 #include "thread.h"
 #include "vcpu.h"
 
@@ -98,7 +98,8 @@ static void ob_adopt_one(struct ob_adoption *adoption)
 	if (get_nr_threads(current) > 2)
 		ob_vcpus_start_now();
 	if (pid < 0) {
-		adoption->error = pid;
+		/* The leader has a signal only when it is being stopped. */
+		adoption->error = pid == -ERESTARTNOINTR ? -ENODEV : pid;
 		ob_baton_pass(&adoption->baton);
 	}
 }
@@ -122,6 +123,7 @@ int ob_leader_main(void *unused)
 	/* Signals to the process go to threads that can take them. */
 	sigfillset(&all);
 	set_current_blocked(&all);
+	ob_signals_ignore();
 	current->signal->flags |= SIGNAL_UNKILLABLE;
 	current->signal->oom_score_adj = OOM_SCORE_ADJ_MIN;
 #ifdef CONFIG_MMU
@@ -143,12 +145,14 @@ int ob_leader_main(void *unused)
 int ob_adopt(void)
 {
 	struct ob_adoption adoption = { .host_thread = ob_host_thread_self() };
+	int error = ob_host_thread_adopted();
 	sigset_t none;
 
+	if (error)
+		return error;
 	adoption.next = READ_ONCE(ob_adoptions);
 	while (!try_cmpxchg(&ob_adoptions, &adoption.next, &adoption))
 		;
-	ob_this_thread->kind = OB_THREAD_CLIENT;
 	ob_raise(ob_vcpu_to_interrupt(), OB_PENDING_ADOPT);
 	ob_baton_wait(&adoption.baton);
 	if (adoption.error)
@@ -157,8 +161,35 @@ int ob_adopt(void)
 	ob_task_begin();
 	sigemptyset(&none);
 	set_current_blocked(&none);
-	ob_host_thread_adopted();
 	return 0;
+}
+
+/* In the place of a host thread that makes no more calls. */
+static void ob_evicted_end_main(void)
+{
+	ob_switch_finished();
+	ob_task_begin();
+	do_exit(0);
+}
+
+/*
+ * Ends an evicted task: it goes on as a coroutine, to its end. The machine is halting, so its thread does
+ * not come back. Returns false if that is not possible at this moment. Blocks.
+ */
+bool ob_task_end_evicted(struct task_struct *task)
+{
+	void *stack;
+
+	/* Its eviction may not be over. */
+	if (!wait_task_inactive(task, TASK_PARKED))
+		return false;
+	stack = ob_stack_alloc();
+	if (!stack)
+		return false;
+	task->thread.stack = stack;
+	task->thread.coroutine = ob_coroutine_prepare(stack, ob_evicted_end_main);
+	wake_up_state(task, TASK_PARKED);
+	return true;
 }
 
 static void ob_exit_main(void)
@@ -173,11 +204,11 @@ static void ob_exit_main(void)
  */
 void ob_task_exit(void)
 {
-	void *stack = ob_stack_alloc();
-	void *context;
+	void *context, *stack;
 
-	if (!stack)
-		panic("out of stacks: a client thread cannot end");
+	/* Others that end give theirs back. */
+	while (!(stack = ob_stack_alloc()))
+		schedule_timeout_uninterruptible(1);
 	atomic_inc(&ob_machine.transit);
 	current->thread.argument = &context;
 	ob_coroutine_switch(&context, ob_coroutine_prepare(stack, ob_exit_main));

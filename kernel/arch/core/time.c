@@ -72,9 +72,6 @@ void ob_timer_start(void)
 	clock->cpumask = cpumask_of(vcpu->id);
 	clock->set_next_event = ob_timer_set;
 	clock->set_state_shutdown = ob_timer_stop;
-	vcpu->service.sleeps_until = OB_FOREVER;
-	if (ob_service_start(vcpu))
-		panic("no service thread for vCPU %u", vcpu->id);
 	clockevents_config_and_register(clock, NSEC_PER_SEC, 1000, LONG_MAX);
 }
 

@@ -72,6 +72,19 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
 		   task->thread.host_thread : vcpu->carrier.thread);
 }
 
+/*
+ * Does the calling client thread run kernel code? It is out while its vCPU is parked, another's, or its
+ * task evicted. A task that halt has ended for its thread is not looked at: the vCPU has been bound since.
+ */
+bool ob_client_is_in(void)
+{
+	struct ob_vcpu *vcpu = ob_this_vcpu();
+
+	return READ_ONCE(vcpu->state) == OB_VCPU_HELD &&
+	       READ_ONCE(vcpu->holder) == ob_host_thread_self() &&
+	       !READ_ONCE(current->thread.evicted);
+}
+
 void ob_vcpu_prepare(unsigned int id)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[id];

@@ -54,6 +54,7 @@ enum ob_pending {
 	OB_PENDING_DEVICE = 1 << 6,
 	OB_PENDING_EVICT = 1 << 7,	/* the parked task must sleep: the machine is halting */
 	OB_PENDING_STOP = 1 << 8,
+	OB_PENDING_EINTR = 1 << 9,	/* calls are to end early */
 };
 
 /* The host thread that runs a vCPU's coroutines. core/switch.c */
@@ -136,6 +137,7 @@ extern __thread u32 ob_patience __attribute__((tls_model("initial-exec")));
 
 /* vcpu.c */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task);
+bool ob_client_is_in(void);
 void ob_raise(struct ob_vcpu *vcpu, u32 bits);
 void ob_kick(struct ob_vcpu *vcpu);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
@@ -159,6 +161,7 @@ void ob_switch_finished(void);
 
 /* service.c */
 int ob_service_start(struct ob_vcpu *vcpu);
+void ob_service_stop(struct ob_vcpu *vcpu);
 void ob_service_notify(struct ob_vcpu *vcpu);
 
 /* time.c, smp.c */
@@ -170,6 +173,7 @@ int ob_adopt(void);
 void ob_adoptions_wake(void);
 int ob_leader_main(void *unused);
 void ob_task_exit(void);
+bool ob_task_end_evicted(struct task_struct *task);
 
 /* gate.c */
 int ob_transit_begin(void);
@@ -178,8 +182,8 @@ int ob_enter(void);
 long ob_leave(long result);
 long ob_call(long (*function)(void *argument), void *argument);
 
-/* signal.c */
-bool ob_signal_work(long *result);
+/* eintr.c */
+void ob_eintr_run(void);
 
 /* mmu.c, fault.c */
 struct vm_area_struct;

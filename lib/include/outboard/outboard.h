@@ -64,6 +64,16 @@ int ob_halt(void);
  */
 long ob_syscall(long number, ...);
 
+/*
+ * Ends a call of another thread of this program early: the one that is blocked in the kernel, or else the
+ * next one that would block, fails with EINTR, as if a signal had come. What has been read or written is not lost: such a
+ * call returns how much it was, and the next one fails. `thread` is what ob_sys_gettid() returned there; 0 is the
+ * calling thread, for signal handlers that shall end the call that they interrupted. Does not block and is
+ * async-signal-safe. Returns 0, also for threads that do not exist; -ESRCH: 0 on a thread that never
+ * called; -EAGAIN: too many at once; -ENODEV: no kernel runs.
+ */
+int ob_interrupt(int thread);
+
 #define OB_DISK_READ_ONLY 1u	/* the file's bytes do not change, whatever is mounted how */
 #define OB_DISK_NO_LOCK 2u	/* do not lock the file against a second user */
 
@@ -106,7 +116,7 @@ int ob_component_load_file(const char *path, const char *parameters);
 /* Unloads a component. -EBUSY while it is in use, -ENOENT if it is not loaded. */
 int ob_component_unload(const char *name);
 
-/* Why the calling thread's last call of the three above failed, in one line; "" if it did not. */
+/* Why the calling thread's last call about components failed, in one line; "" if it did not. */
 const char *ob_component_error(void);
 
 struct ob_component_info {
@@ -120,8 +130,11 @@ struct ob_component_info {
 
 typedef void ob_component_function(void *context, const struct ob_component_info *info);
 
-/* Calls the function for every component that there is, sorted by name, then for the loaded ones that the program brought. Also before ob_boot. */
-void ob_component_list(ob_component_function *function, void *context);
+/*
+ * Calls the function for every component that there is, sorted by name, then for the loaded ones that the program
+ * brought. -ENOENT, after the latter, if none came with the library. Also before ob_boot.
+ */
+int ob_component_list(ob_component_function *function, void *context);
 
 /* "0.1.0" */
 const char *ob_version(void);

@@ -21,6 +21,7 @@ struct thread_struct {
 	struct ob_adoption *adoption;	/* the host thread that waits to become this task */
 	u32 baton;			/* word by which a vCPU is handed to the host thread */
 	u32 evicted;			/* sleeps while its host thread is out in host code (V8) */
+	u32 interrupted;		/* its next call that would block fails with EINTR: core/eintr.c */
 	struct task_struct *wake_next;	/* list of evicted tasks that want to run again */
 	u64 host_thread;		/* ob_host_thread_self() of a host-bound task's thread */
 	struct pt_regs regs;

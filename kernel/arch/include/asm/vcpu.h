@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Virtual CPUs and what a host thread knows of itself: the heart of the
- * architecture. core/vcpu.c explains the protocol.
+ * architecture. core/vcpu.h explains the protocol.
  *
  * The thread's block lives in the host's thread-local storage. A coroutine can
  * be resumed by another host thread than the one that it left, so no address of the block may

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Calls that shall end early: ob_interrupt() of the library.
+ *
+ * It may come from anywhere, also from a signal handler of the program that stands in the middle of kernel
+ * code. So it takes no vCPU: it leaves the thread's number, and an interrupt finds it there.
+ *
+ * A task stays marked until one of its calls has failed with EINTR because of it. Until then TIF_NOTIFY_SIGNAL
+ * is set, and what would sleep interruptibly does not: no call that is just about to block is missed.
+ */
+#include <linux/atomic.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <outboard/gate.h>
+#include "vcpu.h"
+
+/* Threads to be interrupted by the next interrupt; 0: a free place. */
+static u32 ob_eintr_threads[64];
+
+static void ob_eintr_one(u32 number)
+{
+	struct task_struct *task;
+
+	rcu_read_lock();
+	task = find_task_by_pid_ns(number, &init_pid_ns);
+	if (task && task != ob_machine.leader && same_thread_group(task, ob_machine.leader)) {
+		WRITE_ONCE(task->thread.interrupted, 1);
+		set_notify_signal(task);
+	}
+	rcu_read_unlock();
+}
+
+/* In interrupt context. */
+void ob_eintr_run(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ob_eintr_threads); i++) {
+		u32 number = READ_ONCE(ob_eintr_threads[i]) ? xchg(&ob_eintr_threads[i], 0) : 0;
+
+		if (number)
+			ob_eintr_one(number);
+	}
+}
+
+static bool ob_eintr_note(u32 number)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ob_eintr_threads); i++)
+		if (!cmpxchg(&ob_eintr_threads[i], 0, number))
+			return true;
+	return false;
+}
+
+int ob_kernel_interrupt_call(int thread)
+{
+	u32 number = thread;
+
+	if (!READ_ONCE(ob_machine.ready) || READ_ONCE(ob_machine.halting))
+		return -ENODEV;
+	if (!thread && current)
+		number = task_pid_nr(current);
+	if (thread < 0 || !number)
+		return -ESRCH;
+	if (!ob_eintr_note(number))
+		return -EAGAIN;
+	ob_raise(ob_vcpu_to_interrupt(), OB_PENDING_EINTR);
+	return 0;
+}
