@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import stat
+import struct
 import subprocess
 import time
 
@@ -312,6 +313,79 @@ def drain(terminal: int) -> bytes:
             break
         shown += piece
     return shown
+
+
+def on_a_terminal(*words) -> bytes:
+    """What a run shows on a terminal, standard output and error together."""
+    main, other = pty.openpty()
+    with subprocess.Popen(program.command(*words), stdin=other, stdout=other, stderr=other) as running:
+        os.close(other)
+        shown = drain(main)
+        running.wait(timeout=60)
+    os.close(main)
+    return shown
+
+
+def has_controls(shown: bytes) -> bool:
+    """Whether a terminal would obey something in it, beyond ends of lines."""
+    return any(ord(character) < 32 and character not in "\r\n" or 127 <= ord(character) < 160 for character in shown.decode())
+
+
+# Clears the screen; the second is the same in one character.
+CLEAR = ("\x1b[2J", "\u009b2J")
+
+
+@pytest.fixture
+def evil(work):
+    """A disk whose names, labels and links have control characters, and an inode that cannot be read."""
+    names = [f"name{number}{clear}" for number, clear in enumerate(CLEAR)]
+    for name in names:
+        os.makedirs(f"{work}/evil/{name}/below")
+        with open(f"{work}/evil/{name}/below/bad{CLEAR[0]}", "wb"):
+            pass
+        os.symlink(CLEAR[0], f"{work}/evil/{name}/link")
+    part = images.make_ext4_of(f"{work}/evil.img", f"{work}/evil", 64, "-L", f"L{CLEAR[0]}{CLEAR[1]}")
+    bad = f"\"/{names[0]}/below/bad{CLEAR[0]}\""
+    host.run("debugfs", "-w", "-R", f"clri {bad}", part)
+    return part
+
+
+@pytest.mark.parametrize("words", [("ls", "-lR"), ("ls", "-R"), ("ls", "--json"), ("stat", "--json")], ids=" ".join)
+def test_names_on_a_terminal(evil, words):
+    places = ("/", f"/name0{CLEAR[0]}", f"/name0{CLEAR[0]}/below", f"/absent{CLEAR[1]}")
+    shown = b"".join(on_a_terminal(*words, f"{evil}:{place}") for place in places)
+    assert shown.count(b"2J") > 2 and not has_controls(shown), shown
+
+
+def test_names_in_a_pipe(evil):
+    shown = run("ls", "-R", f"{evil}:/").raw
+    for clear in CLEAR:
+        assert f"name{CLEAR.index(clear)}{clear}\n".encode() in shown and f"{clear}:\n".encode() in shown, shown
+
+
+def test_names_in_messages(work, evil):
+    os.makedirs(f"{work}/there/name1{CLEAR[1]}/below/bad{CLEAR[0]}")
+    result = run("cp", "-r", f"{evil}:/.", f"{work}/there")
+    assert result.code == 1 and result.err.count("cannot") == 2, str(result)
+    assert "2J" in result.err and not has_controls(result.err.encode()), result.err
+
+
+def with_apple_map(path, part):
+    """A disk with one partition in an Apple partition map, whose name and type clear the screen."""
+    host.sparse_file(path, 128 * MEGABYTE)
+    host.run("dd", f"if={part}", f"of={path}", "bs=1M", "seek=1", "conv=notrunc,sparse", "status=none")
+    clear = CLEAR[0].encode()
+    with open(path, "r+b") as stream:
+        stream.write(struct.pack(">2sH508x", b"ER", 512))
+        stream.write(struct.pack(">2s2xIII32s32s", b"PM", 1, 2048, 64 * 2048, b"name" + clear, b"type" + clear))
+    return path
+
+
+def test_labels_on_a_terminal(work, evil):
+    for disk, expected in ((evil, b"L\\u{1b}[2J\\u{9b}2J"), (with_apple_map(f"{work}/apple.img", evil), b"type\\u{1b}[2J")):
+        shown = on_a_terminal("info", disk)
+        assert expected in shown and not has_controls(shown), shown
+        assert not has_controls(good("info", "--json", disk).raw)
 
 
 def test_kernel_log(image):

@@ -5,6 +5,7 @@
 //! files with odd names be used: where no such image exists but the whole operand is the name of
 //! a host file, it is that file; and `@N` is part of the image's name where a file of that name exists.
 
+use crate::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -18,11 +19,17 @@ pub struct ImageName {
 
 impl ImageName {
     /// As the user would write it.
-    pub fn shown(&self) -> String {
-        match self.partition {
-            Some(number) => format!("{}@{number}", self.file.display()),
-            None => self.file.display().to_string(),
+    fn operand(&self) -> Vec<u8> {
+        let mut text = self.file.as_os_str().as_bytes().to_vec();
+        if let Some(number) = self.partition {
+            text.extend(format!("@{number}").into_bytes());
         }
+        text
+    }
+
+    /// For messages.
+    pub fn shown(&self) -> String {
+        escaped(&self.operand())
     }
 
     /// `IMAGE` or `IMAGE@N`. `exists`: whether the host has a file of this name.
@@ -89,18 +96,35 @@ impl Place {
 
     /// The directory that it is in, by its name alone.
     pub fn parent(&self) -> Self {
-        let up = |path: &Path| path.parent().unwrap_or(path).to_path_buf();
-        match self {
-            Place::Host(path) => Place::Host(up(path)),
-            Place::Image(image, path) => Place::Image(image.clone(), up(path)),
-        }
+        let path = self.path();
+        self.with_path(path.parent().unwrap_or(path).to_path_buf())
     }
 
     /// As the user would write it.
+    pub fn operand(&self) -> Vec<u8> {
+        let mut text = match self {
+            Place::Host(_) => Vec::new(),
+            Place::Image(image, _) => [image.operand().as_slice(), b":"].concat(),
+        };
+        text.extend_from_slice(self.path().as_os_str().as_bytes());
+        text
+    }
+
+    /// For messages.
     pub fn shown(&self) -> String {
+        escaped(&self.operand())
+    }
+
+    /// A name in the directory that it is.
+    pub fn below(&self, name: &[u8]) -> Self {
+        self.with_path(self.path().join(OsStr::from_bytes(name)))
+    }
+
+    /// Another path in the same image, or on the host.
+    fn with_path(&self, path: PathBuf) -> Self {
         match self {
-            Place::Host(path) => path.display().to_string(),
-            Place::Image(image, path) => format!("{}:{}", image.shown(), path.display()),
+            Place::Host(_) => Place::Host(path),
+            Place::Image(image, _) => Place::Image(image.clone(), path),
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What can go wrong, in words for people.
 
+use crate::format;
 use std::fmt::Display;
 use std::io;
 
@@ -42,9 +43,9 @@ pub fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Says something on standard error that does not end the command.
+/// Says something on standard error. Nothing in it reaches a terminal as a control character.
 pub fn warn(message: impl Display) {
-    eprintln!("outboard: {message}");
+    eprintln!("outboard: {}", format::message(&message.to_string()));
 }
 
 #[cfg(test)]

@@ -93,27 +93,46 @@ pub fn moment(seconds: i64, nanoseconds: i64) -> String {
 
 /// A name as it is, or for a terminal without what could confuse it.
 pub fn name(name: &[u8], terminal: bool) -> Vec<u8> {
-    if !terminal {
-        return name.to_vec();
+    match terminal {
+        true => escaped(name).into_bytes(),
+        false => name.to_vec(),
     }
+}
+
+/// A name as text, with escapes for what could confuse a terminal.
+pub fn escaped(name: &[u8]) -> String {
     let mut shown = String::new();
     for piece in pieces(name) {
         match piece {
-            Piece::Text(text) => {
-                for character in text.chars() {
-                    if character.is_control() {
-                        let _ = write!(shown, "{}", character.escape_default());
-                    } else {
-                        shown.push(character);
-                    }
-                }
-            }
+            Piece::Text(text) => escape(&mut shown, text),
             Piece::Byte(byte) => {
                 let _ = write!(shown, "\\x{byte:02x}");
             }
         }
     }
-    shown.into_bytes()
+    shown
+}
+
+fn escape(shown: &mut String, text: &str) {
+    for character in text.chars() {
+        if character.is_control() {
+            let _ = write!(shown, "{}", character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+}
+
+/// A message with escapes for what could confuse a terminal. It may have several lines.
+pub fn message(text: &str) -> String {
+    let mut shown = String::new();
+    for (index, line) in text.split('\n').enumerate() {
+        if index > 0 {
+            shown.push('\n');
+        }
+        escape(&mut shown, line);
+    }
+    shown
 }
 
 enum Piece<'a> {
@@ -211,6 +230,12 @@ mod tests {
             name(b"a\x1b\xff\xc3\xa9", true),
             "a\\u{1b}\\xff\u{e9}".as_bytes()
         );
+        assert_eq!(escaped(b"a\nb"), "a\\nb");
+    }
+
+    #[test]
+    fn messages() {
+        assert_eq!(message("a\x1b[m\n  b\u{9b}"), "a\\u{1b}[m\n  b\\u{9b}");
     }
 
     #[test]

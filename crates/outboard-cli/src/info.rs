@@ -210,7 +210,7 @@ impl Report {
     fn print(&self, output: &mut Output) -> Result<()> {
         output.line(format!(
             "{}: {} ({} bytes){}",
-            self.image,
+            output.text(&self.image),
             format::size(self.size),
             self.size,
             match self.table {
@@ -219,7 +219,7 @@ impl Report {
             }
         ))?;
         for warning in &self.warnings {
-            output.line(format!("warning: {warning}"))?;
+            output.line(format!("warning: {}", output.text(warning)))?;
         }
         match &self.filesystem {
             Some(content) => print_content(content, output)?,
@@ -236,13 +236,17 @@ impl Report {
             "N", "Start", "Size", "Type", "Name", "Content", "Label", "UUID", "Used", "State",
         ];
         let mut rows = vec![heading.map(str::to_owned).to_vec()];
-        rows.extend(self.partitions.iter().map(partition_row));
+        rows.extend(self.partitions.iter().map(|partition| {
+            let row = partition_row(partition);
+            row.iter().map(|cell| output.text(cell)).collect()
+        }));
         for line in format::table(&rows, &[0, 1, 2, 8], "  ") {
             output.line(line)?;
         }
         for partition in &self.partitions {
             let content = partition.filesystem.as_ref();
             if let Some(problem) = content.and_then(|content| content.problem.as_ref()) {
+                let problem = format::message(problem);
                 output.line(format!("{}: {problem}", partition.number))?;
             }
         }
@@ -274,8 +278,14 @@ fn print_content(content: &Content, output: &mut Output) -> Result<()> {
     let amount = |bytes: u64| format!("{} ({bytes} bytes)", format::size(bytes));
     let rows = [
         ("type", Some(content.kind.to_owned())),
-        ("label", content.label.clone()),
-        ("UUID", content.uuid.clone()),
+        (
+            "label",
+            content.label.as_deref().map(|label| output.text(label)),
+        ),
+        (
+            "UUID",
+            content.uuid.as_deref().map(|uuid| output.text(uuid)),
+        ),
         ("size", content.size.map(amount)),
         ("used", content.used.map(amount)),
         ("free", content.free.map(amount)),
@@ -284,7 +294,7 @@ fn print_content(content: &Content, output: &mut Output) -> Result<()> {
             content.block_size.map(|bytes| format!("{bytes} bytes")),
         ),
         ("state", Some(content.state_text().to_owned())),
-        ("problem", content.problem.clone()),
+        ("problem", content.problem.as_deref().map(format::message)),
     ];
     for (key, value) in rows {
         if let Some(value) = value.filter(|value| !value.is_empty()) {

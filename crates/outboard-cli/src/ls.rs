@@ -9,12 +9,12 @@ use crate::format;
 use crate::output::Output;
 use crate::record::Record;
 use crate::session::{with_session, Session};
-use outboard::{FileType, ReadDir, Tree};
+use outboard::{DirEntry, FileType, ReadDir, Tree};
 use serde::Serialize;
-use std::ffi::{CString, OsStr};
+use std::collections::HashSet;
+use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 
 pub fn run(options: &Ls, settings: Settings) -> Result<()> {
     let places = options
@@ -47,9 +47,21 @@ pub fn run(options: &Ls, settings: Settings) -> Result<()> {
 struct Line {
     name: Vec<u8>,
     directory: bool,
-    /// Only for long listings and JSON.
+    /// Only for long listings and JSON, and there `None` if it could not be found out.
     stat: Option<libc::stat>,
     target: Option<CString>,
+}
+
+impl Line {
+    /// A name of which nothing is known yet.
+    fn new(name: &[u8]) -> Self {
+        Self {
+            name: name.to_vec(),
+            directory: false,
+            stat: None,
+            target: None,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -74,27 +86,37 @@ impl Listing<'_> {
         let mut directories = Vec::new();
         let mut files = Vec::new();
         for place in places {
-            let id = session.open(place, false)?;
-            let tree = session.tree(id);
-            match self.operand(tree, place) {
+            let id = match session.open(place, false) {
+                Ok(id) => id,
+                Err(Error::Failed(message)) => {
+                    self.fail(message);
+                    continue;
+                }
+                Err(other) => return Err(other),
+            };
+            match self.operand(session.tree(id), place) {
                 Ok(None) => directories.push((id, place)),
                 Ok(Some(line)) => files.push(line),
-                Err(error) => self.complain(&place.shown(), &error),
+                Err(error) => self.complain(place, &reason(&error)),
             }
         }
         if !files.is_empty() {
-            self.print(files, String::new(), false)?;
+            self.print(files, None)?;
         }
         for (id, place) in directories {
-            let tree = session.tree(id);
-            self.tree(tree, place)?;
+            self.tree(session.tree(id), place)?;
         }
         Ok(())
     }
 
-    fn complain(&mut self, shown: &str, error: &io::Error) {
-        warn(format!("cannot list {shown}: {}", reason(error)));
+    /// Tells of something that could not be listed.
+    fn fail(&mut self, message: String) {
+        warn(message);
         self.failed = true;
+    }
+
+    fn complain(&mut self, place: &Place, why: &str) {
+        self.fail(format!("cannot list {}: {why}", place.shown()));
     }
 
     /// The line of an operand that is not a directory. A link to a directory counts as one
@@ -122,7 +144,7 @@ impl Listing<'_> {
             None
         };
         Ok(Some(Line {
-            name: place.shown().into_bytes(),
+            name: place.operand(),
             directory: false,
             stat: Some(*own.stat()),
             target,
@@ -130,64 +152,91 @@ impl Listing<'_> {
     }
 
     /// Lists a directory and, with -R, those below it, without recursion of this function: a deep
-    /// tree must not overflow the stack.
+    /// tree must not overflow the stack. In a broken image a directory may have several names, and
+    /// so many that going through all of them would never end: the first one counts.
     fn tree(&mut self, tree: &Tree, place: &Place) -> Result<()> {
-        let mut waiting = vec![place.path().to_path_buf()];
-        while let Some(path) = waiting.pop() {
-            let shown = shown_below(place, &path);
-            let lines = match self.directory(tree, &path) {
-                Ok(lines) => lines,
+        let mut waiting = vec![place.clone()];
+        let mut entered = HashSet::new();
+        while let Some(place) = waiting.pop() {
+            let opened = tree
+                .read_dir(place.path())
+                .and_then(|entries| Ok((*entries.metadata()?.stat(), entries)));
+            let entries = match opened {
+                Ok((stat, _)) if !entered.insert((stat.st_dev, stat.st_ino)) => {
+                    self.complain(&place, "the directory has two names");
+                    continue;
+                }
+                Ok((_, entries)) => entries,
                 Err(error) => {
-                    self.complain(&shown, &error);
+                    self.complain(&place, &reason(&error));
                     continue;
                 }
             };
+            let mut lines = self.directory(entries, &place);
             if self.options.recursive {
                 let below = lines.iter().rev().filter(|line| line.directory);
-                waiting.extend(below.map(|line| path.join(OsStr::from_bytes(&line.name))));
+                waiting.extend(below.map(|line| place.below(&line.name)));
             }
-            self.print(lines, shown, true)?;
+            if self.options.all && !self.options.json {
+                let dots = [b".".as_slice(), b".."];
+                lines.splice(0..0, dots.map(|name| self.dot(tree, &place, name)));
+            }
+            self.print(lines, Some(&place))?;
         }
         Ok(())
     }
 
-    fn directory(&self, tree: &Tree, path: &Path) -> io::Result<Vec<Line>> {
-        let details = self.options.long || self.options.json;
-        let entries: ReadDir = tree.read_dir(path)?;
+    /// The lines of a directory, sorted. What is known of them is listed also if not all is.
+    fn directory(&mut self, entries: ReadDir, place: &Place) -> Vec<Line> {
         let mut lines = Vec::new();
         for entry in entries {
-            let entry = entry?;
-            let name = entry.file_name().as_bytes().to_vec();
-            if name.starts_with(b".") && !self.options.all {
-                continue;
+            match entry {
+                Ok(entry)
+                    if entry.file_name().as_bytes().starts_with(b".") && !self.options.all => {}
+                Ok(entry) => lines.push(self.entry(&entry, place)),
+                Err(error) => self.complain(place, &reason(&error)),
             }
-            let stat = match details {
-                true => Some(*entry.metadata()?.stat()),
-                false => None,
-            };
-            let directory = match &stat {
-                Some(stat) => stat.st_mode & libc::S_IFMT == libc::S_IFDIR,
-                None => self.options.recursive && entry.file_type()? == FileType::Directory,
-            };
-            let link = stat.is_some_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFLNK);
-            let target = if link { entry.read_link().ok() } else { None };
-            lines.push(Line {
-                name,
-                directory,
-                stat,
-                target,
-            });
         }
         lines.sort_by(|a, b| a.name.cmp(&b.name));
-        if self.options.all && !self.options.json {
-            let mut dots = vec![dot(tree, path, ".")?, dot(tree, &path.join(".."), "..")?];
-            dots.append(&mut lines);
-            lines = dots;
-        }
-        Ok(lines)
+        lines
     }
 
-    fn print(&mut self, lines: Vec<Line>, path: String, directory: bool) -> Result<()> {
+    fn entry(&mut self, entry: &DirEntry, place: &Place) -> Line {
+        let mut line = Line::new(entry.file_name().as_bytes());
+        let is_directory = if self.options.long || self.options.json {
+            entry.metadata().map(|found| {
+                line.stat = Some(*found.stat());
+                if found.is_symlink() {
+                    line.target = entry.read_link().ok();
+                }
+                found.is_dir()
+            })
+        } else if self.options.recursive {
+            entry.file_type().map(|kind| kind == FileType::Directory)
+        } else {
+            Ok(false)
+        };
+        match is_directory {
+            Ok(directory) => line.directory = directory,
+            Err(error) => self.complain(&place.below(&line.name), &reason(&error)),
+        }
+        line
+    }
+
+    /// The directory itself, or the one above, under the name that it has inside.
+    fn dot(&mut self, tree: &Tree, place: &Place, name: &[u8]) -> Line {
+        let mut line = Line::new(name);
+        let place = place.below(name);
+        match tree.metadata(place.path()) {
+            Ok(found) => line.stat = Some(*found.stat()),
+            Err(error) => self.complain(&place, &reason(&error)),
+        }
+        line
+    }
+
+    /// Prints the lines of a directory, or those of operands that are none.
+    fn print(&mut self, lines: Vec<Line>, directory: Option<&Place>) -> Result<()> {
+        let path = directory.map(Place::operand).unwrap_or_default();
         if self.options.json {
             let entries = lines
                 .iter()
@@ -196,6 +245,7 @@ impl Listing<'_> {
                     Some(Record::new(&line.name, stat, line.target.as_deref()))
                 })
                 .collect();
+            let path = String::from_utf8_lossy(&path).into_owned();
             self.json.push(Group { path, entries });
             return Ok(());
         }
@@ -203,8 +253,10 @@ impl Listing<'_> {
             self.output.line("")?;
         }
         self.started = true;
-        if directory && self.headers {
-            self.output.line(format!("{path}:"))?;
+        if directory.is_some() && self.headers {
+            let mut header = format::name(&path, self.output.is_terminal());
+            header.push(b':');
+            self.output.line(header)?;
         }
         if !self.options.long {
             for line in &lines {
@@ -213,7 +265,7 @@ impl Listing<'_> {
             }
             return Ok(());
         }
-        if directory {
+        if directory.is_some() {
             let blocks: i64 = lines
                 .iter()
                 .filter_map(|line| Some(line.stat?.st_blocks))
@@ -226,8 +278,7 @@ impl Listing<'_> {
     fn print_long(&mut self, lines: &[Line]) -> Result<()> {
         let rows: Vec<Vec<String>> = lines
             .iter()
-            .filter_map(|line| line.stat.as_ref())
-            .map(columns)
+            .map(|line| line.stat.as_ref().map_or_else(unknown, columns))
             .collect();
         let terminal = self.output.is_terminal();
         for (columns, line) in format::table(&rows, &[1, 2, 3, 4], " ")
@@ -247,14 +298,11 @@ impl Listing<'_> {
     }
 }
 
-/// The directory itself, or the one above, under the name that it has inside.
-fn dot(tree: &Tree, path: &Path, name: &str) -> io::Result<Line> {
-    Ok(Line {
-        name: name.into(),
-        directory: false,
-        stat: Some(*tree.metadata(path)?.stat()),
-        target: None,
-    })
+/// The columns of what could not be looked at.
+fn unknown() -> Vec<String> {
+    ["??????????", "?", "?", "?", "?", "?"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 fn columns(stat: &libc::stat) -> Vec<String> {
@@ -276,11 +324,4 @@ fn columns(stat: &libc::stat) -> Vec<String> {
         size,
         format::minute(stat.st_mtime),
     ]
-}
-
-fn shown_below(place: &Place, path: &Path) -> String {
-    match place {
-        Place::Image(image, _) => Place::Image(image.clone(), PathBuf::from(path)).shown(),
-        Place::Host(_) => path.display().to_string(),
-    }
 }

@@ -22,7 +22,7 @@ mod stream;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
-use error::{Error, Result};
+use error::{warn, Error, Result};
 use std::process::ExitCode;
 
 fn run(arguments: Arguments) -> Result<()> {
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if let Some(message) = error.message() {
-                eprintln!("outboard: {message}");
+                warn(message);
             }
             ExitCode::from(match error {
                 Error::Usage(_) => 2,

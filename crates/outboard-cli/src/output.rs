@@ -2,6 +2,7 @@
 //! Standard output.
 
 use crate::error::{Error, Result};
+use crate::format;
 use serde::Serialize;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
@@ -19,6 +20,18 @@ fn check(result: io::Result<()>) -> Result<()> {
     })
 }
 
+/// JSON text whose strings also have escapes for U+007F to U+009F, which terminals may obey.
+fn without_controls(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '\u{7f}'..='\u{9f}' => text.push_str(&format!("\\u{:04x}", character as u32)),
+            other => text.push(other),
+        }
+    }
+    text
+}
+
 impl Output {
     pub fn new() -> Self {
         let stdout = io::stdout().lock();
@@ -33,6 +46,14 @@ impl Output {
         self.terminal
     }
 
+    /// Text from an image, as [`format::name`] has it.
+    pub fn text(&self, text: &str) -> String {
+        match self.terminal {
+            true => format::escaped(text.as_bytes()),
+            false => text.to_owned(),
+        }
+    }
+
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         check(self.writer.write_all(bytes))
     }
@@ -43,12 +64,22 @@ impl Output {
     }
 
     pub fn json(&mut self, value: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_vec_pretty(value)
+        let text = serde_json::to_string_pretty(value)
             .map_err(|error| Error::Failed(format!("cannot make JSON: {error}")))?;
-        self.line(text)
+        self.line(without_controls(&text))
     }
 
     pub fn finish(mut self) -> Result<()> {
         check(self.writer.flush())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_no_control_characters() {
+        assert_eq!(without_controls("\"a\u{9b}\u{e9}\""), "\"a\\u009b\u{e9}\"");
     }
 }

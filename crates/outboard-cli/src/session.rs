@@ -5,6 +5,7 @@
 use crate::address::{ImageName, Place};
 use crate::arguments::Settings;
 use crate::error::{reason, warn, Error, Result};
+use crate::format::escaped;
 use crate::image::{check_writable, FileSystem, Image};
 use outboard::{
     BlockDevice, Disk, DiskOptions, Fd, Kernel, Level, LogRing, Mount, MountOptions, Tree,
@@ -17,6 +18,8 @@ use std::sync::Arc;
 const USEFUL_VCPUS: u32 = 4;
 /// Lines of the kernel's log that an error message may have.
 const LINES: usize = 4;
+/// Bytes of a line of the kernel's log that are shown.
+const LINE: usize = 512;
 
 /// Which tree a place is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,13 +65,34 @@ fn level_from_environment() -> Option<u8> {
         .filter(|level| *level < 8)
 }
 
-/// Writes a line of the kernel's log at once and without allocating: this runs inside the kernel.
+/// A line of the kernel's log with its end, and the length of both. What could confuse a terminal
+/// has escapes as the kernel's own in /dev/kmsg. Does not allocate: this runs inside the kernel.
+fn log_line(line: &[u8]) -> ([u8; LINE], usize) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'\n'; LINE];
+    let mut length = 0;
+    for &byte in line {
+        let high = DIGITS[usize::from(byte >> 4)];
+        let low = DIGITS[usize::from(byte & 15)];
+        let (escape, plain) = ([b'\\', b'x', high, low], [byte]);
+        let shown: &[u8] = match byte {
+            b'\t' | b' '..=b'~' => &plain,
+            _ => &escape,
+        };
+        if length + shown.len() >= LINE {
+            break;
+        }
+        text[length..length + shown.len()].copy_from_slice(shown);
+        length += shown.len();
+    }
+    (text, length + 1)
+}
+
+/// Writes a line of the kernel's log at once.
 fn write_line(stderr: &Fd, line: &[u8]) {
-    let mut text = [b'\n'; 512];
-    let length = line.len().min(text.len() - 1);
-    text[..length].copy_from_slice(&line[..length]);
+    let (text, length) = log_line(line);
     // There is nobody to tell of an error here.
-    let _ = stderr.write_all(&text[..=length]);
+    let _ = stderr.write_all(&text[..length]);
 }
 
 fn processors() -> u32 {
@@ -323,7 +347,8 @@ impl Session {
         lines
             .iter()
             .take(LINES)
-            .map(|line| format!("\n  kernel: {}", without_time(line).trim_end()))
+            .map(|line| without_time(line).trim_end())
+            .map(|line| format!("\n  kernel: {}", escaped(line.as_bytes())))
             .collect()
     }
 
@@ -395,6 +420,16 @@ pub fn with_session(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn log_lines_have_escapes() {
+        let shown = |line: &[u8]| {
+            let (text, length) = log_line(line);
+            String::from_utf8(text[..length].to_vec())
+        };
+        assert_eq!(shown(b"a\x1b[m\tb").unwrap(), "a\\x1b[m\tb\n");
+        assert_eq!(shown(&[0xff; 500]).unwrap().len(), LINE - 3);
+    }
 
     #[test]
     fn log_lines_lose_their_time() {

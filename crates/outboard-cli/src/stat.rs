@@ -4,7 +4,7 @@
 use crate::address::Place;
 use crate::arguments::{Settings, Stat};
 use crate::cat::image_place;
-use crate::error::{Error, Result};
+use crate::error::{warn, Error, Result};
 use crate::format;
 use crate::output::Output;
 use crate::record::Record;
@@ -23,18 +23,26 @@ pub fn run(options: &Stat, settings: Settings) -> Result<()> {
     with_session(settings, |session| {
         let mut output = Output::new();
         let mut records = Vec::new();
+        let mut failed = false;
         for place in &places {
-            let found = Found::look(session, place, options.follow)?;
-            if options.json {
-                records.push(found.record());
-            } else {
-                output.bytes(found.text(output.is_terminal()).as_slice())?;
+            match Found::look(session, place, options.follow) {
+                Ok(found) if options.json => records.push(found.record()),
+                Ok(found) => output.bytes(found.text(output.is_terminal()).as_slice())?,
+                Err(Error::Failed(message)) => {
+                    warn(message);
+                    failed = true;
+                }
+                Err(other) => return Err(other),
             }
         }
         if options.json {
             output.json(&records)?;
         }
-        output.finish()
+        output.finish()?;
+        if failed {
+            return Err(Error::Told);
+        }
+        Ok(())
     })
 }
 

@@ -6,12 +6,17 @@
 //! signal interrupts is made again, except that reads and writes may be short.
 
 use crate::entries::Entries;
+use crate::path::PathFd;
 use crate::system::{pointer, pointer_mut, string, StatFs, System};
 use libc::{c_int, c_long, c_uint};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 
+/// Refuses paths with symbolic links.
+const RESOLVE_NO_SYMLINKS: u64 = 0x04;
+/// Refuses paths that leave the directory.
+const RESOLVE_BENEATH: u64 = 0x08;
 /// Resolves absolute symbolic links and `..` as if the directory were the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
 
@@ -39,6 +44,13 @@ impl Drop for Fd {
 }
 
 impl Fd {
+    /// Closes it, and tells of an error of writing that only shows now, as on NFS.
+    pub fn close(self) -> io::Result<()> {
+        let file = std::mem::ManuallyDrop::new(self);
+        // SAFETY: this is the only owner of the descriptor, and is never dropped.
+        unsafe { file.call(libc::SYS_close, [0; 5]) }.map(drop)
+    }
+
     /// The working directory, without opening it.
     pub fn working_directory(system: System) -> Self {
         Self {
@@ -110,13 +122,36 @@ impl Fd {
         Ok(Self::own(self.system, raw))
     }
 
+    /// A file in this directory, itself also if it is a symbolic link.
+    pub fn open_path_at(&self, name: &CStr) -> io::Result<PathFd> {
+        PathFd::new(self.open_at(name, libc::O_PATH | libc::O_NOFOLLOW, 0)?)
+    }
+
+    /// A file below this directory by a path without symbolic links; the last name may be one, and is
+    /// the link itself. ELOOP: there is another. ENOSYS: a kernel older than Linux 5.6.
+    pub fn open_path_beneath(&self, path: &CStr) -> io::Result<PathFd> {
+        let flags = libc::O_PATH | libc::O_NOFOLLOW;
+        PathFd::new(self.open_resolved(path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)?)
+    }
+
     /// Opens a file below this directory, which absolute links and `..` do not leave.
     pub fn open_in_root(&self, path: &CStr, flags: c_int, mode: u32) -> io::Result<Self> {
+        self.open_resolved(path, flags, mode, RESOLVE_IN_ROOT)
+    }
+
+    /// Opens a file by a path that is resolved as `RESOLVE_*` have it.
+    fn open_resolved(
+        &self,
+        path: &CStr,
+        flags: c_int,
+        mode: u32,
+        resolve: u64,
+    ) -> io::Result<Self> {
         let creates = flags & (libc::O_CREAT | libc::O_TMPFILE) != 0;
         let how = OpenHow {
             flags: (flags | libc::O_CLOEXEC) as u64,
             mode: if creates { u64::from(mode) } else { 0 },
-            resolve: RESOLVE_IN_ROOT,
+            resolve,
         };
         let size = std::mem::size_of::<OpenHow>();
         // SAFETY: path and `how` outlive the call; `size` is that of `how`.
@@ -355,8 +390,9 @@ impl Fd {
         unsafe { self.call(libc::SYS_fchmod, [mode as usize, 0, 0, 0, 0]) }.map(drop)
     }
 
-    /// Changes the permissions of a file, following a symbolic link.
-    pub fn set_mode_at(&self, name: &CStr, mode: u32) -> io::Result<()> {
+    /// Changes the permissions of a file, following a symbolic link: not for a name that somebody
+    /// else may replace, see [`PathFd::set_mode`].
+    pub(crate) fn set_mode_at(&self, name: &CStr, mode: u32) -> io::Result<()> {
         // SAFETY: the name outlives the call.
         unsafe { self.call(libc::SYS_fchmodat, [string(name), mode as usize, 0, 0, 0]) }.map(drop)
     }

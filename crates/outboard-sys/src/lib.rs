@@ -15,10 +15,12 @@ pub mod kernel;
 
 mod entries;
 mod fd;
+mod path;
 mod system;
 mod xattr;
 
 pub use entries::{Entries, Entry};
 pub use fd::Fd;
 pub use libc;
+pub use path::PathFd;
 pub use system::{StatFs, System};

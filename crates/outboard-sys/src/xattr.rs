@@ -147,6 +147,18 @@ impl Fd {
         unsafe { self.call_path(libc::SYS_lsetxattr, &path, arguments) }.map(drop)
     }
 
+    /// Sets an attribute of the file that a path leads to.
+    pub(crate) fn set_xattr_of(
+        &self,
+        path: &CStr,
+        attribute: &CStr,
+        value: &[u8],
+    ) -> io::Result<()> {
+        let arguments = [string(attribute), pointer(value), value.len(), 0];
+        // SAFETY: name and value outlive the call.
+        unsafe { self.call_path(libc::SYS_setxattr, path, arguments) }.map(drop)
+    }
+
     /// Removes one of this file's attributes.
     pub fn remove_xattr(&self, attribute: &CStr) -> io::Result<()> {
         // SAFETY: the name outlives the call.

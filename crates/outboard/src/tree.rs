@@ -190,11 +190,11 @@ impl Tree {
     /// Changes permissions: the low 12 bits of the mode. ELOOP for a symbolic link.
     pub fn set_permissions(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         let (directory, name) = self.open_parent(path.as_ref())?;
-        let stat = directory.stat_at(&name, libc::AT_SYMLINK_NOFOLLOW)?;
-        if stat.st_mode & libc::S_IFMT == libc::S_IFLNK {
+        let file = directory.open_path_at(&name)?;
+        if file.stat()?.st_mode & libc::S_IFMT == libc::S_IFLNK {
             return Err(io::Error::from_raw_os_error(libc::ELOOP));
         }
-        directory.set_mode_at(&name, mode)
+        file.set_mode(mode)
     }
 
     /// Changes the owner; of a symbolic link, its own.

@@ -53,6 +53,9 @@ fn write_files(mount: &outboard::Mount) -> std::io::Result<()> {
     file.set_xattr(c"user.colour", b"green")?;
     mount.symlink("/d/f", "/link")?;
     mount.hard_link("/d/f", "/d/g")?;
+    mount.set_permissions("/d/g", 0o600)?;
+    let link = mount.set_permissions("/link", 0o666).unwrap_err();
+    assert_eq!(link.raw_os_error(), Some(40), "ELOOP");
     mount.set_owner("/d/f", 1000, 1001)?;
     for index in 0..500 {
         mount.create(format!("/d/{index}"))?;
@@ -71,7 +74,7 @@ fn check_files(mount: &outboard::Mount) -> std::io::Result<()> {
     let metadata = mount.metadata("../../d/g")?;
     assert_eq!(metadata.links(), 2);
     assert_eq!((metadata.user(), metadata.group()), (1000, 1001));
-    assert_eq!(metadata.permissions(), 0o640);
+    assert_eq!(metadata.permissions(), 0o600);
     let time = UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
     assert_eq!(metadata.modified(), time);
     assert_eq!(mount.xattr("/d/f", c"user.colour")?, b"green");

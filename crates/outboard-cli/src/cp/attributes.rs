@@ -6,7 +6,8 @@
 
 use super::copy::Copier;
 use super::report::Loss;
-use outboard::{Fd, System};
+use crate::format::escaped;
+use outboard::{Fd, PathFd, System};
 use std::ffi::{CStr, CString};
 use std::io;
 
@@ -16,12 +17,12 @@ const SPECIAL: u32 = libc::S_ISUID | libc::S_ISGID | libc::S_ISVTX;
 pub enum Kind<'a> {
     /// Both are open.
     Open { source: &'a Fd, target: &'a Fd },
-    /// By names in open directories, which are not followed: links, devices, FIFOs, sockets.
+    /// Links, devices, FIFOs, sockets: the source by its name in an open directory, the copy by
+    /// a descriptor, because somebody else may replace its name.
     Named {
         source: &'a Fd,
         name: &'a CStr,
-        target: &'a Fd,
-        new_name: &'a CStr,
+        target: &'a PathFd,
     },
 }
 
@@ -29,36 +30,21 @@ impl Kind<'_> {
     fn set_owner(&self, user: u32, group: u32) -> io::Result<()> {
         match self {
             Kind::Open { target, .. } => target.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH),
-            Kind::Named {
-                target, new_name, ..
-            } => target.set_owner_at(new_name, user, group, libc::AT_SYMLINK_NOFOLLOW),
+            Kind::Named { target, .. } => target.set_owner(user, group),
         }
     }
 
     fn set_mode(&self, mode: u32) -> io::Result<()> {
         match self {
             Kind::Open { target, .. } => target.set_mode(mode),
-            Kind::Named {
-                target, new_name, ..
-            } => target.set_mode_at(new_name, mode),
+            Kind::Named { target, .. } => target.set_mode(mode),
         }
     }
 
     fn set_times(&self, times: &[libc::timespec; 2]) -> io::Result<()> {
         match self {
             Kind::Open { target, .. } => target.set_times(times),
-            Kind::Named {
-                target, new_name, ..
-            } => target.set_times_at(new_name, times, libc::AT_SYMLINK_NOFOLLOW),
-        }
-    }
-
-    fn stat(&self) -> io::Result<libc::stat> {
-        match self {
-            Kind::Open { target, .. } => target.stat(),
-            Kind::Named {
-                target, new_name, ..
-            } => target.stat_at(new_name, libc::AT_SYMLINK_NOFOLLOW),
+            Kind::Named { target, .. } => target.set_times(times),
         }
     }
 
@@ -78,11 +64,7 @@ impl Kind<'_> {
                 source,
                 name,
                 target,
-                new_name,
-            } => {
-                let value = source.xattr_at(name, attribute)?;
-                target.set_xattr_at(new_name, attribute, &value, 0)
-            }
+            } => target.set_xattr(attribute, &source.xattr_at(name, attribute)?),
         }
     }
 }
@@ -96,31 +78,23 @@ pub fn first_mode(system: System, mode: u32) -> u32 {
     }
 }
 
-/// Gives the copy the attributes of the source, whose metadata is `stat`. `now`: the copy's metadata
-/// if they are known. `path` names the file in messages.
+/// Gives the copy the attributes of the source. `stat` and `now`: the metadata of the source, and
+/// of the copy. `path` names the file in messages.
 pub fn keep(
     copier: &Copier,
     kind: &Kind,
     stat: &libc::stat,
-    now: Option<&libc::stat>,
+    now: &libc::stat,
     path: &dyn Fn() -> String,
 ) {
     let lose = |loss| copier.report.lose(loss, path);
-    let now = match now {
-        Some(now) => *now,
-        None => match kind.stat() {
-            Ok(now) => now,
-            Err(_) => return lose(Loss::Owner),
-        },
-    };
     let mut mode = stat.st_mode & 0o7777;
     let mut mode_now = now.st_mode & 0o7777;
     if (now.st_uid, now.st_gid) != (stat.st_uid, stat.st_gid) {
-        // Who may not give files away may still choose among their groups.
-        let changed = kind
-            .set_owner(stat.st_uid, stat.st_gid)
-            .map_err(|_| kind.set_owner(u32::MAX, stat.st_gid));
-        if changed.is_err() {
+        if kind.set_owner(stat.st_uid, stat.st_gid).is_err() {
+            // Who may not give files away may still choose among their groups. The owner is lost
+            // all the same, so that whether this works changes nothing below.
+            let _ = kind.set_owner(u32::MAX, stat.st_gid);
             lose(Loss::Owner);
             mode &= !SPECIAL;
         }
@@ -167,8 +141,8 @@ fn keep_xattrs(copier: &Copier, kind: &Kind, path: &dyn Fn() -> String) {
         } else {
             Loss::Attribute
         };
-        copier
-            .report
-            .lose(loss, || format!("{} ({})", path(), name.to_string_lossy()));
+        copier.report.lose(loss, || {
+            format!("{} ({})", path(), escaped(name.to_bytes()))
+        });
     }
 }

@@ -3,13 +3,14 @@
 
 use super::attributes::{self, Kind};
 use super::data::{copy_data, Buffer};
-use super::links::{Links, Turn};
+use super::links::{self, Links, Turn};
 use super::report::{Loss, Report};
 use super::walk::Directory;
-use super::{join, shown, Options};
+use super::{join, Options};
 use crate::error::reason;
+use crate::format::escaped;
 use crate::interrupt::Interrupt;
-use outboard::Fd;
+use outboard::{Fd, System};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::Arc;
@@ -88,7 +89,7 @@ impl<'a> Copier<'a> {
 
     /// A copy's name, for messages. `path` is relative to the top target.
     pub fn copy_shown(&self, path: &[u8]) -> String {
-        shown(&join(self.base_shown.as_bytes(), path))
+        escaped(&join(self.base_shown.as_bytes(), path))
     }
 
     pub fn worker(&'a self) -> Worker<'a> {
@@ -130,38 +131,50 @@ impl Worker<'_> {
         }
     }
 
+    /// Looks before it opens: opening a device may do something, and a FIFO waits for a writer.
     fn copy_any(&mut self, item: &Item) -> Result<(), Failure> {
-        let mut flags = libc::O_RDONLY;
+        let flags = match item.follow {
+            true => 0,
+            false => libc::AT_SYMLINK_NOFOLLOW,
+        };
+        let stat = item
+            .source()
+            .stat_at(&item.name, flags)
+            .map_err(Failure::Reading)?;
+        match kind(&stat) {
+            libc::S_IFDIR => {
+                let error = io::Error::from_raw_os_error(libc::EISDIR);
+                Err(Failure::Reading(error))
+            }
+            libc::S_IFLNK => self.once(item, &stat, |worker| worker.link(item, &stat)),
+            other if other != libc::S_IFREG && self.copier.options.recursive => {
+                self.once(item, &stat, |worker| worker.special(item, &stat))
+            }
+            _ => {
+                let file = self.open(item)?;
+                let now = file.stat().map_err(Failure::Reading)?;
+                if kind(&now) != kind(&stat) {
+                    return Err(Failure::Reading(replaced()));
+                }
+                self.once(item, &now, |worker| worker.regular(item, &file, &now))
+            }
+        }
+    }
+
+    fn open(&self, item: &Item) -> Result<Fd, Failure> {
+        let source = item.source();
+        let mut flags = libc::O_RDONLY | libc::O_NOCTTY;
         if !item.follow {
             flags |= libc::O_NOFOLLOW;
         }
-        if self.copier.options.recursive {
-            // Opening a FIFO must not wait for a writer.
+        // Nobody will ever write to a FIFO in an image, and one that has taken the name of a
+        // file is not waited for.
+        if self.copier.options.recursive || source.system() == System::Kernel {
             flags |= libc::O_NONBLOCK;
         }
-        match item.source().open_at(&item.name, flags, 0) {
-            Ok(file) => {
-                let stat = file.stat().map_err(Failure::Reading)?;
-                let regular = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
-                if regular || !self.copier.options.recursive {
-                    return self.once(item, &stat, |worker| worker.regular(item, &file, &stat));
-                }
-                self.once(item, &stat, |worker| worker.special(item, &stat))
-            }
-            // Symbolic links, sockets, devices that may not be opened.
-            Err(error) => {
-                let stat = item
-                    .source()
-                    .stat_at(&item.name, libc::AT_SYMLINK_NOFOLLOW)
-                    .map_err(Failure::Reading)?;
-                match stat.st_mode & libc::S_IFMT {
-                    libc::S_IFREG | libc::S_IFDIR => Err(Failure::Reading(error)),
-                    libc::S_IFLNK => self.once(item, &stat, |worker| worker.link(item, &stat)),
-                    _ if !self.copier.options.recursive => Err(Failure::Reading(error)),
-                    _ => self.once(item, &stat, |worker| worker.special(item, &stat)),
-                }
-            }
-        }
+        source
+            .open_at(&item.name, flags, 0)
+            .map_err(Failure::Reading)
     }
 
     /// Copies a file that has one name, or the first of its names; other names become hard links.
@@ -177,13 +190,18 @@ impl Worker<'_> {
         let key = (item.source().system(), stat.st_dev, stat.st_ino);
         match self.copier.links.turn(key) {
             Turn::First(mark) => {
-                let result = copy(self);
-                if result.is_ok() {
-                    mark.done(item.directory.path_of(item.new_name()));
-                }
-                result
+                copy(self)?;
+                let made = item
+                    .target()
+                    .stat_at(item.new_name(), libc::AT_SYMLINK_NOFOLLOW)
+                    .map_err(Failure::Writing)?;
+                mark.done(links::Copy {
+                    path: item.directory.path_of(item.new_name()),
+                    identity: (made.st_dev, made.st_ino),
+                });
+                Ok(())
             }
-            Turn::Later(path) => match self.link_to(item, &path) {
+            Turn::Later(first) => match self.link_to(item, &first) {
                 Ok(()) => Ok(()),
                 Err(_) => {
                     copy(self)?;
@@ -194,21 +212,47 @@ impl Worker<'_> {
         }
     }
 
-    fn link_to(&self, item: &Item, path: &[u8]) -> io::Result<()> {
-        let path = CString::new(path)?;
+    /// Links to the first copy, whose directories somebody else may have replaced meanwhile.
+    fn link_to(&self, item: &Item, first: &links::Copy) -> io::Result<()> {
+        let path = CString::new(first.path.as_slice())?;
+        let file = self.copier.base.open_path_beneath(&path)?;
+        let found = file.stat()?;
+        if (found.st_dev, found.st_ino) != first.identity {
+            return Err(replaced());
+        }
         let (target, name) = (item.target(), item.new_name());
-        replacing(target, name, || {
-            self.copier.base.link_at(&path, target, name, 0)
-        })
+        replacing(target, name, || file.link_at(target, name))
     }
 
     fn regular(&mut self, item: &Item, source: &Fd, stat: &libc::stat) -> Result<(), Failure> {
         let copier = self.copier;
-        let mode = match copier.options.archive {
-            true => attributes::first_mode(item.target().system(), stat.st_mode),
-            false => stat.st_mode & 0o777 & !copier.options.umask,
-        };
-        let target = create(item, mode, source, stat, copier.options.recursive)?;
+        let (target, created) = create(item, source, stat, copier.options)?;
+        let result = self.fill(item, source, target, stat);
+        match &result {
+            Err(_) if created => {
+                // A part of a file must not look like all of it.
+                let _ = item.target().unlink_at(item.new_name(), 0);
+            }
+            Err(Failure::Stopped) => {
+                let copy = copier.copy_shown(&item.directory.path_of(item.new_name()));
+                copier
+                    .report
+                    .fail(format!("{copy} has only a part of {} now", item.shown()));
+            }
+            _ => {}
+        }
+        result
+    }
+
+    /// Gives a copy its contents and attributes.
+    fn fill(
+        &mut self,
+        item: &Item,
+        source: &Fd,
+        target: Fd,
+        stat: &libc::stat,
+    ) -> Result<(), Failure> {
+        let copier = self.copier;
         copy_data(copier, &mut self.buffer, source, &target, stat)?;
         if copier.options.archive {
             let now = target.stat().map_err(Failure::Writing)?;
@@ -216,9 +260,9 @@ impl Worker<'_> {
                 source,
                 target: &target,
             };
-            attributes::keep(copier, &kind, stat, Some(&now), &|| item.shown());
+            attributes::keep(copier, &kind, stat, &now, &|| item.shown());
         }
-        Ok(())
+        target.close().map_err(Failure::Writing)
     }
 
     fn link(&mut self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
@@ -229,8 +273,7 @@ impl Worker<'_> {
         let (target, name) = (item.target(), item.new_name());
         replacing(target, name, || target.make_symlink_at(&text, name))
             .map_err(Failure::Writing)?;
-        self.keep_named(item, stat);
-        Ok(())
+        self.keep_named(item, stat)
     }
 
     fn special(&mut self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
@@ -243,21 +286,39 @@ impl Worker<'_> {
             target.make_node_at(name, mode, stat.st_rdev)
         })
         .map_err(Failure::Writing)?;
-        self.keep_named(item, stat);
-        Ok(())
+        self.keep_named(item, stat)
     }
 
-    fn keep_named(&self, item: &Item, stat: &libc::stat) {
-        if self.copier.options.archive {
-            let kind = Kind::Named {
-                source: item.source(),
-                name: &item.name,
-                target: item.target(),
-                new_name: item.new_name(),
-            };
-            attributes::keep(self.copier, &kind, stat, None, &|| item.shown());
+    /// Gives a copy that is not open its attributes, if it is still the one that was made.
+    fn keep_named(&self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
+        if !self.copier.options.archive {
+            return Ok(());
         }
+        let target = item
+            .target()
+            .open_path_at(item.new_name())
+            .map_err(Failure::Writing)?;
+        let now = target.stat().map_err(Failure::Writing)?;
+        if kind(&now) != kind(stat) || now.st_nlink > 1 {
+            return Err(Failure::Writing(replaced()));
+        }
+        let kind = Kind::Named {
+            source: item.source(),
+            name: &item.name,
+            target: &target,
+        };
+        attributes::keep(self.copier, &kind, stat, &now, &|| item.shown());
+        Ok(())
     }
+}
+
+/// The kind of file, `S_IF*`.
+fn kind(stat: &libc::stat) -> u32 {
+    stat.st_mode & libc::S_IFMT
+}
+
+fn replaced() -> io::Error {
+    io::Error::other("it was replaced by another file meanwhile")
 }
 
 /// Makes something under a name, in place of what has the name now unless that is a directory.
@@ -271,23 +332,28 @@ fn replacing(directory: &Fd, name: &CStr, make: impl Fn() -> io::Result<()>) -> 
     }
 }
 
-/// Creates the copy of a regular file, or opens and empties the file that is there. Symbolic links
-/// of that name are replaced, never written through; so are devices and FIFOs if `recursive`.
+/// Creates the copy of a regular file, or opens and empties the file that is there; tells whether it
+/// was created. Symbolic links of that name are replaced, never written through; so are devices
+/// and FIFOs in recursive copies.
 fn create(
     item: &Item,
-    mode: u32,
     source: &Fd,
     stat: &libc::stat,
-    recursive: bool,
-) -> Result<Fd, Failure> {
+    options: Options,
+) -> Result<(Fd, bool), Failure> {
     let (directory, name) = (item.target(), item.new_name());
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-    let error = match directory.open_at(name, flags, mode) {
-        Ok(file) => return Ok(file),
-        Err(error) => error,
+    let mode = match options.archive {
+        true => attributes::first_mode(directory.system(), stat.st_mode),
+        false => stat.st_mode & 0o777 & !options.umask,
     };
-    if error.kind() != io::ErrorKind::AlreadyExists {
-        return Err(Failure::Writing(error));
+    let make = || {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        directory.open_at(name, flags, mode)
+    };
+    match make() {
+        Ok(file) => return Ok((file, true)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(Failure::Writing(error)),
     }
     let old = directory
         .stat_at(name, libc::AT_SYMLINK_NOFOLLOW)
@@ -297,17 +363,24 @@ fn create(
     {
         return Err(Failure::Same);
     }
-    let kind = old.st_mode & libc::S_IFMT;
-    if kind == libc::S_IFDIR {
-        let error = io::Error::from_raw_os_error(libc::EISDIR);
-        return Err(Failure::Writing(error));
+    match kind(&old) {
+        libc::S_IFDIR => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+        other if other == libc::S_IFLNK || (options.recursive && other != libc::S_IFREG) => {
+            let removed = directory.unlink_at(name, 0);
+            removed.and_then(|()| make()).map(|file| (file, true))
+        }
+        _ => overwrite(directory, name, options.archive.then_some(mode)).map(|file| (file, false)),
     }
-    if kind == libc::S_IFLNK || (recursive && kind != libc::S_IFREG) {
-        directory.unlink_at(name, 0).map_err(Failure::Writing)?;
-        return directory
-            .open_at(name, flags, mode)
-            .map_err(Failure::Writing);
-    }
+    .map_err(Failure::Writing)
+}
+
+/// Opens and empties a file. `mode`: the permissions that it has before the first byte is in it.
+fn overwrite(directory: &Fd, name: &CStr, mode: Option<u32>) -> io::Result<Fd> {
     let flags = libc::O_WRONLY | libc::O_TRUNC | libc::O_NOFOLLOW;
-    directory.open_at(name, flags, 0).map_err(Failure::Writing)
+    let file = directory.open_at(name, flags, 0)?;
+    if let Some(mode) = mode {
+        // Refused to who does not own the file: that its mode is not kept is told at the end.
+        let _ = file.set_mode(mode);
+    }
+    Ok(file)
 }

@@ -149,9 +149,20 @@ impl Buffer {
     }
 }
 
-/// Fewer blocks than bytes: the file has holes, or is stored in some smaller way.
-fn may_have_holes(stat: &libc::stat) -> bool {
-    stat.st_size > 0 && stat.st_blocks.saturating_mul(512) < stat.st_size
+/// Whether to ask for holes. On the host a file with fewer blocks than bytes has some, or is stored in
+/// some smaller way; an image may lie about blocks, to fill the host's disk with zeros.
+fn may_have_holes(source: &Fd, stat: &libc::stat) -> bool {
+    let fewer_blocks = stat.st_blocks.saturating_mul(512) < stat.st_size;
+    stat.st_size > 0 && (fewer_blocks || source.system() == System::Kernel)
+}
+
+/// Where the first data is of a file that has holes. `None`: it has none, cannot tell, or
+/// cannot seek. The position stays at the start.
+fn find_holes(source: &Fd, size: u64) -> Option<Option<u64>> {
+    let first = source.next_data(0).ok()?;
+    let whole = first == Some(0) && source.next_hole(0).is_ok_and(|hole| hole >= size);
+    source.seek(0, libc::SEEK_SET).ok()?;
+    (!whole).then_some(first)
 }
 
 /// Copies the contents of `source` to the empty file `target`.
@@ -162,16 +173,15 @@ pub fn copy_data(
     target: &Fd,
     stat: &libc::stat,
 ) -> Result<(), Failure> {
-    if may_have_holes(stat) {
-        // Fails for what is not seekable or where the file system cannot tell holes.
-        if let Ok(first) = source.next_data(0) {
-            return copy_parts(copier, buffer, source, target, stat, first);
+    let size = stat.st_size.max(0) as u64;
+    if may_have_holes(source, stat) {
+        if let Some(first) = find_holes(source, size) {
+            return copy_parts(copier, buffer, source, target, size, first);
         }
     }
     if source.system() == target.system() && copy_inside(copier, source, target, stat)? {
         return Ok(());
     }
-    let size = stat.st_size.max(0) as u64;
     if size >= LARGE {
         let mut passage = Passage::new(source, target, size);
         return copy_range(copier, buffer, &mut passage, 0, size);
@@ -240,10 +250,9 @@ fn copy_parts(
     buffer: &mut Buffer,
     source: &Fd,
     target: &Fd,
-    stat: &libc::stat,
+    size: u64,
     first: Option<u64>,
 ) -> Result<(), Failure> {
-    let size = stat.st_size.max(0) as u64;
     let mut passage = Passage::new(source, target, size);
     let mut next = first;
     while let Some(start) = next {

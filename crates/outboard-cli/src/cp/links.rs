@@ -9,10 +9,18 @@ use std::sync::{Condvar, Mutex};
 /// A file of a source: whose kernel, device and inode.
 pub type Key = (System, u64, u64);
 
+/// The copy of a file's first name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// Its path below the top target.
+    pub path: Vec<u8>,
+    /// Device and inode.
+    pub identity: (u64, u64),
+}
+
 enum State {
     Copying,
-    /// The path of the copy below the top target.
-    Copied(Vec<u8>),
+    Copied(Copy),
 }
 
 #[derive(Default)]
@@ -25,27 +33,27 @@ pub struct Links {
 pub enum Turn<'a> {
     /// Copy it, and mark it done. A mark that is dropped means that it failed.
     First(Mark<'a>),
-    /// Link it to this path.
-    Later(Vec<u8>),
+    /// Link it to this one.
+    Later(Copy),
 }
 
 pub struct Mark<'a> {
     links: &'a Links,
     key: Key,
-    path: Option<Vec<u8>>,
+    copy: Option<Copy>,
 }
 
 impl Mark<'_> {
-    pub fn done(mut self, path: Vec<u8>) {
-        self.path = Some(path);
+    pub fn done(mut self, copy: Copy) {
+        self.copy = Some(copy);
     }
 }
 
 impl Drop for Mark<'_> {
     fn drop(&mut self) {
         if let Ok(mut states) = self.links.states.lock() {
-            match self.path.take() {
-                Some(path) => states.insert(self.key, State::Copied(path)),
+            match self.copy.take() {
+                Some(copy) => states.insert(self.key, State::Copied(copy)),
                 None => states.remove(&self.key),
             };
         }
@@ -64,10 +72,10 @@ impl Links {
                     return Turn::First(Mark {
                         links: self,
                         key,
-                        path: None,
+                        copy: None,
                     });
                 }
-                Some(State::Copied(path)) => return Turn::Later(path.clone()),
+                Some(State::Copied(copy)) => return Turn::Later(copy.clone()),
                 Some(State::Copying) => {
                     states = self.changed.wait(states).expect("no thread panics");
                 }
@@ -82,14 +90,21 @@ mod tests {
 
     const KEY: Key = (System::Host, 1, 2);
 
+    fn copy() -> Copy {
+        Copy {
+            path: b"a".to_vec(),
+            identity: (3, 4),
+        }
+    }
+
     #[test]
     fn later_names_link_to_the_first() {
         let links = Links::default();
         match links.turn(KEY) {
-            Turn::First(mark) => mark.done(b"a".to_vec()),
+            Turn::First(mark) => mark.done(copy()),
             Turn::Later(_) => panic!("nothing was copied yet"),
         }
-        assert!(matches!(links.turn(KEY), Turn::Later(path) if path == b"a"));
+        assert!(matches!(links.turn(KEY), Turn::Later(found) if found == copy()));
     }
 
     #[test]
@@ -107,7 +122,7 @@ mod tests {
                 panic!("nothing was copied yet");
             };
             let waiter = scope.spawn(|| matches!(links.turn(KEY), Turn::Later(_)));
-            mark.done(b"x".to_vec());
+            mark.done(copy());
             assert!(waiter.join().unwrap());
         });
     }

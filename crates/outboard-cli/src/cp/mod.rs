@@ -22,7 +22,7 @@ use crate::session::{with_session, Session, TreeId};
 use copy::{Copier, Item};
 use outboard::{Fd, System, Tree};
 use report::Report;
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -68,7 +68,7 @@ pub fn run(options: &Cp, settings: Settings) -> Result<()> {
     report.print_losses();
     match result {
         Ok(()) | Err(Error::Told) if interrupted => Err(Error::Interrupted(format!(
-            "interrupted after {} files; what was copied is written",
+            "interrupted after {} files, which are written; new copies that were not complete are removed",
             report.files()
         ))),
         Ok(()) if report.failures() > 0 => Err(Error::Told),
@@ -279,11 +279,6 @@ fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
     }
     joined.extend_from_slice(name);
     joined
-}
-
-/// Bytes of a path as text for a message.
-fn shown(path: &[u8]) -> String {
-    OsStr::from_bytes(path).to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

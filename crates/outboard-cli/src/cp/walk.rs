@@ -9,9 +9,12 @@
 use super::attributes::{self, Kind};
 use super::copy::{Copier, Item};
 use super::queue::Queue;
-use super::{join, shown, Options};
+use super::report::Loss;
+use super::{join, Options};
 use crate::error::reason;
+use crate::format::escaped;
 use outboard::Fd;
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::Arc;
@@ -55,8 +58,8 @@ impl Directory {
     /// The path of a file in it, for messages.
     pub fn shown(&self, name: &CStr) -> String {
         match self.stat {
-            None => shown(&self.shown),
-            Some(_) => shown(&join(&self.shown, name.to_bytes())),
+            None => escaped(&self.shown),
+            Some(_) => escaped(&join(&self.shown, name.to_bytes())),
         }
     }
 
@@ -131,6 +134,7 @@ impl<'a> Walk<'a> {
                 copier: self.copier,
                 queue: &queue,
                 waiting: std::mem::take(&mut self.directories),
+                entered: HashSet::new(),
                 buffer: vec![0; LISTING],
             };
             walker.run();
@@ -143,6 +147,9 @@ struct Walker<'a> {
     copier: &'a Copier<'a>,
     queue: &'a Queue<Batch>,
     waiting: Vec<Waiting>,
+    /// Device and inode of the directories of this source that were met. In a broken image one may
+    /// have several names, and so many that a walk through all of them would never end.
+    entered: HashSet<(u64, u64)>,
     buffer: Vec<u8>,
 }
 
@@ -150,50 +157,75 @@ impl Walker<'_> {
     fn run(&mut self) {
         while let Some(next) = self.waiting.pop() {
             if self.copier.stopped() {
+                release(self.copier, next.parent);
                 continue;
             }
-            let text = next.parent.shown(&next.name);
-            match self.enter(next) {
-                Some(directory) => {
-                    let directory = Arc::new(directory);
-                    if let Err(error) = self.list(&directory) {
-                        self.copier
-                            .report
-                            .fail(format!("cannot list {text}: {}", reason(&error)));
-                    }
-                    release(self.copier, directory);
-                }
-                None => continue,
+            if next.parent.stat.is_none() {
+                // The next source: the one before it has been walked.
+                self.entered.clear();
             }
+            let Some(directory) = self.enter(next).map(Arc::new) else {
+                continue;
+            };
+            if let Err(error) = self.list(&directory) {
+                let text = escaped(&directory.shown);
+                self.copier
+                    .report
+                    .fail(format!("cannot list {text}: {}", reason(&error)));
+            }
+            release(self.copier, directory);
         }
     }
 
     /// Opens a directory and makes its copy.
     fn enter(&mut self, next: Waiting) -> Option<Directory> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let source = &next.parent.source;
+        let opened = source
+            .open_at(&next.name, flags, 0)
+            .and_then(|source| Ok((source.stat()?, source)));
+        match opened {
+            Ok((stat, _)) if !self.entered.insert((stat.st_dev, stat.st_ino)) => {
+                self.refuse(next, "the directory has two names");
+                None
+            }
+            Ok((stat, source)) => self.make_copy(next, source, stat),
+            // The directory that holds it says otherwise, which is no reason to lose it.
+            Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
+                self.queue.give(vec![Item {
+                    directory: next.parent,
+                    name: next.name,
+                    new_name: next.new_name,
+                    follow: false,
+                }]);
+                None
+            }
+            Err(error) => {
+                self.refuse(next, &reason(&error));
+                None
+            }
+        }
+    }
+
+    fn refuse(&self, next: Waiting, why: &str) {
+        let text = next.parent.shown(&next.name);
+        self.copier
+            .report
+            .fail(format!("cannot open {text}: {why}"));
+        release(self.copier, next.parent);
+    }
+
+    /// Makes the copy of a directory that is open.
+    fn make_copy(&self, next: Waiting, source: Fd, stat: libc::stat) -> Option<Directory> {
         let Waiting {
             parent,
             name,
             new_name,
         } = next;
-        let report = self.copier.report;
-        let text = parent.shown(&name);
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let opened = parent
-            .source
-            .open_at(&name, flags, 0)
-            .and_then(|source| Ok((source.stat()?, source)));
-        let (stat, source) = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
-                report.fail(format!("cannot open {text}: {}", reason(&error)));
-                release(self.copier, parent);
-                return None;
-            }
-        };
         let into = new_name.as_ref().unwrap_or(&name);
         match make(&parent.target, into, self.copier.options, &stat) {
             Ok((target, created)) => Some(Directory {
-                shown: text.into_bytes(),
+                shown: parent.shown(&name).into_bytes(),
                 path: match into.to_bytes() {
                     b"." => parent.path.clone(),
                     _ => parent.path_of(into),
@@ -206,20 +238,25 @@ impl Walker<'_> {
             }),
             Err(error) => {
                 let copy = self.copier.copy_shown(&parent.path_of(into));
-                report.fail_writing(format!("cannot make directory {copy}"), &error);
+                self.copier
+                    .report
+                    .fail_writing(format!("cannot make directory {copy}"), &error);
                 release(self.copier, parent);
                 None
             }
         }
     }
 
+    /// Sees to everything in a directory; after an error, to what was listed before it.
     fn list(&mut self, directory: &Arc<Directory>) -> io::Result<()> {
         let mut batch = Vec::with_capacity(BATCH);
         let mut below = Vec::new();
-        while let Some(entries) = directory.source.entries(&mut self.buffer)? {
-            if self.copier.stopped() {
-                break;
-            }
+        let result = loop {
+            let entries = match directory.source.entries(&mut self.buffer) {
+                Ok(Some(entries)) if !self.copier.stopped() => entries,
+                Ok(_) => break Ok(()),
+                Err(error) => break Err(error),
+            };
             for entry in entries {
                 if is_directory(&directory.source, &entry) {
                     below.push(entry.name.to_owned());
@@ -236,7 +273,7 @@ impl Walker<'_> {
                         .give(std::mem::replace(&mut batch, Vec::with_capacity(BATCH)));
                 }
             }
-        }
+        };
         if !batch.is_empty() {
             self.queue.give(batch);
         }
@@ -246,7 +283,7 @@ impl Walker<'_> {
                 name,
                 new_name: None,
             }));
-        Ok(())
+        result
     }
 }
 
@@ -282,34 +319,35 @@ fn make(parent: &Fd, name: &CStr, options: Options, stat: &libc::stat) -> io::Re
     }
 }
 
-/// Leaves a directory; the last one to do so finishes it, and so on upwards. A loop, not
-/// recursion: trees may be deep.
+/// Leaves a directory; the last one to do so finishes it, and so on upwards, also after a stop:
+/// what there is then has its attributes. A loop, not recursion: trees may be deep.
 pub fn release(copier: &Copier, directory: Arc<Directory>) {
     let mut next = Some(directory);
     while let Some(directory) = next.and_then(Arc::into_inner) {
-        if !copier.stopped() {
-            finish(copier, &directory);
-        }
+        finish(copier, &directory);
         next = directory.parent;
     }
 }
 
-/// Sets the attributes of a directory that is complete.
+/// Sets the attributes of a directory to which nothing will be added.
 fn finish(copier: &Copier, directory: &Directory) {
     let Some(stat) = &directory.stat else {
         return;
     };
-    let path = || shown(&directory.shown);
+    let path = || escaped(&directory.shown);
     if copier.options.archive {
         let kind = Kind::Open {
             source: &directory.source,
             target: &directory.target,
         };
-        attributes::keep(copier, &kind, stat, None, &path);
+        match directory.target.stat() {
+            Ok(now) => attributes::keep(copier, &kind, stat, &now, &path),
+            Err(_) => copier.report.lose(Loss::Owner, path),
+        }
     } else if directory.created {
         let mode = stat.st_mode & 0o777 & !copier.options.umask;
         if mode & 0o700 != 0o700 && directory.target.set_mode(mode).is_err() {
-            copier.report.lose(super::report::Loss::Mode, path);
+            copier.report.lose(Loss::Mode, path);
         }
     }
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Files that are open with `O_PATH`: neither read nor written, but certainly this file, whatever
+//! happens to its name meanwhile.
+//!
+//! What takes no such descriptor is done through the system's /proc/self/fd, which leads to the
+//! file itself also if that is a symbolic link.
+
+use crate::{Fd, System};
+use std::ffi::{CStr, CString};
+use std::io;
+
+/// A file that is open with `O_PATH`. A symbolic link is this file itself, not what it leads to.
+#[derive(Debug)]
+pub struct PathFd {
+    fd: Fd,
+    /// The way to it through /proc.
+    path: CString,
+}
+
+impl PathFd {
+    pub(crate) fn new(fd: Fd) -> io::Result<Self> {
+        let path = CString::new(format!("/proc/self/fd/{}", fd.raw()))?;
+        Ok(Self { fd, path })
+    }
+
+    fn anywhere(&self) -> Fd {
+        Fd::working_directory(self.system())
+    }
+
+    pub fn system(&self) -> System {
+        self.fd.system()
+    }
+
+    pub fn stat(&self) -> io::Result<libc::stat> {
+        self.fd.stat()
+    }
+
+    pub fn set_owner(&self, user: u32, group: u32) -> io::Result<()> {
+        self.fd.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH)
+    }
+
+    /// Changes the permissions. EOPNOTSUPP for a symbolic link.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        self.anywhere().set_mode_at(&self.path, mode)
+    }
+
+    pub fn set_times(&self, times: &[libc::timespec; 2]) -> io::Result<()> {
+        self.anywhere().set_times_at(&self.path, times, 0)
+    }
+
+    pub fn set_xattr(&self, attribute: &CStr, value: &[u8]) -> io::Result<()> {
+        self.anywhere().set_xattr_of(&self.path, attribute, value)
+    }
+
+    /// Makes `name` in `directory` another name of this file.
+    pub fn link_at(&self, directory: &Fd, name: &CStr) -> io::Result<()> {
+        self.anywhere()
+            .link_at(&self.path, directory, name, libc::AT_SYMLINK_FOLLOW)
+    }
+}
