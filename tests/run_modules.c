@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Boots the kernel, loads the modules named on the command line in that order, halts.
- * The kernel's log goes to standard output: KUnit's report (KTAP) is in it. A
- * KUnit module runs its suites while it is loaded.
+ * Boots the kernel, loads modules, halts. The kernel's log goes to standard output: the kernel's own tests are modules that say
+ * there what they found.
  *
- * Exit code: 0, or 1 if a module could not be loaded.
+ *   run_modules SECONDS MODULE.ko... [-- PARAMETERS]
+ *
+ * All are loaded in that order, the last with the parameters. With SECONDS other than 0, the last is unloaded after so
+ * many: tests that run until then. What loading the last one returned is printed as "run_modules: result NUMBER".
+ *
+ * The environment's VCPUS and COMMAND_LINE are the kernel's.
+ *
+ * Exit code: 0, or 1 if another than the last could not be loaded or the last not unloaded.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,7 +40,7 @@ static void print_line(void *context, int level, const char *line, size_t length
 }
 
 /* Returns 0 or a negative errno. */
-static long load(const char *path)
+static long load(const char *path, const char *parameters)
 {
 	struct stat info;
 	void *image;
@@ -47,33 +54,74 @@ static long load(const char *path)
 	close(fd);
 	if (image == MAP_FAILED)
 		return -errno;
-	result = ob_syscall(SYS_init_module, image, (unsigned long)info.st_size, "");
+	result = ob_syscall(SYS_init_module, image, (unsigned long)info.st_size, parameters);
 	munmap(image, info.st_size);
 	return result;
+}
+
+static long unload(const char *path)
+{
+	char name[256];
+
+	snprintf(name, sizeof(name), "%s", basename(path));
+	*strrchr(name, '.') = '\0';
+	for (char *dash = name; (dash = strchr(dash, '-')); )
+		*dash = '_';
+	return ob_syscall(SYS_delete_module, name, 0);
+}
+
+static int fail(const char *path, long error)
+{
+	fprintf(stderr, "%s: %s\n", path, strerror(-(int)error));
+	return 1;
+}
+
+static int run(unsigned int seconds, char **modules, int count, const char *parameters)
+{
+	const char *last = modules[count - 1];
+	char set[1024];
+	long result;
+
+	/* What is tested shall find all vCPUs. */
+	ob_syscall(SYS_sched_getaffinity, 0L, sizeof(set), set);
+
+	for (int i = 0; i < count - 1; i++) {
+		result = load(modules[i], "");
+		if (result != 0 && result != -EEXIST)
+			return fail(modules[i], result);
+	}
+	result = load(last, parameters);
+	printf("run_modules: result %ld\n", result);
+	fflush(stdout);
+	if (result || !seconds)
+		return 0;
+	sleep(seconds);
+	result = unload(last);
+	return result ? fail(last, result) : 0;
 }
 
 int main(int argc, char **argv)
 {
 	struct ob_config config = {
 		.size = sizeof(config),
-		.vcpus = 2,
+		.vcpus = getenv("VCPUS") ? (unsigned int)atoi(getenv("VCPUS")) : 2,
+		.command_line = getenv("COMMAND_LINE"),
 		.log_level = 7,
 		.log = print_line,
 	};
-	int failed = 0;
+	int count = 2, failed;
 
+	while (count < argc && strcmp(argv[count], "--"))
+		count++;
+	if (count < 3) {
+		fprintf(stderr, "usage: run_modules SECONDS MODULE.ko... [-- PARAMETERS]\n");
+		return 2;
+	}
 	if (ob_boot(&config) != 0) {
 		fprintf(stderr, "cannot boot: %s\n", ob_boot_error());
 		return 1;
 	}
-	for (int i = 1; i < argc; i++) {
-		long result = load(argv[i]);
-
-		if (result != 0 && result != -EEXIST) {
-			fprintf(stderr, "%s: %s\n", argv[i], strerror(-(int)result));
-			failed = 1;
-		}
-	}
+	failed = run((unsigned int)atoi(argv[1]), argv + 2, count - 2, count + 1 < argc ? argv[count + 1] : "");
 	ob_halt();
 	return failed;
 }

@@ -8,27 +8,14 @@ what is left out, with the reason; everything else must pass.
 import functools
 import os
 import re
-import subprocess
 
 import pytest
 
-from support import host, program
+from support import host, modules, program
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODULES = os.path.join(program.OUT, "modules")
 RESULT = re.compile(r"^(?:\[[^]]*\] ?)?( *)(not ok|ok) \d+ (?:- )?([^\s#]+)[^#]*(?:# (SKIP)\b.*)?")
 TIMEOUT = 120
-
-
-@functools.cache
-def modules() -> dict:
-    """Name to path of every module of the build; the kernel's names have _ for -."""
-    found = {}
-    for directory, _, files in os.walk(MODULES):
-        for name in files:
-            if name.endswith(".ko"):
-                found[name[:-3].replace("-", "_")] = os.path.join(directory, name)
-    return found
 
 
 def has_suites(path: str) -> bool:
@@ -38,7 +25,7 @@ def has_suites(path: str) -> bool:
 
 @functools.cache
 def kunit_modules() -> list:
-    return sorted(name for name, path in modules().items() if has_suites(path))
+    return sorted(name for name, path in modules.every().items() if has_suites(path))
 
 
 @functools.cache
@@ -74,30 +61,9 @@ def is_test(option: str, body: str) -> bool:
     return named and re.search(r"depends on.*\bKUNIT\b|\bif KUNIT\b|KUNIT_ALL_TESTS", head) is not None
 
 
-def needed_by(name: str) -> list:
-    """Paths of the module and all it depends on, in the order of loading."""
-    order = []
-
-    def visit(current):
-        path = modules().get(current)
-        if path is None or path in order:
-            return
-        for other in host.run("modinfo", "-F", "depends", path).stdout.strip().split(","):
-            visit(other.replace("-", "_"))
-        order.append(path)
-
-    visit("kunit")
-    visit(name)
-    return order
-
-
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("kunit") / "kunit_run")
-    library = os.path.join(program.OUT, "lib")
-    host.run("gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(program.OUT, "include"), os.path.join(HERE, "kunit_run.c"),
-             "-o", path, f"-L{library}", f"-Wl,-rpath,{library}", "-loutboard", "-pthread")
-    return path
+    return modules.compile_runner(str(tmp_path_factory.mktemp("kunit")))
 
 
 class Report:
@@ -124,8 +90,8 @@ class Report:
 
 
 def test_there_are_modules():
-    assert modules(), f"no modules in {MODULES}"
-    assert kunit_modules(), f"no KUnit modules in {MODULES}"
+    assert modules.every(), f"no modules in {modules.MODULES}"
+    assert kunit_modules(), f"no KUnit modules in {modules.MODULES}"
 
 
 def test_every_suite_is_built_or_listed():
@@ -143,14 +109,9 @@ def test_module(name, runner, request):
         pytest.skip("there are no KUnit modules")
     if ("module", name) in left_out():
         pytest.skip(f"left out: {left_out()['module', name]}")
-    try:
-        done = subprocess.run([runner, *needed_by(name)], capture_output=True, timeout=TIMEOUT, check=False)
-    except subprocess.TimeoutExpired as error:
-        pytest.fail(f"hangs; the last lines:\n{(error.stdout or b'').decode(errors='replace')[-3000:]}")
-    log = done.stdout.decode(errors="replace")
-    report = Report(log)
-    tail = f"{log.split('Run /init')[-1][-5000:]}\n{done.stderr.decode(errors='replace')[-1500:]}"
+    run = modules.Run(runner, modules.needed_by("kunit", name), timeout=TIMEOUT)
+    report = Report(run.log)
     request.config.stash.setdefault(program.KUNIT_REPORTS, []).append(report)
-    assert done.returncode == 0, f"ended with {done.returncode}\n{tail}"
-    assert report.suites, f"no suite ran\n{tail}"
-    assert not report.failed(), f"failed: {report.failed()}\n{tail}"
+    assert run.result == 0, f"not loaded\n{run.tail}"
+    assert report.suites, f"no suite ran\n{run.tail}"
+    assert not report.failed(), f"failed: {report.failed()}\n{run.tail}"

@@ -14,7 +14,7 @@ net) fragments+=(net) ;;
 full) fragments+=(vfs net) ;;
 esac
 # The unit tests are for the kernel that is shipped, and for no variant of it.
-[ "$VARIANT" != full ] || fragments+=(kunit)
+[ "$VARIANT" != full ] || fragments+=(kunit selftests)
 [ "$DEBUG" = 0 ] || fragments+=(debug)
 # Last, for it takes back what the others ask for.
 if [ "$MMU" = n ]; then

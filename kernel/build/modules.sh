@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Collects the modules of one variant: the components in one archive beside the
-# library; in the profile full also all of them, the unit tests included, in
-# out/modules, which is what tests/test_kunit.py loads from.
+# library; in the profile full also all of them, the kernel's own tests included, in
+# out/modules, which is what tests/test_kunit.py and test_selftests.py load from.
 source "$(dirname "$0")/common.sh"
 lock_directory "$OBJECTS"
 
@@ -24,6 +24,6 @@ mkdir -p "$LIB_DIR"
 leave_out=()
 if [ "$VARIANT" = full ]; then
 	collect_for_tests
-	read -ra leave_out < <(sed -n 's/^# Modules only for tests: //p' "$REPO/kernel/configs/kunit.config")
+	mapfile -t leave_out < <(sed -n 's/^# Modules only for tests: //p' "$REPO"/kernel/configs/*.config | tr ' ' '\n')
 fi
 python3 "$BUILD/components.py" "$OBJECTS" "$LIB_DIR/outboard-components" --leave-out "${leave_out[@]}"
