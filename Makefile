@@ -13,7 +13,7 @@ BUILD := kernel/build
 TEST_PACKAGES := $(BUILD)/packages-test.txt tests/packages.txt
 
 .NOTPARALLEL:
-.PHONY: all setup source kernel library program modules demo test bench install check-untouched check-clang clean help
+.PHONY: all setup source kernel library program modules demo test bench soak install check-untouched check-clang clean help
 
 all: program
 
@@ -46,6 +46,10 @@ test: program
 bench: program
 	@$(BUILD)/setup.sh $(TEST_PACKAGES) $(BUILD)/packages-bench.txt
 	@bench/run
+
+soak: program
+	@$(BUILD)/setup.sh $(TEST_PACKAGES) $(BUILD)/packages-bench.txt
+	@tests/soak/run
 
 install:
 	@$(BUILD)/install.sh

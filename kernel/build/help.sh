@@ -7,6 +7,7 @@ make                  build the libraries and the program, in out/
 make demo             build, and show the main job on an image made on the spot
 make test             build, and run all tests
 make bench            build, and compare with what else there is
+make soak             build, and put load on everything for ten minutes, with a plot of memory
 make install          install below PREFIX (/usr/local); DESTDIR is put in front
 make library          build the libraries only
 make modules M=DIR    build modules of your own for this kernel

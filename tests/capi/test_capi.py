@@ -158,6 +158,15 @@ def test_memory(work, image):
     assert "by mapping" in mapped and "by pwrite" in mapped and "for me only" not in mapped
 
 
+def test_thousand_kernels(work, capsys):
+    if available_megabytes() < 4000:
+        pytest.skip("this host has less than 4 GB to spare")
+    told = run_library_program(work, "crowd_test", "1000")
+    with capsys.disabled():
+        print(f"\n{told.strip()}")
+    assert re.match(r"1000 kernels: ", told)
+
+
 def test_interrupt(work):
     run_library_program(work, "interrupt_test")
 

@@ -67,16 +67,14 @@ static int ob_enter_evicted(struct task_struct *task)
 static int ob_enter_known(struct task_struct *task)
 {
 	for (;;) {
-		unsigned long parked = ob_parked(task), state;
+		unsigned long state = ob_parked(task);
 		struct ob_vcpu *vcpu = ob_this_vcpu();
 
 		if (READ_ONCE(task->thread.evicted))
 			return ob_enter_evicted(task);
-		state = READ_ONCE(vcpu->state);
-		if (state == parked && try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD))
+		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD))
 			return 0;
-		if (state != parked && state != OB_VCPU_INTERRUPT &&
-		    !READ_ONCE(task->thread.evicted))
+		if (state != OB_VCPU_INTERRUPT && !READ_ONCE(task->thread.evicted))
 			return -EDEADLK;
 		ob_host_thread_yield();
 	}

@@ -8,6 +8,8 @@
 #include <linux/gfp.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/vmstat.h>
 #include <linux/sizes.h>
 #include <linux/string.h>
 #include "memory.h"
@@ -52,6 +54,22 @@ void __init mem_init(void)
 /* Start-up code stays: it is shared with all other processes that run this library. */
 void free_initmem(void)
 {
+}
+
+int __real___vm_enough_memory(struct mm_struct *mm, long pages, int privileged);
+int __wrap___vm_enough_memory(struct mm_struct *mm, long pages, int privileged);
+
+/*
+ * What only lives in memory (tmpfs, anonymous mappings) may not take all of it: there is no process to kill when
+ * none is left, and file systems could not write back what would free some. Asked for each page of tmpfs.
+ */
+int __wrap___vm_enough_memory(struct mm_struct *mm, long pages, int privileged)
+{
+	unsigned long all = PFN_DOWN(ob_machine.memory), rest = max(all / 8, PFN_DOWN(SZ_16M));
+
+	if (global_node_page_state(NR_SHMEM) + global_node_page_state(NR_ANON_MAPPED) >= all - rest)
+		return -ENOMEM;
+	return __real___vm_enough_memory(mm, pages, privileged);
 }
 
 #ifdef CONFIG_SPARSEMEM_VMEMMAP
