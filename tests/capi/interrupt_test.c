@@ -121,10 +121,11 @@ static void finish(struct victim *victim)
 
 static void every_kind_of_wait(void)
 {
-	static int (*const calls[])(void) = { read_pipe, sleep_long, wait_futex, poll_forever, lock_file, receive, wait_signal };
+	static int (*const calls[])(void) = { read_pipe, sleep_long, wait_futex, poll_forever, lock_file, wait_signal, receive };
 	struct victim victim;
 
-	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+	/* The last needs a network. */
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls) - !sockets[0]; i++) {
 		start(&victim, calls[i]);
 		for (int round = 0; round < 20; round++) {
 			if (round % 2)
@@ -223,7 +224,8 @@ int main(void)
 	client_boot(2);
 	CHECK_EQUAL(ob_interrupt(0), -ESRCH);
 	OK(ob_sys_pipe2(ends, 0));
-	OK(ob_sys_socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+	if (ob_sys_socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
+		CHECK_EQUAL(errno, ENOSYS);
 	locked = (int)OK(ob_sys_openat(AT_FDCWD, "/locked", O_CREAT | O_RDWR, 0600));
 	OK(ob_sys_flock(locked, LOCK_EX));
 	before_the_call();

@@ -2,6 +2,7 @@
 """The program under test: where it is, how it is run, and how it must never end."""
 
 import os
+import re
 import signal
 import subprocess
 
@@ -9,13 +10,20 @@ import pytest
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OUT = os.environ.get("OUTBOARD_OUT") or os.path.join(REPOSITORY, "out")
-PROGRAM = os.path.join(OUT, "bin", "outboard")
+# OUTBOARD_PROGRAM: another build of it, such as one whose kernel checks itself (DEBUG=1).
+PROGRAM = os.environ.get("OUTBOARD_PROGRAM") or os.path.join(OUT, "bin", "outboard")
+CHECKS_ITSELF = PROGRAM.endswith("-debug")
 
 # Where test_kunit.py leaves its reports for the summary at the end of the run.
 KUNIT_REPORTS = pytest.StashKey()
 
 # Text that no user may ever see, whatever the image.
 FORBIDDEN = ("panicked at", "RUST_BACKTRACE", "AddressSanitizer", "stack backtrace")
+
+
+# What a kernel that checks itself says when it finds something; and what it says always.
+REPORT = re.compile(r"WARNING: |BUG: |INFO: possible|INFO: task|suspicious RCU|INFO: trying|Slab corruption|list_(?:add|del) corruption")
+LOG_LINE = re.compile(r"^\[ *\d+\.\d+\] .*\n?", re.MULTILINE)
 
 
 class Result:
@@ -27,6 +35,13 @@ class Result:
         self.out = done.stdout.decode(errors="surrogateescape")
         self.err = done.stderr.decode(errors="replace")
         self.command = " ".join(map(str, done.args))
+
+    def take_log(self):
+        """Takes the kernel's log from standard error. There must be no report in it."""
+        log = "".join(LOG_LINE.findall(self.err))
+        found = REPORT.search(log)
+        assert not found, f"{self.command}: the kernel reports\n{log[found.start():][:6000]}"
+        self.err = LOG_LINE.sub("", self.err)
 
     def __str__(self):
         return f"{self.command} ended with {self.code}\n{self.out[-1500:]}\n{self.err[-3000:]}"
@@ -44,9 +59,13 @@ def command(*words, vcpus=None) -> list:
 
 def run(*words, vcpus=None, timeout=120, cwd=None, prefix=(), **variables) -> Result:
     """Runs `outboard words...` to its end. A hang is subprocess.TimeoutExpired."""
+    if CHECKS_ITSELF:
+        variables.setdefault("OUTBOARD_LOG", "warning")
     done = subprocess.run([*prefix, *command(*words, vcpus=vcpus)], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
                           cwd=cwd, env={**os.environ, **variables}, check=False)
     result = Result(done)
+    if CHECKS_ITSELF:
+        result.take_log()
     for text in FORBIDDEN:
         assert text not in result.err, f"a user must not see {text!r}\n{result}"
     return result

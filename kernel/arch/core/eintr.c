@@ -15,6 +15,7 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <outboard/gate.h>
+#include "delay.h"
 #include "vcpu.h"
 
 /* Threads to be interrupted by the next interrupt; 0: a free place. */
@@ -28,6 +29,7 @@ static void ob_eintr_one(u32 number)
 	task = find_task_by_pid_ns(number, &init_pid_ns);
 	if (task && task != ob_machine.leader && same_thread_group(task, ob_machine.leader)) {
 		WRITE_ONCE(task->thread.interrupted, 1);
+		ob_delay_point();
 		set_notify_signal(task);
 	}
 	rcu_read_unlock();
@@ -68,6 +70,7 @@ int ob_kernel_interrupt_call(int thread)
 		return -ESRCH;
 	if (!ob_eintr_note(number))
 		return -EAGAIN;
+	ob_delay_point();
 	ob_raise(ob_vcpu_to_interrupt(), OB_PENDING_EINTR);
 	return 0;
 }

@@ -22,6 +22,7 @@
 #include <asm/spinlock.h>
 #include <asm/syscall.h>
 #include <outboard/gate.h>
+#include "delay.h"
 #include "signal.h"
 #include "vcpu.h"
 
@@ -49,6 +50,7 @@ static void ob_wake_request(struct task_struct *task)
 	task->thread.wake_next = READ_ONCE(vcpu->wake_list);
 	while (!try_cmpxchg(&vcpu->wake_list, &task->thread.wake_next, task))
 		;
+	ob_delay_point();
 	ob_raise(vcpu, OB_PENDING_WAKE);
 }
 
@@ -58,6 +60,7 @@ static int ob_enter_evicted(struct task_struct *task)
 	ob_wake_request(task);
 	ob_baton_wait(&task->thread.baton);
 	ob_bind(task->thread.vcpu, task);
+	ob_delay_point();
 	WRITE_ONCE(task->thread.evicted, 0);
 	schedule_tail(ob_this_vcpu()->switched_from);
 	return 0;
@@ -72,8 +75,10 @@ static int ob_enter_known(struct task_struct *task)
 
 		if (READ_ONCE(task->thread.evicted))
 			return ob_enter_evicted(task);
+		ob_delay_point();
 		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD))
 			return 0;
+		ob_delay_point();
 		if (state != OB_VCPU_INTERRUPT && !READ_ONCE(task->thread.evicted))
 			return -EDEADLK;
 		ob_host_thread_yield();
@@ -160,7 +165,9 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 		}
 		vcpu = ob_this_vcpu();
 		vcpu->entries++;
+		ob_delay_point();
 		xchg(&vcpu->state, parked);
+		ob_delay_point();
 		/* The flags again: a signal (V6) may have taken interrupts after the look above. */
 		if (likely(!READ_ONCE(vcpu->pending) &&
 			   !(READ_ONCE(task->thread_info.flags) & _TIF_NEED_RESCHED)))

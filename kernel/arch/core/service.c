@@ -12,6 +12,7 @@
 #include <linux/jiffies.h>
 #include <linux/sched.h>
 #include <linux/timekeeping.h>
+#include "delay.h"
 #include "vcpu.h"
 
 /* A pending bit is old after this many nanoseconds: two ticks. */
@@ -36,9 +37,12 @@ static void ob_evict_main(void)
 static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task)
 {
 	local_irq_disable();
+	ob_delay_point();
 	WRITE_ONCE(task->thread.evicted, 1);
 	smp_mb();
+	ob_delay_point();
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
+	ob_delay_point();
 	ob_coroutine_switch(&vcpu->service.context,
 			    ob_coroutine_prepare(vcpu->service.stack, ob_evict_main));
 	ob_this_thread->task = NULL;
@@ -62,6 +66,7 @@ static void ob_service_parked(struct ob_vcpu *vcpu)
 	struct task_struct *task;
 	u32 bits;
 
+	ob_delay_point();
 	if (!ob_is_parked(state) || !try_cmpxchg(&vcpu->state, &state, OB_VCPU_INTERRUPT))
 		return;
 	task = (struct task_struct *)(state & ~(unsigned long)OB_VCPU_PARKED);
@@ -73,6 +78,7 @@ static void ob_service_parked(struct ob_vcpu *vcpu)
 		return;
 	}
 	ob_this_thread->task = NULL;
+	ob_delay_point();
 	xchg(&vcpu->state, state);
 }
 
@@ -108,6 +114,7 @@ static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)
 
 	WRITE_ONCE(vcpu->service.sleeps_until, until);
 	smp_mb();
+	ob_delay_point();
 	deadline = READ_ONCE(vcpu->service.deadline);
 	if (deadline && deadline < until)
 		return;

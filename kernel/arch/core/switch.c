@@ -20,6 +20,7 @@
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
 #include <asm/switch_to.h>
+#include "delay.h"
 #include "thread.h"
 #include "vcpu.h"
 
@@ -71,6 +72,7 @@ static void ob_switch_host_bound(struct ob_vcpu *vcpu, struct task_struct *prev,
 			  &vcpu->service.context : prev->thread.argument;
 	void *abandoned;
 
+	ob_delay_point();
 	if (next->thread.coroutine) {
 		vcpu->carrier.run = next;
 		ob_baton_pass(&vcpu->carrier.baton);
@@ -117,6 +119,7 @@ static void ob_carrier_main(void *argument)
 		ob_coroutine_switch(&carrier->context, next->thread.coroutine);
 		ob_switch_finished();
 		ob_this_thread->task = NULL;
+		ob_delay_point();
 		if (READ_ONCE(ob_machine.stopping))
 			break;
 		ob_pass_to(carrier->pass_to);

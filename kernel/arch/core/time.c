@@ -7,6 +7,7 @@
 #include <linux/sched/clock.h>
 #include <linux/smp.h>
 #include <linux/timekeeping.h>
+#include "delay.h"
 #include "vcpu.h"
 
 static u64 ob_clock_read(struct clocksource *source)
@@ -49,6 +50,7 @@ static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)
 
 	WRITE_ONCE(vcpu->service.deadline, deadline);
 	smp_mb();
+	ob_delay_point();
 	if (deadline < READ_ONCE(vcpu->service.sleeps_until))
 		ob_service_notify(vcpu);
 	return 0;

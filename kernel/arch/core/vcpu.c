@@ -8,6 +8,7 @@
 #include <linux/sched.h>
 #include <linux/smp.h>
 #include <asm/spinlock.h>
+#include "delay.h"
 #include "vcpu.h"
 
 struct ob_vcpu ob_vcpus[NR_CPUS];
@@ -68,6 +69,7 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
 	thread->cpu = vcpu->id;
 	thread->percpu_offset = vcpu->percpu_offset;
 	thread->task = task;
+	ob_delay_point();
 	WRITE_ONCE(vcpu->holder, task && task->thread.host_thread ?
 		   task->thread.host_thread : vcpu->carrier.thread);
 }
@@ -98,13 +100,16 @@ void ob_kick(struct ob_vcpu *vcpu)
 {
 	unsigned long state;
 
+	ob_delay_point();
 	smp_mb();
 	if (READ_ONCE(vcpu->idle)) {
+		ob_delay_point();
 		if (xchg(&vcpu->idle, OB_IDLE_NOT) == OB_IDLE_SLEEPS)
 			ob_host_wake(&vcpu->idle, 1);
 		return;
 	}
 	state = READ_ONCE(vcpu->state);
+	ob_delay_point();
 	if (ob_is_parked(state) || state == OB_VCPU_INTERRUPT)
 		ob_service_notify(vcpu);
 }
@@ -139,6 +144,7 @@ enum ob_baton {
 /* Wakes the one thread that waits for the baton, or lets its next wait return at once. */
 void ob_baton_pass(u32 *baton)
 {
+	ob_delay_point();
 	if (xchg(baton, OB_BATON_PASSED) == OB_BATON_AWAITED)
 		ob_host_wake(baton, 1);
 }
@@ -161,6 +167,7 @@ void ob_baton_wait(u32 *baton)
 	while (!ob_baton_take(baton)) {
 		u32 seen = cmpxchg(baton, OB_BATON_NONE, OB_BATON_AWAITED);
 
+		ob_delay_point();
 		if (seen != OB_BATON_PASSED)
 			ob_host_wait(baton, OB_BATON_AWAITED, OB_FOREVER);
 	}
@@ -209,6 +216,7 @@ void arch_cpu_idle(void)
 	u64 begin;
 
 	xchg(&vcpu->idle, OB_IDLE_SPINS);
+	ob_delay_point();
 	if (!READ_ONCE(vcpu->pending)) {
 		begin = ob_host_clock_monotonic();
 		if (!ob_spin(&vcpu->idle, OB_IDLE_SPINS, vcpu->idle_patience, begin) &&
@@ -216,6 +224,7 @@ void arch_cpu_idle(void)
 			ob_host_wait(&vcpu->idle, OB_IDLE_SLEEPS, OB_FOREVER);
 		ob_patience_learn(&vcpu->idle_patience, ob_host_clock_monotonic() - begin);
 	}
+	ob_delay_point();
 	WRITE_ONCE(vcpu->idle, OB_IDLE_NOT);
 	raw_local_irq_enable();
 	raw_local_irq_disable();

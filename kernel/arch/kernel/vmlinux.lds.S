@@ -8,6 +8,9 @@
 #include <asm/cache.h>
 #include <asm/page.h>
 #include <asm/thread_info.h>
+
+/* Nothing is made read-only later: it is among the other data. */
+#define RO_AFTER_INIT_DATA
 #include <asm-generic/vmlinux.lds.h>
 
 OUTPUT_FORMAT("elf64-x86-64")
@@ -28,10 +31,26 @@ SECTIONS
 		_etext = .;
 	}
 	RO_DATA(PAGE_SIZE)
-	.data.begin : { _sdata = .; LONG(0) }
-	RW_DATA(L1_CACHE_BYTES, PAGE_SIZE, THREAD_SIZE)
-	.data.rel : { *(.data.rel .data.rel.*) }
-	.data.end : { _edata = .; LONG(0) }
+	/* As RW_DATA has it, with the marks inside: only that survives the second link. lockdep looks at them. */
+	.data : {
+		_sdata = .;
+		INIT_TASK_DATA(THREAD_SIZE)
+		NOSAVE_DATA
+		PAGE_ALIGNED_DATA(PAGE_SIZE)
+		CACHELINE_ALIGNED_DATA(L1_CACHE_BYTES)
+		READ_MOSTLY_DATA(L1_CACHE_BYTES)
+		. = ALIGN(8);
+		__start_ro_after_init = .;
+		*(.data..ro_after_init)
+		JUMP_TABLE_DATA
+		STATIC_CALL_DATA
+		__end_ro_after_init = .;
+		DATA_DATA
+		CONSTRUCTORS
+		*(.data.rel .data.rel.*)
+		_edata = .;
+	}
+	BUG_TABLE
 	EXCEPTION_TABLE(16)
 	.init.begin : { __init_begin = .; LONG(0) }
 	INIT_TEXT_SECTION(PAGE_SIZE)
@@ -47,6 +66,9 @@ SECTIONS
 	.init.end : { __init_end = .; LONG(0) }
 	BSS_SECTION(0, 0, 0)
 	.tbss : { *(.tbss .tbss.*) }
+
+	/* The last of the read-only data. What RO_DATA says does not survive the second link. */
+	__end_rodata = __stop___modver;
 
 	STABS_DEBUG
 	DWARF_DEBUG
