@@ -31,6 +31,8 @@ SECTIONS
 		_etext = .;
 	}
 	RO_DATA(PAGE_SIZE)
+	/* Where RO_DATA says that it ends does not survive the second link. */
+	.rodata.end : { __end_rodata = .; LONG(0) }
 	/* As RW_DATA has it, with the marks inside: only that survives the second link. lockdep looks at them. */
 	.data : {
 		_sdata = .;
@@ -66,9 +68,6 @@ SECTIONS
 	.init.end : { __init_end = .; LONG(0) }
 	BSS_SECTION(0, 0, 0)
 	.tbss : { *(.tbss .tbss.*) }
-
-	/* The last of the read-only data. What RO_DATA says does not survive the second link. */
-	__end_rodata = __stop___modver;
 
 	STABS_DEBUG
 	DWARF_DEBUG
