@@ -3,9 +3,11 @@
  * How long a boot takes and what memory it leaves in use. One line: milliseconds
  * to the end of the first system call, private dirty and resident kilobytes added by it.
  *
- * Usage: boot_time [KERNEL-COMMAND-LINE]. With one, the kernel's log goes to standard error (boot_table.py).
+ * Usage: boot_time [KERNEL-COMMAND-LINE]. The environment's SNAPSHOTS and COMPONENTS are those of struct ob_config.
+ * With one, the kernel's log goes to standard error (boot_table.py).
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -38,7 +40,10 @@ static long memory(const char *name)
 
 int main(int count, char **arguments)
 {
-	struct ob_config config = { .size = sizeof(config), .vcpus = 2, .log_level = OB_LOG_DEFAULT };
+	struct ob_config config = {
+		.size = sizeof(config), .vcpus = 2, .log_level = OB_LOG_DEFAULT,
+		.snapshots = getenv("SNAPSHOTS"), .components = getenv("COMPONENTS"),
+	};
 	long dirty = memory("Private_Dirty:"), resident = memory("Rss:");
 	double begin = now(), end;
 

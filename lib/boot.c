@@ -16,6 +16,7 @@
 
 #include "log.h"
 #include "posix.h"
+#include "snapshot.h"
 
 #define MAX_VCPUS 64
 #define MEMORY_STEP (16ull << 20)
@@ -95,6 +96,7 @@ static int choose(const struct ob_config *config, struct ob_boot_parameters *par
 		return fail(-EINVAL, "size of struct ob_config is %zu, this library's is %zu: recompile the program",
 			    config->size, sizeof(*config));
 	parameters->command_line = config->command_line;
+	parameters->components = config->components;
 	error = choose_vcpus(config, parameters);
 	if (!error)
 		error = choose_memory(config, parameters);
@@ -103,15 +105,43 @@ static int choose(const struct ob_config *config, struct ob_boot_parameters *par
 	return error;
 }
 
-static int start(const struct ob_boot_parameters *parameters)
+/* While nothing has happened yet: the program can boot without them. */
+static int check_components(const char *names)
+{
+	struct ob_component unused;
+	char name[64];
+	size_t length;
+
+	for (names += strspn(names, " "); *names; names += length, names += strspn(names, " ")) {
+		length = strcspn(names, " ");
+		if (length < sizeof(name)) {
+			memcpy(name, names, length);
+			name[length] = '\0';
+		}
+		if (length >= sizeof(name) || ob_host_component_find(name, 0, &unused))
+			return fail(-ENOENT, "no component is called \"%.*s\"", (int)length, names);
+	}
+	return 0;
+}
+
+static int start(const struct ob_config *config, struct ob_boot_parameters *parameters)
 {
 	int error = ob_posix_start(ob_log_line);
 
 	if (error)
 		return fail(error, "the host refuses signal or thread hooks: %s", strerror(-error));
+	error = check_components(config->components ? config->components : "");
+	if (error) {
+		ob_posix_stop();
+		return error;
+	}
+	parameters->snapshot = config->snapshots && ob_snapshot_prepare(config->snapshots, parameters);
 	error = ob_kernel_boot(parameters);
+	ob_posix_snapshot_done();
 	if (!error)
 		return 0;
+	if (!ob_halt())
+		return fail(error, "a component of \"%s\" cannot be loaded: %s", parameters->components, strerror(-error));
 	ob_posix_stop();
 	return fail(error, "the kernel does not start with %u vCPUs and %llu MB: %s", parameters->vcpus,
 		    (unsigned long long)parameters->memory >> 20, strerror(-error));
@@ -120,15 +150,17 @@ static int start(const struct ob_boot_parameters *parameters)
 static int boot(const struct ob_config *config)
 {
 	struct ob_config defaults = { .size = sizeof(defaults), .log_level = OB_LOG_DEFAULT };
-	struct ob_boot_parameters parameters;
+	struct ob_boot_parameters parameters = { 0 };
 	int error;
 
 	boot_error[0] = '\0';
 	if (booted)
 		return fail(-EALREADY, "this process has booted a kernel before: there can be only one");
-	error = choose(config ? config : &defaults, &parameters);
+	if (!config)
+		config = &defaults;
+	error = choose(config, &parameters);
 	if (!error)
-		error = start(&parameters);
+		error = start(config, &parameters);
 	booted = !error;
 	return error;
 }

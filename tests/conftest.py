@@ -15,6 +15,8 @@ from support import host, program  # noqa: E402  (needs the path above)
 
 
 def pytest_configure(config):
+    # Not the user's snapshots.
+    os.environ["XDG_CACHE_HOME"] = os.path.join(program.OUT, "test-cache")
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 

@@ -472,3 +472,35 @@ def test_reading_does_not_need_write_access(work, image):
     before = trees.sha256_of(image)
     assert good("cat", "--ro", f"{image}:/hello").out == "hello\n"
     assert trees.sha256_of(image) == before
+
+
+# ---- snapshots ----
+
+
+def test_snapshots_are_kept_and_used(work, image):
+    cache = f"{work}/cache/outboard"
+    variables = {"XDG_CACHE_HOME": f"{work}/cache"}
+    first = good("ls", f"{image}:/", **variables).out
+    assert stat.S_IMODE(os.stat(cache).st_mode) == 0o700
+    (name,) = os.listdir(cache)
+    assert name.endswith(".snapshot")
+    before = os.stat(f"{cache}/{name}")
+    opened = subprocess.run(["strace", "-f", "-e", "trace=openat", *program.command("ls", f"{image}:/")], capture_output=True, text=True,
+                            env={**os.environ, **variables}, check=True) if host.have("strace") else None
+    if opened and "ptrace" not in opened.stderr:
+        assert name in opened.stderr and "O_CREAT" not in opened.stderr
+    assert good("ls", f"{image}:/", **variables).out == first
+    assert os.stat(f"{cache}/{name}").st_ino == before.st_ino
+
+
+@pytest.mark.parametrize("variables", [{"OUTBOARD_SNAPSHOT": "off"}, {"XDG_CACHE_HOME": "/proc/nowhere"}], ids=str)
+def test_without_snapshots(work, image, variables):
+    variables = {"XDG_CACHE_HOME": f"{work}/cache", **variables}
+    assert "hello" in good("ls", f"{image}:/", **variables).out
+    assert not os.path.exists(f"{work}/cache/outboard") or not os.listdir(f"{work}/cache/outboard")
+
+
+def test_verbose_shows_the_boot(work, image):
+    variables = {"XDG_CACHE_HOME": f"{work}/cache"}
+    for _ in range(2):
+        assert "Linux version" in run("-v", "ls", f"{image}:/", **variables).err

@@ -4,6 +4,7 @@
 #define OUTBOARD_POSIX_INTERNAL_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,32 @@ void ob_posix_set_log(ob_posix_log *log);
 /* memory.c: takes the kernel's memory out of a fork()ed child; out of a core dump, what was never used of it. */
 void ob_posix_memory_forked(void);
 void ob_posix_memory_skip_unused(void);
+
+/* checksum.c. The second one only where the processor has AVX2. */
+uint64_t ob_posix_checksum(const void *bytes, uint64_t size);
+uint64_t ob_posix_checksum_avx2(const void *bytes, uint64_t size);
+
+/* memory.c, for snapshot.c */
+struct ob_posix_region {
+	uint64_t address;
+	uint64_t size;		/* 0: not reserved */
+};
+
+/* From here on regions but MODULES are reserved at fixed, random addresses, which other processes are likely to have free. */
+void ob_posix_memory_place(void);
+/* All regions: OB_REGIONS of them. */
+const struct ob_posix_region *ob_posix_memory_regions(void);
+/* Reserves all regions at these addresses, with empty RAM. -EBUSY: one is not free, and none is reserved. */
+int ob_posix_memory_reserve(const struct ob_posix_region regions[]);
+/* Fills a piece of a reserved region, or of the image, from the file. -EINVAL, or what the host says. */
+int ob_posix_memory_fill(uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind);
+/* Pages of the MODULES window that are the file's. */
+int ob_posix_memory_fill_window(uint64_t address, uint64_t size, uint64_t physical, uint32_t protection,
+				int fd, uint64_t offset);
+/* Makes all of it this process's own: a fork()ed child gets none. */
+void ob_posix_memory_filled(void);
+/* A fault that is over when it is looked at: a page of RAM was on its way from a snapshot to the memfd. */
+bool ob_posix_memory_fault_is_passing(uint64_t address);
 
 /* block.c: closes a fork()ed child's copies of the disks, so that it does not keep their locks. */
 void ob_posix_block_forked(void);

@@ -18,6 +18,10 @@
  * (a page that the kernel took back would stay visible), so a reserve of mappings is
  * kept, and given up for as long as it is needed.
  *
+ * Pages of RAM that came from a snapshot are private mappings of its file at first. They become pages of the memfd when they
+ * are allocated for something new (ob_host_ram_renew), or when a window is to show them: then with their
+ * contents, and whoever writes to them meanwhile faults and tries again.
+ *
  * Regions are reserved once, by the booting thread, before anything else can
  * use them; after that the table is only read.
  */
@@ -26,6 +30,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -36,17 +41,34 @@
 /* 1 GB, less what the kernel's own image may take. */
 #define MODULES_REACH ((1ull << 30) - (64ull << 20))
 
-struct region {
+#define SPARE_MAPPINGS 32ull
+
+/* Where regions are placed: free in any program, but for the sanitizers' shadows below and the host's own choices above. */
+#define PLACE_FIRST (32ull << 40)
+#define PLACE_RANGE (32ull << 40)
+
+/* RAM that can come from a snapshot. */
+#define SNAPSHOT_BYTES (128ull << 20)
+#define SNAPSHOT_WORDS (SNAPSHOT_BYTES / PAGE_BYTES / 64)
+
+/* Pages of a window that are the file's; whoever changes a window there gives them to RAM first. */
+struct window_piece {
 	uint64_t address;
-	uint64_t size;		/* 0: not reserved */
+	uint64_t size;
+	uint64_t physical;
 };
 
-#define SPARE_MAPPINGS 32ull
+#define PIECES 128
 
 static struct {
 	int fd;			/* the memfd of RAM; meaningful when RAM is reserved */
 	uint64_t spare;		/* address of the spare mappings, 0: given up; atomic */
-	struct region regions[OB_REGIONS];
+	bool spare_begun;	/* atomic */
+	uint64_t place;		/* of the next region; 0: anywhere */
+	uint64_t snapshot[SNAPSHOT_WORDS];	/* a bit for each page of RAM that is a snapshot's; atomic */
+	struct window_piece pieces[PIECES];	/* of the MODULES window, which are a snapshot's */
+	int piece_count;
+	struct ob_posix_region regions[OB_REGIONS];
 } memory;
 
 static void *reservation(uint64_t address, uint64_t size, int extra_flags)
@@ -74,6 +96,14 @@ static int reserve_anywhere(uint64_t size, uint64_t *address)
 	return 0;
 }
 
+void ob_posix_memory_place(void)
+{
+	uint64_t random;
+
+	if (!ob_host_random(&random, sizeof(random)))
+		memory.place = PLACE_FIRST + (random % PLACE_RANGE & ~(REGION_ALIGNMENT - 1));
+}
+
 static bool reserve_exactly(uint64_t address, uint64_t size)
 {
 	void *got = reservation(address, size, MAP_FIXED_NOREPLACE);
@@ -85,6 +115,16 @@ static bool reserve_exactly(uint64_t address, uint64_t size)
 	/* A host before 4.17 takes the address as a hint only. */
 	munmap(got, size);
 	return false;
+}
+
+/* At the next fixed address, if that is wanted and it is free. */
+static int reserve_placed(uint64_t size, uint64_t *address)
+{
+	if (!memory.place || !reserve_exactly(memory.place, size))
+		return reserve_anywhere(size, address);
+	*address = memory.place;
+	memory.place += (size + 2 * REGION_ALIGNMENT - 1) & ~(REGION_ALIGNMENT - 1);
+	return 0;
 }
 
 /*
@@ -117,7 +157,7 @@ static int reserve_near_text(uint64_t size, uint64_t *address)
 }
 
 /* Puts a memfd of the region's size behind the reserved range. */
-static int populate_ram(const struct region *ram)
+static int populate_ram(const struct ob_posix_region *ram)
 {
 	int fd = memfd_create("outboard-ram", MFD_CLOEXEC);
 	void *got;
@@ -152,6 +192,14 @@ static void spare_keep(void)
 		munmap(start, size);
 }
 
+/* With the first mapping of a window: many programs never have one. */
+static void spare_begin(void)
+{
+	if (!__atomic_load_n(&memory.spare_begun, __ATOMIC_RELAXED) &&
+	    !__atomic_exchange_n(&memory.spare_begun, true, __ATOMIC_SEQ_CST))
+		spare_keep();
+}
+
 static void spare_give_up(void)
 {
 	uint64_t start = __atomic_exchange_n(&memory.spare, 0, __ATOMIC_SEQ_CST);
@@ -167,7 +215,7 @@ static bool is_window(enum ob_region region)
 
 int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *address)
 {
-	struct region new = { .size = size };
+	struct ob_posix_region new = { .size = size };
 	int error;
 
 	if ((unsigned int)region >= OB_REGIONS || size == 0 || size % PAGE_BYTES)
@@ -179,7 +227,7 @@ int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *addre
 	if (region == OB_REGION_MODULES)
 		error = reserve_near_text(size, &new.address);
 	else
-		error = reserve_anywhere(size, &new.address);
+		error = reserve_placed(size, &new.address);
 	if (error)
 		return error;
 	if (region == OB_REGION_RAM)
@@ -188,8 +236,6 @@ int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *addre
 		munmap((void *)new.address, size);
 		return error;
 	}
-	if (region == OB_REGION_RAM)
-		spare_keep();
 	if (!is_window(region))
 		madvise((void *)new.address, size, MADV_DONTFORK);
 	memory.regions[region] = new;
@@ -199,7 +245,7 @@ int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *addre
 
 static bool region_contains(enum ob_region region, uint64_t address, uint64_t size)
 {
-	const struct region *r = &memory.regions[region];
+	const struct ob_posix_region *r = &memory.regions[region];
 
 	return address >= r->address && address - r->address <= r->size &&
 	       size <= r->size - (address - r->address);
@@ -243,38 +289,267 @@ void ob_host_region_discard(uint64_t address, uint64_t size)
 		madvise((void *)address, size, MADV_DONTNEED);
 }
 
+/* ---- pages of a snapshot ------------------------------------------------ */
+
+static bool is_snapshot_page(uint64_t physical)
+{
+	uint64_t page = physical / PAGE_BYTES;
+
+	return page / 64 < SNAPSHOT_WORDS &&
+	       __atomic_load_n(&memory.snapshot[page / 64], __ATOMIC_RELAXED) >> page % 64 & 1;
+}
+
+static void note_snapshot_pages(uint64_t physical, uint64_t size, bool set)
+{
+	for (uint64_t page = physical / PAGE_BYTES; page < (physical + size) / PAGE_BYTES; page++) {
+		if (page / 64 >= SNAPSHOT_WORDS)
+			return;
+		if (set)
+			__atomic_fetch_or(&memory.snapshot[page / 64], 1ull << page % 64, __ATOMIC_SEQ_CST);
+		else
+			__atomic_fetch_and(&memory.snapshot[page / 64], ~(1ull << page % 64), __ATOMIC_SEQ_CST);
+	}
+}
+
+static bool has_snapshot_pages(uint64_t physical, uint64_t size)
+{
+	for (uint64_t end = physical + size; physical < end; physical += PAGE_BYTES)
+		if (is_snapshot_page(physical))
+			return true;
+	return false;
+}
+
+/* Puts pages of the memfd at their place in RAM. */
+static bool map_ram(uint64_t physical, uint64_t size)
+{
+	void *address = (void *)(memory.regions[OB_REGION_RAM].address + physical);
+
+	if (mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+		 memory.fd, (off_t)physical) == MAP_FAILED)
+		return false;
+	madvise(address, size, MADV_DONTFORK);
+	return true;
+}
+
+/* If the host has no room for another mapping they stay what they are: it is tried again when a window shows them. */
+void ob_host_ram_renew(uint64_t address, uint64_t size)
+{
+	uint64_t physical = address - memory.regions[OB_REGION_RAM].address;
+
+	if (has_snapshot_pages(physical, size) && map_ram(physical, size))
+		note_snapshot_pages(physical, size, false);
+}
+
+/* With its contents. The caller sees to it that nobody else does the same. */
+static int share_page(uint64_t physical)
+{
+	char *address = (char *)memory.regions[OB_REGION_RAM].address + physical;
+
+	if (mprotect(address, PAGE_BYTES, PROT_READ))
+		return -ENOMEM;
+	if (pwrite(memory.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
+	    !map_ram(physical, PAGE_BYTES)) {
+		mprotect(address, PAGE_BYTES, PROT_READ | PROT_WRITE);
+		return -ENOMEM;
+	}
+	note_snapshot_pages(physical, PAGE_BYTES, false);
+	return 0;
+}
+
+static int share_pages(uint64_t physical, uint64_t size)
+{
+	int error = 0;
+
+	for (uint64_t end = physical + size; physical < end && !error; physical += PAGE_BYTES)
+		if (is_snapshot_page(physical))
+			error = share_page(physical);
+	return error;
+}
+
+/* RAM is always accessible but for that moment. */
+bool ob_posix_memory_fault_is_passing(uint64_t address)
+{
+	return region_contains(OB_REGION_RAM, address, 1);
+}
+
+const struct ob_posix_region *ob_posix_memory_regions(void)
+{
+	return memory.regions;
+}
+
+int ob_posix_memory_reserve(const struct ob_posix_region regions[])
+{
+	for (int i = 0; i < OB_REGIONS; i++) {
+		const struct ob_posix_region *r = &regions[i];
+
+		if (!r->size)
+			continue;
+		if (!reserve_exactly(r->address, r->size)) {
+			ob_host_regions_release();
+			return -EBUSY;
+		}
+		if (i == OB_REGION_RAM && populate_ram(r)) {
+			munmap((void *)r->address, r->size);
+			ob_host_regions_release();
+			return -ENOMEM;
+		}
+		memory.regions[i] = *r;
+	}
+	return 0;
+}
+
+static int fill_private(uint64_t address, uint64_t size, int fd, uint64_t offset)
+{
+	void *got = mmap((void *)address, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset);
+
+	return got == MAP_FAILED ? -errno : 0;
+}
+
+/* Less than pages of the program's own data. */
+static int fill_bytes(uint64_t address, uint64_t size, int fd, uint64_t offset)
+{
+	return pread(fd, (void *)address, size, (off_t)offset) == (ssize_t)size ? 0 : -EIO;
+}
+
+static int fill_shared(uint64_t physical, uint64_t size, int fd, uint64_t offset)
+{
+	off_t from = (off_t)offset;
+
+	if (lseek(memory.fd, (off_t)physical, SEEK_SET) < 0)
+		return -errno;
+	while (size) {
+		ssize_t copied = sendfile(memory.fd, fd, &from, size);
+
+		if (copied <= 0)
+			return copied ? -errno : -EIO;
+		size -= (uint64_t)copied;
+	}
+	return 0;
+}
+
+static int host_protection(uint32_t protection)
+{
+	return (protection & OB_PROTECTION_READ ? PROT_READ : 0) |
+	       (protection & OB_PROTECTION_WRITE ? PROT_WRITE : 0) |
+	       (protection & OB_PROTECTION_EXECUTE ? PROT_EXEC : 0);
+}
+
+int ob_posix_memory_fill_window(uint64_t address, uint64_t size, uint64_t physical, uint32_t protection,
+				int fd, uint64_t offset)
+{
+	if (!region_contains(OB_REGION_MODULES, address, size) || !is_page_range(address, size))
+		return -EINVAL;
+	/* The kernel shows it when it is looked at. */
+	if (memory.piece_count == PIECES)
+		return fill_shared(physical, size, fd, offset);
+	if (mmap((void *)address, size, host_protection(protection), MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED)
+		return -errno;
+	memory.pieces[memory.piece_count++] = (struct window_piece){ address, size, physical };
+	return 0;
+}
+
+/* Whoever writes meanwhile faults, and comes back when the kernel shows the page of RAM. */
+static int settle(const struct window_piece *piece, uint64_t from, uint64_t to)
+{
+	off_t physical = (off_t)(piece->physical + (from - piece->address));
+	uint64_t size = to - from;
+
+	if (mprotect((void *)from, size, PROT_READ))
+		return -ENOMEM;
+	return pwrite(memory.fd, (void *)from, size, physical) == (ssize_t)size ? 0 : -ENOMEM;
+}
+
+/* What is left of a piece, without [from, to). */
+static void shrink_piece(struct window_piece *piece, uint64_t from, uint64_t to)
+{
+	uint64_t end = piece->address + piece->size;
+
+	if (to < end && from > piece->address && memory.piece_count < PIECES)
+		memory.pieces[memory.piece_count++] =
+			(struct window_piece){ to, end - to, piece->physical + (to - piece->address) };
+	if (from > piece->address) {
+		piece->size = from - piece->address;
+	} else {
+		piece->physical += to - piece->address;
+		piece->address = to;
+		piece->size = end - to;
+	}
+}
+
+/* The window is to be changed there. The kernel lets nobody else do the same meanwhile. */
+static int settle_pieces(uint64_t address, uint64_t size)
+{
+	int error = 0;
+
+	for (int i = 0; i < memory.piece_count && !error; i++) {
+		struct window_piece *piece = &memory.pieces[i];
+		uint64_t from = piece->address > address ? piece->address : address;
+		uint64_t end = piece->address + piece->size, to = end < address + size ? end : address + size;
+
+		if (from >= to)
+			continue;
+		/* There may be no room to remember two halves: then it is all of it. */
+		if (from > piece->address && to < end && memory.piece_count == PIECES)
+			from = piece->address;
+		error = settle(piece, from, to);
+		if (!error)
+			shrink_piece(piece, from, to);
+	}
+	return error;
+}
+
+int ob_posix_memory_fill(uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind)
+{
+	uint64_t physical = address - memory.regions[OB_REGION_RAM].address;
+	bool in_ram = region_contains(OB_REGION_RAM, address, size);
+	int error;
+
+	if (kind == OB_SNAPSHOT_SHARED)
+		return in_ram ? fill_shared(physical, size, fd, offset) : -EINVAL;
+	if (!is_page_range(address, size))
+		return fill_bytes(address, size, fd, offset);
+	error = fill_private(address, size, fd, offset);
+	if (!error && in_ram)
+		note_snapshot_pages(physical, size, true);
+	return error;
+}
+
+void ob_posix_memory_filled(void)
+{
+	for (int i = 0; i < OB_REGIONS; i++)
+		if (memory.regions[i].size && !is_window(i))
+			madvise((void *)memory.regions[i].address, memory.regions[i].size, MADV_DONTFORK);
+}
+
 void ob_host_regions_release(void)
 {
 	spare_give_up();
 	for (int i = 0; i < OB_REGIONS; i++) {
-		struct region *r = &memory.regions[i];
+		struct ob_posix_region *r = &memory.regions[i];
 
 		if (!r->size)
 			continue;
 		munmap((void *)r->address, r->size);
 		if (i == OB_REGION_RAM)
 			close(memory.fd);
-		*r = (struct region){ 0 };
+		*r = (struct ob_posix_region){ 0 };
 	}
+	memory.piece_count = 0;
 }
 
 int ob_host_map(uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
 {
 	uint64_t ram_size = memory.regions[OB_REGION_RAM].size;
-	int host_protection = 0;
 	void *got;
 
 	if (!is_page_range(address, size) || !window_contains(address, size))
 		return -EINVAL;
 	if (physical % PAGE_BYTES || physical > ram_size || size > ram_size - physical)
 		return -EINVAL;
-	if (protection & OB_PROTECTION_READ)
-		host_protection |= PROT_READ;
-	if (protection & OB_PROTECTION_WRITE)
-		host_protection |= PROT_WRITE;
-	if (protection & OB_PROTECTION_EXECUTE)
-		host_protection |= PROT_EXEC;
-	got = mmap((void *)address, size, host_protection, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+	if (share_pages(physical, size) || settle_pieces(address, size))
+		return -ENOMEM;
+	spare_begin();
+	got = mmap((void *)address, size, host_protection(protection), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
 		   memory.fd, (off_t)physical);
 	return got == MAP_FAILED ? -ENOMEM : 0;
 }
@@ -283,6 +558,8 @@ int ob_host_unmap(uint64_t address, uint64_t size)
 {
 	if (!is_page_range(address, size) || !window_contains(address, size))
 		return -EINVAL;
+	if (settle_pieces(address, size))
+		return -ENOMEM;
 	if (reservation(address, size, MAP_FIXED) != MAP_FAILED)
 		return 0;
 	spare_give_up();
@@ -292,13 +569,25 @@ int ob_host_unmap(uint64_t address, uint64_t size)
 	return 0;
 }
 
+/* Pages of a snapshot are not in the memfd, and are used. */
+static void skip_in_core(uint64_t ram, uint64_t from, uint64_t to)
+{
+	uint64_t limit = to < SNAPSHOT_BYTES ? to : SNAPSHOT_BYTES;
+
+	for (; from < limit; from += PAGE_BYTES)
+		if (!is_snapshot_page(from))
+			madvise((void *)(ram + from), PAGE_BYTES, MADV_DONTDUMP);
+	if (to > from)
+		madvise((void *)(ram + from), to - from, MADV_DONTDUMP);
+}
+
 /*
  * A core dump would read all of RAM, and make the host take what was never
  * used. Works in a signal handler.
  */
 void ob_posix_memory_skip_unused(void)
 {
-	const struct region *ram = &memory.regions[OB_REGION_RAM];
+	const struct ob_posix_region *ram = &memory.regions[OB_REGION_RAM];
 	off_t size = (off_t)ram->size, data, hole;
 
 	for (hole = 0; hole < size; hole = lseek(memory.fd, data, SEEK_HOLE)) {
@@ -308,7 +597,7 @@ void ob_posix_memory_skip_unused(void)
 		if (data < 0)
 			data = size;
 		if (data > hole)
-			madvise((char *)ram->address + hole, (size_t)(data - hole), MADV_DONTDUMP);
+			skip_in_core(ram->address, (uint64_t)hole, (uint64_t)data);
 		if (data == size)
 			return;
 	}
@@ -326,12 +615,12 @@ uint64_t ob_host_memory_size(void)
 void ob_posix_memory_forked(void)
 {
 	for (int i = 0; i < OB_REGIONS; i++) {
-		struct region *r = &memory.regions[i];
+		struct ob_posix_region *r = &memory.regions[i];
 
 		if (r->size && is_window(i))
 			munmap((void *)r->address, r->size);
 		else if (r->size && i == OB_REGION_RAM)
 			close(memory.fd);
-		*r = (struct region){ 0 };
+		*r = (struct ob_posix_region){ 0 };
 	}
 }

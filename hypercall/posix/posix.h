@@ -24,6 +24,17 @@ typedef void ob_posix_log(int level, const char *line, uint64_t length);
  */
 int ob_posix_start(ob_posix_log *log);
 
+/*
+ * Where the snapshot is to be found, and to be left if there is none that fits: a file `name`, which ends in ".snapshot", in a directory
+ * that nobody else can write to. `key`: what a snapshot must have been made with, down to the byte. Called
+ * between ob_posix_start and ob_kernel_boot; the strings are copied, the descriptor is closed by ob_posix_snapshot_done.
+ */
+int ob_posix_snapshot_use(int directory, const char *name, const char *key);
+/* After booting. */
+void ob_posix_snapshot_done(void);
+/* What became of it, in one line. */
+const char *ob_posix_snapshot_status(void);
+
 /* The archive's components, sorted by name: `index` 0, 1, ... until -ENOENT. */
 int ob_posix_component(uint32_t index, struct ob_component *component);
 

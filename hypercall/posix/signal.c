@@ -21,6 +21,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -133,7 +134,13 @@ static bool handle_fault(const siginfo_t *info, ucontext_t *context)
 		.write = (registers[REG_ERR] & PAGE_FAULT_WRITE) != 0,
 	};
 
-	if (info->si_code <= 0 || !ob_kernel_fault(&fault))
+	if (info->si_code <= 0)
+		return false;
+	if (info->si_signo == SIGSEGV && fault.write && ob_posix_memory_fault_is_passing(fault.address)) {
+		sched_yield();
+		return true;
+	}
+	if (!ob_kernel_fault(&fault))
 		return false;
 	registers[REG_RIP] = (greg_t)fault.instruction;
 	return true;

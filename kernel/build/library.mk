@@ -28,6 +28,8 @@ $(HYPERCALL_OBJECTS): $(WORK)/%.o: $(REPO)/%.c $(BUILD)/library.mk
 	mkdir -p $(@D)
 	$(COMPILER) $(FLAGS) -MMD -MP -c -o $@ $<
 
+$(WORK)/hypercall/posix/checksum_avx2.o: FLAGS += -mavx2
+
 $(LIB_OBJECTS): $(WORK)/%.o: $(REPO)/%.c $(BUILD)/library.mk
 	mkdir -p $(@D)
 	$(COMPILER) $(FLAGS) $(LIB_FLAGS) -MMD -MP -c -o $@ $<

@@ -48,9 +48,9 @@ scripts/kallsyms "$directory/names" >"$directory/kallsyms.S"
 "${compiler[@]}" -D__ASSEMBLY__ -D__KERNEL__ "${include[@]}" -c -o "$directory/kallsyms.o" "$directory/kallsyms.S"
 
 "$LD" "${ldflags[@]}" -r -o "$directory/kernel-named.o" "$directory/kernel-text.o" "$directory/kallsyms.o"
-# Written to, but not marked so: by the dynamic linker (addresses), by the kernel when it sorts the exception table.
+# Written to, but not marked so: by the dynamic linker (addresses).
 writable=()
-for section in __ksymtab __ksymtab_gpl __ex_table; do
+for section in __ksymtab __ksymtab_gpl; do
 	writable+=(--set-section-flags "$section=alloc,load,data,contents")
 done
 hypercalls=()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* See client.h. */
 #define _GNU_SOURCE
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
@@ -11,6 +12,7 @@ void client_boot(unsigned int vcpus)
 {
 	struct ob_config config = {
 		.size = sizeof(config), .vcpus = vcpus, .memory = 512ull << 20, .log_level = OB_LOG_DEFAULT,
+		.snapshots = getenv("SNAPSHOTS"), .components = getenv("COMPONENTS"),
 	};
 	int error = ob_boot(&config);
 
@@ -18,6 +20,8 @@ void client_boot(unsigned int vcpus)
 		fprintf(stderr, "ob_boot: %s: %s\n", strerror(-error), ob_boot_error());
 		_Exit(1);
 	}
+	if (config.snapshots)
+		printf("snapshot: %s\n", ob_snapshot_status());
 }
 
 int client_mount(const char *image, const char *type, const char *directory)

@@ -17,6 +17,7 @@ mod manual;
 mod output;
 mod record;
 mod session;
+mod snapshots;
 mod stat;
 mod stream;
 

@@ -7,10 +7,13 @@ use crate::arguments::Settings;
 use crate::error::{reason, warn, Error, Result};
 use crate::format::escaped;
 use crate::image::{check_writable, FileSystem, Image};
+use crate::snapshots;
 use outboard::{
-    BlockDevice, Disk, DiskOptions, Fd, Kernel, Level, LogRing, Mount, MountOptions, Tree,
+    component_of, BlockDevice, Disk, DiskOptions, Fd, Kernel, Level, LogRing, Mount, MountOptions,
+    Tree,
 };
 use std::collections::HashSet;
+use std::ffi::CString;
 use std::io;
 use std::sync::Arc;
 
@@ -119,7 +122,8 @@ impl Session {
             .unwrap_or_else(|| processors().min(USEFUL_VCPUS))
     }
 
-    fn kernel(&mut self) -> Result<Kernel> {
+    /// Boots the kernel for a file system of this type, or finds it booted.
+    fn kernel(&mut self, kind: Option<&str>) -> Result<Kernel> {
         if let Some(kernel) = &self.kernel {
             return Ok(kernel.clone());
         }
@@ -142,10 +146,18 @@ impl Session {
             Some(most) if most > Level::Warning as u8 => Level::Info,
             _ => Level::Warning,
         };
-        let kernel = Kernel::builder()
+        let mut builder = Kernel::builder()
             .vcpus(self.vcpus())
             .memory(self.settings.memory.unwrap_or(0))
-            .log(level, log)
+            .log(level, log);
+        if let Some(directory) = snapshots::directory() {
+            builder = builder.snapshots(directory);
+            // A snapshot has the driver in it.
+            if let Some(name) = kind.and_then(component_of) {
+                builder = builder.components(CString::new(name).expect("a module's name"));
+            }
+        }
+        let kernel = builder
             .boot()
             .map_err(|error| Error::failed("cannot start the kernel", &error))?;
         self.kernel = Some(kernel.clone());
@@ -228,7 +240,8 @@ impl Session {
             return Ok(index);
         }
         // What cannot be mounted is told before a kernel is started for it.
-        image.find(name, self.settings.kind.is_some())?;
+        let found = image.find(name, self.settings.kind.is_some())?;
+        let kind = found.probe.map(|probe| probe.kind);
         if write {
             check_writable(&name.file)?;
         }
@@ -239,7 +252,7 @@ impl Session {
         };
         let shown = name.file.display();
         let disk = self
-            .kernel()?
+            .kernel(kind)?
             .add_disk(&name.file, options)
             .map_err(|error| match error.raw_os_error() {
                 Some(libc::EBUSY) => Error::Failed(format!(

@@ -21,6 +21,8 @@ pub struct ob_config {
     pub log_level: c_int,
     pub log: Option<LogFunction>,
     pub log_context: *mut c_void,
+    pub components: *const c_char,
+    pub snapshots: *const c_char,
 }
 
 #[repr(C)]
@@ -46,6 +48,7 @@ pub type ComponentFunction = extern "C" fn(*mut c_void, *const ob_component_info
 extern "C" {
     pub fn ob_boot(config: *const ob_config) -> c_int;
     pub fn ob_boot_error() -> *const c_char;
+    pub fn ob_snapshot_status() -> *const c_char;
     pub fn ob_halt() -> c_int;
     pub fn ob_syscall(number: c_long, ...) -> c_long;
     pub fn ob_disk_add(config: *const ob_disk_config, name: *mut c_char) -> c_int;

@@ -26,6 +26,16 @@ pub struct Config {
     pub log_level: Option<u8>,
     /// Where lines go; `None`: standard error.
     pub log: Option<Log>,
+    /// Components that are loaded at once, separated by spaces.
+    pub components: Option<CString>,
+    /// The directory of snapshots; `None`: the kernel boots.
+    pub snapshots: Option<CString>,
+}
+
+fn pointer(string: &Option<CString>) -> *const c_char {
+    string
+        .as_ref()
+        .map_or(std::ptr::null(), |text| text.as_ptr())
 }
 
 extern "C" fn call_log(context: *mut c_void, level: c_int, line: *const c_char, length: size_t) {
@@ -57,17 +67,16 @@ pub fn boot(config: Config) -> io::Result<()> {
         ),
         None => (None, std::ptr::null_mut()),
     };
-    let command_line = config.command_line;
     let raw = ffi::ob_config {
         size: std::mem::size_of::<ffi::ob_config>(),
         vcpus: config.vcpus,
         memory: config.memory,
-        command_line: command_line
-            .as_ref()
-            .map_or(std::ptr::null(), |line| line.as_ptr()),
+        command_line: pointer(&config.command_line),
         log_level: config.log_level.map_or(ffi::OB_LOG_DEFAULT, c_int::from),
         log,
         log_context,
+        components: pointer(&config.components),
+        snapshots: pointer(&config.snapshots),
     };
     // SAFETY: `raw` and what it points to live until the call returns, the log's context for ever.
     let result = unsafe { ffi::ob_boot(&raw) };
@@ -80,6 +89,12 @@ pub fn boot(config: Config) -> io::Result<()> {
             io::Error::new(error.kind(), reason)
         }
     })
+}
+
+/// What became of the snapshot when the kernel was booted.
+pub fn snapshot_status() -> String {
+    // SAFETY: the library returns a string in static storage.
+    unsafe { text(ffi::ob_snapshot_status()) }
 }
 
 /// Unmounts, writes everything to the disks and stops. `EBUSY`: something could not be

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the kernel's file systems want to be told when they are mounted.
 
+use outboard_sys::component;
+
 /// The kernel's driver for a type that a probe found.
 pub(crate) fn driver(kind: &str) -> &str {
     match kind {
@@ -8,6 +10,14 @@ pub(crate) fn driver(kind: &str) -> &str {
         "ntfs" => "ntfs3",
         other => other,
     }
+}
+
+/// The component of a type that a probe found, if one came with the library under that name.
+pub fn component_of(kind: &str) -> Option<String> {
+    let name = driver(kind);
+    let components = component::list().ok()?;
+    let known = components.iter().any(|component| component.name == name);
+    known.then(|| name.to_owned())
 }
 
 /// Options without which a type cannot be mounted well. `detail`: the variant that the probe found.

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 
-pub use sys::{option, profile, release, version};
+pub use sys::{option, profile, release, snapshot_status, version};
 
 /// Below this the kernel has no directories of its own, so ours is safe here.
 pub(crate) const HOME: &str = "/outboard";
@@ -43,6 +43,20 @@ impl Builder {
     /// Added to the kernel's command line.
     pub fn command_line(mut self, line: CString) -> Self {
         self.config.command_line = Some(line);
+        self
+    }
+
+    /// Loads components before anything else: names or aliases, separated by spaces.
+    pub fn components(mut self, names: CString) -> Self {
+        self.config.components = Some(names);
+        self
+    }
+
+    /// A directory of snapshots: a kernel that was booted there before with the same configuration is gone
+    /// on with, and another one leaves its snapshot. It must be the user's alone. Works in programs that
+    /// are linked at a fixed address; [`snapshot_status`] tells what became of it.
+    pub fn snapshots(mut self, directory: CString) -> Self {
+        self.config.snapshots = Some(directory);
         self
     }
 

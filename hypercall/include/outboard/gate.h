@@ -15,11 +15,15 @@ struct ob_boot_parameters {
 	uint32_t log_level;		/* lines of this level and below reach the console: 0 to 8 */
 	uint64_t memory;		/* ceiling in bytes */
 	const char *command_line;	/* added to the kernel's command line; may be NULL */
+	const char *components;		/* names or aliases, loaded before this returns; separated by spaces; may be NULL */
+	uint32_t snapshot;		/* start from the platform's snapshot, or else leave one there */
+	uint32_t reserved;
 };
 
 /*
  * Boots the kernel. Returns when the first system call can be made. -EALREADY if this
- * process has booted one before, -EINVAL for bad parameters, -ENOMEM. Blocks.
+ * process has booted one before, -EINVAL for bad parameters, -ENOMEM. When a component cannot be loaded,
+ * the kernel runs, and the error is that of loading. Blocks.
  */
 int ob_kernel_boot(const struct ob_boot_parameters *parameters);
 

@@ -92,6 +92,46 @@ void *ob_host_memset(void *to, int byte, unsigned long size);
 int ob_host_memcmp(const void *a, const void *b, unsigned long size);
 unsigned long ob_host_strlen(const char *string);
 
+/* ---- snapshots --------------------------------------------------------- */
+
+/*
+ * A snapshot is the memory of a kernel that has booted and waits, in a file: all regions, at their addresses, and
+ * the data of the kernel's image. The platform knows where the file is and whether it fits this kernel; where
+ * the image is not at the same address in every process, there are no snapshots. These calls may use the
+ * program's heap: only the booting thread makes them.
+ */
+enum ob_snapshot_kind {
+	OB_SNAPSHOT_PRIVATE,	/* what starts from it may see the file's pages, and copies of those it writes to */
+	OB_SNAPSHOT_SHARED,	/* RAM that a window shows: ob_host_map must show the same page */
+};
+
+/*
+ * Reserves the regions, and brings all memory of the snapshot back. -ENOENT: there is none that fits, and
+ * nothing has changed. Blocks.
+ */
+int ob_host_snapshot_load(void);
+
+/*
+ * Saving: begin, add each range, end with 0 or with the error that stops it. What is not added is zero in what
+ * starts from it; in RAM, anything. Ranges are of pages, but for those of the image. -ENOENT: no
+ * snapshot is wanted; or what the host says. Block.
+ */
+int ob_host_snapshot_begin(void);
+int ob_host_snapshot_add(uint64_t address, uint64_t size, enum ob_snapshot_kind kind);
+/*
+ * A page of a window that the kernel looks at nowhere else. The platform may keep it apart from RAM for as long as
+ * neither ob_host_map nor ob_host_unmap touches the window there; then RAM at `physical` must have its contents.
+ */
+int ob_host_snapshot_add_window(uint64_t address, uint64_t physical, uint32_t protection);
+int ob_host_snapshot_commit(void);
+void ob_host_snapshot_end(int error);
+
+/*
+ * Pages of RAM are used for something new: those that are a snapshot's become ordinary ones, with undefined contents.
+ * Their address is their only one.
+ */
+void ob_host_ram_renew(uint64_t address, uint64_t size);
+
 /* ---- threads ----------------------------------------------------------- */
 
 /* Processors that the host lets this program use; at least 1. */

@@ -2,12 +2,13 @@
 /*
  * Boot as the host sees it: lay out the address space, start the first vCPU's
  * carrier on the coroutine that is to become init's parent, the first idle task, and wait
- * until system calls can be made.
+ * until system calls can be made. Or go on from a snapshot (snapshot.c).
  */
 #include <linux/mm.h>
 #include <linux/sched/task.h>
 #include <linux/start_kernel.h>
 #include <outboard/gate.h>
+#include "snapshot.h"
 #include "vcpu.h"
 
 struct ob_layout ob_layout __ro_after_init;
@@ -75,6 +76,12 @@ static int ob_layout_reserve(u64 memory)
 	return error;
 }
 
+static void ob_wait_for(u32 *word)
+{
+	while (!READ_ONCE(*word))
+		ob_host_wait(word, 0, OB_FOREVER);
+}
+
 static void __ref ob_boot_main(void)
 {
 	start_kernel();
@@ -99,29 +106,49 @@ static int ob_boot_first_vcpu(void)
 	return error;
 }
 
-int ob_kernel_boot(const struct ob_boot_parameters *parameters)
+/* What a kernel that starts from a snapshot is told anew. */
+void ob_configure(const struct ob_boot_parameters *parameters)
 {
-	u64 memory = round_down(parameters->memory, OB_SECTION);
-	int error;
-
-	if (!parameters->vcpus || parameters->vcpus > NR_CPUS || memory < OB_MEMORY_MINIMUM)
-		return -EINVAL;
-	if (xchg(&ob_machine.booted, 1))
-		return -EALREADY;
 	ob_machine.vcpus = parameters->vcpus;
-	ob_machine.memory = memory;
+	ob_machine.memory = round_down(parameters->memory, OB_SECTION);
 	ob_machine.spinners_max = ob_host_processor_count();
 	if (ob_machine.spinners_max == 1)
 		ob_machine.spinners_max = 0;
 	ob_machine.console_level = parameters->log_level;
 	ob_machine.command_line = parameters->command_line ?: "";
-	ob_machine.boot_time = ob_host_clock_monotonic();
-	error = ob_layout_reserve(memory) ?: ob_boot_first_vcpu();
+	ob_machine.components = parameters->components ?: "";
+}
+
+static int ob_boot_cold(const struct ob_boot_parameters *parameters)
+{
+	int error;
+
+	ob_configure(parameters);
+	ob_machine.snapshot = IS_ENABLED(CONFIG_OUTBOARD_SNAPSHOT) && parameters->snapshot;
+	ob_machine.boot_time = ob_clock();
+	error = ob_layout_reserve(ob_machine.memory) ?: ob_boot_first_vcpu();
+	if (!error && ob_machine.snapshot) {
+		ob_wait_for(&ob_machine.prepared);
+		ob_snapshot_take();
+	}
+	return error;
+}
+
+int ob_kernel_boot(const struct ob_boot_parameters *parameters)
+{
+	int error;
+
+	if (!parameters->vcpus || parameters->vcpus > NR_CPUS || parameters->memory < OB_MEMORY_MINIMUM)
+		return -EINVAL;
+	if (xchg(&ob_machine.booted, 1))
+		return -EALREADY;
+	error = parameters->snapshot ? ob_snapshot_start(parameters) : -ENOENT;
+	if (error == -ENOENT)
+		error = ob_boot_cold(parameters);
 	if (error) {
 		ob_host_regions_release();
 		return error;
 	}
-	while (!READ_ONCE(ob_machine.ready))
-		ob_host_wait(&ob_machine.ready, 0, OB_FOREVER);
-	return 0;
+	ob_wait_for(&ob_machine.ready);
+	return ob_machine.components_error;
 }

@@ -13,6 +13,7 @@
 #include <linux/rculist.h>
 #include <linux/slab.h>
 #include <linux/stat.h>
+#include <linux/string.h>
 #include <linux/workqueue.h>
 #define INCLUDE_VERMAGIC
 #include <linux/vermagic.h>
@@ -138,6 +139,27 @@ int __wrap___request_module(bool wait, const char *format, ...)
 	if (!modprobe_path[0] || ob_host_component_find(load.name, 0, &unused))
 		return -ENOENT;
 	return wait ? ob_load_and_wait(&load) : ob_load_later(load.name);
+}
+
+/* Words, separated by spaces. Returns the first error; the others are loaded all the same. Blocks. */
+int ob_components_load(const char *names)
+{
+	int first = 0;
+
+	while (*(names = skip_spaces(names))) {
+		size_t length = strcspn(names, " ");
+		struct ob_load load = { .parameters = "" };
+		long error = -ENAMETOOLONG;
+
+		if (length < sizeof(load.name)) {
+			memcpy(load.name, names, length);
+			error = ob_load_and_wait(&load);
+		}
+		if (error && !first)
+			first = error;
+		names += length;
+	}
+	return first;
 }
 
 static long ob_load_call(void *load)

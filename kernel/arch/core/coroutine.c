@@ -12,6 +12,7 @@
 #include <asm/page.h>
 
 #include "lock.h"
+#include "snapshot.h"
 #include "vcpu.h"
 
 /* A slot is a guard area and a stack above it. Kernel code wants 16 KB; frames of host signals come on top. */
@@ -73,6 +74,17 @@ void ob_stack_free(void *stack)
 	ob_stacks.free = stack;
 	ob_stacks.free_count++;
 	ob_unlock_raw(&ob_stacks.lock, flags);
+}
+
+/* Every stack that was ever handed out, used or free. */
+int ob_stacks_visit(int (*visit)(void *stack, size_t size))
+{
+	unsigned long slot = ob_layout.stacks, end = slot + ob_stacks.used;
+	int error = 0;
+
+	for (; slot < end && !error; slot += OB_STACK_SLOT)
+		error = visit((void *)(slot + OB_STACK_SLOT - OB_STACK_SIZE), OB_STACK_SIZE);
+	return error;
 }
 
 /*

@@ -24,6 +24,7 @@
 #include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
 #include "lock.h"
+#include "snapshot.h"
 #include "vcpu.h"
 
 pgd_t swapper_pg_dir[PTRS_PER_PGD] __page_aligned_bss;
@@ -187,6 +188,23 @@ void ob_kernel_unmap(unsigned long start, unsigned long end)
 	ob_kernel_unmap_window(start, end, ob_layout.modules, ob_layout.modules_end);
 }
 EXPORT_SYMBOL(ob_kernel_unmap);
+
+/* While nobody changes the tables. */
+int ob_window_visit(unsigned long start, unsigned long end, ob_page_visit *visit)
+{
+	unsigned long address, next;
+	int error = 0;
+
+	for (address = start; address < end && !error; address = next) {
+		pte_t *p = ob_kernel_entry(address, &next);
+
+		next = next ? min(next, end) : end;
+		for (; p && address < next && !error; address += PAGE_SIZE, p++)
+			if (pte_present(*p))
+				error = visit(address, ob_entry_physical(*p), ob_kernel_protection(*p));
+	}
+	return error;
+}
 
 static bool ob_in_kernel_windows(unsigned long address)
 {

@@ -2,8 +2,14 @@
 /* A kernel without modules has no components. */
 #include <linux/errno.h>
 #include <outboard/gate.h>
+#include "vcpu.h"
 
 const char ob_kernel_version_magic[] = "";
+
+int ob_components_load(const char *names)
+{
+	return *names ? -ENOSYS : 0;
+}
 
 int ob_kernel_component_load(const char *name, const char *parameters)
 {

@@ -156,12 +156,16 @@ int ob_service_start(struct ob_vcpu *vcpu)
 
 	if (vcpu->service.handle)
 		return 0;
-	vcpu->service.stack = ob_stack_alloc();
+	/* One that starts from a snapshot has its stack. */
+	if (!vcpu->service.stack)
+		vcpu->service.stack = ob_stack_alloc();
 	if (!vcpu->service.stack)
 		return -ENOMEM;
 	error = ob_host_thread_create(ob_service_main, vcpu, "outboard-timer", &vcpu->service.handle);
-	if (error)
+	if (error) {
 		ob_stack_free(vcpu->service.stack);
+		vcpu->service.stack = NULL;
+	}
 	return error;
 }
 

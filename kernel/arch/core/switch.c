@@ -21,6 +21,7 @@
 #include <linux/sched/task_stack.h>
 #include <asm/switch_to.h>
 #include "delay.h"
+#include "snapshot.h"
 #include "thread.h"
 #include "vcpu.h"
 
@@ -122,10 +123,25 @@ static void ob_carrier_main(void *argument)
 		ob_delay_point();
 		if (READ_ONCE(ob_machine.stopping))
 			break;
+		if (!carrier->pass_to) {
+			ob_parked_wait(carrier);
+			continue;
+		}
 		ob_pass_to(carrier->pass_to);
 		ob_baton_wait(&carrier->baton);
 	}
 	ob_this_thread->task = NULL;
+}
+
+/* The idle coroutine gives its vCPU to nobody: its carrier waits until it shall go on (snapshot.c). */
+void ob_idle_park(void)
+{
+	struct ob_carrier *carrier = &ob_this_vcpu()->carrier;
+
+	carrier->run = current;
+	carrier->pass_to = NULL;
+	ob_coroutine_switch(&current->thread.coroutine, carrier->context);
+	ob_switch_finished();
 }
 
 /* Starts a vCPU: its carrier begins with the coroutine `first`. */

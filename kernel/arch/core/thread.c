@@ -18,6 +18,7 @@
 #include <asm/switch_to.h>
 #include "deferred.h"
 #include "signal.h"
+#include "snapshot.h"
 #include "thread.h"
 #include "vcpu.h"
 
@@ -114,6 +115,20 @@ static void ob_adopt_all(struct ob_adoption *adoption)
 	}
 }
 
+static void ob_prepared(void)
+{
+	WRITE_ONCE(ob_machine.prepared, 1);
+	ob_host_wake(&ob_machine.prepared, 1);
+}
+
+/* System calls can be made from now on. */
+void ob_ready(void)
+{
+	ob_vcpus_start_later();
+	WRITE_ONCE(ob_machine.ready, 1);
+	ob_host_wake(&ob_machine.ready, 1);
+}
+
 /* The leader of the clients' process: a child of init that has init's mm. */
 int ob_leader_main(void *unused)
 {
@@ -129,11 +144,15 @@ int ob_leader_main(void *unused)
 #ifdef CONFIG_MMU
 	current->mm->context.mirrored = true;
 #endif
-	ob_vcpus_start_later();
-	WRITE_ONCE(ob_machine.ready, 1);
-	ob_host_wake(&ob_machine.ready, 1);
+	ob_machine.components_error = ob_components_load(ob_machine.components);
+	if (ob_machine.snapshot)
+		ob_prepared();
+	else
+		ob_ready();
 	for (;;) {
-		wait_event_idle(ob_adoptions_waiting, READ_ONCE(ob_adoptions));
+		wait_event_idle(ob_adoptions_waiting, READ_ONCE(ob_adoptions) || READ_ONCE(ob_machine.renew));
+		if (READ_ONCE(ob_machine.renew))
+			ob_snapshot_renew();
 		ob_adopt_all(xchg(&ob_adoptions, NULL));
 	}
 }

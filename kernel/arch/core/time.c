@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Clocks: the host's monotonic clock is ours, and each vCPU's service thread is its timer. */
+/* Clocks: the host's monotonic clock is ours but for an offset, and each vCPU's service thread is its timer. */
 #include <linux/clockchips.h>
 #include <linux/clocksource.h>
 #include <linux/delay.h>
@@ -10,9 +10,15 @@
 #include "delay.h"
 #include "vcpu.h"
 
+/* Nanoseconds. Goes on where it was when the kernel starts from a snapshot. */
+u64 ob_clock(void)
+{
+	return ob_host_clock_monotonic() - ob_machine.clock_offset;
+}
+
 static u64 ob_clock_read(struct clocksource *source)
 {
-	return ob_host_clock_monotonic();
+	return ob_clock();
 }
 
 /* A cycle is a nanosecond; the shift leaves room to steer. */
@@ -34,7 +40,7 @@ struct clocksource * __init clocksource_default_clock(void)
 
 unsigned long long notrace sched_clock(void)
 {
-	return ob_host_clock_monotonic() - ob_machine.boot_time;
+	return ob_clock() - ob_machine.boot_time;
 }
 
 void read_persistent_clock64(struct timespec64 *time)

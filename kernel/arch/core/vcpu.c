@@ -215,6 +215,8 @@ void arch_cpu_idle(void)
 	struct ob_vcpu *vcpu = ob_this_vcpu();
 	u64 begin;
 
+	if (unlikely(READ_ONCE(ob_machine.park)) && !vcpu->id)
+		ob_idle_park();
 	xchg(&vcpu->idle, OB_IDLE_SPINS);
 	ob_delay_point();
 	if (!READ_ONCE(vcpu->pending)) {

@@ -102,6 +102,8 @@ struct ob_vcpu {
 	struct clock_event_device clock;
 } ____cacheline_aligned;
 
+struct ob_boot_parameters;
+
 extern struct ob_vcpu ob_vcpus[NR_CPUS];
 
 /* What there is one of. */
@@ -115,8 +117,17 @@ struct ob_machine {
 	atomic_t spinners;
 	int console_level;
 	u64 memory;			/* ceiling */
-	u64 boot_time;			/* monotonic clock of the host */
+	u64 clock_offset;		/* what the host's monotonic clock is ahead of ours */
+	u64 boot_time;			/* of our clock */
+	u64 saved_time;			/* of our clock, when a snapshot was taken */
 	const char *command_line;
+	const char *components;		/* to be loaded before the first call */
+	int components_error;
+	u32 snapshot;			/* one is to be taken: snapshot.c */
+	u32 prepared;			/* word: all that comes before that is done */
+	u32 park;			/* the first vCPU shall leave its idle coroutine */
+	u32 parked;			/* word: it has */
+	u32 renew;			/* the leader shall renew what must differ, and tell that we are ready */
 	atomic_t transit;		/* threads on their way in or out: gate.c */
 	struct task_struct *leader;	/* of the process that local clients are threads of */
 };
@@ -158,19 +169,25 @@ void ob_coroutine_switch(void **save, void *load);
 int ob_carrier_start(struct ob_vcpu *vcpu, struct task_struct *first);
 void __noreturn ob_carrier_leave(void);
 void ob_switch_finished(void);
+void ob_idle_park(void);
 
 /* service.c */
 int ob_service_start(struct ob_vcpu *vcpu);
 void ob_service_stop(struct ob_vcpu *vcpu);
 void ob_service_notify(struct ob_vcpu *vcpu);
 
+/* boot.c */
+void ob_configure(const struct ob_boot_parameters *parameters);
+
 /* time.c, smp.c */
+u64 ob_clock(void);
 void ob_timer_start(void);
 void ob_secondary_start(void);
 
 /* thread.c */
 int ob_adopt(void);
 void ob_adoptions_wake(void);
+void ob_ready(void);
 int ob_leader_main(void *unused);
 void ob_task_exit(void);
 bool ob_task_end_evicted(struct task_struct *task);
@@ -201,6 +218,9 @@ static inline bool ob_kernel_fill(const struct ob_fault *fault)
 /* init.c */
 void __noreturn ob_init_main(void);
 void ob_device_node(const char *name, umode_t type, dev_t device);
+
+/* component.c */
+int ob_components_load(const char *names);
 
 /* panic.c */
 void ob_panic_setup(void);

@@ -33,8 +33,12 @@ SECTIONS
 	RO_DATA(PAGE_SIZE)
 	/* Where RO_DATA says that it ends does not survive the second link. */
 	.rodata.end : { __end_rodata = .; LONG(0) }
-	/* As RW_DATA has it, with the marks inside: only that survives the second link. lockdep looks at them. */
-	.data : {
+	/*
+	 * All data that the kernel writes to are between marks of its own: a snapshot has them, and not those of the
+	 * program. The order is Linux's; lockdep looks at the marks inside.
+	 */
+	outboard_data : {
+		ob_image_data = .;
 		_sdata = .;
 		INIT_TASK_DATA(THREAD_SIZE)
 		NOSAVE_DATA
@@ -51,22 +55,36 @@ SECTIONS
 		CONSTRUCTORS
 		*(.data.rel .data.rel.*)
 		_edata = .;
-	}
-	BUG_TABLE
-	EXCEPTION_TABLE(16)
-	.init.begin : { __init_begin = .; LONG(0) }
-	INIT_TEXT_SECTION(PAGE_SIZE)
-	/* Initcalls that only fill sysfs: core/deferred.c runs them. */
-	.init.deferred : {
+		. = ALIGN(8);
+		BOUNDED_SECTION_BY(__bug_table, ___bug_table)
+		. = ALIGN(16);
+		BOUNDED_SECTION_BY(__ex_table, ___ex_table)
+		__init_begin = .;
+		/* Initcalls that only fill sysfs: core/deferred.c runs them. */
+		. = ALIGN(8);
 		ob_deferred_initcalls = .;
 		KEEP(*mm/slub.o(.initcall7.init))
 		KEEP(*kernel/params.o(.initcall7.init))
 		ob_deferred_initcalls_end = .;
+		. = ALIGN(16);
+		INIT_DATA
+		INIT_SETUP(16)
+		INIT_CALLS
+		CON_INITCALL
+		INIT_RAM_FS
+		. = ALIGN(PAGE_SIZE);
+		__per_cpu_load = .;
+		PERCPU_INPUT(L1_CACHE_BYTES)
+		__init_end = .;
+		ob_image_data_end = .;
 	}
-	INIT_DATA_SECTION(16)
-	PERCPU_SECTION(L1_CACHE_BYTES)
-	.init.end : { __init_end = .; LONG(0) }
-	BSS_SECTION(0, 0, 0)
+	INIT_TEXT_SECTION(PAGE_SIZE)
+	outboard_bss : {
+		__bss_start = .;
+		*(.bss..page_aligned)
+		*(.sbss) *(.bss .bss.[0-9a-zA-Z_]*) *(COMMON)
+		__bss_stop = .;
+	}
 	.tbss : { *(.tbss .tbss.*) }
 
 	STABS_DEBUG

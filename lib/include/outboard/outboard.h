@@ -38,16 +38,33 @@ struct ob_config {
 	 */
 	void (*log)(void *context, int level, const char *line, size_t length);
 	void *log_context;
+	/*
+	 * Components (see below) that are loaded before ob_boot returns: names or aliases, separated by
+	 * spaces. NULL: none.
+	 */
+	const char *components;
+	/*
+	 * A directory of snapshots: a kernel that was booted there with the same configuration, by the same program,
+	 * is not booted but gone on with. If there is none, this one leaves its snapshot. The directory must
+	 * exist, be the user's, and not be writable by others. NULL: no snapshots. They need a program that is
+	 * linked at a fixed address (-no-pie, with liboutboard.a), and are not used when the log is
+	 * to show more than warnings. Without a snapshot the kernel boots; ob_snapshot_status() tells why.
+	 */
+	const char *snapshots;
 };
 
 /*
  * Boots the kernel. NULL: defaults for everything. Returns 0, or -EALREADY (one kernel per process,
- * also after ob_halt), -EINVAL (what is wrong is in ob_boot_error()), -ENOMEM, -EAGAIN.
+ * also after ob_halt), -EINVAL (what is wrong is in ob_boot_error()), -ENOMEM, -EAGAIN, -ENOENT (no such component: it
+ * can be called again), or why a component cannot be loaded.
  */
 int ob_boot(const struct ob_config *config);
 
 /* One line saying why the last ob_boot failed, "" if it did not. Static storage. */
 const char *ob_boot_error(void);
+
+/* One line saying what became of the snapshot in ob_boot: "started from ...", or "not used: ..." and why. Static storage. */
+const char *ob_snapshot_status(void);
 
 /*
  * Closes this program's files in the kernel, unmounts, writes everything to

@@ -79,6 +79,20 @@ static inline unsigned long virt_to_pfn(const volatile void *address)
 #ifdef CONFIG_SPARSEMEM_VMEMMAP
 #define vmemmap ((struct page *)ob_layout.page_array)
 #endif
+
+#ifdef CONFIG_OUTBOARD_SNAPSHOT
+/* core/snapshot.c */
+struct page;
+extern unsigned long ob_snapshot_end;
+void ob_snapshot_page_used(struct page *page, unsigned int order);
+
+#define HAVE_ARCH_ALLOC_PAGE
+#define arch_alloc_page(page, order)			\
+	do {						\
+		if (unlikely(ob_snapshot_end))		\
+			ob_snapshot_page_used(page, order); \
+	} while (0)
+#endif
 #endif
 
 #include <asm-generic/memory_model.h>

@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Snapshots as files: a header, the key, a table of extents, then pages.
+ *
+ * A file is only mapped if it is the user's own, nobody else can read or write it, its checksum is right and
+ * its key is, to the byte, what this process would have made it with. It is made under another name
+ * and renamed when it is complete, so that there is never half of one; whoever comes last wins, and those that
+ * have mapped the one before keep it. What is in it is trusted after that: it is a program's memory.
+ *
+ * Reading all of a file for its checksum takes longer than everything else. So that it was right is noted beside it,
+ * for this very version of the file (its number and the time of its last change) and until the host is booted again.
+ *
+ * The directory is kept clean: what was not used for a month is removed when another one is saved.
+ *
+ * Memory that is zero is not saved, but for the image's, which is not zero in a process that has just started.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define MAGIC "outboard snapshot 1\n"
+#define PAGE_BYTES 4096ull
+#define FILE_BYTES_MOST (1ull << 30)
+#define SUFFIX ".snapshot"
+#define DAY_SECONDS (24 * 3600)
+#define KEPT_SECONDS (30 * DAY_SECONDS)
+
+/* Runs of zero pages that are shorter are saved: a mapping costs more than they do. */
+#define GAP_PAGES 4
+
+struct header {
+	char magic[24];
+	uint64_t checksum;		/* of all that follows this field */
+	uint64_t file_size;
+	uint64_t key_size;
+	uint64_t extent_count;
+	uint64_t data;			/* offset of the first page */
+	struct ob_posix_region regions[OB_REGIONS];
+};
+
+#define CHECKED_FROM (offsetof(struct header, checksum) + sizeof(uint64_t))
+
+/* Beyond enum ob_snapshot_kind. */
+enum {
+	EXTENT_COMMITTED = 100,		/* no pages, but accessible memory */
+	EXTENT_COPIED,			/* pages that will be written to at once */
+	EXTENT_WINDOW,
+};
+
+struct extent {
+	uint64_t address;
+	uint64_t size;
+	uint64_t offset;		/* from header.data */
+	uint64_t physical;		/* of what a window shows */
+	uint32_t kind;
+	uint32_t protection;		/* of a window */
+};
+
+static struct {
+	int directory;			/* -1: no snapshot is wanted */
+	char name[64];
+	char key[1024];
+	char status[256];
+	/* While one is being saved. */
+	struct extent *extents;
+	uint64_t extent_count, extent_room, data_size;
+} snapshot = { .directory = -1, .status = "not wanted" };
+
+static __attribute__((format(printf, 2, 3))) int told(int error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(snapshot.status, sizeof(snapshot.status), format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+int ob_posix_snapshot_use(int directory, const char *name, const char *key)
+{
+	if (strlen(name) >= sizeof(snapshot.name) || strlen(key) >= sizeof(snapshot.key))
+		return told(-ENAMETOOLONG, "not used: the configuration is too long");
+	snapshot.directory = directory;
+	strcpy(snapshot.name, name);
+	strcpy(snapshot.key, key);
+	ob_posix_memory_place();
+	return 0;
+}
+
+void ob_posix_snapshot_done(void)
+{
+	if (snapshot.directory >= 0)
+		close(snapshot.directory);
+	snapshot.directory = -1;
+}
+
+const char *ob_posix_snapshot_status(void)
+{
+	return snapshot.status;
+}
+
+/* The user's alone. */
+static bool is_own(const struct stat *status)
+{
+	return S_ISREG(status->st_mode) && status->st_uid == geteuid() && !(status->st_mode & 077);
+}
+
+/* ---- loading ------------------------------------------------------------ */
+
+static uint64_t checksum(const struct header *header)
+{
+	return ob_posix_checksum((const char *)header + CHECKED_FROM, header->file_size - CHECKED_FROM);
+}
+
+static const struct extent *extents_of(const struct header *header)
+{
+	return (const struct extent *)((const char *)(header + 1) + header->key_size);
+}
+
+/* For which version of the file the checksum was right, and since when the host runs. */
+struct note {
+	uint64_t device, number, size, seconds, nanoseconds;
+	char host[40];
+};
+
+/* A file that changes twice within this time may show one time for both. */
+#define CLOCK_TICK_SECONDS 2
+
+static bool make_note(struct note *note, const struct stat *status)
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+
+	if (fd < 0)
+		return false;
+	*note = (struct note){
+		.device = status->st_dev, .number = status->st_ino, .size = (uint64_t)status->st_size,
+		.seconds = (uint64_t)status->st_ctim.tv_sec, .nanoseconds = (uint64_t)status->st_ctim.tv_nsec,
+	};
+	length = read(fd, note->host, sizeof(note->host));
+	close(fd);
+	return length > 0;
+}
+
+static void note_name(char name[96])
+{
+	snprintf(name, 96, "%s.checked", snapshot.name);
+}
+
+static bool is_noted(const struct note *note)
+{
+	struct note found;
+	struct stat status;
+	bool same;
+	char name[96];
+	int fd;
+
+	note_name(name);
+	fd = openat(snapshot.directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	same = !fstat(fd, &status) && is_own(&status) && read(fd, &found, sizeof(found)) == sizeof(found) &&
+	       !memcmp(&found, note, sizeof(found));
+	close(fd);
+	return same;
+}
+
+/* If that does not work, the checksum is looked at again. */
+static void write_note(const struct note *note)
+{
+	char name[96];
+	int fd;
+
+	if ((uint64_t)time(NULL) < note->seconds + CLOCK_TICK_SECONDS)
+		return;
+	note_name(name);
+	unlinkat(snapshot.directory, name, 0);
+	fd = openat(snapshot.directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return;
+	if (write(fd, note, sizeof(*note)) != sizeof(*note))
+		unlinkat(snapshot.directory, name, 0);
+	close(fd);
+}
+
+static bool is_right(const struct header *header, const struct stat *status)
+{
+	struct note note;
+	bool can_note = make_note(&note, status);
+
+	if (can_note && is_noted(&note))
+		return true;
+	if (header->checksum != checksum(header))
+		return false;
+	if (can_note)
+		write_note(&note);
+	return true;
+}
+
+/* Returns what is wrong with the file, NULL if nothing is. */
+static const char *fault_of(const struct header *header, const struct stat *status)
+{
+	uint64_t size = (uint64_t)status->st_size;
+	uint64_t key_size = strlen(snapshot.key) + 1;
+
+	if (memcmp(header->magic, MAGIC, sizeof(MAGIC)) || header->file_size != size)
+		return "it is no snapshot, or not whole";
+	if (header->data > size || header->key_size > header->data - sizeof(*header) ||
+	    header->extent_count > (header->data - sizeof(*header) - header->key_size) / sizeof(struct extent))
+		return "its header is damaged";
+	if (!is_right(header, status))
+		return "its checksum is wrong";
+	if (header->key_size < key_size || memcmp(header + 1, snapshot.key, key_size))
+		return "it was made with something else";
+	for (uint64_t i = 0; i < header->extent_count; i++) {
+		const struct extent *e = &extents_of(header)[i];
+
+		if (e->kind != EXTENT_COMMITTED &&
+		    (e->offset > size - header->data || e->size > size - header->data - e->offset))
+			return "its table is damaged";
+	}
+	return NULL;
+}
+
+/* Opens the file if it may be trusted. */
+static int open_file(struct stat *status)
+{
+	int fd = openat(snapshot.directory, snapshot.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	if (fd < 0)
+		return told(-ENOENT, errno == ENOENT ? "not used: there was none" : "not used: it cannot be opened: %m");
+	if (fstat(fd, status) || !is_own(status)) {
+		close(fd);
+		return told(-ENOENT, "not used: it is not the user's own file alone");
+	}
+	if ((uint64_t)status->st_size < sizeof(struct header) || (uint64_t)status->st_size > FILE_BYTES_MOST) {
+		close(fd);
+		return told(-ENOENT, "not used: it has an impossible size");
+	}
+	/* That it is used, for who cleans up. */
+	if (status->st_mtime < time(NULL) - DAY_SECONDS && !futimens(fd, NULL))
+		fstat(fd, status);
+	return fd;
+}
+
+static int fill(const struct header *header, const struct extent *e, int fd)
+{
+	switch (e->kind) {
+	case EXTENT_COMMITTED:
+		return ob_host_region_commit(e->address, e->size);
+	case EXTENT_COPIED:
+		memcpy((void *)e->address, (const char *)header + header->data + e->offset, e->size);
+		return 0;
+	case EXTENT_WINDOW:
+		return ob_posix_memory_fill_window(e->address, e->size, e->physical, e->protection, fd,
+						   header->data + e->offset);
+	}
+	return ob_posix_memory_fill(e->address, e->size, fd, header->data + e->offset,
+				    (enum ob_snapshot_kind)e->kind);
+}
+
+static int fill_all(const struct header *header, int fd)
+{
+	int error = 0;
+
+	for (uint64_t i = 0; i < header->extent_count && !error; i++)
+		error = fill(header, &extents_of(header)[i], fd);
+	return error;
+}
+
+/* After this began to fill, there is no way back: the image's data are mixed. */
+static int load_from(const struct header *header, int fd)
+{
+	int error = ob_posix_memory_reserve(header->regions);
+
+	if (error)
+		return told(error, "not used: its addresses are not free in this process");
+	error = fill_all(header, fd);
+	if (error) {
+		fprintf(stderr, "outboard: the snapshot %s cannot be mapped: %s\n", snapshot.name, strerror(-error));
+		abort();
+	}
+	ob_posix_memory_filled();
+	return told(0, "started from %s", snapshot.name);
+}
+
+int ob_host_snapshot_load(void)
+{
+	struct header *header;
+	const char *fault;
+	struct stat status;
+	int fd, error = -ENOENT;
+
+	if (snapshot.directory < 0)
+		return -ENOENT;
+	fd = open_file(&status);
+	if (fd < 0)
+		return fd;
+	header = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (header != MAP_FAILED) {
+		fault = fault_of(header, &status);
+		if (fault)
+			told(0, "not used: %s", fault);
+		else
+			error = load_from(header, fd);
+		munmap(header, (size_t)status.st_size);
+	}
+	close(fd);
+	return error ? -ENOENT : 0;
+}
+
+/* ---- saving ------------------------------------------------------------- */
+
+int ob_host_snapshot_begin(void)
+{
+	if (snapshot.directory < 0)
+		return -ENOENT;
+	snapshot.extent_count = 0;
+	snapshot.data_size = 0;
+	return 0;
+}
+
+static int add_extent(uint64_t address, uint64_t size, uint32_t kind)
+{
+	if (snapshot.extent_count == snapshot.extent_room) {
+		uint64_t room = snapshot.extent_room ? 2 * snapshot.extent_room : 64;
+		struct extent *more = realloc(snapshot.extents, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		snapshot.extents = more;
+		snapshot.extent_room = room;
+	}
+	snapshot.extents[snapshot.extent_count++] = (struct extent){
+		.address = address, .size = size, .offset = snapshot.data_size, .kind = kind,
+	};
+	if (kind != EXTENT_COMMITTED)
+		snapshot.data_size += (size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+	return 0;
+}
+
+static bool is_zero_page(uint64_t address)
+{
+	const char *page = (const char *)address;
+
+	return !*page && !memcmp(page, page + 1, PAGE_BYTES - 1);
+}
+
+/* How many of the pages from here on are zero, or are not. */
+static uint64_t run_length(uint64_t address, uint64_t end, bool zero)
+{
+	uint64_t start = address;
+
+	while (address < end && is_zero_page(address) == zero)
+		address += PAGE_BYTES;
+	return address - start;
+}
+
+/* A range of pages, without its longer runs of zeroes. */
+static int add_sparse(uint64_t address, uint64_t end, uint32_t kind)
+{
+	uint64_t start = address, zeroes;
+	int error = 0;
+
+	while (address < end && !error) {
+		zeroes = run_length(address, end, true);
+		if (zeroes < GAP_PAGES * PAGE_BYTES && address > start && address + zeroes < end) {
+			address += zeroes;
+		} else {
+			if (address > start)
+				error = add_extent(start, address - start, kind);
+			start = address += zeroes;
+		}
+		address += run_length(address, end, false);
+	}
+	if (!error && address > start)
+		error = add_extent(start, address - start, kind);
+	return error;
+}
+
+/* Part of the image: what is less than a page of it is somebody else's too. */
+static int add_image(uint64_t address, uint64_t end)
+{
+	uint64_t first = (address + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1), last = end & ~(PAGE_BYTES - 1);
+	int error = 0;
+
+	if (first >= last)
+		return add_extent(address, end - address, OB_SNAPSHOT_PRIVATE);
+	if (address < first)
+		error = add_extent(address, first - address, OB_SNAPSHOT_PRIVATE);
+	if (!error)
+		error = add_extent(first, last - first, OB_SNAPSHOT_PRIVATE);
+	if (!error && last < end)
+		error = add_extent(last, end - last, OB_SNAPSHOT_PRIVATE);
+	return error;
+}
+
+static bool is_in(enum ob_region region, uint64_t address)
+{
+	const struct ob_posix_region *r = &ob_posix_memory_regions()[region];
+
+	return address >= r->address && address - r->address < r->size;
+}
+
+int ob_host_snapshot_add(uint64_t address, uint64_t size, enum ob_snapshot_kind kind)
+{
+	int error;
+
+	if (is_in(OB_REGION_RAM, address))
+		return add_sparse(address, address + size, kind);
+	if (!is_in(OB_REGION_STACKS, address) && !is_in(OB_REGION_PAGES, address))
+		return add_image(address, address + size);
+	error = add_extent(address, size, EXTENT_COMMITTED);
+	/* A stack is a page or two: mapping them costs more. */
+	return error ? error : add_sparse(address, address + size, is_in(OB_REGION_STACKS, address) ? EXTENT_COPIED : kind);
+}
+
+int ob_host_snapshot_add_window(uint64_t address, uint64_t physical, uint32_t protection)
+{
+	struct extent *last = snapshot.extent_count ? &snapshot.extents[snapshot.extent_count - 1] : NULL;
+	int error;
+
+	if (last && last->kind == EXTENT_WINDOW && last->address + last->size == address &&
+	    last->physical + last->size == physical && last->protection == protection) {
+		last->size += PAGE_BYTES;
+		snapshot.data_size += PAGE_BYTES;
+		return 0;
+	}
+	error = add_extent(address, PAGE_BYTES, EXTENT_WINDOW);
+	if (!error) {
+		last = &snapshot.extents[snapshot.extent_count - 1];
+		last->physical = physical;
+		last->protection = protection;
+	}
+	return error;
+}
+
+static int write_all(int fd, const void *from, uint64_t size, uint64_t offset)
+{
+	while (size) {
+		ssize_t written = pwrite(fd, from, size, (off_t)offset);
+
+		if (written <= 0)
+			return written ? -errno : -ENOSPC;
+		from = (const char *)from + written;
+		offset += (uint64_t)written;
+		size -= (uint64_t)written;
+	}
+	return 0;
+}
+
+static struct header make_header(void)
+{
+	struct header header = {
+		.key_size = (strlen(snapshot.key) + 8) & ~7ull,
+		.extent_count = snapshot.extent_count,
+	};
+
+	memcpy(header.magic, MAGIC, sizeof(MAGIC));
+	memcpy(header.regions, ob_posix_memory_regions(), sizeof(header.regions));
+	header.data = sizeof(header) + header.key_size + header.extent_count * sizeof(struct extent);
+	header.data = (header.data + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+	header.file_size = header.data + snapshot.data_size;
+	return header;
+}
+
+/* Memory may change a little while it is written: the checksum is that of the file. */
+static int seal(int fd, uint64_t size)
+{
+	struct header *header = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (header == MAP_FAILED)
+		return -errno;
+	header->checksum = checksum(header);
+	munmap(header, size);
+	return 0;
+}
+
+static int write_file(int fd)
+{
+	struct header header = make_header();
+	int error = ftruncate(fd, (off_t)header.file_size) ? -errno : 0;
+
+	if (!error)
+		error = write_all(fd, &header, sizeof(header), 0);
+	if (!error)
+		error = write_all(fd, snapshot.key, strlen(snapshot.key), sizeof(header));
+	if (!error)
+		error = write_all(fd, snapshot.extents, snapshot.extent_count * sizeof(struct extent),
+				  sizeof(header) + header.key_size);
+	for (uint64_t i = 0; i < snapshot.extent_count && !error; i++) {
+		const struct extent *e = &snapshot.extents[i];
+
+		error = write_all(fd, (const void *)e->address, e->size, header.data + e->offset);
+	}
+	return error ? error : seal(fd, header.file_size);
+}
+
+/* NAME.snapshot, or .NAME.snapshot.RANDOM while it is written. */
+static bool is_snapshot(const char *name)
+{
+	name += *name == '.';
+	return strspn(name, "0123456789abcdef") == 16 && !strncmp(name + 16, SUFFIX, strlen(SUFFIX));
+}
+
+/* What has not been used for a month, or was left half-written, goes. */
+static void clean_directory(void)
+{
+	DIR *directory = fdopendir(openat(snapshot.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	time_t limit = time(NULL) - KEPT_SECONDS;
+	struct dirent *entry;
+	struct stat status;
+
+	if (!directory)
+		return;
+	while ((entry = readdir(directory)))
+		if (is_snapshot(entry->d_name) &&
+		    !fstatat(snapshot.directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) &&
+		    status.st_mtime < limit)
+			unlinkat(snapshot.directory, entry->d_name, 0);
+	closedir(directory);
+}
+
+int ob_host_snapshot_commit(void)
+{
+	char temporary[96];
+	uint64_t random;
+	int fd, error;
+
+	if (ob_host_random(&random, sizeof(random)))
+		return -EIO;
+	snprintf(temporary, sizeof(temporary), ".%s.%016llx", snapshot.name, (unsigned long long)random);
+	fd = openat(snapshot.directory, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -errno;
+	error = write_file(fd);
+	close(fd);
+	if (!error && renameat(snapshot.directory, temporary, snapshot.directory, snapshot.name))
+		error = -errno;
+	if (error)
+		unlinkat(snapshot.directory, temporary, 0);
+	clean_directory();
+	return error;
+}
+
+void ob_host_snapshot_end(int error)
+{
+	size_t length = strlen(snapshot.status);
+
+	free(snapshot.extents);
+	snapshot.extents = NULL;
+	snapshot.extent_room = 0;
+	if (error)
+		snprintf(snapshot.status + length, sizeof(snapshot.status) - length, "; not saved: %s", strerror(-error));
+	else
+		snprintf(snapshot.status + length, sizeof(snapshot.status) - length, "; saved as %s", snapshot.name);
+}

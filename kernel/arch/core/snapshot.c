@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Snapshots: a kernel that has booted is saved once, and later processes go on from there (V14).
+ *
+ * It is saved before it is ready for the first call, when nothing is left to do: the only vCPU that is up is idle,
+ * and its carrier has left the idle coroutine for its own stack. So all that runs is in memory as a
+ * coroutine, and no host thread is in the middle of anything. The process that saved it goes on in the same way as those that
+ * start from it:
+ *
+ *   booted -> prepared -> parked -> saved ----> go on -> renewed -> ready
+ *                                    restored ---^
+ *
+ * Renewing is what must differ between two starts: random numbers, the wall clock, what the program asked for.
+ * The kernel's monotonic clock goes on from where it was.
+ *
+ * Memory of a snapshot is the file's, copied page by page when it is written to. A window of the kernel shows
+ * pages of RAM a second time, which such a copy cannot do. So pages that vmalloc shows are saved as shared, and those of
+ * components, which nobody looks at through RAM, as the window's own; all others leave the file when
+ * they are allocated anew.
+ */
+#include <linux/bitmap.h>
+#include <linux/capability.h>
+#include <linux/fs.h>
+#include <linux/memblock.h>
+#include <linux/mm.h>
+#include <linux/printk.h>
+#include <linux/random.h>
+#include <linux/sizes.h>
+#include <linux/timekeeping.h>
+#include <uapi/linux/random.h>
+#include <outboard/gate.h>
+#include "deferred.h"
+#include "snapshot.h"
+#include "vcpu.h"
+
+/* RAM at boot is much less; a kernel that has used more is not saved. */
+#define OB_SNAPSHOT_PAGES (SZ_128M >> PAGE_SHIFT)
+
+/* Shorter runs of free pages are saved with what is around them. */
+#define OB_SNAPSHOT_GAP_ORDER 3
+
+/* Page frames below came from a snapshot, or may have; 0: none. */
+unsigned long ob_snapshot_end;
+
+/* In vmlinux.lds.S. */
+extern char ob_image_data[], ob_image_data_end[], __bss_start[], __bss_stop[];
+
+/* Free pages of a snapshot are the file's until now. What is in them does not matter. */
+void ob_snapshot_page_used(struct page *page, unsigned int order)
+{
+	if (page_to_pfn(page) < ob_snapshot_end)
+		ob_host_ram_renew((unsigned long)page_to_virt(page), PAGE_SIZE << order);
+}
+
+/* Pages of RAM by number. */
+static DECLARE_BITMAP(ob_snapshot_shown, OB_SNAPSHOT_PAGES);
+static DECLARE_BITMAP(ob_snapshot_elsewhere, OB_SNAPSHOT_PAGES);
+
+static int ob_snapshot_note_shown(unsigned long address, u64 physical, u32 protection)
+{
+	__set_bit(physical >> PAGE_SHIFT, ob_snapshot_shown);
+	return 0;
+}
+
+static int ob_snapshot_add_component(unsigned long address, u64 physical, u32 protection)
+{
+	__set_bit(physical >> PAGE_SHIFT, ob_snapshot_elsewhere);
+	return ob_host_snapshot_add_window(address, physical, protection);
+}
+
+static int ob_snapshot_windows(void)
+{
+	return ob_window_visit(ob_layout.vmalloc, ob_layout.vmalloc_end, ob_snapshot_note_shown) ?:
+	       ob_window_visit(ob_layout.modules, ob_layout.modules_end, ob_snapshot_add_component);
+}
+
+static int ob_snapshot_add(const void *start, const void *end, enum ob_snapshot_kind kind)
+{
+	return ob_host_snapshot_add((unsigned long)start, end - start, kind);
+}
+
+enum ob_page_use {
+	OB_PAGE_FREE = -1,
+	OB_PAGE_PRIVATE = OB_SNAPSHOT_PRIVATE,
+	OB_PAGE_SHARED = OB_SNAPSHOT_SHARED,
+};
+
+/* Of the page, and of how many from there on. */
+static enum ob_page_use ob_page_use(unsigned long pfn, unsigned long *count)
+{
+	struct page *page = pfn_to_page(pfn);
+
+	*count = 1;
+	if (PageBuddy(page)) {
+		*count = 1UL << page_private(page);
+		return page_private(page) < OB_SNAPSHOT_GAP_ORDER ? OB_PAGE_PRIVATE : OB_PAGE_FREE;
+	}
+	if (test_bit(pfn - ARCH_PFN_OFFSET, ob_snapshot_elsewhere))
+		return OB_PAGE_FREE;
+	/* The page cache can be mapped by a client later. */
+	if (test_bit(pfn - ARCH_PFN_OFFSET, ob_snapshot_shown) || PageLRU(page) || page == ob_zero_page)
+		return OB_PAGE_SHARED;
+	return OB_PAGE_PRIVATE;
+}
+
+static int ob_snapshot_run(unsigned long start, unsigned long end, enum ob_page_use use)
+{
+	if (use == OB_PAGE_FREE || start == end)
+		return 0;
+	return ob_snapshot_add(pfn_to_virt(start), pfn_to_virt(end), (enum ob_snapshot_kind)use);
+}
+
+/* All of RAM that is not free, in runs of one kind. */
+static int ob_snapshot_ram(void)
+{
+	unsigned long pfn, start = ARCH_PFN_OFFSET, count;
+	enum ob_page_use use = OB_PAGE_FREE;
+	int error = 0;
+
+	for (pfn = start; pfn < max_pfn && !error; pfn += count) {
+		enum ob_page_use this = ob_page_use(pfn, &count);
+
+		if (this == use)
+			continue;
+		error = ob_snapshot_run(start, pfn, use);
+		start = pfn;
+		use = this;
+	}
+	return error ?: ob_snapshot_run(start, max_pfn, use);
+}
+
+static int ob_snapshot_stack(void *stack, size_t size)
+{
+	return ob_snapshot_add(stack, stack + size, OB_SNAPSHOT_PRIVATE);
+}
+
+static int ob_snapshot_write(void)
+{
+	struct page *pages = pfn_to_page(ARCH_PFN_OFFSET);
+
+	if (num_online_cpus() > 1 || max_pfn - ARCH_PFN_OFFSET > OB_SNAPSHOT_PAGES)
+		return -EBUSY;
+	ob_snapshot_end = max_pfn;
+	ob_machine.saved_time = ob_clock();
+	return ob_host_snapshot_begin() ?:
+	       ob_snapshot_add(ob_image_data, ob_image_data_end, OB_SNAPSHOT_PRIVATE) ?:
+	       ob_snapshot_add(__bss_start, __bss_stop, OB_SNAPSHOT_PRIVATE) ?:
+	       ob_snapshot_add(pages, pages + (max_pfn - ARCH_PFN_OFFSET), OB_SNAPSHOT_PRIVATE) ?:
+	       ob_stacks_visit(ob_snapshot_stack) ?:
+	       ob_snapshot_windows() ?:
+	       ob_snapshot_ram() ?:
+	       ob_host_snapshot_commit();
+}
+
+/* Blocks the booting thread until the first vCPU is parked. */
+static void ob_park(void)
+{
+	WRITE_ONCE(ob_machine.park, 1);
+	ob_kick(&ob_vcpus[0]);
+	while (!READ_ONCE(ob_machine.parked))
+		ob_host_wait(&ob_machine.parked, 0, OB_FOREVER);
+}
+
+/* On the carrier's own stack: the idle coroutine was left, and will be gone on with. */
+void ob_parked_wait(struct ob_carrier *carrier)
+{
+	WRITE_ONCE(ob_machine.parked, 1);
+	ob_host_wake(&ob_machine.parked, 1);
+	ob_baton_wait(&carrier->baton);
+}
+
+/* The leader of the clients' process takes it from here: ob_snapshot_renew(). */
+static void ob_go_on(void)
+{
+	ob_machine.renew = 1;
+	ob_raise(&ob_vcpus[0], OB_PENDING_ADOPT);
+}
+
+/*
+ * Saves the kernel, which has told that it is prepared, and has it go on. That there will be no snapshot is no
+ * reason not to. Called by the booting host thread, which is no task. Blocks.
+ */
+void ob_snapshot_take(void)
+{
+	ob_park();
+	ob_host_snapshot_end(ob_snapshot_write());
+	ob_snapshot_end = 0;
+	WRITE_ONCE(ob_machine.park, 0);
+	ob_baton_pass(&ob_vcpus[0].carrier.baton);
+	ob_go_on();
+}
+
+/* What belonged to the process that saved it. */
+static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
+{
+	struct ob_service *service = &vcpu->service;
+	u64 later = clock_offset - ob_machine.clock_offset;
+
+	*service = (struct ob_service) {
+		.deadline = service->deadline ? service->deadline + later : 0,
+		.entries_seen = service->entries_seen,
+		.stack = service->stack,
+	};
+	vcpu->carrier = (struct ob_carrier) { .run = vcpu->carrier.run };
+	vcpu->holder = 0;
+	ob_machine.clock_offset = clock_offset;
+	ob_machine.park = 0;
+	ob_machine.parked = 0;
+	atomic_set(&ob_machine.spinners, 0);
+}
+
+/*
+ * Starts from a snapshot, if the platform has one that fits; -ENOENT: it has not, and nothing has happened.
+ * Called instead of booting. Blocks.
+ */
+int ob_snapshot_start(const struct ob_boot_parameters *parameters)
+{
+	struct ob_vcpu *vcpu = &ob_vcpus[0];
+	int error = ob_host_snapshot_load();
+
+	if (error)
+		return -ENOENT;
+	/* From here on the data are those that were saved. */
+	ob_forget_host(vcpu, ob_host_clock_monotonic() - ob_machine.saved_time);
+	ob_configure(parameters);
+	error = ob_service_start(vcpu) ?: ob_carrier_start(vcpu, vcpu->carrier.run);
+	if (!error)
+		ob_go_on();
+	return error == -ENOENT ? -EAGAIN : error;
+}
+
+/* drivers/char/random.c: has the generator take new random numbers from the host before the next one is asked for. */
+static void ob_renew_random(void)
+{
+	if (random_fops.unlocked_ioctl(NULL, RNDRESEEDCRNG, 0))
+		panic("random numbers cannot be renewed");
+}
+
+static void ob_renew_wall_clock(void)
+{
+	struct timespec64 now = ns_to_timespec64(ob_host_clock_realtime());
+
+	do_settimeofday64(&now);
+}
+
+/* As the leader of the clients' process, before the first call. */
+void ob_snapshot_renew(void)
+{
+	ob_machine.renew = 0;
+	ob_renew_random();
+	ob_renew_wall_clock();
+	console_loglevel = ob_machine.console_level + 1;
+	ob_ready();
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Saving a booted kernel, and starting from what was saved: snapshot.c. */
+#ifndef OUTBOARD_CORE_SNAPSHOT_H
+#define OUTBOARD_CORE_SNAPSHOT_H
+
+#include <linux/errno.h>
+#include <linux/types.h>
+
+struct ob_boot_parameters;
+struct ob_carrier;
+
+#ifdef CONFIG_OUTBOARD_SNAPSHOT
+int ob_snapshot_start(const struct ob_boot_parameters *parameters);
+void ob_snapshot_take(void);
+void ob_snapshot_renew(void);
+void ob_parked_wait(struct ob_carrier *carrier);
+
+/* coroutine.c: every stack that was ever handed out, until one visit says an error. */
+int ob_stacks_visit(int (*visit)(void *stack, size_t size));
+
+/* mmu.c: every page that the tables have in a window of the kernel, until one visit says an error. */
+typedef int ob_page_visit(unsigned long address, u64 physical, u32 protection);
+int ob_window_visit(unsigned long start, unsigned long end, ob_page_visit *visit);
+#else
+static inline int ob_snapshot_start(const struct ob_boot_parameters *parameters)
+{
+	return -ENOENT;
+}
+
+static inline void ob_snapshot_take(void)
+{
+}
+
+static inline void ob_snapshot_renew(void)
+{
+}
+
+static inline void ob_parked_wait(struct ob_carrier *carrier)
+{
+}
+#endif
+#endif

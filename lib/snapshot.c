@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which snapshot fits: its key names everything that a kernel's memory depends on after booting. That is the
+ * program, down to the byte and at its address; the configuration; and the processor, whose abilities
+ * kernel code may have looked at.
+ */
+#define _GNU_SOURCE
+#include <cpuid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <outboard/outboard.h>
+
+#include "posix.h"
+#include "snapshot.h"
+
+#define LOG_WARNING 4
+#define BUILD_ID_MOST 32
+
+static const char *status;	/* why the platform was not asked */
+
+const char *ob_snapshot_status(void)
+{
+	return status ? status : ob_posix_snapshot_status();
+}
+
+static bool not_used(const char *why)
+{
+	status = why;
+	return false;
+}
+
+/* The file that this library is linked into. */
+struct image {
+	uintptr_t moved;		/* from where it was linked to */
+	uint32_t id_size;		/* 0: it has no build id */
+	unsigned char id[BUILD_ID_MOST];
+};
+
+static void find_build_id(struct image *image, const char *notes, size_t size)
+{
+	while (size >= sizeof(ElfW(Nhdr))) {
+		const ElfW(Nhdr) *note = (const void *)notes;
+		size_t name = (note->n_namesz + 3) & ~3u, room = sizeof(*note) + name + ((note->n_descsz + 3) & ~3u);
+
+		if (room > size)
+			return;
+		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz <= BUILD_ID_MOST &&
+		    !memcmp(note + 1, "GNU", 4)) {
+			image->id_size = note->n_descsz;
+			memcpy(image->id, notes + sizeof(*note) + name, note->n_descsz);
+			return;
+		}
+		notes += room;
+		size -= room;
+	}
+}
+
+static bool contains(const struct dl_phdr_info *info, const ElfW(Phdr) *segment, uintptr_t address)
+{
+	return segment->p_type == PT_LOAD && address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
+}
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
+{
+	struct image *image = argument;
+	bool ours = false;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		ours |= contains(info, &info->dlpi_phdr[i], (uintptr_t)&status);
+	if (!ours)
+		return 0;
+	image->moved = info->dlpi_addr;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_NOTE && !image->id_size)
+			find_build_id(image, (const char *)info->dlpi_addr + info->dlpi_phdr[i].p_vaddr,
+				      info->dlpi_phdr[i].p_memsz);
+	return 1;
+}
+
+/* A string that is built piece by piece. */
+struct text {
+	char bytes[1024];
+	size_t length;
+	bool full;
+};
+
+static __attribute__((format(printf, 2, 3))) void append(struct text *text, const char *format, ...)
+{
+	size_t room = sizeof(text->bytes) - text->length;
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(text->bytes + text->length, room, format, arguments);
+	va_end(arguments);
+	if (length < 0 || (size_t)length >= room)
+		text->full = true;
+	else
+		text->length += (size_t)length;
+}
+
+/* But for what differs between the processors of one machine. */
+static void append_processor(struct text *key)
+{
+	unsigned int a = 0, b = 0, c = 0, d = 0;
+
+	__get_cpuid(1, &a, &b, &c, &d);
+	append(key, "processor %08x %08x %08x", a, c & ~(1u << 27), d);
+	a = b = c = d = 0;
+	__get_cpuid_count(7, 0, &a, &b, &c, &d);
+	append(key, " %08x %08x %08x\n", b, c & ~(1u << 4), d);
+}
+
+static void make_key(struct text *key, const struct image *image, const struct ob_boot_parameters *parameters)
+{
+	append(key, "build id ");
+	for (uint32_t i = 0; i < image->id_size; i++)
+		append(key, "%02x", image->id[i]);
+	append(key, "\nvcpus %u\nmemory %llu\n", parameters->vcpus, (unsigned long long)parameters->memory);
+	append_processor(key);
+	append(key, "components %s\n", parameters->components ? parameters->components : "");
+	append(key, "command line %s\n", parameters->command_line ? parameters->command_line : "");
+}
+
+/* Nobody else may put a file there. */
+static int open_directory(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat directory;
+
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &directory) && directory.st_uid == geteuid() && !(directory.st_mode & 022))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters *parameters)
+{
+	struct image image = { 0 };
+	struct text key = { .length = 0 };
+	const char *wish = getenv("OUTBOARD_SNAPSHOT");
+	char name[40];
+	int fd;
+
+	dl_iterate_phdr(look_at, &image);
+	if (image.moved || !image.id_size)
+		return not_used("not used: the program is not linked at a fixed address, or has no build id");
+	if (wish && !strcmp(wish, "off"))
+		return not_used("not used: OUTBOARD_SNAPSHOT is off");
+	if (parameters->log_level > LOG_WARNING)
+		return not_used("not used: the log is wanted");
+	make_key(&key, &image, parameters);
+	if (key.full)
+		return not_used("not used: the configuration is too long");
+	fd = open_directory(directory);
+	if (fd < 0)
+		return not_used("not used: the directory is missing, or not the user's alone");
+	snprintf(name, sizeof(name), "%016llx.snapshot", (unsigned long long)XXH3_64bits(key.bytes, key.length));
+	if (ob_posix_snapshot_use(fd, name, key.bytes)) {
+		close(fd);
+		return false;
+	}
+	return true;
+}

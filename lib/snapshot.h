@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef OUTBOARD_LIB_SNAPSHOT_H
+#define OUTBOARD_LIB_SNAPSHOT_H
+
+#include <stdbool.h>
+
+#include <outboard/gate.h>
+
+/* Tells the platform which snapshot of the directory fits. False: there can be none. */
+bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters *parameters);
+
+#endif

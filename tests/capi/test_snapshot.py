@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Snapshots: saved once, started from often; and everything because of which one is not used.
+
+Programs that use them are linked at a fixed address, with the static library.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+from test_capi import HERE, LIBRARIES, check_ext4, compile_c, image, pkg_config, run  # noqa: F401  (image is a fixture)
+
+# Where the program of the command line is linked to, too.
+FIXED = ["-no-pie", "-Wl,-Ttext-segment=0x40000000"]
+
+
+def fixed_program(directory, name):
+    flags = [*pkg_config("--cflags"), os.path.join(LIBRARIES, "liboutboard.a"), "-Wl,--whole-archive",
+             os.path.join(LIBRARIES, "liboutboard-components.a"), "-Wl,--no-whole-archive"]
+    return compile_c(os.path.join(directory, name), [f"{name}.c", "client.c"], *FIXED, *flags)
+
+
+@pytest.fixture(name="program", scope="module")
+def fixture_program(tmp_path_factory):
+    return fixed_program(str(tmp_path_factory.mktemp("snapshot")), "snapshot_test")
+
+
+@pytest.fixture(name="cache")
+def fixture_cache(work):
+    directory = os.path.join(work, "cache")
+    os.mkdir(directory, 0o700)
+    return directory
+
+
+def start(program, cache, *arguments, **variables) -> dict:
+    """What the program says of itself, by the first word of each line."""
+    lines = run(program, *map(str, arguments), SNAPSHOTS=cache, **variables).splitlines()
+    return dict(line.split(maxsplit=1) for line in lines if " " in line)
+
+
+def snapshots(cache) -> list:
+    """Without the notes that their checksums were right."""
+    names = [name for name in os.listdir(cache) if not name.endswith(".checked")]
+    assert all(name.endswith(".snapshot") for name in names), names
+    return names
+
+
+def the_file(cache) -> str:
+    names = snapshots(cache)
+    assert len(names) == 1, names
+    return os.path.join(cache, names[0])
+
+
+def test_saved_then_started_from(program, cache):
+    assert "not used: there was none; saved as" in start(program, cache)["snapshot:"]
+    path = the_file(cache)
+    status = os.stat(path)
+    assert status.st_mode & 0o777 == 0o600
+    for _ in range(3):
+        assert start(program, cache)["snapshot:"] == f"started from {os.path.basename(path)}"
+    assert os.stat(path).st_mtime_ns == status.st_mtime_ns
+
+
+@pytest.mark.parametrize("vcpus", [1, 4, 16, 64])
+def test_vcpus(program, cache, vcpus):
+    for expected in ("saved as", "started from", "started from"):
+        assert expected in start(program, cache, vcpus)["snapshot:"]
+
+
+def test_a_hundred_starts_have_a_hundred_random_streams(program, cache):
+    seen = [start(program, cache) for _ in range(101)]
+    assert sum("started from" in one["snapshot:"] for one in seen) == 100
+    for what in ("random", "boot-id"):
+        assert len({one[what] for one in seen}) == 101
+
+
+def age(path):
+    """Until it is known that the file has not changed since: two seconds."""
+    while time.time() < os.stat(path).st_ctime + 3:
+        time.sleep(0.2)
+
+
+def test_unused_ones_go(program, cache):
+    old = time.time() - 31 * 24 * 3600
+    names = ["0123456789abcdef.snapshot", "0123456789abcdef.snapshot.checked", ".0123456789abcdef.snapshot.fedcba9876543210"]
+    kept = ["mine.snapshot", "0123456789abcdef.txt"]
+    for name in [*names, *kept]:
+        path = os.path.join(cache, name)
+        with open(path, "wb"):
+            pass
+        os.utime(path, (old, old))
+    start(program, cache)
+    assert sorted(set(os.listdir(cache)) & {*names, *kept}) == sorted(kept)
+
+
+def test_age_is_not_seen(program, cache):
+    start(program, cache)
+    time.sleep(2)
+    assert "started from" in start(program, cache)["snapshot:"]
+
+
+def test_components_are_in_it(program, cache):
+    assert "saved as" in start(program, cache, COMPONENTS="ext4 xfs")["snapshot:"]
+    assert "started from" in start(program, cache, COMPONENTS="ext4 xfs")["snapshot:"]
+    assert "saved as" in start(program, cache, COMPONENTS="ext4")["snapshot:"]
+    assert len(snapshots(cache)) == 2
+
+
+def test_unknown_component(program, cache):
+    for _ in range(2):
+        run(program, SNAPSHOTS=cache, COMPONENTS="ext4 nonsense", ok=1)
+    assert os.listdir(cache) == []
+
+
+def damage(path, offset):
+    with open(path, "r+b") as stream:
+        stream.seek(offset)
+        byte = stream.read(1)
+        stream.seek(offset)
+        stream.write(bytes([byte[0] ^ 1]))
+
+
+def truncate(path, size):
+    with open(path, "r+b") as stream:
+        stream.truncate(size)
+
+
+def replace_by_link(path):
+    os.rename(path, f"{path}.other")
+    os.symlink(f"{path}.other", path)
+
+
+SPOILERS = {
+    "magic": lambda path: damage(path, 3),
+    "checksum": lambda path: damage(path, 25),
+    "key": lambda path: damage(path, 230),
+    "last page": lambda path: damage(path, os.path.getsize(path) - 100),
+    "middle": lambda path: damage(path, os.path.getsize(path) // 2),
+    "empty": lambda path: truncate(path, 0),
+    "short": lambda path: truncate(path, os.path.getsize(path) - 4096),
+    "long": lambda path: truncate(path, os.path.getsize(path) + 4096),
+    "huge": lambda path: truncate(path, 4 << 30),
+    "readable by others": lambda path: os.chmod(path, 0o644),
+    "link": replace_by_link,
+}
+
+
+@pytest.mark.parametrize("what", SPOILERS)
+def test_spoilt_ones_are_replaced(program, cache, what):
+    start(program, cache)
+    path = the_file(cache)
+    # The checksum is noted as right, but for what is no more.
+    age(path)
+    assert "started from" in start(program, cache)["snapshot:"]
+    assert os.path.exists(f"{path}.checked")
+    SPOILERS[what](path)
+    told = start(program, cache)["snapshot:"]
+    assert told.startswith("not used: ") and "saved as" in told
+    if what == "link":
+        os.unlink(f"{path}.other")
+    assert not os.path.islink(the_file(cache))
+    assert "started from" in start(program, cache)["snapshot:"]
+
+
+@pytest.mark.needs_root
+def test_another_users_file_is_not_mapped(program, cache):
+    start(program, cache)
+    os.chown(the_file(cache), 65534, 65534)
+    assert "not used: it is not the user's own" in start(program, cache)["snapshot:"]
+    assert "started from" in start(program, cache)["snapshot:"]
+
+
+def test_fifo_does_not_block(program, cache):
+    start(program, cache)
+    path = the_file(cache)
+    os.unlink(path)
+    os.mkfifo(path, 0o600)
+    assert "saved as" in start(program, cache)["snapshot:"]
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_directory_that_others_write_to(program, cache, mode):
+    os.chmod(cache, mode)
+    assert "not used: the directory" in start(program, cache)["snapshot:"]
+    assert os.listdir(cache) == []
+
+
+def test_directory_that_is_missing(program, cache):
+    assert "not used: the directory" in start(program, os.path.join(cache, "nowhere"))["snapshot:"]
+
+
+def test_switched_off(program, cache):
+    assert "OUTBOARD_SNAPSHOT" in start(program, cache, OUTBOARD_SNAPSHOT="off")["snapshot:"]
+    assert "log" in start(program, cache, OUTBOARD_LOG="info")["snapshot:"]
+    assert os.listdir(cache) == []
+
+
+def test_another_program_does_not_use_it(work, program, cache):
+    start(program, cache)
+    other = fixed_program(work, "refused_test")
+    assert "saved as" in start(other, cache)["snapshot:"]
+    assert len(snapshots(cache)) == 2
+
+
+def test_program_without_a_fixed_address(work, cache):
+    flags = [*pkg_config("--cflags", "--libs")]
+    program = compile_c(os.path.join(work, "program"), ["snapshot_test.c", "client.c"], *flags)
+    assert "fixed address" in start(program, cache, LD_LIBRARY_PATH=LIBRARIES)["snapshot:"]
+
+
+def test_many_at_once(program, cache):
+    for _ in range(2):
+        all_of_them = [subprocess.Popen([program], env={**os.environ, "SNAPSHOTS": cache}, stdout=subprocess.DEVNULL) for _ in range(12)]
+        assert [one.wait(timeout=120) for one in all_of_them] == [0] * 12
+    the_file(cache)
+    assert "started from" in start(program, cache)["snapshot:"]
+
+
+@pytest.mark.parametrize("name,arguments", [("threads_test", ("2", "2000")), ("signals_test", ("2",)), ("interrupt_test", ()), ("kernel_signals_test", ()),
+                                            ("exit_race_test", ()), ("fork_test", ()), ("efault_test", ())])
+def test_programs_that_start_from_one(work, cache, name, arguments):
+    program = fixed_program(work, name)
+    for expected in ("saved as", "started from"):
+        assert expected in run(program, *arguments, SNAPSHOTS=cache, timeout=300)
+
+
+def test_disks(work, cache, image):
+    program = fixed_program(work, "memory_test")
+    for expected in ("saved as", "started from"):
+        copy = os.path.join(work, "copy.img")
+        shutil.copyfile(image, copy)
+        assert expected in run(program, copy, SNAPSHOTS=cache, COMPONENTS="ext4")
+        check_ext4(copy)
