@@ -35,9 +35,15 @@ class Result:
     target: str
     reached: bool | None  # None: shown, not judged
     ratio: float | None = None  # what the target is about, ours against the peer's
+    ratios: dict = dataclasses.field(default_factory=dict)  # contender to ratios of single rounds, where rounds are pairs
 
     def median(self, contender: str) -> float:
         return statistics.median(self.samples[contender])
+
+    def pair(self, contender: str, peer: str) -> float:
+        """Keeps the contender's ratio to the peer in each round. Returns their median."""
+        self.ratios[contender] = [ours / theirs for ours, theirs in zip(self.samples[contender], self.samples[peer])]
+        return statistics.median(self.ratios[contender])
 
 
 def take_turns(contenders: list, rounds: int) -> dict:

@@ -11,8 +11,11 @@ import json
 import os
 import random
 import shutil
+import time
+import statistics
 
 from contenders import OURS, OUT, Contender, Result, host, program, scratch, seconds, take_turns
+from filework import file_work
 from plot import draw
 from support import images
 
@@ -229,6 +232,19 @@ def copiers_out(directory: str, image: str) -> list:
             Contender("fuse2fs", mounted("fuse2fs -o ro")), Contender("debugfs rdump", lambda: timed(rdump))]
 
 
+def instructions(rounds: int) -> list:
+    """The way of a call into the kernel and out again, the call's own work included, counted by single-stepping."""
+    names = {"getppid": "getppid", "getrlimit": "getrlimit", "read": "read of 1 byte of /dev/zero", "pread64": "pread64 of 1 byte of a file in memory"}
+    samples = {call: [] for call in names}
+    for _ in range(rounds):
+        for line in host.run(os.path.join(OUT, "instructions"), 101).stdout.splitlines():
+            call, count, host_calls = line.split()
+            if int(host_calls):
+                raise host.ToolFailed(f"{call} makes {host_calls} host calls")
+            samples[call].append(int(count))
+    return [Result(f"instructions of {name}", "", {OURS: samples[call]}, "shown; no host call", None) for call, name in names.items()]
+
+
 def boot(rounds: int) -> list:
     """Per profile that is built: boot to the first system call, memory after it, size of the library."""
     os.sync()  # pages of a library that was just written would count as dirty
@@ -249,6 +265,32 @@ def boot(rounds: int) -> list:
     return [*results, Result("size of liboutboard.so, stripped", "kB", sizes, "shown", None)]
 
 
+def snapshot(rounds: int) -> list:
+    """From a snapshot to the first system call, and memory after it: with nothing loaded, and with drivers."""
+    wishes = {"nothing loaded": "", "with ext4": "ext4", "with ext4, xfs and btrfs": "ext4 xfs btrfs"}
+    samples = {name: [] for name in wishes}
+    with scratch() as directory:
+        def start(components: str) -> list:
+            os.environ.update(SNAPSHOTS=directory, COMPONENTS=components)
+            return lines_of_numbers([os.path.join(OUT, "snapshot_time")])
+        os.chmod(directory, 0o700)
+        for components in wishes.values():
+            start(components)
+        os.sync()
+        time.sleep(3)  # after this it is noted that the checksum is right
+        for components in wishes.values():
+            start(components)
+        for _ in range(max(rounds, 21)):
+            for name, components in wishes.items():
+                samples[name] += start(components)
+    results = []
+    for index, (what, unit, most) in enumerate((("from a snapshot to the first system call", "ms", 0.5), ("private dirty memory after a start from a snapshot", "kB", 700))):
+        values = {name: [sample[index] for sample in rows] for name, rows in samples.items()}
+        results.append(Result(what, unit, values, f"at most {most} {unit}, with ext4", None))
+        results[-1].reached = results[-1].median("with ext4") <= most
+    return results
+
+
 def library_size(profile: str) -> float:
     path = os.path.join(program.OUT, "lib", "" if profile == "full" else profile, "liboutboard.so")
     stripped = os.path.join(OUT, "stripped.so")
@@ -258,7 +300,8 @@ def library_size(profile: str) -> float:
     return size
 
 
-BENCHMARKS = {"null_call": null_call, "switching": switching, "listing": listing, "big_read": big_read, "copy_tree": copy_tree, "boot": boot}
+BENCHMARKS = {"null_call": null_call, "instructions": instructions, "switching": switching, "listing": listing, "big_read": big_read,
+              "copy_tree": copy_tree, "file_work": file_work, "boot": boot, "snapshot": snapshot}
 
 
 def print_result(result: Result) -> None:
@@ -266,13 +309,15 @@ def print_result(result: Result) -> None:
     ratio = f" (ratio {result.ratio:.2f})" if result.ratio is not None else ""
     print(f"\n{result.name}\n    to reach: {result.target}{verdict}{ratio}")
     for name, values in result.samples.items():
-        print(f"    {name:24} {result.median(name):12.4g} {result.unit:6} [{min(values):.4g} - {max(values):.4g}, n={len(values)}]")
+        line = f"    {name:24} {result.median(name):12.4g} {result.unit:6} [{min(values):.4g} - {max(values):.4g}, n={len(values)}]"
+        pairs = result.ratios.get(name)
+        print(line + (f", round by round {statistics.median(pairs):.2f} [{min(pairs):.2f} - {max(pairs):.2f}]" if pairs else ""))
 
 
 def save(name: str, results: list, load: tuple) -> None:
     document = {"load_average": load, "processors": os.cpu_count(), "results": [
         {"name": result.name, "unit": result.unit, "target": result.target, "reached": result.reached, "ratio": result.ratio,
-         "samples": result.samples, "medians": {key: result.median(key) for key in result.samples}} for result in results]}
+         "ratios": result.ratios, "samples": result.samples, "medians": {key: result.median(key) for key in result.samples}} for result in results]}
     with open(os.path.join(OUT, f"{name}.json"), "w", encoding="utf-8") as stream:
         json.dump(document, stream, indent=1)
 

@@ -19,7 +19,7 @@ def draw(results: list, directory: str) -> str:
         values = [statistics.median(result.samples[name]) for name in names]
         low = [value - min(result.samples[name]) for name, value in zip(names, values)]
         high = [max(result.samples[name]) - value for name, value in zip(names, values)]
-        colours = ["tab:orange" if name == "outboard" else "tab:blue" for name in names]
+        colours = ["tab:orange" if name.startswith("outboard") else "tab:blue" for name in names]
         axis.barh(names, values, xerr=[low, high], color=colours, error_kw={"elinewidth": 0.8})
         axis.set_title(f"{result.name} [{result.unit}]", fontsize=8, loc="left")
         axis.tick_params(labelsize=7)

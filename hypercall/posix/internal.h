@@ -45,9 +45,12 @@ const struct ob_posix_region *ob_posix_memory_regions(void);
 int ob_posix_memory_reserve(const struct ob_posix_region regions[]);
 /* Fills a piece of a reserved region, or of the image, from the file. -EINVAL, or what the host says. */
 int ob_posix_memory_fill(uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind);
-/* Pages of the MODULES window that are the file's. */
-int ob_posix_memory_fill_window(uint64_t address, uint64_t size, uint64_t physical, uint32_t protection,
-				int fd, uint64_t offset);
+/*
+ * Pages of the MODULES window that are the file's: map them, then say which pages of RAM
+ * stand behind each piece.
+ */
+int ob_posix_memory_map_window(uint64_t address, uint64_t size, uint32_t protection, int fd, uint64_t offset);
+int ob_posix_memory_note_window(uint64_t address, uint64_t size, uint64_t physical);
 /* Makes all of it this process's own: a fork()ed child gets none. */
 void ob_posix_memory_filled(void);
 /* A fault that is over when it is looked at: a page of RAM was on its way from a snapshot to the memfd. */

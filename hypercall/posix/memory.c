@@ -9,7 +9,7 @@
  * the same way and made accessible by ob_host_region_commit.
  *
  * A fork()ed child gets none of it: RAM, STACKS and PAGES are not copied
- * (MADV_DONTFORK), and the windows are unmapped by the child itself. They are
+ * (MADV_DONTFORK), and the windows, and what was mapped anew in RAM, are unmapped by the child itself. They are
  * not marked, because each mapping would cost a second system call and would
  * not merge with its neighbours.
  *
@@ -58,7 +58,7 @@ struct window_piece {
 	uint64_t physical;
 };
 
-#define PIECES 128
+#define PIECES 512
 
 static struct {
 	int fd;			/* the memfd of RAM; meaningful when RAM is reserved */
@@ -324,11 +324,8 @@ static bool map_ram(uint64_t physical, uint64_t size)
 {
 	void *address = (void *)(memory.regions[OB_REGION_RAM].address + physical);
 
-	if (mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-		 memory.fd, (off_t)physical) == MAP_FAILED)
-		return false;
-	madvise(address, size, MADV_DONTFORK);
-	return true;
+	return mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+		    memory.fd, (off_t)physical) != MAP_FAILED;
 }
 
 /* If the host has no room for another mapping they stay what they are: it is tried again when a window shows them. */
@@ -434,20 +431,6 @@ static int host_protection(uint32_t protection)
 	       (protection & OB_PROTECTION_EXECUTE ? PROT_EXEC : 0);
 }
 
-int ob_posix_memory_fill_window(uint64_t address, uint64_t size, uint64_t physical, uint32_t protection,
-				int fd, uint64_t offset)
-{
-	if (!region_contains(OB_REGION_MODULES, address, size) || !is_page_range(address, size))
-		return -EINVAL;
-	/* The kernel shows it when it is looked at. */
-	if (memory.piece_count == PIECES)
-		return fill_shared(physical, size, fd, offset);
-	if (mmap((void *)address, size, host_protection(protection), MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED)
-		return -errno;
-	memory.pieces[memory.piece_count++] = (struct window_piece){ address, size, physical };
-	return 0;
-}
-
 /* Whoever writes meanwhile faults, and comes back when the kernel shows the page of RAM. */
 static int settle(const struct window_piece *piece, uint64_t from, uint64_t to)
 {
@@ -457,6 +440,26 @@ static int settle(const struct window_piece *piece, uint64_t from, uint64_t to)
 	if (mprotect((void *)from, size, PROT_READ))
 		return -ENOMEM;
 	return pwrite(memory.fd, (void *)from, size, physical) == (ssize_t)size ? 0 : -ENOMEM;
+}
+
+int ob_posix_memory_map_window(uint64_t address, uint64_t size, uint32_t protection, int fd, uint64_t offset)
+{
+	void *got;
+
+	if (!region_contains(OB_REGION_MODULES, address, size) || !is_page_range(address, size))
+		return -EINVAL;
+	got = mmap((void *)address, size, host_protection(protection), MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset);
+	return got == MAP_FAILED ? -errno : 0;
+}
+
+int ob_posix_memory_note_window(uint64_t address, uint64_t size, uint64_t physical)
+{
+	struct window_piece piece = { address, size, physical };
+
+	if (memory.piece_count == PIECES)
+		return settle(&piece, address, address + size);
+	memory.pieces[memory.piece_count++] = piece;
+	return 0;
 }
 
 /* What is left of a piece, without [from, to). */
@@ -617,9 +620,9 @@ void ob_posix_memory_forked(void)
 	for (int i = 0; i < OB_REGIONS; i++) {
 		struct ob_posix_region *r = &memory.regions[i];
 
-		if (r->size && is_window(i))
+		if (r->size && (is_window(i) || i == OB_REGION_RAM))
 			munmap((void *)r->address, r->size);
-		else if (r->size && i == OB_REGION_RAM)
+		if (r->size && i == OB_REGION_RAM)
 			close(memory.fd);
 		*r = (struct ob_posix_region){ 0 };
 	}

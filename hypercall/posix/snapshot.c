@@ -264,19 +264,40 @@ static int fill(const struct header *header, const struct extent *e, int fd)
 		memcpy((void *)e->address, (const char *)header + header->data + e->offset, e->size);
 		return 0;
 	case EXTENT_WINDOW:
-		return ob_posix_memory_fill_window(e->address, e->size, e->physical, e->protection, fd,
-						   header->data + e->offset);
+		return ob_posix_memory_note_window(e->address, e->size, e->physical);
 	}
 	return ob_posix_memory_fill(e->address, e->size, fd, header->data + e->offset,
 				    (enum ob_snapshot_kind)e->kind);
 }
 
+static bool is_continued(const struct extent *e, const struct extent *next)
+{
+	return next->kind == EXTENT_WINDOW && next->protection == e->protection &&
+	       next->address == e->address + e->size && next->offset == e->offset + e->size;
+}
+
+/* The pieces of a window from this one on, those that one call can map. */
+static int map_window(const struct header *header, const struct extent *e, const struct extent *end, int fd)
+{
+	const struct extent *last = e;
+
+	while (last + 1 < end && is_continued(last, last + 1))
+		last++;
+	return ob_posix_memory_map_window(e->address, last->address + last->size - e->address, e->protection,
+					  fd, header->data + e->offset);
+}
+
 static int fill_all(const struct header *header, int fd)
 {
+	const struct extent *first = extents_of(header), *end = first + header->extent_count, *e;
 	int error = 0;
 
-	for (uint64_t i = 0; i < header->extent_count && !error; i++)
-		error = fill(header, &extents_of(header)[i], fd);
+	for (e = first; e < end && !error; e++) {
+		if (e->kind == EXTENT_WINDOW && (e == first || e[-1].kind != EXTENT_WINDOW || !is_continued(e - 1, e)))
+			error = map_window(header, e, end, fd);
+		if (!error)
+			error = fill(header, e, fd);
+	}
 	return error;
 }
 

@@ -203,6 +203,7 @@ static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 	};
 	vcpu->carrier = (struct ob_carrier) { .run = vcpu->carrier.run };
 	vcpu->holder = 0;
+	vcpu->idle_patience = OB_PATIENCE_MOST;		/* The first call comes at once. */
 	ob_machine.clock_offset = clock_offset;
 	ob_machine.park = 0;
 	ob_machine.parked = 0;
@@ -223,9 +224,8 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters)
 	/* From here on the data are those that were saved. */
 	ob_forget_host(vcpu, ob_host_clock_monotonic() - ob_machine.saved_time);
 	ob_configure(parameters);
+	ob_go_on();
 	error = ob_service_start(vcpu) ?: ob_carrier_start(vcpu, vcpu->carrier.run);
-	if (!error)
-		ob_go_on();
 	return error == -ENOENT ? -EAGAIN : error;
 }
 

@@ -23,7 +23,6 @@ struct ob_machine ob_machine;
  * there are never more spinners than cores.
  */
 #define OB_PATIENCE_LEAST 2000
-#define OB_PATIENCE_MOST 20000
 
 static void ob_patience_learn(u32 *patience, u64 waited)
 {

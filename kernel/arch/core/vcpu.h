@@ -143,6 +143,9 @@ static __always_inline bool ob_is_parked(unsigned long state)
 	return state & OB_VCPU_PARKED;
 }
 
+/* The longest that anybody spins, in nanoseconds. */
+#define OB_PATIENCE_MOST 20000
+
 /* How long the calling host thread spins for a baton, in nanoseconds. */
 extern __thread u32 ob_patience __attribute__((tls_model("initial-exec")));
 
