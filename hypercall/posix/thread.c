@@ -29,12 +29,12 @@
  * back to it gets a heap of its own from the C library, which takes longer than to start it.
  */
 struct start {
-	bool used;		/* atomic */
 	void (*fn)(void *arg);
 	void *arg;
 	char name[16];
 };
 static struct start starts[STARTS];
+static bool starts_used[STARTS];	/* atomic */
 
 static pthread_key_t adopted_key;
 
@@ -53,14 +53,14 @@ uint32_t ob_host_processor_count(void)
 static struct start *start_take(void)
 {
 	for (int i = 0; i < STARTS; i++)
-		if (!__atomic_exchange_n(&starts[i].used, true, __ATOMIC_ACQUIRE))
+		if (!__atomic_exchange_n(&starts_used[i], true, __ATOMIC_ACQUIRE))
 			return &starts[i];
 	return NULL;
 }
 
 static void start_release(struct start *start)
 {
-	__atomic_store_n(&start->used, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&starts_used[start - starts], false, __ATOMIC_RELEASE);
 }
 
 static void *run_thread(void *pointer)
