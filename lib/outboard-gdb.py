@@ -192,7 +192,7 @@ class Vcpus(Command):
         if not task:
             return "-", "on its way to another task" if vcpu.state() == "held" else "-"
         return (guarded(lambda: f"{Task(task).pid} {Task(task).name}", hexadecimal(task)),
-                f"{thread}, {thread.kind}" if thread else "not there")
+                f"{thread}, {thread.kind}" if thread else "-" if vcpu.state() == "free" else "not there")
 
 
 class Dmesg(Command):

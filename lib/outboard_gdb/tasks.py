@@ -93,9 +93,11 @@ class Vcpu(Record):
 
     def holder(self, threads: list):
         """
-        (task, host thread) of who runs kernel code with it, or (task, None), (0, None). A service or carrier thread has a
-        task only as long as it holds the vCPU; a client's thread keeps its own, so the vCPU's note of who was bound last decides.
+        (task, host thread) of who runs kernel code with it, or (task, None), (0, None). Of a free vCPU, the idle task rests. A service or
+        carrier thread has a task only as long as it holds the vCPU; a client's thread keeps its own, so the vCPU's note of who was bound last decides.
         """
+        if self.state() == "free":
+            return self.number("carrier.run"), None
         mine = [thread for thread in threads if thread.vcpu == self.address and thread.task]
         for kind in ("service", "carrier"):
             for thread in mine:

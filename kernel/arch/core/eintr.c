@@ -60,12 +60,13 @@ static bool ob_eintr_note(u32 number)
 
 int ob_kernel_interrupt_call(int thread)
 {
+	struct task_struct *task = ob_loan.baton ? ob_loan.task : current;
 	u32 number = thread;
 
 	if (!READ_ONCE(ob_machine.ready) || READ_ONCE(ob_machine.halting))
 		return -ENODEV;
-	if (!thread && current)
-		number = task_pid_nr(current);
+	if (!thread && task)
+		number = task_pid_nr(task);
 	if (thread < 0 || !number)
 		return -ESRCH;
 	if (!ob_eintr_note(number))

@@ -43,7 +43,8 @@ void ob_transit_end(void)
 	atomic_dec(&ob_machine.transit);
 }
 
-static void ob_wake_request(struct task_struct *task)
+/* The task sleeps: wake it and wait until it is switched to. An idle vCPU needs nobody else for that. */
+static int ob_enter_evicted(struct task_struct *task)
 {
 	struct ob_vcpu *vcpu = task->thread.vcpu;
 
@@ -51,14 +52,7 @@ static void ob_wake_request(struct task_struct *task)
 	while (!try_cmpxchg(&vcpu->wake_list, &task->thread.wake_next, task))
 		;
 	ob_delay_point();
-	ob_raise(vcpu, OB_PENDING_WAKE);
-}
-
-/* The task sleeps: wake it and wait until it is switched to. */
-static int ob_enter_evicted(struct task_struct *task)
-{
-	ob_wake_request(task);
-	ob_baton_wait(&task->thread.baton);
+	ob_raise_and_wait(vcpu, OB_PENDING_WAKE, &task->thread.baton);
 	ob_bind(task->thread.vcpu, task);
 	ob_delay_point();
 	WRITE_ONCE(task->thread.evicted, 0);

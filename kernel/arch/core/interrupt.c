@@ -59,7 +59,7 @@ static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
 /*
  * Takes what is pending on this vCPU. `user`: in the place of a parked task.
  * Interrupts are on at entry and at return; the task stays on its vCPU. When
- * the machine has stopped, a carrier does not come back.
+ * the machine has stopped, a thread that carries does not come back.
  */
 void ob_interrupts_run(bool user)
 {
@@ -75,11 +75,15 @@ void ob_interrupts_run(bool user)
 		struct pt_regs *old;
 
 		if (unlikely(READ_ONCE(ob_machine.stopping))) {
-			if (ob_this_thread->kind == OB_THREAD_CARRIER)
+			if (ob_is_carrying())
 				ob_carrier_leave();
 			return;
 		}
 		bits = xchg(&vcpu->pending, 0);
+		if (bits & OB_PENDING_WAKE_HOST)
+			ob_wake_now();
+		if (bits == OB_PENDING_WAKE_HOST)
+			continue;
 		ob_this_thread->irqs_off = 1;
 		trace_hardirqs_off();
 		old = set_irq_regs(&regs);
@@ -112,7 +116,7 @@ int ob_kernel_preempt_begin(void)
 {
 	struct ob_thread __ob_tls *thread = ob_this_thread;
 
-	if (!thread->task || thread->irqs_off || !READ_ONCE(thread->vcpu->pending))
+	if (!thread->task || thread->irqs_off || ob_loan.baton || !READ_ONCE(thread->vcpu->pending))
 		return 0;
 	if (thread->kind == OB_THREAD_CLIENT && !ob_client_is_in())
 		return 0;

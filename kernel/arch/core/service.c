@@ -45,6 +45,7 @@ static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task)
 	ob_delay_point();
 	ob_coroutine_switch(&vcpu->service.context,
 			    ob_coroutine_prepare(vcpu->service.stack, ob_evict_main));
+	ob_give_up(vcpu);
 	ob_this_thread->task = NULL;
 	ob_this_thread->irqs_off = 0;
 }

@@ -65,12 +65,12 @@ void smp_send_stop(void)
 
 void arch_smp_send_reschedule(int cpu)
 {
-	ob_raise(&ob_vcpus[cpu], OB_PENDING_RESCHEDULE);
+	ob_send(&ob_vcpus[cpu], OB_PENDING_RESCHEDULE);
 }
 
 void arch_send_call_function_single_ipi(int cpu)
 {
-	ob_raise(&ob_vcpus[cpu], OB_PENDING_CALL);
+	ob_send(&ob_vcpus[cpu], OB_PENDING_CALL);
 }
 
 void arch_send_call_function_ipi_mask(const struct cpumask *mask)

@@ -3,12 +3,12 @@
  * Snapshots: a kernel that has booted is saved once, and later processes go on from there (V14).
  *
  * It is saved before it is ready for the first call, when nothing is left to do: the only vCPU that is up is idle,
- * and its carrier has left the idle coroutine for its own stack. So all that runs is in memory as a
+ * and the booting thread has taken it from its carrier. So all that runs is in memory as a
  * coroutine, and no host thread is in the middle of anything. The process that saved it goes on in the same way as those that
  * start from it:
  *
- *   booted -> prepared -> parked -> saved ----> go on -> renewed -> ready
- *                                    restored ---^
+ *   booted -> prepared -> at rest -> saved ----> go on -> renewed -> ready
+ *                                     restored ---^
  *
  * Renewing is what must differ between two starts: random numbers, the wall clock, what the program asked for.
  * The kernel's monotonic clock goes on from where it was.
@@ -152,21 +152,11 @@ static int ob_snapshot_write(void)
 	       ob_host_snapshot_commit();
 }
 
-/* Blocks the booting thread until the first vCPU is parked. */
-static void ob_park(void)
+/* Takes the first vCPU as soon as it idles: its idle coroutine is at rest then, and no thread carries it. */
+static void ob_rest(struct ob_vcpu *vcpu)
 {
-	WRITE_ONCE(ob_machine.park, 1);
-	ob_kick(&ob_vcpus[0]);
-	while (!READ_ONCE(ob_machine.parked))
-		ob_host_wait(&ob_machine.parked, 0, OB_FOREVER);
-}
-
-/* On the carrier's own stack: the idle coroutine was left, and will be gone on with. */
-void ob_parked_wait(struct ob_carrier *carrier)
-{
-	WRITE_ONCE(ob_machine.parked, 1);
-	ob_host_wake(&ob_machine.parked, 1);
-	ob_baton_wait(&carrier->baton);
+	while (!ob_idle_take(vcpu))
+		ob_host_thread_yield();
 }
 
 /* The leader of the clients' process takes it from here: ob_snapshot_renew(). */
@@ -182,11 +172,12 @@ static void ob_go_on(void)
  */
 void ob_snapshot_take(void)
 {
-	ob_park();
+	struct ob_vcpu *vcpu = &ob_vcpus[0];
+
+	ob_rest(vcpu);
 	ob_host_snapshot_end(ob_snapshot_write());
 	ob_snapshot_end = 0;
-	WRITE_ONCE(ob_machine.park, 0);
-	ob_baton_pass(&ob_vcpus[0].carrier.baton);
+	ob_idle_begin(vcpu, &vcpu->carrier.baton);
 	ob_go_on();
 }
 
@@ -203,10 +194,7 @@ static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 	};
 	vcpu->carrier = (struct ob_carrier) { .run = vcpu->carrier.run };
 	vcpu->holder = 0;
-	vcpu->idle_patience = OB_PATIENCE_MOST;		/* The first call comes at once. */
 	ob_machine.clock_offset = clock_offset;
-	ob_machine.park = 0;
-	ob_machine.parked = 0;
 	atomic_set(&ob_machine.spinners, 0);
 }
 

@@ -7,13 +7,11 @@
 #include <linux/types.h>
 
 struct ob_boot_parameters;
-struct ob_carrier;
 
 #ifdef CONFIG_OUTBOARD_SNAPSHOT
 int ob_snapshot_start(const struct ob_boot_parameters *parameters);
 void ob_snapshot_take(void);
 void ob_snapshot_renew(void);
-void ob_parked_wait(struct ob_carrier *carrier);
 
 /* coroutine.c: every stack that was ever handed out, until one visit says an error. */
 int ob_stacks_visit(int (*visit)(void *stack, size_t size));
@@ -32,10 +30,6 @@ static inline void ob_snapshot_take(void)
 }
 
 static inline void ob_snapshot_renew(void)
-{
-}
-
-static inline void ob_parked_wait(struct ob_carrier *carrier)
 {
 }
 #endif

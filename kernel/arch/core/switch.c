@@ -2,16 +2,27 @@
 /*
  * The context switch. The vCPU goes with it:
  *
- *   coroutine -> coroutine    the carrier changes stacks; no host call
- *   coroutine -> host-bound   the carrier goes back to its own stack FIRST, so that the
+ *   coroutine -> coroutine    the thread changes stacks; no host call
+ *   coroutine -> host-bound   the thread goes back to its own stack FIRST, so that the
  *                             coroutine can be resumed elsewhere or freed, then passes the baton
+ *   host-bound -> idle        the thread lends itself, and goes on with the idle coroutine
  *   host-bound -> coroutine   the baton goes to the vCPU's carrier
  *   host-bound -> host-bound  the baton goes from thread to thread
  *
+ * The thread that runs a vCPU's coroutines carries it. That is the vCPU's carrier; but waking
+ * it costs more than most of what is to do. So a client's thread whose task has to wait carries the vCPU itself
+ * while there is nothing but idling, and so does one whose task is not there yet or no more. It is lent:
+ *
+ *   L1  its own task may be switched to on another vCPU meanwhile, which then waits for this thread, with a run queue
+ *       locked. So what a lent thread carries is short, and where it might have to wait for another vCPU it looks whether
+ *       it is called back: then the carrier goes on with the coroutine, wherever in it that is.
+ *   L2  it waits on its own stack: the program's signal handlers run there.
+ *   L3  it takes no signal of ours (V6): the handler could end on another thread, with the program's signal mask.
+ *
  * A host thread that gives the baton away waits for its own; unless it acts for
  * a task that leaves it: a service thread that evicts the parked task, or
- * a client thread whose task exits. Those do it on a stack that is only good for that, and
- * come back to their own.
+ * a client thread whose task exits. Those come to the switch on a stack that is only good for that, and
+ * go on on their own.
  *
  * Interrupts are off throughout. Nothing that was read from the thread's block
  * before a switch is used after it.
@@ -21,7 +32,6 @@
 #include <linux/sched/task_stack.h>
 #include <asm/switch_to.h>
 #include "delay.h"
-#include "snapshot.h"
 #include "thread.h"
 #include "vcpu.h"
 
@@ -36,17 +46,30 @@ void ob_switch_finished(void)
 	}
 }
 
-static void ob_pass_to(struct task_struct *next)
+/* Gives the vCPU to the thread that runs `next`. Returns true if that is the calling one, which waits for `own`. */
+static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 {
 	struct ob_adoption *adoption = next->thread.adoption;
+	u32 *baton = &next->thread.baton;
 
-	if (adoption) {
+	if (next->thread.coroutine) {
+		vcpu->carrier.run = next;
+		baton = &vcpu->carrier.baton;
+	} else if (adoption) {
 		next->thread.adoption = NULL;
 		adoption->task = next;
-		ob_baton_pass(&adoption->baton);
-	} else {
-		ob_baton_pass(&next->thread.baton);
+		baton = &adoption->baton;
 	}
+	if (baton == own)
+		return true;
+	ob_baton_pass(baton);
+	return false;
+}
+
+/* Short enough for the calling thread, if that is lent (L1)? */
+static bool ob_may_carry(struct task_struct *next)
+{
+	return !ob_loan.baton || is_idle_task(next) || next == ob_machine.leader;
 }
 
 static void ob_switch_coroutine(struct ob_vcpu *vcpu, struct task_struct *prev,
@@ -54,7 +77,7 @@ static void ob_switch_coroutine(struct ob_vcpu *vcpu, struct task_struct *prev,
 {
 	if (READ_ONCE(prev->__state) == TASK_DEAD)
 		vcpu->carrier.dead_stack = prev->thread.stack;
-	if (next->thread.coroutine) {
+	if (next->thread.coroutine && ob_may_carry(next)) {
 		ob_this_thread->task = next;
 		ob_coroutine_switch(&prev->thread.coroutine, next->thread.coroutine);
 	} else {
@@ -64,26 +87,29 @@ static void ob_switch_coroutine(struct ob_vcpu *vcpu, struct task_struct *prev,
 	ob_switch_finished();
 }
 
-static void ob_switch_host_bound(struct ob_vcpu *vcpu, struct task_struct *prev,
-				 struct task_struct *next)
+/* For a task that leaves its thread: back to the thread's own stack, which goes on with ob_give_up(). */
+static void ob_switch_leave(struct ob_vcpu *vcpu, struct task_struct *prev, struct task_struct *next)
 {
-	bool leaving = ob_this_thread->kind == OB_THREAD_SERVICE ||
-		       READ_ONCE(prev->__state) == TASK_DEAD;
 	void **leave_to = ob_this_thread->kind == OB_THREAD_SERVICE ?
 			  &vcpu->service.context : prev->thread.argument;
 	void *abandoned;
 
+	vcpu->carrier.pass_to = next;
+	ob_coroutine_switch(&abandoned, *leave_to);
+}
+
+static void ob_switch_host_bound(struct ob_vcpu *vcpu, struct task_struct *prev,
+				 struct task_struct *next)
+{
 	ob_delay_point();
-	if (next->thread.coroutine) {
-		vcpu->carrier.run = next;
-		ob_baton_pass(&vcpu->carrier.baton);
+	if (ob_this_thread->kind == OB_THREAD_SERVICE || READ_ONCE(prev->__state) == TASK_DEAD)
+		ob_switch_leave(vcpu, prev, next);
+	if (is_idle_task(next)) {
+		ob_lend(vcpu, &prev->thread.baton);
 	} else {
-		ob_pass_to(next);
+		ob_pass_to(vcpu, next, NULL);
+		ob_baton_wait(&prev->thread.baton);
 	}
-	/* The vCPU, and a dead prev, are somebody else's now. */
-	if (leaving)
-		ob_coroutine_switch(&abandoned, *leave_to);
-	ob_baton_wait(&prev->thread.baton);
 	ob_bind(prev->thread.vcpu, prev);
 }
 
@@ -102,9 +128,71 @@ struct task_struct *__switch_to(struct task_struct *prev, struct task_struct *ne
 }
 
 /*
- * A carrier's life: run coroutines until one of them gives the vCPU to a
- * host-bound task, pass it, wait to get it back.
+ * Runs the vCPU's coroutines, beginning with `first`. Returns the task that the vCPU is to be passed to, NULL
+ * if it is to idle. `lent_until`: the baton that calls the thread back, NULL if it is not lent.
  */
+static struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, u32 *lent_until)
+{
+	struct task_struct *own = current;
+
+	/* A signal handler of the program finds the thread's own task at every step: eintr.c. */
+	ob_loan.task = own;
+	barrier();
+	WRITE_ONCE(ob_loan.baton, lent_until);
+	ob_bind(vcpu, first);
+	ob_coroutine_switch(&vcpu->carrier.context, first->thread.coroutine);
+	ob_this_thread->task = own;
+	WRITE_ONCE(ob_loan.baton, NULL);
+	ob_switch_finished();
+	ob_delay_point();
+	return vcpu->carrier.pass_to;
+}
+
+/*
+ * The calling client's thread, whose task is not its turn, holds a vCPU that is to idle: it carries it until the baton
+ * is passed, or there is more to do than that. When this returns, its task has a vCPU. Blocks.
+ */
+void ob_lend(struct ob_vcpu *vcpu, u32 *baton)
+{
+	struct task_struct *next;
+
+	do {
+		next = ob_carry(vcpu, idle_task(vcpu->id), baton);
+		if (next && ob_pass_to(vcpu, next, baton))
+			return;
+	} while (!next && ob_idle_watch(vcpu, baton));
+	ob_baton_wait(baton);
+}
+
+/* The calling thread's task has left it, and the vCPU is to go to `pass_to`. */
+void ob_give_up(struct ob_vcpu *vcpu)
+{
+	struct task_struct *next = vcpu->carrier.pass_to;
+	u32 nobody = 0;
+
+	if (is_idle_task(next) && ob_this_thread->kind == OB_THREAD_CLIENT)
+		next = ob_carry(vcpu, next, &nobody);
+	if (next)
+		ob_pass_to(vcpu, next, NULL);
+	else
+		ob_idle_begin(vcpu, &vcpu->carrier.baton);
+}
+
+/* The calling thread, which is lent, is called back in the middle of a coroutine: the carrier goes on with it. */
+void ob_hand_over(void)
+{
+	struct task_struct *task = current;
+	u32 irqs_off = ob_this_thread->irqs_off;
+
+	ob_this_thread->irqs_off = 1;
+	barrier();
+	ob_this_vcpu()->carrier.pass_to = task;
+	ob_coroutine_switch(&task->thread.coroutine, ob_this_vcpu()->carrier.context);
+	barrier();
+	ob_this_thread->irqs_off = irqs_off;
+}
+
+/* A carrier's life: run coroutines, pass the vCPU or let it idle, wait to get it back. */
 static void ob_carrier_main(void *argument)
 {
 	struct ob_vcpu *vcpu = argument;
@@ -112,36 +200,23 @@ static void ob_carrier_main(void *argument)
 
 	ob_this_thread->kind = OB_THREAD_CARRIER;
 	ob_this_thread->irqs_off = 1;
-	carrier->thread = ob_host_thread_self();
+	ob_self = ob_host_thread_self();
 	while (!READ_ONCE(ob_machine.stopping)) {
-		struct task_struct *next = carrier->run;
+		struct task_struct *next = ob_carry(vcpu, carrier->run, NULL);
 
-		ob_bind(vcpu, next);
-		ob_coroutine_switch(&carrier->context, next->thread.coroutine);
-		ob_switch_finished();
-		ob_this_thread->task = NULL;
-		ob_delay_point();
 		if (READ_ONCE(ob_machine.stopping))
 			break;
-		if (!carrier->pass_to) {
-			ob_parked_wait(carrier);
-			continue;
-		}
-		ob_pass_to(carrier->pass_to);
+		if (next)
+			ob_pass_to(vcpu, next, NULL);
+		else
+			ob_idle_begin(vcpu, &carrier->baton);
 		ob_baton_wait(&carrier->baton);
 	}
-	ob_this_thread->task = NULL;
 }
 
-/* The idle coroutine gives its vCPU to nobody: its carrier waits until it shall go on (snapshot.c). */
-void ob_idle_park(void)
+bool ob_is_carrying(void)
 {
-	struct ob_carrier *carrier = &ob_this_vcpu()->carrier;
-
-	carrier->run = current;
-	carrier->pass_to = NULL;
-	ob_coroutine_switch(&current->thread.coroutine, carrier->context);
-	ob_switch_finished();
+	return ob_this_thread->kind == OB_THREAD_CARRIER || ob_loan.baton;
 }
 
 /* Starts a vCPU: its carrier begins with the coroutine `first`. */
@@ -152,11 +227,13 @@ int ob_carrier_start(struct ob_vcpu *vcpu, struct task_struct *first)
 	return ob_host_thread_create(ob_carrier_main, vcpu, "outboard-cpu", &vcpu->carrier.handle);
 }
 
-/* The machine has stopped: the calling carrier leaves its coroutine for good and ends. */
+/* The machine has stopped: the calling thread leaves the coroutine that it carries for good. */
 void __noreturn ob_carrier_leave(void)
 {
 	void *abandoned;
 
+	ob_this_thread->irqs_off = 1;
+	ob_this_vcpu()->carrier.pass_to = NULL;
 	ob_coroutine_switch(&abandoned, ob_this_vcpu()->carrier.context);
 	unreachable();
 }

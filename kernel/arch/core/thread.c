@@ -5,7 +5,8 @@
  * All local clients are threads of one process. Its leader is a coroutine that
  * does nothing but clone itself for each host thread that calls for the first
  * time. The new task is bound to that host thread for its whole life (V1): the
- * first switch to it passes the baton that the host thread waits for.
+ * first switch to it passes the baton that the host thread waits for. If a vCPU idles, the host thread
+ * carries it meanwhile, and with it the leader.
  *
  * It is not init itself, which not even halt could kill.
  */
@@ -47,6 +48,24 @@ static void ob_coroutine_main(void)
 	do_exit(0);
 }
 
+/*
+ * A clone begins on the vCPU that its host thread carries: the thread goes on with it without being woken. After
+ * that it goes where it is best. These are what Linux itself changes where migration is disabled.
+ */
+static void ob_begin_on(struct task_struct *task, struct ob_vcpu *vcpu)
+{
+	task->cpus_ptr = cpumask_of(vcpu->id);
+	task->nr_cpus_allowed = 1;
+}
+
+static void ob_begun(void)
+{
+	raw_spin_lock_irq(&current->pi_lock);
+	current->cpus_ptr = &current->cpus_mask;
+	current->nr_cpus_allowed = cpumask_weight(&current->cpus_mask);
+	raw_spin_unlock_irq(&current->pi_lock);
+}
+
 /* Marks a clone as host-bound in copy_thread(); never called. */
 static int ob_client_main(void *adoption)
 {
@@ -61,6 +80,8 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	if (args->fn == ob_client_main) {
 		thread->adoption = args->fn_arg;
 		thread->host_thread = thread->adoption->host_thread;
+		if (thread->adoption->vcpu)
+			ob_begin_on(task, thread->adoption->vcpu);
 		return 0;
 	}
 	/* A copy of a client's host thread cannot be had. */
@@ -157,6 +178,33 @@ int ob_leader_main(void *unused)
 	}
 }
 
+/* A vCPU that idles and can run tasks, and which the calling thread has taken. NULL: there is none. */
+static struct ob_vcpu *ob_take_any(void)
+{
+	unsigned int cpu;
+
+	for_each_cpu(cpu, cpu_active_mask)
+		if (ob_idle_take(&ob_vcpus[cpu]))
+			return &ob_vcpus[cpu];
+	return NULL;
+}
+
+static void ob_adoption_wait(struct ob_adoption *adoption)
+{
+	struct ob_vcpu *vcpu = ob_take_any();
+
+	adoption->vcpu = vcpu;
+	adoption->next = READ_ONCE(ob_adoptions);
+	while (!try_cmpxchg(&ob_adoptions, &adoption->next, adoption))
+		;
+	if (vcpu) {
+		__atomic_fetch_or(&vcpu->pending, OB_PENDING_ADOPT, __ATOMIC_SEQ_CST);
+		ob_lend(vcpu, &adoption->baton);
+	} else {
+		ob_raise_and_wait(ob_vcpu_to_interrupt(), OB_PENDING_ADOPT, &adoption->baton);
+	}
+}
+
 /*
  * Makes the calling host thread, whose interrupts are off, a task. It holds a
  * vCPU when this returns 0. Else -ENODEV, or why the clone failed. Blocks.
@@ -169,15 +217,13 @@ int ob_adopt(void)
 
 	if (error)
 		return error;
-	adoption.next = READ_ONCE(ob_adoptions);
-	while (!try_cmpxchg(&ob_adoptions, &adoption.next, &adoption))
-		;
-	ob_raise(ob_vcpu_to_interrupt(), OB_PENDING_ADOPT);
-	ob_baton_wait(&adoption.baton);
+	ob_self = adoption.host_thread;
+	ob_adoption_wait(&adoption);
 	if (adoption.error)
 		return adoption.error;
 	ob_bind(adoption.task->thread.vcpu, adoption.task);
 	ob_task_begin();
+	ob_begun();
 	sigemptyset(&none);
 	set_current_blocked(&none);
 	return 0;
@@ -232,6 +278,7 @@ void ob_task_exit(void)
 	current->thread.argument = &context;
 	ob_coroutine_switch(&context, ob_coroutine_prepare(stack, ob_exit_main));
 	ob_this_thread->task = NULL;
+	ob_give_up(ob_this_vcpu());
 	ob_this_thread->irqs_off = 0;
 	ob_stack_free(stack);
 	ob_transit_end();

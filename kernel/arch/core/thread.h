@@ -10,6 +10,7 @@ struct ob_adoption {
 	int error;
 	struct task_struct *task;	/* set before the baton is passed, unless there is an error */
 	struct ob_adoption *next;
+	struct ob_vcpu *vcpu;		/* where the task shall begin; NULL: anywhere */
 	u64 host_thread;
 };
 #endif

@@ -17,29 +17,26 @@ struct ob_machine ob_machine;
 /* A spinner looks this often before it lets others run. */
 #define OB_SPINS 100
 
+/* How often a spinner looks at a lock before it lets others run, and the most that it pauses before a look. */
+#define OB_LOOKS 6
+#define OB_PAUSES_MOST 32u
+
 /*
  * Whoever waits for another host thread spins first: what it waits for often comes sooner than the
- * host could put it to sleep and wake it. For how long depends on how long it has had to wait lately, and
- * there are never more spinners than cores.
+ * host could put it to sleep and wake it. But it may be this very spinning that keeps the other from its core. So after
+ * it was in vain, the thread does not try again for a while, which gets longer each time. There are never more spinners than cores.
  */
-#define OB_PATIENCE_LEAST 2000
+#define OB_PATIENCE 20000		/* nanoseconds */
+#define OB_RELUCTANCE_MOST 255
 
-static void ob_patience_learn(u32 *patience, u64 waited)
-{
-	if (waited <= OB_PATIENCE_MOST)
-		*patience = clamp_t(u32, *patience * 2, OB_PATIENCE_LEAST, OB_PATIENCE_MOST);
-	else
-		*patience /= 2;
-}
-
-/* Spins while the word is `value`, until `end`. Returns whether it changed. */
-static bool ob_spin_until(const u32 *word, u32 value, u64 end)
+/* Spins until the word has one of the bits, or until `end`. Returns whether it has. */
+static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
 {
 	unsigned int i;
 
 	do {
 		for (i = 0; i < 8; i++) {
-			if (READ_ONCE(*word) != value)
+			if (READ_ONCE(*word) & bits)
 				return true;
 			asm volatile("pause" ::: "memory");
 		}
@@ -47,16 +44,22 @@ static bool ob_spin_until(const u32 *word, u32 value, u64 end)
 	return false;
 }
 
-static bool ob_spin(const u32 *word, u32 value, u32 patience, u64 now)
+static void ob_spin(const u32 *word, u32 bits)
 {
-	bool changed = false;
+	struct ob_spinning *mine = &ob_spinning;
 
-	if (patience < OB_PATIENCE_LEAST)
-		return false;
-	if (atomic_inc_return(&ob_machine.spinners) <= ob_machine.spinners_max)
-		changed = ob_spin_until(word, value, now + patience);
+	if (mine->waits_to_skip) {
+		mine->waits_to_skip--;
+		return;
+	}
+	if (atomic_inc_return(&ob_machine.spinners) <= ob_machine.spinners_max) {
+		if (ob_spin_until(word, bits, ob_host_clock_monotonic() + OB_PATIENCE))
+			mine->reluctance = 0;
+		else
+			mine->reluctance = min(mine->reluctance * 2 + 1, OB_RELUCTANCE_MOST);
+		mine->waits_to_skip = mine->reluctance;
+	}
 	atomic_dec(&ob_machine.spinners);
-	return changed;
 }
 
 /* Makes the calling host thread run as `task` on the vCPU, which it has just been given. */
@@ -69,8 +72,7 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
 	thread->percpu_offset = vcpu->percpu_offset;
 	thread->task = task;
 	ob_delay_point();
-	WRITE_ONCE(vcpu->holder, task && task->thread.host_thread ?
-		   task->thread.host_thread : vcpu->carrier.thread);
+	WRITE_ONCE(vcpu->holder, task->thread.host_thread ?: ob_self);
 }
 
 /*
@@ -94,8 +96,25 @@ void ob_vcpu_prepare(unsigned int id)
 	vcpu->percpu_offset = per_cpu_offset(id);
 }
 
-/* Makes sure that pending bits which are set already will be looked at. */
-void ob_kick(struct ob_vcpu *vcpu)
+/* Returns the baton if a thread sleeps on it and has to be woken, else NULL. */
+static u32 *ob_baton_set(u32 *baton, u32 bit)
+{
+	ob_delay_point();
+	return __atomic_fetch_or(baton, bit, __ATOMIC_SEQ_CST) & OB_BATON_AWAITED ? baton : NULL;
+}
+
+/* Ends the idling of a vCPU, unless somebody else does. Returns the word to wake a thread on, NULL if none sleeps. */
+static u32 *ob_idle_end(struct ob_vcpu *vcpu)
+{
+	u32 *baton = xchg(&vcpu->idle, NULL);
+
+	if (!baton)
+		return NULL;
+	return ob_baton_set(baton, baton == &vcpu->carrier.baton ? OB_BATON_PASSED : OB_BATON_KICKED);
+}
+
+/* Makes sure that pending bits which are set already will be looked at. Returns as above. */
+static u32 *ob_notify(struct ob_vcpu *vcpu)
 {
 	unsigned long state;
 
@@ -103,14 +122,25 @@ void ob_kick(struct ob_vcpu *vcpu)
 	smp_mb();
 	if (READ_ONCE(vcpu->idle)) {
 		ob_delay_point();
-		if (xchg(&vcpu->idle, OB_IDLE_NOT) == OB_IDLE_SLEEPS)
-			ob_host_wake(&vcpu->idle, 1);
-		return;
+		return ob_idle_end(vcpu);
 	}
 	state = READ_ONCE(vcpu->state);
 	ob_delay_point();
-	if (ob_is_parked(state) || state == OB_VCPU_INTERRUPT)
-		ob_service_notify(vcpu);
+	if (!ob_is_parked(state) && state != OB_VCPU_INTERRUPT)
+		return NULL;
+	__atomic_fetch_add(&vcpu->service.word, 1, __ATOMIC_SEQ_CST);
+	return &vcpu->service.word;
+}
+
+static void ob_wake(u32 *word)
+{
+	if (word)
+		ob_host_wake(word, 1);
+}
+
+void ob_kick(struct ob_vcpu *vcpu)
+{
+	ob_wake(ob_notify(vcpu));
 }
 
 /* Any thread, with or without a vCPU. Does not block. */
@@ -120,113 +150,236 @@ void ob_raise(struct ob_vcpu *vcpu, u32 bits)
 	ob_kick(vcpu);
 }
 
+/* Wakes whom ob_send() did not wake yet. */
+void ob_wake_now(void)
+{
+	struct ob_vcpu *vcpu = ob_this_vcpu();
+	u32 *word = vcpu->wake_later;
+
+	vcpu->wake_later = NULL;
+	ob_wake(word);
+}
+
+/*
+ * As ob_raise(), by the holder of a vCPU. The host may let a thread that is woken run at once, in the place of the one
+ * that wakes it; and then wait for locks that this one holds. So the wake-up itself has time until interrupts are on.
+ */
+void ob_send(struct ob_vcpu *vcpu, u32 bits)
+{
+	struct ob_vcpu *own = ob_this_vcpu();
+	u32 *word;
+
+	__atomic_fetch_or(&vcpu->pending, bits, __ATOMIC_SEQ_CST);
+	word = ob_notify(vcpu);
+	if (word && ob_this_thread->irqs_off && !own->wake_later) {
+		own->wake_later = word;
+		__atomic_fetch_or(&own->pending, OB_PENDING_WAKE_HOST, __ATOMIC_SEQ_CST);
+	} else {
+		ob_wake(word);
+	}
+}
+
 /*
  * Where to send what any vCPU could do: an idle one takes an interrupt at once,
- * a holder would take it at its next poll.
+ * a holder would take it at its next poll. Best is one that a client's thread looks after: it may be what that waits for.
  */
 struct ob_vcpu *ob_vcpu_to_interrupt(void)
 {
+	struct ob_vcpu *best = NULL;
 	unsigned int cpu;
 
-	for_each_online_cpu(cpu)
-		if (READ_ONCE(ob_vcpus[cpu].idle))
-			return &ob_vcpus[cpu];
-	return &ob_vcpus[0];
-}
+	for_each_online_cpu(cpu) {
+		struct ob_vcpu *vcpu = &ob_vcpus[cpu];
+		u32 *idle = READ_ONCE(vcpu->idle);
 
-enum ob_baton {
-	OB_BATON_NONE,
-	OB_BATON_PASSED,
-	OB_BATON_AWAITED,		/* somebody sleeps on the word */
-};
+		if (idle && idle != &vcpu->carrier.baton)
+			return vcpu;
+		if (idle && !best)
+			best = vcpu;
+	}
+	return best ?: &ob_vcpus[0];
+}
 
 /* Wakes the one thread that waits for the baton, or lets its next wait return at once. */
 void ob_baton_pass(u32 *baton)
 {
-	ob_delay_point();
-	if (xchg(baton, OB_BATON_PASSED) == OB_BATON_AWAITED)
-		ob_host_wake(baton, 1);
+	ob_wake(ob_baton_set(baton, OB_BATON_PASSED));
 }
 
-static bool ob_baton_take(u32 *baton)
+static void ob_baton_sleep(u32 *baton, u32 bits)
 {
-	return READ_ONCE(*baton) == OB_BATON_PASSED &&
-	       cmpxchg(baton, OB_BATON_PASSED, OB_BATON_NONE) == OB_BATON_PASSED;
+	u32 seen = READ_ONCE(*baton);
+
+	while (!(seen & bits)) {
+		if (try_cmpxchg(baton, &seen, seen | OB_BATON_AWAITED)) {
+			ob_delay_point();
+			ob_host_wait(baton, seen | OB_BATON_AWAITED, OB_FOREVER);
+			seen = READ_ONCE(*baton);
+		}
+	}
+}
+
+/* Until the baton has one of the bits. Blocks the host thread. The caller holds no vCPU. */
+static void ob_baton_await(u32 *baton, u32 bits)
+{
+	if (READ_ONCE(*baton) & bits)
+		return;
+	ob_spin(baton, bits);
+	ob_baton_sleep(baton, bits);
+}
+
+static void ob_baton_take(u32 *baton, u32 bit)
+{
+	ob_baton_await(baton, bit);
+	__atomic_fetch_and(baton, ~(bit | OB_BATON_AWAITED), __ATOMIC_SEQ_CST);
 }
 
 /* Blocks the host thread. The caller holds no vCPU. */
 void ob_baton_wait(u32 *baton)
 {
-	u64 begin;
+	ob_baton_take(baton, OB_BATON_PASSED);
+}
 
-	if (ob_baton_take(baton))
-		return;
-	begin = ob_host_clock_monotonic();
-	ob_spin(baton, OB_BATON_NONE, ob_patience, begin);
-	while (!ob_baton_take(baton)) {
-		u32 seen = cmpxchg(baton, OB_BATON_NONE, OB_BATON_AWAITED);
+/*
+ * The vCPU idles, and is the calling thread's no more: whose baton it is looks after it. It may be the calling
+ * thread's, which is told at once if there is something to do already.
+ */
+void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton)
+{
+	vcpu->carrier.run = idle_task(vcpu->id);
+	ob_delay_point();
+	xchg(&vcpu->idle, baton);
+	ob_delay_point();
+	if (READ_ONCE(vcpu->pending))
+		ob_wake(ob_idle_end(vcpu));
+}
 
-		ob_delay_point();
-		if (seen != OB_BATON_PASSED)
-			ob_host_wait(baton, OB_BATON_AWAITED, OB_FOREVER);
+/*
+ * The calling thread, which is lent, looks after the vCPU while that idles. Returns true if the thread shall carry it
+ * on; false if the thread has been called back: the carrier looks after the vCPU. Blocks.
+ */
+bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
+{
+	if (READ_ONCE(ob_machine.stopping))
+		return false;
+	ob_idle_begin(vcpu, baton);
+	ob_baton_await(baton, OB_BATON_PASSED | OB_BATON_KICKED);
+	ob_delay_point();
+	if (cmpxchg(&vcpu->idle, baton, &vcpu->carrier.baton) == baton)
+		return false;
+	/* Whoever took it from there sets the bit. */
+	ob_baton_take(baton, OB_BATON_KICKED);
+	if (!(READ_ONCE(*baton) & OB_BATON_PASSED))
+		return true;
+	ob_baton_pass(&vcpu->carrier.baton);
+	return false;
+}
+
+/* Takes a vCPU that idles from its carrier. The calling thread has to carry it on. */
+bool ob_idle_take(struct ob_vcpu *vcpu)
+{
+	u32 *baton = &vcpu->carrier.baton;
+
+	return READ_ONCE(vcpu->idle) == baton && cmpxchg(&vcpu->idle, baton, NULL) == baton;
+}
+
+/*
+ * As ob_raise(), by a thread whose task's turn comes through it, and that waits for its turn. It takes the
+ * interrupt itself if the vCPU idles and is its carrier's to look after. Blocks.
+ */
+void ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
+{
+	__atomic_fetch_or(&vcpu->pending, bits, __ATOMIC_SEQ_CST);
+	ob_delay_point();
+	if (ob_idle_take(vcpu)) {
+		ob_lend(vcpu, baton);
+	} else {
+		ob_kick(vcpu);
+		ob_baton_wait(baton);
 	}
-	ob_patience_learn(&ob_patience, ob_host_clock_monotonic() - begin);
+}
+
+/* The calling thread is lent, and its own task has been given a vCPU. Not inlined: the thread may be another one the next time. */
+static noinline bool ob_is_called_back(void)
+{
+	const u32 *baton = ob_loan.baton;
+
+	return unlikely(baton) && READ_ONCE(*baton) & OB_BATON_PASSED;
+}
+
+/* Of a loop that waits for another CPU: it may be that which waits for this very thread. */
+static void ob_wait_step(void)
+{
+	if (unlikely(ob_this_vcpu()->wake_later))
+		ob_wake_now();
+	if (!ob_this_thread->irqs_off && ob_pending())
+		ob_interrupts_poll();
+	if (ob_is_called_back())
+		ob_hand_over();
 }
 
 /* A poll point of every loop that waits for another CPU (V5). */
 void ob_cpu_relax(void)
 {
 	asm volatile("pause" ::: "memory");
-	if (!ob_this_thread->irqs_off && ob_pending())
-		ob_interrupts_poll();
+	ob_wait_step();
 	if (!(++ob_this_thread->spins % OB_SPINS))
 		ob_host_thread_yield();
 }
 EXPORT_SYMBOL(ob_cpu_relax);
 
+static void ob_pause(u32 times)
+{
+	while (times--)
+		asm volatile("pause" ::: "memory");
+}
+
+/*
+ * Each look at a lock that others use takes its cache line from them, and they take it back, which costs more than what they do
+ * under the lock. So the looks become rare, and whoever has the line gets something done meanwhile. A thread that meets others
+ * again and again begins nearly where it has ended the last time. Not inlined: the thread may be another one at the end.
+ */
+static noinline u32 ob_pauses_begin(void)
+{
+	return ob_spinning.pauses - ob_spinning.pauses / 8 ?: 1;
+}
+
+static noinline void ob_pauses_end(u32 pauses)
+{
+	ob_spinning.pauses = pauses;
+}
+
 void ob_spin_wait(arch_spinlock_t *lock)
 {
-	int i;
+	u32 looks, pauses = ob_pauses_begin();
 
 	for (;;) {
-		for (i = 0; i < OB_SPINS; i++) {
-			if (arch_spin_trylock(lock))
+		for (looks = 0; looks < OB_LOOKS; looks++) {
+			ob_pause(pauses);
+			if (arch_spin_trylock(lock)) {
+				ob_pauses_end(pauses);
 				return;
-			asm volatile("pause" ::: "memory");
+			}
+			pauses = min(pauses * 2, OB_PAUSES_MOST);
 		}
 		/* Whoever has the lock may wait for an answer of ours, or have stopped with it. */
-		if (!ob_this_thread->irqs_off && ob_pending())
-			ob_interrupts_poll();
-		if (unlikely(READ_ONCE(ob_machine.stopping)) &&
-		    ob_this_thread->kind == OB_THREAD_CARRIER)
+		ob_wait_step();
+		if (unlikely(READ_ONCE(ob_machine.stopping)) && ob_is_carrying())
 			ob_carrier_leave();
 		ob_host_thread_yield();
 	}
 }
 EXPORT_SYMBOL(ob_spin_wait);
 
-/*
- * Idle waits with the vCPU held: there is nobody else who could want it, and
- * whoever sets a pending bit wakes it.
- */
+/* The thread leaves the idle coroutine, which rests until something is pending and somebody carries it on. */
 void arch_cpu_idle(void)
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();
-	u64 begin;
 
-	if (unlikely(READ_ONCE(ob_machine.park)) && !vcpu->id)
-		ob_idle_park();
-	xchg(&vcpu->idle, OB_IDLE_SPINS);
-	ob_delay_point();
 	if (!READ_ONCE(vcpu->pending)) {
-		begin = ob_host_clock_monotonic();
-		if (!ob_spin(&vcpu->idle, OB_IDLE_SPINS, vcpu->idle_patience, begin) &&
-		    cmpxchg(&vcpu->idle, OB_IDLE_SPINS, OB_IDLE_SLEEPS) == OB_IDLE_SPINS)
-			ob_host_wait(&vcpu->idle, OB_IDLE_SLEEPS, OB_FOREVER);
-		ob_patience_learn(&vcpu->idle_patience, ob_host_clock_monotonic() - begin);
+		vcpu->carrier.pass_to = NULL;
+		ob_coroutine_switch(&current->thread.coroutine, vcpu->carrier.context);
 	}
-	ob_delay_point();
-	WRITE_ONCE(vcpu->idle, OB_IDLE_NOT);
 	raw_local_irq_enable();
 	raw_local_irq_disable();
 }

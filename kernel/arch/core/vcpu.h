@@ -17,8 +17,12 @@
  *        '-- the task runs again --- HELD by whoever the scheduler picks
  *
  * PARKED(task): the task's thread is out in host code. HELD: some thread runs
- * kernel code, or the idle coroutine waits. INTERRUPT: the service thread runs
+ * kernel code, or the vCPU idles. INTERRUPT: the service thread runs
  * interrupts in the place of the parked task. STOPPED: the machine has halted.
+ *
+ * A vCPU that idles is held by nobody: its idle coroutine is at rest. Its word `idle` names the baton of whoever comes
+ * when a pending bit is set: its carrier, or a client's thread that has lent itself (switch.c). A client's
+ * thread that wants in may take an idle vCPU from its carrier, by a compare-and-swap of that word, and need not wake it.
  *
  * Interrupts are bits of the pending word (V5). Whoever sets one makes sure
  * that it is seen: an idle vCPU is woken, a parked one's service thread is
@@ -55,17 +59,23 @@ enum ob_pending {
 	OB_PENDING_EVICT = 1 << 7,	/* the parked task must sleep: the machine is halting */
 	OB_PENDING_STOP = 1 << 8,
 	OB_PENDING_EINTR = 1 << 9,	/* calls are to end early */
+	OB_PENDING_WAKE_HOST = 1 << 10,	/* ob_wake_now() */
 };
 
-/* The host thread that runs a vCPU's coroutines. core/switch.c */
+/* Who runs a vCPU's coroutines, and the host thread that does it when nobody else does. core/switch.c */
 struct ob_carrier {
 	u32 baton;
-	struct task_struct *run;	/* coroutine to go on with */
-	struct task_struct *pass_to;	/* host-bound task that gets the vCPU next */
-	void *context;			/* the thread's own stack, while it is on a coroutine's */
+	struct task_struct *run;	/* coroutine that the thread goes on with */
+	struct task_struct *pass_to;	/* task that gets the vCPU next; NULL: the vCPU idles */
+	void *context;			/* the own stack of the thread that is on a coroutine's */
 	void *dead_stack;		/* of a coroutine that has ended: free it after leaving it */
-	u64 thread;			/* ob_host_thread_self() */
 	u64 handle;
+};
+
+/* A client's thread that carries a vCPU while its own task is not its turn. */
+struct ob_loan {
+	u32 *baton;			/* that calls it back; NULL: it is not lent */
+	struct task_struct *task;	/* its own, if it has one already */
 };
 
 /* The host thread that is a vCPU's timer and looks after it while it is parked. core/service.c */
@@ -80,23 +90,24 @@ struct ob_service {
 	u64 handle;			/* 0: not started */
 };
 
-enum ob_idle {
-	OB_IDLE_NOT,
-	OB_IDLE_SPINS,
-	OB_IDLE_SLEEPS,			/* has to be woken by the host */
+/* Bits of a baton. */
+enum ob_baton {
+	OB_BATON_PASSED = 1,		/* a vCPU is the thread's, for its own task */
+	OB_BATON_KICKED = 2,		/* the idle vCPU that the thread looks after has something to do */
+	OB_BATON_AWAITED = 4,		/* the thread sleeps on the word */
 };
 
 struct ob_vcpu {
 	u32 pending;			/* first: asm/irqflags.h */
-	u32 idle;			/* enum ob_idle: the idle coroutine waits on this word */
+	u32 *idle;			/* baton of who looks after the vCPU, while it idles; NULL: it does not */
 	unsigned long state;
 	unsigned long entries;		/* times that a client entered */
 	unsigned long percpu_offset;
 	u32 id;
 	u64 holder;			/* host thread that was bound last */
-	u32 idle_patience;		/* how long idle spins, in nanoseconds */
 	struct task_struct *switched_from;
 	struct task_struct *wake_list;
+	u32 *wake_later;		/* a host thread sleeps on this word */
 	struct ob_carrier carrier;
 	struct ob_service service;
 	struct clock_event_device clock;
@@ -125,8 +136,6 @@ struct ob_machine {
 	int components_error;
 	u32 snapshot;			/* one is to be taken: snapshot.c */
 	u32 prepared;			/* word: all that comes before that is done */
-	u32 park;			/* the first vCPU shall leave its idle coroutine */
-	u32 parked;			/* word: it has */
 	u32 renew;			/* the leader shall renew what must differ, and tell that we are ready */
 	atomic_t transit;		/* threads on their way in or out: gate.c */
 	struct task_struct *leader;	/* of the process that local clients are threads of */
@@ -143,21 +152,34 @@ static __always_inline bool ob_is_parked(unsigned long state)
 	return state & OB_VCPU_PARKED;
 }
 
-/* The longest that anybody spins, in nanoseconds. */
-#define OB_PATIENCE_MOST 20000
+/* What a host thread has learnt of spinning for a baton: vcpu.c */
+struct ob_spinning {
+	u32 waits_to_skip;		/* in which it does not spin */
+	u32 reluctance;			/* the same, after it was in vain last */
+	u32 pauses;			/* before the last look at a lock */
+};
+extern __thread struct ob_spinning ob_spinning __attribute__((tls_model("initial-exec")));
 
-/* How long the calling host thread spins for a baton, in nanoseconds. */
-extern __thread u32 ob_patience __attribute__((tls_model("initial-exec")));
+/* Of a host thread that carries, or has a task: its ob_host_thread_self(). */
+extern __thread u64 ob_self __attribute__((tls_model("initial-exec")));
+
+extern __thread struct ob_loan ob_loan __attribute__((tls_model("initial-exec")));
 
 /* vcpu.c */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task);
 bool ob_client_is_in(void);
 void ob_raise(struct ob_vcpu *vcpu, u32 bits);
 void ob_kick(struct ob_vcpu *vcpu);
+void ob_send(struct ob_vcpu *vcpu, u32 bits);
+void ob_wake_now(void);
+void ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
 void ob_vcpu_prepare(unsigned int id);
 void ob_baton_pass(u32 *baton);
 void ob_baton_wait(u32 *baton);
+void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton);
+bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton);
+bool ob_idle_take(struct ob_vcpu *vcpu);
 
 /* interrupt.c */
 void ob_interrupts_run(bool user);
@@ -170,9 +192,12 @@ void ob_coroutine_switch(void **save, void *load);
 
 /* switch.c */
 int ob_carrier_start(struct ob_vcpu *vcpu, struct task_struct *first);
+bool ob_is_carrying(void);
 void __noreturn ob_carrier_leave(void);
 void ob_switch_finished(void);
-void ob_idle_park(void);
+void ob_give_up(struct ob_vcpu *vcpu);
+void ob_lend(struct ob_vcpu *vcpu, u32 *baton);
+void ob_hand_over(void);
 
 /* service.c */
 int ob_service_start(struct ob_vcpu *vcpu);
