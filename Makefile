@@ -6,8 +6,9 @@
 PROFILE ?= full
 MMU ?= y
 DEBUG ?= 0
+SANITIZE ?=
 PREFIX ?= /usr/local
-export PROFILE MMU BUILTIN DEBUG LINUX_SOURCE PREFIX DESTDIR
+export PROFILE MMU BUILTIN DEBUG SANITIZE LINUX_SOURCE PREFIX DESTDIR
 
 BUILD := kernel/build
 TEST_PACKAGES := $(BUILD)/packages-test.txt tests/packages.txt

@@ -390,7 +390,8 @@ def test_labels_on_a_terminal(work, evil):
 
 def test_kernel_log(image):
     assert good("ls", f"{image}:/").err == ""
-    assert "EXT4-fs" in good("ls", f"{image}:/", OUTBOARD_LOG="info").err
+    shown = good("ls", f"{image}:/", OUTBOARD_LOG="info")
+    assert "EXT4-fs" in shown.err + shown.log
 
 
 # ---- --ro: not one byte changes ----

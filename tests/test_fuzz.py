@@ -2,7 +2,7 @@
 """Corrupt metadata: one byte changed at each of 200 seeded places of an image.
 
 The program may read what is left (0), or say what is wrong (1). If the kernel itself trips, the process ends by
-abort() with a message that says so; such images belong into docs/caveats.md. It never hangs and never dies silently.
+abort() with a message that says so, or, if it checks itself, reports it; such images belong into docs/caveats.md. It never hangs and never dies silently.
 """
 
 import concurrent.futures
@@ -92,6 +92,8 @@ def ended(*words) -> str:
         result = program.run(*words, vcpus=1, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         return f"wrong: {words[0]} hangs"
+    except program.Reported as found:
+        return f"kernel bug: {words[0]}: {found.line}"
     if result.code == 0:
         return "ok"
     if result.code == 1 and result.err.strip():

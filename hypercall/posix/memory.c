@@ -13,6 +13,9 @@
  * not marked, because each mapping would cost a second system call and would
  * not merge with its neighbours.
  *
+ * SHADOW is zeroes at a fixed address, never in a core, and stays to the end of the process and in
+ * its children: code that looks at it runs there as well.
+ *
  * The host limits the number of mappings of a process, and at the limit it
  * refuses also the call that would take one away. Unmapping must not fail then
  * (a page that the kernel took back would stay visible), so a reserve of mappings is
@@ -208,6 +211,20 @@ static void spare_give_up(void)
 		munmap((void *)start, SPARE_MAPPINGS * PAGE_BYTES);
 }
 
+/* Small pages: what is touched is a byte here and there. */
+static int reserve_shadow(uint64_t size, uint64_t address)
+{
+	if (!reserve_exactly(address, size))
+		return -ENOMEM;
+	if (mprotect((void *)address, size, PROT_READ | PROT_WRITE)) {
+		munmap((void *)address, size);
+		return -ENOMEM;
+	}
+	madvise((void *)address, size, MADV_DONTDUMP);
+	madvise((void *)address, size, MADV_NOHUGEPAGE);
+	return 0;
+}
+
 static bool is_window(enum ob_region region)
 {
 	return region == OB_REGION_VMALLOC || region == OB_REGION_MODULES || region == OB_REGION_CLIENT;
@@ -224,10 +241,14 @@ int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *addre
 		return -EEXIST;
 	if (size > (1ull << 47))
 		return -ENOMEM;
-	if (region == OB_REGION_MODULES)
+	if (region == OB_REGION_SHADOW) {
+		new.address = *address;
+		error = reserve_shadow(size, new.address);
+	} else if (region == OB_REGION_MODULES) {
 		error = reserve_near_text(size, &new.address);
-	else
+	} else {
 		error = reserve_placed(size, &new.address);
+	}
 	if (error)
 		return error;
 	if (region == OB_REGION_RAM)
@@ -236,7 +257,7 @@ int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *addre
 		munmap((void *)new.address, size);
 		return error;
 	}
-	if (!is_window(region))
+	if (!is_window(region) && region != OB_REGION_SHADOW)
 		madvise((void *)new.address, size, MADV_DONTFORK);
 	memory.regions[region] = new;
 	*address = new.address;
@@ -530,7 +551,7 @@ void ob_host_regions_release(void)
 	for (int i = 0; i < OB_REGIONS; i++) {
 		struct ob_posix_region *r = &memory.regions[i];
 
-		if (!r->size)
+		if (!r->size || i == OB_REGION_SHADOW)
 			continue;
 		munmap((void *)r->address, r->size);
 		if (i == OB_REGION_RAM)

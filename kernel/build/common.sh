@@ -9,6 +9,7 @@
 #   MMU=n         a kernel without CONFIG_MMU
 #   BUILTIN       components that are linked in: all, or a list as in "EXT4_FS XFS_FS"
 #   DEBUG=1       a kernel that checks itself (locks, sleeping, lists, slabs)
+#   SANITIZE      a kernel whose code the compiler checks: address, undefined or address,undefined
 #   LINUX_SOURCE  directory or tarball of another Linux 6.12
 #   JOBS          compile jobs at a time (default: the number of processors)
 
@@ -26,6 +27,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	MMU=${MMU:-y}
 	BUILTIN=${BUILTIN:-}
 	DEBUG=${DEBUG:-0}
+	SANITIZE=${SANITIZE:-}
 	LINUX_SOURCE=${LINUX_SOURCE:-/usr/src/linux-source-6.12.tar.xz}
 }
 
@@ -50,11 +52,17 @@ case $DEBUG in
 0 | 1) ;;
 *) fail "DEBUG=$DEBUG is unknown: choose 0 or 1" ;;
 esac
+case $SANITIZE in
+"" | address | undefined | address,undefined) ;;
+*) fail "SANITIZE=$SANITIZE is unknown: choose address, undefined or address,undefined" ;;
+esac
 
 VARIANT=$PROFILE
 [ -z "$BUILTIN" ] || VARIANT+=-builtin
 [ "$MMU" = y ] || VARIANT+=-nommu
 [ "$DEBUG" = 0 ] || VARIANT+=-debug
+[[ $SANITIZE != *address* ]] || VARIANT+=-asan
+[[ $SANITIZE != *undefined* ]] || VARIANT+=-ubsan
 
 TREE=$OUT/source/linux
 OBJECTS=$OUT/kernel/$VARIANT

@@ -16,6 +16,8 @@ esac
 # The unit tests are for the kernel that is shipped, and for no variant of it.
 [ "$VARIANT" != full ] || fragments+=(kunit selftests)
 [ "$DEBUG" = 0 ] || fragments+=(debug)
+[[ $SANITIZE != *address* ]] || fragments+=(kasan)
+[[ $SANITIZE != *undefined* ]] || fragments+=(ubsan)
 # Last, for it takes back what the others ask for.
 if [ "$MMU" = n ]; then
 	fragments+=(nommu)

@@ -22,7 +22,9 @@ Variables:
                               (default: the package linux-source-6.12)
   MMU=n                       a kernel without page tables
   DEBUG=1                     a kernel that checks itself
+  SANITIZE=address|undefined|address,undefined
+                              a kernel with KASAN, UBSAN or both
   JOBS=N                      compile jobs at a time (default: one per processor)
 
-The profile full is in out/lib, any other in out/lib/PROFILE (with -builtin, -nommu, -debug).
+The profile full is in out/lib, any other in out/lib/PROFILE (with -builtin, -nommu, -debug, -asan, -ubsan).
 TEXT

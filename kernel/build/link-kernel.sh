@@ -11,7 +11,8 @@
 #                   linked into; so names can be attached now:
 # 3. kallsyms.o     the table of names, by the tree's scripts/kallsyms.
 # 4. kernel.o       both; only the gate, ob_kernel_*, is left global, and the
-#                   memory functions get their names as hypercalls.
+#                   memory functions get their names as hypercalls. With KASAN the kernel
+#                   defines functions of these names, which check, and calls the host's by __NAME.
 set -euo pipefail
 
 directory=outboard-link
@@ -54,8 +55,11 @@ for section in __ksymtab __ksymtab_gpl; do
 	writable+=(--set-section-flags "$section=alloc,load,data,contents")
 done
 hypercalls=()
+own=$("$NM" --defined-only "$directory/kernel-named.o")
 for name in memcpy memmove memset memcmp strlen; do
-	hypercalls+=(--redefine-sym "$name=ob_host_$name")
+	called=$name
+	[[ $own$'\n' != *" T $name"$'\n'* ]] || called=__$name
+	hypercalls+=(--redefine-sym "$called=ob_host_$name")
 done
 "$OBJCOPY" --wildcard --keep-global-symbol='ob_kernel_*' "${writable[@]}" "${hypercalls[@]}" \
 	"$directory/kernel-named.o" "$directory/kernel-new.o"

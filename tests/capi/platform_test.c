@@ -33,7 +33,7 @@ static void start(void)
 
 static void reserve_all(void)
 {
-	for (int i = 0; i < OB_REGIONS; i++) {
+	for (int i = 0; i < OB_REGION_SHADOW; i++) {
 		uint64_t size = i == OB_REGION_RAM ? RAM_SIZE : WINDOW_SIZE;
 
 		CHECK_EQUAL(ob_host_region_reserve(i, size, &regions[i]), 0);
@@ -70,7 +70,7 @@ static void test_regions(void)
 	CHECK_EQUAL(ob_host_region_reserve(OB_REGIONS, 4096, &address), -EINVAL);
 	CHECK_EQUAL(mock_read_byte((void *)regions[OB_REGION_RAM]), 0);
 	CHECK_EQUAL(mock_write_byte((void *)(regions[OB_REGION_RAM] + RAM_SIZE - 1)), 0);
-	for (int i = OB_REGION_RAM + 1; i < OB_REGIONS; i++) {
+	for (int i = OB_REGION_RAM + 1; i < OB_REGION_SHADOW; i++) {
 		CHECK_EQUAL(mock_read_byte((void *)regions[i]), -EFAULT);
 		CHECK_EQUAL(mock_write_byte((void *)(regions[i] + WINDOW_SIZE - 1)), -EFAULT);
 	}
@@ -83,6 +83,26 @@ static void test_regions(void)
 	ob_host_regions_release();
 	CHECK_EQUAL(mock_read_byte((void *)regions[OB_REGION_RAM]), -EFAULT);
 	reserve_all();
+}
+
+/* Where it is wanted, zero, huge, and there to the end. */
+static void test_shadow(void)
+{
+	const uint64_t wanted = 0x200000000000, size = 1ull << 44;
+	uint64_t address = (uint64_t)test_regions & ~0xfffull, before;
+
+	start();
+	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_SHADOW, size, &address), -ENOMEM);
+	address = wanted;
+	before = resident_bytes();
+	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_SHADOW, size, &address), 0);
+	CHECK_EQUAL(address, wanted);
+	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_SHADOW, size, &address), -EEXIST);
+	CHECK_EQUAL(*(char *)wanted, 0);
+	*(char *)(wanted + size - 1) = 1;
+	CHECK(resident_bytes() < before + 4 * MB);
+	ob_host_regions_release();
+	CHECK_EQUAL(*(char *)(wanted + size - 1), 1);
 }
 
 static void test_commit(void)
@@ -647,7 +667,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	TEST(regions), TEST(commit), TEST(map), TEST(map_errors), TEST(modules_near_and_executable),
+	TEST(regions), TEST(shadow), TEST(commit), TEST(map), TEST(map_errors), TEST(modules_near_and_executable),
 	TEST(mappings_run_out), TEST(address_space_runs_out), TEST(sizes), TEST(fault_is_resumed), TEST(fault_beyond_file),
 	TEST(fault_chains_to_handler), TEST(fault_default_actions), TEST(stop_restores_handlers),
 	TEST(thread), TEST(many_threads), TEST(adopted_thread_ends), TEST(wait), TEST(random),

@@ -42,9 +42,9 @@ def needed_by(*names) -> list:
     return order
 
 
-def compile_runner(directory: str) -> str:
+def compile_runner(directory: str, library: str = os.path.join(program.OUT, "lib")) -> str:
+    """tests/run_modules.c with the library in that directory."""
     path = os.path.join(directory, "run_modules")
-    library = os.path.join(program.OUT, "lib")
     host.run("gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(program.OUT, "include"), SOURCE,
              "-o", path, f"-L{library}", f"-Wl,-rpath,{library}", "-loutboard", "-pthread")
     return path

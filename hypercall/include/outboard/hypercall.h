@@ -41,6 +41,7 @@ enum ob_region {
 	OB_REGION_CLIENT,	/* window for mmap() by local clients */
 	OB_REGION_STACKS,	/* stacks of coroutines, with guard pages between them */
 	OB_REGION_PAGES,	/* the array of struct page */
+	OB_REGION_SHADOW,	/* what KASAN knows of the address space; only a kernel with KASAN asks for it */
 	OB_REGIONS
 };
 
@@ -50,6 +51,9 @@ enum ob_region {
  * Stores the address, aligned to 16 MB. Errors: -ENOMEM. A platform that cannot map memory
  * returns -ENOSYS for VMALLOC, MODULES and CLIENT (a CONFIG_MMU=n kernel does
  * not ask for them).
+ *
+ * OB_REGION_SHADOW is wanted at the address that is stored there before, readable and writable; its bytes are zero and take memory
+ * when they are written. It outlives ob_host_regions_release, and is there after a fork.
  */
 int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *address);
 

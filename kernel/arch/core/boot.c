@@ -8,6 +8,7 @@
 #include <linux/sched/task.h>
 #include <linux/start_kernel.h>
 #include <outboard/gate.h>
+#include "kasan.h"
 #include "snapshot.h"
 #include "vcpu.h"
 
@@ -126,7 +127,7 @@ static int ob_boot_cold(const struct ob_boot_parameters *parameters)
 	ob_configure(parameters);
 	ob_machine.snapshot = IS_ENABLED(CONFIG_OUTBOARD_SNAPSHOT) && parameters->snapshot;
 	ob_machine.boot_time = ob_clock();
-	error = ob_layout_reserve(ob_machine.memory) ?: ob_boot_first_vcpu();
+	error = ob_layout_reserve(ob_machine.memory) ?: ob_kasan_setup() ?: ob_boot_first_vcpu();
 	if (!error && ob_machine.snapshot) {
 		ob_wait_for(&ob_machine.prepared);
 		ob_snapshot_take();

@@ -20,11 +20,17 @@
 unsigned long ob_thread_block_offset;
 EXPORT_SYMBOL(ob_thread_block_offset);
 EXPORT_SYMBOL(ob_layout);
-EXPORT_SYMBOL(memcmp);
 EXPORT_SYMBOL(memcpy);
 EXPORT_SYMBOL(memmove);
 EXPORT_SYMBOL(memset);
+#ifdef CONFIG_KASAN
+EXPORT_SYMBOL(__memcpy);
+EXPORT_SYMBOL(__memmove);
+EXPORT_SYMBOL(__memset);
+#else
+EXPORT_SYMBOL(memcmp);
 EXPORT_SYMBOL(strlen);
+#endif
 
 static int __init ob_module_setup(void)
 {

@@ -138,6 +138,8 @@ static int ob_snapshot_write(void)
 {
 	struct page *pages = pfn_to_page(ARCH_PFN_OFFSET);
 
+	if (ob_machine.components_error)
+		return ob_machine.components_error;
 	if (num_online_cpus() > 1 || max_pfn - ARCH_PFN_OFFSET > OB_SNAPSHOT_PAGES)
 		return -EBUSY;
 	ob_snapshot_end = max_pfn;

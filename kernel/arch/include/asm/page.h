@@ -70,6 +70,7 @@ static inline unsigned long virt_to_pfn(const volatile void *address)
 }
 #define virt_to_pfn virt_to_pfn
 #define pfn_to_virt(pfn) __va((unsigned long)(pfn) << PAGE_SHIFT)
+#define pfn_to_kaddr(pfn) pfn_to_virt(pfn)
 #define virt_to_page(address) pfn_to_page(virt_to_pfn(address))
 #define page_to_virt(page) pfn_to_virt(page_to_pfn(page))
 #define virt_addr_valid(address)						\

@@ -4,6 +4,7 @@
 
 #ifdef CONFIG_MMU
 #define __HAVE_ARCH_PGD_FREE
+#include <asm/io.h>
 #include <asm-generic/pgalloc.h>
 
 static inline void pmd_populate(struct mm_struct *mm, pmd_t *pmd, pgtable_t table)

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef OUTBOARD_CORE_KASAN_H
+#define OUTBOARD_CORE_KASAN_H
+
+/* Asks the host for the shadow; from then on all accesses are checked. When the address space is laid out, before the kernel starts. */
+#ifdef CONFIG_KASAN
+int ob_kasan_setup(void);
+#else
+static inline int ob_kasan_setup(void)
+{
+	return 0;
+}
+#endif
+
+#endif
