@@ -14,7 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -43,6 +46,7 @@ static bool not_used(const char *why)
 /* The file that this library is linked into. */
 struct image {
 	uintptr_t moved;		/* from where it was linked to */
+	uint64_t layout;		/* hash of what is where: a build id can be anything */
 	uint32_t id_size;		/* 0: it has no build id */
 	unsigned char id[BUILD_ID_MOST];
 };
@@ -82,6 +86,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
 	if (!ours)
 		return 0;
 	image->moved = info->dlpi_addr;
+	image->layout = XXH3_64bits(info->dlpi_phdr, info->dlpi_phnum * sizeof(*info->dlpi_phdr));
 	for (int i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_NOTE && !image->id_size)
 			find_build_id(image, (const char *)info->dlpi_addr + info->dlpi_phdr[i].p_vaddr,
@@ -128,47 +133,108 @@ static void make_key(struct text *key, const struct image *image, const struct o
 	append(key, "build id ");
 	for (uint32_t i = 0; i < image->id_size; i++)
 		append(key, "%02x", image->id[i]);
-	append(key, "\nvcpus %u\nmemory %llu\n", parameters->vcpus, (unsigned long long)parameters->memory);
+	append(key, "\nlayout %016llx\n", (unsigned long long)image->layout);
+	append(key, "vcpus %u\nmemory %llu\nlog level %u\n", parameters->vcpus,
+	       (unsigned long long)parameters->memory, parameters->log_level);
 	append_processor(key);
 	append(key, "components %s\n", parameters->components ? parameters->components : "");
 	append(key, "command line %s\n", parameters->command_line ? parameters->command_line : "");
 }
 
-/* Nobody else may put a file there. */
-static int open_directory(const char *path)
+/*
+ * File systems whose files others can change or take away while they are mapped: those of networks, and of programs.
+ * Numbers of linux/magic.h and of the file systems' own headers.
+ */
+static bool is_remote(int fd)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	static const unsigned long remote[] = {
+		0x6969 /* nfs */, 0xff534d42 /* cifs */, 0xfe534d42 /* smb2 */, 0x517b /* smb */, 0x65735546 /* fuse */,
+		0x01021997 /* 9p */, 0x00c36400 /* ceph */, 0x5346414f /* afs */, 0x73757245 /* coda */,
+	};
+	struct statfs status;
+
+	if (fstatfs(fd, &status))
+		return true;
+	for (size_t i = 0; i < sizeof(remote) / sizeof(*remote); i++)
+		if ((unsigned long)status.f_type == remote[i])
+			return true;
+	return false;
+}
+
+static bool is_noexec(int fd)
+{
+	struct statvfs status;
+
+	return fstatvfs(fd, &status) || status.f_flag & ST_NOEXEC;
+}
+
+/* What is wrong with the directory; NULL if nothing is. Nobody else may put a file there. */
+static const char *fault_of(int fd)
+{
 	struct stat directory;
 
-	if (fd < 0)
+	if (fstat(fd, &directory) || directory.st_uid != geteuid() || directory.st_mode & 022)
+		return "not used: the directory is not the user's alone";
+	if (is_noexec(fd))
+		return "not used: the directory's file system is mounted noexec";
+	if (is_remote(fd))
+		return "not used: the directory's file system is not local";
+	return NULL;
+}
+
+static int open_directory(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	const char *fault;
+
+	if (fd < 0) {
+		not_used("not used: the directory cannot be opened");
 		return -1;
-	if (!fstat(fd, &directory) && directory.st_uid == geteuid() && !(directory.st_mode & 022))
+	}
+	fault = fault_of(fd);
+	if (!fault)
 		return fd;
+	not_used(fault);
 	close(fd);
 	return -1;
+}
+
+/* Why this process can have no snapshot, wherever; NULL if it can. */
+static const char *fault_of_process(const struct image *image, const struct ob_boot_parameters *parameters)
+{
+	const char *wish = secure_getenv("OUTBOARD_SNAPSHOT");
+
+	if (wish && !strcmp(wish, "off"))
+		return "not used: OUTBOARD_SNAPSHOT is off";
+	if (getauxval(AT_SECURE))
+		return "not used: the program has more rights than who started it";
+	if (image->moved || !image->id_size)
+		return "not used: the program is not linked at a fixed address, or has no build id";
+	if (!ob_posix_components_are_own())
+		return "not used: the components are not the program's own";
+	if (parameters->log_level > LOG_WARNING)
+		return "not used: the log is wanted";
+	return NULL;
 }
 
 bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters *parameters)
 {
 	struct image image = { 0 };
 	struct text key = { .length = 0 };
-	const char *wish = getenv("OUTBOARD_SNAPSHOT");
+	const char *fault;
 	char name[40];
 	int fd;
 
 	dl_iterate_phdr(look_at, &image);
-	if (image.moved || !image.id_size)
-		return not_used("not used: the program is not linked at a fixed address, or has no build id");
-	if (wish && !strcmp(wish, "off"))
-		return not_used("not used: OUTBOARD_SNAPSHOT is off");
-	if (parameters->log_level > LOG_WARNING)
-		return not_used("not used: the log is wanted");
+	fault = fault_of_process(&image, parameters);
+	if (fault)
+		return not_used(fault);
 	make_key(&key, &image, parameters);
 	if (key.full)
 		return not_used("not used: the configuration is too long");
 	fd = open_directory(directory);
 	if (fd < 0)
-		return not_used("not used: the directory is missing, or not the user's alone");
+		return false;
 	snprintf(name, sizeof(name), "%016llx.snapshot", (unsigned long long)XXH3_64bits(key.bytes, key.length));
 	if (ob_posix_snapshot_use(fd, name, key.bytes)) {
 		close(fd);

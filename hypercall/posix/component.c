@@ -184,6 +184,11 @@ void ob_posix_components_find(void)
 	pthread_once(&once, find_archive);
 }
 
+bool ob_posix_components_are_own(void)
+{
+	return &ob_component_archive && archive == &ob_component_archive;
+}
+
 /* Compares as Linux does: '-' and '_' are the same. The archive has only '_'. */
 static int compare_names(const char *asked, const char *known)
 {

@@ -31,9 +31,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -367,7 +368,10 @@ static int share_page(uint64_t physical)
 		return -ENOMEM;
 	if (pwrite(memory.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
 	    !map_ram(physical, PAGE_BYTES)) {
-		mprotect(address, PAGE_BYTES, PROT_READ | PROT_WRITE);
+		/* As before, for those that wait to write to it, and for the next owner, who may count on zeroes. */
+		fallocate(memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical, PAGE_BYTES);
+		while (mprotect(address, PAGE_BYTES, PROT_READ | PROT_WRITE))
+			sched_yield();
 		return -ENOMEM;
 	}
 	note_snapshot_pages(physical, PAGE_BYTES, false);
@@ -431,18 +435,14 @@ static int fill_bytes(uint64_t address, uint64_t size, int fd, uint64_t offset)
 
 static int fill_shared(uint64_t physical, uint64_t size, int fd, uint64_t offset)
 {
-	off_t from = (off_t)offset;
+	void *pages = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, (off_t)offset);
+	bool done;
 
-	if (lseek(memory.fd, (off_t)physical, SEEK_SET) < 0)
+	if (pages == MAP_FAILED)
 		return -errno;
-	while (size) {
-		ssize_t copied = sendfile(memory.fd, fd, &from, size);
-
-		if (copied <= 0)
-			return copied ? -errno : -EIO;
-		size -= (uint64_t)copied;
-	}
-	return 0;
+	done = pwrite(memory.fd, pages, size, (off_t)physical) == (ssize_t)size;
+	munmap(pages, size);
+	return done ? 0 : -ENOMEM;
 }
 
 static int host_protection(uint32_t protection)
@@ -500,8 +500,11 @@ static void shrink_piece(struct window_piece *piece, uint64_t from, uint64_t to)
 	}
 }
 
-/* The window is to be changed there. The kernel lets nobody else do the same meanwhile. */
-static int settle_pieces(uint64_t address, uint64_t size)
+/*
+ * The window is to be changed there, `keep`: RAM is to have what was in it. The kernel lets nobody else do the same
+ * meanwhile.
+ */
+static int settle_pieces(uint64_t address, uint64_t size, bool keep)
 {
 	int error = 0;
 
@@ -515,7 +518,8 @@ static int settle_pieces(uint64_t address, uint64_t size)
 		/* There may be no room to remember two halves: then it is all of it. */
 		if (from > piece->address && to < end && memory.piece_count == PIECES)
 			from = piece->address;
-		error = settle(piece, from, to);
+		if (keep)
+			error = settle(piece, from, to);
 		if (!error)
 			shrink_piece(piece, from, to);
 	}
@@ -559,6 +563,7 @@ void ob_host_regions_release(void)
 		*r = (struct ob_posix_region){ 0 };
 	}
 	memory.piece_count = 0;
+	memset(memory.snapshot, 0, sizeof(memory.snapshot));
 }
 
 int ob_host_map(uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
@@ -570,7 +575,7 @@ int ob_host_map(uint64_t address, uint64_t physical, uint64_t size, uint32_t pro
 		return -EINVAL;
 	if (physical % PAGE_BYTES || physical > ram_size || size > ram_size - physical)
 		return -EINVAL;
-	if (share_pages(physical, size) || settle_pieces(address, size))
+	if (share_pages(physical, size) || settle_pieces(address, size, true))
 		return -ENOMEM;
 	spare_begin();
 	got = mmap((void *)address, size, host_protection(protection), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
@@ -578,11 +583,19 @@ int ob_host_map(uint64_t address, uint64_t physical, uint64_t size, uint32_t pro
 	return got == MAP_FAILED ? -ENOMEM : 0;
 }
 
+/* The kernel drops what it can show again. All else that it hides is over. */
+static bool is_whole_window(uint64_t address, uint64_t size)
+{
+	const struct ob_posix_region *modules = &memory.regions[OB_REGION_MODULES];
+
+	return address == modules->address && size == modules->size;
+}
+
 int ob_host_unmap(uint64_t address, uint64_t size)
 {
 	if (!is_page_range(address, size) || !window_contains(address, size))
 		return -EINVAL;
-	if (settle_pieces(address, size))
+	if (settle_pieces(address, size, is_whole_window(address, size)))
 		return -ENOMEM;
 	if (reservation(address, size, MAP_FIXED) != MAP_FAILED)
 		return 0;

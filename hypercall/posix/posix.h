@@ -11,6 +11,7 @@
 #ifndef OUTBOARD_POSIX_H
 #define OUTBOARD_POSIX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ob_component;
@@ -37,6 +38,9 @@ const char *ob_posix_snapshot_status(void);
 
 /* The archive's components, sorted by name: `index` 0, 1, ... until -ENOENT. */
 int ob_posix_component(uint32_t index, struct ob_component *component);
+
+/* Whether the archive is part of the program, and so can be no other the next time. */
+bool ob_posix_components_are_own(void);
 
 /* Why there is no archive, in one line; NULL if there is one. */
 const char *ob_posix_components_problem(void);

@@ -36,6 +36,7 @@
 #define SUFFIX ".snapshot"
 #define DAY_SECONDS (24 * 3600)
 #define KEPT_SECONDS (30 * DAY_SECONDS)
+#define KEPT_FILES 64
 
 /* Runs of zero pages that are shorter are saved: a mapping costs more than they do. */
 #define GAP_PAGES 4
@@ -96,7 +97,7 @@ int ob_posix_snapshot_use(int directory, const char *name, const char *key)
 	strcpy(snapshot.name, name);
 	strcpy(snapshot.key, key);
 	ob_posix_memory_place();
-	return 0;
+	return told(0, "not used: this kernel cannot be saved");
 }
 
 void ob_posix_snapshot_done(void)
@@ -217,7 +218,7 @@ static const char *fault_of(const struct header *header, const struct stat *stat
 
 	if (memcmp(header->magic, MAGIC, sizeof(MAGIC)) || header->file_size != size)
 		return "it is no snapshot, or not whole";
-	if (header->data > size || header->key_size > header->data - sizeof(*header) ||
+	if (header->data > size || header->data < sizeof(*header) || header->key_size > header->data - sizeof(*header) ||
 	    header->extent_count > (header->data - sizeof(*header) - header->key_size) / sizeof(struct extent))
 		return "its header is damaged";
 	if (!is_right(header, status))
@@ -270,6 +271,21 @@ static int fill(const struct header *header, const struct extent *e, int fd)
 				    (enum ob_snapshot_kind)e->kind);
 }
 
+static bool is_in(enum ob_region region, uint64_t address)
+{
+	const struct ob_posix_region *r = &ob_posix_memory_regions()[region];
+
+	return address >= r->address && address - r->address < r->size;
+}
+
+static bool is_in_image(uint64_t address)
+{
+	for (int i = 0; i < OB_REGIONS; i++)
+		if (is_in((enum ob_region)i, address))
+			return false;
+	return true;
+}
+
 static bool is_continued(const struct extent *e, const struct extent *next)
 {
 	return next->kind == EXTENT_WINDOW && next->protection == e->protection &&
@@ -287,12 +303,15 @@ static int map_window(const struct header *header, const struct extent *e, const
 					  fd, header->data + e->offset);
 }
 
-static int fill_all(const struct header *header, int fd)
+/* Those of the image, or all others. */
+static int fill_all(const struct header *header, int fd, bool image)
 {
 	const struct extent *first = extents_of(header), *end = first + header->extent_count, *e;
 	int error = 0;
 
 	for (e = first; e < end && !error; e++) {
+		if (is_in_image(e->address) != image)
+			continue;
 		if (e->kind == EXTENT_WINDOW && (e == first || e[-1].kind != EXTENT_WINDOW || !is_continued(e - 1, e)))
 			error = map_window(header, e, end, fd);
 		if (!error)
@@ -301,16 +320,23 @@ static int fill_all(const struct header *header, int fd)
 	return error;
 }
 
-/* After this began to fill, there is no way back: the image's data are mixed. */
+/* The image comes last: when its data are mixed, there is no way back. */
 static int load_from(const struct header *header, int fd)
 {
 	int error = ob_posix_memory_reserve(header->regions);
 
 	if (error)
 		return told(error, "not used: its addresses are not free in this process");
-	error = fill_all(header, fd);
+	error = fill_all(header, fd, false);
 	if (error) {
-		fprintf(stderr, "outboard: the snapshot %s cannot be mapped: %s\n", snapshot.name, strerror(-error));
+		ob_host_regions_release();
+		return told(error, "not used: it cannot be mapped: %s", strerror(-error));
+	}
+	error = fill_all(header, fd, true);
+	if (error) {
+		unlinkat(snapshot.directory, snapshot.name, 0);
+		fprintf(stderr, "outboard: the snapshot %s cannot be mapped, and is removed: %s\n",
+			snapshot.name, strerror(-error));
 		abort();
 	}
 	ob_posix_memory_filled();
@@ -428,13 +454,6 @@ static int add_image(uint64_t address, uint64_t end)
 	return error;
 }
 
-static bool is_in(enum ob_region region, uint64_t address)
-{
-	const struct ob_posix_region *r = &ob_posix_memory_regions()[region];
-
-	return address >= r->address && address - r->address < r->size;
-}
-
 int ob_host_snapshot_add(uint64_t address, uint64_t size, enum ob_snapshot_kind kind)
 {
 	int error;
@@ -500,13 +519,14 @@ static struct header make_header(void)
 /* Memory may change a little while it is written: the checksum is that of the file. */
 static int seal(int fd, uint64_t size)
 {
-	struct header *header = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct header *header = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	uint64_t sum;
 
 	if (header == MAP_FAILED)
 		return -errno;
-	header->checksum = checksum(header);
+	sum = checksum(header);
 	munmap(header, size);
-	return 0;
+	return write_all(fd, &sum, sizeof(sum), offsetof(struct header, checksum));
 }
 
 static int write_file(int fd)
@@ -536,9 +556,13 @@ static bool is_snapshot(const char *name)
 	return strspn(name, "0123456789abcdef") == 16 && !strncmp(name + 16, SUFFIX, strlen(SUFFIX));
 }
 
-/* What has not been used for a month, or was left half-written, goes. */
+/* What has not been used for a month, or was left half-written, goes; and the oldest one, if there are many. */
 static void clean_directory(void)
 {
+	time_t oldest_time = time(NULL);
+	char oldest[256] = "";
+	int count = 0;
+
 	DIR *directory = fdopendir(openat(snapshot.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	time_t limit = time(NULL) - KEPT_SECONDS;
 	struct dirent *entry;
@@ -546,11 +570,21 @@ static void clean_directory(void)
 
 	if (!directory)
 		return;
-	while ((entry = readdir(directory)))
-		if (is_snapshot(entry->d_name) &&
-		    !fstatat(snapshot.directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) &&
-		    status.st_mtime < limit)
+	while ((entry = readdir(directory))) {
+		if (!is_snapshot(entry->d_name) ||
+		    fstatat(snapshot.directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW))
+			continue;
+		if (status.st_mtime < limit)
 			unlinkat(snapshot.directory, entry->d_name, 0);
+		else
+			count++;
+		if (status.st_mtime >= limit && status.st_mtime < oldest_time) {
+			oldest_time = status.st_mtime;
+			snprintf(oldest, sizeof(oldest), "%s", entry->d_name);
+		}
+	}
+	if (count > KEPT_FILES && oldest[0])
+		unlinkat(snapshot.directory, oldest, 0);
 	closedir(directory);
 }
 

@@ -187,6 +187,52 @@ def test_directory_that_others_write_to(program, cache, mode):
     assert os.listdir(cache) == []
 
 
+@pytest.mark.needs("unshare")
+@pytest.mark.needs_root
+def test_directory_without_execution(work, program, cache):
+    """A home directory that is mounted noexec: nothing can be mapped from there to be executed."""
+    script = f'mount -t tmpfs -o noexec,mode=700 none "{cache}" && for i in 1 2; do COMPONENTS=ext4 SNAPSHOTS="{cache}" "{program}"; done'
+    told = run("unshare", "--mount", "sh", "-c", script)
+    assert told.count("not used: the directory's file system is mounted noexec") == 2
+
+
+@pytest.mark.needs("prlimit")
+def test_what_cannot_be_mapped_is_booted(program, cache):
+    start(program, cache)
+    for kilobytes in (1000, 2000, 3000, 4000, 6000, 8000):
+        done = subprocess.run(["prlimit", f"--data={kilobytes * 1024}", program], env={**os.environ, "SNAPSHOTS": cache},
+                              capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode in (0, 1), f"{kilobytes}: {done.returncode} {done.stderr}"
+    assert "started from" in start(program, cache)["snapshot:"]
+
+
+def test_other_components(work, program, cache):
+    archive = os.path.join(work, "archive")
+    shutil.copyfile(os.path.join(LIBRARIES, "outboard-components"), archive)
+    assert "not used: the components" in start(program, cache, OUTBOARD_COMPONENTS=archive)["snapshot:"]
+
+
+@pytest.mark.needs("setpriv")
+@pytest.mark.needs_root
+def test_more_rights_than_the_caller(work, program, cache):
+    """The program is setgid: its caller's file could be mapped with the rights of the group."""
+    copy = os.path.join(work, "setgid")
+    shutil.copyfile(program, copy)
+    os.chown(copy, 0, 6)
+    os.chmod(copy, 0o2755)
+    os.chown(cache, 65534, 65534)
+    for directory in (work, os.path.dirname(work)):
+        os.chmod(directory, 0o755)
+    told = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", copy, SNAPSHOTS=cache)
+    assert "not used: the program has more rights" in told
+
+
+def test_component_of_a_snapshot_is_unloaded(work, cache):
+    program = fixed_program(work, "unload_test")
+    for expected in ("saved as", "started from", "started from"):
+        assert expected in run(program, SNAPSHOTS=cache, COMPONENTS="ext4 xfs btrfs")
+
+
 def test_directory_that_is_missing(program, cache):
     assert "not used: the directory" in start(program, os.path.join(cache, "nowhere"))["snapshot:"]
 

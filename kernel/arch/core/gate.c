@@ -30,6 +30,9 @@ void schedule_tail(struct task_struct *prev);
 
 int ob_transit_begin(void)
 {
+	/* Before, nobody is to be counted: a snapshot would have it. */
+	if (!READ_ONCE(ob_machine.ready))
+		return -ENODEV;
 	atomic_inc(&ob_machine.transit);
 	smp_mb__after_atomic();
 	if (READ_ONCE(ob_machine.ready) && !READ_ONCE(ob_machine.halting))

@@ -4,7 +4,7 @@
  *
  * It is saved before it is ready for the first call, when nothing is left to do: the only vCPU that is up is idle,
  * and the booting thread has taken it from its carrier. So all that runs is in memory as a
- * coroutine, and no host thread is in the middle of anything. The process that saved it goes on in the same way as those that
+ * coroutine, and no host thread but the vCPU's service thread is in the middle of anything: what that does is done again. The process that saved it goes on in the same way as those that
  * start from it:
  *
  *   booted -> prepared -> at rest -> saved ----> go on -> renewed -> ready
@@ -23,7 +23,6 @@
 #include <linux/fs.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
-#include <linux/printk.h>
 #include <linux/random.h>
 #include <linux/sizes.h>
 #include <linux/timekeeping.h>
@@ -198,6 +197,15 @@ static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 	vcpu->holder = 0;
 	ob_machine.clock_offset = clock_offset;
 	atomic_set(&ob_machine.spinners, 0);
+	atomic_set(&ob_machine.transit, 0);
+}
+
+/* Without new random numbers from the host, two starts could not be made to differ. */
+static bool ob_host_has_random(void)
+{
+	u64 unused;
+
+	return !ob_host_random(&unused, sizeof(unused));
 }
 
 /*
@@ -207,23 +215,30 @@ static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 int ob_snapshot_start(const struct ob_boot_parameters *parameters)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
-	int error = ob_host_snapshot_load();
+	int error;
 
-	if (error)
+	if (!ob_host_has_random() || ob_host_snapshot_load())
 		return -ENOENT;
 	/* From here on the data are those that were saved. */
 	ob_forget_host(vcpu, ob_host_clock_monotonic() - ob_machine.saved_time);
 	ob_configure(parameters);
 	ob_go_on();
-	error = ob_service_start(vcpu) ?: ob_carrier_start(vcpu, vcpu->carrier.run);
-	return error == -ENOENT ? -EAGAIN : error;
+	/* The service thread of the process that saved it may have been about to say that the time has come. */
+	ob_raise(vcpu, OB_PENDING_TIMER);
+	error = ob_service_start(vcpu);
+	if (error)
+		return error;
+	error = ob_carrier_start(vcpu, vcpu->carrier.run);
+	if (error)
+		ob_service_stop(vcpu);
+	return error;
 }
 
 /* drivers/char/random.c: has the generator take new random numbers from the host before the next one is asked for. */
 static void ob_renew_random(void)
 {
-	if (random_fops.unlocked_ioctl(NULL, RNDRESEEDCRNG, 0))
-		panic("random numbers cannot be renewed");
+	/* -ENODATA: nobody can have got any yet. */
+	random_fops.unlocked_ioctl(NULL, RNDRESEEDCRNG, 0);
 }
 
 static void ob_renew_wall_clock(void)
@@ -239,6 +254,5 @@ void ob_snapshot_renew(void)
 	ob_machine.renew = 0;
 	ob_renew_random();
 	ob_renew_wall_clock();
-	console_loglevel = ob_machine.console_level + 1;
 	ob_ready();
 }

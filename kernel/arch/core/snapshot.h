@@ -12,13 +12,6 @@ struct ob_boot_parameters;
 int ob_snapshot_start(const struct ob_boot_parameters *parameters);
 void ob_snapshot_take(void);
 void ob_snapshot_renew(void);
-
-/* coroutine.c: every stack that was ever handed out, until one visit says an error. */
-int ob_stacks_visit(int (*visit)(void *stack, size_t size));
-
-/* mmu.c: every page that the tables have in a window of the kernel, until one visit says an error. */
-typedef int ob_page_visit(unsigned long address, u64 physical, u32 protection);
-int ob_window_visit(unsigned long start, unsigned long end, ob_page_visit *visit);
 #else
 static inline int ob_snapshot_start(const struct ob_boot_parameters *parameters)
 {
@@ -33,4 +26,12 @@ static inline void ob_snapshot_renew(void)
 {
 }
 #endif
+
+/* coroutine.c: every stack that was ever handed out, until one visit says an error. */
+int ob_stacks_visit(int (*visit)(void *stack, size_t size));
+
+/* mmu.c: every page that the tables have in a window of the kernel, until one visit says an error. */
+typedef int ob_page_visit(unsigned long address, u64 physical, u32 protection);
+int ob_window_visit(unsigned long start, unsigned long end, ob_page_visit *visit);
+
 #endif

@@ -304,7 +304,7 @@ static noinline bool ob_is_called_back(void)
 {
 	const u32 *baton = ob_loan.baton;
 
-	return unlikely(baton) && READ_ONCE(*baton) & OB_BATON_PASSED;
+	return unlikely(baton) && (READ_ONCE(*baton) & OB_BATON_PASSED || ob_delay_chance());
 }
 
 /* Of a loop that waits for another CPU: it may be that which waits for this very thread. */
@@ -376,6 +376,9 @@ void arch_cpu_idle(void)
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();
 
+	/* That a thread is called back is so rare that it is made to happen where that is looked for. */
+	if (IS_ENABLED(CONFIG_OUTBOARD_DELAYS) && ob_is_called_back())
+		ob_hand_over();
 	if (!READ_ONCE(vcpu->pending)) {
 		vcpu->carrier.pass_to = NULL;
 		ob_coroutine_switch(&current->thread.coroutine, vcpu->carrier.context);
