@@ -224,7 +224,8 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters)
 	ob_configure(parameters);
 	ob_go_on();
 	/* The service thread of the process that saved it may have been about to say that the time has come. */
-	ob_raise(vcpu, OB_PENDING_TIMER);
+	if (!vcpu->service.deadline)
+		ob_raise(vcpu, OB_PENDING_TIMER);
 	error = ob_service_start(vcpu);
 	if (error)
 		return error;
