@@ -512,16 +512,19 @@ static int settle_pieces(uint64_t address, uint64_t size, bool keep)
 		struct window_piece *piece = &memory.pieces[i];
 		uint64_t from = piece->address > address ? piece->address : address;
 		uint64_t end = piece->address + piece->size, to = end < address + size ? end : address + size;
+		uint64_t cut = from;
 
 		if (from >= to)
 			continue;
-		/* There may be no room to remember two halves: then it is all of it. */
-		if (from > piece->address && to < end && memory.piece_count == PIECES)
-			from = piece->address;
-		if (keep)
+		/* There may be no room to remember two halves: then RAM gets the first one as well, which is in use. */
+		if (from > piece->address && to < end && memory.piece_count == PIECES) {
+			cut = piece->address;
+			error = settle(piece, cut, from);
+		}
+		if (keep && !error)
 			error = settle(piece, from, to);
 		if (!error)
-			shrink_piece(piece, from, to);
+			shrink_piece(piece, cut, to);
 	}
 	return error;
 }

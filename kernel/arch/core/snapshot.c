@@ -19,7 +19,6 @@
  * they are allocated anew.
  */
 #include <linux/bitmap.h>
-#include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
