@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
+use crate::commands::Command;
+use clap::{Args, Parser};
 use outboard::{profile, release, version};
-use std::ffi::OsString;
 
 /// Open, read and write disk images with Linux's own file systems, without root.
 ///
@@ -46,114 +46,8 @@ pub struct Settings {
     pub verbose: u8,
 }
 
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Tell what is in an image: partitions, file systems, labels, sizes
-    #[command(
-        after_help = "Examples:\n  outboard info disk.img\n  outboard info --json disk.img | jq '.partitions[].filesystem'"
-    )]
-    Info(Info),
-    /// List directories of an image
-    #[command(
-        after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc /\n  outboard ls -lR stick.img@1:/"
-    )]
-    Ls(Ls),
-    /// Write files of an image to standard output
-    #[command(after_help = "Example:\n  outboard cat disk.img@1:/etc/fstab")]
-    Cat(Cat),
-    /// Show all that is known of a file in an image
-    #[command(after_help = "Example:\n  outboard stat disk.img:/etc/passwd")]
-    Stat(Stat),
-    /// Copy files into, out of and between images
-    #[command(
-        override_usage = "outboard cp [OPTIONS] <SRC>... <DST>",
-        after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/"
-    )]
-    Cp(Cp),
-    /// List the file systems, protocols and drivers that can be loaded, with their sizes
-    #[command(after_help = "Example:\n  outboard components | grep fs")]
-    Components(Components),
-    /// Write the manual page to standard output
-    #[command(hide = true)]
-    Manual(Manual),
-}
-
-#[derive(Args, Debug)]
-pub struct Info {
-    /// The disk image, or IMAGE@N for one partition
-    pub image: OsString,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args, Debug)]
-pub struct Ls {
-    /// What to list: IMAGE:/PATH or IMAGE@N:/PATH
-    #[arg(required = true, value_name = "IMAGE:/PATH")]
-    pub places: Vec<OsString>,
-    /// One line per file with mode, links, owner, group, size and time (UTC)
-    #[arg(short)]
-    pub long: bool,
-    /// Also names that begin with a dot
-    #[arg(short)]
-    pub all: bool,
-    /// Also what is in subdirectories
-    #[arg(short = 'R')]
-    pub recursive: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args, Debug)]
-pub struct Cat {
-    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
-    #[arg(required = true, value_name = "IMAGE:/PATH")]
-    pub places: Vec<OsString>,
-}
-
-#[derive(Args, Debug)]
-pub struct Stat {
-    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
-    #[arg(required = true, value_name = "IMAGE:/PATH")]
-    pub places: Vec<OsString>,
-    /// Follow symbolic links
-    #[arg(short = 'L')]
-    pub follow: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args, Debug)]
-pub struct Cp {
-    /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH
-    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
-    pub places: Vec<OsString>,
-    /// Copy directories with all that is in them, and keep owners, modes, times, links, holes, attributes, devices
-    #[arg(short)]
-    pub archive: bool,
-    /// Copy directories with all that is in them
-    #[arg(short, short_alias = 'R')]
-    pub recursive: bool,
-}
-
-#[derive(Args, Debug)]
-pub struct Components {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args, Debug)]
-pub struct Manual {
-    /// The command [default: the page that is about all of them]
-    pub command: Option<String>,
-}
-
 /// "512M" in bytes. Units are powers of 1024.
-fn parse_size(text: &str) -> std::result::Result<u64, String> {
+pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
     let wrong = || format!("\"{text}\" is not a size such as 512M or 2G");
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match text[digits.len()..].to_ascii_uppercase().as_str() {

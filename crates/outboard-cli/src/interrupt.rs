@@ -29,6 +29,11 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// Forgets what was asked for: a new command begins.
+    pub fn forget(&self) {
+        self.asked.store(false, Ordering::Relaxed);
+    }
+
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }

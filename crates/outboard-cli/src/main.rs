@@ -4,44 +4,26 @@
 
 mod address;
 mod arguments;
-mod cat;
-mod components;
-mod cp;
+mod commands;
 mod error;
 mod format;
 mod image;
-mod info;
 mod interrupt;
-mod ls;
-mod manual;
 mod output;
 mod record;
 mod session;
 mod snapshots;
-mod stat;
 mod stream;
 
-use arguments::{Arguments, Command};
+use arguments::Arguments;
 use clap::Parser;
-use error::{warn, Error, Result};
+use error::{warn, Error};
+use session::with_session;
 use std::process::ExitCode;
-
-fn run(arguments: Arguments) -> Result<()> {
-    let settings = arguments.settings;
-    match arguments.command {
-        Command::Info(options) => info::run(&options, settings),
-        Command::Ls(options) => ls::run(&options, settings),
-        Command::Cat(options) => cat::run(&options, settings),
-        Command::Stat(options) => stat::run(&options, settings),
-        Command::Cp(options) => cp::run(&options, settings),
-        Command::Components(options) => components::run(&options),
-        Command::Manual(options) => manual::run(&options),
-    }
-}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(arguments) {
+    match with_session(arguments.settings, |session| arguments.command.run(session)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if let Some(message) = error.message() {

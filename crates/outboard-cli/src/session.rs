@@ -7,10 +7,11 @@ use crate::arguments::Settings;
 use crate::error::{reason, warn, Error, Result};
 use crate::format::escaped;
 use crate::image::{check_writable, FileSystem, Image};
+use crate::interrupt::Interrupt;
 use crate::snapshots;
 use outboard::{
     component_of, BlockDevice, Disk, DiskOptions, Fd, Kernel, Level, LogRing, Mount, MountOptions,
-    Tree,
+    System, Tree,
 };
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -44,15 +45,31 @@ struct Mounted {
     mount: Mount,
 }
 
+impl Mounted {
+    /// Returns what was lost, in words.
+    fn unmount(self) -> Option<String> {
+        let reader = self.mount.is_read_only();
+        let error = self.mount.unmount().err().filter(|_| !reader)?;
+        Some(format!(
+            "{}: not everything was written: {}",
+            self.name,
+            reason(&error)
+        ))
+    }
+}
+
 /// Booted on demand; [`Session::finish`] must be called for what was written to be safe.
 pub struct Session {
     settings: Settings,
     log: Arc<LogRing>,
     host: Tree,
     kernel: Option<Kernel>,
-    disks: Vec<OpenDisk>,
-    mounts: Vec<Mounted>,
+    /// A slot is empty once its disk was released; so are those of its mounts.
+    disks: Vec<Option<OpenDisk>>,
+    mounts: Vec<Option<Mounted>>,
     noted: HashSet<String>,
+    interrupt: Option<Interrupt>,
+    umask: u32,
 }
 
 /// The level that the environment's OUTBOARD_LOG asks for.
@@ -112,7 +129,26 @@ impl Session {
             disks: Vec::new(),
             mounts: Vec::new(),
             noted: HashSet::new(),
+            interrupt: None,
+            // Modes of new files are computed by commands, for images and the host alike.
+            umask: System::Host.umask(0),
         }
+    }
+
+    /// Permissions that new files do not get where modes are not kept.
+    pub fn umask(&self) -> u32 {
+        self.umask
+    }
+
+    /// From now on an interrupt asks the command to stop, which looks at what is returned.
+    pub fn catch_interrupts(&mut self) -> Result<Interrupt> {
+        if let Some(interrupt) = &self.interrupt {
+            interrupt.forget();
+            return Ok(interrupt.clone());
+        }
+        let interrupt = Interrupt::catch()?;
+        self.interrupt = Some(interrupt.clone());
+        Ok(interrupt)
     }
 
     /// How many threads make use of the kernel.
@@ -175,12 +211,13 @@ impl Session {
     pub fn tree(&self, id: TreeId) -> &Tree {
         match id {
             TreeId::Host => &self.host,
-            TreeId::Mount(index) => &self.mounts[index].mount,
+            TreeId::Mount(index) => self.mounted(index),
         }
     }
 
     pub fn mounted(&self, index: usize) -> &Mount {
-        &self.mounts[index].mount
+        let slot = self.mounts[index].as_ref();
+        &slot.expect("a mount of a disk that was not released").mount
     }
 
     /// Mounts the file system that a name means, or finds it mounted.
@@ -193,24 +230,24 @@ impl Session {
         }
         let disk = self.disk(name, write)?;
         let forced = self.settings.kind.is_some();
-        let found = self.disks[disk].image.find(name, forced)?;
+        let found = self.open_disk(disk).image.find(name, forced)?;
         if name.partition.is_none() {
             self.note_partition(name, &found);
         }
-        if let Some(index) = self
-            .mounts
-            .iter()
-            .position(|mounted| mounted.disk == disk && mounted.partition == found.partition)
-        {
+        let same = |slot: &Option<Mounted>| {
+            slot.as_ref()
+                .is_some_and(|mounted| mounted.disk == disk && mounted.partition == found.partition)
+        };
+        if let Some(index) = self.mounts.iter().position(same) {
             return Ok(index);
         }
         let mount = self.mount_found(name, disk, &found, write)?;
-        self.mounts.push(Mounted {
+        self.mounts.push(Some(Mounted {
             name: name.shown(),
             disk,
             partition: found.partition,
             mount,
-        });
+        }));
         Ok(self.mounts.len() - 1)
     }
 
@@ -226,19 +263,45 @@ impl Session {
         }
     }
 
+    fn open_disk(&self, index: usize) -> &OpenDisk {
+        let slot = self.disks[index].as_ref();
+        slot.expect("a disk that was not released")
+    }
+
+    /// Unmounts what is mounted of an image and takes it from the kernel, so that it can be
+    /// opened in another way. What [`Session::open`] returned for it is void.
+    pub fn release(&mut self, image: &Image) -> Result<()> {
+        let same = |slot: &Option<OpenDisk>| {
+            slot.as_ref()
+                .is_some_and(|open| open.image.identity == image.identity)
+        };
+        let Some(disk) = self.disks.iter().position(same) else {
+            return Ok(());
+        };
+        let position = self.log.position();
+        let mut problems = Vec::new();
+        for slot in &mut self.mounts {
+            if slot.as_ref().is_some_and(|mounted| mounted.disk == disk) {
+                problems.extend(slot.take().and_then(Mounted::unmount));
+            }
+        }
+        self.disks[disk] = None;
+        self.told(problems, position)
+    }
+
     /// Adds a disk to the kernel, or finds it added.
     fn disk(&mut self, name: &ImageName, write: bool) -> Result<usize> {
         let image = Image::open(&name.file)?;
-        let same = |open: &OpenDisk| open.image.identity == image.identity;
-        if let Some(index) = self.disks.iter().position(same) {
-            if write && !self.disks[index].writable {
-                return Err(Error::Failed(format!(
-                    "{} is in use for reading already",
-                    name.file.display()
-                )));
-            }
+        let good = |slot: &Option<OpenDisk>| {
+            slot.as_ref().is_some_and(|open| {
+                open.image.identity == image.identity && (open.writable || !write)
+            })
+        };
+        if let Some(index) = self.disks.iter().position(good) {
             return Ok(index);
         }
+        // An earlier command may have opened it for reading.
+        self.release(&image)?;
         // What cannot be mounted is told before a kernel is started for it.
         let found = image.find(name, self.settings.kind.is_some())?;
         let kind = found.probe.map(|probe| probe.kind);
@@ -261,16 +324,16 @@ impl Session {
                 )),
                 _ => Error::failed(format!("cannot open image {shown}"), &error),
             })?;
-        self.disks.push(OpenDisk {
+        self.disks.push(Some(OpenDisk {
             image,
             writable: write,
             disk,
-        });
+        }));
         Ok(self.disks.len() - 1)
     }
 
     fn device(&self, name: &ImageName, disk: usize, found: &FileSystem) -> Result<BlockDevice> {
-        self.disks[disk]
+        self.open_disk(disk)
             .disk
             .device(found.partition)
             .map_err(|error| match error.raw_os_error() {
@@ -308,7 +371,7 @@ impl Session {
                 &kind,
                 &error,
                 position,
-                &self.disks[disk].image,
+                &self.open_disk(disk).image,
                 found,
             )
         })?;
@@ -370,16 +433,8 @@ impl Session {
     pub fn finish(mut self) -> Result<()> {
         let position = self.log.position();
         let mut problems = Vec::new();
-        while let Some(Mounted { name, mount, .. }) = self.mounts.pop() {
-            let reader = mount.is_read_only();
-            if let Err(error) = mount.unmount() {
-                if !reader {
-                    problems.push(format!(
-                        "{name}: not everything was written: {}",
-                        reason(&error)
-                    ));
-                }
-            }
+        while let Some(slot) = self.mounts.pop() {
+            problems.extend(slot.and_then(Mounted::unmount));
         }
         // The kernel's end takes the disks along; removing them one by one takes longer.
         if let Some(kernel) = self.kernel.take() {
@@ -387,6 +442,10 @@ impl Session {
                 problems.push(format!("the kernel did not stop well: {}", reason(&error)));
             }
         }
+        self.told(problems, position)
+    }
+
+    fn told(&self, problems: Vec<String>, position: usize) -> Result<()> {
         if problems.is_empty() {
             return Ok(());
         }

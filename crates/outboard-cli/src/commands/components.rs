@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard components`.
 
-use crate::arguments::Components;
 use crate::error::{reason, Error, Result};
 use crate::output::Output;
+use clap::Args;
 use serde::Serialize;
 
 #[derive(Serialize)]
 struct Row {
     name: String,
     size: u64,
+}
+
+/// List the file systems, protocols and drivers that can be loaded, with their sizes
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  outboard components | grep fs")]
+pub struct Components {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 pub fn run(options: &Components) -> Result<()> {

@@ -2,6 +2,7 @@
 //! Copies on the host: the same code that copies into and out of images.
 
 use super::*;
+use crate::arguments::Settings;
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::PathBuf;

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard manual`: the manual pages, made from the command line's own description.
 
-use crate::arguments::{Arguments, Manual};
+use crate::arguments::Arguments;
 use crate::error::{Error, Result};
-use clap::CommandFactory;
+use clap::{Args, CommandFactory};
 use std::io;
+
+/// Write the manual page to standard output
+#[derive(Args, Debug)]
+pub struct Manual {
+    /// The command [default: the page that is about all of them]
+    pub command: Option<String>,
+}
 
 pub fn run(options: &Manual) -> Result<()> {
     let whole = Arguments::command();

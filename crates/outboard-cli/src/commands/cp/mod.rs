@@ -15,14 +15,14 @@ mod report;
 mod walk;
 
 use crate::address::Place;
-use crate::arguments::{Cp, Settings};
 use crate::error::{reason, Error, Result};
 use crate::interrupt::Interrupt;
-use crate::session::{with_session, Session, TreeId};
+use crate::session::{Session, TreeId};
+use clap::Args;
 use copy::{Copier, Item};
 use outboard::{Fd, System, Tree};
 use report::Report;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -40,7 +40,25 @@ pub struct Options {
     pub umask: u32,
 }
 
-pub fn run(options: &Cp, settings: Settings) -> Result<()> {
+/// Copy files into, out of and between images
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "outboard cp [OPTIONS] <SRC>... <DST>",
+    after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/"
+)]
+pub struct Cp {
+    /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub places: Vec<OsString>,
+    /// Copy directories with all that is in them, and keep owners, modes, times, links, holes, attributes, devices
+    #[arg(short)]
+    pub archive: bool,
+    /// Copy directories with all that is in them
+    #[arg(short, short_alias = 'R')]
+    pub recursive: bool,
+}
+
+pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
     let mut places: Vec<Place> = options
         .places
         .iter()
@@ -49,25 +67,18 @@ pub fn run(options: &Cp, settings: Settings) -> Result<()> {
     let destination = places
         .pop()
         .ok_or_else(|| Error::Usage("cp needs a source and a destination".to_owned()))?;
-    let interrupt = Interrupt::catch()?;
-    // Modes of new files are computed here for both kinds of trees alike.
-    let umask = System::Host.umask(0);
+    let interrupt = session.catch_interrupts()?;
     let _ = System::Host.raise_file_limit(1 << 20);
     let options = Options {
         archive: options.archive,
         recursive: options.recursive || options.archive,
-        umask,
+        umask: session.umask(),
     };
     let report = Report::default();
-    let mut interrupted = false;
-    let result = with_session(settings, |session| {
-        let outcome = copy_all(session, options, &places, &destination, &interrupt, &report);
-        interrupted = interrupt.asked();
-        outcome
-    });
+    let result = copy_all(session, options, &places, &destination, &interrupt, &report);
     report.print_losses();
     match result {
-        Ok(()) | Err(Error::Told) if interrupted => Err(Error::Interrupted(format!(
+        Ok(()) | Err(Error::Told) if interrupt.asked() => Err(Error::Interrupted(format!(
             "interrupted after {} files, which are written; new copies that were not complete are removed",
             report.files()
         ))),

@@ -3,34 +3,45 @@
 //! parsers, the space that is used by mounting read-only.
 
 use crate::address::ImageName;
-use crate::arguments::{Info, Settings};
 use crate::error::Result;
 use crate::format;
 use crate::image::Image;
 use crate::output::Output;
-use crate::session::{with_session, Session};
+use crate::session::Session;
+use clap::Args;
 use outboard_image::partition::Partition;
 use outboard_image::{Class, Probe, State};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::path::Path;
 
-pub fn run(options: &Info, mut settings: Settings) -> Result<()> {
-    settings.read_only = true;
+/// Tell what is in an image: partitions, file systems, labels, sizes
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard info disk.img\n  outboard info --json disk.img | jq '.partitions[].filesystem'"
+)]
+pub struct Info {
+    /// The disk image, or IMAGE@N for one partition
+    pub image: OsString,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(options: &Info, session: &mut Session) -> Result<()> {
     let name = ImageName::parse(&options.image, |path: &Path| {
         path.symlink_metadata().is_ok()
     });
     let image = Image::open(&name.file)?;
     let mut report = Report::new(&name, &image)?;
-    with_session(settings, |session| {
-        report.measure(session, &name);
-        let mut output = Output::new();
-        if options.json {
-            output.json(&report)?;
-        } else {
-            report.print(&mut output)?;
-        }
-        output.finish()
-    })
+    report.measure(session, &name);
+    let mut output = Output::new();
+    if options.json {
+        output.json(&report)?;
+    } else {
+        report.print(&mut output)?;
+    }
+    output.finish()
 }
 
 /// What is on a disk or partition.

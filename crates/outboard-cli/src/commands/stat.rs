@@ -1,49 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard stat`.
 
+use clap::Args;
 use crate::address::Place;
-use crate::arguments::{Settings, Stat};
-use crate::cat::image_place;
+use crate::commands::image_place;
 use crate::error::{warn, Error, Result};
 use crate::format;
 use crate::output::Output;
 use crate::record::Record;
-use crate::session::{with_session, Session};
+use crate::session::Session;
 use outboard::Fd;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-pub fn run(options: &Stat, settings: Settings) -> Result<()> {
+/// Show all that is known of a file in an image
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  outboard stat disk.img:/etc/passwd")]
+pub struct Stat {
+    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// Follow symbolic links
+    #[arg(short = 'L')]
+    pub follow: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(options: &Stat, session: &mut Session) -> Result<()> {
     let places = options
         .places
         .iter()
         .map(|operand| image_place(operand))
         .collect::<Result<Vec<Place>>>()?;
-    with_session(settings, |session| {
-        let mut output = Output::new();
-        let mut records = Vec::new();
-        let mut failed = false;
-        for place in &places {
-            match Found::look(session, place, options.follow) {
-                Ok(found) if options.json => records.push(found.record()),
-                Ok(found) => output.bytes(found.text(output.is_terminal()).as_slice())?,
-                Err(Error::Failed(message)) => {
-                    warn(message);
-                    failed = true;
-                }
-                Err(other) => return Err(other),
+    let mut output = Output::new();
+    let mut records = Vec::new();
+    let mut failed = false;
+    for place in &places {
+        match Found::look(session, place, options.follow) {
+            Ok(found) if options.json => records.push(found.record()),
+            Ok(found) => output.bytes(found.text(output.is_terminal()).as_slice())?,
+            Err(Error::Failed(message)) => {
+                warn(message);
+                failed = true;
             }
+            Err(other) => return Err(other),
         }
-        if options.json {
-            output.json(&records)?;
-        }
-        output.finish()?;
-        if failed {
-            return Err(Error::Told);
-        }
-        Ok(())
-    })
+    }
+    if options.json {
+        output.json(&records)?;
+    }
+    output.finish()?;
+    if failed {
+        return Err(Error::Told);
+    }
+    Ok(())
 }
 
 struct Found {

@@ -2,45 +2,66 @@
 //! `outboard ls`.
 
 use crate::address::Place;
-use crate::arguments::{Ls, Settings};
-use crate::cat::image_place;
+use crate::commands::image_place;
 use crate::error::{reason, warn, Error, Result};
 use crate::format;
 use crate::output::Output;
 use crate::record::Record;
-use crate::session::{with_session, Session};
+use crate::session::Session;
+use clap::Args;
 use outboard::{DirEntry, FileType, ReadDir, Tree};
 use serde::Serialize;
 use std::collections::HashSet;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-pub fn run(options: &Ls, settings: Settings) -> Result<()> {
+/// List directories of an image
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc /\n  outboard ls -lR stick.img@1:/"
+)]
+pub struct Ls {
+    /// What to list: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// One line per file with mode, links, owner, group, size and time (UTC)
+    #[arg(short)]
+    pub long: bool,
+    /// Also names that begin with a dot
+    #[arg(short)]
+    pub all: bool,
+    /// Also what is in subdirectories
+    #[arg(short = 'R')]
+    pub recursive: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(options: &Ls, session: &mut Session) -> Result<()> {
     let places = options
         .places
         .iter()
         .map(|operand| image_place(operand))
         .collect::<Result<Vec<Place>>>()?;
-    with_session(settings, |session| {
-        let mut listing = Listing {
-            options,
-            output: Output::new(),
-            json: Vec::new(),
-            headers: places.len() > 1 || options.recursive,
-            started: false,
-            failed: false,
-        };
-        listing.places(session, &places)?;
-        if options.json {
-            listing.output.json(&listing.json)?;
-        }
-        listing.output.finish()?;
-        if listing.failed {
-            return Err(Error::Told);
-        }
-        Ok(())
-    })
+    let mut listing = Listing {
+        options,
+        output: Output::new(),
+        json: Vec::new(),
+        headers: places.len() > 1 || options.recursive,
+        started: false,
+        failed: false,
+    };
+    listing.places(session, &places)?;
+    if options.json {
+        listing.output.json(&listing.json)?;
+    }
+    listing.output.finish()?;
+    if listing.failed {
+        return Err(Error::Told);
+    }
+    Ok(())
 }
 
 /// A name with what is known of it.

@@ -2,54 +2,51 @@
 //! `outboard cat`.
 
 use crate::address::Place;
-use crate::arguments::{Cat, Settings};
+use crate::commands::image_place;
 use crate::error::{reason, warn, Error, Result};
 use crate::interrupt::Interrupt;
-use crate::session::{with_session, Session};
+use crate::session::Session;
 use crate::stream::{read_in_order, ReadError, LARGE};
+use clap::Args;
 use outboard::Fd;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::io;
 
 /// Large enough that calls cost nothing, small enough to stay in a processor's cache.
 const BUFFER: usize = 128 * 1024;
 
-pub fn run(options: &Cat, settings: Settings) -> Result<()> {
+/// Write files of an image to standard output
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  outboard cat disk.img@1:/etc/fstab")]
+pub struct Cat {
+    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+}
+
+pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
     let mut places = Vec::new();
     for operand in &options.places {
         places.push(image_place(operand)?);
     }
     let output =
         Fd::standard(1).map_err(|error| Error::failed("cannot use standard output", &error))?;
-    let interrupt = Interrupt::catch()?;
-    with_session(settings, |session| {
-        let mut failed = false;
-        for place in &places {
-            match one(session, place, &output, &interrupt) {
-                Ok(()) => {}
-                Err(Error::Failed(message)) => {
-                    warn(message);
-                    failed = true;
-                }
-                Err(other) => return Err(other),
+    let interrupt = session.catch_interrupts()?;
+    let mut failed = false;
+    for place in &places {
+        match one(session, place, &output, &interrupt) {
+            Ok(()) => {}
+            Err(Error::Failed(message)) => {
+                warn(message);
+                failed = true;
             }
+            Err(other) => return Err(other),
         }
-        if failed {
-            return Err(Error::Told);
-        }
-        Ok(())
-    })
-}
-
-/// An operand that must be in an image.
-pub fn image_place(operand: &OsStr) -> Result<Place> {
-    match Place::find(operand) {
-        Place::Host(path) => Err(Error::Usage(format!(
-            "{} is not a place in an image: write IMAGE:/PATH, as in {0}:/",
-            path.display()
-        ))),
-        place => Ok(place),
     }
+    if failed {
+        return Err(Error::Told);
+    }
+    Ok(())
 }
 
 /// Why a file's bytes did not arrive.
