@@ -39,6 +39,36 @@ static int why_not_writable(const char *path, int error)
 	return error == ETXTBSY ? -ETXTBSY : -EROFS;
 }
 
+/* N of "/dev/fd/N", or -1. */
+static int descriptor_number(const char *path)
+{
+	unsigned int number;
+	char rest;
+
+	return sscanf(path, "/dev/fd/%9u%c", &number, &rest) == 1 ? (int)number : -1;
+}
+
+/* To open the descriptor's file anew may not be allowed, and is another thing. */
+static int open_descriptor(struct ob_disk *disk, int number)
+{
+	int flags = fcntl(number, F_GETFL);
+	struct stat status;
+	int error;
+
+	if (flags < 0 || fstat(number, &status))
+		return -errno;
+	error = check_type(&status);
+	if (error)
+		return error;
+	if ((flags & O_ACCMODE) == O_WRONLY)
+		return -EACCES;
+	if (!disk->read_only && (flags & O_ACCMODE) != O_RDWR)
+		return -EROFS;
+	disk->is_device = S_ISBLK(status.st_mode);
+	disk->fd = fcntl(number, F_DUPFD_CLOEXEC, 0);
+	return disk->fd < 0 ? -errno : 0;
+}
+
 /* Opens the path after a look at its type: opening a FIFO or a terminal would have effects. */
 static int open_path(struct ob_disk *disk, const char *path, bool lock)
 {
@@ -135,9 +165,10 @@ static int measure_file(struct ob_disk *disk)
 static int prepare(struct ob_disk *disk, const char *path, uint32_t flags)
 {
 	bool lock = !(flags & OB_BLOCK_NO_LOCK);
+	int number = descriptor_number(path);
 	int error;
 
-	error = open_path(disk, path, lock);
+	error = number < 0 ? open_path(disk, path, lock) : open_descriptor(disk, number);
 	if (!error && lock)
 		error = lock_disk(disk);
 	if (!error)

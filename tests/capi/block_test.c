@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -207,6 +208,41 @@ static void test_read_only(void)
 	CHECK_EQUAL(range(disk, OB_BLOCK_WRITE_ZEROES, 0, 4096), -EROFS);
 	CHECK_EQUAL(range(disk, OB_BLOCK_FLUSH, 0, 0), 0);
 	ob_host_block_close((uint32_t)disk);
+}
+
+/* "/dev/fd/N" is what is open already: its name may be gone, and its access counts. */
+static void test_descriptor(void)
+{
+	struct ob_block_info info;
+	int ends[2], reader, both, disk;
+	char name[32];
+
+	make_image(IMAGE_SIZE);
+	both = open(image, O_RDWR);
+	reader = open(image, O_RDONLY);
+	CHECK(both >= 0 && reader >= 0);
+	CHECK_EQUAL(unlink(image), 0);
+	snprintf(name, sizeof(name), "/dev/fd/%d", both);
+	disk = ob_host_block_open(name, 0, &info);
+	CHECK(disk >= 0);
+	CHECK_EQUAL(info.size, IMAGE_SIZE);
+	snprintf(name, sizeof(name), "/dev/fd/%d", reader);
+	CHECK_EQUAL(ob_host_block_open(name, OB_BLOCK_READ_ONLY, &info), -EBUSY);
+	ob_host_block_close((uint32_t)disk);
+	CHECK_EQUAL(fcntl(both, F_GETFD), 0);
+	CHECK_EQUAL(ob_host_block_open(name, 0, &info), -EROFS);
+	disk = ob_host_block_open(name, OB_BLOCK_READ_ONLY, &info);
+	CHECK(disk >= 0);
+	CHECK_EQUAL(info.size, IMAGE_SIZE);
+	ob_host_block_close((uint32_t)disk);
+	close(reader);
+	close(both);
+	CHECK_EQUAL(ob_host_block_open(name, OB_BLOCK_READ_ONLY, &info), -EBADF);
+	CHECK_EQUAL(pipe(ends), 0);
+	snprintf(name, sizeof(name), "/dev/fd/%d", ends[0]);
+	CHECK_EQUAL(ob_host_block_open(name, OB_BLOCK_READ_ONLY, &info), -ENOTBLK);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 static void test_bounds(void)
@@ -541,6 +577,7 @@ int main(int count, char **arguments)
 	test_lock();
 	test_permission();
 	test_read_only();
+	test_descriptor();
 	test_bounds();
 	test_host_error();
 	test_operations();

@@ -32,6 +32,11 @@ impl ImageName {
         escaped(&self.operand())
     }
 
+    /// `IMAGE` or `IMAGE@N`, with what the host has now.
+    pub fn find(text: &OsStr) -> Self {
+        Self::parse(text, |path| path.symlink_metadata().is_ok())
+    }
+
     /// `IMAGE` or `IMAGE@N`. `exists`: whether the host has a file of this name.
     pub fn parse(text: &OsStr, exists: impl Fn(&Path) -> bool) -> Self {
         let whole = Self {

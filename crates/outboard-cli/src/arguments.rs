@@ -4,6 +4,7 @@
 use crate::commands::Command;
 use clap::{Args, Parser};
 use outboard::{profile, release, version};
+use std::path::PathBuf;
 
 /// Open, read and write disk images with Linux's own file systems, without root.
 ///
@@ -40,6 +41,14 @@ pub struct Settings {
     /// Most memory that the kernel may use, as in 512M or 2G [default: a quarter of the host's]
     #[arg(long, value_name = "SIZE", global = true, value_parser = parse_size)]
     pub memory: Option<u64>,
+
+    /// Load a component from a .ko file first, as in an own file system's (see "make modules")
+    #[arg(long = "component", value_name = "FILE", global = true)]
+    pub components: Vec<PathBuf>,
+
+    /// Do not shut the program in: an image that exploits a mistake of the kernel's code gets all your rights
+    #[arg(long, global = true)]
+    pub no_sandbox: bool,
 
     /// Show the kernel's messages (twice: all of them)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]

@@ -2,10 +2,11 @@
 //! Images as files of the host: what is in them, before any kernel looks.
 
 use crate::address::ImageName;
-use crate::error::{reason, Error, Result};
+use crate::error::{Error, Result};
 use outboard_image::partition::{read_table, Partition, Table};
 use outboard_image::{probe, Class, FileSource, Probe, Slice, Source};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -30,28 +31,35 @@ pub struct FileSystem {
     pub probe: Option<Probe>,
 }
 
-fn open(path: &Path) -> Result<(File, (u64, u64))> {
-    let shown = path.display();
-    let failed = |error| Error::failed(format!("cannot open image {shown}"), &error);
-    let metadata = std::fs::metadata(path).map_err(failed)?;
-    let kind = metadata.file_type();
+/// Opens a file for reading that may be an image: EISDIR for a directory, ENOTBLK for what else is no disk.
+pub fn open_image_file(path: &Path) -> io::Result<File> {
+    let kind = std::fs::metadata(path)?.file_type();
     if kind.is_dir() {
-        let text = format!("{shown} is a directory, not a disk image");
-        return Err(Error::Failed(text));
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
     }
     if !kind.is_file() && !kind.is_block_device() {
-        let text = format!("{shown} is neither a file nor a block device");
-        return Err(Error::Failed(text));
+        return Err(io::Error::from_raw_os_error(libc::ENOTBLK));
     }
-    let file = File::open(path).map_err(failed)?;
-    Ok((file, (metadata.dev(), metadata.ino())))
+    File::open(path)
+}
+
+fn cannot_open(shown: &str, error: &io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::EISDIR) => Error::Failed(format!("{shown} is a directory, not a disk image")),
+        Some(libc::ENOTBLK) => {
+            Error::Failed(format!("{shown} is neither a file nor a block device"))
+        }
+        _ => Error::failed(format!("cannot open image {shown}"), error),
+    }
 }
 
 impl Image {
-    /// Opens an image and looks at its beginning.
-    pub fn open(path: &Path) -> Result<Self> {
-        let (file, identity) = open(path)?;
+    /// Looks at the beginning of an image. `file`: as it was opened.
+    pub fn new(path: &Path, file: io::Result<File>) -> Result<Self> {
         let shown = path.display().to_string();
+        let opened = file.and_then(|file| Ok((file.metadata()?, file)));
+        let (metadata, file) = opened.map_err(|error| cannot_open(&shown, &error))?;
+        let identity = (metadata.dev(), metadata.ino());
         let source = FileSource::new(file)
             .map_err(|error| Error::failed(format!("cannot read image {shown}"), &error))?;
         if source.size() == 0 {
@@ -234,14 +242,7 @@ fn unwrap_hint(kind: &str, shown: &str) -> String {
     }
 }
 
-/// Whether the user may write the image, else why not.
-pub fn check_writable(path: &Path) -> Result<()> {
-    match File::options().write(true).open(path) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Error::Failed(format!(
-            "cannot write to image {}: {}",
-            path.display(),
-            reason(&error)
-        ))),
-    }
+/// Why an image cannot be written.
+pub fn cannot_write(path: &Path, error: &io::Error) -> Error {
+    Error::failed(format!("cannot write to image {}", path.display()), error)
 }

@@ -7,10 +7,12 @@ mod arguments;
 mod commands;
 mod error;
 mod format;
+mod held;
 mod image;
 mod interrupt;
 mod output;
 mod record;
+mod sandbox;
 mod session;
 mod snapshots;
 mod stream;
@@ -18,12 +20,14 @@ mod stream;
 use arguments::Arguments;
 use clap::Parser;
 use error::{warn, Error};
-use session::with_session;
+use session::{with_session, Session};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match with_session(arguments.settings, |session| arguments.command.run(session)) {
+    let access = arguments.command.host_access();
+    let run = |session: &mut Session| arguments.command.run(session);
+    match with_session(arguments.settings, &access, run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if let Some(message) = error.message() {

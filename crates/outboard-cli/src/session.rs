@@ -6,8 +6,10 @@ use crate::address::{ImageName, Place};
 use crate::arguments::Settings;
 use crate::error::{reason, warn, Error, Result};
 use crate::format::escaped;
-use crate::image::{check_writable, FileSystem, Image};
+use crate::held::HeldImages;
+use crate::image::{cannot_write, open_image_file, FileSystem, Image};
 use crate::interrupt::Interrupt;
+use crate::sandbox::{HostAccess, Sandbox};
 use crate::snapshots;
 use outboard::{
     component_of, BlockDevice, Disk, DiskOptions, Fd, Kernel, Level, LogRing, Mount, MountOptions,
@@ -15,7 +17,11 @@ use outboard::{
 };
 use std::collections::HashSet;
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// vCPUs beyond this do not make copying faster.
@@ -61,6 +67,10 @@ impl Mounted {
 /// Booted on demand; [`Session::finish`] must be called for what was written to be safe.
 pub struct Session {
     settings: Settings,
+    vcpus: u32,
+    held: HeldImages,
+    sandbox: Sandbox,
+    snapshots: Option<PathBuf>,
     log: Arc<LogRing>,
     host: Tree,
     kernel: Option<Kernel>,
@@ -120,9 +130,31 @@ fn processors() -> u32 {
 }
 
 impl Session {
-    pub fn new(settings: Settings) -> Self {
-        Self {
+    /// `access`: what the command uses of the host. The process must have one thread.
+    pub fn new(settings: Settings, access: &HostAccess) -> Result<Self> {
+        let held = HeldImages::open(&access.images);
+        // The host's files that tell it are not seen from inside.
+        let vcpus = settings
+            .vcpus
+            .unwrap_or_else(|| processors().min(USEFUL_VCPUS));
+        let snapshots = match access.images.is_empty() {
+            true => None,
+            false => snapshots::directory(),
+        };
+        let sandbox = match (settings.no_sandbox, access.images.is_empty()) {
+            (false, false) => Sandbox::enter(access, snapshots.as_ref(), &settings.components)?,
+            (true, false) => {
+                warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
+                Sandbox::Open
+            }
+            (_, true) => Sandbox::Open,
+        };
+        Ok(Self {
             settings,
+            vcpus,
+            held,
+            sandbox,
+            snapshots,
             log: Arc::new(LogRing::new(256)),
             host: Tree::host(),
             kernel: None,
@@ -132,7 +164,7 @@ impl Session {
             interrupt: None,
             // Modes of new files are computed by commands, for images and the host alike.
             umask: System::Host.umask(0),
-        }
+        })
     }
 
     /// Permissions that new files do not get where modes are not kept.
@@ -153,9 +185,7 @@ impl Session {
 
     /// How many threads make use of the kernel.
     pub fn vcpus(&self) -> u32 {
-        self.settings
-            .vcpus
-            .unwrap_or_else(|| processors().min(USEFUL_VCPUS))
+        self.vcpus
     }
 
     /// Boots the kernel for a file system of this type, or finds it booted.
@@ -186,8 +216,9 @@ impl Session {
             .vcpus(self.vcpus())
             .memory(self.settings.memory.unwrap_or(0))
             .log(level, log);
-        if let Some(directory) = snapshots::directory() {
-            builder = builder.snapshots(directory);
+        if let Some(directory) = &self.snapshots {
+            let directory = CString::new(directory.as_os_str().as_bytes());
+            builder = builder.snapshots(directory.expect("a path that exists"));
             // A snapshot has the driver in it.
             if let Some(name) = kind.and_then(component_of) {
                 builder = builder.components(CString::new(name).expect("a module's name"));
@@ -197,6 +228,13 @@ impl Session {
             .boot()
             .map_err(|error| Error::failed("cannot start the kernel", &error))?;
         self.kernel = Some(kernel.clone());
+        for file in &self.settings.components {
+            let shown = file.display();
+            kernel
+                .load_component_file(file, "")
+                .map_err(|error| Error::failed(format!("cannot load {shown}"), &error))?;
+        }
+        self.sandbox.close()?;
         Ok(kernel)
     }
 
@@ -289,9 +327,34 @@ impl Session {
         self.told(problems, position)
     }
 
+    /// Looks at the beginning of an image.
+    pub fn image(&self, path: &Path) -> Result<Image> {
+        let file = match self.held.find(path) {
+            Some(held) => held.file().and_then(File::try_clone),
+            None => open_image_file(path),
+        };
+        Image::new(path, file)
+    }
+
+    /// By what name the kernel's host opens the image.
+    fn disk_path(&self, path: &Path, write: bool) -> Result<PathBuf> {
+        let Some(held) = self.held.find(path) else {
+            return match File::options().write(write).read(true).open(path) {
+                Ok(_) => Ok(path.to_owned()),
+                Err(error) => Err(cannot_write(path, &error)),
+            };
+        };
+        let failed = |error: io::Error| cannot_write(path, &error);
+        if write {
+            held.writable().map_err(failed)?;
+        }
+        let descriptor = held.file().map_err(failed)?.as_raw_fd();
+        Ok(PathBuf::from(format!("/dev/fd/{descriptor}")))
+    }
+
     /// Adds a disk to the kernel, or finds it added.
     fn disk(&mut self, name: &ImageName, write: bool) -> Result<usize> {
-        let image = Image::open(&name.file)?;
+        let image = self.image(&name.file)?;
         let good = |slot: &Option<OpenDisk>| {
             slot.as_ref().is_some_and(|open| {
                 open.image.identity == image.identity && (open.writable || !write)
@@ -305,9 +368,7 @@ impl Session {
         // What cannot be mounted is told before a kernel is started for it.
         let found = image.find(name, self.settings.kind.is_some())?;
         let kind = found.probe.map(|probe| probe.kind);
-        if write {
-            check_writable(&name.file)?;
-        }
+        let path = self.disk_path(&name.file, write)?;
         let options = if write {
             DiskOptions::read_write()
         } else {
@@ -316,7 +377,7 @@ impl Session {
         let shown = name.file.display();
         let disk = self
             .kernel(kind)?
-            .add_disk(&name.file, options)
+            .add_disk(&path, options)
             .map_err(|error| match error.raw_os_error() {
                 Some(libc::EBUSY) => Error::Failed(format!(
                     "{shown} is in use: another program has it open{}",
@@ -472,9 +533,10 @@ fn without_time(line: &str) -> &str {
 /// is told first.
 pub fn with_session(
     settings: Settings,
+    access: &HostAccess,
     work: impl FnOnce(&mut Session) -> Result<()>,
 ) -> Result<()> {
-    let mut session = Session::new(settings);
+    let mut session = Session::new(settings, access)?;
     let done = work(&mut session);
     let finished = session.finish();
     match (done, finished) {

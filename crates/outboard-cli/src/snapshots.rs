@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where snapshots of booted kernels are kept: the user's cache directory.
 
-use std::ffi::CString;
 use std::fs::DirBuilder;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -30,7 +28,7 @@ fn is_own(path: &Path) -> bool {
 }
 
 /// The directory, made if it was not there. `None`: there cannot be one, and the kernel boots each time.
-pub fn directory() -> Option<CString> {
+pub fn directory() -> Option<PathBuf> {
     let directory = cache()?.join("outboard");
     if !directory.is_dir() {
         if !is_own(&directory) {
@@ -42,5 +40,5 @@ pub fn directory() -> Option<CString> {
             .create(&directory)
             .ok()?;
     }
-    CString::new(directory.as_os_str().as_bytes()).ok()
+    Some(directory)
 }

@@ -2,7 +2,7 @@
 //! A Linux kernel that takes system calls, and those calls that need no open file.
 
 use crate::ffi;
-use libc::{c_int, c_long, c_ulong};
+use libc::{c_int, c_long, c_uint, c_ulong};
 use std::ffi::CStr;
 use std::io;
 
@@ -124,6 +124,40 @@ impl System {
     pub fn effective_user(self) -> u32 {
         // SAFETY: has no arguments.
         unsafe { self.call(libc::SYS_geteuid, [0; 6]) }.unwrap_or(0) as u32
+    }
+
+    /// The group that files are made and rights are checked as.
+    pub fn effective_group(self) -> u32 {
+        // SAFETY: has no arguments.
+        unsafe { self.call(libc::SYS_getegid, [0; 6]) }.unwrap_or(0) as u32
+    }
+
+    /// Gives the process name spaces of its own. `flags`: `CLONE_NEW*`. EINVAL, if the host is meant: the process has more than one thread.
+    pub fn unshare(self, flags: c_int) -> io::Result<()> {
+        // SAFETY: has only a number as its argument; name spaces are no matter of memory.
+        unsafe { self.call(libc::SYS_unshare, [flags as usize, 0, 0, 0, 0, 0]) }.map(drop)
+    }
+
+    /// Lowers a limit of this process for good, unless it is lower already. `resource`: `RLIMIT_*`.
+    pub fn set_limit(self, resource: c_uint, most: u64) -> io::Result<()> {
+        let mut old = libc::rlimit64 {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        let resource = resource as usize;
+        // SAFETY: `old` has the kernel's layout and outlives the call; no new limit is given.
+        unsafe {
+            self.call(
+                libc::SYS_prlimit64,
+                [0, resource, 0, pointer_mut(&mut old), 0, 0],
+            )?;
+        }
+        let new = libc::rlimit64 {
+            rlim_cur: old.rlim_cur.min(most),
+            rlim_max: old.rlim_max.min(most),
+        };
+        // SAFETY: `new` has the kernel's layout and outlives the call.
+        unsafe { self.call(libc::SYS_prlimit64, [0, resource, pointer(&new), 0, 0, 0]) }.map(drop)
     }
 
     /// Raises this process's limit of open files: to the hard limit, or where rights allow it to `wanted`.

@@ -226,7 +226,7 @@ struct ob_block_info {
 
 /*
  * Opens a disk. `path`: as the platform names disks (POSIX: a regular file or
- * a block device). Takes a lock against a second writer: -EBUSY if somebody
+ * a block device, or /dev/fd/N for one that is open as the descriptor N). Takes a lock against a second writer: -EBUSY if somebody
  * holds it. -EROFS if write access was asked for and only reading is possible
  * (-EACCES if not even that), -EISDIR, -ENOENT, ... as the host says.
  * Returns the disk's number (>= 0). Blocks; never called with a vCPU held.

@@ -96,7 +96,11 @@ int ob_interrupt(int thread);
 
 struct ob_disk_config {
 	size_t size;			/* sizeof(struct ob_disk_config) */
-	const char *path;		/* regular file or block device of the host */
+	/*
+	 * Regular file or block device of the host. "/dev/fd/N" is the open descriptor N, whatever it would take to
+	 * open its file again: it is duplicated, and must be open for reading, and for writing if the disk is.
+	 */
+	const char *path;
 	unsigned int flags;
 	unsigned int sector_size;	/* 0: the device's own (512 for a file); 512 or 4096 */
 };

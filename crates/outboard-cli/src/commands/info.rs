@@ -13,7 +13,6 @@ use outboard_image::partition::Partition;
 use outboard_image::{Class, Probe, State};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::path::Path;
 
 /// Tell what is in an image: partitions, file systems, labels, sizes
 #[derive(Args, Debug)]
@@ -29,10 +28,8 @@ pub struct Info {
 }
 
 pub fn run(options: &Info, session: &mut Session) -> Result<()> {
-    let name = ImageName::parse(&options.image, |path: &Path| {
-        path.symlink_metadata().is_ok()
-    });
-    let image = Image::open(&name.file)?;
+    let name = ImageName::find(&options.image);
+    let image = session.image(&name.file)?;
     let mut report = Report::new(&name, &image)?;
     report.measure(session, &name);
     let mut output = Output::new();

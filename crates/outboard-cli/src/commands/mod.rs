@@ -10,11 +10,12 @@ mod ls;
 mod manual;
 mod stat;
 
-use crate::address::Place;
+use crate::address::{ImageName, Place};
 use crate::error::{Error, Result};
+use crate::sandbox::HostAccess;
 use crate::session::Session;
 use clap::Subcommand;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -29,6 +30,18 @@ pub enum Command {
 }
 
 impl Command {
+    /// What the command uses of the host. All else it gives up before it runs.
+    pub fn host_access(&self) -> HostAccess {
+        match self {
+            Command::Info(options) => reads_images([&options.image]),
+            Command::Ls(options) => reads_images(&options.places),
+            Command::Cat(options) => reads_images(&options.places),
+            Command::Stat(options) => reads_images(&options.places),
+            Command::Cp(options) => options.host_access(),
+            Command::Components(_) | Command::Manual(_) => HostAccess::default(),
+        }
+    }
+
     /// Runs the command. What it wrote is safe after [`Session::finish`].
     pub fn run(&self, session: &mut Session) -> Result<()> {
         match self {
@@ -41,6 +54,30 @@ impl Command {
             Command::Manual(options) => manual::run(options),
         }
     }
+}
+
+/// What is needed to use a place.
+fn uses(place: &Place, write: bool) -> HostAccess {
+    let mut access = HostAccess::default();
+    match place {
+        Place::Image(name, _) => access.images.push((name.file.clone(), write)),
+        Place::Host(path) if write => access.writes.push(path.clone()),
+        Place::Host(path) => access.reads.push(path.clone()),
+    }
+    access
+}
+
+/// What a command needs that only reads in images. Operands: places in them, or their own names.
+fn reads_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAccess {
+    let mut access = HostAccess::default();
+    for operand in operands {
+        let name = match Place::find(operand) {
+            Place::Image(name, _) => name,
+            Place::Host(_) => ImageName::find(operand),
+        };
+        access.images.push((name.file, false));
+    }
+    access
 }
 
 /// An operand that must be in an image.

@@ -15,8 +15,10 @@ mod report;
 mod walk;
 
 use crate::address::Place;
+use crate::commands::uses;
 use crate::error::{reason, Error, Result};
 use crate::interrupt::Interrupt;
+use crate::sandbox::HostAccess;
 use crate::session::{Session, TreeId};
 use clap::Args;
 use copy::{Copier, Item};
@@ -56,6 +58,17 @@ pub struct Cp {
     /// Copy directories with all that is in them
     #[arg(short, short_alias = 'R')]
     pub recursive: bool,
+}
+
+impl Cp {
+    pub fn host_access(&self) -> HostAccess {
+        let mut access = HostAccess::default();
+        for (index, operand) in self.places.iter().enumerate() {
+            let last = index + 1 == self.places.len();
+            access.add(uses(&Place::find(operand), last));
+        }
+        access
+    }
 }
 
 pub fn run(options: &Cp, session: &mut Session) -> Result<()> {

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::arguments::Settings;
+use crate::sandbox::HostAccess;
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ fn settings() -> Settings {
         read_only: false,
         vcpus: Some(2),
         memory: None,
+        components: Vec::new(),
+        no_sandbox: false,
         verbose: 0,
     }
 }
@@ -46,7 +49,7 @@ fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) ->
         recursive: recursive || archive,
         umask: 0o022,
     };
-    let mut session = Session::new(settings());
+    let mut session = Session::new(settings(), &HostAccess::default())?;
     let report = Report::default();
     let sources: Vec<Place> = sources.iter().cloned().map(Place::Host).collect();
     let result = copy_all(

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Images whose files were opened before the sandbox, which would not let them be opened by name.
+
+use crate::image::open_image_file;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// An image as it could be opened.
+pub struct HeldImage {
+    path: PathBuf,
+    /// For reading, and also for writing if `writable` says so.
+    file: io::Result<File>,
+    writable: io::Result<()>,
+}
+
+/// An error again: they cannot be copied.
+fn again(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+/// The host refuses to open a device that is in use, if it is asked like this.
+fn flags_for_writing(path: &Path) -> i32 {
+    match std::fs::metadata(path) {
+        Ok(found) if found.file_type().is_block_device() => libc::O_EXCL,
+        _ => 0,
+    }
+}
+
+impl HeldImage {
+    fn open(path: &Path, write: bool) -> Self {
+        let mut writable = Err(io::Error::from_raw_os_error(libc::EBADF));
+        let mut file = None;
+        // Only the type of file that can be an image is opened: with others, opening has effects.
+        let readable = open_image_file(path);
+        if write && readable.is_ok() {
+            match File::options()
+                .read(true)
+                .write(true)
+                .custom_flags(flags_for_writing(path))
+                .open(path)
+            {
+                Ok(both) => {
+                    file = Some(both);
+                    writable = Ok(());
+                }
+                Err(error) => writable = Err(error),
+            }
+        }
+        Self {
+            path: path.to_owned(),
+            file: file.map_or(readable, Ok),
+            writable,
+        }
+    }
+
+    /// The file, for reading.
+    pub fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().map_err(again)
+    }
+
+    /// Whether it can also be written, else why not.
+    pub fn writable(&self) -> io::Result<()> {
+        self.writable.as_ref().copied().map_err(again)
+    }
+}
+
+/// All images of a run.
+#[derive(Default)]
+pub struct HeldImages {
+    images: Vec<HeldImage>,
+}
+
+impl HeldImages {
+    /// Opens them. What cannot be opened is told when it is asked for.
+    pub fn open(paths: &[(PathBuf, bool)]) -> Self {
+        let mut wanted: Vec<(&Path, bool)> = Vec::new();
+        for (path, write) in paths {
+            match wanted.iter_mut().find(|(known, _)| known == path) {
+                Some((_, written)) => *written |= write,
+                None => wanted.push((path, *write)),
+            }
+        }
+        let open = |(path, write): (&Path, bool)| HeldImage::open(path, write);
+        Self {
+            images: wanted.into_iter().map(open).collect(),
+        }
+    }
+
+    pub fn find(&self, path: &Path) -> Option<&HeldImage> {
+        self.images.iter().find(|image| image.path == path)
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which files of the host are left: Landlock rules. Also no TCP, no sockets and no signals out of the sandbox.
+
+use super::HostAccess;
+use crate::error::{Error, Result};
+use landlock::{
+    path_beneath_rules, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, Scope, ABI,
+};
+use std::path::{Path, PathBuf};
+
+/// The newest rights that are known here; the host's Landlock may have less of them, or none.
+const NEWEST: ABI = ABI::V6;
+
+/// Tells whether a snapshot was checked since the host has booted.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// A file that does not exist yet is made in its directory.
+fn existing(path: &Path) -> PathBuf {
+    let here = Path::new(".");
+    let parent = |path: &Path| match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => here.to_owned(),
+        Some(parent) => parent.to_owned(),
+        None => path.to_owned(),
+    };
+    match path.symlink_metadata() {
+        Ok(_) => path.to_owned(),
+        Err(_) => parent(path),
+    }
+}
+
+fn apply(
+    access: &HostAccess,
+    snapshots: Option<&PathBuf>,
+    components: &[PathBuf],
+) -> std::result::Result<(), RulesetError> {
+    let all = AccessFs::from_all(NEWEST);
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    // A command that goes on opening files must not be able to change what the next one starts from.
+    let cache = match access.is_images_only() {
+        true => all,
+        false => read,
+    };
+    let writes: Vec<PathBuf> = access.writes.iter().map(|path| existing(path)).collect();
+    Ruleset::default()
+        .handle_access(all)?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .add_rules(path_beneath_rules(&access.reads, read))?
+        .add_rules(path_beneath_rules(components, read))?
+        .add_rules(path_beneath_rules(&writes, all & !AccessFs::Execute))?
+        .add_rules(path_beneath_rules(snapshots, cache))?
+        .add_rules(path_beneath_rules(snapshots.map(|_| BOOT_ID), read))?
+        .restrict_self()?;
+    Ok(())
+}
+
+/// For the calling thread and those that it creates.
+pub fn restrict(
+    access: &HostAccess,
+    snapshots: Option<&PathBuf>,
+    components: &[PathBuf],
+) -> Result<()> {
+    apply(access, snapshots, components)
+        .map_err(|error| Error::Failed(format!("cannot restrict access to files: {error}")))
+}

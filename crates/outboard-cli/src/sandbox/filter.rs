@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which system calls are left. All others fail with EPERM: there are no sockets, no new processes, no
+//! signals to others, no mounts, no tracing.
+
+use seccompiler::{
+    apply_filter, apply_filter_all_threads, BpfProgram, Result, SeccompAction,
+    SeccompCmpArgLen::{Dword, Qword},
+    SeccompCmpOp::{Eq, MaskedEq},
+    SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// What works on descriptors, memory, time and the process itself.
+const PLAIN: &[i64] = &[
+    // Data.
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_preadv,
+    libc::SYS_pwritev,
+    libc::SYS_preadv2,
+    libc::SYS_pwritev2,
+    libc::SYS_lseek,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync_file_range,
+    libc::SYS_fallocate,
+    libc::SYS_ftruncate,
+    libc::SYS_fadvise64,
+    libc::SYS_copy_file_range,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_tee,
+    // Descriptors.
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_dup,
+    libc::SYS_dup2,
+    libc::SYS_dup3,
+    libc::SYS_fcntl,
+    libc::SYS_flock,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_fstatfs,
+    libc::SYS_getdents64,
+    libc::SYS_pipe2,
+    libc::SYS_eventfd2,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_membarrier,
+    // Threads.
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_get_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_rseq,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_getcpu,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    // Signals of its own.
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    // Time.
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_gettimeofday,
+    libc::SYS_time,
+    libc::SYS_times,
+    // Questions.
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+    libc::SYS_getrusage,
+    libc::SYS_getrlimit,
+    libc::SYS_getrandom,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_umask,
+];
+
+/// What finds files by their names, and changes them.
+const FILES: &[i64] = &[
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_statfs,
+    libc::SYS_getcwd,
+    libc::SYS_mkdir,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_unlink,
+    libc::SYS_unlinkat,
+    libc::SYS_rmdir,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    libc::SYS_truncate,
+    libc::SYS_chmod,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_getxattr,
+    libc::SYS_lgetxattr,
+    libc::SYS_fgetxattr,
+    libc::SYS_listxattr,
+    libc::SYS_llistxattr,
+    libc::SYS_flistxattr,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+];
+
+/// Of terminals, disks and files of the host. Not TIOCSTI: it types on the user's terminal.
+const CONTROLS: &[u64] = &[
+    libc::TCGETS,
+    libc::TCSETS,
+    libc::TCSETSW,
+    libc::TCSETSF,
+    libc::TIOCGWINSZ,
+    libc::FIONREAD,
+    0x8008_1272, // BLKGETSIZE64
+    0x1268,      // BLKSSZGET
+    0x1277,      // BLKDISCARD
+    0x127f,      // BLKZEROOUT
+    0x8008_6601, // FS_IOC_GETFLAGS
+    0x4008_6602, // FS_IOC_SETFLAGS
+    0x8004_e500, // FUSE_DEV_IOC_CLONE
+];
+
+fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule> {
+    Ok(SeccompRule::new(conditions)?)
+}
+
+/// Calls that are left if an argument is one of some values.
+fn with_argument(number: u8, values: &[u64]) -> Result<Vec<SeccompRule>> {
+    let one = |&value| rule(vec![SeccompCondition::new(number, Dword, Eq, value)?]);
+    values.iter().map(one).collect()
+}
+
+/// New mappings: memory that others could share is not counted by any limit.
+fn mappings() -> Result<Vec<SeccompRule>> {
+    let anonymous = libc::MAP_ANONYMOUS as u64;
+    let of_file = SeccompCondition::new(3, Dword, MaskedEq(anonymous), 0)?;
+    let private = SeccompCondition::new(3, Dword, MaskedEq(0xf), libc::MAP_PRIVATE as u64)?;
+    Ok(vec![rule(vec![of_file])?, rule(vec![private])?])
+}
+
+/// New threads, but no processes.
+fn threads() -> Result<Vec<SeccompRule>> {
+    let thread = libc::CLONE_THREAD as u64;
+    let is_thread = SeccompCondition::new(0, Qword, MaskedEq(thread), thread)?;
+    Ok(vec![rule(vec![is_thread])?])
+}
+
+fn rules(files: bool, memory_files: bool) -> Result<Rules> {
+    let own = [u64::from(std::process::id())];
+    let or_zero = [0, u64::from(std::process::id())];
+    let about_itself = [
+        libc::PR_SET_NAME,
+        libc::PR_GET_NAME,
+        libc::PR_SET_TIMERSLACK,
+        libc::PR_SET_NO_NEW_PRIVS,
+    ]
+    .map(|option| option as u64);
+    let mut rules: Rules = PLAIN.iter().map(|&call| (call, Vec::new())).collect();
+    if files {
+        rules.extend(FILES.iter().map(|&call| (call, Vec::new())));
+    }
+    if memory_files {
+        rules.insert(libc::SYS_memfd_create, Vec::new());
+        // To apply the second filter.
+        rules.insert(libc::SYS_seccomp, Vec::new());
+    }
+    rules.insert(libc::SYS_mmap, mappings()?);
+    rules.insert(libc::SYS_clone, threads()?);
+    // The next filter refuses it in another way.
+    rules.insert(libc::SYS_clone3, Vec::new());
+    rules.insert(libc::SYS_ioctl, with_argument(1, CONTROLS)?);
+    rules.insert(libc::SYS_prctl, with_argument(0, &about_itself)?);
+    for call in [
+        libc::SYS_kill,
+        libc::SYS_tgkill,
+        libc::SYS_rt_tgsigqueueinfo,
+    ] {
+        rules.insert(call, with_argument(0, &own)?);
+    }
+    rules.insert(libc::SYS_prlimit64, with_argument(0, &or_zero)?);
+    Ok(rules)
+}
+
+fn program(rules: Rules, default: SeccompAction, matched: SeccompAction) -> Result<BpfProgram> {
+    Ok(SeccompFilter::new(rules, default, matched, TargetArch::x86_64)?.try_into()?)
+}
+
+fn allow_only(rules: Rules) -> Result<BpfProgram> {
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    program(rules, refused, SeccompAction::Allow)
+}
+
+/// For the calling thread and those that it creates: until the kernel has booted.
+pub fn apply() -> Result<()> {
+    // A filter cannot see the flags of clone3(). The C library takes clone() if there is none.
+    let clone3 = [(libc::SYS_clone3, Vec::new())].into_iter().collect();
+    let missing = SeccompAction::Errno(libc::ENOSYS as u32);
+    let without_clone3 = program(clone3, SeccompAction::Allow, missing)?;
+    let first = allow_only(rules(true, true)?)?;
+    // Of two refusals the one of the filter that came last counts.
+    apply_filter(&first)?;
+    apply_filter(&without_clone3)
+}
+
+/// Whether the host is one without seccomp.
+pub fn is_missing(error: &seccompiler::Error) -> bool {
+    let seccompiler::Error::Seccomp(error) = error else {
+        return false;
+    };
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL))
+}
+
+/// For all threads, from now on. `files`: whether files of the host are still opened.
+pub fn apply_to_all(files: bool) -> Result<()> {
+    apply_filter_all_threads(&allow_only(rules(files, false)?)?)
+}

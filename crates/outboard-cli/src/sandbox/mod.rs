@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The sandbox: gives up what a command does not need of the host, before anything of an image is looked at.
+//! An image can exploit a mistake of the file systems' code; what it then can do is what is left here.
+//!
+//! 1. The command says what it uses of the host ([`HostAccess`]). Images are opened.
+//! 2. [`Sandbox::enter`], while the process has one thread: name spaces of its own, no capabilities ([`rights`]), no
+//!    files but the named ones (Landlock, [`files`]), no system calls but the needed ones (seccomp, [`filter`]).
+//! 3. The kernel boots, which may read and write its snapshot.
+//! 4. [`Sandbox::close`], for all threads: no more files are opened if the command works on images alone.
+//! 5. The first image is looked at by the kernel.
+//!
+//! Each layer is there where the host has it. Without seccomp there is no sandbox, and that is said.
+
+mod files;
+mod filter;
+mod rights;
+
+use crate::error::{warn, Error, Result};
+use std::path::PathBuf;
+
+/// What a command uses of the host besides its standard streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostAccess {
+    /// Images, and whether they may be written.
+    pub images: Vec<(PathBuf, bool)>,
+    /// Files that are read, and directories with all below them.
+    pub reads: Vec<PathBuf>,
+    /// Files that are written, and directories below which everything may be changed.
+    pub writes: Vec<PathBuf>,
+}
+
+impl HostAccess {
+    /// Whether all files that it uses are images.
+    fn is_images_only(&self) -> bool {
+        self.reads.is_empty() && self.writes.is_empty()
+    }
+
+    pub fn add(&mut self, other: HostAccess) {
+        self.images.extend(other.images);
+        self.reads.extend(other.reads);
+        self.writes.extend(other.writes);
+    }
+}
+
+/// How far the process has shut itself in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sandbox {
+    /// Not at all.
+    Open,
+    /// `files`: more files are to be opened when the kernel has booted.
+    Entered { files: bool },
+}
+
+impl Sandbox {
+    /// Shuts the calling thread in, and all that it will create. `snapshots`: where the kernel's snapshots are;
+    /// `components`: files that are read before [`Sandbox::close`].
+    pub fn enter(
+        access: &HostAccess,
+        snapshots: Option<&PathBuf>,
+        components: &[PathBuf],
+    ) -> Result<Self> {
+        let files = !access.is_images_only();
+        // Owners of the host's files have meaning to a command that uses them.
+        if !files {
+            rights::separate();
+        }
+        files::restrict(access, snapshots, components)?;
+        rights::drop_capabilities(access)?;
+        rights::limit_memory()?;
+        match filter::apply() {
+            Ok(()) => Ok(Sandbox::Entered { files }),
+            Err(error) if filter::is_missing(&error) => {
+                warn("warning: this host has no seccomp: the sandbox is not closed");
+                Ok(Sandbox::Open)
+            }
+            Err(error) => Err(Error::Failed(format!("cannot make the sandbox: {error}"))),
+        }
+    }
+
+    /// After boot, and before the kernel looks at an image.
+    pub fn close(self) -> Result<()> {
+        let Sandbox::Entered { files } = self else {
+            return Ok(());
+        };
+        filter::apply_to_all(files)
+            .map_err(|error| Error::Failed(format!("cannot close the sandbox: {error}")))
+    }
+}
