@@ -121,7 +121,8 @@ static void append_processor(struct text *key)
 {
 	unsigned int a = 0, b = 0, c = 0, d = 0;
 
-	__get_cpuid(1, &a, &b, &c, &d);
+	/* Leaf 1 is there: to ask for it takes as long again in a virtual machine. */
+	__cpuid(1, a, b, c, d);
 	append(key, "processor %08x %08x %08x", a, c & ~(1u << 27), d);
 	a = b = c = d = 0;
 	__get_cpuid_count(7, 0, &a, &b, &c, &d);

@@ -46,15 +46,29 @@ int ob_posix_memory_reserve(const struct ob_posix_region regions[]);
 /* Fills a piece of a reserved region, or of the image, from the file. -EINVAL, or what the host says. */
 int ob_posix_memory_fill(uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind);
 /*
- * Pages of the MODULES window that are the file's: map them, then say which pages of RAM
- * stand behind each piece.
+ * Stacks, and pages of the MODULES window that are the file's: map them as a whole, without access, then say what is in them:
+ * stacks; and which pages of RAM stand behind each piece of the window.
  */
-int ob_posix_memory_map_window(uint64_t address, uint64_t size, uint32_t protection, int fd, uint64_t offset);
-int ob_posix_memory_note_window(uint64_t address, uint64_t size, uint64_t physical);
+int ob_posix_memory_map_closed(uint64_t address, uint64_t size, int fd, uint64_t offset);
+int ob_posix_memory_note_stack(uint64_t address, uint64_t size, bool urgent);
+int ob_posix_memory_note_window(uint64_t address, uint64_t size, uint64_t physical, uint32_t protection);
 /* Makes all of it this process's own: a fork()ed child gets none. */
 void ob_posix_memory_filled(void);
 /* A fault that is over when it is looked at: a page of RAM was on its way from a snapshot to the memfd. */
 bool ob_posix_memory_fault_is_passing(uint64_t address);
+
+/* Gives the mappings up that are kept in reserve. */
+void ob_posix_memory_give_up_spare(void);
+
+/* closed.c: adds a piece that is mapped without access, or will be opened at once; `protection` is the host's. -EACCES, or what the host says. */
+int ob_posix_closed_add(uint64_t address, uint64_t size, int protection, bool urgent);
+/* A fault: if a piece that was closed was touched, in a way that its protection allows, the access can be tried again. */
+bool ob_posix_closed_touched(uint64_t address, int protection);
+void ob_posix_closed_open_all(void);
+/* Whoever changes mappings there: all pieces that overlap are open, and opened by nobody after that. -ENOMEM as ob_host_map(). */
+int ob_posix_closed_settle(uint64_t address, uint64_t size);
+/* There are none any more. */
+void ob_posix_closed_forget(void);
 
 /* block.c: closes a fork()ed child's copies of the disks, so that it does not keep their locks. */
 void ob_posix_block_forked(void);
@@ -63,6 +77,7 @@ void ob_posix_block_forked(void);
 void ob_posix_components_find(void);
 
 /* signal.c */
+bool ob_posix_faults_are_blocked(void);
 void ob_posix_signals_install(void);
 void ob_posix_signals_remove(void);
 /* Sends the preempt signal to a thread of this process, marked as ours. */

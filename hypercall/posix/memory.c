@@ -23,7 +23,8 @@
  *
  * Pages of RAM that came from a snapshot are private mappings of its file at first. They become pages of the memfd when they
  * are allocated for something new (ob_host_ram_renew), or when a window is to show them: then with their
- * contents, and whoever writes to them meanwhile faults and tries again.
+ * contents, and whoever writes to them meanwhile faults and tries again. Its stacks and the pages of its components are mapped
+ * without access, and opened when they are needed: closed.c.
  *
  * Regions are reserved once, by the booting thread, before anything else can
  * use them; after that the table is only read.
@@ -204,7 +205,7 @@ static void spare_begin(void)
 		spare_keep();
 }
 
-static void spare_give_up(void)
+void ob_posix_memory_give_up_spare(void)
 {
 	uint64_t start = __atomic_exchange_n(&memory.spare, 0, __ATOMIC_SEQ_CST);
 
@@ -323,13 +324,18 @@ static bool is_snapshot_page(uint64_t physical)
 
 static void note_snapshot_pages(uint64_t physical, uint64_t size, bool set)
 {
-	for (uint64_t page = physical / PAGE_BYTES; page < (physical + size) / PAGE_BYTES; page++) {
-		if (page / 64 >= SNAPSHOT_WORDS)
-			return;
+	uint64_t page = physical / PAGE_BYTES, end = (physical + size) / PAGE_BYTES, next;
+
+	for (; page < end && page / 64 < SNAPSHOT_WORDS; page = next) {
+		uint64_t *word = &memory.snapshot[page / 64], bits = ~0ull << page % 64;
+
+		next = (page / 64 + 1) * 64;
+		if (next > end)
+			bits &= ~0ull >> (next - end);
 		if (set)
-			__atomic_fetch_or(&memory.snapshot[page / 64], 1ull << page % 64, __ATOMIC_SEQ_CST);
+			__atomic_fetch_or(word, bits, __ATOMIC_SEQ_CST);
 		else
-			__atomic_fetch_and(&memory.snapshot[page / 64], ~(1ull << page % 64), __ATOMIC_SEQ_CST);
+			__atomic_fetch_and(word, ~bits, __ATOMIC_SEQ_CST);
 	}
 }
 
@@ -463,24 +469,30 @@ static int settle(const struct window_piece *piece, uint64_t from, uint64_t to)
 	return pwrite(memory.fd, (void *)from, size, physical) == (ssize_t)size ? 0 : -ENOMEM;
 }
 
-int ob_posix_memory_map_window(uint64_t address, uint64_t size, uint32_t protection, int fd, uint64_t offset)
+int ob_posix_memory_map_closed(uint64_t address, uint64_t size, int fd, uint64_t offset)
 {
 	void *got;
 
-	if (!region_contains(OB_REGION_MODULES, address, size) || !is_page_range(address, size))
+	if (!is_page_range(address, size) ||
+	    (!region_contains(OB_REGION_MODULES, address, size) && !region_contains(OB_REGION_STACKS, address, size)))
 		return -EINVAL;
-	got = mmap((void *)address, size, host_protection(protection), MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset);
+	got = mmap((void *)address, size, PROT_NONE, MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset);
 	return got == MAP_FAILED ? -errno : 0;
 }
 
-int ob_posix_memory_note_window(uint64_t address, uint64_t size, uint64_t physical)
+int ob_posix_memory_note_stack(uint64_t address, uint64_t size, bool urgent)
+{
+	return ob_posix_closed_add(address, size, PROT_READ | PROT_WRITE, urgent);
+}
+
+int ob_posix_memory_note_window(uint64_t address, uint64_t size, uint64_t physical, uint32_t protection)
 {
 	struct window_piece piece = { address, size, physical };
 
 	if (memory.piece_count == PIECES)
 		return settle(&piece, address, address + size);
 	memory.pieces[memory.piece_count++] = piece;
-	return 0;
+	return ob_posix_closed_add(address, size, host_protection(protection), false);
 }
 
 /* What is left of a piece, without [from, to). */
@@ -516,6 +528,9 @@ static int settle_pieces(uint64_t address, uint64_t size, bool keep)
 
 		if (from >= to)
 			continue;
+		error = ob_posix_closed_settle(piece->address, piece->size);
+		if (error)
+			break;
 		/* There may be no room to remember two halves: then RAM gets the first one as well, which is in use. */
 		if (from > piece->address && to < end && memory.piece_count == PIECES) {
 			cut = piece->address;
@@ -554,7 +569,7 @@ void ob_posix_memory_filled(void)
 
 void ob_host_regions_release(void)
 {
-	spare_give_up();
+	ob_posix_memory_give_up_spare();
 	for (int i = 0; i < OB_REGIONS; i++) {
 		struct ob_posix_region *r = &memory.regions[i];
 
@@ -565,6 +580,7 @@ void ob_host_regions_release(void)
 			close(memory.fd);
 		*r = (struct ob_posix_region){ 0 };
 	}
+	ob_posix_closed_forget();
 	memory.piece_count = 0;
 	memset(memory.snapshot, 0, sizeof(memory.snapshot));
 }
@@ -596,13 +612,20 @@ static bool is_whole_window(uint64_t address, uint64_t size)
 
 int ob_host_unmap(uint64_t address, uint64_t size)
 {
+	int error;
+
 	if (!is_page_range(address, size) || !window_contains(address, size))
 		return -EINVAL;
-	if (settle_pieces(address, size, is_whole_window(address, size)))
-		return -ENOMEM;
+	if (settle_pieces(address, size, is_whole_window(address, size))) {
+		ob_posix_memory_give_up_spare();
+		error = settle_pieces(address, size, is_whole_window(address, size));
+		spare_keep();
+		if (error)
+			return -ENOMEM;
+	}
 	if (reservation(address, size, MAP_FIXED) != MAP_FAILED)
 		return 0;
-	spare_give_up();
+	ob_posix_memory_give_up_spare();
 	if (reservation(address, size, MAP_FIXED) == MAP_FAILED)
 		return -ENOMEM;
 	spare_keep();
@@ -654,6 +677,7 @@ uint64_t ob_host_memory_size(void)
 
 void ob_posix_memory_forked(void)
 {
+	ob_posix_closed_forget();
 	for (int i = 0; i < OB_REGIONS; i++) {
 		struct ob_posix_region *r = &memory.regions[i];
 

@@ -24,6 +24,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -123,6 +124,13 @@ static void chain(int number, siginfo_t *info, void *context)
 	}
 }
 
+static int wanted_access(const struct ob_fault *fault)
+{
+	if (fault->write)
+		return PROT_WRITE;
+	return fault->address == fault->instruction ? PROT_EXEC : PROT_READ;
+}
+
 static bool handle_fault(const siginfo_t *info, ucontext_t *context)
 {
 	greg_t *registers = context->uc_mcontext.gregs;
@@ -136,6 +144,8 @@ static bool handle_fault(const siginfo_t *info, ucontext_t *context)
 
 	if (info->si_code <= 0)
 		return false;
+	if (info->si_signo == SIGSEGV && ob_posix_closed_touched(fault.address, wanted_access(&fault)))
+		return true;
 	if (info->si_signo == SIGSEGV && fault.write && ob_posix_memory_fault_is_passing(fault.address)) {
 		sched_yield();
 		return true;
@@ -153,6 +163,15 @@ static void on_fault(int number, siginfo_t *info, void *context)
 	if (!handle_fault(info, context))
 		chain(number, info, context);
 	errno_restore(saved);
+}
+
+/* By the calling thread, which would be ended by the first one. */
+bool ob_posix_faults_are_blocked(void)
+{
+	sigset_t blocked;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+	return sigismember(&blocked, SIGSEGV);
 }
 
 static void unblock(int number)

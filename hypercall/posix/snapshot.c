@@ -13,6 +13,9 @@
  * The directory is kept clean: what was not used for a month is removed when another one is saved.
  *
  * Memory that is zero is not saved, but for the image's, which is not zero in a process that has just started.
+ *
+ * Stacks, and the pieces of the MODULES window, are mapped as a whole and without access: closed.c has the rest. So they are as far from
+ * each other in the file, which has holes there.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -30,9 +33,10 @@
 
 #include "internal.h"
 
-#define MAGIC "outboard snapshot 1\n"
+#define MAGIC "outboard snapshot 2\n"
 #define PAGE_BYTES 4096ull
 #define FILE_BYTES_MOST (1ull << 30)
+#define HEADER_BYTES_MOST (1ull << 20)
 #define SUFFIX ".snapshot"
 #define DAY_SECONDS (24 * 3600)
 #define KEPT_SECONDS (30 * DAY_SECONDS)
@@ -40,6 +44,9 @@
 
 /* Runs of zero pages that are shorter are saved: a mapping costs more than they do. */
 #define GAP_PAGES 4
+
+/* Pieces that are mapped as one are as far from each other in the file as in memory, if they are not farther than this. */
+#define HOLE_BYTES_MOST (256ull << 10)
 
 struct header {
 	char magic[24];
@@ -56,7 +63,8 @@ struct header {
 /* Beyond enum ob_snapshot_kind. */
 enum {
 	EXTENT_COMMITTED = 100,		/* no pages, but accessible memory */
-	EXTENT_COPIED,			/* pages that will be written to at once */
+	EXTENT_STACK,
+	EXTENT_URGENT_STACK,
 	EXTENT_WINDOW,
 };
 
@@ -196,14 +204,27 @@ static void write_note(const struct note *note)
 	close(fd);
 }
 
-static bool is_right(const struct header *header, const struct stat *status)
+/* As a whole: that is what the header and the table were read from. */
+static bool is_sum_right(const struct header *header, int fd)
+{
+	const struct header *file = mmap(NULL, header->file_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	bool right;
+
+	if (file == MAP_FAILED)
+		return false;
+	right = !memcmp(file, header, header->data) && header->checksum == checksum(file);
+	munmap((void *)file, header->file_size);
+	return right;
+}
+
+static bool is_right(const struct header *header, int fd, const struct stat *status)
 {
 	struct note note;
 	bool can_note = make_note(&note, status);
 
 	if (can_note && is_noted(&note))
 		return true;
-	if (header->checksum != checksum(header))
+	if (!is_sum_right(header, fd))
 		return false;
 	if (can_note)
 		write_note(&note);
@@ -211,7 +232,7 @@ static bool is_right(const struct header *header, const struct stat *status)
 }
 
 /* Returns what is wrong with the file, NULL if nothing is. */
-static const char *fault_of(const struct header *header, const struct stat *status)
+static const char *fault_of(const struct header *header, int fd, const struct stat *status)
 {
 	uint64_t size = (uint64_t)status->st_size;
 	uint64_t key_size = strlen(snapshot.key) + 1;
@@ -221,7 +242,7 @@ static const char *fault_of(const struct header *header, const struct stat *stat
 	if (header->data > size || header->data < sizeof(*header) || header->key_size > header->data - sizeof(*header) ||
 	    header->extent_count > (header->data - sizeof(*header) - header->key_size) / sizeof(struct extent))
 		return "its header is damaged";
-	if (!is_right(header, status))
+	if (!is_right(header, fd, status))
 		return "its checksum is wrong";
 	if (header->key_size < key_size || memcmp(header + 1, snapshot.key, key_size))
 		return "it was made with something else";
@@ -232,6 +253,21 @@ static const char *fault_of(const struct header *header, const struct stat *stat
 		    (e->offset > size - header->data || e->size > size - header->data - e->offset))
 			return "its table is damaged";
 	}
+	return NULL;
+}
+
+/* Header, key and table: NULL if it is not that much. To be freed. */
+static struct header *read_header(int fd, const struct stat *status)
+{
+	struct header first, *header;
+
+	if (pread(fd, &first, sizeof(first), 0) != (ssize_t)sizeof(first) || first.data < sizeof(first) ||
+	    first.data > (uint64_t)status->st_size || first.data > HEADER_BYTES_MOST)
+		return NULL;
+	header = malloc(first.data);
+	if (header && pread(fd, header, first.data, 0) == (ssize_t)first.data)
+		return header;
+	free(header);
 	return NULL;
 }
 
@@ -261,11 +297,11 @@ static int fill(const struct header *header, const struct extent *e, int fd)
 	switch (e->kind) {
 	case EXTENT_COMMITTED:
 		return ob_host_region_commit(e->address, e->size);
-	case EXTENT_COPIED:
-		memcpy((void *)e->address, (const char *)header + header->data + e->offset, e->size);
-		return 0;
+	case EXTENT_STACK:
+	case EXTENT_URGENT_STACK:
+		return ob_posix_memory_note_stack(e->address, e->size, e->kind == EXTENT_URGENT_STACK);
 	case EXTENT_WINDOW:
-		return ob_posix_memory_note_window(e->address, e->size, e->physical);
+		return ob_posix_memory_note_window(e->address, e->size, e->physical, e->protection);
 	}
 	return ob_posix_memory_fill(e->address, e->size, fd, header->data + e->offset,
 				    (enum ob_snapshot_kind)e->kind);
@@ -286,20 +322,31 @@ static bool is_in_image(uint64_t address)
 	return true;
 }
 
-static bool is_continued(const struct extent *e, const struct extent *next)
+static bool is_stack(const struct extent *e)
 {
-	return next->kind == EXTENT_WINDOW && next->protection == e->protection &&
-	       next->address == e->address + e->size && next->offset == e->offset + e->size;
+	return e->kind == EXTENT_STACK || e->kind == EXTENT_URGENT_STACK;
 }
 
-/* The pieces of a window from this one on, those that one call can map. */
-static int map_window(const struct header *header, const struct extent *e, const struct extent *end, int fd)
+/* Mapped without access at first, together with its neighbours. */
+static bool is_closed(const struct extent *e)
+{
+	return is_stack(e) || e->kind == EXTENT_WINDOW;
+}
+
+static bool is_continued(const struct extent *e, const struct extent *next)
+{
+	return is_closed(next) && is_stack(next) == is_stack(e) && next->address > e->address &&
+	       next->address - e->address == next->offset - e->offset;
+}
+
+/* The pieces from this one on that one call can map. */
+static int map_closed(const struct header *header, const struct extent *e, const struct extent *end, int fd)
 {
 	const struct extent *last = e;
 
 	while (last + 1 < end && is_continued(last, last + 1))
 		last++;
-	return ob_posix_memory_map_window(e->address, last->address + last->size - e->address, e->protection,
+	return ob_posix_memory_map_closed(e->address, last->address + last->size - e->address,
 					  fd, header->data + e->offset);
 }
 
@@ -312,8 +359,8 @@ static int fill_all(const struct header *header, int fd, bool image)
 	for (e = first; e < end && !error; e++) {
 		if (is_in_image(e->address) != image)
 			continue;
-		if (e->kind == EXTENT_WINDOW && (e == first || e[-1].kind != EXTENT_WINDOW || !is_continued(e - 1, e)))
-			error = map_window(header, e, end, fd);
+		if (is_closed(e) && (e == first || !is_continued(e - 1, e)))
+			error = map_closed(header, e, end, fd);
 		if (!error)
 			error = fill(header, e, fd);
 	}
@@ -340,6 +387,8 @@ static int load_from(const struct header *header, int fd)
 		abort();
 	}
 	ob_posix_memory_filled();
+	if (ob_posix_faults_are_blocked())
+		ob_posix_closed_open_all();
 	return told(0, "started from %s", snapshot.name);
 }
 
@@ -355,15 +404,13 @@ int ob_host_snapshot_load(void)
 	fd = open_file(&status);
 	if (fd < 0)
 		return fd;
-	header = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (header != MAP_FAILED) {
-		fault = fault_of(header, &status);
-		if (fault)
-			told(0, "not used: %s", fault);
-		else
-			error = load_from(header, fd);
-		munmap(header, (size_t)status.st_size);
-	}
+	header = read_header(fd, &status);
+	fault = header ? fault_of(header, fd, &status) : "its header is damaged";
+	if (fault)
+		told(0, "not used: %s", fault);
+	else
+		error = load_from(header, fd);
+	free(header);
 	close(fd);
 	return error ? -ENOENT : 0;
 }
@@ -396,6 +443,17 @@ static int add_extent(uint64_t address, uint64_t size, uint32_t kind)
 	if (kind != EXTENT_COMMITTED)
 		snapshot.data_size += (size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 	return 0;
+}
+
+/* At the distance from the one before that it has in memory, if that is not far. */
+static int add_closed(uint64_t address, uint64_t size, uint32_t kind)
+{
+	const struct extent *last = snapshot.extent_count ? &snapshot.extents[snapshot.extent_count - 1] : NULL;
+
+	if (last && is_closed(last) && address >= last->address + last->size &&
+	    address - (last->address + last->size) <= HOLE_BYTES_MOST)
+		snapshot.data_size += address - (last->address + last->size);
+	return add_extent(address, size, kind);
 }
 
 static bool is_zero_page(uint64_t address)
@@ -462,9 +520,10 @@ int ob_host_snapshot_add(uint64_t address, uint64_t size, enum ob_snapshot_kind 
 		return add_sparse(address, address + size, kind);
 	if (!is_in(OB_REGION_STACKS, address) && !is_in(OB_REGION_PAGES, address))
 		return add_image(address, address + size);
+	if (is_in(OB_REGION_STACKS, address))
+		return add_closed(address, size, kind == OB_SNAPSHOT_URGENT ? EXTENT_URGENT_STACK : EXTENT_STACK);
 	error = add_extent(address, size, EXTENT_COMMITTED);
-	/* A stack is a page or two: mapping them costs more. */
-	return error ? error : add_sparse(address, address + size, is_in(OB_REGION_STACKS, address) ? EXTENT_COPIED : kind);
+	return error ? error : add_sparse(address, address + size, kind);
 }
 
 int ob_host_snapshot_add_window(uint64_t address, uint64_t physical, uint32_t protection)
@@ -478,7 +537,7 @@ int ob_host_snapshot_add_window(uint64_t address, uint64_t physical, uint32_t pr
 		snapshot.data_size += PAGE_BYTES;
 		return 0;
 	}
-	error = add_extent(address, PAGE_BYTES, EXTENT_WINDOW);
+	error = add_closed(address, PAGE_BYTES, EXTENT_WINDOW);
 	if (!error) {
 		last = &snapshot.extents[snapshot.extent_count - 1];
 		last->physical = physical;
@@ -499,6 +558,22 @@ static int write_all(int fd, const void *from, uint64_t size, uint64_t offset)
 		size -= (uint64_t)written;
 	}
 	return 0;
+}
+
+/* What is zero stays a hole of the file. */
+static int write_sparse(int fd, uint64_t address, uint64_t size, uint64_t offset)
+{
+	uint64_t end = address + size, at = address;
+	int error = 0;
+
+	while (at < end && !error) {
+		uint64_t zeroes = run_length(at, end, true), length = run_length(at + zeroes, end, false);
+
+		at += zeroes;
+		error = write_all(fd, (const void *)at, length, offset + (at - address));
+		at += length;
+	}
+	return error;
 }
 
 static struct header make_header(void)
@@ -544,7 +619,10 @@ static int write_file(int fd)
 	for (uint64_t i = 0; i < snapshot.extent_count && !error; i++) {
 		const struct extent *e = &snapshot.extents[i];
 
-		error = write_all(fd, (const void *)e->address, e->size, header.data + e->offset);
+		if (is_stack(e))
+			error = write_sparse(fd, e->address, e->size, header.data + e->offset);
+		else if (e->kind != EXTENT_COMMITTED)
+			error = write_all(fd, (const void *)e->address, e->size, header.data + e->offset);
 	}
 	return error ? error : seal(fd, header.file_size);
 }

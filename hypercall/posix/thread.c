@@ -163,5 +163,7 @@ void ob_posix_thread_hook_delete(void)
 
 int ob_host_thread_adopted(void)
 {
+	if (ob_posix_faults_are_blocked())
+		ob_posix_closed_open_all();
 	return pthread_setspecific(adopted_key, &adopted_key) ? -EAGAIN : 0;
 }

@@ -252,6 +252,13 @@ def test_component_of_a_snapshot_is_unloaded(work, cache):
         assert expected in run(program, SNAPSHOTS=cache, COMPONENTS="ext4 xfs btrfs")
 
 
+@pytest.mark.parametrize("who", ["main", "thread"])
+def test_blocked_signals(work, cache, who):
+    program = fixed_program(work, "blocked_test")
+    for expected in ["saved as"] + ["started from"] * 20:
+        assert expected in run(program, who, SNAPSHOTS=cache, COMPONENTS="ext4")
+
+
 def test_directory_that_is_missing(program, cache):
     assert "not used: the directory" in start(program, os.path.join(cache, "nowhere"))["snapshot:"]
 

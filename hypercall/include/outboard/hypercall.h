@@ -60,7 +60,8 @@ int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *addre
 /* Makes [address, address+size) of a STACKS or PAGES region usable, zero-filled. -ENOMEM. */
 int ob_host_region_commit(uint64_t address, uint64_t size);
 
-/* Gives the memory of a committed range, or of a range of RAM, back to the host; its contents are lost (zero when touched again). */
+/* Gives the memory of a committed range, or of a range of RAM, back to the host; its contents are lost (zero when touched again, in STACKS perhaps
+ * what a snapshot had there). */
 void ob_host_region_discard(uint64_t address, uint64_t size);
 
 /* Gives the whole address space of all regions back. Only after every vCPU has stopped. */
@@ -107,6 +108,7 @@ unsigned long ob_host_strlen(const char *string);
 enum ob_snapshot_kind {
 	OB_SNAPSHOT_PRIVATE,	/* what starts from it may see the file's pages, and copies of those it writes to */
 	OB_SNAPSHOT_SHARED,	/* RAM that a window shows: ob_host_map must show the same page */
+	OB_SNAPSHOT_URGENT,	/* private, of STACKS: it will be touched at once, while others may never be */
 };
 
 /*
@@ -114,6 +116,12 @@ enum ob_snapshot_kind {
  * nothing has changed. Blocks.
  */
 int ob_host_snapshot_load(void);
+
+/*
+ * Does what loading a snapshot has left for later. Called again and again, by threads that hold no vCPU: cheap when there is
+ * nothing left. Blocks.
+ */
+void ob_host_snapshot_finish(void);
 
 /*
  * Saving: begin, add each range, end with 0 or with the error that stops it. What is not added is zero in what

@@ -101,7 +101,7 @@ static int ob_boot_first_vcpu(void)
 	error = ob_service_start(&ob_vcpus[0]);
 	if (error)
 		return error;
-	error = ob_carrier_start(&ob_vcpus[0], &init_task);
+	error = ob_vcpu_start(&ob_vcpus[0], &init_task);
 	if (error)
 		ob_service_stop(&ob_vcpus[0]);
 	return error;

@@ -103,7 +103,12 @@ void *ob_coroutine_prepare(void *stack, void (*entry)(void))
 	return top;
 }
 
-/* void ob_coroutine_switch(void **save, void *load) */
+/*
+ * void ob_coroutine_switch(void **save, void *load)
+ *
+ * The platform may make a stack accessible only when it is touched, which takes a stack: the new one is looked at
+ * from the old one.
+ */
 asm(".text\n"
     ".globl ob_coroutine_switch\n"
     ".type ob_coroutine_switch, @function\n"
@@ -115,6 +120,7 @@ asm(".text\n"
     "	pushq %r14\n"
     "	pushq %r15\n"
     "	movq %rsp, (%rdi)\n"
+    "	movq (%rsi), %rax\n"
     "	movq %rsi, %rsp\n"
     "	popq %r15\n"
     "	popq %r14\n"

@@ -18,6 +18,9 @@
 /* A pending bit is old after this many nanoseconds: two ticks. */
 #define OB_PENDING_OLD (2 * NSEC_PER_SEC / HZ)
 
+/* What starting from a snapshot has left for later is done after this many: the first call is more urgent. */
+#define OB_FINISH_AFTER NSEC_PER_MSEC
+
 /* Has the service thread look again. Any thread. */
 void ob_service_notify(struct ob_vcpu *vcpu)
 {
@@ -128,6 +131,7 @@ static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)
 static void ob_service_main(void *argument)
 {
 	struct ob_vcpu *vcpu = argument;
+	bool has_slept = false;
 
 	ob_this_thread->kind = OB_THREAD_SERVICE;
 	while (!READ_ONCE(ob_machine.stopping)) {
@@ -143,10 +147,15 @@ static void ob_service_main(void *argument)
 		if (READ_ONCE(vcpu->pending) && ob_is_parked(READ_ONCE(vcpu->state)))
 			continue;
 		until = ob_watch_holder(vcpu, now);
+		if (has_slept)
+			ob_host_snapshot_finish();
+		else
+			until = min(until, now + OB_FINISH_AFTER);
 		deadline = READ_ONCE(vcpu->service.deadline);
 		if (deadline)
 			until = min(until, deadline);
 		ob_service_sleep(vcpu, word, until);
+		has_slept = true;
 	}
 }
 

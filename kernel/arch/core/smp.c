@@ -36,7 +36,7 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 
 	ob_vcpu_prepare(cpu);
 	idle->thread.vcpu = vcpu;
-	error = ob_service_start(vcpu) ?: ob_carrier_start(vcpu, idle);
+	error = ob_service_start(vcpu) ?: ob_vcpu_start(vcpu, idle);
 	if (error)
 		return error;
 	while (!cpu_online(cpu))

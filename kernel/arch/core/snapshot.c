@@ -10,6 +10,8 @@
  *   booted -> prepared -> at rest -> saved ----> go on -> renewed -> ready
  *                                     restored ---^
  *
+ * In a process that starts from it, the booting thread carries the vCPU until the kernel is ready.
+ *
  * Renewing is what must differ between two starts: random numbers, the wall clock, what the program asked for.
  * The kernel's monotonic clock goes on from where it was.
  *
@@ -127,9 +129,15 @@ static int ob_snapshot_ram(void)
 	return error ?: ob_snapshot_run(start, max_pfn, use);
 }
 
+/* Who runs before the first call: the idle task, and the leader, which renews. */
+static bool ob_stack_is_urgent(const void *stack)
+{
+	return stack == idle_task(0)->thread.stack || stack == ob_machine.leader->thread.stack;
+}
+
 static int ob_snapshot_stack(void *stack, size_t size)
 {
-	return ob_snapshot_add(stack, stack + size, OB_SNAPSHOT_PRIVATE);
+	return ob_snapshot_add(stack, stack + size, ob_stack_is_urgent(stack) ? OB_SNAPSHOT_URGENT : OB_SNAPSHOT_PRIVATE);
 }
 
 static int ob_snapshot_write(void)
@@ -208,13 +216,32 @@ static bool ob_host_has_random(void)
 }
 
 /*
+ * Goes on with the kernel. The calling thread carries it until it is ready: it waits for no other thread, which would have to get a
+ * processor first. Those of the vCPU are made when it idles.
+ */
+static int ob_continue(struct ob_vcpu *vcpu)
+{
+	int error;
+
+	ob_carry_on(vcpu);
+	error = ob_service_start(vcpu);
+	if (!error) {
+		error = ob_carrier_start(vcpu);
+		if (error)
+			ob_service_stop(vcpu);
+	}
+	if (error)
+		WRITE_ONCE(ob_machine.ready, 0);
+	return error;
+}
+
+/*
  * Starts from a snapshot, if the platform has one that fits; -ENOENT: it has not, and nothing has happened.
  * Called instead of booting. Blocks.
  */
 int ob_snapshot_start(const struct ob_boot_parameters *parameters)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
-	int error;
 
 	if (!ob_host_has_random() || ob_host_snapshot_load())
 		return -ENOENT;
@@ -225,13 +252,7 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters)
 	/* The service thread of the process that saved it may have been about to say that the time has come. */
 	if (!vcpu->service.deadline)
 		ob_raise(vcpu, OB_PENDING_TIMER);
-	error = ob_service_start(vcpu);
-	if (error)
-		return error;
-	error = ob_carrier_start(vcpu, vcpu->carrier.run);
-	if (error)
-		ob_service_stop(vcpu);
-	return error;
+	return ob_continue(vcpu);
 }
 
 /* drivers/char/random.c: has the generator take new random numbers from the host before the next one is asked for. */

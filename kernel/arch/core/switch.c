@@ -11,7 +11,8 @@
  *
  * The thread that runs a vCPU's coroutines carries it. That is the vCPU's carrier; but waking
  * it costs more than most of what is to do. So a client's thread whose task has to wait carries the vCPU itself
- * while there is nothing but idling, and so does one whose task is not there yet or no more. It is lent:
+ * while there is nothing but idling, and so does one whose task is not there yet or no more, and the one
+ * that starts from a snapshot. It is lent:
  *
  *   L1  its own task may be switched to on another vCPU meanwhile, which then waits for this thread, with a run queue
  *       locked. So what a lent thread carries is short, and where it might have to wait for another vCPU it looks whether
@@ -192,25 +193,40 @@ void ob_hand_over(void)
 	ob_this_thread->irqs_off = irqs_off;
 }
 
-/* A carrier's life: run coroutines, pass the vCPU or let it idle, wait to get it back. */
+/* The calling thread, which is no task, carries the vCPU, which nobody else does, while there is nothing but idling. */
+void ob_carry_on(struct ob_vcpu *vcpu)
+{
+	ob_this_thread->irqs_off = 1;
+	ob_self = ob_host_thread_self();
+	vcpu->carrier.pass_to = idle_task(vcpu->id);
+	ob_give_up(vcpu);
+	ob_this_thread->irqs_off = 0;
+}
+
+/* A carrier's life: get the vCPU, run coroutines, pass it or let it idle. */
 static void ob_carrier_main(void *argument)
 {
 	struct ob_vcpu *vcpu = argument;
 	struct ob_carrier *carrier = &vcpu->carrier;
 
 	ob_this_thread->kind = OB_THREAD_CARRIER;
+	/* The vCPU may be another thread's for long. */
+	ob_spinning.waits_to_skip = 1;
 	ob_this_thread->irqs_off = 1;
 	ob_self = ob_host_thread_self();
-	while (!READ_ONCE(ob_machine.stopping)) {
-		struct task_struct *next = ob_carry(vcpu, carrier->run, NULL);
+	for (;;) {
+		struct task_struct *next;
 
+		ob_baton_wait(&carrier->baton);
+		if (READ_ONCE(ob_machine.stopping))
+			break;
+		next = ob_carry(vcpu, carrier->run, NULL);
 		if (READ_ONCE(ob_machine.stopping))
 			break;
 		if (next)
 			ob_pass_to(vcpu, next, NULL);
 		else
 			ob_idle_begin(vcpu, &carrier->baton);
-		ob_baton_wait(&carrier->baton);
 	}
 }
 
@@ -219,12 +235,19 @@ bool ob_is_carrying(void)
 	return ob_this_thread->kind == OB_THREAD_CARRIER || ob_loan.baton;
 }
 
+/* The carrier of a vCPU that has been started already. */
+int ob_carrier_start(struct ob_vcpu *vcpu)
+{
+	return ob_host_thread_create(ob_carrier_main, vcpu, "outboard-cpu", &vcpu->carrier.handle);
+}
+
 /* Starts a vCPU: its carrier begins with the coroutine `first`. */
-int ob_carrier_start(struct ob_vcpu *vcpu, struct task_struct *first)
+int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first)
 {
 	vcpu->state = OB_VCPU_HELD;
 	vcpu->carrier.run = first;
-	return ob_host_thread_create(ob_carrier_main, vcpu, "outboard-cpu", &vcpu->carrier.handle);
+	vcpu->carrier.baton = OB_BATON_PASSED;
+	return ob_carrier_start(vcpu);
 }
 
 /* The machine has stopped: the calling thread leaves the coroutine that it carries for good. */

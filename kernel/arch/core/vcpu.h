@@ -191,7 +191,9 @@ void *ob_coroutine_prepare(void *stack, void (*entry)(void));
 void ob_coroutine_switch(void **save, void *load);
 
 /* switch.c */
-int ob_carrier_start(struct ob_vcpu *vcpu, struct task_struct *first);
+void ob_carry_on(struct ob_vcpu *vcpu);
+int ob_carrier_start(struct ob_vcpu *vcpu);
+int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first);
 bool ob_is_carrying(void);
 void __noreturn ob_carrier_leave(void);
 void ob_switch_finished(void);

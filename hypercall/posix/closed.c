@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Pieces of a snapshot that are mapped, but closed: a mapping with its own access costs a system call, and most stacks
+ * and components are not looked at for a while, or ever. A piece is opened by whoever touches it first, in the handler of the
+ * fault; and by the thread that opens all of them when the kernel runs already. A thread that blocks SIGSEGV would be
+ * ended by the host: before it becomes a client, everything is opened.
+ *
+ *   closed -> open -> settled
+ *
+ * Opening is one mprotect(): whoever does it a second time changes nothing, and nobody waits for anybody. Only when
+ * the piece is settled, because its mappings are to be others, nobody may be about to open it. Threads in
+ * between are counted, and no signal can keep them there.
+ *
+ * Pieces are added by the booting thread, before anything else can touch them.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+
+#define PIECES 1024
+
+enum { CLOSED, OPEN, SETTLED };
+
+struct closed_piece {
+	uint64_t address;
+	uint64_t size;
+	int protection;
+	uint32_t state;		/* atomic */
+};
+
+static struct {
+	struct closed_piece pieces[PIECES];
+	uint32_t count;
+	bool executable;	/* there is one */
+	uint32_t opening;	/* threads that look at a state and open; atomic */
+	bool all_open;		/* atomic */
+} closed;
+
+static int protect(const struct closed_piece *piece)
+{
+	return mprotect((void *)piece->address, piece->size, piece->protection) ? -errno : 0;
+}
+
+int ob_posix_closed_add(uint64_t address, uint64_t size, int protection, bool urgent)
+{
+	struct closed_piece *piece = &closed.pieces[closed.count];
+
+	if (closed.count == PIECES)
+		return mprotect((void *)address, size, protection) ? -errno : 0;
+	*piece = (struct closed_piece){ address, size, protection, CLOSED };
+	closed.count++;
+	/* Where the host lets nobody make memory executable, that is to be known now. */
+	if (!urgent && (closed.executable || !(protection & PROT_EXEC)))
+		return 0;
+	closed.executable |= protection & PROT_EXEC;
+	piece->state = OPEN;
+	return protect(piece);
+}
+
+/*
+ * -ENOMEM: the host has no room for another mapping. What else it says cannot be helped: then faults there are the
+ * kernel's. Signals are blocked.
+ */
+static int try_to_open(struct closed_piece *piece)
+{
+	uint32_t before = CLOSED;
+	int error = 0;
+
+	__atomic_fetch_add(&closed.opening, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&piece->state, __ATOMIC_SEQ_CST) == CLOSED) {
+		error = protect(piece);
+		if (error != -ENOMEM)
+			__atomic_compare_exchange_n(&piece->state, &before, error ? SETTLED : OPEN, false,
+						    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	}
+	__atomic_fetch_sub(&closed.opening, 1, __ATOMIC_SEQ_CST);
+	return error == -ENOMEM ? error : 0;
+}
+
+/* If the host has no room, others unmap something, sooner or later. */
+static void open_pieces(struct closed_piece *piece, uint32_t count)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	for (; count--; piece++) {
+		while (try_to_open(piece)) {
+			ob_posix_memory_give_up_spare();
+			sched_yield();
+		}
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static struct closed_piece *find(uint64_t address)
+{
+	for (uint32_t i = 0; i < closed.count; i++)
+		if (address - closed.pieces[i].address < closed.pieces[i].size)
+			return &closed.pieces[i];
+	return NULL;
+}
+
+/* A fault where somebody else has opened the piece meanwhile is over as well: what is open does not fault in this way. */
+bool ob_posix_closed_touched(uint64_t address, int protection)
+{
+	struct closed_piece *piece = find(address);
+
+	if (!piece || !(piece->protection & protection))
+		return false;
+	open_pieces(piece, 1);
+	return __atomic_load_n(&piece->state, __ATOMIC_SEQ_CST) != SETTLED;
+}
+
+void ob_posix_closed_open_all(void)
+{
+	if (__atomic_load_n(&closed.all_open, __ATOMIC_ACQUIRE))
+		return;
+	open_pieces(closed.pieces, closed.count);
+	__atomic_store_n(&closed.all_open, true, __ATOMIC_RELEASE);
+}
+
+static int settle(struct closed_piece *piece)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	error = try_to_open(piece);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		return error;
+	__atomic_store_n(&piece->state, SETTLED, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&closed.opening, __ATOMIC_SEQ_CST))
+		sched_yield();
+	return 0;
+}
+
+int ob_posix_closed_settle(uint64_t address, uint64_t size)
+{
+	int error = 0;
+
+	for (uint32_t i = 0; i < closed.count && !error; i++) {
+		struct closed_piece *piece = &closed.pieces[i];
+
+		if (address < piece->address + piece->size && piece->address < address + size &&
+		    __atomic_load_n(&piece->state, __ATOMIC_SEQ_CST) != SETTLED)
+			error = settle(piece);
+	}
+	return error;
+}
+
+void ob_posix_closed_forget(void)
+{
+	memset(&closed, 0, sizeof(closed));
+}
+
+void ob_host_snapshot_finish(void)
+{
+	ob_posix_closed_open_all();
+}
