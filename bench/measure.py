@@ -232,17 +232,47 @@ def copiers_out(directory: str, image: str) -> list:
             Contender("fuse2fs", mounted("fuse2fs -o ro")), Contender("debugfs rdump", lambda: timed(rdump))]
 
 
+CALLS = {"getppid": "getppid", "getrlimit": "getrlimit", "read": "read of 1 byte of /dev/zero", "pread64": "pread64 of 1 byte of a file in memory"}
+
+
+def count_instructions(path: str) -> dict:
+    counts = {}
+    for line in host.run(path, 101).stdout.splitlines():
+        call, count, host_calls = line.split()
+        if int(host_calls):
+            raise host.ToolFailed(f"{call} makes {host_calls} host calls")
+        counts[call] = int(count)
+    return counts
+
+
 def instructions(rounds: int) -> list:
     """The way of a call into the kernel and out again, the call's own work included, counted by single-stepping."""
-    names = {"getppid": "getppid", "getrlimit": "getrlimit", "read": "read of 1 byte of /dev/zero", "pread64": "pread64 of 1 byte of a file in memory"}
-    samples = {call: [] for call in names}
-    for _ in range(rounds):
-        for line in host.run(os.path.join(OUT, "instructions"), 101).stdout.splitlines():
-            call, count, host_calls = line.split()
-            if int(host_calls):
-                raise host.ToolFailed(f"{call} makes {host_calls} host calls")
-            samples[call].append(int(count))
-    return [Result(f"instructions of {name}", "", {OURS: samples[call]}, "shown; no host call", None) for call, name in names.items()]
+    counts = [count_instructions(os.path.join(OUT, "instructions")) for _ in range(rounds)]
+    return [Result(f"instructions of {name}", "", {OURS: [count[call] for count in counts]}, "shown; no host call", None)
+            for call, name in CALLS.items()]
+
+
+UNIPROCESSOR = "SMP=n"
+
+
+def smp(rounds: int) -> list:
+    """What it costs that there can be more than one vCPU: the profile base against the same with SMP=n, if both are built."""
+    variants = {OURS: "base", UNIPROCESSOR: "base-up"}
+    if not os.path.exists(os.path.join(OUT, "null_call-base-up")):
+        print("left out: smp: make library PROFILE=base, and the same with SMP=n, come first")
+        return []
+    contenders = [Contender(name, lambda variant=variant: lines_of_numbers([os.path.join(OUT, f"null_call-{variant}"), 1, "one"])[0][0])
+                  for name, variant in variants.items()]
+    time_taken = Result("null call (getppid), one thread of a kernel with two vCPUs", "ns", take_turns(contenders, rounds),
+                        f"at most 1.10 of {UNIPROCESSOR}", None)
+    time_taken.pair(OURS, UNIPROCESSOR)
+    compare(time_taken, UNIPROCESSOR, 1.10)
+    counts = {name: count_instructions(os.path.join(OUT, f"instructions-{variant}")) for name, variant in variants.items()}
+    results = [time_taken]
+    for call, name in CALLS.items():
+        results.append(Result(f"instructions of {name}", "", {who: [count[call]] for who, count in counts.items()}, "shown", None))
+        results[-1].ratio = counts[OURS][call] / counts[UNIPROCESSOR][call]
+    return results
 
 
 def boot(rounds: int) -> list:
@@ -300,7 +330,7 @@ def library_size(profile: str) -> float:
     return size
 
 
-BENCHMARKS = {"null_call": null_call, "instructions": instructions, "switching": switching, "listing": listing, "big_read": big_read,
+BENCHMARKS = {"null_call": null_call, "instructions": instructions, "smp": smp, "switching": switching, "listing": listing, "big_read": big_read,
               "copy_tree": copy_tree, "file_work": file_work, "boot": boot, "snapshot": snapshot}
 
 
@@ -340,7 +370,8 @@ def main() -> None:
             print_result(result)
         found += results
     print(f"\nload average at the end: {os.getloadavg()[0]:.2f}")
-    print(f"plot: {draw(found, OUT)}")
+    if found:
+        print(f"plot: {draw(found, OUT)}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@
 # Input, from the environment:
 #   PROFILE       base, vfs, net or full (default): which factions are linked
 #   MMU=n         a kernel without CONFIG_MMU
+#   SMP=n         a kernel without CONFIG_SMP: one vCPU
 #   BUILTIN       components that are linked in: all, or a list as in "EXT4_FS XFS_FS"
+#   MODULES=n     components that are not linked in are not built
 #   DEBUG=1       a kernel that checks itself (locks, sleeping, lists, slabs)
 #   SANITIZE      a kernel whose code the compiler checks: address, undefined or address,undefined
 #   LINUX_SOURCE  directory or tarball of another Linux 6.12
@@ -25,7 +27,9 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	JOBS=${JOBS:-$(nproc)}
 	PROFILE=${PROFILE:-full}
 	MMU=${MMU:-y}
+	SMP=${SMP:-y}
 	BUILTIN=${BUILTIN:-}
+	MODULES=${MODULES:-y}
 	DEBUG=${DEBUG:-0}
 	SANITIZE=${SANITIZE:-}
 	LINUX_SOURCE=${LINUX_SOURCE:-/usr/src/linux-source-6.12.tar.xz}
@@ -48,6 +52,14 @@ case $MMU in
 y | n) ;;
 *) fail "MMU=$MMU is unknown: choose y or n" ;;
 esac
+case $SMP in
+y | n) ;;
+*) fail "SMP=$SMP is unknown: choose y or n" ;;
+esac
+case $MODULES in
+y | n) ;;
+*) fail "MODULES=$MODULES is unknown: choose y or n" ;;
+esac
 case $DEBUG in
 0 | 1) ;;
 *) fail "DEBUG=$DEBUG is unknown: choose 0 or 1" ;;
@@ -60,6 +72,7 @@ esac
 VARIANT=$PROFILE
 [ -z "$BUILTIN" ] || VARIANT+=-builtin
 [ "$MMU" = y ] || VARIANT+=-nommu
+[ "$SMP" = y ] || VARIANT+=-up
 [ "$DEBUG" = 0 ] || VARIANT+=-debug
 [[ $SANITIZE != *address* ]] || VARIANT+=-asan
 [[ $SANITIZE != *undefined* ]] || VARIANT+=-ubsan

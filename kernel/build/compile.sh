@@ -7,16 +7,16 @@ source "$(dirname "$0")/common.sh"
 lock_directory "$OBJECTS"
 
 targets=(modpost)
-if grep -q '=m$' "$OBJECTS/.config"; then
+if [ "$MODULES" = y ] && grep -q '=m$' "$OBJECTS/.config"; then
 	targets+=(modules)
 else
 	: >"$OBJECTS/modules.order"
 fi
 
-# The first time, the fragments say about how many objects there will be.
+# The first time, the fragments say about how many objects there will be, modules included.
 done=0
 total=0
-if [ ! -f "$OBJECTS/outboard-compiled" ]; then
+if [ "$MODULES" = y ] && [ ! -f "$OBJECTS/outboard-compiled" ]; then
 	done=$(find "$OBJECTS" -name '*.o' | wc -l)
 	total=$(cat "$OBJECTS/outboard-estimate")
 fi

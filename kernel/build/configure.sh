@@ -23,6 +23,7 @@ if [ "$MMU" = n ]; then
 	fragments+=(nommu)
 	case $PROFILE in vfs | full) fragments+=(nommu-vfs) ;; esac
 fi
+[ "$SMP" = y ] || fragments+=(up)
 files=("${fragments[@]/#/$REPO/kernel/configs/}")
 files=("${files[@]/%/.config}")
 

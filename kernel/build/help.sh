@@ -18,13 +18,15 @@ make clean            remove out/
 Variables:
   PROFILE=full|base|vfs|net   which parts of the kernel are linked (default: full)
   BUILTIN=all|"EXT4_FS ..."   components that are linked in, not loaded on demand
+  MODULES=n                   build no component that is not linked in
   LINUX_SOURCE=PATH           directory or tarball of another Linux 6.12
                               (default: the package linux-source-6.12)
   MMU=n                       a kernel without page tables
+  SMP=n                       a kernel with one vCPU
   DEBUG=1                     a kernel that checks itself
   SANITIZE=address|undefined|address,undefined
                               a kernel with KASAN, UBSAN or both
   JOBS=N                      compile jobs at a time (default: one per processor)
 
-The profile full is in out/lib, any other in out/lib/PROFILE (with -builtin, -nommu, -debug, -asan, -ubsan).
+The profile full is in out/lib, any other in out/lib/PROFILE (with -builtin, -nommu, -up, -debug, -asan, -ubsan).
 TEXT

@@ -22,7 +22,7 @@ collect_for_tests() {
 
 mkdir -p "$LIB_DIR"
 leave_out=()
-if [ "$VARIANT" = full ]; then
+if [ "$VARIANT" = full ] && [ "$MODULES" = y ]; then
 	collect_for_tests
 	mapfile -t leave_out < <(sed -n 's/^# Modules only for tests: //p' "$REPO"/kernel/configs/*.config | tr ' ' '\n')
 fi

@@ -11,7 +11,7 @@
 #include <outboard/hypercall.h>
 
 struct ob_boot_parameters {
-	uint32_t vcpus;			/* 1 to 64 */
+	uint32_t vcpus;			/* 1 to 64; a kernel that can have fewer takes what it can have */
 	uint32_t log_level;		/* lines of this level and below reach the console: 0 to 8 */
 	uint64_t memory;		/* ceiling in bytes */
 	const char *command_line;	/* added to the kernel's command line; may be NULL */

@@ -110,7 +110,7 @@ static int ob_boot_first_vcpu(void)
 /* What a kernel that starts from a snapshot is told anew. */
 void ob_configure(const struct ob_boot_parameters *parameters)
 {
-	ob_machine.vcpus = parameters->vcpus;
+	ob_machine.vcpus = min(parameters->vcpus, NR_CPUS);
 	ob_machine.memory = round_down(parameters->memory, OB_SECTION);
 	ob_machine.spinners_max = ob_host_processor_count();
 	if (ob_machine.spinners_max == 1)
@@ -139,7 +139,7 @@ int ob_kernel_boot(const struct ob_boot_parameters *parameters)
 {
 	int error;
 
-	if (!parameters->vcpus || parameters->vcpus > NR_CPUS || parameters->memory < OB_MEMORY_MINIMUM)
+	if (!parameters->vcpus || parameters->memory < OB_MEMORY_MINIMUM)
 		return -EINVAL;
 	if (xchg(&ob_machine.booted, 1))
 		return -EALREADY;

@@ -23,7 +23,7 @@
 #define OB_STACKS_WARM 32
 
 struct ob_stacks {
-	arch_spinlock_t lock;
+	struct ob_lock lock;
 	unsigned long used;		/* bytes of the region that were ever handed out */
 	unsigned long free_count;
 	void *free;			/* linked through the top word of each */

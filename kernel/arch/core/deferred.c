@@ -2,63 +2,15 @@
 /*
  * Start-up work that is put off until somebody could see that it is missing.
  *
- * vCPUs other than the first come up when a second client thread appears, when somebody asks how many there are, or
- * soon after boot. Some initcalls only fill sysfs (the linker script has put them aside): they run before
- * the first look-up of a name in it.
+ * vCPUs other than the first come up later (secondary.c): who asks how many there are waits for them. Some
+ * initcalls only fill sysfs (the linker script has put them aside): they run before the first look-up of a name in it.
  */
-#include <linux/cpu.h>
 #include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/magic.h>
 #include <linux/mutex.h>
-#include <linux/sched/mm.h>
-#include <linux/smp.h>
-#include <linux/string.h>
 #include <linux/syscalls.h>
-#include <linux/workqueue.h>
-#include <asm/setup.h>
 #include "deferred.h"
-#include "vcpu.h"
-
-/* Programs that end before need one vCPU. */
-#define OB_VCPUS_DELAY (HZ / 50)
-
-static void ob_vcpus_up(struct work_struct *work)
-{
-	/* It must not wait for memory to grow, which waits for CPUs that come up. */
-	unsigned int flags = memalloc_noreclaim_save(), cpu;
-
-	for_each_present_cpu(cpu)
-		if (!cpu_online(cpu) && cpu_device_up(get_cpu_device(cpu)))
-			pr_err("vCPU %u does not come up\n", cpu);
-	memalloc_noreclaim_restore(flags);
-}
-
-static DECLARE_DELAYED_WORK(ob_vcpus_work, ob_vcpus_up);
-static bool ob_vcpus_later __ro_after_init;
-
-void ob_vcpus_start_later(void)
-{
-	if (ob_vcpus_later)
-		queue_delayed_work(system_unbound_wq, &ob_vcpus_work, OB_VCPUS_DELAY);
-}
-
-void ob_vcpus_start_now(void)
-{
-	if (ob_vcpus_later && delayed_work_pending(&ob_vcpus_work))
-		mod_delayed_work(system_unbound_wq, &ob_vcpus_work, 0);
-}
-
-void ob_vcpus_wait(void)
-{
-	if (ob_vcpus_later)
-		flush_delayed_work(&ob_vcpus_work);
-}
-
-void ob_vcpus_cancel(void)
-{
-	disable_delayed_work_sync(&ob_vcpus_work);
-}
 
 long ob_sys_sched_getaffinity(pid_t pid, unsigned int size, unsigned long __user *mask)
 {
@@ -103,13 +55,10 @@ static struct dentry *ob_kernfs_lookup(struct inode *directory, struct dentry *n
 	return __real_kernfs_dir_iops.lookup(directory, name, flags);
 }
 
-/* After the command line is known, before Linux looks at it: who says how many CPUs shall come up at boot gets them then. */
+/* After the command line is known, before Linux looks at it. */
 void __init ob_deferred_setup(void)
 {
 	__wrap_kernfs_dir_iops = __real_kernfs_dir_iops;
 	__wrap_kernfs_dir_iops.lookup = ob_kernfs_lookup;
-	ob_vcpus_later = ob_machine.vcpus > 1 && !strstr(boot_command_line, "maxcpus=") &&
-			 !strstr(boot_command_line, "nosmp");
-	if (ob_vcpus_later)
-		setup_max_cpus = 1;
+	ob_vcpus_setup();
 }

@@ -19,7 +19,6 @@
 #include <linux/sched.h>
 #include <linux/sched/task.h>
 #include <linux/syscalls.h>
-#include <asm/spinlock.h>
 #include <asm/syscall.h>
 #include <outboard/gate.h>
 #include "delay.h"
@@ -34,7 +33,7 @@ int ob_transit_begin(void)
 	if (!READ_ONCE(ob_machine.ready))
 		return -ENODEV;
 	atomic_inc(&ob_machine.transit);
-	smp_mb__after_atomic();
+	virt_mb__after_atomic();
 	if (READ_ONCE(ob_machine.ready) && !READ_ONCE(ob_machine.halting))
 		return 0;
 	ob_transit_end();

@@ -42,8 +42,8 @@ static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
 		vcpu->clock.event_handler(&vcpu->clock);
 	if (bits & OB_PENDING_RESCHEDULE)
 		scheduler_ipi();
-	if (bits & OB_PENDING_CALL)
-		generic_smp_call_function_interrupt();
+	if (IS_ENABLED(CONFIG_SMP) && bits & OB_PENDING_CALL)
+		ob_calls_run();
 	if (bits & OB_PENDING_IRQ_WORK)
 		irq_work_run();
 	if (bits & OB_PENDING_WAKE)

@@ -29,7 +29,7 @@
 
 pgd_t swapper_pg_dir[PTRS_PER_PGD] __page_aligned_bss;
 
-static arch_spinlock_t ob_mirror_lock = __ARCH_SPIN_LOCK_UNLOCKED;
+static struct ob_lock ob_mirror_lock;
 
 /*
  * The entry of a kernel address, NULL if there is no table for it; `next` is

@@ -42,7 +42,7 @@ static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task)
 	local_irq_disable();
 	ob_delay_point();
 	WRITE_ONCE(task->thread.evicted, 1);
-	smp_mb();
+	virt_mb();
 	ob_delay_point();
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
 	ob_delay_point();
@@ -117,7 +117,7 @@ static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)
 	u64 deadline, now;
 
 	WRITE_ONCE(vcpu->service.sleeps_until, until);
-	smp_mb();
+	virt_mb();
 	ob_delay_point();
 	deadline = READ_ONCE(vcpu->service.deadline);
 	if (deadline && deadline < until)

@@ -15,6 +15,14 @@
  */
 DEFINE_PER_CPU_PAGE_ALIGNED(char [PAGE_SIZE], ob_percpu_alignment);
 
+static void ob_vcpu_prepare(unsigned int id)
+{
+	struct ob_vcpu *vcpu = &ob_vcpus[id];
+
+	vcpu->id = id;
+	vcpu->percpu_offset = per_cpu_offset(id);
+}
+
 /* The idle coroutine of a further vCPU begins here, on its carrier. */
 void ob_secondary_start(void)
 {
@@ -71,6 +79,12 @@ void arch_smp_send_reschedule(int cpu)
 void arch_send_call_function_single_ipi(int cpu)
 {
 	ob_send(&ob_vcpus[cpu], OB_PENDING_CALL);
+}
+
+/* In interrupt context. */
+void ob_calls_run(void)
+{
+	generic_smp_call_function_interrupt();
 }
 
 void arch_send_call_function_ipi_mask(const struct cpumask *mask)

@@ -93,7 +93,8 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	thread->function = args->fn;
 	thread->argument = args->fn_arg;
 	thread->coroutine = ob_coroutine_prepare(thread->stack,
-						 args->idle ? ob_secondary_start : ob_coroutine_main);
+						 IS_ENABLED(CONFIG_SMP) && args->idle ?
+						 ob_secondary_start : ob_coroutine_main);
 	return 0;
 }
 

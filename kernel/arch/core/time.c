@@ -55,7 +55,7 @@ static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)
 	u64 deadline = ob_host_clock_monotonic() + delta;
 
 	WRITE_ONCE(vcpu->service.deadline, deadline);
-	smp_mb();
+	virt_mb();
 	ob_delay_point();
 	if (deadline < READ_ONCE(vcpu->service.sleeps_until))
 		ob_service_notify(vcpu);

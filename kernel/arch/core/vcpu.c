@@ -7,7 +7,7 @@
 #include <linux/export.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
-#include <asm/spinlock.h>
+#include <asm/spin.h>
 #include "delay.h"
 #include "vcpu.h"
 
@@ -88,14 +88,6 @@ bool ob_client_is_in(void)
 	       !READ_ONCE(current->thread.evicted);
 }
 
-void ob_vcpu_prepare(unsigned int id)
-{
-	struct ob_vcpu *vcpu = &ob_vcpus[id];
-
-	vcpu->id = id;
-	vcpu->percpu_offset = per_cpu_offset(id);
-}
-
 /* Returns the baton if a thread sleeps on it and has to be woken, else NULL. */
 static u32 *ob_baton_set(u32 *baton, u32 bit)
 {
@@ -119,7 +111,7 @@ static u32 *ob_notify(struct ob_vcpu *vcpu)
 	unsigned long state;
 
 	ob_delay_point();
-	smp_mb();
+	virt_mb();
 	if (READ_ONCE(vcpu->idle)) {
 		ob_delay_point();
 		return ob_idle_end(vcpu);
@@ -349,14 +341,15 @@ static noinline void ob_pauses_end(u32 pauses)
 	ob_spinning.pauses = pauses;
 }
 
-void ob_spin_wait(arch_spinlock_t *lock)
+/* Until `locked` is 1, and it was the caller who made it so. */
+void ob_spin_wait(u32 *locked)
 {
 	u32 looks, pauses = ob_pauses_begin();
 
 	for (;;) {
 		for (looks = 0; looks < OB_LOOKS; looks++) {
 			ob_pause(pauses);
-			if (arch_spin_trylock(lock)) {
+			if (ob_spin_try(locked)) {
 				ob_pauses_end(pauses);
 				return;
 			}

@@ -28,7 +28,7 @@
  * that it is seen: an idle vCPU is woken, a parked one's service thread is
  * told, a holder looks by itself. Setting a bit and looking at the state, and
  * leaving and looking at the bits, are ordered by full barriers on both sides,
- * so that one of the two always sees the other.
+ * so that one of the two always sees the other. They are between host threads: virt_mb(), which SMP=n leaves in.
  */
 #ifndef OUTBOARD_CORE_VCPU_H
 #define OUTBOARD_CORE_VCPU_H
@@ -174,7 +174,6 @@ void ob_send(struct ob_vcpu *vcpu, u32 bits);
 void ob_wake_now(void);
 void ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
-void ob_vcpu_prepare(unsigned int id);
 void ob_baton_pass(u32 *baton);
 void ob_baton_wait(u32 *baton);
 void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton);
@@ -213,6 +212,7 @@ void ob_configure(const struct ob_boot_parameters *parameters);
 u64 ob_clock(void);
 void ob_timer_start(void);
 void ob_secondary_start(void);
+void ob_calls_run(void);
 
 /* thread.c */
 int ob_adopt(void);

@@ -22,7 +22,7 @@ extern "C" {
 
 struct ob_config {
 	size_t size;			/* sizeof(struct ob_config) */
-	unsigned int vcpus;		/* virtual CPUs, 1 to 64; 0: as many as the host's */
+	unsigned int vcpus;		/* virtual CPUs, 1 to 64; 0: as many as the host's. A kernel built with SMP=n has one */
 	uint64_t memory;		/* most memory that the kernel may use, in bytes; 0: a quarter of the host's */
 	const char *command_line;	/* added to the kernel's command line; NULL: nothing */
 	/*

@@ -6,26 +6,23 @@
 #ifndef _ASM_OUTBOARD_SPINLOCK_H
 #define _ASM_OUTBOARD_SPINLOCK_H
 
+#include <asm/spin.h>
 #include <asm/spinlock_types.h>
 #include <asm/processor.h>
 
-void ob_spin_wait(arch_spinlock_t *lock);
-
 static __always_inline int arch_spin_trylock(arch_spinlock_t *lock)
 {
-	return !READ_ONCE(lock->locked) &&
-	       !__atomic_exchange_n(&lock->locked, 1, __ATOMIC_ACQUIRE);
+	return ob_spin_try(&lock->locked);
 }
 
 static __always_inline void arch_spin_lock(arch_spinlock_t *lock)
 {
-	if (unlikely(__atomic_exchange_n(&lock->locked, 1, __ATOMIC_ACQUIRE)))
-		ob_spin_wait(lock);
+	ob_spin_lock(&lock->locked);
 }
 
 static __always_inline void arch_spin_unlock(arch_spinlock_t *lock)
 {
-	__atomic_store_n(&lock->locked, 0, __ATOMIC_RELEASE);
+	ob_spin_unlock(&lock->locked);
 }
 
 static __always_inline int arch_spin_value_unlocked(arch_spinlock_t lock)

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * When vCPUs other than the first come up: when a second client thread appears, when somebody asks how many
+ * there are, or soon after boot. Programs that end before need one.
+ */
+#include <linux/cpu.h>
+#include <linux/sched/mm.h>
+#include <linux/smp.h>
+#include <linux/string.h>
+#include <linux/workqueue.h>
+#include <asm/setup.h>
+#include "deferred.h"
+#include "vcpu.h"
+
+#define OB_VCPUS_DELAY (HZ / 50)
+
+static void ob_vcpus_up(struct work_struct *work)
+{
+	/* It must not wait for memory to grow, which waits for CPUs that come up. */
+	unsigned int flags = memalloc_noreclaim_save(), cpu;
+
+	for_each_present_cpu(cpu)
+		if (!cpu_online(cpu) && cpu_device_up(get_cpu_device(cpu)))
+			pr_err("vCPU %u does not come up\n", cpu);
+	memalloc_noreclaim_restore(flags);
+}
+
+static DECLARE_DELAYED_WORK(ob_vcpus_work, ob_vcpus_up);
+static bool ob_vcpus_later __ro_after_init;
+
+void ob_vcpus_start_later(void)
+{
+	if (ob_vcpus_later)
+		queue_delayed_work(system_unbound_wq, &ob_vcpus_work, OB_VCPUS_DELAY);
+}
+
+void ob_vcpus_start_now(void)
+{
+	if (ob_vcpus_later && delayed_work_pending(&ob_vcpus_work))
+		mod_delayed_work(system_unbound_wq, &ob_vcpus_work, 0);
+}
+
+void ob_vcpus_wait(void)
+{
+	if (ob_vcpus_later)
+		flush_delayed_work(&ob_vcpus_work);
+}
+
+void ob_vcpus_cancel(void)
+{
+	disable_delayed_work_sync(&ob_vcpus_work);
+}
+
+/* Who says how many CPUs shall come up at boot gets them then. */
+void __init ob_vcpus_setup(void)
+{
+	ob_vcpus_later = ob_machine.vcpus > 1 && !strstr(boot_command_line, "maxcpus=") &&
+			 !strstr(boot_command_line, "nosmp");
+	if (ob_vcpus_later)
+		setup_max_cpus = 1;
+}

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A file system that is linked into the kernel (BUILTIN="EXT4_FS"), where no component can be loaded.
+
+tests/run builds this variant before, without its modules. See docs/components.md.
+"""
+
+import os
+
+import pytest
+
+from capi import test_capi as capi
+from support import host, images
+
+LIBRARIES = os.path.join(capi.LIBRARIES, "vfs-builtin")
+
+pytestmark = pytest.mark.skipif(not os.path.exists(os.path.join(LIBRARIES, "liboutboard.so")),
+                                reason="make PROFILE=vfs BUILTIN=EXT4_FS MODULES=n library has not been run")
+
+
+def test_ext4_is_linked_in(work):
+    program = capi.library_program(work, "builtin_test.c", "client.c")
+    image = images.make(os.path.join(work, "disk.img"), "ext4")
+    for number in range(3):
+        capi.run(program, image, "ext4", str(number), timeout=60, LD_LIBRARY_PATH=LIBRARIES,
+                 OUTBOARD_COMPONENTS=os.path.join(work, "no-components"))
+        assert "needs_recovery" not in host.run("dumpe2fs", "-h", image).stdout
+        host.run("e2fsck", "-f", "-n", image)
+    assert "file199" in host.run("debugfs", "-R", "ls -p /round2", image).stdout
