@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Installs what has been built below $DESTDIR$PREFIX: program, libraries,
-# headers, pkg-config file, what gdb needs, manual page. Names of functions stay in
+# headers, pkg-config file, what gdb needs, manual pages, completions. Names of functions stay in
 # the program and the library: gdb and profilers of users need them.
 source "$(dirname "$0")/common.sh"
 
@@ -31,8 +31,18 @@ sed -e "s,^prefix=.*,prefix=$prefix," -e "s,^libdir=.*,libdir=$prefix/lib," \
 manual=$target/share/man/man1
 install -d "$manual"
 "$PROGRAM" manual >"$manual/outboard.1"
-grep -o 'outboard\\-[a-z]*(1)' "$manual/outboard.1" | sed 's/.*-\(.*\)(1)/\1/' | sort -u | grep -vx help |
+grep -o 'outboard\\-[a-z\\-]*(1)' "$manual/outboard.1" | sed 's/^outboard\\-\(.*\)(1)/\1/; s/\\//g' | sort -u | grep -vx help |
 	while read -r command; do
 		"$PROGRAM" manual "$command" >"$manual/outboard-$command.1"
 	done
+
+# Where each shell looks for the completions of a program.
+while read -r shell file; do
+	install -d "$(dirname "$target/share/$file")"
+	"$PROGRAM" completions "$shell" >"$target/share/$file"
+done <<-END
+	bash bash-completion/completions/outboard
+	zsh zsh/site-functions/_outboard
+	fish fish/vendor_completions.d/outboard.fish
+END
 say "installed in $target"

@@ -24,7 +24,7 @@ fn version_text() -> String {
 }
 
 /// How the kernel is run and images are opened.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// Type of the file system, as in "ext4" [default: found out]
     #[arg(long = "type", value_name = "TYPE", global = true)]
@@ -50,8 +50,9 @@ pub struct Settings {
     #[arg(long, global = true)]
     pub no_sandbox: bool,
 
-    /// Show the kernel's messages (twice: all of them)
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    /// Show the kernel's messages (twice: all of them). Stands before the command, whose own -v may
+    /// mean something else
+    #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
 

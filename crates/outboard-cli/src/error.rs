@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io;
 
 /// Why a command ended without success. Messages name the thing and the reason.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The command line makes no sense.
     Usage(String),
@@ -15,6 +15,8 @@ pub enum Error {
     Interrupted(String),
     /// It failed, and everything was said already.
     Told,
+    /// As `Told`, with an exit code that says more.
+    Status(u8),
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -23,7 +25,17 @@ impl Error {
     pub fn message(&self) -> Option<&str> {
         match self {
             Error::Usage(text) | Error::Failed(text) | Error::Interrupted(text) => Some(text),
-            Error::Told => None,
+            Error::Told | Error::Status(_) => None,
+        }
+    }
+
+    /// The exit code of a program that ends so.
+    pub fn code(&self) -> u8 {
+        match self {
+            Error::Usage(_) => 2,
+            Error::Interrupted(_) => 130,
+            Error::Failed(_) | Error::Told => 1,
+            Error::Status(code) => *code,
         }
     }
 

@@ -3,30 +3,55 @@
 
 use crate::error::{Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::{flag, low_level, SigId};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Tells whether the user wants to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     asked: Arc<AtomicBool>,
+    /// What is done on SIGINT.
+    keyboard: Arc<Mutex<Vec<SigId>>>,
 }
+
+/// While this lives, SIGINT does nothing: it is meant for another program at the same terminal.
+pub struct Held<'a>(&'a Interrupt);
 
 impl Interrupt {
     /// Begins to catch the signals.
     pub fn catch() -> Result<Self> {
         let interrupt = Self::default();
-        let install = |signal| -> io::Result<()> {
-            flag::register_conditional_default(signal, Arc::clone(&interrupt.asked))?;
-            flag::register(signal, Arc::clone(&interrupt.asked))?;
-            Ok(())
-        };
-        install(SIGINT)
-            .and_then(|()| install(SIGTERM))
+        interrupt
+            .install(SIGTERM)
+            .map(drop)
+            .and_then(|()| interrupt.resume())
             .map_err(|error| Error::failed("cannot catch signals", &error))?;
         Ok(interrupt)
+    }
+
+    /// The order counts: whether it is the second time is looked at before the first is noted.
+    fn install(&self, signal: i32) -> io::Result<[SigId; 2]> {
+        Ok([
+            flag::register_conditional_default(signal, Arc::clone(&self.asked))?,
+            flag::register(signal, Arc::clone(&self.asked))?,
+        ])
+    }
+
+    fn resume(&self) -> io::Result<()> {
+        let mut keyboard = self.keyboard.lock().expect("no thread panics");
+        keyboard.extend(self.install(SIGINT)?);
+        Ok(())
+    }
+
+    /// Leaves SIGINT to another program for a while.
+    pub fn hold(&self) -> Held<'_> {
+        let mut keyboard = self.keyboard.lock().expect("no thread panics");
+        for action in keyboard.drain(..) {
+            low_level::unregister(action);
+        }
+        Held(self)
     }
 
     /// Forgets what was asked for: a new command begins.
@@ -36,5 +61,12 @@ impl Interrupt {
 
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // It worked before; without it SIGINT would stay without effect.
+        let _ = self.0.resume();
     }
 }

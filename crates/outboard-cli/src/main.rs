@@ -2,6 +2,8 @@
 //! The program `outboard`: open, read and write disk images with Linux's own file systems,
 //! in an ordinary process.
 
+mod accounts;
+mod acl;
 mod address;
 mod arguments;
 mod commands;
@@ -10,6 +12,8 @@ mod format;
 mod held;
 mod image;
 mod interrupt;
+mod line;
+mod octal;
 mod output;
 mod record;
 mod sandbox;
@@ -19,7 +23,7 @@ mod stream;
 
 use arguments::Arguments;
 use clap::Parser;
-use error::{warn, Error};
+use error::warn;
 use session::{with_session, Session};
 use std::process::ExitCode;
 
@@ -33,11 +37,7 @@ fn main() -> ExitCode {
             if let Some(message) = error.message() {
                 warn(message);
             }
-            ExitCode::from(match error {
-                Error::Usage(_) => 2,
-                Error::Interrupted(_) => 130,
-                Error::Failed(_) | Error::Told => 1,
-            })
+            ExitCode::from(error.code())
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::format::escaped;
 use crate::held::HeldImages;
 use crate::image::{cannot_write, open_image_file, FileSystem, Image};
 use crate::interrupt::Interrupt;
-use crate::sandbox::{HostAccess, Sandbox};
+use crate::sandbox::{HostAccess, Programs, Sandbox};
 use crate::snapshots;
 use outboard::{
     component_of, BlockDevice, Disk, DiskOptions, Fd, Kernel, Level, LogRing, Mount, MountOptions,
@@ -67,6 +67,7 @@ impl Mounted {
 /// Booted on demand; [`Session::finish`] must be called for what was written to be safe.
 pub struct Session {
     settings: Settings,
+    access: HostAccess,
     vcpus: u32,
     held: HeldImages,
     sandbox: Sandbox,
@@ -132,7 +133,11 @@ fn processors() -> u32 {
 impl Session {
     /// `access`: what the command uses of the host. The process must have one thread.
     pub fn new(settings: Settings, access: &HostAccess) -> Result<Self> {
-        let held = HeldImages::open(&access.images);
+        // Other programs may make images, and change them.
+        let held = match access.programs {
+            Programs::Never => HeldImages::open(&access.images),
+            _ => HeldImages::default(),
+        };
         // The host's files that tell it are not seen from inside.
         let vcpus = settings
             .vcpus
@@ -141,19 +146,12 @@ impl Session {
             true => None,
             false => snapshots::directory(),
         };
-        let sandbox = match (settings.no_sandbox, access.images.is_empty()) {
-            (false, false) => Sandbox::enter(access, snapshots.as_ref(), &settings.components)?,
-            (true, false) => {
-                warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
-                Sandbox::Open
-            }
-            (_, true) => Sandbox::Open,
-        };
-        Ok(Self {
+        let mut session = Self {
+            access: access.clone(),
             settings,
             vcpus,
             held,
-            sandbox,
+            sandbox: Sandbox::Open,
             snapshots,
             log: Arc::new(LogRing::new(256)),
             host: Tree::host(),
@@ -164,7 +162,25 @@ impl Session {
             interrupt: None,
             // Modes of new files are computed by commands, for images and the host alike.
             umask: System::Host.umask(0),
-        })
+        };
+        if access.programs == Programs::Never {
+            session.shut_in()?;
+        }
+        Ok(session)
+    }
+
+    /// While there is one thread.
+    fn shut_in(&mut self) -> Result<()> {
+        if self.access.images.is_empty() {
+            return Ok(());
+        }
+        if self.settings.no_sandbox {
+            warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
+            return Ok(());
+        }
+        let components = &self.settings.components;
+        self.sandbox = Sandbox::enter(&self.access, self.snapshots.as_ref(), components)?;
+        Ok(())
     }
 
     /// Permissions that new files do not get where modes are not kept.
@@ -212,6 +228,9 @@ impl Session {
             Some(most) if most > Level::Warning as u8 => Level::Info,
             _ => Level::Warning,
         };
+        if self.access.programs == Programs::BeforeBoot {
+            self.shut_in()?;
+        }
         let mut builder = Kernel::builder()
             .vcpus(self.vcpus())
             .memory(self.settings.memory.unwrap_or(0))
@@ -487,6 +506,25 @@ impl Session {
             .map(|line| without_time(line).trim_end())
             .map(|line| format!("\n  kernel: {}", escaped(line.as_bytes())))
             .collect()
+    }
+
+    /// Writes everything that was written so far to stable storage.
+    pub fn sync(&self) -> Result<()> {
+        let position = self.log.position();
+        let problem = |mounted: &Mounted| {
+            let error = mounted.mount.sync().err()?;
+            let why = reason(&error);
+            Some(format!(
+                "{}: not everything was written: {why}",
+                mounted.name
+            ))
+        };
+        let written = self.mounts.iter().flatten();
+        let problems = written
+            .filter(|mounted| !mounted.mount.is_read_only())
+            .filter_map(problem)
+            .collect();
+        self.told(problems, position)
     }
 
     /// Writes everything to stable storage, unmounts and stops the kernel. An error

@@ -15,6 +15,7 @@ pub mod kernel;
 
 mod entries;
 mod fd;
+mod inode_flags;
 mod path;
 mod system;
 mod xattr;

@@ -18,7 +18,8 @@ pub struct PathFd {
 }
 
 impl PathFd {
-    pub(crate) fn new(fd: Fd) -> io::Result<Self> {
+    /// `fd` is open with `O_PATH`.
+    pub fn new(fd: Fd) -> io::Result<Self> {
         let path = CString::new(format!("/proc/self/fd/{}", fd.raw()))?;
         Ok(Self { fd, path })
     }
@@ -46,6 +47,28 @@ impl PathFd {
 
     pub fn set_times(&self, times: &[libc::timespec; 2]) -> io::Result<()> {
         self.anywhere().set_times_at(&self.path, times, 0)
+    }
+
+    /// Opens the file itself with `O_*` flags. ELOOP for a symbolic link.
+    pub fn open(&self, flags: i32) -> io::Result<Fd> {
+        self.anywhere().open_at(&self.path, flags, 0)
+    }
+
+    /// What it says if it is a symbolic link.
+    pub fn read_link(&self) -> io::Result<CString> {
+        self.fd.read_link_at(c"")
+    }
+
+    pub fn xattrs(&self) -> io::Result<Vec<CString>> {
+        self.anywhere().xattrs_of(&self.path)
+    }
+
+    pub fn xattr(&self, attribute: &CStr) -> io::Result<Vec<u8>> {
+        self.anywhere().xattr_of(&self.path, attribute)
+    }
+
+    pub fn remove_xattr(&self, attribute: &CStr) -> io::Result<()> {
+        self.anywhere().remove_xattr_of(&self.path, attribute)
     }
 
     pub fn set_xattr(&self, attribute: &CStr, value: &[u8]) -> io::Result<()> {

@@ -159,6 +159,32 @@ impl Fd {
         unsafe { self.call_path(libc::SYS_setxattr, path, arguments) }.map(drop)
     }
 
+    /// Names of the attributes of the file that a path leads to.
+    pub(crate) fn xattrs_of(&self, path: &CStr) -> io::Result<Vec<CString>> {
+        let list = fetch(|buffer| {
+            let arguments = [pointer_mut(buffer), buffer.len(), 0, 0];
+            // SAFETY: the kernel writes at most the buffer's length into it.
+            unsafe { self.call_path(libc::SYS_listxattr, path, arguments) }
+        })?;
+        Ok(split(&list))
+    }
+
+    /// The value of an attribute of the file that a path leads to.
+    pub(crate) fn xattr_of(&self, path: &CStr, attribute: &CStr) -> io::Result<Vec<u8>> {
+        fetch(|buffer| {
+            let arguments = [string(attribute), pointer_mut(buffer), buffer.len(), 0];
+            // SAFETY: the name outlives the call, the kernel writes at most the buffer's length.
+            unsafe { self.call_path(libc::SYS_getxattr, path, arguments) }
+        })
+    }
+
+    /// Removes an attribute of the file that a path leads to.
+    pub(crate) fn remove_xattr_of(&self, path: &CStr, attribute: &CStr) -> io::Result<()> {
+        // SAFETY: the name outlives the call.
+        unsafe { self.call_path(libc::SYS_removexattr, path, [string(attribute), 0, 0, 0]) }
+            .map(drop)
+    }
+
     /// Removes one of this file's attributes.
     pub fn remove_xattr(&self, attribute: &CStr) -> io::Result<()> {
         // SAFETY: the name outlives the call.

@@ -4,7 +4,7 @@
 use crate::directory::ReadDir;
 use crate::file::{timespec, File, OpenOptions};
 use crate::metadata::Metadata;
-use crate::{c_path, Fd, System};
+use crate::{c_path, Fd, PathFd, System};
 use outboard_sys::libc;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
@@ -74,6 +74,12 @@ impl Tree {
             c_path(path)?
         };
         self.root.open_in_root(&path, flags, mode)
+    }
+
+    /// A file by its path, open with `O_PATH`; a last name that is a symbolic link is followed or not.
+    pub fn open_path(&self, path: &Path, follow: bool) -> io::Result<PathFd> {
+        let no_follow = if follow { 0 } else { libc::O_NOFOLLOW };
+        PathFd::new(self.open_fd(path, libc::O_PATH | no_follow, 0)?)
     }
 
     /// Opens the directory that holds the last name of a path, and tells that name. The

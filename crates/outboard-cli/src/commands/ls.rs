@@ -5,6 +5,7 @@ use crate::address::Place;
 use crate::commands::image_place;
 use crate::error::{reason, warn, Error, Result};
 use crate::format;
+use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::record::Record;
 use crate::session::Session;
@@ -47,6 +48,7 @@ pub fn run(options: &Ls, session: &mut Session) -> Result<()> {
         .collect::<Result<Vec<Place>>>()?;
     let mut listing = Listing {
         options,
+        interrupt: session.catch_interrupts()?,
         output: Output::new(),
         json: Vec::new(),
         headers: places.len() > 1 || options.recursive,
@@ -93,6 +95,7 @@ struct Group {
 
 struct Listing<'a> {
     options: &'a Ls,
+    interrupt: Interrupt,
     output: Output,
     json: Vec<Group>,
     /// Whether a directory's name stands above its contents.
@@ -179,6 +182,9 @@ impl Listing<'_> {
         let mut waiting = vec![place.clone()];
         let mut entered = HashSet::new();
         while let Some(place) = waiting.pop() {
+            if self.interrupt.asked() {
+                return Err(Error::Interrupted("interrupted".to_owned()));
+            }
             let opened = tree
                 .read_dir(place.path())
                 .and_then(|entries| Ok((*entries.metadata()?.stat(), entries)));

@@ -3,11 +3,24 @@
 //! All run in a session: one kernel, in which images stay mounted from one command to the next.
 
 mod cat;
+mod chattr;
+mod completions;
 mod components;
 mod cp;
+mod descend;
+mod diff;
+mod dump;
+mod edit;
+mod getfacl;
+mod getfattr;
 mod info;
 mod ls;
+mod lsattr;
 mod manual;
+mod run_script;
+mod setfacl;
+mod setfattr;
+mod shell;
 mod stat;
 
 use crate::address::{ImageName, Place};
@@ -24,7 +37,18 @@ pub enum Command {
     Cat(cat::Cat),
     Stat(stat::Stat),
     Cp(cp::Cp),
+    Getfattr(getfattr::Getfattr),
+    Setfattr(setfattr::Setfattr),
+    Getfacl(getfacl::Getfacl),
+    Setfacl(setfacl::Setfacl),
+    Lsattr(lsattr::Lsattr),
+    Chattr(chattr::Chattr),
+    Diff(diff::Diff),
+    Edit(edit::Edit),
+    RunScript(run_script::RunScript),
+    Shell(shell::Shell),
     Components(components::Components),
+    Completions(completions::Completions),
     #[command(hide = true)]
     Manual(manual::Manual),
 }
@@ -38,7 +62,19 @@ impl Command {
             Command::Cat(options) => reads_images(&options.places),
             Command::Stat(options) => reads_images(&options.places),
             Command::Cp(options) => options.host_access(),
-            Command::Components(_) | Command::Manual(_) => HostAccess::default(),
+            Command::Getfattr(options) => reads_images(&options.places),
+            Command::Setfattr(options) => options.host_access(),
+            Command::Getfacl(options) => reads_images(&options.places),
+            Command::Setfacl(options) => options.host_access(),
+            Command::Lsattr(options) => reads_images(&options.places),
+            Command::Chattr(options) => writes_images(&options.places),
+            Command::Diff(options) => options.host_access(),
+            Command::Edit(options) => options.host_access(),
+            Command::RunScript(options) => options.host_access(),
+            Command::Shell(options) => options.host_access(),
+            Command::Components(_) | Command::Completions(_) | Command::Manual(_) => {
+                HostAccess::default()
+            }
         }
     }
 
@@ -50,7 +86,18 @@ impl Command {
             Command::Cat(options) => cat::run(options, session),
             Command::Stat(options) => stat::run(options, session),
             Command::Cp(options) => cp::run(options, session),
+            Command::Getfattr(options) => getfattr::run(options, session),
+            Command::Setfattr(options) => setfattr::run(options, session),
+            Command::Getfacl(options) => getfacl::run(options, session),
+            Command::Setfacl(options) => setfacl::run(options, session),
+            Command::Lsattr(options) => lsattr::run(options, session),
+            Command::Chattr(options) => chattr::run(options, session),
+            Command::Diff(options) => diff::run(options, session),
+            Command::Edit(options) => edit::run(options, session),
+            Command::RunScript(options) => run_script::run(options, session),
+            Command::Shell(options) => shell::run(options, session),
             Command::Components(options) => components::run(options),
+            Command::Completions(options) => completions::run(options),
             Command::Manual(options) => manual::run(options),
         }
     }
@@ -67,17 +114,26 @@ fn uses(place: &Place, write: bool) -> HostAccess {
     access
 }
 
-/// What a command needs that only reads in images. Operands: places in them, or their own names.
-fn reads_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAccess {
+fn uses_images<'a>(operands: impl IntoIterator<Item = &'a OsString>, write: bool) -> HostAccess {
     let mut access = HostAccess::default();
     for operand in operands {
         let name = match Place::find(operand) {
             Place::Image(name, _) => name,
             Place::Host(_) => ImageName::find(operand),
         };
-        access.images.push((name.file, false));
+        access.images.push((name.file, write));
     }
     access
+}
+
+/// What a command needs that only reads in images. Operands: places in them, or their own names.
+fn reads_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAccess {
+    uses_images(operands, false)
+}
+
+/// What a command needs that changes images.
+fn writes_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAccess {
+    uses_images(operands, true)
 }
 
 /// An operand that must be in an image.

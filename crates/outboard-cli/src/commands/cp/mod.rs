@@ -10,7 +10,7 @@ mod copy;
 mod data;
 mod links;
 mod progress;
-mod queue;
+pub mod queue;
 mod report;
 mod walk;
 

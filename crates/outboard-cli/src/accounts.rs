@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Names of users and groups, as an image's own /etc/passwd and /etc/group have them.
+
+use outboard::Tree;
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::Path;
+
+/// Most bytes of such a file that are read.
+const LARGEST: u64 = 16 << 20;
+
+/// The names of one kind. The first of several entries counts.
+#[derive(Debug, Default)]
+pub struct Names {
+    by_id: HashMap<u32, String>,
+    by_name: HashMap<String, u32>,
+}
+
+/// What an image calls its users and groups.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    pub users: Names,
+    pub groups: Names,
+}
+
+impl Names {
+    /// From lines of `name:password:id:...`. What cannot be a name is left out.
+    fn parse(text: &[u8]) -> Self {
+        let mut names = Self::default();
+        for line in text.split(|&byte| byte == b'\n') {
+            let mut fields = line.split(|&byte| byte == b':');
+            let name = fields
+                .next()
+                .and_then(|name| std::str::from_utf8(name).ok());
+            let id = fields.nth(1).and_then(|id| std::str::from_utf8(id).ok());
+            let (Some(name), Some(id)) = (name, id.and_then(|id| id.parse().ok())) else {
+                continue;
+            };
+            let strange = |character: char| character.is_control() || " ,#".contains(character);
+            if name.is_empty() || name.contains(strange) || name.parse::<u32>().is_ok() {
+                continue;
+            }
+            names.by_id.entry(id).or_insert_with(|| name.to_owned());
+            names.by_name.entry(name.to_owned()).or_insert(id);
+        }
+        names
+    }
+
+    /// No names where there is no such file: numbers are used then.
+    fn read(tree: &Tree, path: &str) -> Self {
+        let mut text = Vec::new();
+        let regular = tree
+            .metadata(Path::new(path))
+            .is_ok_and(|found| found.is_file());
+        if regular {
+            let read = tree
+                .open(path)
+                .and_then(|file| file.take(LARGEST).read_to_end(&mut text));
+            if read.is_err() {
+                return Self::default();
+            }
+        }
+        Self::parse(&text)
+    }
+
+    /// The name of a number, or the number.
+    pub fn name(&self, id: u32) -> String {
+        self.by_id
+            .get(&id)
+            .cloned()
+            .unwrap_or_else(|| id.to_string())
+    }
+
+    /// The number that is meant by a name or a number.
+    pub fn id(&self, text: &str) -> Option<u32> {
+        let number = text.parse().ok().filter(|&id| id != u32::MAX);
+        number.or_else(|| self.by_name.get(text).copied())
+    }
+}
+
+impl Accounts {
+    pub fn read(tree: &Tree) -> Self {
+        Self {
+            users: Names::read(tree, "/etc/passwd"),
+            groups: Names::read(tree, "/etc/group"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let names =
+            Names::parse(b"root:x:0:0::/:\n\xff:x:1\na\x1b:x:2\n5:x:6:\nbad\nr2:x:0:\nme:x:7:1");
+        assert_eq!(names.name(0), "root");
+        assert_eq!(names.name(2), "2");
+        assert_eq!(names.id("r2"), Some(0));
+        assert_eq!(names.id("me"), Some(7));
+        assert_eq!(names.id("5"), Some(5));
+        assert_eq!(names.id("4294967295"), None);
+        assert_eq!(names.id("nobody"), None);
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Comparing what two files hold. Where both have a hole there is nothing to read.
+
+use super::{Comparison, Difference};
+use outboard::{Fd, PathFd};
+use std::io;
+
+/// Bytes that are read at once.
+const PIECE: usize = 256 * 1024;
+
+/// Two regular files of the same size.
+pub struct Pair {
+    pub files: [PathFd; 2],
+    pub path: Vec<u8>,
+}
+
+/// An error, and of which of the two files.
+type OfOne<T> = Result<T, (usize, io::Error)>;
+
+pub fn same_contents(comparison: &Comparison, pair: &Pair) {
+    if comparison.interrupt.asked() {
+        return;
+    }
+    match first_difference(comparison, pair) {
+        Ok(None) => {}
+        Ok(Some(offset)) => comparison.findings.differ(Difference {
+            path: pair.path.clone(),
+            what: format!("contents differ from byte {}", offset + 1),
+            left: None,
+            right: None,
+        }),
+        Err((index, error)) => {
+            let side = &comparison.sides[index];
+            comparison.findings.trouble(side, &pair.path, &error);
+        }
+    }
+}
+
+fn open(pair: &Pair, index: usize) -> OfOne<Fd> {
+    let flags = libc::O_RDONLY | libc::O_NONBLOCK;
+    pair.files[index]
+        .open(flags)
+        .map_err(|error| (index, error))
+}
+
+/// Where the next data is; a file system that knows no holes has data everywhere.
+fn next_data(file: &Fd, offset: u64) -> Option<u64> {
+    file.next_data(offset).unwrap_or(Some(offset))
+}
+
+fn first_difference(comparison: &Comparison, pair: &Pair) -> OfOne<Option<u64>> {
+    let files = [open(pair, 0)?, open(pair, 1)?];
+    let mut buffers = [vec![0; PIECE], vec![0; PIECE]];
+    let mut offset = 0;
+    while !comparison.interrupt.asked() {
+        let data = files.each_ref().map(|file| next_data(file, offset));
+        offset = match data {
+            [Some(left), Some(right)] => left.min(right),
+            [Some(only), None] | [None, Some(only)] => only,
+            [None, None] => return Ok(None),
+        };
+        let mut lengths = [0; 2];
+        for index in 0..2 {
+            lengths[index] =
+                fill(&files[index], &mut buffers[index], offset).map_err(|error| (index, error))?;
+        }
+        let [left, right] = [&buffers[0][..lengths[0]], &buffers[1][..lengths[1]]];
+        if left != right {
+            let same = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+            return Ok(Some(offset + same as u64));
+        }
+        if left.len() < PIECE {
+            return Ok(None);
+        }
+        offset += PIECE as u64;
+    }
+    Ok(None)
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &Fd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64)? {
+            0 => break,
+            length => done += length,
+        }
+    }
+    Ok(done)
+}

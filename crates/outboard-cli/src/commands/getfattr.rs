@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard getfattr`.
+
+use super::descend::{look, Descend, Found};
+use crate::error::{Error, Result};
+use crate::octal::quote;
+use crate::output::Output;
+use crate::session::Session;
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
+use clap::{Args, ValueEnum};
+use regex::bytes::{Regex, RegexBuilder};
+use std::ffi::{CString, OsString};
+use std::io;
+
+/// Show extended attributes of files in an image
+///
+/// Without -n and -d only names are shown; without -m only those that begin with "user.". The output of
+/// -d is what "setfattr --restore" takes.
+#[derive(Args, Debug)]
+#[command(
+    disable_help_flag = true,
+    after_help = "Examples:\n  outboard getfattr -d disk.img:/srv/file\n  outboard getfattr -d -m - disk.img:/usr/bin/ping\n  outboard getfattr -n security.capability -e hex disk.img:/usr/bin/ping\n  outboard getfattr -R -d -m - disk.img:/ > attributes.txt"
+)]
+pub struct Getfattr {
+    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// Show the value of this attribute
+    #[arg(short, long, value_name = "NAME")]
+    pub name: Option<OsString>,
+    /// Show the values of all attributes
+    #[arg(short, long)]
+    pub dump: bool,
+    /// How values are shown [default: as text where they are text, else as base64]
+    #[arg(short, long, value_enum)]
+    pub encoding: Option<Encoding>,
+    /// Of symbolic links, show their own
+    #[arg(short = 'h', long)]
+    pub no_dereference: bool,
+    /// Only attributes whose names match this regular expression; "-": all
+    #[arg(
+        short = 'm',
+        long = "match",
+        value_name = "PATTERN",
+        default_value = "^user\\."
+    )]
+    pub pattern: String,
+    /// Write values alone, as they are
+    #[arg(long)]
+    pub only_values: bool,
+    /// Show paths with the slash at their beginning
+    #[arg(long)]
+    pub absolute_names: bool,
+    /// Also what is below directories
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Encoding {
+    Text,
+    Hex,
+    Base64,
+}
+
+pub fn run(options: &Getfattr, session: &mut Session) -> Result<()> {
+    let pattern = pattern(&options.pattern)?;
+    let mut output = Output::new();
+    let descend = Descend {
+        write: false,
+        recursive: options.recursive,
+        follow: !options.no_dereference,
+    };
+    let done = descend.run(session, &options.places, |found| {
+        let link = found.kind() == libc::S_IFLNK;
+        if !link || options.no_dereference {
+            return show(options, &pattern, found, &mut output);
+        }
+        // A link that was found below a directory. One that leads nowhere has nothing to show.
+        match look(found.tree, found.id, found.place.clone(), true) {
+            Ok(target) => show(options, &pattern, &target, &mut output),
+            Err(_) => Ok(()),
+        }
+    });
+    output.finish()?;
+    done
+}
+
+/// `None`: everything matches.
+fn pattern(text: &str) -> Result<Option<Regex>> {
+    if text == "-" {
+        return Ok(None);
+    }
+    RegexBuilder::new(text)
+        .unicode(false)
+        .build()
+        .map(Some)
+        .map_err(|error| Error::Usage(format!("the pattern makes no sense: {error}")))
+}
+
+/// The names that are to be shown, sorted.
+fn names(options: &Getfattr, pattern: &Option<Regex>, found: &Found) -> Result<Vec<CString>> {
+    if let Some(name) = &options.name {
+        return Ok(vec![super::setfattr::attribute(name)?]);
+    }
+    let mut names = match found.file.xattrs() {
+        Ok(names) => names,
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Vec::new(),
+        Err(error) => return Err(found.failed("list attributes of", &error)),
+    };
+    let matches = |name: &CString| {
+        pattern
+            .as_ref()
+            .map_or(true, |pattern| pattern.is_match(name.to_bytes()))
+    };
+    names.retain(matches);
+    names.sort();
+    Ok(names)
+}
+
+fn show(
+    options: &Getfattr,
+    pattern: &Option<Regex>,
+    found: &Found,
+    output: &mut Output,
+) -> Result<()> {
+    let names = names(options, pattern, found)?;
+    let terminal = output.is_terminal();
+    let values = options.dump || options.name.is_some() || options.only_values;
+    let mut lines = Vec::new();
+    for name in &names {
+        let value = match values {
+            true => Some(value(found, name)?),
+            false => None,
+        };
+        if options.only_values {
+            output.bytes(&value.unwrap_or_default())?;
+            continue;
+        }
+        let mut line = quote(name.to_bytes(), b"=\n\r\\", terminal);
+        if let Some(value) = value {
+            line.push(b'=');
+            line.extend(encode(&value, options.encoding, terminal));
+        }
+        lines.push(line);
+    }
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let path = quote(found.path(options.absolute_names), b"\n\r\\", terminal);
+    output.line([b"# file: ".as_slice(), &path].concat())?;
+    for line in lines {
+        output.line(line)?;
+    }
+    output.line("")
+}
+
+fn value(found: &Found, name: &CString) -> Result<Vec<u8>> {
+    found.file.xattr(name).map_err(|error| {
+        let name = crate::format::escaped(name.to_bytes());
+        match error.raw_os_error() {
+            Some(libc::ENODATA) => found.failed(
+                &format!("show {name} of"),
+                &io::Error::other("no such attribute"),
+            ),
+            _ => found.failed(&format!("show {name} of"), &error),
+        }
+    })
+}
+
+/// Whether a value is shown as text: at most one byte of eight is not printable.
+fn is_text(value: &[u8]) -> bool {
+    let value = value.strip_suffix(b"\0").unwrap_or(value);
+    let strange = value.iter().filter(|byte| !matches!(byte, b' '..=b'~'));
+    value.len() >= strange.count() * 8
+}
+
+/// A value as it is written where any bytes must be.
+pub fn encode(value: &[u8], encoding: Option<Encoding>, terminal: bool) -> Vec<u8> {
+    let encoding = encoding.unwrap_or(match is_text(value) {
+        true => Encoding::Text,
+        false => Encoding::Base64,
+    });
+    match encoding {
+        Encoding::Base64 => format!("0s{}", STANDARD.encode(value)).into_bytes(),
+        Encoding::Hex => {
+            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("0x{digits}").into_bytes()
+        }
+        Encoding::Text => text(value, terminal),
+    }
+}
+
+/// In double quotes, with a backslash before what has a meaning there.
+fn text(value: &[u8], terminal: bool) -> Vec<u8> {
+    let mut text = vec![b'"'];
+    for piece in value.split_inclusive(|byte| matches!(byte, b'"' | b'\\')) {
+        let (plain, special) = match piece.split_last() {
+            Some((last @ (b'"' | b'\\'), plain)) => (plain, Some(*last)),
+            _ => (piece, None),
+        };
+        text.extend(quote(plain, b"\0\n\r", terminal));
+        if let Some(special) = special {
+            text.extend([b'\\', special]);
+        }
+    }
+    text.push(b'"');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::setfattr::decode;
+
+    #[test]
+    fn values_there_and_back() {
+        for value in [
+            b"plain".as_slice(),
+            b"",
+            b"a\"b\\c\nd\0",
+            b"\x01\x02\xff",
+            b"\\101",
+        ] {
+            for encoding in [
+                None,
+                Some(Encoding::Text),
+                Some(Encoding::Hex),
+                Some(Encoding::Base64),
+            ] {
+                let shown = encode(value, encoding, false);
+                assert_eq!(decode(&shown), Ok(value.to_vec()), "{encoding:?}");
+            }
+        }
+        assert_eq!(encode(b"a\"\n", None, false), b"0sYSIK");
+        assert_eq!(
+            encode(b"twelve bytes\n", None, false),
+            b"\"twelve bytes\\012\""
+        );
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard lsattr`, and the letters of inode flags.
+
+use super::descend::{children, look, Found};
+use super::image_place;
+use crate::address::Place;
+use crate::error::{warn, Error, Result};
+use crate::format;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::session::{Session, TreeId};
+use clap::Args;
+use outboard::{Fd, Tree};
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// A flag of an inode, in the order in which flags are shown.
+pub struct Flag {
+    pub letter: char,
+    pub bit: u32,
+    name: &'static str,
+    /// Whether `chattr` can change it.
+    pub changeable: bool,
+}
+
+const fn flag(letter: char, bit: u32, name: &'static str, changeable: bool) -> Flag {
+    Flag {
+        letter,
+        bit,
+        name,
+        changeable,
+    }
+}
+
+pub const FLAGS: [Flag; 22] = [
+    flag('s', 0x1, "Secure_Deletion", true),
+    flag('u', 0x2, "Undelete", true),
+    flag('S', 0x8, "Synchronous_Updates", true),
+    flag('D', 0x1_0000, "Synchronous_Directory_Updates", true),
+    flag('i', 0x10, "Immutable", true),
+    flag('a', 0x20, "Append_Only", true),
+    flag('d', 0x40, "No_Dump", true),
+    flag('A', 0x80, "No_Atime", true),
+    flag('c', 0x4, "Compression_Requested", true),
+    flag('E', 0x800, "Encrypted", false),
+    flag('j', 0x4000, "Journaled_Data", true),
+    flag('I', 0x1000, "Indexed_directory", false),
+    flag('t', 0x8000, "No_Tailmerging", true),
+    flag('T', 0x2_0000, "Top_of_Directory_Hierarchies", true),
+    flag('e', 0x8_0000, "Extents", true),
+    flag('C', 0x80_0000, "No_COW", true),
+    flag('x', 0x200_0000, "DAX", true),
+    flag('F', 0x4000_0000, "Casefold", true),
+    flag('N', 0x1000_0000, "Inline_Data", false),
+    flag('P', 0x2000_0000, "Project_Hierarchy", true),
+    flag('V', 0x10_0000, "Verity", false),
+    flag('m', 0x400, "Dont_Compress", true),
+];
+
+/// Show the flags of files in an image (immutable, append only...)
+///
+/// Only files and directories have flags: what else a directory has is not listed.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard lsattr disk.img:/etc\n  outboard lsattr -d disk.img:/etc /\n  outboard lsattr -Ra disk.img:/srv"
+)]
+pub struct Lsattr {
+    /// The files and directories: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// Also names that begin with a dot
+    #[arg(short)]
+    pub all: bool,
+    /// Directories themselves, not what they have
+    #[arg(short)]
+    pub directory: bool,
+    /// Write the names of flags
+    #[arg(short)]
+    pub long: bool,
+    /// Also what is in subdirectories
+    #[arg(short = 'R')]
+    pub recursive: bool,
+}
+
+/// Opens a file to get at its flags. EOPNOTSUPP: it is neither a file nor a directory.
+pub fn open(found: &Found) -> io::Result<Fd> {
+    match found.kind() {
+        libc::S_IFREG | libc::S_IFDIR => found.file.open(libc::O_RDONLY | libc::O_NONBLOCK),
+        _ => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+    }
+}
+
+pub fn flags_of(found: &Found) -> Result<u32> {
+    let flags = open(found).and_then(|file| file.inode_flags());
+    flags.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOTTY) => {
+            let why = io::Error::other("its file system has no flags");
+            found.failed("read the flags of", &why)
+        }
+        _ => found.failed("read the flags of", &error),
+    })
+}
+
+pub fn run(options: &Lsattr, session: &mut Session) -> Result<()> {
+    let interrupt = session.catch_interrupts()?;
+    let mut places = Vec::new();
+    for operand in &options.places {
+        places.push(image_place(operand)?);
+    }
+    let mut listing = Listing {
+        options,
+        interrupt,
+        output: Output::new(),
+        failed: false,
+    };
+    let mut done = Ok(());
+    for place in places {
+        done = match session.open(&place, false) {
+            Ok(id) => listing.operand(session.tree(id), id, place),
+            Err(error) => Err(error),
+        };
+        match done {
+            Err(Error::Failed(message)) => done = listing.fail(message),
+            Err(_) => break,
+            Ok(()) => {}
+        }
+    }
+    listing.output.finish()?;
+    done?;
+    if listing.failed {
+        return Err(Error::Told);
+    }
+    Ok(())
+}
+
+/// What is still to be done.
+enum Step {
+    /// A name of a directory.
+    Show(Place),
+    /// The contents of a directory.
+    List(Place),
+    /// An empty line.
+    Gap,
+}
+
+struct Listing<'a> {
+    options: &'a Lsattr,
+    interrupt: Interrupt,
+    output: Output,
+    failed: bool,
+}
+
+impl Listing<'_> {
+    fn fail(&mut self, message: String) -> Result<()> {
+        warn(message);
+        self.failed = true;
+        Ok(())
+    }
+
+    fn operand(&mut self, tree: &Tree, id: TreeId, place: Place) -> Result<()> {
+        let found = look(tree, id, place, false)?;
+        if found.kind() != libc::S_IFDIR || self.options.directory {
+            return self.line(&found);
+        }
+        self.directory(tree, id, found.place)
+    }
+
+    /// Not recursive: a deep tree must not overflow the stack. In a broken image a directory
+    /// may have several names: the first one counts.
+    fn directory(&mut self, tree: &Tree, id: TreeId, place: Place) -> Result<()> {
+        let mut entered = HashSet::new();
+        let mut waiting = vec![Step::List(place)];
+        while let Some(step) = waiting.pop() {
+            if self.interrupt.asked() {
+                return Err(Error::Interrupted("interrupted".to_owned()));
+            }
+            let done = match step {
+                Step::Gap => self.output.line(""),
+                Step::List(place) => self.list(tree, id, place, &mut entered, &mut waiting),
+                Step::Show(place) => self.show(tree, id, place, &mut waiting),
+            };
+            match done {
+                Err(Error::Failed(message)) => self.fail(message)?,
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    fn list(
+        &mut self,
+        tree: &Tree,
+        id: TreeId,
+        place: Place,
+        entered: &mut HashSet<(u64, u64)>,
+        waiting: &mut Vec<Step>,
+    ) -> Result<()> {
+        let found = look(tree, id, place, false)?;
+        if !entered.insert((found.stat.st_dev, found.stat.st_ino)) {
+            return Err(found.failed("list", &io::Error::other("it has two names")));
+        }
+        let mut places = children(tree, &found.place)?;
+        if self.options.all {
+            let dots = [b".".as_slice(), b".."];
+            places.splice(0..0, dots.map(|name| found.place.below(name)));
+        }
+        waiting.extend(places.into_iter().rev().map(Step::Show));
+        Ok(())
+    }
+
+    fn show(
+        &mut self,
+        tree: &Tree,
+        id: TreeId,
+        place: Place,
+        waiting: &mut Vec<Step>,
+    ) -> Result<()> {
+        let path = place.path().as_os_str().as_bytes();
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        if name.starts_with(b".") && !self.options.all {
+            return Ok(());
+        }
+        let dots = matches!(name, b"." | b"..");
+        let found = look(tree, id, place, false)?;
+        let directory = found.kind() == libc::S_IFDIR;
+        if !directory && found.kind() != libc::S_IFREG {
+            return Ok(());
+        }
+        let line = self.line(&found);
+        if directory && self.options.recursive && !dots {
+            let header = self.name(&found.place);
+            self.output
+                .line([b"\n".as_slice(), &header, b":"].concat())?;
+            waiting.extend([Step::Gap, Step::List(found.place)]);
+        }
+        line
+    }
+
+    fn name(&self, place: &Place) -> Vec<u8> {
+        format::name(
+            place.path().as_os_str().as_bytes(),
+            self.output.is_terminal(),
+        )
+    }
+
+    fn line(&mut self, found: &Found) -> Result<()> {
+        let flags = flags_of(found)?;
+        let name = self.name(&found.place);
+        if self.options.long {
+            let set = FLAGS.iter().filter(|flag| flags & flag.bit != 0);
+            let names: Vec<&str> = set.map(|flag| flag.name).collect();
+            let names = if names.is_empty() {
+                "---".to_owned()
+            } else {
+                names.join(", ")
+            };
+            let padding = " ".repeat(28usize.saturating_sub(name.len()));
+            let text = format!("{padding} {names}");
+            return self
+                .output
+                .line([name.as_slice(), text.as_bytes()].concat());
+        }
+        let letters: String = FLAGS
+            .iter()
+            .map(|flag| {
+                if flags & flag.bit != 0 {
+                    flag.letter
+                } else {
+                    '-'
+                }
+            })
+            .collect();
+        self.output.line([letters.as_bytes(), b" ", &name].concat())
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where in an image the shell is, and how the command line's places are understood there.
+//!
+//! The commands know nothing of the shell. Their command line is taken as it is described to clap; only
+//! operands that are places are read otherwise: a path becomes `IMAGE:/DIRECTORY/PATH` before the
+//! command sees it. Which operands are places is told by the names of their values.
+
+use super::host_part;
+use crate::address::{ImageName, Place};
+use crate::arguments::Arguments;
+use crate::format::escaped;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Arg, Command, CommandFactory};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// Commands that take the current directory if they are given none.
+const ABOUT_HERE: [&str; 6] = ["ls", "lsattr", "find", "tree", "du", "df"];
+
+/// An image and a directory in it.
+#[derive(Clone, Debug)]
+pub struct Here {
+    pub image: ImageName,
+    /// Absolute, without symbolic links.
+    pub directory: PathBuf,
+}
+
+impl Here {
+    /// The place that a path means.
+    pub fn place(&self, path: &Path) -> Place {
+        Place::Image(self.image.clone(), self.directory.join(path))
+    }
+
+    pub fn root(&self) -> Place {
+        self.place(Path::new("/"))
+    }
+
+    /// For the prompt: the image's file without its directories.
+    pub fn shown(&self) -> String {
+        let place = self.place(&self.directory).operand();
+        let directories = self.image.file.parent().map_or(0, |parent| {
+            let length = parent.as_os_str().len();
+            length + usize::from(length > 0 && parent != Path::new("/"))
+        });
+        escaped(&place[directories.min(place.len())..])
+    }
+
+    /// What a word means as an operand of the command line.
+    fn operand(&self, word: &OsStr) -> OsString {
+        match host_part(word) {
+            Some(path) => path.to_owned(),
+            None => OsString::from_vec(self.place(Path::new(word)).operand()),
+        }
+    }
+}
+
+/// Whether values of this argument are places: "IMAGE:/PATH", and what `cp` has.
+pub fn takes_places(argument: &Arg) -> bool {
+    let names = argument.get_value_names().unwrap_or_default();
+    let text = argument.get_value_parser().type_id() == std::any::TypeId::of::<OsString>();
+    text && names
+        .iter()
+        .any(|name| name.contains(":/") || matches!(name.as_str(), "SRC" | "DST"))
+}
+
+/// The commands that users are told of.
+pub fn commands() -> Vec<Command> {
+    let all = Arguments::command();
+    let shown = all
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    shown.cloned().collect()
+}
+
+/// The command line as it is understood here.
+pub fn grammar(here: &Here) -> Command {
+    Arguments::command().mut_subcommands(|command| {
+        let about_here = ABOUT_HERE.contains(&command.get_name());
+        command.mut_args(|argument| {
+            if !takes_places(&argument) {
+                return argument;
+            }
+            let here = here.clone();
+            let default = about_here && argument.is_required_set();
+            let parser = OsStringValueParser::new().map(move |word: OsString| here.operand(&word));
+            let argument = argument.value_parser(parser);
+            match default {
+                true => argument.required(false).default_value("."),
+                false => argument,
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::{split, understand};
+
+    fn here() -> Here {
+        Here {
+            image: ImageName {
+                file: "dir/d.img".into(),
+                partition: Some(2),
+            },
+            directory: "/etc".into(),
+        }
+    }
+
+    fn parsed(line: &str) -> String {
+        let words = split(line.as_bytes()).unwrap();
+        format!("{:?}", understand(words, grammar(&here())).unwrap())
+    }
+
+    #[test]
+    fn paths_become_places() {
+        for (line, expected) in [
+            ("cat passwd", "\"dir/d.img@2:/etc/passwd\""),
+            ("cat /usr/x ", "\"dir/d.img@2:/usr/x\""),
+            ("ls -l", "\"dir/d.img@2:/etc/.\""),
+            ("ls ..", "\"dir/d.img@2:/etc/..\""),
+            ("cp a host:b", "[\"dir/d.img@2:/etc/a\", \"b\"]"),
+            (
+                "cp host:o.img:/x .",
+                "[\"o.img:/x\", \"dir/d.img@2:/etc/.\"]",
+            ),
+            ("setfattr -n user.a -v b c", "\"dir/d.img@2:/etc/c\""),
+        ] {
+            let found = parsed(line);
+            assert!(found.contains(expected), "{line}: {found}");
+        }
+        assert!(parsed("info x.img").contains("\"x.img\""));
+    }
+
+    #[test]
+    fn what_the_prompt_shows() {
+        assert_eq!(here().shown(), "d.img@2:/etc");
+        let mut there = here();
+        there.image.file = "/d.img".into();
+        assert_eq!(there.shown(), "d.img@2:/etc");
+        there.image.file = "d.img".into();
+        assert_eq!(there.shown(), "d.img@2:/etc");
+    }
+}
