@@ -61,7 +61,7 @@ pub fn kind(mode: u32, size: u64) -> &'static str {
 }
 
 /// A moment in UTC: year, month, day, hour, minute, second.
-fn civil(seconds: i64) -> (i64, i64, i64, i64, i64, i64) {
+pub fn civil(seconds: i64) -> (i64, i64, i64, i64, i64, i64) {
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // Years that begin in March put the leap day last; 719468 days lie before 1970 in that count.
     let days = days + 719_468;

@@ -3,6 +3,7 @@
 
 use crate::address::ImageName;
 use crate::error::{Error, Result};
+use crate::scratch::Range;
 use outboard_image::partition::{read_table, Partition, Table};
 use outboard_image::{probe, Class, FileSource, Probe, Slice, Source};
 use std::fs::File;
@@ -54,6 +55,11 @@ fn cannot_open(shown: &str, error: &io::Error) -> Error {
 }
 
 impl Image {
+    /// Opens an image by its name. [`Session::image`](crate::session::Session::image) is for those of the command line.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::new(path, open_image_file(path))
+    }
+
     /// Looks at the beginning of an image. `file`: as it was opened.
     pub fn new(path: &Path, file: io::Result<File>) -> Result<Self> {
         let shown = path.display().to_string();
@@ -79,6 +85,37 @@ impl Image {
     /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.source.size()
+    }
+
+    /// Where a partition is, or all of the image.
+    pub fn range(&self, name: &ImageName) -> Result<Range> {
+        let whole = Range {
+            start: 0,
+            size: self.size(),
+        };
+        let Some(number) = name.partition else {
+            return Ok(whole);
+        };
+        let partition = self.partition(number)?;
+        if partition.extended {
+            return Err(Error::Failed(format!(
+                "{} is an extended partition: the file systems are in those it holds",
+                name.shown()
+            )));
+        }
+        let (start, size) = (partition.start, partition.size);
+        match start.checked_add(size) {
+            Some(end) if end <= whole.size => Ok(Range { start, size }),
+            _ => Err(Error::Failed(format!(
+                "{} goes beyond the end of the image: it is cut off",
+                name.shown()
+            ))),
+        }
+    }
+
+    /// What is in a range of it.
+    pub fn probe_range(&self, range: Range) -> Option<Probe> {
+        probe(&Slice::new(&self.source, range.start, range.size))
     }
 
     /// What is in a partition.
@@ -239,6 +276,14 @@ fn unwrap_hint(kind: &str, shown: &str) -> String {
     match kind {
         "gzip" | "xz" | "zstd" | "bzip2" | "zip" => "decompress it first".to_owned(),
         _ => format!("convert it with qemu-img convert -O raw {shown} NEW"),
+    }
+}
+
+/// Whether the user may write the image, else why not.
+pub fn check_writable(path: &Path) -> Result<()> {
+    match File::options().write(true).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(cannot_write(path, &error)),
     }
 }
 

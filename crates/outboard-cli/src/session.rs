@@ -7,9 +7,9 @@ use crate::arguments::Settings;
 use crate::error::{reason, warn, Error, Result};
 use crate::format::escaped;
 use crate::held::HeldImages;
-use crate::image::{cannot_write, open_image_file, FileSystem, Image};
+use crate::image::{cannot_write, check_writable, open_image_file, FileSystem, Image};
 use crate::interrupt::Interrupt;
-use crate::sandbox::{HostAccess, Programs, Sandbox};
+use crate::sandbox::{HostAccess, Sandbox};
 use crate::snapshots;
 use outboard::{
     component_of, BlockDevice, Disk, DiskOptions, Fd, Kernel, Level, LogRing, Mount, MountOptions,
@@ -67,7 +67,6 @@ impl Mounted {
 /// Booted on demand; [`Session::finish`] must be called for what was written to be safe.
 pub struct Session {
     settings: Settings,
-    access: HostAccess,
     vcpus: u32,
     held: HeldImages,
     sandbox: Sandbox,
@@ -135,8 +134,8 @@ impl Session {
     pub fn new(settings: Settings, access: &HostAccess) -> Result<Self> {
         // Other programs may make images, and change them.
         let held = match access.programs {
-            Programs::Never => HeldImages::open(&access.images),
-            _ => HeldImages::default(),
+            true => HeldImages::default(),
+            false => HeldImages::open(&access.images),
         };
         // The host's files that tell it are not seen from inside.
         let vcpus = settings
@@ -147,7 +146,6 @@ impl Session {
             false => snapshots::directory(),
         };
         let mut session = Self {
-            access: access.clone(),
             settings,
             vcpus,
             held,
@@ -163,15 +161,13 @@ impl Session {
             // Modes of new files are computed by commands, for images and the host alike.
             umask: System::Host.umask(0),
         };
-        if access.programs == Programs::Never {
-            session.shut_in()?;
-        }
+        session.shut_in(access)?;
         Ok(session)
     }
 
     /// While there is one thread.
-    fn shut_in(&mut self) -> Result<()> {
-        if self.access.images.is_empty() {
+    fn shut_in(&mut self, access: &HostAccess) -> Result<()> {
+        if access.images.is_empty() || access.programs {
             return Ok(());
         }
         if self.settings.no_sandbox {
@@ -179,7 +175,7 @@ impl Session {
             return Ok(());
         }
         let components = &self.settings.components;
-        self.sandbox = Sandbox::enter(&self.access, self.snapshots.as_ref(), components)?;
+        self.sandbox = Sandbox::enter(access, self.snapshots.as_ref(), components)?;
         Ok(())
     }
 
@@ -202,6 +198,21 @@ impl Session {
     /// How many threads make use of the kernel.
     pub fn vcpus(&self) -> u32 {
         self.vcpus
+    }
+
+    /// Refuses with --ro.
+    pub fn may_write(&self, shown: &str) -> Result<()> {
+        match self.settings.read_only {
+            true => Err(Error::Failed(format!(
+                "cannot write to {shown}: it was opened read-only (--ro)"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the user wants to see what happens.
+    pub fn verbose(&self) -> bool {
+        self.settings.verbose > 0
     }
 
     /// Boots the kernel for a file system of this type, or finds it booted.
@@ -228,9 +239,6 @@ impl Session {
             Some(most) if most > Level::Warning as u8 => Level::Info,
             _ => Level::Warning,
         };
-        if self.access.programs == Programs::BeforeBoot {
-            self.shut_in()?;
-        }
         let mut builder = Kernel::builder()
             .vcpus(self.vcpus())
             .memory(self.settings.memory.unwrap_or(0))
@@ -279,11 +287,8 @@ impl Session {
 
     /// Mounts the file system that a name means, or finds it mounted.
     pub fn mount(&mut self, name: &ImageName, write: bool) -> Result<usize> {
-        if write && self.settings.read_only {
-            return Err(Error::Failed(format!(
-                "cannot write to {}: it was opened read-only (--ro)",
-                name.shown()
-            )));
+        if write {
+            self.may_write(&name.shown())?;
         }
         let disk = self.disk(name, write)?;
         let forced = self.settings.kind.is_some();
@@ -358,10 +363,10 @@ impl Session {
     /// By what name the kernel's host opens the image.
     fn disk_path(&self, path: &Path, write: bool) -> Result<PathBuf> {
         let Some(held) = self.held.find(path) else {
-            return match File::options().write(write).read(true).open(path) {
-                Ok(_) => Ok(path.to_owned()),
-                Err(error) => Err(cannot_write(path, &error)),
-            };
+            if write {
+                check_writable(path)?;
+            }
+            return Ok(path.to_owned());
         };
         let failed = |error: io::Error| cannot_write(path, &error);
         if write {

@@ -16,6 +16,7 @@ pub mod kernel;
 mod entries;
 mod fd;
 mod inode_flags;
+mod maintenance;
 mod path;
 mod system;
 mod xattr;

@@ -5,10 +5,10 @@
 //! edited. Afterwards a new file with the text takes the old one's name, if nobody else changed that
 //! meanwhile. Until the new file is on stable storage the edited copy is kept, and told of if all does not go well.
 
-use super::{image_place, writes_images};
+use super::{image_place, runs_programs};
 use crate::address::Place;
 use crate::error::{reason, warn, Error, Result};
-use crate::sandbox::{HostAccess, Programs};
+use crate::sandbox::HostAccess;
 use crate::session::Session;
 use clap::Args;
 use outboard::{Fd, System, Tree};
@@ -40,10 +40,7 @@ pub struct Edit {
 
 impl Edit {
     pub fn host_access(&self) -> HostAccess {
-        HostAccess {
-            programs: Programs::Always,
-            ..writes_images([&self.place])
-        }
+        runs_programs(&self.place)
     }
 }
 

@@ -13,6 +13,8 @@ mod dump;
 mod edit;
 mod getfacl;
 mod getfattr;
+mod fsck;
+mod fstrim;
 mod info;
 mod ls;
 mod lsattr;
@@ -21,6 +23,9 @@ mod run_script;
 mod setfacl;
 mod setfattr;
 mod shell;
+mod mkfs;
+mod part;
+mod resize;
 mod stat;
 
 use crate::address::{ImageName, Place};
@@ -47,6 +52,11 @@ pub enum Command {
     Edit(edit::Edit),
     RunScript(run_script::RunScript),
     Shell(shell::Shell),
+    Mkfs(mkfs::Mkfs),
+    Part(part::Part),
+    Fsck(fsck::Fsck),
+    Resize(resize::Resize),
+    Fstrim(fstrim::Fstrim),
     Components(components::Components),
     Completions(completions::Completions),
     #[command(hide = true)]
@@ -72,6 +82,11 @@ impl Command {
             Command::Edit(options) => options.host_access(),
             Command::RunScript(options) => options.host_access(),
             Command::Shell(options) => options.host_access(),
+            Command::Mkfs(options) => runs_programs(&options.image),
+            Command::Part(options) => runs_programs(&options.image),
+            Command::Fsck(options) => runs_programs(&options.image),
+            Command::Resize(options) => runs_programs(&options.image),
+            Command::Fstrim(options) => writes_images(&options.images),
             Command::Components(_) | Command::Completions(_) | Command::Manual(_) => {
                 HostAccess::default()
             }
@@ -96,6 +111,11 @@ impl Command {
             Command::Edit(options) => edit::run(options, session),
             Command::RunScript(options) => run_script::run(options, session),
             Command::Shell(options) => shell::run(options, session),
+            Command::Mkfs(options) => mkfs::run(options, session),
+            Command::Part(options) => part::run(options, session),
+            Command::Fsck(options) => fsck::run(options, session),
+            Command::Resize(options) => resize::run(options, session),
+            Command::Fstrim(options) => fstrim::run(options, session),
             Command::Components(options) => components::run(options),
             Command::Completions(options) => completions::run(options),
             Command::Manual(options) => manual::run(options),
@@ -134,6 +154,14 @@ fn reads_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAcc
 /// What a command needs that changes images.
 fn writes_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAccess {
     uses_images(operands, true)
+}
+
+/// What a command needs that has other programs work on an image.
+fn runs_programs(image: &OsString) -> HostAccess {
+    HostAccess {
+        programs: true,
+        ..writes_images([image])
+    }
 }
 
 /// An operand that must be in an image.

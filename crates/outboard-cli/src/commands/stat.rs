@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard stat`.
 
-use clap::Args;
 use crate::address::Place;
 use crate::commands::image_place;
 use crate::error::{warn, Error, Result};
@@ -9,6 +8,7 @@ use crate::format;
 use crate::output::Output;
 use crate::record::Record;
 use crate::session::Session;
+use clap::Args;
 use outboard::Fd;
 use std::ffi::{CString, OsString};
 use std::io;

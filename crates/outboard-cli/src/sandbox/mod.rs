@@ -27,18 +27,8 @@ pub struct HostAccess {
     pub reads: Vec<PathBuf>,
     /// Files that are written, and directories below which everything may be changed.
     pub writes: Vec<PathBuf>,
-    pub programs: Programs,
-}
-
-/// When a command runs other programs: they have what the user has, and so has the command until then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Programs {
-    #[default]
-    Never,
-    /// Only before it boots the kernel, if it does so at all.
-    BeforeBoot,
-    /// Also afterwards: it is not shut in.
-    Always,
+    /// It runs other programs, which have what the user has. So has the command: it is not shut in.
+    pub programs: bool,
 }
 
 impl HostAccess {
@@ -51,7 +41,7 @@ impl HostAccess {
         self.images.extend(other.images);
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);
-        self.programs = self.programs.max(other.programs);
+        self.programs |= other.programs;
     }
 }
 

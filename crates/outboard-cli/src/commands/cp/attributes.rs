@@ -11,7 +11,17 @@ use outboard::{Fd, PathFd, System};
 use std::ffi::{CStr, CString};
 use std::io;
 
+const LABEL: &CStr = c"security.selinux";
 const SPECIAL: u32 = libc::S_ISUID | libc::S_ISGID | libc::S_ISVTX;
+
+/// What the attributes are of.
+pub trait Named {
+    /// The source, for messages.
+    fn shown(&self) -> String;
+
+    /// The path of the copy below the top target.
+    fn copy_path(&self) -> Vec<u8>;
+}
 
 /// How source and copy are reached.
 pub enum Kind<'a> {
@@ -55,16 +65,19 @@ impl Kind<'_> {
         }
     }
 
+    fn set_xattr(&self, attribute: &CStr, value: &[u8]) -> io::Result<()> {
+        match self {
+            Kind::Open { target, .. } => target.set_xattr(attribute, value, 0),
+            Kind::Named { target, .. } => target.set_xattr(attribute, value),
+        }
+    }
+
     fn copy_xattr(&self, attribute: &CStr) -> io::Result<()> {
         match self {
-            Kind::Open { source, target } => {
-                target.set_xattr(attribute, &source.xattr(attribute)?, 0)
+            Kind::Open { source, .. } => self.set_xattr(attribute, &source.xattr(attribute)?),
+            Kind::Named { source, name, .. } => {
+                self.set_xattr(attribute, &source.xattr_at(name, attribute)?)
             }
-            Kind::Named {
-                source,
-                name,
-                target,
-            } => target.set_xattr(attribute, &source.xattr_at(name, attribute)?),
         }
     }
 }
@@ -79,15 +92,10 @@ pub fn first_mode(system: System, mode: u32) -> u32 {
 }
 
 /// Gives the copy the attributes of the source. `stat` and `now`: the metadata of the source, and
-/// of the copy. `path` names the file in messages.
-pub fn keep(
-    copier: &Copier,
-    kind: &Kind,
-    stat: &libc::stat,
-    now: &libc::stat,
-    path: &dyn Fn() -> String,
-) {
-    let lose = |loss| copier.report.lose(loss, path);
+/// of the copy.
+pub fn keep(copier: &Copier, kind: &Kind, stat: &libc::stat, now: &libc::stat, named: &dyn Named) {
+    let stat = &copier.changes.of_metadata(stat);
+    let lose = |loss| copier.report.lose(loss, || named.shown());
     let mut mode = stat.st_mode & 0o7777;
     let mut mode_now = now.st_mode & 0o7777;
     if (now.st_uid, now.st_gid) != (stat.st_uid, stat.st_gid) {
@@ -100,7 +108,10 @@ pub fn keep(
         }
         mode_now &= !SPECIAL;
     }
-    keep_xattrs(copier, kind, path);
+    keep_xattrs(copier, kind, named);
+    if set_label(copier, kind, stat.st_mode, named).is_err() {
+        lose(Loss::Attribute);
+    }
     let link = stat.st_mode & libc::S_IFMT == libc::S_IFLNK;
     if !link && mode != mode_now && kind.set_mode(mode).is_err() {
         lose(Loss::Mode);
@@ -120,20 +131,32 @@ pub fn keep(
     }
 }
 
-fn keep_xattrs(copier: &Copier, kind: &Kind, path: &dyn Fn() -> String) {
+/// Gives the copy the SELinux label that was asked for, if any was.
+fn set_label(copier: &Copier, kind: &Kind, mode: u32, named: &dyn Named) -> io::Result<()> {
+    let Some(labels) = &copier.changes.labels else {
+        return Ok(());
+    };
+    match labels.find(&named.copy_path(), mode) {
+        Some(label) => kind.set_xattr(LABEL, label.to_bytes_with_nul()),
+        None => Ok(()),
+    }
+}
+
+fn keep_xattrs(copier: &Copier, kind: &Kind, named: &dyn Named) {
     let names = match kind.xattrs() {
         Ok(names) => names,
         // A file system without extended attributes has none to keep.
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return,
         Err(error) => {
-            copier
-                .report
-                .lose(Loss::Attribute, || format!("{} (all: {error})", path()));
+            copier.report.lose(Loss::Attribute, || {
+                format!("{} (all: {error})", named.shown())
+            });
             return;
         }
     };
     for name in names {
-        if kind.copy_xattr(&name).is_ok() {
+        let relabelled = copier.changes.labels.is_some() && name.as_c_str() == LABEL;
+        if relabelled || kind.copy_xattr(&name).is_ok() {
             continue;
         }
         let loss = if name.to_bytes().starts_with(b"system.posix_acl") {
@@ -142,7 +165,7 @@ fn keep_xattrs(copier: &Copier, kind: &Kind, path: &dyn Fn() -> String) {
             Loss::Attribute
         };
         copier.report.lose(loss, || {
-            format!("{} ({})", path(), escaped(name.to_bytes()))
+            format!("{} ({})", named.shown(), escaped(name.to_bytes()))
         });
     }
 }

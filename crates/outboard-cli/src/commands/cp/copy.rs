@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copying one thing that is not a directory.
 
-use super::attributes::{self, Kind};
+use super::attributes::{self, Kind, Named};
 use super::data::{copy_data, Buffer};
 use super::links::{self, Links, Turn};
 use super::report::{Loss, Report};
 use super::walk::Directory;
-use super::{join, Options};
+use super::{join, Changes, Job, Options};
 use crate::error::reason;
 use crate::format::escaped;
 use crate::interrupt::Interrupt;
 use outboard::{Fd, System};
 use std::ffi::{CStr, CString};
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 
@@ -30,16 +31,22 @@ impl Item {
         self.new_name.as_ref().unwrap_or(&self.name)
     }
 
-    pub fn shown(&self) -> String {
-        self.directory.shown(&self.name)
-    }
-
     fn source(&self) -> &Fd {
         &self.directory.source
     }
 
     fn target(&self) -> &Fd {
         &self.directory.target
+    }
+}
+
+impl Named for Item {
+    fn shown(&self) -> String {
+        self.directory.shown_in(&self.name)
+    }
+
+    fn copy_path(&self) -> Vec<u8> {
+        self.directory.path_of(self.new_name())
     }
 }
 
@@ -56,6 +63,7 @@ pub enum Failure {
 /// What all copying threads share.
 pub struct Copier<'a> {
     pub options: Options,
+    pub changes: &'a Changes,
     interrupt: &'a Interrupt,
     pub report: &'a Report,
     /// What paths of copies are relative to.
@@ -66,17 +74,12 @@ pub struct Copier<'a> {
 }
 
 impl<'a> Copier<'a> {
-    pub fn new(
-        options: Options,
-        interrupt: &'a Interrupt,
-        report: &'a Report,
-        base: Arc<Fd>,
-        base_shown: String,
-    ) -> Self {
+    pub fn new(job: &Job<'a>, base: Arc<Fd>, base_shown: String) -> Self {
         Self {
-            options,
-            interrupt,
-            report,
+            options: job.options,
+            changes: job.changes,
+            interrupt: job.interrupt,
+            report: job.report,
             base,
             base_shown,
             links: Links::default(),
@@ -85,6 +88,14 @@ impl<'a> Copier<'a> {
 
     pub fn stopped(&self) -> bool {
         self.interrupt.asked() || self.report.is_hopeless()
+    }
+
+    /// Tells of an error on writing, unless the caller expects it.
+    pub fn fail_writing(&self, what: impl Display, error: &io::Error) {
+        match error.raw_os_error() {
+            Some(libc::ENOSPC) if self.options.may_be_full => self.report.note_full(),
+            _ => self.report.fail_writing(what, error),
+        }
     }
 
     /// A copy's name, for messages. `path` is relative to the top target.
@@ -126,7 +137,8 @@ impl Worker<'_> {
             Err(Failure::Writing(error)) => {
                 let path = item.directory.path_of(item.new_name());
                 let copy = self.copier.copy_shown(&path);
-                report.fail_writing(format!("cannot write {copy}"), &error);
+                self.copier
+                    .fail_writing(format!("cannot write {copy}"), &error);
             }
         }
     }
@@ -260,7 +272,7 @@ impl Worker<'_> {
                 source,
                 target: &target,
             };
-            attributes::keep(copier, &kind, stat, &now, &|| item.shown());
+            attributes::keep(copier, &kind, stat, &now, item);
         }
         target.close().map_err(Failure::Writing)
     }
@@ -307,7 +319,7 @@ impl Worker<'_> {
             name: &item.name,
             target: &target,
         };
-        attributes::keep(self.copier, &kind, stat, &now, &|| item.shown());
+        attributes::keep(self.copier, &kind, stat, &now, item);
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 //! the host, makes no difference to any of this: both are reached by the same calls.
 
 mod attributes;
+mod changes;
 mod copy;
 mod data;
 mod links;
@@ -20,6 +21,7 @@ use crate::error::{reason, Error, Result};
 use crate::interrupt::Interrupt;
 use crate::sandbox::HostAccess;
 use crate::session::{Session, TreeId};
+pub use changes::{Changes, Owner, OwnerRange};
 use clap::Args;
 use copy::{Copier, Item};
 use outboard::{Fd, System, Tree};
@@ -40,6 +42,11 @@ pub struct Options {
     pub recursive: bool,
     /// Permissions that new files do not get where modes are not kept.
     pub umask: u32,
+    /// One thread copies, directory by directory, names in the order of their bytes: the same files
+    /// are made in the same order each time.
+    pub sorted: bool,
+    /// A full destination is no failure: the caller will make a larger one.
+    pub may_be_full: bool,
 }
 
 /// Copy files into, out of and between images
@@ -80,24 +87,75 @@ pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
     let destination = places
         .pop()
         .ok_or_else(|| Error::Usage("cp needs a source and a destination".to_owned()))?;
-    let interrupt = session.catch_interrupts()?;
-    let _ = System::Host.raise_file_limit(1 << 20);
     let options = Options {
         archive: options.archive,
         recursive: options.recursive || options.archive,
         umask: session.umask(),
+        sorted: false,
+        may_be_full: false,
     };
+    let unchanged = Changes::default();
+    match copy(session, options, &unchanged, &places, &destination, None)? {
+        Copied::All => Ok(()),
+        _ => Err(Error::Told),
+    }
+}
+
+/// How a copy ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    All,
+    /// Some files could not be copied, which were named.
+    Some,
+    /// The destination is too small ([`Options::may_be_full`]).
+    UntilFull,
+}
+
+/// Copies `sources`; tells of what could not be kept. Also for commands that are not `cp`. `shown`: what
+/// messages call a destination that the user does not know by its name.
+pub fn copy(
+    session: &mut Session,
+    options: Options,
+    changes: &Changes,
+    sources: &[Place],
+    destination: &Place,
+    shown: Option<&str>,
+) -> Result<Copied> {
+    let interrupt = session.catch_interrupts()?;
+    let _ = System::Host.raise_file_limit(1 << 20);
     let report = Report::default();
-    let result = copy_all(session, options, &places, &destination, &interrupt, &report);
-    report.print_losses();
+    let job = Job {
+        options,
+        changes,
+        interrupt: &interrupt,
+        report: &report,
+        shown,
+    };
+    let result = copy_all(session, &job, sources, destination);
+    let full = options.may_be_full && report.is_full();
+    if !full {
+        report.print_losses();
+    }
     match result {
         Ok(()) | Err(Error::Told) if interrupt.asked() => Err(Error::Interrupted(format!(
             "interrupted after {} files, which are written; new copies that were not complete are removed",
             report.files()
         ))),
-        Ok(()) if report.failures() > 0 => Err(Error::Told),
-        other => other,
+        Ok(()) | Err(Error::Told) if full => Ok(Copied::UntilFull),
+        Ok(()) | Err(Error::Told) if report.is_hopeless() => Err(Error::Told),
+        Ok(()) | Err(Error::Told) if report.failures() > 0 => Ok(Copied::Some),
+        other => other.map(|()| Copied::All),
     }
+}
+
+/// What all parts of one copy look at.
+struct Job<'a> {
+    options: Options,
+    changes: &'a Changes,
+    interrupt: &'a Interrupt,
+    report: &'a Report,
+    /// Another name of the destination, for messages.
+    shown: Option<&'a str>,
 }
 
 /// Where copies go: a directory, and the name in it if the destination is not itself the directory.
@@ -110,12 +168,11 @@ struct Target {
 
 fn copy_all(
     session: &mut Session,
-    options: Options,
+    job: &Job,
     sources: &[Place],
     destination: &Place,
-    interrupt: &Interrupt,
-    report: &Report,
 ) -> Result<()> {
+    let report = job.report;
     let target_tree = session.open(destination, true)?;
     let mut trees = Vec::new();
     for source in sources {
@@ -125,11 +182,9 @@ fn copy_all(
     let session: &Session = session;
     let target = find_target(session.tree(target_tree), destination, sources.len())?;
     let copier = Copier::new(
-        options,
-        interrupt,
-        report,
+        job,
         Arc::clone(&target.directory),
-        target.shown.clone(),
+        job.shown.unwrap_or(&target.shown).to_owned(),
     );
     let mut walk = Walk::new(&copier);
     for (place, id) in sources.iter().zip(&trees) {

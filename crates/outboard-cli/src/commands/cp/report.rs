@@ -49,6 +49,7 @@ pub struct Report {
     files: AtomicU64,
     bytes: AtomicU64,
     hopeless: AtomicBool,
+    full: AtomicBool,
     losses: Mutex<BTreeMap<Loss, Tally>>,
     progress: Progress,
 }
@@ -66,6 +67,17 @@ impl Report {
     pub fn fail(&self, message: impl Display) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.progress.suspend(|| warn(message));
+    }
+
+    /// Whether the destination was found to be too small.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Ends the copy because the destination is full, without a word.
+    pub fn note_full(&self) {
+        self.full.store(true, Ordering::Relaxed);
+        self.hopeless.store(true, Ordering::Relaxed);
     }
 
     /// Tells of an error on writing; the whole copy ends if it is one that stays.

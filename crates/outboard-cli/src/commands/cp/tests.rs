@@ -48,18 +48,20 @@ fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) ->
         archive,
         recursive: recursive || archive,
         umask: 0o022,
+        sorted: false,
+        may_be_full: false,
     };
     let mut session = Session::new(settings(), &HostAccess::default())?;
     let report = Report::default();
-    let sources: Vec<Place> = sources.iter().cloned().map(Place::Host).collect();
-    let result = copy_all(
-        &mut session,
+    let job = Job {
         options,
-        &sources,
-        &Place::Host(target),
-        &Interrupt::default(),
-        &report,
-    );
+        changes: &Changes::default(),
+        interrupt: &Interrupt::default(),
+        report: &report,
+        shown: None,
+    };
+    let sources: Vec<Place> = sources.iter().cloned().map(Place::Host).collect();
+    let result = copy_all(&mut session, &job, &sources, &Place::Host(target));
     match result {
         Ok(()) | Err(Error::Told) => Ok(report.failures()),
         Err(other) => Err(other),

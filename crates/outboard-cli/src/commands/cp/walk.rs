@@ -6,8 +6,8 @@
 //! last to leave it sets its attributes. Children hold their parent, so a parent is
 //! finished after them.
 
-use super::attributes::{self, Kind};
-use super::copy::{Copier, Item};
+use super::attributes::{self, Kind, Named};
+use super::copy::{Copier, Item, Worker};
 use super::queue::Queue;
 use super::report::Loss;
 use super::{join, Options};
@@ -56,7 +56,7 @@ impl Directory {
     }
 
     /// The path of a file in it, for messages.
-    pub fn shown(&self, name: &CStr) -> String {
+    pub fn shown_in(&self, name: &CStr) -> String {
         match self.stat {
             None => escaped(&self.shown),
             Some(_) => escaped(&join(&self.shown, name.to_bytes())),
@@ -66,6 +66,16 @@ impl Directory {
     /// The path of a copy in it, below the top target.
     pub fn path_of(&self, name: &CStr) -> Vec<u8> {
         join(&self.path, name.to_bytes())
+    }
+}
+
+impl Named for Directory {
+    fn shown(&self) -> String {
+        escaped(&self.shown)
+    }
+
+    fn copy_path(&self) -> Vec<u8> {
+        self.path.clone()
     }
 }
 
@@ -112,40 +122,55 @@ impl<'a> Walk<'a> {
     }
 
     /// Copies everything that was added. Threads: one that walks and `copiers` others.
-    pub fn run(mut self, copiers: u32) {
+    pub fn run(self, copiers: u32) {
+        let copier = self.copier;
+        if copier.options.sorted {
+            let mut worker = copier.worker();
+            return self.walk(&mut |batch| copy_batch(copier, &mut worker, batch));
+        }
         let queue: Queue<Batch> = Queue::new(WAITING);
-        self.directories.reverse();
         std::thread::scope(|scope| {
             for _ in 0..copiers.max(1) {
                 scope.spawn(|| {
-                    let mut worker = self.copier.worker();
+                    let mut worker = copier.worker();
                     while let Some(batch) = queue.take() {
-                        for item in batch {
-                            worker.copy(&item);
-                            release(self.copier, item.directory);
-                        }
+                        copy_batch(copier, &mut worker, batch);
                     }
                 });
             }
-            for item in std::mem::take(&mut self.files) {
-                queue.give(vec![item]);
-            }
-            let mut walker = Walker {
-                copier: self.copier,
-                queue: &queue,
-                waiting: std::mem::take(&mut self.directories),
-                entered: HashSet::new(),
-                buffer: vec![0; LISTING],
-            };
-            walker.run();
+            self.walk(&mut |batch| queue.give(batch));
             queue.close();
         });
+    }
+
+    /// Makes the directories and gives away the files.
+    fn walk(mut self, give: &mut dyn FnMut(Batch)) {
+        for item in self.files.drain(..) {
+            give(vec![item]);
+        }
+        self.directories.reverse();
+        let mut walker = Walker {
+            copier: self.copier,
+            give,
+            waiting: self.directories,
+            entered: HashSet::new(),
+            buffer: vec![0; LISTING],
+        };
+        walker.run();
+    }
+}
+
+fn copy_batch(copier: &Copier, worker: &mut Worker, batch: Batch) {
+    for item in batch {
+        worker.copy(&item);
+        release(copier, item.directory);
     }
 }
 
 struct Walker<'a> {
     copier: &'a Copier<'a>,
-    queue: &'a Queue<Batch>,
+    /// Takes files that are to be copied.
+    give: &'a mut dyn FnMut(Batch),
     waiting: Vec<Waiting>,
     /// Device and inode of the directories of this source that were met. In a broken image one may
     /// have several names, and so many that a walk through all of them would never end.
@@ -192,7 +217,7 @@ impl Walker<'_> {
             Ok((stat, source)) => self.make_copy(next, source, stat),
             // The directory that holds it says otherwise, which is no reason to lose it.
             Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
-                self.queue.give(vec![Item {
+                (self.give)(vec![Item {
                     directory: next.parent,
                     name: next.name,
                     new_name: next.new_name,
@@ -208,7 +233,7 @@ impl Walker<'_> {
     }
 
     fn refuse(&self, next: Waiting, why: &str) {
-        let text = next.parent.shown(&next.name);
+        let text = next.parent.shown_in(&next.name);
         self.copier
             .report
             .fail(format!("cannot open {text}: {why}"));
@@ -225,7 +250,7 @@ impl Walker<'_> {
         let into = new_name.as_ref().unwrap_or(&name);
         match make(&parent.target, into, self.copier.options, &stat) {
             Ok((target, created)) => Some(Directory {
-                shown: parent.shown(&name).into_bytes(),
+                shown: parent.shown_in(&name).into_bytes(),
                 path: match into.to_bytes() {
                     b"." => parent.path.clone(),
                     _ => parent.path_of(into),
@@ -239,7 +264,6 @@ impl Walker<'_> {
             Err(error) => {
                 let copy = self.copier.copy_shown(&parent.path_of(into));
                 self.copier
-                    .report
                     .fail_writing(format!("cannot make directory {copy}"), &error);
                 release(self.copier, parent);
                 None
@@ -249,7 +273,7 @@ impl Walker<'_> {
 
     /// Sees to everything in a directory; after an error, to what was listed before it.
     fn list(&mut self, directory: &Arc<Directory>) -> io::Result<()> {
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut files = Files::new(directory, self.copier.options.sorted);
         let mut below = Vec::new();
         let result = loop {
             let entries = match directory.source.entries(&mut self.buffer) {
@@ -262,20 +286,17 @@ impl Walker<'_> {
                     below.push(entry.name.to_owned());
                     continue;
                 }
-                batch.push(Item {
-                    directory: Arc::clone(directory),
-                    name: entry.name.to_owned(),
-                    new_name: None,
-                    follow: false,
-                });
-                if batch.len() == BATCH {
-                    self.queue
-                        .give(std::mem::replace(&mut batch, Vec::with_capacity(BATCH)));
+                if let Some(batch) = files.add(entry.name.to_owned()) {
+                    (self.give)(batch);
                 }
             }
         };
-        if !batch.is_empty() {
-            self.queue.give(batch);
+        let rest = files.rest();
+        if !rest.is_empty() {
+            (self.give)(rest);
+        }
+        if self.copier.options.sorted {
+            below.sort();
         }
         self.waiting
             .extend(below.into_iter().rev().map(|name| Waiting {
@@ -284,6 +305,42 @@ impl Walker<'_> {
                 new_name: None,
             }));
         result
+    }
+}
+
+/// The files of one directory, on their way to batches.
+struct Files<'a> {
+    directory: &'a Arc<Directory>,
+    sorted: bool,
+    names: Vec<CString>,
+}
+
+impl<'a> Files<'a> {
+    fn new(directory: &'a Arc<Directory>, sorted: bool) -> Self {
+        Self {
+            directory,
+            sorted,
+            names: Vec::new(),
+        }
+    }
+
+    /// Adds a name; gives a batch when there are enough. To be sorted, all must be there.
+    fn add(&mut self, name: CString) -> Option<Batch> {
+        self.names.push(name);
+        (!self.sorted && self.names.len() >= BATCH).then(|| self.rest())
+    }
+
+    fn rest(&mut self) -> Batch {
+        if self.sorted {
+            self.names.sort();
+        }
+        let item = |name| Item {
+            directory: Arc::clone(self.directory),
+            name,
+            new_name: None,
+            follow: false,
+        };
+        self.names.drain(..).map(item).collect()
     }
 }
 
@@ -334,20 +391,19 @@ fn finish(copier: &Copier, directory: &Directory) {
     let Some(stat) = &directory.stat else {
         return;
     };
-    let path = || escaped(&directory.shown);
     if copier.options.archive {
         let kind = Kind::Open {
             source: &directory.source,
             target: &directory.target,
         };
         match directory.target.stat() {
-            Ok(now) => attributes::keep(copier, &kind, stat, &now, &path),
-            Err(_) => copier.report.lose(Loss::Owner, path),
+            Ok(now) => attributes::keep(copier, &kind, stat, &now, directory),
+            Err(_) => copier.report.lose(Loss::Owner, || directory.shown()),
         }
     } else if directory.created {
         let mode = stat.st_mode & 0o777 & !copier.options.umask;
         if mode & 0o700 != 0o700 && directory.target.set_mode(mode).is_err() {
-            copier.report.lose(Loss::Mode, path);
+            copier.report.lose(Loss::Mode, || directory.shown());
         }
     }
 }

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard fsck`: the distribution's own checker of the type that is found.
+
+use crate::address::ImageName;
+use crate::error::{warn, Error, Result};
+use crate::session::Session;
+use crate::tool::Tool;
+use crate::volume::{Fate, Volume};
+use clap::Args;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Exit codes of fsck(8).
+const GOOD: u8 = 0;
+const MENDED: u8 = 1;
+const BAD: u8 = 4;
+const FAILED: u8 = 8;
+
+/// Check and repair a file system
+///
+/// Without an option it is only checked, as with -n. Exit codes are those of fsck(8): 0 no errors, 1 errors
+/// were corrected, 4 errors are left, 8 the check could not be done.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard fsck disk.img@2\n  outboard fsck -y disk.img@2\n  outboard fsck --replay -y data.xfs"
+)]
+pub struct Fsck {
+    /// The image, or IMAGE@N for a partition
+    pub image: OsString,
+    /// Only check: change nothing [default]
+    #[arg(short = 'n', group = "mode")]
+    pub look: bool,
+    /// Repair everything
+    #[arg(short = 'y', group = "mode")]
+    pub mend: bool,
+    /// Repair what is safe to repair without asking
+    #[arg(short = 'a', visible_short_alias = 'p', group = "mode")]
+    pub automatic: bool,
+    /// First replay the journal, by mounting and unmounting
+    #[arg(long)]
+    pub replay: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Look,
+    Mend,
+    Automatic,
+}
+
+/// How a checker is called, and what its exit code means. Without words for a mode it has none.
+struct Checker {
+    kinds: &'static [&'static str],
+    tool: Tool,
+    look: Option<&'static [&'static str]>,
+    mend: Option<&'static [&'static str]>,
+    automatic: Option<&'static [&'static str]>,
+    meaning: fn(code: i32, output: &[u8], mode: Mode) -> u8,
+}
+
+/// Tools that follow fsck(8).
+fn as_fsck(code: i32, _: &[u8], _: Mode) -> u8 {
+    u8::try_from(code).unwrap_or(FAILED)
+}
+
+/// fsck.fat ends with 1 for errors, corrected or not.
+fn as_fat(code: i32, _: &[u8], mode: Mode) -> u8 {
+    match (code, mode) {
+        (0, _) => GOOD,
+        (1, Mode::Look) => BAD,
+        (1, _) => MENDED,
+        _ => FAILED,
+    }
+}
+
+/// xfs_repair -n ends with 1 for errors; with -e it ends with 4 if it corrected any, with 2 if there is
+/// a log to replay.
+fn as_xfs(code: i32, _: &[u8], mode: Mode) -> u8 {
+    match (code, mode) {
+        (0, _) => GOOD,
+        (1, Mode::Look) | (2, _) => BAD,
+        (4, Mode::Mend | Mode::Automatic) => MENDED,
+        _ => FAILED,
+    }
+}
+
+/// Anything but 0 is an error that is left.
+fn as_yes_or_no(code: i32, _: &[u8], _: Mode) -> u8 {
+    match code {
+        0 => GOOD,
+        _ => BAD,
+    }
+}
+
+/// fsck.f2fs mostly ends with 0, and says what it found.
+fn as_f2fs(code: i32, output: &[u8], mode: Mode) -> u8 {
+    let text = String::from_utf8_lossy(output);
+    let found = text.lines().any(|line| {
+        line.contains("[ASSERT]") || line.contains("[FSCK]") && line.contains("[Fail]")
+    });
+    match (code, found, mode) {
+        (0, false, _) => GOOD,
+        (_, true, Mode::Look) => BAD,
+        (0 | 1, _, Mode::Mend | Mode::Automatic) => MENDED,
+        (_, true, _) => BAD,
+        _ => FAILED,
+    }
+}
+
+/// minix has 3 for corrected, 7 for partly.
+fn as_minix(code: i32, _: &[u8], _: Mode) -> u8 {
+    match code {
+        0 => GOOD,
+        3 => MENDED,
+        4 | 7 => BAD,
+        _ => FAILED,
+    }
+}
+
+const CHECKERS: &[Checker] = &[
+    Checker {
+        kinds: &["ext2", "ext3", "ext4"],
+        tool: Tool::new("e2fsck", "e2fsprogs"),
+        look: Some(&["-f", "-n"]),
+        mend: Some(&["-f", "-y"]),
+        automatic: Some(&["-f", "-p"]),
+        meaning: as_fsck,
+    },
+    Checker {
+        kinds: &["xfs"],
+        tool: Tool::new("xfs_repair", "xfsprogs"),
+        look: Some(&["-n"]),
+        mend: Some(&["-e"]),
+        automatic: Some(&["-e"]),
+        meaning: as_xfs,
+    },
+    Checker {
+        kinds: &["btrfs"],
+        tool: Tool::new("btrfs", "btrfs-progs"),
+        look: Some(&["check", "--readonly"]),
+        mend: Some(&["check", "--repair", "--force"]),
+        automatic: Some(&["check", "--readonly"]),
+        meaning: as_yes_or_no,
+    },
+    Checker {
+        kinds: &["f2fs"],
+        tool: Tool::new("fsck.f2fs", "f2fs-tools"),
+        look: Some(&["--dry-run"]),
+        mend: Some(&["-f", "-y"]),
+        automatic: Some(&["-a"]),
+        meaning: as_f2fs,
+    },
+    Checker {
+        kinds: &["vfat"],
+        tool: Tool::new("fsck.fat", "dosfstools"),
+        look: Some(&["-n"]),
+        mend: Some(&["-y"]),
+        automatic: Some(&["-a"]),
+        meaning: as_fat,
+    },
+    Checker {
+        kinds: &["exfat"],
+        tool: Tool::new("fsck.exfat", "exfatprogs"),
+        look: Some(&["-n"]),
+        mend: Some(&["-y"]),
+        automatic: Some(&["-p"]),
+        meaning: as_fsck,
+    },
+    Checker {
+        kinds: &["ntfs", "ntfs3"],
+        tool: Tool::new("ntfsfix", "ntfs-3g"),
+        look: Some(&["-n"]),
+        mend: Some(&["-d"]),
+        automatic: Some(&["-d"]),
+        meaning: as_yes_or_no,
+    },
+    Checker {
+        kinds: &["jfs"],
+        tool: Tool::new("jfs_fsck", "jfsutils"),
+        look: Some(&["-n", "-f"]),
+        mend: Some(&["-f", "-p"]),
+        automatic: Some(&["-a"]),
+        meaning: as_fsck,
+    },
+    Checker {
+        kinds: &["minix"],
+        tool: Tool::new("fsck.minix", "util-linux-extra"),
+        look: Some(&["-f"]),
+        mend: Some(&["-f", "-a"]),
+        automatic: Some(&["-a"]),
+        meaning: as_minix,
+    },
+    Checker {
+        kinds: &["erofs"],
+        tool: Tool::new("fsck.erofs", "erofs-utils"),
+        look: Some(&[]),
+        mend: None,
+        automatic: None,
+        meaning: as_yes_or_no,
+    },
+    Checker {
+        kinds: &["cramfs"],
+        tool: Tool::new("fsck.cramfs", "util-linux-extra"),
+        look: Some(&[]),
+        mend: None,
+        automatic: None,
+        meaning: as_yes_or_no,
+    },
+];
+
+impl Checker {
+    fn find(kind: &str) -> Option<&'static Self> {
+        CHECKERS
+            .iter()
+            .find(|checker| checker.kinds.contains(&kind))
+    }
+
+    fn words(&self, mode: Mode) -> Option<&'static [&'static str]> {
+        match mode {
+            Mode::Look => self.look,
+            Mode::Mend => self.mend,
+            Mode::Automatic => self.automatic,
+        }
+    }
+}
+
+pub fn run(options: &Fsck, session: &mut Session) -> Result<()> {
+    let code = match check(options, session) {
+        Ok(code) => code,
+        Err(Error::Failed(text)) => {
+            warn(text);
+            FAILED
+        }
+        Err(other) => return Err(other),
+    };
+    match code {
+        GOOD => Ok(()),
+        code => Err(Error::Status(code)),
+    }
+}
+
+fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
+    let mode = match (options.mend, options.automatic) {
+        (true, _) => Mode::Mend,
+        (_, true) => Mode::Automatic,
+        _ => Mode::Look,
+    };
+    let name = ImageName::parse(&options.image, |path: &Path| {
+        path.symlink_metadata().is_ok()
+    });
+    session.catch_interrupts()?;
+    if options.replay {
+        let index = session.mount(&name, true)?;
+        let mounted = session.mounted(index).sync();
+        mounted
+            .map_err(|error| Error::failed(format!("cannot replay {}", name.shown()), &error))?;
+    }
+    let volume = Volume::find(session, &name, mode != Mode::Look)?;
+    let kind = volume.probe.kind;
+    let checker = Checker::find(kind).ok_or_else(|| {
+        Error::Failed(format!("{}: there is no checker of {kind}", volume.shown()))
+    })?;
+    let words = checker.words(mode).ok_or_else(|| {
+        let tool = checker.tool.name;
+        Error::Failed(format!("{}: {tool} can only check (-n)", volume.shown()))
+    })?;
+    let code = volume.work(mode != Mode::Look, |path| {
+        let code = call(checker, words, mode, path, &volume.shown())?;
+        // What a checker gave up on is left as it was.
+        let fate = match code {
+            GOOD | MENDED | BAD => Fate::Keep,
+            _ => Fate::Drop,
+        };
+        Ok((fate, code))
+    })?;
+    if code & BAD != 0 {
+        warn(next_step(&volume, mode));
+    }
+    Ok(code)
+}
+
+fn call(checker: &Checker, words: &[&str], mode: Mode, path: &Path, shown: &str) -> Result<u8> {
+    let call = checker.tool.call()?.arguments(words).argument(path);
+    let ended = call.shown(true).naming(path, shown).run()?;
+    let failure = || ended.failure(&format!("cannot check {shown}"));
+    let code = ended.code().ok_or_else(failure)?;
+    let meaning = (checker.meaning)(code, &ended.output, mode);
+    // btrfs does not say whether it corrected something.
+    if checker.kinds.contains(&"btrfs") && mode == Mode::Mend && meaning == GOOD {
+        let clean = String::from_utf8_lossy(&ended.output).contains("no error found");
+        return Ok(if clean { GOOD } else { MENDED });
+    }
+    Ok(meaning)
+}
+
+/// What to do about errors that are left.
+fn next_step(volume: &Volume, mode: Mode) -> String {
+    let shown = volume.shown();
+    match (volume.probe.kind, mode) {
+        ("xfs", Mode::Mend | Mode::Automatic) => format!(
+            "{shown}: its log has to be replayed before it can be repaired: outboard fsck --replay -y {shown}"
+        ),
+        ("btrfs", Mode::Look | Mode::Automatic) => format!(
+            "{shown} has errors; -y repairs with \"btrfs check --repair\", which its makers call dangerous: copy the image first"
+        ),
+        (_, Mode::Look | Mode::Automatic) => format!("{shown} has errors: outboard fsck -y {shown} repairs them"),
+        (_, Mode::Mend) => format!("{shown} still has errors"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_type_has_one_checker() {
+        let kinds: Vec<&str> = CHECKERS
+            .iter()
+            .flat_map(|checker| checker.kinds)
+            .copied()
+            .collect();
+        for (index, kind) in kinds.iter().enumerate() {
+            assert!(!kinds[..index].contains(kind), "{kind}");
+        }
+        assert!(CHECKERS.iter().all(|checker| checker.look.is_some()));
+    }
+
+    #[test]
+    fn meanings() {
+        assert_eq!(as_fat(1, b"", Mode::Look), BAD);
+        assert_eq!(as_fat(1, b"", Mode::Mend), MENDED);
+        assert_eq!(as_xfs(2, b"", Mode::Mend), BAD);
+        assert_eq!(as_f2fs(0, b"[FSCK] x [Fail]", Mode::Look), BAD);
+        assert_eq!(as_f2fs(0, b"[FSCK] x [Ok..]", Mode::Mend), GOOD);
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard fstrim`: gives the room of deleted files back to the host. Free blocks of the file system become
+//! holes of the image's file.
+
+use crate::address::ImageName;
+use crate::arguments::parse_size;
+use crate::error::{Error, Result};
+use crate::output::Output;
+use crate::session::Session;
+use clap::Args;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Give unused room of an image back to the host: free blocks become holes of the file
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  outboard fstrim disk.img@2")]
+pub struct Fstrim {
+    /// The image, or IMAGE@N for a partition
+    #[arg(required = true, value_name = "IMAGE")]
+    pub images: Vec<OsString>,
+    /// Leave free ranges that are smaller than this
+    #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
+    pub minimum: Option<u64>,
+}
+
+pub fn run(options: &Fstrim, session: &mut Session) -> Result<()> {
+    let mut output = Output::new();
+    for operand in &options.images {
+        let name = ImageName::parse(operand, |path: &Path| path.symlink_metadata().is_ok());
+        let bytes = trim(session, &name, options.minimum.unwrap_or(0))?;
+        let shown = output.text(&name.shown());
+        let size = crate::format::size(bytes);
+        output.line(format!("{shown}: {size} ({bytes} bytes) trimmed"))?;
+    }
+    output.finish()
+}
+
+fn trim(session: &mut Session, name: &ImageName, minimum: u64) -> Result<u64> {
+    let index = session.mount(name, true)?;
+    let mount = session.mounted(index);
+    let kind = mount.kind();
+    let root = mount.open_fd(Path::new("/"), libc::O_RDONLY | libc::O_DIRECTORY, 0);
+    // What was deleted a moment ago is free after this.
+    let trimmed = root.and_then(|root| {
+        mount.sync()?;
+        root.trim_file_system(minimum)
+    });
+    trimmed.map_err(|error| match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOTTY) => Error::Failed(format!(
+            "{}: file systems of type {kind} cannot tell which blocks are free",
+            name.shown()
+        )),
+        _ => Error::failed(format!("cannot trim {}", name.shown()), &error),
+    })
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How much room a tree needs: counted for `--fit`.
+
+use crate::error::{Error, Result};
+use crate::format::escaped;
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+const BLOCK: u64 = 4096;
+const MEGABYTE: u64 = 1 << 20;
+
+/// What is in a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// Files of any kind, each once.
+    pub files: u64,
+    /// Bytes of their data in blocks of 4 KiB, and of directories.
+    pub bytes: u64,
+}
+
+impl Content {
+    /// Counts what is in a directory. `holes`: the holes of sparse files need no room.
+    pub fn of_directory(top: &Path, holes: bool) -> Result<Self> {
+        let mut content = Self::default();
+        let mut linked = HashSet::new();
+        let mut waiting = vec![top.to_path_buf()];
+        while let Some(directory) = waiting.pop() {
+            content.files += 1;
+            content.bytes += BLOCK;
+            let failed = |error| {
+                let shown = escaped(directory.as_os_str().as_bytes());
+                Error::failed(format!("cannot list {shown}"), &error)
+            };
+            for entry in std::fs::read_dir(&directory).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                // What is gone meanwhile, the copy will tell.
+                let Ok(metadata) = entry.metadata() else {
+                    continue;
+                };
+                if metadata.is_dir() {
+                    waiting.push(entry.path());
+                    continue;
+                }
+                // An entry of its directory takes 8 bytes and its name, twice if it has an index.
+                content.bytes += 2 * (16 + entry.file_name().len() as u64);
+                if metadata.nlink() > 1 && !linked.insert((metadata.dev(), metadata.ino())) {
+                    continue;
+                }
+                content.files += 1;
+                content.bytes += file_bytes(&metadata, holes);
+            }
+        }
+        Ok(content)
+    }
+
+    /// A size that holds it in a file system whose smallest is `least`. Too much rather than too
+    /// little: what is not used is a hole.
+    pub fn room(&self, least: u64) -> u64 {
+        let inodes = self.files * 512;
+        let needed = self.bytes + self.bytes / 12 + inodes + 16 * MEGABYTE;
+        round_up(needed.max(least))
+    }
+}
+
+fn file_bytes(metadata: &std::fs::Metadata, holes: bool) -> u64 {
+    if !metadata.is_file() && !metadata.is_symlink() {
+        return 0;
+    }
+    let whole = metadata.len().div_ceil(BLOCK) * BLOCK;
+    match holes {
+        true => whole.min((metadata.blocks() * 512).div_ceil(BLOCK) * BLOCK + BLOCK),
+        false => whole,
+    }
+}
+
+pub fn round_up(size: u64) -> u64 {
+    size.div_ceil(MEGABYTE) * MEGABYTE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn links_count_once_and_holes_do_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path();
+        fs::create_dir(top.join("d")).unwrap();
+        fs::write(top.join("d/a"), vec![1; 10_000]).unwrap();
+        fs::hard_link(top.join("d/a"), top.join("b")).unwrap();
+        fs::File::create(top.join("s"))
+            .unwrap()
+            .set_len(1 << 30)
+            .unwrap();
+        let content = Content::of_directory(top, true).unwrap();
+        assert_eq!(content.files, 4);
+        assert!(
+            (4 * BLOCK + 8192..16 * BLOCK).contains(&content.bytes),
+            "{content:?}"
+        );
+        assert!(Content::of_directory(top, false).unwrap().bytes > 1 << 30);
+        assert!(content.room(300 << 20) >= 300 << 20);
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What ext2, ext3 and ext4 need besides: sizes that fit, and images that are the same each time.
+//!
+//! A reproducible image is filled by `mke2fs -d`, which sorts names and has no other source of chance.
+//! What it takes from the host (times of change, times of access) and what is to be changed (owners, labels) is
+//! set afterwards with debugfs, by the numbers of inodes: no name comes into its script.
+
+use crate::address::ImageName;
+use crate::commands::cp::Changes;
+use crate::error::{Error, Result};
+use crate::image::Image;
+use crate::scratch::Scratch;
+use crate::session::Session;
+use crate::tool::{Call, Tool};
+use outboard::Tree;
+use std::collections::{HashMap, HashSet};
+use std::ffi::CString;
+use std::fmt::Write;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The environment's variable by which these tools believe another time.
+const TIME: &str = "E2FSPROGS_FAKE_TIME";
+const DEBUG: Tool = Tool::new("debugfs", "e2fsprogs");
+/// Bytes of directory entries that are read at once.
+const LISTING: usize = 64 * 1024;
+
+/// Lets a tool believe that it is this time. To these tools, 0 is none.
+pub fn at_time(call: Call, seconds: i64) -> Call {
+    call.variable(TIME, seconds.max(1).to_string())
+}
+
+/// Whether mke2fs ended because its file system was too small for the tree.
+pub fn was_full(output: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(output);
+    [
+        "Could not allocate",
+        "No space left",
+        "No free space",
+        "inode table full",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
+}
+
+/// What mke2fs is told so that a tree of so many files fits: blocks that hold the largest attributes, and
+/// as many inodes as it needs. (A larger file system that is shrunk afterwards would not do: resize2fs gives
+/// directories the time of now.)
+pub fn words_to_fit(files: u64) -> Vec<String> {
+    let inodes = files + files / 16 + 64;
+    ["-b", "4096", "-N", &inodes.to_string()]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// An inode of the image.
+struct Inode {
+    stat: libc::stat,
+    label: Option<CString>,
+}
+
+/// Settles everything that depends on the host or on the time of now.
+pub fn settle(
+    session: &mut Session,
+    scratch: &Scratch,
+    source: &Path,
+    changes: &Changes,
+    time: i64,
+) -> Result<()> {
+    let failed = |error: io::Error| Error::failed("cannot read the new file system", &error);
+    let mut inodes = inodes(session, scratch, changes)?;
+    // mke2fs does not give the root what the source has.
+    let top = outboard::Fd::stat(
+        &Tree::host()
+            .open_fd(source, libc::O_PATH, 0)
+            .map_err(failed)?,
+    )
+    .map_err(failed)?;
+    if let Some(root) = inodes.first_mut() {
+        let number = root.stat.st_ino;
+        root.stat = top;
+        root.stat.st_ino = number;
+    }
+    let directory = tempfile::tempdir().map_err(failed)?;
+    let mut script = Script::new(&directory, time);
+    for inode in &inodes {
+        script.add(inode, changes).map_err(failed)?;
+    }
+    let path = directory.path().join("script");
+    std::fs::write(&path, script.text).map_err(failed)?;
+    let what = "cannot settle the new file system";
+    let ended = at_time(DEBUG.call()?, time)
+        .arguments(["-w", "-f"])
+        .argument(&path)
+        .argument(scratch.path())
+        .succeed(what)?;
+    // debugfs ends with 0 whatever happens; what it says besides its own name and the commands is an error.
+    let text = String::from_utf8_lossy(&ended.output);
+    let complaint = text
+        .lines()
+        .find(|line| !line.starts_with("debugfs") && !line.trim().is_empty());
+    match complaint {
+        Some(line) => Err(Error::Failed(format!("{what}: debugfs: {line}"))),
+        None => Ok(()),
+    }
+}
+
+/// All inodes of the image that have names, the root first.
+fn inodes(session: &mut Session, scratch: &Scratch, changes: &Changes) -> Result<Vec<Inode>> {
+    let name = ImageName {
+        file: scratch.path().to_path_buf(),
+        partition: None,
+    };
+    let index = session.mount(&name, false)?;
+    let found = walk(session.mounted(index), changes);
+    session.release(&Image::open(scratch.path())?)?;
+    found.map_err(|error| Error::failed("cannot read the new file system", &error))
+}
+
+fn walk(tree: &Tree, changes: &Changes) -> io::Result<Vec<Inode>> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut waiting = vec![PathBuf::from("/")];
+    let mut buffer = vec![0; LISTING];
+    while let Some(path) = waiting.pop() {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        let directory = tree.open_fd(&path, flags, 0)?;
+        let mut add = |stat: libc::stat, path: &Path| {
+            if seen.insert(stat.st_ino) {
+                let label = changes.labels.as_ref().and_then(|labels| {
+                    labels
+                        .find(path.as_os_str().as_bytes(), stat.st_mode)
+                        .cloned()
+                });
+                found.push(Inode { stat, label });
+            }
+        };
+        add(directory.stat()?, &path);
+        while let Some(entries) = directory.entries(&mut buffer)? {
+            for entry in entries {
+                let stat = directory.stat_at(entry.name, libc::AT_SYMLINK_NOFOLLOW)?;
+                let below = path.join(std::ffi::OsStr::from_bytes(entry.name.to_bytes()));
+                match stat.st_mode & libc::S_IFMT {
+                    libc::S_IFDIR => waiting.push(below),
+                    _ => add(stat, &below),
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Commands for debugfs.
+struct Script<'a> {
+    directory: &'a TempDir,
+    time: i64,
+    text: String,
+    /// The file that holds a label.
+    files: HashMap<CString, PathBuf>,
+}
+
+impl<'a> Script<'a> {
+    fn new(directory: &'a TempDir, time: i64) -> Self {
+        Self {
+            directory,
+            time,
+            text: String::new(),
+            files: HashMap::new(),
+        }
+    }
+
+    fn set(&mut self, inode: u64, field: &str, value: impl std::fmt::Display) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "set_inode_field <{inode}> {field} {value}");
+    }
+
+    fn add(&mut self, inode: &Inode, changes: &Changes) -> io::Result<()> {
+        let number = inode.stat.st_ino;
+        let stat = changes.of_metadata(&inode.stat);
+        let time = self.time;
+        if let Some(label) = &inode.label {
+            let file = self.file_of(label)?;
+            let _ = writeln!(
+                self.text,
+                "ea_set -f {} <{number}> security.selinux",
+                file.display()
+            );
+        }
+        if number == 2 {
+            self.set(number, "mode", format_args!("0{:o}", stat.st_mode));
+        }
+        if changes.change_owners() || number == 2 {
+            self.set(number, "uid", stat.st_uid);
+            self.set(number, "gid", stat.st_gid);
+        }
+        self.set(number, "atime", format_args!("@{}", stat.st_mtime));
+        self.set(number, "mtime", format_args!("@{}", stat.st_mtime));
+        self.set(number, "ctime", format_args!("@{time}"));
+        Ok(())
+    }
+
+    /// A file that holds the label, which is a string with its NUL.
+    fn file_of(&mut self, label: &CString) -> io::Result<PathBuf> {
+        if let Some(file) = self.files.get(label) {
+            return Ok(file.clone());
+        }
+        let file = self.directory.path().join(self.files.len().to_string());
+        std::fs::write(&file, label.as_bytes_with_nul())?;
+        self.files.insert(label.clone(), file.clone());
+        Ok(file)
+    }
+}

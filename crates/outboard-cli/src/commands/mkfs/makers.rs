@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The distribution's makers of file systems: which there are, and how each is told what it is to make.
+
+use crate::error::{Error, Result};
+use crate::tool::Tool;
+
+const MEGABYTE: u64 = 1 << 20;
+
+/// How files come into the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// The empty file system is mounted and written.
+    ByKernel,
+    /// It is read-only: the tool is given the tree.
+    ByTool,
+    /// It has no files.
+    Never,
+}
+
+/// Whether the same tree makes the same image each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reproducible {
+    /// The tool does so by these words, in which `{}` is the time.
+    ByTool(&'static [&'static str]),
+    /// The tool is given the tree, and what is left of the time and the host is settled afterwards.
+    Ext,
+    /// The kernel writes, and the times of creation are settled afterwards.
+    Fat,
+    No,
+}
+
+/// Something that the tool is told by these words, in which `{}` is the text.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    words: &'static [&'static str],
+    /// Bytes that the text may have.
+    longest: usize,
+}
+
+const fn field(words: &'static [&'static str], longest: usize) -> Option<Field> {
+    Some(Field { words, longest })
+}
+
+/// A maker of one type.
+#[derive(Debug)]
+pub struct Maker {
+    pub kind: &'static str,
+    pub tool: Tool,
+    /// The words of the call; `{image}`, `{tree}` and `{options}` are replaced.
+    words: &'static [&'static str],
+    label: Option<Field>,
+    uuid: Option<Field>,
+    pub filled: Filled,
+    /// The smallest that the tool makes, in bytes.
+    pub least: u64,
+    pub reproducible: Reproducible,
+    /// Whether holes of sparse files take no room.
+    pub holes: bool,
+    /// How a tool that is given the tree is told an owner and a group for all files.
+    owner: Option<(&'static str, &'static str)>,
+    /// How it is told of a file of SELinux labels.
+    labels: Option<&'static str>,
+}
+
+const UUID: usize = 36;
+
+const NONE: Maker = Maker {
+    kind: "",
+    tool: Tool::new("", ""),
+    words: &["{options}", "{image}"],
+    label: None,
+    uuid: None,
+    filled: Filled::ByKernel,
+    least: MEGABYTE,
+    reproducible: Reproducible::No,
+    holes: true,
+    owner: None,
+    labels: None,
+};
+
+const fn ext(kind: &'static str, words: &'static [&'static str]) -> Maker {
+    Maker {
+        kind,
+        tool: Tool::new("mke2fs", "e2fsprogs"),
+        words,
+        label: field(&["-L", "{}"], 16),
+        uuid: field(&["-U", "{}"], UUID),
+        reproducible: Reproducible::Ext,
+        ..NONE
+    }
+}
+
+const fn fat(kind: &'static str, words: &'static [&'static str], least: u64) -> Maker {
+    Maker {
+        kind,
+        tool: Tool::new("mkfs.vfat", "dosfstools"),
+        words,
+        label: field(&["-n", "{}"], 11),
+        uuid: field(&["-i", "{}"], 8),
+        least,
+        reproducible: Reproducible::Fat,
+        holes: false,
+        ..NONE
+    }
+}
+
+const MAKERS: &[Maker] = &[
+    ext("ext4", &["-q", "-F", "-t", "ext4", "{options}", "{image}"]),
+    ext("ext3", &["-q", "-F", "-t", "ext3", "{options}", "{image}"]),
+    ext("ext2", &["-q", "-F", "-t", "ext2", "{options}", "{image}"]),
+    Maker {
+        kind: "xfs",
+        tool: Tool::new("mkfs.xfs", "xfsprogs"),
+        words: &["-q", "-f", "{options}", "{image}"],
+        label: field(&["-L", "{}"], 12),
+        uuid: field(&["-m", "uuid={}"], UUID),
+        least: 300 * MEGABYTE,
+        ..NONE
+    },
+    Maker {
+        kind: "btrfs",
+        tool: Tool::new("mkfs.btrfs", "btrfs-progs"),
+        words: &["-q", "-f", "{options}", "{image}"],
+        label: field(&["-L", "{}"], 255),
+        uuid: field(&["-U", "{}"], UUID),
+        least: 128 * MEGABYTE,
+        ..NONE
+    },
+    Maker {
+        kind: "f2fs",
+        tool: Tool::new("mkfs.f2fs", "f2fs-tools"),
+        words: &["-q", "-f", "{options}", "{image}"],
+        label: field(&["-l", "{}"], 512),
+        uuid: field(&["-U", "{}"], UUID),
+        least: 64 * MEGABYTE,
+        ..NONE
+    },
+    fat("vfat", &["{options}", "{image}"], MEGABYTE),
+    fat("fat12", &["-F", "12", "{options}", "{image}"], MEGABYTE),
+    fat(
+        "fat16",
+        &["-F", "16", "{options}", "{image}"],
+        16 * MEGABYTE,
+    ),
+    fat(
+        "fat32",
+        &["-F", "32", "{options}", "{image}"],
+        34 * MEGABYTE,
+    ),
+    Maker {
+        kind: "exfat",
+        tool: Tool::new("mkfs.exfat", "exfatprogs"),
+        label: field(&["-L", "{}"], 45),
+        least: 4 * MEGABYTE,
+        holes: false,
+        ..NONE
+    },
+    Maker {
+        kind: "ntfs",
+        tool: Tool::new("mkntfs", "ntfs-3g"),
+        words: &["-F", "-Q", "-q", "{options}", "{image}"],
+        label: field(&["-L", "{}"], 128),
+        least: 8 * MEGABYTE,
+        // It has holes, but no file may be larger than the volume.
+        holes: false,
+        ..NONE
+    },
+    Maker {
+        kind: "udf",
+        tool: Tool::new("mkudffs", "udftools"),
+        words: &["--blocksize=512", "{options}", "{image}"],
+        label: field(&["--label={}"], 126),
+        uuid: field(&["--uuid={}"], 16),
+        least: 4 * MEGABYTE,
+        ..NONE
+    },
+    Maker {
+        kind: "nilfs2",
+        tool: Tool::new("mkfs.nilfs2", "nilfs-tools"),
+        words: &["-q", "-f", "{options}", "{image}"],
+        label: field(&["-L", "{}"], 80),
+        least: 160 * MEGABYTE,
+        ..NONE
+    },
+    Maker {
+        kind: "jfs",
+        tool: Tool::new("mkfs.jfs", "jfsutils"),
+        words: &["-q", "{options}", "{image}"],
+        label: field(&["-L", "{}"], 16),
+        least: 32 * MEGABYTE,
+        ..NONE
+    },
+    Maker {
+        kind: "minix",
+        tool: Tool::new("mkfs.minix", "util-linux-extra"),
+        words: &["-3", "{options}", "{image}"],
+        ..NONE
+    },
+    Maker {
+        kind: "swap",
+        tool: Tool::new("mkswap", "util-linux"),
+        words: &["-f", "{options}", "{image}"],
+        label: field(&["-L", "{}"], 16),
+        uuid: field(&["-U", "{}"], UUID),
+        filled: Filled::Never,
+        ..NONE
+    },
+    Maker {
+        kind: "squashfs",
+        tool: Tool::new("mksquashfs", "squashfs-tools"),
+        words: &[
+            "{tree}",
+            "{image}",
+            "-noappend",
+            "-quiet",
+            "-no-progress",
+            "{options}",
+        ],
+        filled: Filled::ByTool,
+        reproducible: Reproducible::ByTool(&[]),
+        owner: Some(("-force-uid", "-force-gid")),
+        ..NONE
+    },
+    Maker {
+        kind: "erofs",
+        tool: Tool::new("mkfs.erofs", "erofs-utils"),
+        words: &[
+            "--quiet",
+            "--preserve-mtime",
+            "{options}",
+            "{image}",
+            "{tree}",
+        ],
+        uuid: field(&["-U", "{}"], UUID),
+        filled: Filled::ByTool,
+        reproducible: Reproducible::ByTool(&[]),
+        owner: Some(("--force-uid={}", "--force-gid={}")),
+        labels: Some("--file-contexts={}"),
+        ..NONE
+    },
+    Maker {
+        kind: "iso9660",
+        tool: Tool::new("xorriso", "xorriso"),
+        words: &[
+            "-as",
+            "mkisofs",
+            "-quiet",
+            "-R",
+            "{options}",
+            "-o",
+            "{image}",
+            "{tree}",
+        ],
+        label: field(&["-V", "{}"], 32),
+        filled: Filled::ByTool,
+        reproducible: Reproducible::ByTool(&[]),
+        owner: Some(("-uid", "-gid")),
+        ..NONE
+    },
+    Maker {
+        kind: "romfs",
+        tool: Tool::new("genromfs", "genromfs"),
+        words: &["-d", "{tree}", "-f", "{image}", "{options}"],
+        label: field(&["-V", "{}"], 15),
+        filled: Filled::ByTool,
+        reproducible: Reproducible::No,
+        ..NONE
+    },
+    Maker {
+        kind: "cramfs",
+        tool: Tool::new("mkfs.cramfs", "util-linux-extra"),
+        words: &["{options}", "{tree}", "{image}"],
+        label: field(&["-n", "{}"], 15),
+        filled: Filled::ByTool,
+        reproducible: Reproducible::No,
+        ..NONE
+    },
+];
+
+/// Other names of types.
+const ALIASES: &[(&str, &str)] = &[
+    ("fat", "vfat"),
+    ("msdos", "vfat"),
+    ("ntfs3", "ntfs"),
+    ("iso", "iso9660"),
+];
+
+/// Replaces `{}` in the words.
+fn said(words: &[&str], text: &str) -> Vec<String> {
+    words.iter().map(|word| word.replace("{}", text)).collect()
+}
+
+impl Maker {
+    pub fn find(kind: &str) -> Result<&'static Self> {
+        let name = ALIASES
+            .iter()
+            .find(|(alias, _)| *alias == kind)
+            .map_or(kind, |(_, name)| name);
+        MAKERS
+            .iter()
+            .find(|maker| maker.kind == name)
+            .ok_or_else(|| {
+                let known: Vec<&str> = MAKERS.iter().map(|maker| maker.kind).collect();
+                Error::Usage(format!(
+                    "cannot make file systems of type {kind}: there are {}",
+                    known.join(", ")
+                ))
+            })
+    }
+
+    /// The types whose images are the same each time.
+    pub fn reproducible_kinds() -> String {
+        let kinds: Vec<&str> = MAKERS
+            .iter()
+            .filter(|maker| maker.reproducible != Reproducible::No)
+            .map(|maker| maker.kind)
+            .collect();
+        kinds.join(", ")
+    }
+
+    pub fn is_ext(&self) -> bool {
+        self.kind.starts_with("ext")
+    }
+
+    pub fn has_uuid(&self) -> bool {
+        self.uuid.is_some()
+    }
+
+    fn say(&self, what: &str, field: Option<Field>, text: &str) -> Result<Vec<String>> {
+        let kind = self.kind;
+        let field = field.ok_or_else(|| {
+            Error::Usage(format!(
+                "{kind} has no {what} that {} could set",
+                self.tool.name
+            ))
+        })?;
+        if text.len() > field.longest {
+            return Err(Error::Usage(format!(
+                "the {what} \"{text}\" is too long for {kind}: at most {} bytes",
+                field.longest
+            )));
+        }
+        Ok(said(field.words, text))
+    }
+
+    pub fn say_label(&self, label: &str) -> Result<Vec<String>> {
+        self.say("label", self.label, label)
+    }
+
+    /// FAT's is of 8 hexadecimal digits, UDF's of 16, all others have UUIDs.
+    pub fn say_uuid(&self, uuid: &str) -> Result<Vec<String>> {
+        let text = match self.uuid.map(|field| field.longest) {
+            Some(UUID) | None => uuid.to_ascii_lowercase(),
+            Some(_) => uuid.replace('-', "").to_ascii_lowercase(),
+        };
+        let digits = text
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        let whole = self.uuid.map_or(true, |field| field.longest == text.len());
+        if !digits || !whole {
+            return Err(Error::Usage(format!(
+                "\"{uuid}\" is not a UUID as {} has it",
+                self.kind
+            )));
+        }
+        self.say("UUID", self.uuid, &text)
+    }
+
+    pub fn say_owner(&self, user: u32, group: u32) -> Result<Vec<String>> {
+        let Some((for_user, for_group)) = self.owner else {
+            let text = format!(
+                "{} cannot give all files one owner in {}",
+                self.tool.name, self.kind
+            );
+            return Err(Error::Usage(text));
+        };
+        let one = |word: &str, number: u32| match word.contains("{}") {
+            true => vec![word.replace("{}", &number.to_string())],
+            false => vec![word.to_owned(), number.to_string()],
+        };
+        Ok([one(for_user, user), one(for_group, group)].concat())
+    }
+
+    /// The word that stands before the path of a file of SELinux labels.
+    pub fn labels_word(&self) -> Result<&'static str> {
+        self.labels
+            .and_then(|word| word.strip_suffix("{}"))
+            .ok_or_else(|| {
+                Error::Usage(format!(
+                    "{} cannot set SELinux labels in {}",
+                    self.tool.name, self.kind
+                ))
+            })
+    }
+
+    pub fn words(&self) -> &'static [&'static str] {
+        self.words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_well_formed() {
+        for (index, maker) in MAKERS.iter().enumerate() {
+            assert!(MAKERS[..index].iter().all(|other| other.kind != maker.kind));
+            assert!(maker.words.contains(&"{image}") && maker.words.contains(&"{options}"));
+            assert_eq!(
+                maker.words.contains(&"{tree}"),
+                maker.filled == Filled::ByTool
+            );
+        }
+        assert_eq!(Maker::find("fat").unwrap().kind, "vfat");
+        assert!(Maker::find("nonsense").is_err());
+    }
+
+    #[test]
+    fn labels_and_uuids() {
+        let vfat = Maker::find("vfat").unwrap();
+        assert_eq!(vfat.say_uuid("1234-ABCD").unwrap(), ["-i", "1234abcd"]);
+        assert!(vfat.say_uuid("1234-ABCX").is_err());
+        assert!(vfat.say_label("ABCDEFGHIJKL").is_err());
+        let xfs = Maker::find("xfs").unwrap();
+        let uuid = "11111111-2222-3333-4444-555555555555";
+        assert_eq!(
+            xfs.say_uuid(uuid).unwrap(),
+            ["-m".to_owned(), format!("uuid={uuid}")]
+        );
+        let erofs = Maker::find("erofs").unwrap();
+        assert_eq!(
+            erofs.say_owner(1, 2).unwrap(),
+            ["--force-uid=1", "--force-gid=2"]
+        );
+        assert!(xfs.say_owner(1, 2).is_err());
+    }
+}

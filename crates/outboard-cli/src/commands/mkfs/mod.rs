@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard mkfs`: makes a file system, empty or with a tree in it, in one step.
+//!
+//! The distribution's tool makes it in a private file beside the image; our kernel fills it, or the
+//! tool is given the tree ([`makers`]). Only when it is complete does it become the image, or is it
+//! written into the partition: what fails or is interrupted leaves nothing behind.
+
+mod estimate;
+mod ext;
+mod fat;
+mod makers;
+
+use crate::address::{ImageName, Place};
+use crate::commands::cp::{self, Changes, Copied};
+use crate::error::{Error, Result};
+use crate::format::{escaped, size as size_text};
+use crate::image::Image;
+use crate::labels::Labels;
+use crate::scratch::{open_locked, PlainPath, Range, Scratch};
+use crate::session::Session;
+use crate::uuid;
+use clap::Args;
+use estimate::{round_up, Content};
+use makers::{Filled, Maker, Reproducible};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// How often `--fit` tries a larger size.
+const TRIES: u32 = 12;
+/// 1980-01-01, the first day that FAT knows: the time of reproducible images without SOURCE_DATE_EPOCH.
+const FIRST_DAY: i64 = 315_532_800;
+
+/// Make a file system, empty or with a tree in it
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "outboard mkfs [OPTIONS] <TYPE> <IMAGE> [-- <OPTIONS OF THE TOOL>...]",
+    after_help = "Examples:\n  outboard mkfs ext4 disk.img --size 2G --label data\n  outboard mkfs ext4 root.img --fit --from rootfs --owner 0:0\n  outboard mkfs squashfs root.squashfs --from rootfs\n  outboard mkfs vfat disk.img@1 --from boot\n  SOURCE_DATE_EPOCH=1700000000 outboard mkfs ext4 root.img --fit --from rootfs --reproducible\n  outboard mkfs xfs disk.img --size 1G -- -m rmapbt=1"
+)]
+pub struct Mkfs {
+    /// The type: ext2, ext3, ext4, xfs, btrfs, f2fs, vfat (fat12, fat16, fat32), exfat, ntfs, udf, nilfs2,
+    /// jfs, minix, swap; from a tree: squashfs, erofs, iso9660, romfs, cramfs
+    #[arg(value_name = "TYPE")]
+    pub file_system: String,
+    /// The image, a new file; or IMAGE@N for a partition
+    pub image: OsString,
+    /// Size of the image, as in 512M or 2G
+    #[arg(long, value_name = "SIZE", value_parser = crate::arguments::parse_size)]
+    pub size: Option<u64>,
+    /// Find a size that holds the tree [default with --from, for a new file]
+    #[arg(long, conflicts_with = "size", requires = "from")]
+    pub fit: bool,
+    /// What is put into it: a directory, whose contents are copied as "cp -a" does
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
+    /// The label of the file system
+    #[arg(long)]
+    pub label: Option<String>,
+    /// The UUID of the file system; the serial number of FAT, as in 1234-ABCD
+    #[arg(long)]
+    pub uuid: Option<String>,
+    /// Make the same image, bit by bit, from the same tree; times are those of SOURCE_DATE_EPOCH
+    #[arg(long)]
+    pub reproducible: bool,
+    /// Everything in the tree belongs to this owner and group
+    #[arg(long, value_name = "UID:GID", requires = "from")]
+    pub owner: Option<cp::Owner>,
+    /// Users and groups from FROM on become those from TO on (COUNT of them, or one)
+    #[arg(
+        long,
+        value_name = "FROM:TO[:COUNT]",
+        requires = "from",
+        conflicts_with = "owner"
+    )]
+    pub owner_map: Vec<cp::OwnerRange>,
+    /// Give files SELinux labels, by a file in the form of file_contexts
+    #[arg(long, value_name = "FILE", requires = "from")]
+    pub file_contexts: Option<PathBuf>,
+    /// Overwrite what is there
+    #[arg(long)]
+    pub force: bool,
+    /// Options of the tool that makes the file system
+    #[arg(last = true, value_name = "OPTIONS OF THE TOOL")]
+    pub options: Vec<OsString>,
+}
+
+/// What the file system is filled with.
+// A tar is the next arm: it is found in `find`, counted in `content`, and unpacked in `Maker::fill`.
+#[derive(Debug)]
+enum Source {
+    Directory(PathBuf),
+}
+
+impl Source {
+    fn find(path: &Path) -> Result<Self> {
+        let shown = escaped(path.as_os_str().as_bytes());
+        let metadata = std::fs::metadata(path)
+            .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
+        match metadata.is_dir() {
+            true => Ok(Self::Directory(path.to_path_buf())),
+            false => Err(Error::Failed(format!("{shown} is not a directory"))),
+        }
+    }
+
+    /// How much is in it; the holes of its files are no room where `holes` says so.
+    fn content(&self, holes: bool) -> Result<Content> {
+        match self {
+            Self::Directory(path) => Content::of_directory(path, holes),
+        }
+    }
+
+    /// The directory, for tools that take one.
+    fn directory(&self) -> Result<PlainPath> {
+        match self {
+            Self::Directory(path) => PlainPath::new(path),
+        }
+    }
+}
+
+/// Where the file system will be.
+enum Target {
+    File { path: PathBuf, replace: bool },
+    Range { path: PathBuf, range: Range },
+}
+
+impl Target {
+    fn path(&self) -> &Path {
+        match self {
+            Self::File { path, .. } | Self::Range { path, .. } => path,
+        }
+    }
+
+    /// A private file to make it in: beside the image, but not in /dev.
+    fn scratch(&self) -> Result<Scratch> {
+        let path = self.path();
+        let device = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+        match device {
+            true => Scratch::beside(&std::env::temp_dir().join("image"), 0),
+            false => Scratch::beside(path, 0),
+        }
+    }
+}
+
+pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
+    let maker = Maker::find(&options.file_system)?;
+    let name = ImageName::parse(&options.image, |path: &Path| {
+        path.symlink_metadata().is_ok()
+    });
+    session.may_write(&name.shown())?;
+    let (target, has) = find_target(options, &name, session)?;
+    let making = Making::new(options, maker, name.shown())?;
+    let wish = making.wish(&target, has)?;
+    session.catch_interrupts()?;
+    let scratch = target.scratch()?;
+    let made = making.make(session, &scratch, wish)?;
+    finish(session, scratch, &target, &name)?;
+    match made {
+        Copied::All => Ok(()),
+        // As with cp: all the rest is there.
+        _ => Err(Error::Told),
+    }
+}
+
+/// What the image is to be, and the size of what is there now.
+fn find_target(
+    options: &Mkfs,
+    name: &ImageName,
+    session: &mut Session,
+) -> Result<(Target, Option<u64>)> {
+    let shown = name.shown();
+    let path = name.file.clone();
+    let found = match path.symlink_metadata() {
+        Err(_) if name.partition.is_none() => {
+            let replace = false;
+            return Ok((Target::File { path, replace }, None));
+        }
+        _ => std::fs::metadata(&path)
+            .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?,
+    };
+    let exists = |what: &str| {
+        let text = format!("{shown}: {what} (--force overwrites it)");
+        Err(Error::Failed(text))
+    };
+    if name.partition.is_none() && found.is_file() {
+        if !options.force {
+            return exists("the file exists already");
+        }
+        if found.len() > 0 {
+            session.release(&Image::open(&path)?)?;
+        }
+        // The file itself is replaced, not a link to it.
+        let path = path
+            .canonicalize()
+            .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
+        let size = (found.size() > 0).then_some(found.size());
+        return Ok((
+            Target::File {
+                path,
+                replace: true,
+            },
+            size,
+        ));
+    }
+    let image = Image::open(&path)?;
+    session.release(&image)?;
+    let range = image.range(name)?;
+    if let Some(old) = image.probe_range(range) {
+        if !options.force {
+            return exists(&format!("there is something of type {} already", old.kind));
+        }
+    }
+    Ok((Target::Range { path, range }, Some(range.size)))
+}
+
+/// Puts the complete file system where it belongs.
+fn finish(
+    session: &mut Session,
+    scratch: Scratch,
+    target: &Target,
+    name: &ImageName,
+) -> Result<()> {
+    match target {
+        Target::File { path, replace } => scratch.keep_as(path, *replace, session.umask()),
+        Target::Range { path, range } => {
+            let image = open_locked(path, true)?;
+            scratch.write_back(&image, *range).map_err(|error| {
+                let text = format!("{}: not everything was written", name.shown());
+                Error::failed(text, &error)
+            })
+        }
+    }
+}
+
+/// The size that is asked for.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Exactly(u64),
+    Fit,
+}
+
+/// All that does not change from one attempt to the next.
+struct Making<'a> {
+    options: &'a Mkfs,
+    maker: &'static Maker,
+    source: Option<Source>,
+    changes: Changes,
+    /// The tool's options, besides those of the user.
+    words: Vec<OsString>,
+    uuid: Option<String>,
+    /// The time of everything, in seconds, in a reproducible image.
+    time: Option<i64>,
+    shown: String,
+}
+
+/// The seconds of SOURCE_DATE_EPOCH.
+fn source_date() -> Result<i64> {
+    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else {
+        return Ok(FIRST_DAY);
+    };
+    let number = text.to_str().and_then(|text| text.parse::<u32>().ok());
+    number.map(i64::from).ok_or_else(|| {
+        Error::Usage("SOURCE_DATE_EPOCH is not a number of seconds since 1970".to_owned())
+    })
+}
+
+impl<'a> Making<'a> {
+    fn new(options: &'a Mkfs, maker: &'static Maker, shown: String) -> Result<Self> {
+        if options.reproducible && maker.reproducible == Reproducible::No {
+            return Err(Error::Failed(format!(
+                "{} cannot be made reproducible: of the types there are, {} can",
+                maker.kind,
+                Maker::reproducible_kinds()
+            )));
+        }
+        let source = options.from.as_deref().map(Source::find).transpose()?;
+        match (&source, maker.filled) {
+            (None, Filled::ByTool) => {
+                let text = format!("{} is read-only: say with --from what is in it", maker.kind);
+                return Err(Error::Usage(text));
+            }
+            (Some(_), Filled::Never) => {
+                let text = format!("{} has no files: --from makes no sense", maker.kind);
+                return Err(Error::Usage(text));
+            }
+            _ => {}
+        }
+        let time = match options.reproducible {
+            true => Some(source_date()?),
+            false => None,
+        };
+        let mut making = Self {
+            options,
+            maker,
+            source,
+            changes: Changes {
+                owner: options.owner,
+                owners: options.owner_map.clone(),
+                labels: None,
+                newest: time,
+            },
+            words: Vec::new(),
+            uuid: options.uuid.clone(),
+            time,
+            shown,
+        };
+        making.choose_words()?;
+        Ok(making)
+    }
+
+    /// Finds out what the tool is told.
+    fn choose_words(&mut self) -> Result<()> {
+        let maker = self.maker;
+        if let Some(label) = &self.options.label {
+            self.say(maker.say_label(label)?);
+        }
+        if self.time.is_some() && self.uuid.is_none() && maker.has_uuid() {
+            self.uuid = Some(self.fixed_uuid());
+        }
+        if let Some(uuid) = &self.uuid {
+            self.say(maker.say_uuid(uuid)?);
+        }
+        match (maker.reproducible, &self.uuid) {
+            (Reproducible::Ext, Some(uuid)) if self.time.is_some() => {
+                let seed = format!("hash_seed={uuid},lazy_itable_init=0,lazy_journal_init=0");
+                self.say(vec!["-E".to_owned(), seed]);
+            }
+            (Reproducible::Fat, _) if self.time.is_some() => {
+                self.say(vec!["--invariant".to_owned()]);
+            }
+            _ => {}
+        }
+        if maker.filled == Filled::ByTool {
+            self.choose_changes_of_tool()
+        } else {
+            let labels = self.options.file_contexts.as_deref();
+            self.changes.labels = labels.map(Labels::read).transpose()?;
+            Ok(())
+        }
+    }
+
+    /// Where the tool is given the tree, it also makes the changes.
+    fn choose_changes_of_tool(&mut self) -> Result<()> {
+        if !self.options.owner_map.is_empty() {
+            let text = format!(
+                "{} cannot map owners in {}: only --owner UID:GID for all files",
+                self.maker.tool.name, self.maker.kind
+            );
+            return Err(Error::Usage(text));
+        }
+        if let Some(owner) = self.options.owner {
+            self.say(self.maker.say_owner(owner.user, owner.group)?);
+        }
+        if let Some(file) = &self.options.file_contexts {
+            let mut word = OsString::from(self.maker.labels_word()?);
+            word.push(file);
+            self.words.push(word);
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, words: Vec<String>) {
+        self.words.extend(words.into_iter().map(OsString::from));
+    }
+
+    /// A UUID for images that are to be the same each time: from the type, label and time.
+    fn fixed_uuid(&self) -> String {
+        let label = self.options.label.as_deref().unwrap_or_default();
+        let text = format!("{}\0{label}\0{:?}", self.maker.kind, self.time);
+        let uuid = uuid::from_name(&text);
+        match self.maker.reproducible {
+            Reproducible::Fat => uuid[..8].to_owned(),
+            _ => uuid,
+        }
+    }
+
+    fn wish(&self, target: &Target, has: Option<u64>) -> Result<Wish> {
+        let size = self.options.size;
+        match target {
+            Target::Range { range, .. } => match size {
+                _ if self.options.fit => Err(Error::Usage(format!(
+                    "{}: a partition has its size, so --fit makes no sense",
+                    self.shown
+                ))),
+                Some(size) if size > range.size => Err(Error::Failed(format!(
+                    "{} has only {}",
+                    self.shown,
+                    size_text(range.size)
+                ))),
+                _ => Ok(Wish::Exactly(size.unwrap_or(range.size))),
+            },
+            Target::File { .. } => match (size, has) {
+                (Some(size), _) => Ok(Wish::Exactly(size)),
+                (None, Some(size)) if !self.options.fit && self.source.is_none() => {
+                    Ok(Wish::Exactly(size))
+                }
+                (None, _) if self.source.is_some() => Ok(Wish::Fit),
+                _ => Err(Error::Usage(
+                    "say how large the image is to be, as in --size 2G".to_owned(),
+                )),
+            },
+        }
+    }
+
+    fn make(&self, session: &mut Session, scratch: &Scratch, wish: Wish) -> Result<Copied> {
+        if self.maker.filled == Filled::ByTool {
+            return self.make_by_tool(session, scratch, wish);
+        }
+        let size = match wish {
+            Wish::Exactly(size) => size,
+            Wish::Fit => return self.make_to_fit(session, scratch),
+        };
+        match self.attempt(session, scratch, size, &[])? {
+            made @ (Copied::All | Copied::Some) => Ok(made),
+            Copied::UntilFull => Err(Error::Failed(format!(
+                "{}: {} is too small for what is to be in it: say a larger --size, or --fit",
+                self.shown,
+                size_text(size)
+            ))),
+        }
+    }
+
+    fn make_to_fit(&self, session: &mut Session, scratch: &Scratch) -> Result<Copied> {
+        // How much of a file is holes depends on the host, but the image must not.
+        let holes = self.maker.holes && self.time.is_none();
+        let content = match &self.source {
+            Some(source) => source.content(holes)?,
+            None => Content::default(),
+        };
+        let words = match self.maker.is_ext() {
+            true => ext::words_to_fit(content.files),
+            false => Vec::new(),
+        };
+        let mut size = content.room(self.maker.least);
+        for _ in 0..TRIES {
+            let made = self.attempt(session, scratch, size, &words)?;
+            if made != Copied::UntilFull {
+                return Ok(made);
+            }
+            size = round_up(size + size / 3);
+        }
+        Err(Error::Failed(format!(
+            "{}: what is to be in it does not even fit into {}",
+            self.shown,
+            size_text(size)
+        )))
+    }
+
+    /// Makes the file system in this size, and fills it. `words`: further ones for the tool.
+    fn attempt(
+        &self,
+        session: &mut Session,
+        scratch: &Scratch,
+        size: u64,
+        words: &[String],
+    ) -> Result<Copied> {
+        scratch.clear(size)?;
+        let Some(source) = &self.source else {
+            self.call(session, scratch, None, words)?;
+            if let (Reproducible::Fat, Some(time)) = (self.maker.reproducible, self.time) {
+                fat::settle(scratch.path(), time)?;
+            }
+            return Ok(Copied::All);
+        };
+        if let (Reproducible::Ext, Some(time)) = (self.maker.reproducible, self.time) {
+            let filled = self.call(session, scratch, Some(source), words)?;
+            if filled == Copied::All {
+                ext::settle(
+                    session,
+                    scratch,
+                    source.directory()?.as_ref(),
+                    &self.changes,
+                    time,
+                )?;
+            }
+            return Ok(filled);
+        }
+        self.call(session, scratch, None, words)?;
+        let filled = self.fill(session, scratch, source)?;
+        if let (Reproducible::Fat, Some(time)) = (self.maker.reproducible, self.time) {
+            fat::settle(scratch.path(), time)?;
+        }
+        Ok(filled)
+    }
+
+    /// Copies the source into the empty file system, and gives the image back.
+    fn fill(&self, session: &mut Session, scratch: &Scratch, source: &Source) -> Result<Copied> {
+        let image = ImageName {
+            file: scratch.path().to_path_buf(),
+            partition: None,
+        };
+        let place = Place::Image(image, PathBuf::from("/"));
+        let options = cp::Options {
+            archive: true,
+            recursive: true,
+            umask: session.umask(),
+            sorted: self.time.is_some(),
+            may_be_full: true,
+        };
+        let copied = match source {
+            Source::Directory(path) => {
+                let contents = [Place::Host(path.join("."))];
+                let shown = Some(self.shown.as_str());
+                cp::copy(session, options, &self.changes, &contents, &place, shown)
+            }
+        };
+        let released = session.release(&Image::open(scratch.path())?);
+        let copied = copied?;
+        released.map(|()| copied)
+    }
+
+    /// Runs the tool on the file; a tree for the ext tools only where they are to fill it.
+    fn call(
+        &self,
+        session: &Session,
+        scratch: &Scratch,
+        source: Option<&Source>,
+        words: &[String],
+    ) -> Result<Copied> {
+        let call = self.maker.tool.call()?.shown(session.verbose());
+        let mut call = call.naming(scratch.path(), &self.shown);
+        if let Some(time) = self.time {
+            call = ext::at_time(call.variable("SOURCE_DATE_EPOCH", time.to_string()), time);
+        }
+        let tree = match &self.source {
+            Some(source) => Some(source.directory()?),
+            None => None,
+        };
+        for word in self.maker.words() {
+            call = match (*word, &tree) {
+                ("{image}", _) => call.argument(scratch.path()),
+                ("{tree}", Some(tree)) => call.argument(tree.as_ref()),
+                ("{options}", tree) => {
+                    call = call.arguments(&self.words).arguments(words);
+                    if let (Some(_), Some(tree)) = (source, tree) {
+                        call = call.argument("-d").argument(tree.as_ref());
+                    }
+                    call.arguments(&self.options.options)
+                }
+                _ => call.argument(word),
+            };
+        }
+        let ended = call.run()?;
+        let full = source.is_some() && ext::was_full(&ended.output);
+        match ended.code() {
+            Some(0) => Ok(Copied::All),
+            Some(_) if full => Ok(Copied::UntilFull),
+            _ => Err(ended.failure(&format!(
+                "cannot make {} in {}",
+                self.maker.kind, self.shown
+            ))),
+        }
+    }
+
+    fn make_by_tool(&self, session: &Session, scratch: &Scratch, wish: Wish) -> Result<Copied> {
+        scratch.clear(0)?;
+        let made = self.call(session, scratch, None, &[])?;
+        let Wish::Exactly(size) = wish else {
+            return Ok(made);
+        };
+        let needed = scratch.size()?;
+        if needed > size {
+            return Err(Error::Failed(format!(
+                "{}: the file system has {}, which is more than {}",
+                self.shown,
+                size_text(needed),
+                size_text(size)
+            )));
+        }
+        scratch.set_size(size).map(|()| made)
+    }
+}

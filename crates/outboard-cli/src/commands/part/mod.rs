@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard part`: partition tables.
+
+mod types;
+
+use crate::address::ImageName;
+use crate::arguments::parse_size;
+use crate::error::{Error, Result};
+use crate::format;
+use crate::image::Image;
+use crate::output::Output;
+use crate::scratch::Scratch;
+use crate::session::Session;
+use crate::{sfdisk, uuid};
+use clap::{Args, Subcommand, ValueEnum};
+use outboard_image::partition::{Partition, Table};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+const MEGABYTE: u64 = 1 << 20;
+
+/// Make, list and change partition tables
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard part disk.img create --size 4G esp:100M root-x86-64:rest\n  outboard part disk.img create --table mbr --size 1G fat:200M,boot linux:rest\n  outboard part disk.img create --size 8G esp:512M,name=EFI swap:1G linux:rest,name=root\n  outboard part disk.img list --json\n  outboard part disk.img add linux:1G,name=data\n  outboard part disk.img delete 3"
+)]
+pub struct Part {
+    /// The disk image
+    pub image: OsString,
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    Create(Create),
+    List(List),
+    Add(Add),
+    Delete(Delete),
+}
+
+/// Make a table, with partitions: TYPE:SIZE[,name=NAME][,boot][,uuid=UUID]
+///
+/// SIZE is as in 512M, or "rest". TYPE is linux, esp, bios, boot, swap, lvm, raid, luks, home, srv, var,
+/// root-x86, root-x86-64, root-arm, root-arm64, root-riscv64, usr-x86-64, fat, ntfs, prep, extended (MBR), or a
+/// type's GUID (GPT) or number such as 0x83 (MBR). All begin at a multiple of 1 MiB.
+#[derive(Args, Debug)]
+pub struct Create {
+    /// The kind of table
+    #[arg(long, value_enum, default_value_t = Kind::Gpt)]
+    pub table: Kind,
+    /// Size of the image, if it is to be made
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub size: Option<u64>,
+    /// Overwrite what is there
+    #[arg(long)]
+    pub force: bool,
+    /// Identifiers are not chosen by chance: the same words make the same table
+    #[arg(long)]
+    pub reproducible: bool,
+    /// The partitions, in their order
+    #[arg(value_name = "TYPE:SIZE")]
+    pub partitions: Vec<Wanted>,
+}
+
+/// List the partitions
+#[derive(Args, Debug)]
+pub struct List {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Add partitions where there is room, as "create" has them
+#[derive(Args, Debug)]
+pub struct Add {
+    #[arg(required = true, value_name = "TYPE:SIZE")]
+    pub partitions: Vec<Wanted>,
+}
+
+/// Delete partitions from the table; what is in them stays where it is
+#[derive(Args, Debug)]
+pub struct Delete {
+    /// Their numbers
+    #[arg(required = true, value_name = "N")]
+    pub numbers: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    Gpt,
+    Mbr,
+}
+
+/// A partition that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    kind: String,
+    /// In bytes; `None`: the rest.
+    size: Option<u64>,
+    name: Option<String>,
+    uuid: Option<String>,
+    boot: bool,
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (place, flags) = text.split_once(',').unwrap_or((text, ""));
+        let (kind, size) = place
+            .split_once(':')
+            .ok_or_else(|| format!("\"{text}\" is not TYPE:SIZE, as in linux:2G or linux:rest"))?;
+        let mut wanted = Self {
+            kind: kind.to_owned(),
+            size: match size {
+                "rest" => None,
+                size => Some(parse_size(size)?),
+            },
+            name: None,
+            uuid: None,
+            boot: false,
+        };
+        for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
+            match flag.split_once('=') {
+                None if flag == "boot" => wanted.boot = true,
+                Some(("name", name)) => wanted.name = Some(good_name(name)?),
+                Some(("uuid", id)) if types::is_uuid(id) => wanted.uuid = Some(id.to_owned()),
+                _ => return Err(format!("\"{flag}\" is none of name=NAME, uuid=UUID, boot")),
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// A name that fits into a GPT, and that sfdisk's script does not misunderstand.
+fn good_name(name: &str) -> std::result::Result<String, String> {
+    let odd = |c: char| c.is_control() || matches!(c, '"' | '\\');
+    if name.contains(odd) || name.encode_utf16().count() > 36 {
+        return Err(format!(
+            "\"{}\" cannot be a partition's name: at most 36 characters, no quotes, no backslashes",
+            format::escaped(name.as_bytes())
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+impl Wanted {
+    /// As a line of sfdisk's script.
+    fn line(&self, gpt: bool) -> Result<String> {
+        let kind = types::find(&self.kind, gpt).ok_or_else(|| {
+            Error::Usage(format!(
+                "\"{}\" is no type that a {} has: {}, or {}",
+                self.kind,
+                if gpt { "GPT" } else { "MBR" },
+                types::names(),
+                if gpt {
+                    "a GUID"
+                } else {
+                    "a number such as 0x83"
+                }
+            ))
+        })?;
+        let mut line = format!("type={kind}");
+        // Writing to a string cannot fail.
+        if let Some(size) = self.size {
+            let _ = write!(
+                line,
+                ", size={}",
+                size.div_ceil(MEGABYTE) * MEGABYTE / sfdisk::SECTOR
+            );
+        }
+        match (&self.name, &self.uuid) {
+            (None, None) => {}
+            _ if !gpt => {
+                let text = "partitions of an MBR have no names and UUIDs".to_owned();
+                return Err(Error::Usage(text));
+            }
+            (name, id) => {
+                if let Some(name) = name {
+                    let _ = write!(line, ", name=\"{name}\"");
+                }
+                if let Some(id) = id {
+                    let _ = write!(line, ", uuid={id}");
+                }
+            }
+        }
+        if self.boot {
+            line.push_str(match gpt {
+                true => ", attrs=\"LegacyBIOSBootable\"",
+                false => ", bootable",
+            });
+        }
+        line.push('\n');
+        Ok(line)
+    }
+}
+
+pub fn run(options: &Part, session: &mut Session) -> Result<()> {
+    let path = PathBuf::from(&options.image);
+    // For messages; "@N" makes no sense here.
+    let name = ImageName {
+        file: path.clone(),
+        partition: None,
+    };
+    let shown = name.shown();
+    if let Action::List(list_options) = &options.action {
+        return list(&Image::open(&path)?, list_options.json);
+    }
+    session.may_write(&shown)?;
+    session.catch_interrupts()?;
+    match &options.action {
+        Action::Create(create_options) => create(create_options, &path, &shown, session),
+        Action::Add(add) => change(&path, &shown, session, |table| {
+            let gpt = is_gpt(table, &shown)?;
+            let lines: Result<String> = add.partitions.iter().map(|p| p.line(gpt)).collect();
+            sfdisk::append(&path, &lines?, &shown)
+        }),
+        Action::Delete(delete) => change(&path, &shown, session, |table| {
+            for number in &delete.numbers {
+                if !table.partitions.iter().any(|p| p.number == *number) {
+                    let text = format!("{shown} has no partition {number}");
+                    return Err(Error::Failed(text));
+                }
+            }
+            sfdisk::delete(&path, &delete.numbers, &shown)
+        }),
+        Action::List(_) => Ok(()),
+    }
+}
+
+/// Changes the table of an image that has one.
+fn change(
+    path: &Path,
+    shown: &str,
+    session: &mut Session,
+    work: impl FnOnce(&Table) -> Result<()>,
+) -> Result<()> {
+    let image = Image::open(path)?;
+    session.release(&image)?;
+    let table = image.table.as_ref().ok_or_else(|| {
+        Error::Failed(format!(
+            "{shown} has no partition table: outboard part {shown} create makes one"
+        ))
+    })?;
+    work(table)
+}
+
+fn is_gpt(table: &Table, shown: &str) -> Result<bool> {
+    use outboard_image::partition::TableKind;
+    match table.kind {
+        TableKind::Gpt => Ok(true),
+        TableKind::Mbr => Ok(false),
+        TableKind::Apple => Err(Error::Failed(format!(
+            "{shown}: an Apple partition table can only be read"
+        ))),
+    }
+}
+
+fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> Result<()> {
+    let script = script(options)?;
+    let exists = path.symlink_metadata().is_ok();
+    if !exists {
+        let size = options.size.ok_or_else(|| {
+            Error::Usage(format!(
+                "{shown} does not exist: say its size, as in --size 4G"
+            ))
+        })?;
+        let scratch = Scratch::beside(path, size)?;
+        sfdisk::create(scratch.path(), &script, shown)?;
+        return scratch.keep_as(path, false, session.umask());
+    }
+    if !options.force {
+        return Err(Error::Failed(format!(
+            "{shown} exists already (--force gives it a new table; what is in its partitions is lost)"
+        )));
+    }
+    if options.size.is_some() {
+        return Err(Error::Usage(format!(
+            "{shown} exists and has its size: --size makes no sense"
+        )));
+    }
+    session.release(&Image::open(path)?)?;
+    sfdisk::create(path, &script, shown)
+}
+
+fn script(options: &Create) -> Result<String> {
+    let gpt = options.table == Kind::Gpt;
+    let mut script = match gpt {
+        true => "label: gpt\n".to_owned(),
+        false => "label: dos\n".to_owned(),
+    };
+    let words = format!("{:?} {:?}", options.size, options.partitions);
+    if options.reproducible {
+        let id = uuid::from_name(&words);
+        // Writing to a string cannot fail.
+        let _ = match gpt {
+            true => writeln!(script, "label-id: {id}"),
+            false => writeln!(script, "label-id: 0x{}", &id[..8]),
+        };
+    }
+    for (index, partition) in options.partitions.iter().enumerate() {
+        let mut partition = partition.clone();
+        if options.reproducible && gpt && partition.uuid.is_none() {
+            partition.uuid = Some(uuid::from_name(&format!("{index} {words}")));
+        }
+        script.push_str(&partition.line(gpt)?);
+    }
+    Ok(script)
+}
+
+/// What `--json` tells of a partition.
+#[derive(Serialize)]
+struct Record<'a> {
+    number: u32,
+    start: u64,
+    size: u64,
+    #[serde(rename = "type")]
+    type_id: &'a str,
+    type_name: Option<&'static str>,
+    name: Option<&'a str>,
+    uuid: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Listing<'a> {
+    table: &'static str,
+    id: Option<&'a str>,
+    size: u64,
+    partitions: Vec<Record<'a>>,
+    warnings: &'a [String],
+}
+
+fn record(partition: &Partition) -> Record<'_> {
+    Record {
+        number: partition.number,
+        start: partition.start,
+        size: partition.size,
+        type_id: &partition.type_id,
+        type_name: partition.type_name,
+        name: partition.name.as_deref(),
+        uuid: partition.uuid.as_deref(),
+    }
+}
+
+fn list(image: &Image, json: bool) -> Result<()> {
+    let mut output = Output::new();
+    let Some(table) = &image.table else {
+        return Err(Error::Failed("there is no partition table".to_owned()));
+    };
+    if json {
+        output.json(&Listing {
+            table: table.kind.name(),
+            id: table.id.as_deref(),
+            size: image.size(),
+            partitions: table.partitions.iter().map(record).collect(),
+            warnings: &table.warnings,
+        })?;
+        return output.finish();
+    }
+    let id = table.id.as_deref().unwrap_or("-");
+    output.line(format!(
+        "{} {id}, {}",
+        table.kind.name(),
+        format::size(image.size())
+    ))?;
+    let head = ["N", "start", "size", "type", "name"].map(str::to_owned);
+    let rows = table.partitions.iter().map(|partition| {
+        vec![
+            partition.number.to_string(),
+            partition.start.to_string(),
+            format::size(partition.size),
+            partition.type_name.unwrap_or(&partition.type_id).to_owned(),
+            output.text(partition.name.as_deref().unwrap_or("")),
+        ]
+    });
+    let rows: Vec<Vec<String>> = std::iter::once(head.to_vec()).chain(rows).collect();
+    for line in format::table(&rows, &[0, 1, 2], "  ") {
+        output.line(line)?;
+    }
+    for warning in &table.warnings {
+        output.line(format!("warning: {warning}"))?;
+    }
+    output.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_understood() {
+        let wanted: Wanted = "esp:100M,name=EFI system,boot".parse().unwrap();
+        assert_eq!(wanted.size, Some(100 << 20));
+        assert_eq!(
+            wanted.line(true).unwrap(),
+            "type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, size=204800, name=\"EFI system\", attrs=\"LegacyBIOSBootable\"\n"
+        );
+        assert!(wanted.line(false).is_err(), "an MBR has no names");
+        let rest: Wanted = "linux:rest".parse().unwrap();
+        assert_eq!(rest.line(false).unwrap(), "type=83\n");
+        for bad in [
+            "",
+            "linux",
+            "linux:",
+            "linux:x",
+            "linux:1G,what",
+            "linux:1G,name=a\"b",
+            "linux:1G,uuid=1",
+        ] {
+            assert!(bad.parse::<Wanted>().is_err(), "{bad}");
+        }
+    }
+}

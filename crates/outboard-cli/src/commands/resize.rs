@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard resize`: makes a file system larger or smaller, with its partition and the image's file.
+//!
+//! Whatever is interrupted, the file system always fits into what holds it: growing begins with the file, then the
+//! partition, then the file system; shrinking goes the other way.
+
+use crate::address::ImageName;
+use crate::arguments::parse_size;
+use crate::error::{Error, Result};
+use crate::format::size as size_text;
+use crate::output::Output;
+use crate::session::Session;
+use crate::sfdisk;
+use crate::tool::Tool;
+use crate::volume::{Fate, Volume};
+use clap::Args;
+use outboard::{Fd, Mount};
+use outboard_image::partition::{Partition, Table, TableKind};
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+const MEGABYTE: u64 = 1 << 20;
+
+/// Make a file system larger or smaller, with its partition and the image
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard resize disk.img@2 +10G\n  outboard resize disk.img 4G\n  outboard resize disk.img --min\n\next2, ext3, ext4, btrfs and ntfs grow and shrink; xfs and f2fs grow."
+)]
+pub struct Resize {
+    /// The image, or IMAGE@N for a partition
+    pub image: OsString,
+    /// The new size as in 4G, or by how much it grows as in +1G
+    #[arg(required_unless_present_any = ["min", "max"])]
+    pub size: Option<Change>,
+    /// As small as can be (ext2, ext3, ext4, ntfs)
+    #[arg(long, conflicts_with_all = ["size", "max"])]
+    pub min: bool,
+    /// As large as the image is
+    #[arg(long, conflicts_with = "size")]
+    pub max: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    To(u64),
+    By(u64),
+}
+
+impl FromStr for Change {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.strip_prefix('+') {
+            Some(more) => parse_size(more).map(Self::By),
+            None => parse_size(text).map(Self::To),
+        }
+    }
+}
+
+/// How a type is resized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Ext,
+    Ntfs,
+    F2fs,
+    Xfs,
+    Btrfs,
+}
+
+/// To what size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goal {
+    /// That of the file or partition.
+    Fill,
+    Bytes(u64),
+    Least,
+}
+
+pub fn run(options: &Resize, session: &mut Session) -> Result<()> {
+    let name = ImageName::parse(&options.image, |path: &Path| {
+        path.symlink_metadata().is_ok()
+    });
+    session.catch_interrupts()?;
+    let volume = Volume::find(session, &name, true)?;
+    let method = Method::of(&volume)?;
+    let holder = Holder::of(&volume)?;
+    let now = volume.range.size;
+    let wanted = match (options.size, options.max) {
+        (Some(Change::To(size)), _) => size,
+        (Some(Change::By(more)), _) => now
+            .checked_add(more)
+            .ok_or_else(|| Error::Usage("this is more than any file system has".to_owned()))?,
+        (None, true) => holder.room(&volume),
+        (None, false) => 0,
+    };
+    if options.min {
+        return shrink(session, &volume, method, &holder, Goal::Least);
+    }
+    let wanted = holder.rounded(wanted);
+    match wanted < now {
+        true => shrink(session, &volume, method, &holder, Goal::Bytes(wanted)),
+        false => grow(session, &volume, method, &holder, wanted),
+    }
+}
+
+fn grow(
+    session: &mut Session,
+    volume: &Volume,
+    method: Method,
+    holder: &Holder,
+    size: u64,
+) -> Result<()> {
+    if size > volume.range.size {
+        holder.grow(volume, size)?;
+    }
+    let volume = Volume::find(session, &volume.name, true)?;
+    method.resize(session, &volume, Goal::Fill)?;
+    tell(session, &volume.name)
+}
+
+fn shrink(
+    session: &mut Session,
+    volume: &Volume,
+    method: Method,
+    holder: &Holder,
+    goal: Goal,
+) -> Result<()> {
+    method.resize(session, volume, goal)?;
+    let now = Volume::find(session, &volume.name, true)?;
+    let needed = match (goal, now.probe.size) {
+        (Goal::Bytes(size), Some(has)) => size.max(has),
+        (Goal::Bytes(size), None) => size,
+        (_, Some(has)) => has,
+        (_, None) => now.range.size,
+    };
+    let size = holder.rounded(needed);
+    if size < now.range.size {
+        holder.shrink(&now, size)?;
+    }
+    tell(session, &volume.name)
+}
+
+fn tell(session: &mut Session, name: &ImageName) -> Result<()> {
+    let volume = Volume::find(session, name, true)?;
+    let has = volume.probe.size.unwrap_or(volume.range.size);
+    let mut output = Output::new();
+    let shown = output.text(&volume.shown());
+    output.line(format!("{shown}: {} ({has} bytes)", size_text(has)))?;
+    output.finish()
+}
+
+/// What a file system is in: a partition, or the file alone.
+enum Holder {
+    File,
+    Partition {
+        number: u32,
+        kind: TableKind,
+        /// Where the next partition begins.
+        next: Option<u64>,
+    },
+}
+
+fn round_up(size: u64) -> u64 {
+    size.div_ceil(MEGABYTE) * MEGABYTE
+}
+
+impl Holder {
+    fn of(volume: &Volume) -> Result<Self> {
+        let table = volume.image.table.as_ref();
+        let (Some(number), Some(table)) = (volume.name.partition, table) else {
+            return Ok(Self::File);
+        };
+        if table.kind == TableKind::Apple || is_logical(table, number) {
+            return Err(Error::Failed(format!(
+                "{}: logical partitions, and those of Apple's tables, cannot be resized",
+                volume.shown()
+            )));
+        }
+        let after = |partition: &&Partition| partition.start > volume.range.start;
+        let others = table.partitions.iter().filter(after);
+        Ok(Self::Partition {
+            number,
+            kind: table.kind,
+            next: others.map(|partition| partition.start).min(),
+        })
+    }
+
+    /// Partitions have whole megabytes.
+    fn rounded(&self, size: u64) -> u64 {
+        match self {
+            Self::File => size,
+            Self::Partition { .. } => round_up(size),
+        }
+    }
+
+    /// What there is without a larger image.
+    fn room(&self, volume: &Volume) -> u64 {
+        let whole = volume.image.size();
+        let end = match self {
+            Self::File => return whole,
+            Self::Partition {
+                next: Some(next), ..
+            } => *next,
+            // A GPT has its second copy at the end.
+            Self::Partition {
+                kind: TableKind::Gpt,
+                ..
+            } => whole.saturating_sub(MEGABYTE),
+            Self::Partition { .. } => whole,
+        };
+        let size = end.saturating_sub(volume.range.start) / MEGABYTE * MEGABYTE;
+        size.max(volume.range.size)
+    }
+
+    fn grow(&self, volume: &Volume, size: u64) -> Result<()> {
+        let (path, shown) = (volume.path(), volume.shown());
+        let Self::Partition { number, kind, next } = self else {
+            return set_file_size(volume, size);
+        };
+        if size > self.room(volume) {
+            if next.is_some() {
+                return Err(Error::Failed(format!(
+                    "{shown} has room for {} only: another partition follows it",
+                    size_text(self.room(volume))
+                )));
+            }
+            let spare = if *kind == TableKind::Gpt { MEGABYTE } else { 0 };
+            set_file_size(volume, round_up(volume.range.start + size) + spare)?;
+        }
+        if *kind == TableKind::Gpt {
+            sfdisk::move_copy_to_end(path, &shown)?;
+        }
+        sfdisk::set_size(path, *number, size, &shown)
+    }
+
+    fn shrink(&self, volume: &Volume, size: u64) -> Result<()> {
+        let (path, shown) = (volume.path(), volume.shown());
+        let Self::Partition { number, kind, next } = self else {
+            return set_file_size(volume, size);
+        };
+        sfdisk::set_size(path, *number, size, &shown)?;
+        if next.is_some() {
+            return Ok(());
+        }
+        let end = round_up(volume.range.start + size);
+        if *kind != TableKind::Gpt {
+            return set_file_size(volume, end);
+        }
+        // The copy comes before the file is cut, and then to the new end.
+        sfdisk::move_copy_to_partitions(path, &shown)?;
+        set_file_size(volume, end + MEGABYTE)?;
+        sfdisk::move_copy_to_end(path, &shown)
+    }
+}
+
+fn is_logical(table: &Table, number: u32) -> bool {
+    let found = table.partitions.iter().find(|found| found.number == number);
+    table.kind == TableKind::Mbr && (number > 4 || found.is_some_and(|found| found.extended))
+}
+
+fn set_file_size(volume: &Volume, size: u64) -> Result<()> {
+    let set = || -> io::Result<()> {
+        let file = std::fs::File::options().write(true).open(volume.path())?;
+        file.set_len(size)?;
+        file.sync_all()
+    };
+    set().map_err(|error| {
+        let path = volume.path().display();
+        Error::failed(format!("cannot make {path} {}", size_text(size)), &error)
+    })
+}
+
+impl Method {
+    fn of(volume: &Volume) -> Result<Self> {
+        Ok(match volume.probe.kind {
+            "ext2" | "ext3" | "ext4" => Self::Ext,
+            "ntfs" | "ntfs3" => Self::Ntfs,
+            "f2fs" => Self::F2fs,
+            "xfs" => Self::Xfs,
+            "btrfs" => Self::Btrfs,
+            kind => {
+                return Err(Error::Failed(format!(
+                    "{}: {kind} cannot be resized; make a new image, and copy: outboard cp -a {0}:/ NEW:/",
+                    volume.shown()
+                )))
+            }
+        })
+    }
+
+    fn resize(self, session: &mut Session, volume: &Volume, goal: Goal) -> Result<()> {
+        match (self, goal) {
+            (Self::Ext, _) => resize_ext(volume, goal),
+            (Self::Ntfs, _) => resize_ntfs(volume, goal),
+            (Self::F2fs, Goal::Fill) => {
+                const TOOL: Tool = Tool::new("resize.f2fs", "f2fs-tools");
+                by_tool(volume, |path| {
+                    TOOL.call()?
+                        .argument(path)
+                        .succeed("cannot resize")
+                        .map(drop)
+                })
+            }
+            (Self::Xfs, Goal::Fill) => {
+                let size = volume.range.size;
+                by_kernel(session, volume, |root| root.grow_xfs(size))
+            }
+            (Self::Btrfs, Goal::Fill) => {
+                let size = volume.range.size;
+                by_kernel(session, volume, |root| root.resize_btrfs(size))
+            }
+            (Self::Btrfs, Goal::Bytes(size)) => {
+                by_kernel(session, volume, |root| root.resize_btrfs(size))
+            }
+            (Self::Btrfs, Goal::Least) => Err(Error::Failed(format!(
+                "{}: say the size; how small btrfs can be is not known before",
+                volume.shown()
+            ))),
+            (Self::F2fs | Self::Xfs, _) => Err(Error::Failed(format!(
+                "{}: {} cannot shrink; make a smaller image, and copy: outboard cp -a {0}:/ NEW:/",
+                volume.shown(),
+                volume.probe.kind
+            ))),
+        }
+    }
+}
+
+fn by_tool(volume: &Volume, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    volume.work(true, |path| work(path).map(|()| (Fate::Keep, ())))
+}
+
+fn by_kernel(
+    session: &mut Session,
+    volume: &Volume,
+    work: impl FnOnce(&Fd) -> io::Result<()>,
+) -> Result<()> {
+    let index = session.mount(&volume.name, true)?;
+    let mount: &Mount = session.mounted(index);
+    let root = mount.open_fd(Path::new("/"), libc::O_RDONLY | libc::O_DIRECTORY, 0);
+    let resized = root.and_then(|root| work(&root));
+    let released = session.release(&volume.image);
+    resized.map_err(|error| {
+        let shown = volume.shown();
+        match error.raw_os_error() {
+            Some(libc::ENOSPC) => Error::Failed(format!("{shown}: more than this is used")),
+            _ => Error::failed(format!("cannot resize {shown}"), &error),
+        }
+    })?;
+    released
+}
+
+fn resize_ext(volume: &Volume, goal: Goal) -> Result<()> {
+    const CHECK: Tool = Tool::new("e2fsck", "e2fsprogs");
+    const TOOL: Tool = Tool::new("resize2fs", "e2fsprogs");
+    let shown = volume.shown();
+    by_tool(volume, |path| {
+        let checked = CHECK.call()?.arguments(["-f", "-p"]).argument(path).run()?;
+        if !matches!(checked.code(), Some(0 | 1)) {
+            return Err(checked.failure(&format!(
+                "{shown} has to be repaired first (outboard fsck -y)"
+            )));
+        }
+        let call = match goal {
+            Goal::Least => TOOL.call()?.argument("-M").argument(path),
+            Goal::Fill => TOOL.call()?.argument(path),
+            Goal::Bytes(size) => {
+                let sectors = format!("{}s", size / sfdisk::SECTOR);
+                TOOL.call()?.argument(path).argument(sectors)
+            }
+        };
+        call.succeed(&format!("cannot resize {shown}")).map(drop)
+    })
+}
+
+/// What ntfsresize says that the volume could be made, in bytes.
+fn ntfs_least(output: &[u8]) -> Option<u64> {
+    let text = String::from_utf8_lossy(output);
+    let (_, after) = text.split_once("You might resize at ")?;
+    after.split_whitespace().next()?.parse().ok()
+}
+
+fn resize_ntfs(volume: &Volume, goal: Goal) -> Result<()> {
+    const TOOL: Tool = Tool::new("ntfsresize", "ntfs-3g");
+    let what = format!("cannot resize {}", volume.shown());
+    let call = || Ok(TOOL.call()?.arguments(["-f", "-P"]));
+    by_tool(volume, |path| {
+        let size = match goal {
+            Goal::Fill => None,
+            Goal::Bytes(size) => Some(size),
+            Goal::Least => {
+                let ended = call()?.argument("-i").argument(path).succeed(&what)?;
+                let least = ntfs_least(&ended.output).ok_or_else(|| ended.failure(&what))?;
+                Some(round_up(least))
+            }
+        };
+        let resized = match size {
+            None => call()?,
+            Some(size) => call()?.arguments(["-s".to_owned(), size.to_string()]),
+        };
+        resized
+            .argument(path)
+            .input(b"y\n".to_vec())
+            .succeed(&what)
+            .map(drop)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes() {
+        assert_eq!("+1G".parse(), Ok(Change::By(1 << 30)));
+        assert_eq!("512M".parse(), Ok(Change::To(512 << 20)));
+        for bad in ["", "+", "-1G", "++1G"] {
+            assert!(bad.parse::<Change>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_ntfsresize_says() {
+        let text = b"x\nYou might resize at 12345 bytes or 1 MB (freeing 2 MB).\n";
+        assert_eq!(ntfs_least(text), Some(12345));
+        assert_eq!(ntfs_least(b"no"), None);
+    }
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Private files beside an image, in which something is made or mended before the image itself has
+//! it: a new image until it is complete, and a partition's data for tools that know only whole files.
+//! They are sparse, and gone when they are dropped.
+
+use crate::error::{Error, Result};
+use outboard::{Fd, Tree};
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// Bytes that are compared and written at once.
+const PIECE: usize = 1 << 20;
+/// Bytes that are written or punched alone.
+const GRAIN: usize = 4096;
+
+/// A range of bytes of an image: a partition, or all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub start: u64,
+    pub size: u64,
+}
+
+pub struct Scratch {
+    file: NamedTempFile,
+}
+
+/// The directory that a file is in.
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Opens an image and locks it: exclusively if it will be written.
+pub fn open_locked(path: &Path, write: bool) -> Result<Fd> {
+    let shown = path.display();
+    let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
+    let file = Tree::host()
+        .open_fd(path, flags, 0)
+        .map_err(|error| Error::failed(format!("cannot open image {shown}"), &error))?;
+    file.lock(write).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            Error::Failed(format!("{shown} is in use: another program has it open"))
+        }
+        _ => Error::failed(format!("cannot lock image {shown}"), &error),
+    })?;
+    Ok(file)
+}
+
+impl Scratch {
+    /// An empty file beside `image`, of this size.
+    pub fn beside(image: &Path, size: u64) -> Result<Self> {
+        let directory = directory_of(image);
+        // An absolute name, so that no tool takes it for an option.
+        let make = || -> io::Result<NamedTempFile> {
+            let directory = directory.canonicalize()?;
+            let file = tempfile::Builder::new()
+                .prefix(".outboard-")
+                .tempfile_in(directory)?;
+            file.as_file().set_len(size)?;
+            Ok(file)
+        };
+        match make() {
+            Ok(file) => Ok(Self { file }),
+            Err(error) => Err(Error::failed(
+                format!("cannot make a file in {}", directory.display()),
+                &error,
+            )),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    pub fn size(&self) -> Result<u64> {
+        let metadata = self.file.path().metadata();
+        let failed =
+            |error| Error::failed(format!("cannot read {}", self.path().display()), &error);
+        metadata.map(|metadata| metadata.len()).map_err(failed)
+    }
+
+    pub fn set_size(&self, size: u64) -> Result<()> {
+        let file = std::fs::File::options().write(true).open(self.path());
+        file.and_then(|file| file.set_len(size)).map_err(|error| {
+            Error::failed(format!("cannot resize {}", self.path().display()), &error)
+        })
+    }
+
+    /// Empties the file: nothing but a hole of this size.
+    pub fn clear(&self, size: u64) -> Result<()> {
+        self.set_size(0)?;
+        self.set_size(size)
+    }
+
+    fn open(&self, flags: i32) -> io::Result<Fd> {
+        Tree::host().open_fd(self.path(), flags, 0)
+    }
+
+    /// Takes a copy of a range of an image; shares its blocks where the host can.
+    pub fn copy_from(&self, image: &Fd, range: Range) -> Result<()> {
+        self.clear(range.size)?;
+        let copy = || -> io::Result<()> {
+            let target = self.open(libc::O_RDWR)?;
+            let end = range.start + range.size;
+            let mut at = range.start;
+            while let Some(data) = image.next_data(at)?.filter(|data| *data < end) {
+                let hole = image.next_hole(data)?.min(end);
+                copy_bytes(image, data, &target, data - range.start, hole - data)?;
+                at = hole;
+            }
+            Ok(())
+        };
+        copy().map_err(|error| {
+            Error::failed(
+                format!("cannot copy into {}", self.path().display()),
+                &error,
+            )
+        })
+    }
+
+    /// Makes a range of an image what the file has. Only what differs is written; what is zero
+    /// becomes a hole. At the end it is on stable storage.
+    pub fn write_back(&self, image: &Fd, range: Range) -> io::Result<()> {
+        let source = self.open(libc::O_RDONLY)?;
+        let mut writer = Writer {
+            image,
+            start: range.start,
+            new: vec![0; PIECE],
+            old: vec![0; PIECE],
+        };
+        let mut at = 0;
+        while at < range.size {
+            // What is a hole in both is the same.
+            let next = next_data(&source, at, 0, range.size)?.min(next_data(
+                image,
+                at,
+                range.start,
+                range.size,
+            )?);
+            at = next - next % GRAIN as u64;
+            if at >= range.size {
+                break;
+            }
+            let length = (range.size - at).min(PIECE as u64) as usize;
+            writer.piece(&source, at, length)?;
+            at += length as u64;
+        }
+        image.sync()
+    }
+
+    /// Makes it the image `path`. Only with `replace` may there be one.
+    pub fn keep_as(self, path: &Path, replace: bool, umask: u32) -> Result<()> {
+        let shown = path.display();
+        let failed = |error: io::Error| Error::failed(format!("cannot make {shown}"), &error);
+        self.file
+            .as_file()
+            .set_permissions(Permissions::from_mode(0o666 & !umask))
+            .map_err(failed)?;
+        // The tool may have made another file of this name.
+        std::fs::File::open(self.path())
+            .and_then(|file| file.sync_all())
+            .map_err(failed)?;
+        let kept = match replace {
+            true => self.file.persist(path),
+            false => self.file.persist_noclobber(path),
+        };
+        kept.map_err(|error| failed(error.error))?;
+        std::fs::File::open(directory_of(path))
+            .and_then(|directory| directory.sync_all())
+            .map_err(failed)
+    }
+}
+
+/// The next data at or after `at`, both relative to `start`; `size` if there is none before it.
+fn next_data(file: &Fd, at: u64, start: u64, size: u64) -> io::Result<u64> {
+    let found = match file.next_data(start + at) {
+        // Block devices have no holes that could be asked for.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(at),
+        other => other?,
+    };
+    Ok(found.map_or(size, |data| (data - start).min(size)))
+}
+
+fn copy_bytes(from: &Fd, mut at: u64, to: &Fd, mut target: u64, length: u64) -> io::Result<()> {
+    let end = at + length;
+    let mut buffer = Vec::new();
+    while at < end {
+        let most = (end - at).min(1 << 30) as usize;
+        let copied = match from.copy_range(at, to, target, most) {
+            Ok(copied) if copied > 0 => copied,
+            // Between file systems, and from block devices, an older kernel cannot.
+            _ => {
+                buffer.resize(PIECE.min(most), 0);
+                let read = from.read_at(&mut buffer, at)?;
+                if read == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                to.write_all_at(&buffer[..read], target)?;
+                read
+            }
+        };
+        at += copied as u64;
+        target += copied as u64;
+    }
+    Ok(())
+}
+
+/// Reads all of a buffer; what the file does not have is zero.
+fn read_all(file: &Fd, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64)? {
+            0 => break,
+            length => done += length,
+        }
+    }
+    buffer[done..].fill(0);
+    Ok(())
+}
+
+struct Writer<'a> {
+    image: &'a Fd,
+    start: u64,
+    new: Vec<u8>,
+    old: Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn piece(&mut self, source: &Fd, at: u64, length: usize) -> io::Result<()> {
+        let (new, old) = (&mut self.new[..length], &mut self.old[..length]);
+        read_all(source, new, at)?;
+        read_all(self.image, old, self.start + at)?;
+        let mut done = 0;
+        for (new, old) in new.chunks(GRAIN).zip(old.chunks(GRAIN)) {
+            let place = self.start + at + done;
+            done += new.len() as u64;
+            if new == old {
+                continue;
+            }
+            let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            let zero = new.iter().all(|byte| *byte == 0);
+            if zero && self.image.allocate(hole, place, new.len() as u64).is_ok() {
+                continue;
+            }
+            self.image.write_all_at(new, place)?;
+        }
+        Ok(())
+    }
+}
+
+/// A path that every tool takes as the name of a file and nothing else: absolute, and free of
+/// characters that some tools understand as more than a name.
+pub struct PlainPath {
+    path: PathBuf,
+    /// Holds a link to a file with an odd name.
+    _directory: Option<tempfile::TempDir>,
+}
+
+impl PlainPath {
+    pub fn new(path: &Path) -> Result<Self> {
+        use std::os::unix::ffi::OsStrExt;
+        let failed =
+            |error: io::Error| Error::failed(format!("cannot use {}", path.display()), &error);
+        let path = path.canonicalize().map_err(failed)?;
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+@~".contains(byte);
+        if path.as_os_str().as_bytes().iter().all(plain) {
+            return Ok(Self {
+                path,
+                _directory: None,
+            });
+        }
+        let directory = tempfile::Builder::new()
+            .prefix("outboard-")
+            .tempdir()
+            .map_err(failed)?;
+        let link = directory.path().join("image");
+        std::os::unix::fs::symlink(&path, &link).map_err(failed)?;
+        Ok(Self {
+            path: link,
+            _directory: Some(directory),
+        })
+    }
+}
+
+impl AsRef<Path> for PlainPath {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_range_comes_back_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("disk?img");
+        let mut bytes = vec![0u8; 5 << 20];
+        bytes[1 << 20..(1 << 20) + 100].fill(1);
+        bytes[3 << 20..(3 << 20) + 8192].fill(2);
+        fs::write(&path, &bytes).unwrap();
+        let image = open_locked(&path, true).unwrap();
+        assert!(open_locked(&path, true).is_err(), "it is locked");
+        let range = Range {
+            start: 1 << 20,
+            size: (3 << 20) + 512,
+        };
+        let scratch = Scratch::beside(&path, 0).unwrap();
+        scratch.copy_from(&image, range).unwrap();
+        let mut copy = fs::read(scratch.path()).unwrap();
+        assert!(copy == bytes[1 << 20..(4 << 20) + 512]);
+        copy[..10].fill(7);
+        copy[2 << 20..(2 << 20) + 4096].fill(0);
+        let last = copy.len() - 1;
+        copy[last] = 9;
+        fs::write(scratch.path(), &copy).unwrap();
+        scratch.write_back(&image, range).unwrap();
+        bytes[1 << 20..(4 << 20) + 512].copy_from_slice(&copy);
+        assert!(fs::read(&path).unwrap() == bytes);
+        let plain = PlainPath::new(&path).unwrap();
+        assert!(!plain.as_ref().to_str().unwrap().contains('?'));
+        assert!(fs::read(plain.as_ref()).unwrap() == bytes);
+    }
+
+    #[test]
+    fn an_image_is_not_replaced_by_mistake() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let make = || Scratch::beside(&path, 4096).unwrap();
+        make().keep_as(&path, false, 0o022).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o644
+        );
+        assert!(make().keep_as(&path, false, 0o022).is_err());
+        make().keep_as(&path, true, 0o022).unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

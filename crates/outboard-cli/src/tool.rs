@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tools of the distribution, run as child processes: no shell, a clean environment, and nothing
+//! that they say reaches a terminal as a control character.
+
+use crate::error::{Error, Result};
+use crate::format::escaped;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+
+/// Where tools are, besides the user's PATH.
+const PLACES: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+/// Lines of a tool's output that an error message has.
+const LINES: usize = 8;
+/// Bytes of a tool's output that are kept.
+const KEPT: usize = 1 << 20;
+
+/// A program and the Debian package that has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Tool {
+    pub name: &'static str,
+    pub package: &'static str,
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|directory| directory.is_absolute())
+        .chain(PLACES.iter().map(PathBuf::from))
+        .map(|directory| directory.join(name))
+        .find(|program| program.is_file())
+}
+
+impl Tool {
+    pub const fn new(name: &'static str, package: &'static str) -> Self {
+        Self { name, package }
+    }
+
+    /// Begins a call. Without the tool: an error that names the package to install.
+    pub fn call(&self) -> Result<Call> {
+        let program = find(self.name).ok_or_else(|| {
+            Error::Failed(format!(
+                "this needs {0}, which is not installed: it is in the package {1} (apt-get install {1})",
+                self.name, self.package
+            ))
+        })?;
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", PLACES.join(":"))
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC");
+        Ok(Call {
+            name: self.name,
+            command,
+            input: Vec::new(),
+            shown: false,
+            names: None,
+        })
+    }
+}
+
+/// One run of a tool.
+pub struct Call {
+    name: &'static str,
+    command: Command,
+    input: Vec<u8>,
+    shown: bool,
+    names: Option<(String, String)>,
+}
+
+/// How a tool ended.
+pub struct Ended {
+    name: &'static str,
+    status: ExitStatus,
+    /// What it said on standard output and standard error, as it came.
+    pub output: Vec<u8>,
+}
+
+impl Call {
+    pub fn argument(mut self, word: impl AsRef<OsStr>) -> Self {
+        self.command.arg(word);
+        self
+    }
+
+    pub fn arguments<I: IntoIterator>(mut self, words: I) -> Self
+    where
+        I::Item: AsRef<OsStr>,
+    {
+        self.command.args(words);
+        self
+    }
+
+    pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// What the tool reads on standard input; nothing by default.
+    pub fn input(mut self, input: Vec<u8>) -> Self {
+        self.input = input;
+        self
+    }
+
+    /// Shows the output while the tool runs.
+    pub fn shown(mut self, yes: bool) -> Self {
+        self.shown = yes;
+        self
+    }
+
+    /// Lets the tool's output name a private file as the user knows it.
+    pub fn naming(mut self, path: &Path, shown: &str) -> Self {
+        self.names = Some((path.display().to_string(), shown.to_owned()));
+        self
+    }
+
+    pub fn run(mut self) -> Result<Ended> {
+        let failed = |error| Error::failed(format!("cannot run {}", self.name), &error);
+        let stdin = match self.input.is_empty() {
+            true => Stdio::null(),
+            false => Stdio::piped(),
+        };
+        self.command
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = self.command.spawn().map_err(failed)?;
+        let listener = Listener {
+            output: Mutex::new(Vec::new()),
+            shown: self.shown,
+            names: self.names.take(),
+        };
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        std::thread::scope(|scope| {
+            if let Some(mut stdin) = stdin {
+                // A tool that does not read its input will say why.
+                scope.spawn(move || stdin.write_all(&self.input));
+            }
+            scope.spawn(|| listener.listen(stdout));
+            listener.listen(stderr);
+        });
+        let status = child.wait().map_err(failed)?;
+        Ok(Ended {
+            name: self.name,
+            status,
+            output: listener.output.into_inner().expect("no thread panics"),
+        })
+    }
+
+    /// Runs the tool, which must succeed.
+    pub fn succeed(self, what: &str) -> Result<Ended> {
+        let ended = self.run()?;
+        match ended.status.success() {
+            true => Ok(ended),
+            false => Err(ended.failure(what)),
+        }
+    }
+}
+
+/// A line without blanks before and after it.
+fn trimmed(line: &[u8]) -> &[u8] {
+    let full = |byte: &u8| !byte.is_ascii_whitespace();
+    let start = line.iter().position(full).unwrap_or(line.len());
+    let end = line.iter().rposition(full).map_or(start, |last| last + 1);
+    &line[start..end]
+}
+
+/// Takes what a tool says.
+struct Listener {
+    output: Mutex<Vec<u8>>,
+    shown: bool,
+    names: Option<(String, String)>,
+}
+
+impl Listener {
+    fn listen(&self, pipe: Option<impl Read>) {
+        let Some(pipe) = pipe else { return };
+        let mut pipe = BufReader::new(pipe);
+        let mut line = Vec::new();
+        // A line without end is cut into pieces.
+        while matches!((&mut pipe).take(1 << 16).read_until(b'\n', &mut line), Ok(length) if length > 0)
+        {
+            self.take(&line);
+            line.clear();
+        }
+    }
+}
+
+impl Listener {
+    fn take(&self, line: &[u8]) {
+        let line = match &self.names {
+            Some((path, shown)) => String::from_utf8_lossy(line)
+                .replace(path, shown)
+                .into_bytes(),
+            None => line.to_vec(),
+        };
+        let mut output = self.output.lock().expect("no thread panics");
+        if self.shown {
+            // A reader that has gone away is no reason to stop the tool.
+            let _ = writeln!(std::io::stdout(), "{}", escaped(trimmed(&line)));
+        }
+        if output.len() < KEPT {
+            output.extend_from_slice(&line);
+        }
+    }
+}
+
+impl Ended {
+    /// The exit code; `None` if a signal ended the tool.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// An error with the first lines of what the tool said.
+    pub fn failure(&self, what: &str) -> Error {
+        if matches!(self.status.signal(), Some(libc::SIGINT | libc::SIGTERM)) {
+            return Error::Interrupted(format!("{what}: interrupted"));
+        }
+        let end = match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("ended with {code}"),
+            (None, signal) => format!("was ended by signal {}", signal.unwrap_or(0)),
+        };
+        let lines: String = self
+            .output
+            .split(|byte| matches!(byte, b'\n' | b'\r'))
+            .map(trimmed)
+            .filter(|line| !line.is_empty())
+            .take(LINES)
+            .map(|line| format!("\n  {}: {}", self.name, escaped(line)))
+            .collect();
+        Error::Failed(format!("{what}: {} {end}{lines}", self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHELL: Tool = Tool::new("sh", "dash");
+
+    #[test]
+    fn output_and_code() {
+        let call = SHELL
+            .call()
+            .unwrap()
+            .arguments(["-c", "cat; echo err >&2; exit 3"]);
+        let ended = call.input(b"in\n".to_vec()).run().unwrap();
+        assert_eq!(ended.code(), Some(3));
+        let text = String::from_utf8(ended.output.clone()).unwrap();
+        assert!(text.contains("in\n") && text.contains("err\n"));
+        let Error::Failed(message) = ended.failure("it") else {
+            panic!("a failure");
+        };
+        assert!(
+            message.starts_with("it: sh ended with 3\n  sh: "),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn the_environment_is_clean() {
+        let ended = SHELL
+            .call()
+            .unwrap()
+            .arguments(["-c", "env"])
+            .run()
+            .unwrap();
+        let text = String::from_utf8(ended.output).unwrap();
+        assert!(
+            !text.contains("CARGO") && text.contains("LC_ALL=C\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_missing_tool_names_its_package() {
+        let Err(Error::Failed(message)) = Tool::new("no-such-tool", "its-package").call() else {
+            panic!("there is no such tool");
+        };
+        assert!(message.contains("apt-get install its-package"), "{message}");
+    }
+}

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""outboard mkfs: every type that a tool of Debian makes, filled from a tree, sized to fit, the same each time.
+
+What was made is checked by the type's own checker, and compared with the tree through the host's kernel where
+that knows the type, else through ours.
+"""
+
+import contextlib
+import filecmp
+import os
+import shutil
+import socket
+import stat
+import time
+
+import pytest
+
+from matrix.recipes import RECIPES
+from support import host, images, trees
+from support.images import MEGABYTE
+from support.program import bad, good, run
+
+BY_NAME = {recipe.name: recipe for recipe in RECIPES}
+# What is made, by which recipe its contents and checker are known.
+WRITTEN = {"ext2": "ext2", "ext3": "ext3", "ext4": "ext4", "xfs": "xfs", "btrfs": "btrfs", "f2fs": "f2fs", "fat16": "vfat16",
+           "fat32": "vfat32", "exfat": "exfat", "ntfs": "ntfs", "udf": "udf", "nilfs2": "nilfs2", "jfs": "jfs", "minix": "minix3"}
+PACKED = {"squashfs": "squashfs-gzip", "erofs": "erofs", "iso9660": "iso9660-rock-ridge", "cramfs": "cramfs"}
+REPRODUCIBLE = ("ext2", "ext4", "vfat", "fat12", "fat32", "squashfs", "erofs", "iso9660")
+NOT_REPRODUCIBLE = ("xfs", "btrfs", "f2fs", "exfat", "ntfs")
+MAKERS = {"ext2": "mke2fs", "ext3": "mke2fs", "ext4": "mke2fs", "vfat": "mkfs.vfat", "fat12": "mkfs.vfat", "fat16": "mkfs.vfat",
+          "fat32": "mkfs.vfat", "ntfs": "mkntfs", "udf": "mkudffs", "squashfs": "mksquashfs", "iso9660": "xorriso"}
+
+
+def need(kind):
+    tool = MAKERS.get(kind, f"mkfs.{kind}")
+    if not host.have(tool):
+        pytest.skip(f"{tool} is not installed")
+
+
+@contextlib.contextmanager
+def shown(work, image, kind):
+    """A directory with what is in the image."""
+    if host.knows(kind):
+        with host.loop_mount(image, kind, "ro") as directory:
+            yield directory
+        return
+    directory = f"{work}/shown"
+    run("cp", "-a", f"{image}:/.", directory)
+    yield directory
+    shutil.rmtree(directory)
+
+
+def build(work, abilities, size="full", name="tree"):
+    tree = f"{work}/{name}"
+    trees.build(tree, abilities.for_user(host.IS_ROOT), size)
+    return tree
+
+
+def same(work, image, kind, tree, abilities):
+    with shown(work, image, kind) as directory:
+        found = {path: entry for path, entry in trees.describe(directory).items() if path != ".nilfs"}
+    lines = trees.differences(trees.describe(tree), found, abilities.for_user(host.IS_ROOT))
+    assert not lines, "\n".join(lines[:20])
+
+
+def small_tree(work, name="tree"):
+    """For types that keep everything, and with what a reader of the host may change: times of access."""
+    tree = f"{work}/{name}"
+    os.makedirs(f"{tree}/etc/deep")
+    os.makedirs(f"{tree}/many")
+    for index in (3, 1, 2, 0):
+        with open(f"{tree}/etc/file{index}", "wb") as stream:
+            stream.write(bytes([index]) * (index * 5000))
+    for index in range(150):
+        with open(f"{tree}/many/a file with a long name {index}", "w", encoding="ascii") as stream:
+            stream.write(str(index))
+    with open(f"{tree}/etc/deep/passwd", "w", encoding="ascii") as stream:
+        stream.write("root\n")
+    for directory, folders, files in os.walk(tree, topdown=False):
+        for file in files + folders:
+            os.utime(f"{directory}/{file}", ns=(10**18, 10**18))
+    os.utime(tree, ns=(10**18, 10**18))
+    return tree
+
+
+# ---- every type ----
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_tree_comes_into(work, kind):
+    need(kind)
+    recipe = BY_NAME[WRITTEN[kind]]
+    abilities = recipe.written
+    tree = build(work, abilities)
+    image = f"{work}/disk.img"
+    made = run("mkfs", kind, image, "--from", tree)
+    assert made.code == 0, str(made)
+    if recipe.check:
+        recipe.check(image)
+    same(work, image, recipe.kind, tree, abilities)
+    assert not [name for name in os.listdir(work) if name.startswith(".outboard")], "something was left behind"
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_tree_is_packed_into(work, kind):
+    need(kind)
+    recipe = BY_NAME[PACKED[kind]]
+    tree = build(work, recipe.filled)
+    image = f"{work}/disk.img"
+    good("mkfs", kind, image, "--from", tree)
+    same(work, image, recipe.kind, tree, recipe.filled)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "f2fs", "vfat", "exfat", "ntfs", "minix", "swap"])
+def test_empty(work, kind):
+    image = f"{work}/-odd ?name,.img"
+    label = [] if kind == "minix" else ["--label", "LABELLED"]
+    good("mkfs", kind, "./-odd ?name,.img", "--size", "400M", *label, cwd=work)
+    assert os.path.getsize(image) == 400 * MEGABYTE
+    info = good("info", image).out
+    assert kind in info and ("LABELLED" in info or not label), info
+
+
+def test_labels_and_uuids(work):
+    uuid = "11111111-2222-3333-4444-555555555555"
+    for kind in ("ext4", "xfs", "btrfs", "f2fs"):
+        good("mkfs", kind, f"{work}/{kind}", "--size", "400M", "--uuid", uuid, "--label", "L")
+        assert host.run("blkid", "-p", "-o", "value", "-s", "UUID", f"{work}/{kind}").stdout.strip() == uuid
+    good("mkfs", "vfat", f"{work}/vfat", "--size", "64M", "--uuid", "1234-abcd")
+    assert host.run("blkid", "-p", "-o", "value", "-s", "UUID", f"{work}/vfat").stdout.strip() == "1234-ABCD"
+    bad("mkfs", "ext4", f"{work}/x", "--size", "64M", "--label", "x" * 17, code=2, mentions=["too long"])
+    bad("mkfs", "vfat", f"{work}/x", "--size", "64M", "--uuid", uuid, code=2, mentions=["not a UUID"])
+    assert not os.path.exists(f"{work}/x")
+
+
+def test_options_of_the_tool(work):
+    good("mkfs", "ext4", f"{work}/x", "--size", "64M", "--", "-b", "1024", "-O", "^has_journal")
+    shown_by = host.run("dumpe2fs", "-h", f"{work}/x").stdout
+    assert "has_journal" not in shown_by and "Block size:               1024" in shown_by
+    bad("mkfs", "ext4", f"{work}/y", "--size", "64M", "--", "--no-such", mentions=["mke2fs", "invalid option"])
+    assert os.listdir(work) == ["x"]
+
+
+# ---- what is refused, and what failure leaves ----
+
+
+def test_nothing_is_overwritten(work):
+    image = images.make(f"{work}/a", "ext4", 64)
+    before = open(image, "rb").read()
+    bad("mkfs", "ext4", image, "--size", "64M", mentions=["exists", "--force"])
+    bad("mkfs", "xfs", image, "--size", "64M", "--force", mentions=["mkfs.xfs"])
+    assert open(image, "rb").read() == before, "what failed has changed the image"
+    bad("--ro", "mkfs", "ext4", image, "--size", "64M", "--force", mentions=["--ro"])
+    good("mkfs", "vfat", image, "--force")
+    assert os.path.getsize(image) == 64 * MEGABYTE and "vfat" in good("info", image).out
+
+
+def test_too_small(work):
+    tree = f"{work}/tree"
+    os.mkdir(tree)
+    images.write_noise(f"{tree}/big", 40)
+    for kind in ("ext4", "vfat", "squashfs"):
+        bad("mkfs", kind, f"{work}/{kind}", "--from", tree, "--size", "20M", mentions=["20.0 MiB"])
+    assert os.listdir(work) == ["tree"]
+
+
+def test_words_that_make_no_sense(work):
+    os.mkdir(f"{work}/d")
+    bad("mkfs", "ext4", f"{work}/x", code=2, mentions=["--size"])
+    bad("mkfs", "nonsense", f"{work}/x", "--size", "1M", code=2, mentions=["ext4", "squashfs"])
+    bad("mkfs", "squashfs", f"{work}/x", code=2, mentions=["--from"])
+    bad("mkfs", "swap", f"{work}/x", "--from", f"{work}/d", code=2, mentions=["no files"])
+    bad("mkfs", "ext4", f"{work}/x", "--from", f"{work}/none", mentions=["none", "No such file"])
+    bad("mkfs", "ext4", f"{work}/none/x", "--size", "64M", mentions=["none"])
+    for kind in NOT_REPRODUCIBLE:
+        bad("mkfs", kind, f"{work}/x", "--size", "400M", "--reproducible", mentions=["reproducible", "ext4", "squashfs"])
+    bad("mkfs", "ext4", f"{work}/x", "--size", "64M", "--reproducible", code=2, mentions=["SOURCE_DATE_EPOCH"], SOURCE_DATE_EPOCH="no")
+    assert os.listdir(work) == ["d"]
+
+
+def test_a_missing_tool_names_its_package(work):
+    missing = next((kind for kind in ("nilfs2", "jfs", "udf") if not host.have(MAKERS.get(kind, f"mkfs.{kind}"))), None)
+    if missing is None:
+        pytest.skip("every tool is installed")
+    bad("mkfs", missing, f"{work}/x", "--size", "200M", mentions=["apt-get install"])
+
+
+def test_what_a_type_cannot_hold_is_named_and_the_rest_is_there(work):
+    tree = small_tree(work)
+    os.symlink("etc", f"{tree}/link")
+    done = bad("mkfs", "vfat", f"{work}/x.img", "--from", tree, mentions=["x.img/link"])
+    assert ".outboard" not in done.err
+    assert good("cat", f"{work}/x.img:/etc/deep/passwd").out == "root\n"
+
+
+# ---- size ----
+
+
+def test_fit_holds_many_small_files_and_holes(work):
+    tree = f"{work}/tree"
+    os.makedirs(f"{tree}/d")
+    for index in range(3000):
+        with open(f"{tree}/d/{index}", "wb") as stream:
+            stream.write(b"x" * (index % 700))
+    with open(f"{tree}/hole", "wb") as stream:
+        stream.truncate(3 << 30)
+    for kind in ("ext4", "xfs", "btrfs", "vfat"):
+        if kind == "vfat":
+            os.truncate(f"{tree}/hole", 5_000_000)
+        image = f"{work}/{kind}"
+        assert run("mkfs", kind, image, "--from", tree, "--fit").code == 0
+        assert os.path.getsize(image) < 400 * MEGABYTE
+        same(work, image, kind, tree, BY_NAME["vfat32" if kind == "vfat" else kind].written)
+    assert os.path.getsize(f"{work}/ext4") < 60 * MEGABYTE
+    host.run("e2fsck", "-f", "-n", f"{work}/ext4")
+
+
+# ---- owners and labels ----
+
+
+@pytest.mark.parametrize("more", [(), ("--reproducible",)], ids=["by the kernel", "by mke2fs"])
+@pytest.mark.needs_root
+def test_owners(work, more):
+    tree = small_tree(work)
+    os.chown(f"{tree}/etc", 1000, 1001)
+    os.chown(f"{tree}/etc/file1", 70_000, 5)
+    image = f"{work}/x"
+    good("mkfs", "ext4", image, "--from", tree, "--owner-map", "1000:0:2", "--owner-map", "5:80000", *more)
+    host.run("e2fsck", "-f", "-n", image)
+    with shown(work, image, "ext4") as directory:
+        owner = {path: (os.lstat(f"{directory}/{path}").st_uid, os.lstat(f"{directory}/{path}").st_gid) for path in ("etc", "etc/file1", ".")}
+    assert owner == {"etc": (0, 1), "etc/file1": (70_000, 80_000), ".": (0, 0)}
+    good("mkfs", "ext4", image, "--force", "--from", tree, "--owner", "7:8", *more)
+    with shown(work, image, "ext4") as directory:
+        assert all((entry.uid, entry.gid) == (7, 8) for entry in trees.describe(directory).values())
+        assert os.stat(directory).st_uid == 7
+
+
+@pytest.mark.parametrize("kind", ["squashfs", "erofs", "iso9660"])
+def test_one_owner_of_a_packed_tree(work, kind):
+    good("mkfs", kind, f"{work}/x", "--from", small_tree(work), "--owner", "7:8")
+    assert " 7 8 " in " ".join(good("ls", "-l", f"{work}/x:/etc").out.split())
+    bad("mkfs", kind, f"{work}/y", "--from", f"{work}/tree", "--owner-map", "0:1", code=2, mentions=["--owner UID:GID"])
+
+
+@pytest.mark.parametrize("more", [(), ("--reproducible",)], ids=["by the kernel", "by mke2fs"])
+def test_selinux_labels(work, more):
+    tree = small_tree(work)
+    contexts = f"{work}/file_contexts"
+    with open(contexts, "w", encoding="ascii") as stream:
+        stream.write("# labels\n/.*\tsystem_u:object_r:default_t:s0\n/etc(/.*)?\tsystem_u:object_r:etc_t:s0\n"
+                     "/etc/.*/passwd\t--\tsystem_u:object_r:passwd_t:s0\n/many/.*\t<<none>>\n")
+    image = f"{work}/x"
+    good("mkfs", "ext4", image, "--from", tree, "--file-contexts", contexts, *more)
+    host.run("e2fsck", "-f", "-n", image)
+    for path, label in (("/", "default_t"), ("/etc", "etc_t"), ("/etc/file1", "etc_t"), ("/etc/deep/passwd", "passwd_t")):
+        assert f"object_r:{label}:s0" in host.run("debugfs", "-R", f"ea_get {path} security.selinux", image).stdout, path
+    assert "object_r" not in host.run("debugfs", "-R", 'ea_list "/many/a file with a long name 3"', image).stdout
+    with open(contexts, "a", encoding="ascii") as stream:
+        stream.write("/( x:y\n")
+    bad("mkfs", "ext4", f"{work}/y", "--from", tree, "--file-contexts", contexts, mentions=["line 6"])
+
+
+# ---- the same each time ----
+
+
+@pytest.mark.parametrize("kind", REPRODUCIBLE)
+def test_the_same_image_each_time(work, kind):
+    need(kind)
+    made = []
+    for index in (0, 1):
+        os.mkdir(f"{work}/{index}")
+        tree = small_tree(f"{work}/{index}")
+        if index:
+            # Another order of names on the host, other times of access and change, another time of day.
+            time.sleep(2.1)
+            for name in sorted(os.listdir(f"{tree}/many"))[::3]:
+                os.rename(f"{tree}/many/{name}", f"{tree}/moved")
+                os.rename(f"{tree}/moved", f"{tree}/many/{name}")
+            os.utime(f"{tree}/many", ns=(10**18, 10**18))
+            os.utime(tree, ns=(10**18, 10**18))
+            open(f"{tree}/etc/file3", "rb").read()
+        image = f"{work}/{index}/image"
+        label = () if kind in ("squashfs", "erofs") else ("--label", "SAME")
+        # FAT does not keep owners and modes, and says so.
+        done = run("mkfs", kind, image, "--from", tree, "--reproducible", *label, SOURCE_DATE_EPOCH="1700000000", vcpus=index * 3 + 1)
+        assert done.code == 0, str(done)
+        made.append(image)
+    assert filecmp.cmp(*made, shallow=False), f"{kind} differs"
+    again = run("mkfs", kind, f"{work}/other", "--from", f"{work}/0/tree", "--reproducible", SOURCE_DATE_EPOCH="1600000000")
+    assert again.code == 0 and not filecmp.cmp(made[0], f"{work}/other", shallow=False), "the time makes no difference"
+    same(work, made[0], "vfat" if "fat" in kind else kind, f"{work}/0/tree",
+         BY_NAME["vfat32" if "fat" in kind else WRITTEN.get(kind) or PACKED[kind]].filled.limited_to(time_step=2 * trees.SECOND))
+    if kind.startswith("ext"):
+        host.run("e2fsck", "-f", "-n", made[0])
+    if "fat" in kind:
+        host.run("fsck.fat", "-n", made[0])
+
+
+def test_times_are_no_later_than_the_source_date(work):
+    tree = small_tree(work)
+    os.utime(f"{tree}/etc/file1")
+    for kind in ("ext4", "vfat"):
+        run("mkfs", kind, f"{work}/{kind}", "--from", tree, "--reproducible", SOURCE_DATE_EPOCH="1700000000")
+        with shown(work, f"{work}/{kind}", kind) as directory:
+            assert os.stat(f"{directory}/etc/file1").st_mtime == 1_700_000_000
+            assert os.stat(f"{directory}/etc/file2").st_mtime == 1_000_000_000
+
+
+def test_an_empty_image_the_same_each_time(work):
+    for name in "ab":
+        for kind in ("ext4", "vfat"):
+            good("mkfs", kind, f"{work}/{kind}.{name}", "--size", "64M", "--reproducible")
+        time.sleep(1.1)
+    assert all(filecmp.cmp(f"{work}/{kind}.a", f"{work}/{kind}.b", shallow=False) for kind in ("ext4", "vfat"))
+
+
+# ---- without root ----
+
+
+@pytest.mark.needs_root
+def test_without_root_on_the_host(work):
+    """An ordinary user makes a root file system whose files belong to root."""
+    tree = small_tree(work)
+    os.symlink("etc", f"{tree}/link")
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as endpoint:
+        os.chdir(tree)
+        endpoint.bind("socket")
+    os.chdir(work)
+    host.run("chown", "-hR", "4242:4242", tree)
+    os.chmod(f"{tree}/etc/file1", 0o4755)
+    os.mkdir(f"{work}/theirs")
+    os.chown(f"{work}/theirs", 4242, 4242)
+    image = f"{work}/theirs/x"
+    good("mkfs", "ext4", image, "--from", tree, "--owner-map", "4242:0",
+         prefix=("setpriv", "--reuid=4242", "--regid=4242", "--clear-groups"), XDG_CACHE_HOME=f"{work}/theirs")
+    with shown(work, image, "ext4") as directory:
+        info = os.stat(f"{directory}/etc/file1")
+        assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (0, 0, 0o4755)
+        assert os.readlink(f"{directory}/link") == "etc" and stat.S_ISSOCK(os.stat(f"{directory}/socket").st_mode)

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""outboard part, fsck, resize and fstrim, checked by sfdisk, sgdisk, the types' own checkers and the host's kernel."""
+
+import filecmp
+import hashlib
+import json
+import os
+import shutil
+
+import pytest
+
+from support import host, images
+from support.images import MEGABYTE
+from support.program import bad, good, run
+
+DISK = ("esp:64M,name=EFI", "swap:32M", "linux:rest,name=root fs")
+
+
+def table(image):
+    return json.loads(host.run("sfdisk", "--json", image).stdout)["partitiontable"]
+
+
+def verify(image):
+    """The table is one that others find no fault with."""
+    assert "No errors" in host.run("sfdisk", "--verify", image).stdout
+    if table(image)["label"] == "gpt":
+        assert "No problems found" in host.run("sgdisk", "-v", image).stdout
+    host.run("parted", "-s", image, "print")
+
+
+def contents(path):
+    """A hash: pytest must not show how 400 MB differ."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def part(work, number, image, size=None):
+    """A partition's data in a file of its own."""
+    entry = next(entry for entry in table(image)["partitions"] if entry["node"].endswith(str(number)))
+    target = f"{work}/part{number}"
+    host.run("dd", f"if={image}", f"of={target}", "bs=512", f"skip={entry['start']}", f"count={entry['size']}", "conv=sparse",
+             "status=none")
+    return target
+
+
+def disk(work, *partitions, size="600M", kind="gpt", name="disk.img"):
+    image = f"{work}/{name}"
+    good("part", image, "create", "--table", kind, "--size", size, *partitions)
+    return image
+
+
+def fill(work, image, name="tree"):
+    """Makes a few files, copies them in, and gives a directory with what the image has then."""
+    tree = f"{work}/{name}"
+    os.makedirs(f"{tree}/d", exist_ok=True)
+    images.write_noise(f"{tree}/noise", 1)
+    for index in range(20):
+        with open(f"{tree}/d/{index}", "w", encoding="ascii") as stream:
+            stream.write(str(index) * 1000)
+    good("cp", "-r", f"{tree}/.", f"{image}:/")
+    run("cp", "-r", f"{image}:/.", f"{work}/was")
+    return f"{work}/was"
+
+
+def same(work, image, tree):
+    out = f"{work}/out"
+    shutil.rmtree(out, ignore_errors=True)
+    run("cp", "-r", f"{image}:/.", out)
+    found = filecmp.dircmp(tree, out, ignore=["lost+found"])
+    assert not found.left_only and not found.diff_files and not found.subdirs["d"].diff_files, found.report()
+
+
+# ---- part ----
+
+
+@pytest.mark.parametrize("kind", ["gpt", "mbr"])
+def test_create(work, kind):
+    words = DISK if kind == "gpt" else ("fat:64M,boot", "swap:32M", "linux:rest")
+    image = disk(work, *words, kind=kind)
+    verify(image)
+    found = table(image)
+    assert found["label"] == {"gpt": "gpt", "mbr": "dos"}[kind] and len(found["partitions"]) == 3
+    assert all(entry["start"] % 2048 == 0 for entry in found["partitions"])
+    first, second, third = found["partitions"]
+    assert (first["size"], second["size"]) == (64 * 2048, 32 * 2048) and third["size"] > 490 * 2048
+    if kind == "gpt":
+        assert first["type"] == "C12A7328-F81F-11D2-BA4B-00A0C93EC93B" and third["name"] == "root fs"
+    else:
+        assert first["bootable"] and [entry["type"] for entry in found["partitions"]] == ["c", "82", "83"]
+    assert os.path.getsize(image) == 600 * MEGABYTE and os.stat(image).st_blocks < 2048
+    shown = json.loads(good("part", image, "list", "--json").out)
+    assert [entry["start"] for entry in shown["partitions"]] == [entry["start"] * 512 for entry in found["partitions"]]
+    assert "Linux" in good("part", image, "list").out
+
+
+def test_create_the_same_each_time(work):
+    for name in ("a", "b"):
+        good("part", f"{work}/{name}", "create", "--size", "600M", "--reproducible", *DISK)
+    good("part", f"{work}/c", "create", "--size", "600M", *DISK)
+    assert filecmp.cmp(f"{work}/a", f"{work}/b", shallow=False) and not filecmp.cmp(f"{work}/a", f"{work}/c", shallow=False)
+    verify(f"{work}/a")
+
+
+def test_add_and_delete(work):
+    image = disk(work, "esp:64M", "linux:100M")
+    good("part", image, "add", "linux:50M,name=one", "home:rest,name=two")
+    verify(image)
+    assert [entry.get("name") for entry in table(image)["partitions"]] == [None, None, "one", "two"]
+    good("part", image, "delete", "2", "3")
+    verify(image)
+    assert [entry["number"] for entry in json.loads(good("part", image, "list", "--json").out)["partitions"]] == [1, 4]
+    bad("part", image, "delete", "3", mentions=["no partition 3"])
+    bad("part", image, "add", "linux:9G", mentions=["sfdisk"])
+    verify(image)
+
+
+def test_part_refuses(work):
+    image = disk(work, "linux:rest")
+    before = open(image, "rb").read(1 << 20)
+    bad("part", image, "create", "--size", "600M", "linux:rest", mentions=["exists", "--force"])
+    bad("part", image, "create", "--force", "nonsense:rest", code=2, mentions=["nonsense", "esp"])
+    bad("--ro", "part", image, "delete", "1", mentions=["--ro"])
+    assert open(image, "rb").read(1 << 20) == before
+    bad("part", f"{work}/new", "create", "linux:rest", code=2, mentions=["--size"])
+    bad("part", f"{work}/new", "create", "--size", "8M", "linux:100M", mentions=["sfdisk"])
+    assert os.listdir(work) == ["disk.img"], "what failed left something behind"
+    good("part", image, "create", "--force", "esp:10M", "linux:rest")
+    verify(image)
+
+
+@pytest.mark.needs_root
+def test_a_full_disk(work):
+    """A GPT with an ESP and a root, both filled, and mounted by the host."""
+    os.makedirs(f"{work}/boot/EFI/BOOT")
+    images.write_noise(f"{work}/boot/EFI/BOOT/BOOTX64.EFI", 2)
+    os.makedirs(f"{work}/root/etc")
+    with open(f"{work}/root/etc/hostname", "w", encoding="ascii") as stream:
+        stream.write("disk\n")
+    image = disk(work, *DISK)
+    good("mkfs", "vfat", f"{image}@1", "--label", "ESP", "--from", f"{work}/boot")
+    good("mkfs", "swap", f"{image}@2", "--label", "SWAP")
+    good("mkfs", "ext4", f"{image}@3", "--label", "root", "--from", f"{work}/root", "--owner", "0:0")
+    verify(image)
+    host.run("fsck.fat", "-n", part(work, 1, image))
+    assert "SWAP" in host.run("blkid", "-p", part(work, 2, image)).stdout
+    host.run("e2fsck", "-f", "-n", part(work, 3, image))
+    if host.may_mount():
+        entry = table(image)["partitions"][2]
+        with host.loop_mount(image, "ext4", f"ro,offset={entry['start'] * 512},sizelimit={entry['size'] * 512}") as directory:
+            assert open(f"{directory}/etc/hostname", encoding="ascii").read() == "disk\n"
+    bad("mkfs", "ext4", f"{image}@1", mentions=["vfat", "--force"])
+    good("mkfs", "ext4", f"{image}@1", "--force")
+    assert good("cat", f"{image}@3:/etc/hostname").out == "disk\n"
+    bad("mkfs", "ext4", f"{image}@9", mentions=["9"])
+
+
+# ---- fsck ----
+
+
+FSCK = {"ext4": ("e2fsck", "-f", "-n"), "xfs": ("xfs_repair", "-n"), "btrfs": ("btrfs", "check"), "f2fs": ("fsck.f2fs", "--dry-run"),
+        "vfat": ("fsck.fat", "-n"), "exfat": ("fsck.exfat", "-n"), "ntfs": ("ntfsfix", "-n"), "minix": ("fsck.minix", "-f")}
+
+
+@pytest.mark.parametrize("kind", FSCK)
+def test_fsck_of_what_is_well(work, kind):
+    image = f"{work}/x"
+    good("mkfs", kind, image, "--size", "400M")
+    tree = fill(work, image)
+    before = contents(image)
+    for option in ((), ("-n",)):
+        done = run("fsck", *option, image)
+        assert done.code == 0, str(done)
+    assert contents(image) == before
+    assert run("fsck", "-a", image).code == 0
+    assert run("fsck", "-y", image).code in (0, 1)
+    host.run(*FSCK[kind], image)
+    same(work, image, tree)
+
+
+def damage_ext4(image):
+    host.run("debugfs", "-w", "-R", "clri <12>", image)
+
+
+def damage_vfat(image):
+    """A cluster of the second table that the first does not have."""
+    with open(image, "r+b") as stream:
+        boot = stream.read(512)
+        reserved, length = int.from_bytes(boot[14:16], "little"), int.from_bytes(boot[22:24], "little") or int.from_bytes(boot[36:40], "little")
+        stream.seek((reserved + length) * int.from_bytes(boot[11:13], "little") + 400)
+        stream.write(b"\x05" * 8)
+
+
+def damage_xfs(image):
+    """The magic number of the root directory's inode."""
+    host.run("xfs_db", "-x", "-c", "sb 0", "-c", "addr rootino", "-c", "write -d core.magic 0", image)
+
+
+DAMAGE = {"ext4": damage_ext4, "vfat": damage_vfat, "xfs": damage_xfs}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize("place", ["image", "partition"])
+def test_fsck_repairs(work, kind, place):
+    plain = f"{work}/plain"
+    good("mkfs", kind, plain, "--size", "400M")
+    fill(work, plain)
+    DAMAGE[kind](plain)
+    image = plain
+    if place == "partition":
+        image = disk(work, "swap:10M", "linux:400M", "linux:rest")
+        start = table(image)["partitions"][1]["start"]
+        host.run("dd", f"if={plain}", f"of={image}", "bs=512", f"seek={start}", "conv=notrunc,sparse", "status=none")
+        image += "@2"
+    file = image.partition("@")[0]
+    before = contents(file)
+    outside = open(file, "rb").read(start * 512) if place == "partition" else b""
+    looked = run("fsck", image)
+    assert looked.code == 4 and "-y" in looked.err, str(looked)
+    assert contents(file) == before, "-n has changed something"
+    bad("--ro", "fsck", "-y", image, code=8, mentions=["--ro"])
+    mended = run("fsck", "-y", image)
+    assert mended.code == 1, str(mended)
+    assert run("fsck", image).code == 0
+    host.run(*FSCK[kind], part(work, 2, file) if place == "partition" else image)
+    if place == "partition":
+        verify(file)
+        assert (open(file, "rb").read(start * 512) == outside) is True, "something outside of the partition changed"
+
+
+def dirty_xfs(work):
+    """An XFS whose log has to be replayed: a copy of what is mounted."""
+    image = images.make(f"{work}/x", "xfs", 320)
+    with host.loop_mount(image, "xfs") as directory:
+        with open(f"{directory}/file", "wb") as stream:
+            stream.write(b"text\n")
+        host.run("xfs_io", "-x", "-c", "shutdown -f", directory)
+    return image
+
+
+@pytest.mark.needs_root
+def test_fsck_replays_the_log_of_xfs(work):
+    if not host.knows("xfs"):
+        pytest.skip("the host does not mount xfs")
+    image = dirty_xfs(work)
+    refused = run("fsck", "-y", image)
+    assert refused.code == 4 and "--replay" in refused.err, str(refused)
+    assert run("fsck", "--replay", "-y", image).code == 0
+    host.run("xfs_repair", "-n", image)
+
+
+def test_fsck_of_what_it_cannot_check(work):
+    bad("fsck", f"{work}/none", code=8, mentions=["none"])
+    images.write_noise(f"{work}/noise", 1)
+    bad("fsck", f"{work}/noise", code=8, mentions=["no file system"])
+    good("mkfs", "udf", f"{work}/udf", "--size", "20M")
+    bad("fsck", f"{work}/udf", code=8, mentions=["udf"])
+
+
+def test_fsck_of_an_image_in_use(work):
+    image = images.make(f"{work}/x", "ext4", 64)
+    bad("fsck", "-y", image, code=8, mentions=["in use"], prefix=("flock", "-n", image))
+
+
+# ---- resize ----
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "ntfs", "f2fs"])
+@pytest.mark.parametrize("place", ["image", "gpt", "mbr"])
+def test_grow(work, kind, place):
+    image = f"{work}/x"
+    if place == "image":
+        good("mkfs", kind, image, "--size", "400M")
+    else:
+        disk(work, "swap:10M", "linux:rest", size="420M", kind=place, name="x")
+        image += "@2"
+        good("mkfs", kind, image)
+    tree = fill(work, image)
+    had = json.loads(good("part", f"{work}/x", "list", "--json").out)["partitions"][1]["size"] if place != "image" else 400 * MEGABYTE
+    done = run("resize", image, "+200M")
+    assert done.code == 0, str(done)
+    check_resized(work, kind, place, image, had + 200 * MEGABYTE)
+    same(work, image, tree)
+
+
+def check_resized(work, kind, place, image, size):
+    file = image.partition("@")[0]
+    plain = file
+    if place != "image":
+        verify(file)
+        plain = part(work, 2, file)
+    assert abs(os.path.getsize(plain) - size) <= MEGABYTE
+    host.run(*FSCK[kind], plain)
+    info = json.loads(good("info", "--json", plain).out)
+    text = json.dumps(info)
+    has = json.loads(good("info", "--json", plain).out)
+    has = has.get("filesystem") or has.get("content") or has
+    assert size - 4 * MEGABYTE <= has["size"] <= size + MEGABYTE, text
+
+
+@pytest.mark.parametrize("kind", ["ext4", "btrfs", "ntfs"])
+@pytest.mark.parametrize("place", ["image", "gpt", "mbr"])
+def test_shrink(work, kind, place):
+    image = f"{work}/x"
+    if place == "image":
+        good("mkfs", kind, image, "--size", "800M")
+    else:
+        disk(work, "swap:10M", "linux:rest", size="820M", kind=place, name="x")
+        image += "@2"
+        good("mkfs", kind, image)
+    tree = fill(work, image)
+    done = run("resize", image, "400M")
+    assert done.code == 0, str(done)
+    check_resized(work, kind, place, image, 400 * MEGABYTE)
+    assert os.path.getsize(f"{work}/x") < 420 * MEGABYTE
+    same(work, image, tree)
+
+
+def test_as_small_and_as_large_as_can_be(work):
+    image = disk(work, "linux:200M", "swap:10M")
+    good("mkfs", "ext4", f"{image}@1")
+    tree = fill(work, f"{image}@1")
+    run("resize", f"{image}@1", "--min")
+    verify(image)
+    assert table(image)["partitions"][0]["size"] < 40 * 2048
+    run("resize", f"{image}@1", "--max")
+    verify(image)
+    assert table(image)["partitions"][0]["size"] == 200 * 2048
+    same(work, f"{image}@1", tree)
+    bad("resize", f"{image}@1", "+10M", mentions=["another partition"])
+
+
+def test_resize_refuses(work):
+    image = f"{work}/x"
+    good("mkfs", "ext4", image, "--size", "300M")
+    tree = fill(work, image)
+    bad("resize", image, "2M", mentions=["resize2fs"])
+    host.run("e2fsck", "-f", "-n", image)
+    same(work, image, tree)
+    good("mkfs", "xfs", f"{work}/xfs", "--size", "400M")
+    bad("resize", f"{work}/xfs", "300M", mentions=["xfs", "cannot shrink"])
+    good("mkfs", "vfat", f"{work}/vfat", "--size", "40M")
+    bad("resize", f"{work}/vfat", "80M", mentions=["vfat", "cp -a"])
+    assert os.path.getsize(f"{work}/vfat") == 40 * MEGABYTE
+    bad("resize", image, code=2)
+
+
+# ---- fstrim ----
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "f2fs", "vfat", "exfat"])
+def test_fstrim(work, kind):
+    image = f"{work}/x"
+    good("mkfs", kind, image, "--size", "400M")
+    images.write_noise(f"{work}/noise", 60)
+    good("cp", f"{work}/noise", f"{image}:/noise")
+    with_noise = os.stat(image).st_blocks * 512
+    assert with_noise >= 60 * MEGABYTE
+    # As a file system that was used without discards: the file goes, its blocks stay.
+    with open(f"{work}/empty", "wb"):
+        pass
+    good("cp", f"{work}/empty", f"{image}:/noise")
+    done = run("fstrim", image)
+    assert done.code == 0 and "trimmed" in done.out, str(done)
+    assert os.stat(image).st_blocks * 512 < with_noise - 50 * MEGABYTE, "the image did not shrink"
+    host.run(*FSCK[kind], image)
+
+
+def test_fstrim_of_what_cannot(work):
+    good("mkfs", "minix", f"{work}/x", "--size", "20M")
+    bad("fstrim", f"{work}/x", mentions=["minix"])
+    bad("--ro", "fstrim", f"{work}/x", mentions=["--ro"])
