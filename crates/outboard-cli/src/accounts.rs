@@ -14,6 +14,8 @@ const LARGEST: u64 = 16 << 20;
 pub struct Names {
     by_id: HashMap<u32, String>,
     by_name: HashMap<String, u32>,
+    /// Of users: those they have at login.
+    groups: HashMap<u32, u32>,
 }
 
 /// What an image calls its users and groups.
@@ -25,7 +27,7 @@ pub struct Accounts {
 
 impl Names {
     /// From lines of `name:password:id:...`. What cannot be a name is left out.
-    fn parse(text: &[u8]) -> Self {
+    pub fn parse(text: &[u8]) -> Self {
         let mut names = Self::default();
         for line in text.split(|&byte| byte == b'\n') {
             let mut fields = line.split(|&byte| byte == b':');
@@ -39,6 +41,10 @@ impl Names {
             let strange = |character: char| character.is_control() || " ,#".contains(character);
             if name.is_empty() || name.contains(strange) || name.parse::<u32>().is_ok() {
                 continue;
+            }
+            let group = fields.next().and_then(|id| std::str::from_utf8(id).ok());
+            if let Some(group) = group.and_then(|group| group.parse().ok()) {
+                names.groups.entry(id).or_insert(group);
             }
             names.by_id.entry(id).or_insert_with(|| name.to_owned());
             names.by_name.entry(name.to_owned()).or_insert(id);
@@ -69,6 +75,11 @@ impl Names {
             .get(&id)
             .cloned()
             .unwrap_or_else(|| id.to_string())
+    }
+
+    /// The group that a user has at login.
+    pub fn group(&self, id: u32) -> Option<u32> {
+        self.groups.get(&id).copied()
     }
 
     /// The number that is meant by a name or a number.

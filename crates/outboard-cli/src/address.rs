@@ -126,7 +126,7 @@ impl Place {
     }
 
     /// Another path in the same image, or on the host.
-    fn with_path(&self, path: PathBuf) -> Self {
+    pub fn with_path(&self, path: PathBuf) -> Self {
         match self {
             Place::Host(_) => Place::Host(path),
             Place::Image(image, _) => Place::Image(image.clone(), path),

@@ -60,6 +60,37 @@ pub fn warn(message: impl Display) {
     eprintln!("outboard: {}", format::message(&message.to_string()));
 }
 
+/// Failures that do not end a command, only its success: each is told at once, and the rest goes on.
+#[derive(Debug, Default)]
+pub struct Failures {
+    any: bool,
+}
+
+impl Failures {
+    pub fn tell(&mut self, message: impl Display) {
+        warn(message);
+        self.any = true;
+    }
+
+    /// Tells of what failed in a part of a command. What concerns all of it is an error still.
+    pub fn take<T>(&mut self, part: Result<T>) -> Result<Option<T>> {
+        match part {
+            Ok(value) => return Ok(Some(value)),
+            Err(Error::Failed(message)) => self.tell(message),
+            Err(Error::Told) => self.any = true,
+            Err(other) => return Err(other),
+        }
+        Ok(None)
+    }
+
+    pub fn finish(self) -> Result<()> {
+        match self.any {
+            true => Err(Error::Told),
+            false => Ok(()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,23 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[exponent - 1])
 }
 
+/// "4.0K" as `du -h` has it: rounded up, with a digit after the point below ten.
+pub fn brief_size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
+    if bytes < 1024 {
+        return bytes.to_string();
+    }
+    let exponent = (bytes.ilog2() / 10) as usize;
+    let unit = 1u128 << (10 * exponent);
+    let tenths = (u128::from(bytes) * 10).div_ceil(unit);
+    let whole = u128::from(bytes).div_ceil(unit);
+    match (tenths < 100, whole < 1024) {
+        (true, _) => format!("{}.{}{}", tenths / 10, tenths % 10, UNITS[exponent - 1]),
+        (_, true) => format!("{whole}{}", UNITS[exponent - 1]),
+        _ => format!("1.0{}", UNITS[exponent]),
+    }
+}
+
 /// "drwxr-xr-x".
 pub fn mode(mode: u32) -> String {
     let kind = match mode & libc::S_IFMT {
@@ -135,13 +152,14 @@ pub fn message(text: &str) -> String {
     shown
 }
 
-enum Piece<'a> {
+/// A piece of a name.
+pub enum Piece<'a> {
     Text(&'a str),
     Byte(u8),
 }
 
 /// Valid text, and single bytes that are none.
-fn pieces(mut rest: &[u8]) -> Vec<Piece<'_>> {
+pub fn pieces(mut rest: &[u8]) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     while !rest.is_empty() {
         let valid = match std::str::from_utf8(rest) {
@@ -203,6 +221,17 @@ mod tests {
         assert_eq!(size(1536), "1.5 KiB");
         assert_eq!(size(4 << 30), "4.0 GiB");
         assert_eq!(size(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn brief_sizes() {
+        assert_eq!(brief_size(1023), "1023");
+        assert_eq!(brief_size(1024), "1.0K");
+        assert_eq!(brief_size(1025), "1.1K");
+        assert_eq!(brief_size(10 << 10), "10K");
+        assert_eq!(brief_size((10 << 10) + 1), "11K");
+        assert_eq!(brief_size((1 << 20) - 1), "1.0M");
+        assert_eq!(brief_size(u64::MAX), "16E");
     }
 
     #[test]

@@ -62,6 +62,16 @@ impl Interrupt {
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
+
+    /// The error of a command that stopped because of it.
+    pub fn check(&self) -> Result<()> {
+        match self.asked() {
+            true => Err(Error::Interrupted(
+                "interrupted: what was done until then is written".to_owned(),
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Drop for Held<'_> {

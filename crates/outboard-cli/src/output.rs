@@ -13,11 +13,21 @@ pub struct Output {
     terminal: bool,
 }
 
+/// How far the writing of a JSON array is.
+#[derive(Debug, Default)]
+pub struct JsonList {
+    started: bool,
+}
+
 fn check(result: io::Result<()>) -> Result<()> {
     result.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => Error::Told,
         _ => Error::failed("cannot write to standard output", &error),
     })
+}
+
+fn no_json(error: serde_json::Error) -> Error {
+    Error::Failed(format!("cannot make JSON: {error}"))
 }
 
 /// JSON text whose strings also have escapes for U+007F to U+009F, which terminals may obey.
@@ -64,9 +74,28 @@ impl Output {
     }
 
     pub fn json(&mut self, value: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_string_pretty(value)
-            .map_err(|error| Error::Failed(format!("cannot make JSON: {error}")))?;
+        let text = serde_json::to_string_pretty(value).map_err(no_json)?;
         self.line(without_controls(&text))
+    }
+
+    /// A JSON value in one line.
+    pub fn json_text(&self, value: &impl Serialize) -> Result<String> {
+        let text = serde_json::to_string(value).map_err(no_json)?;
+        Ok(without_controls(&text))
+    }
+
+    /// An item of a JSON array of which not all is in memory at once.
+    pub fn json_item(&mut self, list: &mut JsonList, value: &impl Serialize) -> Result<()> {
+        let start: &[u8] = if list.started { b",\n" } else { b"[\n" };
+        list.started = true;
+        self.bytes(start)?;
+        let text = self.json_text(value)?;
+        self.bytes(text.as_bytes())
+    }
+
+    /// The end of a JSON array.
+    pub fn json_end(&mut self, list: JsonList) -> Result<()> {
+        self.line(if list.started { "\n]" } else { "[]" })
     }
 
     pub fn finish(mut self) -> Result<()> {

@@ -36,7 +36,7 @@ fn seconds(seconds: i64, nanoseconds: i64) -> f64 {
     seconds as f64 + nanoseconds as f64 / 1e9
 }
 
-fn kind(mode: u32) -> &'static str {
+pub fn kind(mode: u32) -> &'static str {
     match mode & libc::S_IFMT {
         libc::S_IFDIR => "directory",
         libc::S_IFLNK => "symlink",
@@ -70,6 +70,26 @@ impl Record {
             changed: seconds(stat.st_ctime, stat.st_ctime_nsec),
             modified_utc: format::moment(stat.st_mtime, stat.st_mtime_nsec),
             target: target.map(|target| target.to_string_lossy().into_owned()),
+        }
+    }
+}
+
+/// A path with the room that it takes.
+#[derive(Serialize)]
+pub struct Usage {
+    path: String,
+    /// As `name_bytes` of a [`Record`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<Vec<u8>>,
+    bytes: u64,
+}
+
+impl Usage {
+    pub fn new(path: &[u8], bytes: u64) -> Self {
+        Self {
+            path: String::from_utf8_lossy(path).into_owned(),
+            path_bytes: std::str::from_utf8(path).is_err().then(|| path.to_vec()),
+            bytes,
         }
     }
 }

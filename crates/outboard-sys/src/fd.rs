@@ -397,6 +397,14 @@ impl Fd {
         unsafe { self.call(libc::SYS_fchmodat, [string(name), mode as usize, 0, 0, 0]) }.map(drop)
     }
 
+    /// Changes the permissions of a file. `flags`: `AT_*`; with an empty name and `AT_EMPTY_PATH` of this one,
+    /// which may be open with `O_PATH`. ENOSYS: a kernel older than Linux 6.6, so this is for files in images.
+    pub fn change_mode_at(&self, name: &CStr, mode: u32, flags: c_int) -> io::Result<()> {
+        let arguments = [string(name), mode as usize, flags as usize, 0, 0];
+        // SAFETY: the name outlives the call.
+        unsafe { self.call(libc::SYS_fchmodat2, arguments) }.map(drop)
+    }
+
     /// Sets the times of access and modification of this file.
     pub fn set_times(&self, times: &[libc::timespec; 2]) -> io::Result<()> {
         // SAFETY: `times` outlives the call; a null name means this file.

@@ -48,6 +48,8 @@ pub struct Space {
     pub block_size: u64,
     pub size: u64,
     pub free: u64,
+    /// What of it is not kept back for root.
+    pub available: u64,
     pub files: u64,
     pub files_free: u64,
 }
@@ -151,6 +153,7 @@ impl Mount {
             block_size: statfs.block_size.max(0) as u64,
             size: statfs.blocks.saturating_mul(unit),
             free: statfs.blocks_free.saturating_mul(unit),
+            available: statfs.blocks_available.saturating_mul(unit),
             files: statfs.files,
             files_free: statfs.files_free,
         })

@@ -2,6 +2,7 @@
 //! `outboard ls`.
 
 use crate::address::Place;
+use crate::colors::{Colors, When};
 use crate::commands::image_place;
 use crate::error::{reason, warn, Error, Result};
 use crate::format;
@@ -35,6 +36,9 @@ pub struct Ls {
     /// Also what is in subdirectories
     #[arg(short = 'R')]
     pub recursive: bool,
+    /// Colour names by kind, as LS_COLORS says [default: auto if LS_COLORS is set]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    pub color: Option<When>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -46,10 +50,12 @@ pub fn run(options: &Ls, session: &mut Session) -> Result<()> {
         .iter()
         .map(|operand| image_place(operand))
         .collect::<Result<Vec<Place>>>()?;
+    let output = Output::new();
     let mut listing = Listing {
         options,
         interrupt: session.catch_interrupts()?,
-        output: Output::new(),
+        colors: Colors::new(options.color, output.is_terminal()),
+        output,
         json: Vec::new(),
         headers: places.len() > 1 || options.recursive,
         started: false,
@@ -70,7 +76,7 @@ pub fn run(options: &Ls, session: &mut Session) -> Result<()> {
 struct Line {
     name: Vec<u8>,
     directory: bool,
-    /// Only for long listings and JSON, and there `None` if it could not be found out.
+    /// Only for long listings, colours and JSON, and there `None` if it could not be found out.
     stat: Option<libc::stat>,
     target: Option<CString>,
 }
@@ -97,6 +103,7 @@ struct Listing<'a> {
     options: &'a Ls,
     interrupt: Interrupt,
     output: Output,
+    colors: Option<Colors>,
     json: Vec<Group>,
     /// Whether a directory's name stands above its contents.
     headers: bool,
@@ -230,7 +237,7 @@ impl Listing<'_> {
 
     fn entry(&mut self, entry: &DirEntry, place: &Place) -> Line {
         let mut line = Line::new(entry.file_name().as_bytes());
-        let is_directory = if self.options.long || self.options.json {
+        let is_directory = if self.options.long || self.options.json || self.colors.is_some() {
             entry.metadata().map(|found| {
                 line.stat = Some(*found.stat());
                 if found.is_symlink() {
@@ -287,7 +294,7 @@ impl Listing<'_> {
         }
         if !self.options.long {
             for line in &lines {
-                let name = format::name(&line.name, self.output.is_terminal());
+                let name = self.name(line);
                 self.output.line(name)?;
             }
             return Ok(());
@@ -302,6 +309,15 @@ impl Listing<'_> {
         self.print_long(&lines)
     }
 
+    /// A name as it is shown.
+    fn name(&self, line: &Line) -> Vec<u8> {
+        let name = format::name(&line.name, self.output.is_terminal());
+        match (&self.colors, &line.stat) {
+            (Some(colors), Some(stat)) => colors.paint(name, &line.name, stat.st_mode),
+            _ => name,
+        }
+    }
+
     fn print_long(&mut self, lines: &[Line]) -> Result<()> {
         let rows: Vec<Vec<String>> = lines
             .iter()
@@ -314,7 +330,7 @@ impl Listing<'_> {
         {
             let mut text = columns.into_bytes();
             text.push(b' ');
-            text.extend(format::name(&line.name, terminal));
+            text.extend(self.name(line));
             if let Some(target) = &line.target {
                 text.extend_from_slice(b" -> ");
                 text.extend(format::name(target.to_bytes(), terminal));

@@ -4,29 +4,43 @@
 
 mod cat;
 mod chattr;
+mod chmod;
+mod chown;
 mod completions;
 mod components;
 mod cp;
 mod descend;
+mod df;
 mod diff;
+mod du;
 mod dump;
 mod edit;
-mod getfacl;
-mod getfattr;
+mod find;
 mod fsck;
 mod fstrim;
+mod getfacl;
+mod getfattr;
 mod info;
+mod ln;
 mod ls;
 mod lsattr;
 mod manual;
+mod mkdir;
+mod mkfs;
+mod mv;
+mod part;
+mod resize;
+mod rm;
+mod rmdir;
 mod run_script;
 mod setfacl;
 mod setfattr;
 mod shell;
-mod mkfs;
-mod part;
-mod resize;
 mod stat;
+mod sync;
+mod touch;
+mod tree;
+mod truncate;
 
 use crate::address::{ImageName, Place};
 use crate::error::{Error, Result};
@@ -57,6 +71,20 @@ pub enum Command {
     Fsck(fsck::Fsck),
     Resize(resize::Resize),
     Fstrim(fstrim::Fstrim),
+    Mv(mv::Mv),
+    Rm(rm::Rm),
+    Mkdir(mkdir::Mkdir),
+    Rmdir(rmdir::Rmdir),
+    Ln(ln::Ln),
+    Chmod(chmod::Chmod),
+    Chown(chown::Chown),
+    Touch(touch::Touch),
+    Truncate(truncate::Truncate),
+    Find(find::Find),
+    Tree(tree::Tree),
+    Du(du::Du),
+    Df(df::Df),
+    Sync(sync::Sync),
     Components(components::Components),
     Completions(completions::Completions),
     #[command(hide = true)]
@@ -87,6 +115,22 @@ impl Command {
             Command::Fsck(options) => runs_programs(&options.image),
             Command::Resize(options) => runs_programs(&options.image),
             Command::Fstrim(options) => writes_images(&options.images),
+            Command::Mv(options) => writes_images(&options.places),
+            Command::Rm(options) => writes_images(&options.places),
+            Command::Mkdir(options) => writes_images(&options.places),
+            Command::Rmdir(options) => writes_images(&options.places),
+            Command::Ln(options) => writes_images(&options.operands),
+            Command::Chmod(options) => writes_images(&options.places),
+            Command::Chown(options) => writes_images(&options.places),
+            Command::Touch(options) => {
+                writes_images(options.places.iter().chain(&options.reference))
+            }
+            Command::Truncate(options) => writes_images(&options.places),
+            Command::Find(options) => options.host_access(),
+            Command::Tree(options) => reads_images(&options.places),
+            Command::Du(options) => reads_images(&options.places),
+            Command::Df(options) => reads_images(&options.images),
+            Command::Sync(options) => writes_images(&options.places),
             Command::Components(_) | Command::Completions(_) | Command::Manual(_) => {
                 HostAccess::default()
             }
@@ -116,6 +160,20 @@ impl Command {
             Command::Fsck(options) => fsck::run(options, session),
             Command::Resize(options) => resize::run(options, session),
             Command::Fstrim(options) => fstrim::run(options, session),
+            Command::Mv(options) => mv::run(options, session),
+            Command::Rm(options) => rm::run(options, session),
+            Command::Mkdir(options) => mkdir::run(options, session),
+            Command::Rmdir(options) => rmdir::run(options, session),
+            Command::Ln(options) => ln::run(options, session),
+            Command::Chmod(options) => chmod::run(options, session),
+            Command::Chown(options) => chown::run(options, session),
+            Command::Touch(options) => touch::run(options, session),
+            Command::Truncate(options) => truncate::run(options, session),
+            Command::Find(options) => find::run(options, session),
+            Command::Tree(options) => tree::run(options, session),
+            Command::Du(options) => du::run(options, session),
+            Command::Df(options) => df::run(options, session),
+            Command::Sync(options) => sync::run(options, session),
             Command::Components(options) => components::run(options),
             Command::Completions(options) => completions::run(options),
             Command::Manual(options) => manual::run(options),
@@ -173,4 +231,10 @@ fn image_place(operand: &OsStr) -> Result<Place> {
         ))),
         place => Ok(place),
     }
+}
+
+/// Operands that must be in images.
+fn image_places(operands: &[OsString]) -> Result<Vec<Place>> {
+    let places = operands.iter().map(|operand| image_place(operand));
+    places.collect()
 }

@@ -111,6 +111,32 @@ pub enum Copied {
     UntilFull,
 }
 
+/// Copies with everything, as `cp -a`. Tells whether everything could be kept.
+pub fn archive(session: &mut Session, source: &Place, destination: &Place) -> Result<bool> {
+    let options = Options {
+        archive: true,
+        recursive: true,
+        umask: session.umask(),
+        sorted: false,
+        may_be_full: false,
+    };
+    let report = Report::default();
+    let unchanged = Changes::default();
+    let sources = std::slice::from_ref(source);
+    match copy_and_tell(
+        session,
+        options,
+        &unchanged,
+        sources,
+        destination,
+        None,
+        &report,
+    )? {
+        Copied::All => Ok(!report.has_losses()),
+        _ => Err(Error::Told),
+    }
+}
+
 /// Copies `sources`; tells of what could not be kept. Also for commands that are not `cp`. `shown`: what
 /// messages call a destination that the user does not know by its name.
 pub fn copy(
@@ -121,14 +147,34 @@ pub fn copy(
     destination: &Place,
     shown: Option<&str>,
 ) -> Result<Copied> {
+    let report = Report::default();
+    copy_and_tell(
+        session,
+        options,
+        changes,
+        sources,
+        destination,
+        shown,
+        &report,
+    )
+}
+
+fn copy_and_tell(
+    session: &mut Session,
+    options: Options,
+    changes: &Changes,
+    sources: &[Place],
+    destination: &Place,
+    shown: Option<&str>,
+    report: &Report,
+) -> Result<Copied> {
     let interrupt = session.catch_interrupts()?;
     let _ = System::Host.raise_file_limit(1 << 20);
-    let report = Report::default();
     let job = Job {
         options,
         changes,
         interrupt: &interrupt,
-        report: &report,
+        report,
         shown,
     };
     let result = copy_all(session, &job, sources, destination);

@@ -128,6 +128,11 @@ impl Report {
         self.failures.load(Ordering::Relaxed)
     }
 
+    /// Whether something could not be kept.
+    pub fn has_losses(&self) -> bool {
+        !self.losses.lock().expect("no thread panics").is_empty()
+    }
+
     /// Says what could not be kept.
     pub fn print_losses(&self) {
         self.progress.finish();

@@ -148,6 +148,7 @@ impl<'a> Prompt<'a> {
     }
 
     fn command(&mut self, words: Vec<OsString>) -> Result<()> {
+        let words = self.here.operands(words);
         if let Some(command) = understand(words, places::grammar(&self.here))? {
             command.run(self.session)?;
         }

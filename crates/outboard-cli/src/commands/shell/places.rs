@@ -16,7 +16,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// Commands that take the current directory if they are given none.
-const ABOUT_HERE: [&str; 6] = ["ls", "lsattr", "find", "tree", "du", "df"];
+const ABOUT_HERE: [&str; 5] = ["ls", "lsattr", "tree", "du", "df"];
+
+/// Commands whose operands are not all places: which are is told by [`Here::operands`].
+const MIXED: [&str; 2] = ["find", "ln"];
 
 /// An image and a directory in it.
 #[derive(Clone, Debug)]
@@ -44,6 +47,51 @@ impl Here {
             length + usize::from(length > 0 && parent != Path::new("/"))
         });
         escaped(&place[directories.min(place.len())..])
+    }
+
+    /// The words of a line, with places where a command has them among other operands.
+    pub fn operands(&self, mut words: Vec<OsString>) -> Vec<OsString> {
+        let command = words.first().cloned().unwrap_or_default();
+        let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+        if command == "find" {
+            let first = words.iter().skip(1).take_while(|word| *word == "--json");
+            let first = 1 + first.count();
+            let is_test = |word: &OsString| is_option(word) || word == "(" || word == "!";
+            let rest = words.iter().skip(first);
+            let end = first + rest.take_while(|word| !is_test(word)).count();
+            if first == end {
+                words.insert(first, self.operand(OsStr::new(".")));
+            } else {
+                self.replace(&mut words[first..end]);
+            }
+        }
+        if command == "ln" && words.len() > 2 {
+            let long = |word: &OsString| word.as_encoded_bytes().starts_with(b"--");
+            let symbolic = words.iter().any(|word| {
+                let letters = is_option(word) && !long(word);
+                word == "--symbolic" || letters && word.as_encoded_bytes().contains(&b's')
+            });
+            let mut places: Vec<&mut OsString> = words
+                .iter_mut()
+                .skip(1)
+                .filter(|word| !is_option(word))
+                .collect();
+            let texts = if symbolic {
+                places.len().saturating_sub(1)
+            } else {
+                0
+            };
+            for word in places.drain(texts..) {
+                *word = self.operand(word);
+            }
+        }
+        words
+    }
+
+    fn replace(&self, words: &mut [OsString]) {
+        for word in words {
+            *word = self.operand(word);
+        }
     }
 
     /// What a word means as an operand of the command line.
@@ -76,6 +124,9 @@ pub fn commands() -> Vec<Command> {
 /// The command line as it is understood here.
 pub fn grammar(here: &Here) -> Command {
     Arguments::command().mut_subcommands(|command| {
+        if MIXED.contains(&command.get_name()) {
+            return command;
+        }
         let about_here = ABOUT_HERE.contains(&command.get_name());
         command.mut_args(|argument| {
             if !takes_places(&argument) {
@@ -109,7 +160,7 @@ mod tests {
     }
 
     fn parsed(line: &str) -> String {
-        let words = split(line.as_bytes()).unwrap();
+        let words = here().operands(split(line.as_bytes()).unwrap());
         format!("{:?}", understand(words, grammar(&here())).unwrap())
     }
 
@@ -125,6 +176,13 @@ mod tests {
                 "cp host:o.img:/x .",
                 "[\"o.img:/x\", \"dir/d.img@2:/etc/.\"]",
             ),
+            ("find -name x", "[\"dir/d.img@2:/etc/.\", \"-name\", \"x\"]"),
+            (
+                "find a /b ( -empty )",
+                "[\"dir/d.img@2:/etc/a\", \"dir/d.img@2:/b\", \"(\", \"-empty\", \")\"]",
+            ),
+            ("ln -sf ../x y", "[\"../x\", \"dir/d.img@2:/etc/y\"]"),
+            ("ln x y", "[\"dir/d.img@2:/etc/x\", \"dir/d.img@2:/etc/y\"]"),
             ("setfattr -n user.a -v b c", "\"dir/d.img@2:/etc/c\""),
         ] {
             let found = parsed(line);

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard chown`.
+
+use crate::address::Place;
+use crate::commands::image_places;
+use crate::error::{Error, Failures, Result};
+use crate::interrupt::Interrupt;
+use crate::operand::{Named, ITSELF};
+use crate::owner::Owner;
+use crate::session::Session;
+use crate::walk::{Entry, Step, Walk};
+use clap::Args;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// Means "do not change" to the kernel.
+const UNCHANGED: u32 = u32::MAX;
+
+/// Change owner and group of files in an image
+///
+/// Names are those of the image: from its own /etc/passwd and /etc/group.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard chown 1000:1000 disk.img:/home/ann\n  outboard chown -R www-data: disk.img@1:/srv/www\n  outboard chown -R --from=1000 0:0 disk.img:/"
+)]
+pub struct Chown {
+    /// The new owner: USER, USER:GROUP, :GROUP, or USER: for the user's login group
+    #[arg(value_name = "OWNER")]
+    pub owner: OsString,
+    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// Also everything in directories; symbolic links are changed themselves
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+    /// Change a symbolic link itself, not what it leads to
+    #[arg(short = 'h', long)]
+    pub no_dereference: bool,
+    /// Only files that have this owner and group now
+    #[arg(long, value_name = "OWNER")]
+    pub from: Option<OsString>,
+}
+
+pub fn run(options: &Chown, session: &mut Session) -> Result<()> {
+    let places = image_places(&options.places)?;
+    let interrupt = session.catch_interrupts()?;
+    let mut failures = Failures::default();
+    for place in &places {
+        let part = change(options, session, place, &interrupt);
+        failures.take(part)?;
+        interrupt.check()?;
+    }
+    failures.finish()
+}
+
+fn change(
+    options: &Chown,
+    session: &mut Session,
+    place: &Place,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let id = session.open(place, true)?;
+    let tree = session.tree(id);
+    let new = Owner::find(options.owner.as_bytes(), tree, place)?;
+    let old = match &options.from {
+        Some(from) => Owner::find(from.as_bytes(), tree, place)?,
+        None => Owner::default(),
+    };
+    let follow = !options.recursive && !options.no_dereference;
+    let top = Named::find(tree, place, follow).map_err(|error| {
+        Error::failed(format!("cannot change owner of {}", place.shown()), &error)
+    })?;
+    let mut walk = Walk::new(top, place.operand(), interrupt.clone());
+    let mut failures = Failures::default();
+    while let Some(step) = walk.next() {
+        match step {
+            Step::Found(entry) => {
+                if let Err(error) = change_one(new, old, &entry) {
+                    failures.tell(entry.failure("change owner of", &error));
+                }
+                if !options.recursive {
+                    break;
+                }
+            }
+            Step::Left(_) => {}
+            Step::Failed(entry, error) => {
+                failures.tell(entry.failure("read directory", &error));
+            }
+        }
+    }
+    failures.finish()
+}
+
+fn change_one(new: Owner, old: Owner, entry: &Entry) -> io::Result<()> {
+    if old != Owner::default() {
+        let stat = entry.stat()?;
+        let other = old.user.is_some_and(|user| user != stat.st_uid)
+            || old.group.is_some_and(|group| group != stat.st_gid);
+        if other {
+            return Ok(());
+        }
+    }
+    let user = new.user.unwrap_or(UNCHANGED);
+    let group = new.group.unwrap_or(UNCHANGED);
+    let directory = entry.directory;
+    directory.set_owner_at(entry.name, user, group, ITSELF)
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard df`.
+
+use crate::address::{ImageName, Place};
+use crate::error::{Error, Failures, Result};
+use crate::format;
+use crate::image::Image;
+use crate::output::Output;
+use crate::session::Session;
+use clap::Args;
+use outboard::Space;
+use outboard_image::Class;
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+
+/// Tell how full the file systems of images are
+#[derive(Args, Debug)]
+#[command(
+    disable_help_flag = true,
+    after_help = "Examples:\n  outboard df -h disk.img\n  outboard df -i disk.img@2\n  outboard df --json disk.img | jq '.[].available'"
+)]
+pub struct Df {
+    /// An image: all its file systems. IMAGE@N or a place in it: only that one
+    #[arg(required = true, value_name = "IMAGE")]
+    pub images: Vec<OsString>,
+    /// Sizes as in 1.5M (units are powers of 1024)
+    #[arg(short = 'h', long)]
+    pub human_readable: bool,
+    /// Numbers of files instead of sizes
+    #[arg(short, long)]
+    pub inodes: bool,
+    /// Print JSON; sizes are in bytes
+    #[arg(long)]
+    pub json: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    filesystem: String,
+    #[serde(rename = "type")]
+    kind: String,
+    size: u64,
+    used: u64,
+    available: u64,
+    files: u64,
+    files_used: u64,
+    files_free: u64,
+}
+
+impl Row {
+    fn new(name: &ImageName, kind: &str, space: &Space) -> Self {
+        Self {
+            filesystem: name.shown(),
+            kind: kind.to_owned(),
+            size: space.size,
+            used: space.size.saturating_sub(space.free),
+            available: space.available,
+            files: space.files,
+            files_used: space.files.saturating_sub(space.files_free),
+            files_free: space.files_free,
+        }
+    }
+
+    fn cells(&self, options: &Df) -> Vec<String> {
+        let amount = |bytes: u64| match options.human_readable {
+            true => format::brief_size(bytes),
+            false if options.inodes => bytes.to_string(),
+            false => bytes.div_ceil(1024).to_string(),
+        };
+        let (all, used, free) = match options.inodes {
+            true => (self.files, self.files_used, self.files_free),
+            false => (self.size, self.used, self.available),
+        };
+        let (filesystem, kind) = (self.filesystem.clone(), self.kind.clone());
+        let numbers = [amount(all), amount(used), amount(free), share(used, free)];
+        [filesystem, kind].into_iter().chain(numbers).collect()
+    }
+}
+
+/// How much is used of what can be, rounded up.
+fn share(used: u64, free: u64) -> String {
+    let all = u128::from(used) + u128::from(free);
+    match all {
+        0 => "-".to_owned(),
+        all => format!("{}%", (u128::from(used) * 100).div_ceil(all)),
+    }
+}
+
+pub fn run(options: &Df, session: &mut Session) -> Result<()> {
+    let mut failures = Failures::default();
+    let mut rows = Vec::new();
+    for image in &options.images {
+        let names = failures.take(file_systems(image))?.unwrap_or_default();
+        for name in names {
+            rows.extend(failures.take(measure(session, &name))?);
+        }
+    }
+    let mut output = Output::new();
+    if options.json {
+        output.json(&rows)?;
+    } else if !rows.is_empty() {
+        print(options, &rows, &mut output)?;
+    }
+    output.finish()?;
+    failures.finish()
+}
+
+/// The file systems that an operand means.
+fn file_systems(operand: &OsStr) -> Result<Vec<ImageName>> {
+    let name = match Place::find(operand) {
+        Place::Image(name, _) => return Ok(vec![name]),
+        Place::Host(_) => ImageName::parse(operand, |path| path.symlink_metadata().is_ok()),
+    };
+    let image = Image::open(&name.file)?;
+    let table = match image.partitions() {
+        Some(table) if name.partition.is_none() => table,
+        _ => return Ok(vec![name]),
+    };
+    let names: Vec<ImageName> = table
+        .partitions
+        .iter()
+        .filter(|partition| {
+            let probe = image.probe_partition(partition);
+            probe.is_some_and(|probe| probe.class == Class::FileSystem)
+        })
+        .map(|partition| ImageName {
+            file: name.file.clone(),
+            partition: Some(partition.number),
+        })
+        .collect();
+    if names.is_empty() {
+        return Err(Error::Failed(format!(
+            "{0} has no partition with a known file system (see outboard info {0})",
+            name.shown()
+        )));
+    }
+    Ok(names)
+}
+
+fn measure(session: &mut Session, name: &ImageName) -> Result<Row> {
+    let index = session.mount(name, false)?;
+    let mount = session.mounted(index);
+    let space = mount.space().map_err(|error| {
+        Error::failed(format!("cannot tell how full {} is", name.shown()), &error)
+    })?;
+    Ok(Row::new(name, mount.kind(), &space))
+}
+
+fn print(options: &Df, rows: &[Row], output: &mut Output) -> Result<()> {
+    let heading = match (options.inodes, options.human_readable) {
+        (true, _) => ["Filesystem", "Type", "Inodes", "IUsed", "IFree", "IUse%"],
+        (_, true) => ["Filesystem", "Type", "Size", "Used", "Avail", "Use%"],
+        _ => [
+            "Filesystem",
+            "Type",
+            "1K-blocks",
+            "Used",
+            "Available",
+            "Use%",
+        ],
+    };
+    let mut cells = vec![heading.map(str::to_owned).to_vec()];
+    cells.extend(rows.iter().map(|row| row.cells(options)));
+    for line in format::table(&cells, &[2, 3, 4, 5], " ") {
+        output.line(line)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares() {
+        assert_eq!(share(1, 999), "1%");
+        assert_eq!(share(0, 9), "0%");
+        assert_eq!(share(9, 0), "100%");
+        assert_eq!(share(0, 0), "-");
+        assert_eq!(share(u64::MAX, u64::MAX), "50%");
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard du`.
+
+use crate::address::Place;
+use crate::commands::image_places;
+use crate::error::{Error, Failures, Result};
+use crate::format;
+use crate::interrupt::Interrupt;
+use crate::operand::Named;
+use crate::output::{JsonList, Output};
+use crate::record;
+use crate::session::Session;
+use crate::walk::{Entry, Step, Walk};
+use clap::Args;
+use std::collections::HashSet;
+use std::ffi::OsString;
+
+/// Bytes of a block of `st_blocks`.
+const BLOCK: u64 = 512;
+
+/// Tell how much room directories of an image take
+///
+/// In KiB, as allocated on the disk. A file with several names is counted once.
+#[derive(Args, Debug)]
+#[command(
+    disable_help_flag = true,
+    after_help = "Examples:\n  outboard du -s -h disk.img:/usr disk.img:/var\n  outboard du -d 1 --json disk.img@1:/"
+)]
+pub struct Du {
+    /// What to measure: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// Only the sum of each operand
+    #[arg(short, long, conflicts_with_all = ["all", "max_depth"])]
+    pub summarize: bool,
+    /// Also files
+    #[arg(short, long)]
+    pub all: bool,
+    /// Only down to this depth below the operand
+    #[arg(short = 'd', long, value_name = "N")]
+    pub max_depth: Option<usize>,
+    /// Sizes of files as read, not as allocated
+    #[arg(long)]
+    pub apparent_size: bool,
+    /// Sizes as in 1.5M (units are powers of 1024)
+    #[arg(short = 'h', long)]
+    pub human_readable: bool,
+    /// Print JSON; sizes are in bytes
+    #[arg(long)]
+    pub json: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+pub fn run(options: &Du, session: &mut Session) -> Result<()> {
+    let places = image_places(&options.places)?;
+    let interrupt = session.catch_interrupts()?;
+    let mut usage = Usage {
+        options,
+        most: match options.summarize {
+            true => 0,
+            false => options.max_depth.unwrap_or(usize::MAX),
+        },
+        counted: HashSet::new(),
+        output: Output::new(),
+        list: JsonList::default(),
+        failures: Failures::default(),
+    };
+    for place in &places {
+        let part = usage.measure(session, place, &interrupt);
+        usage.failures.take(part)?;
+        interrupt.check()?;
+    }
+    usage.finish()
+}
+
+struct Usage<'a> {
+    options: &'a Du,
+    /// Deepest level that is shown.
+    most: usize,
+    /// Device and inode of files that have several names and were counted.
+    counted: HashSet<(u64, u64)>,
+    output: Output,
+    list: JsonList,
+    failures: Failures,
+}
+
+impl Usage<'_> {
+    fn measure(
+        &mut self,
+        session: &mut Session,
+        place: &Place,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let id = session.open(place, false)?;
+        let top = Named::find(session.tree(id), place, false)
+            .map_err(|error| Error::failed(format!("cannot look at {}", place.shown()), &error))?;
+        let mut walk = Walk::new(top, place.operand(), interrupt.clone());
+        // Of each directory on the way, what was counted in it until now.
+        let mut sums: Vec<u64> = Vec::new();
+        while let Some(step) = walk.next() {
+            match step {
+                Step::Found(entry) => {
+                    let size = self.size(&entry);
+                    if entry.is_directory() {
+                        sums.push(size.unwrap_or(0));
+                    } else if let Some(size) = size {
+                        add(&mut sums, size);
+                        if entry.depth == 0 || self.options.all {
+                            self.show(&entry, size)?;
+                        }
+                    }
+                }
+                Step::Left(entry) => {
+                    let sum = sums.pop().unwrap_or(0);
+                    add(&mut sums, sum);
+                    self.show(&entry, sum)?;
+                }
+                Step::Failed(entry, error) => {
+                    self.failures.tell(entry.failure("read directory", &error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The room that a file takes; `None` if it was counted under another name or cannot be looked at.
+    fn size(&mut self, entry: &Entry) -> Option<u64> {
+        let stat = match entry.stat() {
+            Ok(stat) => stat,
+            Err(error) => {
+                self.failures.tell(entry.failure("look at", &error));
+                return None;
+            }
+        };
+        let several = stat.st_nlink > 1 && !entry.is_directory();
+        if several && !self.counted.insert((stat.st_dev, stat.st_ino)) {
+            return None;
+        }
+        Some(match self.options.apparent_size {
+            true => stat.st_size.max(0) as u64,
+            false => (stat.st_blocks.max(0) as u64).saturating_mul(BLOCK),
+        })
+    }
+
+    fn show(&mut self, entry: &Entry, bytes: u64) -> Result<()> {
+        if entry.depth > self.most {
+            return Ok(());
+        }
+        if self.options.json {
+            let item = record::Usage::new(entry.path, bytes);
+            return self.output.json_item(&mut self.list, &item);
+        }
+        let size = match self.options.human_readable {
+            true => format::brief_size(bytes),
+            false => bytes.div_ceil(1024).to_string(),
+        };
+        let mut line = format!("{size}\t").into_bytes();
+        line.extend(format::name(entry.path, self.output.is_terminal()));
+        self.output.line(line)
+    }
+
+    fn finish(mut self) -> Result<()> {
+        if self.options.json {
+            self.output.json_end(self.list)?;
+        }
+        self.output.finish()?;
+        self.failures.finish()
+    }
+}
+
+/// Adds to the sum of the directory that the walk is in.
+fn add(sums: &mut [u64], size: u64) {
+    if let Some(sum) = sums.last_mut() {
+        *sum = sum.saturating_add(size);
+    }
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard find`: walks ([`crate::walk`]) and evaluates an expression ([`expression`]) that is
+//! written as for GNU find ([`parser`]).
+
+mod expression;
+mod parser;
+
+use crate::address::Place;
+use crate::commands::uses_images;
+use crate::error::{Error, Failures, Result};
+use crate::format;
+use crate::interrupt::Interrupt;
+use crate::operand::{base_name, is_directory, is_link, Named};
+use crate::output::{JsonList, Output};
+use crate::owner::Owner;
+use crate::record::Record;
+use crate::sandbox::HostAccess;
+use crate::session::{Session, TreeId};
+use crate::walk::{Entry, Step, Walk};
+use clap::Args;
+use expression::{Action, Expression, File, Test};
+use outboard::ReadDir;
+use parser::{Options, Parsed};
+use std::ffi::OsString;
+use std::io;
+use std::time::SystemTime;
+
+/// Find files in an image by what they are
+///
+/// The expression is as that of GNU find. Options: -maxdepth N -mindepth N -depth -xdev. Tests: -name -iname -path
+/// -ipath PATTERN, -type LETTERS, -size [+-]N[cwbkMG], -mtime -mmin [+-]N, -newer IMAGE:/PATH, -user NAME, -group NAME,
+/// -perm [-/]MODE, -links [+-]N, -inum [+-]N, -empty, -true, -false. Actions: -print -print0 -ls -delete -prune.
+/// Operators: ( ) ! -not -a -and -o -or. -path is about the path inside the image.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "outboard find [OPTIONS] <IMAGE:/PATH>... [EXPRESSION]",
+    after_help = "Examples:\n  outboard find disk.img:/etc -name '*.conf' -newer disk.img:/etc/passwd\n  outboard find disk.img:/ -xdev -type f -perm /6000 -ls\n  outboard find disk.img@1:/tmp -mindepth 1 -delete\n  outboard find --json disk.img:/ -size +10M"
+)]
+pub struct Find {
+    /// Print JSON. Options stand before the places
+    #[arg(long)]
+    pub json: bool,
+    /// Where to begin, and then the expression
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_names = ["IMAGE:/PATH", "EXPRESSION"]
+    )]
+    pub words: Vec<OsString>,
+}
+
+impl Find {
+    pub fn host_access(&self) -> HostAccess {
+        let is_place = |word: &&OsString| matches!(Place::find(word), Place::Image(..));
+        let write = self.words.iter().any(|word| word == "-delete");
+        uses_images(self.words.iter().filter(is_place), write)
+    }
+}
+
+pub fn run(options: &Find, session: &mut Session) -> Result<()> {
+    let Parsed {
+        places,
+        options: limits,
+        mut expression,
+    } = parser::parse(&options.words)?;
+    expression.each_test(&mut |test| match test {
+        Test::Newer { place, modified } => {
+            *modified = modification(session, place)?;
+            Ok(())
+        }
+        _ => Ok(()),
+    })?;
+    let interrupt = session.catch_interrupts()?;
+    let mut search = Search {
+        json: options.json,
+        limits,
+        now: now(),
+        output: Output::new(),
+        list: JsonList::default(),
+        failures: Failures::default(),
+    };
+    for place in &places {
+        let part = search.place(session, place, &mut expression, &interrupt);
+        search.failures.take(part)?;
+        interrupt.check()?;
+    }
+    search.finish()
+}
+
+/// Nanoseconds since 1970.
+fn now() -> i128 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as i128)
+}
+
+fn look<T>(place: &Place, found: io::Result<T>) -> Result<T> {
+    found.map_err(|error| Error::failed(format!("cannot look at {}", place.shown()), &error))
+}
+
+/// When a file was modified, in nanoseconds since 1970.
+fn modification(session: &mut Session, place: &Place) -> Result<i128> {
+    let id = session.open(place, false)?;
+    let found = look(place, Named::find(session.tree(id), place, false))?;
+    Ok(expression::modified(&found.stat))
+}
+
+/// Finds out which numbers the names of users and groups are in an image.
+fn find_owners(
+    session: &Session,
+    id: TreeId,
+    place: &Place,
+    expression: &mut Expression,
+) -> Result<()> {
+    let tree = session.tree(id);
+    expression.each_test(&mut |test| {
+        match test {
+            Test::User { name, id } => *id = Owner::find(name, tree, place)?.user,
+            Test::Group { name, id } => {
+                let name = [b":", name.as_slice()].concat();
+                *id = Owner::find(&name, tree, place)?.group;
+            }
+            _ => {}
+        }
+        Ok(())
+    })
+}
+
+struct Search {
+    json: bool,
+    limits: Options,
+    now: i128,
+    output: Output,
+    list: JsonList,
+    failures: Failures,
+}
+
+impl Search {
+    fn place(
+        &mut self,
+        session: &mut Session,
+        place: &Place,
+        expression: &mut Expression,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let id = session.open(place, self.limits.deletes)?;
+        find_owners(session, id, place, expression)?;
+        let operand = place.operand();
+        let prefix = operand.len() - place.path().as_os_str().len();
+        let top = look(place, Named::find(session.tree(id), place, false))?;
+        let device = top.stat.st_dev;
+        let mut walk = Walk::new(top, operand, interrupt.clone());
+        while let Some(step) = walk.next() {
+            match step {
+                Step::Found(entry) => {
+                    let mut visit = Visit::new(self, &entry, prefix);
+                    let enter = entry.is_directory() && visit.may_enter(device);
+                    if !(enter && visit.search.limits.depth_first) {
+                        visit.evaluate(expression)?;
+                    }
+                    if !enter || visit.pruned {
+                        walk.skip();
+                    }
+                }
+                Step::Left(entry) if self.limits.depth_first => {
+                    Visit::new(self, &entry, prefix).evaluate(expression)?;
+                }
+                Step::Left(_) => {}
+                Step::Failed(entry, error) => {
+                    self.failures.tell(entry.failure("read directory", &error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        if self.json {
+            self.output.json_end(self.list)?;
+        }
+        self.output.finish()?;
+        self.failures.finish()
+    }
+}
+
+/// One file to which the expression is applied.
+struct Visit<'a> {
+    search: &'a mut Search,
+    entry: &'a Entry<'a>,
+    /// Bytes of the image's name in the path.
+    prefix: usize,
+    /// Once it was asked for.
+    stat: Option<Option<libc::stat>>,
+    /// Whether the walk shall not go into it.
+    pruned: bool,
+    /// An error of the output.
+    broken: Option<Error>,
+}
+
+impl<'a> Visit<'a> {
+    fn new(search: &'a mut Search, entry: &'a Entry<'a>, prefix: usize) -> Self {
+        Self {
+            search,
+            entry,
+            prefix,
+            stat: None,
+            pruned: false,
+            broken: None,
+        }
+    }
+
+    /// Whether options let the walk go into this directory. `device`: where the walk began.
+    fn may_enter(&mut self, device: u64) -> bool {
+        let limits = &self.search.limits;
+        let other = limits.one_file_system;
+        self.entry.depth < limits.most_depth
+            && !(other && self.stat().is_some_and(|stat| stat.st_dev != device))
+    }
+
+    fn evaluate(&mut self, expression: &Expression) -> Result<()> {
+        if self.entry.depth >= self.search.limits.least_depth {
+            expression.evaluate(self);
+        }
+        self.broken.take().map_or(Ok(()), Err)
+    }
+
+    fn record(&self, stat: &libc::stat) -> Record {
+        let target = match is_link(stat) {
+            true => self.entry.directory.read_link_at(self.entry.name).ok(),
+            false => None,
+        };
+        Record::new(self.entry.path, stat, target.as_deref())
+    }
+
+    fn print(&mut self, action: Action) -> Result<bool> {
+        if self.search.json {
+            if let Some(stat) = self.stat() {
+                let record = self.record(&stat);
+                let search = &mut *self.search;
+                search.output.json_item(&mut search.list, &record)?;
+            }
+            return Ok(true);
+        }
+        let terminal = self.search.output.is_terminal();
+        let line = match action {
+            Action::Print0 => {
+                self.search.output.bytes(self.entry.path)?;
+                self.search.output.bytes(b"\0")?;
+                return Ok(true);
+            }
+            Action::List => match self.stat() {
+                Some(stat) => self.long_line(&stat, terminal),
+                None => return Ok(true),
+            },
+            _ => format::name(self.entry.path, terminal),
+        };
+        self.search.output.line(line)?;
+        Ok(true)
+    }
+
+    /// As -ls has it: inode, KiB, mode, links, owner, group, size, time, name.
+    fn long_line(&self, stat: &libc::stat, terminal: bool) -> Vec<u8> {
+        let size = match stat.st_mode & libc::S_IFMT {
+            libc::S_IFBLK | libc::S_IFCHR => format!(
+                "{}, {}",
+                libc::major(stat.st_rdev),
+                libc::minor(stat.st_rdev)
+            ),
+            _ => stat.st_size.to_string(),
+        };
+        let mut line = format!(
+            "{:>9} {:>6} {} {:>3} {:<8} {:<8} {:>8} {} ",
+            stat.st_ino,
+            (stat.st_blocks + 1) / 2,
+            format::mode(stat.st_mode),
+            stat.st_nlink,
+            stat.st_uid,
+            stat.st_gid,
+            size,
+            format::minute(stat.st_mtime)
+        )
+        .into_bytes();
+        line.extend(format::name(self.entry.path, terminal));
+        if let Some(target) = is_link(stat)
+            .then(|| self.entry.directory.read_link_at(self.entry.name).ok())
+            .flatten()
+        {
+            line.extend_from_slice(b" -> ");
+            line.extend(format::name(target.to_bytes(), terminal));
+        }
+        line
+    }
+
+    fn delete(&mut self) -> bool {
+        let entry = self.entry;
+        if matches!(entry.name.to_bytes(), b"" | b".") {
+            // The place where the walk began, not by a name of its own.
+            return true;
+        }
+        let flags = match entry.is_directory() {
+            true => libc::AT_REMOVEDIR,
+            false => 0,
+        };
+        match entry.directory.unlink_at(entry.name, flags) {
+            Ok(()) => true,
+            Err(error) => {
+                self.search.failures.tell(entry.failure("delete", &error));
+                false
+            }
+        }
+    }
+
+    fn directory_is_empty(&self) -> io::Result<bool> {
+        let name = match self.entry.name {
+            name if name.is_empty() => c".",
+            name => name,
+        };
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let directory = self.entry.directory.open_at(name, flags, 0)?;
+        ReadDir::new(directory)
+            .next()
+            .transpose()
+            .map(|first| first.is_none())
+    }
+}
+
+impl File for Visit<'_> {
+    fn name(&self) -> &[u8] {
+        match (self.entry.depth, base_name(self.path())) {
+            (0, b"") => b"/",
+            (0, name) => name,
+            _ => self.entry.name.to_bytes(),
+        }
+    }
+
+    fn path(&self) -> &[u8] {
+        &self.entry.path[self.prefix..]
+    }
+
+    fn kind(&mut self) -> u32 {
+        match self.entry.kind {
+            0 => self.stat().map_or(0, |stat| stat.st_mode & libc::S_IFMT),
+            kind => kind,
+        }
+    }
+
+    fn stat(&mut self) -> Option<libc::stat> {
+        if let Some(known) = self.stat {
+            return known;
+        }
+        let found = match self.entry.stat() {
+            Ok(stat) => Some(stat),
+            Err(error) => {
+                let text = self.entry.failure("look at", &error);
+                self.search.failures.tell(text);
+                None
+            }
+        };
+        self.stat = Some(found);
+        found
+    }
+
+    fn now(&self) -> i128 {
+        self.search.now
+    }
+
+    fn is_empty(&mut self) -> bool {
+        let Some(stat) = self.stat() else {
+            return false;
+        };
+        if !is_directory(&stat) {
+            return stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_size == 0;
+        }
+        self.directory_is_empty().unwrap_or_else(|error| {
+            let text = self.entry.failure("read directory", &error);
+            self.search.failures.tell(text);
+            false
+        })
+    }
+
+    fn act(&mut self, action: Action) -> bool {
+        match action {
+            Action::Prune => {
+                self.pruned = true;
+                true
+            }
+            Action::Delete => self.delete(),
+            _ if self.broken.is_some() => false,
+            _ => self.print(action).unwrap_or_else(|error| {
+                self.broken = Some(error);
+                false
+            }),
+        }
+    }
+}

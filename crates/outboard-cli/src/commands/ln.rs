@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard ln`.
+
+use crate::address::Place;
+use crate::commands::image_place;
+use crate::error::{Error, Failures, Result};
+use crate::operand::{base_name, is_directory, with_new_name, Named, ITSELF};
+use crate::session::{Session, TreeId};
+use clap::Args;
+use outboard::{Fd, Tree};
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// Make hard and symbolic links in an image
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "outboard ln [OPTIONS] <TARGET>... <LINK>",
+    after_help = "Examples:\n  outboard ln disk.img:/bin/busybox disk.img:/bin/ls\n  outboard ln -s -f ../usr/share/zoneinfo/UTC disk.img:/etc/localtime"
+)]
+pub struct Ln {
+    /// What to link to, and last the new name or a directory for it. With -s the target is a text,
+    /// else a place in the same image
+    #[arg(required = true, num_args = 2.., value_names = ["TARGET", "LINK"])]
+    pub operands: Vec<OsString>,
+    /// Make symbolic links
+    #[arg(short, long)]
+    pub symbolic: bool,
+    /// Replace a file that has the name now
+    #[arg(short, long)]
+    pub force: bool,
+    /// Take a symbolic link to a directory as the new name, not as the directory
+    #[arg(short, long)]
+    pub no_dereference: bool,
+}
+
+pub fn run(options: &Ln, session: &mut Session) -> Result<()> {
+    let Some((link, targets)) = options.operands.split_last() else {
+        return Err(Error::Usage("ln needs a target and a name".to_owned()));
+    };
+    let link = image_place(link)?;
+    let targets = targets
+        .iter()
+        .map(|target| Target::parse(target, options.symbolic))
+        .collect::<Result<Vec<_>>>()?;
+    let id = session.open(&link, true)?;
+    let into = is_target_directory(session.tree(id), &link, options.no_dereference);
+    if targets.len() > 1 && !into {
+        let text = format!("{} is not a directory", link.shown());
+        return Err(Error::Failed(text));
+    }
+    let mut failures = Failures::default();
+    for target in &targets {
+        let place = match into {
+            true => link.below(base_name(target.text())),
+            false => link.clone(),
+        };
+        failures.take(make(options, session, id, target, &place))?;
+    }
+    failures.finish()
+}
+
+/// What a link leads to.
+enum Target {
+    Text(CString),
+    File(Place),
+}
+
+impl Target {
+    fn parse(operand: &OsStr, symbolic: bool) -> Result<Self> {
+        if !symbolic {
+            return image_place(operand).map(Target::File);
+        }
+        if let Place::Image(_, path) = Place::find(operand) {
+            return Err(Error::Usage(format!(
+                "the text of a symbolic link is a path inside the image: write {}",
+                path.display()
+            )));
+        }
+        let text = CString::new(operand.as_bytes());
+        text.map(Target::Text)
+            .map_err(|_| Error::Usage("the text of a symbolic link has a NUL in it".to_owned()))
+    }
+
+    fn text(&self) -> &[u8] {
+        match self {
+            Target::Text(text) => text.to_bytes(),
+            Target::File(place) => place.path().as_os_str().as_bytes(),
+        }
+    }
+}
+
+/// Whether links are to be made in the directory that a place is.
+fn is_target_directory(tree: &Tree, place: &Place, itself: bool) -> bool {
+    Named::find(tree, place, !itself).is_ok_and(|found| is_directory(&found.stat))
+}
+
+fn make(
+    options: &Ln,
+    session: &mut Session,
+    id: TreeId,
+    target: &Target,
+    place: &Place,
+) -> Result<()> {
+    let failed =
+        |error: io::Error| Error::failed(format!("cannot make link {}", place.shown()), &error);
+    let file = match target {
+        Target::Text(_) => None,
+        Target::File(file) if session.open(file, true)? != id => {
+            return Err(Error::Failed(format!(
+                "cannot make link {}: {} is in another file system (copy it with outboard cp, or use ln -s)",
+                place.shown(),
+                file.shown()
+            )));
+        }
+        Target::File(file) => {
+            let found = Named::to_change(session.tree(id), file);
+            Some(found.map_err(|error| {
+                Error::failed(format!("cannot link to {}", file.shown()), &error)
+            })?)
+        }
+    };
+    let link = |directory: &Fd, name: &CStr| match (target, &file) {
+        (Target::Text(text), _) => directory.make_symlink_at(text, name),
+        (_, Some((source, old))) => source.link_at(old, directory, name, 0),
+        (Target::File(_), None) => Ok(()),
+    };
+    let (directory, name) = Named::to_change(session.tree(id), place).map_err(failed)?;
+    match link(&directory, &name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && options.force => {
+            replace(&directory, &name, link)
+        }
+        other => other,
+    }
+    .map_err(failed)
+}
+
+/// Makes a link in place of the file that has its name, which is never without a file.
+fn replace(
+    directory: &Fd,
+    name: &CStr,
+    link: impl Fn(&Fd, &CStr) -> io::Result<()>,
+) -> io::Result<()> {
+    let old = directory.stat_at(name, ITSELF)?;
+    if is_directory(&old) {
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
+    let (new, ()) = with_new_name(directory, |new| link(directory, new))?;
+    let renamed = directory.rename_at(&new, directory, name, 0);
+    // It is still there after an error, and if both are names of one file: then renaming does nothing.
+    let _ = directory.unlink_at(&new, 0);
+    renamed
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard mv`: renames within a file system. To another one it copies with everything, into a directory
+//! of its own beside the destination, gives the complete copy its name, writes all that to stable storage,
+//! and only then removes the source.
+
+use crate::address::Place;
+use crate::commands::cp;
+use crate::commands::rm::remove_tree;
+use crate::error::{reason, Error, Failures, Result};
+use crate::interrupt::Interrupt;
+use crate::operand::{base_name, exists, is_directory, with_new_name, Named, ITSELF};
+use crate::session::{Session, TreeId};
+use clap::Args;
+use outboard::{Fd, Tree};
+use std::ffi::{CStr, CString, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// Move or rename files in images
+///
+/// Between two file systems files are copied as by cp -a, and removed once the copy is complete and on
+/// stable storage. If not everything could be kept, the source stays.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "outboard mv [OPTIONS] <SRC>... <DST>",
+    after_help = "Examples:\n  outboard mv disk.img:/etc/motd disk.img:/etc/motd.old\n  outboard mv old.img:/home/ann new.img@2:/home"
+)]
+pub struct Mv {
+    /// What to move, and last where to: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub places: Vec<OsString>,
+    /// Do not replace files
+    #[arg(short, long)]
+    pub no_clobber: bool,
+}
+
+pub fn run(options: &Mv, session: &mut Session) -> Result<()> {
+    let places = options.places.iter().map(movable);
+    let mut sources = places.collect::<Result<Vec<Place>>>()?;
+    let destination = sources
+        .pop()
+        .ok_or_else(|| Error::Usage("mv needs a source and a destination".to_owned()))?;
+    let interrupt = session.catch_interrupts()?;
+    let target = session.open(&destination, true)?;
+    let into = session.tree(target).metadata(destination.path());
+    let into = into.is_ok_and(|found| found.is_dir());
+    if sources.len() > 1 && !into {
+        let text = format!("{} is not a directory", destination.shown());
+        return Err(Error::Failed(text));
+    }
+    let mut failures = Failures::default();
+    for source in &sources {
+        let name = base_name(source.path().as_os_str().as_bytes());
+        let new = match into {
+            true => destination.below(name),
+            false => destination.clone(),
+        };
+        let part = move_one(options, session, source, &new, &interrupt);
+        failures.take(part)?;
+        interrupt.check()?;
+    }
+    failures.finish()
+}
+
+fn movable(operand: &OsString) -> Result<Place> {
+    match Place::find(operand) {
+        Place::Host(path) => Err(Error::Usage(format!(
+            "{} is a file of the host, which mv does not move from or to: copy with outboard cp -a, and then remove what is no longer needed",
+            path.display()
+        ))),
+        place => Ok(place),
+    }
+}
+
+/// A name in an open directory of a mounted file system.
+struct End {
+    id: TreeId,
+    directory: Fd,
+    name: CString,
+}
+
+impl End {
+    fn find(session: &mut Session, place: &Place) -> Result<Self> {
+        let id = session.open(place, true)?;
+        let found = Named::to_change(session.tree(id), place);
+        let (directory, name) = found
+            .map_err(|error| Error::failed(format!("cannot move {}", place.shown()), &error))?;
+        Ok(Self {
+            id,
+            directory,
+            name,
+        })
+    }
+}
+
+fn failure(source: &Place, new: &Place, error: &io::Error) -> Error {
+    let (source, new) = (source.shown(), new.shown());
+    Error::Failed(match error.raw_os_error() {
+        Some(libc::EINVAL) => format!("cannot move {source} into itself, {new}"),
+        _ => format!("cannot move {source} to {new}: {}", reason(error)),
+    })
+}
+
+fn move_one(
+    options: &Mv,
+    session: &mut Session,
+    source: &Place,
+    new: &Place,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let to = End::find(session, new)?;
+    let from = End::find(session, source)?;
+    let failed = |error: &io::Error| failure(source, new, error);
+    let stat = from.directory.stat_at(&from.name, ITSELF);
+    let stat = stat.map_err(|error| failed(&error))?;
+    if options.no_clobber && exists(&to.directory, &to.name).map_err(|error| failed(&error))? {
+        return Ok(());
+    }
+    if from.id == to.id {
+        match rename(&from, &to, &stat) {
+            Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {}
+            other => return other.map_err(|error| failed(&error)),
+        }
+    }
+    check_replaceable(&to, session.tree(to.id), new, &stat).map_err(|error| failed(&error))?;
+    copy_and_name(session, source, new, &to)?;
+    let top = Named {
+        directory: from.directory,
+        name: from.name,
+        stat,
+    };
+    remove_tree(top, source, interrupt)
+}
+
+/// Renames. If both names already mean the same file, the system call does nothing and calls it success: they are
+/// hard links, or differ in case only, on a file system that ignores that.
+fn rename(from: &End, to: &End, stat: &libc::stat) -> io::Result<()> {
+    if let Ok(old) = to.directory.stat_at(&to.name, ITSELF) {
+        if (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino) {
+            let several = stat.st_nlink > 1 && !is_directory(stat);
+            if several || from.name == to.name {
+                return Err(io::Error::other("they are the same file"));
+            }
+            return rename_by_detour(from, to);
+        }
+    }
+    let directory = &from.directory;
+    directory.rename_at(&from.name, &to.directory, &to.name, 0)
+}
+
+/// Renames with a third name in between.
+fn rename_by_detour(from: &End, to: &End) -> io::Result<()> {
+    let directory = &from.directory;
+    let rename = |old: &CStr, new: &CStr| directory.rename_at(old, directory, new, 0);
+    let (between, ()) = with_new_name(directory, |name| rename(&from.name, name))?;
+    let renamed = directory.rename_at(&between, &to.directory, &to.name, 0);
+    if renamed.is_err() {
+        rename(&between, &from.name)?;
+    }
+    renamed
+}
+
+/// Whether a copy may take a name: what rename() says, before much is copied.
+fn check_replaceable(to: &End, tree: &Tree, new: &Place, stat: &libc::stat) -> io::Result<()> {
+    let Ok(old) = to.directory.stat_at(&to.name, ITSELF) else {
+        return Ok(());
+    };
+    let error = match (is_directory(stat), is_directory(&old)) {
+        (true, false) => libc::ENOTDIR,
+        (false, true) => libc::EISDIR,
+        (true, true) if tree.read_dir(new.path())?.next().is_some() => libc::ENOTEMPTY,
+        _ => return Ok(()),
+    };
+    Err(io::Error::from_raw_os_error(error))
+}
+
+/// Makes a complete and durable copy with the new name, or none.
+fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &End) -> Result<()> {
+    let failed = |error: &io::Error| failure(source, new, error);
+    let made = with_new_name(&to.directory, |name| {
+        to.directory.make_directory_at(name, 0o700)
+    });
+    let (beside, ()) = made.map_err(|error| failed(&error))?;
+    let directory = new.parent().below(beside.to_bytes());
+    let copied = cp::archive(session, source, &directory);
+    let named = match &copied {
+        Ok(_) => take_name(source, to, &beside).map_err(|error| failed(&error)),
+        Err(_) => Ok(()),
+    };
+    if copied.is_err() || named.is_err() {
+        discard(to, beside, &directory);
+    }
+    let complete = copied?;
+    named?;
+    if let TreeId::Mount(index) = to.id {
+        let synced = session.mounted(index).sync();
+        synced.map_err(|error| failed(&error))?;
+    }
+    match complete {
+        true => Ok(()),
+        false => Err(Error::Failed(format!(
+            "{} was copied but not removed, because not everything could be kept: if that is no loss, remove it with outboard rm -r",
+            source.shown()
+        ))),
+    }
+}
+
+/// Gives the copy its name, and removes the directory where it was made.
+fn take_name(source: &Place, to: &End, beside: &CString) -> io::Result<()> {
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let directory = to.directory.open_at(beside, flags, 0)?;
+    let name = CString::new(base_name(source.path().as_os_str().as_bytes()))?;
+    directory.rename_at(&name, &to.directory, &to.name, 0)?;
+    drop(directory);
+    to.directory.unlink_at(beside, libc::AT_REMOVEDIR)
+}
+
+/// Removes the copy of a source that stays where it is, also after an interrupt.
+fn discard(to: &End, beside: CString, shown: &Place) {
+    let top = to.directory.duplicate().and_then(|directory| {
+        Ok(Named {
+            stat: directory.stat_at(&beside, ITSELF)?,
+            directory,
+            name: beside,
+        })
+    });
+    if let Ok(top) = top {
+        // What is in the way of this was told there.
+        let _ = remove_tree(top, shown, &Interrupt::default());
+    }
+}

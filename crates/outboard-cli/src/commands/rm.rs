@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard rm`: removes files, and trees from their leaves upwards.
+
+use crate::address::Place;
+use crate::commands::image_places;
+use crate::error::{Error, Failures, Result};
+use crate::interrupt::Interrupt;
+use crate::operand::{is_directory, Named, ITSELF};
+use crate::session::Session;
+use crate::walk::{Step, Walk};
+use clap::Args;
+use std::ffi::OsString;
+use std::io;
+
+/// Remove files of an image
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard rm disk.img:/etc/nologin\n  outboard rm -r -f disk.img@1:/var/cache/apt"
+)]
+pub struct Rm {
+    /// What to remove: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// Directories with all that is in them
+    #[arg(short, long, short_alias = 'R')]
+    pub recursive: bool,
+    /// What does not exist is no error
+    #[arg(short, long)]
+    pub force: bool,
+    /// Empty directories
+    #[arg(short, long = "dir")]
+    pub directories: bool,
+}
+
+pub fn run(options: &Rm, session: &mut Session) -> Result<()> {
+    let places = image_places(&options.places)?;
+    let interrupt = session.catch_interrupts()?;
+    let mut failures = Failures::default();
+    for place in &places {
+        let part = remove(options, session, place, &interrupt);
+        failures.take(part)?;
+        interrupt.check()?;
+    }
+    failures.finish()
+}
+
+fn remove(options: &Rm, session: &mut Session, place: &Place, interrupt: &Interrupt) -> Result<()> {
+    let id = session.open(place, true)?;
+    let failed =
+        |error: &io::Error| Error::failed(format!("cannot remove {}", place.shown()), error);
+    let found = Named::to_change(session.tree(id), place).and_then(|(directory, name)| {
+        Ok(Named {
+            stat: directory.stat_at(&name, ITSELF)?,
+            directory,
+            name,
+        })
+    });
+    let file = match found {
+        Ok(file) => file,
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR) if options.force => return Ok(()),
+            _ => return Err(failed(&error)),
+        },
+    };
+    let flags = match (is_directory(&file.stat), options.directories) {
+        (false, _) => 0,
+        (true, _) if options.recursive => return remove_tree(file, place, interrupt),
+        (true, true) => libc::AT_REMOVEDIR,
+        (true, false) => {
+            return Err(Error::Failed(format!(
+                "{} is a directory: remove it with -r",
+                place.shown()
+            )))
+        }
+    };
+    let removed = file.directory.unlink_at(&file.name, flags);
+    removed.map_err(|error| failed(&error))
+}
+
+/// Removes a file, or a directory with all that is in it. Goes on after a failure; what holds
+/// something that stays is not tried.
+pub fn remove_tree(top: Named, place: &Place, interrupt: &Interrupt) -> Result<()> {
+    let mut walk = Walk::new(top, place.operand(), interrupt.clone());
+    let mut failures = Failures::default();
+    // Directories on the way that are less deep than this have to stay.
+    let mut staying = 0;
+    while let Some(step) = walk.next() {
+        let (entry, flags) = match step {
+            Step::Found(entry) if entry.is_directory() => continue,
+            Step::Found(entry) => (entry, 0),
+            Step::Left(entry) if entry.depth < staying => {
+                staying = entry.depth;
+                continue;
+            }
+            Step::Left(entry) => (entry, libc::AT_REMOVEDIR),
+            Step::Failed(entry, error) => {
+                failures.tell(entry.failure("read directory", &error));
+                staying = entry.depth + 1;
+                continue;
+            }
+        };
+        if let Err(error) = entry.directory.unlink_at(entry.name, flags) {
+            failures.tell(entry.failure("remove", &error));
+            staying = entry.depth;
+        }
+    }
+    interrupt.check()?;
+    failures.finish()
+}

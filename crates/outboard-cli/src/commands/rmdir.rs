@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard rmdir`.
+
+use crate::address::Place;
+use crate::commands::image_places;
+use crate::error::{Error, Failures, Result};
+use crate::operand::Named;
+use crate::session::Session;
+use clap::Args;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Remove empty directories of an image
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  outboard rmdir disk.img:/srv/old")]
+pub struct Rmdir {
+    /// The directories: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// Also remove the directories that they are in, as long as these are empty then
+    #[arg(short, long)]
+    pub parents: bool,
+}
+
+pub fn run(options: &Rmdir, session: &mut Session) -> Result<()> {
+    let places = image_places(&options.places)?;
+    let mut failures = Failures::default();
+    for place in &places {
+        failures.take(remove(options, session, place))?;
+    }
+    failures.finish()
+}
+
+fn remove(options: &Rmdir, session: &mut Session, place: &Place) -> Result<()> {
+    let id = session.open(place, true)?;
+    let tree = session.tree(id);
+    let mut next = Some(place.clone());
+    while let Some(place) = next {
+        Named::to_change(tree, &place)
+            .and_then(|(directory, name)| directory.unlink_at(&name, libc::AT_REMOVEDIR))
+            .map_err(|error| {
+                Error::failed(format!("cannot remove directory {}", place.shown()), &error)
+            })?;
+        let above = Some(place.parent());
+        next = above.filter(|above| options.parents && above.path() != Path::new("/"));
+    }
+    Ok(())
+}

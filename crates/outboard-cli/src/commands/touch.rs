@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard touch`.
+
+use crate::address::Place;
+use crate::commands::{image_place, image_places};
+use crate::error::{Error, Failures, Result};
+use crate::moment::parse_moment;
+use crate::operand::{Named, ITSELF};
+use crate::session::Session;
+use clap::Args;
+use libc::timespec;
+use outboard::Tree;
+use std::ffi::OsString;
+use std::io;
+
+/// Set times of files in an image, or make empty files
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard touch disk.img:/etc/cloud/cloud-init.disabled\n  outboard touch -d '2026-11-21 10:00' disk.img@1:/etc/motd\n  outboard touch -r disk.img:/etc/passwd disk.img:/etc/shadow"
+)]
+pub struct Touch {
+    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// Only the time of access
+    #[arg(short)]
+    pub access: bool,
+    /// Only the time of modification
+    #[arg(short)]
+    pub modification: bool,
+    /// Do not make files
+    #[arg(short = 'c', long)]
+    pub no_create: bool,
+    /// This time instead of now, as in "2026-11-21 10:20:30" (UTC), "2026-11-21T10:20+01:00" or @SECONDS
+    #[arg(short, long, value_name = "TIME", value_parser = parse_moment)]
+    pub date: Option<timespec>,
+    /// The times of this file in an image
+    #[arg(short, long, value_name = "IMAGE:/PATH", conflicts_with = "date")]
+    pub reference: Option<OsString>,
+    /// Change a symbolic link itself, not what it leads to
+    #[arg(short = 'h', long)]
+    pub no_dereference: bool,
+}
+
+pub fn run(options: &Touch, session: &mut Session) -> Result<()> {
+    let places = image_places(&options.places)?;
+    let times = times(options, session)?;
+    let mut failures = Failures::default();
+    for place in &places {
+        let part = touch(options, session, place, &times);
+        failures.take(part)?;
+    }
+    failures.finish()
+}
+
+/// The times of access and modification that files get.
+fn times(options: &Touch, session: &mut Session) -> Result<[timespec; 2]> {
+    let special = |value| timespec {
+        tv_sec: 0,
+        tv_nsec: value,
+    };
+    let mut times = match (&options.date, &options.reference) {
+        (Some(date), _) => [*date; 2],
+        (None, Some(reference)) => reference_times(options, session, &image_place(reference)?)?,
+        (None, None) => [special(libc::UTIME_NOW); 2],
+    };
+    if options.access != options.modification {
+        let other = usize::from(options.access);
+        times[other] = special(libc::UTIME_OMIT);
+    }
+    Ok(times)
+}
+
+fn reference_times(options: &Touch, session: &mut Session, place: &Place) -> Result<[timespec; 2]> {
+    let id = session.open(place, false)?;
+    let found = Named::find(session.tree(id), place, !options.no_dereference)
+        .map_err(|error| Error::failed(format!("cannot look at {}", place.shown()), &error))?;
+    let stat = found.stat;
+    let time = |tv_sec, tv_nsec| timespec { tv_sec, tv_nsec };
+    Ok([
+        time(stat.st_atime, stat.st_atime_nsec),
+        time(stat.st_mtime, stat.st_mtime_nsec),
+    ])
+}
+
+fn touch(
+    options: &Touch,
+    session: &mut Session,
+    place: &Place,
+    times: &[timespec; 2],
+) -> Result<()> {
+    let id = session.open(place, true)?;
+    let tree = session.tree(id);
+    let result = match set(options, tree, place, times) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if options.no_create || options.no_dereference {
+                return Ok(());
+            }
+            let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_NONBLOCK | libc::O_NOCTTY;
+            tree.open_fd(place.path(), flags, 0o666 & !session.umask())
+                .and_then(|file| file.set_times(times))
+        }
+        other => other,
+    };
+    result.map_err(|error| Error::failed(format!("cannot touch {}", place.shown()), &error))
+}
+
+fn set(options: &Touch, tree: &Tree, place: &Place, times: &[timespec; 2]) -> io::Result<()> {
+    let file = Named::find(tree, place, !options.no_dereference)?;
+    file.directory.set_times_at(&file.name, times, ITSELF)
+}

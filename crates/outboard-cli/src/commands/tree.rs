@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard tree`.
+
+use crate::address::Place;
+use crate::commands::image_places;
+use crate::error::{Error, Failures, Result};
+use crate::format;
+use crate::interrupt::Interrupt;
+use crate::operand::Named;
+use crate::output::Output;
+use crate::record::kind;
+use crate::session::Session;
+use crate::walk::{Entry, Step, Walk};
+use clap::Args;
+use serde_json::{json, Value};
+use std::ffi::OsString;
+
+/// Show directories of an image as a tree
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard tree -L 2 disk.img:/\n  outboard tree -d -a disk.img@1:/home"
+)]
+pub struct Tree {
+    /// Where to begin: IMAGE:/PATH or IMAGE@N:/PATH
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+    /// Only so many levels
+    #[arg(short = 'L', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub levels: Option<u32>,
+    /// Only directories
+    #[arg(short)]
+    pub directories: bool,
+    /// Also names that begin with a dot
+    #[arg(short)]
+    pub all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(options: &Tree, session: &mut Session) -> Result<()> {
+    let places = image_places(&options.places)?;
+    let interrupt = session.catch_interrupts()?;
+    let mut drawing = Drawing {
+        options,
+        output: Output::new(),
+        indent: Indent::default(),
+        directories: 0,
+        files: 0,
+        comma: false,
+        failures: Failures::default(),
+    };
+    if options.json {
+        drawing.output.bytes(b"[")?;
+    }
+    for place in &places {
+        let part = drawing.draw(session, place, &interrupt);
+        drawing.failures.take(part)?;
+        interrupt.check()?;
+    }
+    drawing.finish()
+}
+
+/// What stands before the names of a level.
+#[derive(Default)]
+struct Indent {
+    text: String,
+    /// The text's length at each level.
+    levels: Vec<usize>,
+}
+
+impl Indent {
+    /// For a name at this depth, 1 or more. `last`: no other follows in its directory.
+    fn before(&mut self, depth: usize, last: bool) -> String {
+        self.levels.truncate(depth);
+        self.text.truncate(self.levels.last().copied().unwrap_or(0));
+        let branch = if last {
+            "\u{2514}\u{2500}\u{2500} "
+        } else {
+            "\u{251c}\u{2500}\u{2500} "
+        };
+        let line = format!("{}{branch}", self.text);
+        self.text.push_str(if last {
+            "    "
+        } else {
+            "\u{2502}\u{a0}\u{a0} "
+        });
+        self.levels.push(self.text.len());
+        line
+    }
+
+    fn begin(&mut self) {
+        self.text.clear();
+        self.levels = vec![0];
+    }
+}
+
+struct Drawing<'a> {
+    options: &'a Tree,
+    output: Output,
+    indent: Indent,
+    directories: u64,
+    files: u64,
+    /// Whether the next JSON value comes after another one.
+    comma: bool,
+    failures: Failures,
+}
+
+impl Drawing<'_> {
+    fn draw(&mut self, session: &mut Session, place: &Place, interrupt: &Interrupt) -> Result<()> {
+        let id = session.open(place, false)?;
+        let top = Named::find(session.tree(id), place, false)
+            .map_err(|error| Error::failed(format!("cannot look at {}", place.shown()), &error))?;
+        let (hidden, only_directories) = (self.options.all, self.options.directories);
+        let mut walk =
+            Walk::new(top, place.operand(), interrupt.clone()).sorted(move |name, kind| {
+                (hidden || !name.starts_with(b".")) && (!only_directories || kind == libc::S_IFDIR)
+            });
+        let most = self
+            .options
+            .levels
+            .map_or(usize::MAX, |levels| levels as usize);
+        self.indent.begin();
+        while let Some(step) = walk.next() {
+            match step {
+                Step::Found(entry) => {
+                    let leaf = !entry.is_directory() || entry.depth >= most;
+                    self.found(&entry, leaf)?;
+                    if leaf {
+                        walk.skip();
+                    }
+                }
+                Step::Left(_) => self.close()?,
+                Step::Failed(entry, error) => {
+                    self.failures.tell(entry.failure("read directory", &error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn found(&mut self, entry: &Entry, leaf: bool) -> Result<()> {
+        if entry.depth > 0 {
+            match entry.is_directory() {
+                true => self.directories += 1,
+                false => self.files += 1,
+            }
+        }
+        let target = match entry.kind {
+            libc::S_IFLNK => entry.directory.read_link_at(entry.name).ok(),
+            _ => None,
+        };
+        let target = target.as_ref().map(|target| target.to_bytes());
+        match self.options.json {
+            true => self.object(entry, target, leaf),
+            false => self.line(entry, target),
+        }
+    }
+
+    fn line(&mut self, entry: &Entry, target: Option<&[u8]>) -> Result<()> {
+        let terminal = self.output.is_terminal();
+        let mut line = Vec::new();
+        let mut name = entry.path;
+        if entry.depth > 0 {
+            line.extend(self.indent.before(entry.depth, entry.last).into_bytes());
+            name = entry.name.to_bytes();
+        }
+        line.extend(format::name(name, terminal));
+        if let Some(target) = target {
+            line.extend_from_slice(b" -> ");
+            line.extend(format::name(target, terminal));
+        }
+        self.output.line(line)
+    }
+
+    /// A JSON object; that of a directory stays open for what is in it.
+    fn object(&mut self, entry: &Entry, target: Option<&[u8]>, leaf: bool) -> Result<()> {
+        let name = match entry.depth {
+            0 => entry.path,
+            _ => entry.name.to_bytes(),
+        };
+        let text = |bytes: &[u8]| Value::from(String::from_utf8_lossy(bytes).into_owned());
+        let mut object = json!({ "name": text(name), "type": kind(entry.kind) });
+        if std::str::from_utf8(name).is_err() {
+            object["name_bytes"] = Value::from(name);
+        }
+        if let Some(target) = target {
+            object["target"] = text(target);
+        }
+        if self.comma {
+            self.output.bytes(b",")?;
+        }
+        self.comma = leaf;
+        self.output.bytes(b"\n")?;
+        let object = self.output.json_text(&object)?;
+        if leaf {
+            return self.output.bytes(object.as_bytes());
+        }
+        self.output
+            .bytes(object.strip_suffix('}').unwrap_or_default().as_bytes())?;
+        self.output.bytes(b",\"contents\":[")
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if self.options.json {
+            self.output.bytes(b"]}")?;
+        }
+        self.comma = true;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        if self.options.json {
+            self.output.line("\n]")?;
+        } else {
+            let directories = counted(self.directories, "directory", "directories");
+            let files = counted(self.files, "file", "files");
+            self.output.line("")?;
+            self.output.line(match self.options.directories {
+                true => directories,
+                false => format!("{directories}, {files}"),
+            })?;
+        }
+        self.output.finish()?;
+        self.failures.finish()
+    }
+}
+
+fn counted(number: u64, one: &str, several: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {several}"),
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Times that users write. Without a zone they are UTC, as all times that the program shows.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::Timestamp;
+use libc::timespec;
+
+/// Understands "2026-11-21", "2026-11-21 10:20:30.5", the same with a zone as in "+01:00", and "@SECONDS".
+pub fn parse_moment(text: &str) -> Result<timespec, String> {
+    let wrong = || {
+        format!(
+            "\"{text}\" is not a time such as 2026-11-21, \"2026-11-21 10:20:30\" or @1700000000"
+        )
+    };
+    let text = text.trim();
+    if let Some(seconds) = text.strip_prefix('@') {
+        return parse_seconds(seconds).ok_or_else(wrong);
+    }
+    let compact = without_zone_gap(text);
+    let plain = compact.trim_end_matches("UTC").trim_end();
+    let local = || -> Option<Timestamp> {
+        let moment: DateTime = plain.parse().ok()?;
+        TimeZone::UTC.to_timestamp(moment).ok()
+    };
+    let moment = match compact.parse::<Timestamp>() {
+        Ok(moment) => Some(moment),
+        Err(_) => local(),
+    };
+    let nanoseconds = moment.ok_or_else(wrong)?.as_nanosecond();
+    from_nanoseconds(nanoseconds).ok_or_else(wrong)
+}
+
+/// "2026-11-21 10:20 +0100" without the gap before the zone, as `stat` writes it.
+fn without_zone_gap(text: &str) -> String {
+    match text.rsplit_once(' ') {
+        Some((time, zone)) if time.contains(':') && zone.starts_with(['+', '-']) => {
+            format!("{}{zone}", time.trim_end())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Seconds since 1970, also with a part and also before.
+fn parse_seconds(text: &str) -> Option<timespec> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = part.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds: i64 = whole.parse().ok()?;
+    if !digits {
+        return None;
+    }
+    let padded = format!("{part:0<9}");
+    let nanoseconds: i128 = padded.get(..9)?.parse().ok()?;
+    let sign = if whole.starts_with('-') { -1 } else { 1 };
+    from_nanoseconds(i128::from(seconds) * 1_000_000_000 + sign * nanoseconds)
+}
+
+fn from_nanoseconds(nanoseconds: i128) -> Option<timespec> {
+    Some(timespec {
+        tv_sec: i64::try_from(nanoseconds.div_euclid(1_000_000_000)).ok()?,
+        tv_nsec: nanoseconds.rem_euclid(1_000_000_000) as i64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments() {
+        for (text, seconds, nanoseconds) in [
+            ("1970-01-02", 86_400, 0),
+            ("2001-09-09 01:46", 999_999_960, 0),
+            ("2001-09-09 01:46:40", 1_000_000_000, 0),
+            ("2001-09-09 01:46:40 UTC", 1_000_000_000, 0),
+            ("2001-09-09T01:46:40Z", 1_000_000_000, 0),
+            ("2001-09-09 03:46:40.5 +0200", 1_000_000_000, 500_000_000),
+            ("2001-09-09T03:46:40+02:00", 1_000_000_000, 0),
+            ("@1000000000.25", 1_000_000_000, 250_000_000),
+            ("@-1.5", -2, 500_000_000),
+            ("1969-12-31 23:59:59.75", -1, 750_000_000),
+        ] {
+            let moment = parse_moment(text).unwrap();
+            assert_eq!(
+                (moment.tv_sec, moment.tv_nsec),
+                (seconds, nanoseconds),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn nonsense() {
+        for bad in [
+            "",
+            "yesterday",
+            "2026-13-01",
+            "@",
+            "@1.x",
+            "@99999999999999999999",
+            "2026-02-30",
+        ] {
+            assert!(parse_moment(bad).is_err(), "{bad}");
+        }
+    }
+}
