@@ -18,6 +18,7 @@ from contenders import OURS, OUT, Contender, Result, host, program, scratch, sec
 from filework import file_work
 from plot import draw
 from support import images
+from tar_in_out import tar_in_out
 
 MEGABYTE = 1 << 20
 
@@ -331,7 +332,7 @@ def library_size(profile: str) -> float:
 
 
 BENCHMARKS = {"null_call": null_call, "instructions": instructions, "smp": smp, "switching": switching, "listing": listing, "big_read": big_read,
-              "copy_tree": copy_tree, "file_work": file_work, "boot": boot, "snapshot": snapshot}
+              "copy_tree": copy_tree, "file_work": file_work, "tar_in_out": tar_in_out, "boot": boot, "snapshot": snapshot}
 
 
 def print_result(result: Result) -> None:

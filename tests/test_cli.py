@@ -16,7 +16,7 @@ from support import host, images, program, trees
 from support.images import MEGABYTE
 from support.program import good, run
 
-COMMANDS = ("info", "ls", "cat", "stat", "cp", "mv", "rm", "mkdir", "rmdir", "ln", "chmod", "chown", "touch", "truncate", "find", "tree", "du", "df", "sync")
+COMMANDS = ("info", "ls", "cat", "stat", "cp", "mv", "rm", "mkdir", "rmdir", "ln", "chmod", "chown", "touch", "truncate", "find", "tree", "du", "df", "sync", "tar-in", "tar-out")
 
 
 @pytest.fixture

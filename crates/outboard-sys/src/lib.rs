@@ -18,6 +18,7 @@ mod fd;
 mod inode_flags;
 mod maintenance;
 mod path;
+mod pattern;
 mod system;
 mod xattr;
 
@@ -25,4 +26,5 @@ pub use entries::{Entries, Entry};
 pub use fd::Fd;
 pub use libc;
 pub use path::PathFd;
+pub use pattern::matches;
 pub use system::{StatFs, System};

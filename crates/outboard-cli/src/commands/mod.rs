@@ -38,6 +38,7 @@ mod setfattr;
 mod shell;
 mod stat;
 mod sync;
+mod tar;
 mod touch;
 mod tree;
 mod truncate;
@@ -85,6 +86,8 @@ pub enum Command {
     Du(du::Du),
     Df(df::Df),
     Sync(sync::Sync),
+    TarIn(tar::input::TarIn),
+    TarOut(tar::output::TarOut),
     Components(components::Components),
     Completions(completions::Completions),
     #[command(hide = true)]
@@ -115,6 +118,8 @@ impl Command {
             Command::Fsck(options) => runs_programs(&options.image),
             Command::Resize(options) => runs_programs(&options.image),
             Command::Fstrim(options) => writes_images(&options.images),
+            Command::TarIn(options) => options.host_access(),
+            Command::TarOut(options) => options.host_access(),
             Command::Mv(options) => writes_images(&options.places),
             Command::Rm(options) => writes_images(&options.places),
             Command::Mkdir(options) => writes_images(&options.places),
@@ -174,6 +179,8 @@ impl Command {
             Command::Du(options) => du::run(options, session),
             Command::Df(options) => df::run(options, session),
             Command::Sync(options) => sync::run(options, session),
+            Command::TarIn(options) => tar::input::run(options, session),
+            Command::TarOut(options) => tar::output::run(options, session),
             Command::Components(options) => components::run(options),
             Command::Completions(options) => completions::run(options),
             Command::Manual(options) => manual::run(options),

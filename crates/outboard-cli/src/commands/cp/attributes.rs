@@ -159,12 +159,7 @@ fn keep_xattrs(copier: &Copier, kind: &Kind, named: &dyn Named) {
         if relabelled || kind.copy_xattr(&name).is_ok() {
             continue;
         }
-        let loss = if name.to_bytes().starts_with(b"system.posix_acl") {
-            Loss::AccessList
-        } else {
-            Loss::Attribute
-        };
-        copier.report.lose(loss, || {
+        copier.report.lose(Loss::of_xattr(&name), || {
             format!("{} ({})", named.shown(), escaped(name.to_bytes()))
         });
     }

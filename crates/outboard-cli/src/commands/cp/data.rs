@@ -21,7 +21,7 @@ const WRITE_AND_WAIT: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
 /// What has been copied is not needed again soon, but would fill memory that has to be taken from
 /// the host, which costs more than copying. So pages that were read are dropped, and pages
 /// that were written are sent to the disk early, waited for one step later, and dropped.
-struct Trail<'a> {
+pub struct Trail<'a> {
     file: &'a Fd,
     writes: bool,
     /// Up to here writing was started.
@@ -31,7 +31,7 @@ struct Trail<'a> {
 }
 
 impl<'a> Trail<'a> {
-    fn new(file: &'a Fd, writes: bool) -> Option<Self> {
+    pub fn new(file: &'a Fd, writes: bool) -> Option<Self> {
         (file.system() == System::Kernel).then_some(Self {
             file,
             writes,
@@ -42,7 +42,7 @@ impl<'a> Trail<'a> {
 
     /// Everything before `end` was copied. Errors do not matter here: those of
     /// writing are told again when the file system is synced.
-    fn reached(&mut self, end: u64) {
+    pub fn reached(&mut self, end: u64) {
         if end - self.started < STEP {
             return;
         }

@@ -8,11 +8,11 @@
 mod attributes;
 mod changes;
 mod copy;
-mod data;
+pub(super) mod data;
 mod links;
 mod progress;
-pub mod queue;
-mod report;
+pub(super) mod queue;
+pub(super) mod report;
 mod walk;
 
 use crate::address::Place;
@@ -195,7 +195,7 @@ fn copy_and_tell(
 }
 
 /// What all parts of one copy look at.
-struct Job<'a> {
+pub(in crate::commands) struct Job<'a> {
     options: Options,
     changes: &'a Changes,
     interrupt: &'a Interrupt,

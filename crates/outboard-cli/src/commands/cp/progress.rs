@@ -18,6 +18,9 @@ pub struct Progress {
     /// Milliseconds after the start when it was last shown.
     last: AtomicU64,
     bar: OnceLock<ProgressBar>,
+    /// How large the whole is, and how far it is; 0: nobody knows.
+    total: AtomicU64,
+    reached: AtomicU64,
 }
 
 impl Default for Progress {
@@ -27,6 +30,8 @@ impl Default for Progress {
             start: Instant::now(),
             last: AtomicU64::new(0),
             bar: OnceLock::new(),
+            total: AtomicU64::new(0),
+            reached: AtomicU64::new(0),
         }
     }
 }
@@ -40,7 +45,30 @@ fn new_bar() -> ProgressBar {
     bar
 }
 
+/// How far it is, and how long the rest will take at this rate.
+fn outlook(elapsed: Duration, reached: u64, total: u64) -> Option<String> {
+    if reached == 0 || total == 0 {
+        return None;
+    }
+    let part = (reached as f64 / total as f64).min(1.0);
+    let left = (elapsed.as_secs_f64() * (1.0 - part) / part).ceil() as u64;
+    Some(format!(
+        ", {:.0} %, {}:{:02} left",
+        100.0 * part,
+        left / 60,
+        left % 60
+    ))
+}
+
 impl Progress {
+    pub fn expect(&self, total: u64) {
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    pub fn reach(&self, position: u64) {
+        self.reached.store(position, Ordering::Relaxed);
+    }
+
     pub fn show(&self, files: u64, bytes: u64) {
         if !self.terminal {
             return;
@@ -61,9 +89,15 @@ impl Progress {
         let rate = bytes as f64 / elapsed.as_secs_f64();
         let bar = self.bar.get_or_init(new_bar);
         bar.set_message(format!(
-            "{files} files, {}, {}/s",
+            "{files} files, {}, {}/s{}",
             format::size(bytes),
-            format::size(rate as u64)
+            format::size(rate as u64),
+            outlook(
+                elapsed,
+                self.reached.load(Ordering::Relaxed),
+                self.total.load(Ordering::Relaxed)
+            )
+            .unwrap_or_default()
         ));
         bar.tick();
     }
@@ -80,5 +114,18 @@ impl Progress {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outlook() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(outlook(minute, 50, 100).unwrap(), ", 50 %, 1:00 left");
+        assert_eq!(outlook(minute, 200, 100).unwrap(), ", 100 %, 0:00 left");
+        assert_eq!(outlook(minute, 5, 0), None);
     }
 }

@@ -5,6 +5,7 @@
 use super::progress::Progress;
 use crate::error::warn;
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,9 +20,18 @@ pub enum Loss {
     AccessList,
     Attribute,
     HardLink,
+    Socket,
 }
 
 impl Loss {
+    /// The loss of an extended attribute of this name.
+    pub fn of_xattr(name: &CStr) -> Self {
+        match name.to_bytes().starts_with(b"system.posix_acl") {
+            true => Loss::AccessList,
+            false => Loss::Attribute,
+        }
+    }
+
     fn text(self) -> &'static str {
         match self {
             Loss::Owner => "owner or group",
@@ -30,6 +40,7 @@ impl Loss {
             Loss::AccessList => "access control list",
             Loss::Attribute => "extended attributes",
             Loss::HardLink => "hard link (copied as a file of its own)",
+            Loss::Socket => "sockets, which archives do not have:",
         }
     }
 }
@@ -112,6 +123,15 @@ impl Report {
     pub fn count_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.show();
+    }
+
+    /// Says how large the whole is; from then on [`Report::reach`] says how far it is.
+    pub fn expect(&self, total: u64) {
+        self.progress.expect(total);
+    }
+
+    pub fn reach(&self, position: u64) {
+        self.progress.reach(position);
     }
 
     fn show(&self) {

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The directories that members go into. They stay open, so that not every member's path is
+//! looked up from the top.
+//!
+//! A path never leads out of the destination: each name is looked up in the open directory before it,
+//! and a symbolic link on the way is resolved as if the destination were the root.
+
+use super::flights::Identity;
+use outboard::Fd;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::sync::Arc;
+
+/// Directories that stay open.
+const OPEN: usize = 1000;
+const FLAGS: i32 = libc::O_RDONLY | libc::O_DIRECTORY;
+/// Permissions of a directory that the archive does not describe.
+const IMPLIED: u32 = 0o755;
+/// Permissions until it gets its own.
+const FIRST: u32 = 0o700;
+
+pub struct Directory {
+    pub fd: Fd,
+    pub identity: Identity,
+}
+
+impl Directory {
+    pub fn new(fd: Fd) -> io::Result<Arc<Self>> {
+        let stat = fd.stat()?;
+        Ok(Arc::new(Self {
+            fd,
+            identity: (stat.st_dev, stat.st_ino),
+        }))
+    }
+
+    fn child(&self, name: &CStr) -> io::Result<Arc<Self>> {
+        Self::new(self.fd.open_at(name, FLAGS | libc::O_NOFOLLOW, 0)?)
+    }
+}
+
+/// A path of a member: names with single slashes between them. The empty one is the destination itself.
+/// `None`: it has ".." or a NUL in it.
+pub fn clean(path: &[u8]) -> Option<Vec<u8>> {
+    let mut names = Vec::with_capacity(path.len());
+    for name in path.split(|&byte| byte == b'/') {
+        match name {
+            b"" | b"." => continue,
+            b".." => return None,
+            _ if name.contains(&0) => return None,
+            _ if !names.is_empty() => names.push(b'/'),
+            _ => {}
+        }
+        names.extend_from_slice(name);
+    }
+    Some(names)
+}
+
+/// The directory part and the last name of a clean path.
+pub fn split(path: &[u8]) -> (&[u8], CString) {
+    let (parent, name) = match path.iter().rposition(|&byte| byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (&path[..0], path),
+    };
+    (parent, CString::new(name).unwrap_or_default())
+}
+
+pub struct Directories {
+    root: Arc<Directory>,
+    known: HashMap<Vec<u8>, Arc<Directory>>,
+}
+
+/// Waits until a name is not being written any more; without one, until nothing is.
+pub type Settle<'a> = &'a mut dyn FnMut(Option<(&Directory, &CStr)>);
+
+impl Directories {
+    pub fn new(root: Fd) -> io::Result<Self> {
+        Ok(Self {
+            root: Directory::new(root)?,
+            known: HashMap::new(),
+        })
+    }
+
+    pub fn knows(&self, path: &[u8]) -> bool {
+        self.known.contains_key(path)
+    }
+
+    /// What was a directory may be another, or none.
+    pub fn forget(&mut self) {
+        self.known.clear();
+    }
+
+    fn remember(&mut self, path: &[u8], directory: &Arc<Directory>) {
+        if self.known.len() >= OPEN {
+            self.known.clear();
+        }
+        self.known.insert(path.to_vec(), Arc::clone(directory));
+    }
+
+    /// The directory of a path, which is made if nothing is there.
+    pub fn find(&mut self, path: &[u8], settle: Settle) -> io::Result<Arc<Directory>> {
+        if path.is_empty() {
+            return Ok(Arc::clone(&self.root));
+        }
+        if let Some(directory) = self.known.get(path) {
+            return Ok(Arc::clone(directory));
+        }
+        let mut end = path.len();
+        let mut here = loop {
+            match path[..end].iter().rposition(|&byte| byte == b'/') {
+                None => {
+                    end = 0;
+                    break Arc::clone(&self.root);
+                }
+                Some(slash) => end = slash,
+            }
+            if let Some(directory) = self.known.get(&path[..end]) {
+                break Arc::clone(directory);
+            }
+        };
+        while end < path.len() {
+            let start = if end == 0 { 0 } else { end + 1 };
+            let next = path[start..].iter().position(|&byte| byte == b'/');
+            end = next.map_or(path.len(), |length| start + length);
+            let name = CString::new(&path[start..end])?;
+            here = self.step(&here, &name, &path[..end], settle)?;
+            self.remember(&path[..end], &here);
+        }
+        Ok(here)
+    }
+
+    /// Goes down one name. `path` is the whole of it.
+    fn step(
+        &self,
+        parent: &Directory,
+        name: &CStr,
+        path: &[u8],
+        settle: Settle,
+    ) -> io::Result<Arc<Directory>> {
+        settle(Some((parent, name)));
+        match parent.child(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                parent.fd.make_directory_at(name, IMPLIED)?;
+                parent.child(name)
+            }
+            Err(error) if is_other(&error) => {
+                settle(None);
+                self.follow(path)
+            }
+            other => other,
+        }
+    }
+
+    fn follow(&self, path: &[u8]) -> io::Result<Arc<Directory>> {
+        let path = CString::new(path)?;
+        Directory::new(self.root.fd.open_in_root(&path, FLAGS, 0)?)
+    }
+
+    /// Makes the directory of a member, or finds it. What has its name and is none is replaced; with
+    /// `keep_links` not a symbolic link to a directory.
+    pub fn make(
+        &mut self,
+        path: &[u8],
+        keep_links: bool,
+        settle: Settle,
+    ) -> io::Result<Arc<Directory>> {
+        if path.is_empty() {
+            return Ok(Arc::clone(&self.root));
+        }
+        let (parent_path, name) = split(path);
+        let parent = self.find(parent_path, settle)?;
+        settle(Some((&parent, &name)));
+        let made = match parent.fd.make_directory_at(&name, FIRST) {
+            Ok(()) => parent.child(&name),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                match parent.child(&name) {
+                    Err(error) if is_other(&error) => {
+                        self.replace(&parent, &name, path, keep_links, settle)
+                    }
+                    other => other,
+                }
+            }
+            Err(error) => Err(error),
+        }?;
+        self.remember(path, &made);
+        Ok(made)
+    }
+
+    /// Makes a directory in place of something else.
+    fn replace(
+        &mut self,
+        parent: &Directory,
+        name: &CStr,
+        path: &[u8],
+        keep_links: bool,
+        settle: Settle,
+    ) -> io::Result<Arc<Directory>> {
+        settle(None);
+        if keep_links {
+            if let Ok(directory) = self.follow(path) {
+                return Ok(directory);
+            }
+        }
+        self.forget();
+        parent.fd.unlink_at(name, 0)?;
+        parent.fd.make_directory_at(name, FIRST)?;
+        parent.child(name)
+    }
+
+    /// The directory that was made under a path, if it is still there.
+    pub fn again(&self, path: &[u8], identity: Identity) -> Option<Arc<Directory>> {
+        let known = match path.is_empty() {
+            true => Some(&self.root),
+            false => self.known.get(path),
+        };
+        let found = match known {
+            Some(directory) => Arc::clone(directory),
+            None => self.follow(path).ok()?,
+        };
+        (found.identity == identity).then_some(found)
+    }
+}
+
+/// Whether a name is not that of a directory.
+fn is_other(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOTDIR | libc::ELOOP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_cleaned() {
+        for (path, expected) in [
+            ("a/b", Some("a/b")),
+            ("./a//b/", Some("a/b")),
+            ("/a/./b", Some("a/b")),
+            ("./", Some("")),
+            ("/", Some("")),
+            ("a/../b", None),
+            ("..", None),
+            ("a\0b", None),
+            ("..a/b..", Some("..a/b..")),
+        ] {
+            let cleaned = clean(path.as_bytes());
+            assert_eq!(cleaned.as_deref(), expected.map(str::as_bytes), "{path}");
+        }
+    }
+}

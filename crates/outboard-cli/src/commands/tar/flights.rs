@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Names that are being written at this moment. A later member of the same name, a link to it, or a
+//! path that leads through it has to wait until it is there.
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+/// Device and inode of a directory.
+pub type Identity = (u64, u64);
+
+/// A name in a directory. Two names with the same number only make one wait for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Flight(u64);
+
+#[derive(Default)]
+struct State {
+    going: HashSet<Flight>,
+    /// How many wait: to wake nobody would cost a call of the host for every member.
+    waiting: usize,
+}
+
+#[derive(Default)]
+pub struct Flights {
+    hasher: RandomState,
+    state: Mutex<State>,
+    landed: Condvar,
+}
+
+impl Flights {
+    pub fn flight(&self, directory: Identity, name: &CStr) -> Flight {
+        Flight(self.hasher.hash_one((directory, name)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics")
+    }
+
+    pub fn is_going(&self, flight: Flight) -> bool {
+        self.lock().going.contains(&flight)
+    }
+
+    pub fn start(&self, flight: Flight) {
+        self.lock().going.insert(flight);
+    }
+
+    pub fn land(&self, flight: Flight) {
+        let mut state = self.lock();
+        state.going.remove(&flight);
+        if state.waiting > 0 {
+            self.landed.notify_all();
+        }
+    }
+
+    /// Waits until this one has landed.
+    pub fn wait(&self, flight: Flight) {
+        self.wait_while(|going| going.contains(&flight));
+    }
+
+    /// Waits until all have landed.
+    pub fn wait_for_all(&self) {
+        self.wait_while(|going| !going.is_empty());
+    }
+
+    fn wait_while(&self, condition: impl Fn(&HashSet<Flight>) -> bool) {
+        let mut state = self.lock();
+        state.waiting += 1;
+        while condition(&state.going) {
+            state = self.landed.wait(state).expect("no thread panics");
+        }
+        state.waiting -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_until_it_has_landed() {
+        let flights = Flights::default();
+        let [one, two] = [c"a", c"b"].map(|name| flights.flight((1, 2), name));
+        assert_ne!(one, two);
+        flights.start(one);
+        flights.start(two);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| flights.wait(one));
+            let all = scope.spawn(|| flights.wait_for_all());
+            flights.land(one);
+            first.join().unwrap();
+            assert!(!flights.is_going(one) && flights.is_going(two));
+            flights.land(two);
+            all.join().unwrap();
+        });
+    }
+}

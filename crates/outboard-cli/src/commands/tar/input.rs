@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard tar-in`.
+
+use super::acl::Names;
+use super::compression::decompressed;
+use super::extract::{extract, End, Options};
+use super::member::Archive;
+use super::stream::{Counted, Stop, Stream};
+use crate::commands::cp::report::Report;
+use crate::commands::{image_place, writes_images};
+use crate::error::{reason, warn, Error, Result};
+use crate::format::escaped;
+use crate::sandbox::HostAccess;
+use crate::session::Session;
+use clap::Args;
+use outboard::{System, Tree};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+
+/// Unpack a tar archive into a directory of an image
+///
+/// Archives of v7, ustar, GNU and PAX format, also compressed with gzip, zstd or xz. Everything that they
+/// have is kept: numeric owners, modes, times, extended attributes, ACLs, labels, hard links, devices, holes.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard tar-in disk.img@1:/ < root.tar\n  outboard tar-in disk.img:/srv site.tar.zst\n  tar -c -C tree . | outboard tar-in disk.img:/"
+)]
+pub struct TarIn {
+    /// The directory: IMAGE:/DIR or IMAGE@N:/DIR
+    #[arg(value_name = "IMAGE:/DIR")]
+    pub place: OsString,
+    /// The archive [default: standard input]
+    #[arg(value_name = "ARCHIVE")]
+    pub archive: Option<OsString>,
+    /// The archive, as for tar
+    #[arg(
+        short,
+        long = "file",
+        value_name = "ARCHIVE",
+        conflicts_with = "archive"
+    )]
+    pub file: Option<OsString>,
+    /// Do not replace a symbolic link to a directory by a directory of the archive
+    #[arg(long)]
+    pub keep_directory_symlink: bool,
+}
+
+/// Where the archive comes from.
+struct Input {
+    reader: Box<dyn Read + Send>,
+    name: String,
+    size: Option<u64>,
+}
+
+impl Input {
+    fn open(operand: Option<&OsStr>) -> Result<Self> {
+        let Some(path) = operand.filter(|path| *path != "-") else {
+            let stdin = std::io::stdin();
+            if stdin.is_terminal() {
+                return Err(Error::Usage(
+                    "tar-in reads the archive from standard input, which is a terminal: write < ARCHIVE, or -f ARCHIVE"
+                        .to_owned(),
+                ));
+            }
+            let name = "the archive on standard input".to_owned();
+            let file = std::os::fd::AsFd::as_fd(&stdin).try_clone_to_owned();
+            let file = File::from(
+                file.map_err(|error| Error::failed(format!("cannot read {name}"), &error))?,
+            );
+            return Ok(Self::of(file, name));
+        };
+        let name = escaped(path.as_bytes());
+        let failed = |error| Error::failed(format!("cannot open archive {name}"), &error);
+        let file = File::open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.is_dir() {
+            return Err(Error::Failed(format!(
+                "{name} is a directory, not an archive"
+            )));
+        }
+        Ok(Self::of(file, name))
+    }
+
+    fn of(file: File, name: String) -> Self {
+        let metadata = file.metadata().ok();
+        Self {
+            reader: Box::new(file),
+            name,
+            size: metadata
+                .filter(|found| found.is_file())
+                .map(|found| found.len()),
+        }
+    }
+}
+
+impl TarIn {
+    pub fn host_access(&self) -> HostAccess {
+        let mut access = writes_images([&self.place]);
+        let archives = self.archive.iter().chain(&self.file);
+        let files = archives.filter(|archive| *archive != "-");
+        access.reads.extend(files.map(PathBuf::from));
+        access
+    }
+}
+
+pub fn run(options: &TarIn, session: &mut Session) -> Result<()> {
+    let place = image_place(&options.place)?;
+    let input = Input::open(options.file.as_deref().or(options.archive.as_deref()))?;
+    let name = input.name;
+    let position = Arc::new(AtomicU64::new(0));
+    let counted = Counted {
+        input: input.reader,
+        count: Arc::clone(&position),
+    };
+    let reader = decompressed(Box::new(counted), &name)?;
+    let interrupt = session.catch_interrupts()?;
+    let id = session.open(&place, true)?;
+    let _ = System::Kernel.raise_file_limit(1 << 16);
+    let tree = session.tree(id);
+    let shown = place.shown();
+    let failed = |error| Error::failed(format!("cannot write to {shown}"), &error);
+    let root = open_directory(tree, place.path()).map_err(failed)?;
+    let report = Report::default();
+    report.expect(input.size.unwrap_or(0));
+    let names = Names::of(&[tree, &Tree::host()]);
+    let mut archive = Archive::new(Stream::new(reader, position, interrupt.clone()), names);
+    let how = Options {
+        threads: session.vcpus(),
+        keep_links: options.keep_directory_symlink,
+    };
+    let end = extract(&mut archive, root, &shown, how, &interrupt, &report);
+    report.print_losses();
+    let last = escaped(&archive.last);
+    match end.map_err(failed)? {
+        End::Complete { marked } => {
+            if !marked {
+                warn(format!(
+                    "note: {name} ends without the mark of an end: it may be cut off after {last}"
+                ));
+            }
+        }
+        End::Stopped(..) if interrupt.asked() => {
+            return Err(Error::Interrupted(format!(
+                "interrupted after {} files, which are written",
+                report.files()
+            )))
+        }
+        End::Stopped(stop, offset) => {
+            return Err(stopped(stop, &name, offset, &last, report.files()))
+        }
+    }
+    match report.failures() {
+        0 => Ok(()),
+        _ => Err(Error::Told),
+    }
+}
+
+fn open_directory(tree: &Tree, path: &Path) -> std::io::Result<outboard::Fd> {
+    tree.open_fd(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)
+}
+
+/// Says why an archive was not read to its end, and what of it there is.
+fn stopped(stop: Stop, name: &str, offset: u64, last: &str, files: u64) -> Error {
+    let what = match stop {
+        // Nothing more could be written, which was told.
+        Stop::Asked => return Error::Told,
+        Stop::End => format!("{name} is cut off: it ends at offset {offset}"),
+        Stop::Failed(error) => {
+            format!(
+                "cannot read {name} from offset {offset} on: {}",
+                reason(&error)
+            )
+        }
+        Stop::Nonsense(why) if last.is_empty() => return Error::Failed(format!("{name}: {why}")),
+        Stop::Nonsense(why) => format!("{name} is damaged before offset {offset}: {why}"),
+    };
+    let place = match last {
+        "" => String::new(),
+        last => format!(", in or after {last}"),
+    };
+    let before = match files {
+        1 => "1 member before that is written".to_owned(),
+        files => format!("{files} members before that are written"),
+    };
+    Error::Failed(format!("{what}{place}; {before}"))
+}

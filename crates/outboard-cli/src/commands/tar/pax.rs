@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The records of PAX extended headers: "LENGTH KEY=VALUE\n", where a value may have any bytes.
+
+use std::ops::Range;
+
+/// The records of one extended header, in their order.
+#[derive(Default)]
+pub struct Records {
+    bytes: Vec<u8>,
+    list: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Records {
+    /// Understands the contents of an extended header. `None`: they are not records.
+    pub fn parse(bytes: Vec<u8>) -> Option<Self> {
+        let mut list = Vec::new();
+        let mut start = 0;
+        while start < bytes.len() {
+            // Some programs fill up with zeros.
+            if bytes[start..].iter().all(|&byte| byte == 0) {
+                break;
+            }
+            let rest = &bytes[start..];
+            let space = rest.iter().take(20).position(|&byte| byte == b' ')?;
+            let length: usize = std::str::from_utf8(&rest[..space]).ok()?.parse().ok()?;
+            if length < space + 3 || rest.get(length - 1) != Some(&b'\n') {
+                return None;
+            }
+            let equals = rest[space..length].iter().position(|&byte| byte == b'=')?;
+            let key = start + space + 1..start + space + equals;
+            list.push((key, start + space + equals + 1..start + length - 1));
+            start += length;
+        }
+        Some(Self { bytes, list })
+    }
+
+    /// All records: key and value.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
+        let bytes = &self.bytes;
+        self.list
+            .iter()
+            .map(|(key, value)| (&bytes[key.clone()], &bytes[value.clone()]))
+    }
+
+    /// The last value of a key.
+    pub fn get(&self, wanted: &str) -> Option<&[u8]> {
+        self.iter()
+            .rev()
+            .find(|(key, _)| *key == wanted.as_bytes())
+            .map(|(_, value)| value)
+    }
+
+    /// Adds those of a later header, which count more.
+    pub fn extend(&mut self, later: Records) {
+        let mut merged = Vec::new();
+        let kept = self
+            .iter()
+            .filter(|(key, _)| !later.iter().any(|(other, _)| other == *key));
+        for (key, value) in kept.chain(later.iter()) {
+            push(&mut merged, key, value);
+        }
+        *self = Records::parse(merged).unwrap_or_default();
+    }
+}
+
+/// Appends a record.
+pub fn push(records: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    // The length counts its own digits.
+    let content = key.len() + value.len() + 3;
+    let mut length = content + 1;
+    while length != content + length.to_string().len() {
+        length = content + length.to_string().len();
+    }
+    records.extend_from_slice(length.to_string().as_bytes());
+    records.push(b' ');
+    records.extend_from_slice(key);
+    records.push(b'=');
+    records.extend_from_slice(value);
+    records.push(b'\n');
+}
+
+/// A time in seconds, with a fraction: seconds and nanoseconds.
+pub fn parse_time(text: &[u8]) -> Option<(i64, i64)> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (negative, text) = match text.strip_prefix('-') {
+        Some(text) => (true, text),
+        None => (false, text),
+    };
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let seconds: i64 = whole.parse().ok().filter(|&seconds| seconds >= 0)?;
+    let nanoseconds: i64 = format!("{fraction:0<9.9}").parse().ok()?;
+    Some(match (negative, nanoseconds) {
+        (false, _) => (seconds, nanoseconds),
+        (true, 0) => (-seconds, 0),
+        (true, _) => (-seconds - 1, 1_000_000_000 - nanoseconds),
+    })
+}
+
+/// The other way round, without zeros that say nothing.
+pub fn time_text(seconds: i64, nanoseconds: i64) -> String {
+    let (sign, seconds, nanoseconds) = match (seconds < 0, nanoseconds) {
+        (false, _) => ("", seconds.unsigned_abs(), nanoseconds),
+        (true, 0) => ("-", seconds.unsigned_abs(), 0),
+        (true, _) => (
+            "-",
+            (seconds + 1).unsigned_abs(),
+            1_000_000_000 - nanoseconds,
+        ),
+    };
+    let text = format!("{sign}{seconds}.{nanoseconds:09}");
+    // There is a dot, so that zeros of the seconds stay.
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_have_any_bytes() {
+        let mut bytes = Vec::new();
+        push(&mut bytes, b"path", b"a\nb=c");
+        push(&mut bytes, b"SCHILY.xattr.user.x", b"\n\0\xff 12 a=b\n");
+        push(&mut bytes, b"path", &[b'x'; 95]);
+        let records = Records::parse(bytes).unwrap();
+        assert_eq!(records.iter().count(), 3);
+        assert_eq!(records.get("path"), Some([b'x'; 95].as_slice()));
+        assert_eq!(
+            records.get("SCHILY.xattr.user.x"),
+            Some(b"\n\0\xff 12 a=b\n".as_slice())
+        );
+    }
+
+    #[test]
+    fn lengths_count_themselves() {
+        for size in 0..1100 {
+            let mut bytes = Vec::new();
+            push(&mut bytes, b"k", &vec![b'v'; size]);
+            let digits = bytes.iter().position(|&byte| byte == b' ').unwrap();
+            let said: usize = std::str::from_utf8(&bytes[..digits])
+                .unwrap()
+                .parse()
+                .unwrap();
+            assert_eq!(said, bytes.len());
+        }
+    }
+
+    #[test]
+    fn lying_records() {
+        for bad in [
+            "5 a=b\n", "99 a=b\n", "6 a=b", "0 a=b\n", "3 a=b\n", "x a=b\n", "6 abb\n", "-6 a=b\n",
+        ] {
+            assert!(Records::parse(bad.into()).is_none(), "{bad}");
+        }
+        assert!(Records::parse(b"18446744073709551615 a=b\n".to_vec()).is_none());
+        assert_eq!(
+            Records::parse(b"6 a=b\n\0\0".to_vec()).unwrap().get("a"),
+            Some(b"b".as_slice())
+        );
+    }
+
+    #[test]
+    fn later_headers_count_more() {
+        let mut first = Records::parse(b"6 a=b\n6 c=d\n".to_vec()).unwrap();
+        first.extend(Records::parse(b"6 a=x\n".to_vec()).unwrap());
+        assert_eq!(first.get("a"), Some(b"x".as_slice()));
+        assert_eq!(first.get("c"), Some(b"d".as_slice()));
+        assert_eq!(first.iter().count(), 2);
+    }
+
+    #[test]
+    fn times() {
+        for (text, time) in [
+            ("1350244992.02396", (1_350_244_992, 23_960_000)),
+            ("5", (5, 0)),
+            ("-1.5", (-2, 500_000_000)),
+            ("-3", (-3, 0)),
+            ("9999999999.123456789", (9_999_999_999, 123_456_789)),
+        ] {
+            assert_eq!(parse_time(text.as_bytes()), Some(time), "{text}");
+            assert_eq!(time_text(time.0, time.1), text);
+        }
+        assert_eq!(parse_time(b"1.1234567899"), Some((1, 123_456_789)));
+        for bad in ["", "x", "1.x", "--1", "99999999999999999999"] {
+            assert_eq!(parse_time(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}
