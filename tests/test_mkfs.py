@@ -7,6 +7,7 @@ that knows the type, else through ours.
 
 import contextlib
 import filecmp
+import json
 import os
 import shutil
 import socket
@@ -338,3 +339,40 @@ def test_without_root_on_the_host(work):
         info = os.stat(f"{directory}/etc/file1")
         assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (0, 0, 0o4755)
         assert os.readlink(f"{directory}/link") == "etc" and stat.S_ISSOCK(os.stat(f"{directory}/socket").st_mode)
+
+
+@pytest.mark.needs("tar", "zstd")
+@pytest.mark.parametrize("kind", ("ext4", "xfs"))
+def test_from_a_tar(work, kind):
+    """Owners are those of the archive; the image is as large as it needs."""
+    tree = make_plain_tree(work)
+    archive, image = os.path.join(work, "tree.tar.zst"), os.path.join(work, "image")
+    host.run("tar", "-C", tree, "--zstd", "--owner=123", "--group=456", "--numeric-owner", "-cf", archive, ".")
+    good("mkfs", kind, image, "--from", archive)
+    back = os.path.join(work, "back")
+    os.mkdir(back)
+    good("cp", "-r", f"{image}:/.", back)
+    left_out = ["lost+found"]
+    compared = filecmp.dircmp(tree, back, ignore=left_out)
+    assert not compared.left_only and not compared.right_only and not compared.diff_files
+    (found,) = json.loads(good("stat", "--json", f"{image}:/file0").out)
+    assert (found["uid"], found["gid"]) == (123, 456)
+    assert os.stat(image).st_blocks * 512 < 200 * MEGABYTE
+
+
+def make_plain_tree(work: str) -> str:
+    tree = os.path.join(work, "tree")
+    os.makedirs(os.path.join(tree, "directory"))
+    for number in range(200):
+        with open(os.path.join(tree, f"file{number}"), "wb") as file:
+            file.write(os.urandom(number * 500))
+        shutil.copy(os.path.join(tree, f"file{number}"), os.path.join(tree, "directory"))
+    return tree
+
+
+def test_a_tar_has_its_owners(work):
+    archive = os.path.join(work, "a.tar")
+    host.run("tar", "-C", os.path.dirname(__file__), "-cf", archive, "conftest.py")
+    bad("mkfs", "ext4", os.path.join(work, "image"), "--from", archive, "--owner", "0:0", code=2, mentions=("tar",))
+    bad("mkfs", "squashfs", os.path.join(work, "image"), "--from", archive, code=2, mentions=("directory",))
+    assert not os.path.exists(os.path.join(work, "image"))

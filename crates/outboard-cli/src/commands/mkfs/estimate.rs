@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How much room a tree needs: counted for `--fit`.
 
+use crate::commands::tar::input::count;
 use crate::error::{Error, Result};
 use crate::format::escaped;
 use std::collections::HashSet;
@@ -53,6 +54,15 @@ impl Content {
             }
         }
         Ok(content)
+    }
+
+    /// Counts what is in a tar archive.
+    pub fn of_tar(file: &Path) -> Result<Self> {
+        let (files, bytes) = count(file, BLOCK)?;
+        Ok(Self {
+            files,
+            bytes: bytes + files * BLOCK / 8,
+        })
     }
 
     /// A size that holds it in a file system whose smallest is `least`. Too much rather than too

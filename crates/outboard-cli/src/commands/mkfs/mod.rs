@@ -12,6 +12,7 @@ mod makers;
 
 use crate::address::{ImageName, Place};
 use crate::commands::cp::{self, Changes, Copied};
+use crate::commands::tar::input::unpack_file;
 use crate::error::{Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::image::Image;
@@ -51,8 +52,8 @@ pub struct Mkfs {
     /// Find a size that holds the tree [default with --from, for a new file]
     #[arg(long, conflicts_with = "size", requires = "from")]
     pub fit: bool,
-    /// What is put into it: a directory, whose contents are copied as "cp -a" does
-    #[arg(long, value_name = "DIR")]
+    /// What is put into it: a directory, whose contents are copied as "cp -a" does, or a tar archive
+    #[arg(long, value_name = "DIR|TAR")]
     pub from: Option<PathBuf>,
     /// The label of the file system
     #[arg(long)]
@@ -86,10 +87,10 @@ pub struct Mkfs {
 }
 
 /// What the file system is filled with.
-// A tar is the next arm: it is found in `find`, counted in `content`, and unpacked in `Maker::fill`.
 #[derive(Debug)]
 enum Source {
     Directory(PathBuf),
+    Tar(PathBuf),
 }
 
 impl Source {
@@ -97,16 +98,17 @@ impl Source {
         let shown = escaped(path.as_os_str().as_bytes());
         let metadata = std::fs::metadata(path)
             .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
-        match metadata.is_dir() {
-            true => Ok(Self::Directory(path.to_path_buf())),
-            false => Err(Error::Failed(format!("{shown} is not a directory"))),
-        }
+        Ok(match metadata.is_dir() {
+            true => Self::Directory(path.to_path_buf()),
+            false => Self::Tar(path.to_path_buf()),
+        })
     }
 
     /// How much is in it; the holes of its files are no room where `holes` says so.
     fn content(&self, holes: bool) -> Result<Content> {
         match self {
             Self::Directory(path) => Content::of_directory(path, holes),
+            Self::Tar(path) => Content::of_tar(path),
         }
     }
 
@@ -114,7 +116,26 @@ impl Source {
     fn directory(&self) -> Result<PlainPath> {
         match self {
             Self::Directory(path) => PlainPath::new(path),
+            Self::Tar(path) => Err(Error::Usage(format!(
+                "{} is no directory, which the tool of this type needs: unpack it first",
+                escaped(path.as_os_str().as_bytes())
+            ))),
         }
+    }
+
+    /// A tar says itself whose its files are.
+    fn check(&self, options: &Mkfs) -> Result<()> {
+        let changes = options.owner.is_some()
+            || !options.owner_map.is_empty()
+            || options.file_contexts.is_some()
+            || options.reproducible;
+        if changes && matches!(self, Self::Tar(_)) {
+            return Err(Error::Usage(
+                "--owner, --owner-map, --file-contexts and --reproducible are for directories, not for a tar"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -274,6 +295,9 @@ impl<'a> Making<'a> {
             )));
         }
         let source = options.from.as_deref().map(Source::find).transpose()?;
+        if let Some(source) = &source {
+            source.check(options)?;
+        }
         match (&source, maker.filled) {
             (None, Filled::ByTool) => {
                 let text = format!("{} is read-only: say with --from what is in it", maker.kind);
@@ -503,6 +527,11 @@ impl<'a> Making<'a> {
                 let shown = Some(self.shown.as_str());
                 cp::copy(session, options, &self.changes, &contents, &place, shown)
             }
+            Source::Tar(path) => match unpack_file(session, path, &place, &self.shown) {
+                Ok(()) => Ok(Copied::All),
+                Err(Error::Told) => Ok(Copied::Some),
+                Err(error) => Err(error),
+            },
         };
         let released = session.release(&Image::open(scratch.path())?);
         let copied = copied?;
@@ -523,8 +552,9 @@ impl<'a> Making<'a> {
             call = ext::at_time(call.variable("SOURCE_DATE_EPOCH", time.to_string()), time);
         }
         let tree = match &self.source {
-            Some(source) => Some(source.directory()?),
-            None => None,
+            Some(given @ Source::Directory(_)) => Some(given.directory()?),
+            Some(given) if self.maker.filled == Filled::ByTool => Some(given.directory()?),
+            _ => None,
         };
         for word in self.maker.words() {
             call = match (*word, &tree) {

@@ -4,12 +4,14 @@
 use super::acl::Names;
 use super::compression::decompressed;
 use super::extract::{extract, End, Options};
-use super::member::Archive;
+use super::member::{Archive, Next};
 use super::stream::{Counted, Stop, Stream};
+use crate::address::Place;
 use crate::commands::cp::report::Report;
 use crate::commands::{image_place, writes_images};
 use crate::error::{reason, warn, Error, Result};
 use crate::format::escaped;
+use crate::interrupt::Interrupt;
 use crate::sandbox::HostAccess;
 use crate::session::Session;
 use clap::Args;
@@ -110,29 +112,88 @@ impl TarIn {
 pub fn run(options: &TarIn, session: &mut Session) -> Result<()> {
     let place = image_place(&options.place)?;
     let input = Input::open(options.file.as_deref().or(options.archive.as_deref()))?;
-    let name = input.name;
-    let position = Arc::new(AtomicU64::new(0));
-    let counted = Counted {
-        input: input.reader,
-        count: Arc::clone(&position),
-    };
-    let reader = decompressed(Box::new(counted), &name)?;
+    unpack(
+        session,
+        input,
+        &place,
+        &place.shown(),
+        options.keep_directory_symlink,
+    )
+}
+
+/// Unpacks an archive that is a file. `shown`: what messages call the destination.
+pub fn unpack_file(session: &mut Session, file: &Path, place: &Place, shown: &str) -> Result<()> {
+    unpack(
+        session,
+        Input::open(Some(file.as_os_str()))?,
+        place,
+        shown,
+        false,
+    )
+}
+
+/// What is in an archive: the number of its files, and of the bytes of their data in blocks of `block`.
+pub fn count(file: &Path, block: u64) -> Result<(u64, u64)> {
+    let input = Input::open(Some(file.as_os_str()))?;
+    let name = input.name.clone();
+    let (mut archive, _) = input.archive(&Interrupt::default(), Names::of(&[]))?;
+    let (mut files, mut bytes) = (0, 0);
+    loop {
+        match archive.next() {
+            Ok(Next::Member(member)) => {
+                files += 1;
+                let parts = member.map.parts.iter();
+                bytes += parts
+                    .map(|(_, length)| length.div_ceil(block) * block)
+                    .sum::<u64>();
+            }
+            Ok(Next::Refused(..)) => {}
+            Ok(Next::End { .. }) => return Ok((files, bytes)),
+            Err(stop) => {
+                let last = escaped(&archive.last);
+                return Err(stopped(stop, &name, archive.offset(), &last, 0));
+            }
+        }
+    }
+}
+
+impl Input {
+    /// The archive, and how many bytes it has if that is known.
+    fn archive(self, interrupt: &Interrupt, names: Names) -> Result<(Archive, u64)> {
+        let position = Arc::new(AtomicU64::new(0));
+        let counted = Counted {
+            input: self.reader,
+            count: Arc::clone(&position),
+        };
+        let reader = decompressed(Box::new(counted), &self.name)?;
+        let stream = Stream::new(reader, position, interrupt.clone());
+        Ok((Archive::new(stream, names), self.size.unwrap_or(0)))
+    }
+}
+
+fn unpack(
+    session: &mut Session,
+    input: Input,
+    place: &Place,
+    shown: &str,
+    keep_links: bool,
+) -> Result<()> {
+    let name = input.name.clone();
     let interrupt = session.catch_interrupts()?;
-    let id = session.open(&place, true)?;
+    let id = session.open(place, true)?;
     let _ = System::Kernel.raise_file_limit(1 << 16);
     let tree = session.tree(id);
-    let shown = place.shown();
     let failed = |error| Error::failed(format!("cannot write to {shown}"), &error);
     let root = open_directory(tree, place.path()).map_err(failed)?;
-    let report = Report::default();
-    report.expect(input.size.unwrap_or(0));
     let names = Names::of(&[tree, &Tree::host()]);
-    let mut archive = Archive::new(Stream::new(reader, position, interrupt.clone()), names);
+    let (mut archive, size) = input.archive(&interrupt, names)?;
+    let report = Report::default();
+    report.expect(size);
     let how = Options {
         threads: session.vcpus(),
-        keep_links: options.keep_directory_symlink,
+        keep_links,
     };
-    let end = extract(&mut archive, root, &shown, how, &interrupt, &report);
+    let end = extract(&mut archive, root, shown, how, &interrupt, &report);
     report.print_losses();
     let last = escaped(&archive.last);
     match end.map_err(failed)? {
