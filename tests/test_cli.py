@@ -505,3 +505,15 @@ def test_verbose_shows_the_boot(work, image):
     variables = {"XDG_CACHE_HOME": f"{work}/cache"}
     for _ in range(2):
         assert "Linux version" in run("-v", "ls", f"{image}:/", **variables).err
+
+
+@pytest.mark.needs("mkntfs", "ntfscat")
+def test_all_of_a_file_is_valid_on_ntfs(work):
+    """Linux's ntfs3 forgets how much of a file is valid if it is written back while it grows; the copy sees to it."""
+    noise = images.write_noise(os.path.join(work, "noise"), 3)
+    with open(noise, "rb") as file:
+        expected = file.read()
+    for number in range(8):
+        image = images.make(os.path.join(work, f"{number}.img"), "ntfs", 64)
+        good("cp", noise, f"{image}:/")
+        assert host.run("ntfscat", image, "noise", text=False).stdout == expected

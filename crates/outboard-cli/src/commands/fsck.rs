@@ -184,7 +184,7 @@ const CHECKERS: &[Checker] = &[
     },
     Checker {
         kinds: &["minix"],
-        tool: Tool::new("fsck.minix", "util-linux-extra"),
+        tool: Tool::new("fsck.minix", "util-linux"),
         look: Some(&["-f"]),
         mend: Some(&["-f", "-a"]),
         automatic: Some(&["-a"]),
@@ -200,7 +200,7 @@ const CHECKERS: &[Checker] = &[
     },
     Checker {
         kinds: &["cramfs"],
-        tool: Tool::new("fsck.cramfs", "util-linux-extra"),
+        tool: Tool::new("fsck.cramfs", "util-linux"),
         look: Some(&[]),
         mend: None,
         automatic: None,

@@ -53,6 +53,7 @@ impl FromStr for Change {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text.strip_prefix('+') {
+            Some(more) if more.starts_with('+') => Err(format!("\"{text}\" is not a size")),
             Some(more) => parse_size(more).map(Self::By),
             None => parse_size(text).map(Self::To),
         }

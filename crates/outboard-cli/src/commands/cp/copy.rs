@@ -15,6 +15,7 @@ use std::ffi::{CStr, CString};
 use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A file that is to be copied.
 pub struct Item {
@@ -71,11 +72,35 @@ pub struct Copier<'a> {
     /// Its name, for messages.
     base_shown: String,
     links: Links,
+    /// Whether the end of a new file needs [`settle`].
+    settles: bool,
+}
+
+/// The kernel's number of ntfs3's superblocks.
+const NTFS3: i64 = 0x7366_746e;
+
+/// Sets the time of modification, to the nanosecond. Linux 6.12's ntfs3 writes how much of a file is valid only along with
+/// a time or size that has changed (fs/ntfs3/frecord.c, _ni_write_inode), and writeback in the middle of a write
+/// uses up the change that the write makes: what came after it would read as zeros.
+fn settle(file: &Fd) -> io::Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_err(io::Error::other)?;
+    let omit = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: libc::UTIME_OMIT,
+    };
+    let modified = libc::timespec {
+        tv_sec: now.as_secs() as i64,
+        tv_nsec: i64::from(now.subsec_nanos()),
+    };
+    file.set_times(&[omit, modified])
 }
 
 impl<'a> Copier<'a> {
     pub fn new(job: &Job<'a>, base: Arc<Fd>, base_shown: String) -> Self {
+        let inside = base.system() == System::Kernel;
         Self {
+            settles: inside && base.statfs().is_ok_and(|found| found.kind == NTFS3),
             options: job.options,
             changes: job.changes,
             interrupt: job.interrupt,
@@ -273,6 +298,8 @@ impl Worker<'_> {
                 target: &target,
             };
             attributes::keep(copier, &kind, stat, &now, item);
+        } else if copier.settles {
+            settle(&target).map_err(Failure::Writing)?;
         }
         target.close().map_err(Failure::Writing)
     }

@@ -192,7 +192,7 @@ const MAKERS: &[Maker] = &[
     },
     Maker {
         kind: "minix",
-        tool: Tool::new("mkfs.minix", "util-linux-extra"),
+        tool: Tool::new("mkfs.minix", "util-linux"),
         words: &["-3", "{options}", "{image}"],
         ..NONE
     },
@@ -268,7 +268,7 @@ const MAKERS: &[Maker] = &[
     },
     Maker {
         kind: "cramfs",
-        tool: Tool::new("mkfs.cramfs", "util-linux-extra"),
+        tool: Tool::new("mkfs.cramfs", "util-linux"),
         words: &["{options}", "{tree}", "{image}"],
         label: field(&["-n", "{}"], 15),
         filled: Filled::ByTool,
