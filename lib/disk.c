@@ -1,22 +1,142 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Disks: checks what the program asks for before the kernel sees it. */
+/* Disks: checks what the program asks for before the kernel sees it, and calls the functions of disks that it serves. */
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <outboard/gate.h>
 #include <outboard/outboard.h>
 
+#include "posix.h"
+
 _Static_assert(OB_DISK_READ_ONLY == OB_BLOCK_READ_ONLY, "flags are passed on as they are");
 _Static_assert(OB_DISK_NO_LOCK == OB_BLOCK_NO_LOCK, "flags are passed on as they are");
 
+#define DEFAULT_SECTOR_SIZE 512
+
+/* Pieces that are handed to the program at a time. */
+#define BATCH 128
+
+/* A disk that the program serves; freed when the platform closes it. */
+struct served_disk {
+	struct ob_disk_operations operations;
+	void *context;
+	bool added;			/* else the program knows nothing of it */
+};
+
+static int transfer(const struct served_disk *disk, const struct ob_block_request *request)
+{
+	bool is_write = request->operation == OB_BLOCK_WRITE;
+	uint64_t offset = request->offset;
+	struct iovec pieces[BATCH];
+	int error = 0;
+
+	for (uint32_t done = 0; done < request->segment_count && !error;) {
+		uint64_t length = 0;
+		int count = 0;
+
+		while (done < request->segment_count && count < BATCH) {
+			const struct ob_block_segment *segment = &request->segments[done++];
+
+			pieces[count++] = (struct iovec){ segment->address, segment->length };
+			length += segment->length;
+		}
+		error = is_write ? disk->operations.write(disk->context, offset, pieces, count)
+				 : disk->operations.read(disk->context, offset, pieces, count);
+		offset += length;
+	}
+	return error;
+}
+
+static int perform(void *context, const struct ob_block_request *request)
+{
+	const struct served_disk *disk = context;
+	int error = -EOPNOTSUPP;
+
+	switch (request->operation) {
+	case OB_BLOCK_READ:
+	case OB_BLOCK_WRITE:
+		error = transfer(disk, request);
+		break;
+	case OB_BLOCK_FLUSH:
+		return disk->operations.flush(disk->context);
+	case OB_BLOCK_DISCARD:
+		error = disk->operations.discard(disk->context, request->offset, request->length);
+		break;
+	case OB_BLOCK_WRITE_ZEROES:
+		error = disk->operations.write_zeroes(disk->context, request->offset, request->length);
+		break;
+	}
+	return error || !request->force_unit_access ? error : disk->operations.flush(disk->context);
+}
+
+static void closed(void *context)
+{
+	struct served_disk *disk = context;
+
+	if (__atomic_load_n(&disk->added, __ATOMIC_ACQUIRE) && disk->operations.closed)
+		disk->operations.closed(disk->context);
+	free(disk);
+}
+
+static int check_operations(const struct ob_disk_config *config)
+{
+	const struct ob_disk_operations *operations = config->operations;
+
+	if (config->path || operations->size != sizeof(*operations) || !operations->read)
+		return -EINVAL;
+	if (!(config->flags & OB_DISK_READ_ONLY) && (!operations->write || !operations->flush))
+		return -EINVAL;
+	return !operations->discard == !operations->write_zeroes ? 0 : -EINVAL;
+}
+
 static int check(const struct ob_disk_config *config)
 {
-	if (!config || config->size != sizeof(*config) || !config->path)
+	if (!config || config->size != sizeof(*config))
 		return -EINVAL;
 	if (config->flags & ~(OB_DISK_READ_ONLY | OB_DISK_NO_LOCK))
 		return -EINVAL;
 	if (config->sector_size && config->sector_size != 512 && config->sector_size != 4096)
 		return -EINVAL;
-	return 0;
+	if (config->operations)
+		return check_operations(config);
+	return config->path ? 0 : -EINVAL;
+}
+
+static int add_served(const struct ob_disk_config *config, char name[32])
+{
+	struct served_disk *disk = malloc(sizeof(*disk));
+	struct ob_disk_parameters parameters = { .flags = config->flags | OB_BLOCK_SERVED };
+	struct ob_posix_served served;
+	char path[16];
+	int number, result;
+
+	if (!disk)
+		return -ENOMEM;
+	*disk = (struct served_disk){ .operations = *config->operations, .context = config->context };
+	served = (struct ob_posix_served){
+		.perform = perform,
+		.closed = closed,
+		.context = disk,
+		.sector_size = config->sector_size ? config->sector_size : DEFAULT_SECTOR_SIZE,
+		.read_only = config->flags & OB_DISK_READ_ONLY,
+		.can_discard = !(config->flags & OB_DISK_READ_ONLY) && config->operations->discard,
+	};
+	served.size = config->capacity - config->capacity % served.sector_size;
+	number = ob_posix_serve(&served);
+	if (number < 0) {
+		free(disk);
+		return number;
+	}
+	snprintf(path, sizeof(path), "%d", number);
+	parameters.path = path;
+	result = ob_kernel_disk_add(&parameters, name);
+	if (result >= 0)
+		__atomic_store_n(&disk->added, true, __ATOMIC_RELEASE);
+	if (!ob_posix_serve_done(number))
+		free(disk);
+	return result;
 }
 
 int ob_disk_add(const struct ob_disk_config *config, char name[32])
@@ -27,12 +147,16 @@ int ob_disk_add(const struct ob_disk_config *config, char name[32])
 
 	if (error)
 		return error;
+	if (!name)
+		name = unwanted;
+	if (config->operations)
+		return add_served(config, name);
 	parameters = (struct ob_disk_parameters){
 		.path = config->path,
 		.flags = config->flags,
 		.sector_size = config->sector_size,
 	};
-	return ob_kernel_disk_add(&parameters, name ? name : unwanted);
+	return ob_kernel_disk_add(&parameters, name);
 }
 
 int ob_disk_remove(int disk)

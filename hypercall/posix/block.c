@@ -39,7 +39,7 @@ struct ob_disk *ob_disk_find(uint32_t number)
 {
 	struct ob_disk *disk = slot(number);
 
-	return disk && __atomic_load_n(&disk->fd, __ATOMIC_ACQUIRE) >= 0 ? disk : NULL;
+	return disk && __atomic_load_n(&disk->in_use, __ATOMIC_ACQUIRE) ? disk : NULL;
 }
 
 static int add_chunk(unsigned int chunk)
@@ -51,8 +51,6 @@ static int add_chunk(unsigned int chunk)
 	disks = calloc(1ul << chunk, sizeof(*disks));
 	if (!disks)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < 1u << chunk; i++)
-		disks[i].fd = -1;
 	__atomic_store_n(&chunks[chunk], disks, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -64,7 +62,7 @@ static int table_insert(const struct ob_disk *open)
 	struct ob_disk *place;
 	int error;
 
-	while ((place = slot(number)) && place->fd >= 0)
+	while ((place = slot(number)) && place->in_use)
 		number++;
 	if (!place) {
 		error = add_chunk(chunk_of(number));
@@ -81,7 +79,7 @@ int ob_host_block_open(const char *path, uint32_t flags, struct ob_block_info *i
 	struct ob_disk disk;
 	int number, error;
 
-	error = ob_disk_open(&disk, path, flags);
+	error = flags & OB_BLOCK_SERVED ? ob_disk_open_served(&disk, path) : ob_disk_open(&disk, path, flags);
 	if (error)
 		return error;
 	error = ob_block_queue_get();
@@ -114,7 +112,7 @@ void ob_host_block_close(uint32_t number)
 	disk = ob_disk_find(number);
 	if (disk) {
 		closed = *disk;
-		__atomic_store_n(&disk->fd, -1, __ATOMIC_RELEASE);
+		__atomic_store_n(&disk->in_use, false, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&table_mutex);
 	if (!disk)
@@ -140,8 +138,8 @@ void ob_posix_block_forked(void)
 	struct ob_disk *disk;
 
 	for (uint32_t number = 0; (disk = slot(number)); number++) {
-		if (disk->fd >= 0)
+		if (disk->in_use && disk->fd >= 0)
 			close(disk->fd);
-		disk->fd = -1;
+		disk->in_use = false;
 	}
 }

@@ -6,6 +6,7 @@
  *   block_queue.c	worker threads for requests that may block, and the completed list
  *   block_io.c		carries out one request on one disk
  *   block_open.c	opens, measures and locks what a path names
+ *   block_served.c	disks that the program serves, on their way from lib/ to the table
  *
  * A layer that observes or disturbs requests belongs between block_queue.c and
  * block_io.c: everything passes through ob_disk_try and ob_disk_perform.
@@ -18,7 +19,9 @@
 #include "internal.h"
 
 struct ob_disk {
-	int fd;				/* -1: this number is free */
+	bool in_use;			/* else this number is free */
+	struct ob_posix_served served;	/* of a disk that the program serves: `perform` is set, and nothing below but size and flags */
+	int fd;				/* -1 for a disk that the program serves */
 	uint64_t size;			/* bytes, as it was on opening */
 	uint32_t sector_size;
 	bool read_only;
@@ -41,6 +44,9 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request);
 
 /* Carries out a request that passed the check, from its start. Blocks. Returns 0 or -errno. */
 int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request);
+
+/* block_served.c: as ob_disk_open for what ob_posix_serve said. `number`: decimal digits. */
+int ob_disk_open_served(struct ob_disk *disk, const char *number);
 
 /* block.c: the disk of a number, NULL if there is none. Any thread. */
 struct ob_disk *ob_disk_find(uint32_t number);

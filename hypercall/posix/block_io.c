@@ -111,6 +111,9 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 
 	if (request->operation == OB_BLOCK_FLUSH && disk->read_only)
 		return true;
+	/* What the program does may block. */
+	if (disk->served.perform)
+		return false;
 	if (request->operation != OB_BLOCK_READ && !is_write)
 		return false;
 	if (request->force_unit_access && is_write)
@@ -190,6 +193,8 @@ static int write_zeroes_durably(const struct ob_disk *disk, const struct ob_bloc
 
 int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request)
 {
+	if (disk->served.perform)
+		return disk->served.perform(disk->served.context, request);
 	if (request->operation == OB_BLOCK_FLUSH)
 		return flush(disk);
 	if (request->length == 0)

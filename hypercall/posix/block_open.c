@@ -182,7 +182,7 @@ int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags)
 {
 	int error;
 
-	*disk = (struct ob_disk){ .fd = -1, .read_only = flags & OB_BLOCK_READ_ONLY };
+	*disk = (struct ob_disk){ .in_use = true, .fd = -1, .read_only = flags & OB_BLOCK_READ_ONLY };
 	error = prepare(disk, path, flags);
 	if (error && disk->fd >= 0)
 		close(disk->fd);
@@ -191,6 +191,10 @@ int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags)
 
 void ob_disk_close(struct ob_disk *disk)
 {
+	if (disk->served.perform) {
+		disk->served.closed(disk->served.context);
+		return;
+	}
 	/* A fork()ed child may have a copy of the descriptor: the lock shall not live on with it. */
 	flock(disk->fd, LOCK_UN);
 	close(disk->fd);

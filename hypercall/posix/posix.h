@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct ob_component;
+struct ob_block_request;
 
 /* Receives one line of the kernel's log, on any thread, also in a signal handler. */
 typedef void ob_posix_log(int level, const char *line, uint64_t length);
@@ -44,6 +45,30 @@ bool ob_posix_components_are_own(void);
 
 /* Why there is no archive, in one line; NULL if there is one. */
 const char *ob_posix_components_problem(void);
+
+/* A disk that the program serves: its requests are carried out by a function. */
+struct ob_posix_served {
+	/*
+	 * Carries out a request that is inside the disk and allowed on it. May block. Called by several threads at once.
+	 * Returns 0 or -errno.
+	 */
+	int (*perform)(void *context, const struct ob_block_request *request);
+	/* The disk is closed: the last call with this context. */
+	void (*closed)(void *context);
+	void *context;
+	uint64_t size;			/* bytes, a multiple of the sector size */
+	uint32_t sector_size;
+	bool read_only;
+	bool can_discard;		/* OB_BLOCK_DISCARD and OB_BLOCK_WRITE_ZEROES */
+};
+
+/*
+ * Makes a served disk known for one ob_host_block_open with OB_BLOCK_SERVED, whose path is the number that this
+ * returns, in decimal. -ENOMEM. Any thread; does not block for long.
+ */
+int ob_posix_serve(const struct ob_posix_served *served);
+/* Forgets it. Returns whether it was opened: only then `closed` is called. */
+bool ob_posix_serve_done(int number);
 
 /*
  * Takes the signal handlers (where they are still ours) and the thread-exit

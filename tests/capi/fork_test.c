@@ -17,7 +17,7 @@ static int child(const char *window)
 	CHECK_EQUAL(ob_syscall(OB_SYS_getppid), -ENODEV);
 	CHECK_EQUAL(ob_sys_openat(-100, "/tmp/f", 0, 0), -1);
 	CHECK_EQUAL(errno, ENODEV);
-	CHECK_EQUAL(ob_disk_add(&(struct ob_disk_config){ sizeof(struct ob_disk_config), "/", 0, 0 }, NULL), -ENODEV);
+	CHECK_EQUAL(ob_disk_add(&(struct ob_disk_config){ .size = sizeof(struct ob_disk_config), .path = "/" }, NULL), -ENODEV);
 	CHECK_EQUAL(ob_halt(), -ENODEV);
 	CHECK_EQUAL(ob_boot(NULL), -EALREADY);
 	/* The window is not there any more, so nothing can be written to the parent's memory. */

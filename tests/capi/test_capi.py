@@ -115,6 +115,13 @@ def test_boot(work, image):
     assert "made-by-boot-test" in run("debugfs", "-R", "ls -p /", image)
 
 
+def test_served_disk(work, image):
+    stable = os.path.join(work, "stable.img")
+    run_library_program(work, "served_test", image, stable)
+    check_ext4(stable)
+    assert "durable" in run("debugfs", "-R", "ls -p /", stable)
+
+
 @pytest.mark.parametrize("level", [0, 4, 7])
 def test_log(work, level):
     run_library_program(work, "log_test", str(level))

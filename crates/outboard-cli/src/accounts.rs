@@ -3,7 +3,7 @@
 
 use outboard::Tree;
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Most bytes of such a file that are read.
@@ -52,21 +52,22 @@ impl Names {
         names
     }
 
-    /// No names where there is no such file: numbers are used then.
-    fn read(tree: &Tree, path: &str) -> Self {
-        let mut text = Vec::new();
-        let regular = tree
-            .metadata(Path::new(path))
-            .is_ok_and(|found| found.is_file());
-        if regular {
-            let read = tree
-                .open(path)
-                .and_then(|file| file.take(LARGEST).read_to_end(&mut text));
-            if read.is_err() {
-                return Self::default();
-            }
+    /// No names where there is no such file. What is not regular is not opened: that could wait forever.
+    fn read(tree: &Tree, path: &str) -> io::Result<Self> {
+        let regular = match tree.metadata(Path::new(path)) {
+            Ok(found) => found.is_file(),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ENOENT | libc::ENOTDIR) => return Ok(Self::default()),
+                _ => return Err(error),
+            },
+        };
+        if !regular {
+            let text = format!("{path} is not a regular file");
+            return Err(io::Error::other(text));
         }
-        Self::parse(&text)
+        let mut text = Vec::new();
+        tree.open(path)?.take(LARGEST).read_to_end(&mut text)?;
+        Ok(Self::parse(&text))
     }
 
     /// The name of a number, or the number.
@@ -90,11 +91,16 @@ impl Names {
 }
 
 impl Accounts {
-    pub fn read(tree: &Tree) -> Self {
-        Self {
-            users: Names::read(tree, "/etc/passwd"),
-            groups: Names::read(tree, "/etc/group"),
-        }
+    pub fn read(tree: &Tree) -> io::Result<Self> {
+        Ok(Self {
+            users: Names::read(tree, "/etc/passwd")?,
+            groups: Names::read(tree, "/etc/group")?,
+        })
+    }
+
+    /// As [`Accounts::read`]; without names if they cannot be read.
+    pub fn read_or_none(tree: &Tree) -> Self {
+        Self::read(tree).unwrap_or_default()
     }
 }
 

@@ -2,6 +2,7 @@
 //! The command line.
 
 use crate::commands::Command;
+use crate::containers::ImageOptions;
 use clap::{Args, Parser};
 use outboard::{profile, release, version};
 use std::path::PathBuf;
@@ -34,6 +35,14 @@ pub struct Settings {
     #[arg(long = "ro", global = true)]
     pub read_only: bool,
 
+    /// Take image files as raw disks, whatever format they seem to have
+    #[arg(long, global = true)]
+    pub raw: bool,
+
+    /// Let a qcow2 image be based on this file, which is not in the image's own directory
+    #[arg(long, value_name = "FILE", global = true)]
+    pub backing: Vec<PathBuf>,
+
     /// Virtual CPUs of the kernel, 1 to 64 [default: the host's, at most 4]
     #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub vcpus: Option<u32>,
@@ -54,6 +63,15 @@ pub struct Settings {
     /// mean something else
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
+}
+
+impl Settings {
+    pub fn image_options(&self) -> ImageOptions {
+        ImageOptions {
+            raw: self.raw,
+            backing: self.backing.clone(),
+        }
+    }
 }
 
 /// "512M" in bytes. Units are powers of 1024.

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Images whose files were opened before the sandbox, which would not let them be opened by name.
 
+use crate::containers::{Container, Content, ImageOptions};
 use crate::image::open_image_file;
+use outboard::FileLock;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// An image as it could be opened.
 pub struct HeldImage {
     path: PathBuf,
     /// For reading, and also for writing if `writable` says so.
-    file: io::Result<File>,
+    container: io::Result<Container>,
     writable: io::Result<()>,
 }
 
@@ -32,7 +34,7 @@ fn flags_for_writing(path: &Path) -> i32 {
 }
 
 impl HeldImage {
-    fn open(path: &Path, write: bool) -> Self {
+    pub fn open(path: &Path, write: bool, options: &ImageOptions) -> Self {
         let mut writable = Err(io::Error::from_raw_os_error(libc::EBADF));
         let mut file = None;
         // Only the type of file that can be an image is opened: with others, opening has effects.
@@ -51,16 +53,42 @@ impl HeldImage {
                 Err(error) => writable = Err(error),
             }
         }
+        let container = file
+            .map_or(readable, Ok)
+            .and_then(|file| Container::find(file, path, options));
+        if let (Ok(container), true) = (&container, write) {
+            writable = container.check_writable().and(writable);
+        }
         Self {
             path: path.to_owned(),
-            file: file.map_or(readable, Ok),
+            container,
             writable,
         }
     }
 
-    /// The file, for reading.
-    pub fn file(&self) -> io::Result<&File> {
-        self.file.as_ref().map_err(again)
+    fn container(&self) -> io::Result<&Container> {
+        self.container.as_ref().map_err(again)
+    }
+
+    /// Device and inode of the image's own file.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
+        let metadata = self.container()?.file().metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+
+    /// The name of the format, if it is not raw.
+    pub fn format(&self) -> Option<&'static str> {
+        self.container.as_ref().ok().and_then(Container::format)
+    }
+
+    /// The disk in the image.
+    pub fn content(&self, write: bool) -> io::Result<Content> {
+        self.container()?.content(write)
+    }
+
+    /// See [`Container::lock`].
+    pub fn lock(&self, write: bool) -> io::Result<Vec<FileLock>> {
+        self.container()?.lock(write)
     }
 
     /// Whether it can also be written, else why not.
@@ -77,7 +105,7 @@ pub struct HeldImages {
 
 impl HeldImages {
     /// Opens them. What cannot be opened is told when it is asked for.
-    pub fn open(paths: &[(PathBuf, bool)]) -> Self {
+    pub fn open(paths: &[(PathBuf, bool)], options: &ImageOptions) -> Self {
         let mut wanted: Vec<(&Path, bool)> = Vec::new();
         for (path, write) in paths {
             match wanted.iter_mut().find(|(known, _)| known == path) {
@@ -85,7 +113,7 @@ impl HeldImages {
                 None => wanted.push((path, *write)),
             }
         }
-        let open = |(path, write): (&Path, bool)| HeldImage::open(path, write);
+        let open = |(path, write): (&Path, bool)| HeldImage::open(path, write, options);
         Self {
             images: wanted.into_iter().map(open).collect(),
         }

@@ -2,14 +2,17 @@
 //! Images as files of the host: what is in them, before any kernel looks.
 
 use crate::address::ImageName;
+use crate::containers::{Container, Content};
 use crate::error::{Error, Result};
 use crate::scratch::Range;
 use outboard_image::partition::{read_table, Partition, Table};
-use outboard_image::{probe, Class, FileSource, Probe, Slice, Source};
+use outboard_image::{probe, Class, Probe, Slice, Source};
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Sector size of the partition tables in image files.
 const SECTOR: u64 = 512;
@@ -17,7 +20,9 @@ const SECTOR: u64 = 512;
 /// An image and what its bytes say.
 pub struct Image {
     shown: String,
-    source: FileSource,
+    pub content: Arc<Content>,
+    /// The file's format, as in "qcow2", if it is not raw.
+    pub format: Option<&'static str>,
     /// Device and inode: the same file has the same identity, whatever its name.
     pub identity: (u64, u64),
     pub table: Option<Table>,
@@ -44,7 +49,7 @@ pub fn open_image_file(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-fn cannot_open(shown: &str, error: &io::Error) -> Error {
+pub fn cannot_open(shown: impl Display, error: &io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::EISDIR) => Error::Failed(format!("{shown} is a directory, not a disk image")),
         Some(libc::ENOTBLK) => {
@@ -55,36 +60,48 @@ fn cannot_open(shown: &str, error: &io::Error) -> Error {
 }
 
 impl Image {
-    /// Opens an image by its name. [`Session::image`](crate::session::Session::image) is for those of the command line.
+    /// Opens the file of a raw image by its name, for commands that have other programs work on it.
+    /// [`Session::image`](crate::session::Session::image) is for all others.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::new(path, open_image_file(path))
+        let failed = |error: io::Error| cannot_open(path.display(), &error);
+        let file = open_image_file(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        let identity = (metadata.dev(), metadata.ino());
+        let content = Container::Raw(file).content(false).map_err(failed)?;
+        Self::new(path, identity, None, Arc::new(content))
     }
 
-    /// Looks at the beginning of an image. `file`: as it was opened.
-    pub fn new(path: &Path, file: io::Result<File>) -> Result<Self> {
+    /// Looks at the beginning of an image.
+    pub fn new(
+        path: &Path,
+        identity: (u64, u64),
+        format: Option<&'static str>,
+        content: Arc<Content>,
+    ) -> Result<Self> {
         let shown = path.display().to_string();
-        let opened = file.and_then(|file| Ok((file.metadata()?, file)));
-        let (metadata, file) = opened.map_err(|error| cannot_open(&shown, &error))?;
-        let identity = (metadata.dev(), metadata.ino());
-        let source = FileSource::new(file)
-            .map_err(|error| Error::failed(format!("cannot read image {shown}"), &error))?;
-        if source.size() == 0 {
+        if content.size() == 0 {
             return Err(Error::Failed(format!("{shown} is empty: 0 bytes")));
         }
-        let table = read_table(&source, SECTOR);
-        let whole = probe(&source);
+        let table = read_table(&*content, SECTOR);
+        let whole = probe(&*content);
         Ok(Self {
             shown,
-            source,
+            content,
+            format,
             identity,
             table,
             whole,
         })
     }
 
+    /// Its file's name.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
     /// Size in bytes.
     pub fn size(&self) -> u64 {
-        self.source.size()
+        self.content.size()
     }
 
     /// Where a partition is, or all of the image.
@@ -115,7 +132,7 @@ impl Image {
 
     /// What is in a range of it.
     pub fn probe_range(&self, range: Range) -> Option<Probe> {
-        probe(&Slice::new(&self.source, range.start, range.size))
+        probe(&Slice::new(&*self.content, range.start, range.size))
     }
 
     /// What is in a partition.
@@ -123,7 +140,7 @@ impl Image {
         if partition.extended {
             return None;
         }
-        probe(&Slice::new(&self.source, partition.start, partition.size))
+        probe(&Slice::new(&*self.content, partition.start, partition.size))
     }
 
     /// The partition table, if it and not a file system on the whole disk counts. Discs that
@@ -239,7 +256,7 @@ impl Image {
         let has = match found.partition {
             Some(number) => {
                 let partition = self.partition(number).ok()?;
-                Slice::new(&self.source, partition.start, partition.size).size()
+                Slice::new(&*self.content, partition.start, partition.size).size()
             }
             None => self.size(),
         };

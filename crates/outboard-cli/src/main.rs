@@ -8,6 +8,7 @@ mod address;
 mod arguments;
 mod colors;
 mod commands;
+mod containers;
 mod error;
 mod format;
 mod glob;

@@ -7,6 +7,11 @@ use crate::error::{Error, Result};
 use crate::format::escaped;
 use outboard::Tree;
 
+/// What is not known, and where it should be.
+type Unknown = (&'static str, &'static str);
+const USER: Unknown = ("user", "/etc/passwd");
+const GROUP: Unknown = ("group", "/etc/group");
+
 /// A user, a group, or both. `None`: any, or unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
@@ -20,32 +25,35 @@ impl Owner {
         let plain = |byte: &u8| byte.is_ascii_digit() || b"+:".contains(byte);
         let accounts = match text.iter().all(plain) && !text.ends_with(b":") {
             true => Accounts::default(),
-            false => Accounts::read(tree),
+            false => Accounts::read(tree).map_err(|error| {
+                let shown = place.with_path("/etc".into()).shown();
+                Error::failed(format!("cannot read the names in {shown}"), &error)
+            })?,
         };
-        Self::parse(text, &accounts).map_err(|unknown| {
-            let directory = place.with_path("/etc".into()).shown();
+        Self::parse(text, &accounts).map_err(|(kind, file)| {
+            let shown = place.with_path(file.into()).shown();
             let text = escaped(text);
             Error::Failed(format!(
-                "{text}: no such {unknown} in {directory}: use a name that is there, or a number"
+                "{text}: no such {kind} in {shown}: use a name that is there, or a number"
             ))
         })
     }
 
     /// Understands "USER", "USER:GROUP", ":GROUP" and "USER:", which has the user's login group.
-    fn parse(text: &[u8], accounts: &Accounts) -> std::result::Result<Self, &'static str> {
-        let text = std::str::from_utf8(text).map_err(|_| "user or group")?;
+    fn parse(text: &[u8], accounts: &Accounts) -> std::result::Result<Self, Unknown> {
+        let text = std::str::from_utf8(text).map_err(|_| USER)?;
         let (user, group) = match text.split_once(':') {
             Some((user, group)) => (user, Some(group)),
             None => (text, None),
         };
         let owner = match user {
             "" => None,
-            name => Some(accounts.users.id(name).ok_or("user in passwd")?),
+            name => Some(accounts.users.id(name).ok_or(USER)?),
         };
         let group = match (group, owner) {
             (None, _) | (Some(""), None) => None,
-            (Some(""), Some(id)) => Some(accounts.users.group(id).ok_or("user in passwd")?),
-            (Some(name), _) => Some(accounts.groups.id(name).ok_or("group in group")?),
+            (Some(""), Some(id)) => Some(accounts.users.group(id).ok_or(USER)?),
+            (Some(name), _) => Some(accounts.groups.id(name).ok_or(GROUP)?),
         };
         Ok(Self { user: owner, group })
     }

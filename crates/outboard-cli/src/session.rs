@@ -4,22 +4,21 @@
 
 use crate::address::{ImageName, Place};
 use crate::arguments::Settings;
+use crate::containers::Content;
 use crate::error::{reason, warn, Error, Result};
 use crate::format::escaped;
-use crate::held::HeldImages;
-use crate::image::{cannot_write, check_writable, open_image_file, FileSystem, Image};
+use crate::held::{HeldImage, HeldImages};
+use crate::image::{cannot_open, cannot_write, FileSystem, Image};
 use crate::interrupt::Interrupt;
 use crate::sandbox::{HostAccess, Sandbox};
 use crate::snapshots;
 use outboard::{
-    component_of, BlockDevice, Disk, DiskOptions, Fd, Kernel, Level, LogRing, Mount, MountOptions,
-    System, Tree,
+    component_of, BlockDevice, Disk, DiskOptions, Fd, FileLock, Kernel, Level, LogRing, Mount,
+    MountOptions, Storage, System, Tree,
 };
 use std::collections::HashSet;
 use std::ffi::CString;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,6 +41,23 @@ struct OpenDisk {
     image: Image,
     writable: bool,
     disk: Disk,
+    /// Given back after the disk.
+    _locks: Vec<FileLock>,
+}
+
+impl OpenDisk {
+    /// Returns what was lost, in words, of what the kernel did not flush itself.
+    fn flush(&self) -> Option<String> {
+        if !self.writable {
+            return None;
+        }
+        let error = self.image.content.flush().err()?;
+        Some(format!(
+            "{}: not everything was written: {}",
+            self.image.shown(),
+            reason(&error)
+        ))
+    }
 }
 
 struct Mounted {
@@ -135,7 +151,7 @@ impl Session {
         // Other programs may make images, and change them.
         let held = match access.programs {
             true => HeldImages::default(),
-            false => HeldImages::open(&access.images),
+            false => HeldImages::open(&access.images, &settings.image_options()),
         };
         // The host's files that tell it are not seen from inside.
         let vcpus = settings
@@ -347,38 +363,63 @@ impl Session {
                 problems.extend(slot.take().and_then(Mounted::unmount));
             }
         }
-        self.disks[disk] = None;
+        let open = self.disks[disk].take();
+        problems.extend(open.as_ref().and_then(OpenDisk::flush));
         self.told(problems, position)
     }
 
     /// Looks at the beginning of an image.
     pub fn image(&self, path: &Path) -> Result<Image> {
-        let file = match self.held.find(path) {
-            Some(held) => held.file().and_then(File::try_clone),
-            None => open_image_file(path),
-        };
-        Image::new(path, file)
+        self.with_held(path, false, |held| {
+            let failed = |error: io::Error| cannot_open(path.display(), &error);
+            let identity = held.identity().map_err(failed)?;
+            // What a disk has written is seen by those who look through the same object.
+            let same = |open: &&OpenDisk| open.image.identity == identity;
+            let content = match self.disks.iter().flatten().find(same) {
+                Some(open) => Arc::clone(&open.image.content),
+                None => Arc::new(held.content(false).map_err(failed)?),
+            };
+            Image::new(path, identity, held.format(), content)
+        })
     }
 
-    /// By what name the kernel's host opens the image.
-    fn disk_path(&self, path: &Path, write: bool) -> Result<PathBuf> {
-        let Some(held) = self.held.find(path) else {
-            if write {
-                check_writable(path)?;
-            }
-            return Ok(path.to_owned());
-        };
-        let failed = |error: io::Error| cannot_write(path, &error);
-        if write {
-            held.writable().map_err(failed)?;
+    /// Works with an image that was opened before, or is now.
+    fn with_held<T>(&self, path: &Path, write: bool, work: impl FnOnce(&HeldImage) -> T) -> T {
+        match self.held.find(path) {
+            Some(held) => work(held),
+            None => work(&HeldImage::open(
+                path,
+                write,
+                &self.settings.image_options(),
+            )),
         }
-        let descriptor = held.file().map_err(failed)?.as_raw_fd();
-        Ok(PathBuf::from(format!("/dev/fd/{descriptor}")))
+    }
+
+    /// The disk in an image as the kernel shall get it, and locks on what it is made of.
+    fn content(
+        &self,
+        image: &Image,
+        path: &Path,
+        write: bool,
+    ) -> Result<(Arc<Content>, Vec<FileLock>)> {
+        self.with_held(path, write, |held| {
+            let failed = |error: io::Error| match error.raw_os_error() {
+                Some(libc::EBUSY) => in_use(path, write),
+                _ => cannot_write(path, &error),
+            };
+            if !write {
+                let locks = held.lock(false).map_err(failed)?;
+                return Ok((Arc::clone(&image.content), locks));
+            }
+            held.writable().map_err(failed)?;
+            let locks = held.lock(true).map_err(failed)?;
+            Ok((Arc::new(held.content(true).map_err(failed)?), locks))
+        })
     }
 
     /// Adds a disk to the kernel, or finds it added.
     fn disk(&mut self, name: &ImageName, write: bool) -> Result<usize> {
-        let image = self.image(&name.file)?;
+        let mut image = self.image(&name.file)?;
         let good = |slot: &Option<OpenDisk>| {
             slot.as_ref().is_some_and(|open| {
                 open.image.identity == image.identity && (open.writable || !write)
@@ -392,27 +433,29 @@ impl Session {
         // What cannot be mounted is told before a kernel is started for it.
         let found = image.find(name, self.settings.kind.is_some())?;
         let kind = found.probe.map(|probe| probe.kind);
-        let path = self.disk_path(&name.file, write)?;
+        let (content, locks) = self.content(&image, &name.file, write)?;
+        image.content = Arc::clone(&content);
         let options = if write {
             DiskOptions::read_write()
         } else {
             DiskOptions::read_only()
         };
-        let shown = name.file.display();
-        let disk = self
-            .kernel(kind)?
-            .add_disk(&path, options)
-            .map_err(|error| match error.raw_os_error() {
-                Some(libc::EBUSY) => Error::Failed(format!(
-                    "{shown} is in use: another program has it open{}",
-                    if write { "" } else { " for writing" }
-                )),
-                _ => Error::failed(format!("cannot open image {shown}"), &error),
-            })?;
+        let kernel = self.kernel(kind)?;
+        let added = match &*content {
+            Content::File(file) => kernel.add_disk(&file.path(), options),
+            Content::Served(disk) => {
+                kernel.add_served_disk(Arc::clone(disk) as Arc<dyn Storage>, options)
+            }
+        };
+        let disk = added.map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => in_use(&name.file, write),
+            _ => Error::failed(format!("cannot open image {}", name.file.display()), &error),
+        })?;
         self.disks.push(Some(OpenDisk {
             image,
             writable: write,
             disk,
+            _locks: locks,
         }));
         Ok(self.disks.len() - 1)
     }
@@ -546,6 +589,7 @@ impl Session {
                 problems.push(format!("the kernel did not stop well: {}", reason(&error)));
             }
         }
+        problems.extend(self.disks.iter().flatten().filter_map(OpenDisk::flush));
         self.told(problems, position)
     }
 
@@ -559,6 +603,14 @@ impl Session {
             self.kernel_lines(position)
         )))
     }
+}
+
+fn in_use(path: &Path, write: bool) -> Error {
+    Error::Failed(format!(
+        "{} is in use: another program has it open{}",
+        path.display(),
+        if write { "" } else { " for writing" }
+    ))
 }
 
 /// A line of the kernel's log without the time that stands before it in brackets.

@@ -8,7 +8,8 @@
 mod block;
 pub mod partition;
 mod probe;
+pub mod qcow2;
 mod source;
 
-pub use probe::{probe, Class, Probe, State};
+pub use probe::{file_format, probe, Class, Probe, State};
 pub use source::{FileSource, Slice, Source};

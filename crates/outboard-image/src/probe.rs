@@ -115,6 +115,11 @@ fn block_size(base: u64, shift: u32) -> u64 {
 
 type Prober<S> = fn(&S) -> Option<Probe>;
 
+/// The format of a file that holds a disk image in another way than byte by byte, as in "qcow2".
+pub fn file_format(source: &(impl Source + ?Sized)) -> Option<&'static str> {
+    containers::wrapped(source).map(|found| found.kind)
+}
+
 /// What is in `source`. `None`: nothing that is known.
 pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
     let probers: &[Prober<S>] = &[

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The C functions of `outboard/outboard.h`; see there for what they do.
 
-use libc::{c_char, c_int, c_long, c_uint, c_void, size_t};
+use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, size_t};
 
 pub const OB_LOG_DEFAULT: c_int = -1;
 pub const OB_DISK_READ_ONLY: c_uint = 1;
@@ -25,12 +25,29 @@ pub struct ob_config {
     pub snapshots: *const c_char,
 }
 
+pub type TransferFunction = extern "C" fn(*mut c_void, u64, *const iovec, c_int) -> c_int;
+pub type RangeFunction = extern "C" fn(*mut c_void, u64, u64) -> c_int;
+
+#[repr(C)]
+pub struct ob_disk_operations {
+    pub size: size_t,
+    pub read: TransferFunction,
+    pub write: TransferFunction,
+    pub flush: extern "C" fn(*mut c_void) -> c_int,
+    pub discard: RangeFunction,
+    pub write_zeroes: RangeFunction,
+    pub closed: extern "C" fn(*mut c_void),
+}
+
 #[repr(C)]
 pub struct ob_disk_config {
     pub size: size_t,
     pub path: *const c_char,
     pub flags: c_uint,
     pub sector_size: c_uint,
+    pub operations: *const ob_disk_operations,
+    pub context: *mut c_void,
+    pub capacity: u64,
 }
 
 #[repr(C)]

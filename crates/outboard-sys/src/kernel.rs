@@ -2,11 +2,13 @@
 //! Boot, halt, disks and version of the kernel in this process, as safe functions.
 
 use crate::ffi;
+use crate::storage::{drop_context, into_context, Storage, OPERATIONS};
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Receives a line of the kernel's log: its level (0 to 7) and its bytes, without a newline.
 /// Runs on any thread, possibly inside the kernel: it must not block, take a lock
@@ -119,6 +121,24 @@ pub struct DiskConfig {
 /// the name of its block device ("vda"). `EBUSY`: in use by somebody else; `EROFS`: can only be read.
 pub fn disk_add(path: &Path, config: DiskConfig) -> io::Result<(i32, String)> {
     let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut raw = raw_config(config);
+    raw.path = path.as_ptr();
+    add(&raw)
+}
+
+/// Adds a disk that this program serves. `config`: it has no lock.
+pub fn disk_serve(storage: Arc<dyn Storage>, config: DiskConfig) -> io::Result<(i32, String)> {
+    let mut raw = raw_config(config);
+    raw.operations = &OPERATIONS;
+    raw.capacity = storage.size();
+    raw.context = into_context(storage);
+    add(&raw).inspect_err(|_| {
+        // SAFETY: what could not be added does not use its context, nor close it.
+        unsafe { drop_context(raw.context) }
+    })
+}
+
+fn raw_config(config: DiskConfig) -> ffi::ob_disk_config {
     let mut flags: c_uint = 0;
     if config.read_only {
         flags |= ffi::OB_DISK_READ_ONLY;
@@ -126,15 +146,23 @@ pub fn disk_add(path: &Path, config: DiskConfig) -> io::Result<(i32, String)> {
     if config.no_lock {
         flags |= ffi::OB_DISK_NO_LOCK;
     }
-    let raw = ffi::ob_disk_config {
+    ffi::ob_disk_config {
         size: std::mem::size_of::<ffi::ob_disk_config>(),
-        path: path.as_ptr(),
+        path: std::ptr::null(),
         flags,
         sector_size: config.sector_size,
-    };
+        operations: std::ptr::null(),
+        context: std::ptr::null_mut(),
+        capacity: 0,
+    }
+}
+
+/// What `raw` points to lives until the call returns.
+fn add(raw: &ffi::ob_disk_config) -> io::Result<(i32, String)> {
     let mut name = [0u8; ffi::DISK_NAME_SIZE];
-    // SAFETY: `raw` and the path live until the call returns; `name` has the room that the header asks for.
-    let disk = check(unsafe { ffi::ob_disk_add(&raw, name.as_mut_ptr().cast()) })?;
+    // SAFETY: `raw` and what it points to live until the call returns; a context lives until `closed`. `name` has
+    // the room that the header asks for.
+    let disk = check(unsafe { ffi::ob_disk_add(raw, name.as_mut_ptr().cast()) })?;
     let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
     Ok((disk, name.to_string_lossy().into_owned()))
 }

@@ -19,6 +19,7 @@ mod inode_flags;
 mod maintenance;
 mod path;
 mod pattern;
+mod storage;
 mod system;
 mod xattr;
 
@@ -27,4 +28,5 @@ pub use fd::Fd;
 pub use libc;
 pub use path::PathFd;
 pub use pattern::matches;
+pub use storage::{FileLock, Storage};
 pub use system::{StatFs, System};

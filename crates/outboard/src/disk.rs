@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Disks: files and block devices of the host that the kernel sees as block devices.
+//! Disks: files and block devices of the host, and what the program serves, that the kernel sees as block devices.
 
 use crate::device::BlockDevice;
 use crate::kernel::{read_text, Kernel};
 use crate::{Fd, System};
-use outboard_sys::kernel::{disk_add, disk_remove, DiskConfig};
-use outboard_sys::libc;
+use outboard_sys::kernel::{disk_add, disk_remove, disk_serve, DiskConfig};
+use outboard_sys::{libc, Storage};
 use std::ffi::CString;
 use std::io;
 use std::path::Path;
@@ -76,15 +76,28 @@ impl Drop for Shared {
 
 impl Disk {
     pub(crate) fn add(kernel: Kernel, path: &Path, options: DiskOptions) -> io::Result<Self> {
-        let (number, name) = disk_add(path, options.config)?;
-        Ok(Self {
+        let added = disk_add(path, options.config)?;
+        Ok(Self::new(kernel, added, options))
+    }
+
+    pub(crate) fn serve(
+        kernel: Kernel,
+        storage: Arc<dyn Storage>,
+        options: DiskOptions,
+    ) -> io::Result<Self> {
+        let added = disk_serve(storage, options.config)?;
+        Ok(Self::new(kernel, added, options))
+    }
+
+    fn new(kernel: Kernel, (number, name): (i32, String), options: DiskOptions) -> Self {
+        Self {
             shared: Arc::new(Shared {
                 kernel,
                 number,
                 name,
                 read_only: options.config.read_only,
             }),
-        })
+        }
     }
 
     /// What the kernel calls it, as in "vda".

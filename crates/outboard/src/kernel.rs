@@ -6,7 +6,7 @@ use crate::log::Level;
 use crate::{Fd, System};
 use outboard_sys::component;
 use outboard_sys::kernel as sys;
-use outboard_sys::libc;
+use outboard_sys::{libc, Storage};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::path::Path;
@@ -156,6 +156,16 @@ impl Kernel {
     /// (EBUSY) if somebody else uses it, EROFS if it can only be read.
     pub fn add_disk(&self, path: &Path, options: DiskOptions) -> io::Result<Disk> {
         Disk::add(self.clone(), path, options)
+    }
+
+    /// Adds a disk whose requests `storage` carries out. It has no lock of its own. `storage` is dropped when the
+    /// disk is removed, or the kernel halts.
+    pub fn add_served_disk(
+        &self,
+        storage: Arc<dyn Storage>,
+        options: DiskOptions,
+    ) -> io::Result<Disk> {
+        Disk::serve(self.clone(), storage, options)
     }
 
     /// Loads a component by its name or an alias, and what it needs, with parameters as in

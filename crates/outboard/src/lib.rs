@@ -40,7 +40,7 @@ pub use metadata::{FileType, Metadata};
 pub use mount::{Mount, MountOptions, Space};
 pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
-pub use outboard_sys::{matches, Entries, Entry, Fd, PathFd, System};
+pub use outboard_sys::{matches, Entries, Entry, Fd, FileLock, PathFd, Storage, System};
 pub use tree::Tree;
 
 use std::ffi::CString;

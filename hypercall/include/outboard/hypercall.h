@@ -222,6 +222,7 @@ int ob_host_random(void *buffer, uint64_t size);
 enum ob_block_flags {
 	OB_BLOCK_READ_ONLY = 1,		/* open for reading only; nothing is ever written */
 	OB_BLOCK_NO_LOCK = 2,		/* do not take the lock against a second writer */
+	OB_BLOCK_SERVED = 4,		/* the path is the number of a disk that the program serves (the platform's own affair) */
 };
 
 struct ob_block_info {

@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -94,6 +95,26 @@ int ob_interrupt(int thread);
 #define OB_DISK_READ_ONLY 1u	/* the file's bytes do not change, whatever is mounted how */
 #define OB_DISK_NO_LOCK 2u	/* do not lock the file against a second user */
 
+/*
+ * What a disk does that the program itself serves. Every function returns 0 or -errno. They are called by worker threads
+ * of the library, several at once, in any order, and may block as long as they like: what waits is the request, and with
+ * four of them at once also those of other disks. They must not call into the library. A request lies inside the disk and is a
+ * multiple of its sector size; two at once never touch the same bytes unless a program inside asked for that.
+ */
+struct ob_disk_operations {
+	size_t size;			/* sizeof(struct ob_disk_operations) */
+	/* All of the pieces, which lie one after the other on the disk from `offset`. Their memory is the kernel's. */
+	int (*read)(void *context, uint64_t offset, const struct iovec *pieces, int count);
+	int (*write)(void *context, uint64_t offset, const struct iovec *pieces, int count);
+	/* What was written by calls that have returned is on stable storage after it. Not called for a read-only disk. */
+	int (*flush)(void *context);
+	/* Contents that are of no more use; zeroes. Both or none (NULL). */
+	int (*discard)(void *context, uint64_t offset, uint64_t length);
+	int (*write_zeroes)(void *context, uint64_t offset, uint64_t length);
+	/* The last call with this context, once for each disk that was added: it is removed, or the kernel halted. May be NULL. */
+	void (*closed)(void *context);
+};
+
 struct ob_disk_config {
 	size_t size;			/* sizeof(struct ob_disk_config) */
 	/*
@@ -103,6 +124,13 @@ struct ob_disk_config {
 	const char *path;
 	unsigned int flags;
 	unsigned int sector_size;	/* 0: the device's own (512 for a file); 512 or 4096 */
+	/*
+	 * A disk that the program serves: `path` is NULL, `capacity` its size in bytes (what is more than a multiple of the
+	 * sector size is cut off), and there is no lock. `write` and `flush` may be NULL with OB_DISK_READ_ONLY. NULL: the disk is what `path` names.
+	 */
+	const struct ob_disk_operations *operations;
+	void *context;			/* for the operations */
+	uint64_t capacity;
 };
 
 /*

@@ -4,7 +4,6 @@
 use crate::address::{ImageName, Place};
 use crate::error::{Error, Failures, Result};
 use crate::format;
-use crate::image::Image;
 use crate::output::Output;
 use crate::session::Session;
 use clap::Args;
@@ -93,7 +92,9 @@ pub fn run(options: &Df, session: &mut Session) -> Result<()> {
     let mut failures = Failures::default();
     let mut rows = Vec::new();
     for image in &options.images {
-        let names = failures.take(file_systems(image))?.unwrap_or_default();
+        let names = failures
+            .take(file_systems(image, session))?
+            .unwrap_or_default();
         for name in names {
             rows.extend(failures.take(measure(session, &name))?);
         }
@@ -109,12 +110,12 @@ pub fn run(options: &Df, session: &mut Session) -> Result<()> {
 }
 
 /// The file systems that an operand means.
-fn file_systems(operand: &OsStr) -> Result<Vec<ImageName>> {
+fn file_systems(operand: &OsStr, session: &Session) -> Result<Vec<ImageName>> {
     let name = match Place::find(operand) {
         Place::Image(name, _) => return Ok(vec![name]),
-        Place::Host(_) => ImageName::parse(operand, |path| path.symlink_metadata().is_ok()),
+        Place::Host(_) => ImageName::find(operand),
     };
-    let image = Image::open(&name.file)?;
+    let image = session.image(&name.file)?;
     let table = match image.partitions() {
         Some(table) if name.partition.is_none() => table,
         _ => return Ok(vec![name]),

@@ -99,7 +99,7 @@ pub fn run(options: &Getfacl, session: &mut Session) -> Result<()> {
         if known.as_ref().map_or(true, |(id, _)| *id != found.id) {
             let accounts = match options.numeric {
                 true => Accounts::default(),
-                false => Accounts::read(found.tree),
+                false => Accounts::read_or_none(found.tree),
             };
             known = Some((found.id, accounts));
         }

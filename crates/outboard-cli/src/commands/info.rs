@@ -41,6 +41,9 @@ pub fn run(options: &Info, session: &mut Session) -> Result<()> {
     output.finish()
 }
 
+/// The format of an image that is none.
+const RAW: &str = "raw";
+
 /// What is on a disk or partition.
 #[derive(Serialize)]
 struct Content {
@@ -154,6 +157,8 @@ impl PartitionReport {
 #[derive(Serialize)]
 struct Report {
     image: String,
+    /// Of the image's file: "raw", "qcow2"...
+    format: &'static str,
     size: u64,
     table: Option<&'static str>,
     table_id: Option<String>,
@@ -167,6 +172,7 @@ impl Report {
     fn new(name: &ImageName, image: &Image) -> Result<Self> {
         let mut report = Self {
             image: name.file.display().to_string(),
+            format: image.format.unwrap_or(RAW),
             size: image.size(),
             table: None,
             table_id: None,
@@ -221,10 +227,7 @@ impl Report {
             output.text(&self.image),
             format::size(self.size),
             self.size,
-            match self.table {
-                Some(kind) => format!(", {kind} partition table"),
-                None => String::new(),
-            }
+            self.details()
         ))?;
         for warning in &self.warnings {
             output.line(format!("warning: {}", output.text(warning)))?;
@@ -237,6 +240,18 @@ impl Report {
             None => self.print_partitions(output)?,
         }
         Ok(())
+    }
+
+    /// What stands behind the size.
+    fn details(&self) -> String {
+        let mut details = String::new();
+        if self.format != RAW {
+            details += &format!(", in {} format", self.format);
+        }
+        if let Some(kind) = self.table {
+            details += &format!(", {kind} partition table");
+        }
+        details
     }
 
     fn print_partitions(&self, output: &mut Output) -> Result<()> {

@@ -12,12 +12,12 @@ use crate::accounts::{Accounts, Names};
 use crate::acl::{Acl, Permissions, Who, ACCESS, DEFAULT};
 use crate::error::{Error, Result};
 use crate::format::escaped;
-use crate::session::{Session, TreeId};
 use crate::sandbox::HostAccess;
+use crate::session::{Session, TreeId};
 use clap::Args;
-use std::path::PathBuf;
 use std::ffi::{CStr, OsString};
 use std::io;
+use std::path::PathBuf;
 
 /// Change access control lists of files in an image
 ///
@@ -113,7 +113,7 @@ pub fn run(options: &Setfacl, session: &mut Session) -> Result<()> {
         let dump = Dump::read(file)?;
         let mut known = None;
         return dump.restore(session, &options.places, true, |found, section| {
-            let accounts = known.get_or_insert_with(|| Accounts::read(found.tree));
+            let accounts = known.get_or_insert_with(|| Accounts::read_or_none(found.tree));
             restore(found, section, accounts)
         });
     }
@@ -129,7 +129,10 @@ pub fn run(options: &Setfacl, session: &mut Session) -> Result<()> {
             return Ok(());
         }
         if known.as_ref().map_or(true, |(id, _)| *id != found.id) {
-            known = Some((found.id, texts.plan(options, &Accounts::read(found.tree))?));
+            known = Some((
+                found.id,
+                texts.plan(options, &Accounts::read_or_none(found.tree))?,
+            ));
         }
         let (_, plan) = known.as_ref().expect("just made");
         change(options, found, plan)

@@ -12,9 +12,9 @@ use crate::session::Session;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use clap::Args;
-use std::path::PathBuf;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// Set and remove extended attributes of files in an image
 ///

@@ -50,6 +50,8 @@ const PLAIN: &[i64] = &[
     libc::SYS_fstatfs,
     libc::SYS_getdents64,
     libc::SYS_pipe2,
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
     libc::SYS_eventfd2,
     libc::SYS_poll,
     libc::SYS_ppoll,
@@ -189,6 +191,14 @@ fn mappings() -> Result<Vec<SeccompRule>> {
     Ok(vec![rule(vec![of_file])?, rule(vec![private])?])
 }
 
+/// Pairs of connected sockets, as a pipe in both directions: a line editor has one for signals. Not of
+/// datagrams, which could be sent to somebody else.
+fn pairs() -> Result<Vec<SeccompRule>> {
+    let local = SeccompCondition::new(0, Dword, Eq, libc::AF_UNIX as u64)?;
+    let stream = SeccompCondition::new(1, Dword, MaskedEq(0xf), libc::SOCK_STREAM as u64)?;
+    Ok(vec![rule(vec![local, stream])?])
+}
+
 /// New threads, but no processes.
 fn threads() -> Result<Vec<SeccompRule>> {
     let thread = libc::CLONE_THREAD as u64;
@@ -215,6 +225,7 @@ fn rules(files: bool, memory_files: bool) -> Result<Rules> {
         // To apply the second filter.
         rules.insert(libc::SYS_seccomp, Vec::new());
     }
+    rules.insert(libc::SYS_socketpair, pairs()?);
     rules.insert(libc::SYS_mmap, mappings()?);
     rules.insert(libc::SYS_clone, threads()?);
     // The next filter refuses it in another way.

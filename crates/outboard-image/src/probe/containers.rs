@@ -19,7 +19,7 @@ pub(super) fn wrapped(source: &(impl Source + ?Sized)) -> Option<Probe> {
         ("bzip2", b"BZh"),
         ("zip", b"PK\x03\x04"),
     ];
-    let start = fetch(source, 0, 72)?;
+    let start = fetch(source, 0, source.size().min(72) as usize)?;
     if start.le32(64) == 0xbeda_107f {
         return Some(Probe::new(Class::Wrapped, "vdi"));
     }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Formats for which there is no library: QEMU's qemu-img makes a raw copy, before the sandbox.
+//!
+//! qemu-img is shut in by Landlock: of the host's files it can read programs and libraries, and the image, or for a vmdk
+//! image that consists of several files, its directory; it can write only the copy. So an image cannot make it read
+//! another file of the host, whatever names are in it.
+
+use crate::error::reason;
+use landlock::{
+    path_beneath_rules, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, Scope, ABI,
+};
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const ABI_NEWEST: ABI = ABI::V6;
+/// Where programs and libraries are.
+const PROGRAMS: &[&str] = &["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache"];
+const DEVICES: &[&str] = &["/dev/null", "/dev/urandom"];
+/// Bytes of a message of qemu-img that are shown.
+const MESSAGE: usize = 500;
+
+/// What qemu-img may read of an image.
+fn readable(file: &File, path: &Path) -> io::Result<PathBuf> {
+    let mut start = [0; 24];
+    file.read_at(&mut start, 0)?;
+    let is_text = start.starts_with(b"# Disk");
+    // Such a file also is but a list of others.
+    let is_list = start.starts_with(b"KDMV") && start[12..20] == [0; 8];
+    match path.parent() {
+        Some(parent) if is_text || is_list => Ok(parent.to_owned()),
+        _ => Ok(path.to_owned()),
+    }
+}
+
+/// For the calling thread and what it starts.
+fn restrict(image: &Path, target: &Path) -> Result<RulesetStatus, RulesetError> {
+    let all = AccessFs::from_all(ABI_NEWEST);
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let status = Ruleset::default()
+        .handle_access(all)?
+        .handle_access(AccessNet::from_all(ABI_NEWEST))?
+        .scope(Scope::from_all(ABI_NEWEST))?
+        .create()?
+        .add_rules(path_beneath_rules(PROGRAMS, read | AccessFs::Execute))?
+        .add_rules(path_beneath_rules(DEVICES, read | AccessFs::WriteFile))?
+        .add_rules(path_beneath_rules([image], read))?
+        .add_rules(path_beneath_rules([target], all & !AccessFs::Execute))?
+        .restrict_self()?;
+    Ok(status.ruleset)
+}
+
+/// The image for qemu-img, without what it may be based on.
+fn description(path: &Path, kind: &str) -> io::Result<String> {
+    let name = path
+        .to_str()
+        .ok_or_else(|| io::Error::other("its name is not UTF-8, which qemu-img needs"))?;
+    let description = serde_json::json!({
+        "driver": kind,
+        "file": {"driver": "file", "filename": name, "locking": "off"},
+    });
+    Ok(format!("json:{description}"))
+}
+
+fn run(path: &Path, kind: &str, readable: &Path, directory: &Path) -> io::Result<()> {
+    match restrict(readable, directory) {
+        Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => {}
+        _ => {
+            return Err(io::Error::other(format!(
+                "{kind} images are converted by qemu-img, which this host cannot shut in (no Landlock): convert it yourself, if you trust it"
+            )))
+        }
+    }
+    let shows_progress = io::stderr().is_terminal();
+    let mut command = Command::new("qemu-img");
+    command.args(["convert", "-O", "raw", "-S", "64k"]);
+    if shows_progress {
+        command.arg("-p").stdout(io::stderr());
+    } else {
+        command.stdout(Stdio::null());
+    }
+    let output = command
+        .arg(description(path, kind)?)
+        .arg(directory.join("disk"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .env("LC_ALL", "C")
+        .spawn()
+        .and_then(|child| child.wait_with_output())
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => io::Error::other(format!(
+                "to read {kind} images qemu-img is needed: install qemu-utils (Debian, Ubuntu) or qemu-img (Fedora)"
+            )),
+            _ => io::Error::other(format!("cannot run qemu-img: {}", reason(&error))),
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let text: String = text.trim().chars().take(MESSAGE).collect();
+    Err(io::Error::other(format!(
+        "a {kind} image that qemu-img cannot convert: {text}"
+    )))
+}
+
+/// A raw copy of an image's disk, in a file that has no name any more.
+pub fn to_raw(file: &File, path: &Path, kind: &str) -> io::Result<File> {
+    let path = path.canonicalize()?;
+    let readable = readable(file, &path)?;
+    let parent = std::env::var_os("TMPDIR").unwrap_or_else(|| "/var/tmp".into());
+    let directory = tempfile::tempdir_in(parent)?;
+    // What restricts the thread must not restrict this process.
+    std::thread::scope(|scope| {
+        let work = || run(&path, kind, &readable, directory.path());
+        scope
+            .spawn(work)
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("qemu-img could not be run")))
+    })?;
+    File::options()
+        .read(true)
+        .open(directory.path().join("disk"))
+}

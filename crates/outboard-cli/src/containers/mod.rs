@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Images in other formats than raw: what a file is, and how the disk in it is read and written.
+//!
+//! 1. Before the sandbox ([`Container::find`]): the format is told from the first bytes, by our own parsers; files that a
+//!    qcow2 image is based on are opened, by the rules of [`qcow2`]; [`convert`] has QEMU's tool make a raw copy, shut in.
+//! 2. Inside ([`Container::content`]): everything that looks deeper. A qcow2 image is read and written by the crate imago,
+//!    and served to the kernel; a compressed one is decompressed into a file that has no name.
+
+mod compressed;
+mod convert;
+mod qcow2;
+
+use compressed::Compressed;
+use outboard::{FileLock, Storage};
+use outboard_image::{file_format, FileSource, Source};
+use qcow2::{Chain, Qcow2};
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How images may be opened.
+#[derive(Clone, Debug, Default)]
+pub struct ImageOptions {
+    /// Everything is a raw disk, whatever it looks like.
+    pub raw: bool,
+    /// Backing files that are allowed wherever they are.
+    pub backing: Vec<PathBuf>,
+}
+
+/// An image's file, opened, and the others that it is made of.
+pub enum Container {
+    Raw(File),
+    Qcow2(Chain),
+    Compressed(Compressed),
+    /// The file itself, its format, and a raw copy of the disk in it.
+    Converted(File, &'static str, File),
+}
+
+/// The disk in an image.
+pub enum Content {
+    /// Byte by byte what is in a file.
+    File(RawFile),
+    Served(Arc<Qcow2>),
+}
+
+/// A file whose bytes are a disk's.
+pub struct RawFile {
+    source: FileSource,
+    file: File,
+}
+
+impl RawFile {
+    fn new(file: &File) -> io::Result<Self> {
+        Ok(Self {
+            source: FileSource::new(file.try_clone()?)?,
+            file: file.try_clone()?,
+        })
+    }
+
+    /// How the kernel's host opens it, as long as this lives.
+    pub fn path(&self) -> PathBuf {
+        format!("/dev/fd/{}", self.file.as_raw_fd()).into()
+    }
+}
+
+impl Container {
+    /// Finds out what an open file is.
+    pub fn find(file: File, path: &Path, options: &ImageOptions) -> io::Result<Self> {
+        let found = file_format(&FileSource::new(file.try_clone()?)?);
+        let format = found.filter(|_| !options.raw);
+        Ok(match format {
+            Some("qcow2") => Self::Qcow2(Chain::open(file, path, options)?),
+            Some(kind @ ("gzip" | "xz" | "zstd")) => Self::Compressed(Compressed::new(file, kind)?),
+            Some(kind @ ("vmdk" | "vdi" | "vhdx")) => {
+                let raw = convert::to_raw(&file, path, kind)?;
+                Self::Converted(file, kind, raw)
+            }
+            _ => Self::Raw(file),
+        })
+    }
+
+    /// The image's own file.
+    pub fn file(&self) -> &File {
+        match self {
+            Self::Raw(file) | Self::Converted(file, ..) => file,
+            Self::Qcow2(chain) => chain.file(),
+            Self::Compressed(compressed) => compressed.file(),
+        }
+    }
+
+    /// The name of its format, if it is not raw.
+    pub fn format(&self) -> Option<&'static str> {
+        match self {
+            Self::Raw(_) => None,
+            Self::Qcow2(_) => Some("qcow2"),
+            Self::Compressed(compressed) => Some(compressed.kind()),
+            Self::Converted(_, kind, _) => Some(kind),
+        }
+    }
+
+    /// Whether it can be written, as far as the format matters.
+    pub fn check_writable(&self) -> io::Result<()> {
+        match self {
+            Self::Raw(_) => Ok(()),
+            Self::Qcow2(chain) => chain.check_writable(),
+            Self::Compressed(compressed) => Err(io::Error::other(format!(
+                "what is compressed by {} can only be read: decompress it first",
+                compressed.kind()
+            ))),
+            Self::Converted(_, kind, _) => Err(io::Error::other(format!(
+                "{kind} images can only be read: make an image of another format with qemu-img convert -O qcow2"
+            ))),
+        }
+    }
+
+    /// The disk in it.
+    pub fn content(&self, write: bool) -> io::Result<Content> {
+        match self {
+            Self::Raw(file) | Self::Converted(_, _, file) => Ok(Content::File(RawFile::new(file)?)),
+            Self::Qcow2(chain) => Ok(Content::Served(Arc::new(Qcow2::open(chain, write)?))),
+            Self::Compressed(compressed) => {
+                Ok(Content::File(RawFile::new(compressed.decompressed()?)?))
+            }
+        }
+    }
+
+    /// Locks what the kernel does not: files that it does not see itself.
+    pub fn lock(&self, write: bool) -> io::Result<Vec<FileLock>> {
+        match self {
+            Self::Raw(_) => Ok(Vec::new()),
+            Self::Qcow2(chain) => chain.lock(write),
+            _ => Ok(vec![FileLock::new(self.file().try_clone()?, false)?]),
+        }
+    }
+}
+
+impl Content {
+    /// Makes durable what was written. The kernel's disks do it themselves; this is for what is left after the last one.
+    pub fn flush(&self) -> io::Result<()> {
+        match self {
+            Self::File(_) => Ok(()),
+            Self::Served(disk) => disk.flush(),
+        }
+    }
+}
+
+impl Source for Content {
+    fn size(&self) -> u64 {
+        match self {
+            Self::File(file) => file.source.size(),
+            Self::Served(disk) => disk.size(),
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.source.read_at(buffer, offset),
+            Self::Served(disk) => {
+                let left = disk.size().saturating_sub(offset);
+                let length = left.min(buffer.len() as u64) as usize;
+                disk.read_at(vec![IoSliceMut::new(&mut buffer[..length])], offset)?;
+                Ok(length)
+            }
+        }
+    }
+}

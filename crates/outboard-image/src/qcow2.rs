@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The header of a qcow2 image: what other file it wants, and whether its sizes make sense. (docs/interop/qcow2 of
+//! QEMU describes the format.)
+
+use crate::block::{fetch, Block};
+use crate::source::Source;
+
+/// Bytes of the fields that all versions have, and those of version 3.
+const LENGTH_2: usize = 72;
+const LENGTH_3: usize = 104;
+/// A backing file's name is not longer.
+const NAME: usize = 1023;
+/// Largest tables that are accepted, as in QEMU.
+const L1_BYTES: u64 = 32 << 20;
+const REFCOUNT_TABLE_BYTES: u64 = 8 << 20;
+const SNAPSHOTS: u32 = 65536;
+/// Addresses have no more bits.
+const LARGEST: u64 = 1 << 56;
+/// Blocks of reference counts that a writer may have had no time to add.
+const MISSING_BLOCKS: u64 = 4;
+/// Extensions of the header that are looked at.
+const EXTENSIONS: usize = 64;
+const EXTENSION_BACKING_FORMAT: u32 = 0xe279_2aca;
+
+/// What [`read`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Size of the disk in bytes.
+    pub size: u64,
+    pub cluster_size: u64,
+    /// Name of the image whose contents show where this one has none.
+    pub backing: Option<Vec<u8>>,
+    /// What that image is, as in "raw".
+    pub backing_format: Option<Vec<u8>>,
+    refcount_table: u64,
+    refcount_table_size: u64,
+    /// Clusters whose reference counts are in one block.
+    counted_by_block: u64,
+}
+
+/// Features that change what the image's bytes mean.
+const FEATURES: [&str; 5] = [
+    "it was not closed well: let qemu-img check -r all IMAGE mend it",
+    "it is marked as corrupt: let qemu-img check -r all IMAGE mend it",
+    "its data is in another file, which is not supported: let qemu-img convert -O qcow2 make an image of it",
+    "its clusters are compressed in another way than by zlib, which is not supported: let qemu-img convert -O qcow2 make an image of it",
+    "it has extended L2 entries, which are not supported: let qemu-img convert -O qcow2 make an image of it",
+];
+
+fn check_features(block: &Block) -> Result<(), String> {
+    match block.be32(32) {
+        0 => {}
+        _ => {
+            return Err(
+                "it is encrypted, which is not supported: let qemu-img convert make an image that is not"
+                    .to_owned(),
+            )
+        }
+    }
+    let features = if block.be32(4) == 3 {
+        block.be64(72)
+    } else {
+        0
+    };
+    for (bit, text) in FEATURES.iter().enumerate() {
+        if features & 1 << bit != 0 {
+            return Err((*text).to_owned());
+        }
+    }
+    match features {
+        0 => Ok(()),
+        _ => Err(format!("it has unknown features ({features:#x})")),
+    }
+}
+
+/// Tables are where the file is, and not larger than they can be.
+fn check_tables(block: &Block, size: u64, cluster_size: u64, file: u64) -> Result<(), String> {
+    let inside = |what: &str, offset: u64, length: u64, most: u64| {
+        if offset % cluster_size != 0 || length > most {
+            return Err(format!("its header is corrupt: the {what} cannot be"));
+        }
+        match offset.checked_add(length) {
+            Some(end) if end <= file => Ok(()),
+            _ => Err(format!(
+                "its {what} lies beyond the file's end: is it cut off?"
+            )),
+        }
+    };
+    let entries = u64::from(block.be32(36));
+    let covered = cluster_size * (cluster_size / 8);
+    if size.div_ceil(covered) > entries {
+        return Err("its header is corrupt: the L1 table is too small for the disk".to_owned());
+    }
+    inside("L1 table", block.be64(40), entries * 8, L1_BYTES)?;
+    let refcounts = u64::from(block.be32(56)) * cluster_size;
+    if refcounts == 0 || block.be64(48) == 0 {
+        return Err("its header is corrupt: it has no refcount table".to_owned());
+    }
+    inside(
+        "refcount table",
+        block.be64(48),
+        refcounts,
+        REFCOUNT_TABLE_BYTES.max(cluster_size),
+    )?;
+    match block.be32(60) {
+        0..=SNAPSHOTS => Ok(()),
+        count => Err(format!("its header is corrupt: {count} snapshots")),
+    }
+}
+
+/// The backing file's format, as an extension of the header says it.
+fn backing_format(source: &(impl Source + ?Sized), start: u64, end: u64) -> Option<Vec<u8>> {
+    let mut offset = start;
+    for _ in 0..EXTENSIONS {
+        let head = fetch(source, offset, 8)?;
+        let (kind, length) = (head.be32(0), u64::from(head.be32(4)));
+        if kind == 0 || offset + 8 + length > end {
+            return None;
+        }
+        if kind == EXTENSION_BACKING_FORMAT {
+            let length = length.min(64) as usize;
+            return Some(fetch(source, offset + 8, length)?.bytes(0, length).to_vec());
+        }
+        offset += 8 + length.next_multiple_of(8);
+    }
+    None
+}
+
+/// Reads the header. An error says what is wrong, as in "it is encrypted".
+pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
+    let cut = || "its header is cut off".to_owned();
+    let version = fetch(source, 0, LENGTH_2).ok_or_else(cut)?.be32(4);
+    let length = match version {
+        2 => LENGTH_2,
+        3 => LENGTH_3,
+        _ => return Err(format!("version {version} of the format is not supported")),
+    };
+    let block = fetch(source, 0, length).ok_or_else(cut)?;
+    check_features(&block)?;
+    let bits = block.be32(20);
+    if !(9..=21).contains(&bits) {
+        return Err(format!("its header is corrupt: clusters of 2^{bits} bytes"));
+    }
+    let (size, cluster_size) = (block.be64(24), 1u64 << bits);
+    if size > LARGEST {
+        return Err(format!("its header is corrupt: a disk of {size} bytes"));
+    }
+    if version == 3 && (block.be32(96) > 6 || u64::from(block.be32(100)) > cluster_size) {
+        return Err("its header is corrupt: sizes of its fields".to_owned());
+    }
+    check_tables(&block, size, cluster_size, source.size())?;
+    let mut header = Header {
+        size,
+        cluster_size,
+        backing: None,
+        backing_format: None,
+        refcount_table: block.be64(48),
+        refcount_table_size: u64::from(block.be32(56)) * cluster_size,
+        counted_by_block: cluster_size * 8 >> if version == 3 { block.be32(96) } else { 4 },
+    };
+    let (offset, length) = (block.be64(8), block.be32(16) as usize);
+    if offset != 0 {
+        if length > NAME || offset > cluster_size - NAME.min(cluster_size as usize) as u64 {
+            return Err("its header is corrupt: the backing file's name".to_owned());
+        }
+        let name = fetch(source, offset, length).ok_or_else(cut)?;
+        header.backing = Some(name.bytes(0, length).to_vec());
+        if version == 3 {
+            header.backing_format = backing_format(source, block.be32(100).into(), cluster_size);
+        }
+    }
+    Ok(header)
+}
+
+/// Whether the table of reference counts is fit for finding free clusters: its blocks are in the file, each is there
+/// once, and none is missing but at the end.
+pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Header) -> Result<(), String> {
+    let corrupt =
+        || "its reference counts are corrupt: let qemu-img check -r all IMAGE mend them".to_owned();
+    let size = header.refcount_table_size as usize;
+    let table = fetch(source, header.refcount_table, size).ok_or_else(corrupt)?;
+    let mut blocks: Vec<u64> = (0..size / 8).map(|entry| table.be64(entry * 8)).collect();
+    while blocks.last() == Some(&0) {
+        blocks.pop();
+    }
+    let needed = source
+        .size()
+        .div_ceil(header.cluster_size)
+        .div_ceil(header.counted_by_block);
+    if needed > blocks.len() as u64 + MISSING_BLOCKS {
+        return Err(corrupt());
+    }
+    blocks.sort_unstable();
+    let twice = blocks.windows(2).any(|pair| pair[0] == pair[1]);
+    let good =
+        |&block: &u64| block != 0 && block % header.cluster_size == 0 && block < source.size();
+    match blocks.iter().all(good) && !twice {
+        true => Ok(()),
+        false => Err(corrupt()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image() -> Vec<u8> {
+        let mut bytes = vec![0u8; 4 << 16];
+        let mut put = |offset: usize, value: &[u8]| {
+            bytes[offset..offset + value.len()].copy_from_slice(value);
+        };
+        put(0, b"QFI\xfb\0\0\0\x03");
+        put(20, &16u32.to_be_bytes());
+        put(24, &(1u64 << 30).to_be_bytes());
+        put(36, &2u32.to_be_bytes());
+        put(40, &(3u64 << 16).to_be_bytes());
+        put(48, &(1u64 << 16).to_be_bytes());
+        put(56, &1u32.to_be_bytes());
+        put(96, &4u32.to_be_bytes());
+        put(100, &104u32.to_be_bytes());
+        put(8, &200u64.to_be_bytes());
+        put(16, &4u32.to_be_bytes());
+        put(200, b"base");
+        put(104, &EXTENSION_BACKING_FORMAT.to_be_bytes());
+        put(108, &3u32.to_be_bytes());
+        put(112, b"raw");
+        bytes
+    }
+
+    #[test]
+    fn headers_are_read() {
+        let header = read(image().as_slice()).unwrap();
+        assert_eq!((header.size, header.cluster_size), (1 << 30, 65536));
+        assert_eq!(header.backing.as_deref(), Some(&b"base"[..]));
+        assert_eq!(header.backing_format.as_deref(), Some(&b"raw"[..]));
+    }
+
+    #[test]
+    fn reference_counts_are_checked() {
+        let check = |offset: usize, value: u64| {
+            let mut bytes = image();
+            bytes[65536..65544].copy_from_slice(&(2u64 << 16).to_be_bytes());
+            bytes[offset..offset + 8].copy_from_slice(&value.to_be_bytes());
+            let header = read(bytes.as_slice()).unwrap();
+            check_refcounts(bytes.as_slice(), &header)
+        };
+        assert_eq!(check(200, 0), Ok(()));
+        for (offset, value) in [
+            (65536, 1),
+            (65536, 1 << 40),
+            (65544, 2 << 16),
+            (65552, 3 << 16),
+        ] {
+            assert!(check(offset, value).is_err(), "{offset} {value}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for (offset, value, mentions) in [
+            (4, 9u32, "version"),
+            (20, 63, "clusters"),
+            (24, u32::MAX, "a disk of"),
+            (32, 1, "encrypted"),
+            (36, 1, "too small"),
+            (36, u32::MAX, "L1 table"),
+            (40, 1, "L1 table"),
+            (44, 0xffff_0000, "beyond"),
+            (48, 1, "refcount table"),
+            (56, u32::MAX, "refcount table"),
+            (56, 0, "no refcount table"),
+            (60, u32::MAX, "snapshots"),
+            (76, 1, "closed well"),
+            (76, 2, "corrupt"),
+            (76, 4, "another file"),
+            (76, 16, "extended L2"),
+            (76, 64, "unknown"),
+            (16, 5000, "name"),
+            (12, u32::MAX, "name"),
+            (100, u32::MAX, "fields"),
+        ] {
+            let mut bytes = image();
+            bytes[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
+            let error = read(bytes.as_slice()).unwrap_err();
+            assert!(error.contains(mentions), "{offset}: {error}");
+        }
+        for length in 0..200 {
+            let _ = read(&image()[..length]);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Disks that this program serves, and locks on the files they are made of.
+
+use crate::ffi;
+use libc::{c_int, c_void, iovec};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+/// What a disk is that this program serves. The kernel's worker threads call it, several at once; a call may block,
+/// and must not use the kernel. Requests lie inside the disk and are multiples of its sectors.
+pub trait Storage: Send + Sync {
+    /// Size in bytes. It does not change.
+    fn size(&self) -> u64;
+    /// Fills all the pieces, which lie one after the other on the disk.
+    fn read_at(&self, pieces: Vec<IoSliceMut<'_>>, offset: u64) -> io::Result<()>;
+    fn write_at(&self, pieces: Vec<IoSlice<'_>>, offset: u64) -> io::Result<()>;
+    /// What was written by calls that have returned is on stable storage after it.
+    fn flush(&self) -> io::Result<()>;
+    /// The contents are of no more use.
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
+    fn write_zeroes(&self, offset: u64, length: u64) -> io::Result<()>;
+}
+
+type Context = Arc<dyn Storage>;
+
+/// What the library gets for a disk. [`closed`] takes it back.
+pub(crate) fn into_context(storage: Context) -> *mut c_void {
+    Box::into_raw(Box::new(storage)).cast()
+}
+
+/// # Safety
+/// `context` is of [`into_context`], is not used any more, and was not given to this function before.
+pub(crate) unsafe fn drop_context(context: *mut c_void) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { Box::from_raw(context.cast::<Context>()) });
+}
+
+/// # Safety
+/// `context` is of [`into_context`], and was not taken back.
+unsafe fn storage<'a>(context: *mut c_void) -> &'a dyn Storage {
+    // SAFETY: the caller's promise.
+    unsafe { &**context.cast::<Context>() }
+}
+
+fn result(done: io::Result<()>) -> c_int {
+    match done {
+        Ok(()) => 0,
+        Err(error) => match error.raw_os_error() {
+            Some(number @ (libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EOPNOTSUPP)) => {
+                -number
+            }
+            _ => -libc::EIO,
+        },
+    }
+}
+
+extern "C" fn read(context: *mut c_void, offset: u64, pieces: *const iovec, count: c_int) -> c_int {
+    // SAFETY: the library passes the disk's context, and `count` pieces of memory that nobody else uses meanwhile.
+    let (storage, pieces) = unsafe {
+        let pieces = std::slice::from_raw_parts(pieces, count as usize);
+        let pieces = pieces.iter().map(|piece| {
+            IoSliceMut::new(std::slice::from_raw_parts_mut(
+                piece.iov_base.cast::<u8>(),
+                piece.iov_len,
+            ))
+        });
+        (storage(context), pieces.collect())
+    };
+    result(storage.read_at(pieces, offset))
+}
+
+extern "C" fn write(
+    context: *mut c_void,
+    offset: u64,
+    pieces: *const iovec,
+    count: c_int,
+) -> c_int {
+    // SAFETY: the library passes the disk's context, and `count` pieces of memory that stay readable meanwhile. What a
+    // file system changes in pages that are being written it writes again.
+    let (storage, pieces) = unsafe {
+        let pieces = std::slice::from_raw_parts(pieces, count as usize);
+        let pieces = pieces.iter().map(|piece| {
+            IoSlice::new(std::slice::from_raw_parts(
+                piece.iov_base.cast::<u8>(),
+                piece.iov_len,
+            ))
+        });
+        (storage(context), pieces.collect())
+    };
+    result(storage.write_at(pieces, offset))
+}
+
+extern "C" fn flush(context: *mut c_void) -> c_int {
+    // SAFETY: the library passes the disk's context.
+    result(unsafe { storage(context) }.flush())
+}
+
+extern "C" fn discard(context: *mut c_void, offset: u64, length: u64) -> c_int {
+    // SAFETY: the library passes the disk's context.
+    result(unsafe { storage(context) }.discard(offset, length))
+}
+
+extern "C" fn write_zeroes(context: *mut c_void, offset: u64, length: u64) -> c_int {
+    // SAFETY: the library passes the disk's context.
+    result(unsafe { storage(context) }.write_zeroes(offset, length))
+}
+
+extern "C" fn closed(context: *mut c_void) {
+    // SAFETY: the library calls this once, and then uses the context no more.
+    unsafe { drop_context(context) };
+}
+
+pub(crate) static OPERATIONS: ffi::ob_disk_operations = ffi::ob_disk_operations {
+    size: std::mem::size_of::<ffi::ob_disk_operations>(),
+    read,
+    write,
+    flush,
+    discard,
+    write_zeroes,
+    closed,
+};
+
+fn flock(file: &File, operation: c_int) -> io::Result<()> {
+    // SAFETY: has only numbers as its arguments; the descriptor is open.
+    if unsafe { libc::flock(file.as_raw_fd(), operation) } == 0 {
+        return Ok(());
+    }
+    Err(io::Error::last_os_error())
+}
+
+/// A file's lock against a second user, as the kernel's own disks have it; given back when it is dropped.
+pub struct FileLock {
+    file: File,
+}
+
+impl FileLock {
+    /// `EBUSY`: somebody else has it. A file system without such locks is no error.
+    pub fn new(file: File, exclusive: bool) -> io::Result<Self> {
+        let kind = if exclusive {
+            libc::LOCK_EX
+        } else {
+            libc::LOCK_SH
+        };
+        match flock(&file, kind | libc::LOCK_NB) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(io::Error::from_raw_os_error(libc::EBUSY))
+            }
+            _ => Ok(Self { file }),
+        }
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Other descriptors of the same open file would keep it.
+        let _ = flock(&self.file, libc::LOCK_UN);
+    }
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Disks that the program serves. One in memory, which loses at a "power cut" what was not flushed; then it fails, and is
+ * slow. Arguments: an ext4 image that is its contents at first, and a file for what is stable at the end.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define SLOW 300000000L		/* nanoseconds */
+
+static struct memory_disk {
+	char *bytes;		/* with all writes */
+	char *stable;		/* as of the last flush */
+	uint64_t size;
+	pthread_mutex_t mutex;
+	int flushes, writes, discards, zeroes, closes;
+	bool failing, slow;
+} memory = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static int busy, most_busy;
+
+static void enter(struct memory_disk *disk)
+{
+	int now = __atomic_add_fetch(&busy, 1, __ATOMIC_SEQ_CST);
+	struct timespec nap = { .tv_nsec = SLOW };
+
+	if (now > __atomic_load_n(&most_busy, __ATOMIC_SEQ_CST))
+		__atomic_store_n(&most_busy, now, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&disk->slow, __ATOMIC_SEQ_CST))
+		nanosleep(&nap, NULL);
+	pthread_mutex_lock(&disk->mutex);
+}
+
+static int leave(struct memory_disk *disk)
+{
+	int error = __atomic_load_n(&disk->failing, __ATOMIC_SEQ_CST) ? -EIO : 0;
+
+	pthread_mutex_unlock(&disk->mutex);
+	__atomic_sub_fetch(&busy, 1, __ATOMIC_SEQ_CST);
+	return error;
+}
+
+static int transfer(struct memory_disk *disk, uint64_t offset, const struct iovec *pieces, int count, bool write)
+{
+	enter(disk);
+	for (int i = 0; i < count; i++) {
+		CHECK(offset + pieces[i].iov_len <= disk->size && offset % 512 == 0);
+		if (write && !disk->failing)
+			memcpy(disk->bytes + offset, pieces[i].iov_base, pieces[i].iov_len);
+		else if (!write)
+			memcpy(pieces[i].iov_base, disk->bytes + offset, pieces[i].iov_len);
+		offset += pieces[i].iov_len;
+	}
+	disk->writes += write;
+	return leave(disk);
+}
+
+static int memory_read(void *context, uint64_t offset, const struct iovec *pieces, int count)
+{
+	return transfer(context, offset, pieces, count, false);
+}
+
+static int memory_write(void *context, uint64_t offset, const struct iovec *pieces, int count)
+{
+	return transfer(context, offset, pieces, count, true);
+}
+
+static int memory_flush(void *context)
+{
+	struct memory_disk *disk = context;
+
+	enter(disk);
+	if (!disk->failing)
+		memcpy(disk->stable, disk->bytes, disk->size);
+	disk->flushes++;
+	return leave(disk);
+}
+
+static int memory_discard(void *context, uint64_t offset, uint64_t length)
+{
+	struct memory_disk *disk = context;
+
+	enter(disk);
+	memset(disk->bytes + offset, 0xdd, length);
+	disk->discards++;
+	return leave(disk);
+}
+
+static int memory_write_zeroes(void *context, uint64_t offset, uint64_t length)
+{
+	struct memory_disk *disk = context;
+
+	enter(disk);
+	memset(disk->bytes + offset, 0, length);
+	disk->zeroes++;
+	return leave(disk);
+}
+
+static void memory_closed(void *context)
+{
+	((struct memory_disk *)context)->closes++;
+}
+
+static const struct ob_disk_operations operations = {
+	.size = sizeof(operations), .read = memory_read, .write = memory_write, .flush = memory_flush,
+	.discard = memory_discard, .write_zeroes = memory_write_zeroes, .closed = memory_closed,
+};
+
+static void load(const char *image)
+{
+	int fd = open(image, O_RDONLY);
+	struct stat status;
+
+	CHECK(fd >= 0 && !fstat(fd, &status));
+	memory.size = (uint64_t)status.st_size;
+	memory.bytes = malloc(memory.size);
+	memory.stable = malloc(memory.size);
+	CHECK(memory.bytes && memory.stable);
+	for (uint64_t at = 0; at < memory.size;) {
+		ssize_t length = read(fd, memory.bytes + at, memory.size - at);
+
+		CHECK(length > 0);
+		at += (uint64_t)length;
+	}
+	memcpy(memory.stable, memory.bytes, memory.size);
+	close(fd);
+}
+
+static struct ob_disk_config new_config(void)
+{
+	return (struct ob_disk_config){
+		.size = sizeof(struct ob_disk_config), .operations = &operations, .context = &memory, .capacity = memory.size,
+	};
+}
+
+static void refuses_nonsense(void)
+{
+	struct ob_disk_operations bad = operations;
+	struct ob_disk_config config = new_config();
+
+	config.path = "/dev/null";
+	CHECK_EQUAL(ob_disk_add(&config, NULL), -EINVAL);
+	config = new_config();
+	config.operations = &bad;
+	bad.size = 1;
+	CHECK_EQUAL(ob_disk_add(&config, NULL), -EINVAL);
+	bad = operations;
+	bad.read = NULL;
+	CHECK_EQUAL(ob_disk_add(&config, NULL), -EINVAL);
+	bad = operations;
+	bad.flush = NULL;
+	CHECK_EQUAL(ob_disk_add(&config, NULL), -EINVAL);
+	bad = operations;
+	bad.discard = NULL;
+	CHECK_EQUAL(ob_disk_add(&config, NULL), -EINVAL);
+	CHECK_EQUAL(memory.closes, 0);
+}
+
+static int add_and_mount(unsigned int flags)
+{
+	struct ob_disk_config config = new_config();
+	char name[32], device[48];
+	int disk;
+
+	config.flags = flags;
+	disk = ob_disk_add(&config, NULL);
+	CHECK(disk >= 0);
+	CHECK_EQUAL(ob_disk_remove(disk), 0);
+	CHECK_EQUAL(memory.closes, 1);
+	memory.closes = 0;
+	disk = ob_disk_add(&config, name);
+	CHECK(disk >= 0);
+	snprintf(device, sizeof(device), "/dev/%s", name);
+	OK(ob_sys_mount(device, "/disk", "ext4", flags & OB_DISK_READ_ONLY ? 1 : 0, NULL));
+	return disk;
+}
+
+static int make_file(const char *path, size_t size)
+{
+	static char text[65536];
+	int fd = (int)OK(ob_sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT, 0644));
+
+	memset(text, 'x', sizeof(text));
+	for (size_t done = 0; done < size; done += sizeof(text))
+		CHECK_EQUAL(ob_sys_write(fd, text, sizeof(text)), sizeof(text));
+	return fd;
+}
+
+/* V11: what fsync reported is stable, because flush was called after the writes. */
+static void durable(void)
+{
+	int flushes = memory.flushes;
+	int fd = make_file("/disk/durable", 1 << 20);
+
+	OK(ob_sys_fsync(fd));
+	CHECK(memory.flushes > flushes);
+	CHECK(memmem(memory.stable, memory.size, "durable", 7));
+	OK(ob_sys_close(fd));
+	CHECK(memory.writes > 0);
+}
+
+static void *read_cold(void *path)
+{
+	int fd = (int)OK(ob_sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECT, 0));
+	void *page = (void *)ob_sys_mmap(0, 4096, 3, 0x22, -1, 0);
+
+	CHECK_EQUAL(ob_sys_pread64(fd, page, 4096, 0), 4096);
+	OK(ob_sys_close(fd));
+	return NULL;
+}
+
+/* A slow disk holds up who waits for it and nobody else, and gets several requests at once. */
+static void slow(void)
+{
+	struct timespec begin, end;
+	pthread_t threads[3];
+	double nanoseconds;
+
+	__atomic_store_n(&most_busy, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&memory.slow, true, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQUAL(pthread_create(&threads[i], NULL, read_cold, "/disk/durable"), 0);
+	while (!__atomic_load_n(&busy, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	for (int i = 0; i < 1000; i++)
+		OK(ob_sys_getpid());
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	nanoseconds = (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
+	CHECK(nanoseconds < SLOW / 2);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+	__atomic_store_n(&memory.slow, false, __ATOMIC_SEQ_CST);
+	CHECK(most_busy > 1);
+}
+
+static void discards(void)
+{
+	uint64_t range[3] = { 0, ~0ull, 0 };
+	int root = (int)OK(ob_sys_openat(AT_FDCWD, "/disk", O_RDONLY | O_DIRECTORY, 0));
+
+	OK(ob_sys_ioctl((unsigned int)root, 0xc0185879 /* FITRIM */, (unsigned long)range));
+	OK(ob_sys_close(root));
+	CHECK(memory.discards > 0);
+}
+
+static void save(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+
+	CHECK(fd >= 0);
+	for (uint64_t at = 0; at < memory.size;) {
+		ssize_t length = write(fd, memory.stable + at, memory.size - at);
+
+		CHECK(length > 0);
+		at += (uint64_t)length;
+	}
+	close(fd);
+}
+
+/* Errors of the program's functions are errors of the calls that need them. */
+static void failing(void)
+{
+	int fd = make_file("/disk/failing", 1 << 20);
+
+	__atomic_store_n(&memory.failing, true, __ATOMIC_SEQ_CST);
+	CHECK_EQUAL(ob_sys_fsync(fd), -1);
+	CHECK_EQUAL(errno, EIO);
+	ob_sys_close(fd);
+	ob_sys_umount2("/disk", 0);
+	__atomic_store_n(&memory.failing, false, __ATOMIC_SEQ_CST);
+}
+
+static void read_only(void)
+{
+	int writes = memory.writes, flushes = memory.flushes;
+	int disk, fd;
+
+	disk = add_and_mount(OB_DISK_READ_ONLY);
+	fd = (int)OK(ob_sys_openat(AT_FDCWD, "/disk/durable", O_RDONLY, 0));
+	OK(ob_sys_close(fd));
+	OK(ob_sys_umount2("/disk", 0));
+	CHECK_EQUAL(ob_disk_remove(disk), 0);
+	CHECK_EQUAL(memory.writes, writes);
+	CHECK_EQUAL(memory.flushes, flushes);
+}
+
+int main(int count, char **arguments)
+{
+	int disk;
+
+	CHECK_EQUAL(count, 3);
+	load(arguments[1]);
+	client_boot(2);
+	refuses_nonsense();
+	OK(ob_sys_mkdir("/disk", 0755));
+	disk = add_and_mount(0);
+	durable();
+	slow();
+	discards();
+	OK(ob_sys_umount2("/disk", 0));
+	save(arguments[2]);
+	CHECK_EQUAL(ob_disk_remove(disk), 0);
+	CHECK_EQUAL(memory.closes, 1);
+	memory.closes = 0;
+	read_only();
+	memory.closes = 0;
+	add_and_mount(0);
+	failing();
+	ob_halt();
+	CHECK_EQUAL(memory.closes, 1);
+	return 0;
+}

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Images in other formats than raw, made by qemu-img and the compressors, compared with the raw image, and hostile ones."""
+
+import gzip
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+
+import pytest
+
+from support import host, images, program
+from support.images import MEGABYTE
+from support.program import bad, good, run
+
+pytestmark = pytest.mark.needs("qemu-img")
+
+QCOW2 = {
+    "v3": (),
+    "v2": ("-o", "compat=0.10"),
+    "small-clusters": ("-o", "cluster_size=4k"),
+    "large-clusters": ("-o", "cluster_size=2M"),
+    "compressed": ("-c",),
+    "preallocated": ("-o", "preallocation=metadata"),
+    "narrow-refcounts": ("-o", "refcount_bits=1"),
+    "lazy": ("-o", "lazy_refcounts=on"),
+}
+READ_ONLY = {
+    "vmdk": ("vmdk",),
+    "vmdk-stream": ("vmdk", "-o", "subformat=streamOptimized"),
+    "vmdk-flat": ("vmdk", "-o", "subformat=monolithicFlat"),
+    "vmdk-split": ("vmdk", "-o", "subformat=twoGbMaxExtentSparse"),
+    "vdi": ("vdi",),
+    "vhdx": ("vhdx",),
+}
+COMPRESSORS = {"gz": ("gzip", "-1", "-c"), "zst": ("zstd", "-q", "-3", "-c"), "xz": ("xz", "-1", "-T1", "-c")}
+
+
+@pytest.fixture
+def raw(work):
+    """A partitioned disk with an ext4 of some files, one of them compressible and one not."""
+    tree = f"{work}/tree"
+    os.makedirs(f"{tree}/etc")
+    with open(f"{tree}/etc/text", "wb") as stream:
+        stream.write(b"".join(b"line %d\n" % number for number in range(100000)))
+    images.write_noise(f"{tree}/noise", 2)
+    inner = images.make_ext4_of(f"{work}/inner.img", tree, 32, "-L", "INNER", "-U", "11111111-2222-3333-4444-555555555555")
+    disk = images.partitioned(f"{work}/disk.img", "label: gpt\nstart=2048, size=65536\n", {2048: inner}, 40)
+    os.unlink(inner)
+    return disk
+
+
+def convert(raw, path, kind, *options):
+    host.run("qemu-img", "convert", "-O", kind, *options, raw, path)
+    return path
+
+
+def read(path):
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def tree_of(raw):
+    return os.path.join(os.path.dirname(raw), "tree")
+
+
+def check_reading(image, raw, work):
+    """All that is read is what the raw image has."""
+    for words in (("ls", "-lR"), ("stat",)):
+        assert good(*words, f"{image}@1:/etc").out.replace(image, "I") == good(*words, f"{raw}@1:/etc").out.replace(raw, "I")
+    assert good("cat", f"{image}@1:/noise").raw == read(f"{tree_of(raw)}/noise")
+    good("cp", "-a", f"{image}@1:/", f"{work}/out")
+    host.run("diff", "-r", "--exclude=lost+found", tree_of(raw), f"{work}/out")
+    told, expected = (json.loads(good("info", "--json", path).out) for path in (image, raw))
+    assert told.pop("image") == image and expected.pop("image") == raw
+    assert told.pop("format") not in (None, "raw") and expected.pop("format") == "raw"
+    assert told == expected
+
+
+def check_writing(image, work):
+    """Writes, and lets QEMU and e2fsck look at the result."""
+    new = images.write_noise(f"{work}/new", 3)
+    good("cp", new, f"{image}@1:/etc/new")
+    good("cp", new, f"{image}@1:/noise")
+    for name in ("etc/new", "noise"):
+        assert good("cat", f"{image}@1:/{name}").raw == read(new)
+    host.run("qemu-img", "check", image)
+    flat = f"{work}/flat.img"
+    host.run("qemu-img", "convert", "-O", "raw", image, flat)
+    with open(flat, "rb") as source, open(f"{work}/part.img", "wb") as target:
+        source.seek(MEGABYTE)
+        target.write(source.read(32 * MEGABYTE))
+    host.run("e2fsck", "-f", "-n", f"{work}/part.img")
+    host.run("debugfs", "-R", f"dump /etc/new {work}/dumped", f"{work}/part.img")
+    assert read(f"{work}/dumped") == read(new)
+
+
+@pytest.mark.parametrize("kind", QCOW2)
+def test_qcow2(work, raw, kind):
+    image = convert(raw, f"{work}/x.qcow2", "qcow2", *QCOW2[kind])
+    before = read(image)
+    check_reading(image, raw, work)
+    assert read(image) == before, "reading has changed the image"
+    check_writing(image, work)
+
+
+@pytest.mark.parametrize("kind", READ_ONLY)
+def test_formats_that_are_read(work, raw, kind):
+    image = convert(raw, f"{work}/x.{kind}", *READ_ONLY[kind])
+    check_reading(image, raw, work)
+    before = read(image)
+    bad("cp", raw, f"{image}@1:/new", mentions=("can only be read", READ_ONLY[kind][0]))
+    assert read(image) == before
+    assert run("info", image, PATH="/nonexistent").err.count("qemu-utils") == 1
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+def test_compressed(work, raw, suffix):
+    image = f"{work}/x.img.{suffix}"
+    with open(image, "wb") as stream:
+        subprocess.run([*COMPRESSORS[suffix], raw], stdout=stream, check=True)
+    check_reading(image, raw, work)
+    bad("cp", raw, f"{image}@1:/new", mentions=("can only be read", "decompress"))
+    with open(image, "r+b") as stream:
+        stream.truncate(os.path.getsize(image) // 2)
+    bad("ls", f"{image}@1:/", mentions=(image, "decompressed"))
+
+
+def test_a_temporary_directory_that_is_missing(work, raw):
+    with open(f"{work}/x.gz", "wb") as stream, gzip.GzipFile(fileobj=stream, mode="wb") as packed:
+        packed.write(b"\0" * 1000)
+    bad("ls", f"{work}/x.gz:/", mentions=("TMPDIR",), TMPDIR=f"{work}/none")
+
+
+# ---- chains ----
+
+
+def chain(work, raw, kind="qcow2"):
+    """base <- middle <- top, each with a file of its own; returns the top."""
+    base = raw if kind == "raw" else convert(raw, f"{work}/base.qcow2", "qcow2")
+    below = base
+    for name in ("middle", "top"):
+        path = f"{work}/{name}.qcow2"
+        host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", os.path.basename(below), "-F", kind, path)
+        kind = "qcow2"
+        note = f"{work}/note"
+        with open(note, "w", encoding="ascii") as stream:
+            stream.write(name)
+        good("cp", note, f"{path}@1:/from-{name}")
+        below = path
+    return base, path
+
+
+@pytest.mark.parametrize("kind", ["qcow2", "raw"])
+def test_backing_chain(work, raw, kind):
+    before = read(raw)
+    base, top = chain(work, raw, kind)
+    assert read(raw) == before
+    assert good("cat", f"{top}@1:/from-middle").out == "middle" and good("cat", f"{top}@1:/from-top").out == "top"
+    bad("cat", f"{work}/middle.qcow2@1:/from-top")
+    assert good("cat", f"{top}@1:/noise").raw == read(f"{tree_of(raw)}/noise")
+    middle = read(f"{work}/middle.qcow2")
+    check_writing(top, work)
+    assert read(f"{work}/middle.qcow2") == middle
+    assert os.path.getsize(top) < 20 * MEGABYTE
+    host.run("qemu-img", "check", f"{work}/middle.qcow2")
+    if kind == "qcow2":
+        host.run("qemu-img", "compare", base, raw)
+
+
+def test_snapshots_inside_are_kept(work, raw):
+    image = convert(raw, f"{work}/x.qcow2", "qcow2")
+    host.run("qemu-img", "snapshot", "-c", "before", image)
+    check_writing(image, work)
+    host.run("qemu-img", "snapshot", "-a", "before", image)
+    host.run("qemu-img", "compare", image, raw)
+
+
+@pytest.mark.parametrize("options,mentions", [
+    (("-o", "extended_l2=on"), "extended L2"),
+    (("-o", "compression_type=zstd"), "compressed"),
+    (("-o", "data_file=data.raw"), "another file"),
+    (("--object", "secret,id=s,data=abc", "-o", "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10"), "encrypted"),
+], ids=lambda value: value.split()[0] if isinstance(value, str) else "")
+def test_what_is_not_supported_is_said(work, options, mentions):
+    host.run("qemu-img", "create", "-q", "-f", "qcow2", *options, "x.qcow2", "64M", cwd=work)
+    for command in ("info", "ls"):
+        bad(command, "x.qcow2:/" if command == "ls" else "x.qcow2", cwd=work, mentions=("x.qcow2", mentions))
+
+
+def test_discarded_room_is_given_back(work, raw):
+    image = convert(raw, f"{work}/x.qcow2", "qcow2")
+    assert os.path.getsize(image) < 12 * MEGABYTE
+    host.run("qemu-img", "check", image)
+    used = os.stat(image).st_blocks * 512
+    assert used < os.path.getsize(raw)
+
+
+# ---- a backing file is a stranger's wish ----
+
+
+def overlay(path, backing, kind="raw"):
+    host.run("qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", backing, "-F", kind, path, "64M")
+    return path
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../secret.img", "link.img", "folder/../../secret.img", "/nonexistent"])
+def test_backing_files_elsewhere_are_not_opened(work, name):
+    os.makedirs(f"{work}/home/folder")
+    secret = images.make(f"{work}/secret.img", "ext4")
+    os.symlink("../secret.img", f"{work}/home/link.img")
+    image = overlay(f"{work}/home/x.qcow2", name)
+    for command in ("info", "ls"):
+        bad(command, f"{image}:/" if command == "ls" else image, mentions=("not in its own directory", "--backing", name))
+    if "secret" in name or "link" in name:
+        assert "lost+found" in good("ls", "--backing", secret, f"{image}:/").out
+        bad("ls", "--backing", "/etc/passwd", f"{image}:/", mentions=("not in its own directory",))
+
+
+def test_the_second_image_of_a_chain_has_the_same_rules(work):
+    os.makedirs(f"{work}/home")
+    images.make(f"{work}/secret.img", "ext4")
+    overlay(f"{work}/home/middle.qcow2", "../secret.img")
+    bad("ls", overlay(f"{work}/home/top.qcow2", "middle.qcow2", "qcow2") + ":/", mentions=("secret.img", "not in its own directory"))
+
+
+@pytest.mark.parametrize("name", ["nbd:unix:/tmp/x", "json:{\"driver\":\"file\"}", "http://localhost/x"])
+def test_backing_files_are_files(work, name):
+    bad("ls", patched(work, name) + ":/", mentions=("not the name of a file",))
+
+
+def patched(work, name):
+    """An image with this backing file's name, which qemu-img would not take."""
+    image = overlay(f"{work}/x.qcow2", "y" * len(name))
+    content = read(image)
+    assert content.count(b"y" * len(name)) == 1
+    with open(image, "wb") as stream:
+        stream.write(content.replace(b"y" * len(name), name.encode()))
+    return image
+
+
+def test_chains_have_an_end(work):
+    bad("ls", overlay(f"{work}/x.qcow2", "x.qcow2", "qcow2") + ":/", mentions=("or on itself",))
+    bad("ls", overlay(f"{work}/y.qcow2", "missing.img") + ":/", mentions=("missing.img", "No such file"))
+    os.mkfifo(f"{work}/fifo")
+    bad("ls", overlay(f"{work}/z.qcow2", "fifo") + ":/", mentions=("fifo",))
+
+
+def test_names_have_no_control_characters(work):
+    assert "\x1b" not in bad("ls", patched(work, "a\x1b[31mb") + ":/").err
+
+
+@pytest.mark.parametrize("name", ["../secret.img", "/etc/passwd"])
+def test_extents_of_vmdk_stay_in_the_directory(work, name):
+    os.makedirs(f"{work}/home")
+    images.make(f"{work}/secret.img", "ext4")
+    with open(f"{work}/home/x.vmdk", "w", encoding="ascii") as stream:
+        stream.write("# Disk DescriptorFile\nversion=1\nCID=12345678\nparentCID=ffffffff\ncreateType=\"monolithicFlat\"\n"
+                     f"RW 131072 FLAT \"{name}\" 0\nddb.adapterType = \"ide\"\nddb.geometry.cylinders = \"130\"\n"
+                     "ddb.geometry.heads = \"16\"\nddb.geometry.sectors = \"63\"\n")
+    bad("ls", f"{work}/home/x.vmdk:/", mentions=("Permission denied",))
+
+
+def test_raw_is_raw(work):
+    """A guest that writes a qcow2 header on its raw disk gains nothing with --raw."""
+    image = overlay(f"{work}/x.img", "/etc/passwd")
+    shown = json.loads(good("info", "--raw", "--json", image).out)
+    assert shown["format"] == "raw" and shown["size"] == os.path.getsize(image)
+
+
+# ---- damage ----
+
+
+def test_damaged_images_end_in_errors(work, raw):
+    """Whatever is in the headers and tables: no crash, no hang, no flood of memory."""
+    image = convert(raw, f"{work}/x.qcow2", "qcow2", "-o", "cluster_size=4k")
+    content = bytearray(read(image))
+    source = random.Random(1)
+    tables = [struct.unpack_from(">Q", content, offset)[0] for offset in (40, 48)]
+    tables.append(struct.unpack_from(">Q", content, tables[0])[0] & 0x00ffffffffffff00)
+    new = f"{work}/tree/etc/text"
+    for round in range(40):
+        damaged = bytearray(content)
+        for _ in range(source.choice([1, 3, 10])):
+            start, length = source.choice([(0, 112), *((table, 4096) for table in tables)])
+            at = min(start + source.randrange(length), len(damaged) - 8) // 8 * 8
+            value = source.choice([0, 1, 2**64 - 1, source.getrandbits(64), source.randrange(len(content)) // 4096 * 4096 | 1 << 63])
+            struct.pack_into(">Q", damaged, at, value)
+        with open(image, "wb") as stream:
+            stream.write(damaged)
+        words = ("cat", f"{image}@1:/noise") if round % 2 else ("cp", new, f"{image}@1:/new")
+        done = run(*words, timeout=60)
+        assert done.code in (0, 1) or done.kernel_bug, f"round {round}: {done}"
+
+
+@pytest.mark.parametrize("length", [3, 4, 71, 72, 100, 512, 65536, 200000])
+def test_cut_images(work, raw, length):
+    image = convert(raw, f"{work}/x.qcow2", "qcow2")
+    os.truncate(image, length)
+    assert run("ls", f"{image}@1:/").code == 1
+
+
+# ---- locks, kills, speed ----
+
+
+def test_an_image_in_use_is_not_opened_twice(work, raw):
+    base, top = chain(work, raw)
+    import fcntl
+    with open(top, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        bad("ls", f"{top}@1:/", mentions=("in use",))
+        fcntl.flock(held, fcntl.LOCK_SH)
+        good("ls", f"{top}@1:/")
+        bad("cp", f"{work}/note", f"{top}@1:/n", mentions=("in use",))
+    with open(base, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        bad("ls", f"{top}@1:/", mentions=("in use",))
+
+
+@pytest.mark.parametrize("delay", [0.15, 0.3, 0.5, 0.8])
+def test_a_kill_while_writing_leaves_no_corruption(work, raw, delay):
+    image = convert(raw, f"{work}/x.qcow2", "qcow2", "-o", "cluster_size=4k")
+    new = images.write_noise(f"{work}/new", 12)
+    writer = subprocess.Popen(program.command("cp", new, f"{image}@1:/new"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(delay)
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    checked = host.run("qemu-img", "check", "--output=json", image, ok=(0, 2, 3))
+    assert json.loads(checked.stdout).get("corruptions", 0) == 0, checked.stdout
+    host.run("qemu-img", "convert", "-O", "raw", image, f"{work}/flat.img")
+    with open(f"{work}/flat.img", "rb") as flat, open(f"{work}/part.img", "wb") as part:
+        flat.seek(MEGABYTE)
+        part.write(flat.read(32 * MEGABYTE))
+    images.check_ext4(f"{work}/part.img")
+
+
+def test_speed_of_reading(work):
+    """Prints how much longer reading from qcow2 takes than from raw."""
+    os.mkdir(f"{work}/big")
+    images.write_noise(f"{work}/big/noise", 200)
+    raw = images.make_ext4_of(f"{work}/raw.img", f"{work}/big", 300)
+    image = convert(raw, f"{work}/x.qcow2", "qcow2")
+    times = {raw: [], image: []}
+    for _ in range(3):
+        for path, measured in times.items():
+            start = time.monotonic()
+            good("cp", f"{path}:/noise", f"{work}/copy")
+            measured.append(time.monotonic() - start)
+    assert read(f"{work}/copy") == read(f"{work}/big/noise")
+    ratio = sorted(times[image])[1] / sorted(times[raw])[1]
+    print(f"reading 200 MB from qcow2 takes {ratio:.2f} of the time from raw")
+    assert ratio < 5
