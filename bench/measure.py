@@ -16,6 +16,7 @@ import statistics
 
 from contenders import OURS, OUT, Contender, Result, host, program, scratch, seconds, take_turns
 from filework import file_work
+from fuse_mount import fuse_mount
 from plot import draw
 from support import images
 from tar_in_out import tar_in_out
@@ -332,7 +333,8 @@ def library_size(profile: str) -> float:
 
 
 BENCHMARKS = {"null_call": null_call, "instructions": instructions, "smp": smp, "switching": switching, "listing": listing, "big_read": big_read,
-              "copy_tree": copy_tree, "file_work": file_work, "tar_in_out": tar_in_out, "boot": boot, "snapshot": snapshot}
+              "copy_tree": copy_tree, "file_work": file_work, "tar_in_out": tar_in_out, "fuse_mount": fuse_mount,
+              "boot": boot, "snapshot": snapshot}
 
 
 def print_result(result: Result) -> None:

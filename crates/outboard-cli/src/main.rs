@@ -19,6 +19,7 @@ mod labels;
 mod line;
 mod mode;
 mod moment;
+mod mount_helper;
 mod octal;
 mod operand;
 mod output;
@@ -42,7 +43,7 @@ use session::{with_session, Session};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(mount_helper::usual(std::env::args_os()));
     let access = arguments.command.host_access();
     let run = |session: &mut Session| arguments.command.run(session);
     match with_session(arguments.settings, &access, run) {

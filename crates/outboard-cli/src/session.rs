@@ -195,6 +195,10 @@ impl Session {
         Ok(())
     }
 
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Permissions that new files do not get where modes are not kept.
     pub fn umask(&self) -> u32 {
         self.umask

@@ -156,7 +156,7 @@ pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
         backing_format: None,
         refcount_table: block.be64(48),
         refcount_table_size: u64::from(block.be32(56)) * cluster_size,
-        counted_by_block: cluster_size * 8 >> if version == 3 { block.be32(96) } else { 4 },
+        counted_by_block: (cluster_size * 8) >> if version == 3 { block.be32(96) } else { 4 },
     };
     let (offset, length) = (block.be64(8), block.be32(16) as usize);
     if offset != 0 {

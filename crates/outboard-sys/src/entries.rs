@@ -7,15 +7,18 @@ use std::ffi::CStr;
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     pub inode: u64,
+    /// Where the directory goes on after it, for seeking.
+    pub next: i64,
     /// `DT_*`; `DT_UNKNOWN` where the file system does not say.
     pub kind: u8,
     pub name: &'a CStr,
 }
 
-/// Goes through the records of one getdents64, without `.` and `..`.
+/// Goes through the records of one getdents64, without `.` and `..` if not asked for.
 #[derive(Debug)]
 pub struct Entries<'a> {
     rest: &'a [u8],
+    dots: bool,
 }
 
 /// Where the name begins in a record: after inode, offset, length and kind.
@@ -23,16 +26,26 @@ const NAME: usize = 8 + 8 + 2 + 1;
 
 impl<'a> Entries<'a> {
     pub(crate) fn new(records: &'a [u8]) -> Self {
-        Self { rest: records }
+        Self {
+            rest: records,
+            dots: false,
+        }
+    }
+
+    /// With `.` and `..`.
+    pub fn with_dots(self) -> Self {
+        Self { dots: true, ..self }
     }
 
     fn record(&mut self) -> Option<Entry<'a>> {
         let inode = u64::from_ne_bytes(*self.rest.first_chunk()?);
+        let next = i64::from_ne_bytes(*self.rest.get(8..)?.first_chunk()?);
         let length = u16::from_ne_bytes(*self.rest.get(16..)?.first_chunk()?) as usize;
         let record = self.rest.get(..length)?;
         self.rest = &self.rest[length..];
         Some(Entry {
             inode,
+            next,
             kind: *record.get(NAME - 1)?,
             name: CStr::from_bytes_until_nul(record.get(NAME..)?).ok()?,
         })
@@ -45,7 +58,7 @@ impl<'a> Iterator for Entries<'a> {
     fn next(&mut self) -> Option<Entry<'a>> {
         loop {
             let entry = self.record()?;
-            if !matches!(entry.name.to_bytes(), b"." | b"..") {
+            if self.dots || !matches!(entry.name.to_bytes(), b"." | b"..") {
                 return Some(entry);
             }
         }

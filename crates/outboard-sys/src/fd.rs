@@ -5,6 +5,7 @@
 //! is then a directory. Sizes and offsets are in bytes. A call that a
 //! signal interrupts is made again, except that reads and writes may be short.
 
+use crate::control::{Control, CONTROL_SIZE};
 use crate::entries::Entries;
 use crate::path::PathFd;
 use crate::system::{pointer, pointer_mut, string, StatFs, System};
@@ -19,6 +20,9 @@ const RESOLVE_NO_SYMLINKS: u64 = 0x04;
 const RESOLVE_BENEATH: u64 = 0x08;
 /// Resolves absolute symbolic links and `..` as if the directory were the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
+
+/// The same number on every architecture; not in the `libc` crate for all.
+const SYS_FCHMODAT2: c_long = 452;
 
 #[repr(C)]
 struct OpenHow {
@@ -89,7 +93,7 @@ impl Fd {
         borrowed.duplicate()
     }
 
-    fn own(system: System, raw: usize) -> Self {
+    pub(crate) fn own(system: System, raw: usize) -> Self {
         Self {
             system,
             raw: raw as c_int,
@@ -158,6 +162,27 @@ impl Fd {
         let raw =
             unsafe { self.call(libc::SYS_openat2, [string(path), pointer(&how), size, 0, 0]) }?;
         Ok(Self::own(self.system, raw))
+    }
+
+    /// Opens this file once more, which may be open with `O_PATH`; through /proc.
+    pub fn reopen(&self, flags: c_int) -> io::Result<Self> {
+        Self::working_directory(self.system).open_at(&self.proc_path(), flags, 0)
+    }
+
+    /// The way to this file through /proc: to the file itself also if that is a symbolic link.
+    pub(crate) fn proc_path(&self) -> CString {
+        CString::new(format!("/proc/self/fd/{}", self.raw)).expect("no NUL in a number")
+    }
+
+    /// A lock of the whole file that others may share. `false`: somebody has it for himself.
+    pub fn try_lock_shared(&self) -> io::Result<bool> {
+        let operation = (libc::LOCK_SH | libc::LOCK_NB) as usize;
+        // SAFETY: has only numbers as its arguments.
+        match unsafe { self.call(libc::SYS_flock, [operation, 0, 0, 0, 0]) } {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -279,6 +304,14 @@ impl Fd {
         }
     }
 
+    /// Asks or changes what a file system keeps of this file beside the usual. `request`: one that
+    /// takes a pointer and moves no more bytes than `data` has.
+    pub fn control(&self, request: Control, data: &mut [u8; CONTROL_SIZE]) -> io::Result<()> {
+        let arguments = [request.number(), pointer_mut(data), 0, 0, 0];
+        // SAFETY: every `Control` reads and writes at most CONTROL_SIZE bytes.
+        unsafe { self.call(libc::SYS_ioctl, arguments) }.map(drop)
+    }
+
     /// Reads the next names of this directory into the buffer. No records at all: the end.
     pub fn entries<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Entries<'a>>> {
         let size = buffer.len();
@@ -390,6 +423,19 @@ impl Fd {
         unsafe { self.call(libc::SYS_fchmod, [mode as usize, 0, 0, 0, 0]) }.map(drop)
     }
 
+    /// Changes the permissions of this file, which may be open with `O_PATH`. Needs Linux 6.6.
+    pub fn set_own_mode(&self, mode: u32) -> io::Result<()> {
+        let arguments = [
+            string(c""),
+            mode as usize,
+            libc::AT_EMPTY_PATH as usize,
+            0,
+            0,
+        ];
+        // SAFETY: the empty name outlives the call.
+        unsafe { self.call(SYS_FCHMODAT2, arguments) }.map(drop)
+    }
+
     /// Changes the permissions of a file, following a symbolic link: not for a name that somebody
     /// else may replace, see [`PathFd::set_mode`].
     pub(crate) fn set_mode_at(&self, name: &CStr, mode: u32) -> io::Result<()> {
@@ -463,6 +509,12 @@ impl Fd {
     pub fn sync(&self) -> io::Result<()> {
         // SAFETY: has no further arguments.
         unsafe { self.call(libc::SYS_fsync, [0; 5]) }.map(drop)
+    }
+
+    /// Writes the data of this file to stable storage, and what is needed to read it again.
+    pub fn sync_data(&self) -> io::Result<()> {
+        // SAFETY: has no further arguments.
+        unsafe { self.call(libc::SYS_fdatasync, [0; 5]) }.map(drop)
     }
 
     /// Writes the file system that holds this file to stable storage.

@@ -10,23 +10,30 @@
 //!   so code above is written once and works on either.
 
 pub mod component;
+pub mod credentials;
 pub mod ffi;
 pub mod kernel;
 
+mod control;
 mod entries;
 mod fd;
+mod handle;
 mod inode_flags;
 mod maintenance;
 mod path;
 mod pattern;
+mod socket;
 mod storage;
 mod system;
 mod xattr;
 
+pub use control::{Control, CONTROL_SIZE};
 pub use entries::{Entries, Entry};
 pub use fd::Fd;
+pub use handle::Handle;
 pub use libc;
 pub use path::PathFd;
 pub use pattern::matches;
+pub use socket::receive_fd;
 pub use storage::{FileLock, Storage};
 pub use system::{StatFs, System};

@@ -190,4 +190,49 @@ impl Fd {
         // SAFETY: the name outlives the call.
         unsafe { self.call(libc::SYS_fremovexattr, [string(attribute), 0, 0, 0, 0]) }.map(drop)
     }
+
+    /// As [`Self::xattrs`], of a file that may be open with `O_PATH`.
+    pub fn xattrs_of_path_fd(&self) -> io::Result<Vec<CString>> {
+        let path = self.proc_path();
+        let list = fetch(|buffer| {
+            let arguments = [pointer_mut(buffer), buffer.len(), 0, 0];
+            // SAFETY: the kernel writes at most the buffer's length.
+            unsafe { self.call_path(libc::SYS_listxattr, &path, arguments) }
+        })?;
+        Ok(split(&list))
+    }
+
+    /// As [`Self::xattr`], of a file that may be open with `O_PATH`.
+    pub fn xattr_of_path_fd(&self, attribute: &CStr) -> io::Result<Vec<u8>> {
+        let path = self.proc_path();
+        fetch(|buffer| {
+            let arguments = [string(attribute), pointer_mut(buffer), buffer.len(), 0];
+            // SAFETY: the name outlives the call, the kernel writes at most the buffer's length.
+            unsafe { self.call_path(libc::SYS_getxattr, &path, arguments) }
+        })
+    }
+
+    /// As [`Self::set_xattr`], of a file that may be open with `O_PATH`.
+    pub fn set_xattr_of_path_fd(
+        &self,
+        attribute: &CStr,
+        value: &[u8],
+        flags: c_int,
+    ) -> io::Result<()> {
+        let arguments = [
+            string(attribute),
+            pointer(value),
+            value.len(),
+            flags as usize,
+        ];
+        // SAFETY: name and value outlive the call.
+        unsafe { self.call_path(libc::SYS_setxattr, &self.proc_path(), arguments) }.map(drop)
+    }
+
+    /// As [`Self::remove_xattr`], of a file that may be open with `O_PATH`.
+    pub fn remove_xattr_of_path_fd(&self, attribute: &CStr) -> io::Result<()> {
+        let arguments = [string(attribute), 0, 0, 0];
+        // SAFETY: the name outlives the call.
+        unsafe { self.call_path(libc::SYS_removexattr, &self.proc_path(), arguments) }.map(drop)
+    }
 }

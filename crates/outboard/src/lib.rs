@@ -40,7 +40,11 @@ pub use metadata::{FileType, Metadata};
 pub use mount::{Mount, MountOptions, Space};
 pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
-pub use outboard_sys::{matches, Entries, Entry, Fd, FileLock, PathFd, Storage, System};
+pub use outboard_sys::credentials;
+pub use outboard_sys::{
+    matches, receive_fd, Control, Entries, Entry, Fd, FileLock, Handle, PathFd, Storage, System,
+    CONTROL_SIZE,
+};
 pub use tree::Tree;
 
 use std::ffi::CString;

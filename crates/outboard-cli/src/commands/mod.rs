@@ -27,6 +27,7 @@ mod lsattr;
 mod manual;
 mod mkdir;
 mod mkfs;
+mod mount;
 mod mv;
 mod part;
 mod resize;
@@ -88,6 +89,8 @@ pub enum Command {
     Sync(sync::Sync),
     TarIn(tar::input::TarIn),
     TarOut(tar::output::TarOut),
+    Mount(mount::Mount),
+    Umount(mount::umount::Umount),
     Components(components::Components),
     Completions(completions::Completions),
     #[command(hide = true)]
@@ -118,6 +121,7 @@ impl Command {
             Command::Fsck(options) => runs_programs(&options.image),
             Command::Resize(options) => runs_programs(&options.image),
             Command::Fstrim(options) => writes_images(&options.images),
+            Command::Mount(options) => options.host_access(),
             Command::TarIn(options) => options.host_access(),
             Command::TarOut(options) => options.host_access(),
             Command::Mv(options) => writes_images(&options.places),
@@ -136,9 +140,10 @@ impl Command {
             Command::Du(options) => reads_images(&options.places),
             Command::Df(options) => reads_images(&options.images),
             Command::Sync(options) => writes_images(&options.places),
-            Command::Components(_) | Command::Completions(_) | Command::Manual(_) => {
-                HostAccess::default()
-            }
+            Command::Umount(_)
+            | Command::Components(_)
+            | Command::Completions(_)
+            | Command::Manual(_) => HostAccess::default(),
         }
     }
 
@@ -181,6 +186,8 @@ impl Command {
             Command::Sync(options) => sync::run(options, session),
             Command::TarIn(options) => tar::input::run(options, session),
             Command::TarOut(options) => tar::output::run(options, session),
+            Command::Mount(options) => mount::run(options, session),
+            Command::Umount(options) => mount::umount::run(options),
             Command::Components(options) => components::run(options),
             Command::Completions(options) => completions::run(options),
             Command::Manual(options) => manual::run(options),

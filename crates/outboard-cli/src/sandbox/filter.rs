@@ -164,6 +164,7 @@ const CONTROLS: &[u64] = &[
     libc::TCSETSF,
     libc::TIOCGWINSZ,
     libc::FIONREAD,
+    libc::FIONBIO,
     0x8008_1272, // BLKGETSIZE64
     0x1268,      // BLKSSZGET
     0x1277,      // BLKDISCARD

@@ -32,13 +32,8 @@ impl Drop for Scratch {
 
 fn settings() -> Settings {
     Settings {
-        kind: None,
-        read_only: false,
         vcpus: Some(2),
-        memory: None,
-        components: Vec::new(),
-        no_sandbox: false,
-        verbose: 0,
+        ..Settings::default()
     }
 }
 

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""
+A mounted image in use: ours, other FUSE servers for the same image, and the best that FUSE can do: a server that only
+passes requests on to the host's loop mount. That is bindfs with several threads; libfuse's own example is not packaged.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import time
+
+from contenders import OURS, Contender, Result, host, program, scratch, take_turns
+from support import images
+
+MEGABYTES = 256
+FILES = 2000
+PASS_THROUGH = "bindfs on loop mount"
+MAKERS = {"ntfs": ("mkntfs", "-q", "-F", "-f")}
+# Name in the table, and unit.
+ROWS = {
+    "write": ("sequential write, flushed", "MB/s"),
+    "read": ("sequential read", "MB/s"),
+    "random": ("random read of 4 KB", "1/s"),
+    "random16": ("random read of 4 KB, 16 threads", "1/s"),
+    "create": ("files created", "1/s"),
+    "stat": ("files looked up by stat", "1/s"),
+    "unlink": ("files removed", "1/s"),
+}
+
+
+@contextlib.contextmanager
+def ours(image: str):
+    directory = tempfile.mkdtemp(prefix="outboard-mount-")
+    host.run(program.PROGRAM, "mount", image, directory)
+    try:
+        yield directory
+    finally:
+        host.run(program.PROGRAM, "umount", directory)
+        os.rmdir(directory)
+
+
+@contextlib.contextmanager
+def pass_through(image: str):
+    with host.loop_mount(image, "ext4") as below, host.mounted("bindfs", "--multithreaded", below) as directory:
+        yield directory
+
+
+def drop_caches() -> None:
+    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as stream:
+        stream.write("1")
+
+
+def fio(directory: str, *options: str) -> dict:
+    done = host.run("fio", "--name=f", f"--filename={directory}/big", "--output-format=json", "--group_reporting", *options)
+    text = done.stdout
+    return json.loads(text[text.index("{"):])["jobs"][0]
+
+
+def per_second(count: int, work) -> float:
+    start = time.monotonic()
+    work()
+    return count / (time.monotonic() - start)
+
+
+def touch(names: list) -> None:
+    for name in names:
+        os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+def looked_up(names: list) -> None:
+    for name in names:
+        os.stat(name)
+
+
+def reading(directory: str) -> dict:
+    """Of a file `big` that is there, from the server and not from the host's memory."""
+    found = {}
+    drop_caches()
+    found["read"] = fio(directory, "--rw=read", "--bs=1m")["read"]["bw"] / 1024
+    for name, jobs in (("random", 1), ("random16", 16)):
+        drop_caches()
+        found[name] = fio(directory, "--rw=randread", "--bs=4k", "--runtime=2", "--time_based", f"--numjobs={jobs}", "--thread")["read"]["iops"]
+    return found
+
+
+def all_work(directory: str) -> dict:
+    found = {"write": fio(directory, "--rw=write", "--bs=1m", f"--size={MEGABYTES}m", "--end_fsync=1")["write"]["bw"] / 1024}
+    found |= reading(directory)
+    names = [f"{directory}/file{number}" for number in range(FILES)]
+    found["create"] = per_second(FILES, lambda: touch(names))
+    # A new process: what the host remembers of a file is not its server's speed, so all is forgotten first.
+    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as stream:
+        stream.write("2")
+    found["stat"] = per_second(FILES, lambda: looked_up(names))
+    found["unlink"] = per_second(FILES, lambda: [os.unlink(name) for name in names])
+    return found
+
+
+def in_mount(mount, image: str, work) -> dict:
+    with mount(image) as directory:
+        return work(directory)
+
+
+def fuse_mount(rounds: int) -> list:
+    if not host.has_fuse():
+        return []
+    with scratch() as directory:
+        image = os.path.join(directory, "disk.img")
+        stick = os.path.join(directory, "stick.img")
+
+        def fresh(kind: str = "ext4") -> str:
+            if kind == "ext4":
+                return images.make(image, kind, 2 * MEGABYTES)
+            host.run(*MAKERS[kind], host.sparse_file(stick, 2 * MEGABYTES << 20))
+            return stick
+
+        def squash() -> str:
+            packed, tree = os.path.join(directory, "packed.img"), os.path.join(directory, "tree")
+            if not os.path.exists(packed):
+                os.makedirs(tree)
+                images.write_noise(os.path.join(tree, "big"), MEGABYTES)
+                host.run("mksquashfs", tree, packed, "-quiet", "-no-progress")
+                shutil.rmtree(tree)
+            return packed
+
+        on_ext4 = [Contender(OURS, lambda: in_mount(ours, fresh(), all_work)),
+                   Contender(PASS_THROUGH, lambda: in_mount(pass_through, fresh(), all_work)),
+                   Contender("fuse2fs", lambda: in_mount(lambda path: host.mounted("fuse2fs", "-o", "rw", path), fresh(), all_work))]
+        on_ntfs = [Contender(OURS, lambda: in_mount(ours, fresh("ntfs"), all_work)),
+                   Contender("ntfs-3g", lambda: in_mount(lambda path: host.mounted("ntfs-3g", path), fresh("ntfs"), all_work))]
+        on_squashfs = [Contender(OURS, lambda: in_mount(ours, squash(), reading)),
+                       Contender("squashfuse", lambda: in_mount(lambda path: host.mounted("squashfuse", path), squash(), reading))]
+        results = []
+        for kind, contenders, least in (("ext4", on_ext4, 0.8), ("ntfs", on_ntfs, 1.0), ("squashfs", on_squashfs, 1.0)):
+            results += rows(kind, take_turns(contenders, rounds), least)
+    return results
+
+
+def rows(kind: str, samples: dict, least: float) -> list:
+    """A line of the table for each kind of work. Every other contender must be reached, the pass-through by `least`."""
+    results = []
+    for row, (name, unit) in ROWS.items():
+        values = {who: [turn[row] for turn in turns] for who, turns in samples.items() if turns and row in turns[0]}
+        if OURS not in values or len(values) == 1:
+            continue
+        result = Result(f"FUSE mount of {kind}: {name}", unit, values, f"at least {least} of the pass-through, and all others" if kind == "ext4"
+                        else "at least the other", None)
+        result.ratio = min(result.median(OURS) / result.median(who) for who in values if who == PASS_THROUGH or kind != "ext4")
+        result.reached = result.ratio >= least and all(result.median(OURS) >= result.median(who) for who in values if who not in (OURS, PASS_THROUGH))
+        results.append(result)
+    return results

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Mounts of the host: made and ended by root itself, for other users by fusermount3(1).
+
+use super::options::Options;
+use crate::error::{reason, Error, Result};
+use outboard::{receive_fd, System};
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What mount(8) and /proc/self/mountinfo show as the type.
+pub const KIND: &str = "fuse.outboard";
+const DEVICE: &str = "/dev/fuse";
+const HELPER: &str = "fusermount3";
+
+fn is_root() -> bool {
+    System::Host.effective_user() == 0
+}
+
+/// A mount of ours.
+pub struct Mounted {
+    pub directory: PathBuf,
+    pub source: OsString,
+}
+
+/// Words that the kernel takes as text.
+fn texts(options: &Options) -> Vec<&'static str> {
+    let mut texts = Vec::new();
+    if options.default_permissions {
+        texts.push("default_permissions");
+    }
+    if options.allow_other {
+        texts.push("allow_other");
+    }
+    texts
+}
+
+fn mount_as_root(directory: &Path, source: &OsStr, options: &Options) -> io::Result<OwnedFd> {
+    let device = File::options().read(true).write(true).open(DEVICE)?;
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id=0,group_id=0",
+        device.as_raw_fd()
+    );
+    for text in texts(options) {
+        data = format!("{data},{text}");
+    }
+    let flags = [
+        (options.read_only, libc::MS_RDONLY),
+        (!options.suid, libc::MS_NOSUID),
+        (!options.dev, libc::MS_NODEV),
+        (options.noexec, libc::MS_NOEXEC),
+    ];
+    System::Host.mount(
+        &CString::new(source.as_bytes())?,
+        &CString::new(directory.as_os_str().as_bytes())?,
+        &CString::new(KIND)?,
+        flags
+            .iter()
+            .filter(|(wanted, _)| *wanted)
+            .fold(0, |flags, (_, flag)| flags | flag),
+        &CString::new(data)?,
+    )?;
+    Ok(device.into())
+}
+
+/// A name in a list of options: commas and backslashes have a backslash before them.
+fn quoted(name: &OsStr) -> OsString {
+    let mut text = Vec::new();
+    for &byte in name.as_bytes() {
+        if matches!(byte, b',' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(byte);
+    }
+    OsString::from_vec(text)
+}
+
+fn helper_missing(error: &io::Error) -> Error {
+    Error::Failed(format!(
+        "cannot run {HELPER}: {} (it comes with the package fuse3)",
+        reason(error)
+    ))
+}
+
+/// What the helper says when it fails, without its name.
+fn complaint(said: &str) -> String {
+    let line = said.trim();
+    let line = line.strip_prefix("fusermount3: ").unwrap_or(line);
+    match line.is_empty() {
+        true => format!("{HELPER} failed"),
+        false => line.to_owned(),
+    }
+}
+
+fn mount_by_helper(directory: &Path, source: &OsStr, options: &Options) -> Result<OwnedFd> {
+    let failed = |error: &io::Error| Error::failed("cannot talk to fusermount3", error);
+    let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
+    let mut list = OsString::from("subtype=outboard,fsname=");
+    list.push(quoted(source));
+    for text in texts(options) {
+        list.push(format!(",{text}"));
+    }
+    for (wanted, word) in [(options.read_only, "ro"), (options.noexec, "noexec")] {
+        if wanted {
+            list.push(format!(",{word}"));
+        }
+    }
+    let mut helper = Command::new(HELPER)
+        .arg("-o")
+        .arg(list)
+        .arg("--")
+        .arg(directory)
+        // The descriptor that it sends the mount's over: its standard input.
+        .env("_FUSE_COMMFD", "0")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| helper_missing(&error))?;
+    let device = receive_fd(&ours);
+    let mut said = String::new();
+    if let Some(mut stderr) = helper.stderr.take() {
+        let _ = stderr.read_to_string(&mut said);
+    }
+    helper.wait().map_err(|error| failed(&error))?;
+    device.map_err(|_| {
+        let shown = directory.display();
+        Error::Failed(format!("cannot mount on {shown}: {}", complaint(&said)))
+    })
+}
+
+/// Mounts on a directory, given without symbolic links. Returns what the requests come from.
+pub fn mount(directory: &Path, source: &OsStr, options: &Options) -> Result<OwnedFd> {
+    if !is_root() {
+        return mount_by_helper(directory, source, options);
+    }
+    mount_as_root(directory, source, options).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Error::Failed(format!(
+            "cannot mount on {}: {} (is there {DEVICE}, and may this container use it?)",
+            directory.display(),
+            reason(&error)
+        )),
+        _ => Error::failed(format!("cannot mount on {}", directory.display()), &error),
+    })
+}
+
+/// Ends a mount. `lazy`: also while it is used; it ends when it is not used any more.
+pub fn unmount(directory: &Path, lazy: bool) -> Result<()> {
+    let shown = directory.display();
+    if is_root() {
+        let flags = if lazy { libc::MNT_DETACH } else { 0 };
+        let path = CString::new(directory.as_os_str().as_bytes());
+        let path = path.map_err(|_| Error::Usage(format!("{shown}: no name of a directory")))?;
+        return System::Host.unmount(&path, flags).map_err(|error| {
+            let hint = match error.raw_os_error() {
+                Some(libc::EBUSY) => " (see fuser -vm for who uses it)",
+                _ => "",
+            };
+            Error::Failed(format!("cannot unmount {shown}: {}{hint}", reason(&error)))
+        });
+    }
+    let mut command = Command::new(HELPER);
+    command.arg("-u").args(lazy.then_some("-z"));
+    let output = command
+        .arg("--")
+        .arg(directory)
+        .output()
+        .map_err(|error| helper_missing(&error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(Error::Failed(format!(
+        "cannot unmount {shown}: {}",
+        complaint(&said)
+    )))
+}
+
+/// A field of mountinfo: a space, for example, is written \040.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let digits = tail
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match (byte, code) {
+            (b'\\', Some(code)) => {
+                text.push(code);
+                rest = &tail[3..];
+            }
+            _ => {
+                text.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    text
+}
+
+/// Our mount that a line of mountinfo tells of: `... DIRECTORY OPTIONS ... - TYPE SOURCE OPTIONS`.
+fn parse(line: &[u8]) -> Option<Mounted> {
+    let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let dash = fields.iter().position(|field| *field == b"-")?;
+    if *fields.get(dash + 1)? != KIND.as_bytes() {
+        return None;
+    }
+    Some(Mounted {
+        directory: OsString::from_vec(unescaped(fields.get(4)?)).into(),
+        source: OsString::from_vec(unescaped(fields.get(dash + 2)?)),
+    })
+}
+
+/// Our mount on a directory: the last one if several are there.
+pub fn find(directory: &Path) -> io::Result<Option<Mounted>> {
+    let text = std::fs::read("/proc/self/mountinfo")?;
+    Ok(text
+        .split(|byte| *byte == b'\n')
+        .filter_map(parse)
+        .rfind(|mounted| mounted.directory == directory))
+}
+
+/// A directory without symbolic links, whose file system may be dead.
+pub fn real(directory: &Path) -> io::Result<PathBuf> {
+    let Some(name) = directory.file_name() else {
+        return directory.canonicalize();
+    };
+    match directory.canonicalize() {
+        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+            let parent = match directory.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            };
+            Ok(parent.canonicalize()?.join(name))
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_mountinfo() {
+        let line = br"40 27 0:35 / /mnt/a\040b rw,nosuid shared:3 - fuse.outboard /x/disk\054.img rw,user_id=0";
+        let found = parse(line).unwrap();
+        assert_eq!(found.directory, Path::new("/mnt/a b"));
+        assert_eq!(found.source, "/x/disk,.img");
+        for other in [
+            b"40 27 0:35 / /mnt rw - ext4 /dev/sda rw".as_slice(),
+            b"",
+            b"- fuse.outboard",
+            b"1 2 3 4 5 - fuse.outboard",
+        ] {
+            assert!(parse(other).is_none());
+        }
+    }
+
+    #[test]
+    fn names_in_lists() {
+        assert_eq!(quoted(OsStr::new("a,b\\c")), "a\\,b\\\\c");
+        assert_eq!(unescaped(br"a\04"), br"a\04");
+    }
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The keeper: mounts, starts the server, and unmounts when it is asked to end.
+//!
+//! In the background it tells the command that started it, over its standard output, what went
+//! wrong, or with a NUL that all is well. After that nobody listens there, and it tells the system's log.
+
+use super::{host, Plan};
+use crate::error::{warn, Error, Result};
+use outboard::Tree;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the host may take to hand over what it holds back.
+const FLUSH: Duration = Duration::from_secs(30);
+/// How long an unmounted file system may stay in use by somebody before its server ends.
+const LEAVE: Duration = Duration::from_secs(2);
+/// A server that lived shorter than this is not started again.
+const WORTHWHILE: Duration = Duration::from_secs(10);
+/// Severity "error" of a daemon, in the form of syslog(3).
+const PRIORITY: &str = "<27>";
+
+fn cannot_start(error: io::Error) -> Error {
+    Error::failed("cannot start the server of the mount", &error)
+}
+
+/// This program again, in another role.
+fn program(plan: &Plan, role: &str) -> Result<Command> {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(plan.arguments(role)?);
+    // No signal of the terminal goes to it.
+    command.process_group(0);
+    Ok(command)
+}
+
+/// Starts a keeper in the background, and waits until the file system can be used.
+pub fn start(plan: &Plan) -> Result<()> {
+    let (mut ours, theirs) = UnixStream::pair().map_err(cannot_start)?;
+    let second = theirs.try_clone().map_err(cannot_start)?;
+    let mut keeper = program(plan, "keeper")?
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(OwnedFd::from(theirs)))
+        .stderr(Stdio::from(OwnedFd::from(second)))
+        .spawn()
+        .map_err(cannot_start)?;
+    let mut buffer = [0; 4096];
+    loop {
+        let length = ours.read(&mut buffer).map_err(cannot_start)?;
+        if length == 0 {
+            let _ = keeper.wait();
+            return Err(Error::Told);
+        }
+        let end = buffer[..length].iter().position(|byte| *byte == 0);
+        // There is nobody to tell of an error here.
+        let _ = io::stderr().write_all(&buffer[..end.unwrap_or(length)]);
+        if end.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+/// Where messages go.
+#[derive(Clone)]
+struct Voice {
+    background: bool,
+    /// The command that waited has ended.
+    alone: Arc<AtomicBool>,
+}
+
+impl Voice {
+    fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    /// A line that is fit for a terminal.
+    fn line(&self, line: &str) {
+        if !self.is_alone() {
+            let _ = writeln!(io::stderr(), "{line}");
+            return;
+        }
+        // Without a system log there is nobody to tell.
+        let _ = UnixDatagram::unbound()
+            .and_then(|log| log.send_to(format!("{PRIORITY}{line}").as_bytes(), "/dev/log"));
+    }
+
+    fn tell(&self, message: &str) {
+        match self.is_alone() {
+            true => self.line(&format!("outboard: {}", crate::format::message(message))),
+            false => warn(message),
+        }
+    }
+
+    /// All is well.
+    fn ready(&self) {
+        if self.background {
+            let _ = io::stdout().write_all(b"\0");
+            let _ = io::stdout().flush();
+            self.alone.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// An error as it leaves this process: told already if nobody reads it otherwise.
+    fn last(&self, error: Error) -> Error {
+        match error.message() {
+            Some(message) if self.is_alone() => {
+                self.tell(message);
+                Error::Told
+            }
+            _ => error,
+        }
+    }
+
+    /// Passes on what the server says, until it ends.
+    fn relay(&self, from: ChildStderr) {
+        for line in BufReader::new(from).split(b'\n').map_while(io::Result::ok) {
+            self.line(&String::from_utf8_lossy(&line));
+        }
+    }
+}
+
+enum Event {
+    Signal,
+    Ended(io::Result<ExitStatus>),
+}
+
+/// A server that answers requests.
+struct Server {
+    /// Its end says that the server shall stop.
+    control: UnixStream,
+    since: Instant,
+}
+
+/// What became of a server.
+enum Outcome {
+    Finished,
+    /// It said why.
+    Failed,
+    Crashed(i32),
+}
+
+struct Keeper<'a> {
+    plan: &'a Plan,
+    voice: Voice,
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+}
+
+pub fn run(plan: &Plan, background: bool) -> Result<()> {
+    let (sender, events) = channel();
+    let voice = Voice {
+        background,
+        alone: Arc::default(),
+    };
+    let keeper = Keeper {
+        plan,
+        voice: voice.clone(),
+        events,
+        sender,
+    };
+    keeper.run().map_err(|error| voice.last(error))
+}
+
+impl Keeper<'_> {
+    fn run(&self) -> Result<()> {
+        self.catch_signals()
+            .map_err(|error| Error::failed("cannot catch signals", &error))?;
+        let mut server = self.mount()?;
+        self.voice.ready();
+        loop {
+            let lived = server.since;
+            let code = match self.serve(server) {
+                Outcome::Finished => return Ok(()),
+                Outcome::Failed => return Err(Error::Told),
+                Outcome::Crashed(code) => code,
+            };
+            let shown = self.plan.directory.display();
+            if !self.plan.restart || lived.elapsed() < WORTHWHILE {
+                return Err(Error::Failed(format!(
+                    "{shown}: its server was ended by signal {code}: every access is an error until it is unmounted (outboard umount {shown})"
+                )));
+            }
+            self.voice.tell(&format!(
+                "{shown}: its server was ended by signal {code}: mounting it again; files that were open stay lost"
+            ));
+            host::unmount(&self.plan.directory, true)?;
+            server = self.mount()?;
+        }
+    }
+
+    fn catch_signals(&self) -> io::Result<()> {
+        let (mut ours, theirs) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM] {
+            pipe::register(signal, theirs.try_clone()?)?;
+        }
+        let sender = self.sender.clone();
+        thread::Builder::new().spawn(move || {
+            let mut byte = [0];
+            while matches!(ours.read(&mut byte), Ok(1)) && sender.send(Event::Signal).is_ok() {}
+        })?;
+        Ok(())
+    }
+
+    /// Mounts, and starts a server for it. If that fails nothing stays mounted.
+    fn mount(&self) -> Result<Server> {
+        let plan = self.plan;
+        let directory = &plan.directory;
+        let device = host::mount(directory, &plan.source, &plan.options)?;
+        let server = self.start(device);
+        if server.is_err() {
+            if let Err(error) = host::unmount(directory, true) {
+                self.voice.tell(error.message().unwrap_or_default());
+            }
+        }
+        server
+    }
+
+    /// Starts a server, and waits until it answers requests.
+    fn start(&self, device: OwnedFd) -> Result<Server> {
+        let (mut control, theirs) = UnixStream::pair().map_err(cannot_start)?;
+        let mut command = program(self.plan, "server")?;
+        command
+            .stdin(Stdio::from(device))
+            .stdout(Stdio::from(OwnedFd::from(theirs)));
+        if self.voice.background {
+            command.stderr(Stdio::piped());
+        }
+        let mut child = command.spawn().map_err(cannot_start)?;
+        // It holds our copies of what only the server may have.
+        drop(command);
+        let relay = child.stderr.take().map(|from| {
+            let voice = self.voice.clone();
+            thread::spawn(move || voice.relay(from))
+        });
+        let mut byte = [0];
+        if !matches!(control.read(&mut byte), Ok(1)) {
+            let _ = child.wait();
+            if let Some(relay) = relay {
+                let _ = relay.join();
+            }
+            return Err(Error::Told);
+        }
+        self.wait_for(child)?;
+        Ok(Server {
+            control,
+            since: Instant::now(),
+        })
+    }
+
+    fn wait_for(&self, mut child: Child) -> Result<()> {
+        let sender = self.sender.clone();
+        thread::Builder::new()
+            .spawn(move || {
+                let _ = sender.send(Event::Ended(child.wait()));
+            })
+            .map_err(cannot_start)?;
+        Ok(())
+    }
+
+    /// Waits until the server ends, by itself or because of a signal.
+    fn serve(&self, server: Server) -> Outcome {
+        let mut control = Some(server.control);
+        let mut patience = None;
+        loop {
+            let event = match patience {
+                None => self
+                    .events
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected),
+                Some(patience) => self.events.recv_timeout(patience),
+            };
+            match event {
+                Ok(Event::Ended(status)) => return outcome(status),
+                Ok(Event::Signal) if patience.is_none() => {
+                    self.leave();
+                    patience = Some(LEAVE);
+                }
+                // It is still used, or the user cannot wait.
+                Ok(Event::Signal) | Err(RecvTimeoutError::Timeout) => {
+                    drop(control.take());
+                    patience = Some(FLUSH);
+                }
+                Err(RecvTimeoutError::Disconnected) => return Outcome::Failed,
+            }
+        }
+    }
+
+    /// Has the host write what it holds back, and unmounts.
+    fn leave(&self) {
+        let directory = self.plan.directory.clone();
+        let (done, waiting) = channel();
+        thread::spawn(move || {
+            let _ = done.send(flush(&directory));
+        });
+        let flushed = waiting.recv_timeout(FLUSH);
+        let shown = self.plan.directory.display();
+        if !matches!(flushed, Ok(Ok(()))) {
+            self.voice
+                .tell(&format!("{shown}: not everything was written"));
+        }
+        if let Err(error) = host::unmount(&self.plan.directory, true) {
+            self.voice.tell(error.message().unwrap_or_default());
+        }
+    }
+}
+
+fn flush(directory: &Path) -> io::Result<()> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    let root = Tree::host().open_fd(directory, flags, 0)?;
+    root.sync_file_system()?;
+    root.sync()
+}
+
+fn outcome(status: io::Result<ExitStatus>) -> Outcome {
+    match status {
+        Ok(status) if status.success() => Outcome::Finished,
+        Ok(status) => status.signal().map_or(Outcome::Failed, Outcome::Crashed),
+        Err(_) => Outcome::Failed,
+    }
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard mount`: a file system of an image as one of the host, through FUSE.
+//!
+//! Three processes take part. The *command* that the user typed waits until the file system can be
+//! used and ends. The *keeper* mounts, and later ends the mount when it is asked to by a signal: for
+//! this it needs what the third must not have. The *server* is a fresh process with nothing but the
+//! image and the mount's end of the FUSE device; it runs the kernel that answers the requests. If
+//! that kernel crashes, the host's closes the mount: accesses fail, none hangs. With `-f` the command
+//! is the keeper itself.
+
+mod host;
+mod keeper;
+mod options;
+mod owners;
+mod serve;
+mod server;
+pub mod umount;
+
+use crate::address::ImageName;
+use crate::arguments::Settings;
+use crate::commands::uses_images;
+use crate::error::{Error, Result};
+use crate::image::{check_writable, Image};
+use crate::sandbox::HostAccess;
+use crate::session::Session;
+use clap::{Args, ValueEnum};
+use options::Options;
+use outboard::System;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Mount an image's file system on a directory, until it is unmounted
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  outboard mount disk.img@1 /tmp/disk
+  outboard mount -o ro stick.img ~/stick
+  outboard mount -o uid=0,gid=0 rootfs.ext4 tree     new files belong to the image's root
+  outboard umount /tmp/disk
+
+Options after -o, separated by commas:
+  ro                  read-only: not a byte of the image changes
+  allow_other         other users may use it too, with the rights that the image gives them
+  default_permissions the rights that the image gives count (always so for root's mounts)
+  uid=N, gid=N        new files belong to this user and group
+  idmap=u:I:H:COUNT   user I of the image is H on the host, and COUNT-1 after it; g: for groups
+  suid, dev           set-user-ID bits and device files count (root only)
+  noexec              nothing in it can be run
+  type=TYPE, memory=SIZE  as --type and --memory
+  threads=N           requests that are carried out at the same time, 1 to 64")]
+pub struct Mount {
+    /// IMAGE, or IMAGE@N for partition N
+    pub image: OsString,
+    /// An empty directory
+    pub directory: PathBuf,
+    /// Options, separated by commas
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    pub options: Vec<String>,
+    /// Stay in the foreground, and unmount when interrupted
+    #[arg(short, long)]
+    pub foreground: bool,
+    /// Bring it up again, after replay of its journal, when its kernel crashed
+    #[arg(long)]
+    pub restart: bool,
+    /// Which of the processes this is
+    #[arg(long, hide = true, value_enum, default_value = "command")]
+    pub role: Role,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    Command,
+    Keeper,
+    Server,
+}
+
+/// What is to be mounted where.
+struct Plan {
+    /// `IMAGE` or `IMAGE@N`, absolute.
+    source: OsString,
+    image: ImageName,
+    directory: PathBuf,
+    options: Options,
+    settings: Settings,
+    restart: bool,
+}
+
+impl Mount {
+    /// The server has the image alone. The others never look into it.
+    pub fn host_access(&self) -> HostAccess {
+        let words = self.options.iter().flat_map(|list| list.split(','));
+        let read_only = words.into_iter().any(|word| word == "ro");
+        match self.role {
+            Role::Server => uses_images([&self.image], !read_only),
+            Role::Command | Role::Keeper => HostAccess {
+                programs: true,
+                ..HostAccess::default()
+            },
+        }
+    }
+}
+
+pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
+    let plan = Plan::new(mount, session.settings())?;
+    match mount.role {
+        Role::Server => return serve::run(&plan, session),
+        Role::Keeper => return keeper::run(&plan, true),
+        Role::Command => {}
+    }
+    let image = plan.check(session)?;
+    // An earlier command of this session may have it.
+    session.release(&image)?;
+    match mount.foreground {
+        true => keeper::run(&plan, false),
+        false => keeper::start(&plan),
+    }
+}
+
+/// The keeper works in another directory.
+fn absolute(file: &Path) -> Result<OsString> {
+    let found = std::path::absolute(file);
+    let failed = |error| Error::failed(format!("cannot use {}", file.display()), &error);
+    found.map(PathBuf::into_os_string).map_err(failed)
+}
+
+/// `IMAGE` or `IMAGE@N`; an operand as other commands have it may end in ":/".
+fn parse_image(operand: &OsStr) -> ImageName {
+    let bytes = operand.as_bytes();
+    let bytes = bytes.strip_suffix(b":/").unwrap_or(bytes);
+    ImageName::parse(OsStr::from_bytes(bytes), |path| {
+        path.symlink_metadata().is_ok()
+    })
+}
+
+impl Plan {
+    fn new(mount: &Mount, settings: &Settings) -> Result<Self> {
+        let mut image = parse_image(&mount.image);
+        let failed = |path: &Path, error: &io::Error| {
+            Error::failed(format!("cannot open {}", path.display()), error)
+        };
+        image.file = image
+            .file
+            .canonicalize()
+            .map_err(|error| failed(&image.file, &error))?;
+        let mut options = Options::parse(&mount.options)?;
+        let settings = options.settings(settings);
+        options.read_only = settings.read_only;
+        let root = System::Host.effective_user() == 0;
+        if !root && (options.suid || options.dev) {
+            return Err(Error::Usage("-o suid and -o dev are for root".to_owned()));
+        }
+        options.default_permissions |= root || options.allow_other;
+        let mut source = image.file.clone().into_os_string();
+        if let Some(number) = image.partition {
+            source.push(format!("@{number}"));
+        }
+        Ok(Self {
+            source,
+            image,
+            directory: mount.directory.clone(),
+            options,
+            settings,
+            restart: mount.restart,
+        })
+    }
+
+    /// Tells what is wrong before anything is started.
+    fn check(&self, session: &Session) -> Result<Image> {
+        let image = session.image(&self.image.file)?;
+        image.find(&self.image, self.settings.kind.is_some())?;
+        if !self.options.read_only {
+            check_writable(&self.image.file)?;
+        }
+        let shown = self.directory.display();
+        let metadata = std::fs::metadata(&self.directory)
+            .map_err(|error| Error::failed(format!("cannot mount on {shown}"), &error))?;
+        if !metadata.is_dir() {
+            return Err(Error::Failed(format!("{shown} is not a directory")));
+        }
+        Ok(image)
+    }
+
+    /// The command line of another process that takes part.
+    fn arguments(&self, role: &str) -> Result<Vec<OsString>> {
+        let directory = host::real(&self.directory).map_err(|error| {
+            Error::failed(
+                format!("cannot mount on {}", self.directory.display()),
+                &error,
+            )
+        })?;
+        let settings = &self.settings;
+        let mut arguments: Vec<OsString> = vec!["-v".into(); settings.verbose.into()];
+        arguments.extend(["mount".into(), "--role".into(), role.into()]);
+        if let Some(kind) = &settings.kind {
+            arguments.push(format!("--type={kind}").into());
+        }
+        if let Some(vcpus) = settings.vcpus {
+            arguments.push(format!("--vcpus={vcpus}").into());
+        }
+        if let Some(memory) = settings.memory {
+            arguments.push(format!("--memory={memory}").into());
+        }
+        if settings.no_sandbox {
+            arguments.push("--no-sandbox".into());
+        }
+        if settings.raw {
+            arguments.push("--raw".into());
+        }
+        for file in &settings.components {
+            arguments.extend(["--component".into(), absolute(file)?]);
+        }
+        for file in &settings.backing {
+            arguments.extend(["--backing".into(), absolute(file)?]);
+        }
+        if self.restart {
+            arguments.push("--restart".into());
+        }
+        let list = self.options.to_list();
+        if !list.is_empty() {
+            arguments.push(format!("-o{list}").into());
+        }
+        arguments.extend(["--".into(), self.source.clone(), directory.into()]);
+        Ok(arguments)
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What stands after `-o`: words separated by commas, as mount(8) hands them over from fstab.
+
+use super::owners::IdMap;
+use crate::arguments::{parse_size, Settings};
+use crate::error::{Error, Result};
+
+/// How the host mounts the file system, and whose the files are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub read_only: bool,
+    pub allow_other: bool,
+    /// The host's kernel checks permissions, by the owners and modes of the image.
+    pub default_permissions: bool,
+    /// Set-user-ID bits and devices of the image count. Only root's mounts can have them.
+    pub suid: bool,
+    pub dev: bool,
+    pub noexec: bool,
+    /// Who new files belong to, if not to who makes them.
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+    pub users: IdMap,
+    pub groups: IdMap,
+    pub kind: Option<String>,
+    pub memory: Option<u64>,
+    /// Requests that are carried out at the same time, each on a virtual CPU of its own: threads that
+    /// have to share them wait for each other much longer than the requests take.
+    pub threads: Option<u32>,
+}
+
+/// Words that are for mount(8) and fstab's other readers, or say what is so anyway.
+fn is_for_others(word: &str) -> bool {
+    const WORDS: [&str; 18] = [
+        "rw",
+        "defaults",
+        "auto",
+        "noauto",
+        "user",
+        "nouser",
+        "users",
+        "owner",
+        "group",
+        "nofail",
+        "_netdev",
+        "async",
+        "atime",
+        "noatime",
+        "relatime",
+        "norelatime",
+        "diratime",
+        "nodiratime",
+    ];
+    const BEGINNINGS: [&str; 5] = ["x-", "X-", "comment=", "fsname=", "subtype="];
+    WORDS.contains(&word) || BEGINNINGS.iter().any(|start| word.starts_with(start))
+}
+
+fn number<T: std::str::FromStr>(word: &str, value: &str) -> Result<T> {
+    value
+        .parse()
+        .map_err(|_| Error::Usage(format!("-o {word}: \"{value}\" is not a number")))
+}
+
+fn threads(value: &str) -> Result<u32> {
+    let count = number("threads", value)?;
+    match count {
+        1..=64 => Ok(count),
+        _ => Err(Error::Usage(format!("-o threads={value}: write 1 to 64"))),
+    }
+}
+
+/// Some more than the host's processors, since requests also wait for the disk.
+fn default_threads() -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    (2 * processors).clamp(4, 16)
+}
+
+impl Options {
+    /// Understands the operands of all `-o`.
+    pub fn parse(lists: &[String]) -> Result<Self> {
+        let mut options = Self::default();
+        for word in lists.iter().flat_map(|list| list.split(',')) {
+            if !word.is_empty() {
+                options.word(word)?;
+            }
+        }
+        Ok(options)
+    }
+
+    fn word(&mut self, word: &str) -> Result<()> {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        match name {
+            "ro" => self.read_only = true,
+            "allow_other" => self.allow_other = true,
+            "default_permissions" => self.default_permissions = true,
+            "suid" => self.suid = true,
+            "nosuid" => self.suid = false,
+            "dev" => self.dev = true,
+            "nodev" => self.dev = false,
+            "exec" => self.noexec = false,
+            "noexec" => self.noexec = true,
+            "uid" => self.user = Some(number(name, value)?),
+            "gid" => self.group = Some(number(name, value)?),
+            "idmap" => self.id_map(value)?,
+            "type" => self.kind = Some(value.to_owned()),
+            "memory" => self.memory = Some(parse_size(value).map_err(Error::Usage)?),
+            "threads" => self.threads = Some(threads(value)?),
+            _ if is_for_others(word) => {}
+            _ => {
+                return Err(Error::Usage(format!(
+                    "-o {word}: no such option (see outboard help mount)"
+                )))
+            }
+        }
+        Ok(())
+    }
+
+    /// "u:IMAGE:HOST:COUNT g:IMAGE:HOST:COUNT", with spaces between; "b" is for both.
+    fn id_map(&mut self, value: &str) -> Result<()> {
+        let wrong = || {
+            Error::Usage(format!(
+                "-o idmap={value}: write u:IMAGE-ID:HOST-ID:COUNT, or g: for groups, or b: for both"
+            ))
+        };
+        for range in value.split_whitespace() {
+            let (kind, numbers) = range.split_once(':').ok_or_else(wrong)?;
+            let added = match kind {
+                "u" => self.users.add(numbers),
+                "g" => self.groups.add(numbers),
+                "b" => self
+                    .users
+                    .add(numbers)
+                    .and_then(|()| self.groups.add(numbers)),
+                _ => None,
+            };
+            added.ok_or_else(wrong)?;
+        }
+        Ok(())
+    }
+
+    /// All but the settings of the kernel, as one operand of `-o`.
+    pub fn to_list(&self) -> String {
+        let mut words = Vec::new();
+        let switches = [
+            (self.read_only, "ro"),
+            (self.allow_other, "allow_other"),
+            (self.default_permissions, "default_permissions"),
+            (self.suid, "suid"),
+            (self.dev, "dev"),
+            (self.noexec, "noexec"),
+        ];
+        for (on, word) in switches {
+            words.extend(on.then(|| word.to_owned()));
+        }
+        words.extend(self.user.map(|id| format!("uid={id}")));
+        words.extend(self.group.map(|id| format!("gid={id}")));
+        for (map, kind) in [(&self.users, "u"), (&self.groups, "g")] {
+            if !map.is_identity() {
+                words.push(format!("idmap={}", map.to_words(kind)));
+            }
+        }
+        words.join(",")
+    }
+
+    /// What the command line says of the kernel goes before what `-o` says.
+    pub fn settings(&self, given: &Settings) -> Settings {
+        Settings {
+            kind: given.kind.clone().or_else(|| self.kind.clone()),
+            read_only: given.read_only || self.read_only,
+            vcpus: given
+                .vcpus
+                .or(self.threads)
+                .or_else(|| Some(default_threads())),
+            memory: given.memory.or(self.memory),
+            ..given.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Options> {
+        Options::parse(&[text.to_owned()])
+    }
+
+    #[test]
+    fn the_last_word_counts() {
+        let options = parse("ro,suid,nosuid,dev,uid=5,,noauto,x-systemd.automount").unwrap();
+        assert!(options.read_only && !options.suid && options.dev);
+        assert_eq!((options.user, options.group), (Some(5), None));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for bad in [
+            "rO",
+            "uid=",
+            "uid=x",
+            "gid=-1",
+            "idmap=u:1:2",
+            "idmap=x:0:0:1",
+            "idmap=u:0:4294967295:2",
+            "threads=a",
+            "threads=65",
+            "memory=1X",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn written_and_read_again() {
+        let text = "ro,allow_other,dev,uid=5,gid=6,idmap=u:0:1000:1 u:1:5:9,idmap=g:7:8:9";
+        let options = parse(text).unwrap();
+        assert_eq!(options.to_list(), text);
+    }
+
+    #[test]
+    fn id_maps() {
+        let options = parse("idmap=b:0:1000:1 u:1:100000:65535").unwrap();
+        assert_eq!(options.users.to_host(0), Some(1000));
+        assert_eq!(options.users.to_image(100_001), Some(2));
+        assert_eq!(options.groups.to_host(1), None);
+    }
+}

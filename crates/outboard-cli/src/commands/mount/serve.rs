@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The server: the process that runs the kernel and answers the host's requests.
+//!
+//! Its standard input is the FUSE device, its standard output a socket to the keeper: a byte goes
+//! there when requests are answered, and the end of what comes from there means to stop.
+
+use super::owners::Owners;
+use super::server::{Gate, Server, Volume};
+use super::Plan;
+use crate::error::{Error, Result};
+use crate::session::Session;
+use fuser::{Config, SessionACL};
+use outboard::Fd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+use std::thread;
+
+/// Why the server stops.
+enum End {
+    /// The host has unmounted.
+    Unmounted(io::Result<()>),
+    /// The keeper wants it, or is gone.
+    Asked,
+}
+
+fn input() -> io::Result<OwnedFd> {
+    io::stdin().as_fd().try_clone_to_owned()
+}
+
+pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
+    let failed = |error| Error::failed("cannot serve the mount", &error);
+    let device = input().map_err(failed)?;
+    let keeper = Fd::standard(1).map_err(failed)?;
+    // The keeper decides what a signal means.
+    session.catch_interrupts()?;
+    // The sandbox is closed before this gives the kernel the first byte of the image.
+    let index = session.mount(&plan.image, !plan.options.read_only)?;
+    let options = &plan.options;
+    let owners = Owners {
+        users: options.users.clone(),
+        groups: options.groups.clone(),
+        user: options.user,
+        group: options.group,
+    };
+    let volume = Volume::new(session.mounted(index), owners).map_err(failed)?;
+    let gate = Arc::new(Gate::new(volume));
+    let server = Server::new(Arc::clone(&gate), options.default_permissions).map_err(failed)?;
+    let (ended, ends) = channel();
+    start(server, device, session.vcpus() as usize, ended.clone()).map_err(failed)?;
+    listen(keeper, ended).map_err(failed)?;
+    let end = ends.recv();
+    gate.close();
+    match end {
+        Ok(End::Unmounted(Err(error))) => Err(Error::failed("requests cannot be read", &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Answers requests on threads of their own.
+fn start(server: Server, device: OwnedFd, threads: usize, ended: Sender<End>) -> io::Result<()> {
+    let mut config = Config::default();
+    config.n_threads = Some(threads.max(1));
+    // The host has checked who may come. Its own requests, as for writing behind, come from root.
+    let fuse = fuser::Session::from_fd(server, device, SessionACL::All, config)?;
+    thread::Builder::new().spawn(move || {
+        let _ = ended.send(End::Unmounted(fuse.run()));
+    })?;
+    Ok(())
+}
+
+/// Tells the keeper that all is well, and waits for its word.
+fn listen(keeper: Fd, ended: Sender<End>) -> io::Result<()> {
+    keeper.write_all(b"+")?;
+    thread::Builder::new().spawn(move || {
+        let mut byte = [0];
+        let _ = keeper.read(&mut byte);
+        let _ = ended.send(End::Asked);
+    })?;
+    Ok(())
+}

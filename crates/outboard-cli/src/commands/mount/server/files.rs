@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Files and directories that programs of the host have open.
+
+use outboard::Fd;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::CString;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Bytes of directory entries that are read at once.
+const BUFFER: usize = 32 * 1024;
+const SHARDS: usize = 16;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics")
+}
+
+/// A name in a directory.
+pub struct Entry {
+    pub inode: u64,
+    /// Where the directory goes on after it.
+    pub next: u64,
+    pub kind: u8,
+    pub name: CString,
+}
+
+/// How far a directory was read.
+#[derive(Default)]
+pub struct Reading {
+    /// Read, but not yet handed on.
+    pub waiting: VecDeque<Entry>,
+    /// Where the first of those is, or the next that is read.
+    position: u64,
+}
+
+impl Reading {
+    /// The next name from a position on that an earlier entry said, or 0. `None`: the end.
+    pub fn next(&mut self, directory: &Fd, position: u64) -> io::Result<Option<Entry>> {
+        if position != self.position || position == 0 {
+            directory.seek(position as i64, libc::SEEK_SET)?;
+            self.waiting.clear();
+            self.position = position;
+        }
+        if self.waiting.is_empty() {
+            self.fill(directory)?;
+        }
+        let entry = self.waiting.pop_front();
+        if let Some(entry) = &entry {
+            self.position = entry.next;
+        }
+        Ok(entry)
+    }
+
+    /// Gives back the entry that came last from `position`.
+    pub fn give_back(&mut self, entry: Entry, position: u64) {
+        self.waiting.push_front(entry);
+        self.position = position;
+    }
+
+    fn fill(&mut self, directory: &Fd) -> io::Result<()> {
+        let mut buffer = vec![0; BUFFER];
+        if let Some(entries) = directory.entries(&mut buffer)? {
+            self.waiting.extend(entries.with_dots().map(|entry| Entry {
+                inode: entry.inode,
+                next: entry.next as u64,
+                kind: entry.kind,
+                name: entry.name.to_owned(),
+            }));
+        }
+        Ok(())
+    }
+}
+
+pub struct OpenFile {
+    pub fd: Fd,
+    /// For directories.
+    reading: Mutex<Reading>,
+}
+
+impl OpenFile {
+    pub fn reading(&self) -> MutexGuard<'_, Reading> {
+        lock(&self.reading)
+    }
+}
+
+/// All that is open, by the number that the host has for it.
+#[derive(Default)]
+pub struct Files {
+    shards: [Mutex<HashMap<u64, Arc<OpenFile>>>; SHARDS],
+    last: AtomicU64,
+}
+
+impl Files {
+    fn shard(&self, number: u64) -> MutexGuard<'_, HashMap<u64, Arc<OpenFile>>> {
+        lock(&self.shards[number as usize % SHARDS])
+    }
+
+    pub fn add(&self, fd: Fd) -> u64 {
+        let number = self.last.fetch_add(1, Ordering::Relaxed);
+        let file = OpenFile {
+            fd,
+            reading: Mutex::default(),
+        };
+        self.shard(number).insert(number, Arc::new(file));
+        number
+    }
+
+    pub fn get(&self, number: u64) -> io::Result<Arc<OpenFile>> {
+        let found = self.shard(number).get(&number).cloned();
+        found.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
+    }
+
+    pub fn remove(&self, number: u64) {
+        let gone = self.shard(number).remove(&number);
+        drop(gone);
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The files that the host knows by number.
+//!
+//! The host gets a number with a name it looks up, and may use it until it has forgotten it as
+//! often as it got it. A node holds the file with an `O_PATH` descriptor, so that it is certainly
+//! this file whatever happens to its names. Descriptors are dear (each holds an inode in the
+//! kernel's memory), and a host may remember a million files: where a file system has handles that
+//! stay good, only the nodes used last hold descriptors, and the others a handle to open one with.
+//!
+//! A node's number is the inode's, so that it is what stat(2) shows: with the place of the device
+//! in the upper bits where one file system has several (subvolumes of btrfs).
+
+use outboard::{Fd, Handle};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The number of the root in the FUSE protocol.
+pub const ROOT: u64 = 1;
+/// Bits of an inode number that fit into a node's.
+const INODE_BITS: u32 = 48;
+/// The place that stands for an inode with the root's number.
+const SHIFTED: u64 = 0xffff;
+/// Nodes that hold descriptors.
+const DESCRIPTORS: usize = 16384;
+/// Nodes that are looked at when there are too many.
+const LOOKED_AT: usize = 64;
+const SHARDS: usize = 16;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A thread that panicked ends the program, so the lock is never poisoned.
+    mutex.lock().expect("no thread panics")
+}
+
+enum Held {
+    Open(Arc<Fd>),
+    Closed(Handle),
+}
+
+struct Node {
+    held: Mutex<Held>,
+    /// Since it was looked at last for a descriptor to close.
+    used: AtomicBool,
+}
+
+struct Known {
+    node: Arc<Node>,
+    /// How often the host has got the number.
+    lookups: u64,
+    /// Counts the files that had this number one after the other while the host knew it.
+    generation: u64,
+}
+
+/// What the host is told of a file.
+pub struct Named {
+    pub id: u64,
+    pub generation: u64,
+    pub stat: libc::stat,
+}
+
+pub struct Nodes {
+    shards: [Mutex<HashMap<u64, Known>>; SHARDS],
+    root: Arc<Fd>,
+    root_inode: u64,
+    /// The devices by their place.
+    devices: Mutex<Vec<u64>>,
+    device: u64,
+    /// Nodes that hold descriptors, in the order that they got them; `None`: all hold one.
+    open: Option<Mutex<VecDeque<u64>>>,
+}
+
+impl Nodes {
+    /// `root` is open for reading: handles are not opened with an `O_PATH` descriptor. `handles`: the
+    /// file system has handles that stay good.
+    pub fn new(root: Fd, handles: bool) -> io::Result<Self> {
+        let stat = root.stat()?;
+        let handles = handles && root.handle().is_ok();
+        Ok(Self {
+            shards: Default::default(),
+            root: Arc::new(root),
+            root_inode: stat.st_ino,
+            devices: Mutex::new(vec![stat.st_dev]),
+            device: stat.st_dev,
+            open: handles.then(Default::default),
+        })
+    }
+
+    fn shard(&self, id: u64) -> MutexGuard<'_, HashMap<u64, Known>> {
+        lock(&self.shards[id as usize % SHARDS])
+    }
+
+    /// The number of a file. EOVERFLOW: of a number that no file system in use has.
+    pub fn number(&self, device: u64, inode: u64) -> io::Result<u64> {
+        let place = if device == self.device {
+            if inode == self.root_inode {
+                return Ok(ROOT);
+            }
+            if inode == ROOT {
+                return Ok(SHIFTED << INODE_BITS | inode);
+            }
+            0
+        } else {
+            self.place(device)
+        };
+        if inode >> INODE_BITS != 0 || place >= SHIFTED || inode == 0 {
+            return Err(io::Error::from_raw_os_error(libc::EOVERFLOW));
+        }
+        Ok(place << INODE_BITS | inode)
+    }
+
+    fn place(&self, device: u64) -> u64 {
+        let mut devices = lock(&self.devices);
+        let found = devices.iter().position(|known| *known == device);
+        let place = found.unwrap_or_else(|| {
+            devices.push(device);
+            devices.len() - 1
+        });
+        place as u64
+    }
+
+    /// The file with a number that the host has. ESTALE: it is gone.
+    pub fn get(&self, id: u64) -> io::Result<Arc<Fd>> {
+        if id == ROOT {
+            return Ok(Arc::clone(&self.root));
+        }
+        let node = match self.shard(id).get(&id) {
+            Some(known) => Arc::clone(&known.node),
+            None => return Err(io::Error::from_raw_os_error(libc::ESTALE)),
+        };
+        node.used.store(true, Ordering::Relaxed);
+        let mut held = lock(&node.held);
+        let fd = match &*held {
+            Held::Open(fd) => return Ok(Arc::clone(fd)),
+            Held::Closed(handle) => Arc::new(
+                self.root
+                    .open_handle(handle, libc::O_PATH | libc::O_NOFOLLOW)?,
+            ),
+        };
+        *held = Held::Open(Arc::clone(&fd));
+        drop(held);
+        self.opened(id);
+        Ok(fd)
+    }
+
+    /// The host gets the number of a file, which is open with `O_PATH`.
+    pub fn remember(&self, fd: Fd) -> io::Result<Named> {
+        let stat = fd.stat()?;
+        let id = self.number(stat.st_dev, stat.st_ino)?;
+        if id == ROOT {
+            return Ok(Named {
+                id,
+                generation: 0,
+                stat,
+            });
+        }
+        let mut shard = self.shard(id);
+        let (generation, opened, unused) = match shard.get_mut(&id) {
+            Some(known) => {
+                known.lookups += 1;
+                let (opened, unused) = renew(known, fd)?;
+                (known.generation, opened, unused)
+            }
+            None => {
+                let node = Node {
+                    held: Mutex::new(Held::Open(Arc::new(fd))),
+                    used: AtomicBool::new(true),
+                };
+                let known = Known {
+                    node: Arc::new(node),
+                    lookups: 1,
+                    generation: 0,
+                };
+                shard.insert(id, known);
+                (0, true, None)
+            }
+        };
+        drop(shard);
+        drop(unused);
+        if opened {
+            self.opened(id);
+        }
+        Ok(Named {
+            id,
+            generation,
+            stat,
+        })
+    }
+
+    /// The host gave back what it got so often.
+    pub fn forget(&self, id: u64, lookups: u64) {
+        let mut shard = self.shard(id);
+        let Some(known) = shard.get_mut(&id) else {
+            return;
+        };
+        known.lookups = known.lookups.saturating_sub(lookups);
+        if known.lookups == 0 {
+            let gone = shard.remove(&id);
+            drop(shard);
+            drop(gone);
+        }
+    }
+
+    /// A node has got a descriptor: others may have to do without.
+    fn opened(&self, id: u64) {
+        let Some(open) = &self.open else { return };
+        let mut open = lock(open);
+        open.push_back(id);
+        for _ in 0..LOOKED_AT {
+            if open.len() <= DESCRIPTORS {
+                return;
+            }
+            let Some(oldest) = open.pop_front() else {
+                return;
+            };
+            if self.still_needed(oldest) {
+                open.push_back(oldest);
+            }
+        }
+    }
+
+    /// Closes the descriptor of a node that was not used lately. Tells whether it still has it.
+    fn still_needed(&self, id: u64) -> bool {
+        let Some(node) = self.shard(id).get(&id).map(|known| Arc::clone(&known.node)) else {
+            return false;
+        };
+        if node.used.swap(false, Ordering::Relaxed) {
+            return true;
+        }
+        let mut held = lock(&node.held);
+        let Held::Open(fd) = &*held else { return false };
+        // A file without names is gone with its last descriptor.
+        let has_name = fd.stat().is_ok_and(|stat| stat.st_nlink > 0);
+        match fd.handle() {
+            Ok(handle) if has_name && Arc::strong_count(fd) == 1 => {
+                *held = Held::Closed(handle);
+                false
+            }
+            _ => true,
+        }
+    }
+}
+
+/// A known file was found again. Tells whether its node has got the descriptor, which else is not used.
+fn renew(known: &mut Known, fd: Fd) -> io::Result<(bool, Option<Fd>)> {
+    let mut held = lock(&known.node.held);
+    let same = match &*held {
+        // While a descriptor is open no other file can have the number.
+        Held::Open(_) => return Ok((false, Some(fd))),
+        Held::Closed(handle) => *handle == fd.handle()?,
+    };
+    if !same {
+        known.generation += 1;
+    }
+    *held = Held::Open(Arc::new(fd));
+    Ok((true, None))
+}

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a mounted image can do for the host: each request as calls of the kernel in this process.
+//!
+//! Who asks is not checked here: the host's kernel does that where it shall be done (see `Access`
+//! in docs/using.md). The user matters for what new files belong to, and for set-user-ID bits,
+//! which changes by anybody but root take away.
+
+use super::attributes::{attributes, timespec};
+use super::files::{Entry, Files};
+use super::nodes::{Named, Nodes, ROOT};
+use crate::commands::mount::owners::Owners;
+use fuser::{FileAttr, TimeOrNow};
+use outboard::credentials::{keep_set_id, make_files_as};
+use outboard::{Control, Fd, Mount, CONTROL_SIZE};
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Flags of open(2) that also count for the file in the image. Appending and direct access are the
+/// host's: it says where each write goes.
+const OPEN_FLAGS: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECTORY | libc::O_EXCL;
+/// Most bytes of one copy inside the image, so that the answer comes before people lose patience.
+const COPY: u64 = 256 << 20;
+/// File systems whose handles stay good while the file exists.
+const WITH_HANDLES: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs"];
+/// File systems in which names that differ are different names.
+const EXACT_NAMES: [&str; 12] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs", "squashfs", "minix", "nilfs2",
+    "reiserfs", "ufs",
+];
+
+/// Who asks for something.
+#[derive(Clone, Copy)]
+pub struct Caller {
+    pub user: u32,
+    pub group: u32,
+}
+
+/// A file as the host gets to know it.
+pub struct Found {
+    pub attributes: FileAttr,
+    pub generation: u64,
+}
+
+/// What is to be changed of a file.
+pub struct Changes {
+    pub mode: Option<u32>,
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+    pub size: Option<u64>,
+    pub accessed: Option<TimeOrNow>,
+    pub modified: Option<TimeOrNow>,
+}
+
+/// A file that is made: what kind and with what.
+pub enum New<'a> {
+    Directory,
+    Node { device: u32 },
+    Link { target: &'a Path },
+}
+
+pub struct Volume {
+    nodes: Nodes,
+    files: Files,
+    owners: Owners,
+    /// Open since the file system was mounted, so that it learns of every error of writing.
+    whole: Fd,
+    exact_names: bool,
+    access_lists: bool,
+}
+
+fn text(name: &OsStr) -> io::Result<CString> {
+    Ok(CString::new(name.as_bytes())?)
+}
+
+fn error(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+fn is_access_list(attribute: &CStr) -> bool {
+    attribute.to_bytes().starts_with(b"system.posix_acl_")
+}
+
+impl Volume {
+    pub fn new(mount: &Mount, owners: Owners) -> io::Result<Self> {
+        let kind = mount.kind();
+        let flags = libc::O_DIRECTORY | libc::O_RDONLY;
+        let root = mount.open_fd(Path::new("/"), flags, 0)?;
+        let whole = root.duplicate()?;
+        let supported = match whole.xattr(c"system.posix_acl_access") {
+            Ok(_) => true,
+            Err(error) => error.raw_os_error() == Some(libc::ENODATA),
+        };
+        Ok(Self {
+            nodes: Nodes::new(root, WITH_HANDLES.contains(&kind))?,
+            files: Files::default(),
+            access_lists: supported && owners.have_access_lists(),
+            owners,
+            whole,
+            exact_names: EXACT_NAMES.contains(&kind),
+        })
+    }
+
+    /// Whether the host may remember which names there are, and which not.
+    pub fn has_exact_names(&self) -> bool {
+        self.exact_names
+    }
+
+    /// Whether files have POSIX ACLs that the host can use.
+    pub fn has_access_lists(&self) -> bool {
+        self.access_lists
+    }
+
+    fn found(&self, named: Named) -> io::Result<Found> {
+        match attributes(named.id, &named.stat, &self.owners) {
+            Ok(attributes) => Ok(Found {
+                attributes,
+                generation: named.generation,
+            }),
+            Err(error) => {
+                self.nodes.forget(named.id, 1);
+                Err(error)
+            }
+        }
+    }
+
+    fn look(&self, directory: &Fd, name: &CStr) -> io::Result<Found> {
+        let file = directory.open_at(name, libc::O_PATH | libc::O_NOFOLLOW, 0)?;
+        self.found(self.nodes.remember(file)?)
+    }
+
+    fn shown(&self, id: u64, fd: &Fd) -> io::Result<FileAttr> {
+        attributes(id, &fd.stat()?, &self.owners)
+    }
+
+    fn make_as(&self, caller: Caller, umask: u32) -> io::Result<()> {
+        let owner = self.owners.of_new(caller.user, caller.group);
+        let (user, group) = owner.ok_or_else(|| error(libc::EOVERFLOW))?;
+        make_files_as(user, group, umask)
+    }
+
+    pub fn lookup(&self, parent: u64, name: &OsStr) -> io::Result<Found> {
+        self.look(&*self.nodes.get(parent)?, &text(name)?)
+    }
+
+    pub fn forget(&self, id: u64, lookups: u64) {
+        self.nodes.forget(id, lookups);
+    }
+
+    pub fn attributes(&self, id: u64, file: Option<u64>) -> io::Result<FileAttr> {
+        match file {
+            Some(file) => self.shown(id, &self.files.get(file)?.fd),
+            None => self.shown(id, &*self.nodes.get(id)?),
+        }
+    }
+
+    pub fn change(
+        &self,
+        caller: Caller,
+        id: u64,
+        file: Option<u64>,
+        changes: Changes,
+    ) -> io::Result<FileAttr> {
+        let node = self.nodes.get(id)?;
+        let changes_owner = changes.user.is_some() || changes.group.is_some();
+        if changes_owner {
+            let user = self.number_in_image(changes.user, |id| self.owners.users.to_image(id))?;
+            let group =
+                self.number_in_image(changes.group, |id| self.owners.groups.to_image(id))?;
+            node.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH)?;
+        }
+        // After the owner, whose change takes bits away.
+        if let Some(mode) = changes.mode {
+            keep_set_id(true)?;
+            node.set_own_mode(mode & 0o7777)?;
+        }
+        if let Some(size) = changes.size {
+            keep_set_id(caller.user == 0)?;
+            match file {
+                Some(file) => self.files.get(file)?.fd.truncate(size)?,
+                None => node.reopen(libc::O_WRONLY)?.truncate(size)?,
+            }
+        }
+        if changes.accessed.is_some() || changes.modified.is_some() {
+            let times = [timespec(changes.accessed), timespec(changes.modified)];
+            node.set_times_at(c"", &times, libc::AT_EMPTY_PATH)?;
+        }
+        self.shown(id, &node)
+    }
+
+    /// A user or group that a file is given to; -1, as chown(2) has it, for none.
+    fn number_in_image(
+        &self,
+        id: Option<u32>,
+        map: impl Fn(u32) -> Option<u32>,
+    ) -> io::Result<u32> {
+        match id {
+            None => Ok(u32::MAX),
+            Some(id) => map(id).ok_or_else(|| error(libc::EOVERFLOW)),
+        }
+    }
+
+    pub fn read_link(&self, id: u64) -> io::Result<CString> {
+        self.nodes.get(id)?.read_link_at(c"")
+    }
+
+    pub fn make(
+        &self,
+        caller: Caller,
+        parent: u64,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        new: New<'_>,
+    ) -> io::Result<Found> {
+        let (directory, name) = (self.nodes.get(parent)?, text(name)?);
+        self.make_as(caller, umask)?;
+        match new {
+            New::Directory => directory.make_directory_at(&name, mode)?,
+            New::Node { device } => directory.make_node_at(&name, mode, device.into())?,
+            New::Link { target } => {
+                directory.make_symlink_at(&text(target.as_os_str())?, &name)?;
+            }
+        }
+        self.look(&directory, &name)
+    }
+
+    pub fn unlink(&self, parent: u64, name: &OsStr, flags: i32) -> io::Result<()> {
+        self.nodes.get(parent)?.unlink_at(&text(name)?, flags)
+    }
+
+    pub fn rename(
+        &self,
+        (parent, name): (u64, &OsStr),
+        (new_parent, new_name): (u64, &OsStr),
+        flags: u32,
+    ) -> io::Result<()> {
+        let (from, to) = (self.nodes.get(parent)?, self.nodes.get(new_parent)?);
+        from.rename_at(&text(name)?, &to, &text(new_name)?, flags)
+    }
+
+    pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> io::Result<Found> {
+        let (node, directory, name) = (self.nodes.get(id)?, self.nodes.get(parent)?, text(name)?);
+        node.link_at(c"", &directory, &name, libc::AT_EMPTY_PATH)?;
+        self.look(&directory, &name)
+    }
+
+    /// The flags that a file in the image is opened with. The host's page cache also reads where a
+    /// program only writes: the rest of a page.
+    fn flags(&self, flags: i32) -> i32 {
+        let access = match flags & libc::O_ACCMODE {
+            libc::O_WRONLY => libc::O_RDWR,
+            access => access,
+        };
+        access | flags & OPEN_FLAGS
+    }
+
+    pub fn open(&self, id: u64, flags: i32) -> io::Result<u64> {
+        let file = self.nodes.get(id)?.reopen(self.flags(flags))?;
+        Ok(self.files.add(file))
+    }
+
+    pub fn create(
+        &self,
+        caller: Caller,
+        parent: u64,
+        name: &OsStr,
+        (mode, umask): (u32, u32),
+        flags: i32,
+    ) -> io::Result<(Found, u64)> {
+        let directory = self.nodes.get(parent)?;
+        self.make_as(caller, umask)?;
+        let flags = self.flags(flags) | libc::O_CREAT | libc::O_NOFOLLOW;
+        let file = directory.open_at(&text(name)?, flags, mode & 0o7777)?;
+        let node = file.reopen(libc::O_PATH)?;
+        let found = self.found(self.nodes.remember(node)?)?;
+        Ok((found, self.files.add(file)))
+    }
+
+    pub fn release(&self, file: u64) {
+        self.files.remove(file);
+    }
+
+    /// Reads until the buffer is full or the file ends.
+    pub fn read(&self, file: u64, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let file = self.files.get(file)?;
+        let mut done = 0;
+        while done < buffer.len() {
+            match file.fd.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(length) => done += length,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all, or as much as there is room for. `privileged`: set-user-ID bits stay.
+    pub fn write(
+        &self,
+        file: u64,
+        data: &[u8],
+        offset: u64,
+        privileged: bool,
+    ) -> io::Result<usize> {
+        let file = self.files.get(file)?;
+        keep_set_id(privileged)?;
+        let mut done = 0;
+        while done < data.len() {
+            match file.fd.write_at(&data[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(length) => done += length,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    pub fn allocate(
+        &self,
+        caller: Caller,
+        file: u64,
+        mode: i32,
+        offset: u64,
+        length: u64,
+    ) -> io::Result<()> {
+        keep_set_id(caller.user == 0)?;
+        self.files.get(file)?.fd.allocate(mode, offset, length)
+    }
+
+    pub fn copy(
+        &self,
+        caller: Caller,
+        (from, from_offset): (u64, u64),
+        (to, to_offset): (u64, u64),
+        length: u64,
+    ) -> io::Result<usize> {
+        keep_set_id(caller.user == 0)?;
+        let (from, to) = (self.files.get(from)?, self.files.get(to)?);
+        from.fd
+            .copy_range(from_offset, &to.fd, to_offset, length.min(COPY) as usize)
+    }
+
+    pub fn sync(&self, file: u64, data_only: bool) -> io::Result<()> {
+        let file = self.files.get(file)?;
+        match data_only {
+            true => file.fd.sync_data(),
+            false => file.fd.sync(),
+        }
+    }
+
+    /// The root stands for the whole file system, since the host passes no syncfs(2) on.
+    pub fn sync_directory(&self, id: u64, directory: u64) -> io::Result<()> {
+        if id == ROOT {
+            return self.whole.sync_file_system();
+        }
+        self.files.get(directory)?.fd.sync()
+    }
+
+    /// Hands names on, from a position on, until `add` takes no more and says so. It gets the number
+    /// of the file, and returns whether it was taken.
+    pub fn read_directory(
+        &self,
+        directory: u64,
+        mut position: u64,
+        mut add: impl FnMut(&Fd, &Entry) -> bool,
+    ) -> io::Result<()> {
+        let file = self.files.get(directory)?;
+        let mut reading = file.reading();
+        let start = position;
+        loop {
+            let entry = match reading.next(&file.fd, position) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => return Ok(()),
+                // What was read before the error is handed on first.
+                Err(_) if position != start => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            if !add(&file.fd, &entry) {
+                reading.give_back(entry, position);
+                return Ok(());
+            }
+            position = entry.next;
+        }
+    }
+
+    /// The file of a directory's entry; `None` for `.` and `..`, and for what cannot be looked at.
+    pub fn look_at_entry(&self, directory: &Fd, entry: &Entry) -> io::Result<Option<Found>> {
+        if matches!(entry.name.to_bytes(), b"." | b"..") {
+            return Ok(None);
+        }
+        match self.look(directory, &entry.name) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    pub fn statfs(&self) -> io::Result<[u64; 8]> {
+        let found = self.whole.statfs()?;
+        Ok([
+            found.blocks,
+            found.blocks_free,
+            found.blocks_available,
+            found.files,
+            found.files_free,
+            found.block_size as u64,
+            found.name_length as u64,
+            found.fragment_size as u64,
+        ])
+    }
+
+    fn check_attribute(&self, attribute: &CStr) -> io::Result<()> {
+        if is_access_list(attribute) && !self.owners.have_access_lists() {
+            return Err(error(libc::EOPNOTSUPP));
+        }
+        Ok(())
+    }
+
+    pub fn xattr(&self, id: u64, attribute: &OsStr) -> io::Result<Vec<u8>> {
+        let attribute = text(attribute)?;
+        self.check_attribute(&attribute)?;
+        self.nodes.get(id)?.xattr_of_path_fd(&attribute)
+    }
+
+    /// All names, each with its NUL.
+    pub fn xattrs(&self, id: u64) -> io::Result<Vec<u8>> {
+        let mut names = self.nodes.get(id)?.xattrs_of_path_fd()?;
+        names.retain(|name| self.check_attribute(name).is_ok());
+        Ok(names
+            .iter()
+            .flat_map(|name| name.to_bytes_with_nul().iter().copied())
+            .collect())
+    }
+
+    pub fn set_xattr(
+        &self,
+        caller: Caller,
+        id: u64,
+        attribute: &OsStr,
+        value: &[u8],
+        flags: i32,
+    ) -> io::Result<()> {
+        let attribute = text(attribute)?;
+        self.check_attribute(&attribute)?;
+        if is_access_list(&attribute) && self.access_lists {
+            // The set-group-ID bit goes if the caller is not in the file's group.
+            self.make_as(caller, 0)?;
+        }
+        keep_set_id(caller.user == 0 || !is_access_list(&attribute))?;
+        let node = self.nodes.get(id)?;
+        node.set_xattr_of_path_fd(&attribute, value, flags)
+    }
+
+    pub fn remove_xattr(&self, id: u64, attribute: &OsStr) -> io::Result<()> {
+        let attribute = text(attribute)?;
+        self.check_attribute(&attribute)?;
+        self.nodes.get(id)?.remove_xattr_of_path_fd(&attribute)
+    }
+
+    pub fn seek(&self, file: u64, offset: i64, whence: i32) -> io::Result<u64> {
+        self.files.get(file)?.fd.seek(offset, whence)
+    }
+
+    /// ENOTTY: none of those that are passed on.
+    pub fn control(&self, file: u64, number: u32, data: &[u8]) -> io::Result<[u8; CONTROL_SIZE]> {
+        let control = Control::from_number(number).ok_or_else(|| error(libc::ENOTTY))?;
+        let mut buffer = [0; CONTROL_SIZE];
+        let room = buffer.get_mut(..data.len());
+        room.ok_or_else(|| error(libc::EINVAL))?
+            .copy_from_slice(data);
+        self.files.get(file)?.fd.control(control, &mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// The number of a directory's entry.
+    pub fn number_of(&self, directory: &Fd, entry: &Entry) -> u64 {
+        let device = directory.stat().map(|stat| stat.st_dev);
+        device
+            .and_then(|device| self.nodes.number(device, entry.inode))
+            .unwrap_or(entry.inode)
+    }
+}

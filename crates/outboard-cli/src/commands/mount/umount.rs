@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard umount`.
+
+use super::host;
+use crate::address::ImageName;
+use crate::error::{reason, Error, Result};
+use clap::Args;
+use outboard::Tree;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long the server may take to end after everything was written.
+const PATIENCE: Duration = Duration::from_secs(60);
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// End a mount; everything is written when this returns
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  outboard umount /tmp/disk")]
+pub struct Umount {
+    /// The directory that it is mounted on
+    pub directory: PathBuf,
+    /// Also if it is still used: it ends when it is not used any more
+    #[arg(short, long)]
+    pub lazy: bool,
+}
+
+pub fn run(options: &Umount) -> Result<()> {
+    let shown = options.directory.display();
+    let failed = |error| Error::failed(format!("cannot unmount {shown}"), &error);
+    let directory = host::real(&options.directory).map_err(failed)?;
+    let Some(mounted) = host::find(&directory).map_err(failed)? else {
+        return Err(Error::Failed(format!(
+            "{shown}: no mount of outboard (see findmnt)"
+        )));
+    };
+    let written = write_all(&directory);
+    host::unmount(&directory, options.lazy)?;
+    if !options.lazy {
+        wait(&mounted.source)?;
+    }
+    written
+}
+
+/// The root directory stands for the whole file system: this tells of every error since it was mounted.
+fn write_all(directory: &Path) -> Result<()> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    let synced = Tree::host()
+        .open_fd(directory, flags, 0)
+        .and_then(|root| root.sync());
+    match synced {
+        Ok(()) => Ok(()),
+        // Its server is gone, which has told of that.
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::ENOTCONN | libc::ECONNABORTED)
+            ) =>
+        {
+            Ok(())
+        }
+        // Somebody else's.
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => Ok(()),
+        Err(error) => Err(Error::Failed(format!(
+            "{}: not everything was written: {}",
+            directory.display(),
+            reason(&error)
+        ))),
+    }
+}
+
+/// Waits until the server has let go of the image.
+fn wait(source: &OsStr) -> Result<()> {
+    let image = ImageName::parse(source, |path| path.symlink_metadata().is_ok());
+    let Ok(file) = Tree::host().open_fd(&image.file, libc::O_RDONLY, 0) else {
+        return Ok(());
+    };
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if file.try_lock_shared().unwrap_or(true) {
+            return Ok(());
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    Err(Error::Failed(format!(
+        "{}: unmounted, but its server still has the image open",
+        image.shown()
+    )))
+}

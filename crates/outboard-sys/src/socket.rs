@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Descriptors that another process of the host sends over a socket.
+
+use libc::c_int;
+use std::io;
+use std::mem::{size_of, MaybeUninit};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// Room for one descriptor as a control message, aligned as such.
+#[repr(C, align(8))]
+struct Room([u8; 64]);
+
+/// Waits for a message with a descriptor. `UnexpectedEof`: the sender ended without one.
+pub fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
+    let mut byte = [0u8; 1];
+    let mut room = Room([0; 64]);
+    let mut part = libc::iovec {
+        iov_base: byte.as_mut_ptr().cast(),
+        iov_len: byte.len(),
+    };
+    // SAFETY: all-zero is valid for the structure.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = room.0.as_mut_ptr().cast();
+    message.msg_controllen = room.0.len() as _;
+    loop {
+        // SAFETY: `message` points to buffers of the sizes that it says, which outlive the call.
+        let length =
+            unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
+        if length >= 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: the kernel filled `message`; CMSG_FIRSTHDR checks that a header fits. One that carries
+    // rights and is long enough has a descriptor in it that is ours alone.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(&message);
+        let needed = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
+        if header.is_null()
+            || (*header).cmsg_level != libc::SOL_SOCKET
+            || (*header).cmsg_type != libc::SCM_RIGHTS
+            || ((*header).cmsg_len as usize) < needed
+        {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let raw = libc::CMSG_DATA(header).cast::<c_int>().read_unaligned();
+        Ok(OwnedFd::from_raw_fd(raw))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_message_without_a_descriptor_is_refused() {
+        let (mut sender, receiver) = UnixStream::pair().unwrap();
+        sender.write_all(b"x").unwrap();
+        assert!(receive_fd(&receiver).is_err());
+        drop(sender);
+        assert!(receive_fd(&receiver).is_err());
+    }
+}
