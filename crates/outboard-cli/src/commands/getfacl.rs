@@ -96,7 +96,7 @@ pub fn run(options: &Getfacl, session: &mut Session) -> Result<()> {
         if found.kind() == libc::S_IFLNK {
             return Ok(());
         }
-        if !known.as_ref().is_some_and(|(id, _)| *id == found.id) {
+        if known.as_ref().is_none_or(|(id, _)| *id != found.id) {
             let accounts = match options.numeric {
                 true => Accounts::default(),
                 false => Accounts::read_or_none(found.tree),

@@ -113,9 +113,9 @@ fn names(options: &Getfattr, pattern: &Option<Regex>, found: &Found) -> Result<V
         Err(error) => return Err(found.failed("list attributes of", &error)),
     };
     let matches = |name: &CString| {
-        !pattern
+        pattern
             .as_ref()
-            .is_some_and(|pattern| !pattern.is_match(name.to_bytes()))
+            .is_none_or(|pattern| pattern.is_match(name.to_bytes()))
     };
     names.retain(matches);
     names.sort();

@@ -128,7 +128,7 @@ pub fn run(options: &Setfacl, session: &mut Session) -> Result<()> {
         if found.kind() == libc::S_IFLNK {
             return Ok(());
         }
-        if !known.as_ref().is_some_and(|(id, _)| *id == found.id) {
+        if known.as_ref().is_none_or(|(id, _)| *id != found.id) {
             known = Some((
                 found.id,
                 texts.plan(options, &Accounts::read_or_none(found.tree))?,

@@ -356,7 +356,7 @@ impl Maker {
         let digits = text
             .bytes()
             .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-        let whole = !self.uuid.is_some_and(|field| field.longest != text.len());
+        let whole = self.uuid.is_none_or(|field| field.longest == text.len());
         if !digits || !whole {
             return Err(Error::Usage(format!(
                 "\"{uuid}\" is not a UUID as {} has it",

@@ -144,7 +144,7 @@ mod tests {
                 TYPES[..index].iter().all(|(other, _, _)| other != name),
                 "{name}"
             );
-            assert!(guid.map_or(true, is_uuid), "{name}");
+            assert!(guid.is_none_or(is_uuid), "{name}");
         }
         assert_eq!(find("linux", false).as_deref(), Some("83"));
         assert_eq!(find("0x1b", false).as_deref(), Some("1b"));
