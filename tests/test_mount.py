@@ -408,10 +408,10 @@ def test_databases(place):
 
 
 @pytest.mark.needs("fio")
-def test_fio_verifies(place):
+def test_fio_verifies(work, place):
     for engine, direct in (("psync", 0), ("psync", 1), ("mmap", 0)):
         host.run("fio", "--name=v", f"--directory={place}", "--rw=randwrite", "--bs=4k-64k", "--size=16m", "--numjobs=2", f"--ioengine={engine}",
-                 f"--direct={direct}", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--randrepeat=1", "--blockalign=4k")
+                 f"--direct={direct}", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--randrepeat=1", "--blockalign=4k", cwd=work)
 
 
 def test_a_tree_comes_back(work, place):
@@ -436,6 +436,14 @@ def test_read_only_changes_no_byte(ext4):
             os.mkdir(f"{directory}/new")
         os.listdir(directory)
     assert open(ext4, "rb").read() == before
+
+
+@pytest.mark.needs("mksquashfs")
+def test_what_cannot_be_written_is_read_only(work):
+    host.run("mksquashfs", "/usr/share/zoneinfo/Europe", f"{work}/packed.img", "-quiet", "-no-progress")
+    with mounted(f"{work}/packed.img") as directory:
+        host.run("diff", "-r", "--no-dereference", "/usr/share/zoneinfo/Europe", directory)
+        assert os.statvfs(directory).f_flag & os.ST_RDONLY
 
 
 def test_what_is_wrong_is_told_at_once(work, ext4):

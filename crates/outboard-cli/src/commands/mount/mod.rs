@@ -76,6 +76,9 @@ pub enum Role {
     Server,
 }
 
+/// File systems that have no way to be changed.
+const NEVER_WRITTEN: [&str; 5] = ["squashfs", "erofs", "iso9660", "cramfs", "romfs"];
+
 /// What is to be mounted where.
 struct Plan {
     /// `IMAGE` or `IMAGE@N`, absolute.
@@ -103,7 +106,7 @@ impl Mount {
 }
 
 pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
-    let plan = Plan::new(mount, session.settings())?;
+    let mut plan = Plan::new(mount, session.settings())?;
     match mount.role {
         Role::Server => return serve::run(&plan, session),
         Role::Keeper => return keeper::run(&plan, true),
@@ -166,10 +169,12 @@ impl Plan {
         })
     }
 
-    /// Tells what is wrong before anything is started.
-    fn check(&self, session: &Session) -> Result<Image> {
+    /// Tells what is wrong before anything is started. What nobody can write is mounted read-only.
+    fn check(&mut self, session: &Session) -> Result<Image> {
         let image = session.image(&self.image.file)?;
-        image.find(&self.image, self.settings.kind.is_some())?;
+        let found = image.find(&self.image, self.settings.kind.is_some())?;
+        let kind = found.probe.map(|probe| probe.kind);
+        self.options.read_only |= kind.is_some_and(|kind| NEVER_WRITTEN.contains(&kind));
         if !self.options.read_only {
             check_writable(&self.image.file)?;
         }
