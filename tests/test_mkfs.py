@@ -10,7 +10,6 @@ import filecmp
 import json
 import os
 import shutil
-import socket
 import stat
 import time
 
@@ -324,10 +323,7 @@ def test_without_root_on_the_host(work):
     """An ordinary user makes a root file system whose files belong to root."""
     tree = small_tree(work)
     os.symlink("etc", f"{tree}/link")
-    with contextlib.closing(socket.socket(socket.AF_UNIX)) as endpoint:
-        os.chdir(tree)
-        endpoint.bind("socket")
-    os.chdir(work)
+    trees.make_socket(f"{tree}/socket")
     host.run("chown", "-hR", "4242:4242", tree)
     os.chmod(f"{tree}/etc/file1", 0o4755)
     os.mkdir(f"{work}/theirs")

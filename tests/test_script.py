@@ -137,9 +137,11 @@ def test_shell_begins_in_a_directory(image):
 class Terminal:
     """The program at a pseudo terminal."""
 
-    def __init__(self, *words, **variables):
+    def __init__(self, *words, cwd, **variables):
+        """`cwd`: files of the host are reached below it."""
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
+            os.chdir(cwd)
             os.execvpe(program.PROGRAM, program.command(*words), {**os.environ, "TERM": "xterm", **variables})
         self.seen = ""
 
@@ -174,7 +176,7 @@ PROMPT = r"\x1b\[\?2004h\r\x1b\[K\x1b\[1mdisk\.img:[^>]*> "
 def test_shell_at_a_terminal(work, image):
     evil = "evil\x1b]0;owned\x07name"
     good("cp", f"{work}/tree/link", f"{image}:/{evil}")
-    terminal = Terminal("shell", image, XDG_STATE_HOME=f"{work}/state")
+    terminal = Terminal("shell", image, cwd=work, XDG_STATE_HOME=f"{work}/state")
     terminal.until(PROMPT)
     terminal.type("cd et\t\r")
     terminal.until(r"disk\.img:/etc> ")
@@ -216,7 +218,7 @@ def test_shell_at_a_terminal(work, image):
 
 def test_what_the_prompt_says_is_done_is_durable(work, image):
     """The shell is killed at the prompt; the journal is replayed; the file is there."""
-    terminal = Terminal("shell", image, XDG_STATE_HOME=f"{work}/state")
+    terminal = Terminal("shell", image, cwd=work, XDG_STATE_HOME=f"{work}/state")
     terminal.until(PROMPT)
     terminal.type("cp /etc/hosts /copied\r")
     terminal.until(PROMPT)
@@ -229,7 +231,7 @@ def test_what_the_prompt_says_is_done_is_durable(work, image):
 def test_ctrl_c_ends_the_command_not_the_shell(work):
     big = images.make(f"{work}/disk.img", "ext4", 600)
     images.write_noise(f"{work}/noise", 300)
-    terminal = Terminal("shell", big, XDG_STATE_HOME=f"{work}/state")
+    terminal = Terminal("shell", big, cwd=work, XDG_STATE_HOME=f"{work}/state")
     terminal.until(PROMPT)
     terminal.type(f"cp host:{work}/noise /a\r")
     time.sleep(0.25)
