@@ -133,13 +133,13 @@ def test_a_full_disk(work):
     """A GPT with an ESP and a root, both filled, and mounted by the host."""
     os.makedirs(f"{work}/boot/EFI/BOOT")
     images.write_noise(f"{work}/boot/EFI/BOOT/BOOTX64.EFI", 2)
-    os.makedirs(f"{work}/root/etc")
-    with open(f"{work}/root/etc/hostname", "w", encoding="ascii") as stream:
+    os.makedirs(f"{work}/system/etc")
+    with open(f"{work}/system/etc/hostname", "w", encoding="ascii") as stream:
         stream.write("disk\n")
     image = disk(work, *DISK)
     good("mkfs", "vfat", f"{image}@1", "--label", "ESP", "--from", f"{work}/boot")
     good("mkfs", "swap", f"{image}@2", "--label", "SWAP")
-    good("mkfs", "ext4", f"{image}@3", "--label", "root", "--from", f"{work}/root", "--owner", "0:0")
+    good("mkfs", "ext4", f"{image}@3", "--label", "root", "--from", f"{work}/system", "--owner", "0:0")
     verify(image)
     host.run("fsck.fat", "-n", part(work, 1, image))
     assert "SWAP" in host.run("blkid", "-p", part(work, 2, image)).stdout

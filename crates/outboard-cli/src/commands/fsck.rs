@@ -245,9 +245,7 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
         (_, true) => Mode::Automatic,
         _ => Mode::Look,
     };
-    let name = ImageName::parse(&options.image, |path: &Path| {
-        path.symlink_metadata().is_ok()
-    });
+    let name = ImageName::find(&options.image);
     session.catch_interrupts()?;
     if options.replay {
         let index = session.mount(&name, true)?;

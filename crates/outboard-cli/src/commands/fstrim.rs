@@ -26,7 +26,7 @@ pub struct Fstrim {
 pub fn run(options: &Fstrim, session: &mut Session) -> Result<()> {
     let mut output = Output::new();
     for operand in &options.images {
-        let name = ImageName::parse(operand, |path: &Path| path.symlink_metadata().is_ok());
+        let name = ImageName::find(operand);
         let bytes = trim(session, &name, options.minimum.unwrap_or(0))?;
         let shown = output.text(&name.shown());
         let size = crate::format::size(bytes);

@@ -80,9 +80,7 @@ enum Goal {
 }
 
 pub fn run(options: &Resize, session: &mut Session) -> Result<()> {
-    let name = ImageName::parse(&options.image, |path: &Path| {
-        path.symlink_metadata().is_ok()
-    });
+    let name = ImageName::find(&options.image);
     session.catch_interrupts()?;
     let volume = Volume::find(session, &name, true)?;
     let method = Method::of(&volume)?;

@@ -165,9 +165,7 @@ impl Target {
 
 pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     let maker = Maker::find(&options.file_system)?;
-    let name = ImageName::parse(&options.image, |path: &Path| {
-        path.symlink_metadata().is_ok()
-    });
+    let name = ImageName::find(&options.image);
     session.may_write(&name.shown())?;
     let (target, has) = find_target(options, &name, session)?;
     let making = Making::new(options, maker, name.shown())?;

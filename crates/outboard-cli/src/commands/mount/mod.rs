@@ -132,9 +132,7 @@ fn absolute(file: &Path) -> Result<OsString> {
 fn parse_image(operand: &OsStr) -> ImageName {
     let bytes = operand.as_bytes();
     let bytes = bytes.strip_suffix(b":/").unwrap_or(bytes);
-    ImageName::parse(OsStr::from_bytes(bytes), |path| {
-        path.symlink_metadata().is_ok()
-    })
+    ImageName::find(OsStr::from_bytes(bytes))
 }
 
 impl Plan {

@@ -71,7 +71,7 @@ fn write_all(directory: &Path) -> Result<()> {
 
 /// Waits until the server has let go of the image.
 fn wait(source: &OsStr) -> Result<()> {
-    let image = ImageName::parse(source, |path| path.symlink_metadata().is_ok());
+    let image = ImageName::find(source);
     let Ok(file) = Tree::host().open_fd(&image.file, libc::O_RDONLY, 0) else {
         return Ok(());
     };
