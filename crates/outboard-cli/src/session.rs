@@ -204,10 +204,10 @@ impl Session {
         self.umask
     }
 
-    /// From now on an interrupt asks the command to stop, which looks at what is returned.
+    /// From now on an interrupt asks the command to stop, which looks at what is returned. One that came before is
+    /// not forgotten: it may have come between two commands of a script.
     pub fn catch_interrupts(&mut self) -> Result<Interrupt> {
         if let Some(interrupt) = &self.interrupt {
-            interrupt.forget();
             return Ok(interrupt.clone());
         }
         let interrupt = Interrupt::catch()?;
