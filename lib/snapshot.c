@@ -5,7 +5,6 @@
  * kernel code may have looked at.
  */
 #define _GNU_SOURCE
-#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -15,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/platform/x86.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -116,17 +116,20 @@ static __attribute__((format(printf, 2, 3))) void append(struct text *text, cons
 		text->length += (size_t)length;
 }
 
-/* But for what differs between the processors of one machine. */
+/*
+ * But for what differs between the processors of one machine. The C library has asked the processor already: in a virtual machine
+ * to do so takes long.
+ */
 static void append_processor(struct text *key)
 {
-	unsigned int a = 0, b = 0, c = 0, d = 0;
+	const struct cpuid_feature *leaf1 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_1);
+	const struct cpuid_feature *leaf7 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_7);
+	enum { EAX, EBX, ECX, EDX };
 
-	/* Leaf 1 is there: to ask for it takes as long again in a virtual machine. */
-	__cpuid(1, a, b, c, d);
-	append(key, "processor %08x %08x %08x", a, c & ~(1u << 27), d);
-	a = b = c = d = 0;
-	__get_cpuid_count(7, 0, &a, &b, &c, &d);
-	append(key, " %08x %08x %08x\n", b, c & ~(1u << 4), d);
+	append(key, "processor %08x %08x %08x", leaf1->cpuid_array[EAX], leaf1->cpuid_array[ECX] & ~(1u << 27),
+	       leaf1->cpuid_array[EDX]);
+	append(key, " %08x %08x %08x\n", leaf7->cpuid_array[EBX], leaf7->cpuid_array[ECX] & ~(1u << 4),
+	       leaf7->cpuid_array[EDX]);
 }
 
 static void make_key(struct text *key, const struct image *image, const struct ob_boot_parameters *parameters)

@@ -218,12 +218,31 @@ static void nobody(void)
 	CHECK(!pthread_join(thread, NULL));
 }
 
+static void *no_client(void *unused)
+{
+	CHECK_EQUAL(ob_interrupt(0), -ESRCH);
+	return unused;
+}
+
+/* The thread that boots is a client before its first call, and others are not. */
+static void first_client(void)
+{
+	pthread_t thread;
+	char byte;
+
+	CHECK_EQUAL(ob_interrupt(0), 0);
+	OK(ob_sys_pipe2(ends, 0));
+	CHECK_EQUAL(ob_sys_read(ends[0], &byte, 1), -1);
+	CHECK_EQUAL(errno, EINTR);
+	CHECK(!pthread_create(&thread, NULL, no_client, NULL));
+	CHECK(!pthread_join(thread, NULL));
+}
+
 int main(void)
 {
 	CHECK_EQUAL(ob_interrupt(0), -ENODEV);
 	client_boot(2);
-	CHECK_EQUAL(ob_interrupt(0), -ESRCH);
-	OK(ob_sys_pipe2(ends, 0));
+	first_client();
 	if (ob_sys_socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
 		CHECK_EQUAL(errno, ENOSYS);
 	locked = (int)OK(ob_sys_openat(AT_FDCWD, "/locked", O_CREAT | O_RDWR, 0600));

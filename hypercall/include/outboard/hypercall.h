@@ -153,7 +153,7 @@ uint32_t ob_host_processor_count(void);
  * Starts a host thread that runs fn(arg) with all of the program's signals
  * blocked, and ends when fn returns. Stores a handle for ob_host_thread_join.
  * `name` is for debuggers. -EAGAIN when the host has no more threads.
- * The caller's interrupts are off.
+ * The caller's interrupts are off, or it holds no vCPU.
  */
 int ob_host_thread_create(void (*fn)(void *arg), void *arg, const char *name, uint64_t *thread);
 

@@ -135,6 +135,13 @@ static int ob_boot_cold(const struct ob_boot_parameters *parameters)
 	return error;
 }
 
+/* The calling thread is a task from now on. If that fails, its first call tries again, and tells why. */
+void ob_become_client(void)
+{
+	if (!ob_enter())
+		ob_leave(0);
+}
+
 int ob_kernel_boot(const struct ob_boot_parameters *parameters)
 {
 	int error;
@@ -151,5 +158,6 @@ int ob_kernel_boot(const struct ob_boot_parameters *parameters)
 		return error;
 	}
 	ob_wait_for(&ob_machine.ready);
+	ob_become_client();
 	return ob_machine.components_error;
 }

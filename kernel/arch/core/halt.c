@@ -367,10 +367,11 @@ static void ob_join_threads(void)
 	unsigned int cpu;
 
 	for (cpu = 0; cpu < ob_machine.vcpus; cpu++) {
-		if (ob_vcpus[cpu].carrier.handle)
-			ob_host_thread_join(ob_vcpus[cpu].carrier.handle);
+		/* It may have to make the other one. */
 		if (ob_vcpus[cpu].service.handle)
 			ob_host_thread_join(ob_vcpus[cpu].service.handle);
+		if (ob_vcpus[cpu].carrier.handle)
+			ob_host_thread_join(ob_vcpus[cpu].carrier.handle);
 	}
 }
 

@@ -8,6 +8,8 @@
  * or has not called for a whole tick, it is evicted (V8): put to sleep, on a stack of
  * the service thread's, in a state that only its own thread's next call wakes. So the
  * vCPU can go idle, and stop its tick, while its client computes.
+ *
+ * To make a thread takes long. So where the start is urgent, the service thread makes the vCPU's other one.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
@@ -18,7 +20,7 @@
 /* A pending bit is old after this many nanoseconds: two ticks. */
 #define OB_PENDING_OLD (2 * NSEC_PER_SEC / HZ)
 
-/* What starting from a snapshot has left for later is done after this many: the first call is more urgent. */
+/* What starting from a snapshot has left for later is done after this many: the first call is more urgent. So is what failed tried again. */
 #define OB_FINISH_AFTER NSEC_PER_MSEC
 
 /* Has the service thread look again. Any thread. */
@@ -128,6 +130,14 @@ static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)
 			     until == OB_FOREVER ? OB_FOREVER : until - now);
 }
 
+/* Whether the vCPU has no carrier yet: the host had no more threads. What is passed to it until then waits. */
+static bool ob_carrier_is_missing(struct ob_vcpu *vcpu)
+{
+	if (vcpu->service.starts_carrier && !ob_carrier_start(vcpu))
+		vcpu->service.starts_carrier = false;
+	return vcpu->service.starts_carrier;
+}
+
 static void ob_service_main(void *argument)
 {
 	struct ob_vcpu *vcpu = argument;
@@ -138,6 +148,7 @@ static void ob_service_main(void *argument)
 		u32 word = READ_ONCE(vcpu->service.word);
 		u64 now = ob_host_clock_monotonic();
 		u64 until, deadline;
+		bool again = ob_carrier_is_missing(vcpu);
 
 		ob_timer_expire(vcpu, now);
 		if (READ_ONCE(vcpu->pending))
@@ -149,7 +160,7 @@ static void ob_service_main(void *argument)
 		until = ob_watch_holder(vcpu, now);
 		if (has_slept)
 			ob_host_snapshot_finish();
-		else
+		if (!has_slept || again)
 			until = min(until, now + OB_FINISH_AFTER);
 		deadline = READ_ONCE(vcpu->service.deadline);
 		if (deadline)

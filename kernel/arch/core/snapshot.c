@@ -216,22 +216,22 @@ static bool ob_host_has_random(void)
 }
 
 /*
- * Goes on with the kernel. The calling thread carries it until it is ready: it waits for no other thread, which would have to get a
- * processor first. Those of the vCPU are made when it idles.
+ * Goes on with the kernel. The calling thread carries it until it is ready, and is a client then: it waits for no other thread, which would
+ * have to get a processor first. Those of the vCPU are made after that: as long as there is one thread, changes of
+ * the memory's mappings need not be told to other processors.
  */
 static int ob_continue(struct ob_vcpu *vcpu)
 {
 	int error;
 
 	ob_carry_on(vcpu);
+	ob_become_client();
+	vcpu->service.starts_carrier = true;
 	error = ob_service_start(vcpu);
-	if (!error) {
-		error = ob_carrier_start(vcpu);
-		if (error)
-			ob_service_stop(vcpu);
-	}
-	if (error)
+	if (error) {
 		WRITE_ONCE(ob_machine.ready, 0);
+		ob_this_thread->task = NULL;
+	}
 	return error;
 }
 

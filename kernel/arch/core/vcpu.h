@@ -87,6 +87,7 @@ struct ob_service {
 	unsigned long entries_seen;
 	void *context;
 	void *stack;			/* for evicting a task */
+	bool starts_carrier;		/* that is left to the thread */
 	u64 handle;			/* 0: not started */
 };
 
@@ -227,6 +228,7 @@ int ob_transit_begin(void);
 void ob_transit_end(void);
 int ob_enter(void);
 long ob_leave(long result);
+void ob_become_client(void);
 long ob_call(long (*function)(void *argument), void *argument);
 
 /* eintr.c */

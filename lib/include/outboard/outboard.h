@@ -87,8 +87,8 @@ long ob_syscall(long number, ...);
  * next one that would block, fails with EINTR, as if a signal had come. What has been read or written is not lost: such a
  * call returns how much it was, and the next one fails. `thread` is what ob_sys_gettid() returned there; 0 is the
  * calling thread, for signal handlers that shall end the call that they interrupted. Does not block and is
- * async-signal-safe. Returns 0, also for threads that do not exist; -ESRCH: 0 on a thread that never
- * called; -EAGAIN: too many at once; -ENODEV: no kernel runs.
+ * async-signal-safe. Returns 0, also for threads that do not exist; -ESRCH: 0 on a thread that has never
+ * called and did not boot; -EAGAIN: too many at once; -ENODEV: no kernel runs.
  */
 int ob_interrupt(int thread);
 
