@@ -71,7 +71,7 @@ def test_vcpus(program, cache, vcpus):
 
 
 def test_a_hundred_starts_have_a_hundred_random_streams(program, cache):
-    seen = [start(program, cache) for _ in range(101)]
+    seen = [start(program, cache, 2, "random") for _ in range(101)]
     assert sum("started from" in one["snapshot:"] for one in seen) == 100
     for what in ("random", "boot-id"):
         assert len({one[what] for one in seen}) == 101
