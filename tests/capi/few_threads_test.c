@@ -1,47 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * A host that has no more threads for a while: a start from a snapshot gets the vCPU's service thread, and its carrier
- * only at the twentieth try. Calls work meanwhile, but for those that have the kernel's coroutines do something: they wait. The argument is
- * how many threads there are before.
- */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
+/* The address space is limited just after the boot, before the other vCPUs come up: few_threads_test KILOBYTES-LEFT */
 #include <stdlib.h>
-#include <time.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "client.h"
 
-#define REFUSED 20
-
-static int room, refused;	/* atomic */
-
-/* The library's calls come here. */
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+static rlim_t address_space(void)
 {
-	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = dlsym(RTLD_NEXT, "pthread_create");
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long pages;
 
-	if (__atomic_fetch_sub(&room, 1, __ATOMIC_SEQ_CST) > 0 || __atomic_load_n(&refused, __ATOMIC_SEQ_CST) == REFUSED)
-		return real(thread, attributes, run, argument);
-	__atomic_fetch_add(&refused, 1, __ATOMIC_SEQ_CST);
-	return EAGAIN;
+	CHECK(file && fscanf(file, "%lu", &pages) == 1);
+	fclose(file);
+	return (rlim_t)pages * 4096;
 }
 
 int main(int count, char **arguments)
 {
-	struct timespec time = { .tv_nsec = 1000000 };
+	struct ob_config config = { .size = sizeof(config), .vcpus = 8, .memory = 256 << 20, .log_level = 0 };
+	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+	unsigned long set[16] = { 0 };
 
 	CHECK_EQUAL(count, 2);
-	room = atoi(arguments[1]);
-	client_boot(1);
+	CHECK_EQUAL(ob_boot(&config), 0);
+	limit.rlim_cur = address_space() + (rlim_t)atol(arguments[1]) * 1024;
+	CHECK_EQUAL(setrlimit(RLIMIT_AS, &limit), 0);
+	/* Waits until all are up that can be. */
+	CHECK(ob_sys_sched_getaffinity(0, sizeof(set), set) > 0);
+	limit.rlim_cur = RLIM_INFINITY;
+	CHECK_EQUAL(setrlimit(RLIMIT_AS, &limit), 0);
 	OK(ob_sys_getppid());
-	OK(ob_sys_nanosleep(&time, NULL));
-	/* This is done by kernel threads. */
-	client_tmpfs("/few");
-	OK(ob_sys_umount2("/few", 0));
-	OK(ob_sys_sync());
-	printf("refused: %d\n", __atomic_load_n(&refused, __ATOMIC_SEQ_CST));
+	client_tmpfs("/files");
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;
 }

@@ -299,7 +299,7 @@ def test_programs_that_start_from_one(work, cache, name, arguments):
 
 
 def test_a_host_without_threads_for_a_while(work, cache):
-    program = fixed_program(work, "few_threads_test")
+    program = fixed_program(work, "late_threads_test")
     assert "saved as" in run(program, "100", SNAPSHOTS=cache)
     output = run(program, "1", SNAPSHOTS=cache)
     assert "started from" in output and "refused: 20" in output, output
