@@ -298,6 +298,16 @@ def test_programs_that_start_from_one(work, cache, name, arguments):
         assert expected in run(program, *arguments, SNAPSHOTS=cache, timeout=300)
 
 
+def test_saved_at_any_moment(work):
+    """At some, the tick is due: then kernel threads run in the start, before the vCPU has threads of the host."""
+    program = fixed_program(work, "late_threads_test")
+    for number in range(25):
+        cache = os.path.join(work, f"cache{number}")
+        os.mkdir(cache, 0o700)
+        for expected in ("saved as", "started from"):
+            assert expected in run(program, "100", SNAPSHOTS=cache, timeout=60)
+
+
 def test_a_host_without_threads_for_a_while(work, cache):
     program = fixed_program(work, "late_threads_test")
     assert "saved as" in run(program, "100", SNAPSHOTS=cache)

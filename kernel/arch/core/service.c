@@ -190,6 +190,13 @@ int ob_service_start(struct ob_vcpu *vcpu)
 	return error;
 }
 
+/* The booting thread of a kernel that starts from a snapshot has to wait for another one, sooner than it wanted to make one. */
+void ob_service_start_now(struct ob_vcpu *vcpu)
+{
+	if (ob_service_start(vcpu))
+		panic("the host has no thread for the first vCPU");
+}
+
 /* For a vCPU that did not start, on a machine that will not run. */
 void ob_service_stop(struct ob_vcpu *vcpu)
 {

@@ -196,9 +196,11 @@ static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 	u64 later = clock_offset - ob_machine.clock_offset;
 
 	*service = (struct ob_service) {
-		.deadline = service->deadline ? service->deadline + later : 0,
+		/* If there is none, that process was about to say that the time has come. */
+		.deadline = service->deadline ? service->deadline + later : ob_machine.saved_time + clock_offset,
 		.entries_seen = service->entries_seen,
 		.stack = service->stack,
+		.starts_carrier = true,
 	};
 	vcpu->carrier = (struct ob_carrier) { .run = vcpu->carrier.run };
 	vcpu->holder = 0;
@@ -216,9 +218,9 @@ static bool ob_host_has_random(void)
 }
 
 /*
- * Goes on with the kernel. The calling thread carries it until it is ready, and is a client then: it waits for no other thread, which would
- * have to get a processor first. Those of the vCPU are made after that: as long as there is one thread, changes of
- * the memory's mappings need not be told to other processors.
+ * Goes on with the kernel. The calling thread carries it until it is ready, and is a client then: if nothing else is to be done, it waits for
+ * no other thread, which would have to get a processor first. Those of the vCPU are made after that: as long as there is
+ * one thread, changes of the memory's mappings need not be told to other processors.
  */
 static int ob_continue(struct ob_vcpu *vcpu)
 {
@@ -226,7 +228,6 @@ static int ob_continue(struct ob_vcpu *vcpu)
 
 	ob_carry_on(vcpu);
 	ob_become_client();
-	vcpu->service.starts_carrier = true;
 	error = ob_service_start(vcpu);
 	if (error) {
 		WRITE_ONCE(ob_machine.ready, 0);
@@ -249,9 +250,6 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters)
 	ob_forget_host(vcpu, ob_host_clock_monotonic() - ob_machine.saved_time);
 	ob_configure(parameters);
 	ob_go_on();
-	/* The service thread of the process that saved it may have been about to say that the time has come. */
-	if (!vcpu->service.deadline)
-		ob_raise(vcpu, OB_PENDING_TIMER);
 	return ob_continue(vcpu);
 }
 

@@ -54,6 +54,7 @@ static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32
 	u32 *baton = &next->thread.baton;
 
 	if (next->thread.coroutine) {
+		ob_service_needed(vcpu);
 		vcpu->carrier.run = next;
 		baton = &vcpu->carrier.baton;
 	} else if (adoption) {

@@ -254,6 +254,7 @@ bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
 {
 	if (READ_ONCE(ob_machine.stopping))
 		return false;
+	ob_service_needed(vcpu);
 	ob_idle_begin(vcpu, baton);
 	ob_baton_await(baton, OB_BATON_PASSED | OB_BATON_KICKED);
 	ob_delay_point();

@@ -203,6 +203,14 @@ void ob_hand_over(void);
 
 /* service.c */
 int ob_service_start(struct ob_vcpu *vcpu);
+void ob_service_start_now(struct ob_vcpu *vcpu);
+
+/* Before the calling thread has another one do something for the vCPU: does the vCPU have its threads yet? */
+static inline void ob_service_needed(struct ob_vcpu *vcpu)
+{
+	if (unlikely(vcpu->service.starts_carrier) && !vcpu->service.handle)
+		ob_service_start_now(vcpu);
+}
 void ob_service_stop(struct ob_vcpu *vcpu);
 void ob_service_notify(struct ob_vcpu *vcpu);
 

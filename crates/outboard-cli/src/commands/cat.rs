@@ -2,8 +2,8 @@
 //! `outboard cat`.
 
 use crate::address::Place;
-use crate::commands::image_place;
-use crate::error::{reason, warn, Error, Result};
+use crate::commands::each::each_place;
+use crate::error::{reason, Error, Result};
 use crate::interrupt::Interrupt;
 use crate::session::Session;
 use crate::stream::{read_in_order, ReadError, LARGE};
@@ -25,28 +25,11 @@ pub struct Cat {
 }
 
 pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
-    let mut places = Vec::new();
-    for operand in &options.places {
-        places.push(image_place(operand)?);
-    }
     let output =
         Fd::standard(1).map_err(|error| Error::failed("cannot use standard output", &error))?;
-    let interrupt = session.catch_interrupts()?;
-    let mut failed = false;
-    for place in &places {
-        match one(session, place, &output, &interrupt) {
-            Ok(()) => {}
-            Err(Error::Failed(message)) => {
-                warn(message);
-                failed = true;
-            }
-            Err(other) => return Err(other),
-        }
-    }
-    if failed {
-        return Err(Error::Told);
-    }
-    Ok(())
+    each_place(session, &options.places, |session, place, interrupt| {
+        one(session, place, &output, interrupt)
+    })
 }
 
 /// Why a file's bytes did not arrive.

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard chmod`.
 
-use crate::address::Place;
-use crate::commands::image_places;
-use crate::error::{Error, Failures, Result};
-use crate::interrupt::Interrupt;
+use crate::commands::each::{each_place, Change};
+use crate::error::Result;
 use crate::mode::ModeChange;
-use crate::operand::{is_directory, Named, ITSELF};
+use crate::operand::{is_directory, ITSELF};
 use crate::session::Session;
-use crate::walk::{Entry, Step, Walk};
+use crate::walk::Entry;
 use clap::Args;
 use std::ffi::OsString;
 use std::io;
@@ -31,55 +29,25 @@ pub struct Chmod {
 }
 
 pub fn run(options: &Chmod, session: &mut Session) -> Result<()> {
-    let places = image_places(&options.places)?;
-    let interrupt = session.catch_interrupts()?;
-    let mut failures = Failures::default();
-    for place in &places {
-        let part = change(options, session, place, &interrupt);
-        failures.take(part)?;
-        interrupt.check()?;
-    }
-    failures.finish()
-}
-
-fn change(
-    options: &Chmod,
-    session: &mut Session,
-    place: &Place,
-    interrupt: &Interrupt,
-) -> Result<()> {
-    let id = session.open(place, true)?;
+    let change = Change {
+        what: "change permissions of",
+        follow: true,
+        recursive: options.recursive,
+    };
     let umask = session.umask();
-    let top = Named::find(session.tree(id), place, true).map_err(|error| {
-        Error::failed(
-            format!("cannot change permissions of {}", place.shown()),
-            &error,
-        )
-    })?;
-    let mut walk = Walk::new(top, place.operand(), interrupt.clone());
-    let mut failures = Failures::default();
-    while let Some(step) = walk.next() {
-        match step {
-            // Symbolic links have no permissions of their own.
-            Step::Found(entry) if entry.kind == libc::S_IFLNK => {}
-            Step::Found(entry) => {
-                if let Err(error) = change_one(&options.mode, &entry, umask) {
-                    failures.tell(entry.failure("change permissions of", &error));
-                }
-                if !options.recursive {
-                    break;
-                }
-            }
-            Step::Left(_) => {}
-            Step::Failed(entry, error) => {
-                failures.tell(entry.failure("read directory", &error));
-            }
-        }
-    }
-    failures.finish()
+    each_place(session, &options.places, |session, place, interrupt| {
+        let id = session.open(place, true)?;
+        change.run(session.tree(id), place, interrupt, |entry| {
+            change_one(&options.mode, entry, umask)
+        })
+    })
 }
 
 fn change_one(change: &ModeChange, entry: &Entry, umask: u32) -> io::Result<()> {
+    // Symbolic links have no permissions of their own.
+    if entry.kind == libc::S_IFLNK {
+        return Ok(());
+    }
     let stat = entry.stat()?;
     let mode = change.apply(stat.st_mode, is_directory(&stat), umask);
     entry.directory.change_mode_at(entry.name, mode, ITSELF)

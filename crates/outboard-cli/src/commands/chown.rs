@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard chown`.
 
-use crate::address::Place;
-use crate::commands::image_places;
-use crate::error::{Error, Failures, Result};
-use crate::interrupt::Interrupt;
-use crate::operand::{Named, ITSELF};
+use crate::commands::each::{each_place, Change};
+use crate::error::Result;
+use crate::operand::ITSELF;
 use crate::owner::Owner;
 use crate::session::Session;
-use crate::walk::{Entry, Step, Walk};
+use crate::walk::Entry;
 use clap::Args;
 use std::ffi::OsString;
 use std::io;
@@ -43,53 +41,21 @@ pub struct Chown {
 }
 
 pub fn run(options: &Chown, session: &mut Session) -> Result<()> {
-    let places = image_places(&options.places)?;
-    let interrupt = session.catch_interrupts()?;
-    let mut failures = Failures::default();
-    for place in &places {
-        let part = change(options, session, place, &interrupt);
-        failures.take(part)?;
-        interrupt.check()?;
-    }
-    failures.finish()
-}
-
-fn change(
-    options: &Chown,
-    session: &mut Session,
-    place: &Place,
-    interrupt: &Interrupt,
-) -> Result<()> {
-    let id = session.open(place, true)?;
-    let tree = session.tree(id);
-    let new = Owner::find(options.owner.as_bytes(), tree, place)?;
-    let old = match &options.from {
-        Some(from) => Owner::find(from.as_bytes(), tree, place)?,
-        None => Owner::default(),
+    let change = Change {
+        what: "change owner of",
+        follow: !options.recursive && !options.no_dereference,
+        recursive: options.recursive,
     };
-    let follow = !options.recursive && !options.no_dereference;
-    let top = Named::find(tree, place, follow).map_err(|error| {
-        Error::failed(format!("cannot change owner of {}", place.shown()), &error)
-    })?;
-    let mut walk = Walk::new(top, place.operand(), interrupt.clone());
-    let mut failures = Failures::default();
-    while let Some(step) = walk.next() {
-        match step {
-            Step::Found(entry) => {
-                if let Err(error) = change_one(new, old, &entry) {
-                    failures.tell(entry.failure("change owner of", &error));
-                }
-                if !options.recursive {
-                    break;
-                }
-            }
-            Step::Left(_) => {}
-            Step::Failed(entry, error) => {
-                failures.tell(entry.failure("read directory", &error));
-            }
-        }
-    }
-    failures.finish()
+    each_place(session, &options.places, |session, place, interrupt| {
+        let id = session.open(place, true)?;
+        let tree = session.tree(id);
+        let new = Owner::find(options.owner.as_bytes(), tree, place)?;
+        let old = match &options.from {
+            Some(from) => Owner::find(from.as_bytes(), tree, place)?,
+            None => Owner::default(),
+        };
+        change.run(tree, place, interrupt, |entry| change_one(new, old, entry))
+    })
 }
 
 fn change_one(new: Owner, old: Owner, entry: &Entry) -> io::Result<()> {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Going through the files that a command was given, and with -R through all below them.
 
-use super::image_place;
+use super::each::each_place;
 use crate::address::Place;
-use crate::error::{reason, warn, Error, Result};
+use crate::error::{Error, Failures, Result};
 use crate::interrupt::Interrupt;
+use crate::operand::Named;
 use crate::session::{Session, TreeId};
+use crate::walk::{Step, Walk};
 use outboard::{PathFd, Tree};
-use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// How files are gone through.
 pub struct Descend {
@@ -31,7 +33,23 @@ pub struct Found<'a> {
     pub stat: libc::stat,
 }
 
-impl Found<'_> {
+impl<'a> Found<'a> {
+    fn new(tree: &'a Tree, id: TreeId, place: Place, opened: io::Result<PathFd>) -> Result<Self> {
+        match opened.and_then(|file| Ok((file.stat()?, file))) {
+            Ok((stat, file)) => Ok(Self {
+                tree,
+                id,
+                place,
+                file,
+                stat,
+            }),
+            Err(error) => Err(Error::failed(
+                format!("cannot open {}", place.shown()),
+                &error,
+            )),
+        }
+    }
+
     pub fn kind(&self) -> u32 {
         self.stat.st_mode & libc::S_IFMT
     }
@@ -59,93 +77,50 @@ impl Descend {
         operands: &[OsString],
         mut visit: impl FnMut(&Found) -> Result<()>,
     ) -> Result<()> {
-        let interrupt = session.catch_interrupts()?;
-        let mut places = Vec::new();
-        for operand in operands {
-            places.push(image_place(operand)?);
-        }
-        let mut failed = false;
-        for place in places {
-            let visited = match session.open(&place, self.write) {
-                Ok(id) => self.operand(session.tree(id), id, place, &interrupt, &mut visit),
-                Err(error) => Err(error),
-            };
-            match visited {
-                Ok(well) => failed |= !well,
-                Err(Error::Failed(message)) => {
-                    warn(message);
-                    failed = true;
-                }
-                Err(other) => return Err(other),
+        each_place(session, operands, |session, place, interrupt| {
+            let id = session.open(place, self.write)?;
+            let tree = session.tree(id);
+            let first = look(tree, id, place.clone(), self.follow)?;
+            visit(&first)?;
+            match self.recursive && first.kind() == libc::S_IFDIR {
+                true => below(&first, interrupt, &mut visit),
+                false => Ok(()),
             }
-        }
-        if failed {
-            return Err(Error::Told);
-        }
-        Ok(())
+        })
     }
+}
 
-    /// Whether all was well. Not recursive: a deep tree must not overflow the stack. In a broken image
-    /// a directory may have several names: the first one counts.
-    fn operand(
-        &self,
-        tree: &Tree,
-        id: TreeId,
-        place: Place,
-        interrupt: &Interrupt,
-        visit: &mut impl FnMut(&Found) -> Result<()>,
-    ) -> Result<bool> {
-        let mut well = true;
-        let mut follow = self.follow;
-        let mut waiting = vec![place];
-        let mut entered = HashSet::new();
-        while let Some(place) = waiting.pop() {
-            if interrupt.asked() {
-                let text = format!("interrupted before {}", place.shown());
-                return Err(Error::Interrupted(text));
+/// Shows `visit` what is below a directory, in the order of names.
+fn below(
+    top: &Found,
+    interrupt: &Interrupt,
+    visit: &mut impl FnMut(&Found) -> Result<()>,
+) -> Result<()> {
+    let named = Named::find(top.tree, &top.place, true)
+        .map_err(|error| top.failed("read directory", &error))?;
+    let operand = top.place.operand();
+    let image = operand.len() - top.place.path().as_os_str().len();
+    let mut walk = Walk::new(named, operand, interrupt.clone()).sorted(|_, _| true);
+    let mut failures = Failures::default();
+    while let Some(step) = walk.next() {
+        match step {
+            Step::Found(entry) if entry.depth > 0 => {
+                let path = PathBuf::from(OsStr::from_bytes(&entry.path[image..]));
+                let opened = entry.directory.open_path_at(entry.name);
+                let found = Found::new(top.tree, top.id, top.place.with_path(path), opened);
+                failures.take(found.and_then(|found| visit(&found)))?;
             }
-            let below = look(tree, id, place, follow).and_then(|found| {
-                visit(&found)?;
-                let directory = self.recursive && found.kind() == libc::S_IFDIR;
-                match directory && !entered.insert((found.stat.st_dev, found.stat.st_ino)) {
-                    true => Err(found.failed("go through", &io::Error::other("it has two names"))),
-                    false if directory => children(tree, &found.place),
-                    false => Ok(Vec::new()),
-                }
-            });
-            match below {
-                Ok(below) => waiting.extend(below.into_iter().rev()),
-                Err(Error::Failed(message)) => {
-                    warn(message);
-                    well = false;
-                }
-                Err(other) => return Err(other),
-            }
-            follow = false;
+            Step::Found(_) | Step::Left(_) => {}
+            Step::Failed(entry, error) => failures.tell(entry.failure("read directory", &error)),
         }
-        Ok(well)
     }
+    failures.finish()
 }
 
 /// Opens what a place means.
 pub fn look(tree: &Tree, id: TreeId, place: Place, follow: bool) -> Result<Found<'_>> {
-    let opened = tree
-        .open_path(place.path(), follow)
-        .and_then(|file| Ok((file.stat()?, file)));
-    match opened {
-        Ok((stat, file)) => Ok(Found {
-            tree,
-            id,
-            place,
-            file,
-            stat,
-        }),
-        Err(error) => Err(Error::Failed(format!(
-            "cannot open {}: {}",
-            place.shown(),
-            reason(&error)
-        ))),
-    }
+    let opened = tree.open_path(place.path(), follow);
+    Found::new(tree, id, place, opened)
 }
 
 /// What is in a directory, sorted.

@@ -2,9 +2,9 @@
 //! `outboard lsattr`, and the letters of inode flags.
 
 use super::descend::{children, look, Found};
-use super::image_place;
+use super::each::each_place;
 use crate::address::Place;
-use crate::error::{warn, Error, Result};
+use crate::error::{Error, Failures, Result};
 use crate::format;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -104,35 +104,20 @@ pub fn flags_of(found: &Found) -> Result<u32> {
 }
 
 pub fn run(options: &Lsattr, session: &mut Session) -> Result<()> {
-    let interrupt = session.catch_interrupts()?;
-    let mut places = Vec::new();
-    for operand in &options.places {
-        places.push(image_place(operand)?);
-    }
-    let mut listing = Listing {
-        options,
-        interrupt,
-        output: Output::new(),
-        failed: false,
-    };
-    let mut done = Ok(());
-    for place in places {
-        done = match session.open(&place, false) {
-            Ok(id) => listing.operand(session.tree(id), id, place),
-            Err(error) => Err(error),
+    let mut output = Output::new();
+    let done = each_place(session, &options.places, |session, place, interrupt| {
+        let id = session.open(place, false)?;
+        let mut listing = Listing {
+            options,
+            interrupt: interrupt.clone(),
+            output: &mut output,
+            failures: Failures::default(),
         };
-        match done {
-            Err(Error::Failed(message)) => done = listing.fail(message),
-            Err(_) => break,
-            Ok(()) => {}
-        }
-    }
-    listing.output.finish()?;
-    done?;
-    if listing.failed {
-        return Err(Error::Told);
-    }
-    Ok(())
+        listing.operand(session.tree(id), id, place.clone())?;
+        listing.failures.finish()
+    });
+    output.finish()?;
+    done
 }
 
 /// What is still to be done.
@@ -148,17 +133,11 @@ enum Step {
 struct Listing<'a> {
     options: &'a Lsattr,
     interrupt: Interrupt,
-    output: Output,
-    failed: bool,
+    output: &'a mut Output,
+    failures: Failures,
 }
 
 impl Listing<'_> {
-    fn fail(&mut self, message: String) -> Result<()> {
-        warn(message);
-        self.failed = true;
-        Ok(())
-    }
-
     fn operand(&mut self, tree: &Tree, id: TreeId, place: Place) -> Result<()> {
         let found = look(tree, id, place, false)?;
         if found.kind() != libc::S_IFDIR || self.options.directory {
@@ -181,10 +160,7 @@ impl Listing<'_> {
                 Step::List(place) => self.list(tree, id, place, &mut entered, &mut waiting),
                 Step::Show(place) => self.show(tree, id, place, &mut waiting),
             };
-            match done {
-                Err(Error::Failed(message)) => self.fail(message)?,
-                other => other?,
-            }
+            self.failures.take(done)?;
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 //! `outboard mkdir`.
 
 use crate::address::Place;
-use crate::commands::image_places;
-use crate::error::{Error, Failures, Result};
+use crate::commands::each::each_place;
+use crate::error::{Error, Result};
 use crate::mode::ModeChange;
 use crate::operand::ITSELF;
 use crate::session::Session;
@@ -31,12 +31,9 @@ pub struct Mkdir {
 }
 
 pub fn run(options: &Mkdir, session: &mut Session) -> Result<()> {
-    let places = image_places(&options.places)?;
-    let mut failures = Failures::default();
-    for place in &places {
-        failures.take(make(options, session, place))?;
-    }
-    failures.finish()
+    each_place(session, &options.places, |session, place, _| {
+        make(options, session, place)
+    })
 }
 
 fn make(options: &Mkdir, session: &mut Session, place: &Place) -> Result<()> {

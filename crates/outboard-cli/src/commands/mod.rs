@@ -14,6 +14,7 @@ mod df;
 mod diff;
 mod du;
 mod dump;
+mod each;
 mod edit;
 mod find;
 mod fsck;

@@ -2,7 +2,7 @@
 //! `outboard rm`: removes files, and trees from their leaves upwards.
 
 use crate::address::Place;
-use crate::commands::image_places;
+use crate::commands::each::each_place;
 use crate::error::{Error, Failures, Result};
 use crate::interrupt::Interrupt;
 use crate::operand::{is_directory, Named, ITSELF};
@@ -33,15 +33,9 @@ pub struct Rm {
 }
 
 pub fn run(options: &Rm, session: &mut Session) -> Result<()> {
-    let places = image_places(&options.places)?;
-    let interrupt = session.catch_interrupts()?;
-    let mut failures = Failures::default();
-    for place in &places {
-        let part = remove(options, session, place, &interrupt);
-        failures.take(part)?;
-        interrupt.check()?;
-    }
-    failures.finish()
+    each_place(session, &options.places, |session, place, interrupt| {
+        remove(options, session, place, interrupt)
+    })
 }
 
 fn remove(options: &Rm, session: &mut Session, place: &Place, interrupt: &Interrupt) -> Result<()> {

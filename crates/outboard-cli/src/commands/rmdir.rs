@@ -2,8 +2,8 @@
 //! `outboard rmdir`.
 
 use crate::address::Place;
-use crate::commands::image_places;
-use crate::error::{Error, Failures, Result};
+use crate::commands::each::each_place;
+use crate::error::{Error, Result};
 use crate::operand::Named;
 use crate::session::Session;
 use clap::Args;
@@ -23,12 +23,9 @@ pub struct Rmdir {
 }
 
 pub fn run(options: &Rmdir, session: &mut Session) -> Result<()> {
-    let places = image_places(&options.places)?;
-    let mut failures = Failures::default();
-    for place in &places {
-        failures.take(remove(options, session, place))?;
-    }
-    failures.finish()
+    each_place(session, &options.places, |session, place, _| {
+        remove(options, session, place)
+    })
 }
 
 fn remove(options: &Rmdir, session: &mut Session, place: &Place) -> Result<()> {

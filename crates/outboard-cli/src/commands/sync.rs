@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard sync`.
 
-use crate::commands::image_places;
-use crate::error::{Error, Failures, Result};
+use crate::commands::each::each_place;
+use crate::error::{Error, Result};
 use crate::session::{Session, TreeId};
 use clap::Args;
 use std::ffi::OsString;
@@ -20,19 +20,13 @@ pub struct Sync {
 }
 
 pub fn run(options: &Sync, session: &mut Session) -> Result<()> {
-    let places = image_places(&options.places)?;
-    let mut failures = Failures::default();
-    for place in &places {
-        let Some(TreeId::Mount(index)) = failures.take(session.open(place, true))? else {
-            continue;
+    each_place(session, &options.places, |session, place, _| {
+        let TreeId::Mount(index) = session.open(place, true)? else {
+            return Ok(());
         };
-        let part = session.mounted(index).sync().map_err(|error| {
-            Error::failed(
-                format!("{}: not everything was written", place.shown()),
-                &error,
-            )
-        });
-        failures.take(part)?;
-    }
-    failures.finish()
+        session.mounted(index).sync().map_err(|error| {
+            let text = format!("{}: not everything was written", place.shown());
+            Error::failed(text, &error)
+        })
+    })
 }

@@ -2,8 +2,9 @@
 //! `outboard touch`.
 
 use crate::address::Place;
-use crate::commands::{image_place, image_places};
-use crate::error::{Error, Failures, Result};
+use crate::commands::each::each_place;
+use crate::commands::image_place;
+use crate::error::{Error, Result};
 use crate::moment::parse_moment;
 use crate::operand::{Named, ITSELF};
 use crate::session::Session;
@@ -43,14 +44,10 @@ pub struct Touch {
 }
 
 pub fn run(options: &Touch, session: &mut Session) -> Result<()> {
-    let places = image_places(&options.places)?;
     let times = times(options, session)?;
-    let mut failures = Failures::default();
-    for place in &places {
-        let part = touch(options, session, place, &times);
-        failures.take(part)?;
-    }
-    failures.finish()
+    each_place(session, &options.places, |session, place, _| {
+        touch(options, session, place, &times)
+    })
 }
 
 /// The times of access and modification that files get.

@@ -3,8 +3,8 @@
 
 use crate::address::Place;
 use crate::arguments::parse_size;
-use crate::commands::image_places;
-use crate::error::{Error, Failures, Result};
+use crate::commands::each::each_place;
+use crate::error::{Error, Result};
 use crate::session::Session;
 use clap::Args;
 use outboard::Tree;
@@ -62,18 +62,12 @@ impl NewSize {
 }
 
 pub fn run(options: &Truncate, session: &mut Session) -> Result<()> {
-    let places = image_places(&options.places)?;
-    let mut failures = Failures::default();
-    for place in &places {
-        let id = failures.take(session.open(place, true))?;
-        let Some(id) = id else { continue };
-        let done = truncate(options, session.tree(id), place, session.umask());
-        let part = done.map_err(|error| {
+    each_place(session, &options.places, |session, place, _| {
+        let id = session.open(place, true)?;
+        truncate(options, session.tree(id), place, session.umask()).map_err(|error| {
             Error::failed(format!("cannot set the size of {}", place.shown()), &error)
-        });
-        failures.take(part)?;
-    }
-    failures.finish()
+        })
+    })
 }
 
 fn truncate(options: &Truncate, tree: &Tree, place: &Place, umask: u32) -> io::Result<()> {

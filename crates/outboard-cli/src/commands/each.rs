@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Commands with several operands do one after the other: what fails is told, and the others are done.
+
+use super::image_places;
+use crate::address::Place;
+use crate::error::{Error, Failures, Result};
+use crate::interrupt::Interrupt;
+use crate::operand::Named;
+use crate::session::Session;
+use crate::walk::{Entry, Step, Walk};
+use outboard::Tree;
+use std::ffi::OsString;
+use std::io;
+
+/// Has `work` done for each operand, which must be a place in an image, until the user wants to stop.
+pub fn each_place(
+    session: &mut Session,
+    operands: &[OsString],
+    mut work: impl FnMut(&mut Session, &Place, &Interrupt) -> Result<()>,
+) -> Result<()> {
+    let places = image_places(operands)?;
+    let interrupt = session.catch_interrupts()?;
+    let mut failures = Failures::default();
+    for place in &places {
+        let part = work(session, place, &interrupt);
+        failures.take(part)?;
+        interrupt.check()?;
+    }
+    failures.finish()
+}
+
+/// A change of files that are found by their names.
+pub struct Change<'a> {
+    /// For messages, as in "change owner of".
+    pub what: &'a str,
+    /// Whether an operand that is a symbolic link is followed.
+    pub follow: bool,
+    /// Also all that is below directories.
+    pub recursive: bool,
+}
+
+impl Change<'_> {
+    /// Has `change` done to what an operand means.
+    pub fn run(
+        &self,
+        tree: &Tree,
+        place: &Place,
+        interrupt: &Interrupt,
+        change: impl Fn(&Entry) -> io::Result<()>,
+    ) -> Result<()> {
+        let top = Named::find(tree, place, self.follow).map_err(|error| {
+            Error::failed(format!("cannot {} {}", self.what, place.shown()), &error)
+        })?;
+        let mut walk = Walk::new(top, place.operand(), interrupt.clone());
+        let mut failures = Failures::default();
+        while let Some(step) = walk.next() {
+            match step {
+                Step::Found(entry) => {
+                    if let Err(error) = change(&entry) {
+                        failures.tell(entry.failure(self.what, &error));
+                    }
+                    if !self.recursive {
+                        break;
+                    }
+                }
+                Step::Left(_) => {}
+                Step::Failed(entry, error) => {
+                    failures.tell(entry.failure("read directory", &error))
+                }
+            }
+        }
+        failures.finish()
+    }
+}
