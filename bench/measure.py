@@ -17,6 +17,7 @@ import statistics
 from contenders import OURS, OUT, Contender, Result, host, program, scratch, seconds, take_turns
 from filework import file_work
 from fuse_mount import fuse_mount
+from many_files import many_files
 from plot import draw
 from support import images
 from tar_in_out import tar_in_out
@@ -90,19 +91,28 @@ def small_tree(directory: str) -> str:
     return tree
 
 
+# Without KVM, which most places where images are built do not have.
+GUESTFISH = {"LIBGUESTFS_BACKEND": "direct", "LIBGUESTFS_BACKEND_SETTINGS": "force_tcg"}
+
+
 def listing(rounds: int) -> list:
     """`ls` of an ext4 image: the whole process."""
     with scratch() as directory:
         image = images.make_ext4_of(os.path.join(directory, "list.img"), small_tree(directory), 256)
+        place = os.path.join(directory, "mount")
+        os.mkdir(place)
+        mounting = 'fuse2fs -o ro "$1" "$2"; ls "$2"; umount "$2"'
         contenders = [
             Contender(OURS, lambda: seconds(program.PROGRAM, "ls", f"{image}:/")),
+            Contender("outboard --no-sandbox", lambda: seconds(program.PROGRAM, "--no-sandbox", "ls", f"{image}:/")),
+            Contender("fuse2fs + ls", lambda: seconds("sh", "-ec", mounting, "sh", image, place)),
             Contender("debugfs", lambda: seconds("debugfs", "-R", "ls /", image)),
             Contender("e2ls", lambda: seconds("e2ls", f"{image}:/")),
         ]
         if host.have("guestfish"):
-            contenders.append(Contender("guestfish", lambda: seconds("guestfish", "--ro", "-a", image, "-m", "/dev/sda", "ls", "/")))
-        result = Result("ls of an ext4 image, whole process", "s", take_turns(contenders, rounds), "under 0.15 s", None)
-    result.reached = result.median(OURS) < 0.15
+            contenders.append(Contender("guestfish", lambda: seconds("guestfish", "--ro", "-a", image, "-m", "/dev/sda", "ls", "/", **GUESTFISH)))
+        result = Result("ls of an ext4 image, whole process", "s", take_turns(contenders, rounds), "at most 0.06 s, in the sandbox", None)
+    result.reached = result.median(OURS) <= 0.06
     return [result]
 
 
@@ -333,7 +343,7 @@ def library_size(profile: str) -> float:
 
 
 BENCHMARKS = {"null_call": null_call, "instructions": instructions, "smp": smp, "switching": switching, "listing": listing, "big_read": big_read,
-              "copy_tree": copy_tree, "file_work": file_work, "tar_in_out": tar_in_out, "fuse_mount": fuse_mount,
+              "copy_tree": copy_tree, "file_work": file_work, "tar_in_out": tar_in_out, "fuse_mount": fuse_mount, "many_files": many_files,
               "boot": boot, "snapshot": snapshot}
 
 

@@ -327,6 +327,22 @@ def test_find_as_gnu(work):
 
 
 @needs_root
+def test_find_printf_as_gnu(work):
+    twins = Twins(work, "ext4")
+    formats = ("%P|%f|%y|%m|%M|%n|%U|%G|%d|%i|%k|%b\\n", "%10s|%-10s|%05d|%06m|%08s|%P\\n", "%T@ %TY-%Tm-%Td %TH:%TM:%TS %T+ %TF %TT %P\\n",
+               "%A@ %C@\\t%P\\n", "%l %P\\n", "\\101%%\\\\%P\\0", "%P\\c never\\n")
+    with twins.seen() as directory:
+        theirs = {text: host.run("find", directory, "-mindepth", 1, "-not", "-type", "d", "-printf", text, TZ="UTC").stdout for text in formats}
+    for text, expected in theirs.items():
+        shown = good("find", f"{twins.image}:/", "-mindepth", "1", "-not", "-type", "d", "-printf", text).out
+        assert sorted(re.split(r"[\n\0]", shown)) == sorted(re.split(r"[\n\0]", expected)), text
+    lines = good("find", f"{twins.image}:/many", "-maxdepth", "0", "-printf", "%p %h %H\\n").out
+    assert lines == f"{twins.image}:/many {twins.image}: {twins.image}:/many\n"
+    for wrong in ("%q", "%", "%Tq", "\\q"):
+        bad("find", f"{twins.image}:/", "-printf", wrong, code=2, mentions=["-printf"])
+
+
+@needs_root
 def test_find_delete(work):
     twins = Twins(work, "ext4")
     twins.do("find", "@/many", "-name", "*5", "-delete")
@@ -434,6 +450,30 @@ def test_ls_colors_as_gnu(work, colors):
     assert painted(good("ls", "--color", f"{twins.image}:/", **variables).out) == painted(theirs)
     for words in ((), ("--color=auto",), ("--color=never",)):
         assert "\x1b" not in good("ls", *words, f"{twins.image}:/", LS_COLORS="di=31").out
+
+
+def branches(text):
+    """Codes of the names that a tree of one level shows."""
+    found = {}
+    for line in text.splitlines():
+        branch = re.match(r"[\u251c\u2514]\u2500\u2500[ \u00a0]((?:\x1b\[[\d;]*m)*)([^\x1b]*?)(?:\x1b\[0?m| -> |$)", line)
+        if branch:
+            numbers = (int(number or 0) for code in re.findall(r"\[([\d;]*)m", branch[1]) for number in code.split(";"))
+            found[branch[2]] = sorted(number for number in numbers if number)
+    return found
+
+
+@needs_root
+@pytest.mark.needs("tree")
+def test_tree_colors_as_tree(work):
+    twins = Twins(work, "ext4")
+    good("rm", f"{twins.image}:/dangling", f"{twins.image}:/longlink")
+    variables = {"LS_COLORS": "di=01;34:ln=36:*1=35:ex=32:pi=40;33:so=01;35:cd=33:bd=34:su=37;41:sg=30;43:tw=30;42:st=37;44"}
+    with twins.seen() as directory:
+        theirs = host.run("tree", "-C", "-L", "1", "--noreport", "--charset=UTF-8", "-N", directory, TERM="xterm", **variables).stdout
+    ours = good("tree", "-L", "1", "--color", f"{twins.image}:/", **variables).out
+    assert branches(ours) == branches(theirs) != {}
+    assert "\x1b" not in good("tree", f"{twins.image}:/", **variables).out
 
 
 # ---- broken and deep trees ----

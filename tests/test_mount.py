@@ -19,7 +19,7 @@ import time
 
 import pytest
 
-from support import host, images, program
+from support import host, images, modules, program
 from support.images import MEGABYTE
 from support.program import good, run
 
@@ -511,22 +511,33 @@ def test_a_crash_costs_the_server_alone(ext4, work):
     check(ext4, "ext4")
 
 
-def test_restart(ext4, work):
-    directory = f"{work}/place"
+@pytest.mark.parametrize("end", ["kill", "panic"])
+def test_restart(ext4, work, end):
+    """After a crash later than ten seconds after the mount: by a signal, or by a driver that makes the kernel panic."""
+    directory, drivers = f"{work}/place", f"{work}/drivers"
     os.mkdir(directory)
-    good("mount", "--restart", ext4, directory)
+    options = []
+    if end == "panic":
+        os.mkdir(drivers)
+        modules.build(os.path.join(program.REPOSITORY, "tests", "sandbox"), drivers)
+        options = ["--component", f"{drivers}/doom.ko"]
+    good("mount", "--restart", *options, ext4, directory)
     with open(f"{directory}/safe", "wb") as stream:
         os.fsync(stream.fileno())
-    time.sleep(10.5)  # one that lived shorter is not started again
     (server,) = servers(ext4)
-    os.kill(server, signal.SIGKILL)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
+    if end == "kill":
+        time.sleep(10.5)
+        os.kill(server, signal.SIGKILL)
     while time.monotonic() < deadline and servers(ext4) in ([], [server]):
         time.sleep(0.05)
+    assert servers(ext4) not in ([], [server])
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             os.stat(f"{directory}/safe")
             break
+    with open(f"{directory}/after", "wb") as stream:
+        os.fsync(stream.fileno())
     good("umount", directory)
     check(ext4, "ext4")
 
@@ -595,6 +606,41 @@ def test_as_mount_calls_it(work, ext4, name):
     # What mount.fuse3 adds by itself is not what the user asked for.
     assert ("nosuid" in options) == (name == "outboard"), options
     good("umount", directory)
+    check(ext4, "ext4")
+
+
+@pytest.mark.needs("mount.fuse3")
+def test_fstab(work, ext4):
+    """Lines of fstab, in a mount name space with one of its own: `mount DIRECTORY`, `mount -a`, `umount DIRECTORY`."""
+    first, second, bin_directory = f"{work}/first", f"{work}/second", f"{work}/bin"
+    for name in (first, second, bin_directory):
+        os.mkdir(name)
+    os.symlink(program.PROGRAM, f"{bin_directory}/outboard")
+    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072\n", {2048: images.make(f"{work}/part.img", "ext4", 64)}, 80)
+    with open(f"{work}/fstab", "w", encoding="ascii") as stream:
+        stream.write(f"{ext4} {first} fuse.outboard noauto,nofail,x-systemd.automount,allow_other 0 0\n{disk}@1 {second} fuse.outboard ro,noatime 0 0\n")
+    script = """
+        mount --bind "$1/fstab" /etc/fstab
+        mount --bind "$1/bin" /usr/local/bin
+        mount "$1/first"
+        grep " $1/first fuse.outboard rw," /proc/self/mounts
+        echo text > "$1/first/file"
+        ! mountpoint -q "$1/second"
+        umount "$1/first"
+        mount -a
+        ! mountpoint -q "$1/first"
+        grep " $1/second fuse.outboard ro," /proc/self/mounts
+        umount "$1/second"
+        # After the host's umount the server has a moment's work left.
+        until mount "$1/first"; do sleep 0.1; done
+        cat "$1/first/file"
+        umount "$1/first"
+    """
+    done = host.run("unshare", "--mount", "sh", "-euc", script, "sh", work, timeout=60)
+    assert done.stdout.splitlines()[-1] == "text"
+    deadline = time.monotonic() + 10
+    while servers(ext4) and time.monotonic() < deadline:
+        time.sleep(0.05)
     check(ext4, "ext4")
 
 

@@ -4,28 +4,29 @@
 import errno
 import os
 import re
-import shutil
+import signal
 import subprocess
 import time
 
 import pytest
 
-from support import host, images, program
+from support import host, images, modules, program
 
 HERE = os.path.join(program.REPOSITORY, "tests", "sandbox")
-KERNEL_BUILD = os.path.join(program.OUT, "kernel", "full")
 REFUSED = (-errno.EPERM, -errno.EACCES)
 
 
 @pytest.fixture(scope="module")
-def component(tmp_path_factory):
-    """The module of escape.c. Where others may read it: root gives up its rights."""
-    directory = str(tmp_path_factory.mktemp("escape"))
-    for name in ("Kbuild", "escape.c"):
-        shutil.copy(os.path.join(HERE, name), directory)
-    host.run("make", "-C", os.path.join(program.OUT, "source", "linux"), f"O={KERNEL_BUILD}", "ARCH=outboard", f"M={directory}", "modules",
-             MAKEFLAGS="", MAKELEVEL="")
-    return os.path.join(directory, "escape.ko")
+def drivers(tmp_path_factory):
+    """The modules of tests/sandbox. Where others may read them: root gives up its rights."""
+    directory = str(tmp_path_factory.mktemp("drivers"))
+    modules.build(HERE, directory)
+    return directory
+
+
+@pytest.fixture
+def component(drivers):
+    return os.path.join(drivers, "escape.ko")
 
 
 @pytest.fixture
@@ -63,6 +64,125 @@ def test_kernel_code_cannot_get_out_of_a_copy(component, image, work):
     check_shut_in(attempts(component, "cp", "-a", f"{image}:/", inside, cwd=outside))
     assert os.listdir(inside) == []
     assert os.listdir(outside) == ["kept"]
+
+
+# ---- commands that also run other programs ----
+
+
+def test_kernel_code_cannot_get_out_of_a_replay(component, image, work):
+    check_shut_in(attempts(component, "fsck", "--replay", image, cwd=work, code=8))
+    assert not os.path.exists(os.path.join(work, "escaped"))
+
+
+def test_kernel_code_cannot_get_out_of_resize(component, work):
+    image = images.make(os.path.join(work, "image.xfs"), "xfs")
+    check_shut_in(attempts(component, "resize", image, "+64M", cwd=work))
+
+
+def test_kernel_code_cannot_get_out_of_mkfs(component, work):
+    """Nor change the tree that is copied, or what is beside the new image."""
+    tree = os.path.join(work, "tree")
+    os.mkdir(tree)
+    check_shut_in(attempts(component, "mkfs", "ext4", f"{work}/new.ext4", "--from", tree, cwd=tree))
+    assert os.listdir(tree) == ["kept"] and os.listdir(work) == ["tree"]
+
+
+def test_kernel_code_cannot_get_out_of_edit(component, image, work):
+    check_shut_in(attempts(component, "edit", f"{image}:/file", cwd=work))
+
+
+def test_kernel_code_cannot_get_out_of_a_script(component, image, work):
+    """Also of one in which a checker runs."""
+    script = os.path.join(work, "script")
+    with open(script, "w", encoding="ascii") as stream:
+        stream.write(f"fsck {image}\nls {image}:/\n")
+    check_shut_in(attempts(component, "run-script", script, cwd=work))
+    assert not os.path.exists(os.path.join(work, "escaped"))
+
+
+# What takes the place of a tool: it says what came of each attempt, then does something as the real one would.
+INTRUDER = """#!/usr/bin/python3
+import os, socket, sys
+def attempt(name, what):
+    try: what(); print("escape:", name, 0, flush=True)
+    except OSError as error: print("escape:", name, -error.errno, flush=True)
+def remote(): socket.create_connection(("127.0.0.1", 9), 1)
+attempt("secret", lambda: open("{work}/secret").read())
+attempt("passwd", lambda: open("/etc/passwd").read())
+attempt("list", lambda: os.listdir("{work}"))
+attempt("create", lambda: open("{work}/escaped", "w"))
+attempt("unlink", lambda: os.unlink("{work}/kept"))
+attempt("parent", lambda: os.kill(os.getppid(), 0))
+attempt("first", lambda: os.kill(1, 0))
+attempt("memory", lambda: open(f"/proc/{{os.getppid()}}/environ").read())
+attempt("socket", lambda: socket.socket())
+attempt("unix_socket", lambda: socket.socket(socket.AF_UNIX))
+attempt("image", lambda: open(sys.argv[-1], "r{plus}b").read(1))
+"""
+
+
+def intrude(work, tool, plus, *words) -> dict:
+    """Runs a command with something else in the place of a tool. Returns what came of its attempts."""
+    programs = os.path.join(work, "programs")
+    os.makedirs(programs, exist_ok=True)
+    path = os.path.join(programs, tool)
+    with open(path, "w", encoding="ascii") as stream:
+        stream.write(INTRUDER.format(work=work, plus=plus))
+    os.chmod(path, 0o755)
+    for name in ("secret", "kept"):
+        open(os.path.join(work, name), "w").close()
+    done = program.run(*words, PATH=f"{programs}:{host.PATH}")
+    found = {name: int(result) for name, result in re.findall(r"escape: (\w+) (-?\d+)$", done.out, re.MULTILINE)}
+    assert len(found) == 11, str(done)
+    return found
+
+
+@pytest.mark.parametrize("words, tool, plus", [
+    (("fsck", "{image}"), "e2fsck", ""),
+    (("fsck", "-y", "{image}"), "e2fsck", "+"),
+    (("-v", "mkfs", "ext4", "{image}", "--force"), "mke2fs", "+"),
+    (("-v", "mkfs", "squashfs", "{image}", "--force", "--from", "{work}/programs"), "mksquashfs", ""),
+], ids=lambda value: value if isinstance(value, str) else "-".join(value[:2]))
+def test_tools_are_shut_in(image, work, words, tool, plus):
+    """They parse images too: what an image might make of one gets the image and no other file."""
+    words = [word.format(image=image, work=work) for word in words]
+    found = intrude(work, tool, plus, *words)
+    if tool != "mksquashfs":  # its last word is an option
+        assert found.pop("image") == 0
+    else:
+        found.pop("image")
+    assert {name: result for name, result in found.items() if result not in REFUSED} == {}
+    assert not os.path.exists(os.path.join(work, "escaped"))
+
+
+def test_a_look_cannot_change_the_image(image, work):
+    assert intrude(work, "e2fsck", "+", "fsck", image)["image"] in REFUSED
+
+
+def test_without_the_sandbox_tools_get_out(image, work):
+    found = intrude(work, "e2fsck", "+", "--no-sandbox", "fsck", image)
+    assert set(found.values()) == {0}
+
+
+@pytest.mark.parametrize("whom", [os.kill, os.killpg], ids=["the command", "all, as by Ctrl-C"])
+def test_interrupts_reach_the_kernel(work, whom):
+    """mkfs stops in the middle of filling, says so, and leaves nothing behind."""
+    with subprocess.Popen(program.command("mkfs", "ext4", f"{work}/new.ext4", "--from", "/usr", "--size", "32G"), stderr=subprocess.PIPE,
+                          start_new_session=True) as running:
+        time.sleep(1.5)
+        whom(running.pid, signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 130 and b"interrupted" in said, said
+    assert os.listdir(work) == []
+
+
+def test_the_kernel_crashes_beside_a_command(drivers, image, work):
+    """A file system that ends the process in which the kernel runs ends no more than that."""
+    before = os.listdir(work)
+    done = program.run("--component", os.path.join(drivers, "crash.ko"), "--type", "crash", "mkfs", "ext4", f"{work}/new.ext4", "--from", program.REPOSITORY + "/tests/sandbox")
+    assert done.code == 1, str(done)
+    assert "crashed" in done.err and "signal" in done.err
+    assert os.listdir(work) == before
 
 
 def test_without_the_sandbox_it_gets_out(component, image, work):

@@ -4,6 +4,7 @@
 import functools
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -40,6 +41,14 @@ def needed_by(*names) -> list:
     for name in names:
         visit(name)
     return order
+
+
+def build(source: str, directory: str) -> None:
+    """Builds the modules of a directory of sources in another one."""
+    for name in os.listdir(source):
+        shutil.copy(os.path.join(source, name), directory)
+    host.run("make", "-C", os.path.join(program.OUT, "source", "linux"), f"O={os.path.join(program.OUT, 'kernel', 'full')}", "ARCH=outboard",
+             f"M={directory}", "modules", MAKEFLAGS="", MAKELEVEL="")
 
 
 def compile_runner(directory: str, library: str = os.path.join(program.OUT, "lib")) -> str:

@@ -2,11 +2,12 @@
 //! What can go wrong, in words for people.
 
 use crate::format;
+use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::io;
 
 /// Why a command ended without success. Messages name the thing and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Error {
     /// The command line makes no sense.
     Usage(String),

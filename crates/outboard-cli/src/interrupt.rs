@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! SIGINT and SIGTERM: the first asks to stop, the second ends the program at once.
+//! SIGINT and SIGTERM: the first asks to stop, the second ends the program at once. A process that works for
+//! another one is asked by that with SIGUSR1, which may come together with a SIGINT of the terminal.
 
 use crate::error::{Error, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level, SigId};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+
+/// What asks to stop, however often it comes.
+pub const REQUEST: i32 = SIGUSR1;
 
 /// Tells whether the user wants to stop.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +33,13 @@ impl Interrupt {
             .and_then(|()| interrupt.resume())
             .map_err(|error| Error::failed("cannot catch signals", &error))?;
         Ok(interrupt)
+    }
+
+    /// Lets another process ask too, with [`REQUEST`].
+    pub fn obey(&self) -> Result<()> {
+        flag::register(REQUEST, Arc::clone(&self.asked))
+            .map(drop)
+            .map_err(|error| Error::failed("cannot catch signals", &error))
     }
 
     /// The order counts: whether it is the second time is looked at before the first is noted.

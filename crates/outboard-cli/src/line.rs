@@ -101,6 +101,8 @@ pub struct Lines<R> {
     /// For messages.
     pub name: String,
     pub reader: R,
+    /// Lines that came before its first one.
+    pub before: u64,
     /// Whether a failure is told, and the next line run.
     pub keep_going: bool,
 }
@@ -113,7 +115,7 @@ impl<R: BufRead> Lines<R> {
         mut run: impl FnMut(&[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut failed = None;
-        let mut number = 0u64;
+        let mut number = self.before;
         while let Some(line) = self.next_line(number)? {
             number += 1;
             match run(&line) {
@@ -201,6 +203,7 @@ mod tests {
         let mut lines = Lines {
             name: "s".to_owned(),
             reader: text.as_bytes(),
+            before: 0,
             keep_going,
         };
         let done = lines.run(&Interrupt::default(), |line| {

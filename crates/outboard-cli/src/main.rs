@@ -5,6 +5,7 @@
 mod accounts;
 mod acl;
 mod address;
+mod apart;
 mod arguments;
 mod colors;
 mod commands;
@@ -45,6 +46,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments = Arguments::parse_from(mount_helper::usual(std::env::args_os()));
     let access = arguments.command.host_access();
+    if arguments.settings.no_sandbox && !access.images.is_empty() {
+        warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
+    }
     let run = |session: &mut Session| arguments.command.run(session);
     match with_session(arguments.settings, &access, run) {
         Ok(()) => ExitCode::SUCCESS,

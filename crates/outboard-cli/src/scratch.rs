@@ -9,7 +9,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 
 /// Bytes that are compared and written at once.
 const PIECE: usize = 1 << 20;
@@ -25,6 +25,8 @@ pub struct Range {
 
 pub struct Scratch {
     file: NamedTempFile,
+    /// Nothing else is in it: tools may change all of it.
+    directory: TempDir,
 }
 
 /// The directory that a file is in.
@@ -56,16 +58,17 @@ impl Scratch {
     pub fn beside(image: &Path, size: u64) -> Result<Self> {
         let directory = directory_of(image);
         // An absolute name, so that no tool takes it for an option.
-        let make = || -> io::Result<NamedTempFile> {
-            let directory = directory.canonicalize()?;
-            let file = tempfile::Builder::new()
+        let make = || -> io::Result<Self> {
+            let directory = tempfile::Builder::new()
                 .prefix(".outboard-")
-                .tempfile_in(directory)?;
+                .permissions(Permissions::from_mode(0o700))
+                .tempdir_in(directory.canonicalize()?)?;
+            let file = NamedTempFile::new_in(&directory)?;
             file.as_file().set_len(size)?;
-            Ok(file)
+            Ok(Self { file, directory })
         };
         match make() {
-            Ok(file) => Ok(Self { file }),
+            Ok(scratch) => Ok(scratch),
             Err(error) => Err(Error::failed(
                 format!("cannot make a file in {}", directory.display()),
                 &error,
@@ -75,6 +78,11 @@ impl Scratch {
 
     pub fn path(&self) -> &Path {
         self.file.path()
+    }
+
+    /// The directory that it is alone in.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn size(&self) -> Result<u64> {
@@ -258,7 +266,7 @@ impl Writer<'_> {
 pub struct PlainPath {
     path: PathBuf,
     /// Holds a link to a file with an odd name.
-    _directory: Option<tempfile::TempDir>,
+    _directory: Option<TempDir>,
 }
 
 impl PlainPath {

@@ -86,6 +86,8 @@ pub struct Session {
     vcpus: u32,
     held: HeldImages,
     sandbox: Sandbox,
+    /// The command runs other programs: it stays outside of the sandbox, and has no kernel.
+    outside: bool,
     snapshots: Option<PathBuf>,
     log: Arc<LogRing>,
     host: Tree,
@@ -166,6 +168,7 @@ impl Session {
             vcpus,
             held,
             sandbox: Sandbox::Open,
+            outside: access.programs,
             snapshots,
             log: Arc::new(LogRing::new(256)),
             host: Tree::host(),
@@ -183,11 +186,7 @@ impl Session {
 
     /// While there is one thread.
     fn shut_in(&mut self, access: &HostAccess) -> Result<()> {
-        if access.images.is_empty() || access.programs {
-            return Ok(());
-        }
-        if self.settings.no_sandbox {
-            warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
+        if access.images.is_empty() || access.programs || self.settings.no_sandbox {
             return Ok(());
         }
         let components = &self.settings.components;
@@ -230,6 +229,11 @@ impl Session {
         }
     }
 
+    /// Whether the command stays outside of the sandbox, and works with the kernel in processes of their own.
+    pub fn is_outside(&self) -> bool {
+        self.outside
+    }
+
     /// Whether the user wants to see what happens.
     pub fn verbose(&self) -> bool {
         self.settings.verbose > 0
@@ -240,6 +244,7 @@ impl Session {
         if let Some(kernel) = &self.kernel {
             return Ok(kernel.clone());
         }
+        assert!(!self.outside, "the kernel runs in the sandbox only");
         let shown = match self.settings.verbose {
             0 => level_from_environment(),
             1 => Some(Level::Info as u8),
@@ -630,16 +635,16 @@ fn without_time(line: &str) -> &str {
 
 /// Runs `work` in a session and finishes it whatever happens. The error of the work
 /// is told first.
-pub fn with_session(
+pub fn with_session<T>(
     settings: Settings,
     access: &HostAccess,
-    work: impl FnOnce(&mut Session) -> Result<()>,
-) -> Result<()> {
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
     let mut session = Session::new(settings, access)?;
     let done = work(&mut session);
     let finished = session.finish();
     match (done, finished) {
-        (Ok(()), finished) => finished,
+        (Ok(value), finished) => finished.map(|()| value),
         (Err(error), Ok(())) => Err(error),
         (Err(error), Err(second)) => {
             if let Some(text) = second.message() {

@@ -2,6 +2,7 @@
 //! Writing partition tables: by the distribution's sfdisk, which knows what firmware of all sorts expects
 //! of one. (They are read by our own parsers, which are made for tables of strangers.)
 
+use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::scratch::{open_locked, PlainPath};
 use crate::tool::Tool;
@@ -12,11 +13,19 @@ const SFDISK: Tool = Tool::new("sfdisk", "fdisk");
 pub const SECTOR: u64 = 512;
 
 /// Runs sfdisk on an image, which is locked meanwhile.
-fn run(image: &Path, words: &[&str], after: &[String], script: &str, shown: &str) -> Result<()> {
+fn run(
+    settings: &Settings,
+    image: &Path,
+    words: &[&str],
+    after: &[String],
+    script: &str,
+    shown: &str,
+) -> Result<()> {
     let lock = open_locked(image, true)?;
     let path = PlainPath::new(image)?;
     SFDISK
-        .call()?
+        .call(settings)?
+        .writes(image)
         .arguments(["--quiet", "--wipe", "never", "--wipe-partitions", "never"])
         .arguments(words)
         .argument(path.as_ref())
@@ -28,32 +37,59 @@ fn run(image: &Path, words: &[&str], after: &[String], script: &str, shown: &str
 }
 
 /// Makes a table as a script of sfdisk says.
-pub fn create(image: &Path, script: &str, shown: &str) -> Result<()> {
-    run(image, &[], &[], script, shown)
+pub fn create(settings: &Settings, image: &Path, script: &str, shown: &str) -> Result<()> {
+    run(settings, image, &[], &[], script, shown)
 }
 
 /// Adds the partitions of a script.
-pub fn append(image: &Path, script: &str, shown: &str) -> Result<()> {
-    run(image, &["--append"], &[], script, shown)
+pub fn append(settings: &Settings, image: &Path, script: &str, shown: &str) -> Result<()> {
+    run(settings, image, &["--append"], &[], script, shown)
 }
 
-pub fn delete(image: &Path, numbers: &[u32], shown: &str) -> Result<()> {
+pub fn delete(settings: &Settings, image: &Path, numbers: &[u32], shown: &str) -> Result<()> {
     let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-    run(image, &["--delete"], &numbers, "", shown)
+    run(settings, image, &["--delete"], &numbers, "", shown)
 }
 
 /// Gives a partition another size; where it begins, its type and its names stay.
-pub fn set_size(image: &Path, number: u32, size: u64, shown: &str) -> Result<()> {
+pub fn set_size(
+    settings: &Settings,
+    image: &Path,
+    number: u32,
+    size: u64,
+    shown: &str,
+) -> Result<()> {
     let script = format!("size={}\n", size / SECTOR);
-    run(image, &["-N", &number.to_string()], &[], &script, shown)
+    run(
+        settings,
+        image,
+        &["-N", &number.to_string()],
+        &[],
+        &script,
+        shown,
+    )
 }
 
 /// Moves the second copy of a GPT to the end of the image.
-pub fn move_copy_to_end(image: &Path, shown: &str) -> Result<()> {
-    run(image, &["--relocate", "gpt-bak-std"], &[], "", shown)
+pub fn move_copy_to_end(settings: &Settings, image: &Path, shown: &str) -> Result<()> {
+    run(
+        settings,
+        image,
+        &["--relocate", "gpt-bak-std"],
+        &[],
+        "",
+        shown,
+    )
 }
 
 /// Moves it to where the last partition ends.
-pub fn move_copy_to_partitions(image: &Path, shown: &str) -> Result<()> {
-    run(image, &["--relocate", "gpt-bak-mini"], &[], "", shown)
+pub fn move_copy_to_partitions(settings: &Settings, image: &Path, shown: &str) -> Result<()> {
+    run(
+        settings,
+        image,
+        &["--relocate", "gpt-bak-mini"],
+        &[],
+        "",
+        shown,
+    )
 }

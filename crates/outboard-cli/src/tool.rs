@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tools of the distribution, run as child processes: no shell, a clean environment, and nothing
-//! that they say reaches a terminal as a control character.
+//! Tools of the distribution, run as child processes: no shell, a clean environment, shut in with the files that
+//! they are given, and nothing that they say reaches a terminal as a control character.
 
+use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::format::escaped;
+use crate::sandbox::programs::{shut_in, Files};
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 
 /// Where tools are, besides the user's PATH.
@@ -19,6 +21,15 @@ const PLACES: [&str; 6] = [
     "/usr/bin",
     "/sbin",
     "/bin",
+];
+/// What tools ask about the machine, about themselves, and of their own settings. Landlock also keeps them from other
+/// processes' memory, environments and files in /proc.
+const QUESTIONS: [&str; 5] = [
+    "/proc",
+    "/sys",
+    "/etc/mtab",
+    "/etc/mke2fs.conf",
+    "/etc/e2fsck.conf",
 ];
 /// Lines of a tool's output that an error message has.
 const LINES: usize = 8;
@@ -47,14 +58,14 @@ impl Tool {
     }
 
     /// Begins a call. Without the tool: an error that names the package to install.
-    pub fn call(&self) -> Result<Call> {
+    pub fn call(&self, settings: &Settings) -> Result<Call> {
         let program = find(self.name).ok_or_else(|| {
             Error::Failed(format!(
                 "this needs {0}, which is not installed: it is in the package {1} (apt-get install {1})",
                 self.name, self.package
             ))
         })?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(&program);
         command
             .env_clear()
             .env("PATH", PLACES.join(":"))
@@ -63,6 +74,11 @@ impl Tool {
         Ok(Call {
             name: self.name,
             command,
+            files: (!settings.no_sandbox).then(|| Files {
+                program,
+                reads: QUESTIONS.map(PathBuf::from).to_vec(),
+                ..Files::default()
+            }),
             input: Vec::new(),
             shown: false,
             names: None,
@@ -74,6 +90,8 @@ impl Tool {
 pub struct Call {
     name: &'static str,
     command: Command,
+    /// All files that it can use; `None`: it is not shut in.
+    files: Option<Files>,
     input: Vec<u8>,
     shown: bool,
     names: Option<(String, String)>,
@@ -106,6 +124,20 @@ impl Call {
         self
     }
 
+    /// Lets the tool read a file, or what is below a directory.
+    pub fn reads(mut self, path: impl AsRef<Path>) -> Self {
+        let list = self.files.iter_mut().map(|files| &mut files.reads);
+        list.for_each(|list| list.push(path.as_ref().to_owned()));
+        self
+    }
+
+    /// Lets the tool change a file, or what is below a directory.
+    pub fn writes(mut self, path: impl AsRef<Path>) -> Self {
+        let list = self.files.iter_mut().map(|files| &mut files.writes);
+        list.for_each(|list| list.push(path.as_ref().to_owned()));
+        self
+    }
+
     /// What the tool reads on standard input; nothing by default.
     pub fn input(mut self, input: Vec<u8>) -> Self {
         self.input = input;
@@ -134,7 +166,7 @@ impl Call {
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = self.command.spawn().map_err(failed)?;
+        let mut child = start(&mut self.command, self.files.as_ref()).map_err(failed)?;
         let listener = Listener {
             output: Mutex::new(Vec::new()),
             shown: self.shown,
@@ -166,6 +198,18 @@ impl Call {
             false => Err(ended.failure(what)),
         }
     }
+}
+
+/// Starts a program from a thread that has shut itself in: what restricts a thread does not restrict this process.
+fn start(command: &mut Command, files: Option<&Files>) -> io::Result<Child> {
+    let Some(files) = files else {
+        return command.spawn();
+    };
+    std::thread::scope(|scope| {
+        let work = || shut_in(files).and_then(|_| command.spawn());
+        let started = scope.spawn(work).join();
+        started.unwrap_or_else(|_| Err(io::Error::other("it could not be shut in")))
+    })
 }
 
 /// A line without blanks before and after it.
@@ -252,7 +296,7 @@ mod tests {
     #[test]
     fn output_and_code() {
         let call = SHELL
-            .call()
+            .call(&Settings::default())
             .unwrap()
             .arguments(["-c", "cat; echo err >&2; exit 3"]);
         let ended = call.input(b"in\n".to_vec()).run().unwrap();
@@ -271,7 +315,7 @@ mod tests {
     #[test]
     fn the_environment_is_clean() {
         let ended = SHELL
-            .call()
+            .call(&Settings::default())
             .unwrap()
             .arguments(["-c", "env"])
             .run()
@@ -285,7 +329,9 @@ mod tests {
 
     #[test]
     fn a_missing_tool_names_its_package() {
-        let Err(Error::Failed(message)) = Tool::new("no-such-tool", "its-package").call() else {
+        let Err(Error::Failed(message)) =
+            Tool::new("no-such-tool", "its-package").call(&Settings::default())
+        else {
             panic!("there is no such tool");
         };
         assert!(message.contains("apt-get install its-package"), "{message}");

@@ -26,14 +26,13 @@ pub enum Fate {
 }
 
 impl Volume {
-    /// Finds the file system that a name means, and takes it back from the kernel.
-    pub fn find(session: &mut Session, name: &ImageName, write: bool) -> Result<Self> {
+    /// Finds the file system that a name means.
+    pub fn find(session: &Session, name: &ImageName, write: bool) -> Result<Self> {
         if write {
             session.may_write(&name.shown())?;
             check_writable(&name.file)?;
         }
         let image = Image::open(&name.file)?;
-        session.release(&image)?;
         let mut name = name.clone();
         if name.partition.is_none() && image.partitions().is_some() {
             name.partition = image.find(&name, false)?.partition;

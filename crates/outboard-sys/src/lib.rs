@@ -14,6 +14,7 @@ pub mod credentials;
 pub mod ffi;
 pub mod kernel;
 
+mod child;
 mod control;
 mod entries;
 mod fd;
@@ -27,6 +28,7 @@ mod storage;
 mod system;
 mod xattr;
 
+pub use child::{fork, Child};
 pub use control::{Control, CONTROL_SIZE};
 pub use entries::{Entries, Entry};
 pub use fd::Fd;

@@ -42,8 +42,8 @@ pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::credentials;
 pub use outboard_sys::{
-    matches, receive_fd, Control, Entries, Entry, Fd, FileLock, Handle, PathFd, Storage, System,
-    CONTROL_SIZE,
+    fork, matches, receive_fd, Child, Control, Entries, Entry, Fd, FileLock, Handle, PathFd,
+    Storage, System, CONTROL_SIZE,
 };
 pub use tree::Tree;
 

@@ -2,19 +2,21 @@
 //! `outboard edit`: a file of an image in the user's editor.
 //!
 //! The image is not held open while the editor runs: a copy in a private directory of the host is
-//! edited. Afterwards a new file with the text takes the old one's name, if nobody else changed that
+//! edited. The kernel that reads and writes the image runs in processes of their own ([`apart`]), the editor in none of them. Afterwards a new file with the text takes the old one's name, if nobody else changed that
 //! meanwhile. Until the new file is on stable storage the edited copy is kept, and told of if all does not go well.
 
-use super::{image_place, runs_programs};
+use super::{image_place, runs_programs, uses_image};
 use crate::address::Place;
+use crate::apart::apart;
 use crate::error::{reason, warn, Error, Result};
 use crate::sandbox::HostAccess;
 use crate::session::Session;
 use clap::Args;
 use outboard::{Fd, System, Tree};
+use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -49,31 +51,48 @@ pub fn run(options: &Edit, session: &mut Session) -> Result<()> {
     let Place::Image(name, _) = &place else {
         return Err(Error::Usage("edit needs a place in an image".to_owned()));
     };
+    let access = uses_image(name, true);
+    let copy = Copy::make(&place)?;
     // Whether it can be written is found out before somebody types.
-    let original = Original::read(session, &place)?;
-    let image = session.image(&name.file)?;
-    session.release(&image)?;
-    let copy = Copy::make(&place, original.text.as_deref().unwrap_or_default())?;
+    let original = apart(session, &access, |session| {
+        let (original, text) = Original::read(session, &place)?;
+        copy.fill(&text)?;
+        Ok(original)
+    })?;
+    let before = copy.text()?;
     let text = match copy.edit(session) {
         Ok(text) => text,
-        Err(error) => return Err(copy.keep_if_changed(&original, error)),
+        Err(error) => return Err(copy.keep_if_changed(&before, error)),
     };
-    if original.text.as_deref().unwrap_or_default() == text {
+    if before == text {
         return Ok(());
     }
-    match write_back(session, &place, &original, &text) {
+    let written = apart(session, &access, |session| {
+        write_back(session, &place, &original, &before, &text)
+    });
+    match written {
         Ok(()) => Ok(()),
         Err(error) => Err(copy.keep(error)),
     }
 }
 
 /// The file before it is edited.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Original {
     /// Without symbolic links.
     path: PathBuf,
-    stat: Option<libc::stat>,
     /// `None`: there is no such file yet.
-    text: Option<Vec<u8>>,
+    attributes: Option<Attributes>,
+}
+
+/// What tells a file from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Attributes {
+    inode: u64,
+    mode: u32,
+    user: u32,
+    group: u32,
+    links: u64,
 }
 
 /// Where the file is; a new file is in a directory that exists.
@@ -91,43 +110,35 @@ fn resolve(tree: &Tree, path: &Path) -> io::Result<(PathBuf, bool)> {
 }
 
 impl Original {
-    fn read(session: &mut Session, place: &Place) -> Result<Self> {
+    fn read(session: &mut Session, place: &Place) -> Result<(Self, Vec<u8>)> {
         let id = session.open(place, true)?;
         Self::of(session.tree(id), place.path())
             .map_err(|error| Error::failed(format!("cannot edit {}", place.shown()), &error))
     }
 
-    fn of(tree: &Tree, path: &Path) -> io::Result<Self> {
+    /// The file and its text.
+    fn of(tree: &Tree, path: &Path) -> io::Result<(Self, Vec<u8>)> {
         let (path, exists) = resolve(tree, path)?;
-        if !exists {
-            return Ok(Self {
-                path,
-                stat: None,
-                text: None,
+        let mut text = Vec::new();
+        let mut attributes = None;
+        if exists {
+            let stat = tree.open_path(&path, false)?.stat()?;
+            match stat.st_mode & libc::S_IFMT {
+                libc::S_IFREG if stat.st_size as u64 <= LARGEST => {}
+                libc::S_IFREG => return Err(io::Error::from_raw_os_error(libc::EFBIG)),
+                libc::S_IFDIR => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
+                _ => return Err(io::Error::other("it is not a regular file")),
+            }
+            tree.open(&path)?.take(LARGEST).read_to_end(&mut text)?;
+            attributes = Some(Attributes {
+                inode: stat.st_ino,
+                mode: stat.st_mode,
+                user: stat.st_uid,
+                group: stat.st_gid,
+                links: stat.st_nlink,
             });
         }
-        let file = tree.open_path(&path, false)?;
-        let stat = file.stat()?;
-        match stat.st_mode & libc::S_IFMT {
-            libc::S_IFREG if stat.st_size as u64 <= LARGEST => {}
-            libc::S_IFREG => return Err(io::Error::from_raw_os_error(libc::EFBIG)),
-            libc::S_IFDIR => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
-            _ => return Err(io::Error::other("it is not a regular file")),
-        }
-        let mut text = Vec::new();
-        tree.open(&path)?.take(LARGEST).read_to_end(&mut text)?;
-        Ok(Self {
-            path,
-            stat: Some(stat),
-            text: Some(text),
-        })
-    }
-
-    /// Whether it is still what it was.
-    fn is_same(&self, now: &Self) -> bool {
-        let identity = |stat: &libc::stat| (stat.st_ino, stat.st_mode, stat.st_uid, stat.st_gid);
-        let same = self.stat.as_ref().map(identity) == now.stat.as_ref().map(identity);
-        same && self.path == now.path && self.text == now.text
+        Ok((Self { path, attributes }, text))
     }
 }
 
@@ -135,6 +146,8 @@ impl Original {
 struct Copy {
     directory: TempDir,
     file: PathBuf,
+    /// Open, for who may not open files.
+    opened: File,
 }
 
 /// The name of the copy: as in the image, because editors tell from it what they edit.
@@ -146,7 +159,8 @@ fn file_name(place: &Place) -> OsString {
 }
 
 impl Copy {
-    fn make(place: &Place, text: &[u8]) -> Result<Self> {
+    /// An empty one.
+    fn make(place: &Place) -> Result<Self> {
         let failed = |error| Error::failed("cannot make a copy to edit", &error);
         let directory = tempfile::Builder::new()
             .prefix("outboard-edit-")
@@ -155,11 +169,19 @@ impl Copy {
             .map_err(failed)?;
         let file = directory.path().join(file_name(place));
         let mut options = File::options();
-        let opened = options.write(true).create_new(true).mode(0o600).open(&file);
-        opened
-            .and_then(|mut file| io::Write::write_all(&mut file, text))
-            .map_err(failed)?;
-        Ok(Self { directory, file })
+        let options = options.write(true).create_new(true).mode(0o600);
+        let opened = options.open(&file).map_err(failed)?;
+        Ok(Self {
+            directory,
+            file,
+            opened,
+        })
+    }
+
+    fn fill(&self, text: &[u8]) -> Result<()> {
+        (&self.opened)
+            .write_all(text)
+            .map_err(|error| Error::failed("cannot make a copy to edit", &error))
     }
 
     /// Runs the editor; returns the text that is then there.
@@ -210,10 +232,9 @@ impl Copy {
         ))
     }
 
-    fn keep_if_changed(self, original: &Original, error: Error) -> Error {
-        let same = |text: Vec<u8>| text == original.text.as_deref().unwrap_or_default();
-        match self.text().map(same) {
-            Ok(true) => error,
+    fn keep_if_changed(self, before: &[u8], error: Error) -> Error {
+        match self.text() {
+            Ok(text) if text == before => error,
             _ => self.keep(error),
         }
     }
@@ -223,6 +244,7 @@ fn write_back(
     session: &mut Session,
     place: &Place,
     original: &Original,
+    before: &[u8],
     text: &[u8],
 ) -> Result<()> {
     let id = session.open(place, true)?;
@@ -230,16 +252,16 @@ fn write_back(
     let tree = session.tree(id);
     let failed =
         |error: io::Error| Error::failed(format!("cannot write {}", place.shown()), &error);
-    let now = Original::of(tree, place.path()).map_err(failed)?;
-    if !original.is_same(&now) {
+    let (now, text_now) = Original::of(tree, place.path()).map_err(failed)?;
+    if now != *original || text_now != before {
         return Err(Error::Failed(format!(
             "{} was changed by somebody else meanwhile: it was left as it is now",
             place.shown()
         )));
     }
     if let Some(others) = now
-        .stat
-        .map(|stat| stat.st_nlink)
+        .attributes
+        .map(|attributes| attributes.links)
         .filter(|&links| links > 1)
     {
         warn(format!(
@@ -256,14 +278,15 @@ fn replace(directory: &Fd, name: &CStr, now: &Original, text: &[u8], umask: u32)
     let (new_name, new) = create(directory)?;
     let made = (|| {
         new.write_all(text)?;
-        match &now.stat {
-            Some(stat) => {
-                keep_attributes(&directory.open_at(name, libc::O_RDONLY, 0)?, &new, stat)?
+        match &now.attributes {
+            Some(attributes) => {
+                let old = directory.open_at(name, libc::O_RDONLY, 0)?;
+                keep_attributes(&old, &new, attributes)?
             }
             None => new.set_mode(0o666 & !umask)?,
         }
         new.sync()?;
-        let flags = if now.stat.is_some() {
+        let flags = if now.attributes.is_some() {
             0
         } else {
             libc::RENAME_NOREPLACE
@@ -298,10 +321,11 @@ fn create(directory: &Fd) -> io::Result<(CString, Fd)> {
 }
 
 /// A change of owner takes capabilities and bits of the mode away, so it comes first, the mode last.
-fn keep_attributes(old: &Fd, new: &Fd, stat: &libc::stat) -> io::Result<()> {
+fn keep_attributes(old: &Fd, new: &Fd, attributes: &Attributes) -> io::Result<()> {
     let now = new.stat()?;
-    if (now.st_uid, now.st_gid) != (stat.st_uid, stat.st_gid) {
-        new.set_owner_at(c"", stat.st_uid, stat.st_gid, libc::AT_EMPTY_PATH)?;
+    let (user, group) = (attributes.user, attributes.group);
+    if (now.st_uid, now.st_gid) != (user, group) {
+        new.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH)?;
     }
     let names = match old.xattrs() {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Vec::new(),
@@ -310,8 +334,8 @@ fn keep_attributes(old: &Fd, new: &Fd, stat: &libc::stat) -> io::Result<()> {
     for name in names {
         new.set_xattr(&name, &old.xattr(&name)?, 0)?;
     }
-    if new.stat()?.st_mode != stat.st_mode {
-        new.set_mode(stat.st_mode & 0o7777)?;
+    if new.stat()?.st_mode != attributes.mode {
+        new.set_mode(attributes.mode & 0o7777)?;
     }
     Ok(())
 }

@@ -2,9 +2,11 @@
 //! `outboard fsck`: the distribution's own checker of the type that is found.
 
 use crate::address::ImageName;
+use crate::apart::apart;
+use crate::commands::uses_image;
 use crate::error::{warn, Error, Result};
 use crate::session::Session;
-use crate::tool::Tool;
+use crate::tool::{Call, Tool};
 use crate::volume::{Fate, Volume};
 use clap::Args;
 use std::ffi::OsString;
@@ -248,10 +250,7 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
     let name = ImageName::find(&options.image);
     session.catch_interrupts()?;
     if options.replay {
-        let index = session.mount(&name, true)?;
-        let mounted = session.mounted(index).sync();
-        mounted
-            .map_err(|error| Error::failed(format!("cannot replay {}", name.shown()), &error))?;
+        replay(session, &name)?;
     }
     let volume = Volume::find(session, &name, mode != Mode::Look)?;
     let kind = volume.probe.kind;
@@ -263,7 +262,8 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
         Error::Failed(format!("{}: {tool} can only check (-n)", volume.shown()))
     })?;
     let code = volume.work(mode != Mode::Look, |path| {
-        let code = call(checker, words, mode, path, &volume.shown())?;
+        let call = checker.tool.call(session.settings())?.arguments(words);
+        let code = finish(checker, call, mode, path, &volume.shown())?;
         // What a checker gave up on is left as it was.
         let fate = match code {
             GOOD | MENDED | BAD => Fate::Keep,
@@ -277,8 +277,22 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
     Ok(code)
 }
 
-fn call(checker: &Checker, words: &[&str], mode: Mode, path: &Path, shown: &str) -> Result<u8> {
-    let call = checker.tool.call()?.arguments(words).argument(path);
+/// Mounts the file system, and so replays its journal.
+fn replay(session: &mut Session, name: &ImageName) -> Result<()> {
+    apart(session, &uses_image(name, true), |session| {
+        let index = session.mount(name, true)?;
+        let synced = session.mounted(index).sync();
+        synced.map_err(|error| Error::failed(format!("cannot replay {}", name.shown()), &error))
+    })
+}
+
+/// Runs the checker. Returns what its end means.
+fn finish(checker: &Checker, call: Call, mode: Mode, path: &Path, shown: &str) -> Result<u8> {
+    let call = match mode {
+        Mode::Look => call.reads(path),
+        _ => call.writes(path),
+    };
+    let call = call.argument(path);
     let ended = call.shown(true).naming(path, shown).run()?;
     let failure = || ended.failure(&format!("cannot check {shown}"));
     let code = ended.code().ok_or_else(failure)?;

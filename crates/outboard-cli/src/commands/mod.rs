@@ -118,7 +118,7 @@ impl Command {
             Command::RunScript(options) => options.host_access(),
             Command::Shell(options) => options.host_access(),
             Command::Mkfs(options) => runs_programs(&options.image),
-            Command::Part(options) => runs_programs(&options.image),
+            Command::Part(options) => options.host_access(),
             Command::Fsck(options) => runs_programs(&options.image),
             Command::Resize(options) => runs_programs(&options.image),
             Command::Fstrim(options) => writes_images(&options.images),
@@ -207,6 +207,11 @@ fn uses(place: &Place, write: bool) -> HostAccess {
     access
 }
 
+/// What is needed to work with an image.
+fn uses_image(name: &ImageName, write: bool) -> HostAccess {
+    uses(&Place::Image(name.clone(), "/".into()), write)
+}
+
 fn uses_images<'a>(operands: impl IntoIterator<Item = &'a OsString>, write: bool) -> HostAccess {
     let mut access = HostAccess::default();
     for operand in operands {
@@ -229,7 +234,8 @@ fn writes_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAc
     uses_images(operands, true)
 }
 
-/// What a command needs that has other programs work on an image.
+/// What a command needs that has other programs work on an image. It is shut in, but for the work that it does with
+/// the kernel: [`apart`](crate::apart).
 fn runs_programs(image: &OsString) -> HostAccess {
     HostAccess {
         programs: true,

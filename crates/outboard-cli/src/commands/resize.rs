@@ -5,7 +5,9 @@
 //! partition, then the file system; shrinking goes the other way.
 
 use crate::address::ImageName;
-use crate::arguments::parse_size;
+use crate::apart::apart;
+use crate::arguments::{parse_size, Settings};
+use crate::commands::uses_image;
 use crate::error::{Error, Result};
 use crate::format::size as size_text;
 use crate::output::Output;
@@ -112,7 +114,7 @@ fn grow(
     size: u64,
 ) -> Result<()> {
     if size > volume.range.size {
-        holder.grow(volume, size)?;
+        holder.grow(session.settings(), volume, size)?;
     }
     let volume = Volume::find(session, &volume.name, true)?;
     method.resize(session, &volume, Goal::Fill)?;
@@ -136,12 +138,12 @@ fn shrink(
     };
     let size = holder.rounded(needed);
     if size < now.range.size {
-        holder.shrink(&now, size)?;
+        holder.shrink(session.settings(), &now, size)?;
     }
     tell(session, &volume.name)
 }
 
-fn tell(session: &mut Session, name: &ImageName) -> Result<()> {
+fn tell(session: &Session, name: &ImageName) -> Result<()> {
     let volume = Volume::find(session, name, true)?;
     let has = volume.probe.size.unwrap_or(volume.range.size);
     let mut output = Output::new();
@@ -213,7 +215,7 @@ impl Holder {
         size.max(volume.range.size)
     }
 
-    fn grow(&self, volume: &Volume, size: u64) -> Result<()> {
+    fn grow(&self, settings: &Settings, volume: &Volume, size: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
         let Self::Partition { number, kind, next } = self else {
             return set_file_size(volume, size);
@@ -229,17 +231,17 @@ impl Holder {
             set_file_size(volume, round_up(volume.range.start + size) + spare)?;
         }
         if *kind == TableKind::Gpt {
-            sfdisk::move_copy_to_end(path, &shown)?;
+            sfdisk::move_copy_to_end(settings, path, &shown)?;
         }
-        sfdisk::set_size(path, *number, size, &shown)
+        sfdisk::set_size(settings, path, *number, size, &shown)
     }
 
-    fn shrink(&self, volume: &Volume, size: u64) -> Result<()> {
+    fn shrink(&self, settings: &Settings, volume: &Volume, size: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
         let Self::Partition { number, kind, next } = self else {
             return set_file_size(volume, size);
         };
-        sfdisk::set_size(path, *number, size, &shown)?;
+        sfdisk::set_size(settings, path, *number, size, &shown)?;
         if next.is_some() {
             return Ok(());
         }
@@ -248,9 +250,9 @@ impl Holder {
             return set_file_size(volume, end);
         }
         // The copy comes before the file is cut, and then to the new end.
-        sfdisk::move_copy_to_partitions(path, &shown)?;
+        sfdisk::move_copy_to_partitions(settings, path, &shown)?;
         set_file_size(volume, end + MEGABYTE)?;
-        sfdisk::move_copy_to_end(path, &shown)
+        sfdisk::move_copy_to_end(settings, path, &shown)
     }
 }
 
@@ -289,13 +291,15 @@ impl Method {
     }
 
     fn resize(self, session: &mut Session, volume: &Volume, goal: Goal) -> Result<()> {
+        let settings = session.settings();
         match (self, goal) {
-            (Self::Ext, _) => resize_ext(volume, goal),
-            (Self::Ntfs, _) => resize_ntfs(volume, goal),
+            (Self::Ext, _) => resize_ext(settings, volume, goal),
+            (Self::Ntfs, _) => resize_ntfs(settings, volume, goal),
             (Self::F2fs, Goal::Fill) => {
                 const TOOL: Tool = Tool::new("resize.f2fs", "f2fs-tools");
                 by_tool(volume, |path| {
-                    TOOL.call()?
+                    TOOL.call(settings)?
+                        .writes(path)
                         .argument(path)
                         .succeed("cannot resize")
                         .map(drop)
@@ -334,38 +338,42 @@ fn by_kernel(
     volume: &Volume,
     work: impl FnOnce(&Fd) -> io::Result<()>,
 ) -> Result<()> {
-    let index = session.mount(&volume.name, true)?;
-    let mount: &Mount = session.mounted(index);
-    let root = mount.open_fd(Path::new("/"), libc::O_RDONLY | libc::O_DIRECTORY, 0);
-    let resized = root.and_then(|root| work(&root));
-    let released = session.release(&volume.image);
-    resized.map_err(|error| {
-        let shown = volume.shown();
-        match error.raw_os_error() {
-            Some(libc::ENOSPC) => Error::Failed(format!("{shown}: more than this is used")),
-            _ => Error::failed(format!("cannot resize {shown}"), &error),
-        }
-    })?;
-    released
+    apart(session, &uses_image(&volume.name, true), |session| {
+        let index = session.mount(&volume.name, true)?;
+        let mount: &Mount = session.mounted(index);
+        let root = mount.open_fd(Path::new("/"), libc::O_RDONLY | libc::O_DIRECTORY, 0);
+        root.and_then(|root| work(&root))
+            .map_err(|error| cannot_resize(volume, &error))
+    })
 }
 
-fn resize_ext(volume: &Volume, goal: Goal) -> Result<()> {
+fn cannot_resize(volume: &Volume, error: &io::Error) -> Error {
+    let shown = volume.shown();
+    match error.raw_os_error() {
+        Some(libc::ENOSPC) => Error::Failed(format!("{shown}: more than this is used")),
+        _ => Error::failed(format!("cannot resize {shown}"), error),
+    }
+}
+
+fn resize_ext(settings: &Settings, volume: &Volume, goal: Goal) -> Result<()> {
     const CHECK: Tool = Tool::new("e2fsck", "e2fsprogs");
     const TOOL: Tool = Tool::new("resize2fs", "e2fsprogs");
     let shown = volume.shown();
     by_tool(volume, |path| {
-        let checked = CHECK.call()?.arguments(["-f", "-p"]).argument(path).run()?;
+        let check = CHECK.call(settings)?.writes(path);
+        let checked = check.arguments(["-f", "-p"]).argument(path).run()?;
         if !matches!(checked.code(), Some(0 | 1)) {
             return Err(checked.failure(&format!(
                 "{shown} has to be repaired first (outboard fsck -y)"
             )));
         }
+        let call = TOOL.call(settings)?.writes(path);
         let call = match goal {
-            Goal::Least => TOOL.call()?.argument("-M").argument(path),
-            Goal::Fill => TOOL.call()?.argument(path),
+            Goal::Least => call.argument("-M").argument(path),
+            Goal::Fill => call.argument(path),
             Goal::Bytes(size) => {
                 let sectors = format!("{}s", size / sfdisk::SECTOR);
-                TOOL.call()?.argument(path).argument(sectors)
+                call.argument(path).argument(sectors)
             }
         };
         call.succeed(&format!("cannot resize {shown}")).map(drop)
@@ -379,11 +387,11 @@ fn ntfs_least(output: &[u8]) -> Option<u64> {
     after.split_whitespace().next()?.parse().ok()
 }
 
-fn resize_ntfs(volume: &Volume, goal: Goal) -> Result<()> {
+fn resize_ntfs(settings: &Settings, volume: &Volume, goal: Goal) -> Result<()> {
     const TOOL: Tool = Tool::new("ntfsresize", "ntfs-3g");
     let what = format!("cannot resize {}", volume.shown());
-    let call = || Ok(TOOL.call()?.arguments(["-f", "-P"]));
     by_tool(volume, |path| {
+        let call = || Ok(TOOL.call(settings)?.writes(path).arguments(["-f", "-P"]));
         let size = match goal {
             Goal::Fill => None,
             Goal::Bytes(size) => Some(size),

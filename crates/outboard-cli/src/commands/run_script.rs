@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard run-script`: many commands, one kernel.
 
+use crate::apart::apart;
 use crate::arguments::Arguments;
 use crate::error::{Error, Result};
 use crate::format::escaped;
@@ -75,26 +76,85 @@ impl RunScript {
     /// That of all its commands.
     pub fn host_access(&self) -> HostAccess {
         let mut access = HostAccess::default();
-        let lines = self.text().unwrap_or_default().split(|&byte| byte == b'\n');
-        for line in lines {
-            let words = split(line).unwrap_or_default();
-            if words.is_empty() {
-                continue;
-            }
-            // What cannot be understood is told when its turn comes.
-            if let Ok(command) = parse(words, Arguments::command()) {
-                access.add(command.host_access());
-            }
+        for part in parts(self.text().unwrap_or_default()) {
+            access.add(part.access);
         }
         access
     }
 }
 
+/// Lines that can be run in one session.
+#[derive(Default)]
+struct Part<'a> {
+    text: &'a [u8],
+    /// Lines before it.
+    before: u64,
+    access: HostAccess,
+}
+
+/// What a line needs of the host. What cannot be understood is told when its turn comes.
+fn access_of(line: &[u8]) -> HostAccess {
+    let words = split(line).unwrap_or_default();
+    match words.is_empty() {
+        true => HostAccess::default(),
+        false => parse(words, Arguments::command())
+            .map(|command| command.host_access())
+            .unwrap_or_default(),
+    }
+}
+
+/// Lines that run other programs are each a part, and so is what is between them.
+fn parts(text: &[u8]) -> Vec<Part<'_>> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut start = 0;
+    for (number, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let access = access_of(line);
+        let end = start + line.len();
+        match parts.last_mut() {
+            Some(last) if !last.access.programs && !access.programs => {
+                last.access.add(access);
+                last.text = &text[start - last.text.len()..end];
+            }
+            _ => parts.push(Part {
+                text: &text[start..end],
+                before: number as u64,
+                access,
+            }),
+        }
+        start = end;
+    }
+    parts
+}
+
 pub fn run(options: &RunScript, session: &mut Session) -> Result<()> {
+    let text = options.text()?;
+    if !session.is_outside() {
+        return run_lines(options, text, 0, session);
+    }
+    let mut failed = false;
+    for part in parts(text) {
+        let lines = |session: &mut Session| run_lines(options, part.text, part.before, session);
+        let done = match part.access.programs {
+            true => lines(session),
+            false => apart(session, &part.access, lines),
+        };
+        match done {
+            Err(Error::Told) if options.keep_going => failed = true,
+            other => other?,
+        }
+    }
+    match failed {
+        true => Err(Error::Told),
+        false => Ok(()),
+    }
+}
+
+fn run_lines(options: &RunScript, text: &[u8], before: u64, session: &mut Session) -> Result<()> {
     let interrupt = session.catch_interrupts()?;
     let mut lines = Lines {
         name: options.shown(),
-        reader: options.text()?,
+        reader: text,
+        before,
         keep_going: options.keep_going,
     };
     lines.run(&interrupt, |line| {
@@ -106,4 +166,25 @@ pub fn run(options: &RunScript, session: &mut Session) -> Result<()> {
         }
         Ok(ControlFlow::Continue(()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_end_where_programs_run() {
+        let text = b"ls a.img:/\n# no\nls b.img:/\nfsck a.img\nmkfs ext4 c.img\n\ncat a.img:/x";
+        let parts = parts(text);
+        let seen: Vec<_> = parts
+            .iter()
+            .map(|part| (part.before, part.access.programs, part.access.images.len()))
+            .collect();
+        assert_eq!(
+            seen,
+            [(0, false, 2), (3, true, 1), (4, true, 1), (5, false, 1)]
+        );
+        let whole: Vec<u8> = parts.iter().flat_map(|part| part.text).copied().collect();
+        assert_eq!(whole, text);
+    }
 }

@@ -2,6 +2,7 @@
 //! `outboard tree`.
 
 use crate::address::Place;
+use crate::colors::{Colors, When};
 use crate::commands::image_places;
 use crate::error::{Error, Failures, Result};
 use crate::format;
@@ -33,6 +34,9 @@ pub struct Tree {
     /// Also names that begin with a dot
     #[arg(short)]
     pub all: bool,
+    /// Colour names by kind, as LS_COLORS says [default: auto if LS_COLORS is set]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    pub color: Option<When>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -41,9 +45,11 @@ pub struct Tree {
 pub fn run(options: &Tree, session: &mut Session) -> Result<()> {
     let places = image_places(&options.places)?;
     let interrupt = session.catch_interrupts()?;
+    let output = Output::new();
     let mut drawing = Drawing {
         options,
-        output: Output::new(),
+        colors: Colors::new(options.color, output.is_terminal()),
+        output,
         indent: Indent::default(),
         directories: 0,
         files: 0,
@@ -97,6 +103,7 @@ impl Indent {
 
 struct Drawing<'a> {
     options: &'a Tree,
+    colors: Option<Colors>,
     output: Output,
     indent: Indent,
     directories: u64,
@@ -165,12 +172,23 @@ impl Drawing<'_> {
             line.extend(self.indent.before(entry.depth, entry.last).into_bytes());
             name = entry.name.to_bytes();
         }
-        line.extend(format::name(name, terminal));
+        line.extend(self.painted(entry, format::name(name, terminal)));
         if let Some(target) = target {
             line.extend_from_slice(b" -> ");
             line.extend(format::name(target, terminal));
         }
         self.output.line(line)
+    }
+
+    /// A name in its colour, if there are colours. What cannot be looked at has none.
+    fn painted(&self, entry: &Entry, shown: Vec<u8>) -> Vec<u8> {
+        let Some(colors) = &self.colors else {
+            return shown;
+        };
+        match entry.stat() {
+            Ok(stat) => colors.paint(shown, entry.name.to_bytes(), stat.st_mode),
+            Err(_) => shown,
+        }
     }
 
     /// A JSON object; that of a directory stays open for what is in it.

@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Formats for which there is no library: QEMU's qemu-img makes a raw copy, before the sandbox.
 //!
-//! qemu-img is shut in by Landlock: of the host's files it can read programs and libraries, and the image, or for a vmdk
+//! qemu-img is shut in: of the host's files it can read programs and libraries, and the image, or for a vmdk
 //! image that consists of several files, its directory; it can write only the copy. So an image cannot make it read
 //! another file of the host, whatever names are in it.
 
 use crate::error::reason;
-use landlock::{
-    path_beneath_rules, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, RulesetStatus, Scope, ABI,
-};
+use crate::sandbox::programs::{shut_in, Files};
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const ABI_NEWEST: ABI = ABI::V6;
-/// Where programs and libraries are.
-const PROGRAMS: &[&str] = &["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache"];
-const DEVICES: &[&str] = &["/dev/null", "/dev/urandom"];
 /// Bytes of a message of qemu-img that are shown.
 const MESSAGE: usize = 500;
 
@@ -36,23 +29,6 @@ fn readable(file: &File, path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// For the calling thread and what it starts.
-fn restrict(image: &Path, target: &Path) -> Result<RulesetStatus, RulesetError> {
-    let all = AccessFs::from_all(ABI_NEWEST);
-    let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    let status = Ruleset::default()
-        .handle_access(all)?
-        .handle_access(AccessNet::from_all(ABI_NEWEST))?
-        .scope(Scope::from_all(ABI_NEWEST))?
-        .create()?
-        .add_rules(path_beneath_rules(PROGRAMS, read | AccessFs::Execute))?
-        .add_rules(path_beneath_rules(DEVICES, read | AccessFs::WriteFile))?
-        .add_rules(path_beneath_rules([image], read))?
-        .add_rules(path_beneath_rules([target], all & !AccessFs::Execute))?
-        .restrict_self()?;
-    Ok(status.ruleset)
-}
-
 /// The image for qemu-img, without what it may be based on.
 fn description(path: &Path, kind: &str) -> io::Result<String> {
     let name = path
@@ -66,13 +42,15 @@ fn description(path: &Path, kind: &str) -> io::Result<String> {
 }
 
 fn run(path: &Path, kind: &str, readable: &Path, directory: &Path) -> io::Result<()> {
-    match restrict(readable, directory) {
-        Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => {}
-        _ => {
-            return Err(io::Error::other(format!(
-                "{kind} images are converted by qemu-img, which this host cannot shut in (no Landlock): convert it yourself, if you trust it"
-            )))
-        }
+    let files = Files {
+        reads: vec![readable.to_owned()],
+        writes: vec![directory.to_owned()],
+        ..Files::default()
+    };
+    if !shut_in(&files)? {
+        return Err(io::Error::other(format!(
+            "{kind} images are converted by qemu-img, which this host cannot shut in (no Landlock): convert it yourself, if you trust it"
+        )));
     }
     let shows_progress = io::stderr().is_terminal();
     let mut command = Command::new("qemu-img");

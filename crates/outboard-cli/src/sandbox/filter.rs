@@ -156,6 +156,47 @@ const FILES: &[i64] = &[
     libc::SYS_fremovexattr,
 ];
 
+/// What no program that works on an image needs: the network, other processes, mounts, the machine.
+const NOT_FOR_PROGRAMS: &[i64] = &[
+    libc::SYS_socket,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_io_uring_setup,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_syslog,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+];
+
 /// Of terminals, disks and files of the host. Not TIOCSTI: it types on the user's terminal.
 const CONTROLS: &[u64] = &[
     libc::TCGETS,
@@ -173,6 +214,9 @@ const CONTROLS: &[u64] = &[
     0x4008_6602, // FS_IOC_SETFLAGS
     0x8004_e500, // FUSE_DEV_IOC_CLONE
 ];
+
+/// What types on the user's terminal.
+const TYPING: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX];
 
 fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule> {
     Ok(SeccompRule::new(conditions)?)
@@ -253,16 +297,32 @@ fn allow_only(rules: Rules) -> Result<BpfProgram> {
     program(rules, refused, SeccompAction::Allow)
 }
 
-/// For the calling thread and those that it creates: until the kernel has booted.
-pub fn apply() -> Result<()> {
-    // A filter cannot see the flags of clone3(). The C library takes clone() if there is none.
+/// A filter cannot see the flags of clone3(). The C library takes clone() if there is none.
+fn without_clone3() -> Result<BpfProgram> {
     let clone3 = [(libc::SYS_clone3, Vec::new())].into_iter().collect();
     let missing = SeccompAction::Errno(libc::ENOSYS as u32);
-    let without_clone3 = program(clone3, SeccompAction::Allow, missing)?;
+    program(clone3, SeccompAction::Allow, missing)
+}
+
+/// For the calling thread and those that it creates: until the kernel has booted.
+pub fn apply() -> Result<()> {
     let first = allow_only(rules(true, true)?)?;
     // Of two refusals the one of the filter that came last counts.
     apply_filter(&first)?;
-    apply_filter(&without_clone3)
+    apply_filter(&without_clone3()?)
+}
+
+/// For the calling thread and the programs that it starts, which may do all that is not known to be needless.
+pub fn apply_to_programs() -> Result<()> {
+    let user = libc::CLONE_NEWUSER as u64;
+    let apart = rule(vec![SeccompCondition::new(0, Qword, MaskedEq(user), user)?])?;
+    let calls = NOT_FOR_PROGRAMS.iter().map(|&call| (call, Vec::new()));
+    let mut rules: Rules = calls.collect();
+    rules.insert(libc::SYS_clone, vec![apart]);
+    rules.insert(libc::SYS_ioctl, with_argument(1, TYPING)?);
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    apply_filter(&program(rules, SeccompAction::Allow, refused)?)?;
+    apply_filter(&without_clone3()?)
 }
 
 /// Whether the host is one without seccomp.

@@ -13,6 +13,7 @@
 
 mod files;
 mod filter;
+pub mod programs;
 mod rights;
 
 use crate::error::{warn, Error, Result};
@@ -27,7 +28,8 @@ pub struct HostAccess {
     pub reads: Vec<PathBuf>,
     /// Files that are written, and directories below which everything may be changed.
     pub writes: Vec<PathBuf>,
-    /// It runs other programs, which have what the user has. So has the command: it is not shut in.
+    /// It runs other programs, each of which is shut in ([`programs`]); the command itself is not, and so must
+    /// not run the kernel: see [`apart`](crate::apart).
     pub programs: bool,
 }
 

@@ -65,6 +65,16 @@ pub fn drop_capabilities(access: &HostAccess) -> Result<()> {
     drop().map_err(|error| Error::Failed(format!("cannot give up capabilities: {error}")))
 }
 
+/// Of a program that works on images: it may read and write those of others if root runs it.
+pub fn drop_all_but_files() -> std::result::Result<(), caps::errors::CapsError> {
+    let had = caps::read(None, CapSet::Permitted)?;
+    let wanted: CapsHashSet = FOR_FILES.iter().copied().collect();
+    let kept: CapsHashSet = had.intersection(&wanted).copied().collect();
+    caps::set(None, CapSet::Effective, &kept)?;
+    caps::set(None, CapSet::Permitted, &kept)?;
+    caps::clear(None, CapSet::Inheritable)
+}
+
 /// Of the process. A kernel that checks its own memory has a map of all addresses.
 pub fn limit_memory() -> Result<()> {
     if option(c"CONFIG_KASAN").is_some() {

@@ -26,6 +26,7 @@ use clap::Args;
 use copy::{Copier, Item};
 use outboard::{Fd, System, Tree};
 use report::Report;
+use serde::{Deserialize, Serialize};
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -102,7 +103,7 @@ pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
 }
 
 /// How a copy ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Copied {
     All,
     /// Some files could not be copied, which were named.

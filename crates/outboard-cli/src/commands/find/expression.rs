@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What find is asked for: tests and actions, and what a file must tell for them.
 
+use super::printf::Format;
 use crate::address::Place;
 use crate::error::Result;
 use crate::glob::Pattern;
@@ -19,7 +20,7 @@ pub trait File {
     fn now(&self) -> i128;
     /// Whether it is an empty file or directory.
     fn is_empty(&mut self) -> bool;
-    fn act(&mut self, action: Action) -> bool;
+    fn act(&mut self, action: &Action) -> bool;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,10 +32,11 @@ pub enum Expression {
     Act(Action),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Print,
     Print0,
+    PrintAs(Format),
     List,
     Delete,
     Prune,
@@ -109,7 +111,7 @@ impl Expression {
             Expression::Or(parts) => parts.iter().any(|part| part.evaluate(file)),
             Expression::Not(part) => !part.evaluate(file),
             Expression::Test(test) => test.evaluate(file),
-            Expression::Act(action) => file.act(*action),
+            Expression::Act(action) => file.act(action),
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod expression;
 mod parser;
+mod printf;
 
 use crate::address::Place;
 use crate::commands::uses_images;
@@ -21,7 +22,8 @@ use clap::Args;
 use expression::{Action, Expression, File, Test};
 use outboard::ReadDir;
 use parser::{Options, Parsed};
-use std::ffi::OsString;
+use printf::Facts;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::time::SystemTime;
 
@@ -29,7 +31,7 @@ use std::time::SystemTime;
 ///
 /// The expression is as that of GNU find. Options: -maxdepth N -mindepth N -depth -xdev. Tests: -name -iname -path
 /// -ipath PATTERN, -type LETTERS, -size [+-]N[cwbkMG], -mtime -mmin [+-]N, -newer IMAGE:/PATH, -user NAME, -group NAME,
-/// -perm [-/]MODE, -links [+-]N, -inum [+-]N, -empty, -true, -false. Actions: -print -print0 -ls -delete -prune.
+/// -perm [-/]MODE, -links [+-]N, -inum [+-]N, -empty, -true, -false. Actions: -print -print0 -printf FORMAT -ls -delete -prune.
 /// Operators: ( ) ! -not -a -and -o -or. -path is about the path inside the image.
 #[derive(Args, Debug)]
 #[command(
@@ -146,14 +148,15 @@ impl Search {
         let id = session.open(place, self.limits.deletes)?;
         find_owners(session, id, place, expression)?;
         let operand = place.operand();
-        let prefix = operand.len() - place.path().as_os_str().len();
+        let start = operand.len();
+        let prefix = start - place.path().as_os_str().len();
         let top = look(place, Named::find(session.tree(id), place, false))?;
         let device = top.stat.st_dev;
         let mut walk = Walk::new(top, operand, interrupt.clone());
         while let Some(step) = walk.next() {
             match step {
                 Step::Found(entry) => {
-                    let mut visit = Visit::new(self, &entry, prefix);
+                    let mut visit = Visit::new(self, &entry, prefix, start);
                     let enter = entry.is_directory() && visit.may_enter(device);
                     if !(enter && visit.search.limits.depth_first) {
                         visit.evaluate(expression)?;
@@ -163,7 +166,7 @@ impl Search {
                     }
                 }
                 Step::Left(entry) if self.limits.depth_first => {
-                    Visit::new(self, &entry, prefix).evaluate(expression)?;
+                    Visit::new(self, &entry, prefix, start).evaluate(expression)?;
                 }
                 Step::Left(_) => {}
                 Step::Failed(entry, error) => {
@@ -189,6 +192,8 @@ struct Visit<'a> {
     entry: &'a Entry<'a>,
     /// Bytes of the image's name in the path.
     prefix: usize,
+    /// Bytes of the place where the search began.
+    start: usize,
     /// Once it was asked for.
     stat: Option<Option<libc::stat>>,
     /// Whether the walk shall not go into it.
@@ -198,11 +203,12 @@ struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    fn new(search: &'a mut Search, entry: &'a Entry<'a>, prefix: usize) -> Self {
+    fn new(search: &'a mut Search, entry: &'a Entry<'a>, prefix: usize, start: usize) -> Self {
         Self {
             search,
             entry,
             prefix,
+            start,
             stat: None,
             pruned: false,
             broken: None,
@@ -225,14 +231,10 @@ impl<'a> Visit<'a> {
     }
 
     fn record(&self, stat: &libc::stat) -> Record {
-        let target = match is_link(stat) {
-            true => self.entry.directory.read_link_at(self.entry.name).ok(),
-            false => None,
-        };
-        Record::new(self.entry.path, stat, target.as_deref())
+        Record::new(self.entry.path, stat, self.target(stat).as_deref())
     }
 
-    fn print(&mut self, action: Action) -> Result<bool> {
+    fn print(&mut self, action: &Action) -> Result<bool> {
         if self.search.json {
             if let Some(stat) = self.stat() {
                 let record = self.record(&stat);
@@ -248,6 +250,13 @@ impl<'a> Visit<'a> {
                 self.search.output.bytes(b"\0")?;
                 return Ok(true);
             }
+            Action::PrintAs(format) => {
+                if let Some(stat) = self.stat() {
+                    let line = format.line(&self.facts(stat, terminal));
+                    self.search.output.bytes(&line)?;
+                }
+                return Ok(true);
+            }
             Action::List => match self.stat() {
                 Some(stat) => self.long_line(&stat, terminal),
                 None => return Ok(true),
@@ -256,6 +265,25 @@ impl<'a> Visit<'a> {
         };
         self.search.output.line(line)?;
         Ok(true)
+    }
+
+    fn facts(&self, stat: libc::stat, terminal: bool) -> Facts<'a> {
+        Facts {
+            path: self.entry.path,
+            start: self.start,
+            depth: self.entry.depth,
+            target: self.target(&stat),
+            stat,
+            terminal,
+        }
+    }
+
+    /// Where a link leads.
+    fn target(&self, stat: &libc::stat) -> Option<CString> {
+        match is_link(stat) {
+            true => self.entry.directory.read_link_at(self.entry.name).ok(),
+            false => None,
+        }
     }
 
     /// As -ls has it: inode, KiB, mode, links, owner, group, size, time, name.
@@ -281,10 +309,7 @@ impl<'a> Visit<'a> {
         )
         .into_bytes();
         line.extend(format::name(self.entry.path, terminal));
-        if let Some(target) = is_link(stat)
-            .then(|| self.entry.directory.read_link_at(self.entry.name).ok())
-            .flatten()
-        {
+        if let Some(target) = self.target(stat) {
             line.extend_from_slice(b" -> ");
             line.extend(format::name(target.to_bytes(), terminal));
         }
@@ -378,7 +403,7 @@ impl File for Visit<'_> {
         })
     }
 
-    fn act(&mut self, action: Action) -> bool {
+    fn act(&mut self, action: &Action) -> bool {
         match action {
             Action::Prune => {
                 self.pruned = true;

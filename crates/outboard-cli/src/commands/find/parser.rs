@@ -3,6 +3,7 @@
 //! (which may be left out), "-o".
 
 use super::expression::{Action, Expression, Match, Number, Test};
+use super::printf::Format;
 use crate::address::Place;
 use crate::commands::image_place;
 use crate::error::{Error, Result};
@@ -15,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 /// Parentheses in parentheses that are understood, so that no expression overflows the stack.
 const NESTING: usize = 200;
 const KNOWN: &str = "-name -iname -path -ipath -type -size -mtime -mmin -newer -user -group -perm -links -inum -empty -true -false, \
-    -print -print0 -ls -delete -prune, -maxdepth -mindepth -depth -xdev, ( ) ! -not -a -and -o -or";
+    -print -print0 -printf -ls -delete -prune, -maxdepth -mindepth -depth -xdev, ( ) ! -not -a -and -o -or";
 
 /// What holds for the whole search, wherever it stands in the expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +150,7 @@ impl<'a> Parser<'a> {
         if word == b"(" {
             return self.parentheses();
         }
-        if let Some(action) = action(word) {
+        if let Some(action) = self.action(word)? {
             self.prints |= action != Action::Prune;
             if action == Action::Delete {
                 self.options.deletes = true;
@@ -176,6 +177,23 @@ impl<'a> Parser<'a> {
             Some(b")") => Ok(expression),
             _ => usage("find: a \"(\" without its \")\""),
         }
+    }
+
+    fn action(&mut self, word: &[u8]) -> Result<Option<Action>> {
+        Ok(Some(match word {
+            b"-print" => Action::Print,
+            b"-print0" => Action::Print0,
+            b"-printf" => {
+                let format = Format::parse(self.argument(word)?);
+                Action::PrintAs(
+                    format.map_err(|text| Error::Usage(format!("find: -printf: {text}")))?,
+                )
+            }
+            b"-ls" => Action::List,
+            b"-delete" => Action::Delete,
+            b"-prune" => Action::Prune,
+            _ => return Ok(None),
+        }))
     }
 
     /// Understands a word that is about the whole search.
@@ -256,17 +274,6 @@ fn one_or(mut parts: Vec<Expression>, list: impl Fn(Vec<Expression>) -> Expressi
         1 => parts.remove(0),
         _ => list(parts),
     }
-}
-
-fn action(word: &[u8]) -> Option<Action> {
-    Some(match word {
-        b"-print" => Action::Print,
-        b"-print0" => Action::Print0,
-        b"-ls" => Action::List,
-        b"-delete" => Action::Delete,
-        b"-prune" => Action::Prune,
-        _ => return None,
-    })
 }
 
 /// A number without a sign.

@@ -6,13 +6,15 @@
 //! set afterwards with debugfs, by the numbers of inodes: no name comes into its script.
 
 use crate::address::ImageName;
+use crate::apart::apart;
 use crate::commands::cp::Changes;
+use crate::commands::uses_image;
 use crate::error::{Error, Result};
-use crate::image::Image;
 use crate::scratch::Scratch;
 use crate::session::Session;
 use crate::tool::{Call, Tool};
 use outboard::Tree;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fmt::Write;
@@ -26,6 +28,8 @@ const TIME: &str = "E2FSPROGS_FAKE_TIME";
 const DEBUG: Tool = Tool::new("debugfs", "e2fsprogs");
 /// Bytes of directory entries that are read at once.
 const LISTING: usize = 64 * 1024;
+/// The number of the root's inode.
+const ROOT: u64 = 2;
 
 /// Lets a tool believe that it is this time. To these tools, 0 is none.
 pub fn at_time(call: Call, seconds: i64) -> Call {
@@ -56,9 +60,27 @@ pub fn words_to_fit(files: u64) -> Vec<String> {
 }
 
 /// An inode of the image.
+#[derive(Serialize, Deserialize)]
 struct Inode {
-    stat: libc::stat,
+    number: u64,
+    mode: u32,
+    user: u32,
+    group: u32,
+    modified: i64,
     label: Option<CString>,
+}
+
+impl Inode {
+    fn new(stat: &libc::stat, label: Option<CString>) -> Self {
+        Self {
+            number: stat.st_ino,
+            mode: stat.st_mode,
+            user: stat.st_uid,
+            group: stat.st_gid,
+            modified: stat.st_mtime,
+            label,
+        }
+    }
 }
 
 /// Settles everything that depends on the host or on the time of now.
@@ -79,19 +101,21 @@ pub fn settle(
     )
     .map_err(failed)?;
     if let Some(root) = inodes.first_mut() {
-        let number = root.stat.st_ino;
-        root.stat = top;
-        root.stat.st_ino = number;
+        let (number, label) = (root.number, root.label.take());
+        *root = Inode::new(&changes.of_metadata(&top), label);
+        root.number = number;
     }
     let directory = tempfile::tempdir().map_err(failed)?;
     let mut script = Script::new(&directory, time);
     for inode in &inodes {
-        script.add(inode, changes).map_err(failed)?;
+        script.add(inode, changes.change_owners()).map_err(failed)?;
     }
     let path = directory.path().join("script");
     std::fs::write(&path, script.text).map_err(failed)?;
     let what = "cannot settle the new file system";
-    let ended = at_time(DEBUG.call()?, time)
+    let call = DEBUG.call(session.settings())?;
+    let call = call.writes(scratch.directory()).reads(&directory);
+    let ended = at_time(call, time)
         .arguments(["-w", "-f"])
         .argument(&path)
         .argument(scratch.path())
@@ -113,10 +137,11 @@ fn inodes(session: &mut Session, scratch: &Scratch, changes: &Changes) -> Result
         file: scratch.path().to_path_buf(),
         partition: None,
     };
-    let index = session.mount(&name, false)?;
-    let found = walk(session.mounted(index), changes);
-    session.release(&Image::open(scratch.path())?)?;
-    found.map_err(|error| Error::failed("cannot read the new file system", &error))
+    apart(session, &uses_image(&name, false), |session| {
+        let index = session.mount(&name, false)?;
+        walk(session.mounted(index), changes)
+            .map_err(|error| Error::failed("cannot read the new file system", &error))
+    })
 }
 
 fn walk(tree: &Tree, changes: &Changes) -> io::Result<Vec<Inode>> {
@@ -134,7 +159,7 @@ fn walk(tree: &Tree, changes: &Changes) -> io::Result<Vec<Inode>> {
                         .find(path.as_os_str().as_bytes(), stat.st_mode)
                         .cloned()
                 });
-                found.push(Inode { stat, label });
+                found.push(Inode::new(&changes.of_metadata(&stat), label));
             }
         };
         add(directory.stat()?, &path);
@@ -176,9 +201,8 @@ impl<'a> Script<'a> {
         let _ = writeln!(self.text, "set_inode_field <{inode}> {field} {value}");
     }
 
-    fn add(&mut self, inode: &Inode, changes: &Changes) -> io::Result<()> {
-        let number = inode.stat.st_ino;
-        let stat = changes.of_metadata(&inode.stat);
+    fn add(&mut self, inode: &Inode, owners: bool) -> io::Result<()> {
+        let number = inode.number;
         let time = self.time;
         if let Some(label) = &inode.label {
             let file = self.file_of(label)?;
@@ -188,15 +212,15 @@ impl<'a> Script<'a> {
                 file.display()
             );
         }
-        if number == 2 {
-            self.set(number, "mode", format_args!("0{:o}", stat.st_mode));
+        if number == ROOT {
+            self.set(number, "mode", format_args!("0{:o}", inode.mode));
         }
-        if changes.change_owners() || number == 2 {
-            self.set(number, "uid", stat.st_uid);
-            self.set(number, "gid", stat.st_gid);
+        if owners || number == ROOT {
+            self.set(number, "uid", inode.user);
+            self.set(number, "gid", inode.group);
         }
-        self.set(number, "atime", format_args!("@{}", stat.st_mtime));
-        self.set(number, "mtime", format_args!("@{}", stat.st_mtime));
+        self.set(number, "atime", format_args!("@{}", inode.modified));
+        self.set(number, "mtime", format_args!("@{}", inode.modified));
         self.set(number, "ctime", format_args!("@{time}"));
         Ok(())
     }

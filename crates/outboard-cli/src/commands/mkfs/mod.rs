@@ -11,12 +11,15 @@ mod fat;
 mod makers;
 
 use crate::address::{ImageName, Place};
+use crate::apart::apart;
 use crate::commands::cp::{self, Changes, Copied};
-use crate::commands::tar::input::unpack_file;
+use crate::commands::tar::input::{unpack_file, unpack_reads};
+use crate::commands::uses_image;
 use crate::error::{Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::image::Image;
 use crate::labels::Labels;
+use crate::sandbox::HostAccess;
 use crate::scratch::{open_locked, PlainPath, Range, Scratch};
 use crate::session::Session;
 use crate::uuid;
@@ -104,6 +107,14 @@ impl Source {
         })
     }
 
+    /// What the kernel's process reads of the host.
+    fn reads(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Directory(path) => vec![path.clone()],
+            Self::Tar(path) => unpack_reads(path),
+        }
+    }
+
     /// How much is in it; the holes of its files are no room where `holes` says so.
     fn content(&self, holes: bool) -> Result<Content> {
         match self {
@@ -167,7 +178,7 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     let maker = Maker::find(&options.file_system)?;
     let name = ImageName::find(&options.image);
     session.may_write(&name.shown())?;
-    let (target, has) = find_target(options, &name, session)?;
+    let (target, has) = find_target(options, &name)?;
     let making = Making::new(options, maker, name.shown())?;
     let wish = making.wish(&target, has)?;
     session.catch_interrupts()?;
@@ -182,11 +193,7 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
 }
 
 /// What the image is to be, and the size of what is there now.
-fn find_target(
-    options: &Mkfs,
-    name: &ImageName,
-    session: &mut Session,
-) -> Result<(Target, Option<u64>)> {
+fn find_target(options: &Mkfs, name: &ImageName) -> Result<(Target, Option<u64>)> {
     let shown = name.shown();
     let path = name.file.clone();
     let found = match path.symlink_metadata() {
@@ -205,9 +212,6 @@ fn find_target(
         if !options.force {
             return exists("the file exists already");
         }
-        if found.len() > 0 {
-            session.release(&Image::open(&path)?)?;
-        }
         // The file itself is replaced, not a link to it.
         let path = path
             .canonicalize()
@@ -222,7 +226,6 @@ fn find_target(
         ));
     }
     let image = Image::open(&path)?;
-    session.release(&image)?;
     let range = image.range(name)?;
     if let Some(old) = image.probe_range(range) {
         if !options.force {
@@ -505,11 +508,15 @@ impl<'a> Making<'a> {
         Ok(filled)
     }
 
-    /// Copies the source into the empty file system, and gives the image back.
+    /// Copies the source into the empty file system.
     fn fill(&self, session: &mut Session, scratch: &Scratch, source: &Source) -> Result<Copied> {
         let image = ImageName {
             file: scratch.path().to_path_buf(),
             partition: None,
+        };
+        let access = HostAccess {
+            reads: source.reads(),
+            ..uses_image(&image, true)
         };
         let place = Place::Image(image, PathBuf::from("/"));
         let options = cp::Options {
@@ -519,7 +526,7 @@ impl<'a> Making<'a> {
             sorted: self.time.is_some(),
             may_be_full: true,
         };
-        let copied = match source {
+        apart(session, &access, |session| match source {
             Source::Directory(path) => {
                 let contents = [Place::Host(path.join("."))];
                 let shown = Some(self.shown.as_str());
@@ -530,10 +537,7 @@ impl<'a> Making<'a> {
                 Err(Error::Told) => Ok(Copied::Some),
                 Err(error) => Err(error),
             },
-        };
-        let released = session.release(&Image::open(scratch.path())?);
-        let copied = copied?;
-        released.map(|()| copied)
+        })
     }
 
     /// Runs the tool on the file; a tree for the ext tools only where they are to fill it.
@@ -544,7 +548,9 @@ impl<'a> Making<'a> {
         source: Option<&Source>,
         words: &[String],
     ) -> Result<Copied> {
-        let call = self.maker.tool.call()?.shown(session.verbose());
+        let call = self.maker.tool.call(session.settings())?;
+        let call = call.shown(session.verbose());
+        let call = call.writes(scratch.directory());
         let mut call = call.naming(scratch.path(), &self.shown);
         if let Some(time) = self.time {
             call = ext::at_time(call.variable("SOURCE_DATE_EPOCH", time.to_string()), time);
@@ -554,6 +560,12 @@ impl<'a> Making<'a> {
             Some(given) if self.maker.filled == Filled::ByTool => Some(given.directory()?),
             _ => None,
         };
+        if let Some(path) = &tree {
+            call = call.reads(path);
+        }
+        if let Some(path) = &self.options.file_contexts {
+            call = call.reads(path);
+        }
         for word in self.maker.words() {
             call = match (*word, &tree) {
                 ("{image}", _) => call.argument(scratch.path()),

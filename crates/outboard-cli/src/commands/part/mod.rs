@@ -5,10 +5,12 @@ mod types;
 
 use crate::address::ImageName;
 use crate::arguments::parse_size;
+use crate::commands::{reads_images, runs_programs};
 use crate::error::{Error, Result};
 use crate::format;
 use crate::image::Image;
 use crate::output::Output;
+use crate::sandbox::HostAccess;
 use crate::scratch::Scratch;
 use crate::session::Session;
 use crate::{sfdisk, uuid};
@@ -32,6 +34,15 @@ pub struct Part {
     pub image: OsString,
     #[command(subcommand)]
     pub action: Action,
+}
+
+impl Part {
+    pub fn host_access(&self) -> HostAccess {
+        match self.action {
+            Action::List(_) => reads_images([&self.image]),
+            _ => runs_programs(&self.image),
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -208,39 +219,34 @@ pub fn run(options: &Part, session: &mut Session) -> Result<()> {
     };
     let shown = name.shown();
     if let Action::List(list_options) = &options.action {
-        return list(&Image::open(&path)?, list_options.json);
+        return list(&session.image(&path)?, list_options.json);
     }
     session.may_write(&shown)?;
     session.catch_interrupts()?;
+    let settings = session.settings();
     match &options.action {
         Action::Create(create_options) => create(create_options, &path, &shown, session),
-        Action::Add(add) => change(&path, &shown, session, |table| {
+        Action::Add(add) => change(&path, &shown, |table| {
             let gpt = is_gpt(table, &shown)?;
             let lines: Result<String> = add.partitions.iter().map(|p| p.line(gpt)).collect();
-            sfdisk::append(&path, &lines?, &shown)
+            sfdisk::append(settings, &path, &lines?, &shown)
         }),
-        Action::Delete(delete) => change(&path, &shown, session, |table| {
+        Action::Delete(delete) => change(&path, &shown, |table| {
             for number in &delete.numbers {
                 if !table.partitions.iter().any(|p| p.number == *number) {
                     let text = format!("{shown} has no partition {number}");
                     return Err(Error::Failed(text));
                 }
             }
-            sfdisk::delete(&path, &delete.numbers, &shown)
+            sfdisk::delete(settings, &path, &delete.numbers, &shown)
         }),
         Action::List(_) => Ok(()),
     }
 }
 
 /// Changes the table of an image that has one.
-fn change(
-    path: &Path,
-    shown: &str,
-    session: &mut Session,
-    work: impl FnOnce(&Table) -> Result<()>,
-) -> Result<()> {
+fn change(path: &Path, shown: &str, work: impl FnOnce(&Table) -> Result<()>) -> Result<()> {
     let image = Image::open(path)?;
-    session.release(&image)?;
     let table = image.table.as_ref().ok_or_else(|| {
         Error::Failed(format!(
             "{shown} has no partition table: outboard part {shown} create makes one"
@@ -270,7 +276,7 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
             ))
         })?;
         let scratch = Scratch::beside(path, size)?;
-        sfdisk::create(scratch.path(), &script, shown)?;
+        sfdisk::create(session.settings(), scratch.path(), &script, shown)?;
         return scratch.keep_as(path, false, session.umask());
     }
     if !options.force {
@@ -283,8 +289,7 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
             "{shown} exists and has its size: --size makes no sense"
         )));
     }
-    session.release(&Image::open(path)?)?;
-    sfdisk::create(path, &script, shown)
+    sfdisk::create(session.settings(), path, &script, shown)
 }
 
 fn script(options: &Create) -> Result<String> {

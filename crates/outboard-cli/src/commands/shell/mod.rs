@@ -84,6 +84,7 @@ pub fn run(options: &Shell, session: &mut Session) -> Result<()> {
     let mut lines = Lines {
         name: "standard input".to_owned(),
         reader: standard_input()?,
+        before: 0,
         keep_going: false,
     };
     lines.run(&interrupt, |line| prompt.line(line))
@@ -150,6 +151,11 @@ impl<'a> Prompt<'a> {
     fn command(&mut self, words: Vec<OsString>) -> Result<()> {
         let words = self.here.operands(words);
         if let Some(command) = understand(words, places::grammar(&self.here))? {
+            if command.host_access().programs {
+                return Err(Error::Usage(
+                    "this runs another program, and so is not for a shell that is shut in: run it outside of the shell, or in a script (run-script)".to_owned(),
+                ));
+            }
             command.run(self.session)?;
         }
         Ok(())

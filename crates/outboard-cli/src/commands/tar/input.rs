@@ -52,6 +52,9 @@ pub struct TarIn {
     pub keep_directory_symlink: bool,
 }
 
+/// Access lists may have names, which are the host's if the image has none of them.
+const NAMES: [&str; 2] = ["/etc/passwd", "/etc/group"];
+
 /// Where the archive comes from.
 struct Input {
     reader: Box<dyn Read + Send>,
@@ -105,10 +108,7 @@ impl TarIn {
         let archives = self.archive.iter().chain(&self.file);
         let files = archives.filter(|archive| *archive != "-");
         access.reads.extend(files.map(PathBuf::from));
-        // Access lists may have names, which are the host's if the image has none of them.
-        access
-            .reads
-            .extend(["/etc/passwd".into(), "/etc/group".into()]);
+        access.reads.extend(NAMES.map(PathBuf::from));
         access
     }
 }
@@ -123,6 +123,13 @@ pub fn run(options: &TarIn, session: &mut Session) -> Result<()> {
         &place.shown(),
         options.keep_directory_symlink,
     )
+}
+
+/// What of the host [`unpack_file`] reads.
+pub fn unpack_reads(file: &Path) -> Vec<PathBuf> {
+    let mut reads = vec![file.to_path_buf()];
+    reads.extend(NAMES.map(PathBuf::from));
+    reads
 }
 
 /// Unpacks an archive that is a file. `shown`: what messages call the destination.

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Work with the kernel for commands that also run other programs. Such a command stays outside of the sandbox and
+//! never boots a kernel; what needs one is done by a copy of the process, which shuts itself in as any other command does.
+
+use crate::error::{Error, Result};
+use crate::interrupt::REQUEST;
+use crate::sandbox::HostAccess;
+use crate::session::{with_session, Session};
+use outboard::{fork, Child, System};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process;
+use std::time::Duration;
+
+/// Most bytes of what the copy reports: it may be in the hands of an image.
+const LONGEST: usize = 1 << 30;
+/// How soon an interrupt is passed on.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What the copy reports.
+type Report<T> = std::result::Result<T, Error>;
+
+fn cannot(error: &io::Error) -> Error {
+    Error::failed("cannot start a process for the kernel", error)
+}
+
+/// Runs `work` in a session of a copy of this process, which has `access` to the host and no more. What it wrote
+/// is safe when this returns. What is returned was sent by a process that an image may have taken over.
+pub fn apart<T: Serialize + DeserializeOwned>(
+    session: &mut Session,
+    access: &HostAccess,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
+    let interrupt = session.catch_interrupts()?;
+    let (ours, theirs) = UnixStream::pair().map_err(|error| cannot(&error))?;
+    // What waits to be written would be written twice.
+    io::stdout().flush().map_err(|error| cannot(&error))?;
+    let Some(child) = fork().map_err(|error| cannot(&error))? else {
+        drop(ours);
+        System::Host.umask(session.umask());
+        let obedient = |session: &mut Session| {
+            session.catch_interrupts()?.obey()?;
+            work(session)
+        };
+        let report: Report<T> = with_session(session.settings().clone(), access, obedient);
+        process::exit(send(theirs, &report));
+    };
+    drop(theirs);
+    let report = receive(ours, &child, || interrupt.asked());
+    let status = child.wait().map_err(|error| cannot(&error))?;
+    if let Some(signal) = status.signal() {
+        return Err(Error::Failed(format!(
+            "the kernel that worked on the image crashed (signal {signal})"
+        )));
+    }
+    let report = report.and_then(|bytes| Ok(serde_json::from_slice::<Report<T>>(&bytes)?));
+    report.map_err(|error| Error::failed("the kernel's process ended without a result", &error))?
+}
+
+/// Returns the exit code.
+fn send<T: Serialize>(mut socket: UnixStream, report: &Report<T>) -> i32 {
+    let sent = serde_json::to_vec(report)
+        .map_err(io::Error::from)
+        .and_then(|bytes| socket.write_all(&bytes));
+    i32::from(sent.is_err())
+}
+
+/// Reads until the copy ends. The first interrupt is passed on, if the terminal did not send it to both; by the second
+/// this process ends, and the copy with it.
+fn receive(socket: UnixStream, child: &Child, asked: impl Fn() -> bool) -> io::Result<Vec<u8>> {
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut reader = socket.take(LONGEST as u64);
+    let (mut bytes, mut passed_on) = (Vec::new(), false);
+    loop {
+        match reader.read_to_end(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other.map(|_| bytes),
+        }
+        if asked() && !passed_on {
+            passed_on = true;
+            child.signal(REQUEST)?;
+        }
+    }
+}
