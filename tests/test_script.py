@@ -99,6 +99,15 @@ def test_options_hold_for_all_lines(work, image):
     bad("run-script", f"{work}/absent", mentions=("absent",))
 
 
+def test_what_was_read_is_written_later(work, image):
+    """In one disk, of which another partition was written before."""
+    size = os.path.getsize(image) // 512
+    disk = images.partitioned(f"{work}/parts.img", f"label: gpt\nstart=2048, size={size}\nstart={2048 + size}, size={size}\n",
+                              {2048: image, 2048 + size: image}, 132)
+    script = write(f"{work}/script", f"touch {disk}@2:/new\ncat {disk}@1:/etc/hosts\ntouch {disk}@1:/new\nls {disk}@1:/new\n")
+    assert good("run-script", script).out == f"localhost\n/new\n"
+
+
 def test_an_interrupted_script_ends_properly(work, image):
     """The line that runs is the last one; what was written by those before it is there, and the image clean."""
     script = write(f"{work}/script", f"cp '{work}/tree/with space' {image}:/new\n" + f"ls -R {image}:/\n" * 20000)

@@ -1,28 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Places: `IMAGE:/PATH`, `IMAGE@N:/PATH`, and paths of the host.
+//! Places: `IMAGE:/PATH`, `IMAGE@N:/PATH`, `IMAGE@NAME:/PATH`, and paths of the host.
 //!
 //! The part before the first `:/` is the image; everything else is a host path. Two exceptions let
 //! files with odd names be used: where no such image exists but the whole operand is the name of
-//! a host file, it is that file; and `@N` is part of the image's name where a file of that name exists.
+//! a host file, it is that file; and the longest beginning that is the name of a host file is the
+//! image's, whatever `@` it has. Where there is no file yet, only a number after the last `@` is
+//! not part of the name.
+//!
+//! After the image stand the number of a partition and names of what is in it, each after an `@`. Which names
+//! there are is known when the image is open ([`crate::layers`]), and they may have an `@` themselves.
 
+use crate::error::{Error, Result};
 use crate::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A disk image and one of its partitions, or all of it.
+/// A disk image and what is meant of it: a partition, a volume, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageName {
     pub file: PathBuf,
     pub partition: Option<u32>,
+    /// A volume's name, or several with an `@` between, inside the partition or wherever in the image.
+    pub volume: Option<OsString>,
 }
 
 impl ImageName {
+    /// A whole image, or a partition.
+    pub fn new(file: impl Into<PathBuf>, partition: Option<u32>) -> Self {
+        Self {
+            file: file.into(),
+            partition,
+            volume: None,
+        }
+    }
+
     /// As the user would write it.
-    fn operand(&self) -> Vec<u8> {
+    pub fn operand(&self) -> Vec<u8> {
         let mut text = self.file.as_os_str().as_bytes().to_vec();
         if let Some(number) = self.partition {
             text.extend(format!("@{number}").into_bytes());
+        }
+        if let Some(volume) = &self.volume {
+            text.push(b'@');
+            text.extend(volume.as_bytes());
         }
         text
     }
@@ -32,23 +53,61 @@ impl ImageName {
         escaped(&self.operand())
     }
 
-    /// `IMAGE` or `IMAGE@N`, with what the host has now.
+    /// `IMAGE`, `IMAGE@N` or `IMAGE@NAME`, with what the host has now.
     pub fn find(text: &OsStr) -> Self {
         Self::parse(text, |path| path.symlink_metadata().is_ok())
     }
 
-    /// `IMAGE` or `IMAGE@N`. `exists`: whether the host has a file of this name.
+    /// `IMAGE`, `IMAGE@N` or `IMAGE@NAME`. `exists`: whether the host has a file of this name.
     pub fn parse(text: &OsStr, exists: impl Fn(&Path) -> bool) -> Self {
-        let whole = Self {
-            file: PathBuf::from(text),
-            partition: None,
+        let bytes = text.as_bytes();
+        let path = |end: usize| Path::new(OsStr::from_bytes(&bytes[..end]));
+        if exists(path(bytes.len())) {
+            return Self::new(text, None);
+        }
+        let ats = (1..bytes.len()).rev().filter(|&at| bytes[at] == b'@');
+        for at in ats {
+            if at + 1 < bytes.len() && exists(path(at)) {
+                return Self::with_selectors(path(at), &bytes[at + 1..]);
+            }
+        }
+        match split_partition(bytes) {
+            Some((file, number)) => Self::new(OsStr::from_bytes(file), Some(number)),
+            None => Self::new(text, None),
+        }
+    }
+
+    /// Refuses volumes, for what works on images and partitions only.
+    pub fn check_no_volume(&self) -> Result<()> {
+        match &self.volume {
+            None => Ok(()),
+            Some(volume) => Err(Error::Failed(format!(
+                "{}: {} is a volume inside of {}: this command works on images and partitions",
+                self.shown(),
+                escaped(volume.as_bytes()),
+                Self::new(&self.file, self.partition).shown()
+            ))),
+        }
+    }
+
+    /// `selectors`: what stands after the image's `@`.
+    pub fn with_selectors(file: &Path, selectors: &[u8]) -> Self {
+        let end = selectors.iter().position(|&byte| byte == b'@');
+        let (first, rest) = match end {
+            Some(end) => (&selectors[..end], Some(&selectors[end + 1..])),
+            None => (selectors, None),
         };
-        match split_partition(text.as_bytes()) {
-            Some((file, number)) if !exists(&whole.file) => Self {
-                file: PathBuf::from(OsStr::from_bytes(file)),
-                partition: Some(number),
+        let volume = |bytes: &[u8]| Some(OsStr::from_bytes(bytes).to_owned());
+        match (number(first), rest) {
+            (Some(number), None) => Self::new(file, Some(number)),
+            (Some(number), Some(rest)) if !rest.is_empty() => Self {
+                volume: volume(rest),
+                ..Self::new(file, Some(number))
             },
-            _ => whole,
+            _ => Self {
+                volume: volume(selectors),
+                ..Self::new(file, None)
+            },
         }
     }
 }
@@ -60,13 +119,19 @@ pub enum Place {
     Image(ImageName, PathBuf),
 }
 
+/// The number of a partition.
+fn number(text: &[u8]) -> Option<u32> {
+    let digits = std::str::from_utf8(text).ok()?;
+    let all_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+    all_digits.then(|| digits.parse().ok())?
+}
+
 fn split_partition(text: &[u8]) -> Option<(&[u8], u32)> {
     let at = text.iter().rposition(|&byte| byte == b'@')?;
-    let digits = std::str::from_utf8(&text[at + 1..]).ok()?;
-    if at == 0 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+    if at == 0 {
         return None;
     }
-    Some((&text[..at], digits.parse().ok()?))
+    Some((&text[..at], number(&text[at + 1..])?))
 }
 
 impl Place {
@@ -145,8 +210,15 @@ mod tests {
     }
 
     fn image(file: &str, partition: Option<u32>, path: &str) -> Place {
-        let file = file.into();
-        Place::Image(ImageName { file, partition }, path.into())
+        Place::Image(ImageName::new(file, partition), path.into())
+    }
+
+    fn volume(file: &str, partition: Option<u32>, volume: &str) -> Place {
+        let name = ImageName {
+            volume: Some(volume.into()),
+            ..ImageName::new(file, partition)
+        };
+        Place::Image(name, "/".into())
     }
 
     #[test]
@@ -180,9 +252,29 @@ mod tests {
     }
 
     #[test]
+    fn volumes() {
+        let files = ["d", "d@2"];
+        let in_d = |operand: &str| parse(operand, &files[..1]);
+        assert_eq!(in_d("d@vg0/root:/"), volume("d", None, "vg0/root"));
+        assert_eq!(in_d("d@2@vg0/root:/"), volume("d", Some(2), "vg0/root"));
+        assert_eq!(in_d("d@2@@home:/"), volume("d", Some(2), "@home"));
+        assert_eq!(in_d("d@2@@:/"), volume("d", Some(2), "@"));
+        assert_eq!(in_d("d@@:/"), volume("d", None, "@"));
+        assert_eq!(in_d("d@md0@1:/"), volume("d", None, "md0@1"));
+        assert_eq!(in_d("d@2@:/"), volume("d", None, "2@"));
+        assert_eq!(in_d("d@:/"), image("d@", None, "/"));
+        assert_eq!(parse("d@2@a:/", &files), volume("d@2", None, "a"));
+        assert_eq!(parse("d@2@3:/", &files), image("d@2", Some(3), "/"));
+        assert_eq!(parse("e@2@3:/", &files), image("e@2", Some(3), "/"));
+    }
+
+    #[test]
     fn shown_as_written() {
         for text in ["a.img@3:/b/c", "a.img:/", "/host/path"] {
             assert_eq!(parse(text, &[]).shown(), text);
+        }
+        for text in ["d@2@@home:/x", "d@vg0/root:/", "d@@:/"] {
+            assert_eq!(parse(text, &["d"]).shown(), text);
         }
     }
 }

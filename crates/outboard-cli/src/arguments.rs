@@ -5,6 +5,7 @@ use crate::commands::Command;
 use crate::containers::ImageOptions;
 use clap::{Args, Parser};
 use outboard::{profile, release, version};
+use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
 
 /// Open, read and write disk images with Linux's own file systems, without root.
@@ -43,6 +44,24 @@ pub struct Settings {
     #[arg(long, value_name = "FILE", global = true)]
     pub backing: Vec<PathBuf>,
 
+    /// Open encrypted volumes with the key in this file, all of it; "-": standard input [default:
+    /// a passphrase is asked for on the terminal]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub key_file: Option<PathBuf>,
+
+    /// Open only what this root hash of dm-verity vouches for, in hexadecimal; its hashes are found
+    #[arg(long, value_name = "HASH", global = true, value_parser = parse_hash)]
+    pub verity: Option<RootHash>,
+
+    /// Where in the device that it is about the area of --verity's hashes begins, in bytes [default: after
+    /// the file system, or in another partition]
+    #[arg(long, value_name = "OFFSET", global = true, requires = "verity")]
+    pub verity_offset: Option<u64>,
+
+    /// The algorithm of dm-integrity's tags, as in "sha256" [default: crc32c]
+    #[arg(long, value_name = "ALGORITHM", global = true, value_parser = parse_algorithm)]
+    pub integrity: Option<String>,
+
     /// Virtual CPUs of the kernel, 1 to 64 [default: the host's, at most 4]
     #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub vcpus: Option<u32>,
@@ -71,6 +90,41 @@ impl Settings {
             raw: self.raw,
             backing: self.backing.clone(),
         }
+    }
+}
+
+/// A root hash of dm-verity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootHash(pub Vec<u8>);
+
+impl Display for RootHash {
+    fn fmt(&self, formatter: &mut Formatter) -> std::fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+/// Bytes that are written in hexadecimal.
+fn parse_hash(text: &str) -> std::result::Result<RootHash, String> {
+    let wrong =
+        || "a root hash has 32 to 128 hexadecimal digits, as veritysetup prints it".to_owned();
+    let bytes = text.as_bytes();
+    if !(32..=128).contains(&bytes.len()) || bytes.len() % 2 != 0 {
+        return Err(wrong());
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |pair: &[u8]| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8);
+    let hash: Option<Vec<u8>> = bytes.chunks(2).map(byte).collect();
+    hash.map(RootHash).ok_or_else(wrong)
+}
+
+/// The name of an algorithm that needs no key.
+fn parse_algorithm(text: &str) -> std::result::Result<String, String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    match !text.is_empty() && text.len() <= 32 && text.chars().all(good) {
+        true => Ok(text.to_owned()),
+        false => Err("an algorithm is a name such as crc32c or sha256".to_owned()),
     }
 }
 
@@ -110,6 +164,20 @@ mod tests {
         assert_eq!(parse_size("4096"), Ok(4096));
         for bad in ["", "M", "0", "1X", "-1", "1.5G", "99999999999999G"] {
             assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn root_hashes() {
+        assert_eq!(parse_hash(&"0aF".repeat(16)).unwrap().0[..2], [0x0a, 0xf0]);
+        for bad in [
+            "",
+            "00",
+            &"0".repeat(33),
+            &"0g".repeat(16),
+            &"\u{e9}".repeat(16),
+        ] {
+            assert!(parse_hash(bad).is_err(), "{bad}");
         }
     }
 

@@ -215,7 +215,29 @@ impl Image {
         )))
     }
 
-    /// Finds the file system that a name means. `forced`: the user named its type.
+    /// Whether there is something so where a name says, as far as that is told by partitions.
+    fn any(&self, name: &ImageName, so: impl Fn(&Probe) -> bool) -> bool {
+        let is_so = |probe: Option<&Probe>| probe.is_some_and(&so);
+        let in_partition = |partition: &Partition| is_so(self.probe_partition(partition).as_ref());
+        match (name.partition, self.partitions()) {
+            (Some(number), Some(_)) => self.partition(number).is_ok_and(in_partition),
+            (None, Some(table)) => table.partitions.iter().any(in_partition),
+            // A number may be that of a partition inside of it.
+            (_, None) => is_so(self.whole.as_ref()),
+        }
+    }
+
+    /// Whether what a name means is, or may be, inside of layers.
+    pub fn is_layered(&self, name: &ImageName) -> bool {
+        name.volume.is_some() || self.any(name, |probe| probe.class == Class::Container)
+    }
+
+    /// Whether it is seen that a key is needed.
+    pub fn is_encrypted(&self, name: &ImageName) -> bool {
+        self.any(name, |probe| probe.kind == "crypto_LUKS")
+    }
+
+    /// Finds the file system that a name means, which must not be inside of layers. `forced`: the user named its type.
     pub fn find(&self, name: &ImageName, forced: bool) -> Result<FileSystem> {
         let probe = match name.partition {
             Some(number) => {
@@ -280,7 +302,7 @@ fn check_mountable(shown: &str, probe: Option<&Probe>) -> Result<()> {
             "{shown} is swap space: it has no files"
         ))),
         Class::Container => Err(Error::Failed(format!(
-            "{shown} is of type {kind}: it holds other volumes, which cannot be opened yet"
+            "{shown} is of type {kind}, which this command cannot look into"
         ))),
         Class::Wrapped => Err(Error::Failed(format!(
             "{shown} is a {kind} file, not a raw disk image: {}",

@@ -17,6 +17,7 @@ mod held;
 mod image;
 mod interrupt;
 mod labels;
+mod layers;
 mod line;
 mod mode;
 mod moment;

@@ -2,6 +2,8 @@
 //! One run of the kernel: boots it when it is needed, mounts each file system once,
 //! and at the end writes and unmounts everything.
 
+mod layered;
+
 use crate::address::{ImageName, Place};
 use crate::arguments::Settings;
 use crate::containers::Content;
@@ -10,8 +12,10 @@ use crate::format::escaped;
 use crate::held::{HeldImage, HeldImages};
 use crate::image::{cannot_open, cannot_write, FileSystem, Image};
 use crate::interrupt::Interrupt;
+use crate::layers::keys::Keys;
 use crate::sandbox::{HostAccess, Sandbox};
 use crate::snapshots;
+use layered::OpenStack;
 use outboard::{
     component_of, BlockDevice, Disk, DiskOptions, Fd, FileLock, Kernel, Level, LogRing, Mount,
     MountOptions, Storage, System, Tree,
@@ -60,10 +64,34 @@ impl OpenDisk {
     }
 }
 
+/// What is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Disk {
+        disk: usize,
+        partition: Option<u32>,
+    },
+    /// A node of a stack. `subvolume`: its number, where it is not the file system's usual one.
+    Node {
+        stack: usize,
+        node: usize,
+        subvolume: Option<u64>,
+    },
+}
+
+impl Origin {
+    /// Whether it is in a disk, or in a stack that the disk is in.
+    fn is_in(&self, its_disk: usize, its_stack: Option<usize>) -> bool {
+        match self {
+            Origin::Disk { disk, .. } => *disk == its_disk,
+            Origin::Node { stack, .. } => Some(*stack) == its_stack,
+        }
+    }
+}
+
 struct Mounted {
     name: String,
-    disk: usize,
-    partition: Option<u32>,
+    origin: Origin,
     mount: Mount,
 }
 
@@ -85,6 +113,7 @@ pub struct Session {
     settings: Settings,
     vcpus: u32,
     held: HeldImages,
+    keys: Keys,
     sandbox: Sandbox,
     /// The command runs other programs: it stays outside of the sandbox, and has no kernel.
     outside: bool,
@@ -95,6 +124,8 @@ pub struct Session {
     /// A slot is empty once its disk was released; so are those of its mounts.
     disks: Vec<Option<OpenDisk>>,
     mounts: Vec<Option<Mounted>>,
+    /// A slot is empty once one of its disks was released.
+    stacks: Vec<Option<OpenStack>>,
     noted: HashSet<String>,
     interrupt: Option<Interrupt>,
     umask: u32,
@@ -155,6 +186,10 @@ impl Session {
             true => HeldImages::default(),
             false => HeldImages::open(&access.images, &settings.image_options()),
         };
+        let keys = match access.images.is_empty() && !access.programs {
+            true => Keys::default(),
+            false => Keys::open(&settings),
+        };
         // The host's files that tell it are not seen from inside.
         let vcpus = settings
             .vcpus
@@ -167,6 +202,7 @@ impl Session {
             settings,
             vcpus,
             held,
+            keys,
             sandbox: Sandbox::Open,
             outside: access.programs,
             snapshots,
@@ -175,6 +211,7 @@ impl Session {
             kernel: None,
             disks: Vec::new(),
             mounts: Vec::new(),
+            stacks: Vec::new(),
             noted: HashSet::new(),
             interrupt: None,
             // Modes of new files are computed by commands, for images and the host alike.
@@ -316,37 +353,58 @@ impl Session {
             self.may_write(&name.shown())?;
         }
         let disk = self.disk(name, write)?;
+        if self.is_layered(&self.open_disk(disk).image, name) {
+            return self.mount_layered(name, disk, write);
+        }
         let forced = self.settings.kind.is_some();
         let found = self.open_disk(disk).image.find(name, forced)?;
-        if name.partition.is_none() {
-            self.note_partition(name, &found);
+        if let (None, Some(number)) = (name.partition, found.partition) {
+            self.note(format!(
+                "note: {} has partitions; the only one with a file system is {0}@{number}",
+                name.shown()
+            ));
         }
-        let same = |slot: &Option<Mounted>| {
-            slot.as_ref()
-                .is_some_and(|mounted| mounted.disk == disk && mounted.partition == found.partition)
+        let origin = Origin::Disk {
+            disk,
+            partition: found.partition,
         };
-        if let Some(index) = self.mounts.iter().position(same) {
+        if let Some(index) = self.find_mount(origin, write) {
             return Ok(index);
         }
         let mount = self.mount_found(name, disk, &found, write)?;
-        self.mounts.push(Some(Mounted {
-            name: name.shown(),
-            disk,
-            partition: found.partition,
-            mount,
-        }));
-        Ok(self.mounts.len() - 1)
+        Ok(self.add_mount(name.shown(), origin, mount))
     }
 
-    fn note_partition(&mut self, name: &ImageName, found: &FileSystem) {
-        if let Some(number) = found.partition {
-            let note = format!(
-                "note: {} has partitions; the only one with a file system is {0}@{number}",
-                name.shown()
-            );
-            if self.noted.insert(note.clone()) {
-                warn(note);
-            }
+    /// What is mounted already. What was mounted for reading is given up if it is to be written: what [`Session::open`]
+    /// returned for it is void.
+    fn find_mount(&mut self, origin: Origin, write: bool) -> Option<usize> {
+        let same = |slot: &Option<Mounted>| {
+            slot.as_ref()
+                .is_some_and(|mounted| mounted.origin == origin)
+        };
+        let index = self.mounts.iter().position(same)?;
+        let reader = self.mounted(index).is_read_only();
+        if !write || !reader {
+            return Some(index);
+        }
+        // Nothing was written, so nothing can be lost.
+        self.mounts[index].take().and_then(Mounted::unmount);
+        None
+    }
+
+    fn add_mount(&mut self, name: String, origin: Origin, mount: Mount) -> usize {
+        self.mounts.push(Some(Mounted {
+            name,
+            origin,
+            mount,
+        }));
+        self.mounts.len() - 1
+    }
+
+    /// Says something once.
+    fn note(&mut self, note: String) {
+        if self.noted.insert(note.clone()) {
+            warn(note);
         }
     }
 
@@ -366,11 +424,16 @@ impl Session {
             return Ok(());
         };
         let position = self.log.position();
+        let stack = self.stack_with(disk);
         let mut problems = Vec::new();
         for slot in &mut self.mounts {
-            if slot.as_ref().is_some_and(|mounted| mounted.disk == disk) {
+            let gone = |mounted: &Mounted| mounted.origin.is_in(disk, stack);
+            if slot.as_ref().is_some_and(gone) {
                 problems.extend(slot.take().and_then(Mounted::unmount));
             }
+        }
+        if let Some(stack) = stack {
+            self.stacks[stack] = None;
         }
         let open = self.disks[disk].take();
         problems.extend(open.as_ref().and_then(OpenDisk::flush));
@@ -440,8 +503,13 @@ impl Session {
         // An earlier command may have opened it for reading.
         self.release(&image)?;
         // What cannot be mounted is told before a kernel is started for it.
-        let found = image.find(name, self.settings.kind.is_some())?;
-        let kind = found.probe.map(|probe| probe.kind);
+        let kind = match self.is_layered(&image, name) {
+            true => None,
+            false => {
+                let found = image.find(name, self.settings.kind.is_some())?;
+                found.probe.map(|probe| probe.kind)
+            }
+        };
         let (content, locks) = self.content(&image, &name.file, write)?;
         image.content = Arc::clone(&content);
         let options = if write {
@@ -483,35 +551,42 @@ impl Session {
     }
 
     fn mount_found(
-        &mut self,
+        &self,
         name: &ImageName,
         disk: usize,
         found: &FileSystem,
         write: bool,
     ) -> Result<Mount> {
-        let shown = name.shown();
         let device = self.device(name, disk, found)?;
         let probed = found.probe.as_ref().map(|probe| probe.kind);
+        let cut = || self.open_disk(disk).image.truncation(found);
+        self.mount_device(&name.shown(), &device, probed, "", write, cut)
+    }
+
+    /// Mounts what is on a block device. `probed`: its type; `options`: of the file system; `cut`: tells what is missing
+    /// of it.
+    fn mount_device(
+        &self,
+        shown: &str,
+        device: &BlockDevice,
+        probed: Option<&str>,
+        options: &str,
+        write: bool,
+        cut: impl Fn() -> Option<String>,
+    ) -> Result<Mount> {
         let kind = match (&self.settings.kind, probed) {
             (Some(kind), _) => kind.clone(),
             (None, Some(kind)) => kind.to_owned(),
             (None, None) => return Err(Error::Failed(format!("{shown}: unknown file system"))),
         };
-        let mut options = MountOptions::default().read_only(!write);
+        let mut options = MountOptions::default().read_only(!write).options(options);
         if self.settings.kind.is_some() {
             options = options.kind(&kind);
         }
         let position = self.log.position();
-        let mount = device.mount(&options).map_err(|error| {
-            self.explain(
-                &shown,
-                &kind,
-                &error,
-                position,
-                &self.open_disk(disk).image,
-                found,
-            )
-        })?;
+        let mount = device
+            .mount(&options)
+            .map_err(|error| self.explain(shown, &kind, &error, position, cut()))?;
         if mount.journal_ignored() {
             warn(format!(
                 "{shown}: not left well, and opened without replaying its journal: what was written last may be missing"
@@ -532,8 +607,7 @@ impl Session {
         kind: &str,
         error: &io::Error,
         position: usize,
-        image: &Image,
-        found: &FileSystem,
+        cut: Option<String>,
     ) -> Error {
         let text = match error.raw_os_error() {
             Some(libc::ENODEV) => {
@@ -545,9 +619,7 @@ impl Session {
             }
             _ => reason(error),
         };
-        let cut = image
-            .truncation(found)
-            .map_or(String::new(), |text| format!("; {text}"));
+        let cut = cut.map_or(String::new(), |text| format!("; {text}"));
         Error::Failed(format!(
             "{shown}: cannot mount as {kind}: {text}{cut}{}",
             self.kernel_lines(position)
@@ -591,6 +663,9 @@ impl Session {
         let mut problems = Vec::new();
         while let Some(slot) = self.mounts.pop() {
             problems.extend(slot.and_then(Mounted::unmount));
+        }
+        for slot in self.stacks.iter_mut().rev() {
+            drop(slot.take_if(|stack| stack.must_be_closed()));
         }
         // The kernel's end takes the disks along; removing them one by one takes longer.
         if let Some(kernel) = self.kernel.take() {

@@ -28,6 +28,7 @@ pub enum Fate {
 impl Volume {
     /// Finds the file system that a name means.
     pub fn find(session: &Session, name: &ImageName, write: bool) -> Result<Self> {
+        name.check_no_volume()?;
         if write {
             session.may_write(&name.shown())?;
             check_writable(&name.file)?;

@@ -6,10 +6,13 @@
 //! bounds-checked, every loop has a limit, and nothing panics.
 
 mod block;
+pub mod integrity;
+pub mod luks;
 pub mod partition;
 mod probe;
 pub mod qcow2;
 mod source;
+pub mod verity;
 
 pub use probe::{file_format, probe, Class, Probe, State};
 pub use source::{FileSource, Slice, Source};

@@ -125,6 +125,8 @@ pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
     let probers: &[Prober<S>] = &[
         containers::wrapped,
         containers::luks,
+        containers::verity,
+        containers::integrity,
         containers::bitlocker,
         containers::lvm,
         containers::md,

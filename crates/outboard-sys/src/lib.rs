@@ -14,8 +14,10 @@ pub mod credentials;
 pub mod ffi;
 pub mod kernel;
 
+mod btrfs;
 mod child;
 mod control;
+mod device_mapper;
 mod entries;
 mod fd;
 mod handle;
@@ -28,8 +30,10 @@ mod storage;
 mod system;
 mod xattr;
 
+pub use btrfs::BtrfsKey;
 pub use child::{fork, Child};
 pub use control::{Control, CONTROL_SIZE};
+pub use device_mapper::{MapperRequest, MAPPER_HEADER_SIZE};
 pub use entries::{Entries, Entry};
 pub use fd::Fd;
 pub use handle::Handle;

@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Block devices of the kernel: whole disks and partitions.
+//! Block devices of the kernel: whole disks, partitions, and what is mapped onto others.
 
+use crate::device_mapper::Mapping;
 use crate::disk::Disk;
-use crate::kernel::{read_text, HOME};
+use crate::kernel::{read_text, Kernel, HOME};
 use crate::mount::{Mount, MountOptions};
 use crate::{Fd, System};
 use outboard_image::{probe, Probe, Source};
 use outboard_sys::libc;
 use std::ffi::{CStr, CString};
 use std::io;
+use std::sync::Arc;
+
+/// What a block device is made of. It is kept, and taken down when the last handle is dropped.
+enum Backing {
+    Disk(Disk),
+    Mapping(Mapping),
+}
+
+struct Shared {
+    backing: Backing,
+    name: String,
+    node: CString,
+    number: u64,
+}
 
 /// A block device of the kernel.
 #[derive(Clone)]
 pub struct BlockDevice {
-    pub(crate) disk: Disk,
-    name: String,
-    node: CString,
+    shared: Arc<Shared>,
 }
 
 /// "253:1\n" as a device number.
@@ -40,38 +53,98 @@ fn make_node(path: &CStr, number: u64) -> io::Result<()> {
     }
 }
 
+/// The number that sysfs tells of a device. ENXIO: there is none of this name.
+fn number_of(name: &str) -> io::Result<u64> {
+    let attribute = CString::new(format!("/sys/class/block/{name}/dev"))?;
+    let text = read_text(&attribute).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => io::Error::from_raw_os_error(libc::ENXIO),
+        _ => error,
+    })?;
+    parse_number(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
 impl BlockDevice {
-    pub(crate) fn new(disk: Disk, name: String) -> io::Result<Self> {
-        let attribute = CString::new(format!("/sys/class/block/{name}/dev"))?;
-        let text = read_text(&attribute).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => io::Error::from_raw_os_error(libc::ENXIO),
-            _ => error,
-        })?;
-        let number = parse_number(&text).ok_or(io::ErrorKind::InvalidData)?;
+    fn new(backing: Backing, name: String) -> io::Result<Self> {
+        let number = number_of(&name)?;
         let node = CString::new(format!("{HOME}/dev/{name}"))?;
         make_node(&node, number)?;
-        Ok(Self { disk, name, node })
+        let shared = Shared {
+            backing,
+            name,
+            node,
+            number,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    pub(crate) fn of_disk(disk: Disk, name: String) -> io::Result<Self> {
+        Self::new(Backing::Disk(disk), name)
+    }
+
+    pub(crate) fn of_mapping(mapping: Mapping, name: String) -> io::Result<Self> {
+        Self::new(Backing::Mapping(mapping), name)
     }
 
     /// What the kernel calls it, as in "vda1".
     pub fn name(&self) -> &str {
-        &self.name
+        &self.shared.name
+    }
+
+    /// What tables of the device mapper call it, as in "253:1".
+    pub fn number(&self) -> String {
+        let number = self.shared.number;
+        format!("{}:{}", libc::major(number), libc::minor(number))
     }
 
     pub(crate) fn node(&self) -> &CStr {
-        &self.node
+        &self.shared.node
+    }
+
+    pub(crate) fn kernel(&self) -> &Kernel {
+        match &self.shared.backing {
+            Backing::Disk(disk) => disk.kernel(),
+            Backing::Mapping(mapping) => mapping.kernel(),
+        }
+    }
+
+    /// Whether it was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
+        match &self.shared.backing {
+            Backing::Disk(disk) => disk.is_read_only(),
+            Backing::Mapping(mapping) => mapping.is_read_only(),
+        }
+    }
+
+    /// What the target of a mapping tells of its state; nothing for other devices.
+    pub fn status(&self) -> io::Result<String> {
+        match &self.shared.backing {
+            Backing::Disk(_) => Ok(String::new()),
+            Backing::Mapping(mapping) => mapping.status(),
+        }
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> io::Result<u64> {
+        self.open()?.seek(0, libc::SEEK_END)
     }
 
     /// Opens the device itself, for reading.
     pub fn open(&self) -> io::Result<Fd> {
-        Fd::working_directory(System::Kernel).open_at(&self.node, libc::O_RDONLY, 0)
+        Fd::working_directory(System::Kernel).open_at(self.node(), libc::O_RDONLY, 0)
     }
 
     /// What is on it, as far as its first blocks tell.
     pub fn probe(&self) -> io::Result<Option<Probe>> {
+        Ok(probe(&self.source()?))
+    }
+
+    /// Its bytes, for parsers.
+    pub fn source(&self) -> io::Result<DeviceSource> {
         let fd = self.open()?;
         let size = fd.seek(0, libc::SEEK_END)?;
-        Ok(probe(&Bytes { fd, size }))
+        Ok(DeviceSource { fd, size })
     }
 
     /// Waits until all that was written to it is on stable storage.
@@ -85,12 +158,13 @@ impl BlockDevice {
     }
 }
 
-struct Bytes {
+/// What stands on a block device.
+pub struct DeviceSource {
     fd: Fd,
     size: u64,
 }
 
-impl Source for Bytes {
+impl Source for DeviceSource {
     fn size(&self) -> u64 {
         self.size
     }

@@ -57,14 +57,14 @@ pub struct Partition {
 /// A disk of the kernel. It is removed when it and all that uses it is dropped.
 #[derive(Clone)]
 pub struct Disk {
-    pub(crate) shared: Arc<Shared>,
+    shared: Arc<Shared>,
 }
 
-pub(crate) struct Shared {
-    pub(crate) kernel: Kernel,
+struct Shared {
+    kernel: Kernel,
     number: i32,
     name: String,
-    pub(crate) read_only: bool,
+    read_only: bool,
 }
 
 impl Drop for Shared {
@@ -98,6 +98,14 @@ impl Disk {
                 read_only: options.config.read_only,
             }),
         }
+    }
+
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.shared.kernel
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.shared.read_only
     }
 
     /// What the kernel calls it, as in "vda".
@@ -154,6 +162,6 @@ impl Disk {
             }
             Some(number) => format!("{}{number}", self.name()),
         };
-        BlockDevice::new(self.clone(), name)
+        BlockDevice::of_disk(self.clone(), name)
     }
 }

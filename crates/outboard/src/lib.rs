@@ -19,6 +19,7 @@
 //! errno that the kernel returned. A process can boot one kernel in its life.
 
 mod device;
+mod device_mapper;
 mod directory;
 mod disk;
 mod file;
@@ -29,7 +30,8 @@ mod metadata;
 mod mount;
 mod tree;
 
-pub use device::BlockDevice;
+pub use device::{BlockDevice, DeviceSource};
+pub use device_mapper::Target;
 pub use directory::{DirEntry, ReadDir};
 pub use disk::{Disk, DiskOptions, Partition};
 pub use file::{File, OpenOptions};
@@ -42,8 +44,8 @@ pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::credentials;
 pub use outboard_sys::{
-    fork, matches, receive_fd, Child, Control, Entries, Entry, Fd, FileLock, Handle, PathFd,
-    Storage, System, CONTROL_SIZE,
+    fork, matches, receive_fd, BtrfsKey, Child, Control, Entries, Entry, Fd, FileLock, Handle,
+    PathFd, Storage, System, CONTROL_SIZE,
 };
 pub use tree::Tree;
 

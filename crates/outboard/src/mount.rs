@@ -91,8 +91,8 @@ impl Mount {
                 None => return Err(io::Error::from_raw_os_error(libc::EMEDIUMTYPE)),
             },
         };
-        let read_only = options.read_only || device.disk.shared.read_only;
-        let directory = device.disk.shared.kernel.shared.mount_directory()?;
+        let read_only = options.read_only || device.is_read_only();
+        let directory = device.kernel().shared.mount_directory()?;
         let plain = join(&needed_options(&kind, &detail), &options.options);
         let attempt =
             |extra: &str| mount_at(device, &directory, &kind, read_only, &join(&plain, extra));

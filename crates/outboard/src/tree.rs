@@ -54,7 +54,8 @@ impl Tree {
         }
     }
 
-    pub(crate) fn root(&self) -> &Fd {
+    /// Its root directory.
+    pub fn root(&self) -> &Fd {
         &self.root
     }
 

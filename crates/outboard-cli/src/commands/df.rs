@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::session::Session;
 use clap::Args;
 use outboard::Space;
-use outboard_image::Class;
+use outboard_image::{Class, Probe};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 
@@ -110,28 +110,29 @@ pub fn run(options: &Df, session: &mut Session) -> Result<()> {
 }
 
 /// The file systems that an operand means.
-fn file_systems(operand: &OsStr, session: &Session) -> Result<Vec<ImageName>> {
+fn file_systems(operand: &OsStr, session: &mut Session) -> Result<Vec<ImageName>> {
     let name = match Place::find(operand) {
         Place::Image(name, _) => return Ok(vec![name]),
         Place::Host(_) => ImageName::find(operand),
     };
     let image = session.image(&name.file)?;
     let table = match image.partitions() {
-        Some(table) if name.partition.is_none() => table,
+        Some(table) if name.partition.is_none() && name.volume.is_none() => table,
         _ => return Ok(vec![name]),
     };
-    let names: Vec<ImageName> = table
+    let is_file_system =
+        |probe: Option<&Probe>| probe.is_some_and(|probe| probe.class == Class::FileSystem);
+    let mut names: Vec<ImageName> = table
         .partitions
         .iter()
-        .filter(|partition| {
-            let probe = image.probe_partition(partition);
-            probe.is_some_and(|probe| probe.class == Class::FileSystem)
-        })
-        .map(|partition| ImageName {
-            file: name.file.clone(),
-            partition: Some(partition.number),
-        })
+        .filter(|partition| is_file_system(image.probe_partition(partition).as_ref()))
+        .map(|partition| ImageName::new(&name.file, Some(partition.number)))
         .collect();
+    if session.is_layered(&image, &name) {
+        let volumes = session.volumes(&name)?.into_iter();
+        let volumes = volumes.filter(|volume| is_file_system(volume.probe.as_ref()));
+        names.extend(volumes.map(|volume| volume.name));
+    }
     if names.is_empty() {
         return Err(Error::Failed(format!(
             "{0} has no partition with a known file system (see outboard info {0})",

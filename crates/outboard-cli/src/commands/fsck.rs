@@ -248,6 +248,7 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
         _ => Mode::Look,
     };
     let name = ImageName::find(&options.image);
+    name.check_no_volume()?;
     session.catch_interrupts()?;
     if options.replay {
         replay(session, &name)?;

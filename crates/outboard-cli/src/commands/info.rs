@@ -6,6 +6,7 @@ use crate::address::ImageName;
 use crate::error::Result;
 use crate::format;
 use crate::image::Image;
+use crate::layers::listing::Volume;
 use crate::output::Output;
 use crate::session::Session;
 use clap::Args;
@@ -20,7 +21,7 @@ use std::ffi::OsString;
     after_help = "Examples:\n  outboard info disk.img\n  outboard info --json disk.img | jq '.partitions[].filesystem'"
 )]
 pub struct Info {
-    /// The disk image, or IMAGE@N for one partition
+    /// The disk image, IMAGE@N for one partition, or IMAGE@NAME for a volume
     pub image: OsString,
     /// Print JSON
     #[arg(long)]
@@ -32,6 +33,7 @@ pub fn run(options: &Info, session: &mut Session) -> Result<()> {
     let image = session.image(&name.file)?;
     let mut report = Report::new(&name, &image)?;
     report.measure(session, &name);
+    report.find_volumes(session, &name, &image);
     let mut output = Output::new();
     if options.json {
         output.json(&report)?;
@@ -137,6 +139,71 @@ struct PartitionReport {
     filesystem: Option<Content>,
 }
 
+/// A volume inside of layers, or a subvolume.
+#[derive(Serialize)]
+struct VolumeReport {
+    /// As it is written to other commands, before ":/".
+    name: String,
+    kind: &'static str,
+    details: String,
+    /// The names of what it lies on.
+    on: Vec<String>,
+    size: Option<u64>,
+    /// It is opened with a key.
+    locked: bool,
+    filesystem: Option<Content>,
+    problem: Option<String>,
+}
+
+impl VolumeReport {
+    fn new(volume: &Volume, session: &mut Session) -> Self {
+        let mut content = volume.probe.as_ref().map(Content::new);
+        if let Some(content) = content.as_mut().filter(|content| content.is_file_system()) {
+            content.measure(session, &volume.name);
+        }
+        Self {
+            name: volume.name.shown(),
+            kind: volume.sort,
+            details: volume.details.clone(),
+            on: volume.on.iter().map(ImageName::shown).collect(),
+            size: volume.size,
+            locked: volume.locked,
+            filesystem: content,
+            problem: volume.problem.clone(),
+        }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+        let content = self.filesystem.as_ref();
+        let state = match self.locked {
+            true => "locked",
+            false => content.map_or("", Content::state_text),
+        };
+        vec![
+            self.name.clone(),
+            self.kind.to_owned(),
+            self.size.map_or(String::new(), format::size),
+            self.details.clone(),
+            self.on.join(" "),
+            content.map_or("", |content| content.kind).to_owned(),
+            text(content.and_then(|content| content.label.as_ref())),
+            text(content.and_then(|content| content.uuid.as_ref())),
+            content
+                .and_then(|content| content.used)
+                .map_or(String::new(), format::size),
+            state.to_owned(),
+        ]
+    }
+
+    /// What is wrong with it or its contents.
+    fn problem(&self) -> Option<&String> {
+        let content = self.filesystem.as_ref();
+        let inside = content.and_then(|content| content.problem.as_ref());
+        self.problem.as_ref().or(inside)
+    }
+}
+
 impl PartitionReport {
     fn new(image: &Image, partition: &Partition) -> Self {
         Self {
@@ -166,6 +233,8 @@ struct Report {
     partitions: Vec<PartitionReport>,
     /// What is on the whole disk, where no partition table counts.
     filesystem: Option<Content>,
+    /// What layers and btrfs hold.
+    volumes: Vec<VolumeReport>,
 }
 
 impl Report {
@@ -179,9 +248,10 @@ impl Report {
             warnings: Vec::new(),
             partitions: Vec::new(),
             filesystem: None,
+            volumes: Vec::new(),
         };
         if let Some(number) = name.partition {
-            image.find(name, true)?;
+            image.find(&ImageName::new(&name.file, name.partition), true)?;
             let table = image.table.as_ref();
             let wanted = |partition: &&Partition| partition.number == number;
             report.partitions = table
@@ -216,8 +286,31 @@ impl Report {
         for (partition, content) in whole.into_iter().chain(parts) {
             if content.is_file_system() {
                 let file = name.file.clone();
-                content.measure(session, &ImageName { file, partition });
+                content.measure(session, &ImageName::new(file, partition));
             }
+        }
+    }
+
+    /// Opens what can be opened without a question.
+    fn find_volumes(&mut self, session: &mut Session, name: &ImageName, image: &Image) {
+        let of_partitions = self
+            .partitions
+            .iter()
+            .filter_map(|found| found.filesystem.as_ref());
+        let mut contents = self.filesystem.iter().chain(of_partitions);
+        let may_have_some =
+            |content: &Content| content.class == "container" || content.kind == "btrfs";
+        if !session.is_layered(image, name) && !contents.any(may_have_some) {
+            return;
+        }
+        match session.volumes(name) {
+            Ok(volumes) => {
+                let reports = volumes
+                    .iter()
+                    .map(|volume| VolumeReport::new(volume, session));
+                self.volumes = reports.collect();
+            }
+            Err(error) => self.warnings.extend(error.message().map(str::to_owned)),
         }
     }
 
@@ -238,6 +331,31 @@ impl Report {
                 output.line("no file system or partition table that is known")?;
             }
             None => self.print_partitions(output)?,
+        }
+        self.print_volumes(output)
+    }
+
+    fn print_volumes(&self, output: &mut Output) -> Result<()> {
+        if self.volumes.is_empty() {
+            return Ok(());
+        }
+        let heading = [
+            "Volume", "Kind", "Size", "Details", "On", "Content", "Label", "UUID", "Used", "State",
+        ];
+        let mut rows = vec![heading.map(str::to_owned).to_vec()];
+        rows.extend(self.volumes.iter().map(|volume| {
+            let row = volume.row();
+            row.iter().map(|cell| output.text(cell)).collect()
+        }));
+        output.line("")?;
+        for line in format::table(&rows, &[2, 8], "  ") {
+            output.line(line)?;
+        }
+        for volume in &self.volumes {
+            if let Some(problem) = volume.problem() {
+                let problem = format::message(problem);
+                output.line(format!("{}: {problem}", output.text(&volume.name)))?;
+            }
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 use super::{Class, Probe};
 use crate::block::{fetch, Block};
 use crate::source::Source;
+use crate::{integrity, luks, verity};
 
 pub(super) fn wrapped(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let formats: &[(&'static str, &[u8])] = &[
@@ -30,16 +31,30 @@ pub(super) fn wrapped(source: &(impl Source + ?Sized)) -> Option<Probe> {
 }
 
 pub(super) fn luks(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    let block = fetch(source, 0, 512)?;
-    if !block.has(0, b"LUKS\xba\xbe") {
-        return None;
-    }
+    // Where the header is overwritten, its copy may be left.
+    let copies = luks::COPIES.map(|offset| (offset, luks::COPY_MAGIC));
+    let header = |(offset, magic): (u64, &[u8])| {
+        let block = fetch(source, offset, 512)?;
+        block.has(0, magic).then_some(block)
+    };
+    let block = header((0, luks::MAGIC)).or_else(|| copies.into_iter().find_map(header))?;
     let label = block.text(24, 48).filter(|_| block.be16(6) == 2);
     Some(
         Probe::new(Class::Container, "crypto_LUKS")
             .label(label)
             .uuid(block.text(168, 40)),
     )
+}
+
+/// The hashes of a device that is checked by dm-verity.
+pub(super) fn verity(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    let found = verity::Superblock::read(source, 0)?;
+    Some(Probe::new(Class::Container, "DM_verity_hash").uuid(found.uuid))
+}
+
+pub(super) fn integrity(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    integrity::Superblock::read(source, 0)?;
+    Some(Probe::new(Class::Container, "DM_integrity"))
 }
 
 pub(super) fn bitlocker(source: &(impl Source + ?Sized)) -> Option<Probe> {

@@ -133,10 +133,7 @@ pub fn settle(
 
 /// All inodes of the image that have names, the root first.
 fn inodes(session: &mut Session, scratch: &Scratch, changes: &Changes) -> Result<Vec<Inode>> {
-    let name = ImageName {
-        file: scratch.path().to_path_buf(),
-        partition: None,
-    };
+    let name = ImageName::new(scratch.path(), None);
     apart(session, &uses_image(&name, false), |session| {
         let index = session.mount(&name, false)?;
         walk(session.mounted(index), changes)

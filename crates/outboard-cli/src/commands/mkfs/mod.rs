@@ -177,6 +177,7 @@ impl Target {
 pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     let maker = Maker::find(&options.file_system)?;
     let name = ImageName::find(&options.image);
+    name.check_no_volume()?;
     session.may_write(&name.shown())?;
     let (target, has) = find_target(options, &name)?;
     let making = Making::new(options, maker, name.shown())?;
@@ -510,10 +511,7 @@ impl<'a> Making<'a> {
 
     /// Copies the source into the empty file system.
     fn fill(&self, session: &mut Session, scratch: &Scratch, source: &Source) -> Result<Copied> {
-        let image = ImageName {
-            file: scratch.path().to_path_buf(),
-            partition: None,
-        };
+        let image = ImageName::new(scratch.path(), None);
         let access = HostAccess {
             reads: source.reads(),
             ..uses_image(&image, true)

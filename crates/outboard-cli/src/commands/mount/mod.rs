@@ -21,6 +21,7 @@ use crate::arguments::Settings;
 use crate::commands::uses_images;
 use crate::error::{Error, Result};
 use crate::image::{check_writable, Image};
+use crate::layers::keys::KeyFile;
 use crate::sandbox::HostAccess;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
@@ -28,7 +29,7 @@ use options::Options;
 use outboard::System;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Mount an image's file system on a directory, until it is unmounted
@@ -81,13 +82,15 @@ const NEVER_WRITTEN: [&str; 5] = ["squashfs", "erofs", "iso9660", "cramfs", "rom
 
 /// What is to be mounted where.
 struct Plan {
-    /// `IMAGE` or `IMAGE@N`, absolute.
+    /// `IMAGE`, `IMAGE@N` or `IMAGE@NAME`, absolute.
     source: OsString,
     image: ImageName,
     directory: PathBuf,
     options: Options,
     settings: Settings,
     restart: bool,
+    /// For the processes that are started.
+    key: Option<KeyFile>,
 }
 
 impl Mount {
@@ -153,26 +156,29 @@ impl Plan {
             return Err(Error::Usage("-o suid and -o dev are for root".to_owned()));
         }
         options.default_permissions |= root || options.allow_other;
-        let mut source = image.file.clone().into_os_string();
-        if let Some(number) = image.partition {
-            source.push(format!("@{number}"));
-        }
         Ok(Self {
-            source,
+            source: OsString::from_vec(image.operand()),
             image,
             directory: mount.directory.clone(),
             options,
             settings,
             restart: mount.restart,
+            key: None,
         })
     }
 
     /// Tells what is wrong before anything is started. What nobody can write is mounted read-only.
     fn check(&mut self, session: &Session) -> Result<Image> {
         let image = session.image(&self.image.file)?;
-        let found = image.find(&self.image, self.settings.kind.is_some())?;
-        let kind = found.probe.map(|probe| probe.kind);
-        self.options.read_only |= kind.is_some_and(|kind| NEVER_WRITTEN.contains(&kind));
+        if session.is_layered(&image, &self.image) {
+            let key = session.key_for(&image, &self.image)?;
+            self.key = key.as_ref().map(KeyFile::new).transpose()?;
+            self.options.read_only |= self.settings.verity.is_some();
+        } else {
+            let found = image.find(&self.image, self.settings.kind.is_some())?;
+            let kind = found.probe.map(|probe| probe.kind);
+            self.options.read_only |= kind.is_some_and(|kind| NEVER_WRITTEN.contains(&kind));
+        }
         if !self.options.read_only {
             check_writable(&self.image.file)?;
         }
@@ -210,6 +216,20 @@ impl Plan {
         }
         if settings.raw {
             arguments.push("--raw".into());
+        }
+        if let Some(key) = &self.key {
+            arguments.extend(["--key-file".into(), key.path().into()]);
+        } else if let Some(path) = &settings.key_file {
+            arguments.extend(["--key-file".into(), path.into()]);
+        }
+        if let Some(hash) = &settings.verity {
+            arguments.push(format!("--verity={hash}").into());
+        }
+        if let Some(offset) = settings.verity_offset {
+            arguments.push(format!("--verity-offset={offset}").into());
+        }
+        if let Some(algorithm) = &settings.integrity {
+            arguments.push(format!("--integrity={algorithm}").into());
         }
         for file in &settings.components {
             arguments.extend(["--component".into(), absolute(file)?]);

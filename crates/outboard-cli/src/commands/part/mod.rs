@@ -213,10 +213,7 @@ impl Wanted {
 pub fn run(options: &Part, session: &mut Session) -> Result<()> {
     let path = PathBuf::from(&options.image);
     // For messages; "@N" makes no sense here.
-    let name = ImageName {
-        file: path.clone(),
-        partition: None,
-    };
+    let name = ImageName::new(&path, None);
     let shown = name.shown();
     if let Action::List(list_options) = &options.action {
         return list(&session.image(&path)?, list_options.json);

@@ -151,10 +151,7 @@ mod tests {
 
     fn here() -> Here {
         Here {
-            image: ImageName {
-                file: "dir/d.img".into(),
-                partition: Some(2),
-            },
+            image: ImageName::new("dir/d.img", Some(2)),
             directory: "/etc".into(),
         }
     }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Volumes as they are told to the user.
+
+use super::luks::ENCRYPTED;
+use super::subvolumes::Subvolume;
+use super::Stack;
+use crate::address::ImageName;
+use outboard_image::Probe;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// A volume, or what could be one with a key.
+pub struct Volume {
+    pub name: ImageName,
+    /// In words, as in "logical volume".
+    pub sort: &'static str,
+    pub details: String,
+    /// The names of what it lies on.
+    pub on: Vec<ImageName>,
+    /// Bytes; `None` where it has no size of its own.
+    pub size: Option<u64>,
+    pub probe: Option<Probe>,
+    pub locked: bool,
+    /// Why it, or what it holds, is not opened.
+    pub problem: Option<String>,
+}
+
+impl Volume {
+    /// `None`: a disk or partition that is told of elsewhere, and all is well with it.
+    pub(crate) fn of_node(stack: &Stack, index: usize) -> Option<Self> {
+        let node = &stack.nodes()[index];
+        let outer = node.below.is_empty() || stack.is_partition_of_disk(index);
+        let shut = node.locked || node.problem.is_some();
+        if outer && !shut {
+            return None;
+        }
+        let on = node.below.iter().map(|&below| stack.image_name(below));
+        Some(Self {
+            name: stack.image_name(index),
+            sort: match (&node.probe, outer) {
+                _ if node.locked => ENCRYPTED,
+                (Some(probe), true) => probe.kind,
+                _ => node.sort,
+            },
+            details: node.details.clone(),
+            on: on.collect(),
+            size: Some(node.size),
+            probe: node.probe.clone().filter(|_| !outer),
+            locked: node.locked,
+            problem: node.problem.clone(),
+        })
+    }
+
+    pub(crate) fn of_subvolume(host: &ImageName, subvolume: &Subvolume) -> Self {
+        let path = OsStr::from_bytes(&subvolume.path);
+        let volume = match &host.volume {
+            None => path.to_owned(),
+            Some(volume) => {
+                let mut volume = volume.clone();
+                volume.push("@");
+                volume.push(path);
+                volume
+            }
+        };
+        Self {
+            name: ImageName {
+                volume: Some(volume),
+                ..host.clone()
+            },
+            sort: match subvolume.snapshot {
+                true => "snapshot",
+                false => "subvolume",
+            },
+            details: match subvolume.read_only {
+                true => "read-only".to_owned(),
+                false => String::new(),
+            },
+            on: vec![host.clone()],
+            size: None,
+            probe: None,
+            locked: false,
+            problem: None,
+        }
+    }
+}

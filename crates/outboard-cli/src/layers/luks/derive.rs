@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From a passphrase to a volume's key, as far as it is arithmetic. What a stranger's header asks for in time and memory
+//! has limits.
+
+use crate::layers::hashes::{self, HashFunction};
+use crate::layers::keys::Secret;
+use crate::layers::Attempt;
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+use outboard_image::luks::{Derivation, Digest, KeySlot};
+use zeroize::{Zeroize, Zeroizing};
+
+/// Half a minute or so.
+const MOST_ITERATIONS: u32 = 100_000_000;
+/// In KiB, 2 GiB: twice what cryptsetup uses by itself. The sandbox has a limit, too.
+const MOST_MEMORY: u32 = 2 << 20;
+/// Passes over so many KiB, 256 GiB, take some minutes.
+const MOST_WORK: u64 = 256 << 20;
+
+fn pbkdf2(
+    passphrase: &[u8],
+    hash: &str,
+    salt: &[u8],
+    iterations: u32,
+    size: usize,
+) -> Attempt<Secret> {
+    if iterations > MOST_ITERATIONS {
+        return Err(format!(
+            "it wants {iterations} iterations of PBKDF2; {MOST_ITERATIONS} are the most that is done"
+        ));
+    }
+    let HashFunction { derive, .. } = hashes::find(hash)?;
+    let mut key = Zeroizing::new(vec![0; size]);
+    derive(passphrase, salt, iterations, &mut key);
+    Ok(key)
+}
+
+/// Memory for Argon2, wiped after use.
+struct Memory(Vec<Block>);
+
+impl Memory {
+    fn new(count: usize) -> Attempt<Self> {
+        let mut blocks = Vec::new();
+        let reserved = blocks.try_reserve_exact(count);
+        reserved.map_err(|_| format!("its Argon2 needs {} MiB of memory", count >> 10))?;
+        blocks.resize(count, Block::new());
+        Ok(Self(blocks))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(Zeroize::zeroize);
+    }
+}
+
+fn argon2(
+    passphrase: &[u8],
+    algorithm: Algorithm,
+    (time, memory, lanes): (u32, u32, u32),
+    salt: &[u8],
+    size: usize,
+) -> Attempt<Secret> {
+    if memory > MOST_MEMORY || u64::from(memory) * u64::from(time) > MOST_WORK {
+        return Err(format!(
+            "it wants {time} passes of Argon2 over {} MiB; {} MiB, and {} GiB of all passes, are the most that is done",
+            memory >> 10,
+            MOST_MEMORY >> 10,
+            MOST_WORK >> 20
+        ));
+    }
+    let wrong = |error: argon2::Error| format!("its Argon2: {error}");
+    let params = Params::new(memory, time, lanes, Some(size)).map_err(wrong)?;
+    let mut blocks = Memory::new(params.block_count())?;
+    let mut key = Zeroizing::new(vec![0; size]);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.min(lanes as usize))
+        .build()
+        .map_err(|error| error.to_string())?;
+    let argon2 = Argon2::new(algorithm, Version::V0x13, params);
+    pool.install(|| {
+        argon2.hash_password_into_with_memory(passphrase, salt, &mut key, &mut blocks.0)
+    })
+    .map_err(wrong)?;
+    Ok(key)
+}
+
+/// The key of a key slot's area.
+pub fn area_key(slot: &KeySlot, passphrase: &[u8]) -> Attempt<Secret> {
+    let size = slot.area.key_size;
+    match &slot.derivation {
+        Derivation::Pbkdf2 {
+            hash,
+            iterations,
+            salt,
+        } => pbkdf2(passphrase, hash, salt, *iterations, size),
+        Derivation::Argon2 {
+            id,
+            time,
+            memory,
+            lanes,
+            salt,
+        } => {
+            let algorithm = match id {
+                true => Algorithm::Argon2id,
+                false => Algorithm::Argon2i,
+            };
+            argon2(passphrase, algorithm, (*time, *memory, *lanes), salt, size)
+        }
+    }
+}
+
+/// Mixes a piece: each block of the hash function's size becomes its hash, with its number.
+fn diffuse(piece: &mut [u8], hash: &HashFunction) {
+    let block = (hash.digest)(&[]).len();
+    for (number, part) in piece.chunks_mut(block).enumerate() {
+        let mut input = Zeroizing::new(Vec::with_capacity(4 + block));
+        input.extend((number as u32).to_be_bytes());
+        input.extend(part.iter());
+        let mixed = (hash.digest)(&input);
+        let length = part.len();
+        part.copy_from_slice(&mixed[..length]);
+    }
+}
+
+/// The volume's key from the pieces over which it is spread.
+pub fn merge(slot: &KeySlot, pieces: &[u8]) -> Attempt<Secret> {
+    let hash = hashes::find(&slot.hash)?;
+    let mut key = Zeroizing::new(vec![0; slot.key_size]);
+    let mut pieces = pieces
+        .chunks_exact(slot.key_size)
+        .take(slot.stripes)
+        .peekable();
+    while let Some(piece) = pieces.next() {
+        key.iter_mut().zip(piece).for_each(|(a, b)| *a ^= b);
+        if pieces.peek().is_some() {
+            diffuse(&mut key, &hash);
+        }
+    }
+    Ok(key)
+}
+
+/// Whether it is the volume's key.
+pub fn is_right(digest: &Digest, key: &[u8]) -> Attempt<bool> {
+    let (salt, size) = (&digest.salt, digest.digest.len());
+    let found = pbkdf2(key, &digest.hash, salt, digest.iterations, size)?;
+    Ok(size > 0 && *found == digest.digest)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Subvolumes and snapshots of btrfs: the kernel is asked for the entries of its tree of trees.
+
+use outboard::{BtrfsKey, Fd};
+use std::collections::BTreeMap;
+use std::io;
+
+const TREE_OF_TREES: u64 = 1;
+/// The tree that all others hang below.
+const TOP: u64 = 5;
+/// Numbers of subvolumes.
+const NUMBERS: (u64, u64) = (256, u64::MAX - 255);
+const ROOT_ITEM: u8 = 132;
+const ROOT_BACKREF: u8 = 144;
+/// Directories that subvolumes may lie below each other.
+const DEEPEST: usize = 64;
+/// The name of the top in our addresses.
+const TOP_NAME: &[u8] = b"/";
+
+/// A subvolume that has a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subvolume {
+    pub number: u64,
+    /// From the top, as `btrfs subvolume list` has it.
+    pub path: Vec<u8>,
+    pub snapshot: bool,
+    pub read_only: bool,
+}
+
+/// What the tree of trees says of one.
+#[derive(Default)]
+struct Entry {
+    exists: bool,
+    snapshot: bool,
+    read_only: bool,
+    /// The tree that it hangs in, the directory there, and its name.
+    place: Option<(u64, u64, Vec<u8>)>,
+}
+
+fn le64(bytes: &[u8], offset: usize) -> u64 {
+    let field = bytes.get(offset..).and_then(|rest| rest.first_chunk());
+    field.copied().map_or(0, u64::from_le_bytes)
+}
+
+impl Entry {
+    /// `struct btrfs_root_item`.
+    fn take_root(&mut self, item: &[u8]) {
+        let parent = item.get(263..279).unwrap_or_default();
+        let references = le64(item, 216) as u32;
+        self.exists = references > 0;
+        self.read_only = le64(item, 208) & 1 != 0;
+        self.snapshot = parent.iter().any(|&byte| byte != 0);
+    }
+
+    /// `struct btrfs_root_ref` of the tree that it hangs in.
+    fn take_place(&mut self, tree: u64, item: &[u8]) {
+        let name = item.get(18..).unwrap_or_default();
+        let length = (le64(item, 10) >> 48) as usize;
+        let name = &name[..length.min(name.len())];
+        self.place = Some((tree, le64(item, 0), name.to_vec()));
+    }
+}
+
+fn entries(file: &Fd) -> io::Result<BTreeMap<u64, Entry>> {
+    let mut entries: BTreeMap<u64, Entry> = BTreeMap::new();
+    let mut from = Some(BtrfsKey {
+        object: NUMBERS.0,
+        ..BtrfsKey::default()
+    });
+    while let Some(key) = from {
+        let items = file.btrfs_items(TREE_OF_TREES, key, NUMBERS.1)?;
+        // A broken tree may answer with what was not asked for.
+        from = items
+            .last()
+            .and_then(|(last, _)| last.next())
+            .filter(|next| *next > key);
+        for (key, item) in items {
+            let entry = entries.entry(key.object).or_default();
+            match key.kind {
+                ROOT_ITEM => entry.take_root(&item),
+                ROOT_BACKREF => entry.take_place(key.offset, &item),
+                _ => {}
+            }
+        }
+    }
+    Ok(entries)
+}
+
+/// The path of a subvolume. `None`: it hangs nowhere.
+fn path(file: &Fd, entries: &BTreeMap<u64, Entry>, number: u64, depth: usize) -> Option<Vec<u8>> {
+    if number == TOP {
+        return Some(Vec::new());
+    }
+    let entry = entries.get(&number).filter(|_| depth < DEEPEST)?;
+    let (tree, directory, name) = entry.place.as_ref()?;
+    let mut path = path(file, entries, *tree, depth + 1)?;
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend(file.btrfs_path(*tree, *directory).ok()?);
+    path.extend(name);
+    Some(path)
+}
+
+/// The subvolumes of a file system. `file`: any in it.
+pub fn list(file: &Fd) -> io::Result<Vec<Subvolume>> {
+    let entries = entries(file)?;
+    let subvolume = |(&number, entry): (&u64, &Entry)| {
+        Some(Subvolume {
+            number,
+            path: path(file, &entries, number, 0)?,
+            snapshot: entry.snapshot,
+            read_only: entry.read_only,
+        })
+    };
+    let all = entries.iter().filter(|(_, entry)| entry.exists);
+    Ok(all.filter_map(subvolume).collect())
+}
+
+/// The number of the subvolume of this name.
+pub fn find(subvolumes: &[Subvolume], name: &[u8]) -> Option<u64> {
+    if name == TOP_NAME {
+        return Some(TOP);
+    }
+    let mut subvolumes = subvolumes.iter();
+    let found = subvolumes.find(|subvolume| subvolume.path == name)?;
+    Some(found.number)
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Devices of dm-integrity: a superblock, a journal, and data with a tag for each block.
+
+use crate::block::fetch;
+use crate::source::Source;
+
+pub(crate) const MAGIC: &[u8] = b"integrt\0";
+
+/// What is said of such a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    pub tag_size: u16,
+    /// Of the data, in sectors of 512 bytes.
+    pub sectors: u64,
+    pub block_size: u32,
+    /// The tags are being computed.
+    pub recalculating: bool,
+    /// It has a bitmap of what was written last, not a journal.
+    pub bitmap: bool,
+    /// The journal is guarded by a key.
+    pub journal_mac: bool,
+    pub fixed_padding: bool,
+    pub fixed_hmac: bool,
+}
+
+impl Superblock {
+    /// The superblock at this offset. `None`: there is none that makes sense.
+    pub fn read(source: &(impl Source + ?Sized), offset: u64) -> Option<Self> {
+        let block = fetch(source, offset, 512)?;
+        if !block.has(0, MAGIC) || block.byte(8) == 0 || block.byte(28) > 3 {
+            return None;
+        }
+        let flags = block.le32(24);
+        let flag = |bit: u32| flags >> bit & 1 != 0;
+        Some(Self {
+            tag_size: block.le16(10),
+            sectors: block.le64(16),
+            block_size: 512 << block.byte(28),
+            journal_mac: flag(0),
+            recalculating: flag(1),
+            bitmap: flag(2),
+            fixed_padding: flag(3),
+            fixed_hmac: flag(4),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn superblocks() {
+        let mut bytes = vec![0; 512];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8] = 4;
+        bytes[10] = 4;
+        bytes[17] = 8;
+        bytes[24] = 8;
+        bytes[28] = 3;
+        let found = Superblock::read(bytes.as_slice(), 0).unwrap();
+        assert_eq!(
+            (found.tag_size, found.sectors, found.block_size),
+            (4, 2048, 4096)
+        );
+        assert!(found.fixed_padding && !found.bitmap);
+        bytes[28] = 200;
+        assert_eq!(Superblock::read(bytes.as_slice(), 0), None);
+    }
+}
