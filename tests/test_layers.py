@@ -12,6 +12,7 @@ import json
 import os
 import pty
 import shutil
+import subprocess
 
 import pytest
 
@@ -109,7 +110,8 @@ def on_terminal(*words, answers):
             assert error.errno == errno.EIO
             break
         said += piece
-        if left and said.endswith(b": ") and b"Passphrase" in said:
+        line = said.rpartition(b"\n")[2]
+        if left and line.startswith(b"Passphrase") and line.endswith(b": "):
             os.write(terminal, left.pop(0))
             said += b"|"
     os.close(terminal)
@@ -321,13 +323,19 @@ def test_what_is_being_encrypted_anew_is_refused(work, plain, key):
 @pytest.mark.needs_root
 @pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
 @pytest.mark.needs("cryptsetup")
-@pytest.mark.parametrize("given", ["file", "standard input"])
+@pytest.mark.parametrize("given", ["file", "standard input", "terminal"])
 def test_an_encrypted_volume_is_mounted(work, plain, key, given):
+    if given == "terminal":
+        with open(key, "wb") as stream:
+            stream.write(b"open sesame")
     image = luks2(plain, f"{work}/image", key)
     directory = f"{work}/mount"
     os.mkdir(directory)
     if given == "file":
         good("--key-file", key, "mount", image, directory)
+    elif given == "terminal":
+        code, said = on_terminal("mount", image, directory, answers=[b"open sesame\r"])
+        assert code == 0, said
     else:
         good("--key-file", "-", "mount", image, directory, prefix=("sh", "-c", f'exec "$@" < {key}', "sh"))
     with open(f"{directory}/new", "wb") as stream:
@@ -441,6 +449,27 @@ def test_integrity_devices(work, plain, key, algorithm, tag_size, block_size):
         stream.write(b"W")
     bad(*given, "cat", f"{image}:/file", mentions=["Input/output error"])
     assert good(*given, "cat", f"{image}:/new").raw == KEY
+
+
+def test_an_integrity_device_that_was_not_left_well(work, plain, key):
+    library = os.path.join(program.OUT, "lib", "liboutboard.so")
+    image = integrity.make(library, f"{work}/image", plain)
+    shell = subprocess.Popen(program.command("shell", image), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    # Once the last line is answered, what the one before has written is durable, in the journal.
+    shell.stdin.write(f"cp host:{key} /new\nsync /\nls /new\n".encode())
+    shell.stdin.flush()
+    assert shell.stdout.readline().strip().endswith(b":/new")
+    shell.kill()
+    shell.wait()
+    shell.stdin.close()
+    shell.stdout.close()
+    before = hashlib.sha256(open(image, "rb").read()).digest()
+    left = run("cat", f"{image}:/file")
+    assert left.code == 0 and left.raw == MARK and "tags are not checked" in left.err, left
+    assert hashlib.sha256(open(image, "rb").read()).digest() == before
+    # Writing replays the journal.
+    good("touch", f"{image}:/other")
+    assert good("cat", f"{image}:/new").raw == KEY
 
 
 # ---- subvolumes of btrfs ----

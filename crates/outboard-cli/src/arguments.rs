@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 /// Open, read and write disk images with Linux's own file systems, without root.
 ///
-/// A place inside an image is written IMAGE:/PATH, and IMAGE@N:/PATH for partition N. Everything
-/// without ":/" is a path of the host.
+/// A place inside an image is written IMAGE:/PATH, IMAGE@N:/PATH for partition N, and IMAGE@NAME:/PATH
+/// for a volume that "outboard info" names. Everything without ":/" is a path of the host.
 #[derive(Debug, Parser)]
 #[command(name = "outboard", version = version_text(), max_term_width = 100)]
 pub struct Arguments {
@@ -53,8 +53,8 @@ pub struct Settings {
     #[arg(long, value_name = "HASH", global = true, value_parser = parse_hash)]
     pub verity: Option<RootHash>,
 
-    /// Where in the device that it is about the area of --verity's hashes begins, in bytes [default: after
-    /// the file system, or in another partition]
+    /// Where the hashes begin in the device that they are of, in bytes [default: found after the file
+    /// system, or in another partition]
     #[arg(long, value_name = "OFFSET", global = true, requires = "verity")]
     pub verity_offset: Option<u64>,
 
@@ -151,10 +151,24 @@ pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::collections::HashSet;
 
     #[test]
     fn the_command_line_is_well_formed() {
         Arguments::command().debug_assert();
+    }
+
+    /// What clap checks by itself only in debug builds.
+    #[test]
+    fn no_letter_means_two_options() {
+        let mut all = Arguments::command();
+        all.build();
+        for command in all.get_subcommands() {
+            let mut letters = HashSet::new();
+            for letter in command.get_arguments().filter_map(|option| option.get_short()) {
+                assert!(letters.insert(letter), "{} -{letter}", command.get_name());
+            }
+        }
     }
 
     #[test]

@@ -669,7 +669,9 @@ impl Session {
         }
         // The kernel's end takes the disks along; removing them one by one takes longer.
         if let Some(kernel) = self.kernel.take() {
-            if let Err(error) = kernel.halt() {
+            // A layer may have tried to write to a disk that can only be read.
+            let written = self.disks.iter().flatten().any(|open| open.writable);
+            if let Some(error) = kernel.halt().err().filter(|_| written) {
                 problems.push(format!("the kernel did not stop well: {}", reason(&error)));
             }
         }

@@ -7,7 +7,7 @@ use crate::operand::ITSELF;
 use crate::owner::Owner;
 use crate::session::Session;
 use crate::walk::Entry;
-use clap::Args;
+use clap::{ArgAction, Args};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -20,6 +20,7 @@ const UNCHANGED: u32 = u32::MAX;
 /// Names are those of the image: from its own /etc/passwd and /etc/group.
 #[derive(Args, Debug)]
 #[command(
+    disable_help_flag = true,
     after_help = "Examples:\n  outboard chown 1000:1000 disk.img:/home/ann\n  outboard chown -R www-data: disk.img@1:/srv/www\n  outboard chown -R --from=1000 0:0 disk.img:/"
 )]
 pub struct Chown {
@@ -38,6 +39,9 @@ pub struct Chown {
     /// Only files that have this owner and group now
     #[arg(long, value_name = "OWNER")]
     pub from: Option<OsString>,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
 }
 
 pub fn run(options: &Chown, session: &mut Session) -> Result<()> {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::moment::parse_moment;
 use crate::operand::{Named, ITSELF};
 use crate::session::Session;
-use clap::Args;
+use clap::{ArgAction, Args};
 use libc::timespec;
 use outboard::Tree;
 use std::ffi::OsString;
@@ -17,6 +17,7 @@ use std::io;
 /// Set times of files in an image, or make empty files
 #[derive(Args, Debug)]
 #[command(
+    disable_help_flag = true,
     after_help = "Examples:\n  outboard touch disk.img:/etc/cloud/cloud-init.disabled\n  outboard touch -d '2026-11-21 10:00' disk.img@1:/etc/motd\n  outboard touch -r disk.img:/etc/passwd disk.img:/etc/shadow"
 )]
 pub struct Touch {
@@ -41,6 +42,9 @@ pub struct Touch {
     /// Change a symbolic link itself, not what it leads to
     #[arg(short = 'h', long)]
     pub no_dereference: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
 }
 
 pub fn run(options: &Touch, session: &mut Session) -> Result<()> {
