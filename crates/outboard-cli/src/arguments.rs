@@ -62,6 +62,10 @@ pub struct Settings {
     #[arg(long, value_name = "ALGORITHM", global = true, value_parser = parse_algorithm)]
     pub integrity: Option<String>,
 
+    /// A further disk of the same machine, for RAIDs, volume groups and file systems on several disks; may be repeated
+    #[arg(long = "disk", value_name = "IMAGE", global = true)]
+    pub disks: Vec<PathBuf>,
+
     /// Virtual CPUs of the kernel, 1 to 64 [default: the host's, at most 4]
     #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub vcpus: Option<u32>,
@@ -165,7 +169,10 @@ mod tests {
         all.build();
         for command in all.get_subcommands() {
             let mut letters = HashSet::new();
-            for letter in command.get_arguments().filter_map(|option| option.get_short()) {
+            for letter in command
+                .get_arguments()
+                .filter_map(|option| option.get_short())
+            {
                 assert!(letters.insert(letter), "{} -{letter}", command.get_name());
             }
         }

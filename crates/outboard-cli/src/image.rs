@@ -143,14 +143,17 @@ impl Image {
         probe(&Slice::new(&*self.content, partition.start, partition.size))
     }
 
-    /// The partition table, if it and not a file system on the whole disk counts. Discs that
-    /// also boot from a stick have both; there the disc counts.
+    /// The partition table, if it and not what is on the whole disk counts. Discs that also boot from a stick have
+    /// both; there the disc counts. In a member of a RAID it is the RAID that has partitions; only a superblock
+    /// of version 0.90 may as well be that of the last partition.
     pub fn partitions(&self) -> Option<&Table> {
-        let disc = self
-            .whole
-            .as_ref()
-            .is_some_and(|probe| matches!(probe.kind, "iso9660" | "udf"));
-        self.table.as_ref().filter(|_| !disc)
+        let counts = |probe: &Probe| match probe.kind {
+            "iso9660" | "udf" | "isw_raid_member" | "ddf_raid_member" => true,
+            "linux_raid_member" => probe.detail != "0.90",
+            _ => false,
+        };
+        let whole = self.whole.as_ref().is_some_and(counts);
+        self.table.as_ref().filter(|_| !whole)
     }
 
     fn missing_partition(&self, number: u32) -> Error {
@@ -229,7 +232,8 @@ impl Image {
 
     /// Whether what a name means is, or may be, inside of layers.
     pub fn is_layered(&self, name: &ImageName) -> bool {
-        name.volume.is_some() || self.any(name, |probe| probe.class == Class::Container)
+        let so = |probe: &Probe| probe.class == Class::Container || on_several(probe);
+        name.volume.is_some() || self.any(name, so)
     }
 
     /// Whether it is seen that a key is needed.
@@ -286,6 +290,11 @@ impl Image {
             format!("the file system has {needs} bytes, but the image only {has}: it is cut off")
         })
     }
+}
+
+/// Whether it is a file system that has other devices too.
+fn on_several(probe: &Probe) -> bool {
+    probe.kind == "btrfs" && !probe.detail.is_empty()
 }
 
 /// Says why something is not a file system that could be mounted.

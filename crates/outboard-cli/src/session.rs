@@ -181,6 +181,7 @@ fn processors() -> u32 {
 impl Session {
     /// `access`: what the command uses of the host. The process must have one thread.
     pub fn new(settings: Settings, access: &HostAccess) -> Result<Self> {
+        let access = &access.with_disks(&settings.disks);
         // Other programs may make images, and change them.
         let held = match access.programs {
             true => HeldImages::default(),
@@ -491,13 +492,8 @@ impl Session {
 
     /// Adds a disk to the kernel, or finds it added.
     fn disk(&mut self, name: &ImageName, write: bool) -> Result<usize> {
-        let mut image = self.image(&name.file)?;
-        let good = |slot: &Option<OpenDisk>| {
-            slot.as_ref().is_some_and(|open| {
-                open.image.identity == image.identity && (open.writable || !write)
-            })
-        };
-        if let Some(index) = self.disks.iter().position(good) {
+        let image = self.image(&name.file)?;
+        if let Some(index) = self.find_disk(&image, write) {
             return Ok(index);
         }
         // An earlier command may have opened it for reading.
@@ -510,7 +506,27 @@ impl Session {
                 found.probe.map(|probe| probe.kind)
             }
         };
-        let (content, locks) = self.content(&image, &name.file, write)?;
+        self.add_disk(image, &name.file, write, kind)
+    }
+
+    fn find_disk(&self, image: &Image, write: bool) -> Option<usize> {
+        let good = |slot: &Option<OpenDisk>| {
+            slot.as_ref().is_some_and(|open| {
+                open.image.identity == image.identity && (open.writable || !write)
+            })
+        };
+        self.disks.iter().position(good)
+    }
+
+    /// `kind`: the type of the file system on it, if it has one only.
+    fn add_disk(
+        &mut self,
+        mut image: Image,
+        file: &Path,
+        write: bool,
+        kind: Option<&str>,
+    ) -> Result<usize> {
+        let (content, locks) = self.content(&image, file, write)?;
         image.content = Arc::clone(&content);
         let options = if write {
             DiskOptions::read_write()
@@ -525,8 +541,8 @@ impl Session {
             }
         };
         let disk = added.map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => in_use(&name.file, write),
-            _ => Error::failed(format!("cannot open image {}", name.file.display()), &error),
+            Some(libc::EBUSY) => in_use(file, write),
+            _ => Error::failed(format!("cannot open image {}", file.display()), &error),
         })?;
         self.disks.push(Some(OpenDisk {
             image,

@@ -8,6 +8,8 @@
 mod block;
 pub mod integrity;
 pub mod luks;
+pub mod lvm;
+pub mod md;
 pub mod partition;
 mod probe;
 pub mod qcow2;

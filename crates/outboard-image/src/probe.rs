@@ -46,7 +46,7 @@ pub struct Probe {
     pub class: Class,
     /// The type, as in "ext4" or "crypto_LUKS".
     pub kind: &'static str,
-    /// The variant where mounting needs to know it (UFS), else empty.
+    /// The variant where opening it needs to know it (UFS, md), the number of its devices (btrfs on several), else empty.
     pub detail: String,
     pub label: Option<String>,
     pub uuid: Option<String>,
@@ -124,12 +124,13 @@ pub fn file_format(source: &(impl Source + ?Sized)) -> Option<&'static str> {
 pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
     let probers: &[Prober<S>] = &[
         containers::wrapped,
+        containers::md,
+        containers::firmware_raid,
         containers::luks,
         containers::verity,
         containers::integrity,
         containers::bitlocker,
         containers::lvm,
-        containers::md,
         containers::swap,
         journaling::xfs,
         journaling::bcachefs,

@@ -14,6 +14,7 @@ pub mod credentials;
 pub mod ffi;
 pub mod kernel;
 
+mod assembly;
 mod btrfs;
 mod child;
 mod control;

@@ -45,13 +45,6 @@ struct BtrfsVolume {
 }
 
 impl Fd {
-    /// # Safety
-    /// The argument is right for the request: a pointer to a structure of the size that the request has.
-    unsafe fn ioctl(&self, request: usize, argument: usize) -> io::Result<usize> {
-        // SAFETY: the caller's promise.
-        unsafe { self.call(libc::SYS_ioctl, [request, argument, 0, 0, 0]) }
-    }
-
     /// Tells the disk which blocks of this file's file system are free. Returns how many bytes.
     /// EOPNOTSUPP: the file system or the disk cannot do that.
     pub fn trim_file_system(&self, minimum: u64) -> io::Result<u64> {

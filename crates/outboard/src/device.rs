@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Block devices of the kernel: whole disks, partitions, and what is mapped onto others.
 
+use crate::array::Array;
 use crate::device_mapper::Mapping;
 use crate::disk::Disk;
-use crate::kernel::{read_text, Kernel, HOME};
+use crate::kernel::{make_node, read_text, Kernel, HOME};
 use crate::mount::{Mount, MountOptions};
 use crate::{Fd, System};
 use outboard_image::{probe, Probe, Source};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 enum Backing {
     Disk(Disk),
     Mapping(Mapping),
+    Array(Array),
 }
 
 struct Shared {
@@ -37,22 +39,6 @@ fn parse_number(text: &str) -> Option<u64> {
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Makes the device node. One of a disk that is gone may have the same name, but another number.
-fn make_node(path: &CStr, number: u64) -> io::Result<()> {
-    let root = Fd::working_directory(System::Kernel);
-    let make = || root.make_node_at(path, libc::S_IFBLK | 0o600, number);
-    match make() {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if root.stat_at(path, 0)?.st_rdev == number {
-                return Ok(());
-            }
-            root.unlink_at(path, 0)?;
-            make()
-        }
-        other => other,
-    }
-}
-
 /// The number that sysfs tells of a device. ENXIO: there is none of this name.
 fn number_of(name: &str) -> io::Result<u64> {
     let attribute = CString::new(format!("/sys/class/block/{name}/dev"))?;
@@ -67,7 +53,7 @@ impl BlockDevice {
     fn new(backing: Backing, name: String) -> io::Result<Self> {
         let number = number_of(&name)?;
         let node = CString::new(format!("{HOME}/dev/{name}"))?;
-        make_node(&node, number)?;
+        make_node(&node, libc::S_IFBLK, number)?;
         let shared = Shared {
             backing,
             name,
@@ -87,9 +73,17 @@ impl BlockDevice {
         Self::new(Backing::Mapping(mapping), name)
     }
 
+    pub(crate) fn of_array(array: Array, name: String) -> io::Result<Self> {
+        Self::new(Backing::Array(array), name)
+    }
+
     /// What the kernel calls it, as in "vda1".
     pub fn name(&self) -> &str {
         &self.shared.name
+    }
+
+    pub(crate) fn device_number(&self) -> u64 {
+        self.shared.number
     }
 
     /// What tables of the device mapper call it, as in "253:1".
@@ -106,6 +100,7 @@ impl BlockDevice {
         match &self.shared.backing {
             Backing::Disk(disk) => disk.kernel(),
             Backing::Mapping(mapping) => mapping.kernel(),
+            Backing::Array(array) => array.kernel(),
         }
     }
 
@@ -114,13 +109,14 @@ impl BlockDevice {
         match &self.shared.backing {
             Backing::Disk(disk) => disk.is_read_only(),
             Backing::Mapping(mapping) => mapping.is_read_only(),
+            Backing::Array(array) => array.is_read_only(),
         }
     }
 
     /// What the target of a mapping tells of its state; nothing for other devices.
     pub fn status(&self) -> io::Result<String> {
         match &self.shared.backing {
-            Backing::Disk(_) => Ok(String::new()),
+            Backing::Disk(_) | Backing::Array(_) => Ok(String::new()),
             Backing::Mapping(mapping) => mapping.status(),
         }
     }

@@ -223,3 +223,26 @@ pub(crate) fn read_text(path: &CStr) -> io::Result<String> {
         }
     }
 }
+
+/// Writes to an attribute of the kernel's own file systems, as in /sys.
+pub(crate) fn write_text(path: &str, text: &str) -> io::Result<()> {
+    let path = CString::new(path)?;
+    let file = Fd::working_directory(System::Kernel).open_at(&path, libc::O_WRONLY, 0)?;
+    file.write_all(text.as_bytes())
+}
+
+/// Makes a device node of a type (`S_IF*`). One of a device that is gone may have the same name, but another number.
+pub(crate) fn make_node(path: &CStr, kind: u32, number: u64) -> io::Result<()> {
+    let root = Fd::working_directory(System::Kernel);
+    let make = || root.make_node_at(path, kind | 0o600, number);
+    match make() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if root.stat_at(path, 0)?.st_rdev == number {
+                return Ok(());
+            }
+            root.unlink_at(path, 0)?;
+            make()
+        }
+        other => other,
+    }
+}

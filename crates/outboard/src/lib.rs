@@ -18,6 +18,7 @@
 //! Everything can be used from any thread. Errors are [`std::io::Error`] with the
 //! errno that the kernel returned. A process can boot one kernel in its life.
 
+mod array;
 mod device;
 mod device_mapper;
 mod directory;

@@ -2,7 +2,9 @@
 //! The whole life of a kernel in one process: boot, disks, mounts, files, halt. One
 //! test, because a process can boot one kernel. Needs the real library and mke2fs.
 
-use outboard::{DiskOptions, FileType, Kernel, Level, LogRing, MountOptions, OpenOptions};
+use outboard::{
+    BlockDevice, DiskOptions, FileType, Kernel, Level, LogRing, MountOptions, OpenOptions, Target,
+};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -89,6 +91,46 @@ fn check_files(mount: &outboard::Mount) -> std::io::Result<()> {
     Ok(())
 }
 
+fn linear(start: u64, size: u64, device: &BlockDevice, offset: u64) -> Target {
+    Target {
+        start,
+        size,
+        kind: "linear",
+        parameters: format!("{} {offset}", device.number()),
+    }
+}
+
+/// A mapping that swaps the first two MiB of a disk, and one above it that swaps them back.
+fn check_mappings(kernel: &Kernel, device: &BlockDevice) -> std::io::Result<()> {
+    const MIB: u64 = 2048;
+    let sectors = device.size()? / 512;
+    let rest = sectors - 2 * MIB;
+    let swapped = |below: &BlockDevice| {
+        [
+            linear(0, MIB, below, MIB),
+            linear(MIB, MIB, below, 0),
+            linear(2 * MIB, rest, below, 2 * MIB),
+        ]
+    };
+    let below = [device.clone()];
+    let wrong = kernel.map("wrong", true, &[linear(0, sectors, device, 1)], &below);
+    assert!(wrong.is_err(), "beyond the end of the disk");
+    let once = kernel.map("once", true, &swapped(device), &below)?;
+    assert_eq!(once.size()?, sectors * 512);
+    assert!(once.is_read_only() && once.probe()?.is_none());
+    assert!(kernel.map("once", true, &[], &[]).is_err(), "in use");
+    let twice = kernel.map("twice", true, &swapped(&once), std::slice::from_ref(&once))?;
+    drop(once);
+    assert_eq!(twice.probe()?.expect("an ext4 file system").kind, "ext4");
+    let mount = twice.mount(&MountOptions::default())?;
+    check_files(&mount)?;
+    mount.unmount()?;
+    drop(twice);
+    let again = kernel.map("once", true, &swapped(device), &below)?;
+    assert_eq!(again.status()?, "");
+    Ok(())
+}
+
 #[test]
 fn from_boot_to_halt() -> std::io::Result<()> {
     let image = Image::new();
@@ -132,6 +174,7 @@ fn from_boot_to_halt() -> std::io::Result<()> {
     let refused = mount.create("/new").unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(30), "EROFS");
     mount.unmount()?;
+    check_mappings(&kernel, &disk.device(None)?)?;
     drop(disk);
     assert!(
         std::fs::read(&image.0)? == before,

@@ -11,17 +11,24 @@ mod integrity;
 pub mod keys;
 pub mod listing;
 mod luks;
+mod lvm;
+mod md;
 pub mod names;
+mod overlay;
 mod partitions;
+mod several;
 pub mod subvolumes;
 mod verity;
 
+use crate::address::ImageName;
 use crate::arguments::Settings;
 use crate::error::{reason, Error, Result};
 use crate::image::Image;
 use keys::Keys;
+use names::Meaning;
 use outboard::{BlockDevice, Disk, Kernel};
 use outboard_image::Probe;
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -40,7 +47,15 @@ type Attempt<T> = std::result::Result<T, String>;
 /// kinds have added something. What stays shut for a reason gets that as its `problem`.
 type Open = fn(&mut Stack, &mut Context) -> Result<()>;
 
-const KINDS: [Open; 4] = [integrity::open, luks::open, verity::open, partitions::open];
+const KINDS: [Open; 7] = [
+    md::open,
+    lvm::open,
+    several::open,
+    integrity::open,
+    luks::open,
+    verity::open,
+    partitions::open,
+];
 
 /// What kinds of layers work with.
 pub struct Context<'a> {
@@ -96,6 +111,11 @@ pub struct Stack {
     /// Distinguishes it from the kernel's others.
     number: usize,
     nodes: Vec<Node>,
+    /// Nothing more is found: what lacks a part now lacks it for good.
+    complete: bool,
+    /// What was asked for by names, and whether it is all.
+    wanted: HashSet<Vec<u8>>,
+    all: bool,
 }
 
 impl Stack {
@@ -103,6 +123,9 @@ impl Stack {
         Self {
             number,
             nodes: Vec::new(),
+            complete: false,
+            wanted: HashSet::new(),
+            all: false,
         }
     }
 
@@ -114,11 +137,33 @@ impl Stack {
         &mut self.nodes[index]
     }
 
+    /// Nodes that hold this, as a probe found it.
+    pub fn holding(&self, kind: &str) -> Vec<usize> {
+        (0..self.nodes.len())
+            .filter(|&index| self.nodes[index].holds(kind))
+            .collect()
+    }
+
+    /// Whether this is asked for. Volumes of which there may be many are not opened all for the sake of one.
+    pub fn wants(&self, selector: &str) -> bool {
+        let is_part = |name: &Vec<u8>| {
+            let name = [b"@", name.as_slice(), b"@"].concat();
+            let part = [b"@", selector.as_bytes(), b"@"].concat();
+            name.windows(part.len()).any(|window| window == part)
+        };
+        self.all || self.wanted.iter().any(is_part)
+    }
+
+    /// Whether there is a node of this name.
+    pub fn has(&self, selector: &Selector) -> bool {
+        self.nodes.iter().any(|node| node.selector == *selector)
+    }
+
     /// Nodes that hold this, as a probe found it, and were not opened yet.
     pub fn unopened(&self, kind: &str) -> Vec<usize> {
-        (0..self.nodes.len())
-            .filter(|&index| self.nodes[index].holds(kind) && !self.is_opened(index))
-            .collect()
+        let mut found = self.holding(kind);
+        found.retain(|&index| !self.is_opened(index));
+        found
     }
 
     /// Whether there are nodes on this one.
@@ -235,16 +280,48 @@ impl Stack {
         Ok(self.nodes.len() - 1)
     }
 
+    /// Opens what a name may mean, as far as that needs no question. `forced`: the user named the file system's type.
+    pub fn open_for(
+        &mut self,
+        name: &ImageName,
+        forced: bool,
+        context: &mut Context,
+    ) -> Result<()> {
+        let selectors = names::selectors(name);
+        if self.all || self.wanted.contains(&selectors) {
+            return Ok(());
+        }
+        if !selectors.is_empty() {
+            self.wanted.insert(selectors);
+            self.open(context)?;
+            let found = self.find(name, forced);
+            if matches!(found, Ok(Meaning::FileSystem(_) | Meaning::Locked(_))) {
+                return Ok(());
+            }
+        }
+        self.open_all(context)
+    }
+
     /// Opens all that can be opened without a question.
-    pub fn open(&mut self, context: &mut Context) -> Result<()> {
+    pub fn open_all(&mut self, context: &mut Context) -> Result<()> {
+        self.all = true;
+        self.open(context)
+    }
+
+    fn open(&mut self, context: &mut Context) -> Result<()> {
+        self.complete = false;
         loop {
             let before = self.nodes.len();
             for open in KINDS {
                 open(self, context)?;
             }
-            if self.nodes.len() == before {
+            if self.nodes.len() > before {
+                continue;
+            }
+            if self.complete {
                 return Ok(());
             }
+            self.complete = true;
         }
     }
 }

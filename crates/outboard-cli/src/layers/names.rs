@@ -24,7 +24,7 @@ pub enum Meaning {
 }
 
 /// The part of a name after the image's file.
-fn selectors(name: &ImageName) -> Vec<u8> {
+pub(super) fn selectors(name: &ImageName) -> Vec<u8> {
     let file = name.file.as_os_str().as_bytes().len();
     name.operand()[file..]
         .strip_prefix(b"@")
@@ -236,11 +236,17 @@ impl Stack {
     fn nothing_of_this_name(&self, node: usize, rest: &[u8]) -> Error {
         let (shown, rest) = (self.name(node), escaped(rest));
         let known = self.candidates(node, false);
-        let has = match (known.is_empty(), self.problems(node)) {
-            (false, _) => format!(": it has {}", self.choice(&known)),
-            (true, Some(problems)) => format!("\n  {problems}"),
-            (true, None) => format!(" (see outboard info {shown})"),
+        let problems = self.problems(node).unwrap_or_default();
+        let of_this: Vec<&str> = problems
+            .lines()
+            .filter(|line| line.contains(&rest))
+            .collect();
+        let why = match (of_this.is_empty(), known.is_empty(), problems.is_empty()) {
+            (false, ..) => format!("\n  {}", of_this.join("\n  ")),
+            (true, false, _) => format!(": it has {}", self.choice(&known)),
+            (true, true, false) => format!("\n  {problems}"),
+            (true, true, true) => format!(" (see outboard info {shown})"),
         };
-        Error::Failed(format!("no volume {rest} in {shown}{has}"))
+        Error::Failed(format!("no volume {rest} in {shown}{why}"))
     }
 }

@@ -39,6 +39,17 @@ impl HostAccess {
         self.reads.is_empty() && self.writes.is_empty()
     }
 
+    /// As a command with images, and further disks of the same machine with the rights that those have.
+    pub fn with_disks(&self, disks: &[PathBuf]) -> Self {
+        let mut access = self.clone();
+        if !self.images.is_empty() {
+            let write = self.images.iter().any(|(_, write)| *write);
+            let disks = disks.iter().map(|disk| (disk.clone(), write));
+            access.images.extend(disks);
+        }
+        access
+    }
+
     pub fn add(&mut self, other: HostAccess) {
         self.images.extend(other.images);
         self.reads.extend(other.reads);

@@ -13,6 +13,7 @@ use crate::layers::{Context, Stack};
 use outboard::BlockDevice;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// Most subvolumes that a message lists.
 const SHOWN: usize = 8;
@@ -35,7 +36,8 @@ impl OpenStack {
 impl Session {
     /// Whether what a name means is opened by way of a stack.
     pub fn is_layered(&self, image: &Image, name: &ImageName) -> bool {
-        self.settings.verity.is_some() || image.is_layered(name)
+        let settings = &self.settings;
+        settings.verity.is_some() || !settings.disks.is_empty() || image.is_layered(name)
     }
 
     /// The key for what a name means, for another process that will open it: of the key file, or asked for if it is seen
@@ -61,6 +63,11 @@ impl Session {
         &slot.expect("a stack of disks that were not released").stack
     }
 
+    fn is_read_only(&self, open: &OpenStack) -> bool {
+        let writable = |&disk: &usize| self.open_disk(disk).writable;
+        !open.disks.iter().all(writable)
+    }
+
     /// Works on a stack with what it needs of the session.
     fn with_stack<T>(
         &mut self,
@@ -69,11 +76,9 @@ impl Session {
     ) -> Result<T> {
         let kernel = self.kernel(None)?;
         let mut open = self.stacks[index].take().expect("a stack in use");
-        let writable = |&disk: &usize| self.open_disk(disk).writable;
-        let read_only = !open.disks.iter().all(writable);
         let mut context = Context {
             kernel: &kernel,
-            read_only,
+            read_only: self.is_read_only(&open),
             settings: &self.settings,
             keys: &mut self.keys,
             spent: &mut open.spent,
@@ -83,25 +88,59 @@ impl Session {
         done
     }
 
-    /// Finds the stack of a disk, or opens it.
+    /// Finds the stack of a disk, or begins it.
     fn open_stack(&mut self, name: &ImageName, disk: usize) -> Result<usize> {
         if let Some(index) = self.stack_with(disk) {
             return Ok(index);
         }
-        let index = self.stacks.len();
-        let mut stack = Stack::new(index);
-        let open = self.open_disk(disk);
-        stack.add_disk(&name.file, &open.image, &open.disk)?;
-        self.stacks.push(Some(OpenStack {
-            disks: vec![disk],
-            stack,
-            spent: Vec::new(),
-        }));
-        let opened = self.with_stack(index, |stack, context| stack.open(context));
+        let mut disks = vec![(name.file.clone(), disk)];
+        for file in self.settings.disks.clone() {
+            let further = self.further_disk(&file, self.open_disk(disk).writable)?;
+            if disks.iter().all(|(_, known)| *known != further) {
+                disks.push((file, further));
+            }
+        }
+        // A machine may have several images that are named.
+        let known = disks.iter().find_map(|(_, disk)| self.stack_with(*disk));
+        let index = known.unwrap_or(self.stacks.len());
+        if known.is_none() {
+            self.stacks.push(Some(OpenStack {
+                disks: Vec::new(),
+                stack: Stack::new(index),
+                spent: Vec::new(),
+            }));
+        }
+        let opened = self.fill_stack(index, &disks);
         if opened.is_err() {
             self.stacks[index] = None;
         }
         opened.map(|()| index)
+    }
+
+    /// Adds disks to a stack.
+    fn fill_stack(&mut self, index: usize, disks: &[(PathBuf, usize)]) -> Result<()> {
+        for (file, disk) in disks {
+            if self.stack_with(*disk).is_some() {
+                continue;
+            }
+            let mut open = self.stacks[index].take().expect("a stack in use");
+            let added = self.open_disk(*disk);
+            let done = open.stack.add_disk(file, &added.image, &added.disk);
+            open.disks.push(*disk);
+            self.stacks[index] = Some(open);
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Adds a disk that a command did not name to the kernel, or finds it added.
+    fn further_disk(&mut self, file: &Path, write: bool) -> Result<usize> {
+        let image = self.image(file)?;
+        if let Some(index) = self.find_disk(&image, write) {
+            return Ok(index);
+        }
+        self.release(&image)?;
+        self.add_disk(image, file, write, None)
     }
 
     /// Mounts the file system that a name means inside of layers, or finds it mounted.
@@ -113,6 +152,9 @@ impl Session {
     ) -> Result<usize> {
         let stack = self.open_stack(name, disk)?;
         let forced = self.settings.kind.is_some();
+        self.with_stack(stack, |stack, context| {
+            stack.open_for(name, forced, context)
+        })?;
         loop {
             let locked = match self.stack(stack).find(name, forced)? {
                 Meaning::FileSystem(node) => {
@@ -186,6 +228,7 @@ impl Session {
     pub fn volumes(&mut self, name: &ImageName) -> Result<Vec<Volume>> {
         let disk = self.disk(name, false)?;
         let index = self.open_stack(name, disk)?;
+        self.with_stack(index, |stack, context| stack.open_all(context))?;
         let stack = self.stack(index);
         let mut volumes = Vec::new();
         let mut file_systems = Vec::new();
@@ -242,6 +285,9 @@ impl Session {
         }
         self.with_stack(stack, |stack, context| stack.check(node, context, write))?;
         let found = &self.stack(stack).nodes()[node];
+        if let Some(problem) = &found.problem {
+            return Err(Error::Failed(format!("{shown}: {problem}")));
+        }
         let probed = found.probe.as_ref().map(|probe| probe.kind);
         let options = subvolume.map_or(String::new(), |number| format!("subvolid={number}"));
         let mount = self.mount_device(shown, &found.device, probed, &options, write, || None)?;

@@ -4,6 +4,7 @@
 
 use super::{Class, Probe};
 use crate::block::{fetch, Block};
+use crate::md::Member;
 use crate::source::Source;
 use crate::{integrity, luks, verity};
 
@@ -90,22 +91,25 @@ pub(super) fn lvm(source: &(impl Source + ?Sized)) -> Option<Probe> {
 }
 
 pub(super) fn md(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    const MAGIC: u32 = 0xa92b_4efc;
-    let end = |room: u64, unit: u64| source.size().checked_sub(room).map(|at| at / unit * unit);
-    let places = [Some(0), Some(4096), end(8192, 4096)];
-    let current = places.into_iter().flatten().find_map(|offset| {
-        let block = fetch(source, offset, 64)?;
-        (block.le32(0) == MAGIC && block.le32(4) == 1).then(|| {
-            Probe::new(Class::Container, "linux_raid_member")
-                .label(block.text(32, 32))
-                .uuid(block.uuid(16))
-        })
-    });
-    current.or_else(|| {
-        let old = fetch(source, end(65536, 65536)?, 64)?;
-        (old.le32(0) == MAGIC && old.le32(4) == 0)
-            .then(|| Probe::new(Class::Container, "linux_raid_member"))
-    })
+    let member = Member::read(source)?;
+    let mut probe = Probe::new(Class::Container, "linux_raid_member")
+        .label(member.name)
+        .uuid(Some(member.uuid));
+    probe.detail = member.version.name().to_owned();
+    Some(probe)
+}
+
+/// Members of the RAIDs that a computer's firmware knows, by what is in the last sectors.
+pub(super) fn firmware_raid(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    let end = fetch(source, source.size().checked_sub(1024)? / 512 * 512, 1024)?;
+    let intel = end.has(0, b"Intel Raid ISM Cfg Sig. ");
+    let standard = end.be32(512) == 0xde11_de11;
+    let kind = match (intel, standard) {
+        (true, _) => "isw_raid_member",
+        (_, true) => "ddf_raid_member",
+        _ => return None,
+    };
+    Some(Probe::new(Class::Container, kind))
 }
 
 pub(super) fn swap(source: &(impl Source + ?Sized)) -> Option<Probe> {

@@ -30,6 +30,12 @@ pub(super) fn btrfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
         .state(block.le64(96) == 0, "a log has to be replayed");
     probe.size = Some(block.le64(112));
     probe.block_size = Some(block.le32(144).into());
+    let devices = block.le64(136);
+    if devices > 1 {
+        // The size above is that of all; this one's own stands in what follows its number.
+        probe.size = Some(block.le64(201 + 8));
+        probe.detail = devices.to_string();
+    }
     Some(probe)
 }
 

@@ -146,7 +146,13 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
             "linux_raid_member",
             image(
                 1 << 14,
-                &[(4096, &0xa92b_4efcu32.to_le_bytes()), (4100, &[1])],
+                &[
+                    (4096, &0xa92b_4efcu32.to_le_bytes()),
+                    (4100, &[1]),
+                    (4096 + 16, &[1]),
+                    (4096 + 144, &[8]),
+                    (4096 + 216, &0xa92b_4f06u32.to_le_bytes()),
+                ],
             ),
         ),
         ("qcow2", image(1 << 12, &[(0, b"QFI\xfb")])),

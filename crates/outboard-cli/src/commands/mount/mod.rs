@@ -237,6 +237,9 @@ impl Plan {
         for file in &settings.backing {
             arguments.extend(["--backing".into(), absolute(file)?]);
         }
+        for disk in &settings.disks {
+            arguments.extend(["--disk".into(), absolute(disk)?]);
+        }
         if self.restart {
             arguments.push("--restart".into());
         }

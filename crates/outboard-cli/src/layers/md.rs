@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! RAID arrays of md: members that belong together become one block device.
+//!
+//! An array is opened once all its members are there, and without those that are missing when nothing more is found. For
+//! writing there must be as many as when it was used last: one that runs without a member leaves that behind, and
+//! a disk that was only forgotten on the command line would then have to be rebuilt. For reading nothing is written: a member
+//! that has a log, which the kernel would write to, lies under an overlay (see [`overlay`]).
+
+use super::overlay::overlay;
+use super::{Attempt, Context, Selector, Stack};
+use crate::error::{reason, warn, Result};
+use crate::format::escaped;
+use outboard::image::md::{Member, Role};
+use outboard::BlockDevice;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+/// Members of one array, and the nodes that they are.
+struct Found {
+    members: Vec<(usize, Member)>,
+}
+
+/// Opens all arrays.
+pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
+    for found in arrays(stack) {
+        let nodes: Vec<usize> = found.members.iter().map(|(node, _)| *node).collect();
+        let missing = found.missing();
+        if !missing.is_empty() && !stack.complete {
+            continue;
+        }
+        match found.assemble(stack, context, &missing) {
+            Ok(device) => {
+                let (selector, details) = (found.selector(stack), found.details());
+                stack.add(&nodes, "RAID array", selector, details, device)?;
+            }
+            Err(problem) => stack.node_mut(nodes[0]).problem = Some(problem),
+        }
+    }
+    for (kind, owner) in [
+        ("isw_raid_member", "Intel's firmware (IMSM)"),
+        ("ddf_raid_member", "the firmware (DDF)"),
+    ] {
+        for index in stack.unopened(kind) {
+            stack.node_mut(index).problem =
+                Some(format!("a RAID of {owner}, which cannot be opened"));
+        }
+    }
+    Ok(())
+}
+
+/// Members by their arrays. Old ones, which the others have gone on without, are left out.
+fn arrays(stack: &Stack) -> Vec<Found> {
+    let mut arrays: BTreeMap<(String, &str), Vec<(usize, Member)>> = BTreeMap::new();
+    for index in stack.unopened("linux_raid_member") {
+        let source = stack.nodes()[index].device.source();
+        if let Some(member) = source.ok().and_then(|source| Member::read(&source)) {
+            let key = (member.uuid.clone(), member.version.name());
+            arrays.entry(key).or_default().push((index, member));
+        }
+    }
+    let found = |mut members: Vec<(usize, Member)>| {
+        members.sort_by_key(|(_, member)| std::cmp::Reverse(member.events));
+        let newest = members[0].1.events;
+        // A crash may come between the writes to two members.
+        members.retain(|(_, member)| member.events.saturating_add(1) >= newest);
+        Found { members }
+    };
+    arrays.into_values().map(found).collect()
+}
+
+impl Found {
+    fn newest(&self) -> &Member {
+        &self.members[0].1
+    }
+
+    /// The places whose members are here.
+    fn present(&self) -> BTreeSet<u32> {
+        let place = |(_, member): &(usize, Member)| match member.role {
+            Role::Active(place) => Some(place),
+            _ => None,
+        };
+        self.members.iter().filter_map(place).collect()
+    }
+
+    /// The places that had a member when the array was used last, which is not here.
+    fn missing(&self) -> BTreeSet<u32> {
+        let present = self.present();
+        self.newest().active.difference(&present).copied().collect()
+    }
+
+    fn name(&self) -> String {
+        escaped(self.newest().array_name().as_bytes())
+    }
+
+    fn selector(&self, stack: &Stack) -> Selector {
+        let selector = Selector::Whole(self.newest().array_name());
+        match stack.has(&selector) {
+            false => selector,
+            // Two machines may have given the same name.
+            true => Selector::Whole(format!(
+                "{}-{}",
+                self.newest().array_name(),
+                self.newest().uuid
+            )),
+        }
+    }
+
+    fn details(&self) -> String {
+        let newest = self.newest();
+        format!(
+            "RAID{}, {} of {} members",
+            newest.level,
+            self.present().len(),
+            newest.places
+        )
+    }
+
+    /// Why it cannot be opened, as far as that is known before the kernel looks.
+    fn check(&self, missing: &BTreeSet<u32>, read_only: bool) -> Attempt<()> {
+        let (newest, name) = (self.newest(), self.name());
+        if !matches!(newest.level, 0 | 1 | 4 | 5 | 6 | 10) {
+            let level = newest.level;
+            return Err(format!(
+                "the array {name} is of level {level}, which is not supported"
+            ));
+        }
+        if newest.clustered {
+            return Err(format!(
+                "the array {name} is shared by a cluster of machines"
+            ));
+        }
+        if newest.reshaping && !read_only {
+            return Err(format!(
+                "the array {name} is being reshaped: let its machine finish that, or read with --ro"
+            ));
+        }
+        let present = self.present();
+        let few = format!(
+            "the array {name} has {} of {} members here: add the other disks with --disk",
+            present.len(),
+            newest.places
+        );
+        if !newest.works_with(&present) {
+            return Err(few);
+        }
+        if !missing.is_empty() && !read_only {
+            return Err(format!("{few}, or read with --ro"));
+        }
+        Ok(())
+    }
+
+    fn assemble(
+        &self,
+        stack: &Stack,
+        context: &Context,
+        missing: &BTreeSet<u32>,
+    ) -> Attempt<BlockDevice> {
+        self.check(missing, context.read_only)?;
+        let useful =
+            |(_, member): &&(usize, Member)| matches!(member.role, Role::Active(_) | Role::Journal);
+        let overlaid = context.read_only && self.newest().logs;
+        let members = self.members.iter().filter(useful).map(|(node, _)| {
+            let device = &stack.nodes()[*node].device;
+            match overlaid {
+                true => overlay(
+                    context.kernel,
+                    &stack.mapping_name(&format!("-{node}")),
+                    device,
+                ),
+                false => Ok(device.clone()),
+            }
+        });
+        let version = self.newest().version.numbers();
+        let device = members
+            .collect::<io::Result<Vec<BlockDevice>>>()
+            .and_then(|members| {
+                context
+                    .kernel
+                    .assemble(version, &members, context.read_only)
+            })
+            .map_err(|error| format!("cannot run the array {}: {}", self.name(), reason(&error)))?;
+        if self.present().len() < self.newest().places as usize {
+            warn(format!(
+                "warning: the array {} is degraded: {}",
+                self.name(),
+                self.details()
+            ));
+        }
+        Ok(device)
+    }
+}

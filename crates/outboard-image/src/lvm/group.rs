@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the metadata of a volume group says: physical volumes in extents of one size, and logical volumes, each a
+//! row of segments that lie on physical volumes or on other, hidden logical volumes.
+//!
+//! Sizes are in sectors of 512 bytes. Everything was checked to be consistent as far as one group can tell: segments
+//! follow each other without gaps, areas lie within what they name, and no number overflows.
+
+use super::plain_id;
+use super::text::{Section, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most sectors that anything may have: what the kernel can address in bytes.
+const MOST: u64 = 1 << 54;
+/// Most devices of one segment.
+const WIDEST: usize = 1024;
+/// Levels that Linux has, as LVM calls them.
+const LEVELS: [&str; 23] = [
+    "raid0",
+    "raid0_meta",
+    "raid1",
+    "raid4",
+    "raid5",
+    "raid5_n",
+    "raid5_la",
+    "raid5_ls",
+    "raid5_ra",
+    "raid5_rs",
+    "raid6",
+    "raid6_nc",
+    "raid6_nr",
+    "raid6_zr",
+    "raid6_la_6",
+    "raid6_ls_6",
+    "raid6_ra_6",
+    "raid6_rs_6",
+    "raid6_n_6",
+    "raid10",
+    "raid10_near",
+    "raid10_far",
+    "raid10_offset",
+];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeGroup {
+    pub name: String,
+    pub id: String,
+    /// Counts the changes.
+    pub sequence: u64,
+    /// Sectors of an extent.
+    pub extent_size: u64,
+    /// By the names that segments call them, as in "pv0".
+    pub physical: BTreeMap<String, PhysicalPlace>,
+    /// By name.
+    pub logical: BTreeMap<String, LogicalVolume>,
+}
+
+/// Where on a physical volume the extents are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhysicalPlace {
+    /// As in the physical volume's label.
+    pub id: String,
+    /// What device it was when the metadata was written.
+    pub device: Option<String>,
+    /// First sector of the first extent.
+    pub start: u64,
+    /// Extents.
+    pub count: u64,
+    /// It was missing when the group was changed: what is on it is old.
+    pub missing: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogicalVolume {
+    pub id: String,
+    /// Hidden ones are parts of others.
+    pub visible: bool,
+    pub writable: bool,
+    /// In the order of their place; the first begins at 0.
+    pub segments: Vec<Segment>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// First sector in the volume.
+    pub start: u64,
+    pub size: u64,
+    pub kind: SegmentKind,
+}
+
+/// A place on a physical or logical volume of the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// Name of a physical volume, and a sector of the device that it is on.
+    Physical(String, u64),
+    /// Name of a logical volume, and a sector of it.
+    Logical(String, u64),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Raid {
+    /// As LVM calls it, as in "raid1" or "raid5_ls".
+    pub level: String,
+    pub stripe_size: u64,
+    pub region_size: u64,
+    /// How often a raid10 has everything.
+    pub copies: u64,
+    /// Names of logical volumes for metadata (not with "raid0") and data of each device.
+    pub devices: Vec<(Option<String>, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// One area, or several with stripes of this size.
+    Striped {
+        stripe_size: u64,
+        areas: Vec<Area>,
+    },
+    Mirror {
+        region_size: u64,
+        log: Option<String>,
+        areas: Vec<Area>,
+    },
+    Raid(Raid),
+    ThinPool {
+        metadata: String,
+        data: String,
+        chunk_size: u64,
+        discards: String,
+        zero: bool,
+    },
+    Thin {
+        pool: String,
+        device: u64,
+        external: Option<String>,
+    },
+    /// What the origin was when the snapshot was made. The store has what was changed since then, and its name is that
+    /// of the snapshot.
+    Snapshot {
+        origin: String,
+        store: String,
+        chunk_size: u64,
+        /// The origin is being made into what it was.
+        merging: bool,
+    },
+    Error,
+    Zero,
+    /// Of a type that is not known here.
+    Other(String),
+}
+
+impl LogicalVolume {
+    /// In sectors.
+    pub fn size(&self) -> u64 {
+        self.segments
+            .last()
+            .map_or(0, |last| last.start + last.size)
+    }
+}
+
+/// The volumes and the size of an extent, while logical volumes are read.
+struct Context<'a> {
+    extent_size: u64,
+    physical: &'a BTreeMap<String, PhysicalPlace>,
+    logical: &'a Section,
+}
+
+impl VolumeGroup {
+    /// Understands a metadata text. `None`: it makes no sense.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let whole = Section::parse(text)?;
+        if whole.text("contents") != Some("Text Format Volume Group")
+            || whole.number("version") != Some(1)
+        {
+            return None;
+        }
+        let (name, section) = whole.sections().next()?;
+        let extent_size = section.number("extent_size")?;
+        if extent_size == 0 || extent_size > MOST {
+            return None;
+        }
+        let none = Section::default();
+        let physical = section
+            .section("physical_volumes")
+            .unwrap_or(&none)
+            .sections()
+            .map(|(name, section)| Some((name.to_owned(), physical_place(section, extent_size)?)))
+            .collect::<Option<BTreeMap<_, _>>>()?;
+        let context = Context {
+            extent_size,
+            physical: &physical,
+            logical: section.section("logical_volumes").unwrap_or(&none),
+        };
+        let logical = context
+            .logical
+            .sections()
+            .map(|(name, section)| Some((name.to_owned(), context.volume(section)?)))
+            .collect::<Option<BTreeMap<_, _>>>()?;
+        Some(Self {
+            name: name.to_owned(),
+            id: plain_id(section.text("id")?),
+            sequence: section.number("seqno")?,
+            extent_size,
+            physical,
+            logical,
+        })
+    }
+
+    /// All snapshots: what they are made from, and the segments that say how.
+    pub fn snapshots(&self) -> impl Iterator<Item = (&str, &Segment)> {
+        self.logical
+            .values()
+            .flat_map(|volume| &volume.segments)
+            .filter_map(|segment| match &segment.kind {
+                SegmentKind::Snapshot { origin, .. } => Some((origin.as_str(), segment)),
+                _ => None,
+            })
+    }
+
+    /// The snapshot whose changes are stored in a volume.
+    pub fn snapshot_stored_in(&self, volume: &str) -> Option<&Segment> {
+        let is_store = |segment: &Segment| matches!(&segment.kind, SegmentKind::Snapshot { store, .. } if store == volume);
+        self.snapshots()
+            .map(|(_, segment)| segment)
+            .find(|segment| is_store(segment))
+    }
+
+    /// Whether other volumes lie on this one.
+    pub fn is_below_others(&self, volume: &str) -> bool {
+        let mut segments = self.logical.values().flat_map(|other| &other.segments);
+        segments.any(|segment| segment.kind.volumes().contains(&volume))
+    }
+
+    /// The physical volumes that a logical one lies on, by way of others too.
+    pub fn physical_below(&self, volume: &str) -> BTreeSet<&str> {
+        let mut found = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut waiting = vec![volume];
+        waiting.extend(
+            self.snapshot_stored_in(volume)
+                .iter()
+                .flat_map(|segment| segment.kind.volumes()),
+        );
+        while let Some(name) = waiting.pop() {
+            if !seen.insert(name) {
+                continue;
+            }
+            let segments = self.logical.get(name).map(|volume| &volume.segments);
+            for segment in segments.into_iter().flatten() {
+                found.extend(segment.kind.areas().iter().filter_map(|area| match area {
+                    Area::Physical(name, _) => Some(name.as_str()),
+                    Area::Logical(..) => None,
+                }));
+                waiting.extend(segment.kind.volumes());
+            }
+        }
+        found
+    }
+}
+
+impl SegmentKind {
+    /// For people, as LVM calls it.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Striped { areas, .. } if areas.len() == 1 => "linear",
+            Self::Striped { .. } => "striped",
+            Self::Mirror { .. } => "mirror",
+            Self::Raid(raid) => &raid.level,
+            Self::ThinPool { .. } => "thin-pool",
+            Self::Thin { .. } => "thin",
+            Self::Snapshot { .. } => "snapshot",
+            Self::Error => "error",
+            Self::Zero => "zero",
+            Self::Other(kind) => kind,
+        }
+    }
+
+    fn areas(&self) -> &[Area] {
+        match self {
+            Self::Striped { areas, .. } | Self::Mirror { areas, .. } => areas,
+            _ => &[],
+        }
+    }
+
+    /// Names of the logical volumes that it lies on.
+    fn volumes(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self
+            .areas()
+            .iter()
+            .filter_map(|area| match area {
+                Area::Logical(name, _) => Some(name.as_str()),
+                Area::Physical(..) => None,
+            })
+            .collect();
+        match self {
+            Self::Mirror { log, .. } => names.extend(log.as_deref()),
+            Self::Raid(raid) => names.extend(raid.devices.iter().flat_map(|(metadata, data)| {
+                metadata.as_deref().into_iter().chain([data.as_str()])
+            })),
+            Self::ThinPool { metadata, data, .. } => names.extend([metadata.as_str(), data]),
+            Self::Thin { pool, external, .. } => {
+                names.push(pool);
+                names.extend(external.as_deref());
+            }
+            Self::Snapshot { origin, store, .. } => names.extend([origin.as_str(), store]),
+            _ => {}
+        }
+        names
+    }
+}
+
+fn physical_place(section: &Section, extent_size: u64) -> Option<PhysicalPlace> {
+    let place = PhysicalPlace {
+        id: plain_id(section.text("id")?),
+        device: section.text("device").map(str::to_owned),
+        start: section.number("pe_start")?,
+        count: section.number("pe_count")?,
+        missing: section.lists("flags", "MISSING") || section.lists("status", "MISSING"),
+    };
+    sectors(place.count, extent_size, place.start)?;
+    Some(place)
+}
+
+/// Sectors of some extents, and more of them.
+fn sectors(extents: u64, extent_size: u64, more: u64) -> Option<u64> {
+    let sum = extents.checked_mul(extent_size)?.checked_add(more)?;
+    (sum <= MOST).then_some(sum)
+}
+
+impl Context<'_> {
+    fn volume(&self, section: &Section) -> Option<LogicalVolume> {
+        let mut segments = section
+            .sections()
+            .map(|(_, segment)| self.segment(segment))
+            .collect::<Option<Vec<_>>>()?;
+        segments.sort_by_key(|segment| segment.start);
+        let mut end = 0;
+        for segment in &segments {
+            if segment.start != end {
+                return None;
+            }
+            end += segment.size;
+        }
+        Some(LogicalVolume {
+            id: plain_id(section.text("id")?),
+            visible: section.lists("status", "VISIBLE"),
+            writable: section.lists("status", "WRITE"),
+            segments,
+        })
+    }
+
+    fn segment(&self, section: &Section) -> Option<Segment> {
+        let start = sectors(section.number("start_extent")?, self.extent_size, 0)?;
+        let size = sectors(section.number("extent_count")?, self.extent_size, 0)?;
+        if size == 0 || start + size > MOST {
+            return None;
+        }
+        let kind = self.kind(section, size)?;
+        Some(Segment { start, size, kind })
+    }
+
+    fn kind(&self, section: &Section, size: u64) -> Option<SegmentKind> {
+        // LVM writes "thin-pool+flag" where an old LVM must not touch it.
+        let whole = section.text("type")?;
+        let kind = whole.split('+').next().unwrap_or(whole);
+        Some(match kind {
+            "striped" | "linear" => self.striped(section, size)?,
+            "mirror" => SegmentKind::Mirror {
+                region_size: section.number("region_size")?,
+                log: self.optional_volume(section, "mirror_log")?,
+                areas: self.areas(section.list("mirrors")?, size)?,
+            },
+            "thin-pool" => SegmentKind::ThinPool {
+                metadata: self.volume_name(section.text("metadata")?)?,
+                data: self.volume_name(section.text("pool")?)?,
+                chunk_size: section.number("chunk_size")?,
+                discards: section.text("discards").unwrap_or("passdown").to_owned(),
+                zero: section.number("zero_new_blocks").unwrap_or(0) != 0,
+            },
+            "thin" => SegmentKind::Thin {
+                pool: self.volume_name(section.text("thin_pool")?)?,
+                device: section.number("device_id").filter(|&id| id < 1 << 24)?,
+                external: self.optional_volume(section, "external_origin")?,
+            },
+            "snapshot" => SegmentKind::Snapshot {
+                origin: self.volume_name(section.text("origin")?)?,
+                store: self.volume_name(
+                    section
+                        .text("cow_store")
+                        .or_else(|| section.text("merging_store"))?,
+                )?,
+                chunk_size: section.number("chunk_size")?,
+                merging: section.text("merging_store").is_some(),
+            },
+            "error" => SegmentKind::Error,
+            "zero" => SegmentKind::Zero,
+            // Not in a layout that a reshape has begun to make, or has left room for.
+            raid if LEVELS.contains(&raid) && section.number("data_offset").is_none() => {
+                SegmentKind::Raid(self.raid(section, raid)?)
+            }
+            _ => SegmentKind::Other(whole.to_owned()),
+        })
+    }
+
+    fn striped(&self, section: &Section, size: u64) -> Option<SegmentKind> {
+        let list = section.list("stripes")?;
+        let count = list.len() as u64 / 2;
+        if count == 0 || size / self.extent_size % count != 0 {
+            return None;
+        }
+        Some(SegmentKind::Striped {
+            stripe_size: section.number("stripe_size").unwrap_or(0),
+            areas: self.areas(list, size / count)?,
+        })
+    }
+
+    /// Pairs of a volume's name and an extent of it.
+    fn areas(&self, list: &[Value], size: u64) -> Option<Vec<Area>> {
+        if list.is_empty() || list.len() % 2 != 0 || list.len() > 2 * WIDEST {
+            return None;
+        }
+        list.chunks_exact(2)
+            .map(|pair| match pair {
+                [Value::Text(name), Value::Number(extent)] => {
+                    self.area(name, u64::try_from(*extent).ok()?, size)
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn area(&self, name: &str, extent: u64, size: u64) -> Option<Area> {
+        if let Some(place) = self.physical.get(name) {
+            let end = sectors(extent, self.extent_size, size)?;
+            if end > sectors(place.count, self.extent_size, 0)? {
+                return None;
+            }
+            let sector = sectors(extent, self.extent_size, place.start)?;
+            return Some(Area::Physical(name.to_owned(), sector));
+        }
+        let sector = sectors(extent, self.extent_size, 0)?;
+        Some(Area::Logical(self.volume_name(name)?, sector))
+    }
+
+    /// The name of a logical volume that there is.
+    fn volume_name(&self, name: &str) -> Option<String> {
+        self.logical.section(name).map(|_| name.to_owned())
+    }
+
+    /// The volume that a field names, if it does. `None`: there is no such volume.
+    fn optional_volume(&self, section: &Section, field: &str) -> Option<Option<String>> {
+        match section.text(field) {
+            Some(name) => self.volume_name(name).map(Some),
+            None => Some(None),
+        }
+    }
+
+    fn raid(&self, section: &Section, level: &str) -> Option<Raid> {
+        let names = |list: &[Value]| {
+            list.iter()
+                .map(|value| match value {
+                    Value::Text(name) => self.volume_name(name),
+                    _ => None,
+                })
+                .collect::<Option<Vec<_>>>()
+        };
+        let devices: Vec<(Option<String>, String)> = match section.list("raid0_lvs") {
+            Some(list) => names(list)?.into_iter().map(|data| (None, data)).collect(),
+            None => names(section.list("raids")?)?
+                .chunks(2)
+                .map(|pair| match pair {
+                    [metadata, data] => Some((Some(metadata.clone()), data.clone())),
+                    _ => None,
+                })
+                .collect::<Option<Vec<_>>>()?,
+        };
+        if devices.is_empty() || devices.len() > WIDEST {
+            return None;
+        }
+        Some(Raid {
+            level: level.to_owned(),
+            stripe_size: section.number("stripe_size").unwrap_or(0),
+            region_size: section.number("region_size").unwrap_or(0),
+            copies: section.number("data_copies").unwrap_or(2),
+            devices,
+        })
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! RAID arrays of md, and file systems of btrfs on several devices: what the kernel puts together of several block
+//! devices by what their superblocks say.
+//!
+//! An array begins to run without writing anything: it is read-only until the first write. Then it is marked as in use in
+//! its members' superblocks, and as clean again when it is stopped. Nothing is resynchronised or recovered here: that
+//! is left to the machine that the array belongs to.
+
+use crate::device::BlockDevice;
+use crate::kernel::{make_node, write_text, Kernel, HOME};
+use crate::{Fd, System};
+use outboard_sys::{component, libc};
+use std::ffi::{CStr, CString};
+use std::io;
+
+/// Of linux/major.h.
+const MD_MAJOR: u32 = 9;
+/// Most arrays at a time.
+const ARRAYS: u32 = 512;
+/// The number of /dev/btrfs-control, as linux/miscdevice.h has it.
+const BTRFS_CONTROL: (u32, u32) = (10, 234);
+
+/// An array that runs. It is stopped before its members go.
+pub(crate) struct Array {
+    kernel: Kernel,
+    node: CString,
+    read_only: bool,
+    members: Vec<BlockDevice>,
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        // After a halt it was stopped already.
+        let _ = open(&self.node).and_then(|device| device.stop_array());
+    }
+}
+
+fn open(node: &CStr) -> io::Result<Fd> {
+    Fd::working_directory(System::Kernel).open_at(node, libc::O_RDONLY, 0)
+}
+
+impl Array {
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    fn run(&self, name: &str, device: &Fd, version: (i32, i32)) -> io::Result<()> {
+        device.begin_array(version)?;
+        for member in &self.members {
+            device.add_array_member(member.device_number())?;
+        }
+        let parameters = "/sys/module/md_mod/parameters";
+        let dirty = if self.read_only { "1" } else { "0" };
+        write_text(&format!("{parameters}/start_ro"), "1")?;
+        write_text(&format!("{parameters}/start_dirty_degraded"), dirty)?;
+        device.run_array()?;
+        match write_text(&format!("/sys/block/{name}/md/sync_action"), "frozen") {
+            // There is nothing to synchronise without redundancy.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A number that no array has.
+fn free_number() -> io::Result<u32> {
+    let root = Fd::working_directory(System::Kernel);
+    for number in 0..ARRAYS {
+        let path = CString::new(format!("/sys/block/md{number}"))?;
+        if root.stat_at(&path, 0).is_err() {
+            return Ok(number);
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EMFILE))
+}
+
+impl Kernel {
+    /// Makes a block device of the members of an array, which have superblocks of this version (as in (1, 2)). All
+    /// members that are there are needed. EINVAL, EIO: there are too few, or they do not fit.
+    pub fn assemble(
+        &self,
+        version: (i32, i32),
+        members: &[BlockDevice],
+        read_only: bool,
+    ) -> io::Result<BlockDevice> {
+        component::load("md-mod", "")?;
+        let number = free_number()?;
+        let name = format!("md{number}");
+        let node = CString::new(format!("{HOME}/dev/{name}"))?;
+        make_node(&node, libc::S_IFBLK, libc::makedev(MD_MAJOR, number))?;
+        let device = open(&node)?;
+        let array = Array {
+            kernel: self.clone(),
+            node,
+            read_only,
+            members: members.to_vec(),
+        };
+        let runs = array.run(&name, &device, version);
+        // While it is open it cannot be stopped.
+        drop(device);
+        runs?;
+        BlockDevice::of_array(array, name)
+    }
+
+    /// Tells btrfs of a device that is part of a file system on several.
+    pub fn register_btrfs(&self, device: &BlockDevice) -> io::Result<()> {
+        component::load("btrfs", "")?;
+        let node = CString::new(format!("{HOME}/dev/btrfs-control"))?;
+        make_node(
+            &node,
+            libc::S_IFCHR,
+            libc::makedev(BTRFS_CONTROL.0, BTRFS_CONTROL.1),
+        )?;
+        open(&node)?.register_btrfs(device.node())
+    }
+}

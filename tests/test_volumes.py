@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""
+Volume groups, RAID arrays and file systems on several disks. They are made by the distribution's lvm, mdadm and mkfs.btrfs, under the
+distribution's kernel in a virtual machine, which also reads what we wrote.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+
+import pytest
+
+from support import guest, host, images
+from support.images import MEGABYTE
+from support.program import bad, good, run
+
+pytestmark = [pytest.mark.skipif(not guest.usable(), reason="no QEMU, kernel or tools for a guest"), pytest.mark.timeout(600)]
+
+FILL = r"""
+mkdir -p /mnt/x /dev/md
+fill() { mke2fs -q -t ext4 -F $1; mount -t ext4 $1 /mnt/x; cp noise /mnt/x; echo $2 > /mnt/x/name; umount /mnt/x; }
+lv() { lvm lvcreate -q -y -Wn -Zn "$@"; }
+"""
+
+MAKE_GROUP = FILL + r"""
+lvm pvcreate -q /dev/vdb /dev/vdc /dev/vdd
+lvm vgcreate -q -s 1M vg0 /dev/vdb /dev/vdc /dev/vdd
+lv -n root -L 12M vg0 /dev/vdb
+lv -n striped -i 3 -I 16k -L 12M vg0
+lv -n spread -l 50 vg0 /dev/vdb:60-79 /dev/vdc:60-79 /dev/vdd:60-69
+lv --type raid1 -m 1 -n both -L 8M vg0 /dev/vdb /dev/vdc
+lv --type raid5 -i 2 -I 64k -n five -L 12M vg0
+lv --type mirror -m 1 --mirrorlog core -n mirror -L 8M vg0 /dev/vdb /dev/vdc
+for name in root striped spread both five mirror; do fill /dev/vg0/$name $name; done
+lvm lvcreate -q -y -s -n before -L 4M vg0/root /dev/vdb
+mount -t ext4 /dev/vg0/root /mnt/x; echo changed > /mnt/x/name; cp noise /mnt/x/more; umount /mnt/x
+lvm lvcreate -q -y --type thin-pool -Zy -L 16M --poolmetadatasize 2M -n pool vg0
+lvm lvcreate -q -y -V 64M --thinpool pool -n thin vg0
+fill /dev/vg0/thin thin
+lvm lvcreate -q -y -s -kn -n thinbefore vg0/thin
+mount -t ext4 /dev/vg0/thin /mnt/x; echo changed > /mnt/x/name; umount /mnt/x
+lvm vgchange -q -an vg0
+"""
+
+# The names of logical volumes, and what their file `name` says.
+LOGICAL = {"root": "changed", "striped": "striped", "spread": "spread", "both": "both", "five": "five", "mirror": "mirror",
+           "before": "root", "thin": "changed", "thinbefore": "thin"}
+
+CHECK = r"""
+mkdir -p /mnt/x /dev/md
+check() {
+  mount -t ext4 -o ro $1 /mnt/x; test "$(cat /mnt/x/name)" = $2; cmp /mnt/x/ours noise; cmp /mnt/x/noise noise; umount /mnt/x
+  e2fsck -f -n $1; echo checked $2
+}
+"""
+
+MAKE_ARRAYS = FILL + r"""
+array() { name=$1; shift; mdadm -q --create /dev/md/$name --run --homehost=box --name=$name "$@"; mdadm -q --wait /dev/md/$name || true; }
+array one -l 1 -n 2 -e 1.2 --bitmap=none /dev/vdb /dev/vdc
+array five -l 5 -n 3 -e 1.2 --bitmap=none /dev/vdd /dev/vde /dev/vdf
+array six -l 6 -n 4 -e 1.1 --bitmap=none /dev/vdg /dev/vdh /dev/vdi /dev/vdj
+array ten -l 10 -n 4 -e 1.0 --bitmap=none /dev/vdk /dev/vdl /dev/vdm /dev/vdn
+array zero -l 0 -n 2 -e 1.2 /dev/vdo /dev/vdp
+for name in one five six ten zero; do fill /dev/md/$name $name; mdadm -q --stop /dev/md/$name; done
+mdadm -q --create /dev/md5 --run -l 1 -n 2 -e 0.90 --bitmap=none /dev/vdq /dev/vdr; mdadm -q --wait /dev/md5 || true
+fill /dev/md5 old; mdadm -q --stop /dev/md5
+array under -l 1 -n 2 -e 1.2 --bitmap=internal /dev/vds /dev/vdt
+lvm pvcreate -q /dev/md/under; lvm vgcreate -q -s 1M vg1 /dev/md/under; lv -n data -L 12M vg1; fill /dev/vg1/data data
+lvm vgchange -q -an vg1; mdadm -q --stop /dev/md/under
+"""
+
+# What an array is called here, its members, and what its file `name` says.
+ARRAYS = {
+    "one": ("bc", "one"), "five": ("def", "five"), "six": ("ghij", "six"), "ten": ("klmn", "ten"), "zero": ("op", "zero"), "md5": ("qr", "old"),
+    "vg1/data": ("st", "data"),
+}
+
+CHECK_ARRAYS = CHECK + r"""
+assemble() {
+  device=$1; shift; mdadm -q --assemble $device "$@"
+  mdadm --detail $device | grep 'State : clean *$'; mdadm --detail $device | grep "Active Devices : $#\$"
+}
+for a in "one /dev/vdb /dev/vdc" "five /dev/vdd /dev/vde /dev/vdf" "six /dev/vdg /dev/vdh /dev/vdi /dev/vdj" \
+         "ten /dev/vdk /dev/vdl /dev/vdm /dev/vdn" "zero /dev/vdo /dev/vdp"; do
+  set -- $a; name=$1; shift; assemble /dev/md/$name "$@"; check /dev/md/$name $name
+  # Parity and mirrors agree with the data.
+  sync=/sys/block/$(basename $(readlink -f /dev/md/$name))/md
+  if test -e $sync/sync_action; then
+    echo check > $sync/sync_action; mdadm -q --wait /dev/md/$name || true; test $(cat $sync/mismatch_cnt) = 0; echo consistent $name
+  fi
+  mdadm -q --stop /dev/md/$name
+done
+assemble /dev/md5 /dev/vdq /dev/vdr; check /dev/md5 old
+assemble /dev/md/under /dev/vds /dev/vdt; lvm vgchange -q -ay vg1; check /dev/vg1/data data
+"""
+
+
+# ---- makers ----
+
+def made_once(script: str, disks: str, megabytes: int) -> str:
+    """A directory with what a guest has made, and the file `noise` that is in every file system. It is kept for later runs."""
+    with open(guest.__file__, "rb") as stream:
+        key = hashlib.sha256(stream.read() + f"{script}{disks}{megabytes}".encode()).hexdigest()[:16]
+    directory = os.path.join(os.environ["XDG_CACHE_HOME"], "volumes", key)
+    if os.path.exists(directory):
+        return directory
+    partial = f"{directory}.{os.getpid()}"
+    os.makedirs(partial)
+    images.write_noise(f"{partial}/noise", 1)
+    paths = [host.sparse_file(f"{partial}/{disk}", megabytes * MEGABYTE) for disk in disks]
+    guest.run(script, paths, [f"{partial}/noise"])
+    os.rename(partial, directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def group_made():
+    return made_once(MAKE_GROUP, "bcd", 96)
+
+
+@pytest.fixture(scope="session")
+def arrays_made():
+    return made_once(MAKE_ARRAYS, "bcdefghijklmnopqrst", 24)
+
+
+class Disks:
+    """Copies of images, which are the disks of one machine."""
+
+    def __init__(self, made: str, work: str, names: str):
+        self.made, self.work, self.names = made, work, names
+        for name in [*names, "noise"]:
+            host.copy_sparse(f"{made}/{name}", f"{work}/{name}")
+        self.noise = f"{work}/noise"
+
+    def path(self, name: str) -> str:
+        return f"{self.work}/{name}"
+
+    def place(self, disks: str, name: str, path: str) -> list:
+        """The operand of a file in a volume, and what names the disks beside the first."""
+        further = [word for disk in disks[1:] for word in ("--disk", self.path(disk))]
+        return [*further, f"{self.path(disks[0])}@{name}:{path}"]
+
+    def are_unchanged(self) -> bool:
+        def same(name):
+            return host.run("cmp", self.path(name), f"{self.made}/{name}", ok=(0, 1)).returncode == 0
+        return all(map(same, self.names))
+
+    def holds(self, disks: str, name: str, says: str, *options) -> bool:
+        """Whether a volume has the files that its maker has put there. Nothing changes."""
+        with open(self.noise, "rb") as stream:
+            noise = stream.read()
+        found = good("cat", *options, *self.place(disks, name, "/name")).out == f"{says}\n"
+        return found and good("cat", *options, *self.place(disks, name, "/noise")).raw == noise
+
+    def write(self, disks: str, name: str):
+        *further, place = self.place(disks, name, "/ours")
+        good(*further, "cp", self.noise, place)
+
+
+@pytest.fixture
+def group(group_made, work):
+    return Disks(group_made, work, "bcd")
+
+
+@pytest.fixture
+def arrays(arrays_made, work):
+    return Disks(arrays_made, work, "bcdefghijklmnopqrst")
+
+
+# ---- LVM ----
+
+def test_logical_volumes_are_read(group):
+    for name, says in LOGICAL.items():
+        assert group.holds("bcd", f"vg0/{name}", says), name
+    # Whichever disk is named first.
+    assert group.holds("dbc", "vg0/five", "five")
+    assert group.are_unchanged()
+
+
+def test_logical_volumes_are_told(group):
+    disks = ["--disk", group.path("c"), "--disk", group.path("d")]
+    found = json.loads(good("info", "--json", *disks, group.path("b")).out)
+    volumes = {volume["name"].rpartition("@")[2]: volume for volume in found["volumes"]}
+    assert {f"vg0/{name}" for name in LOGICAL} == set(volumes)
+    kinds = {name: volumes[f"vg0/{name}"]["details"] for name in LOGICAL}
+    assert kinds == {"root": "linear", "striped": "striped", "spread": "linear", "both": "raid1", "five": "raid5", "mirror": "mirror",
+                     "before": "snapshot", "thin": "thin", "thinbefore": "thin"}
+    assert volumes["vg0/thin"]["size"] == 64 * MEGABYTE
+    assert group.are_unchanged()
+
+
+def test_what_is_written_to_logical_volumes_is_read_by_linux(group):
+    for name in LOGICAL:
+        group.write("bcd", f"vg0/{name}")
+    script = CHECK + "lvm vgchange -q -ay -K vg0\n" + "".join(f"check /dev/vg0/{name} {says}\n" for name, says in LOGICAL.items())
+    # Every leg of a RAID is as it should be, also as lvm sees it.
+    script += "dmsetup status | grep 'raid raid1 2 AA'; dmsetup status | grep 'raid raid5_ls 3 AAA'\nlvm vgchange -q -an vg0\n"
+    said = guest.run(script, [group.path(disk) for disk in "bcd"], [group.noise])
+    assert said.count("checked") == len(LOGICAL)
+
+
+def test_a_missing_physical_volume(group):
+    """What does not need it is there; of a RAID enough is there to read."""
+    assert group.holds("b", "vg0/root", "changed")
+    assert group.holds("b", "vg0/both", "both")
+    assert group.holds("bd", "vg0/five", "five")
+    for disks, name in (("b", "striped"), ("bc", "spread"), ("b", "five"), ("b", "thin")):
+        bad("ls", *group.place(disks, f"vg0/{name}", "/"), mentions=(name, "missing", "--disk"))
+    result = bad("ls", *group.place("bc", "vg0/spread", "/"), mentions=("/dev/vdd", "missing", "--disk"))
+    assert "/dev/vdc" not in result.err
+    bad(*group.place("bd", "", "")[:-1], "cp", group.noise, f"{group.path('b')}@vg0/five:/x", mentions=("missing", "--ro"))
+    assert group.are_unchanged()
+
+
+def test_one_machine_for_many_commands(group):
+    """Volumes of one group in one script, read and written, by a copy from one to another."""
+    script = f"{group.work}/script"
+    image = group.path("b")
+    with open(script, "w", encoding="ascii") as stream:
+        stream.write(f"ls {image}@vg0/root:/\ncp {image}@vg0/five:/noise {image}@vg0/striped:/copy\ncat {image}@vg0/thin:/name\n")
+    done = good("--disk", group.path("c"), "--disk", group.path("d"), "run-script", script)
+    assert done.out.endswith("changed\n")
+    assert good("cat", *group.place("bcd", "vg0/striped", "/copy")).raw == good("cat", *group.place("bcd", "vg0/root", "/noise")).raw
+
+
+def test_physical_volumes_in_other_formats_and_partitions(group):
+    """One is a qcow2 image, two are partitions of one disk."""
+    work = group.work
+    host.run("qemu-img", "convert", "-O", "qcow2", group.path("c"), f"{work}/c.qcow2")
+    table = "label: gpt\nstart=2048, size=196608\nstart=200704, size=196608\n"
+    images.partitioned(f"{work}/disk", table, {2048: group.path("b"), 200704: group.path("d")})
+    place = f"{work}/disk@vg0/spread:/name"
+    assert good("cat", "--disk", f"{work}/c.qcow2", place).out == "spread\n"
+    good("--disk", f"{work}/c.qcow2", "cp", group.noise, f"{work}/disk@vg0/five:/new")
+    assert good("--disk", f"{work}/c.qcow2", "cat", f"{work}/disk@1@vg0/five:/new").raw == good("cat", *group.place("bcd", "vg0/five", "/noise")).raw
+
+
+@pytest.mark.parametrize("damage", ["text", "header", "label", "endless"])
+def test_damaged_metadata(group, damage):
+    """Nothing is opened by a text that is not as it was written."""
+    image = group.path("b")
+    with open(image, "r+b") as stream:
+        start = stream.read(MEGABYTE)
+        places = {"text": start.rindex(b"extent_size"), "header": 4096 + 40, "label": 512 + 100, "endless": 4096 + 48}
+        stream.seek(places[damage])
+        stream.write(b"\xff" * 8)
+    result = run("ls", f"{image}@vg0/root:/")
+    assert result.code == 1 and result.err, str(result)
+
+
+# ---- RAID ----
+
+def test_arrays_are_read(arrays):
+    for name, (disks, says) in ARRAYS.items():
+        assert arrays.holds(disks, name, says), name
+    assert arrays.are_unchanged()
+
+
+def test_degraded_arrays_are_read(arrays):
+    for name, disks, says in (("one", "c", "one"), ("five", "fd", "five"), ("six", "ji", "six"), ("ten", "ln", "ten"), ("md5", "r", "old"),
+                              ("vg1/data", "t", "data")):
+        assert arrays.holds(disks, name, says), name
+        assert "degraded" in run("cat", *arrays.place(disks, name, "/name")).err
+    assert arrays.are_unchanged()
+
+
+def test_arrays_with_too_few_members(arrays):
+    for name, disks in (("five", "d"), ("six", "g"), ("ten", "kl"), ("zero", "o")):
+        bad("ls", *arrays.place(disks, name, "/"), mentions=(name,))
+    bad("ls", *arrays.place("d", "five", "/"), mentions=("1 of 3", "--disk"))
+    assert arrays.are_unchanged()
+
+
+def test_a_forgotten_disk_is_not_made_old(arrays):
+    for name, disks in (("one", "b"), ("five", "de"), ("vg1/data", "s")):
+        further = arrays.place(disks, name, "/ours")
+        bad(*further[:-1], "cp", arrays.noise, further[-1], mentions=("--disk", "--ro"))
+    assert arrays.are_unchanged()
+
+
+def test_what_is_written_to_arrays_is_read_by_linux(arrays):
+    """Members agree, the arrays are clean, and have lost no member."""
+    for name, (disks, _) in ARRAYS.items():
+        arrays.write(disks, name)
+    said = guest.run(CHECK_ARRAYS, [arrays.path(disk) for disk in arrays.names], [arrays.noise])
+    assert said.count("checked") == len(ARRAYS)
+    assert said.count("consistent") == 4
+
+
+def test_members_are_not_mistaken_for_their_contents(arrays):
+    """The file system of a mirror with its superblock at the end begins where the member does."""
+    told = json.loads(good("info", "--json", arrays.path("q")).out)
+    assert "md5" in [volume["name"].rpartition("@")[2] for volume in told["volumes"]]
+    bad("cp", arrays.noise, f"{arrays.path('q')}:/x", mentions=("md5", "--disk"))
+    assert arrays.are_unchanged()
+
+
+def test_members_in_partitions(arrays):
+    table = "label: gpt\nstart=2048, size=49152\nstart=53248, size=49152\nstart=104448, size=49152\n"
+    disk = f"{arrays.work}/disk"
+    images.partitioned(disk, table, {2048: arrays.path("d"), 53248: arrays.path("e"), 104448: arrays.path("f")})
+    assert good("cat", f"{disk}:/name").out == "five\n"
+    good("cp", arrays.noise, f"{disk}@five:/new")
+    assert "new" in good("ls", f"{disk}@five:/").out
+
+
+@pytest.mark.parametrize("at,magic,name", [(-1024, b"Intel Raid ISM Cfg Sig. ", "IMSM"), (-512, b"\xde\x11\xde\x11", "DDF")])
+def test_raids_of_the_firmware_are_refused(work, at, magic, name):
+    image = images.make(f"{work}/disk", "ext4")
+    with open(image, "r+b") as stream:
+        stream.seek(at, os.SEEK_END)
+        stream.write(magic)
+    bad("ls", f"{image}:/", mentions=(name,))
+
+
+@pytest.mark.parametrize("offset", [0, 4, 72, 92, 144, 160, 200, 216, 220, 256])
+def test_damaged_superblocks(arrays, offset):
+    image = arrays.path("b")
+    with open(image, "r+b") as stream:
+        stream.seek(4096 + offset)
+        stream.write(b"\xff" * 4)
+    bad("ls", f"{image}@one:/")
+
+
+# ---- btrfs ----
+
+@pytest.fixture
+def several(work):
+    """A btrfs on three devices, each of which has a part of everything."""
+    disks = [host.sparse_file(f"{work}/disk{number}", 160 * MEGABYTE) for number in range(3)]
+    host.run("mkfs.btrfs", "-q", "-f", "-d", "raid0", "-m", "raid1", *disks)
+    return disks
+
+
+@contextlib.contextmanager
+def loops(disks):
+    """Loop devices of all disks, of which the host's btrfs has been told."""
+    with contextlib.ExitStack() as stack:
+        devices = [stack.enter_context(host.loop_device(disk)) for disk in disks]
+        host.run("btrfs", "device", "scan", *devices)
+        try:
+            yield devices
+        finally:
+            host.run("btrfs", "device", "scan", "--forget", ok=None)
+
+
+@pytest.mark.needs("mkfs.btrfs")
+def test_btrfs_on_several_disks(several, work):
+    images.write_noise(f"{work}/noise", 3)
+    first, *others = several
+    further = [word for disk in others for word in ("--disk", disk)]
+    good(*further, "cp", f"{work}/noise", f"{first}:/noise")
+    with open(f"{work}/noise", "rb") as stream:
+        noise = stream.read()
+    for disk in several:
+        rest = [word for other in several if other != disk for word in ("--disk", other)]
+        assert good(*rest, "cat", f"{disk}:/noise").raw == noise
+    bad("ls", f"{first}:/", mentions=("3 devices", "--disk"))
+    bad("--disk", several[1], "ls", f"{first}:/", mentions=("3 devices", "--disk"))
+    if host.knows("btrfs"):
+        check_with_the_host(several, f"{work}/noise")
+
+
+def check_with_the_host(disks, noise):
+    with loops(disks) as devices, host.mounted("mount", "-t", "btrfs", "-o", "ro", devices[0]) as directory:
+        assert host.run("cmp", noise, f"{directory}/noise").returncode == 0
+        assert "no errors found" in host.run("btrfs", "scrub", "start", "-B", "-r", directory).stdout
+
+
+# ---- --disk ----
+
+def test_disks_that_are_not_there(work):
+    image = images.make(f"{work}/plain", "ext4")
+    bad("--disk", f"{work}/none", "ls", f"{image}:/", mentions=(f"{work}/none",))
+    # A disk that has nothing to do with it does no harm.
+    other = images.make(f"{work}/other", "ext4")
+    assert "lost+found" in good("--disk", other, "ls", f"{image}:/").out
+    # It is named twice.
+    assert "lost+found" in good("--disk", image, "ls", f"{image}:/").out
