@@ -9,6 +9,7 @@ import signal
 import stat
 import struct
 import subprocess
+import sys
 import tarfile
 import time
 
@@ -592,6 +593,23 @@ def test_full_image(work):
     content = archive_of(*[member(f"f{number}", bytes(500_000)) for number in range(40)])
     result = tar_in(content, f"{image}:/", code=1)
     assert "No space left" in result.err and result.err.count("\n") < 6
+    check(image)
+
+
+def test_memory(work):
+    """What is written is not kept: neither in the kernel's memory nor in the program's."""
+    image, archive = make(work, megabytes=500), f"{work}/many.tar"
+    with tarfile.open(archive, "w") as stream:
+        for number in range(400):
+            member = tarfile.TarInfo(f"file{number}")
+            member.size = MEGABYTE - 1000
+            stream.addfile(member, io.BytesIO(random.Random(number).randbytes(member.size)))
+    # By a small process: what a large one has in memory counts for those it starts.
+    measure = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    with open(archive, "rb") as stream:
+        command = [sys.executable, "-c", measure, *program.command("tar-in", f"{image}:/")]
+        done = subprocess.run(command, stdin=stream, stdout=subprocess.PIPE, check=True, timeout=240)
+    assert int(done.stdout) < 200 * 1024
     check(image)
 
 

@@ -30,6 +30,7 @@ struct ob_disk {
 	/* What the host turned out not to support; set once, by any thread. */
 	bool no_nowait[2];		/* RWF_NOWAIT, by direction: 0 read, 1 write */
 	bool no_dsync;			/* RWF_DSYNC */
+	uint64_t written;		/* bytes, through the host's cache; atomic */
 };
 
 /* block_open.c: fills in all of *disk. Blocks. Errors as ob_host_block_open. */

@@ -5,7 +5,7 @@
 use crate::error::{Error, Result};
 use crate::interrupt::REQUEST;
 use crate::sandbox::HostAccess;
-use crate::session::{with_session, Session};
+use crate::session::{in_session, Session};
 use outboard::{fork, Child, System};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
@@ -45,7 +45,9 @@ pub fn apart<T: Serialize + DeserializeOwned>(
             session.catch_interrupts()?.obey()?;
             work(session)
         };
-        let report: Report<T> = with_session(session.settings().clone(), access, obedient);
+        let (settings, keys) = (session.settings().clone(), session.take_keys());
+        let report: Report<T> = Session::with_keys(settings, access, keys)
+            .and_then(|session| in_session(session, obedient));
         process::exit(send(theirs, &report));
     };
     drop(theirs);

@@ -181,15 +181,20 @@ fn processors() -> u32 {
 impl Session {
     /// `access`: what the command uses of the host. The process must have one thread.
     pub fn new(settings: Settings, access: &HostAccess) -> Result<Self> {
+        let keys = match access.images.is_empty() && !access.programs {
+            true => Keys::default(),
+            false => Keys::open(&settings),
+        };
+        Self::with_keys(settings, access, keys)
+    }
+
+    /// As `new`, with the keys of another session.
+    pub fn with_keys(settings: Settings, access: &HostAccess, keys: Keys) -> Result<Self> {
         let access = &access.with_disks(&settings.disks);
         // Other programs may make images, and change them.
         let held = match access.programs {
             true => HeldImages::default(),
             false => HeldImages::open(&access.images, &settings.image_options()),
-        };
-        let keys = match access.images.is_empty() && !access.programs {
-            true => Keys::default(),
-            false => Keys::open(&settings),
         };
         // The host's files that tell it are not seen from inside.
         let vcpus = settings
@@ -265,6 +270,11 @@ impl Session {
             ))),
             false => Ok(()),
         }
+    }
+
+    /// Its keys, for another session.
+    pub fn take_keys(&mut self) -> Keys {
+        std::mem::take(&mut self.keys)
     }
 
     /// Whether the command stays outside of the sandbox, and works with the kernel in processes of their own.
@@ -733,7 +743,14 @@ pub fn with_session<T>(
     access: &HostAccess,
     work: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
-    let mut session = Session::new(settings, access)?;
+    in_session(Session::new(settings, access)?, work)
+}
+
+/// The same, in this session.
+pub fn in_session<T>(
+    mut session: Session,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
     let done = work(&mut session);
     let finished = session.finish();
     match (done, finished) {

@@ -5,7 +5,7 @@
 //! target) and where. It is made without a table, gets one and begins to work with a resume.
 
 use crate::device::BlockDevice;
-use crate::kernel::{make_directory, make_node, write_text, Kernel, HOME};
+use crate::kernel::{make_directory, make_node, Kernel, HOME};
 use crate::{Fd, System};
 use outboard_sys::{component, libc, MapperRequest, MAPPER_HEADER_SIZE};
 use std::ffi::CString;
@@ -124,8 +124,6 @@ fn put_target(bytes: &mut [u8], target: &Target) -> io::Result<()> {
 /// Loads the device mapper and opens its control device.
 fn open_control() -> io::Result<Fd> {
     component::load("dm-mod", "")?;
-    // Each device that comes or goes waits for several grace periods of RCU.
-    write_text("/sys/kernel/rcu_expedited", "1")?;
     let root = Fd::working_directory(System::Kernel);
     make_directory(&root, &CString::new(format!("{HOME}/dev/mapper"))?)?;
     let node = CString::new(format!("{HOME}/dev/mapper/control"))?;

@@ -17,6 +17,7 @@
  * both sides, so that whoever is not counted has seen that the machine halts.
  */
 #include <linux/sched.h>
+#include <linux/sched/stat.h>
 #include <linux/sched/task.h>
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
@@ -160,6 +161,8 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 				break;
 		}
 		vcpu = ob_this_vcpu();
+		if (unlikely(!single_task_running()))
+			ob_service_look(vcpu);
 		vcpu->entries++;
 		ob_delay_point();
 		xchg(&vcpu->state, parked);

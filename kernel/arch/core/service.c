@@ -10,15 +10,27 @@
  * vCPU can go idle, and stop its tick, while its client computes.
  *
  * To make a thread takes long. So where the start is urgent, the service thread makes the vCPU's other one.
+ *
+ * A task that is parked needs no vCPU, but to the scheduler it is one that computes: another that is woken waits
+ * until it has had its share, which is for ticks. So while others wait, the service thread looks again soon, and again
+ * less and less soon as long as the client is in and out all the time: that one would wait as long itself.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
+#include <linux/sched/stat.h>
 #include <linux/timekeeping.h>
 #include "delay.h"
 #include "vcpu.h"
 
 /* A pending bit is old after this many nanoseconds: two ticks. */
 #define OB_PENDING_OLD (2 * NSEC_PER_SEC / HZ)
+
+/* How soon the service thread looks again at a parked task that others wait for: at first, and at last. In nanoseconds. */
+#define OB_LOOK_FIRST (50 * NSEC_PER_USEC)
+#define OB_LOOK_LAST (NSEC_PER_SEC / HZ)
+
+/* A client that has called less often since the last look is out for longer than it is in. */
+#define OB_LOOK_BUSY 16
 
 /* What starting from a snapshot has left for later is done after this many: the first call is more urgent. So is what failed tried again. */
 #define OB_FINISH_AFTER NSEC_PER_MSEC
@@ -42,6 +54,7 @@ static void ob_evict_main(void)
 static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task)
 {
 	local_irq_disable();
+	vcpu->service.look_at = 0;
 	ob_delay_point();
 	WRITE_ONCE(task->thread.evicted, 1);
 	virt_mb();
@@ -55,6 +68,51 @@ static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task)
 	ob_this_thread->irqs_off = 0;
 }
 
+/* Sets the time of the next look, which is later each time. */
+static void ob_look_again(struct ob_vcpu *vcpu, u64 now)
+{
+	struct ob_service *service = &vcpu->service;
+
+	service->look_pause *= 2;
+	service->look_at = service->look_pause < OB_LOOK_LAST ? now + service->look_pause : 0;
+	service->look_entries = vcpu->entries;
+}
+
+static void ob_look_begin(struct ob_vcpu *vcpu, u64 now)
+{
+	vcpu->service.look_pause = OB_LOOK_FIRST / 2;
+	ob_look_again(vcpu, now);
+}
+
+/* Others wait for the vCPU, whose task is parked and hardly makes use of it. On the vCPU. */
+static bool ob_outstays(struct ob_vcpu *vcpu)
+{
+	struct ob_service *service = &vcpu->service;
+	u64 now;
+
+	if (single_task_running()) {
+		service->look_at = 0;
+		return false;
+	}
+	now = ob_host_clock_monotonic();
+	if (!service->look_at)
+		ob_look_begin(vcpu, now);
+	else if (now >= service->look_at)
+		return vcpu->entries - service->look_entries < OB_LOOK_BUSY;
+	return false;
+}
+
+/* The vCPU's client leaves it while others wait for it, and nobody may have told the service thread. By its holder. */
+void ob_service_look(struct ob_vcpu *vcpu)
+{
+	struct ob_service *service = &vcpu->service;
+
+	if (READ_ONCE(service->look_at) || READ_ONCE(service->look_wanted))
+		return;
+	WRITE_ONCE(service->look_wanted, 1);
+	ob_service_notify(vcpu);
+}
+
 static bool ob_in_the_way(struct ob_vcpu *vcpu, u32 bits)
 {
 	bool idle_for_a_tick = bits & OB_PENDING_TIMER &&
@@ -62,7 +120,7 @@ static bool ob_in_the_way(struct ob_vcpu *vcpu, u32 bits)
 
 	if (bits & OB_PENDING_TIMER)
 		vcpu->service.entries_seen = vcpu->entries;
-	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT;
+	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT || ob_outstays(vcpu);
 }
 
 /* Runs a parked vCPU's interrupts. Does nothing if its thread has entered meanwhile. */
@@ -114,6 +172,24 @@ static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 	return service->pending_since + OB_PENDING_OLD;
 }
 
+static bool ob_look_is_due(struct ob_vcpu *vcpu, u64 now)
+{
+	return vcpu->service.look_at && now >= vcpu->service.look_at;
+}
+
+/* After the looks that were due: when is the next one? */
+static void ob_look_plan(struct ob_vcpu *vcpu, u64 now)
+{
+	struct ob_service *service = &vcpu->service;
+
+	if (READ_ONCE(vcpu->idle))
+		service->look_at = 0;
+	else if (ob_look_is_due(vcpu, now))
+		ob_look_again(vcpu, now);
+	if (xchg(&service->look_wanted, 0) && !service->look_at)
+		ob_look_begin(vcpu, now);
+}
+
 static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)
 {
 	u64 deadline, now;
@@ -144,6 +220,8 @@ static void ob_service_main(void *argument)
 	bool has_slept = false;
 
 	ob_this_thread->kind = OB_THREAD_SERVICE;
+	/* In a snapshot it would be of another host's clock. */
+	vcpu->service.look_at = 0;
 	while (!READ_ONCE(ob_machine.stopping)) {
 		u32 word = READ_ONCE(vcpu->service.word);
 		u64 now = ob_host_clock_monotonic();
@@ -151,8 +229,9 @@ static void ob_service_main(void *argument)
 		bool again = ob_carrier_is_missing(vcpu);
 
 		ob_timer_expire(vcpu, now);
-		if (READ_ONCE(vcpu->pending))
+		if (READ_ONCE(vcpu->pending) || ob_look_is_due(vcpu, now))
 			ob_service_parked(vcpu);
+		ob_look_plan(vcpu, now);
 		if (READ_ONCE(ob_machine.stopping))
 			break;
 		if (READ_ONCE(vcpu->pending) && ob_is_parked(READ_ONCE(vcpu->state)))
@@ -162,6 +241,8 @@ static void ob_service_main(void *argument)
 			ob_host_snapshot_finish();
 		if (!has_slept || again)
 			until = min(until, now + OB_FINISH_AFTER);
+		if (vcpu->service.look_at)
+			until = min(until, vcpu->service.look_at);
 		deadline = READ_ONCE(vcpu->service.deadline);
 		if (deadline)
 			until = min(until, deadline);

@@ -19,11 +19,15 @@ static char ob_command_line[COMMAND_LINE_SIZE];
 
 void (*pm_power_off)(void);
 
-/* What every boot gets; the program's own words come behind and win. */
+/*
+ * What every boot gets; the program's own words come behind and win. A grace period of RCU would take ticks: when it is expedited
+ * other vCPUs are asked, of which those that idle need not answer, and the others do soon (V5).
+ */
 static void __init ob_command_line_setup(void)
 {
 	scnprintf(ob_command_line, sizeof(ob_command_line),
-		  "console_msg_format=syslog memhp_default_state=online_kernel slab_min_objects=4 loglevel=%d %s",
+		  "console_msg_format=syslog memhp_default_state=online_kernel slab_min_objects=4 "
+		  "rcupdate.rcu_expedited=1 loglevel=%d %s",
 		  ob_machine.console_level + 1, ob_machine.command_line);
 }
 

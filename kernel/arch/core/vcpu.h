@@ -85,6 +85,10 @@ struct ob_service {
 	u64 sleeps_until;
 	u64 pending_since;		/* a holder has not polled since then; 0: it has */
 	unsigned long entries_seen;
+	u64 look_at;			/* again at a parked task that others wait for; 0: none do */
+	u64 look_pause;
+	unsigned long look_entries;
+	u32 look_wanted;
 	void *context;
 	void *stack;			/* for evicting a task */
 	bool starts_carrier;		/* that is left to the thread */
@@ -213,6 +217,7 @@ static inline void ob_service_needed(struct ob_vcpu *vcpu)
 }
 void ob_service_stop(struct ob_vcpu *vcpu);
 void ob_service_notify(struct ob_vcpu *vcpu);
+void ob_service_look(struct ob_vcpu *vcpu);
 
 /* boot.c */
 void ob_configure(const struct ob_boot_parameters *parameters);

@@ -2,6 +2,7 @@
 //! Copying one thing that is not a directory.
 
 use super::attributes::{self, Kind, Named};
+use super::behind::Behind;
 use super::data::{copy_data, Buffer};
 use super::links::{self, Links, Turn};
 use super::report::{Loss, Report};
@@ -72,6 +73,10 @@ pub struct Copier<'a> {
     /// Its name, for messages.
     base_shown: String,
     links: Links,
+    /// Complete copies in an image.
+    behind: Behind,
+    /// Whether files may be written in another order than they are copied.
+    unordered: bool,
     /// Whether the end of a new file needs [`settle`].
     settles: bool,
 }
@@ -108,6 +113,8 @@ impl<'a> Copier<'a> {
             base,
             base_shown,
             links: Links::default(),
+            behind: Behind::default(),
+            unordered: inside && !job.options.sorted,
         }
     }
 
@@ -300,6 +307,10 @@ impl Worker<'_> {
             attributes::keep(copier, &kind, stat, &now, item);
         } else if copier.settles {
             settle(&target).map_err(Failure::Writing)?;
+        }
+        if copier.unordered {
+            copier.behind.add(target, stat.st_size.max(0) as u64);
+            return Ok(());
         }
         target.close().map_err(Failure::Writing)
     }

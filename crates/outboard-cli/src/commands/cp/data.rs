@@ -12,7 +12,7 @@ const CHUNK: usize = 1 << 20;
 const BLOCK: u64 = 4096;
 /// Bytes after which the page cache is looked after.
 const STEP: u64 = 32 << 20;
-const WRITE_AND_WAIT: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+pub(super) const WRITE_AND_WAIT: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
     | libc::SYNC_FILE_RANGE_WRITE
     | libc::SYNC_FILE_RANGE_WAIT_AFTER;
 

@@ -6,6 +6,7 @@
 //! the host, makes no difference to any of this: both are reached by the same calls.
 
 mod attributes;
+pub(super) mod behind;
 mod changes;
 mod copy;
 pub(super) mod data;
@@ -224,6 +225,9 @@ fn copy_all(
     let mut trees = Vec::new();
     for source in sources {
         trees.push(session.open(source, false)?);
+    }
+    if target_tree != TreeId::Host {
+        let _ = System::Kernel.raise_file_limit(1 << 16);
     }
     let threads = session.vcpus();
     let session: &Session = session;

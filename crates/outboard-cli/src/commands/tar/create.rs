@@ -6,6 +6,7 @@ use super::flights::{Flight, Flights};
 use super::member::{Attributes, Kind, Member};
 use super::sparse::Map;
 use super::stream::Piece;
+use crate::commands::cp::behind::Behind;
 use crate::commands::cp::data::Trail;
 use crate::commands::cp::report::{Loss, Report};
 use crate::format::escaped;
@@ -129,6 +130,8 @@ impl From<io::Error> for Failure {
 pub struct Maker<'a> {
     pub report: &'a Report,
     pub flights: &'a Flights,
+    /// Files that are complete.
+    pub behind: &'a Behind,
     /// The destination, for messages.
     pub shown: &'a str,
 }
@@ -202,7 +205,8 @@ impl Maker<'_> {
             &now,
             &path,
         );
-        Ok(file.close()?)
+        self.behind.add(file, job.member.map.data());
+        Ok(())
     }
 
     /// Writes the bytes of a member where they belong.

@@ -11,6 +11,7 @@ use super::directories::{clean, split, Directories, Directory};
 use super::flights::{Flights, Identity};
 use super::member::{Archive, Attributes, Kind, Member, Next};
 use super::stream::{Piece, Stop};
+use crate::commands::cp::behind::Behind;
 use crate::commands::cp::queue::Queue;
 use crate::commands::cp::report::Report;
 use crate::error::{reason, warn};
@@ -62,10 +63,12 @@ pub fn extract(
     report: &Report,
 ) -> io::Result<End> {
     let flights = Flights::default();
+    let behind = Behind::default();
     let queue: Queue<Vec<Job>> = Queue::new(WAITING);
     let maker = Maker {
         report,
         flights: &flights,
+        behind: &behind,
         shown,
     };
     let mut extraction = Extraction {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// Bytes of a buffer: whole blocks.
-const SIZE: usize = 1 << 20;
+const SIZE: usize = 256 << 10;
 /// How many buffers there may be.
 const BUFFERS: usize = 40;
 /// Buffers that are read ahead.
