@@ -25,8 +25,8 @@ from tar_in_out import tar_in_out
 MEGABYTE = 1 << 20
 
 
-def lines_of_numbers(command: list) -> list:
-    return [[float(word) for word in line.split()] for line in host.run(*command).stdout.splitlines()]
+def lines_of_numbers(command: list, **variables) -> list:
+    return [[float(word) for word in line.split()] for line in host.run(*command, **variables).stdout.splitlines()]
 
 
 def null_call(rounds: int) -> list:
@@ -313,8 +313,7 @@ def snapshot(rounds: int) -> list:
     samples = {name: [] for name in wishes}
     with scratch() as directory:
         def start(components: str) -> list:
-            os.environ.update(SNAPSHOTS=directory, COMPONENTS=components)
-            return lines_of_numbers([os.path.join(OUT, "snapshot_time")])
+            return lines_of_numbers([os.path.join(OUT, "snapshot_time")], SNAPSHOTS=directory, COMPONENTS=components)
         os.chmod(directory, 0o700)
         for components in wishes.values():
             start(components)
