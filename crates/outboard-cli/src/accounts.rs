@@ -3,6 +3,7 @@
 
 use outboard::Tree;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -23,6 +24,12 @@ pub struct Names {
 pub struct Accounts {
     pub users: Names,
     pub groups: Names,
+}
+
+fn add_missing<K: Eq + Hash, V>(map: &mut HashMap<K, V>, more: HashMap<K, V>) {
+    for (key, value) in more {
+        map.entry(key).or_insert(value);
+    }
 }
 
 impl Names {
@@ -70,6 +77,14 @@ impl Names {
         Ok(Self::parse(&text))
     }
 
+    /// With those of others where these say nothing.
+    fn or(mut self, others: Self) -> Self {
+        add_missing(&mut self.by_id, others.by_id);
+        add_missing(&mut self.by_name, others.by_name);
+        add_missing(&mut self.groups, others.groups);
+        self
+    }
+
     /// The name of a number, or the number.
     pub fn name(&self, id: u32) -> String {
         self.by_id
@@ -96,6 +111,14 @@ impl Accounts {
             users: Names::read(tree, "/etc/passwd")?,
             groups: Names::read(tree, "/etc/group")?,
         })
+    }
+
+    /// With those of others where these say nothing.
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            users: self.users.or(others.users),
+            groups: self.groups.or(others.groups),
+        }
     }
 
     /// As [`Accounts::read`]; without names if they cannot be read.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard tar-in`.
 
-use super::acl::Names;
 use super::compression::decompressed;
 use super::extract::{extract, End, Options};
 use super::member::{Archive, Next};
 use super::stream::{Counted, Stop, Stream};
+use crate::accounts::Accounts;
 use crate::address::Place;
 use crate::commands::cp::report::Report;
 use crate::commands::{image_place, writes_images};
@@ -147,7 +147,7 @@ pub fn unpack_file(session: &mut Session, file: &Path, place: &Place, shown: &st
 pub fn count(file: &Path, block: u64) -> Result<(u64, u64)> {
     let input = Input::open(Some(file.as_os_str()))?;
     let name = input.name.clone();
-    let (mut archive, _) = input.archive(&Interrupt::default(), Names::of(&[]))?;
+    let (mut archive, _) = input.archive(&Interrupt::default(), Accounts::default())?;
     let (mut files, mut bytes) = (0, 0);
     loop {
         match archive.next() {
@@ -170,7 +170,7 @@ pub fn count(file: &Path, block: u64) -> Result<(u64, u64)> {
 
 impl Input {
     /// The archive, and how many bytes it has if that is known.
-    fn archive(self, interrupt: &Interrupt, names: Names) -> Result<(Archive, u64)> {
+    fn archive(self, interrupt: &Interrupt, accounts: Accounts) -> Result<(Archive, u64)> {
         let position = Arc::new(AtomicU64::new(0));
         let counted = Counted {
             input: self.reader,
@@ -178,7 +178,7 @@ impl Input {
         };
         let reader = decompressed(Box::new(counted), &self.name)?;
         let stream = Stream::new(reader, position, interrupt.clone());
-        Ok((Archive::new(stream, names), self.size.unwrap_or(0)))
+        Ok((Archive::new(stream, accounts), self.size.unwrap_or(0)))
     }
 }
 
@@ -196,8 +196,8 @@ fn unpack(
     let tree = session.tree(id);
     let failed = |error| Error::failed(format!("cannot write to {shown}"), &error);
     let root = open_directory(tree, place.path()).map_err(failed)?;
-    let names = Names::of(&[tree, &Tree::host()]);
-    let (mut archive, size) = input.archive(&interrupt, names)?;
+    let accounts = Accounts::read_or_none(tree).or(Accounts::read_or_none(&Tree::host()));
+    let (mut archive, size) = input.archive(&interrupt, accounts)?;
     let report = Report::default();
     report.expect(size);
     let how = Options {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The members of an archive that is being read: what headers of v7, ustar, GNU and PAX say.
 
-use super::acl::{self, Names};
+use super::acl;
 use super::header::{is_sound, is_zero, number, padding, BLOCK};
 use super::pax::{parse_time, Records};
 use super::sparse::{self, Map, Parts};
 use super::stream::{Piece, Stop, Stream};
+use crate::accounts::Accounts;
 use crate::format::escaped;
 use ::tar::{GnuExtSparseHeader, Header};
 use base64::alphabet::STANDARD;
@@ -77,7 +78,7 @@ pub enum Next {
 /// An archive that is being read, member by member.
 pub struct Archive {
     stream: Stream,
-    names: Names,
+    accounts: Accounts,
     global: Records,
     /// Bytes of the current member that were not taken, and those that fill up its block.
     rest: u64,
@@ -105,10 +106,10 @@ fn before_nul(bytes: &[u8]) -> &[u8] {
 }
 
 impl Archive {
-    pub fn new(stream: Stream, names: Names) -> Self {
+    pub fn new(stream: Stream, accounts: Accounts) -> Self {
         Self {
             stream,
-            names,
+            accounts,
             global: Records::default(),
             rest: 0,
             fill: 0,
@@ -353,7 +354,7 @@ impl Archive {
         for (key, xattr) in ACLS {
             match self
                 .value(extended, key)
-                .map(|text| acl::from_text(text, &self.names))
+                .map(|text| acl::from_text(text, &self.accounts))
             {
                 Some(Some(value)) => attributes.xattrs.push((xattr.to_owned(), value)),
                 Some(None) => attributes.strange_acls += 1,
