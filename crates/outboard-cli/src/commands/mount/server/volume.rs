@@ -20,8 +20,6 @@ use std::path::Path;
 /// Flags of open(2) that also count for the file in the image. Appending and direct access are the
 /// host's: it says where each write goes.
 const OPEN_FLAGS: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECTORY | libc::O_EXCL;
-/// Bytes of a read after which they are the host's to remember: it does so, and memory that is used again need not be taken from it.
-const LARGE: usize = 64 << 10;
 /// Most bytes of one copy inside the image, so that the answer comes before people lose patience.
 const COPY: u64 = 256 << 20;
 /// File systems whose handles stay good while the file exists.
@@ -295,12 +293,6 @@ impl Volume {
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }
-        }
-        if done >= LARGE {
-            // Advice: if it cannot be followed, nothing is lost.
-            let _ = file
-                .fd
-                .advise(offset, done as u64, libc::POSIX_FADV_DONTNEED);
         }
         Ok(done)
     }
