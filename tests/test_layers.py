@@ -233,6 +233,19 @@ def test_wrong_keys(work, plain, key):
 
 
 @pytest.mark.needs("cryptsetup")
+def test_commands_that_run_programs_hand_the_key_on(work, plain, key):
+    """What works with the kernel is a process of its own, and more than one in turn: standard input can be read once."""
+    image = luks2(plain, f"{work}/image", key)
+    prefix = ("sh", "-c", f'exec "$@" < {key}', "sh")
+    good("--key-file", "-", "cp", "/proc/version", f"{image}:/text", prefix=prefix)
+    good("--key-file", "-", "edit", f"{image}:/text", prefix=prefix, EDITOR="sed -i 1s/^/edited-/", VISUAL="")
+    assert good("--key-file", key, "cat", f"{image}:/text").out.startswith("edited-Linux")
+    with open(f"{work}/script", "w", encoding="utf-8") as stream:
+        stream.write(f"cp /proc/version {image}:/new\nfsck -n {plain}\ncat {image}:/new\n")
+    assert "Linux version" in good("--key-file", "-", "run-script", f"{work}/script", prefix=prefix).out
+
+
+@pytest.mark.needs("cryptsetup")
 def test_passphrases_are_asked_for(work, plain):
     passphrase = f"{work}/passphrase"
     with open(passphrase, "wb") as stream:
