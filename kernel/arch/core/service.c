@@ -220,8 +220,6 @@ static void ob_service_main(void *argument)
 	bool has_slept = false;
 
 	ob_this_thread->kind = OB_THREAD_SERVICE;
-	/* In a snapshot it would be of another host's clock. */
-	vcpu->service.look_at = 0;
 	while (!READ_ONCE(ob_machine.stopping)) {
 		u32 word = READ_ONCE(vcpu->service.word);
 		u64 now = ob_host_clock_monotonic();

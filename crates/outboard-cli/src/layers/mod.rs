@@ -324,9 +324,7 @@ impl Stack {
             self.complete = true;
         }
     }
-}
 
-impl Stack {
     /// Asks for the key of a locked node, and opens what is in it.
     pub fn unlock(&mut self, index: usize, context: &mut Context) -> Result<()> {
         luks::unlock(self, index, context)?;
