@@ -17,12 +17,12 @@
  * both sides, so that whoever is not counted has seen that the machine halts.
  */
 #include <linux/sched.h>
-#include <linux/sched/stat.h>
 #include <linux/sched/task.h>
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
 #include <outboard/gate.h>
 #include "delay.h"
+#include "runqueue.h"
 #include "signal.h"
 #include "vcpu.h"
 
@@ -161,7 +161,7 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 				break;
 		}
 		vcpu = ob_this_vcpu();
-		if (unlikely(!single_task_running()))
+		if (ob_others_wait())
 			ob_service_look(vcpu);
 		vcpu->entries++;
 		ob_delay_point();

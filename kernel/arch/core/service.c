@@ -17,9 +17,9 @@
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
-#include <linux/sched/stat.h>
 #include <linux/timekeeping.h>
 #include "delay.h"
+#include "runqueue.h"
 #include "vcpu.h"
 
 /* A pending bit is old after this many nanoseconds: two ticks. */
@@ -90,7 +90,7 @@ static bool ob_outstays(struct ob_vcpu *vcpu)
 	struct ob_service *service = &vcpu->service;
 	u64 now;
 
-	if (single_task_running()) {
+	if (!ob_others_wait()) {
 		service->look_at = 0;
 		return false;
 	}

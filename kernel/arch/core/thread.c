@@ -105,9 +105,15 @@ void exit_thread(struct task_struct *task)
 		ob_stack_free(task->thread.stack);
 }
 
-/* In interrupt context. */
+/*
+ * In interrupt context. The leader is to run on this vCPU, where the clone begins: from any other it
+ * would take host threads that wake each other. wake_cpu is where Linux looks first for a place.
+ */
 void ob_adoptions_wake(void)
 {
+#ifdef CONFIG_SMP
+	WRITE_ONCE(ob_machine.leader->wake_cpu, smp_processor_id());
+#endif
 	wake_up(&ob_adoptions_waiting);
 }
 
