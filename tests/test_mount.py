@@ -465,7 +465,7 @@ def test_what_is_wrong_is_told_at_once(work, ext4):
     assert run("umount", f"{work}/empty").code == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_well(work, ext4, number):
     directory = f"{work}/place"
     os.mkdir(directory)
@@ -482,6 +482,80 @@ def test_a_signal_ends_it_well(work, ext4, number):
     assert not is_mounted(directory) and not servers(ext4)
     check(ext4, "ext4")
     assert len(good("cat", f"{ext4}:/file").raw) == 400_000 and good("cat", f"{ext4}:/open").out == "open"
+
+
+def test_it_outlives_its_terminal_if_asked_to(work, ext4):
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    keeper = subprocess.Popen(["nohup", *program.command("mount"), "-f", ext4, directory],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not is_mounted(directory):
+        time.sleep(0.01)
+    keeper.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        keeper.wait(1)
+    good("umount", directory)
+    assert keeper.wait(60) == 0
+
+
+def test_who_started_it_keeps_what_is_open(work, ext4):
+    """Locks of a script end with the script; the server has nothing of it."""
+    with open(f"{work}/secret", "wb") as secret:
+        fcntl.flock(secret, fcntl.LOCK_EX)
+        os.set_inheritable(secret.fileno(), True)
+        directory = f"{work}/place"
+        os.mkdir(directory)
+        subprocess.run([*program.command("mount"), ext4, directory], close_fds=False, check=True)
+    try:
+        (server,) = servers(ext4)
+        opened = [os.readlink(f"/proc/{server}/fd/{number}") for number in os.listdir(f"/proc/{server}/fd")]
+        assert ext4 in opened and f"{work}/secret" not in opened
+        with open(f"{work}/secret", "rb") as again:
+            fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        good("umount", directory)
+
+
+def test_an_interrupted_command_leaves_no_mount(work, ext4):
+    """The keeper finds nobody to tell that all is well."""
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    compressed = f"{work}/disk.img.gz"
+    with open(compressed, "wb") as stream:
+        subprocess.run(["gzip", "-c", "-1", ext4], stdout=stream, check=True)
+    command = subprocess.Popen([*program.command("mount"), "-o", "ro", compressed, directory], start_new_session=True)
+    while not servers(compressed) and command.poll() is None:
+        time.sleep(0.002)
+    os.killpg(command.pid, signal.SIGINT)
+    command.wait(60)
+    deadline = time.monotonic() + 60
+    while servers(compressed) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not servers(compressed)
+    # If the interrupt came too late, the command was told before.
+    assert not is_mounted(directory)
+
+
+def test_what_was_lost_is_told_each_time(work):
+    """A sparse image in a file system that is too small for what is written."""
+    small, directory = f"{work}/small", f"{work}/place"
+    os.mkdir(small)
+    os.mkdir(directory)
+    host.run("mount", "-t", "tmpfs", "-o", "size=8M", "none", small)
+    try:
+        image = images.make(f"{small}/disk.img", "ext4", 100)
+        good("mount", image, directory)
+        with open(f"{directory}/large", "wb") as stream, contextlib.suppress(OSError):
+            stream.write(os.urandom(30 * MEGABYTE))
+        with open(f"{directory}/large", "rb"):
+            first = run("umount", directory)
+            assert first.code == 1 and "not everything was written" in first.err, str(first)
+        second = run("umount", directory)
+        assert second.code == 1 and "not everything was written" in second.err, str(second)
+        assert not is_mounted(directory)
+    finally:
+        subprocess.run(["umount", "-l", directory], check=False, stderr=subprocess.DEVNULL)
+        host.run("umount", "-l", small)
 
 
 def test_in_use(ext4):
@@ -585,6 +659,19 @@ def test_mapped_owners(ext4):
     assert json.loads(good("stat", "--json", f"{ext4}:/file").out)[0]["uid"] == 6
 
 
+def test_what_has_no_owner_here_is_nobodys(ext4):
+    with mounted(ext4) as directory:
+        with open(f"{directory}/secret", "w", encoding="ascii") as stream:
+            stream.write("of the image's root")
+        os.chmod(f"{directory}/secret", 0o600)
+    with mounted(ext4, "-o", "allow_other,idmap=b:1000:1000:1") as directory:
+        found = os.stat(f"{directory}/secret")
+        assert (found.st_uid, found.st_gid) == (NOBODY, NOBODY)
+        host.run(*AS_NOBODY, "cat", f"{directory}/secret", ok=(1,))
+        host.run(*AS_NOBODY, "chmod", "777", f"{directory}/secret", ok=(1,))
+    assert good("find", f"{ext4}:/secret", "-printf", "%m").out == "600"
+
+
 def test_others_come_with_allow_other(ext4):
     with mounted(ext4, "-o", "allow_other") as directory:
         os.mkdir(f"{directory}/public")
@@ -651,6 +738,29 @@ def test_names_without_case(work):
         assert os.path.exists(f"{directory}/NAME")
         os.rename(f"{directory}/name", f"{directory}/other")
         assert not os.path.exists(f"{directory}/Name") and os.path.exists(f"{directory}/OTHER")
+
+
+@pytest.mark.parametrize("kind, options", [("ext4", ["-O", "casefold"]), ("xfs", ["-n", "version=ci"])])
+def test_names_without_case_in_some_directories(work, kind, options):
+    image = f"{work}/disk.img"
+    with open(image, "wb") as stream:
+        stream.truncate(512 * MEGABYTE)
+    host.run(f"mkfs.{kind}", "-q", *options, image)
+    with mounted(image) as directory:
+        place = f"{directory}/place"
+        os.mkdir(place)
+        if kind == "ext4":
+            host.run("chattr", "+F", place)
+        for name, text in (("report.txt", "old"), ("REPORT.TXT", "new")):
+            with open(f"{place}/{name}", "w", encoding="ascii") as stream:
+                stream.write(text)
+            assert open(f"{place}/Report.Txt", encoding="ascii").read() == text
+            os.unlink(f"{place}/report.txt")
+            assert not os.path.exists(f"{place}/REPORT.TXT")
+        assert not os.path.exists(f"{place}/AA")
+        open(f"{place}/aa", "wb").close()
+        assert os.path.exists(f"{place}/AA")
+    check(image, kind)
 
 
 def test_subvolumes(work):

@@ -47,7 +47,7 @@ def attempts(component: str, *words, cwd: str, code: int = 1) -> dict:
 def check_shut_in(found: dict) -> None:
     assert found.pop("clone3") == -errno.ENOSYS
     assert found.pop("alive") == 1
-    assert len(found) == 16
+    assert len(found) == 18
     assert {name: result for name, result in found.items() if result not in REFUSED} == {}
 
 
@@ -117,6 +117,8 @@ attempt("first", lambda: os.kill(1, 0))
 attempt("memory", lambda: open(f"/proc/{{os.getppid()}}/environ").read())
 attempt("socket", lambda: socket.socket())
 attempt("unix_socket", lambda: socket.socket(socket.AF_UNIX))
+attempt("datagrams", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+attempt("disk", lambda: os.mknod("{work}/disk", 0o60600, os.makedev(7, 0)))
 attempt("image", lambda: open(sys.argv[-1], "r{plus}b").read(1))
 """
 
@@ -133,7 +135,7 @@ def intrude(work, tool, plus, *words) -> dict:
         open(os.path.join(work, name), "w").close()
     done = program.run(*words, PATH=f"{programs}:{host.PATH}")
     found = {name: int(result) for name, result in re.findall(r"escape: (\w+) (-?\d+)$", done.out, re.MULTILINE)}
-    assert len(found) == 11, str(done)
+    assert len(found) == 13, str(done)
     return found
 
 

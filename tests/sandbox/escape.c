@@ -11,6 +11,7 @@ enum {
 	HOST_OPEN = 2, HOST_KILL = 62, HOST_SOCKET = 41, HOST_FORK = 57, HOST_EXECVE = 59, HOST_UNLINK = 87,
 	HOST_PTRACE = 101, HOST_PROCESS_VM_READV = 310, HOST_OPENAT = 257, HOST_UNSHARE = 272, HOST_MEMFD_CREATE = 319,
 	HOST_IOCTL = 16, HOST_GETPPID = 110, HOST_MMAP = 9, HOST_IO_URING_SETUP = 425, HOST_OPENAT2 = 437, HOST_CLONE3 = 435,
+	HOST_FCNTL = 72,
 };
 
 static char *victim = "/etc/passwd";
@@ -47,6 +48,8 @@ static struct dentry *escape_mount(struct file_system_type *type, int flags, con
 	attempt("unix_socket", host(HOST_SOCKET, 1, 1, 0, 0));
 	attempt("kill", host(HOST_KILL, 1, 0, 0, 0));
 	attempt("kill_all", host(HOST_KILL, -1, 0, 0, 0));
+	attempt("signal_of_events", host(HOST_FCNTL, 0, 10 /* F_SETSIG */, 9, 0));
+	attempt("receiver_of_events", host(HOST_FCNTL, 0, 8 /* F_SETOWN */, 1, 0));
 	attempt("ptrace", host(HOST_PTRACE, 16 /* PTRACE_ATTACH */, 1, 0, 0));
 	attempt("process_vm_readv", host(HOST_PROCESS_VM_READV, 1, 0, 0, 0));
 	attempt("unshare", host(HOST_UNSHARE, 0x10000000 /* CLONE_NEWUSER */, 0, 0, 0));

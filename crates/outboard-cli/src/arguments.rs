@@ -4,7 +4,7 @@
 use crate::commands::Command;
 use crate::containers::ImageOptions;
 use clap::{Args, Parser};
-use outboard::{profile, release, version};
+use outboard::{profile, release, version, Inherited};
 use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
 
@@ -86,6 +86,10 @@ pub struct Settings {
     /// mean something else
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
+
+    /// Open files of whoever has started this.
+    #[arg(skip)]
+    pub inherited: Inherited,
 }
 
 impl Settings {

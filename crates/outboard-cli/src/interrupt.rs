@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! SIGINT and SIGTERM: the first asks to stop, the second ends the program at once. A process that works for
+//! SIGINT, SIGTERM and SIGHUP: the first asks to stop, the second ends the program at once. A process that works for
 //! another one is asked by that with SIGUSR1, which may come together with a SIGINT of the terminal.
 
 use crate::error::{Error, Result};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use outboard::is_ignored;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level, SigId};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +17,25 @@ pub const REQUEST: i32 = SIGUSR1;
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     asked: Arc<AtomicBool>,
+    /// Not only the command: also what runs commands.
+    ending: Arc<AtomicBool>,
+    /// All is done and written: to end at once costs nothing.
+    idle: Arc<AtomicBool>,
     /// What is done on SIGINT.
     keyboard: Arc<Mutex<Vec<SigId>>>,
+}
+
+fn cannot_catch(error: io::Error) -> Error {
+    Error::failed("cannot catch signals", &error)
+}
+
+/// SIGTERM, and the hang-up of the terminal unless the program is to outlive that.
+pub fn ending_signals() -> Vec<i32> {
+    let mut signals = vec![SIGTERM];
+    if !is_ignored(SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    signals
 }
 
 /// While this lives, SIGINT does nothing: it is meant for another program at the same terminal.
@@ -27,11 +45,10 @@ impl Interrupt {
     /// Begins to catch the signals.
     pub fn catch() -> Result<Self> {
         let interrupt = Self::default();
-        interrupt
-            .install(SIGTERM)
-            .map(drop)
-            .and_then(|()| interrupt.resume())
-            .map_err(|error| Error::failed("cannot catch signals", &error))?;
+        for signal in ending_signals() {
+            interrupt.install_ending(signal).map_err(cannot_catch)?;
+        }
+        interrupt.resume().map_err(cannot_catch)?;
         Ok(interrupt)
     }
 
@@ -39,7 +56,13 @@ impl Interrupt {
     pub fn obey(&self) -> Result<()> {
         flag::register(REQUEST, Arc::clone(&self.asked))
             .map(drop)
-            .map_err(|error| Error::failed("cannot catch signals", &error))
+            .map_err(cannot_catch)
+    }
+
+    fn install_ending(&self, signal: i32) -> io::Result<()> {
+        flag::register_conditional_default(signal, Arc::clone(&self.idle))?;
+        self.install(signal)?;
+        flag::register(signal, Arc::clone(&self.ending)).map(drop)
     }
 
     /// The order counts: whether it is the second time is looked at before the first is noted.
@@ -65,9 +88,21 @@ impl Interrupt {
         Held(self)
     }
 
-    /// Forgets what was asked for: a new command begins.
-    pub fn forget(&self) {
+    /// Waits for the user: only SIGINT does not end the program at once.
+    pub fn while_idle<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.idle.store(true, Ordering::Relaxed);
+        let result = wait();
+        self.idle.store(false, Ordering::Relaxed);
+        result
+    }
+
+    /// Forgets that the last command was to stop: a new one begins. An error if there is to be none.
+    pub fn forget(&self) -> Result<()> {
+        if self.ending.load(Ordering::Relaxed) {
+            return self.check();
+        }
         self.asked.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     pub fn asked(&self) -> bool {

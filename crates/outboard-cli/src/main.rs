@@ -41,11 +41,15 @@ mod walk;
 use arguments::Arguments;
 use clap::Parser;
 use error::warn;
+use outboard::Inherited;
 use session::{with_session, Session};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(mount_helper::usual(std::env::args_os()));
+    let mut arguments = Arguments::parse_from(mount_helper::usual(std::env::args_os()));
+    if !arguments.command.hands_files_on() {
+        arguments.settings.inherited = Inherited::find();
+    }
     let access = arguments.command.host_access();
     if arguments.settings.no_sandbox && !access.images.is_empty() {
         warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");

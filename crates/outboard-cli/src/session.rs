@@ -233,6 +233,10 @@ impl Session {
             return Ok(());
         }
         let components = &self.settings.components;
+        // Images that were named as /dev/fd/N are open by themselves now.
+        if access.is_images_only() {
+            std::mem::take(&mut self.settings.inherited).close();
+        }
         self.sandbox = Sandbox::enter(access, self.snapshots.as_ref(), components)?;
         Ok(())
     }

@@ -55,6 +55,8 @@ pub struct Probe {
     /// Bytes of a block.
     pub block_size: Option<u64>,
     pub state: State,
+    /// There may be directories in which names that differ only in case are the same.
+    pub folds_case: bool,
 }
 
 impl Probe {
@@ -68,6 +70,7 @@ impl Probe {
             size: None,
             block_size: None,
             state: State::Unknown,
+            folds_case: false,
         }
     }
 
@@ -91,6 +94,11 @@ impl Probe {
             self.block_size = Some(block_size);
             self.size = count.checked_mul(block_size);
         }
+        self
+    }
+
+    fn folding(mut self, yes: bool) -> Self {
+        self.folds_case = yes;
         self
     }
 

@@ -5,6 +5,7 @@ use crate::ffi;
 use libc::{c_int, c_long, c_uint, c_ulong};
 use std::ffi::CStr;
 use std::io;
+use std::mem::size_of;
 
 /// A Linux kernel: the host's, or the one that this process carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +32,17 @@ pub struct StatFs {
     pub flags: i64,
     spare: [i64; 4],
 }
+
+/// What is changed of mounts, in the kernel's layout (mount_setattr(2)).
+#[repr(C)]
+struct MountAttributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_name_space: u64,
+}
+
+const MOUNT_ATTR_NODEV: u64 = 4;
 
 /// A pointer as an argument of a system call.
 pub(crate) fn pointer<T: ?Sized>(reference: &T) -> usize {
@@ -136,6 +148,27 @@ impl System {
     pub fn unshare(self, flags: c_int) -> io::Result<()> {
         // SAFETY: has only a number as its argument; name spaces are no matter of memory.
         unsafe { self.call(libc::SYS_unshare, [flags as usize, 0, 0, 0, 0, 0]) }.map(drop)
+    }
+
+    /// From now on no device node of any mounted file system can be opened, in the mount name space of this process, which
+    /// has to be its own. ENOSYS before Linux 5.12.
+    pub fn hide_devices(self) -> io::Result<()> {
+        let attributes = MountAttributes {
+            set: MOUNT_ATTR_NODEV,
+            clear: 0,
+            propagation: libc::MS_PRIVATE,
+            user_name_space: 0,
+        };
+        let arguments = [
+            libc::AT_FDCWD as usize,
+            string(c"/"),
+            libc::AT_RECURSIVE as usize,
+            pointer(&attributes),
+            size_of::<MountAttributes>(),
+            0,
+        ];
+        // SAFETY: the path is NUL-terminated; `attributes` has the kernel's layout, its size is told, and it outlives the call.
+        unsafe { self.call(libc::SYS_mount_setattr, arguments) }.map(drop)
     }
 
     /// Lowers a limit of this process for good, unless it is lower already. `resource`: `RLIMIT_*`.

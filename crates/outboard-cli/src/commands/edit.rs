@@ -203,7 +203,7 @@ impl Copy {
             .status();
         System::Host.umask(ours);
         drop(held);
-        interrupt.forget();
+        interrupt.forget()?;
         let shown = editor.to_string_lossy();
         let status = ended.map_err(|error| Error::failed(format!("cannot run {shown}"), &error))?;
         if !status.success() {

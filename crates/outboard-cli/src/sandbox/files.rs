@@ -4,13 +4,16 @@
 use super::HostAccess;
 use crate::error::{Error, Result};
 use landlock::{
-    path_beneath_rules, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, Scope, ABI,
+    make_bitflags, path_beneath_rules, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, Scope, ABI,
 };
 use std::path::{Path, PathBuf};
 
 /// The newest rights that are known here; the host's Landlock may have less of them, or none.
 const NEWEST: ABI = ABI::V6;
+
+/// Device nodes.
+pub const NODES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
 
 /// Tells whether a snapshot was checked since the host has booted.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -41,6 +44,10 @@ fn apply(
         true => all,
         false => read,
     };
+    let mut change = all & !AccessFs::Execute;
+    if !access.makes_nodes {
+        change &= !NODES;
+    }
     let writes: Vec<PathBuf> = access.writes.iter().map(|path| existing(path)).collect();
     Ruleset::default()
         .handle_access(all)?
@@ -49,7 +56,7 @@ fn apply(
         .create()?
         .add_rules(path_beneath_rules(&access.reads, read))?
         .add_rules(path_beneath_rules(components, read))?
-        .add_rules(path_beneath_rules(&writes, all & !AccessFs::Execute))?
+        .add_rules(path_beneath_rules(&writes, change))?
         .add_rules(path_beneath_rules(snapshots, cache))?
         .add_rules(path_beneath_rules(snapshots.map(|_| BOOT_ID), read))?
         .restrict_self()?;

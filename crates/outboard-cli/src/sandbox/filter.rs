@@ -42,7 +42,6 @@ const PLAIN: &[i64] = &[
     libc::SYS_dup,
     libc::SYS_dup2,
     libc::SYS_dup3,
-    libc::SYS_fcntl,
     libc::SYS_flock,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
@@ -156,9 +155,15 @@ const FILES: &[i64] = &[
     libc::SYS_fremovexattr,
 ];
 
-/// What no program that works on an image needs: the network, other processes, mounts, the machine.
+/// What no program that works on an image needs: the network, signals to others, other processes, mounts, the machine.
 const NOT_FOR_PROGRAMS: &[i64] = &[
     libc::SYS_socket,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_send_signal,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -215,6 +220,31 @@ const CONTROLS: &[u64] = &[
     0x8004_e500, // FUSE_DEV_IOC_CLONE
 ];
 
+/// Of descriptors. Not F_SETOWN and F_SETSIG, by which the host sends signals to others.
+const DESCRIPTORS: &[i32] = &[
+    libc::F_DUPFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_GETLK,
+    libc::F_SETLK,
+    libc::F_SETLKW,
+    libc::F_OFD_GETLK,
+    libc::F_OFD_SETLK,
+    libc::F_OFD_SETLKW,
+    libc::F_ADD_SEALS,
+    libc::F_GET_SEALS,
+    libc::F_GETPIPE_SZ,
+    libc::F_SETPIPE_SZ,
+];
+
+/// The bit of the numbers of system calls for programs with short addresses, where the host has those.
+const X32: i64 = 0x4000_0000;
+/// Such calls with numbers of their own, of those that are not for programs: rt_sigqueueinfo, ptrace,
+/// kexec_load, rt_tgsigqueueinfo, process_vm_readv, process_vm_writev.
+const X32_OWN: &[i64] = &[524, 521, 528, 536, 539, 540];
+
 /// What types on the user's terminal.
 const TYPING: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX];
 
@@ -244,6 +274,22 @@ fn pairs() -> Result<Vec<SeccompRule>> {
     Ok(vec![rule(vec![local, stream])?])
 }
 
+/// Sockets of datagrams, which reach others by the names that these have.
+fn datagrams() -> Result<Vec<SeccompRule>> {
+    let datagram = SeccompCondition::new(1, Dword, MaskedEq(0xf), libc::SOCK_DGRAM as u64)?;
+    Ok(vec![rule(vec![datagram])?])
+}
+
+/// No file tells of its events by signals.
+fn descriptors() -> Result<Vec<SeccompRule>> {
+    let numbers: Vec<u64> = DESCRIPTORS.iter().map(|&command| command as u64).collect();
+    let mut rules = with_argument(1, &numbers)?;
+    let flags = SeccompCondition::new(1, Dword, Eq, libc::F_SETFL as u64)?;
+    let silent = SeccompCondition::new(2, Dword, MaskedEq(libc::O_ASYNC as u64), 0)?;
+    rules.push(rule(vec![flags, silent])?);
+    Ok(rules)
+}
+
 /// New threads, but no processes.
 fn threads() -> Result<Vec<SeccompRule>> {
     let thread = libc::CLONE_THREAD as u64;
@@ -271,6 +317,7 @@ fn rules(files: bool, memory_files: bool) -> Result<Rules> {
         rules.insert(libc::SYS_seccomp, Vec::new());
     }
     rules.insert(libc::SYS_socketpair, pairs()?);
+    rules.insert(libc::SYS_fcntl, descriptors()?);
     rules.insert(libc::SYS_mmap, mappings()?);
     rules.insert(libc::SYS_clone, threads()?);
     // The next filter refuses it in another way.
@@ -316,10 +363,17 @@ pub fn apply() -> Result<()> {
 pub fn apply_to_programs() -> Result<()> {
     let user = libc::CLONE_NEWUSER as u64;
     let apart = rule(vec![SeccompCondition::new(0, Qword, MaskedEq(user), user)?])?;
-    let calls = NOT_FOR_PROGRAMS.iter().map(|&call| (call, Vec::new()));
-    let mut rules: Rules = calls.collect();
+    let mut rules: Rules = NOT_FOR_PROGRAMS
+        .iter()
+        .map(|&call| (call, Vec::new()))
+        .collect();
     rules.insert(libc::SYS_clone, vec![apart]);
     rules.insert(libc::SYS_ioctl, with_argument(1, TYPING)?);
+    rules.insert(libc::SYS_socketpair, datagrams()?);
+    let short = |(call, rules): (&i64, &Vec<SeccompRule>)| (call | X32, rules.clone());
+    let mut others: Rules = rules.iter().map(short).collect();
+    others.extend(X32_OWN.iter().map(|own| (own | X32, Vec::new())));
+    rules.append(&mut others);
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     apply_filter(&program(rules, SeccompAction::Allow, refused)?)?;
     apply_filter(&without_clone3()?)

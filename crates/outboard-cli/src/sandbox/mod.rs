@@ -28,6 +28,8 @@ pub struct HostAccess {
     pub reads: Vec<PathBuf>,
     /// Files that are written, and directories below which everything may be changed.
     pub writes: Vec<PathBuf>,
+    /// Among what is written may be device nodes.
+    pub makes_nodes: bool,
     /// It runs other programs, each of which is shut in ([`programs`]); the command itself is not, and so must
     /// not run the kernel: see [`apart`](crate::apart).
     pub programs: bool,
@@ -35,7 +37,7 @@ pub struct HostAccess {
 
 impl HostAccess {
     /// Whether all files that it uses are images.
-    fn is_images_only(&self) -> bool {
+    pub fn is_images_only(&self) -> bool {
         self.reads.is_empty() && self.writes.is_empty()
     }
 
@@ -54,6 +56,7 @@ impl HostAccess {
         self.images.extend(other.images);
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);
+        self.makes_nodes |= other.makes_nodes;
         self.programs |= other.programs;
     }
 }
@@ -80,6 +83,7 @@ impl Sandbox {
         if !files {
             rights::separate();
         }
+        rights::hide_devices(access);
         files::restrict(access, snapshots, components)?;
         rights::drop_capabilities(access)?;
         rights::limit_memory()?;

@@ -3,6 +3,7 @@
 //! libraries can be read and run, what is named can be read or changed, and nothing else; no network, no name spaces,
 //! no mounts, no tracing, and of root's rights only those for files.
 
+use super::files::NODES;
 use super::filter;
 use super::rights;
 use landlock::{
@@ -52,7 +53,10 @@ fn restrict(files: &Files) -> Result<RulesetStatus, RulesetError> {
         .add_rules(path_beneath_rules([&files.program], run))?
         .add_rules(path_beneath_rules(DEVICES, read | AccessFs::WriteFile))?
         .add_rules(path_beneath_rules(&files.reads, read))?
-        .add_rules(path_beneath_rules(&files.writes, all & !AccessFs::Execute))?
+        .add_rules(path_beneath_rules(
+            &files.writes,
+            all & !(NODES | AccessFs::Execute),
+        ))?
         .restrict_self()?;
     Ok(status.ruleset)
 }

@@ -15,9 +15,10 @@ const FOR_FILES: &[Capability] = &[
     Capability::CAP_DAC_READ_SEARCH,
     Capability::CAP_FOWNER,
     Capability::CAP_FSETID,
-    Capability::CAP_MKNOD,
     Capability::CAP_SETFCAP,
 ];
+/// And to make device nodes.
+const FOR_NODES: Capability = Capability::CAP_MKNOD;
 /// And to give files attributes of the name spaces "trusted" and "security".
 const FOR_ATTRIBUTES: &[Capability] = &[Capability::CAP_SYS_ADMIN];
 
@@ -46,6 +47,14 @@ pub fn separate() {
     }
 }
 
+/// Who may make device nodes shall not be able to open them: a node is as good as the disk. Where the host does not let
+/// us have mounts of our own, as in containers, its rules for devices have to do.
+pub fn hide_devices(access: &HostAccess) {
+    if access.makes_nodes && System::Host.unshare(libc::CLONE_NEWNS).is_ok() {
+        let _ = System::Host.hide_devices();
+    }
+}
+
 /// For the calling thread and those that it creates.
 pub fn drop_capabilities(access: &HostAccess) -> Result<()> {
     let drop = || {
@@ -56,6 +65,9 @@ pub fn drop_capabilities(access: &HostAccess) -> Result<()> {
         }
         if !access.writes.is_empty() {
             wanted.extend(FOR_ATTRIBUTES);
+        }
+        if access.makes_nodes {
+            wanted.insert(FOR_NODES);
         }
         let kept: CapsHashSet = had.intersection(&wanted).copied().collect();
         caps::set(None, CapSet::Effective, &kept)?;

@@ -9,6 +9,7 @@ const COMPAT_JOURNAL: u32 = 0x4;
 const INCOMPAT_RECOVER: u32 = 0x4;
 const INCOMPAT_JOURNAL_DEVICE: u32 = 0x8;
 const INCOMPAT_64BIT: u32 = 0x80;
+const INCOMPAT_CASEFOLD: u32 = 0x20000;
 /// File types, recovery, journal device, meta block groups: known before ext4.
 const INCOMPAT_EXT3: u32 = 0x1e;
 /// Sparse superblocks, large files, B-tree directories.
@@ -50,6 +51,7 @@ pub(super) fn ext(source: &(impl Source + ?Sized)) -> Option<Probe> {
         Probe::file_system(kind)
             .label(block.text(120, 16))
             .uuid(block.uuid(104))
+            .folding(incompat & INCOMPAT_CASEFOLD != 0)
             .blocks(
                 high | u64::from(block.le32(4)),
                 block_size(1024, block.le32(24)),

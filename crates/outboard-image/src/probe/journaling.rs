@@ -5,6 +5,10 @@ use super::{block_size, Probe};
 use crate::block::fetch;
 use crate::source::Source;
 
+/// Directories of version 2 whose names are compared as ASCII without case (`mkfs.xfs -n version=ci`).
+const XFS_VERSION_ASCII_CI: u16 = 0x4000;
+const F2FS_CASEFOLD: u32 = 0x1000;
+
 pub(super) fn xfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let block = fetch(source, 0, 512)?;
     let size = block.be32(4);
@@ -15,6 +19,7 @@ pub(super) fn xfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
         Probe::file_system("xfs")
             .label(block.text(108, 12))
             .uuid(block.uuid(32))
+            .folding(block.be16(100) & XFS_VERSION_ASCII_CI != 0)
             .blocks(block.be64(8), size.into()),
     )
 }
@@ -61,7 +66,7 @@ pub(super) fn bcachefs(source: &(impl Source + ?Sized)) -> Option<Probe> {
 }
 
 pub(super) fn f2fs(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    let block = fetch(source, 1024, 1148)?;
+    let block = fetch(source, 1024, 2184)?;
     if block.le32(0) != 0xf2f5_2010 {
         return None;
     }
@@ -69,6 +74,7 @@ pub(super) fn f2fs(source: &(impl Source + ?Sized)) -> Option<Probe> {
         Probe::file_system("f2fs")
             .label(block.utf16(124, 1024))
             .uuid(block.uuid(108))
+            .folding(block.le32(2180) & F2FS_CASEFOLD != 0)
             .blocks(block.le64(36), block_size(1, block.le32(16))),
     )
 }

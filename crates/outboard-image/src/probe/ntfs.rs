@@ -64,9 +64,11 @@ pub(super) fn ntfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
             .checked_mul(sector)?,
     };
     let id = boot.le64(72);
+    // A copy of the boot sector follows what is counted.
+    let sectors = boot.le64(40).saturating_add(1);
     let mut probe = Probe::file_system("ntfs")
         .uuid((id != 0).then(|| format!("{id:016X}")))
-        .blocks(boot.le64(40), sector);
+        .blocks(sectors, sector);
     probe.block_size = Some(cluster);
     if let Some(record) = volume_record(source, &boot, cluster) {
         if let Some((at, length)) = attribute(&record, VOLUME_NAME) {

@@ -6,8 +6,9 @@
 
 use super::{host, Plan};
 use crate::error::{warn, Error, Result};
+use crate::interrupt::ending_signals;
 use outboard::Tree;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::SIGINT;
 use signal_hook::low_level::pipe;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -101,13 +102,15 @@ impl Voice {
         }
     }
 
-    /// All is well.
-    fn ready(&self) {
-        if self.background {
-            let _ = io::stdout().write_all(b"\0");
-            let _ = io::stdout().flush();
-            self.alone.store(true, Ordering::Relaxed);
+    /// All is well. Returns whether the command that waits for this was there to hear it.
+    fn ready(&self) -> bool {
+        if !self.background {
+            return true;
         }
+        let mut out = io::stdout();
+        let heard = out.write_all(b"\0").and_then(|()| out.flush()).is_ok();
+        self.alone.store(true, Ordering::Relaxed);
+        heard
     }
 
     /// An error as it leaves this process: told already if nobody reads it otherwise.
@@ -176,7 +179,10 @@ impl Keeper<'_> {
         self.catch_signals()
             .map_err(|error| Error::failed("cannot catch signals", &error))?;
         let mut server = self.mount()?;
-        self.voice.ready();
+        if !self.voice.ready() {
+            // It was interrupted, and so is this.
+            let _ = self.sender.send(Event::Signal);
+        }
         loop {
             let lived = server.since;
             let code = match self.serve(server) {
@@ -200,7 +206,7 @@ impl Keeper<'_> {
 
     fn catch_signals(&self) -> io::Result<()> {
         let (mut ours, theirs) = UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM] {
+        for signal in ending_signals().into_iter().chain([SIGINT]) {
             pipe::register(signal, theirs.try_clone()?)?;
         }
         let sender = self.sender.clone();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Users and groups of the image as those of the host, and back.
 
-/// The host's user and group of what has no mapping, as the kernel's own (`overflowuid`).
-const NOBODY: u32 = 65534;
+/// What has no mapping is no user's and no group's: the host shows 65534, and gives nobody an owner's rights.
+const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Range {

@@ -3,7 +3,7 @@
 
 use super::host;
 use crate::address::ImageName;
-use crate::error::{reason, Error, Result};
+use crate::error::{reason, warn, Error, Result};
 use clap::Args;
 use outboard::Tree;
 use std::ffi::OsStr;
@@ -35,11 +35,17 @@ pub fn run(options: &Umount) -> Result<()> {
         )));
     };
     let written = write_all(&directory);
-    host::unmount(&directory, options.lazy)?;
-    if !options.lazy {
-        wait(&mounted.source)?;
+    let ended = host::unmount(&directory, options.lazy).and_then(|()| match options.lazy {
+        true => Ok(()),
+        false => wait(&mounted.source),
+    });
+    match (written, ended) {
+        (Err(lost), Err(error)) => {
+            warn(error.message().unwrap_or_default());
+            Err(lost)
+        }
+        (written, ended) => written.and(ended),
     }
-    written
 }
 
 /// The root directory stands for the whole file system: this tells of every error since it was mounted.

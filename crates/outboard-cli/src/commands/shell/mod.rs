@@ -70,6 +70,7 @@ impl Shell {
     pub fn host_access(&self) -> HostAccess {
         let mut access = uses(&self.place(), true);
         access.writes.push(".".into());
+        access.makes_nodes = true;
         access.writes.extend(history::file());
         access
     }
@@ -193,8 +194,8 @@ fn interactive(prompt: Prompt, interrupt: &Interrupt) -> Result<()> {
     }
     loop {
         let shown = helper(&mut editor).prepare();
-        let read = editor.readline(&shown);
-        interrupt.forget();
+        let read = interrupt.while_idle(|| editor.readline(&shown));
+        interrupt.forget()?;
         let line = match read {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => continue,

@@ -16,6 +16,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Flags of open(2) that also count for the file in the image. Appending and direct access are the
 /// host's: it says where each write goes.
@@ -24,7 +25,7 @@ const OPEN_FLAGS: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECTORY | libc:
 const COPY: u64 = 256 << 20;
 /// File systems whose handles stay good while the file exists.
 const WITH_HANDLES: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs"];
-/// File systems in which names that differ are different names.
+/// File systems in which names that differ are different names, unless the superblock says otherwise.
 const EXACT_NAMES: [&str; 12] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs", "squashfs", "minix", "nilfs2",
     "reiserfs", "ufs",
@@ -66,6 +67,8 @@ pub struct Volume {
     owners: Owners,
     /// Open since the file system was mounted, so that it learns of every error of writing.
     whole: Fd,
+    /// The first of these errors. The kernel tells each of them once, but what was lost stays lost.
+    lost: OnceLock<i32>,
     exact_names: bool,
     access_lists: bool,
 }
@@ -92,13 +95,16 @@ impl Volume {
             Ok(_) => true,
             Err(error) => error.raw_os_error() == Some(libc::ENODATA),
         };
+        let probe = mount.device().probe()?;
+        let folds_case = probe.is_some_and(|probe| probe.folds_case);
         Ok(Self {
             nodes: Nodes::new(root, WITH_HANDLES.contains(&kind))?,
             files: Files::default(),
             access_lists: supported && owners.have_access_lists(),
             owners,
             whole,
-            exact_names: EXACT_NAMES.contains(&kind),
+            lost: OnceLock::new(),
+            exact_names: EXACT_NAMES.contains(&kind) && !folds_case,
         })
     }
 
@@ -352,10 +358,21 @@ impl Volume {
         }
     }
 
+    /// Tells of every error of writing since the file system was mounted, also of those that were told before.
+    fn sync_all(&self) -> io::Result<()> {
+        if let Err(error) = self.whole.sync_file_system() {
+            let _ = self.lost.set(error.raw_os_error().unwrap_or(libc::EIO));
+        }
+        match self.lost.get() {
+            Some(&number) => Err(error(number)),
+            None => Ok(()),
+        }
+    }
+
     /// The root stands for the whole file system, since the host passes no syncfs(2) on.
     pub fn sync_directory(&self, id: u64, directory: u64) -> io::Result<()> {
         if id == ROOT {
-            return self.whole.sync_file_system();
+            return self.sync_all();
         }
         self.files.get(directory)?.fd.sync()
     }

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What this process of the host was started with: descriptors, signals that are ignored.
+
+use libc::c_int;
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+use std::ptr::null;
+
+/// The last of the standard streams.
+const LAST_STANDARD: RawFd = 2;
+
+/// Descriptors that this process got from the one that started it, besides the standard streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inherited {
+    numbers: Vec<RawFd>,
+}
+
+fn number(name: &OsStr) -> Option<RawFd> {
+    name.to_str()?.parse().ok()
+}
+
+impl Inherited {
+    /// Finds them. Programs that this one starts do not get them. To be called before anything is opened.
+    pub fn find() -> Self {
+        let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+            return Self::default();
+        };
+        let found = entries
+            .flatten()
+            .filter_map(|entry| number(&entry.file_name()));
+        let mut numbers: Vec<RawFd> = found.filter(|&number| number > LAST_STANDARD).collect();
+        // What was listed through is closed now: of that there are no flags.
+        numbers.retain(|&number| close_on_exec(number));
+        Self { numbers }
+    }
+
+    /// Closes them. Nobody may use them any more, also not as files of `/dev/fd`.
+    pub fn close(self) {
+        for number in self.numbers {
+            // SAFETY: has only a number as its argument. The descriptor is older than this program's own, so none of
+            // its values owns it.
+            unsafe { libc::close(number) };
+        }
+    }
+}
+
+/// Returns whether there is such a descriptor.
+fn close_on_exec(number: RawFd) -> bool {
+    // SAFETY: has only numbers as its arguments, and changes no more than what a later exec does.
+    unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) == 0 }
+}
+
+/// Whether a signal is ignored, as SIGHUP under nohup(1).
+pub fn is_ignored(signal: c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: sets nothing, and `action` has room for what it fills in.
+    let known = unsafe { libc::sigaction(signal, null(), action.as_mut_ptr()) == 0 };
+    // SAFETY: all-zero is valid for the structure, and the call filled it in.
+    known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals() {
+        assert!(!is_ignored(libc::SIGTERM));
+        // The language's run-time library ignores it.
+        assert!(is_ignored(libc::SIGPIPE));
+        assert!(!is_ignored(-1));
+    }
+}
