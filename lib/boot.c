@@ -165,6 +165,11 @@ static int boot(const struct ob_config *config)
 	return error;
 }
 
+void ob_prepare(void)
+{
+	ob_posix_prepare();
+}
+
 int ob_boot(const struct ob_config *config)
 {
 	int error;

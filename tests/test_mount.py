@@ -429,6 +429,26 @@ def ext4(work):
     return images.make(f"{work}/disk.img", "ext4", 64, "-N", "20000")
 
 
+def test_times_of_files_that_lose_a_name(ext4):
+    """Times are written while there is a name, and remembered as long as the file is open."""
+    with mounted(ext4) as directory:
+        one, two = f"{directory}/one", f"{directory}/two"
+        with open(one, "wb") as stream:
+            os.link(one, two)
+            os.unlink(one)
+            host.run("touch", "-m", "-d", "@1000000000", two)
+            os.link(two, one)
+            os.unlink(two)
+            assert os.fstat(stream.fileno()).st_mtime == 10**9
+        with open(two, "wb") as stream:
+            os.unlink(two)
+            os.utime(stream.fileno(), (5, 6))
+            assert os.fstat(stream.fileno()).st_mtime == 6
+    with mounted(ext4, "-o", "ro") as directory:
+        assert os.stat(f"{directory}/one").st_mtime == 10**9
+    check(ext4, "ext4")
+
+
 def test_read_only_changes_no_byte(ext4):
     before = open(ext4, "rb").read()
     with mounted(ext4, "-o", "ro") as directory:
@@ -436,6 +456,20 @@ def test_read_only_changes_no_byte(ext4):
             os.mkdir(f"{directory}/new")
         os.listdir(directory)
     assert open(ext4, "rb").read() == before
+
+
+@pytest.mark.needs("mksquashfs")
+def test_what_the_host_has_read_ahead_is_not_kept_twice(work):
+    """Where only whole blocks can be read: a squashfs of data that cannot be compressed."""
+    os.mkdir(f"{work}/tree")
+    images.write_noise(f"{work}/tree/big", 128)
+    host.run("mksquashfs", f"{work}/tree", f"{work}/packed.img", "-quiet", "-no-progress")
+    with mounted(f"{work}/packed.img") as directory:
+        (server,) = servers(f"{work}/packed.img")
+        host.run("cmp", f"{work}/tree/big", f"{directory}/big")
+        with open(f"/proc/{server}/status", encoding="ascii") as lines:
+            (memory,) = [int(line.split()[1]) for line in lines if line.startswith("RssShmem:")]
+        assert memory < 64 << 10, memory
 
 
 @pytest.mark.needs("mksquashfs")
@@ -459,9 +493,10 @@ def test_what_is_wrong_is_told_at_once(work, ext4):
         assert done.code == code and part in done.err, str(done)
         assert not is_mounted(f"{work}/empty")
     with mounted(ext4):
+        start = time.monotonic()
         second = run("mount", ext4, f"{work}/empty")
         assert second.code == 1 and "in use" in second.err, str(second)
-        assert not is_mounted(f"{work}/empty")
+        assert not is_mounted(f"{work}/empty") and time.monotonic() - start < 10
     assert run("umount", f"{work}/empty").code == 1
 
 
@@ -556,6 +591,32 @@ def test_what_was_lost_is_told_each_time(work):
     finally:
         subprocess.run(["umount", "-l", directory], check=False, stderr=subprocess.DEVNULL)
         host.run("umount", "-l", small)
+
+
+@pytest.mark.parametrize("option", ["rw", "ro"])
+def test_a_mount_waits_for_the_server_before_it(work, ext4, option):
+    """The host's umount(8) does not wait until the server has written everything and let go of the image."""
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    good("mount", ext4, directory)
+    with open(f"{directory}/file", "wb") as stream:
+        stream.write(b"kept" * 1000)
+        stream.flush()
+        os.fsync(stream.fileno())
+    (server,) = servers(ext4)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        host.run("umount", "-l", directory)
+        second = subprocess.Popen([*program.command("mount"), "-o", option, ext4, directory], stderr=subprocess.PIPE, text=True)
+        time.sleep(2)
+        assert second.poll() is None
+    finally:
+        os.kill(server, signal.SIGCONT)
+    said = second.communicate(timeout=60)[1]
+    assert second.returncode == 0 and "waiting for the server" in said, said
+    assert open(f"{directory}/file", "rb").read() == b"kept" * 1000
+    good("umount", directory)
+    check(ext4, "ext4")
 
 
 def test_in_use(ext4):
@@ -718,8 +779,8 @@ def test_fstab(work, ext4):
         ! mountpoint -q "$1/first"
         grep " $1/second fuse.outboard ro," /proc/self/mounts
         umount "$1/second"
-        # After the host's umount the server has a moment's work left.
-        until mount "$1/first"; do sleep 0.1; done
+        # After the host's umount the server has a moment's work left: this waits for it.
+        mount "$1/first"
         cat "$1/first/file"
         umount "$1/first"
     """
@@ -761,6 +822,77 @@ def test_names_without_case_in_some_directories(work, kind, options):
         open(f"{place}/aa", "wb").close()
         assert os.path.exists(f"{place}/AA")
     check(image, kind)
+
+
+@pytest.mark.needs("mkntfs", "ntfs-3g", "setfattr")
+def test_names_on_ntfs(work):
+    """Case counts. Directories may have a short DOS name beside the long one: what is done by one is seen by the other."""
+    image, other = host.sparse_file(f"{work}/disk.img", 64 * MEGABYTE), f"{work}/other"
+    host.run("mkntfs", "-q", "-F", "-f", image)
+    os.mkdir(other)
+    with subprocess.Popen(["ntfs-3g", "-o", "no_detach", image, other]):
+        while not is_mounted(other):
+            time.sleep(0.01)
+        for number in range(3):
+            os.mkdir(f"{other}/Long directory {number}")
+            os.setxattr(f"{other}/Long directory {number}", "system.ntfs_dos_name", b"LONGDI~%d" % number)
+        host.run("umount", other)
+    with mounted(image) as directory:
+        long, short = f"{directory}/Long directory ", f"{directory}/LONGDI~"
+        for number in range(3):
+            assert os.path.isdir(f"{long}{number}")
+        os.mkdir(f"{long}0/inner")
+        assert os.listdir(f"{short}0") == ["inner"]
+        os.rmdir(f"{short}1")
+        assert not os.path.exists(f"{long}1")
+        os.mkdir(f"{long}1")
+        os.rename(f"{short}2", f"{directory}/moved")
+        assert not os.path.exists(f"{long}2") and os.path.isdir(f"{directory}/moved")
+        assert sorted(os.listdir(directory)) == ["Long directory 0", "Long directory 1", "moved"]
+        for name in ("Name", "NAME"):
+            assert not os.path.exists(f"{directory}/{name}")
+            with open(f"{directory}/{name}", "w", encoding="ascii") as stream:
+                stream.write(name)
+        os.unlink(f"{directory}/Name")
+        assert not os.path.exists(f"{directory}/Name") and open(f"{directory}/NAME", encoding="ascii").read() == "NAME"
+
+
+def named(top, work, first, second):
+    """What comes out of one operation on names."""
+    first, second = f"{top}/{first}", f"{top}/{second}"
+    try:
+        match work:
+            case "make":
+                os.close(os.open(first, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            case "rename" | "link":
+                getattr(os, work)(first, second)
+            case "listdir":
+                return sorted(os.listdir(os.path.dirname(first)))
+            case "lstat":
+                found = os.lstat(first)
+                return stat.S_ISDIR(found.st_mode) or found.st_nlink
+            case _:
+                getattr(os, work)(first)
+    except OSError as error:
+        return error.errno
+    return None
+
+
+@pytest.mark.needs("mkntfs")
+def test_random_names_on_ntfs(work):
+    """Names that differ in case only, in three directories: as in a directory of the host."""
+    chosen, model = random.Random(1), f"{work}/model"
+    image = host.sparse_file(f"{work}/disk.img", 64 * MEGABYTE)
+    host.run("mkntfs", "-q", "-F", "-f", image)
+    names = [f"{directory}{name}" for directory in ("", "one/", "one/two/") for name in ("a", "A", "long name", "Long Name", "x.txt", "X.TXT")]
+    with mounted(image) as directory:
+        for top in (model, directory):
+            os.makedirs(f"{top}/one/two", exist_ok=True)
+        for number in range(4000):
+            what = chosen.choice(["make", "make", "unlink", "mkdir", "rmdir", "rename", "link", "lstat", "lstat", "listdir"])
+            first, second = chosen.choice(names), chosen.choice(names)
+            ours, theirs = named(directory, what, first, second), named(model, what, first, second)
+            assert ours == theirs, f"operation {number}, {what} {first} {second}"
 
 
 def test_subvolumes(work):

@@ -27,6 +27,15 @@ void ob_posix_set_log(ob_posix_log *log);
 void ob_posix_memory_forked(void);
 void ob_posix_memory_skip_unused(void);
 
+/*
+ * huge.c: the descriptor of an empty file with huge pages, which is the caller's then; -1: there is none, or not yet, and it is being
+ * made. Only called by whoever extends RAM.
+ */
+int ob_posix_huge_take(void);
+/* The one that nobody has taken is closed, and a thread that makes it waited for. In a fork()ed child there is no such thread. */
+void ob_posix_huge_release(void);
+void ob_posix_huge_forked(void);
+
 /* checksum.c. The second one only where the processor has AVX2. */
 uint64_t ob_posix_checksum(const void *bytes, uint64_t size);
 uint64_t ob_posix_checksum_avx2(const void *bytes, uint64_t size);

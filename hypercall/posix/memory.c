@@ -3,8 +3,10 @@
  * Memory and mapping.
  *
  * RAM is a memfd, mapped once as a whole; its pages come from the host when
- * they are touched and go back by punching holes. A window is reserved address
- * space without access; ob_host_map shows a piece of the memfd in it, and
+ * they are touched and go back by punching holes. What it grows by is moved, before it is used, to
+ * a file with huge pages if the host gives one (huge.c): in both files a page is at the offset of its
+ * physical address. A window is reserved address
+ * space without access; ob_host_map shows a piece of RAM's files in it, and
  * ob_host_unmap puts the reservation back. STACKS and PAGES are reserved in
  * the same way and made accessible by ob_host_region_commit.
  *
@@ -67,6 +69,8 @@ struct window_piece {
 
 static struct {
 	int fd;			/* the memfd of RAM; meaningful when RAM is reserved */
+	int huge_fd;		/* the file of what is at huge_from and above; no page of a snapshot is there */
+	uint64_t huge_from;	/* 0: there is none */
 	uint64_t spare;		/* address of the spare mappings, 0: given up; atomic */
 	bool spare_begun;	/* atomic */
 	uint64_t place;		/* of the next region; 0: anywhere */
@@ -298,6 +302,44 @@ int ob_host_region_commit(uint64_t address, uint64_t size)
 	return 0;
 }
 
+/* The file that has this page of RAM. */
+static int ram_fd(uint64_t physical)
+{
+	return memory.huge_from && physical >= memory.huge_from ? memory.huge_fd : memory.fd;
+}
+
+/* From `physical` on RAM is in the other file. */
+static int move_ram(const struct ob_posix_region *ram, uint64_t physical, int fd)
+{
+	void *start = (void *)(ram->address + physical);
+	uint64_t size = ram->size - physical;
+
+	if (ftruncate(fd, (off_t)ram->size) ||
+	    mmap(start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
+		 (off_t)physical) == MAP_FAILED)
+		return -ENOMEM;
+	madvise(start, size, MADV_DONTFORK);
+	memory.huge_fd = fd;
+	memory.huge_from = physical;
+	return 0;
+}
+
+/*
+ * In a file with huge pages, or, where the host lets it have them, in the memfd. What there was of the range is nothing
+ * yet: it was never touched.
+ */
+void ob_host_ram_extend(uint64_t address, uint64_t size)
+{
+	const struct ob_posix_region *ram = &memory.regions[OB_REGION_RAM];
+	uint64_t physical = address - ram->address;
+	int fd = memory.huge_from ? -1 : ob_posix_huge_take();
+
+	if (fd >= 0 && move_ram(ram, physical, fd))
+		close(fd);
+	if (!memory.huge_from)
+		madvise((void *)address, size, MADV_HUGEPAGE);
+}
+
 void ob_host_region_discard(uint64_t address, uint64_t size)
 {
 	uint64_t ram = memory.regions[OB_REGION_RAM].address;
@@ -305,7 +347,7 @@ void ob_host_region_discard(uint64_t address, uint64_t size)
 	if (!is_page_range(address, size))
 		return;
 	if (region_contains(OB_REGION_RAM, address, size))
-		fallocate(memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		fallocate(ram_fd(address - ram), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			  (off_t)(address - ram), (off_t)size);
 	else if (region_contains(OB_REGION_STACKS, address, size) ||
 		 region_contains(OB_REGION_PAGES, address, size))
@@ -567,6 +609,14 @@ void ob_posix_memory_filled(void)
 			madvise((void *)memory.regions[i].address, memory.regions[i].size, MADV_DONTFORK);
 }
 
+static void close_ram(void)
+{
+	close(memory.fd);
+	if (memory.huge_from)
+		close(memory.huge_fd);
+	memory.huge_from = 0;
+}
+
 void ob_host_regions_release(void)
 {
 	ob_posix_memory_give_up_spare();
@@ -577,18 +627,27 @@ void ob_host_regions_release(void)
 			continue;
 		munmap((void *)r->address, r->size);
 		if (i == OB_REGION_RAM)
-			close(memory.fd);
+			close_ram();
 		*r = (struct ob_posix_region){ 0 };
 	}
+	ob_posix_huge_release();
 	ob_posix_closed_forget();
 	memory.piece_count = 0;
 	memset(memory.snapshot, 0, sizeof(memory.snapshot));
 }
 
+/* Of one of RAM's files. */
+static int show(uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
+{
+	void *got = mmap((void *)address, size, host_protection(protection), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+			 ram_fd(physical), (off_t)physical);
+
+	return got == MAP_FAILED ? -ENOMEM : 0;
+}
+
 int ob_host_map(uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
 {
-	uint64_t ram_size = memory.regions[OB_REGION_RAM].size;
-	void *got;
+	uint64_t ram_size = memory.regions[OB_REGION_RAM].size, border = memory.huge_from, below = 0;
 
 	if (!is_page_range(address, size) || !window_contains(address, size))
 		return -EINVAL;
@@ -597,9 +656,11 @@ int ob_host_map(uint64_t address, uint64_t physical, uint64_t size, uint32_t pro
 	if (share_pages(physical, size) || settle_pieces(address, size, true))
 		return -ENOMEM;
 	spare_begin();
-	got = mmap((void *)address, size, host_protection(protection), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-		   memory.fd, (off_t)physical);
-	return got == MAP_FAILED ? -ENOMEM : 0;
+	if (physical < border && border - physical < size)
+		below = border - physical;
+	if (below && show(address, physical, below, protection))
+		return -ENOMEM;
+	return show(address + below, physical + below, size - below, protection);
 }
 
 /* The kernel drops what it can show again. All else that it hides is over. */
@@ -644,6 +705,23 @@ static void skip_in_core(uint64_t ram, uint64_t from, uint64_t to)
 		madvise((void *)(ram + from), to - from, MADV_DONTDUMP);
 }
 
+static void skip_unused(int fd, uint64_t ram, off_t from, off_t to)
+{
+	off_t data, hole;
+
+	for (hole = from; hole < to; hole = lseek(fd, data, SEEK_HOLE)) {
+		data = lseek(fd, hole, SEEK_DATA);
+		if (hole < 0 || (data < 0 && errno != ENXIO))
+			return;
+		if (data < 0 || data > to)
+			data = to;
+		if (data > hole)
+			skip_in_core(ram, (uint64_t)hole, (uint64_t)data);
+		if (data == to)
+			return;
+	}
+}
+
 /*
  * A core dump would read all of RAM, and make the host take what was never
  * used. Works in a signal handler.
@@ -651,19 +729,11 @@ static void skip_in_core(uint64_t ram, uint64_t from, uint64_t to)
 void ob_posix_memory_skip_unused(void)
 {
 	const struct ob_posix_region *ram = &memory.regions[OB_REGION_RAM];
-	off_t size = (off_t)ram->size, data, hole;
+	off_t size = (off_t)ram->size, border = memory.huge_from ? (off_t)memory.huge_from : size;
 
-	for (hole = 0; hole < size; hole = lseek(memory.fd, data, SEEK_HOLE)) {
-		data = lseek(memory.fd, hole, SEEK_DATA);
-		if (hole < 0 || (data < 0 && errno != ENXIO))
-			return;
-		if (data < 0)
-			data = size;
-		if (data > hole)
-			skip_in_core(ram->address, (uint64_t)hole, (uint64_t)data);
-		if (data == size)
-			return;
-	}
+	skip_unused(memory.fd, ram->address, 0, border);
+	if (border < size)
+		skip_unused(memory.huge_fd, ram->address, border, size);
 }
 
 uint64_t ob_host_memory_size(void)
@@ -684,7 +754,8 @@ void ob_posix_memory_forked(void)
 		if (r->size && (is_window(i) || i == OB_REGION_RAM))
 			munmap((void *)r->address, r->size);
 		if (r->size && i == OB_REGION_RAM)
-			close(memory.fd);
+			close_ram();
 		*r = (struct ob_posix_region){ 0 };
 	}
+	ob_posix_huge_forked();
 }

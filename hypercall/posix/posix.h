@@ -21,6 +21,12 @@ struct ob_block_request;
 typedef void ob_posix_log(int level, const char *line, uint64_t length);
 
 /*
+ * Asks the host now for what a process that is shut in may not ask for: before ob_posix_start, or not at all. Blocks for
+ * some tenths of a millisecond. What the host refuses is done without.
+ */
+void ob_posix_prepare(void);
+
+/*
  * Prepares the process for a kernel: the log's sink, signal handlers, fork and
  * thread-exit hooks. Call once, before ob_kernel_boot. Returns 0 or -EAGAIN.
  */

@@ -146,6 +146,38 @@ static void test_map(void)
 	CHECK_EQUAL(mock_read_byte(window + 4096), 0);
 }
 
+/* What RAM grows by may lie in another file: nothing shows that. */
+static void test_extend(void)
+{
+	const uint64_t border = 32 * MB;
+	char *ram, *window;
+
+	ob_posix_prepare();
+	setup();
+	ram = (char *)regions[OB_REGION_RAM];
+	window = (char *)regions[OB_REGION_CLIENT];
+	memset(ram + border - 4096, 'a', 4096);
+	ob_host_ram_extend((uint64_t)ram + border, 16 * MB);
+	ob_host_ram_extend((uint64_t)ram + border + 16 * MB, 16 * MB);
+	CHECK_EQUAL(ram[border - 1], 'a');
+	CHECK_EQUAL(ram[border], 0);
+	memset(ram + border, 'b', 16 * MB);
+	CHECK_EQUAL(ob_host_map((uint64_t)window, border - 4096, 8192, OB_PROTECTION_READ | OB_PROTECTION_WRITE), 0);
+	CHECK_EQUAL(window[0], 'a');
+	CHECK_EQUAL(window[4096], 'b');
+	window[0] = window[4096] = 'c';
+	CHECK_EQUAL(ram[border - 4096], 'c');
+	CHECK_EQUAL(ram[border], 'c');
+	ob_host_region_discard((uint64_t)ram + border, MB);
+	CHECK_EQUAL(ram[border], 0);
+	CHECK_EQUAL(window[4096], 0);
+	CHECK_EQUAL(ram[border - 4096], 'c');
+	CHECK_EQUAL(ram[border + MB], 'b');
+	ob_host_regions_release();
+	reserve_all();
+	CHECK_EQUAL(*((char *)regions[OB_REGION_RAM] + border + MB), 0);
+}
+
 static void test_map_errors(void)
 {
 	uint64_t window, end;
@@ -667,7 +699,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	TEST(regions), TEST(shadow), TEST(commit), TEST(map), TEST(map_errors), TEST(modules_near_and_executable),
+	TEST(regions), TEST(shadow), TEST(commit), TEST(map), TEST(extend), TEST(map_errors), TEST(modules_near_and_executable),
 	TEST(mappings_run_out), TEST(address_space_runs_out), TEST(sizes), TEST(fault_is_resumed), TEST(fault_beyond_file),
 	TEST(fault_chains_to_handler), TEST(fault_default_actions), TEST(stop_restores_handlers),
 	TEST(thread), TEST(many_threads), TEST(adopted_thread_ends), TEST(wait), TEST(random),

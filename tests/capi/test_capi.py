@@ -165,6 +165,36 @@ def test_memory(work, image):
     assert "by mapping" in mapped and "by pwrite" in mapped and "for me only" not in mapped
 
 
+def host_gives_huge_pages():
+    """To a tmpfs in name spaces of one's own, whatever the setting for other memory files is, but for this one."""
+    script = "test ! -e $0 || ! grep -qF '[deny]' $0; mount -t tmpfs -o huge=always none /mnt"
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-ec", script, "/sys/kernel/mm/transparent_hugepage/shmem_enabled"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.needs("unshare")
+@pytest.mark.parametrize("way", ["alone", "prepared"])
+def test_memory_of_huge_pages(work, way):
+    if not host_gives_huge_pages():
+        pytest.skip("this host gives no huge pages to files in memory")
+    run_library_program(work, "huge_test", way, "huge")
+
+
+def test_memory_without_huge_pages_for_who_is_filtered(work):
+    run_library_program(work, "huge_test", "filtered", "small")
+
+
+@pytest.mark.needs("unshare")
+@pytest.mark.parametrize("way", ["alone", "prepared"])
+def test_memory_where_name_spaces_are_refused(work, way):
+    program = library_program(work, "huge_test.c", "client.c")
+    refuse = 'echo 0 > /proc/sys/user/max_user_namespaces; exec "$0" "$@"'
+    apart = ["unshare", "--map-root-user", "--mount"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        refuse, apart = 'exec "$0" "$@"', []
+    run(*apart, "sh", "-ec", refuse, program, way, "small", LD_LIBRARY_PATH=LIBRARIES)
+
+
 def test_thousand_kernels(work, capsys):
     if available_megabytes() < 4000:
         pytest.skip("this host has less than 4 GB to spare")

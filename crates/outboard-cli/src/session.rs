@@ -21,7 +21,7 @@ use outboard::{
     MountOptions, Storage, System, Tree,
 };
 use std::collections::HashSet;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,9 @@ use std::sync::Arc;
 
 /// vCPUs beyond this do not make copying faster.
 const USEFUL_VCPUS: u32 = 4;
+/// Places in the kernel's tables of names and inodes. By itself it makes them for the little memory that it begins with,
+/// and with ten thousand files looks through tens of them for each.
+const TABLES: &CStr = c"dhash_entries=16384 ihash_entries=8192";
 /// Lines of the kernel's log that an error message may have.
 const LINES: usize = 4;
 /// Bytes of a line of the kernel's log that are shown.
@@ -319,6 +322,7 @@ impl Session {
         let mut builder = Kernel::builder()
             .vcpus(self.vcpus())
             .memory(self.settings.memory.unwrap_or(0))
+            .command_line(TABLES.to_owned())
             .log(level, log);
         if let Some(directory) = &self.snapshots {
             let directory = CString::new(directory.as_os_str().as_bytes());

@@ -64,6 +64,7 @@ pub type ComponentFunction = extern "C" fn(*mut c_void, *const ob_component_info
 
 extern "C" {
     pub fn ob_boot(config: *const ob_config) -> c_int;
+    pub fn ob_prepare();
     pub fn ob_boot_error() -> *const c_char;
     pub fn ob_snapshot_status() -> *const c_char;
     pub fn ob_halt() -> c_int;

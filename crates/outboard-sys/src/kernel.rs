@@ -58,6 +58,13 @@ fn check(result: c_int) -> io::Result<c_int> {
     Ok(result)
 }
 
+/// For programs that shut themselves in before they boot a kernel: asks the host now for what it may refuse later. What it
+/// refuses is done without. Blocks for some tenths of a millisecond.
+pub fn prepare() {
+    // SAFETY: any thread may call it at any time.
+    unsafe { ffi::ob_prepare() };
+}
+
 /// Boots the kernel. A process can do this once in its life: `EALREADY` afterwards.
 /// An error that the library explains has the explanation as its text.
 pub fn boot(config: Config) -> io::Result<()> {

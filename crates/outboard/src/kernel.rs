@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 
-pub use sys::{option, profile, release, snapshot_status, version};
+pub use sys::{option, prepare, profile, release, snapshot_status, version};
 
 /// Below this the kernel has no directories of its own, so ours is safe here.
 pub(crate) const HOME: &str = "/outboard";
@@ -86,13 +86,13 @@ impl Builder {
             halted: AtomicBool::new(false),
             mounts: AtomicU32::new(0),
         });
-        prepare()?;
+        make_home()?;
         Ok(Kernel { shared })
     }
 }
 
 /// Makes the file systems and directories that this crate works with.
-fn prepare() -> io::Result<()> {
+fn make_home() -> io::Result<()> {
     let kernel = System::Kernel;
     kernel.umask(0);
     // More open files only make deep trees possible; the default works otherwise.
@@ -209,6 +209,15 @@ impl Kernel {
         self.shared.halted.store(true, Ordering::Relaxed);
         sys::halt()
     }
+}
+
+/// Has the kernel give up what it remembers of files that nobody has open: names, inodes, and pages that are written. By itself it
+/// does so only when its memory cannot grow any more.
+pub fn forget_unused() -> io::Result<()> {
+    let caches = "/proc/sys/vm/drop_caches";
+    // Not a line in the log each time.
+    write_text(caches, "4")?;
+    write_text(caches, "3")
 }
 
 /// A small text file of the kernel's own file systems, as in /proc.

@@ -37,7 +37,9 @@ pub use directory::{DirEntry, ReadDir};
 pub use disk::{Disk, DiskOptions, Partition};
 pub use file::{File, OpenOptions};
 pub use file_systems::component_of;
-pub use kernel::{option, profile, release, snapshot_status, version, Builder, Kernel};
+pub use kernel::{
+    forget_unused, option, prepare, profile, release, snapshot_status, version, Builder, Kernel,
+};
 pub use log::{Level, LogRing};
 pub use metadata::{FileType, Metadata};
 pub use mount::{Mount, MountOptions, Space};

@@ -60,6 +60,12 @@ int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *addre
 /* Makes [address, address+size) of a STACKS or PAGES region usable, zero-filled. -ENOMEM. */
 int ob_host_region_commit(uint64_t address, uint64_t size);
 
+/*
+ * RAM has so far been used up to `address`, and grows by `size` bytes, multiples of 16 MB. The platform may put better memory there, now
+ * and from then on. The caller's interrupts are off.
+ */
+void ob_host_ram_extend(uint64_t address, uint64_t size);
+
 /* Gives the memory of a committed range, or of a range of RAM, back to the host; its contents are lost (zero when touched again, in STACKS perhaps
  * what a snapshot had there). */
 void ob_host_region_discard(uint64_t address, uint64_t size);

@@ -76,8 +76,12 @@ static void ob_grow(void)
 	u64 step = min(size, ob_machine.memory - size);
 	int error = -ENOSPC;
 
-	if (step)
+	if (step) {
+		local_irq_disable();
+		ob_host_ram_extend(ob_layout.ram + size, step);
+		local_irq_enable();
 		error = add_memory(0, OB_PHYS_OFFSET + size, step, MHP_NONE);
+	}
 	if (!error)
 		totalram_pages_add(-(long)PFN_DOWN(step));
 	if (error || size + step >= ob_machine.memory)

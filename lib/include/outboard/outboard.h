@@ -55,6 +55,13 @@ struct ob_config {
 };
 
 /*
+ * For programs that shut themselves in before ob_boot (seccomp, capabilities): asks the host now for what a kernel may want of it later, a file of huge
+ * pages for its memory. Without this call the kernel asks when it grows; where the host refuses, it does without. Once, by
+ * any thread; blocks for some tenths of a millisecond.
+ */
+void ob_prepare(void);
+
+/*
  * Boots the kernel. NULL: defaults for everything. Returns 0, or -EALREADY (one kernel per process,
  * also after ob_halt), -EINVAL (what is wrong is in ob_boot_error()), -ENOMEM, -EAGAIN, -ENOENT (no such component: it
  * can be called again), or why a component cannot be loaded.

@@ -4,6 +4,9 @@
 //! Their pages would stay until the image is unmounted, in memory that has to be taken from the host page by page,
 //! which costs more than writing them. So the files stay open for a while, in which the kernel writes most of them by
 //! itself, and then their pages are given up: the next files get that memory.
+//!
+//! The kernel also remembers names, inodes and the file system's own blocks, a few kilobytes for each file. After some thousands of files it
+//! is asked to forget them: it would rather grow.
 
 use super::data::WRITE_AND_WAIT;
 use outboard::Fd;
@@ -12,6 +15,8 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Bytes of files that may wait.
 const MOST: u64 = 16 << 20;
+/// Files after which the kernel forgets the unused ones.
+const FORGOTTEN: u64 = 4096;
 /// What of a file is in memory is pages.
 const PAGE: u64 = 4096;
 
@@ -25,6 +30,8 @@ struct State {
     /// The oldest first.
     files: VecDeque<Written>,
     bytes: u64,
+    /// All that ever came.
+    count: u64,
 }
 
 /// Files that several threads have written.
@@ -37,6 +44,13 @@ impl Behind {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked ends the program, so the lock is never poisoned.
         self.state.lock().expect("no thread panics")
+    }
+
+    /// Which file this is.
+    fn count(&self) -> u64 {
+        let mut state = self.lock();
+        state.count += 1;
+        state.count
     }
 
     /// The file that has waited longest, if there are too many.
@@ -53,6 +67,10 @@ impl Behind {
     /// Closes a file to which so many bytes were written, sooner or later. Errors of writing do not matter here: they
     /// are told when the file system is synced.
     pub fn add(&self, file: Fd, bytes: u64) {
+        if self.count() % FORGOTTEN == 0 {
+            // Memory comes back later if it fails.
+            let _ = outboard::forget_unused();
+        }
         if bytes == 0 {
             return;
         }

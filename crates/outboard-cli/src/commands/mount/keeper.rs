@@ -223,9 +223,12 @@ impl Keeper<'_> {
         let directory = &plan.directory;
         let device = host::mount(directory, &plan.source, &plan.options)?;
         let server = self.start(device);
-        if server.is_err() {
-            if let Err(error) = host::unmount(directory, true) {
-                self.voice.tell(error.message().unwrap_or_default());
+        match &server {
+            Ok(_) => host::read_further_ahead(directory),
+            Err(_) => {
+                if let Err(error) = host::unmount(directory, true) {
+                    self.voice.tell(error.message().unwrap_or_default());
+                }
             }
         }
         server

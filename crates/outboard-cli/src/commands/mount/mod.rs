@@ -8,6 +8,7 @@
 //! that kernel crashes, the host's closes the mount: accesses fail, none hangs. With `-f` the command
 //! is the keeper itself.
 
+mod ending;
 mod host;
 mod keeper;
 mod options;
@@ -118,6 +119,7 @@ pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
     let image = plan.check(session)?;
     // An earlier command of this session may have it.
     session.release(&image)?;
+    ending::wait(&plan.image.file, !plan.options.read_only);
     match mount.foreground {
         true => keeper::run(&plan, false),
         false => keeper::start(&plan),

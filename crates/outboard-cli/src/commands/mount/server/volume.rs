@@ -25,11 +25,17 @@ const OPEN_FLAGS: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECTORY | libc:
 const COPY: u64 = 256 << 20;
 /// File systems whose handles stay good while the file exists.
 const WITH_HANDLES: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs"];
-/// File systems in which names that differ are different names, unless the superblock says otherwise.
-const EXACT_NAMES: [&str; 12] = [
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs", "squashfs", "minix", "nilfs2",
-    "reiserfs", "ufs",
+/// File systems in which names that differ are different names, unless the superblock says otherwise. On NTFS a file of another system may have a short DOS
+/// name as well, but what was done by that one its driver does not see by the long one either (docs/caveats.md).
+const EXACT_NAMES: [&str; 14] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs", "squashfs", "minix", "nilfs2", "ntfs",
+    "ntfs3", "reiserfs", "ufs",
 ];
+/// File systems whose smallest read takes a block of many pages: one of a page brings the next ones along. Of others the
+/// pages are kept, since one read again alone takes as long as many in a row.
+const WHOLE_BLOCKS: [&str; 1] = ["squashfs"];
+/// Bytes of a read from which on the host has read ahead, or wants as much: it remembers them itself.
+const AHEAD: usize = 64 << 10;
 
 /// Who asks for something.
 #[derive(Clone, Copy)]
@@ -54,6 +60,19 @@ pub struct Changes {
     pub modified: Option<TimeOrNow>,
 }
 
+impl Changes {
+    fn is_only_of_modification(&self) -> bool {
+        let others = self.mode.is_some() || self.user.is_some() || self.group.is_some();
+        self.modified.is_some() && self.accessed.is_none() && self.size.is_none() && !others
+    }
+}
+
+/// The host tells the times of each file whose last name it removes. To write them is of no use:
+/// of a regular file the host has them itself, for as long as it is open.
+fn is_removed_file(stat: &libc::stat) -> bool {
+    stat.st_nlink == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
 /// A file that is made: what kind and with what.
 pub enum New<'a> {
     Directory,
@@ -71,6 +90,8 @@ pub struct Volume {
     lost: OnceLock<i32>,
     exact_names: bool,
     access_lists: bool,
+    /// What the host has read ahead is not remembered here, too: the memory is there for the next read.
+    whole_blocks: bool,
 }
 
 fn text(name: &OsStr) -> io::Result<CString> {
@@ -105,6 +126,7 @@ impl Volume {
             whole,
             lost: OnceLock::new(),
             exact_names: EXACT_NAMES.contains(&kind) && !folds_case,
+            whole_blocks: WHOLE_BLOCKS.contains(&kind),
         })
     }
 
@@ -169,8 +191,13 @@ impl Volume {
         changes: Changes,
     ) -> io::Result<FileAttr> {
         let node = self.nodes.get(id)?;
-        let changes_owner = changes.user.is_some() || changes.group.is_some();
-        if changes_owner {
+        if changes.is_only_of_modification() {
+            let stat = node.stat()?;
+            if is_removed_file(&stat) {
+                return attributes(id, &stat, &self.owners);
+            }
+        }
+        if changes.user.is_some() || changes.group.is_some() {
             let user = self.number_in_image(changes.user, |id| self.owners.users.to_image(id))?;
             let group =
                 self.number_in_image(changes.group, |id| self.owners.groups.to_image(id))?;
@@ -299,6 +326,12 @@ impl Volume {
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }
+        }
+        if self.whole_blocks && done >= AHEAD {
+            // Only a hint: memory comes back later if it fails.
+            let _ = file
+                .fd
+                .advise(offset, done as u64, libc::POSIX_FADV_DONTNEED);
         }
         Ok(done)
     }

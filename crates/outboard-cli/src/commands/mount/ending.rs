@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Servers whose mount is gone while they still have the image.
+//!
+//! The host's own umount(8) does not wait until everything is written, as `outboard umount` does. A mount
+//! that follows at once waits here for the server before it, and for nobody else who has the image.
+
+use super::host;
+use crate::address::ImageName;
+use crate::error::warn;
+use outboard::{Fd, Tree};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long such a server may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// From when on it is told.
+const UNNOTICED: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// Waits until an image can be locked as a mount needs it, or somebody has it that is not about to end.
+pub fn wait(image: &Path, write: bool) {
+    let Ok(file) = Tree::host().open_fd(image, libc::O_RDONLY, 0) else {
+        return;
+    };
+    let start = Instant::now();
+    let mut told = false;
+    while is_locked(&file, write) && start.elapsed() < PATIENCE && is_let_go(image) {
+        if !told && start.elapsed() > UNNOTICED {
+            warn(format!(
+                "{}: waiting for the server of its last mount to end",
+                image.display()
+            ));
+            told = true;
+        }
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+fn is_locked(file: &Fd, write: bool) -> bool {
+    matches!(file.lock(write), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// Whether there is a server of this image without its mount.
+fn is_let_go(image: &Path) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return false;
+    };
+    processes
+        .flatten()
+        .map(|entry| entry.path())
+        .any(|process| has_lost_mount(&process, image).unwrap_or(false))
+}
+
+/// Whether a process is such a server. `None`: it is no server of the image, or has just ended.
+fn has_lost_mount(process: &Path, image: &Path) -> Option<bool> {
+    let command_line = std::fs::read(process.join("cmdline")).ok()?;
+    let source = served(&command_line)?;
+    if ImageName::find(source).file != image {
+        return None;
+    }
+    let mounts = host::mounts(process).ok()?;
+    Some(mounts.iter().all(|mounted| mounted.source != source))
+}
+
+/// What a server of a mount serves, by its command line.
+fn served(command_line: &[u8]) -> Option<&OsStr> {
+    let words: Vec<&[u8]> = command_line.split(|byte| *byte == 0).collect();
+    let end = words.iter().position(|word| *word == b"--")?;
+    let role = [b"--role".as_slice(), b"server"];
+    let is_server = words[..end].windows(2).any(|pair| *pair == role);
+    let source = words.get(end + 1)?;
+    is_server.then(|| OsStr::from_bytes(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_of_servers() {
+        let line = b"/proc/self/exe\0mount\0--role\0server\0-oro\0--\0/x/a.img@1\0/mnt\0";
+        assert_eq!(served(line), Some(OsStr::new("/x/a.img@1")));
+        for other in [
+            b"".as_slice(),
+            b"outboard\0mount\0--role\0keeper\0--\0/x/a.img\0/mnt\0",
+            b"outboard\0mount\0--\0--role\0server\0",
+            b"outboard\0mount\0--role\0server\0--",
+        ] {
+            assert_eq!(served(other), None);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A file of memory in huge pages, for what RAM grows by: a page fault then brings 2 MB, not 4 KB.
+ *
+ * The host's usual setting gives a memfd none. A tmpfs that is mounted with huge=always has them, and in a user and mount
+ * name space of one's own anybody may mount one. So a child enters such name spaces, makes a file without a name there, and
+ * ends: file and tmpfs live on by the descriptor. The child shares memory and descriptors with this process, which waits for
+ * it: nothing is copied, and no SIGCHLD comes. Where any step is refused there is no such file, and RAM stays in the memfd.
+ *
+ *   none -> making -> made -> taken
+ *                  \-> refused
+ *
+ * It takes some tenths of a millisecond, and so is a thread's work while a kernel runs.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define CHILD_STACK_BYTES (16ul << 10)
+#define PAGE_BYTES 4096ul
+
+enum { NONE, MAKING, MADE, TAKEN, REFUSED };
+
+static struct {
+	uint32_t state;		/* atomic */
+	int fd;			/* while MADE */
+	bool has_thread;
+	uint64_t thread;
+} huge;
+
+/* What the child is told, and gives back. */
+struct child {
+	char users[32];
+	char groups[32];
+	int fd;
+};
+
+static bool write_setting(const char *name, const char *text)
+{
+	ssize_t length = (ssize_t)strlen(text);
+	int fd = open(name, O_WRONLY | O_CLOEXEC);
+	bool done;
+
+	if (fd < 0)
+		return false;
+	done = write(fd, text, (size_t)length) == length;
+	close(fd);
+	return done;
+}
+
+/* Files can only be made by users that the name space knows. */
+static bool become_known(const struct child *child)
+{
+	return write_setting("/proc/self/uid_map", child->users) &&
+	       write_setting("/proc/self/setgroups", "deny") &&
+	       write_setting("/proc/self/gid_map", child->groups);
+}
+
+static bool configure(int context, unsigned int command, const char *key, const char *value)
+{
+	return !syscall(SYS_fsconfig, context, command, key, value, 0);
+}
+
+/* The root of a new tmpfs, without limit: RAM has one. */
+static int mount_tmpfs(void)
+{
+	int context = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC), root = -1;
+
+	if (context < 0)
+		return -1;
+	if (configure(context, FSCONFIG_SET_STRING, "huge", "always") &&
+	    configure(context, FSCONFIG_SET_STRING, "size", "0") &&
+	    configure(context, FSCONFIG_CMD_CREATE, NULL, NULL))
+		root = (int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, 0);
+	close(context);
+	return root;
+}
+
+static int child_main(void *pointer)
+{
+	struct child *child = pointer;
+	int root;
+
+	if (!become_known(child))
+		return 1;
+	root = mount_tmpfs();
+	if (root < 0)
+		return 1;
+	child->fd = openat(root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	close(root);
+	return 0;
+}
+
+/* Returns when it has ended. */
+static void run_child(struct child *child)
+{
+	/* Who is making is alone. */
+	static _Alignas(64) char stack[CHILD_STACK_BYTES];
+	sigset_t all, before;
+	int pid;
+
+	/* It has our handlers, which are not for it. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	pid = clone(child_main, stack + sizeof(stack),
+		    CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWUSER | CLONE_NEWNS, child);
+	if (pid > 0)
+		waitpid(pid, NULL, __WALL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Components lie in RAM, and some hosts run no code from files of a tmpfs. */
+static bool can_run_code(int fd)
+{
+	void *page;
+
+	if (ftruncate(fd, PAGE_BYTES))
+		return false;
+	page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		return false;
+	munmap(page, PAGE_BYTES);
+	return true;
+}
+
+/* A filter of system calls may end the process for what we are about to try. */
+static bool is_filtered(void)
+{
+	return prctl(PR_GET_SECCOMP) != 0;
+}
+
+static void make(void *unused)
+{
+	struct child child = { .fd = -1 };
+
+	(void)unused;
+	snprintf(child.users, sizeof(child.users), "%u %u 1", geteuid(), geteuid());
+	snprintf(child.groups, sizeof(child.groups), "%u %u 1", getegid(), getegid());
+	if (!is_filtered())
+		run_child(&child);
+	if (child.fd >= 0 && !can_run_code(child.fd)) {
+		close(child.fd);
+		child.fd = -1;
+	}
+	huge.fd = child.fd;
+	__atomic_store_n(&huge.state, child.fd >= 0 ? MADE : REFUSED, __ATOMIC_RELEASE);
+}
+
+/* Whether the caller is who makes it. */
+static bool begin(void)
+{
+	uint32_t none = NONE;
+
+	return __atomic_compare_exchange_n(&huge.state, &none, MAKING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+void ob_posix_prepare(void)
+{
+	if (begin())
+		make(NULL);
+}
+
+int ob_posix_huge_take(void)
+{
+	if (begin()) {
+		huge.has_thread = !ob_host_thread_create(make, NULL, "huge", &huge.thread);
+		if (!huge.has_thread)
+			__atomic_store_n(&huge.state, REFUSED, __ATOMIC_RELEASE);
+	}
+	if (__atomic_load_n(&huge.state, __ATOMIC_ACQUIRE) != MADE)
+		return -1;
+	huge.state = TAKEN;
+	return huge.fd;
+}
+
+void ob_posix_huge_release(void)
+{
+	if (huge.has_thread)
+		ob_host_thread_join(huge.thread);
+	ob_posix_huge_forked();
+}
+
+void ob_posix_huge_forked(void)
+{
+	if (huge.state == MADE)
+		close(huge.fd);
+	huge.state = NONE;
+	huge.has_thread = false;
+}
