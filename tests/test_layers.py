@@ -359,14 +359,33 @@ def test_an_encrypted_volume_is_mounted(work, plain, key, given):
 
 
 @pytest.mark.needs("cryptsetup")
-def test_tools_are_not_let_loose_on_volumes(work, plain, key):
+def test_tools_are_not_let_loose_on_what_is_encrypted(work, plain, key):
     image = luks2(plain, f"{work}/image", key)
     before = hashlib.sha256(open(image, "rb").read()).digest()
     for words in (("mkfs", "--force", "ext4"), ("fsck", "-y"), ("resize", "--max")):
-        bad(*words, f"{image}@name", code=8 if words[0] == "fsck" else 1, mentions=["volume inside", "images and partitions"])
+        code = 8 if words[0] == "fsck" else 1
+        bad("--key-file", key, *words, f"{image}@name", code=code, mentions=["name"])
         if words[0] != "mkfs":
-            bad(*words, image, code=8 if words[0] == "fsck" else 1, mentions=["crypto_LUKS"])
+            bad(*words, image, code=code, mentions=["key"])
+    bad("mkfs", "ext4", image, mentions=["exists"])
     assert hashlib.sha256(open(image, "rb").read()).digest() == before
+
+
+@pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
+@pytest.mark.needs("cryptsetup")
+def test_tools_work_on_an_encrypted_partition(work, plain, key):
+    image = in_partition(f"{work}/disk", luks2(plain, f"{work}/luks", key))
+    given = ("--key-file", key)
+    assert run(*given, "fsck", f"{image}@1").code == 0
+    good(*given, "resize", f"{image}@1", "16M")
+    good(*given, "resize", f"{image}@1", "--max")
+    assert run(*given, "fsck", "-y", f"{image}@1").code == 0
+    assert good(*given, "cat", f"{image}@1:/file").raw == MARK
+    good(*given, "mkfs", "--force", "ext4", f"{image}@1")
+    good(*given, "cp", key, f"{image}@1:/new")
+    sectors = os.path.getsize(f"{work}/luks") // 512
+    host.run("dd", f"if={image}", f"of={work}/part", "bs=512", "skip=2048", f"count={sectors}", "status=none")
+    host.run("e2fsck", "-f", "-n", decrypted(f"{work}/part", key))
 
 
 @pytest.mark.needs("qemu-img")

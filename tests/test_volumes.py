@@ -200,6 +200,32 @@ def test_what_is_written_to_logical_volumes_is_read_by_linux(group):
     assert said.count("checked") == len(LOGICAL)
 
 
+@pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
+def test_tools_work_on_logical_volumes(group):
+    disks = ["--disk", group.path("c"), "--disk", group.path("d")]
+    spread, five = f"{group.path('b')}@vg0/spread", f"{group.path('b')}@vg0/five"
+    # It begins with the extents 60 to 79 of the first disk, of 1 MiB each, behind the metadata.
+    host.run("debugfs", "-w", "-R", "clri <12>", f"{group.path('b')}?offset={61 * MEGABYTE}")
+    looked = run(*disks, "fsck", spread)
+    assert looked.code == 4, str(looked)
+    mended = run(*disks, "fsck", "-y", spread)
+    assert mended.code == 1, str(mended)
+    assert "30.0 MiB" in good(*disks, "resize", spread, "30M").out
+    assert "50.0 MiB" in good(*disks, "resize", spread, "--max").out
+    bad(*disks, "mkfs", "ext4", five, mentions=["ext4", "--force"])
+    good(*disks, "mkfs", "--force", "ext4", five)
+    bad(*disks, "fsck", f"{group.path('b')}@vg0/pool", code=8, mentions=["vg0/pool"])
+    with open(f"{group.work}/name", "w", encoding="ascii") as stream:
+        stream.write("ours\n")
+    for name in (spread, five):
+        good(*disks, "rm", "-f", f"{name}:/noise", f"{name}:/name")
+        good(*disks, "cp", group.noise, f"{group.work}/name", f"{name}:/")
+        good(*disks, "cp", group.noise, f"{name}:/ours")
+        assert run(*disks, "fsck", name).code == 0
+    script = CHECK + "lvm vgchange -q -ay -K vg0\ncheck /dev/vg0/spread ours\ncheck /dev/vg0/five ours\nlvm vgchange -q -an vg0\n"
+    assert guest.run(script, [group.path(disk) for disk in "bcd"], [group.noise]).count("checked") == 2
+
+
 def test_a_missing_physical_volume(group):
     """What does not need it is there; of a RAID enough is there to read."""
     assert group.holds("b", "vg0/root", "changed")

@@ -4,7 +4,7 @@
  *
  * A request is tried without blocking first: what the host has in its page
  * cache is copied at once, with no switch of threads. Whatever does not work
- * that way is done from its start by a worker. To transfer the same bytes twice is
+ * that way is done from its start by a worker, and so is what is long and read ahead. To transfer the same bytes twice is
  * harmless, since nobody may count on them before the request is complete.
  */
 #define _GNU_SOURCE
@@ -19,6 +19,9 @@
 
 /* Segments handed to the host at a time; on the stack, well below the host's IOV_MAX. */
 #define BATCH 64
+
+/* Bytes read ahead that pay for the switch of threads. */
+#define AHEAD_LEAST (512ull << 10)
 
 /* Bytes written to a disk after which they are sent on. */
 #define SEND_STEP (16ull << 20)
@@ -120,6 +123,9 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 	if (request->operation != OB_BLOCK_READ && !is_write)
 		return false;
 	if (request->force_unit_access && is_write)
+		return false;
+	/* The worker copies it while the caller copies what came before. */
+	if (request->ahead && request->length >= AHEAD_LEAST)
 		return false;
 	if (__atomic_load_n(&disk->no_nowait[is_write], __ATOMIC_RELAXED))
 		return false;

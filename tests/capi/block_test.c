@@ -295,6 +295,34 @@ static void test_host_error(void)
 	ob_host_block_close((uint32_t)disk);
 }
 
+/* What is long and read ahead is not done by the caller, though the host has it in memory. */
+static void test_ahead(void)
+{
+	static char buffer[1 << 20];
+	struct ob_block_segment segment = { buffer, sizeof(buffer) };
+	struct ob_block_request request = {
+		.operation = OB_BLOCK_READ, .ahead = 1, .segment_count = 1, .segments = &segment,
+	};
+	struct ob_block_info info;
+	int disk;
+
+	make_image(IMAGE_SIZE);
+	disk = open_image(0, &info);
+	memset(buffer, 'a', sizeof(buffer));
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_WRITE, 0, buffer, sizeof(buffer)), 0);
+	memset(buffer, 'b', sizeof(buffer));
+	request.disk = (uint32_t)disk;
+	request.length = sizeof(buffer);
+	CHECK_EQUAL(ob_host_block_submit(&request), 0);
+	CHECK(next_completed() == &request);
+	CHECK_EQUAL(request.result, 0);
+	CHECK_EQUAL(buffer[0], 'a');
+	CHECK_EQUAL(buffer[sizeof(buffer) - 1], 'a');
+	request.length = 4096;
+	CHECK_EQUAL(run(&request), 0);
+	ob_host_block_close((uint32_t)disk);
+}
+
 static void check_bytes(int disk, uint64_t offset, uint64_t length, char wanted)
 {
 	char *buffer = malloc(length);
@@ -581,6 +609,7 @@ int main(int count, char **arguments)
 	test_bounds();
 	test_host_error();
 	test_operations();
+	test_ahead();
 	test_many_segments();
 	test_many_disks();
 	test_load();

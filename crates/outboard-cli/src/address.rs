@@ -10,7 +10,6 @@
 //! After the image stand the number of a partition and names of what is in it, each after an `@`. Which names
 //! there are is known when the image is open ([`crate::layers`]), and they may have an `@` themselves.
 
-use crate::error::{Error, Result};
 use crate::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -74,19 +73,6 @@ impl ImageName {
         match split_partition(bytes) {
             Some((file, number)) => Self::new(OsStr::from_bytes(file), Some(number)),
             None => Self::new(text, None),
-        }
-    }
-
-    /// Refuses volumes, for what works on images and partitions only.
-    pub fn check_no_volume(&self) -> Result<()> {
-        match &self.volume {
-            None => Ok(()),
-            Some(volume) => Err(Error::Failed(format!(
-                "{}: {} is a volume inside of {}: this command works on images and partitions",
-                self.shown(),
-                escaped(volume.as_bytes()),
-                Self::new(&self.file, self.partition).shown()
-            ))),
         }
     }
 

@@ -3,7 +3,7 @@
 //! never boots a kernel; what needs one is done by a copy of the process, which shuts itself in as any other command does.
 
 use crate::error::{Error, Result};
-use crate::interrupt::REQUEST;
+use crate::interrupt::{Interrupt, REQUEST};
 use crate::sandbox::HostAccess;
 use crate::session::{in_session, Session};
 use outboard::{fork, Child, System};
@@ -27,6 +27,13 @@ fn cannot(error: &io::Error) -> Error {
     Error::failed("cannot start a process for the kernel", error)
 }
 
+/// A copy of this process that is at work.
+pub struct Apart {
+    child: Child,
+    socket: UnixStream,
+    interrupt: Interrupt,
+}
+
 /// Runs `work` in a session of a copy of this process, which has `access` to the host and no more. What it wrote
 /// is safe when this returns. What is returned was sent by a process that an image may have taken over.
 pub fn apart<T: Serialize + DeserializeOwned>(
@@ -34,32 +41,54 @@ pub fn apart<T: Serialize + DeserializeOwned>(
     access: &HostAccess,
     work: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
-    let interrupt = session.catch_interrupts()?;
-    let (ours, theirs) = UnixStream::pair().map_err(|error| cannot(&error))?;
-    // What waits to be written would be written twice.
-    io::stdout().flush().map_err(|error| cannot(&error))?;
-    let Some(child) = fork().map_err(|error| cannot(&error))? else {
-        drop(ours);
-        System::Host.umask(session.umask());
-        let obedient = |session: &mut Session| {
-            session.catch_interrupts()?.obey()?;
-            work(session)
+    Apart::start(session, access, work)?.finish()
+}
+
+impl Apart {
+    /// As [`apart`], without waiting for the end.
+    pub fn start<T: Serialize>(
+        session: &mut Session,
+        access: &HostAccess,
+        work: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<Self> {
+        let interrupt = session.catch_interrupts()?;
+        let (ours, theirs) = UnixStream::pair().map_err(|error| cannot(&error))?;
+        // What waits to be written would be written twice.
+        io::stdout().flush().map_err(|error| cannot(&error))?;
+        let Some(child) = fork().map_err(|error| cannot(&error))? else {
+            drop(ours);
+            System::Host.umask(session.umask());
+            let obedient = |session: &mut Session| {
+                // Images were opened before, which may have taken a while.
+                interrupt.check()?;
+                session.heed(interrupt);
+                work(session)
+            };
+            let (settings, keys) = (session.settings().clone(), session.take_keys());
+            let report: Report<T> = Session::with_keys(settings, access, keys)
+                .and_then(|session| in_session(session, obedient));
+            process::exit(send(theirs, &report));
         };
-        let (settings, keys) = (session.settings().clone(), session.take_keys());
-        let report: Report<T> = Session::with_keys(settings, access, keys)
-            .and_then(|session| in_session(session, obedient));
-        process::exit(send(theirs, &report));
-    };
-    drop(theirs);
-    let report = receive(ours, &child, || interrupt.asked());
-    let status = child.wait().map_err(|error| cannot(&error))?;
-    if let Some(signal) = status.signal() {
-        return Err(Error::Failed(format!(
-            "the kernel that worked on the image crashed (signal {signal})"
-        )));
+        Ok(Self {
+            child,
+            socket: ours,
+            interrupt,
+        })
     }
-    let report = report.and_then(|bytes| Ok(serde_json::from_slice::<Report<T>>(&bytes)?));
-    report.map_err(|error| Error::failed("the kernel's process ended without a result", &error))?
+
+    /// Waits for the end. `T` is what the work returns.
+    pub fn finish<T: DeserializeOwned>(self) -> Result<T> {
+        let report = receive(self.socket, &self.child, || self.interrupt.asked());
+        let status = self.child.wait().map_err(|error| cannot(&error))?;
+        if let Some(signal) = status.signal() {
+            return Err(Error::Failed(format!(
+                "the kernel that worked on the image crashed (signal {signal})"
+            )));
+        }
+        let report = report.and_then(|bytes| Ok(serde_json::from_slice::<Report<T>>(&bytes)?));
+        report
+            .map_err(|error| Error::failed("the kernel's process ended without a result", &error))?
+    }
 }
 
 /// Returns the exit code.

@@ -86,6 +86,11 @@ impl HeldImage {
         self.container()?.content(write)
     }
 
+    /// See [`Container::set_size`].
+    pub fn set_size(&self, size: u64) -> io::Result<()> {
+        self.container()?.set_size(size)
+    }
+
     /// See [`Container::lock`].
     pub fn lock(&self, write: bool) -> io::Result<Vec<FileLock>> {
         self.container()?.lock(write)

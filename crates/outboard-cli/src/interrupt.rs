@@ -48,15 +48,9 @@ impl Interrupt {
         for signal in ending_signals() {
             interrupt.install_ending(signal).map_err(cannot_catch)?;
         }
+        flag::register(REQUEST, Arc::clone(&interrupt.asked)).map_err(cannot_catch)?;
         interrupt.resume().map_err(cannot_catch)?;
         Ok(interrupt)
-    }
-
-    /// Lets another process ask too, with [`REQUEST`].
-    pub fn obey(&self) -> Result<()> {
-        flag::register(REQUEST, Arc::clone(&self.asked))
-            .map(drop)
-            .map_err(cannot_catch)
     }
 
     fn install_ending(&self, signal: i32) -> io::Result<()> {

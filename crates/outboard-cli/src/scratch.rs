@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use outboard::{Fd, Tree};
 use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::{NamedTempFile, TempDir};
 
@@ -37,17 +37,30 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
+/// A block device that the host uses is not written. It is only asked for: who has it alone keeps tools from it.
+fn check_unused(path: &Path) -> io::Result<()> {
+    if !std::fs::metadata(path)?.file_type().is_block_device() {
+        return Ok(());
+    }
+    let flags = libc::O_RDONLY | libc::O_EXCL;
+    Tree::host().open_fd(path, flags, 0).map(drop)
+}
+
 /// Opens an image and locks it: exclusively if it will be written.
 pub fn open_locked(path: &Path, write: bool) -> Result<Fd> {
     let shown = path.display();
     let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
-    let file = Tree::host()
-        .open_fd(path, flags, 0)
-        .map_err(|error| Error::failed(format!("cannot open image {shown}"), &error))?;
+    let in_use = || Error::Failed(format!("{shown} is in use: another program has it open"));
+    let failed = |error: io::Error| match error.raw_os_error() {
+        Some(libc::EBUSY) => in_use(),
+        _ => Error::failed(format!("cannot open image {shown}"), &error),
+    };
+    if write {
+        check_unused(path).map_err(failed)?;
+    }
+    let file = Tree::host().open_fd(path, flags, 0).map_err(failed)?;
     file.lock(write).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => {
-            Error::Failed(format!("{shown} is in use: another program has it open"))
-        }
+        io::ErrorKind::WouldBlock => in_use(),
         _ => Error::failed(format!("cannot lock image {shown}"), &error),
     })?;
     Ok(file)
@@ -114,14 +127,16 @@ impl Scratch {
         self.clear(range.size)?;
         let copy = || -> io::Result<()> {
             let target = self.open(libc::O_RDWR)?;
-            let end = range.start + range.size;
-            let mut at = range.start;
-            while let Some(data) = image.next_data(at)?.filter(|data| *data < end) {
-                let hole = image.next_hole(data)?.min(end);
-                copy_bytes(image, data, &target, data - range.start, hole - data)?;
+            let mut at = 0;
+            loop {
+                at = next_data(image, at, range.start, range.size)?;
+                if at >= range.size {
+                    return Ok(());
+                }
+                let hole = next_hole(image, at, range.start, range.size)?;
+                copy_bytes(image, range.start + at, &target, at, hole - at)?;
                 at = hole;
             }
-            Ok(())
         };
         copy().map_err(|error| {
             Error::failed(
@@ -131,8 +146,8 @@ impl Scratch {
         })
     }
 
-    /// Makes a range of an image what the file has. Only what differs is written; what is zero
-    /// becomes a hole. At the end it is on stable storage.
+    /// Makes a range of an image, or of a block device of our kernel, what the file has. Only what differs is written; what
+    /// is zero becomes a hole. At the end it is on stable storage.
     pub fn write_back(&self, image: &Fd, range: Range) -> io::Result<()> {
         let source = self.open(libc::O_RDONLY)?;
         let mut writer = Writer {
@@ -143,13 +158,14 @@ impl Scratch {
         };
         let mut at = 0;
         while at < range.size {
+            let data = next_data(&source, at, 0, range.size)?;
+            let data = data - data % GRAIN as u64;
+            if data > at && writer.clear(at, data - at)? {
+                at = data;
+                continue;
+            }
             // What is a hole in both is the same.
-            let next = next_data(&source, at, 0, range.size)?.min(next_data(
-                image,
-                at,
-                range.start,
-                range.size,
-            )?);
+            let next = data.min(next_data(image, at, range.start, range.size)?);
             at = next - next % GRAIN as u64;
             if at >= range.size {
                 break;
@@ -192,6 +208,14 @@ fn next_data(file: &Fd, at: u64, start: u64, size: u64) -> io::Result<u64> {
         other => other?,
     };
     Ok(found.map_or(size, |data| (data - start).min(size)))
+}
+
+/// The same for the next hole.
+fn next_hole(file: &Fd, at: u64, start: u64, size: u64) -> io::Result<u64> {
+    match file.next_hole(start + at) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(size),
+        other => Ok((other? - start).min(size)),
+    }
 }
 
 fn copy_bytes(from: &Fd, mut at: u64, to: &Fd, mut target: u64, length: u64) -> io::Result<()> {
@@ -239,6 +263,15 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Makes a hole, where that can be done without a look at what is there. A file tells where its holes are, which is
+    /// faster; a block device does not.
+    fn clear(&self, at: u64, length: u64) -> io::Result<bool> {
+        let place = self.start + at;
+        let is_device = self.image.stat()?.st_mode & libc::S_IFMT == libc::S_IFBLK;
+        let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        Ok(is_device && self.image.allocate(hole, place, length).is_ok())
+    }
+
     fn piece(&mut self, source: &Fd, at: u64, length: usize) -> io::Result<()> {
         let (new, old) = (&mut self.new[..length], &mut self.old[..length]);
         read_all(source, new, at)?;

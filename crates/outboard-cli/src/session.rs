@@ -2,19 +2,21 @@
 //! One run of the kernel: boots it when it is needed, mounts each file system once,
 //! and at the end writes and unmounts everything.
 
+mod devices;
 mod layered;
 
 use crate::address::{ImageName, Place};
 use crate::arguments::Settings;
 use crate::containers::Content;
 use crate::error::{reason, warn, Error, Result};
-use crate::format::escaped;
+use crate::format::{escaped, size as size_text};
 use crate::held::{HeldImage, HeldImages};
 use crate::image::{cannot_open, cannot_write, FileSystem, Image};
 use crate::interrupt::Interrupt;
 use crate::layers::keys::Keys;
 use crate::sandbox::{HostAccess, Sandbox};
 use crate::snapshots;
+pub use devices::Wanted;
 use layered::OpenStack;
 use outboard::{
     component_of, BlockDevice, Disk, DiskOptions, Fd, FileLock, Kernel, Level, LogRing, Mount,
@@ -264,6 +266,11 @@ impl Session {
         Ok(interrupt)
     }
 
+    /// Interrupts were caught already, by the process that this one is a copy of.
+    pub fn heed(&mut self, interrupt: Interrupt) {
+        self.interrupt = Some(interrupt);
+    }
+
     /// How many threads make use of the kernel.
     pub fn vcpus(&self) -> u32 {
         self.vcpus
@@ -508,6 +515,25 @@ impl Session {
         })
     }
 
+    /// Gives the disk in an image another size. No kernel may have it.
+    pub fn set_image_size(&self, path: &Path, size: u64) -> Result<()> {
+        self.with_held(path, true, |held| {
+            held.writable()
+                .map_err(|error| cannot_write(path, &error))?;
+            let set = || -> io::Result<()> {
+                let _locks = held.lock(true)?;
+                held.set_size(size)
+            };
+            set().map_err(|error| match error.raw_os_error() {
+                Some(libc::EBUSY | libc::EWOULDBLOCK) => in_use(path, true),
+                _ => {
+                    let text = format!("cannot make {} {}", path.display(), size_text(size));
+                    Error::failed(text, &error)
+                }
+            })
+        })
+    }
+
     /// Adds a disk to the kernel, or finds it added.
     fn disk(&mut self, name: &ImageName, write: bool) -> Result<usize> {
         let image = self.image(&name.file)?;
@@ -571,10 +597,10 @@ impl Session {
         Ok(self.disks.len() - 1)
     }
 
-    fn device(&self, name: &ImageName, disk: usize, found: &FileSystem) -> Result<BlockDevice> {
+    fn device(&self, name: &ImageName, disk: usize, partition: Option<u32>) -> Result<BlockDevice> {
         self.open_disk(disk)
             .disk
-            .device(found.partition)
+            .device(partition)
             .map_err(|error| match error.raw_os_error() {
                 Some(libc::ENXIO) => Error::Failed(format!(
                     "{}: the kernel does not find this partition",
@@ -591,7 +617,7 @@ impl Session {
         found: &FileSystem,
         write: bool,
     ) -> Result<Mount> {
-        let device = self.device(name, disk, found)?;
+        let device = self.device(name, disk, found.partition)?;
         let probed = found.probe.as_ref().map(|probe| probe.kind);
         let cut = || self.open_disk(disk).image.truncation(found);
         self.mount_device(&name.shown(), &device, probed, "", write, cut)

@@ -3,8 +3,7 @@
 //! of one. (They are read by our own parsers, which are made for tables of strangers.)
 
 use crate::arguments::Settings;
-use crate::error::{Error, Result};
-use crate::scratch::{open_locked, PlainPath};
+use crate::error::Result;
 use crate::tool::Tool;
 use std::path::Path;
 
@@ -12,49 +11,46 @@ const SFDISK: Tool = Tool::new("sfdisk", "fdisk");
 /// sfdisk's unit.
 pub const SECTOR: u64 = 512;
 
-/// Runs sfdisk on an image, which is locked meanwhile.
+/// Runs sfdisk on a file with all of a disk.
 fn run(
     settings: &Settings,
-    image: &Path,
+    disk: &Path,
     words: &[&str],
     after: &[String],
     script: &str,
     shown: &str,
 ) -> Result<()> {
-    let lock = open_locked(image, true)?;
-    let path = PlainPath::new(image)?;
     SFDISK
         .call(settings)?
-        .writes(image)
+        .writes(disk)
         .arguments(["--quiet", "--wipe", "never", "--wipe-partitions", "never"])
         .arguments(words)
-        .argument(path.as_ref())
+        .argument(disk)
         .arguments(after)
         .input(script.as_bytes().to_vec())
-        .succeed(&format!("cannot change the partition table of {shown}"))?;
-    lock.sync()
-        .map_err(|error| Error::failed(format!("{shown}: not everything was written"), &error))
+        .succeed(&format!("cannot change the partition table of {shown}"))
+        .map(drop)
 }
 
 /// Makes a table as a script of sfdisk says.
-pub fn create(settings: &Settings, image: &Path, script: &str, shown: &str) -> Result<()> {
-    run(settings, image, &[], &[], script, shown)
+pub fn create(settings: &Settings, disk: &Path, script: &str, shown: &str) -> Result<()> {
+    run(settings, disk, &[], &[], script, shown)
 }
 
 /// Adds the partitions of a script.
-pub fn append(settings: &Settings, image: &Path, script: &str, shown: &str) -> Result<()> {
-    run(settings, image, &["--append"], &[], script, shown)
+pub fn append(settings: &Settings, disk: &Path, script: &str, shown: &str) -> Result<()> {
+    run(settings, disk, &["--append"], &[], script, shown)
 }
 
-pub fn delete(settings: &Settings, image: &Path, numbers: &[u32], shown: &str) -> Result<()> {
+pub fn delete(settings: &Settings, disk: &Path, numbers: &[u32], shown: &str) -> Result<()> {
     let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-    run(settings, image, &["--delete"], &numbers, "", shown)
+    run(settings, disk, &["--delete"], &numbers, "", shown)
 }
 
 /// Gives a partition another size; where it begins, its type and its names stay.
 pub fn set_size(
     settings: &Settings,
-    image: &Path,
+    disk: &Path,
     number: u32,
     size: u64,
     shown: &str,
@@ -62,7 +58,7 @@ pub fn set_size(
     let script = format!("size={}\n", size / SECTOR);
     run(
         settings,
-        image,
+        disk,
         &["-N", &number.to_string()],
         &[],
         &script,
@@ -70,11 +66,11 @@ pub fn set_size(
     )
 }
 
-/// Moves the second copy of a GPT to the end of the image.
-pub fn move_copy_to_end(settings: &Settings, image: &Path, shown: &str) -> Result<()> {
+/// Moves the second copy of a GPT to the end of the disk.
+pub fn move_copy_to_end(settings: &Settings, disk: &Path, shown: &str) -> Result<()> {
     run(
         settings,
-        image,
+        disk,
         &["--relocate", "gpt-bak-std"],
         &[],
         "",
@@ -83,10 +79,10 @@ pub fn move_copy_to_end(settings: &Settings, image: &Path, shown: &str) -> Resul
 }
 
 /// Moves it to where the last partition ends.
-pub fn move_copy_to_partitions(settings: &Settings, image: &Path, shown: &str) -> Result<()> {
+pub fn move_copy_to_partitions(settings: &Settings, disk: &Path, shown: &str) -> Result<()> {
     run(
         settings,
-        image,
+        disk,
         &["--relocate", "gpt-bak-mini"],
         &[],
         "",

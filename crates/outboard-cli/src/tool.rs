@@ -6,11 +6,13 @@ use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::format::escaped;
 use crate::sandbox::programs::{shut_in, Files};
+use outboard::end_with_parent;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{channel, Sender};
 use std::sync::Mutex;
 
 /// Where tools are, besides the user's PATH.
@@ -166,7 +168,10 @@ impl Call {
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = start(&mut self.command, self.files.as_ref()).map_err(failed)?;
+        let Started {
+            mut child,
+            parent: _parent,
+        } = start(self.command, self.files).map_err(failed)?;
         let listener = Listener {
             output: Mutex::new(Vec::new()),
             shown: self.shown,
@@ -200,16 +205,30 @@ impl Call {
     }
 }
 
-/// Starts a program from a thread that has shut itself in: what restricts a thread does not restrict this process.
-fn start(command: &mut Command, files: Option<&Files>) -> io::Result<Child> {
-    let Some(files) = files else {
-        return command.spawn();
+/// A tool that runs.
+struct Started {
+    child: Child,
+    /// While this is there, so is the thread that has started it.
+    parent: Sender<()>,
+}
+
+/// Starts a program from a thread that has shut itself in: what restricts a thread does not restrict this process. The
+/// thread stays, because the program is ended when its parent ends: without this process nobody has the image locked.
+fn start(mut command: Command, files: Option<Files>) -> io::Result<Started> {
+    end_with_parent(&mut command);
+    let (parent, child_ended) = channel::<()>();
+    let (tell, started) = channel();
+    let work = move || {
+        let shut_in = files.map_or(Ok(()), |files| shut_in(&files).map(drop));
+        if tell.send(shut_in.and_then(|()| command.spawn())).is_ok() {
+            let _ = child_ended.recv();
+        }
     };
-    std::thread::scope(|scope| {
-        let work = || shut_in(files).and_then(|_| command.spawn());
-        let started = scope.spawn(work).join();
-        started.unwrap_or_else(|_| Err(io::Error::other("it could not be shut in")))
-    })
+    std::thread::Builder::new().spawn(work)?;
+    let child = started
+        .recv()
+        .unwrap_or_else(|_| Err(io::Error::other("it could not be shut in")))?;
+    Ok(Started { child, parent })
 }
 
 /// A line without blanks before and after it.

@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A file system on which the distribution's tools work: an image as it is, or a partition, of which tools
-//! that know only whole files get a private copy. What they change in it is written back after they succeeded,
-//! and only that; a tool that fails or is interrupted has changed nothing in a partition.
+//! A file system on which the distribution's tools work.
+//!
+//! In a raw image: the image as it is, or of a partition, since tools know only whole files, a private copy. What they change
+//! in that is written back after they succeeded, and only that; a tool that fails or is interrupted has changed nothing
+//! in a partition. In images of other formats and inside of layers: a file that our kernel serves ([`crate::export`]).
 
 use crate::address::ImageName;
+use crate::containers::{check_format_writable, format_of};
 use crate::error::{Error, Result};
-use crate::image::{check_writable, Image};
+use crate::export::Export;
+use crate::image::{cannot_open, cannot_write, check_writable, open_image_file, Image};
 use crate::scratch::{open_locked, PlainPath, Range, Scratch};
-use crate::session::Session;
-use outboard_image::{Class, Probe};
+use crate::session::{Session, Wanted};
+use outboard_image::{probe, Class, FileSource, Probe};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 pub struct Volume {
     pub name: ImageName,
     pub range: Range,
     pub probe: Probe,
-    pub image: Image,
+    access: Access,
+}
+
+/// How tools get at it.
+enum Access {
+    /// It is in a raw image.
+    Image,
+    /// It is served until the first work on it is done.
+    Export(Option<Export>),
 }
 
 /// What is to become of a private copy.
@@ -25,36 +38,77 @@ pub enum Fate {
     Drop,
 }
 
+/// The name of an image's format, if its bytes are not those of a disk; checks that it can be written, if it will be.
+pub fn find_format(session: &Session, file: &Path, write: bool) -> Result<Option<&'static str>> {
+    let failed = |error| cannot_open(file.display(), &error);
+    let opened = open_image_file(file).map_err(failed)?;
+    let format = format_of(&opened, &session.settings().image_options()).map_err(failed)?;
+    if write {
+        session.may_write(&file.display().to_string())?;
+        check_writable(file)?;
+        check_format_writable(format).map_err(|error| cannot_write(file, &error))?;
+    }
+    Ok(format)
+}
+
+/// Lets `work` run tools on a file with all of a disk. The image is locked; what was written is then on stable storage.
+pub fn on_disk<T>(
+    session: &mut Session,
+    file: &Path,
+    write: bool,
+    work: impl FnOnce(&Path) -> Result<T>,
+) -> Result<T> {
+    if find_format(session, file, write)?.is_none() {
+        let lock = open_locked(file, write)?;
+        let done = work(PlainPath::new(file)?.as_ref())?;
+        let synced = if write { lock.sync() } else { Ok(()) };
+        return synced.map(|()| done).map_err(|error| {
+            let text = format!("{}: not everything was written", file.display());
+            Error::failed(text, &error)
+        });
+    }
+    let disk = ImageName::new(file, None);
+    let export = Export::start(session, &disk, Wanted::Disk, write)?;
+    let done = work(export.path())?;
+    export.finish().map(|()| done)
+}
+
 impl Volume {
     /// Finds the file system that a name means.
-    pub fn find(session: &Session, name: &ImageName, write: bool) -> Result<Self> {
-        name.check_no_volume()?;
-        if write {
-            session.may_write(&name.shown())?;
-            check_writable(&name.file)?;
+    pub fn find(session: &mut Session, name: &ImageName, write: bool) -> Result<Self> {
+        if find_format(session, &name.file, write)?.is_none() {
+            let image = Image::open(&name.file)?;
+            if !session.is_layered(&image, name) {
+                return Self::in_image(&image, name);
+            }
         }
-        let image = Image::open(&name.file)?;
+        let export = Export::start(session, name, Wanted::FileSystem, write)?;
+        let failed = |error| Error::failed(format!("cannot read {}", name.shown()), &error);
+        let source = File::open(export.path()).and_then(FileSource::new);
+        let source = source.map_err(failed)?;
+        let range = Range {
+            start: 0,
+            size: outboard_image::Source::size(&source),
+        };
+        Ok(Self {
+            name: export.name.clone(),
+            range,
+            probe: check(&export.name, probe(&source))?,
+            access: Access::Export(Some(export)),
+        })
+    }
+
+    fn in_image(image: &Image, name: &ImageName) -> Result<Self> {
         let mut name = name.clone();
         if name.partition.is_none() && image.partitions().is_some() {
             name.partition = image.find(&name, false)?.partition;
         }
         let range = image.range(&name)?;
-        let probe = image.probe_range(range).ok_or_else(|| {
-            Error::Failed(format!("{}: no file system that is known", name.shown()))
-        })?;
-        if probe.class != Class::FileSystem {
-            let text = format!(
-                "{} is of type {}, not a file system",
-                name.shown(),
-                probe.kind
-            );
-            return Err(Error::Failed(text));
-        }
         Ok(Self {
+            probe: check(&name, image.probe_range(range))?,
             name,
             range,
-            probe,
-            image,
+            access: Access::Image,
         })
     }
 
@@ -66,9 +120,27 @@ impl Volume {
         &self.name.file
     }
 
+    /// Lets go of the image, for work on it in another way.
+    pub fn release(&mut self) -> Result<()> {
+        match &mut self.access {
+            Access::Image => Ok(()),
+            Access::Export(export) => export.take().map_or(Ok(()), Export::finish),
+        }
+    }
+
     /// Lets `work` run tools on a file that has the file system in its first byte; `write` says whether they
-    /// may change it. For a partition `work` also says what becomes of the changes. The image is locked.
-    pub fn work<T>(&self, write: bool, work: impl FnOnce(&Path) -> Result<(Fate, T)>) -> Result<T> {
+    /// may change it. Where there is a private copy `work` also says what becomes of the changes. The image is locked.
+    /// Can be called once.
+    pub fn work<T>(
+        &mut self,
+        write: bool,
+        work: impl FnOnce(&Path) -> Result<(Fate, T)>,
+    ) -> Result<T> {
+        if let Access::Export(export) = &mut self.access {
+            let export = export.take().expect("one work");
+            let (_, result) = work(export.path())?;
+            return export.finish().map(|()| result);
+        }
         let image = open_locked(self.path(), write)?;
         if self.name.partition.is_none() {
             let path = PlainPath::new(self.path())?;
@@ -84,6 +156,20 @@ impl Volume {
             })?;
         }
         Ok(result)
+    }
+}
+
+/// What was found must be a file system.
+fn check(name: &ImageName, found: Option<Probe>) -> Result<Probe> {
+    let shown = name.shown();
+    let found =
+        found.ok_or_else(|| Error::Failed(format!("{shown}: no file system that is known")))?;
+    match found.class {
+        Class::FileSystem => Ok(found),
+        _ => Err(Error::Failed(format!(
+            "{shown} is of type {}, not a file system",
+            found.kind
+        ))),
     }
 }
 

@@ -3,8 +3,8 @@
 
 use libc::{c_int, c_ulong, pid_t};
 use std::io;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 /// How often and how long it is waited for threads that are just ending: those that were joined are counted for a
@@ -43,6 +43,19 @@ pub fn fork() -> io::Result<Option<Child>> {
         }
         id => Ok(Some(Child { id })),
     }
+}
+
+/// The program that the command starts is asked to end (SIGTERM) when the thread that has started it ends.
+pub fn end_with_parent(command: &mut Command) {
+    let ask = || {
+        // SAFETY: has only numbers as its arguments, concerns the child alone, and may be called between fork and exec.
+        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as c_ulong) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the closure makes one system call and allocates nothing.
+    unsafe { command.pre_exec(ask) };
 }
 
 impl Child {

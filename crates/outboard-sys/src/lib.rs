@@ -33,7 +33,7 @@ mod system;
 mod xattr;
 
 pub use btrfs::BtrfsKey;
-pub use child::{fork, Child};
+pub use child::{end_with_parent, fork, Child};
 pub use control::{Control, CONTROL_SIZE};
 pub use device_mapper::{MapperRequest, MAPPER_HEADER_SIZE};
 pub use entries::{Entries, Entry};

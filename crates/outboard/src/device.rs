@@ -128,7 +128,13 @@ impl BlockDevice {
 
     /// Opens the device itself, for reading.
     pub fn open(&self) -> io::Result<Fd> {
-        Fd::working_directory(System::Kernel).open_at(self.node(), libc::O_RDONLY, 0)
+        self.open_as(false)
+    }
+
+    /// Opens the device itself, for reading, and if `write` says so also for writing: nobody else may have mounted it then.
+    pub fn open_as(&self, write: bool) -> io::Result<Fd> {
+        let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
+        Fd::working_directory(System::Kernel).open_at(self.node(), flags, 0)
     }
 
     /// What is on it, as far as its first blocks tell.

@@ -273,7 +273,7 @@ struct ob_block_request {
 	uint64_t length;		/* bytes in all segments, or the range of a discard */
 	const struct ob_block_segment *segments;
 	int32_t result;			/* set by the platform: 0 or -errno */
-	uint32_t reserved;
+	uint32_t ahead;			/* a read of what is likely to be wanted next: the caller has other things to do meanwhile */
 	struct ob_block_request *next;	/* for the platform while in flight, for the kernel after */
 };
 

@@ -35,6 +35,9 @@
 /* What starting from a snapshot has left for later is done after this many: the first call is more urgent. So is what failed tried again. */
 #define OB_FINISH_AFTER NSEC_PER_MSEC
 
+/* How long the first vCPU waits for the host to have a thread for it. */
+#define OB_START_PATIENCE (10 * NSEC_PER_SEC)
+
 /* Has the service thread look again. Any thread. */
 void ob_service_notify(struct ob_vcpu *vcpu)
 {
@@ -249,6 +252,11 @@ static void ob_service_main(void *argument)
 	}
 }
 
+static int ob_service_create(struct ob_vcpu *vcpu)
+{
+	return ob_host_thread_create(ob_service_main, vcpu, "outboard-timer", &vcpu->service.handle);
+}
+
 /* Before the vCPU starts. It stays if the vCPU then does not. */
 int ob_service_start(struct ob_vcpu *vcpu)
 {
@@ -261,7 +269,7 @@ int ob_service_start(struct ob_vcpu *vcpu)
 		vcpu->service.stack = ob_stack_alloc();
 	if (!vcpu->service.stack)
 		return -ENOMEM;
-	error = ob_host_thread_create(ob_service_main, vcpu, "outboard-timer", &vcpu->service.handle);
+	error = ob_service_create(vcpu);
 	if (error) {
 		ob_stack_free(vcpu->service.stack);
 		vcpu->service.stack = NULL;
@@ -269,11 +277,20 @@ int ob_service_start(struct ob_vcpu *vcpu)
 	return error;
 }
 
-/* The booting thread of a kernel that starts from a snapshot has to wait for another one, sooner than it wanted to make one. */
+/*
+ * The booting thread of a kernel that starts from a snapshot has to wait for another one, sooner than it wanted to make one. The
+ * host may have none for a moment. The stack is in the snapshot.
+ */
 void ob_service_start_now(struct ob_vcpu *vcpu)
 {
-	if (ob_service_start(vcpu))
-		panic("the host has no thread for the first vCPU");
+	u64 end = ob_host_clock_monotonic() + OB_START_PATIENCE;
+	u32 never = 0;
+
+	while (ob_service_create(vcpu)) {
+		if (ob_host_clock_monotonic() >= end)
+			panic("the host has no thread for the first vCPU");
+		ob_host_wait(&never, never, OB_FINISH_AFTER);
+	}
 }
 
 /* For a vCPU that did not start, on a machine that will not run. */

@@ -122,6 +122,7 @@ static blk_status_t ob_queue_rq(struct blk_mq_hw_ctx *queue, const struct blk_mq
 		.offset = blk_rq_pos(rq) << SECTOR_SHIFT,
 		.length = blk_rq_bytes(rq),
 		.segments = command->segments,
+		.ahead = !!(rq->cmd_flags & REQ_RAHEAD),
 	};
 	if (operation == OB_BLOCK_READ || operation == OB_BLOCK_WRITE)
 		command->request.segment_count = ob_collect_segments(rq, command->segments);

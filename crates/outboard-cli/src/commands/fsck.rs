@@ -24,10 +24,10 @@ const FAILED: u8 = 8;
 /// were corrected, 4 errors are left, 8 the check could not be done.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  outboard fsck disk.img@2\n  outboard fsck -y disk.img@2\n  outboard fsck --replay -y data.xfs"
+    after_help = "Examples:\n  outboard fsck disk.img@2\n  outboard fsck -y disk.img@2\n  outboard fsck --replay -y data.xfs\n  outboard fsck -y cloud.qcow2@1\n  outboard fsck -y server.img@vg0/root\n  outboard --key-file key fsck laptop.img@3"
 )]
 pub struct Fsck {
-    /// The image, or IMAGE@N for a partition
+    /// The image, IMAGE@N for a partition, or IMAGE@NAME for a volume
     pub image: OsString,
     /// Only check: change nothing [default]
     #[arg(short = 'n', group = "mode")]
@@ -248,12 +248,11 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
         _ => Mode::Look,
     };
     let name = ImageName::find(&options.image);
-    name.check_no_volume()?;
     session.catch_interrupts()?;
     if options.replay {
         replay(session, &name)?;
     }
-    let volume = Volume::find(session, &name, mode != Mode::Look)?;
+    let mut volume = Volume::find(session, &name, mode != Mode::Look)?;
     let kind = volume.probe.kind;
     let checker = Checker::find(kind).ok_or_else(|| {
         Error::Failed(format!("{}: there is no checker of {kind}", volume.shown()))
@@ -262,9 +261,10 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
         let tool = checker.tool.name;
         Error::Failed(format!("{}: {tool} can only check (-n)", volume.shown()))
     })?;
+    let shown = volume.shown();
     let code = volume.work(mode != Mode::Look, |path| {
         let call = checker.tool.call(session.settings())?.arguments(words);
-        let code = finish(checker, call, mode, path, &volume.shown())?;
+        let code = finish(checker, call, mode, path, &shown)?;
         // What a checker gave up on is left as it was.
         let fate = match code {
             GOOD | MENDED | BAD => Fate::Keep,

@@ -28,7 +28,7 @@ mod lsattr;
 mod manual;
 mod mkdir;
 mod mkfs;
-mod mount;
+pub mod mount;
 mod mv;
 mod part;
 mod resize;

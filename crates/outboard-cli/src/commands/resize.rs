@@ -10,11 +10,12 @@ use crate::arguments::{parse_size, Settings};
 use crate::commands::uses_image;
 use crate::error::{Error, Result};
 use crate::format::size as size_text;
+use crate::image::Image;
 use crate::output::Output;
 use crate::session::Session;
 use crate::sfdisk;
 use crate::tool::Tool;
-use crate::volume::{Fate, Volume};
+use crate::volume::{on_disk, Fate, Volume};
 use clap::Args;
 use outboard::{Fd, Mount};
 use outboard_image::partition::{Partition, Table, TableKind};
@@ -28,10 +29,10 @@ const MEGABYTE: u64 = 1 << 20;
 /// Make a file system larger or smaller, with its partition and the image
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  outboard resize disk.img@2 +10G\n  outboard resize disk.img 4G\n  outboard resize disk.img --min\n\next2, ext3, ext4, btrfs and ntfs grow and shrink; xfs and f2fs grow."
+    after_help = "Examples:\n  outboard resize disk.img@2 +10G\n  outboard resize disk.img 4G\n  outboard resize disk.img --min\n  outboard resize cloud.qcow2@1 +10G\n  outboard resize server.img@vg0/root --max\n\next2, ext3, ext4, btrfs and ntfs grow and shrink; xfs and f2fs grow."
 )]
 pub struct Resize {
-    /// The image, or IMAGE@N for a partition
+    /// The image, IMAGE@N for a partition, or IMAGE@NAME for a volume
     pub image: OsString,
     /// The new size as in 4G, or by how much it grows as in +1G
     #[arg(required_unless_present_any = ["min", "max"])]
@@ -84,9 +85,10 @@ enum Goal {
 pub fn run(options: &Resize, session: &mut Session) -> Result<()> {
     let name = ImageName::find(&options.image);
     session.catch_interrupts()?;
-    let volume = Volume::find(session, &name, true)?;
+    let mut volume = Volume::find(session, &name, true)?;
     let method = Method::of(&volume)?;
-    let holder = Holder::of(&volume)?;
+    volume.release()?;
+    let holder = Holder::of(session, &volume)?;
     let now = volume.range.size;
     let wanted = match (options.size, options.max) {
         (Some(Change::To(size)), _) => size,
@@ -97,11 +99,11 @@ pub fn run(options: &Resize, session: &mut Session) -> Result<()> {
         (None, false) => 0,
     };
     if options.min {
-        return shrink(session, &volume, method, &holder, Goal::Least);
+        return shrink(session, &volume.name, method, &holder, Goal::Least);
     }
     let wanted = holder.rounded(wanted);
     match wanted < now {
-        true => shrink(session, &volume, method, &holder, Goal::Bytes(wanted)),
+        true => shrink(session, &volume.name, method, &holder, Goal::Bytes(wanted)),
         false => grow(session, &volume, method, &holder, wanted),
     }
 }
@@ -114,22 +116,22 @@ fn grow(
     size: u64,
 ) -> Result<()> {
     if size > volume.range.size {
-        holder.grow(session.settings(), volume, size)?;
+        holder.grow(session, volume, size)?;
     }
-    let volume = Volume::find(session, &volume.name, true)?;
-    method.resize(session, &volume, Goal::Fill)?;
+    method.resize(session, &volume.name, Goal::Fill)?;
     tell(session, &volume.name)
 }
 
 fn shrink(
     session: &mut Session,
-    volume: &Volume,
+    name: &ImageName,
     method: Method,
     holder: &Holder,
     goal: Goal,
 ) -> Result<()> {
-    method.resize(session, volume, goal)?;
-    let now = Volume::find(session, &volume.name, true)?;
+    method.resize(session, name, goal)?;
+    let mut now = Volume::find(session, name, true)?;
+    now.release()?;
     let needed = match (goal, now.probe.size) {
         (Goal::Bytes(size), Some(has)) => size.max(has),
         (Goal::Bytes(size), None) => size,
@@ -138,13 +140,13 @@ fn shrink(
     };
     let size = holder.rounded(needed);
     if size < now.range.size {
-        holder.shrink(session.settings(), &now, size)?;
+        holder.shrink(session, &now, size)?;
     }
-    tell(session, &volume.name)
+    tell(session, name)
 }
 
-fn tell(session: &Session, name: &ImageName) -> Result<()> {
-    let volume = Volume::find(session, name, true)?;
+fn tell(session: &mut Session, name: &ImageName) -> Result<()> {
+    let volume = Volume::find(session, name, false)?;
     let has = volume.probe.size.unwrap_or(volume.range.size);
     let mut output = Output::new();
     let shown = output.text(&volume.shown());
@@ -152,15 +154,21 @@ fn tell(session: &Session, name: &ImageName) -> Result<()> {
     output.finish()
 }
 
-/// What a file system is in: a partition, or the file alone.
+/// What a file system is in.
 enum Holder {
-    File,
+    /// All of the image.
+    Image,
     Partition {
         number: u32,
         kind: TableKind,
+        start: u64,
         /// Where the next partition begins.
         next: Option<u64>,
+        /// Bytes of the image.
+        whole: u64,
     },
+    /// Something inside of the image that has the size that it has.
+    Layer,
 }
 
 fn round_up(size: u64) -> u64 {
@@ -168,10 +176,23 @@ fn round_up(size: u64) -> u64 {
 }
 
 impl Holder {
-    fn of(volume: &Volume) -> Result<Self> {
-        let table = volume.image.table.as_ref();
-        let (Some(number), Some(table)) = (volume.name.partition, table) else {
-            return Ok(Self::File);
+    fn of(session: &mut Session, volume: &Volume) -> Result<Self> {
+        on_disk(session, volume.path(), false, |disk| {
+            Self::in_disk(&Image::open(disk)?, volume)
+        })
+    }
+
+    fn in_disk(image: &Image, volume: &Volume) -> Result<Self> {
+        let name = &volume.name;
+        let encrypted = image.is_layered(name);
+        let number = match (name.partition, &name.volume) {
+            (Some(number), None) if !encrypted => number,
+            (None, None) if !encrypted => return Ok(Self::Image),
+            _ => return Ok(Self::Layer),
+        };
+        let range = image.range(name)?;
+        let Some(table) = &image.table else {
+            return Ok(Self::Layer);
         };
         if table.kind == TableKind::Apple || is_logical(table, number) {
             return Err(Error::Failed(format!(
@@ -179,46 +200,64 @@ impl Holder {
                 volume.shown()
             )));
         }
-        let after = |partition: &&Partition| partition.start > volume.range.start;
+        let after = |partition: &&Partition| partition.start > range.start;
         let others = table.partitions.iter().filter(after);
         Ok(Self::Partition {
             number,
             kind: table.kind,
+            start: range.start,
             next: others.map(|partition| partition.start).min(),
+            whole: image.size(),
         })
     }
 
     /// Partitions have whole megabytes.
     fn rounded(&self, size: u64) -> u64 {
         match self {
-            Self::File => size,
+            Self::Image | Self::Layer => size,
             Self::Partition { .. } => round_up(size),
         }
     }
 
     /// What there is without a larger image.
     fn room(&self, volume: &Volume) -> u64 {
-        let whole = volume.image.size();
-        let end = match self {
-            Self::File => return whole,
-            Self::Partition {
-                next: Some(next), ..
-            } => *next,
-            // A GPT has its second copy at the end.
-            Self::Partition {
-                kind: TableKind::Gpt,
-                ..
-            } => whole.saturating_sub(MEGABYTE),
-            Self::Partition { .. } => whole,
+        let Self::Partition {
+            kind,
+            start,
+            next,
+            whole,
+            ..
+        } = self
+        else {
+            return volume.range.size;
         };
-        let size = end.saturating_sub(volume.range.start) / MEGABYTE * MEGABYTE;
+        let end = match (next, kind) {
+            (Some(next), _) => *next,
+            // A GPT has its second copy at the end.
+            (None, TableKind::Gpt) => whole.saturating_sub(MEGABYTE),
+            (None, _) => *whole,
+        };
+        let size = end.saturating_sub(*start) / MEGABYTE * MEGABYTE;
         size.max(volume.range.size)
     }
 
-    fn grow(&self, settings: &Settings, volume: &Volume, size: u64) -> Result<()> {
+    fn grow(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
-        let Self::Partition { number, kind, next } = self else {
-            return set_file_size(volume, size);
+        let (number, kind, start, next) = match self {
+            Self::Image => return set_image_size(session, path, size),
+            Self::Layer => {
+                return Err(Error::Failed(format!(
+                "{shown} has room for {} only: make what it is in larger first, with its own tools",
+                size_text(volume.range.size)
+            )))
+            }
+            Self::Partition {
+                number,
+                kind,
+                start,
+                next,
+                ..
+            } => (number, kind, start, next),
         };
         if size > self.room(volume) {
             if next.is_some() {
@@ -228,31 +267,52 @@ impl Holder {
                 )));
             }
             let spare = if *kind == TableKind::Gpt { MEGABYTE } else { 0 };
-            set_file_size(volume, round_up(volume.range.start + size) + spare)?;
+            set_image_size(session, path, round_up(start + size) + spare)?;
         }
-        if *kind == TableKind::Gpt {
-            sfdisk::move_copy_to_end(settings, path, &shown)?;
-        }
-        sfdisk::set_size(settings, path, *number, size, &shown)
+        let settings = session.settings().clone();
+        on_disk(session, path, true, |disk| {
+            if *kind == TableKind::Gpt {
+                sfdisk::move_copy_to_end(&settings, disk, &shown)?;
+            }
+            sfdisk::set_size(&settings, disk, *number, size, &shown)
+        })
     }
 
-    fn shrink(&self, settings: &Settings, volume: &Volume, size: u64) -> Result<()> {
+    fn shrink(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
-        let Self::Partition { number, kind, next } = self else {
-            return set_file_size(volume, size);
+        let (number, kind, start, next) = match self {
+            Self::Image => return set_image_size(session, path, size),
+            Self::Layer => return Ok(()),
+            Self::Partition {
+                number,
+                kind,
+                start,
+                next,
+                ..
+            } => (number, kind, start, next),
         };
-        sfdisk::set_size(settings, path, *number, size, &shown)?;
-        if next.is_some() {
-            return Ok(());
+        let cut = next.is_none();
+        let is_gpt = *kind == TableKind::Gpt;
+        let settings = session.settings().clone();
+        on_disk(session, path, true, |disk| {
+            sfdisk::set_size(&settings, disk, *number, size, &shown)?;
+            match cut && is_gpt {
+                // The copy comes before the image is cut, and then to the new end.
+                true => sfdisk::move_copy_to_partitions(&settings, disk, &shown),
+                false => Ok(()),
+            }
+        })?;
+        let end = round_up(start + size);
+        match (cut, is_gpt) {
+            (false, _) => Ok(()),
+            (true, false) => set_image_size(session, path, end),
+            (true, true) => {
+                set_image_size(session, path, end + MEGABYTE)?;
+                on_disk(session, path, true, |disk| {
+                    sfdisk::move_copy_to_end(&settings, disk, &shown)
+                })
+            }
         }
-        let end = round_up(volume.range.start + size);
-        if *kind != TableKind::Gpt {
-            return set_file_size(volume, end);
-        }
-        // The copy comes before the file is cut, and then to the new end.
-        sfdisk::move_copy_to_partitions(settings, path, &shown)?;
-        set_file_size(volume, end + MEGABYTE)?;
-        sfdisk::move_copy_to_end(settings, path, &shown)
     }
 }
 
@@ -261,15 +321,10 @@ fn is_logical(table: &Table, number: u32) -> bool {
     table.kind == TableKind::Mbr && (number > 4 || found.is_some_and(|found| found.extended))
 }
 
-fn set_file_size(volume: &Volume, size: u64) -> Result<()> {
-    let set = || -> io::Result<()> {
-        let file = std::fs::File::options().write(true).open(volume.path())?;
-        file.set_len(size)?;
-        file.sync_all()
-    };
-    set().map_err(|error| {
-        let path = volume.path().display();
-        Error::failed(format!("cannot make {path} {}", size_text(size)), &error)
+fn set_image_size(session: &mut Session, file: &Path, size: u64) -> Result<()> {
+    let image = ImageName::new(file, None);
+    apart(session, &uses_image(&image, true), |session| {
+        session.set_image_size(file, size)
     })
 }
 
@@ -280,7 +335,7 @@ impl Method {
             "ntfs" | "ntfs3" => Self::Ntfs,
             "f2fs" => Self::F2fs,
             "xfs" => Self::Xfs,
-            "btrfs" => Self::Btrfs,
+            "btrfs" if volume.probe.detail.is_empty() => Self::Btrfs,
             kind => {
                 return Err(Error::Failed(format!(
                     "{}: {kind} cannot be resized; make a new image, and copy: outboard cp -a {0}:/ NEW:/",
@@ -290,14 +345,16 @@ impl Method {
         })
     }
 
-    fn resize(self, session: &mut Session, volume: &Volume, goal: Goal) -> Result<()> {
+    fn resize(self, session: &mut Session, name: &ImageName, goal: Goal) -> Result<()> {
+        let mut volume = Volume::find(session, name, true)?;
+        let size = volume.range.size;
         let settings = session.settings();
         match (self, goal) {
-            (Self::Ext, _) => resize_ext(settings, volume, goal),
-            (Self::Ntfs, _) => resize_ntfs(settings, volume, goal),
+            (Self::Ext, _) => resize_ext(settings, &mut volume, goal),
+            (Self::Ntfs, _) => resize_ntfs(settings, &mut volume, goal),
             (Self::F2fs, Goal::Fill) => {
                 const TOOL: Tool = Tool::new("resize.f2fs", "f2fs-tools");
-                by_tool(volume, |path| {
+                by_tool(&mut volume, |path| {
                     TOOL.call(settings)?
                         .writes(path)
                         .argument(path)
@@ -305,14 +362,8 @@ impl Method {
                         .map(drop)
                 })
             }
-            (Self::Xfs, Goal::Fill) => {
-                let size = volume.range.size;
-                by_kernel(session, volume, |root| root.grow_xfs(size))
-            }
-            (Self::Btrfs, Goal::Fill) => {
-                let size = volume.range.size;
-                by_kernel(session, volume, |root| root.resize_btrfs(size))
-            }
+            (Self::Xfs, Goal::Fill) => by_kernel(session, volume, |root| root.grow_xfs(size)),
+            (Self::Btrfs, Goal::Fill) => by_kernel(session, volume, |root| root.resize_btrfs(size)),
             (Self::Btrfs, Goal::Bytes(size)) => {
                 by_kernel(session, volume, |root| root.resize_btrfs(size))
             }
@@ -329,21 +380,22 @@ impl Method {
     }
 }
 
-fn by_tool(volume: &Volume, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+fn by_tool(volume: &mut Volume, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     volume.work(true, |path| work(path).map(|()| (Fate::Keep, ())))
 }
 
 fn by_kernel(
     session: &mut Session,
-    volume: &Volume,
+    mut volume: Volume,
     work: impl FnOnce(&Fd) -> io::Result<()>,
 ) -> Result<()> {
+    volume.release()?;
     apart(session, &uses_image(&volume.name, true), |session| {
         let index = session.mount(&volume.name, true)?;
         let mount: &Mount = session.mounted(index);
         let root = mount.open_fd(Path::new("/"), libc::O_RDONLY | libc::O_DIRECTORY, 0);
         root.and_then(|root| work(&root))
-            .map_err(|error| cannot_resize(volume, &error))
+            .map_err(|error| cannot_resize(&volume, &error))
     })
 }
 
@@ -355,7 +407,7 @@ fn cannot_resize(volume: &Volume, error: &io::Error) -> Error {
     }
 }
 
-fn resize_ext(settings: &Settings, volume: &Volume, goal: Goal) -> Result<()> {
+fn resize_ext(settings: &Settings, volume: &mut Volume, goal: Goal) -> Result<()> {
     const CHECK: Tool = Tool::new("e2fsck", "e2fsprogs");
     const TOOL: Tool = Tool::new("resize2fs", "e2fsprogs");
     let shown = volume.shown();
@@ -387,7 +439,7 @@ fn ntfs_least(output: &[u8]) -> Option<u64> {
     after.split_whitespace().next()?.parse().ok()
 }
 
-fn resize_ntfs(settings: &Settings, volume: &Volume, goal: Goal) -> Result<()> {
+fn resize_ntfs(settings: &Settings, volume: &mut Volume, goal: Goal) -> Result<()> {
     const TOOL: Tool = Tool::new("ntfsresize", "ntfs-3g");
     let what = format!("cannot resize {}", volume.shown());
     by_tool(volume, |path| {

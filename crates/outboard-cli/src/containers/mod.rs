@@ -65,19 +65,42 @@ impl RawFile {
     }
 }
 
+/// The name of an open file's format, if it is one that is opened in another way than a raw disk.
+pub fn format_of(file: &File, options: &ImageOptions) -> io::Result<Option<&'static str>> {
+    const KNOWN: [&str; 7] = ["qcow2", "gzip", "xz", "zstd", "vmdk", "vdi", "vhdx"];
+    let found = file_format(&FileSource::new(file.try_clone()?)?);
+    Ok(found.filter(|kind| !options.raw && KNOWN.contains(kind)))
+}
+
+/// Whether images of a format can be written; `None`: raw ones.
+pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
+    match format {
+        None | Some("qcow2") => Ok(()),
+        Some(kind @ ("gzip" | "xz" | "zstd")) => Err(io::Error::other(format!(
+            "what is compressed by {kind} can only be read: decompress it first"
+        ))),
+        Some(kind) => Err(io::Error::other(format!(
+            "{kind} images can only be read: make an image of another format with qemu-img convert -O qcow2"
+        ))),
+    }
+}
+
+/// Makes an empty file a qcow2 image with an empty disk of this size.
+pub fn create_qcow2(file: File, size: u64) -> io::Result<()> {
+    qcow2::create(file, size)
+}
+
 impl Container {
     /// Finds out what an open file is.
     pub fn find(file: File, path: &Path, options: &ImageOptions) -> io::Result<Self> {
-        let found = file_format(&FileSource::new(file.try_clone()?)?);
-        let format = found.filter(|_| !options.raw);
-        Ok(match format {
+        Ok(match format_of(&file, options)? {
             Some("qcow2") => Self::Qcow2(Chain::open(file, path, options)?),
             Some(kind @ ("gzip" | "xz" | "zstd")) => Self::Compressed(Compressed::new(file, kind)?),
-            Some(kind @ ("vmdk" | "vdi" | "vhdx")) => {
+            Some(kind) => {
                 let raw = convert::to_raw(&file, path, kind)?;
                 Self::Converted(file, kind, raw)
             }
-            _ => Self::Raw(file),
+            None => Self::Raw(file),
         })
     }
 
@@ -103,15 +126,17 @@ impl Container {
     /// Whether it can be written, as far as the format matters.
     pub fn check_writable(&self) -> io::Result<()> {
         match self {
-            Self::Raw(_) => Ok(()),
             Self::Qcow2(chain) => chain.check_writable(),
-            Self::Compressed(compressed) => Err(io::Error::other(format!(
-                "what is compressed by {} can only be read: decompress it first",
-                compressed.kind()
-            ))),
-            Self::Converted(_, kind, _) => Err(io::Error::other(format!(
-                "{kind} images can only be read: make an image of another format with qemu-img convert -O qcow2"
-            ))),
+            _ => check_format_writable(self.format()),
+        }
+    }
+
+    /// Gives the disk another size. What is beyond a smaller one is gone.
+    pub fn set_size(&self, size: u64) -> io::Result<()> {
+        match self {
+            Self::Raw(file) => file.set_len(size).and_then(|()| file.sync_all()),
+            Self::Qcow2(chain) => Qcow2::open(chain, true)?.set_size(size),
+            _ => Err(io::Error::from_raw_os_error(libc::EROFS)),
         }
     }
 

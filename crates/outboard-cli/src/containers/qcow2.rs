@@ -9,10 +9,11 @@ use super::ImageOptions;
 use crate::format::escaped;
 use crate::image::open_image_file;
 use imago::file::File as ImageFile;
+use imago::format::PreallocateMode;
 use imago::io_buffers::{IoVector, IoVectorMut};
-use imago::qcow2::Qcow2 as Driver;
+use imago::qcow2::{Qcow2 as Driver, Qcow2CreateBuilder};
 use imago::raw::Raw;
-use imago::{DenyImplicitOpenGate, FormatAccess, FormatDriverBuilder};
+use imago::{DenyImplicitOpenGate, FormatAccess, FormatCreateBuilder, FormatDriverBuilder};
 use outboard::{FileLock, Storage};
 use outboard_image::{qcow2, FileSource};
 use std::ffi::OsStr;
@@ -187,6 +188,13 @@ fn open_layer(layer: &Layer, write: bool, backing: Option<Disk>) -> io::Result<D
     Ok(FormatAccess::new(driver))
 }
 
+/// Makes an empty file an image with an empty disk of this size.
+pub fn create(file: File, size: u64) -> io::Result<()> {
+    let file = ImageFile::try_from(file)?;
+    let builder: Qcow2CreateBuilder<ImageFile> = Driver::<ImageFile>::create_builder(file);
+    builder.size(size).create()
+}
+
 /// The disk in a qcow2 image.
 pub struct Qcow2 {
     size: u64,
@@ -204,6 +212,15 @@ impl Qcow2 {
         Ok(Self {
             size: disk.size(),
             disk: RwLock::new(disk),
+        })
+    }
+
+    /// Gives the disk another size, which is then on stable storage.
+    pub fn set_size(self, size: u64) -> io::Result<()> {
+        self.alone(|disk| {
+            disk.resize(size, PreallocateMode::None)?;
+            disk.flush()?;
+            disk.sync()
         })
     }
 

@@ -214,6 +214,31 @@ impl Stack {
         self.find_subvolume(name, &found)
     }
 
+    /// The node that a name means, whatever it holds: what goes by the name of another one is meant by that.
+    pub fn find_itself(&self, name: &ImageName) -> Result<Meaning> {
+        let (root, selectors) = (self.root(name), selectors(name));
+        let mut found = Vec::new();
+        self.follow(root, &selectors, &mut found);
+        let ends = found.iter().filter(|(_, rest)| rest.is_empty());
+        let Some((node, _)) = ends.min_by_key(|(node, _)| self.height(*node)) else {
+            return self.find_subvolume(name, &found);
+        };
+        let mut top = *node;
+        while let Some(above) = self.same_above(top) {
+            top = above;
+        }
+        Ok(match self.nodes[top].locked {
+            true => Meaning::Locked(top),
+            false => Meaning::FileSystem(top),
+        })
+    }
+
+    /// The node that is all that this one holds.
+    fn same_above(&self, index: usize) -> Option<usize> {
+        let mut nodes = self.nodes.iter();
+        nodes.position(|node| node.selector == Selector::Same && node.below.contains(&index))
+    }
+
     /// What a name means that is not only of nodes.
     fn find_subvolume(&self, name: &ImageName, found: &[(usize, &[u8])]) -> Result<Meaning> {
         let longest = found.iter().min_by_key(|(_, rest)| rest.len());

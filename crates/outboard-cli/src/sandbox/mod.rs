@@ -14,7 +14,7 @@
 mod files;
 mod filter;
 pub mod programs;
-mod rights;
+pub mod rights;
 
 use crate::error::{warn, Error, Result};
 use std::path::PathBuf;

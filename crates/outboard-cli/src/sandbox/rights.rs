@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use caps::{CapSet, Capability, CapsHashSet};
 use outboard::{option, System};
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 
 /// What root keeps to copy files of others with their owners and attributes.
 const FOR_FILES: &[Capability] = &[
@@ -28,12 +28,16 @@ const MEMORY: u64 = 4 << 30;
 /// Name spaces of its own, where the host lets users have them: no network, no shared memory of others. The
 /// user stays who it is.
 pub fn separate() {
+    let apart = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+    // Where the host does not let users have them the rest of the sandbox has to do.
+    let _ = unshare_user(apart);
+}
+
+/// Name spaces of its own, among them one of users, in which the user stays who it is.
+pub fn unshare_user(apart: i32) -> io::Result<()> {
     let user = System::Host.effective_user();
     let group = System::Host.effective_group();
-    let apart = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
-    if System::Host.unshare(apart).is_err() {
-        return;
-    }
+    System::Host.unshare(apart)?;
     // Without these lines it is nobody, who owns nothing: the snapshot is not used then.
     for (file, line) in [
         ("uid_map", format!("{user} {user} 1")),
@@ -45,6 +49,7 @@ pub fn separate() {
             .open(format!("/proc/self/{file}"));
         let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
     }
+    Ok(())
 }
 
 /// Who may make device nodes shall not be able to open them: a node is as good as the disk. Where the host does not let

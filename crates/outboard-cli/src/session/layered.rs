@@ -58,7 +58,7 @@ impl Session {
             .position(|slot| slot.as_ref().is_some_and(|open| open.disks.contains(&disk)))
     }
 
-    fn stack(&self, index: usize) -> &Stack {
+    pub(super) fn stack(&self, index: usize) -> &Stack {
         let slot = self.stacks[index].as_ref();
         &slot.expect("a stack of disks that were not released").stack
     }
@@ -69,7 +69,7 @@ impl Session {
     }
 
     /// Works on a stack with what it needs of the session.
-    fn with_stack<T>(
+    pub(super) fn with_stack<T>(
         &mut self,
         index: usize,
         work: impl FnOnce(&mut Stack, &mut Context) -> Result<T>,
@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// Finds the stack of a disk, or begins it.
-    fn open_stack(&mut self, name: &ImageName, disk: usize) -> Result<usize> {
+    pub(super) fn open_stack(&mut self, name: &ImageName, disk: usize) -> Result<usize> {
         if let Some(index) = self.stack_with(disk) {
             return Ok(index);
         }

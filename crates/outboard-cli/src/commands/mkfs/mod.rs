@@ -19,10 +19,12 @@ use crate::error::{Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::image::Image;
 use crate::labels::Labels;
+use crate::new_image::{write_to, NewFormat};
 use crate::sandbox::HostAccess;
 use crate::scratch::{open_locked, PlainPath, Range, Scratch};
-use crate::session::Session;
+use crate::session::{Session, Wanted};
 use crate::uuid;
+use crate::volume::find_format;
 use clap::Args;
 use estimate::{round_up, Content};
 use makers::{Filled, Maker, Reproducible};
@@ -40,14 +42,15 @@ const FIRST_DAY: i64 = 315_532_800;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard mkfs [OPTIONS] <TYPE> <IMAGE> [-- <OPTIONS OF THE TOOL>...]",
-    after_help = "Examples:\n  outboard mkfs ext4 disk.img --size 2G --label data\n  outboard mkfs ext4 root.img --fit --from rootfs --owner 0:0\n  outboard mkfs squashfs root.squashfs --from rootfs\n  outboard mkfs vfat disk.img@1 --from boot\n  SOURCE_DATE_EPOCH=1700000000 outboard mkfs ext4 root.img --fit --from rootfs --reproducible\n  outboard mkfs xfs disk.img --size 1G -- -m rmapbt=1"
+    after_help = "Examples:\n  outboard mkfs ext4 disk.img --size 2G --label data\n  outboard mkfs ext4 root.img --fit --from rootfs --owner 0:0\n  outboard mkfs squashfs root.squashfs --from rootfs\n  outboard mkfs vfat disk.img@1 --from boot\n  SOURCE_DATE_EPOCH=1700000000 outboard mkfs ext4 root.img --fit --from rootfs --reproducible\n  outboard mkfs xfs disk.img --size 1G -- -m rmapbt=1\n  outboard mkfs ext4 disk.qcow2 --size 2G\n  outboard mkfs vfat cloud.qcow2@1\n  outboard mkfs ext4 server.img@vg0/root --from rootfs"
 )]
 pub struct Mkfs {
     /// The type: ext2, ext3, ext4, xfs, btrfs, f2fs, vfat (fat12, fat16, fat32), exfat, ntfs, udf, nilfs2,
     /// jfs, minix, swap; from a tree: squashfs, erofs, iso9660, romfs, cramfs
     #[arg(value_name = "TYPE")]
     pub file_system: String,
-    /// The image, a new file; or IMAGE@N for a partition
+    /// The image, a new file, in the format qcow2 if its name ends in .qcow2, else raw; or IMAGE@N for a
+    /// partition, IMAGE@NAME for a volume
     pub image: OsString,
     /// Size of the image, as in 512M or 2G
     #[arg(long, value_name = "SIZE", value_parser = crate::arguments::parse_size)]
@@ -152,14 +155,21 @@ impl Source {
 
 /// Where the file system will be.
 enum Target {
-    File { path: PathBuf, replace: bool },
+    File {
+        path: PathBuf,
+        replace: bool,
+        format: NewFormat,
+    },
+    /// A part of a raw image.
     Range { path: PathBuf, range: Range },
+    /// A block device of our kernel: something in an image of another format, or inside of layers.
+    Device { path: PathBuf, size: u64 },
 }
 
 impl Target {
     fn path(&self) -> &Path {
         match self {
-            Self::File { path, .. } | Self::Range { path, .. } => path,
+            Self::File { path, .. } | Self::Range { path, .. } | Self::Device { path, .. } => path,
         }
     }
 
@@ -177,12 +187,11 @@ impl Target {
 pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     let maker = Maker::find(&options.file_system)?;
     let name = ImageName::find(&options.image);
-    name.check_no_volume()?;
     session.may_write(&name.shown())?;
-    let (target, has) = find_target(options, &name)?;
+    session.catch_interrupts()?;
+    let (target, has) = find_target(options, session, &name)?;
     let making = Making::new(options, maker, name.shown())?;
     let wish = making.wish(&target, has)?;
-    session.catch_interrupts()?;
     let scratch = target.scratch()?;
     let made = making.make(session, &scratch, wish)?;
     finish(session, scratch, &target, &name)?;
@@ -194,46 +203,97 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
 }
 
 /// What the image is to be, and the size of what is there now.
-fn find_target(options: &Mkfs, name: &ImageName) -> Result<(Target, Option<u64>)> {
+fn find_target(
+    options: &Mkfs,
+    session: &mut Session,
+    name: &ImageName,
+) -> Result<(Target, Option<u64>)> {
     let shown = name.shown();
     let path = name.file.clone();
     let found = match path.symlink_metadata() {
-        Err(_) if name.partition.is_none() => {
-            let replace = false;
-            return Ok((Target::File { path, replace }, None));
+        Err(_) if name.partition.is_none() && name.volume.is_none() => {
+            let target = Target::File {
+                format: NewFormat::of(&path, session.settings()),
+                path,
+                replace: false,
+            };
+            return Ok((target, None));
         }
         _ => std::fs::metadata(&path)
             .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?,
     };
-    let exists = |what: &str| {
-        let text = format!("{shown}: {what} (--force overwrites it)");
-        Err(Error::Failed(text))
+    let format = find_format(session, &path, true)?;
+    let image = match format {
+        None => Some(Image::open(&path)).transpose(),
+        Some(_) => Ok(None),
     };
-    if name.partition.is_none() && found.is_file() {
-        if !options.force {
-            return exists("the file exists already");
-        }
-        // The file itself is replaced, not a link to it.
-        let path = path
-            .canonicalize()
-            .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
-        let size = (found.size() > 0).then_some(found.size());
-        return Ok((
-            Target::File {
-                path,
-                replace: true,
-            },
-            size,
-        ));
+    let inside = |image: &Image| session.is_inside_layers(image, name);
+    let is_inside = matches!(&image, Ok(Some(image)) if inside(image));
+    if name.partition.is_none() && name.volume.is_none() && found.is_file() && !is_inside {
+        return replaced(options, session, name, format, found.size());
     }
-    let image = Image::open(&path)?;
-    let range = image.range(name)?;
-    if let Some(old) = image.probe_range(range) {
-        if !options.force {
-            return exists(&format!("there is something of type {} already", old.kind));
+    let (target, size, old) = match image? {
+        Some(image) if !is_inside => {
+            let range = image.range(name)?;
+            let old = image.probe_range(range).map(|old| old.kind.to_owned());
+            (Target::Range { path, range }, range.size, old)
         }
+        _ => {
+            let (size, old) = look(session, name)?;
+            (Target::Device { path, size }, size, old)
+        }
+    };
+    match old {
+        Some(old) if !options.force => Err(exists(
+            &shown,
+            &format!("there is something of type {old} already"),
+        )),
+        _ => Ok((target, Some(size))),
     }
-    Ok((Target::Range { path, range }, Some(range.size)))
+}
+
+fn exists(shown: &str, what: &str) -> Error {
+    Error::Failed(format!("{shown}: {what} (--force overwrites it)"))
+}
+
+/// A whole file that is there already, of which a new one takes the place. It keeps the format.
+fn replaced(
+    options: &Mkfs,
+    session: &mut Session,
+    name: &ImageName,
+    format: Option<&str>,
+    length: u64,
+) -> Result<(Target, Option<u64>)> {
+    let shown = name.shown();
+    if !options.force {
+        return Err(exists(&shown, "the file exists already"));
+    }
+    // The file itself is replaced, not a link to it.
+    let path = name.file.canonicalize();
+    let path = path.map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
+    // Who uses it now will do so later, too; this tells it at once.
+    open_locked(&path, true)?;
+    let (format, size) = match format {
+        None => (NewFormat::Raw, length),
+        Some(_) => (NewFormat::Qcow2, look(session, name)?.0),
+    };
+    let target = Target::File {
+        path,
+        replace: true,
+        format,
+    };
+    Ok((target, (size > 0).then_some(size)))
+}
+
+/// The size of what a name means, and what is on it.
+fn look(session: &mut Session, name: &ImageName) -> Result<(u64, Option<String>)> {
+    apart(session, &uses_image(name, false), |session| {
+        let failed = |error| Error::failed(format!("cannot use {}", name.shown()), &error);
+        let (device, _) = session.block_device(name, Wanted::Itself, false)?;
+        let old = device.probe().map_err(failed)?;
+        let size = device.size().map_err(failed)?;
+        Ok((size, old.map(|old| old.kind.to_owned())))
+    })
 }
 
 /// Puts the complete file system where it belongs.
@@ -244,7 +304,11 @@ fn finish(
     name: &ImageName,
 ) -> Result<()> {
     match target {
-        Target::File { path, replace } => scratch.keep_as(path, *replace, session.umask()),
+        Target::File {
+            path,
+            replace,
+            format,
+        } => format.keep(session, scratch, path, *replace),
         Target::Range { path, range } => {
             let image = open_locked(path, true)?;
             scratch.write_back(&image, *range).map_err(|error| {
@@ -252,6 +316,7 @@ fn finish(
                 Error::failed(text, &error)
             })
         }
+        Target::Device { path, .. } => write_to(session, &scratch, name, path),
     }
 }
 
@@ -403,17 +468,21 @@ impl<'a> Making<'a> {
     fn wish(&self, target: &Target, has: Option<u64>) -> Result<Wish> {
         let size = self.options.size;
         match target {
-            Target::Range { range, .. } => match size {
+            Target::Range {
+                range: Range { size: room, .. },
+                ..
+            }
+            | Target::Device { size: room, .. } => match size {
                 _ if self.options.fit => Err(Error::Usage(format!(
-                    "{}: a partition has its size, so --fit makes no sense",
+                    "{}: it has its size, so --fit makes no sense",
                     self.shown
                 ))),
-                Some(size) if size > range.size => Err(Error::Failed(format!(
+                Some(size) if size > *room => Err(Error::Failed(format!(
                     "{} has only {}",
                     self.shown,
-                    size_text(range.size)
+                    size_text(*room)
                 ))),
-                _ => Ok(Wish::Exactly(size.unwrap_or(range.size))),
+                _ => Ok(Wish::Exactly(size.unwrap_or(*room))),
             },
             Target::File { .. } => match (size, has) {
                 (Some(size), _) => Ok(Wish::Exactly(size)),

@@ -3,15 +3,17 @@
 
 use super::options::Options;
 use crate::error::{reason, Error, Result};
+use crate::sandbox::rights::unshare_user;
 use outboard::{receive_fd, System};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// What mount(8) and /proc/self/mountinfo show as the type.
 pub const KIND: &str = "fuse.outboard";
@@ -44,10 +46,14 @@ fn texts(options: &Options) -> Vec<&'static str> {
     texts
 }
 
-fn mount_as_root(directory: &Path, source: &OsStr, options: &Options) -> io::Result<OwnedFd> {
+fn mount_directly(directory: &Path, source: &OsStr, options: &Options) -> io::Result<OwnedFd> {
     let device = File::options().read(true).write(true).open(DEVICE)?;
+    let (user, group) = (
+        System::Host.effective_user(),
+        System::Host.effective_group(),
+    );
     let mut data = format!(
-        "fd={},rootmode=40000,user_id=0,group_id=0",
+        "fd={},rootmode=40000,user_id={user},group_id={group}",
         device.as_raw_fd()
     );
     for text in texts(options) {
@@ -101,9 +107,37 @@ fn complaint(said: &str) -> String {
     }
 }
 
-fn mount_by_helper(directory: &Path, source: &OsStr, options: &Options) -> Result<OwnedFd> {
+/// Has the helper mount. Returns what the requests come from, the helper, and what it listens to.
+fn call_helper(on: &Path, list: &OsStr) -> Result<(OwnedFd, Child, UnixStream)> {
     let failed = |error: &io::Error| Error::failed("cannot talk to fusermount3", error);
     let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
+    let mut helper = Command::new(HELPER)
+        .arg("-o")
+        .arg(list)
+        .arg("--")
+        .arg(on)
+        // The descriptor that it sends the mount's over: its standard input.
+        .env("_FUSE_COMMFD", "0")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| helper_missing(&error))?;
+    if let Ok(device) = receive_fd(&ours) {
+        return Ok((device, helper, ours));
+    }
+    let mut said = String::new();
+    if let Some(mut stderr) = helper.stderr.take() {
+        let _ = stderr.read_to_string(&mut said);
+    }
+    helper.wait().map_err(|error| failed(&error))?;
+    let shown = on.display();
+    Err(Error::Failed(format!(
+        "cannot mount on {shown}: {}",
+        complaint(&said)
+    )))
+}
+
+fn mount_by_helper(directory: &Path, source: &OsStr, options: &Options) -> Result<OwnedFd> {
     let mut list = OsString::from("subtype=outboard,fsname=");
     list.push(quoted(source));
     for text in texts(options) {
@@ -114,27 +148,11 @@ fn mount_by_helper(directory: &Path, source: &OsStr, options: &Options) -> Resul
             list.push(format!(",{word}"));
         }
     }
-    let mut helper = Command::new(HELPER)
-        .arg("-o")
-        .arg(list)
-        .arg("--")
-        .arg(directory)
-        // The descriptor that it sends the mount's over: its standard input.
-        .env("_FUSE_COMMFD", "0")
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| helper_missing(&error))?;
-    let device = receive_fd(&ours);
-    let mut said = String::new();
-    if let Some(mut stderr) = helper.stderr.take() {
-        let _ = stderr.read_to_string(&mut said);
-    }
-    helper.wait().map_err(|error| failed(&error))?;
-    device.map_err(|_| {
-        let shown = directory.display();
-        Error::Failed(format!("cannot mount on {shown}: {}", complaint(&said)))
-    })
+    let (device, mut helper, _) = call_helper(directory, &list)?;
+    helper
+        .wait()
+        .map_err(|error| Error::failed("cannot talk to fusermount3", &error))?;
+    Ok(device)
 }
 
 /// Mounts on a directory, given without symbolic links. Returns what the requests come from.
@@ -142,13 +160,90 @@ pub fn mount(directory: &Path, source: &OsStr, options: &Options) -> Result<Owne
     if !is_root() {
         return mount_by_helper(directory, source, options);
     }
-    mount_as_root(directory, source, options).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Error::Failed(format!(
-            "cannot mount on {}: {} (is there {DEVICE}, and may this container use it?)",
-            directory.display(),
-            reason(&error)
-        )),
-        _ => Error::failed(format!("cannot mount on {}", directory.display()), &error),
+    mount_directly(directory, source, options)
+        .map_err(|error| cannot_mount(&format!("cannot mount on {}", directory.display()), &error))
+}
+
+fn cannot_mount(what: &str, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput => {
+            Error::Failed(format!(
+                "{what}: {} (is there {DEVICE}, and may this container use it?)",
+                reason(error)
+            ))
+        }
+        _ => Error::failed(what, error),
+    }
+}
+
+/// A mount for this process and those that it starts, which ends with them at the latest.
+pub struct PrivateMount {
+    directory: PathBuf,
+    /// Of a user: unmounts when nobody has the other end of the socket.
+    helper: Option<UnixStream>,
+}
+
+impl PrivateMount {
+    /// Also returns what the requests come from. `what`: what fails if it cannot be made.
+    pub fn new(directory: &Path, what: &str) -> Result<(OwnedFd, Self)> {
+        let directory = directory.to_owned();
+        let apart = match enter_name_space() {
+            Err(_) if !is_root() => false,
+            entered => entered
+                .map(|()| true)
+                .map_err(|error| cannot_mount(what, &error))?,
+        };
+        if apart {
+            let options = Options {
+                noexec: true,
+                ..Options::default()
+            };
+            let device = mount_directly(&directory, OsStr::new("outboard"), &options)
+                .map_err(|error| cannot_mount(what, &error))?;
+            let helper = None;
+            return Ok((device, Self { directory, helper }));
+        }
+        let list = OsStr::new("subtype=outboard,fsname=outboard,auto_unmount");
+        let (device, _, socket) = call_helper(&directory, list).map_err(|error| {
+            let why = error.message().unwrap_or_default();
+            Error::Failed(format!("{what}: {why}"))
+        })?;
+        let helper = Some(socket);
+        Ok((device, Self { directory, helper }))
+    }
+
+    pub fn unmount(self) -> Result<()> {
+        let Some(socket) = self.helper else {
+            return unmount_directly(&self.directory, true);
+        };
+        let unmounted = unmount(&self.directory, true);
+        // A copy of this process may have it open, too.
+        let _ = socket.shutdown(Shutdown::Both);
+        unmounted
+    }
+}
+
+/// Makes a name space of mounts that nobody else sees, and that ends with its last process. A user needs one of users for that,
+/// which some hosts refuse.
+fn enter_name_space() -> io::Result<()> {
+    System::Host
+        .unshare(libc::CLONE_NEWNS)
+        .or_else(|_| unshare_user(libc::CLONE_NEWUSER | libc::CLONE_NEWNS))?;
+    let flags = libc::MS_REC | libc::MS_SLAVE;
+    System::Host.mount(c"none", c"/", c"none", flags, c"")
+}
+
+fn unmount_directly(directory: &Path, lazy: bool) -> Result<()> {
+    let shown = directory.display();
+    let flags = if lazy { libc::MNT_DETACH } else { 0 };
+    let path = CString::new(directory.as_os_str().as_bytes());
+    let path = path.map_err(|_| Error::Usage(format!("{shown}: no name of a directory")))?;
+    System::Host.unmount(&path, flags).map_err(|error| {
+        let hint = match error.raw_os_error() {
+            Some(libc::EBUSY) => " (see fuser -vm for who uses it)",
+            _ => "",
+        };
+        Error::Failed(format!("cannot unmount {shown}: {}{hint}", reason(&error)))
     })
 }
 
@@ -156,16 +251,7 @@ pub fn mount(directory: &Path, source: &OsStr, options: &Options) -> Result<Owne
 pub fn unmount(directory: &Path, lazy: bool) -> Result<()> {
     let shown = directory.display();
     if is_root() {
-        let flags = if lazy { libc::MNT_DETACH } else { 0 };
-        let path = CString::new(directory.as_os_str().as_bytes());
-        let path = path.map_err(|_| Error::Usage(format!("{shown}: no name of a directory")))?;
-        return System::Host.unmount(&path, flags).map_err(|error| {
-            let hint = match error.raw_os_error() {
-                Some(libc::EBUSY) => " (see fuser -vm for who uses it)",
-                _ => "",
-            };
-            Error::Failed(format!("cannot unmount {shown}: {}{hint}", reason(&error)))
-        });
+        return unmount_directly(directory, lazy);
     }
     let mut command = Command::new(HELPER);
     command.arg("-u").args(lazy.then_some("-z"));

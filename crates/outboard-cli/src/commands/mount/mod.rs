@@ -9,7 +9,7 @@
 //! is the keeper itself.
 
 mod ending;
-mod host;
+pub mod host;
 mod keeper;
 mod options;
 mod owners;

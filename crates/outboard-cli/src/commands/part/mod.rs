@@ -9,10 +9,12 @@ use crate::commands::{reads_images, runs_programs};
 use crate::error::{Error, Result};
 use crate::format;
 use crate::image::Image;
+use crate::new_image::NewFormat;
 use crate::output::Output;
 use crate::sandbox::HostAccess;
 use crate::scratch::Scratch;
 use crate::session::Session;
+use crate::volume::on_disk;
 use crate::{sfdisk, uuid};
 use clap::{Args, Subcommand, ValueEnum};
 use outboard_image::partition::{Partition, Table};
@@ -27,7 +29,7 @@ const MEGABYTE: u64 = 1 << 20;
 /// Make, list and change partition tables
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  outboard part disk.img create --size 4G esp:100M root-x86-64:rest\n  outboard part disk.img create --table mbr --size 1G fat:200M,boot linux:rest\n  outboard part disk.img create --size 8G esp:512M,name=EFI swap:1G linux:rest,name=root\n  outboard part disk.img list --json\n  outboard part disk.img add linux:1G,name=data\n  outboard part disk.img delete 3"
+    after_help = "Examples:\n  outboard part disk.img create --size 4G esp:100M root-x86-64:rest\n  outboard part disk.img create --table mbr --size 1G fat:200M,boot linux:rest\n  outboard part disk.img create --size 8G esp:512M,name=EFI swap:1G linux:rest,name=root\n  outboard part disk.img list --json\n  outboard part disk.img add linux:1G,name=data\n  outboard part disk.img delete 3\n  outboard part disk.qcow2 create --size 20G esp:100M linux:rest"
 )]
 pub struct Part {
     /// The disk image
@@ -63,7 +65,7 @@ pub struct Create {
     /// The kind of table
     #[arg(long, value_enum, default_value_t = Kind::Gpt)]
     pub table: Kind,
-    /// Size of the image, if it is to be made
+    /// Size of the image, if it is to be made: in the format qcow2 if its name ends in .qcow2, else raw
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
     /// Overwrite what is there
@@ -220,36 +222,43 @@ pub fn run(options: &Part, session: &mut Session) -> Result<()> {
     }
     session.may_write(&shown)?;
     session.catch_interrupts()?;
-    let settings = session.settings();
+    let settings = session.settings().clone();
     match &options.action {
         Action::Create(create_options) => create(create_options, &path, &shown, session),
-        Action::Add(add) => change(&path, &shown, |table| {
+        Action::Add(add) => change(session, &path, &shown, |table, disk| {
             let gpt = is_gpt(table, &shown)?;
             let lines: Result<String> = add.partitions.iter().map(|p| p.line(gpt)).collect();
-            sfdisk::append(settings, &path, &lines?, &shown)
+            sfdisk::append(&settings, disk, &lines?, &shown)
         }),
-        Action::Delete(delete) => change(&path, &shown, |table| {
+        Action::Delete(delete) => change(session, &path, &shown, |table, disk| {
             for number in &delete.numbers {
                 if !table.partitions.iter().any(|p| p.number == *number) {
                     let text = format!("{shown} has no partition {number}");
                     return Err(Error::Failed(text));
                 }
             }
-            sfdisk::delete(settings, &path, &delete.numbers, &shown)
+            sfdisk::delete(&settings, disk, &delete.numbers, &shown)
         }),
         Action::List(_) => Ok(()),
     }
 }
 
-/// Changes the table of an image that has one.
-fn change(path: &Path, shown: &str, work: impl FnOnce(&Table) -> Result<()>) -> Result<()> {
-    let image = Image::open(path)?;
-    let table = image.table.as_ref().ok_or_else(|| {
-        Error::Failed(format!(
-            "{shown} has no partition table: outboard part {shown} create makes one"
-        ))
-    })?;
-    work(table)
+/// Changes the table of an image that has one. `work` gets the table, and a file with all of the disk.
+fn change(
+    session: &mut Session,
+    path: &Path,
+    shown: &str,
+    work: impl FnOnce(&Table, &Path) -> Result<()>,
+) -> Result<()> {
+    on_disk(session, path, true, |disk| {
+        let image = Image::open(disk)?;
+        let table = image.table.as_ref().ok_or_else(|| {
+            Error::Failed(format!(
+                "{shown} has no partition table: outboard part {shown} create makes one"
+            ))
+        })?;
+        work(table, disk)
+    })
 }
 
 fn is_gpt(table: &Table, shown: &str) -> Result<bool> {
@@ -274,7 +283,8 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
         })?;
         let scratch = Scratch::beside(path, size)?;
         sfdisk::create(session.settings(), scratch.path(), &script, shown)?;
-        return scratch.keep_as(path, false, session.umask());
+        let format = NewFormat::of(path, session.settings());
+        return format.keep(session, scratch, path, false);
     }
     if !options.force {
         return Err(Error::Failed(format!(
@@ -286,7 +296,10 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
             "{shown} exists and has its size: --size makes no sense"
         )));
     }
-    sfdisk::create(session.settings(), path, &script, shown)
+    let settings = session.settings().clone();
+    on_disk(session, path, true, |disk| {
+        sfdisk::create(&settings, disk, &script, shown)
+    })
 }
 
 fn script(options: &Create) -> Result<String> {
