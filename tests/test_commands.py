@@ -584,3 +584,38 @@ def test_sync_replays_the_journal(work):
     bad("sync", "--ro", f"{image}:/", mentions=["--ro"])
     bad("sync", image, code=2)
     check(image, "ext4")
+
+
+def traced(work, *words):
+    """The writes to images and the flushes of them in a run of the program, as (call, file), and what it writes itself."""
+    log = f"{work}/trace"
+    if not host.have("strace") or host.run("strace", "-o", "/dev/null", "true", ok=None).returncode != 0:
+        pytest.skip("strace is missing or may not trace")
+    good(*words, prefix=("strace", "-f", "-qq", "-y", "-o", log, "-e", "trace=pwrite64,pwritev,pwritev2,fdatasync,fsync,write"))
+    with open(log, encoding="utf-8", errors="replace") as lines:
+        found = [re.match(r"\d+ +(\w+)\((\d+)<([^>]*)>", line) for line in lines]
+    calls = [("flush" if call[1].endswith("sync") else call[1], "output" if call[2] == "1" else os.path.basename(call[3])) for call in found if call]
+    return [("write", file) if call.startswith("pwrite") else (call, file) for call, file in calls]
+
+
+def test_sync_flushes_the_disk(work):
+    """Also where the file system itself does not ask for it."""
+    image = images.make(f"{work}/disk.img", "vfat")
+    with open(f"{work}/script", "w", encoding="ascii") as stream:
+        stream.write(f"cp {images.write_noise(f'{work}/noise', 1)} {image}:/\nsync {image}:/\nls {image}:/\n")
+    calls = traced(work, "run-script", f"{work}/script")
+    calls = [call for call, file in calls[:calls.index(("write", "output"))] if file == "disk.img"]
+    assert "write" in calls and calls[-1] == "flush", calls
+
+
+def test_mv_flushes_the_copy_first(work):
+    source = images.make(f"{work}/source.img", "ext4")
+    target = images.make(f"{work}/target.img", "vfat")
+    images.write_noise(f"{work}/noise", 1)
+    # As FAT can keep it: what could not be kept would stay.
+    os.chmod(f"{work}/noise", 0o755)
+    os.utime(f"{work}/noise", (10**9, 10**9))
+    good("cp", "-a", f"{work}/noise", f"{source}:/")
+    calls = traced(work, "mv", f"{source}:/noise", f"{target}:/")
+    flush = calls.index(("flush", "target.img"))
+    assert ("write", "target.img") in calls[:flush] and ("write", "source.img") in calls[flush:], calls

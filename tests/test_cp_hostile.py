@@ -265,3 +265,12 @@ def test_interrupted(work, existed):
     assert "removed" in message
     assert os.path.exists(f"{work}/out") == existed
     assert ("only a part" in message) == existed
+
+
+def test_what_is_half_overwritten_is_named(work):
+    """Also when it was reading that failed: what was in the file is gone."""
+    image = images.make(f"{work}/disk.img", "ext4")
+    good("cp", f"{program.REPOSITORY}/Makefile", f"{image}:/file")
+    bad("cp", "/proc/self/mem", f"{image}:/file", mentions=(f"{image}:/file has only a part",))
+    bad("cp", "/proc/self/mem", f"{image}:/new")
+    assert "new" not in good("ls", f"{image}:/").out

@@ -5,12 +5,14 @@ qemu-img, and looked at by the types' own checkers. (Logical volumes of LVM: tes
 """
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -177,6 +179,15 @@ def sleepy(work):
     return f"{work}/bin"
 
 
+def wait_for_end_of_group(group):
+    """Processes that were killed have their files open until they have ended."""
+    deadline = time.monotonic() + 30
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(group, 0)
+            time.sleep(0.01)
+
+
 @pytest.mark.needs_root
 @pytest.mark.parametrize("by", [(), NOBODY], ids=["root", "a user"])
 @pytest.mark.parametrize("with_what", [signal.SIGKILL, signal.SIGINT], ids=["kill", "interrupt"])
@@ -199,6 +210,7 @@ def test_nothing_is_left_behind(work, by, with_what):
         else:
             os.killpg(process.pid, with_what)
             assert process.wait(30) == 130
+    wait_for_end_of_group(process.pid)
     assert not mounts(here)
     assert contents(place.file) == before
     assert run("fsck", "-y", place.name).code in (0, 1)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """tar-in and tar-out: everything is kept on both ways, archives of all programs are read, and none does harm."""
 
+import contextlib
 import io
 import os
 import random
@@ -17,7 +18,7 @@ import pytest
 
 from support import host, images, program, trees
 from support.images import MEGABYTE
-from support.program import run
+from support.program import good, run
 
 KINDS = ("ext4", "xfs", "btrfs")
 SIZES = {"ext4": 300, "xfs": 400, "btrfs": 400}
@@ -646,6 +647,37 @@ def test_interrupted(work):
             running.stdin.flush()
     check(image)
     assert cat(image, "/first") == b"1" and cat(image, "/second") is None
+
+
+def test_headers_without_end(work):
+    """So many records that to compare each with each would take many minutes; and interrupted among headers alone."""
+    image = make(work)
+    many = pax_header(*(record(f"SCHILY.xattr.user.{number}", "") for number in range(200_000)))
+    result = tar_in(many + archive_of(member("bad", b"bad"), member("good", b"good")), f"{image}:/", code=1)
+    assert "left out bad" in result.err and "attributes" in result.err
+    assert cat(image, "/good") == b"good" and cat(image, "/bad") is None
+    whole = [set_field(pax_header(*(record(f"{letter}{number}", "") for number in range(500_000))), 0, 156, b"g") for letter in "ab"]
+    result = tar_in(b"".join(whole) + archive_of(member("bad", b"bad")), f"{image}:/", code=1)
+    assert "global headers" in result.err and cat(image, "/bad") is None
+    large = pax_header(record("comment", "x" * (7 * MEGABYTE)))
+    with subprocess.Popen(program.command("tar-in", f"{image}:/"), stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        with pytest.raises(BrokenPipeError):
+            for count in range(1000):
+                if count == 10:
+                    running.send_signal(signal.SIGINT)
+                running.stdin.write(large)
+                running.stdin.flush()
+        assert running.wait(60) == 130
+        with contextlib.suppress(BrokenPipeError):
+            running.stdin.close()
+    check(image)
+
+
+def test_a_missing_target_makes_nothing(work):
+    image = make(work)
+    result = tar_in(archive_of(member("here/link", kind=tarfile.LNKTYPE, link="not/there"), member("last", b"last")), f"{image}:/", code=1)
+    assert "not/there" in result.err and cat(image, "/last") == b"last"
+    assert good("ls", f"{image}:/").out.split() == ["last", "lost+found"]
 
 
 # ---- tar-out ----

@@ -8,10 +8,13 @@ import contextlib
 import hashlib
 import json
 import os
+import struct
+import subprocess
+import time
 
 import pytest
 
-from support import guest, host, images
+from support import guest, host, images, program
 from support.images import MEGABYTE
 from support.program import bad, good, run
 
@@ -40,6 +43,16 @@ lvm lvcreate -q -y -V 64M --thinpool pool -n thin vg0
 fill /dev/vg0/thin thin
 lvm lvcreate -q -y -s -kn -n thinbefore vg0/thin
 mount -t ext4 /dev/vg0/thin /mnt/x; echo changed > /mnt/x/name; umount /mnt/x
+lvm vgchange -q -an vg0
+"""
+
+# A RAID that is not in sync, and will not be for long.
+MAKE_UNSYNCED = r"""
+lvm pvcreate -q /dev/vdb /dev/vdc /dev/vdd
+lvm vgcreate -q -s 4M vg0 /dev/vdb /dev/vdc /dev/vdd
+lvm lvcreate -q -y -Wn -Zn --type raid5 -i 2 -I 64k --minrecoveryrate 1k --maxrecoveryrate 1k -n five -L 720M vg0
+mkdir -p /mnt/x
+mke2fs -q -t ext4 -F -O ^has_journal /dev/vg0/five 40M; mount -t ext4 /dev/vg0/five /mnt/x; cp noise /mnt/x; cp noise /mnt/x/again; umount /mnt/x
 lvm vgchange -q -an vg0
 """
 
@@ -275,6 +288,60 @@ def test_damaged_metadata(group, damage):
     assert result.code == 1 and result.err, str(result)
 
 
+def test_volumes_of_one_pool_are_written_in_one_session(group):
+    """What was written to the one is not undone by the other."""
+    names = ("thin", "thinbefore", "root", "before")
+    image, script = group.path("b"), f"{group.work}/script"
+    with open(script, "w", encoding="ascii") as stream:
+        stream.writelines(f"cp {group.noise} {image}@vg0/{name}:/ours\n" for name in names)
+    good("--disk", group.path("c"), "--disk", group.path("d"), "run-script", script)
+    with open(group.noise, "rb") as stream:
+        noise = stream.read()
+    for name in names:
+        assert good("cat", *group.place("bcd", f"vg0/{name}", "/ours")).raw == noise, name
+
+
+@pytest.fixture(scope="session")
+def unsynced_made():
+    return made_once(MAKE_UNSYNCED, "bcd", 392)
+
+
+def test_a_raid_that_is_not_in_sync_is_read(unsynced_made, work):
+    """Its driver begins to synchronise at once, in memory: there must be room for as long as it is read."""
+    disks = Disks(unsynced_made, work, "bcd")
+    with open(disks.path("b"), "r+b") as image:
+        # What synchronising would have to write: parity of what lies behind the file system.
+        image.seek(60 * MEGABYTE)
+        piece = os.urandom(MEGABYTE)
+        for _ in range(300):
+            image.write(piece)
+    *further, first = disks.place("bcd", "vg0/five", "/noise")
+    script = f"cat {first}\ncat {disks.path('b')}@vg0/five:/again\n".encode()
+    with open(f"{work}/log", "w+b") as log, subprocess.Popen(program.command("--ro", *further, "run-script", "-"), stdin=subprocess.PIPE,
+                                                            stdout=subprocess.PIPE, stderr=log, env={**os.environ, "OUTBOARD_LOG": "info"}) as running:
+        running.stdin.write(script)
+        running.stdin.close()
+        # It waits for somebody to read what the first one says.
+        time.sleep(8)
+        found = running.stdout.read()
+        assert running.wait(60) == 0
+        log.seek(0)
+        said = log.read().decode()
+    with open(disks.noise, "rb") as stream:
+        assert found == 2 * stream.read()
+    assert "not clean" in said and "Disk failure" not in said
+
+
+def test_a_lost_snapshot_is_told(group):
+    """There is too little room for what an origin was, once so much of it is overwritten."""
+    *further, place = group.place("bcd", "vg0/root", "/large")
+    images.write_noise(f"{group.work}/large", 6)
+    bad(*further, "cp", f"{group.work}/large", place, mentions=("before", "no more room", "lost"))
+    bad("ls", *group.place("bcd", "vg0/before", "/"), mentions=("before", "lost"))
+    # What is only read needs no snapshots.
+    assert good("cat", *group.place("bcd", "vg0/root", "/name")).out == "changed\n"
+
+
 # ---- RAID ----
 
 def test_arrays_are_read(arrays):
@@ -312,6 +379,48 @@ def test_what_is_written_to_arrays_is_read_by_linux(arrays):
     said = guest.run(CHECK_ARRAYS, [arrays.path(disk) for disk in arrays.names], [arrays.noise])
     assert said.count("checked") == len(ARRAYS)
     assert said.count("consistent") == 4
+
+
+def test_what_is_not_written_is_not_started(arrays):
+    """An array with a bitmap would have changed members as soon as it ran."""
+    further = [word for disk in "cst" for word in ("--disk", arrays.path(disk))]
+    good(*further, "cp", arrays.noise, f"{arrays.path('b')}@one:/ours")
+    for disk in "st":
+        host.run("cmp", arrays.path(disk), f"{arrays.made}/{disk}")
+    for disk in "bc":
+        assert host.run("cmp", arrays.path(disk), f"{arrays.made}/{disk}", ok=(1,))
+
+
+def member_of_a_mirror(path, label, roles, number, events):
+    """A disk with a file system and a superblock of version 1.2 that says what it knows of a mirror."""
+    start, size = 2048, 16 * MEGABYTE // 512
+    host.sparse_file(path, 24 * MEGABYTE)
+    host.run("mke2fs", "-q", "-F", "-t", "ext4", "-E", f"offset={start * 512}", "-L", label, path, "16M")
+    block = bytearray(256 + 2 * len(roles))
+    for offset, form, value in ((0, "<I", 0xa92b4efc), (4, "<I", 1), (16, "16s", bytes(range(16))), (32, "32s", b"host:pair"), (72, "<i", 1), (80, "<Q", size),
+                                (92, "<I", 2), (128, "<Q", start), (136, "<Q", size), (144, "<Q", 8), (160, "<I", number), (168, "16s", bytes([number] * 16)),
+                                (200, "<Q", events), (208, "<Q", 2**64 - 1), (220, "<I", len(roles)), (256, f"<{len(roles)}H", roles)):
+        struct.pack_into(form, block, offset, *(value if isinstance(value, tuple) else (value,)))
+    total = sum(struct.unpack(f"<{len(block) // 4}I", block))
+    struct.pack_into("<I", block, 216, (total + (total >> 32)) & 0xffffffff)
+    with open(path, "r+b") as stream:
+        stream.seek(4096)
+        stream.write(block)
+    return path
+
+
+def test_old_members_are_not_opened_alone(work):
+    """What a mirror went on without has old contents: they must not come up as an array of their own."""
+    new = member_of_a_mirror(f"{work}/new", "NEW", (0, 0xfffe), 0, 40)
+    old = member_of_a_mirror(f"{work}/old", "OLD", (0, 1), 1, 20)
+    for disks, known in (((new, old), ["NEW"]), ((old, new), [])):
+        result = run("info", "--json", "--disk", disks[1], disks[0])
+        assert result.code == 0, str(result)
+        labels = [volume["filesystem"]["label"] for volume in json.loads(result.out)["volumes"] if volume["filesystem"]]
+        assert labels == known, result.out
+        assert result.err.count("went on without it") == 1, result.err
+    assert run("ls", "--disk", old, f"{new}@pair:/").out == "lost+found\n"
+    bad("ls", "--disk", new, f"{old}:/", mentions=("old member of pair",))
 
 
 def test_members_are_not_mistaken_for_their_contents(arrays):

@@ -459,7 +459,8 @@ impl Session {
             }
         }
         if let Some(stack) = stack {
-            self.stacks[stack] = None;
+            let closed = self.stacks[stack].take();
+            problems.extend(closed.iter().flat_map(OpenStack::lost_snapshots));
         }
         let open = self.disks[disk].take();
         problems.extend(open.as_ref().and_then(OpenDisk::flush));
@@ -724,6 +725,8 @@ impl Session {
         while let Some(slot) = self.mounts.pop() {
             problems.extend(slot.and_then(Mounted::unmount));
         }
+        let stacks = self.stacks.iter().flatten();
+        problems.extend(stacks.flat_map(OpenStack::lost_snapshots));
         for slot in self.stacks.iter_mut().rev() {
             drop(slot.take_if(|stack| stack.must_be_closed()));
         }

@@ -137,9 +137,9 @@ impl Member {
 
 fn read_current(source: &(impl Source + ?Sized), version: Version, offset: u64) -> Option<Member> {
     let head = fetch(source, offset, SIZE)?;
-    let devices = head.le32(220);
+    let (places, devices) = (head.le32(92), head.le32(220));
     let here = head.le32(0) == MAGIC && head.le32(4) == 1 && head.le64(144) == offset / 512;
-    if !here || devices > MOST_DEVICES {
+    if !here || places > MOST_DEVICES || devices > MOST_DEVICES {
         return None;
     }
     let size = SIZE + 2 * devices as usize;
@@ -149,7 +149,6 @@ fn read_current(source: &(impl Source + ?Sized), version: Version, offset: u64) 
     }
     let number = block.le32(160);
     let role = |number: u32| block.le16(SIZE + 2 * number as usize);
-    let places = block.le32(92);
     let own = if number < devices {
         role(number)
     } else {
@@ -200,10 +199,10 @@ fn read_old(source: &(impl Source + ?Sized), offset: u64) -> Option<Member> {
         && block.le32(4) == 0
         && block.le32(8) >= 90
         && block.le32(152) == sum(&block, OLD_SIZE, 152);
-    if !good {
+    let places = block.le32(40);
+    if !good || places > OLD_DEVICES {
         return None;
     }
-    let places = block.le32(40);
     let devices = block.le32(36).min(OLD_DEVICES);
     let (faulty, active) = (1, 1 << 1 | 1 << 2);
     let place = |at: usize| {
@@ -229,7 +228,7 @@ fn read_old(source: &(impl Source + ?Sized), offset: u64) -> Option<Member> {
         reshaping: block.le32(8) >= 91,
         clustered: false,
         logs: block.le32(132) & OLD_BITMAP != 0,
-        active: (0..devices.max(places.min(OLD_DEVICES)))
+        active: (0..devices.max(places))
             .filter_map(|index| place(DEVICES + 128 * index as usize))
             .collect(),
     })
@@ -318,6 +317,8 @@ mod tests {
         }
         let huge = member(|block| block[220..224].copy_from_slice(&[0xff; 4]));
         assert_eq!(Member::read(huge.as_slice()), None);
+        let wide = member(|block| block[92..96].copy_from_slice(&[0xff; 4]));
+        assert_eq!(Member::read(wide.as_slice()), None);
         for size in [0, 1, 4096, 8191, 65536] {
             assert_eq!(Member::read(vec![0u8; size].as_slice()), None);
         }
@@ -341,9 +342,12 @@ mod tests {
         }
         put(OLD_SIZE - 128 + 12, 1);
         put(OLD_SIZE - 128 + 16, 6);
-        let block = fetch(bytes.as_slice(), offset as u64, OLD_SIZE).unwrap();
-        let sum = sum(&block, OLD_SIZE, 152);
-        bytes[offset + 152..offset + 156].copy_from_slice(&sum.to_le_bytes());
+        let seal = |bytes: &mut [u8]| {
+            let block = fetch(&*bytes, offset as u64, OLD_SIZE).unwrap();
+            let sum = sum(&block, OLD_SIZE, 152);
+            bytes[offset + 152..offset + 156].copy_from_slice(&sum.to_le_bytes());
+        };
+        seal(&mut bytes);
         let found = Member::read(bytes.as_slice()).unwrap();
         assert_eq!((found.version, found.level), (Version::V090, 5));
         assert_eq!(found.array_name(), "md127");
@@ -355,5 +359,8 @@ mod tests {
         assert!(!found.works_with(&BTreeSet::from([0])));
         bytes[offset + 40] = 4;
         assert_eq!(Member::read(bytes.as_slice()), None, "checksum");
+        bytes[offset + 40..offset + 44].copy_from_slice(&[0xff; 4]);
+        seal(&mut bytes);
+        assert_eq!(Member::read(bytes.as_slice()), None, "places");
     }
 }

@@ -161,6 +161,13 @@ impl Mount {
 
     /// Writes everything to stable storage. Also tells of errors that happened earlier.
     pub fn sync(&self) -> io::Result<()> {
+        let written = self.write_back();
+        // Not every file system has the disk's cache flushed.
+        written.and(self.device.sync())
+    }
+
+    /// Hands everything to the disk.
+    fn write_back(&self) -> io::Result<()> {
         // This descriptor is as old as the mount, so it learns of every error since then.
         self.root().sync_file_system()
     }
@@ -168,7 +175,10 @@ impl Mount {
     /// Writes everything to stable storage and unmounts. An error means that something may be
     /// missing on the disk. EBUSY: files are still open; everything was written then.
     pub fn unmount(mut self) -> io::Result<()> {
-        let synced = if self.read_only { Ok(()) } else { self.sync() };
+        let written = match self.read_only {
+            true => Ok(()),
+            false => self.write_back(),
+        };
         self.tree = None;
         let unmounted = System::Kernel.unmount(&self.directory, 0);
         if unmounted.is_err() {
@@ -179,7 +189,7 @@ impl Mount {
         } else {
             self.device.sync()
         };
-        synced.and(unmounted).and(flushed)
+        written.and(unmounted).and(flushed)
     }
 }
 

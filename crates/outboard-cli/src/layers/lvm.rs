@@ -3,7 +3,8 @@
 //!
 //! A volume is a table with a line for each segment. What a segment lies on is made first: physical volumes are nodes
 //! of the stack, and hidden logical volumes are mappings that only those above know. Nothing is written when a group is only
-//! read: a RAID, whose driver writes to its metadata whatever it is asked for, then lies on overlays (see [`overlay`]).
+//! read: a RAID, whose driver writes to its metadata whatever it is asked for, then lies on overlays (see [`overlay`]). Its driver
+//! cannot be kept from synchronising what is not in sync, only be told to take its time: an overlay is soon full.
 
 use super::overlay::overlay;
 use super::{Attempt, Context, Selector, Stack};
@@ -12,10 +13,12 @@ use outboard::image::lvm::{
     Area, LogicalVolume, PhysicalVolume, Raid, Segment, SegmentKind, VolumeGroup,
 };
 use outboard::{BlockDevice, Kernel, Target};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// How many volumes may lie on each other. LVM's own stacks have about six.
 const DEEPEST: usize = 32;
+/// How fast a RAID that is only read may be synchronised: 1 KiB a second, the least that there is.
+const SLOWLY: [&str; 4] = ["min_recovery_rate", "1", "max_recovery_rate", "1"];
 
 /// A group, and the nodes that its physical volumes are.
 struct Found {
@@ -24,6 +27,50 @@ struct Found {
     name: String,
     /// By the names that segments call physical volumes.
     nodes: BTreeMap<String, usize>,
+}
+
+/// What was made of the volumes of one group. Each is made once: of two mappings of a volume none would know what the other
+/// has written, and of two thin pools the last one would undo it.
+#[derive(Default)]
+pub struct Made {
+    group: String,
+    /// What segments lie on.
+    volumes: HashMap<String, BlockDevice>,
+    snapshots: HashMap<String, BlockDevice>,
+    /// All of them, each after what it lies on.
+    order: Vec<BlockDevice>,
+    /// How many mappings have got a name.
+    count: usize,
+}
+
+impl Made {
+    /// Takes what was made of a group out of a stack. Returns its place there, too.
+    fn take(stack: &mut Stack, group: &str) -> (usize, Self) {
+        let known = stack.groups.iter().position(|made| made.group == group);
+        let place = known.unwrap_or(stack.groups.len());
+        if known.is_none() {
+            stack.groups.push(Self::default());
+        }
+        let mut made = std::mem::take(&mut stack.groups[place]);
+        group.clone_into(&mut made.group);
+        (place, made)
+    }
+
+    /// Snapshots that are of no more use, in words.
+    pub fn lost(&self) -> impl Iterator<Item = String> + '_ {
+        self.snapshots
+            .iter()
+            .filter_map(|(name, device)| lost(name, device))
+    }
+}
+
+impl Drop for Made {
+    /// What lies above goes first.
+    fn drop(&mut self) {
+        self.volumes.clear();
+        self.snapshots.clear();
+        while self.order.pop().is_some() {}
+    }
 }
 
 /// Opens the logical volumes of all groups.
@@ -75,15 +122,15 @@ fn groups(stack: &mut Stack) -> Vec<Found> {
     newest.into_values().map(found).collect()
 }
 
-/// Whether users know a volume by its name. A snapshot goes by the name of the volume that has its changes.
-fn is_offered(group: &VolumeGroup, name: &str, volume: &LogicalVolume) -> bool {
+/// Whether users know a volume by its name. A snapshot goes by the name of the volume that has its changes, its store.
+fn is_offered(stores: &HashSet<&str>, name: &str, volume: &LogicalVolume) -> bool {
     let is_inner = |segment: &Segment| match &segment.kind {
         SegmentKind::ThinPool { .. } | SegmentKind::Snapshot { .. } => true,
         SegmentKind::Other(kind) => kind.contains("-pool"),
         _ => false,
     };
     let is_inner = volume.segments.iter().any(is_inner);
-    !is_inner && volume.visible || group.snapshot_stored_in(name).is_some()
+    !is_inner && volume.visible || stores.contains(name)
 }
 
 fn open_group(stack: &mut Stack, context: &Context, found: &Found) -> Result<()> {
@@ -92,12 +139,15 @@ fn open_group(stack: &mut Stack, context: &Context, found: &Found) -> Result<()>
     if !is_whole && !stack.complete {
         return Ok(());
     }
-    let mut activation = Activation::new(stack, context, found);
+    let stores = group.snapshots().map(|(_, segment)| segment.kind.store());
+    let stores: HashSet<&str> = stores.flatten().collect();
+    let (place, made) = Made::take(stack, &group.id);
+    let mut activation = Activation::new(stack, context, found, place, made);
     let mut opened = Vec::new();
     let mut problems = Vec::new();
     for (name, volume) in &group.logical {
         let full_name = format!("{}/{name}", found.name);
-        let wanted = is_offered(group, name, volume) && stack.wants(&full_name);
+        let wanted = is_offered(&stores, name, volume) && stack.wants(&full_name);
         let selector = Selector::Whole(full_name);
         if !wanted || stack.has(&selector) {
             continue;
@@ -107,6 +157,7 @@ fn open_group(stack: &mut Stack, context: &Context, found: &Found) -> Result<()>
             Err(problem) => problems.push(format!("{}/{name}: {problem}", found.name)),
         }
     }
+    stack.groups[place] = activation.made;
     for (name, selector, device) in opened {
         let mut below: Vec<usize> = group
             .physical_below(name)
@@ -141,12 +192,9 @@ struct Activation<'a> {
     read_only: bool,
     group: &'a VolumeGroup,
     physical: BTreeMap<&'a str, BlockDevice>,
-    /// What the names of mappings begin with, and how many there are.
+    /// What the names of mappings begin with.
     prefix: String,
-    count: usize,
-    /// What segments lie on.
-    made: HashMap<String, BlockDevice>,
-    snapshots: HashMap<String, BlockDevice>,
+    made: Made,
     /// Those that wait for what they lie on.
     making: BTreeSet<String>,
 }
@@ -188,7 +236,13 @@ impl Table {
 }
 
 impl<'a> Activation<'a> {
-    fn new(stack: &Stack, context: &Context<'a>, found: &'a Found) -> Self {
+    fn new(
+        stack: &Stack,
+        context: &Context<'a>,
+        found: &'a Found,
+        place: usize,
+        made: Made,
+    ) -> Self {
         let device = |(name, &node): (&'a String, &usize)| {
             (name.as_str(), stack.nodes()[node].device.clone())
         };
@@ -197,17 +251,15 @@ impl<'a> Activation<'a> {
             read_only: context.read_only,
             group: &found.group,
             physical: found.nodes.iter().map(device).collect(),
-            prefix: stack.mapping_name("-"),
-            count: 0,
-            made: HashMap::new(),
-            snapshots: HashMap::new(),
+            prefix: stack.mapping_name(&format!("-group{place}-")),
+            made,
             making: BTreeSet::new(),
         }
     }
 
     fn new_name(&mut self) -> String {
-        self.count += 1;
-        format!("{}{}", self.prefix, self.count)
+        self.made.count += 1;
+        format!("{}{}", self.prefix, self.made.count)
     }
 
     fn map(&mut self, table: Table, writable: bool) -> Attempt<BlockDevice> {
@@ -266,7 +318,7 @@ impl<'a> Activation<'a> {
         if *merging {
             return Err(format!("{store} is being merged into {origin}"));
         }
-        if let Some(known) = self.snapshots.get(store) {
+        if let Some(known) = self.made.snapshots.get(store) {
             return Ok(known.clone());
         }
         let mut table = Table::default();
@@ -275,19 +327,17 @@ impl<'a> Activation<'a> {
         table.push(segment, "snapshot", parameters);
         let writable = self.group.logical[store].writable;
         let device = self.map(table, writable)?;
-        let status = device.status().unwrap_or_default();
-        if status.starts_with("Invalid") || status.starts_with("Overflow") {
-            return Err(format!(
-                "the snapshot {store} had no more room, and is lost"
-            ));
+        if let Some(problem) = lost(store, &device) {
+            return Err(problem);
         }
-        self.snapshots.insert(store.clone(), device.clone());
+        self.made.order.push(device.clone());
+        self.made.snapshots.insert(store.clone(), device.clone());
         Ok(device)
     }
 
     /// The segments of a volume. Others of the same run may have made it.
     fn volume(&mut self, name: &str) -> Attempt<BlockDevice> {
-        if let Some(known) = self.made.get(name) {
+        if let Some(known) = self.made.volumes.get(name) {
             return Ok(known.clone());
         }
         if self.making.len() >= DEEPEST || !self.making.insert(name.to_owned()) {
@@ -296,7 +346,8 @@ impl<'a> Activation<'a> {
         let made = self.make(name);
         self.making.remove(name);
         let device = made?;
-        self.made.insert(name.to_owned(), device.clone());
+        self.made.order.push(device.clone());
+        self.made.volumes.insert(name.to_owned(), device.clone());
         Ok(device)
     }
 
@@ -457,8 +508,12 @@ impl<'a> Activation<'a> {
     fn put_raid(&mut self, segment: &Segment, raid: &Raid, table: &mut Table) -> Attempt<()> {
         self.check_raid(raid)?;
         let mut parameters = vec![raid.stripe_size.to_string()];
-        if raid.region_size > 0 && !raid.level.starts_with("raid0") {
+        let redundant = !raid.level.starts_with("raid0");
+        if raid.region_size > 0 && redundant {
             parameters.extend(["region_size".to_owned(), raid.region_size.to_string()]);
+        }
+        if self.read_only && redundant {
+            parameters.extend(SLOWLY.map(str::to_owned));
         }
         if raid.level.starts_with("raid10") && raid.copies != 2 {
             parameters.extend(["raid10_copies".to_owned(), raid.copies.to_string()]);
@@ -531,6 +586,13 @@ impl<'a> Activation<'a> {
         }
         Ok(table.on(device))
     }
+}
+
+/// Says it if a snapshot is of no more use, since what was changed has no room in its store.
+pub fn lost(store: &str, snapshot: &BlockDevice) -> Option<String> {
+    let status = snapshot.status().unwrap_or_default();
+    let lost = status.starts_with("Invalid") || status.starts_with("Overflow");
+    lost.then(|| format!("the snapshot {store} had no more room, and is lost"))
 }
 
 /// How many devices a RAID can lack at most.

@@ -5,6 +5,8 @@
 //! writing there must be as many as when it was used last: one that runs without a member leaves that behind, and
 //! a disk that was only forgotten on the command line would then have to be rebuilt. For reading nothing is written: a member
 //! that has a log, which the kernel would write to, lies under an overlay (see [`overlay`]).
+//!
+//! A member that the others have gone on without has old contents: it is never opened, not even alone.
 
 use super::overlay::overlay;
 use super::{Attempt, Context, Selector, Stack};
@@ -15,22 +17,28 @@ use outboard::BlockDevice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// Members of one array, and the nodes that they are.
+/// Members of one array, and the nodes that they are: those that belong together, the newest first, and old ones.
 struct Found {
     members: Vec<(usize, Member)>,
+    old: Vec<usize>,
 }
 
-/// Opens all arrays.
+/// Opens the arrays that are asked for. The kernel writes to members with logs as soon as an array runs that may be
+/// written.
 pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     for found in arrays(stack) {
+        found.leave_out_old(stack);
         let nodes: Vec<usize> = found.members.iter().map(|(node, _)| *node).collect();
         let missing = found.missing();
-        if !missing.is_empty() && !stack.complete {
+        let wait = !missing.is_empty() && !stack.complete;
+        let open = nodes.iter().any(|&node| stack.is_opened(node));
+        let selector = found.selector(stack);
+        if wait || open || !stack.wants(&selector) {
             continue;
         }
         match found.assemble(stack, context, &missing) {
             Ok(device) => {
-                let (selector, details) = (found.selector(stack), found.details());
+                let (selector, details) = (Selector::Whole(selector), found.details());
                 stack.add(&nodes, "RAID array", selector, details, device)?;
             }
             Err(problem) => stack.node_mut(nodes[0]).problem = Some(problem),
@@ -48,10 +56,10 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Members by their arrays. Old ones, which the others have gone on without, are left out.
+/// Members by their arrays, also of those that are open.
 fn arrays(stack: &Stack) -> Vec<Found> {
     let mut arrays: BTreeMap<(String, &str), Vec<(usize, Member)>> = BTreeMap::new();
-    for index in stack.unopened("linux_raid_member") {
+    for index in stack.holding("linux_raid_member") {
         let source = stack.nodes()[index].device.source();
         if let Some(member) = source.ok().and_then(|source| Member::read(&source)) {
             let key = (member.uuid.clone(), member.version.name());
@@ -62,8 +70,16 @@ fn arrays(stack: &Stack) -> Vec<Found> {
         members.sort_by_key(|(_, member)| std::cmp::Reverse(member.events));
         let newest = members[0].1.events;
         // A crash may come between the writes to two members.
-        members.retain(|(_, member)| member.events.saturating_add(1) >= newest);
-        Found { members }
+        let current = |(_, member): &(usize, Member)| member.events.saturating_add(1) >= newest;
+        let (members, old): (Vec<_>, Vec<_>) = members.into_iter().partition(current);
+        // A spare has no contents, and one that knows itself to be faulty is no surprise.
+        let in_use = |(_, member): &(usize, Member)| matches!(member.role, Role::Active(_));
+        let old = old
+            .into_iter()
+            .filter(in_use)
+            .map(|(node, _)| node)
+            .collect();
+        Found { members, old }
     };
     arrays.into_values().map(found).collect()
 }
@@ -71,6 +87,20 @@ fn arrays(stack: &Stack) -> Vec<Found> {
 impl Found {
     fn newest(&self) -> &Member {
         &self.members[0].1
+    }
+
+    /// Says once why these are not opened.
+    fn leave_out_old(&self, stack: &mut Stack) {
+        let problem = format!(
+            "an old member of {}: the array went on without it",
+            self.name()
+        );
+        for &node in &self.old {
+            if stack.nodes()[node].problem.is_none() && !stack.is_opened(node) {
+                warn(format!("warning: {}: {problem}", stack.name(node)));
+                stack.node_mut(node).problem = Some(problem.clone());
+            }
+        }
     }
 
     /// The places whose members are here.
@@ -92,16 +122,12 @@ impl Found {
         escaped(self.newest().array_name().as_bytes())
     }
 
-    fn selector(&self, stack: &Stack) -> Selector {
-        let selector = Selector::Whole(self.newest().array_name());
-        match stack.has(&selector) {
-            false => selector,
+    fn selector(&self, stack: &Stack) -> String {
+        let name = self.newest().array_name();
+        match stack.has(&Selector::Whole(name.clone())) {
+            false => name,
             // Two machines may have given the same name.
-            true => Selector::Whole(format!(
-                "{}-{}",
-                self.newest().array_name(),
-                self.newest().uuid
-            )),
+            true => format!("{name}-{}", self.newest().uuid),
         }
     }
 

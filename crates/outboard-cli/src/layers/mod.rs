@@ -111,6 +111,8 @@ pub struct Stack {
     /// Distinguishes it from the kernel's others.
     number: usize,
     nodes: Vec<Node>,
+    /// What was made of groups of volumes.
+    groups: Vec<lvm::Made>,
     /// Nothing more is found: what lacks a part now lacks it for good.
     complete: bool,
     /// What was asked for by names, and whether it is all.
@@ -123,6 +125,7 @@ impl Stack {
         Self {
             number,
             nodes: Vec::new(),
+            groups: Vec::new(),
             complete: false,
             wanted: HashSet::new(),
             all: false,
@@ -177,6 +180,11 @@ impl Stack {
         self.nodes
             .iter()
             .any(|node| !node.device.is_read_only() && !STATELESS.contains(&node.sort))
+    }
+
+    /// Snapshots that were lost by writing, in words. Everything was written and synced.
+    pub fn lost_snapshots(&self) -> impl Iterator<Item = String> + '_ {
+        self.groups.iter().flat_map(lvm::Made::lost)
     }
 
     /// Whether a node, or one that it lies on, is so.
@@ -336,5 +344,6 @@ impl Drop for Stack {
     /// What lies above goes first.
     fn drop(&mut self) {
         while self.nodes.pop().is_some() {}
+        while self.groups.pop().is_some() {}
     }
 }

@@ -31,6 +31,11 @@ impl OpenStack {
     pub(super) fn must_be_closed(&self) -> bool {
         self.stack.must_be_closed()
     }
+
+    /// See [`Stack::lost_snapshots`].
+    pub(super) fn lost_snapshots(&self) -> impl Iterator<Item = String> + '_ {
+        self.stack.lost_snapshots()
+    }
 }
 
 impl Session {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 use super::*;
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
 use sha2::{Digest as _, Sha256};
 
 const AREA: usize = 0x4000;
@@ -145,6 +147,25 @@ fn version_1() {
 }
 
 /// Whatever a header says, there is an answer, and no panic. The numbers are always the same.
+#[test]
+fn digests_and_slots_have_limits() {
+    let read_json = |text: &str| read(&image(&header(version1::MAGIC, 0, 1, text), &[]));
+    let good = json("", "", "");
+    let long = |bytes: usize| format!(r#""digest":"{}""#, STANDARD.encode(vec![0; bytes]));
+    let with = |bytes| read_json(&good.replace(r#""digest":"AAAA""#, &long(bytes)));
+    assert!(with(64).is_ok());
+    assert!(with(65).unwrap_err().contains("64 bytes"));
+    let others = |count: usize| {
+        let slots: Vec<String> = (1..count)
+            .map(|number| format!(r#""{number}":{{"type":"luks2"}},"#))
+            .collect();
+        let first = r#"{"keyslots":{"#;
+        read_json(&good.replacen(first, &format!("{first}{}", slots.concat()), 1))
+    };
+    assert!(others(32).is_ok());
+    assert!(others(33).unwrap_err().contains("32 key slots"));
+}
+
 #[test]
 fn headers_of_strangers() {
     let good = json("", "", "").into_bytes();

@@ -14,6 +14,9 @@ pub(crate) const COPY_MAGIC: &[u8] = b"SKUL\xba\xbe";
 /// The block of fields.
 const FIELDS: usize = 4096;
 const CHECKSUM: usize = 448;
+/// As many key slots as cryptsetup has, and bytes of the largest hash function.
+const MOST_SLOTS: usize = 32;
+const LONGEST_DIGEST: usize = 64;
 /// Sizes that a header with its JSON can have; the copy follows directly.
 pub(crate) const SIZES: [u64; 9] = [
     0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000,
@@ -310,6 +313,13 @@ pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
             digest.kind.escape_debug()
         ));
     }
+    if json.keyslots.len() > MOST_SLOTS {
+        return Err(format!("it has more than {MOST_SLOTS} key slots"));
+    }
+    let value = bytes(&digest.digest)?;
+    if value.len() > LONGEST_DIGEST {
+        return Err(format!("its digest has more than {LONGEST_DIGEST} bytes"));
+    }
     let mut slots = Vec::new();
     for (name, json) in json.keyslots {
         if digest.keyslots.contains(&name) {
@@ -325,7 +335,7 @@ pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
             hash: digest.hash,
             iterations: digest.iterations,
             salt: bytes(&digest.salt)?,
-            digest: bytes(&digest.digest)?,
+            digest: value,
         },
         segment: segment(only)?,
         flags: json.config.flags,

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most sectors that anything may have: what the kernel can address in bytes.
 const MOST: u64 = 1 << 54;
+/// Most logical volumes of a group, the hidden ones too.
+const MOST_VOLUMES: usize = 4096;
 /// Most devices of one segment.
 const WIDEST: usize = 1024;
 /// Levels that Linux has, as LVM calls them.
@@ -190,6 +192,9 @@ impl VolumeGroup {
             physical: &physical,
             logical: section.section("logical_volumes").unwrap_or(&none),
         };
+        if context.logical.sections().count() > MOST_VOLUMES {
+            return None;
+        }
         let logical = context
             .logical
             .sections()
@@ -218,10 +223,9 @@ impl VolumeGroup {
 
     /// The snapshot whose changes are stored in a volume.
     pub fn snapshot_stored_in(&self, volume: &str) -> Option<&Segment> {
-        let is_store = |segment: &Segment| matches!(&segment.kind, SegmentKind::Snapshot { store, .. } if store == volume);
         self.snapshots()
             .map(|(_, segment)| segment)
-            .find(|segment| is_store(segment))
+            .find(|segment| segment.kind.store() == Some(volume))
     }
 
     /// Whether other volumes lie on this one.
@@ -258,6 +262,14 @@ impl VolumeGroup {
 }
 
 impl SegmentKind {
+    /// The volume where a snapshot has what was changed.
+    pub fn store(&self) -> Option<&str> {
+        match self {
+            Self::Snapshot { store, .. } => Some(store),
+            _ => None,
+        }
+    }
+
     /// For people, as LVM calls it.
     pub fn name(&self) -> &str {
         match self {

@@ -123,6 +123,19 @@ fn levels_that_are_none() {
 }
 
 #[test]
+fn too_many_volumes() {
+    let with = |count: usize| {
+        let more: Vec<String> = (5..count)
+            .map(|number| format!("v{number} {{ id = \"v{number}\" }}\n"))
+            .collect();
+        let first = "logical_volumes {";
+        VolumeGroup::parse(&GROUP.replace(first, &format!("{first}\n{}", more.concat())))
+    };
+    assert_eq!(with(4096).unwrap().logical.len(), 4096);
+    assert!(with(4097).is_none());
+}
+
+#[test]
 fn volumes_that_lie_on_themselves() {
     let text = GROUP.replacen("metadata = \"root\"", "metadata = \"pool\"", 1);
     assert_eq!(group(&text).unwrap().physical_below("pool").len(), 1);

@@ -277,7 +277,7 @@ impl Worker<'_> {
                 // A part of a file must not look like all of it.
                 let _ = item.target().unlink_at(item.new_name(), 0);
             }
-            Err(Failure::Stopped) => {
+            Err(Failure::Stopped | Failure::Reading(_)) => {
                 let copy = copier.copy_shown(&item.directory.path_of(item.new_name()));
                 copier
                     .report

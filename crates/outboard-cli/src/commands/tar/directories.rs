@@ -99,6 +99,15 @@ impl Directories {
 
     /// The directory of a path, which is made if nothing is there.
     pub fn find(&mut self, path: &[u8], settle: Settle) -> io::Result<Arc<Directory>> {
+        self.walk(path, true, settle)
+    }
+
+    /// The directory of a path, if it is there.
+    pub fn existing(&mut self, path: &[u8], settle: Settle) -> io::Result<Arc<Directory>> {
+        self.walk(path, false, settle)
+    }
+
+    fn walk(&mut self, path: &[u8], make: bool, settle: Settle) -> io::Result<Arc<Directory>> {
         if path.is_empty() {
             return Ok(Arc::clone(&self.root));
         }
@@ -123,7 +132,7 @@ impl Directories {
             let next = path[start..].iter().position(|&byte| byte == b'/');
             end = next.map_or(path.len(), |length| start + length);
             let name = CString::new(&path[start..end])?;
-            here = self.step(&here, &name, &path[..end], settle)?;
+            here = self.step(&here, &name, &path[..end], make, settle)?;
             self.remember(&path[..end], &here);
         }
         Ok(here)
@@ -135,11 +144,12 @@ impl Directories {
         parent: &Directory,
         name: &CStr,
         path: &[u8],
+        make: bool,
         settle: Settle,
     ) -> io::Result<Arc<Directory>> {
         settle(Some((parent, name)));
         match parent.child(name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
                 parent.fd.make_directory_at(name, IMPLIED)?;
                 parent.child(name)
             }
@@ -207,17 +217,20 @@ impl Directories {
         parent.child(name)
     }
 
-    /// The directory that was made under a path, if it is still there.
-    pub fn again(&self, path: &[u8], identity: Identity) -> Option<Arc<Directory>> {
+    /// The directory that was made under a path. `None`: a later member has taken its name.
+    pub fn again(&self, path: &[u8], identity: Identity) -> io::Result<Option<Arc<Directory>>> {
         let known = match path.is_empty() {
             true => Some(&self.root),
             false => self.known.get(path),
         };
         let found = match known {
             Some(directory) => Arc::clone(directory),
-            None => self.follow(path).ok()?,
+            None => match self.follow(path) {
+                Err(error) if is_other(&error) => return Ok(None),
+                found => found?,
+            },
         };
-        (found.identity == identity).then_some(found)
+        Ok(Some(found).filter(|found| found.identity == identity))
     }
 }
 
@@ -229,6 +242,29 @@ fn is_other(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outboard::System;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn a_directory_that_is_gone_is_told() {
+        let path = std::env::temp_dir().join(format!("outboard-{}-again", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).unwrap();
+        let here = Fd::working_directory(System::Host);
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+        let mut directories = Directories::new(here.open_at(&name, FLAGS, 0).unwrap()).unwrap();
+        let made = directories.make(b"a", false, &mut |_| ()).unwrap();
+        directories.forget();
+        let again = |directories: &Directories| directories.again(b"a", made.identity);
+        assert!(again(&directories).unwrap().is_some());
+        std::fs::remove_dir(path.join("a")).unwrap();
+        assert!(again(&directories).is_err());
+        std::fs::write(path.join("a"), b"a later member").unwrap();
+        assert!(again(&directories).unwrap().is_none());
+        let inside = directories.existing(b"b/c", &mut |_| ());
+        assert!(inside.is_err() && !path.join("b").exists());
+        std::fs::remove_dir_all(&path).unwrap();
+    }
 
     #[test]
     fn paths_are_cleaned() {

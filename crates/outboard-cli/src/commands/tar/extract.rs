@@ -233,6 +233,11 @@ impl Extraction<'_> {
         directories.find(path, &mut settle)
     }
 
+    fn existing(&mut self, path: &[u8]) -> io::Result<Arc<Directory>> {
+        let (directories, mut settle) = self.parts();
+        directories.existing(path, &mut settle)
+    }
+
     fn settle(&mut self, which: Option<(&Directory, &std::ffi::CStr)>) {
         settle(self.maker.flights, &mut self.batch, self.queue, which);
     }
@@ -254,18 +259,20 @@ impl Extraction<'_> {
         let target = target.ok_or_else(|| io::Error::other("it is a link to no proper name"))?;
         let (old_parent, old_name) = split(&target);
         let (parent, name) = split(path);
-        let directory = self.find(parent)?;
-        let old_directory = self.find(old_parent)?;
-        self.settle(Some((&old_directory, &old_name)));
-        self.settle(Some((&directory, &name)));
         let flags = libc::AT_SYMLINK_NOFOLLOW;
-        let old = old_directory
-            .fd
-            .stat_at(&old_name, flags)
+        let (old_directory, old) = self
+            .existing(old_parent)
+            .and_then(|directory| {
+                self.settle(Some((&directory, &old_name)));
+                let stat = directory.fd.stat_at(&old_name, flags)?;
+                Ok((directory, stat))
+            })
             .map_err(|error| {
                 let text = format!("it is a link to {}: {}", escaped(&target), reason(&error));
                 io::Error::new(error.kind(), text)
             })?;
+        let directory = self.find(parent)?;
+        self.settle(Some((&directory, &name)));
         if let Ok(now) = directory.fd.stat_at(&name, flags) {
             if (now.st_dev, now.st_ino) == (old.st_dev, old.st_ino) {
                 return Ok(());
@@ -365,14 +372,17 @@ impl Extraction<'_> {
         let report = self.maker.report;
         for (identity, later) in self.later.drain() {
             let shown = || self.maker.shown(&later.path);
-            let Some(directory) = self.directories.again(&later.path, identity) else {
-                continue;
-            };
-            match directory.fd.stat() {
-                Ok(now) => {
+            let again = self.directories.again(&later.path, identity);
+            let found = again.and_then(|directory| match directory {
+                Some(directory) => directory.fd.stat().map(|now| Some((directory, now))),
+                None => Ok(None),
+            });
+            match found {
+                Ok(Some((directory, now))) => {
                     let target = Target::Open(&directory.fd);
                     keep(report, &target, &later.attributes, &now, &shown);
                 }
+                Ok(None) => {}
                 Err(error) => report.fail(format!("cannot finish {}: {}", shown(), reason(&error))),
             }
         }

@@ -12,10 +12,15 @@ use ::tar::{GnuExtSparseHeader, Header};
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::Engine;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 
 /// Most bytes of an extended header: several attributes of the largest size that there is.
 const EXTENDED: u64 = 8 << 20;
+/// Most records that global headers have together.
+const GLOBAL: usize = 1000;
+/// Most extended attributes of a member.
+const ATTRIBUTES: usize = 1000;
 /// Most bytes of a long name of the GNU format.
 const LONG_NAME: u64 = 1 << 20;
 /// Where libarchive writes values with or without the characters that fill up.
@@ -177,6 +182,9 @@ impl Archive {
                 b'g' => {
                     let records = self.records(size)?;
                     self.global.extend(records);
+                    if self.global.len() > GLOBAL {
+                        return nonsense(format!("global headers have more than {GLOBAL} records"));
+                    }
                 }
                 b'L' => extended.long_name = Some(self.long_name(size)?),
                 b'K' => extended.long_link = Some(self.long_name(size)?),
@@ -351,12 +359,13 @@ impl Archive {
     /// Extended attributes as star, GNU tar and libarchive write them; what is kept as the bytes that
     /// it has counts more than its text.
     fn add_xattrs(&self, extended: &Extended, attributes: &mut Attributes) -> Result<(), String> {
+        let mut found = BTreeMap::new();
         for (key, xattr) in ACLS {
             match self
                 .value(extended, key)
                 .map(|text| acl::from_text(text, &self.accounts))
             {
-                Some(Some(value)) => attributes.xattrs.push((xattr.to_owned(), value)),
+                Some(Some(value)) => drop(found.insert(xattr.to_owned(), value)),
                 Some(None) => attributes.strange_acls += 1,
                 None => {}
             }
@@ -364,12 +373,10 @@ impl Archive {
         if let Some(label) = self.value(extended, "RHT.security.selinux") {
             // In the kernel the label has a NUL at its end.
             let value = [before_nul(label), b"\0"].concat();
-            attributes
-                .xattrs
-                .push((c"security.selinux".to_owned(), value));
+            found.insert(c"security.selinux".to_owned(), value);
         }
         for (key, value) in self.global.iter().chain(extended.records.iter()) {
-            let found = match (
+            let pair = match (
                 key.strip_prefix(b"SCHILY.xattr."),
                 key.strip_prefix(b"LIBARCHIVE.xattr."),
             ) {
@@ -380,16 +387,19 @@ impl Archive {
                     .map(|value| (unescaped(name), value)),
                 _ => None,
             };
-            let Some((name, value)) = found else { continue };
+            let Some((name, value)) = pair else { continue };
             let name = CString::new(name).map_err(|_| {
                 format!(
                     "the name of an attribute, {}, has a NUL in it",
                     escaped(key)
                 )
             })?;
-            attributes.xattrs.retain(|(other, _)| *other != name);
-            attributes.xattrs.push((name, value));
+            found.insert(name, value);
+            if found.len() > ATTRIBUTES {
+                return Err(format!("it has more than {ATTRIBUTES} extended attributes"));
+            }
         }
+        attributes.xattrs = found.into_iter().collect();
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The records of PAX extended headers: "LENGTH KEY=VALUE\n", where a value may have any bytes.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// The records of one extended header, in their order.
@@ -42,6 +43,10 @@ impl Records {
             .map(|(key, value)| (&bytes[key.clone()], &bytes[value.clone()]))
     }
 
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// The last value of a key.
     pub fn get(&self, wanted: &str) -> Option<&[u8]> {
         self.iter()
@@ -53,9 +58,8 @@ impl Records {
     /// Adds those of a later header, which count more.
     pub fn extend(&mut self, later: Records) {
         let mut merged = Vec::new();
-        let kept = self
-            .iter()
-            .filter(|(key, _)| !later.iter().any(|(other, _)| other == *key));
+        let replaced: HashSet<&[u8]> = later.iter().map(|(key, _)| key).collect();
+        let kept = self.iter().filter(|(key, _)| !replaced.contains(key));
         for (key, value) in kept.chain(later.iter()) {
             push(&mut merged, key, value);
         }

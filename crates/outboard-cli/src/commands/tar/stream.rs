@@ -166,13 +166,14 @@ impl Stream {
 
     fn next_buffer(&mut self) -> Result<Option<Buffer>, Stop> {
         loop {
+            // Headers may go on for long.
+            if self.interrupt.asked() {
+                return Err(Stop::Asked);
+            }
             match self.filled.recv_timeout(PATIENCE) {
                 Ok(Ok(buffer)) => return Ok(Some(buffer).filter(|buffer| buffer.used > 0)),
                 Ok(Err(error)) => return Err(Stop::Failed(error)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) if self.interrupt.asked() => {
-                    return Err(Stop::Asked)
-                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }

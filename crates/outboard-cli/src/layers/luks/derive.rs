@@ -9,12 +9,53 @@ use argon2::{Algorithm, Argon2, Block, Params, Version};
 use outboard_image::luks::{Derivation, Digest, KeySlot};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Half a minute or so.
-const MOST_ITERATIONS: u32 = 100_000_000;
+/// Iterations of PBKDF2, counted for each block of a key: a minute or so.
+const MOST_ITERATIONS: u64 = 200_000_000;
 /// In KiB, 2 GiB: twice what cryptsetup uses by itself. The sandbox has a limit, too.
 const MOST_MEMORY: u32 = 2 << 20;
 /// Passes over so many KiB, 256 GiB, take some minutes.
 const MOST_WORK: u64 = 256 << 20;
+
+/// What all key slots of a volume may take together to be tried with one passphrase.
+pub struct Budget {
+    iterations: u64,
+    /// KiB that Argon2 passes over.
+    work: u64,
+}
+
+impl Budget {
+    pub fn new() -> Self {
+        Self {
+            iterations: MOST_ITERATIONS,
+            work: MOST_WORK,
+        }
+    }
+
+    fn take_iterations(&mut self, iterations: u32, blocks: usize) -> Attempt<()> {
+        let wanted = u64::from(iterations).saturating_mul(blocks as u64);
+        let rest = self.iterations.checked_sub(wanted);
+        self.iterations = rest.ok_or_else(|| {
+            format!(
+                "it wants {iterations} iterations of PBKDF2 for {blocks} blocks; {MOST_ITERATIONS} are the most that is done for a volume"
+            )
+        })?;
+        Ok(())
+    }
+
+    fn take_passes(&mut self, time: u32, memory: u32) -> Attempt<()> {
+        let rest = self.work.checked_sub(u64::from(memory) * u64::from(time));
+        let rest = rest.filter(|_| memory <= MOST_MEMORY);
+        self.work = rest.ok_or_else(|| {
+            format!(
+                "it wants {time} passes of Argon2 over {} MiB; {} MiB, and {} GiB of all passes for a volume, are the most that is done",
+                memory >> 10,
+                MOST_MEMORY >> 10,
+                MOST_WORK >> 20
+            )
+        })?;
+        Ok(())
+    }
+}
 
 fn pbkdf2(
     passphrase: &[u8],
@@ -22,13 +63,10 @@ fn pbkdf2(
     salt: &[u8],
     iterations: u32,
     size: usize,
+    budget: &mut Budget,
 ) -> Attempt<Secret> {
-    if iterations > MOST_ITERATIONS {
-        return Err(format!(
-            "it wants {iterations} iterations of PBKDF2; {MOST_ITERATIONS} are the most that is done"
-        ));
-    }
-    let HashFunction { derive, .. } = hashes::find(hash)?;
+    let HashFunction { derive, digest, .. } = hashes::find(hash)?;
+    budget.take_iterations(iterations, size.div_ceil(digest(&[]).len()))?;
     let mut key = Zeroizing::new(vec![0; size]);
     derive(passphrase, salt, iterations, &mut key);
     Ok(key)
@@ -59,15 +97,9 @@ fn argon2(
     (time, memory, lanes): (u32, u32, u32),
     salt: &[u8],
     size: usize,
+    budget: &mut Budget,
 ) -> Attempt<Secret> {
-    if memory > MOST_MEMORY || u64::from(memory) * u64::from(time) > MOST_WORK {
-        return Err(format!(
-            "it wants {time} passes of Argon2 over {} MiB; {} MiB, and {} GiB of all passes, are the most that is done",
-            memory >> 10,
-            MOST_MEMORY >> 10,
-            MOST_WORK >> 20
-        ));
-    }
+    budget.take_passes(time, memory)?;
     let wrong = |error: argon2::Error| format!("its Argon2: {error}");
     let params = Params::new(memory, time, lanes, Some(size)).map_err(wrong)?;
     let mut blocks = Memory::new(params.block_count())?;
@@ -86,14 +118,14 @@ fn argon2(
 }
 
 /// The key of a key slot's area.
-pub fn area_key(slot: &KeySlot, passphrase: &[u8]) -> Attempt<Secret> {
+pub fn area_key(slot: &KeySlot, passphrase: &[u8], budget: &mut Budget) -> Attempt<Secret> {
     let size = slot.area.key_size;
     match &slot.derivation {
         Derivation::Pbkdf2 {
             hash,
             iterations,
             salt,
-        } => pbkdf2(passphrase, hash, salt, *iterations, size),
+        } => pbkdf2(passphrase, hash, salt, *iterations, size, budget),
         Derivation::Argon2 {
             id,
             time,
@@ -105,7 +137,8 @@ pub fn area_key(slot: &KeySlot, passphrase: &[u8]) -> Attempt<Secret> {
                 true => Algorithm::Argon2id,
                 false => Algorithm::Argon2i,
             };
-            argon2(passphrase, algorithm, (*time, *memory, *lanes), salt, size)
+            let parameters = (*time, *memory, *lanes);
+            argon2(passphrase, algorithm, parameters, salt, size, budget)
         }
     }
 }
@@ -141,8 +174,38 @@ pub fn merge(slot: &KeySlot, pieces: &[u8]) -> Attempt<Secret> {
 }
 
 /// Whether it is the volume's key.
-pub fn is_right(digest: &Digest, key: &[u8]) -> Attempt<bool> {
+pub fn is_right(digest: &Digest, key: &[u8], budget: &mut Budget) -> Attempt<bool> {
     let (salt, size) = (&digest.salt, digest.digest.len());
-    let found = pbkdf2(key, &digest.hash, salt, digest.iterations, size)?;
+    let found = pbkdf2(key, &digest.hash, salt, digest.iterations, size, budget)?;
     Ok(size > 0 && *found == digest.digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_slots_together_have_a_limit() {
+        let mut budget = Budget::new();
+        let half = (MOST_ITERATIONS / 2) as u32;
+        assert!(budget.take_iterations(half, 3).is_err());
+        assert!(budget.take_iterations(u32::MAX, usize::MAX).is_err());
+        budget.take_iterations(half, 2).unwrap();
+        assert!(budget.take_iterations(1, 1).is_err());
+        assert!(budget.take_passes(1, MOST_MEMORY + 1).is_err());
+        let passes = (MOST_WORK / u64::from(MOST_MEMORY)) as u32;
+        budget.take_passes(passes, MOST_MEMORY).unwrap();
+        assert!(budget.take_passes(1, 1).is_err());
+    }
+
+    #[test]
+    fn what_is_derived_is_counted() {
+        let digest = Digest {
+            hash: "sha256".to_owned(),
+            iterations: u32::MAX,
+            salt: Vec::new(),
+            digest: vec![0; 32],
+        };
+        assert!(is_right(&digest, b"key", &mut Budget::new()).is_err());
+    }
 }

@@ -6,6 +6,7 @@
 
 mod derive;
 
+use self::derive::Budget;
 use super::keys::Secret;
 use super::{Attempt, Context, Selector, Stack};
 use crate::error::{reason, Error, Result};
@@ -104,9 +105,10 @@ impl Volume {
         &self,
         slot: &KeySlot,
         passphrase: &[u8],
+        budget: &mut Budget,
         context: &mut Context,
     ) -> Attempt<Option<Secret>> {
-        let key = derive::area_key(slot, passphrase)?;
+        let key = derive::area_key(slot, passphrase, budget)?;
         let pieces = self.pieces(slot, &key, context).map_err(|error| {
             format!(
                 "the kernel cannot decrypt {}: {}",
@@ -115,14 +117,16 @@ impl Volume {
             )
         })?;
         let key = derive::merge(slot, &pieces)?;
-        Ok(derive::is_right(&self.header.digest, &key)?.then_some(key))
+        let right = derive::is_right(&self.header.digest, &key, budget)?;
+        Ok(right.then_some(key))
     }
 
     /// The volume's key, if the passphrase opens a slot. The error is why one could not be tried.
     fn find_key(&self, passphrase: &[u8], context: &mut Context) -> Attempt<Option<Secret>> {
         let mut problem = None;
+        let mut budget = Budget::new();
         for slot in &self.header.slots {
-            match self.open_slot(slot, passphrase, context) {
+            match self.open_slot(slot, passphrase, &mut budget, context) {
                 Ok(Some(key)) => return Ok(Some(key)),
                 Ok(None) => {}
                 Err(error) => {
@@ -136,7 +140,7 @@ impl Volume {
     /// The volume's key, of which a former command knew it.
     fn known_key(&self, context: &Context) -> Option<Secret> {
         let key = context.keys.volume(&self.header.uuid)?;
-        let right = derive::is_right(&self.header.digest, &key);
+        let right = derive::is_right(&self.header.digest, &key, &mut Budget::new());
         right.is_ok_and(|right| right).then_some(key)
     }
 

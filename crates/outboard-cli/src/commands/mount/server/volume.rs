@@ -11,7 +11,7 @@ use super::nodes::{Named, Nodes, ROOT};
 use crate::commands::mount::owners::Owners;
 use fuser::{FileAttr, TimeOrNow};
 use outboard::credentials::{keep_set_id, make_files_as};
-use outboard::{Control, Fd, Mount, CONTROL_SIZE};
+use outboard::{BlockDevice, Control, Fd, Mount, CONTROL_SIZE};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -88,6 +88,8 @@ pub struct Volume {
     whole: Fd,
     /// The first of these errors. The kernel tells each of them once, but what was lost stays lost.
     lost: OnceLock<i32>,
+    /// Not every file system has the disk's cache flushed by itself.
+    device: BlockDevice,
     exact_names: bool,
     access_lists: bool,
     /// What the host has read ahead is not remembered here, too: the memory is there for the next read.
@@ -125,6 +127,7 @@ impl Volume {
             owners,
             whole,
             lost: OnceLock::new(),
+            device: mount.device().clone(),
             exact_names: EXACT_NAMES.contains(&kind) && !folds_case,
             whole_blocks: WHOLE_BLOCKS.contains(&kind),
         })
@@ -393,7 +396,8 @@ impl Volume {
 
     /// Tells of every error of writing since the file system was mounted, also of those that were told before.
     fn sync_all(&self) -> io::Result<()> {
-        if let Err(error) = self.whole.sync_file_system() {
+        let written = self.whole.sync_file_system();
+        if let Err(error) = written.and_then(|()| self.device.sync()) {
             let _ = self.lost.set(error.raw_os_error().unwrap_or(libc::EIO));
         }
         match self.lost.get() {
