@@ -174,7 +174,8 @@ def sleepy(work):
     """A directory with an e2fsck that tells that it runs, and does not end."""
     os.makedirs(f"{work}/bin", exist_ok=True)
     with open(f"{work}/bin/e2fsck", "w", encoding="ascii") as stream:
-        stream.write("#!/bin/sh\nhead -c 4096 \"$3\" > /dev/null && echo running && sleep 60\n")
+        stream.write("#!/usr/bin/python3\nimport sys, time\nopen(sys.argv[3], 'rb').read(4096)\n"
+                     "print('running', flush=True)\ntime.sleep(60)\n")
     os.chmod(f"{work}/bin/e2fsck", 0o755)
     return f"{work}/bin"
 
