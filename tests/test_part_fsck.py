@@ -345,3 +345,12 @@ def test_fstrim_of_what_cannot(work):
     good("mkfs", "minix", f"{work}/x", "--size", "20M")
     bad("fstrim", f"{work}/x", mentions=["minix"])
     bad("--ro", "fstrim", f"{work}/x", mentions=["--ro"])
+
+
+@pytest.mark.needs("mkntfs", "ntfsresize", "ntfsfix")
+def test_the_least_ntfs_has_the_copy_of_its_boot_sector(work):
+    image = host.sparse_file(f"{work}/disk.img", 200 * MEGABYTE)
+    host.run("mkntfs", "-q", "-F", image)
+    good("resize", image, "--min")
+    assert os.path.getsize(image) < 100 * MEGABYTE
+    host.run("ntfsfix", "-n", image)

@@ -135,6 +135,8 @@ fn shrink(
     let needed = match (goal, now.probe.size) {
         (Goal::Bytes(size), Some(has)) => size.max(has),
         (Goal::Bytes(size), None) => size,
+        // The copy of its boot sector is at the end of the size that its tool was told, which is a round one.
+        (_, Some(has)) if matches!(method, Method::Ntfs) => round_up(has),
         (_, Some(has)) => has,
         (_, None) => now.range.size,
     };
