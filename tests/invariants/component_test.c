@@ -4,12 +4,14 @@
  *
  *   CPU:NAME:TIMES...   reads /proc/NAME so many times, on that vCPU ("any": wherever), with pauses now and then that get the task
  *                       evicted, and prints what it said last; each in a thread of its own, begun a moment after each other
- *   -- IMAGE            before the component is loaded: writes and syncs the file /durable in the image
+ *   -- IMAGE            before the component is loaded: writes and syncs the file /durable in the image, an ext4
+ *   on IMAGE TYPE       before the component is loaded: mounts the image on /disk
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -89,12 +91,17 @@ static void write_durable(const char *image)
 
 int main(int count, char **arguments)
 {
+	bool mounts;
+
 	CHECK(count >= 4);
 	client_boot((unsigned int)atoi(arguments[3]));
 	if (count == 6 && !strcmp(arguments[4], "--"))
 		write_durable(arguments[5]);
+	mounts = count == 7 && !strcmp(arguments[4], "on");
+	if (mounts)
+		client_mount(arguments[5], arguments[6], "/disk");
 	load(arguments[1], arguments[2]);
-	if (count > 4 && strcmp(arguments[4], "--"))
+	if (count > 4 && !mounts && strcmp(arguments[4], "--"))
 		read_entries(count - 4, arguments + 4);
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;

@@ -233,6 +233,12 @@ def test_v5_interrupts_wait_until_enabled(component_program):
     assert output == "spin-masked: 0 while off, 1 when on, 0 ticks\n"
 
 
+def test_large_folios(component_program, work):
+    """What xfs has in the page cache is in larger pieces than pages: asm/pgtable_huge.h."""
+    image = images.make(os.path.join(work, "xfs.img"), "xfs")
+    good(*component_program("folio", "path=/disk/large", 2, "on", image, "xfs"))
+
+
 DEATHS = {
     "read": ("die_by_read", "bad memory access"),
     "write": ("die_by_write", "bad memory access"),

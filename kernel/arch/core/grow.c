@@ -119,11 +119,16 @@ static void ob_grow_request(void)
 		wake_up(&ob_grower.wanted);
 }
 
-/* Also called when blocks of pages of one kind are made to serve another: that is no want of memory. */
-static bool ob_is_low(struct zone *zone, gfp_t gfp, enum zone_type highest)
+/*
+ * Also called when blocks of pages of one kind are made to serve another, and when there is no run of pages for an
+ * allocation that is content with single ones (a large folio): that is no want of memory.
+ */
+static bool ob_is_low(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
+	bool waits = gfp & __GFP_DIRECT_RECLAIM && !(order && gfp & __GFP_NORETRY);
+
 	return !READ_ONCE(ob_memory_is_reported) &&
-	       (gfp & __GFP_DIRECT_RECLAIM || !zone_watermark_ok(zone, 0, low_wmark_pages(zone), highest, 0));
+	       (waits || !zone_watermark_ok(zone, 0, low_wmark_pages(zone), highest, 0));
 }
 
 void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
@@ -133,7 +138,7 @@ void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_typ
 {
 	if (!ob_can_grow())
 		__real_wakeup_kswapd(zone, gfp, order, highest);
-	else if (ob_is_low(zone, gfp, highest))
+	else if (ob_is_low(zone, gfp, order, highest))
 		ob_grow_request();
 }
 

@@ -174,6 +174,10 @@ void ob_client_map(struct vm_area_struct *vma, unsigned long address,
 #define __pte_to_swp_entry(entry) ((swp_entry_t) { pte_val(entry) })
 #define __swp_entry_to_pte(entry) __pte((entry).val)
 
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+#include <asm/pgtable_huge.h>
+#endif
+
 static inline int pte_swp_exclusive(pte_t entry) { return !!(pte_val(entry) & _PAGE_SWP_EXCLUSIVE); }
 static inline pte_t pte_swp_mkexclusive(pte_t entry) { return __pte(pte_val(entry) | _PAGE_SWP_EXCLUSIVE); }
 static inline pte_t pte_swp_clear_exclusive(pte_t entry) { return __pte(pte_val(entry) & ~_PAGE_SWP_EXCLUSIVE); }
