@@ -35,7 +35,15 @@ static inline pmd_t pte_pmd(pte_t entry) { return __pmd(pte_val(entry)); }
 #define pfn_pmd(pfn, prot) pte_pmd(pfn_pte(pfn, prot))
 #define mk_pmd(page, prot) pfn_pmd(page_to_pfn(page), prot)
 #define pmdp_establish generic_pmdp_establish
-#define update_mmu_cache_pmd(vma, address, p)
-#define set_pmd_at(mm, address, p, entry) set_pmd(p, entry)
+
+struct mm_struct;
+struct vm_area_struct;
+
+static inline void update_mmu_cache_pmd(struct vm_area_struct *vma, unsigned long address, pmd_t *p) { }
+
+static inline void set_pmd_at(struct mm_struct *mm, unsigned long address, pmd_t *p, pmd_t entry)
+{
+	set_pmd(p, entry);
+}
 
 #endif
