@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support import host, program  # noqa: E402  (needs the path above)
+from support import host, images, mounts, program  # noqa: E402  (needs the path above)
 
 
 def pytest_configure(config):
@@ -45,6 +45,32 @@ def work():
     os.chmod(directory, 0o755)
     yield directory
     shutil.rmtree(directory)
+
+
+# ---- of tests of mounts, unless a module has its own ----
+
+
+@pytest.fixture(params=mounts.KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def image(work, kind):
+    return images.make(f"{work}/disk.img", kind, 512)
+
+
+@pytest.fixture
+def place(image, kind):
+    """A mounted image of each kind; checked after it was unmounted."""
+    with mounts.mounted(image, "-o", "allow_other") as directory:
+        yield directory
+    mounts.check(image, kind)
+
+
+@pytest.fixture
+def ext4(work):
+    return images.make(f"{work}/disk.img", "ext4", 64, "-N", "20000")
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`outboard mount` in tests: mounts that are taken down again, their servers, and who else may use them."""
+
+import contextlib
+import os
+import subprocess
+
+import pytest
+
+from support import host
+from support.checkers import FSCK
+from support.program import good
+
+# Of every module that mounts.
+MARKS = [pytest.mark.needs_root, pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")]
+KINDS = ("ext4", "xfs", "btrfs")
+NOBODY = 65534
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env", "HOME=/nonexistent")
+
+
+def check(image, kind):
+    host.run(*FSCK[kind], image)
+
+
+def is_mounted(directory):
+    with open("/proc/self/mountinfo", encoding="utf-8") as lines:
+        return any(line.split()[4] == directory for line in lines)
+
+
+@contextlib.contextmanager
+def mounted(image, *options, prefix=()):
+    """Ours, on a new directory beside the image."""
+    directory = f"{image}.mount"
+    os.mkdir(directory)
+    if prefix:
+        os.chown(directory, NOBODY, NOBODY)
+    try:
+        good("mount", *options, image, directory, prefix=prefix)
+        yield directory
+        good("umount", directory, prefix=prefix)
+    finally:
+        if is_mounted(directory):
+            subprocess.run(["umount", "-l", directory], check=False)
+        os.rmdir(directory)
+
+
+def servers(image):
+    """The processes that serve an image."""
+    found = []
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{number}/cmdline", "rb") as stream:
+            words = stream.read().split(b"\0")
+            if b"server" in words and os.fsencode(image) in words:
+                found.append(int(number))
+    return found

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The commands `outboard mount` and `outboard umount`: what they take, refuse and say, by themselves and for mount(8) and fstab."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from support import host, images, mounts, program
+from support.images import MEGABYTE
+from support.mounts import check, is_mounted, mounted, servers
+from support.program import good, run
+
+pytestmark = mounts.MARKS
+
+
+def test_read_only_changes_no_byte(ext4):
+    before = open(ext4, "rb").read()
+    with mounted(ext4, "-o", "ro") as directory:
+        with pytest.raises(OSError):
+            os.mkdir(f"{directory}/new")
+        os.listdir(directory)
+    assert open(ext4, "rb").read() == before
+
+
+@pytest.mark.needs("mksquashfs")
+def test_what_cannot_be_written_is_read_only(work):
+    host.run("mksquashfs", "/usr/share/zoneinfo/Europe", f"{work}/packed.img", "-quiet", "-no-progress")
+    with mounted(f"{work}/packed.img") as directory:
+        host.run("diff", "-r", "--no-dereference", "/usr/share/zoneinfo/Europe", directory)
+        assert os.statvfs(directory).f_flag & os.ST_RDONLY
+
+
+def test_what_is_wrong_is_told_at_once(work, ext4):
+    os.mkdir(f"{work}/empty")
+    open(f"{work}/text", "wb").write(b"no file system" * 1000)
+    for words, code, part in (
+            ((ext4, f"{work}/nowhere"), 1, "nowhere"),
+            ((f"{work}/text", f"{work}/empty"), 1, "text"),
+            ((f"{work}/none", f"{work}/empty"), 1, "none"),
+            (("-o", "what", ext4, f"{work}/empty"), 2, "what"),
+            (("--type", "xfs", ext4, f"{work}/empty"), 1, "xfs")):
+        done = run("mount", *words)
+        assert done.code == code and part in done.err, str(done)
+        assert not is_mounted(f"{work}/empty")
+    with mounted(ext4):
+        start = time.monotonic()
+        second = run("mount", ext4, f"{work}/empty")
+        assert second.code == 1 and "in use" in second.err, str(second)
+        assert not is_mounted(f"{work}/empty") and time.monotonic() - start < 10
+    assert run("umount", f"{work}/empty").code == 1
+
+
+def test_in_use(ext4):
+    with mounted(ext4) as directory, open(f"{directory}/file", "wb"):
+        busy = run("umount", directory)
+        assert busy.code == 1 and "busy" in busy.err.lower(), str(busy)
+
+
+def test_what_was_lost_is_told_each_time(work):
+    """A sparse image in a file system that is too small for what is written."""
+    small, directory = f"{work}/small", f"{work}/place"
+    os.mkdir(small)
+    os.mkdir(directory)
+    host.run("mount", "-t", "tmpfs", "-o", "size=8M", "none", small)
+    try:
+        image = images.make(f"{small}/disk.img", "ext4", 100)
+        good("mount", image, directory)
+        with open(f"{directory}/large", "wb") as stream, contextlib.suppress(OSError):
+            stream.write(os.urandom(30 * MEGABYTE))
+        with open(f"{directory}/large", "rb"):
+            first = run("umount", directory)
+            assert first.code == 1 and "not everything was written" in first.err, str(first)
+        second = run("umount", directory)
+        assert second.code == 1 and "not everything was written" in second.err, str(second)
+        assert not is_mounted(directory)
+    finally:
+        subprocess.run(["umount", "-l", directory], check=False, stderr=subprocess.DEVNULL)
+        host.run("umount", "-l", small)
+
+
+@pytest.mark.parametrize("option", ["rw", "ro"])
+def test_a_mount_waits_for_the_server_before_it(work, ext4, option):
+    """The host's umount(8) does not wait until the server has written everything and let go of the image."""
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    good("mount", ext4, directory)
+    with open(f"{directory}/file", "wb") as stream:
+        stream.write(b"kept" * 1000)
+        stream.flush()
+        os.fsync(stream.fileno())
+    (server,) = servers(ext4)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        host.run("umount", "-l", directory)
+        second = subprocess.Popen([*program.command("mount"), "-o", option, ext4, directory], stderr=subprocess.PIPE, text=True)
+        time.sleep(2)
+        assert second.poll() is None
+    finally:
+        os.kill(server, signal.SIGCONT)
+    said = second.communicate(timeout=60)[1]
+    assert second.returncode == 0 and "waiting for the server" in said, said
+    assert open(f"{directory}/file", "rb").read() == b"kept" * 1000
+    good("umount", directory)
+    check(ext4, "ext4")
+
+
+@pytest.mark.parametrize("name", ["outboard", "mount.fuse.outboard"])
+def test_as_mount_calls_it(work, ext4, name):
+    """`outboard IMAGE DIRECTORY -o OPTIONS`, as mount.fuse3 does, and as a helper of mount(8)."""
+    directory, helper = f"{work}/place", f"{work}/{name}"
+    os.mkdir(directory)
+    os.symlink(program.PROGRAM, helper)
+    host.run(helper, ext4, directory, "-o", "rw,noauto,dev,suid")
+    with open("/proc/self/mountinfo", encoding="utf-8") as lines:
+        options = next(line for line in lines if line.split()[4] == directory)
+    # What mount.fuse3 adds by itself is not what the user asked for.
+    assert ("nosuid" in options) == (name == "outboard"), options
+    good("umount", directory)
+    check(ext4, "ext4")
+
+
+@pytest.mark.needs("mount.fuse3")
+def test_fstab(work, ext4):
+    """Lines of fstab, in a mount name space with one of its own: `mount DIRECTORY`, `mount -a`, `umount DIRECTORY`."""
+    first, second, bin_directory = f"{work}/first", f"{work}/second", f"{work}/bin"
+    for name in (first, second, bin_directory):
+        os.mkdir(name)
+    os.symlink(program.PROGRAM, f"{bin_directory}/outboard")
+    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072\n", {2048: images.make(f"{work}/part.img", "ext4", 64)}, 80)
+    with open(f"{work}/fstab", "w", encoding="ascii") as stream:
+        stream.write(f"{ext4} {first} fuse.outboard noauto,nofail,x-systemd.automount,allow_other 0 0\n{disk}@1 {second} fuse.outboard ro,noatime 0 0\n")
+    script = """
+        mount --bind "$1/fstab" /etc/fstab
+        mount --bind "$1/bin" /usr/local/bin
+        mount "$1/first"
+        grep " $1/first fuse.outboard rw," /proc/self/mounts
+        echo text > "$1/first/file"
+        ! mountpoint -q "$1/second"
+        umount "$1/first"
+        mount -a
+        ! mountpoint -q "$1/first"
+        grep " $1/second fuse.outboard ro," /proc/self/mounts
+        umount "$1/second"
+        # After the host's umount the server has a moment's work left: this waits for it.
+        mount "$1/first"
+        cat "$1/first/file"
+        umount "$1/first"
+    """
+    done = host.run("unshare", "--mount", "sh", "-euc", script, "sh", work, timeout=60)
+    assert done.stdout.splitlines()[-1] == "text"
+    deadline = time.monotonic() + 10
+    while servers(ext4) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    check(ext4, "ext4")

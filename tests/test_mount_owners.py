@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Who may what on `outboard mount`: ordinary users, owners that are mapped or have no mapping."""
+
+import json
+import os
+import stat
+
+import pytest
+
+from support import host, mounts
+from support.mounts import AS_NOBODY, NOBODY, check, mounted
+from support.program import good, run
+
+pytestmark = mounts.MARKS
+
+
+@pytest.fixture
+def fuse_for_all():
+    """The device as every distribution's udev makes it."""
+    before = stat.S_IMODE(os.stat("/dev/fuse").st_mode)
+    os.chmod("/dev/fuse", 0o666)
+    yield
+    os.chmod("/dev/fuse", before)
+
+
+@pytest.mark.needs("fusermount3", "setpriv")
+@pytest.mark.usefixtures("fuse_for_all")
+def test_an_ordinary_user_does_everything_in_his_mount(work, ext4):
+    with mounted(ext4) as directory:
+        os.mkdir(f"{directory}/secret", 0o700)
+    os.chown(ext4, NOBODY, NOBODY)
+    with mounted(ext4, prefix=AS_NOBODY) as directory:
+        host.run(*AS_NOBODY, "sh", "-ec", f"cd {directory}; : > secret/mine; chown 7:8 secret/mine; chmod 4755 secret/mine; mkdir d; ln -s x l; cp -r /usr/share/zoneinfo/Europe d")
+        with pytest.raises(PermissionError):
+            os.listdir(directory)
+    with mounted(ext4, "-o", "uid=0,gid=5", prefix=AS_NOBODY) as directory:
+        host.run(*AS_NOBODY, "sh", "-ec", f"echo x > {directory}/given")
+    check(ext4, "ext4")
+    listed = good("ls", "-l", f"{ext4}:/", f"{ext4}:/secret").out
+    assert "rwsr-xr-x 1 7 8" in listed and "1 0 5 2" in " ".join(listed.split()), listed
+    assert run("mount", "-o", "suid", ext4, work, prefix=AS_NOBODY).code == 2
+
+
+def test_mapped_owners(ext4):
+    with mounted(ext4, "-o", "idmap=b:0:0:1 u:5:70000:10 g:5:80000:10") as directory:
+        open(f"{directory}/file", "wb").close()
+        os.chown(f"{directory}/file", 70001, 80002)
+        found = os.stat(f"{directory}/file")
+        assert (found.st_uid, found.st_gid) == (70001, 80002)
+        with pytest.raises(OSError):
+            os.chown(f"{directory}/file", 4, 4)
+    assert json.loads(good("stat", "--json", f"{ext4}:/file").out)[0]["uid"] == 6
+
+
+def test_what_has_no_owner_here_is_nobodys(ext4):
+    with mounted(ext4) as directory:
+        with open(f"{directory}/secret", "w", encoding="ascii") as stream:
+            stream.write("of the image's root")
+        os.chmod(f"{directory}/secret", 0o600)
+    with mounted(ext4, "-o", "allow_other,idmap=b:1000:1000:1") as directory:
+        found = os.stat(f"{directory}/secret")
+        assert (found.st_uid, found.st_gid) == (NOBODY, NOBODY)
+        host.run(*AS_NOBODY, "cat", f"{directory}/secret", ok=(1,))
+        host.run(*AS_NOBODY, "chmod", "777", f"{directory}/secret", ok=(1,))
+    assert good("find", f"{ext4}:/secret", "-printf", "%m").out == "600"
+
+
+def test_others_come_with_allow_other(ext4):
+    with mounted(ext4, "-o", "allow_other") as directory:
+        os.mkdir(f"{directory}/public")
+        os.chmod(f"{directory}/public", 0o1777)
+        host.run(*AS_NOBODY, "touch", f"{directory}/public/mine")
+        assert os.stat(f"{directory}/public/mine").st_uid == NOBODY
+        host.run(*AS_NOBODY, "touch", f"{directory}/not", ok=(1,))

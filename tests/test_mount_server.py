@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The server of `outboard mount`: what it keeps, and how it ends, by signals, crashes and restarts."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from support import host, images, modules, mounts, program
+from support.mounts import check, is_mounted, mounted, servers
+from support.program import good
+
+pytestmark = mounts.MARKS
+
+
+@pytest.mark.needs("mksquashfs")
+def test_what_the_host_has_read_ahead_is_not_kept_twice(work):
+    """Where only whole blocks can be read: a squashfs of data that cannot be compressed."""
+    os.mkdir(f"{work}/tree")
+    images.write_noise(f"{work}/tree/big", 128)
+    host.run("mksquashfs", f"{work}/tree", f"{work}/packed.img", "-quiet", "-no-progress")
+    with mounted(f"{work}/packed.img") as directory:
+        (server,) = servers(f"{work}/packed.img")
+        host.run("cmp", f"{work}/tree/big", f"{directory}/big")
+        with open(f"/proc/{server}/status", encoding="ascii") as lines:
+            (memory,) = [int(line.split()[1]) for line in lines if line.startswith("RssShmem:")]
+        assert memory < 64 << 10, memory
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_well(work, ext4, number):
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    # Who runs the tests may have it ignored.
+    keeper = subprocess.Popen([*program.command("mount"), "-f", ext4, directory],
+                              preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
+    while not is_mounted(directory):
+        time.sleep(0.01)
+    with open(f"{directory}/file", "wb") as stream:
+        stream.write(b"kept" * 100_000)
+    with open(f"{directory}/open", "wb") as stream:
+        stream.write(b"open")
+        stream.flush()
+        keeper.send_signal(number)
+        assert keeper.wait(60) == 0
+    assert not is_mounted(directory) and not servers(ext4)
+    check(ext4, "ext4")
+    assert len(good("cat", f"{ext4}:/file").raw) == 400_000 and good("cat", f"{ext4}:/open").out == "open"
+
+
+def test_it_outlives_its_terminal_if_asked_to(work, ext4):
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    keeper = subprocess.Popen(["nohup", *program.command("mount"), "-f", ext4, directory],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not is_mounted(directory):
+        time.sleep(0.01)
+    keeper.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        keeper.wait(1)
+    good("umount", directory)
+    assert keeper.wait(60) == 0
+
+
+def test_who_started_it_keeps_what_is_open(work, ext4):
+    """Locks of a script end with the script; the server has nothing of it."""
+    with open(f"{work}/secret", "wb") as secret:
+        fcntl.flock(secret, fcntl.LOCK_EX)
+        os.set_inheritable(secret.fileno(), True)
+        directory = f"{work}/place"
+        os.mkdir(directory)
+        subprocess.run([*program.command("mount"), ext4, directory], close_fds=False, check=True)
+    try:
+        (server,) = servers(ext4)
+        opened = [os.readlink(f"/proc/{server}/fd/{number}") for number in os.listdir(f"/proc/{server}/fd")]
+        assert ext4 in opened and f"{work}/secret" not in opened
+        with open(f"{work}/secret", "rb") as again:
+            fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        good("umount", directory)
+
+
+def test_an_interrupted_command_leaves_no_mount(work, ext4):
+    """The keeper finds nobody to tell that all is well."""
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    compressed = f"{work}/disk.img.gz"
+    with open(compressed, "wb") as stream:
+        subprocess.run(["gzip", "-c", "-1", ext4], stdout=stream, check=True)
+    command = subprocess.Popen([*program.command("mount"), "-o", "ro", compressed, directory], start_new_session=True)
+    while not servers(compressed) and command.poll() is None:
+        time.sleep(0.002)
+    os.killpg(command.pid, signal.SIGINT)
+    command.wait(60)
+    deadline = time.monotonic() + 60
+    while servers(compressed) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not servers(compressed)
+    # If the interrupt came too late, the command was told before.
+    assert not is_mounted(directory)
+
+
+def test_a_crash_costs_the_server_alone(ext4, work):
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    good("mount", ext4, directory)
+    with open(f"{directory}/safe", "wb") as stream:
+        stream.write(b"safe")
+        stream.flush()
+        os.fsync(stream.fileno())
+    (server,) = servers(ext4)
+    os.kill(server, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    with pytest.raises(OSError) as error:
+        while time.monotonic() < deadline:
+            os.listdir(directory)
+    assert error.value.errno in (107, 103)
+    good("umount", directory)
+    with mounted(ext4) as again:
+        assert open(f"{again}/safe", "rb").read() == b"safe"
+    check(ext4, "ext4")
+
+
+@pytest.mark.parametrize("end", ["kill", "panic"])
+def test_restart(ext4, work, end):
+    """After a crash later than ten seconds after the mount: by a signal, or by a driver that makes the kernel panic."""
+    directory, drivers = f"{work}/place", f"{work}/drivers"
+    os.mkdir(directory)
+    options = []
+    if end == "panic":
+        os.mkdir(drivers)
+        modules.build(os.path.join(program.REPOSITORY, "tests", "sandbox"), drivers)
+        options = ["--component", f"{drivers}/doom.ko"]
+    good("mount", "--restart", *options, ext4, directory)
+    with open(f"{directory}/safe", "wb") as stream:
+        os.fsync(stream.fileno())
+    (server,) = servers(ext4)
+    deadline = time.monotonic() + 60
+    if end == "kill":
+        time.sleep(10.5)
+        os.kill(server, signal.SIGKILL)
+    while time.monotonic() < deadline and servers(ext4) in ([], [server]):
+        time.sleep(0.05)
+    assert servers(ext4) not in ([], [server])
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            os.stat(f"{directory}/safe")
+            break
+    with open(f"{directory}/after", "wb") as stream:
+        os.fsync(stream.fileno())
+    good("umount", directory)
+    check(ext4, "ext4")
