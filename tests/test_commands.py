@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Commands that change and search images, side by side with the GNU tools on the same tree of the host."""
 
-import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -45,17 +43,8 @@ class Twins:
         ours = run(command, *(word.replace("@", f"{self.image}:") for word in words))
         assert ours.code == theirs.returncode, f"{ours}\nGNU: {theirs.returncode} {theirs.stderr}"
 
-    @contextlib.contextmanager
     def seen(self):
-        """A directory with what is in the image."""
-        if host.knows(self.kind):
-            with host.loop_mount(self.image, self.kind, "ro") as directory:
-                yield directory
-            return
-        copy = f"{self.work}/copy"
-        good("cp", "-a", f"{self.image}:/.", copy)
-        yield copy
-        shutil.rmtree(copy)
+        return images.shown(self.work, self.image, self.kind)
 
     def compare(self, **limits):
         check(self.image, self.kind)

@@ -18,7 +18,7 @@ import pytest
 
 from support import host, images
 from support.checkers import DAMAGE, FSCK
-from support.images import MEGABYTE
+from support.images import MEGABYTE, contents
 from support.program import bad, command, good, run
 
 pytestmark = [pytest.mark.needs("qemu-img"), pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")]
@@ -26,12 +26,6 @@ pytestmark = [pytest.mark.needs("qemu-img"), pytest.mark.skipif(not host.has_fus
 KEY = b"a key\nof two lines\n"
 SECRET = ("--object", f"secret,id=key,format=base64,data={base64.b64encode(KEY).decode()}")
 NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
-
-
-def contents(path):
-    """A hash: pytest must not show how images differ."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 class Place:
@@ -101,12 +95,7 @@ PLACES = {"qcow2": Qcow2, "backing": Backing, "luks": Luks}
 
 def fill(work, name, words=()):
     """Copies a few files in."""
-    tree = f"{work}/tree"
-    os.makedirs(f"{tree}/d", exist_ok=True)
-    images.write_noise(f"{tree}/noise", 1)
-    for index in range(20):
-        with open(f"{tree}/d/{index}", "w", encoding="ascii") as stream:
-            stream.write(str(index) * 1000)
+    tree = images.write_few_files(f"{work}/tree")
     run(*words, "cp", "-r", f"{tree}/.", f"{name}:/")
     same(work, name, words)
 

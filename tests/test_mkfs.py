@@ -5,7 +5,6 @@ What was made is checked by the type's own checker, and compared with the tree t
 that knows the type, else through ours.
 """
 
-import contextlib
 import filecmp
 import json
 import os
@@ -37,19 +36,6 @@ def need(kind):
         pytest.skip(f"{tool} is not installed")
 
 
-@contextlib.contextmanager
-def shown(work, image, kind):
-    """A directory with what is in the image."""
-    if host.knows(kind):
-        with host.loop_mount(image, kind, "ro") as directory:
-            yield directory
-        return
-    directory = f"{work}/shown"
-    run("cp", "-a", f"{image}:/.", directory)
-    yield directory
-    shutil.rmtree(directory)
-
-
 def build(work, abilities, size="full", name="tree"):
     tree = f"{work}/{name}"
     trees.build(tree, abilities.for_user(host.IS_ROOT), size)
@@ -57,7 +43,7 @@ def build(work, abilities, size="full", name="tree"):
 
 
 def same(work, image, kind, tree, abilities):
-    with shown(work, image, kind) as directory:
+    with images.shown(work, image, kind) as directory:
         found = {path: entry for path, entry in trees.describe(directory).items() if path != ".nilfs"}
     lines = trees.differences(trees.describe(tree), found, abilities.for_user(host.IS_ROOT))
     assert not lines, "\n".join(lines[:20])
@@ -227,11 +213,11 @@ def test_owners(work, more):
     image = f"{work}/x"
     good("mkfs", "ext4", image, "--from", tree, "--owner-map", "1000:0:2", "--owner-map", "5:80000", *more)
     host.run("e2fsck", "-f", "-n", image)
-    with shown(work, image, "ext4") as directory:
+    with images.shown(work, image, "ext4") as directory:
         owner = {path: (os.lstat(f"{directory}/{path}").st_uid, os.lstat(f"{directory}/{path}").st_gid) for path in ("etc", "etc/file1", ".")}
     assert owner == {"etc": (0, 1), "etc/file1": (70_000, 80_000), ".": (0, 0)}
     good("mkfs", "ext4", image, "--force", "--from", tree, "--owner", "7:8", *more)
-    with shown(work, image, "ext4") as directory:
+    with images.shown(work, image, "ext4") as directory:
         assert all((entry.uid, entry.gid) == (7, 8) for entry in trees.describe(directory).values())
         assert os.stat(directory).st_uid == 7
 
@@ -302,7 +288,7 @@ def test_times_are_no_later_than_the_source_date(work):
     os.utime(f"{tree}/etc/file1")
     for kind in ("ext4", "vfat"):
         run("mkfs", kind, f"{work}/{kind}", "--from", tree, "--reproducible", SOURCE_DATE_EPOCH="1700000000")
-        with shown(work, f"{work}/{kind}", kind) as directory:
+        with images.shown(work, f"{work}/{kind}", kind) as directory:
             assert os.stat(f"{directory}/etc/file1").st_mtime == 1_700_000_000
             assert os.stat(f"{directory}/etc/file2").st_mtime == 1_000_000_000
 
@@ -331,7 +317,7 @@ def test_without_root_on_the_host(work):
     image = f"{work}/theirs/x"
     good("mkfs", "ext4", image, "--from", tree, "--owner-map", "4242:0",
          prefix=("setpriv", "--reuid=4242", "--regid=4242", "--clear-groups"), XDG_CACHE_HOME=f"{work}/theirs")
-    with shown(work, image, "ext4") as directory:
+    with images.shown(work, image, "ext4") as directory:
         info = os.stat(f"{directory}/etc/file1")
         assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (0, 0, 0o4755)
         assert os.readlink(f"{directory}/link") == "etc" and stat.S_ISSOCK(os.stat(f"{directory}/socket").st_mode)

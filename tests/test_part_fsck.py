@@ -2,7 +2,6 @@
 """outboard part, fsck, resize and fstrim, checked by sfdisk, sgdisk, the types' own checkers and the host's kernel."""
 
 import filecmp
-import hashlib
 import json
 import os
 import shutil
@@ -11,7 +10,7 @@ import pytest
 
 from support import host, images
 from support.checkers import DAMAGE, FSCK
-from support.images import MEGABYTE
+from support.images import MEGABYTE, contents
 from support.program import bad, good, run
 
 DISK = ("esp:64M,name=EFI", "swap:32M", "linux:rest,name=root fs")
@@ -29,13 +28,7 @@ def verify(image):
     host.run("parted", "-s", image, "print")
 
 
-def contents(path):
-    """A hash: pytest must not show how 400 MB differ."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def part(work, number, image, size=None):
+def part(work, number, image):
     """A partition's data in a file of its own."""
     entry = next(entry for entry in table(image)["partitions"] if entry["node"].endswith(str(number)))
     target = f"{work}/part{number}"
@@ -50,14 +43,9 @@ def disk(work, *partitions, size="600M", kind="gpt", name="disk.img"):
     return image
 
 
-def fill(work, image, name="tree"):
+def fill(work, image):
     """Makes a few files, copies them in, and gives a directory with what the image has then."""
-    tree = f"{work}/{name}"
-    os.makedirs(f"{tree}/d", exist_ok=True)
-    images.write_noise(f"{tree}/noise", 1)
-    for index in range(20):
-        with open(f"{tree}/d/{index}", "w", encoding="ascii") as stream:
-            stream.write(str(index) * 1000)
+    tree = images.write_few_files(f"{work}/tree")
     good("cp", "-r", f"{tree}/.", f"{image}:/")
     run("cp", "-r", f"{image}:/.", f"{work}/was")
     return f"{work}/was"
@@ -240,16 +228,21 @@ def test_fsck_of_an_image_in_use(work):
 # ---- resize ----
 
 
+def made(work, kind, place, megabytes):
+    """A file system of this size, as an image or as the second and last partition of one."""
+    image = f"{work}/x"
+    if place == "image":
+        good("mkfs", kind, image, "--size", f"{megabytes}M")
+        return image
+    disk(work, "swap:10M", "linux:rest", size=f"{megabytes + 20}M", kind=place, name="x")
+    good("mkfs", kind, f"{image}@2")
+    return f"{image}@2"
+
+
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "ntfs", "f2fs"])
 @pytest.mark.parametrize("place", ["image", "gpt", "mbr"])
 def test_grow(work, kind, place):
-    image = f"{work}/x"
-    if place == "image":
-        good("mkfs", kind, image, "--size", "400M")
-    else:
-        disk(work, "swap:10M", "linux:rest", size="420M", kind=place, name="x")
-        image += "@2"
-        good("mkfs", kind, image)
+    image = made(work, kind, place, 400)
     tree = fill(work, image)
     had = json.loads(good("part", f"{work}/x", "list", "--json").out)["partitions"][1]["size"] if place != "image" else 400 * MEGABYTE
     done = run("resize", image, "+200M")
@@ -276,13 +269,7 @@ def check_resized(work, kind, place, image, size):
 @pytest.mark.parametrize("kind", ["ext4", "btrfs", "ntfs"])
 @pytest.mark.parametrize("place", ["image", "gpt", "mbr"])
 def test_shrink(work, kind, place):
-    image = f"{work}/x"
-    if place == "image":
-        good("mkfs", kind, image, "--size", "800M")
-    else:
-        disk(work, "swap:10M", "linux:rest", size="820M", kind=place, name="x")
-        image += "@2"
-        good("mkfs", kind, image)
+    image = made(work, kind, place, 800)
     tree = fill(work, image)
     done = run("resize", image, "400M")
     assert done.code == 0, str(done)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* See client.h. */
 #define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -54,6 +56,48 @@ char *client_border(void)
 	CHECK(pages != MAP_FAILED);
 	CHECK(mprotect(pages + 4096, 4096, PROT_NONE) == 0);
 	return pages + 4096;
+}
+
+static sigjmp_buf after_fault;
+
+static void on_fault(int number)
+{
+	(void)number;
+	siglongjmp(after_fault, 1);
+}
+
+void client_catch_faults(void)
+{
+	CHECK(signal(SIGSEGV, on_fault) != SIG_ERR && signal(SIGBUS, on_fault) != SIG_ERR);
+}
+
+int client_can_read(volatile char *address)
+{
+	if (sigsetjmp(after_fault, 1))
+		return 0;
+	(void)*address;
+	return 1;
+}
+
+int client_can_write(volatile char *address)
+{
+	if (sigsetjmp(after_fault, 1))
+		return 0;
+	*address = *address;
+	return 1;
+}
+
+void client_load(const char *path, const char *parameters)
+{
+	static char module[1 << 20];
+	FILE *file = fopen(path, "rb");
+	size_t size;
+
+	CHECK(file);
+	size = fread(module, 1, sizeof(module), file);
+	CHECK(size > 0 && size < sizeof(module));
+	fclose(file);
+	OK(ob_sys_init_module(module, size, parameters));
 }
 
 uint64_t client_resident_bytes(void)

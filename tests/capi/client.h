@@ -34,6 +34,16 @@ void client_tmpfs(const char *directory);
 /* A page that nobody may access, preceded by a readable and writable one. Returns the border. */
 char *client_border(void);
 
+/* Before the kernel is booted: the library hands on the faults that are not its own, for client_can_read and client_can_write. */
+void client_catch_faults(void);
+
+/* Whether the byte can be read; and written, which leaves what it has. One thread at a time. */
+int client_can_read(volatile char *address);
+int client_can_write(volatile char *address);
+
+/* Loads the module in a file of the host. */
+void client_load(const char *path, const char *parameters);
+
 /* Bytes of memory that the process has taken from the host. */
 uint64_t client_resident_bytes(void);
 

@@ -72,19 +72,6 @@ static void log_a_line(void)
 	OK(ob_sys_close(fd));
 }
 
-static void load(const char *path, const char *parameters)
-{
-	static char module[1 << 20];
-	FILE *file = fopen(path, "rb");
-	size_t size;
-
-	CHECK(file);
-	size = fread(module, 1, sizeof(module), file);
-	CHECK(size > 0 && size < sizeof(module));
-	fclose(file);
-	OK(ob_sys_init_module(module, size, parameters));
-}
-
 /* A page fault in the client window, and a pointer that the kernel finds to be bad. */
 static void fault_as_one_may(void)
 {
@@ -122,7 +109,7 @@ int main(int count, char **arguments)
 	/* The others are in the kernel long before, and asleep. */
 	usleep(200000);
 	if (count == 3) {
-		load(arguments[1], arguments[2]);
+		client_load(arguments[1], arguments[2]);
 		usleep(700000);
 	}
 	puts("ready");

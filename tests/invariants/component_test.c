@@ -19,19 +19,6 @@
 
 #define READERS 64
 
-static void load(const char *path, const char *parameters)
-{
-	static char module[1 << 20];
-	FILE *file = fopen(path, "rb");
-	size_t size;
-
-	CHECK(file);
-	size = fread(module, 1, sizeof(module), file);
-	CHECK(size > 0 && size < sizeof(module));
-	fclose(file);
-	OK(ob_sys_init_module(module, size, parameters));
-}
-
 static void read_once(const char *path, char *text, size_t size)
 {
 	int fd = (int)OK(ob_sys_openat(AT_FDCWD, path, O_RDONLY, 0));
@@ -100,7 +87,7 @@ int main(int count, char **arguments)
 	mounts = count == 7 && !strcmp(arguments[4], "on");
 	if (mounts)
 		client_mount(arguments[5], arguments[6], "/disk");
-	load(arguments[1], arguments[2]);
+	client_load(arguments[1], arguments[2]);
 	if (count > 4 && !mounts && strcmp(arguments[4], "--"))
 		read_entries(count - 4, arguments + 4);
 	CHECK_EQUAL(ob_halt(), 0);

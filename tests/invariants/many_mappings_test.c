@@ -7,30 +7,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "../capi/client.h"
 
 #define PAGE 4096ul
-
-static sigjmp_buf after_fault;
-
-static void on_fault(int number)
-{
-	(void)number;
-	siglongjmp(after_fault, 1);
-}
-
-static int can_read(volatile char *address)
-{
-	if (sigsetjmp(after_fault, 1))
-		return 0;
-	(void)*address;
-	return 1;
-}
 
 /* Every second page of the mapping. */
 static volatile long *page(char *memory, long index)
@@ -67,13 +49,13 @@ static void punch(char *memory, long pages)
 {
 	for (long i = 0; i < pages; i += 1000) {
 		OK(ob_sys_munmap((void *)page(memory, i), PAGE));
-		CHECK(!can_read((char *)page(memory, i)));
+		CHECK(!client_can_read((char *)page(memory, i)));
 	}
 	for (long i = 0; i < pages; i++) {
 		if (i % 1000)
 			CHECK_EQUAL(*page(memory, i), i * 3 + 1);
 		else
-			CHECK(!can_read((char *)page(memory, i)));
+			CHECK(!client_can_read((char *)page(memory, i)));
 	}
 }
 
@@ -93,8 +75,7 @@ int main(int count, char **arguments)
 
 	CHECK_EQUAL(count, 2);
 	pages = atol(arguments[1]);
-	/* Before the library: it hands on what is not its own. */
-	CHECK(signal(SIGSEGV, on_fault) != SIG_ERR);
+	client_catch_faults();
 	client_boot(2);
 	memory = map(pages, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	write_all(memory, pages);

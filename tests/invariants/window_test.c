@@ -6,8 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,30 +14,6 @@
 
 #define PAGE 4096ul
 #define READ_WRITE (PROT_READ | PROT_WRITE)
-
-static sigjmp_buf after_fault;
-
-static void on_fault(int number)
-{
-	(void)number;
-	siglongjmp(after_fault, 1);
-}
-
-static int can_read(volatile char *address)
-{
-	if (sigsetjmp(after_fault, 1))
-		return 0;
-	(void)*address;
-	return 1;
-}
-
-static int can_write(volatile char *address)
-{
-	if (sigsetjmp(after_fault, 1))
-		return 0;
-	*address = *address;
-	return 1;
-}
 
 static char *map(size_t length, int protection, int flags, int fd)
 {
@@ -55,10 +29,10 @@ static void unmapped_is_gone(void)
 
 	memset(memory, 'x', 3 * PAGE);
 	OK(ob_sys_munmap(memory + PAGE, PAGE));
-	CHECK(can_read(memory) && can_write(memory + 2 * PAGE));
-	CHECK(!can_read(memory + PAGE) && !can_write(memory + PAGE));
+	CHECK(client_can_read(memory) && client_can_write(memory + 2 * PAGE));
+	CHECK(!client_can_read(memory + PAGE) && !client_can_write(memory + PAGE));
 	OK(ob_sys_munmap(memory, 3 * PAGE));
-	CHECK(!can_read(memory) && !can_read(memory + 2 * PAGE));
+	CHECK(!client_can_read(memory) && !client_can_read(memory + 2 * PAGE));
 }
 
 static void protected_is_protected(void)
@@ -67,11 +41,11 @@ static void protected_is_protected(void)
 
 	memset(memory, 'x', 2 * PAGE);
 	OK(ob_sys_mprotect(memory, PAGE, PROT_READ));
-	CHECK(can_read(memory) && !can_write(memory) && can_write(memory + PAGE));
+	CHECK(client_can_read(memory) && !client_can_write(memory) && client_can_write(memory + PAGE));
 	OK(ob_sys_mprotect(memory, PAGE, PROT_NONE));
-	CHECK(!can_read(memory) && !can_write(memory));
+	CHECK(!client_can_read(memory) && !client_can_write(memory));
 	OK(ob_sys_mprotect(memory, PAGE, READ_WRITE));
-	CHECK(can_write(memory));
+	CHECK(client_can_write(memory));
 	CHECK_EQUAL(memory[100], 'x');
 	OK(ob_sys_munmap(memory, 2 * PAGE));
 }
@@ -85,7 +59,7 @@ static void moved_is_moved(void)
 	CHECK(moved != MAP_FAILED);
 	CHECK_EQUAL(moved[2 * PAGE - 1], 'm');
 	CHECK_EQUAL(moved[2 * PAGE], 0);
-	CHECK(moved == memory || !can_read(memory));
+	CHECK(moved == memory || !client_can_read(memory));
 	OK(ob_sys_munmap(moved, 64 * PAGE));
 }
 
@@ -98,9 +72,9 @@ static void cut_off_is_gone(void)
 	memory = map(2 * PAGE, READ_WRITE, MAP_SHARED, fd);
 	private = map(2 * PAGE, READ_WRITE, MAP_PRIVATE, fd);
 	memset(memory, 's', 2 * PAGE);
-	CHECK(can_read(private + PAGE));
+	CHECK(client_can_read(private + PAGE));
 	OK(ob_sys_ftruncate(fd, PAGE));
-	CHECK(can_write(memory) && !can_read(memory + PAGE) && !can_read(private + PAGE));
+	CHECK(client_can_write(memory) && !client_can_read(memory + PAGE) && !client_can_read(private + PAGE));
 	OK(ob_sys_ftruncate(fd, 2 * PAGE));
 	CHECK_EQUAL(memory[PAGE], 0);
 	OK(ob_sys_munmap(memory, 2 * PAGE));
@@ -156,8 +130,7 @@ int main(int count, char **arguments)
 	int fd;
 
 	CHECK_EQUAL(count, 2);
-	/* Before the library: it hands on what is not its own. */
-	CHECK(signal(SIGSEGV, on_fault) != SIG_ERR && signal(SIGBUS, on_fault) != SIG_ERR);
+	client_catch_faults();
 	client_boot(2);
 	client_tmpfs("/tmpfs");
 	client_mount(arguments[1], "ext4", "/disk");

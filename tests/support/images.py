@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Images that several tests use, made by the distribution's tools."""
 
+import contextlib
+import hashlib
 import os
+import shutil
 
 from support import host
+from support.program import run
 
 MEGABYTE = 1 << 20
 MAKERS = {
@@ -48,6 +52,35 @@ def write_noise(path: str, megabytes: int) -> str:
         for _ in range(megabytes):
             stream.write(os.urandom(MEGABYTE))
     return path
+
+
+def contents(path: str) -> str:
+    """A hash: pytest must not show how images differ."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_few_files(directory: str) -> str:
+    """`noise` of a megabyte, and 20 small ones in `d`."""
+    os.makedirs(f"{directory}/d", exist_ok=True)
+    write_noise(f"{directory}/noise", 1)
+    for index in range(20):
+        with open(f"{directory}/d/{index}", "w", encoding="ascii") as stream:
+            stream.write(str(index) * 1000)
+    return directory
+
+
+@contextlib.contextmanager
+def shown(work: str, image: str, kind: str):
+    """A directory with what is in the image: the host's own mount, where its kernel knows the type."""
+    if host.knows(kind):
+        with host.loop_mount(image, kind, "ro") as directory:
+            yield directory
+        return
+    directory = f"{work}/shown"
+    run("cp", "-a", f"{image}:/.", directory)
+    yield directory
+    shutil.rmtree(directory)
 
 
 def check_ext4(image: str) -> None:

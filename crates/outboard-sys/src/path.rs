@@ -72,7 +72,8 @@ impl PathFd {
     }
 
     pub fn set_xattr(&self, attribute: &CStr, value: &[u8]) -> io::Result<()> {
-        self.anywhere().set_xattr_of(&self.path, attribute, value)
+        self.anywhere()
+            .set_xattr_of(&self.path, attribute, value, 0)
     }
 
     /// Makes `name` in `directory` another name of this file.

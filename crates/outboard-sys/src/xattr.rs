@@ -37,6 +37,16 @@ fn fetch(get: impl Fn(&mut [u8]) -> io::Result<usize>) -> io::Result<Vec<u8>> {
     Ok(large)
 }
 
+/// What all calls that set an attribute take, but for the file.
+fn set_arguments(attribute: &CStr, value: &[u8], flags: c_int) -> [usize; 4] {
+    [
+        string(attribute),
+        pointer(value),
+        value.len(),
+        flags as usize,
+    ]
+}
+
 impl Fd {
     fn path_of(&self, name: &CStr) -> io::Result<CString> {
         let mut path = if self.raw() == libc::AT_FDCWD {
@@ -117,13 +127,8 @@ impl Fd {
 
     /// Sets one of this file's attributes. `flags`: 0, `XATTR_CREATE`, `XATTR_REPLACE`.
     pub fn set_xattr(&self, attribute: &CStr, value: &[u8], flags: c_int) -> io::Result<()> {
-        let arguments = [
-            string(attribute),
-            pointer(value),
-            value.len(),
-            flags as usize,
-            0,
-        ];
+        let [name, value, size, flags] = set_arguments(attribute, value, flags);
+        let arguments = [name, value, size, flags, 0];
         // SAFETY: name and value outlive the call.
         unsafe { self.call(libc::SYS_fsetxattr, arguments) }.map(drop)
     }
@@ -136,12 +141,7 @@ impl Fd {
         value: &[u8],
         flags: c_int,
     ) -> io::Result<()> {
-        let arguments = [
-            string(attribute),
-            pointer(value),
-            value.len(),
-            flags as usize,
-        ];
+        let arguments = set_arguments(attribute, value, flags);
         let path = self.path_of(name)?;
         // SAFETY: name and value outlive the call.
         unsafe { self.call_path(libc::SYS_lsetxattr, &path, arguments) }.map(drop)
@@ -153,8 +153,9 @@ impl Fd {
         path: &CStr,
         attribute: &CStr,
         value: &[u8],
+        flags: c_int,
     ) -> io::Result<()> {
-        let arguments = [string(attribute), pointer(value), value.len(), 0];
+        let arguments = set_arguments(attribute, value, flags);
         // SAFETY: name and value outlive the call.
         unsafe { self.call_path(libc::SYS_setxattr, path, arguments) }.map(drop)
     }
@@ -193,23 +194,12 @@ impl Fd {
 
     /// As [`Self::xattrs`], of a file that may be open with `O_PATH`.
     pub fn xattrs_of_path_fd(&self) -> io::Result<Vec<CString>> {
-        let path = self.proc_path();
-        let list = fetch(|buffer| {
-            let arguments = [pointer_mut(buffer), buffer.len(), 0, 0];
-            // SAFETY: the kernel writes at most the buffer's length.
-            unsafe { self.call_path(libc::SYS_listxattr, &path, arguments) }
-        })?;
-        Ok(split(&list))
+        self.xattrs_of(&self.proc_path())
     }
 
     /// As [`Self::xattr`], of a file that may be open with `O_PATH`.
     pub fn xattr_of_path_fd(&self, attribute: &CStr) -> io::Result<Vec<u8>> {
-        let path = self.proc_path();
-        fetch(|buffer| {
-            let arguments = [string(attribute), pointer_mut(buffer), buffer.len(), 0];
-            // SAFETY: the name outlives the call, the kernel writes at most the buffer's length.
-            unsafe { self.call_path(libc::SYS_getxattr, &path, arguments) }
-        })
+        self.xattr_of(&self.proc_path(), attribute)
     }
 
     /// As [`Self::set_xattr`], of a file that may be open with `O_PATH`.
@@ -219,20 +209,11 @@ impl Fd {
         value: &[u8],
         flags: c_int,
     ) -> io::Result<()> {
-        let arguments = [
-            string(attribute),
-            pointer(value),
-            value.len(),
-            flags as usize,
-        ];
-        // SAFETY: name and value outlive the call.
-        unsafe { self.call_path(libc::SYS_setxattr, &self.proc_path(), arguments) }.map(drop)
+        self.set_xattr_of(&self.proc_path(), attribute, value, flags)
     }
 
     /// As [`Self::remove_xattr`], of a file that may be open with `O_PATH`.
     pub fn remove_xattr_of_path_fd(&self, attribute: &CStr) -> io::Result<()> {
-        let arguments = [string(attribute), 0, 0, 0];
-        // SAFETY: the name outlives the call.
-        unsafe { self.call_path(libc::SYS_removexattr, &self.proc_path(), arguments) }.map(drop)
+        self.remove_xattr_of(&self.proc_path(), attribute)
     }
 }

@@ -174,26 +174,21 @@ impl VolumeReport {
     }
 
     fn row(&self) -> Vec<String> {
-        let text = |value: Option<&String>| value.cloned().unwrap_or_default();
         let content = self.filesystem.as_ref();
         let state = match self.locked {
             true => "locked",
             false => content.map_or("", Content::state_text),
         };
-        vec![
+        let mut cells = vec![
             self.name.clone(),
             self.kind.to_owned(),
             self.size.map_or(String::new(), format::size),
             self.details.clone(),
             self.on.join(" "),
-            content.map_or("", |content| content.kind).to_owned(),
-            text(content.and_then(|content| content.label.as_ref())),
-            text(content.and_then(|content| content.uuid.as_ref())),
-            content
-                .and_then(|content| content.used)
-                .map_or(String::new(), format::size),
-            state.to_owned(),
-        ]
+        ];
+        cells.extend(content_cells(content));
+        cells.push(state.to_owned());
+        cells
     }
 
     /// What is wrong with it or its contents.
@@ -396,22 +391,30 @@ impl Report {
 }
 
 fn partition_row(partition: &PartitionReport) -> Vec<String> {
-    let text = |value: Option<&String>| value.cloned().unwrap_or_default();
     let content = partition.filesystem.as_ref();
     let kind = partition.type_name.unwrap_or(&partition.type_id);
-    vec![
+    let mut cells = vec![
         partition.number.to_string(),
         format::size(partition.start),
         format::size(partition.size),
         kind.to_owned(),
-        text(partition.name.as_ref()),
+        partition.name.clone().unwrap_or_default(),
+    ];
+    cells.extend(content_cells(content));
+    cells.push(content.map_or("", Content::state_text).to_owned());
+    cells
+}
+
+/// The columns Content, Label, UUID and Used.
+fn content_cells(content: Option<&Content>) -> [String; 4] {
+    let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+    [
         content.map_or("", |content| content.kind).to_owned(),
         text(content.and_then(|content| content.label.as_ref())),
         text(content.and_then(|content| content.uuid.as_ref())),
         content
             .and_then(|content| content.used)
             .map_or(String::new(), format::size),
-        content.map_or("", Content::state_text).to_owned(),
     ]
 }
 

@@ -99,12 +99,12 @@ pub enum Command {
 }
 
 impl Command {
-    /// What the command uses of the host. All else it gives up before it runs.
     /// Whether a program that it starts gets open files that this process was given: the key of a mount.
     pub fn hands_files_on(&self) -> bool {
         matches!(self, Command::Mount(mount) if mount.role == mount::Role::Keeper)
     }
 
+    /// What the command uses of the host. All else it gives up before it runs.
     pub fn host_access(&self) -> HostAccess {
         match self {
             Command::Info(options) => reads_images([&options.image]),

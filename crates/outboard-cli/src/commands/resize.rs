@@ -160,17 +160,20 @@ fn tell(session: &mut Session, name: &ImageName) -> Result<()> {
 enum Holder {
     /// All of the image.
     Image,
-    Partition {
-        number: u32,
-        kind: TableKind,
-        start: u64,
-        /// Where the next partition begins.
-        next: Option<u64>,
-        /// Bytes of the image.
-        whole: u64,
-    },
+    Slot(Slot),
     /// Something inside of the image that has the size that it has.
     Layer,
+}
+
+/// A partition, and what is around it.
+struct Slot {
+    number: u32,
+    kind: TableKind,
+    start: u64,
+    /// Where the next partition begins.
+    next: Option<u64>,
+    /// Bytes of the image.
+    whole: u64,
 }
 
 fn round_up(size: u64) -> u64 {
@@ -204,117 +207,118 @@ impl Holder {
         }
         let after = |partition: &&Partition| partition.start > range.start;
         let others = table.partitions.iter().filter(after);
-        Ok(Self::Partition {
+        Ok(Self::Slot(Slot {
             number,
             kind: table.kind,
             start: range.start,
             next: others.map(|partition| partition.start).min(),
             whole: image.size(),
-        })
+        }))
     }
 
     /// Partitions have whole megabytes.
     fn rounded(&self, size: u64) -> u64 {
         match self {
             Self::Image | Self::Layer => size,
-            Self::Partition { .. } => round_up(size),
+            Self::Slot(_) => round_up(size),
         }
     }
 
     /// What there is without a larger image.
     fn room(&self, volume: &Volume) -> u64 {
-        let Self::Partition {
-            kind,
-            start,
-            next,
-            whole,
-            ..
-        } = self
-        else {
-            return volume.range.size;
-        };
-        let end = match (next, kind) {
-            (Some(next), _) => *next,
-            // A GPT has its second copy at the end.
-            (None, TableKind::Gpt) => whole.saturating_sub(MEGABYTE),
-            (None, _) => *whole,
-        };
-        let size = end.saturating_sub(*start) / MEGABYTE * MEGABYTE;
-        size.max(volume.range.size)
+        match self {
+            Self::Image | Self::Layer => volume.range.size,
+            Self::Slot(slot) => slot.room().max(volume.range.size),
+        }
+    }
+
+    fn grow(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
+        match self {
+            Self::Image => set_image_size(session, volume.path(), size),
+            Self::Slot(slot) => slot.grow(session, volume, size),
+            Self::Layer => Err(Error::Failed(format!(
+                "{} has room for {} only: make what it is in larger first, with its own tools",
+                volume.shown(),
+                size_text(volume.range.size)
+            ))),
+        }
+    }
+
+    fn shrink(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
+        match self {
+            Self::Image => set_image_size(session, volume.path(), size),
+            Self::Slot(slot) => slot.shrink(session, volume, size),
+            Self::Layer => Ok(()),
+        }
+    }
+}
+
+impl Slot {
+    fn is_gpt(&self) -> bool {
+        self.kind == TableKind::Gpt
+    }
+
+    /// What is behind the last partition: a GPT has its second copy at the end.
+    fn spare(&self) -> u64 {
+        match self.is_gpt() {
+            true => MEGABYTE,
+            false => 0,
+        }
+    }
+
+    fn room(&self) -> u64 {
+        let end = self.next.unwrap_or(self.whole.saturating_sub(self.spare()));
+        end.saturating_sub(self.start) / MEGABYTE * MEGABYTE
     }
 
     fn grow(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
-        let (number, kind, start, next) = match self {
-            Self::Image => return set_image_size(session, path, size),
-            Self::Layer => {
-                return Err(Error::Failed(format!(
-                "{shown} has room for {} only: make what it is in larger first, with its own tools",
-                size_text(volume.range.size)
-            )))
-            }
-            Self::Partition {
-                number,
-                kind,
-                start,
-                next,
-                ..
-            } => (number, kind, start, next),
-        };
-        if size > self.room(volume) {
-            if next.is_some() {
+        let room = self.room().max(volume.range.size);
+        if size > room {
+            if self.next.is_some() {
                 return Err(Error::Failed(format!(
                     "{shown} has room for {} only: another partition follows it",
-                    size_text(self.room(volume))
+                    size_text(room)
                 )));
             }
-            let spare = if *kind == TableKind::Gpt { MEGABYTE } else { 0 };
-            set_image_size(session, path, round_up(start + size) + spare)?;
+            self.set_end(session, path, size)?;
         }
         let settings = session.settings().clone();
         on_disk(session, path, true, |disk| {
-            if *kind == TableKind::Gpt {
+            if self.is_gpt() {
                 sfdisk::move_copy_to_end(&settings, disk, &shown)?;
             }
-            sfdisk::set_size(&settings, disk, *number, size, &shown)
+            sfdisk::set_size(&settings, disk, self.number, size, &shown)
         })
     }
 
     fn shrink(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
-        let (number, kind, start, next) = match self {
-            Self::Image => return set_image_size(session, path, size),
-            Self::Layer => return Ok(()),
-            Self::Partition {
-                number,
-                kind,
-                start,
-                next,
-                ..
-            } => (number, kind, start, next),
-        };
-        let cut = next.is_none();
-        let is_gpt = *kind == TableKind::Gpt;
+        let cut = self.next.is_none();
         let settings = session.settings().clone();
         on_disk(session, path, true, |disk| {
-            sfdisk::set_size(&settings, disk, *number, size, &shown)?;
-            match cut && is_gpt {
+            sfdisk::set_size(&settings, disk, self.number, size, &shown)?;
+            match cut && self.is_gpt() {
                 // The copy comes before the image is cut, and then to the new end.
                 true => sfdisk::move_copy_to_partitions(&settings, disk, &shown),
                 false => Ok(()),
             }
         })?;
-        let end = round_up(start + size);
-        match (cut, is_gpt) {
-            (false, _) => Ok(()),
-            (true, false) => set_image_size(session, path, end),
-            (true, true) => {
-                set_image_size(session, path, end + MEGABYTE)?;
-                on_disk(session, path, true, |disk| {
-                    sfdisk::move_copy_to_end(&settings, disk, &shown)
-                })
-            }
+        if !cut {
+            return Ok(());
         }
+        self.set_end(session, path, size)?;
+        match self.is_gpt() {
+            true => on_disk(session, path, true, |disk| {
+                sfdisk::move_copy_to_end(&settings, disk, &shown)
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives the image the size that it has with this partition of `size` as its last.
+    fn set_end(&self, session: &mut Session, path: &Path, size: u64) -> Result<()> {
+        set_image_size(session, path, round_up(self.start + size) + self.spare())
     }
 }
 
