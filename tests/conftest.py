@@ -4,6 +4,7 @@
 import os
 import resource
 import shutil
+import stat
 import sys
 import tempfile
 
@@ -71,6 +72,15 @@ def place(image, kind):
 @pytest.fixture
 def ext4(work):
     return images.make(f"{work}/disk.img", "ext4", 64, "-N", "20000")
+
+
+@pytest.fixture
+def fuse_for_all():
+    """The device as every distribution's udev makes it."""
+    before = stat.S_IMODE(os.stat("/dev/fuse").st_mode)
+    os.chmod("/dev/fuse", 0o666)
+    yield
+    os.chmod("/dev/fuse", before)
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -206,6 +206,89 @@ def test_nothing_is_left_behind(work, by, with_what):
     assert run("fsck", "-y", place.name).code in (0, 1)
 
 
+@contextlib.contextmanager
+def host_without_name_spaces():
+    """The words before a command that have it run, as nobody, where users get no name spaces."""
+    with subprocess.Popen(["unshare", "--user", "--mount", "sh", "-c", "echo ready; exec sleep 600"], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout.readline() == b"ready\n"
+            for kind in ("uid", "gid"):
+                with open(f"/proc/{holder.pid}/{kind}_map", "w", encoding="ascii") as stream:
+                    stream.write("0 0 65536")
+            enter = ("nsenter", f"--target={holder.pid}", "--user", "--mount", "--")
+            host.run(*enter, "sh", "-c", "echo 0 > /proc/sys/user/max_user_namespaces")
+            host.run(*enter, *NOBODY, "unshare", "--user", "true", ok=(1,))
+            yield (*enter, *NOBODY)
+        finally:
+            holder.kill()
+
+
+def seen_mounts(prefix, directory):
+    return [line for line in host.run(*prefix, "cat", "/proc/self/mountinfo").stdout.splitlines() if f" {directory}/outboard-" in line]
+
+
+def for_nobody(work, place):
+    """Gives nobody the image and a directory for temporary files, and returns the variables that name that."""
+    here = f"{work}/tmp"
+    os.mkdir(here)
+    for path in (work, place.file, here):
+        shutil.chown(path, "nobody", "nogroup")
+    return {"TMPDIR": here, "XDG_CACHE_HOME": here}
+
+
+def helper_that_tells(work):
+    """A directory with a fusermount3 that notes how it is called, and is the real one then."""
+    os.makedirs(f"{work}/bin", exist_ok=True)
+    with open(f"{work}/bin/fusermount3", "w", encoding="ascii") as stream:
+        stream.write(f'#!/bin/sh\necho "$*" >> {work}/calls\nexec {shutil.which("fusermount3", path=host.PATH)} "$@"\n')
+    os.chmod(f"{work}/bin/fusermount3", 0o755)
+    host.run("install", "-m", "666", "/dev/null", f"{work}/calls")
+    return f"{work}/bin:{host.PATH}"
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs("fusermount3", "nsenter", "setpriv", "unshare")
+@pytest.mark.usefixtures("fuse_for_all")
+def test_a_host_without_name_spaces_for_users(work):
+    """fusermount3 makes and ends the mounts."""
+    place = Backing(work, images.make(f"{work}/x", "ext4", 64))
+    variables = {"PATH": helper_that_tells(work), **for_nobody(work, place)}
+    here = variables["TMPDIR"]
+    with host_without_name_spaces() as prefix:
+        for number, words in enumerate((("fsck", "-y", place.name), ("resize", place.name, "+16M"), ("mkfs", "--force", "ext4", place.name))):
+            done = run(*words, prefix=prefix, **variables)
+            assert done.code == 0, str(done)
+            with open(f"{work}/calls", encoding="utf-8") as lines:
+                calls = lines.read()
+            assert calls.count("fsname=outboard") > number and calls.count("-u -z --") > number, calls
+            assert not seen_mounts(prefix, here)
+            assert not [name for name in os.listdir(here) if name.startswith("outboard-")]
+    place.well()
+    host.run(*FSCK["ext4"], place.plain())
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs("fusermount3", "nsenter", "setpriv", "unshare")
+@pytest.mark.usefixtures("fuse_for_all")
+def test_who_is_killed_without_name_spaces_leaves_no_mount(work):
+    place = Qcow2(work, images.make(f"{work}/x", "ext4", 64))
+    variables = for_nobody(work, place)
+    here = variables["TMPDIR"]
+    with host_without_name_spaces() as prefix:
+        with subprocess.Popen([*prefix, *command("fsck", "-y", place.name)], stdout=subprocess.PIPE, start_new_session=True,
+                              env={**os.environ, **variables, "PATH": f"{sleepy(work)}:{host.PATH}"}) as process:
+            assert process.stdout.readline() == b"running\n"
+            assert seen_mounts(prefix, here)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+        wait_for_end_of_group(process.pid)
+        deadline = time.monotonic() + 30
+        while seen_mounts(prefix, here) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not seen_mounts(prefix, here)
+    assert run("fsck", "-y", place.name).code in (0, 1)
+
+
 @pytest.mark.needs_root
 def test_a_host_without_fuse(work):
     place = Qcow2(work, images.make(f"{work}/x", "ext4", 64))

@@ -3,7 +3,6 @@
 
 import json
 import os
-import stat
 
 import pytest
 
@@ -12,15 +11,6 @@ from support.mounts import AS_NOBODY, NOBODY, check, mounted
 from support.program import good, run
 
 pytestmark = mounts.MARKS
-
-
-@pytest.fixture
-def fuse_for_all():
-    """The device as every distribution's udev makes it."""
-    before = stat.S_IMODE(os.stat("/dev/fuse").st_mode)
-    os.chmod("/dev/fuse", 0o666)
-    yield
-    os.chmod("/dev/fuse", before)
 
 
 @pytest.mark.needs("fusermount3", "setpriv")
@@ -57,11 +47,16 @@ def test_what_has_no_owner_here_is_nobodys(ext4):
         with open(f"{directory}/secret", "w", encoding="ascii") as stream:
             stream.write("of the image's root")
         os.chmod(f"{directory}/secret", 0o600)
+        os.mkdir(f"{directory}/public")
+        os.chmod(f"{directory}/public", 0o777)
     with mounted(ext4, "-o", "allow_other,idmap=b:1000:1000:1") as directory:
         found = os.stat(f"{directory}/secret")
         assert (found.st_uid, found.st_gid) == (NOBODY, NOBODY)
         host.run(*AS_NOBODY, "cat", f"{directory}/secret", ok=(1,))
         host.run(*AS_NOBODY, "chmod", "777", f"{directory}/secret", ok=(1,))
+        # Nor has who has no number in the image files there.
+        host.run(*AS_NOBODY, "touch", f"{directory}/public/theirs", ok=(1,))
+        assert os.listdir(f"{directory}/public") == []
     assert good("find", f"{ext4}:/secret", "-printf", "%m").out == "600"
 
 

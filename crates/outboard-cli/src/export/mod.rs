@@ -9,8 +9,8 @@
 //! 4. [`Export::finish`] unmounts; then the copy syncs the device, and ends as any work apart does. Only after that is what the
 //!    tools have written known to be on stable storage.
 //!
-//! Who is killed leaves no mount behind: it is in a name space of its own. Only on hosts that refuse those to users, fusermount3
-//! has to end it.
+//! Who is killed leaves no mount behind: it is in a name space of its own. Only on hosts that refuse those to users, a process waits
+//! to have fusermount3 end it.
 
 mod server;
 

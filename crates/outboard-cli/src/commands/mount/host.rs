@@ -7,13 +7,14 @@ use crate::sandbox::rights::unshare_user;
 use outboard::{receive_fd, System};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// What mount(8) and /proc/self/mountinfo show as the type.
 pub const KIND: &str = "fuse.outboard";
@@ -98,7 +99,8 @@ fn helper_missing(error: &io::Error) -> Error {
 }
 
 /// What the helper says when it fails, without its name.
-fn complaint(said: &str) -> String {
+fn complaint(ended: &Output) -> String {
+    let said = String::from_utf8_lossy(&ended.stderr);
     let line = said.trim();
     let line = line.strip_prefix("fusermount3: ").unwrap_or(line);
     match line.is_empty() {
@@ -107,11 +109,11 @@ fn complaint(said: &str) -> String {
     }
 }
 
-/// Has the helper mount. Returns what the requests come from, the helper, and what it listens to.
-fn call_helper(on: &Path, list: &OsStr) -> Result<(OwnedFd, Child, UnixStream)> {
+/// Has the helper mount. Returns what the requests come from.
+fn call_helper(on: &Path, list: &OsStr) -> Result<OwnedFd> {
     let failed = |error: &io::Error| Error::failed("cannot talk to fusermount3", error);
     let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
-    let mut helper = Command::new(HELPER)
+    let helper = Command::new(HELPER)
         .arg("-o")
         .arg(list)
         .arg("--")
@@ -122,19 +124,15 @@ fn call_helper(on: &Path, list: &OsStr) -> Result<(OwnedFd, Child, UnixStream)> 
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| helper_missing(&error))?;
-    if let Ok(device) = receive_fd(&ours) {
-        return Ok((device, helper, ours));
-    }
-    let mut said = String::new();
-    if let Some(mut stderr) = helper.stderr.take() {
-        let _ = stderr.read_to_string(&mut said);
-    }
-    helper.wait().map_err(|error| failed(&error))?;
-    let shown = on.display();
-    Err(Error::Failed(format!(
-        "cannot mount on {shown}: {}",
-        complaint(&said)
-    )))
+    let device = receive_fd(&ours);
+    let ended = helper.wait_with_output().map_err(|error| failed(&error))?;
+    device.map_err(|_| {
+        Error::Failed(format!(
+            "cannot mount on {}: {}",
+            on.display(),
+            complaint(&ended)
+        ))
+    })
 }
 
 fn mount_by_helper(directory: &Path, source: &OsStr, options: &Options) -> Result<OwnedFd> {
@@ -148,11 +146,7 @@ fn mount_by_helper(directory: &Path, source: &OsStr, options: &Options) -> Resul
             list.push(format!(",{word}"));
         }
     }
-    let (device, mut helper, _) = call_helper(directory, &list)?;
-    helper
-        .wait()
-        .map_err(|error| Error::failed("cannot talk to fusermount3", &error))?;
-    Ok(device)
+    call_helper(directory, &list)
 }
 
 /// Mounts on a directory, given without symbolic links. Returns what the requests come from.
@@ -176,11 +170,49 @@ fn cannot_mount(what: &str, error: &io::Error) -> Error {
     }
 }
 
+/// A process that has the helper unmount when it is told, or when nobody is left to tell it. The helper's own `auto_unmount` does not
+/// do: as root it asks whether the file system is dead, and that is not told to root, where others may not use it (libfuse 3.14).
+struct Unmounter {
+    process: Child,
+    /// Its standard input.
+    socket: UnixStream,
+}
+
+impl Unmounter {
+    const SCRIPT: &str = "read -r end; exec \"$0\" -u -z -- \"$1\"";
+
+    fn start(directory: &Path) -> io::Result<Self> {
+        let (socket, theirs) = UnixStream::pair()?;
+        let process = Command::new("/bin/sh")
+            .args(["-c", Self::SCRIPT, HELPER])
+            .arg(directory)
+            // No signal of the terminal goes to it.
+            .process_group(0)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        Ok(Self { process, socket })
+    }
+
+    /// There is nothing to unmount.
+    fn cancel(mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    fn finish(self) -> io::Result<Output> {
+        // A copy of this process may have it open, too.
+        self.socket.shutdown(Shutdown::Both)?;
+        self.process.wait_with_output()
+    }
+}
+
 /// A mount for this process and those that it starts, which ends with them at the latest.
 pub struct PrivateMount {
     directory: PathBuf,
-    /// Of a user: unmounts when nobody has the other end of the socket.
-    helper: Option<UnixStream>,
+    /// Of a user who gets no name space.
+    unmounter: Option<Unmounter>,
 }
 
 impl PrivateMount {
@@ -200,26 +232,41 @@ impl PrivateMount {
             };
             let device = mount_directly(&directory, OsStr::new("outboard"), &options)
                 .map_err(|error| cannot_mount(what, &error))?;
-            let helper = None;
-            return Ok((device, Self { directory, helper }));
+            let unmounter = None;
+            return Ok((
+                device,
+                Self {
+                    directory,
+                    unmounter,
+                },
+            ));
         }
-        let list = OsStr::new("subtype=outboard,fsname=outboard,auto_unmount");
-        let (device, _, socket) = call_helper(&directory, list).map_err(|error| {
-            let why = error.message().unwrap_or_default();
-            Error::Failed(format!("{what}: {why}"))
-        })?;
-        let helper = Some(socket);
-        Ok((device, Self { directory, helper }))
+        let unmounter =
+            Unmounter::start(&directory).map_err(|error| Error::failed(what, &error))?;
+        match call_helper(&directory, OsStr::new("subtype=outboard,fsname=outboard")) {
+            Ok(device) => {
+                let unmounter = Some(unmounter);
+                Ok((
+                    device,
+                    Self {
+                        directory,
+                        unmounter,
+                    },
+                ))
+            }
+            Err(error) => {
+                unmounter.cancel();
+                let why = error.message().unwrap_or_default();
+                Err(Error::Failed(format!("{what}: {why}")))
+            }
+        }
     }
 
     pub fn unmount(self) -> Result<()> {
-        let Some(socket) = self.helper else {
-            return unmount_directly(&self.directory, true);
-        };
-        let unmounted = unmount(&self.directory, true);
-        // A copy of this process may have it open, too.
-        let _ = socket.shutdown(Shutdown::Both);
-        unmounted
+        match self.unmounter {
+            None => unmount_directly(&self.directory, true),
+            Some(unmounter) => unmounted(&self.directory, unmounter.finish()),
+        }
     }
 }
 
@@ -249,25 +296,25 @@ fn unmount_directly(directory: &Path, lazy: bool) -> Result<()> {
 
 /// Ends a mount. `lazy`: also while it is used; it ends when it is not used any more.
 pub fn unmount(directory: &Path, lazy: bool) -> Result<()> {
-    let shown = directory.display();
     if is_root() {
         return unmount_directly(directory, lazy);
     }
     let mut command = Command::new(HELPER);
     command.arg("-u").args(lazy.then_some("-z"));
-    let output = command
-        .arg("--")
-        .arg(directory)
-        .output()
-        .map_err(|error| helper_missing(&error))?;
-    if output.status.success() {
-        return Ok(());
+    unmounted(directory, command.arg("--").arg(directory).output())
+}
+
+/// How the helper's work ended.
+fn unmounted(directory: &Path, ended: io::Result<Output>) -> Result<()> {
+    let output = ended.map_err(|error| helper_missing(&error))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::Failed(format!(
+            "cannot unmount {}: {}",
+            directory.display(),
+            complaint(&output)
+        ))),
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(Error::Failed(format!(
-        "cannot unmount {shown}: {}",
-        complaint(&said)
-    )))
 }
 
 /// A field of mountinfo: a space, for example, is written \040.
