@@ -305,11 +305,11 @@ def test_sparse_image_of_70_gigabytes(work, kind, check):
 # ---- interrupted, or two at once ----
 
 
-def start_copy(big_file, disk):
+def start_copy(big_file, disk, prefix=("env", "--default-signal")):
     """Starts a big copy and waits until it is in the middle: the image has grown by 50 MB."""
     before = os.stat(disk).st_blocks
-    running = subprocess.Popen(program.command("cp", big_file, f"{disk}:/"), stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    running = subprocess.Popen([*prefix, *program.command("cp", big_file, f"{disk}:/")], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while os.stat(disk).st_blocks - before < 50 * MEGABYTE // 512:
         assert running.poll() is None, "the copy ended too soon"
@@ -331,14 +331,29 @@ def test_second_writer(work, big_file):
     host.run("e2fsck", "-f", "-n", disk)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_copy_outlives_its_terminal_if_asked_to(work, big_file):
+    disk = images.make(f"{work}/whole.img", "ext4", 600)
+    running = start_copy(big_file, disk, prefix=("env", "--default-signal", "--ignore-signal=HUP"))
+    running.send_signal(signal.SIGHUP)
+    _, message = running.communicate(timeout=120)
+    assert running.returncode == 0, message
+    host.run("e2fsck", "-f", "-n", disk)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
 def test_signal_amid_a_copy(work, big_file, number):
+    """It ends well, or is killed: then the journal has what is to be mended."""
     disk = images.make(f"{work}/interrupted.img", "ext4", 600)
     good("cp", f"{program.REPOSITORY}/Makefile", f"{disk}:/kept")
     running = start_copy(big_file, disk)
     running.send_signal(number)
     _, message = running.communicate(timeout=30)
-    assert running.returncode != 0, message
-    images.check_ext4(disk)
+    if number == signal.SIGKILL:
+        assert running.returncode == -number, message
+        images.check_ext4(disk)
+    else:
+        assert running.returncode == 130 and "interrupted" in message, message
+        host.run("e2fsck", "-f", "-n", disk)
+        assert good("ls", f"{disk}:/").out.split() == ["kept", "lost+found"]
     with open(f"{program.REPOSITORY}/Makefile", "rb") as stream:
         assert good("cat", f"{disk}:/kept").raw == stream.read()

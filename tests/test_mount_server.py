@@ -11,6 +11,7 @@ import time
 import pytest
 
 from support import host, images, modules, mounts, program
+from support.images import MEGABYTE
 from support.mounts import check, is_mounted, mounted, servers
 from support.program import good
 
@@ -85,23 +86,26 @@ def test_who_started_it_keeps_what_is_open(work, ext4):
 
 
 def test_an_interrupted_command_leaves_no_mount(work, ext4):
-    """The keeper finds nobody to tell that all is well."""
+    """Also if all was well, but the command was interrupted before it was told."""
     directory = f"{work}/place"
     os.mkdir(directory)
-    compressed = f"{work}/disk.img.gz"
-    with open(compressed, "wb") as stream:
-        subprocess.run(["gzip", "-c", "-1", ext4], stdout=stream, check=True)
-    command = subprocess.Popen([*program.command("mount"), "-o", "ro", compressed, directory], start_new_session=True)
-    while not servers(compressed) and command.poll() is None:
-        time.sleep(0.002)
+    command = subprocess.Popen(["env", "--default-signal", *program.command("mount", ext4, directory)], start_new_session=True)
+    with open(f"/proc/{command.pid}/task/{command.pid}/children", encoding="ascii") as children:
+        while not children.read():
+            children.seek(0)
+    command.send_signal(signal.SIGSTOP)
+    while not is_mounted(directory):
+        time.sleep(0.01)
+    os.listdir(directory)
+    time.sleep(0.5)
     os.killpg(command.pid, signal.SIGINT)
-    command.wait(60)
+    command.send_signal(signal.SIGCONT)
+    assert command.wait(60) == -signal.SIGINT
     deadline = time.monotonic() + 60
-    while servers(compressed) and time.monotonic() < deadline:
+    while servers(ext4) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not servers(compressed)
-    # If the interrupt came too late, the command was told before.
-    assert not is_mounted(directory)
+    assert not servers(ext4) and not is_mounted(directory)
+    check(ext4, "ext4")
 
 
 def test_a_crash_costs_the_server_alone(ext4, work):
@@ -123,6 +127,52 @@ def test_a_crash_costs_the_server_alone(ext4, work):
     with mounted(ext4) as again:
         assert open(f"{again}/safe", "rb").read() == b"safe"
     check(ext4, "ext4")
+
+
+def sync(directory):
+    """What `sync DIRECTORY` does."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def test_sync_of_the_directory_writes_everything(ext4, work):
+    """What was in files that nobody synced is in the image when the server is killed."""
+    directory, noise = f"{work}/place", os.urandom(MEGABYTE)
+    os.mkdir(directory)
+    good("mount", ext4, directory)
+    os.makedirs(f"{directory}/a/b")
+    with open(f"{directory}/a/b/file", "wb") as stream:
+        stream.write(noise)
+    (server,) = servers(ext4)
+    sync(directory)
+    os.kill(server, signal.SIGKILL)
+    host.run("umount", "-l", directory)
+    assert (good("cat", f"{ext4}:/a/b/file").raw == noise) is True
+    check(ext4, "ext4")
+
+
+@pytest.mark.needs("strace")
+def test_sync_of_the_directory_reaches_the_disk(work, ext4):
+    """The image is flushed after the last write to it."""
+    log = f"{work}/trace"
+    with mounted(ext4) as directory:
+        (server,) = servers(ext4)
+        with subprocess.Popen(["strace", "-f", "-y", "-o", log, "-e", "trace=pwrite64,pwritev,pwritev2,fsync,fdatasync", "-p", str(server)],
+                              stderr=subprocess.PIPE, text=True) as tracer:
+            if "attached" not in tracer.stderr.readline():
+                pytest.skip("this host does not let strace trace")
+            with open(f"{directory}/file", "wb") as stream:
+                stream.write(b"x" * MEGABYTE)
+            sync(directory)
+            tracer.send_signal(signal.SIGINT)
+            tracer.stderr.read()
+    with open(log, encoding="utf-8") as lines:
+        calls = [line.split()[1].partition("(")[0] for line in lines if f"<{ext4}>" in line]
+    assert "pwrite" in " ".join(calls), calls
+    assert calls[-1] in ("fsync", "fdatasync"), calls[-5:]
 
 
 @pytest.mark.parametrize("end", ["kill", "panic"])

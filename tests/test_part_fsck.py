@@ -191,6 +191,37 @@ def test_fsck_repairs(work, kind, place):
         assert (open(file, "rb").read(start * 512) == outside) is True, "something outside of the partition changed"
 
 
+@pytest.mark.skipif(not host.may_mount(), reason="no loop devices here")
+def test_fsck_of_a_partition_of_a_block_device(work):
+    image = disk(work, "linux:64M", "linux:rest", size="200M")
+    for number in (1, 2):
+        good("mkfs", "ext4", f"{image}@{number}")
+        fill(work, f"{image}@{number}")
+    plain = part(work, 1, image)
+    DAMAGE["ext4"](plain)
+    host.run("dd", f"if={plain}", f"of={image}", "bs=512", f"seek={table(image)['partitions'][0]['start']}", "conv=notrunc", "status=none")
+    before = contents(image)
+    with host.loop_device(image) as device:
+        looked = run("fsck", f"{device}@1")
+        assert looked.code == 4 and f"{device}@1" in looked.out + looked.err, str(looked)
+        assert contents(device) == before, "-n has changed something"
+        assert run("fsck", f"{device}@2").code == 0
+        assert run("fsck", "-y", f"{device}@1").code == 1
+        assert run("fsck", f"{device}@1").code == 0
+    for number in (1, 2):
+        host.run(*FSCK["ext4"], part(work, number, image))
+    verify(image)
+
+
+@pytest.mark.skipif(not host.may_mount(), reason="no loop devices here")
+def test_fsck_of_a_block_device_in_use(work):
+    image = images.make(f"{work}/x", "ext4", 64)
+    with host.loop_device(image) as device:
+        with host.mounted("mount", "-t", "ext4", device):
+            bad("fsck", "-y", device, code=8, mentions=["in use"])
+        assert run("fsck", "-y", device).code == 0
+
+
 def dirty_xfs(work):
     """An XFS whose log has to be replayed: a copy of what is mounted."""
     image = images.make(f"{work}/x", "xfs", 320)

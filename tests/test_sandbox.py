@@ -232,6 +232,34 @@ def test_all_threads_have_given_up_their_rights(image, work):
             assert int(thread[kind], 16) == 0, thread["Name"]
 
 
+def test_what_the_starter_has_open_is_closed(image, work):
+    """Code inside gets no file that this process was given besides the standard streams."""
+    big, secret = os.path.join(work, "big"), os.path.join(work, "secret")
+    images.write_noise(big, 8)
+    program.good("cp", big, f"{image}:/")
+    with open(secret, "wb") as given, subprocess.Popen(program.command("cat", f"{image}:/big"), stdout=subprocess.PIPE, pass_fds=(given.fileno(),)) as process:
+        assert process.stdout.read(65536)
+        directory = f"/proc/{process.pid}/fd"
+        opened = [os.readlink(f"{directory}/{number}") for number in os.listdir(directory)]
+        process.kill()
+    assert image in opened and secret not in opened
+
+
+def test_tools_get_nothing_that_the_starter_has_open(image, work):
+    programs, secret = os.path.join(work, "programs"), os.path.join(work, "secret")
+    os.mkdir(programs)
+    with open(f"{programs}/e2fsck", "w", encoding="ascii") as stream:
+        stream.write("#!/usr/bin/python3\nimport os\n"
+                     "for number in range(100):\n    try: print('open:', os.fstat(number).st_ino, flush=True)\n    except OSError: pass\n")
+    os.chmod(f"{programs}/e2fsck", 0o755)
+    with open(secret, "wb") as given:
+        done = subprocess.run(program.command("fsck", image), pass_fds=(given.fileno(),), capture_output=True, text=True, check=False,
+                              env={**os.environ, "PATH": f"{programs}:{host.PATH}"})
+        inode = os.fstat(given.fileno()).st_ino
+    opened = [int(number) for number in re.findall(r"^open: (\d+)$", done.stdout, re.MULTILINE)]
+    assert len(opened) >= 3 and inode not in opened, done.stdout + done.stderr
+
+
 @pytest.mark.needs_root
 def test_root_opens_images_of_others(work):
     """Before it gives up the right to."""

@@ -2,7 +2,8 @@
 //! The keeper: mounts, starts the server, and unmounts when it is asked to end.
 //!
 //! In the background it tells the command that started it, over its standard output, what went
-//! wrong, or with a NUL that all is well. After that nobody listens there, and it tells the system's log.
+//! wrong, or with a NUL that all is well, which the command answers with a byte. After that nobody listens there, and it tells the
+//! system's log.
 
 use super::{host, Plan};
 use crate::error::{warn, Error, Result};
@@ -11,7 +12,7 @@ use outboard::Tree;
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::pipe;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -66,7 +67,7 @@ pub fn start(plan: &Plan) -> Result<()> {
         // There is nobody to tell of an error here.
         let _ = io::stderr().write_all(&buffer[..end.unwrap_or(length)]);
         if end.is_some() {
-            return Ok(());
+            return ours.write_all(b"+").map_err(cannot_start);
         }
     }
 }
@@ -107,10 +108,16 @@ impl Voice {
         if !self.background {
             return true;
         }
-        let mut out = io::stdout();
-        let heard = out.write_all(b"\0").and_then(|()| out.flush()).is_ok();
+        let heard = io::stdout()
+            .as_fd()
+            .try_clone_to_owned()
+            .and_then(|socket| {
+                let mut command = UnixStream::from(socket);
+                command.write_all(b"\0")?;
+                command.read_exact(&mut [0])
+            });
         self.alone.store(true, Ordering::Relaxed);
-        heard
+        heard.is_ok()
     }
 
     /// An error as it leaves this process: told already if nobody reads it otherwise.
