@@ -331,6 +331,22 @@ def test_second_writer(work, big_file):
     host.run("e2fsck", "-f", "-n", disk)
 
 
+def test_a_second_interrupt_ends_it_at_once(image, work):
+    """While it waits for a FIFO that nobody writes to, and so cannot end well."""
+    fifo = f"{work}/fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["env", "--default-signal", *program.command("cp", fifo, f"{image}:/new")], stderr=subprocess.PIPE) as running:
+        with open(fifo, "wb"):
+            time.sleep(0.5)
+            running.send_signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                running.wait(1)
+            running.send_signal(signal.SIGINT)
+            assert running.wait(10) == -signal.SIGINT
+    images.check_ext4(image)
+    assert good("cat", f"{image}:/hello").out == "hello\n" * 1000
+
+
 def test_a_copy_outlives_its_terminal_if_asked_to(work, big_file):
     disk = images.make(f"{work}/whole.img", "ext4", 600)
     running = start_copy(big_file, disk, prefix=("env", "--default-signal", "--ignore-signal=HUP"))
