@@ -28,7 +28,7 @@ enum Access {
     /// It is in a raw image.
     Image,
     /// It is served until the first work on it is done.
-    Export(Option<Export>),
+    Export(Option<Box<Export>>),
 }
 
 /// What is to become of a private copy.
@@ -94,7 +94,7 @@ impl Volume {
             name: export.name.clone(),
             range,
             probe: check(&export.name, probe(&source))?,
-            access: Access::Export(Some(export)),
+            access: Access::Export(Some(Box::new(export))),
         })
     }
 
@@ -124,7 +124,7 @@ impl Volume {
     pub fn release(&mut self) -> Result<()> {
         match &mut self.access {
             Access::Image => Ok(()),
-            Access::Export(export) => export.take().map_or(Ok(()), Export::finish),
+            Access::Export(export) => export.take().map_or(Ok(()), |export| export.finish()),
         }
     }
 
