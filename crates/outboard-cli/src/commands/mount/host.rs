@@ -218,54 +218,46 @@ pub struct PrivateMount {
 impl PrivateMount {
     /// Also returns what the requests come from. `what`: what fails if it cannot be made.
     pub fn new(directory: &Path, what: &str) -> Result<(OwnedFd, Self)> {
-        let directory = directory.to_owned();
-        let apart = match enter_name_space() {
-            Err(_) if !is_root() => false,
-            entered => entered
-                .map(|()| true)
-                .map_err(|error| cannot_mount(what, &error))?,
+        let (device, unmounter) = match enter_name_space() {
+            Ok(()) => (mount_apart(directory, what)?, None),
+            Err(error) if is_root() => return Err(cannot_mount(what, &error)),
+            Err(_) => mount_in_sight(directory, what)?,
         };
-        if apart {
-            let options = Options {
-                noexec: true,
-                ..Options::default()
-            };
-            let device = mount_directly(&directory, OsStr::new("outboard"), &options)
-                .map_err(|error| cannot_mount(what, &error))?;
-            let unmounter = None;
-            return Ok((
-                device,
-                Self {
-                    directory,
-                    unmounter,
-                },
-            ));
-        }
-        let unmounter =
-            Unmounter::start(&directory).map_err(|error| Error::failed(what, &error))?;
-        match call_helper(&directory, OsStr::new("subtype=outboard,fsname=outboard")) {
-            Ok(device) => {
-                let unmounter = Some(unmounter);
-                Ok((
-                    device,
-                    Self {
-                        directory,
-                        unmounter,
-                    },
-                ))
-            }
-            Err(error) => {
-                unmounter.cancel();
-                let why = error.message().unwrap_or_default();
-                Err(Error::Failed(format!("{what}: {why}")))
-            }
-        }
+        let directory = directory.to_owned();
+        let mount = Self {
+            directory,
+            unmounter,
+        };
+        Ok((device, mount))
     }
 
     pub fn unmount(self) -> Result<()> {
         match self.unmounter {
             None => unmount_directly(&self.directory, true),
             Some(unmounter) => unmounted(&self.directory, unmounter.finish()),
+        }
+    }
+}
+
+/// In a name space of its own.
+fn mount_apart(directory: &Path, what: &str) -> Result<OwnedFd> {
+    let options = Options {
+        noexec: true,
+        ..Options::default()
+    };
+    mount_directly(directory, OsStr::new("outboard"), &options)
+        .map_err(|error| cannot_mount(what, &error))
+}
+
+/// Where everybody sees it.
+fn mount_in_sight(directory: &Path, what: &str) -> Result<(OwnedFd, Option<Unmounter>)> {
+    let unmounter = Unmounter::start(directory).map_err(|error| Error::failed(what, &error))?;
+    match call_helper(directory, OsStr::new("subtype=outboard,fsname=outboard")) {
+        Ok(device) => Ok((device, Some(unmounter))),
+        Err(error) => {
+            unmounter.cancel();
+            let why = error.message().unwrap_or_default();
+            Err(Error::Failed(format!("{what}: {why}")))
         }
     }
 }
