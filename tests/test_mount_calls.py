@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from support import host, images, mounts
-from support.mounts import check, mounted
+from support.mounts import check, mounted, options_of
 
 pytestmark = mounts.MARKS
 CASES = os.path.join(os.path.dirname(__file__), "support", "posix_cases.py")
@@ -21,10 +21,6 @@ CASES = os.path.join(os.path.dirname(__file__), "support", "posix_cases.py")
 @pytest.mark.timeout(900)
 def test_like_the_hosts_own_mount(work, kind, image):
     """About 4,000 cases, each on the host kernel's mount of the same type and on ours."""
-    def outcomes(directory):
-        os.mkdir(f"{directory}/cases")
-        return json.loads(host.run(sys.executable, CASES, f"{directory}/cases", timeout=800).stdout)
-
     other = images.make(f"{work}/other.img", kind, 512)
     with host.loop_mount(other, kind) as directory:
         theirs = outcomes(directory)
@@ -32,6 +28,26 @@ def test_like_the_hosts_own_mount(work, kind, image):
         ours = outcomes(directory)
     check(image, kind)
     assert len(theirs) > 3000
+    alike(theirs, ours)
+
+
+def test_root_alone_may_do_what_root_may(work, kind, image):
+    """Where the host checks nothing, since nobody else can come."""
+    other = images.make(f"{work}/other.img", kind, 512)
+    with host.loop_mount(other, kind) as directory:
+        theirs = outcomes(directory, "root")
+    with mounted(image, "-o", "dev,suid") as directory:
+        assert "default_permissions" not in options_of(directory)
+        alike(theirs, outcomes(directory, "root"))
+    check(image, kind)
+
+
+def outcomes(directory, *users):
+    os.mkdir(f"{directory}/cases")
+    return json.loads(host.run(sys.executable, CASES, f"{directory}/cases", *users, timeout=800).stdout)
+
+
+def alike(theirs, ours):
     different = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
     assert not different, f"{len(different)} cases differ; the host's and ours: {sorted(different)[:40]}, as in {json.dumps(dict(list(different.items())[:3]), indent=1)}"
 

@@ -104,6 +104,18 @@ def named(top, work, first, second):
 
 
 @pytest.mark.needs("mkntfs")
+def test_attributes_of_ntfs_change_the_mode(work):
+    """Which the host remembers, and does not know to have anything to do with them."""
+    image = host.sparse_file(f"{work}/disk.img", 64 * MEGABYTE)
+    host.run("mkntfs", "-q", "-F", "-f", image)
+    with mounted(image) as directory:
+        open(f"{directory}/file", "wb").close()
+        for attributes, writable in ((b"\x21\0\0\0", False), (b"\x20\0\0\0", True)):
+            os.setxattr(f"{directory}/file", "system.ntfs_attrib", attributes)
+            assert bool(os.stat(f"{directory}/file").st_mode & stat.S_IWUSR) == writable
+
+
+@pytest.mark.needs("mkntfs")
 def test_random_names_on_ntfs(work):
     """Names that differ in case only, in three directories: as in a directory of the host."""
     chosen, model = random.Random(1), f"{work}/model"

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from support import host, mounts
-from support.mounts import AS_NOBODY, NOBODY, check, mounted
+from support.mounts import AS_NOBODY, NOBODY, check, mounted, options_of
 from support.program import good, run
 
 pytestmark = mounts.MARKS
@@ -21,6 +21,8 @@ def test_an_ordinary_user_does_everything_in_his_mount(work, ext4):
     os.chown(ext4, NOBODY, NOBODY)
     with mounted(ext4, prefix=AS_NOBODY) as directory:
         host.run(*AS_NOBODY, "sh", "-ec", f"cd {directory}; : > secret/mine; chown 7:8 secret/mine; chmod 4755 secret/mine; mkdir d; ln -s x l; cp -r /usr/share/zoneinfo/Europe d")
+        # Nobody could run it, not even root. The list is not the host's business, but the mode that comes with it is.
+        host.run(*AS_NOBODY, "sh", "-ec", f"cd {directory}; : > plain; test -r plain; ! test -x plain; setfacl -m u:5:rwx plain; test -x plain; stat -c mode=%a plain | grep -qx mode=674")
         with pytest.raises(PermissionError):
             os.listdir(directory)
     with mounted(ext4, "-o", "uid=0,gid=5", prefix=AS_NOBODY) as directory:
@@ -29,6 +31,20 @@ def test_an_ordinary_user_does_everything_in_his_mount(work, ext4):
     listed = good("ls", "-l", f"{ext4}:/", f"{ext4}:/secret").out
     assert "rwsr-xr-x 1 7 8" in listed and "1 0 5 2" in " ".join(listed.split()), listed
     assert run("mount", "-o", "suid", ext4, work, prefix=AS_NOBODY).code == 2
+
+
+@pytest.mark.needs("setpriv")
+def test_rights_count_if_asked_for(ext4):
+    """Those of root that has given its capabilities up, that is: with them it may do everything."""
+    weak = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")
+    with mounted(ext4) as directory, open(f"{directory}/closed", "wb"):
+        os.chmod(f"{directory}/closed", 0)
+        assert "default_permissions" not in options_of(directory)
+        host.run(*weak, "cat", f"{directory}/closed")
+    for options in ("default_permissions", "allow_other", "idmap=b:0:0:9", "ro"):
+        with mounted(ext4, "-o", options) as directory:
+            assert "default_permissions" in options_of(directory)
+            host.run(*weak, "cat", f"{directory}/closed", ok=(1,))
 
 
 def test_mapped_owners(ext4):

@@ -27,6 +27,12 @@ def is_mounted(directory):
         return any(line.split()[4] == directory for line in lines)
 
 
+def options_of(directory):
+    with open("/proc/self/mountinfo", encoding="utf-8") as lines:
+        (line,) = [line for line in lines if line.split()[4] == directory]
+    return line.split()[-1].split(",")
+
+
 @contextlib.contextmanager
 def mounted(image, *options, prefix=()):
     """Ours, on a new directory beside the image."""

@@ -45,7 +45,7 @@ Examples:
 Options after -o, separated by commas:
   ro                  read-only: not a byte of the image changes
   allow_other         other users may use it too, with the rights that the image gives them
-  default_permissions the rights that the image gives count (always so for root's mounts)
+  default_permissions the rights that the image gives count (always so with allow_other)
   uid=N, gid=N        new files belong to this user and group
   idmap=u:I:H:COUNT   user I of the image is H on the host, and COUNT-1 after it; g: for groups
   suid, dev           set-user-ID bits and device files count (root only)
@@ -157,7 +157,6 @@ impl Plan {
         if !root && (options.suid || options.dev) {
             return Err(Error::Usage("-o suid and -o dev are for root".to_owned()));
         }
-        options.default_permissions |= root || options.allow_other;
         Ok(Self {
             source: OsString::from_vec(image.operand()),
             image,
@@ -184,6 +183,7 @@ impl Plan {
         if !self.options.read_only {
             check_writable(&self.image.file)?;
         }
+        self.options.default_permissions |= self.needs_checks();
         let shown = self.directory.display();
         let metadata = std::fs::metadata(&self.directory)
             .map_err(|error| Error::failed(format!("cannot mount on {shown}"), &error))?;
@@ -191,6 +191,14 @@ impl Plan {
             return Err(Error::Failed(format!("{shown} is not a directory")));
         }
         Ok(image)
+    }
+
+    /// Whether the host has to check permissions. Root alone may do everything anyway, except with files that have no owner here; and for each
+    /// check behind a change of a directory the host asks for its attributes again. Where nothing changes it asks less if it checks.
+    fn needs_checks(&self) -> bool {
+        let options = &self.options;
+        let root = System::Host.effective_user() == 0;
+        options.allow_other || (root && (options.read_only || options.is_mapped()))
     }
 
     /// The command line of another process that takes part.

@@ -137,6 +137,11 @@ impl Options {
         Ok(())
     }
 
+    /// Users or groups of the image are others on the host.
+    pub fn is_mapped(&self) -> bool {
+        !self.users.is_identity() || !self.groups.is_identity()
+    }
+
     /// All but the settings of the kernel, as one operand of `-o`.
     pub fn to_list(&self) -> String {
         let mut words = Vec::new();

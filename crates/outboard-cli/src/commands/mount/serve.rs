@@ -48,7 +48,8 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     let gate = Arc::new(Gate::new(volume));
     let server = Server::new(Arc::clone(&gate), options.default_permissions).map_err(failed)?;
     let (ended, ends) = channel();
-    start(server, device, session.vcpus() as usize, ended.clone()).map_err(failed)?;
+    let threads = session.vcpus() as usize;
+    start(server, &gate, device, threads, ended.clone()).map_err(failed)?;
     listen(keeper, ended).map_err(failed)?;
     let end = ends.recv();
     gate.close();
@@ -58,12 +59,19 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     }
 }
 
-/// Answers requests on threads of their own.
-fn start(server: Server, device: OwnedFd, threads: usize, ended: Sender<End>) -> io::Result<()> {
+/// Answers requests on threads of their own, as many as there are virtual CPUs.
+fn start(
+    server: Server,
+    gate: &Gate,
+    device: OwnedFd,
+    threads: usize,
+    ended: Sender<End>,
+) -> io::Result<()> {
     let mut config = Config::default();
     config.n_threads = Some(threads.max(1));
     // The host has checked who may come. Its own requests, as for writing behind, come from root.
     let fuse = fuser::Session::from_fd(server, device, SessionACL::All, config)?;
+    gate.connect(fuse.notifier());
     thread::Builder::new().spawn(move || {
         let _ = ended.send(End::Unmounted(fuse.run()));
     })?;

@@ -20,17 +20,17 @@ use attributes::{absent, kind_of_entry};
 use files::Entry;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem,
-    FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, WriteFlags,
+    FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, Notifier,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, SystemTime};
 use volume::{Caller, Changes, Found, New};
 
@@ -38,6 +38,8 @@ use volume::{Caller, Changes, Found, New};
 const EVER: Duration = Duration::from_secs(1 << 30);
 /// Bytes of the largest request to read or write.
 const LARGEST: u32 = 1 << 20;
+/// Of a file that the host shall not remember: an offset before all data.
+const ATTRIBUTES_ALONE: i64 = -1;
 /// Requests that the host makes ahead, as for reading ahead and writing behind.
 const BACKGROUND: u16 = 64;
 
@@ -62,12 +64,26 @@ thread_local! {
 /// A volume, until it is closed.
 pub struct Gate {
     volume: RwLock<Option<Volume>>,
+    /// To tell the host what it did not ask for.
+    host: OnceLock<Notifier>,
 }
 
 impl Gate {
     pub fn new(volume: Volume) -> Self {
         Self {
             volume: RwLock::new(Some(volume)),
+            host: OnceLock::new(),
+        }
+    }
+
+    pub fn connect(&self, host: Notifier) {
+        let _ = self.host.set(host);
+    }
+
+    /// The host shall ask for the attributes of a file again. It does not have to know the file any more.
+    fn attributes_changed(&self, id: INodeNo) {
+        if let Some(host) = self.host.get() {
+            let _ = host.inval_inode(id, ATTRIBUTES_ALONE, 0);
         }
     }
 
@@ -531,6 +547,10 @@ impl Filesystem for Server {
         reply: ReplyEmpty,
     ) {
         let result = self.run(|volume| volume.set_xattr(caller(request), id.0, name, value, flags));
+        // An access list, or NTFS's attributes, change the mode. The host knows that of the former only if it uses it.
+        if result.is_ok() && name.as_bytes().starts_with(b"system.") {
+            self.gate.attributes_changed(id);
+        }
         empty(reply, result);
     }
 
@@ -546,9 +566,13 @@ impl Filesystem for Server {
         empty(reply, self.run(|volume| volume.remove_xattr(id.0, name)));
     }
 
-    /// Only asked where the host does not check permissions: everything is allowed then.
-    fn access(&self, _: &Request, _id: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
-        reply.error(Errno::from_i32(libc::ENOSYS));
+    /// Only asked where the host does not check permissions: everything is allowed then that root may.
+    fn access(&self, _: &Request, id: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        let result = match mask.contains(AccessFlags::X_OK) {
+            true => self.run(|volume| volume.check_execution(id.0)),
+            false => Ok(()),
+        };
+        empty(reply, result);
     }
 
     fn create(

@@ -186,6 +186,15 @@ impl Volume {
         }
     }
 
+    /// EACCES: a file that not even root can run.
+    pub fn check_execution(&self, id: u64) -> io::Result<()> {
+        let mode = self.nodes.get(id)?.stat()?.st_mode;
+        match mode & libc::S_IFMT == libc::S_IFDIR || mode & 0o111 != 0 {
+            true => Ok(()),
+            false => Err(error(libc::EACCES)),
+        }
+    }
+
     pub fn change(
         &self,
         caller: Caller,
