@@ -217,7 +217,32 @@ pub fn forget_unused() -> io::Result<()> {
     let caches = "/proc/sys/vm/drop_caches";
     // Not a line in the log each time.
     write_text(caches, "4")?;
-    write_text(caches, "3")
+    write_text(caches, "3")?;
+    // What a journal held of the disk's pages it has given up only with its own objects.
+    write_text(caches, "1")
+}
+
+/// What the kernel remembers of files, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// Pages of files; with btrfs, of its own blocks too.
+    pub contents: u64,
+    /// Pages of disks; names, inodes and all other objects.
+    pub other: u64,
+}
+
+/// What the kernel remembers of files now.
+pub fn remembered() -> io::Result<Remembered> {
+    let text = read_text(c"/proc/meminfo")?;
+    let bytes = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name));
+        let number = value.and_then(|value| value.trim().strip_suffix(" kB")?.parse().ok());
+        number.map_or(0, |kilobytes: u64| kilobytes << 10)
+    };
+    Ok(Remembered {
+        contents: bytes("Cached:"),
+        other: bytes("Buffers:") + bytes("Slab:"),
+    })
 }
 
 /// A small text file of the kernel's own file systems, as in /proc.

@@ -38,7 +38,8 @@ pub use disk::{Disk, DiskOptions, Partition};
 pub use file::{File, OpenOptions};
 pub use file_systems::component_of;
 pub use kernel::{
-    forget_unused, option, prepare, profile, release, snapshot_status, version, Builder, Kernel,
+    forget_unused, option, prepare, profile, release, remembered, snapshot_status, version,
+    Builder, Kernel,
 };
 pub use log::{Level, LogRing};
 pub use metadata::{FileType, Metadata};

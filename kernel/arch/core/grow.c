@@ -120,15 +120,15 @@ static void ob_grow_request(void)
 }
 
 /*
- * Also called when blocks of pages of one kind are made to serve another, and when there is no run of pages for an
- * allocation that is content with single ones (a large folio): that is no want of memory.
+ * Also called when blocks of pages of one kind are made to serve another, by who tries once more after memory that was being
+ * reported came back, and for who is content with single pages if there is no run of them (a large folio): that is no want of memory.
  */
 static bool ob_is_low(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
-	bool waits = gfp & __GFP_DIRECT_RECLAIM && !(order && gfp & __GFP_NORETRY);
+	int least = gfp & __GFP_NORETRY ? 0 : order;
 
 	return !READ_ONCE(ob_memory_is_reported) &&
-	       (waits || !zone_watermark_ok(zone, 0, low_wmark_pages(zone), highest, 0));
+	       !zone_watermark_ok(zone, least, low_wmark_pages(zone), highest, 0);
 }
 
 void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);

@@ -5,18 +5,26 @@
 //! which costs more than writing them. So the files stay open for a while, in which the kernel writes most of them by
 //! itself, and then their pages are given up: the next files get that memory.
 //!
-//! The kernel also remembers names, inodes and the file system's own blocks, a few kilobytes for each file. After some thousands of files it
-//! is asked to forget them: it would rather grow.
+//! The kernel also remembers names, inodes and the file system's own blocks, a few kilobytes for each file. When these have become
+//! some megabytes more it is asked to forget them: it would rather grow. It cannot forget what is not written yet, a journal's blocks above all.
+//! When that is much, all of the file system is written.
 
 use super::data::WRITE_AND_WAIT;
 use outboard::Fd;
 use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// Bytes of files that may wait.
 const MOST: u64 = 16 << 20;
-/// Files after which the kernel forgets the unused ones.
-const FORGOTTEN: u64 = 4096;
+/// Files and directories after which memory is looked at.
+const LOOK: u64 = 256;
+/// Bytes that the kernel may remember more than after it was last asked to forget.
+const MORE: u64 = 8 << 20;
+/// Bytes that it may fail to forget before all is written, and how many more than after it was last.
+const UNWRITTEN: u64 = 48 << 20;
+const UNWRITTEN_MORE: u64 = 32 << 20;
 /// What of a file is in memory is pages.
 const PAGE: u64 = 4096;
 
@@ -30,27 +38,63 @@ struct State {
     /// The oldest first.
     files: VecDeque<Written>,
     bytes: u64,
-    /// All that ever came.
-    count: u64,
+}
+
+/// What the kernel remembers, in bytes, without the files that wait.
+#[derive(Default)]
+struct Memory {
+    /// At the first look, then after each time it forgot.
+    least: Option<u64>,
+    /// After the last time that all was written.
+    written: u64,
+}
+
+impl Memory {
+    fn now() -> io::Result<u64> {
+        let remembered = outboard::remembered()?;
+        Ok(remembered.contents.saturating_sub(MOST) + remembered.other)
+    }
+
+    fn forget(&mut self) -> io::Result<u64> {
+        outboard::forget_unused()?;
+        let left = Self::now()?;
+        self.least = Some(left);
+        Ok(left)
+    }
+
+    /// Whether all should be written now.
+    fn is_unwritten(&mut self) -> io::Result<bool> {
+        let now = Self::now()?;
+        if now < *self.least.get_or_insert(now) + MORE {
+            return Ok(false);
+        }
+        Ok(self.forget()? >= UNWRITTEN.max(self.written + UNWRITTEN_MORE))
+    }
+
+    /// Keeps it small. `place` is any file or directory of the file system.
+    fn look(&mut self, place: &Fd) -> io::Result<()> {
+        // Where memory cannot be looked at it comes back later.
+        if self.is_unwritten().unwrap_or(false) {
+            place.sync_file_system()?;
+            self.written = self.forget().unwrap_or(self.written);
+        }
+        Ok(())
+    }
 }
 
 /// Files that several threads have written.
 #[derive(Default)]
 pub struct Behind {
     state: Mutex<State>,
+    /// Files and directories that ever came.
+    made: AtomicU64,
+    memory: Mutex<Memory>,
 }
 
 impl Behind {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked ends the program, so the lock is never poisoned.
         self.state.lock().expect("no thread panics")
-    }
-
-    /// Which file this is.
-    fn count(&self) -> u64 {
-        let mut state = self.lock();
-        state.count += 1;
-        state.count
     }
 
     /// The file that has waited longest, if there are too many.
@@ -67,10 +111,6 @@ impl Behind {
     /// Closes a file to which so many bytes were written, sooner or later. Errors of writing do not matter here: they
     /// are told when the file system is synced.
     pub fn add(&self, file: Fd, bytes: u64) {
-        if self.count() % FORGOTTEN == 0 {
-            // Memory comes back later if it fails.
-            let _ = outboard::forget_unused();
-        }
         if bytes == 0 {
             return;
         }
@@ -82,6 +122,19 @@ impl Behind {
         while let Some(file) = self.oldest() {
             let _ = file.sync_range(0, 0, WRITE_AND_WAIT);
             let _ = file.advise(0, 0, libc::POSIX_FADV_DONTNEED);
+        }
+    }
+
+    /// Notes that something of any type is complete. `place` is any file or directory of the file system. An error
+    /// is one of writing that nobody else may be told.
+    pub fn note(&self, place: &Fd) -> io::Result<()> {
+        if self.made.fetch_add(1, Ordering::Relaxed) % LOOK != LOOK - 1 {
+            return Ok(());
+        }
+        // Whoever looks now does it for all.
+        match self.memory.try_lock() {
+            Ok(mut memory) => memory.look(place),
+            Err(_) => Ok(()),
         }
     }
 }

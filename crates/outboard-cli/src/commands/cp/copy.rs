@@ -130,6 +130,17 @@ impl<'a> Copier<'a> {
         }
     }
 
+    /// Notes that something in this directory of the destination, or the directory, is complete.
+    pub fn note(&self, directory: &Fd) {
+        if !self.unordered {
+            return;
+        }
+        if let Err(error) = self.behind.note(directory) {
+            let what = format!("cannot write {}", escaped(self.base_shown.as_bytes()));
+            self.fail_writing(what, &error);
+        }
+    }
+
     /// A copy's name, for messages. `path` is relative to the top target.
     pub fn copy_shown(&self, path: &[u8]) -> String {
         escaped(&join(self.base_shown.as_bytes(), path))
@@ -173,6 +184,7 @@ impl Worker<'_> {
                     .fail_writing(format!("cannot write {copy}"), &error);
             }
         }
+        self.copier.note(item.target());
     }
 
     /// Looks before it opens: opening a device may do something, and a FIFO waits for a writer.

@@ -382,6 +382,7 @@ pub fn release(copier: &Copier, directory: Arc<Directory>) {
     let mut next = Some(directory);
     while let Some(directory) = next.and_then(Arc::into_inner) {
         finish(copier, &directory);
+        copier.note(&directory.target);
         next = directory.parent;
     }
 }

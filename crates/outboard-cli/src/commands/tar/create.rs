@@ -156,6 +156,15 @@ impl Maker<'_> {
             }
         }
         self.flights.land(job.flight);
+        self.note(&job.directory.fd);
+    }
+
+    /// Notes that something in this directory, or the directory, is complete.
+    pub fn note(&self, directory: &Fd) {
+        if let Err(error) = self.behind.note(directory) {
+            let what = format!("cannot write {}", self.shown);
+            self.report.fail_writing(what, &error);
+        }
     }
 
     fn make_any(&self, job: &Job) -> Result<(), Failure> {

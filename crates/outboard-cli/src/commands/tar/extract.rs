@@ -381,6 +381,7 @@ impl Extraction<'_> {
                 Ok(Some((directory, now))) => {
                     let target = Target::Open(&directory.fd);
                     keep(report, &target, &later.attributes, &now, &shown);
+                    self.maker.note(&directory.fd);
                 }
                 Ok(None) => {}
                 Err(error) => report.fail(format!("cannot finish {}: {}", shown(), reason(&error))),
