@@ -21,7 +21,7 @@ const MOST: u64 = 16 << 20;
 /// Files and directories after which memory is looked at.
 const LOOK: u64 = 256;
 /// Bytes that the kernel may remember more than after it was last asked to forget.
-const MORE: u64 = 8 << 20;
+const MORE: u64 = 6 << 20;
 /// Bytes that it may fail to forget before all is written, and how many more than after it was last.
 const UNWRITTEN: u64 = 48 << 20;
 const UNWRITTEN_MORE: u64 = 32 << 20;
@@ -45,7 +45,7 @@ struct State {
 struct Memory {
     /// At the first look, then after each time it forgot.
     least: Option<u64>,
-    /// After the last time that all was written.
+    /// The least since all was written.
     written: u64,
 }
 
@@ -68,7 +68,10 @@ impl Memory {
         if now < *self.least.get_or_insert(now) + MORE {
             return Ok(false);
         }
-        Ok(self.forget()? >= UNWRITTEN.max(self.written + UNWRITTEN_MORE))
+        let left = self.forget()?;
+        // Some is only being written on, and forgotten later.
+        self.written = self.written.min(left);
+        Ok(left >= UNWRITTEN.max(self.written + UNWRITTEN_MORE))
     }
 
     /// Keeps it small. `place` is any file or directory of the file system.
