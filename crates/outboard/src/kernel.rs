@@ -217,9 +217,9 @@ pub fn forget_unused() -> io::Result<()> {
     let caches = "/proc/sys/vm/drop_caches";
     // Not a line in the log each time.
     write_text(caches, "4")?;
-    write_text(caches, "3")?;
-    // What a journal held of the disk's pages it has given up only with its own objects.
-    write_text(caches, "1")
+    // A journal holds the disk's pages until its own objects are given up; a file's inode stays until its pages are.
+    write_text(caches, "2")?;
+    write_text(caches, "3")
 }
 
 /// What the kernel remembers of files, in bytes.

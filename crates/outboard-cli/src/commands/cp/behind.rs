@@ -24,7 +24,7 @@ const LOOK: u64 = 256;
 const MORE: u64 = 6 << 20;
 /// Bytes that it may fail to forget before all is written, and how many more than after it was last.
 const UNWRITTEN: u64 = 48 << 20;
-const UNWRITTEN_MORE: u64 = 32 << 20;
+const UNWRITTEN_MORE: u64 = 16 << 20;
 /// What of a file is in memory is pages.
 const PAGE: u64 = 4096;
 
@@ -69,7 +69,7 @@ impl Memory {
             return Ok(false);
         }
         let left = self.forget()?;
-        // Some is only being written on, and forgotten later.
+        // Of what was written some can be forgotten only later, when it is in its place and not in the journal alone.
         self.written = self.written.min(left);
         Ok(left >= UNWRITTEN.max(self.written + UNWRITTEN_MORE))
     }
