@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from support import host, mounts
+from support import host, mounts, program
 from support.mounts import AS_NOBODY, NOBODY, check, mounted, options_of
 from support.program import good, run
 
@@ -45,6 +45,17 @@ def test_rights_count_if_asked_for(ext4):
         with mounted(ext4, "-o", options) as directory:
             assert "default_permissions" in options_of(directory)
             host.run(*weak, "cat", f"{directory}/closed", ok=(1,))
+
+
+@pytest.mark.needs("setfacl", "unshare")
+def test_access_lists_of_root_in_a_container(work, ext4):
+    """Root of a name space of users, to whom the host gives lists only where it checks them."""
+    directory = f"{work}/mount"
+    os.mkdir(directory)
+    script = 'set -e; "$0" mount "$1" "$2"; : > "$2/file"; setfacl -m g:0:rx "$2/file"; getfacl -n "$2/file"; "$0" umount "$2"'
+    shown = host.run("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, program.PROGRAM, ext4, directory).stdout
+    assert "group:0:r-x" in shown, shown
+    check(ext4, "ext4")
 
 
 def test_mapped_owners(ext4):

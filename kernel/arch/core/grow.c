@@ -125,10 +125,11 @@ static void ob_grow_request(void)
  */
 static bool ob_is_low(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
-	int least = gfp & __GFP_NORETRY ? 0 : order;
+	bool content_with_less = gfp & __GFP_NORETRY || !(gfp & __GFP_DIRECT_RECLAIM);
+	int wanted = content_with_less ? 0 : order;
 
 	return !READ_ONCE(ob_memory_is_reported) &&
-	       !zone_watermark_ok(zone, least, low_wmark_pages(zone), highest, 0);
+	       !zone_watermark_ok(zone, wanted, low_wmark_pages(zone), highest, 0);
 }
 
 void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);

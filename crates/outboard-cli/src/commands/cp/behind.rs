@@ -45,7 +45,7 @@ struct State {
 struct Memory {
     /// At the first look, then after each time it forgot.
     least: Option<u64>,
-    /// The least since all was written.
+    /// The least since all was written; 0 before that.
     written: u64,
 }
 
@@ -62,8 +62,8 @@ impl Memory {
         Ok(left)
     }
 
-    /// Whether all should be written now.
-    fn is_unwritten(&mut self) -> io::Result<bool> {
+    /// Forgets if there is much. Returns whether so much is left that all should be written now.
+    fn forget_much(&mut self) -> io::Result<bool> {
         let now = Self::now()?;
         if now < *self.least.get_or_insert(now) + MORE {
             return Ok(false);
@@ -77,7 +77,7 @@ impl Memory {
     /// Keeps it small. `place` is any file or directory of the file system.
     fn look(&mut self, place: &Fd) -> io::Result<()> {
         // Where memory cannot be looked at it comes back later.
-        if self.is_unwritten().unwrap_or(false) {
+        if self.forget_much().unwrap_or(false) {
             place.sync_file_system()?;
             self.written = self.forget().unwrap_or(self.written);
         }

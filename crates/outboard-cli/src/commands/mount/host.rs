@@ -234,7 +234,11 @@ impl PrivateMount {
     pub fn unmount(self) -> Result<()> {
         match self.unmounter {
             None => unmount_directly(&self.directory, true),
-            Some(unmounter) => unmounted(&self.directory, unmounter.finish()),
+            // Whoever ended the process that was to do it left the mount.
+            Some(unmounter) => match unmounter.finish() {
+                Ok(output) if output.status.success() => Ok(()),
+                _ => unmount(&self.directory, true),
+            },
         }
     }
 }
@@ -260,6 +264,12 @@ fn mount_in_sight(directory: &Path, what: &str) -> Result<(OwnedFd, Option<Unmou
             Err(Error::Failed(format!("{what}: {why}")))
         }
     }
+}
+
+/// The one that the host has booted with: its number is the same on every Linux (PROC_USER_INIT_INO).
+pub fn is_in_first_user_name_space() -> bool {
+    std::fs::read_link("/proc/self/ns/user")
+        .is_ok_and(|name| name.as_os_str() == "user:[4026531837]")
 }
 
 /// Makes a name space of mounts that nobody else sees, and that ends with its last process. A user needs one of users for that,

@@ -194,11 +194,13 @@ impl Plan {
     }
 
     /// Whether the host has to check permissions. Root alone may do everything anyway, except with files that have no owner here; and for each
-    /// check behind a change of a directory the host asks for its attributes again. Where nothing changes it asks less if it checks.
+    /// check behind a change of a directory the host asks for its attributes again. Where nothing changes it asks less if it checks. In a
+    /// name space of users there are access lists only if it checks (fs/fuse/acl.c).
     fn needs_checks(&self) -> bool {
         let options = &self.options;
-        let root = System::Host.effective_user() == 0;
-        options.allow_other || (root && (options.read_only || options.is_mapped()))
+        let limited =
+            options.read_only || options.is_mapped() || !host::is_in_first_user_name_space();
+        options.allow_other || (System::Host.effective_user() == 0 && limited)
     }
 
     /// The command line of another process that takes part.

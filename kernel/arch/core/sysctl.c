@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Settings of Linux that have to be others here from the start. They are in variables that nobody else sees; but
+ * Linux has to show the tables of its settings to register them, and that call is wrapped at the link.
+ */
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/sysctl.h>
+
+static const struct ob_setting {
+	const char *table, *name;
+	int value;
+} ob_settings[] __initconst = {
+	/*
+	 * Free pages are gathered to large runs when somebody wants one, and not in the background: that would wake an
+	 * idle process twice a second, and touch memory that the host has taken back.
+	 */
+	{ "vm_compaction", "compaction_proactiveness", 0 },
+	/* Nobody who could wake kswapd, which ends a boost, does so while memory can grow instead. */
+	{ "page_alloc_sysctl_table", "watermark_boost_factor", 0 },
+};
+
+static void __init ob_setting_apply(const struct ob_setting *setting, struct ctl_table *table, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < size; i++)
+		if (!strcmp(table[i].procname, setting->name))
+			*(int *)table[i].data = setting->value;
+}
+
+void __real___register_sysctl_init(const char *path, struct ctl_table *table, const char *name, size_t size);
+void __wrap___register_sysctl_init(const char *path, struct ctl_table *table, const char *name, size_t size);
+
+void __init __wrap___register_sysctl_init(const char *path, struct ctl_table *table, const char *name, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(ob_settings); i++)
+		if (!strcmp(name, ob_settings[i].table))
+			ob_setting_apply(&ob_settings[i], table, size);
+	__real___register_sysctl_init(path, table, name, size);
+}
