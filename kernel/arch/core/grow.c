@@ -20,6 +20,7 @@
 #include <linux/sched/mm.h>
 #include <linux/swap.h>
 #include <linux/wait.h>
+#include <linux/writeback.h>
 #include "memory.h"
 #include "vcpu.h"
 
@@ -122,14 +123,16 @@ static void ob_grow_request(void)
 /*
  * Also called when blocks of pages of one kind are made to serve another, by who tries once more after memory that was being
  * reported came back, and for who is content with single pages if there is no run of them (a large folio): that is no want of memory.
+ * That there are too many dirty pages for another one is: with more memory there may be more, and nobody has to wait until some are written.
  */
 static bool ob_is_low(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
 	bool content_with_less = gfp & __GFP_NORETRY || !(gfp & __GFP_DIRECT_RECLAIM);
+	bool dirty = gfp & __GFP_WRITE && !node_dirty_ok(zone->zone_pgdat);
 	int wanted = content_with_less ? 0 : order;
 
 	return !READ_ONCE(ob_memory_is_reported) &&
-	       !zone_watermark_ok(zone, wanted, low_wmark_pages(zone), highest, 0);
+	       (dirty || !zone_watermark_ok(zone, wanted, low_wmark_pages(zone), highest, 0));
 }
 
 void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
