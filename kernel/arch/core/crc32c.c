@@ -8,9 +8,7 @@
 #include <linux/init.h>
 #include <linux/types.h>
 #include <linux/unaligned.h>
-
-/* CPUID, leaf 1, register ECX. */
-#define OB_CPUID_SSE42 (1 << 20)
+#include <asm/cpuid.h>
 
 static bool ob_has_crc32c __ro_after_init;
 
@@ -30,10 +28,7 @@ u32 __pure __crc32c_le(u32 crc, unsigned char const *bytes, size_t length)
 
 static int __init ob_crc32c_setup(void)
 {
-	u32 a = 1, b, c = 0, d;
-
-	asm("cpuid" : "+a" (a), "=b" (b), "+c" (c), "=d" (d));
-	ob_has_crc32c = c & OB_CPUID_SSE42;
+	ob_has_crc32c = ob_cpuid_has(OB_CPUID_SSE42);
 	return 0;
 }
 core_initcall(ob_crc32c_setup);

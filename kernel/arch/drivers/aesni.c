@@ -9,14 +9,12 @@
 #include <linux/crypto.h>
 #include <linux/module.h>
 #include <linux/unaligned.h>
+#include <asm/cpuid.h>
 #include <crypto/aes.h>
 #include <crypto/algapi.h>
 #include <crypto/internal/skcipher.h>
 #include <crypto/scatterwalk.h>
 #include <crypto/xts.h>
-
-/* CPUID, leaf 1, register ECX. */
-#define OB_CPUID_AES (1 << 25)
 
 /* Before Linux's portable ones (100). */
 #define OB_PRIORITY 300
@@ -358,19 +356,11 @@ static struct skcipher_alg ob_xts = {
 	},
 };
 
-static bool ob_has_aes(void)
-{
-	u32 a = 1, b, c = 0, d;
-
-	asm("cpuid" : "+a" (a), "=b" (b), "+c" (c), "=d" (d));
-	return c & OB_CPUID_AES;
-}
-
 static int __init ob_aes_init(void)
 {
 	int error;
 
-	if (!ob_has_aes())
+	if (!ob_cpuid_has(OB_CPUID_AES))
 		return -ENODEV;
 	error = crypto_register_alg(&ob_aes);
 	if (error)
