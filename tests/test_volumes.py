@@ -491,10 +491,33 @@ def test_btrfs_on_several_disks(several, work):
     for disk in several:
         rest = [word for other in several if other != disk for word in ("--disk", other)]
         assert good(*rest, "cat", f"{disk}:/noise").raw == noise
-    bad("ls", f"{first}:/", mentions=("3 devices", "--disk"))
-    bad("--disk", several[1], "ls", f"{first}:/", mentions=("3 devices", "--disk"))
+    # Its tables are on two of the three: with any two of them names can be read, and of one file what is there.
+    for alone, *more in ([first], others):
+        rest = [word for other in more for word in ("--disk", other)]
+        bad(*rest, "cp", f"{work}/noise", f"{alone}:/more", mentions=("3 devices", "--disk"))
+    assert "3 devices, of which 2 are here" in good("--disk", others[0], "ls", f"{first}:/").err
+    bad("--disk", others[0], "cat", f"{first}:/noise", mentions=("noise",))
     if host.knows("btrfs"):
         check_with_the_host(several, f"{work}/noise")
+
+
+@pytest.mark.needs("mkfs.btrfs")
+def test_a_btrfs_that_lacks_a_device_is_read(work):
+    images.write_noise(f"{work}/noise", 3)
+    disks = [host.sparse_file(f"{work}/disk{number}", 160 * MEGABYTE) for number in range(2)]
+    host.run("mkfs.btrfs", "-q", "-f", "-d", "raid1", "-m", "raid1", *disks)
+    good("--disk", disks[1], "cp", f"{work}/noise", f"{disks[0]}:/noise")
+    for disk in disks:
+        host.run("cp", "--sparse=always", disk, f"{disk}.before")
+    with open(f"{work}/noise", "rb") as stream:
+        noise = stream.read()
+    for disk in disks:
+        read = good("cat", f"{disk}:/noise")
+        assert read.raw == noise
+        assert "2 devices, of which 1 are here" in read.err and "--disk" in read.err
+        good("info", disk)
+        bad("rm", f"{disk}:/noise", mentions=("2 devices", "--disk"))
+        host.run("cmp", disk, f"{disk}.before")
 
 
 def check_with_the_host(disks, noise):

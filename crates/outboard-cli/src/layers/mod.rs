@@ -95,6 +95,8 @@ pub struct Node {
     pub locked: bool,
     /// Why what it holds is not opened.
     pub problem: Option<String>,
+    /// What its file system is mounted without, for reading.
+    pub lack: Option<String>,
     /// Of a disk: the image's file.
     file: Option<PathBuf>,
 }
@@ -230,6 +232,7 @@ impl Stack {
             probe: image.whole.clone().filter(|_| table.is_none()),
             locked: false,
             problem: None,
+            lack: None,
             file: Some(file.to_owned()),
         })?;
         let partitions = table.iter().flat_map(|table| &table.partitions);
@@ -248,6 +251,7 @@ impl Stack {
                 probe: image.probe_partition(partition),
                 locked: false,
                 problem: None,
+                lack: None,
                 file: None,
             })?;
         }
@@ -276,6 +280,7 @@ impl Stack {
             probe: probed.ok().flatten(),
             locked: false,
             problem,
+            lack: None,
             file: None,
         })
     }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! File systems of btrfs on several devices: the kernel is told of all, and then any one of them can be mounted.
+//! File systems of btrfs on several devices: the kernel is told of all, and then any one of them can be mounted. Where some are
+//! missing it can be read, as far as the others have everything twice.
 
 use super::{Context, Stack};
 use crate::error::{Error, Result};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Tells the kernel of the devices. Those that lack others are not mounted.
+/// Tells the kernel of the devices. To write, all of them are needed: the others would go on alone.
 pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     let mut file_systems: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for index in stack.holding("btrfs") {
@@ -23,15 +25,21 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
             })?;
         }
         let first = &stack.nodes()[nodes[0]];
-        let wanted = first.probe.as_ref().map_or("", |probe| &probe.detail);
-        let problem = (wanted.parse() != Ok(nodes.len())).then(|| {
-            let here = nodes.len();
-            format!(
-                "a btrfs on {wanted} devices, of which {here} are here: add the others with --disk"
-            )
-        });
+        let wanted = first
+            .probe
+            .as_ref()
+            .and_then(|probe| probe.detail.parse().ok());
+        let (here, wanted) = (nodes.len(), wanted.unwrap_or(0));
+        let words = format!("a btrfs on {wanted} devices, of which {here} are here");
+        let (lack, problem) = match here.cmp(&wanted) {
+            Ordering::Equal => (None, None),
+            Ordering::Less if context.read_only => (Some(words), None),
+            _ => (None, Some(format!("{words}: add the others with --disk"))),
+        };
         for index in nodes {
-            stack.node_mut(index).problem.clone_from(&problem);
+            let node = stack.node_mut(index);
+            node.lack.clone_from(&lack);
+            node.problem.clone_from(&problem);
         }
     }
     Ok(())

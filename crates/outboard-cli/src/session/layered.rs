@@ -3,7 +3,7 @@
 
 use super::{Origin, Session};
 use crate::address::ImageName;
-use crate::error::{Error, Result};
+use crate::error::{warn, Error, Result};
 use crate::image::Image;
 use crate::layers::keys::Secret;
 use crate::layers::listing::Volume;
@@ -294,7 +294,14 @@ impl Session {
             return Err(Error::Failed(format!("{shown}: {problem}")));
         }
         let probed = found.probe.as_ref().map(|probe| probe.kind);
-        let options = subvolume.map_or(String::new(), |number| format!("subvolid={number}"));
+        let mut options = Vec::from_iter(subvolume.map(|number| format!("subvolid={number}")));
+        if let Some(lack) = &found.lack {
+            warn(format!(
+                "warning: {shown}: {lack}: read as far as these have all (add the others with --disk)"
+            ));
+            options.push("degraded".to_owned());
+        }
+        let options = options.join(",");
         let mount = self.mount_device(shown, &found.device, probed, &options, write, || None)?;
         Ok(self.add_mount(shown.to_owned(), origin, mount))
     }
