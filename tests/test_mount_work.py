@@ -2,6 +2,7 @@
 """Programs at work on `outboard mount`: compilers, databases, archivers, and random operations against a model."""
 
 import contextlib
+import errno
 import mmap
 import os
 import random
@@ -80,6 +81,18 @@ class Model:
             self.grow(to + copied)
             self.bytes[to:to + copied] = self.bytes[offset:offset + copied]
 
+    def seek(self):
+        """What is outside of all data is zero."""
+        position = 0
+        while position < len(self.bytes):
+            try:
+                data = os.lseek(self.file, position, os.SEEK_DATA)
+            except OSError as error:
+                assert error.errno == errno.ENXIO
+                data = len(self.bytes)
+            assert not any(self.bytes[position:data])
+            position = os.lseek(self.file, data, os.SEEK_HOLE) if data < len(self.bytes) else data
+
     def reopen(self):
         os.close(self.file)
         self.file = os.open(self.path, os.O_RDWR | self.random.choice([0, os.O_SYNC]))
@@ -88,7 +101,7 @@ class Model:
         os.fsync(self.file)
 
     def step(self):
-        work = self.random.choice([self.write] * 4 + [self.read] * 4 + [self.truncate, self.map, self.fallocate, self.copy, self.reopen, self.sync])
+        work = self.random.choice([self.write] * 4 + [self.read] * 4 + [self.truncate, self.map, self.fallocate, self.copy, self.seek, self.reopen, self.sync])
         work()
         assert os.fstat(self.file).st_size == len(self.bytes), work.__name__
 

@@ -51,9 +51,10 @@ pub fn run(options: &Umount) -> Result<()> {
 /// The root directory stands for the whole file system: this tells of every error since it was mounted.
 fn write_all(directory: &Path) -> Result<()> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let synced = Tree::host()
-        .open_fd(directory, flags, 0)
-        .and_then(|root| root.sync());
+    let synced = Tree::host().open_fd(directory, flags, 0).and_then(|root| {
+        root.sync_file_system()?;
+        root.sync()
+    });
     match synced {
         Ok(()) => Ok(()),
         // Its server is gone, which has told of that.

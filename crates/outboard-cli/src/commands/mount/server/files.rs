@@ -74,6 +74,8 @@ impl Reading {
 
 pub struct OpenFile {
     pub fd: Fd,
+    /// The node, if programs may write by this.
+    writes: Option<u64>,
     /// For directories.
     reading: Mutex<Reading>,
 }
@@ -89,6 +91,8 @@ impl OpenFile {
 pub struct Files {
     shards: [Mutex<HashMap<u64, Arc<OpenFile>>>; SHARDS],
     last: AtomicU64,
+    /// Nodes that are open for writing, and how often.
+    written: Mutex<HashMap<u64, usize>>,
 }
 
 impl Files {
@@ -96,10 +100,15 @@ impl Files {
         lock(&self.shards[number as usize % SHARDS])
     }
 
-    pub fn add(&self, fd: Fd) -> u64 {
+    /// `writes`: the node, if programs may write by this.
+    pub fn add(&self, fd: Fd, writes: Option<u64>) -> u64 {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
+        if let Some(node) = writes {
+            *lock(&self.written).entry(node).or_default() += 1;
+        }
         let file = OpenFile {
             fd,
+            writes,
             reading: Mutex::default(),
         };
         self.shard(number).insert(number, Arc::new(file));
@@ -113,6 +122,19 @@ impl Files {
 
     pub fn remove(&self, number: u64) {
         let gone = self.shard(number).remove(&number);
-        drop(gone);
+        if let Some(node) = gone.and_then(|file| file.writes) {
+            let mut written = lock(&self.written);
+            if let Some(count) = written.get_mut(&node) {
+                *count -= 1;
+                if *count == 0 {
+                    written.remove(&node);
+                }
+            }
+        }
+    }
+
+    /// Whether a program may write to a node by something that it has open.
+    pub fn is_written(&self, node: u64) -> bool {
+        lock(&self.written).contains_key(&node)
     }
 }

@@ -9,9 +9,21 @@
 //! The host may remember everything for ever: nobody else changes the image. Locks are the host's
 //! own business for the same reason.
 
+/// Answers with what came out, or with the error.
+macro_rules! answer {
+    ($reply:ident, $result:expr, $found:pat => $good:expr) => {
+        match $result {
+            Ok($found) => $good,
+            Err(error) => $reply.error(errno(&error)),
+        }
+    };
+}
+
 mod attributes;
 mod files;
 mod nodes;
+mod room;
+mod seeking;
 mod volume;
 
 pub use volume::Volume;
@@ -25,6 +37,7 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
     Request, TimeOrNow, WriteFlags,
 };
+use seeking::{Seek, Seeker};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
@@ -87,6 +100,14 @@ impl Gate {
         }
     }
 
+    /// The host shall hand over what it holds back of a file. Waits for its requests to write, so not on a thread that answers them.
+    fn write_back(&self, id: INodeNo) {
+        if let Some(host) = self.host.get() {
+            // What it did not hand over it goes on holding back.
+            let _ = host.inval_inode(id, 0, 0);
+        }
+    }
+
     /// Carries out a request. ENOTCONN: the end has come.
     fn run<T>(&self, work: impl FnOnce(&Volume) -> io::Result<T>) -> io::Result<T> {
         match &*self.volume.read().expect("no thread panics") {
@@ -109,6 +130,7 @@ pub struct Server {
     names_last: Duration,
     /// The host checks permissions, and those of ACLs too.
     access_lists: bool,
+    seeker: Seeker,
 }
 
 fn caller(request: &Request) -> Caller {
@@ -125,22 +147,13 @@ fn errno(error: &io::Error) -> Errno {
     }))
 }
 
-/// Answers with what came out, or with the error.
-macro_rules! answer {
-    ($reply:ident, $result:expr, $found:pat => $good:expr) => {
-        match $result {
-            Ok($found) => $good,
-            Err(error) => $reply.error(errno(&error)),
-        }
-    };
-}
-
 impl Server {
     /// `checks`: the host checks permissions.
     pub fn new(gate: Arc<Gate>, checks: bool) -> io::Result<Self> {
         let (exact, lists) =
             gate.run(|volume| Ok((volume.has_exact_names(), volume.has_access_lists())))?;
         Ok(Self {
+            seeker: Seeker::start(Arc::clone(&gate))?,
             gate,
             names_last: if exact { EVER } else { Duration::ZERO },
             access_lists: checks && lists,
@@ -387,7 +400,8 @@ impl Filesystem for Server {
         reply: ReplyWrite,
     ) {
         let privileged = !write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let result = self.run(|volume| volume.write(file.0, data, offset, privileged));
+        let behind = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let result = self.run(|volume| volume.write(file.0, data, offset, privileged, behind));
         answer!(reply, result, length => reply.written(length as u32));
     }
 
@@ -632,14 +646,23 @@ impl Filesystem for Server {
     fn lseek(
         &self,
         _: &Request,
-        _id: INodeNo,
+        id: INodeNo,
         file: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let result = self.run(|volume| volume.seek(file.0, offset, whence));
-        answer!(reply, result, position => reply.offset(position as i64));
+        let seek = Seek {
+            id,
+            file: file.0,
+            offset,
+            whence,
+            reply,
+        };
+        match self.run(|volume| Ok(volume.is_written(id.0))) {
+            Ok(true) => self.seeker.take(seek),
+            _ => seek.answer(&self.gate),
+        }
     }
 
     fn copy_file_range(

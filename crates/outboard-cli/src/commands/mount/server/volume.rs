@@ -8,6 +8,7 @@
 use super::attributes::{attributes, timespec};
 use super::files::{Entry, Files};
 use super::nodes::{Named, Nodes, ROOT};
+use super::room::Room;
 use crate::commands::mount::owners::Owners;
 use fuser::{FileAttr, TimeOrNow};
 use outboard::credentials::{keep_set_id, make_files_as};
@@ -86,8 +87,10 @@ pub struct Volume {
     owners: Owners,
     /// Open since the file system was mounted, so that it learns of every error of writing.
     whole: Fd,
-    /// The first of these errors. The kernel tells each of them once, but what was lost stays lost.
+    /// The first of these errors, or of those when the host wrote what it had held back. Each of them is told once, if
+    /// anybody asks then, but what was lost stays lost.
     lost: OnceLock<i32>,
+    room: Room,
     /// Not every file system has the disk's cache flushed by itself.
     device: BlockDevice,
     exact_names: bool,
@@ -102,6 +105,10 @@ fn text(name: &OsStr) -> io::Result<CString> {
 
 fn error(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
+}
+
+fn is_for_writing(flags: i32) -> bool {
+    flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
 fn is_access_list(attribute: &CStr) -> bool {
@@ -127,6 +134,7 @@ impl Volume {
             owners,
             whole,
             lost: OnceLock::new(),
+            room: Room::default(),
             device: mount.device().clone(),
             exact_names: EXACT_NAMES.contains(&kind) && !folds_case,
             whole_blocks: WHOLE_BLOCKS.contains(&kind),
@@ -163,6 +171,20 @@ impl Volume {
 
     fn shown(&self, id: u64, fd: &Fd) -> io::Result<FileAttr> {
         attributes(id, &fd.stat()?, &self.owners)
+    }
+
+    /// Does what needs room in the image.
+    fn with_room<T>(&self, work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let settle = || {
+            // Errors do not matter here: whoever asks for them is told.
+            let _ = self.whole.sync_file_system();
+        };
+        self.room.with(settle, work)
+    }
+
+    /// What a program has written is lost, and it may not have been told.
+    fn lose(&self, error: &io::Error) {
+        let _ = self.lost.set(error.raw_os_error().unwrap_or(libc::EIO));
     }
 
     fn make_as(&self, caller: Caller, umask: u32) -> io::Result<()> {
@@ -261,18 +283,18 @@ impl Volume {
     ) -> io::Result<Found> {
         let (directory, name) = (self.nodes.get(parent)?, text(name)?);
         self.make_as(caller, umask)?;
-        match new {
-            New::Directory => directory.make_directory_at(&name, mode)?,
-            New::Node { device } => directory.make_node_at(&name, mode, device.into())?,
-            New::Link { target } => {
-                directory.make_symlink_at(&text(target.as_os_str())?, &name)?;
-            }
-        }
+        self.with_room(|| match new {
+            New::Directory => directory.make_directory_at(&name, mode),
+            New::Node { device } => directory.make_node_at(&name, mode, device.into()),
+            New::Link { target } => directory.make_symlink_at(&text(target.as_os_str())?, &name),
+        })?;
         self.look(&directory, &name)
     }
 
     pub fn unlink(&self, parent: u64, name: &OsStr, flags: i32) -> io::Result<()> {
-        self.nodes.get(parent)?.unlink_at(&text(name)?, flags)
+        self.nodes.get(parent)?.unlink_at(&text(name)?, flags)?;
+        self.room.removed();
+        Ok(())
     }
 
     pub fn rename(
@@ -282,12 +304,15 @@ impl Volume {
         flags: u32,
     ) -> io::Result<()> {
         let (from, to) = (self.nodes.get(parent)?, self.nodes.get(new_parent)?);
-        from.rename_at(&text(name)?, &to, &text(new_name)?, flags)
+        let (name, new_name) = (text(name)?, text(new_name)?);
+        self.with_room(|| from.rename_at(&name, &to, &new_name, flags))?;
+        self.room.removed();
+        Ok(())
     }
 
     pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> io::Result<Found> {
         let (node, directory, name) = (self.nodes.get(id)?, self.nodes.get(parent)?, text(name)?);
-        node.link_at(c"", &directory, &name, libc::AT_EMPTY_PATH)?;
+        self.with_room(|| node.link_at(c"", &directory, &name, libc::AT_EMPTY_PATH))?;
         self.look(&directory, &name)
     }
 
@@ -303,7 +328,7 @@ impl Volume {
 
     pub fn open(&self, id: u64, flags: i32) -> io::Result<u64> {
         let file = self.nodes.get(id)?.reopen(self.flags(flags))?;
-        Ok(self.files.add(file))
+        Ok(self.files.add(file, is_for_writing(flags).then_some(id)))
     }
 
     pub fn create(
@@ -316,11 +341,16 @@ impl Volume {
     ) -> io::Result<(Found, u64)> {
         let directory = self.nodes.get(parent)?;
         self.make_as(caller, umask)?;
-        let flags = self.flags(flags) | libc::O_CREAT | libc::O_NOFOLLOW;
-        let file = directory.open_at(&text(name)?, flags, mode & 0o7777)?;
+        let writes = is_for_writing(flags);
+        let (name, flags) = (
+            text(name)?,
+            self.flags(flags) | libc::O_CREAT | libc::O_NOFOLLOW,
+        );
+        let file = self.with_room(|| directory.open_at(&name, flags, mode & 0o7777))?;
         let node = file.reopen(libc::O_PATH)?;
         let found = self.found(self.nodes.remember(node)?)?;
-        Ok((found, self.files.add(file)))
+        let id = found.attributes.ino.0;
+        Ok((found, self.files.add(file, writes.then_some(id))))
     }
 
     pub fn release(&self, file: u64) {
@@ -348,21 +378,28 @@ impl Volume {
         Ok(done)
     }
 
-    /// Writes all, or as much as there is room for. `privileged`: set-user-ID bits stay.
+    /// Writes all, or as much as there is room for. `privileged`: set-user-ID bits stay. `behind`: the program
+    /// has gone on, and the host takes all for written.
     pub fn write(
         &self,
         file: u64,
         data: &[u8],
         offset: u64,
         privileged: bool,
+        behind: bool,
     ) -> io::Result<usize> {
         let file = self.files.get(file)?;
         keep_set_id(privileged)?;
         let mut done = 0;
         while done < data.len() {
-            match file.fd.write_at(&data[done..], offset + done as u64) {
+            let written = self.with_room(|| file.fd.write_at(&data[done..], offset + done as u64));
+            match written {
                 Ok(0) => break,
                 Ok(length) => done += length,
+                Err(error) if behind => {
+                    self.lose(&error);
+                    return Err(error);
+                }
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -379,7 +416,8 @@ impl Volume {
         length: u64,
     ) -> io::Result<()> {
         keep_set_id(caller.user == 0)?;
-        self.files.get(file)?.fd.allocate(mode, offset, length)
+        let file = self.files.get(file)?;
+        self.with_room(|| file.fd.allocate(mode, offset, length))
     }
 
     pub fn copy(
@@ -391,8 +429,8 @@ impl Volume {
     ) -> io::Result<usize> {
         keep_set_id(caller.user == 0)?;
         let (from, to) = (self.files.get(from)?, self.files.get(to)?);
-        from.fd
-            .copy_range(from_offset, &to.fd, to_offset, length.min(COPY) as usize)
+        let length = length.min(COPY) as usize;
+        self.with_room(|| from.fd.copy_range(from_offset, &to.fd, to_offset, length))
     }
 
     pub fn sync(&self, file: u64, data_only: bool) -> io::Result<()> {
@@ -407,7 +445,7 @@ impl Volume {
     fn sync_all(&self) -> io::Result<()> {
         let written = self.whole.sync_file_system();
         if let Err(error) = written.and_then(|()| self.device.sync()) {
-            let _ = self.lost.set(error.raw_os_error().unwrap_or(libc::EIO));
+            self.lose(&error);
         }
         match self.lost.get() {
             Some(&number) => Err(error(number)),
@@ -515,13 +553,18 @@ impl Volume {
         }
         keep_set_id(caller.user == 0 || !is_access_list(&attribute))?;
         let node = self.nodes.get(id)?;
-        node.set_xattr_of_path_fd(&attribute, value, flags)
+        self.with_room(|| node.set_xattr_of_path_fd(&attribute, value, flags))
     }
 
     pub fn remove_xattr(&self, id: u64, attribute: &OsStr) -> io::Result<()> {
         let attribute = text(attribute)?;
         self.check_attribute(&attribute)?;
         self.nodes.get(id)?.remove_xattr_of_path_fd(&attribute)
+    }
+
+    /// Whether the host may hold back what programs have written to a file.
+    pub fn is_written(&self, id: u64) -> bool {
+        self.files.is_written(id)
     }
 
     pub fn seek(&self, file: u64, offset: i64, whence: i32) -> io::Result<u64> {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Room that removed files leave.
+//!
+//! A file that has lost its last name holds its blocks until the host has forgotten it, which it does in its own time,
+//! and some file systems have the blocks only after a transaction. On the host's own mounts a program can write into the
+//! room of what it has just removed. So can it here: whoever finds no room waits a moment, if something was removed since
+//! somebody waited in vain.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long forgetting may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_millis(10);
+
+#[derive(Default)]
+pub struct Room {
+    removals: AtomicU64,
+    /// The removals that were waited for in vain.
+    awaited: AtomicU64,
+}
+
+impl Room {
+    /// A file may have lost its last name.
+    pub fn removed(&self) {
+        self.removals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Does what needs room, which has no effect when it fails for want of it. `settle` has the file system find what is free.
+    pub fn with<T>(
+        &self,
+        settle: impl Fn(),
+        mut work: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let first = work();
+        let removals = self.removals.load(Ordering::Relaxed);
+        if !is_full(&first) || self.awaited.load(Ordering::Relaxed) == removals {
+            return first;
+        }
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            settle();
+            let next = work();
+            if !is_full(&next) {
+                return next;
+            }
+            sleep(INTERVAL);
+        }
+        self.awaited.store(removals, Ordering::Relaxed);
+        first
+    }
+}
+
+fn is_full<T>(result: &io::Result<T>) -> bool {
+    matches!(result, Err(error) if error.raw_os_error() == Some(libc::ENOSPC))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    fn full<T>() -> io::Result<T> {
+        Err(io::Error::from_raw_os_error(libc::ENOSPC))
+    }
+
+    #[test]
+    fn nobody_waits_where_nothing_was_removed() {
+        let tries = Cell::new(0);
+        let result: io::Result<()> = Room::default().with(
+            || panic!("there is nothing to settle"),
+            || {
+                tries.set(tries.get() + 1);
+                full()
+            },
+        );
+        assert!(result.is_err());
+        assert_eq!(tries.get(), 1);
+    }
+
+    #[test]
+    fn room_of_what_was_removed_is_waited_for() {
+        let room = Room::default();
+        room.removed();
+        let tries = Cell::new(0);
+        let result = room.with(
+            || (),
+            || {
+                tries.set(tries.get() + 1);
+                match tries.get() {
+                    3 => Ok(7),
+                    _ => full(),
+                }
+            },
+        );
+        assert_eq!(result.unwrap(), 7);
+    }
+
+    #[test]
+    fn other_errors_are_told_at_once() {
+        let room = Room::default();
+        room.removed();
+        let result: io::Result<()> = room.with(
+            || panic!("there is nothing to settle"),
+            || Err(io::Error::from_raw_os_error(libc::EDQUOT)),
+        );
+        assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EDQUOT));
+    }
+}
