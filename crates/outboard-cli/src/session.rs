@@ -373,6 +373,14 @@ impl Session {
         &slot.expect("a mount of a disk that was not released").mount
     }
 
+    /// Boots the kernel and gives it the disk that a name means: after that nothing of the host is looked up by its name to mount it.
+    pub fn prepare(&mut self, name: &ImageName, write: bool) -> Result<()> {
+        if write {
+            self.may_write(&name.shown())?;
+        }
+        self.disk(name, write).map(drop)
+    }
+
     /// Mounts the file system that a name means, or finds it mounted.
     pub fn mount(&mut self, name: &ImageName, write: bool) -> Result<usize> {
         if write {

@@ -43,6 +43,6 @@ pub use libc;
 pub use path::PathFd;
 pub use pattern::matches;
 pub use process::{is_ignored, Inherited};
-pub use socket::receive_fd;
+pub use socket::{receive_fd, send_fd};
 pub use storage::{FileLock, Storage};
 pub use system::{StatFs, System};

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Descriptors that another process of the host sends over a socket.
+//! Descriptors that processes of the host send each other over a socket.
 
 use libc::c_int;
 use std::io;
 use std::mem::{size_of, MaybeUninit};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Room for one descriptor as a control message, aligned as such.
 #[repr(C, align(8))]
 struct Room([u8; 64]);
 
 /// Waits for a message with a descriptor. `UnexpectedEof`: the sender ended without one.
-pub fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
+pub fn receive_fd(socket: impl AsFd) -> io::Result<OwnedFd> {
     let mut byte = [0u8; 1];
     let mut room = Room([0; 64]);
     let mut part = libc::iovec {
@@ -28,7 +27,7 @@ pub fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
     loop {
         // SAFETY: `message` points to buffers of the sizes that it says, which outlive the call.
         let length =
-            unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
+            unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
         if length >= 0 {
             break;
         }
@@ -54,10 +53,64 @@ pub fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
     }
 }
 
+/// Sends a descriptor, with a byte that carries it.
+pub fn send_fd(socket: impl AsFd, fd: BorrowedFd) -> io::Result<()> {
+    let mut byte = [0u8; 1];
+    let mut room = Room([0; 64]);
+    let mut part = libc::iovec {
+        iov_base: byte.as_mut_ptr().cast(),
+        iov_len: byte.len(),
+    };
+    // SAFETY: all-zero is valid for the structure.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = room.0.as_mut_ptr().cast();
+    // SAFETY: these only compute lengths; `room` has more than one descriptor needs, and is aligned for a header, which
+    // is what CMSG_FIRSTHDR returns then.
+    unsafe {
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as _;
+        let header = libc::CMSG_FIRSTHDR(&message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
+        libc::CMSG_DATA(header)
+            .cast::<c_int>()
+            .write_unaligned(fd.as_raw_fd());
+    }
+    loop {
+        // SAFETY: `message` points to buffers of the sizes that it says, which outlive the call.
+        let length =
+            unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
+        if length >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_descriptor_arrives() {
+        let (sender, receiver) = UnixStream::pair().unwrap();
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        send_fd(&sender, theirs.as_fd()).unwrap();
+        drop(theirs);
+        let mut arrived = File::from(receive_fd(&receiver).unwrap());
+        ours.write_all(b"x").unwrap();
+        let mut byte = [0];
+        arrived.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+    }
 
     #[test]
     fn a_message_without_a_descriptor_is_refused() {

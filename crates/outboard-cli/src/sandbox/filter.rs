@@ -317,6 +317,9 @@ fn rules(files: bool, memory_files: bool) -> Result<Rules> {
         rules.insert(libc::SYS_seccomp, Vec::new());
     }
     rules.insert(libc::SYS_socketpair, pairs()?);
+    // The server of a mount gets the FUSE device from its keeper, which is its standard output.
+    let output = [libc::STDOUT_FILENO as u64];
+    rules.insert(libc::SYS_recvmsg, with_argument(0, &output)?);
     rules.insert(libc::SYS_fcntl, descriptors()?);
     rules.insert(libc::SYS_mmap, mappings()?);
     rules.insert(libc::SYS_clone, threads()?);

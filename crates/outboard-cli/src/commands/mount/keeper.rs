@@ -8,10 +8,11 @@
 use super::{host, Plan};
 use crate::error::{warn, Error, Result};
 use crate::interrupt::ending_signals;
-use outboard::Tree;
+use outboard::{send_fd, Tree};
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::pipe;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -151,6 +152,36 @@ struct Server {
     since: Instant,
 }
 
+/// A server that does not answer requests yet.
+struct Newborn {
+    child: Child,
+    control: UnixStream,
+    /// Passes on what it says.
+    relay: Option<thread::JoinHandle<()>>,
+}
+
+impl Newborn {
+    /// Waits until it has done its next step. The error: it ended instead, and has said why.
+    fn hear(&mut self) -> Result<()> {
+        match self.control.read(&mut [0]) {
+            Ok(1) => Ok(()),
+            _ => {
+                self.give_up();
+                Err(Error::Told)
+            }
+        }
+    }
+
+    /// Waits for its end, which comes when nobody needs it.
+    fn give_up(&mut self) {
+        let _ = self.control.shutdown(Shutdown::Both);
+        let _ = self.child.wait();
+        if let Some(relay) = self.relay.take() {
+            let _ = relay.join();
+        }
+    }
+}
+
 /// What became of a server.
 enum Outcome {
     Finished,
@@ -224,12 +255,20 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Mounts, and starts a server for it. If that fails nothing stays mounted.
+    /// Mounts, with a server that had all files open before. If that fails nothing stays mounted.
     fn mount(&self) -> Result<Server> {
         let plan = self.plan;
         let directory = &plan.directory;
-        let device = host::mount(directory, &plan.source, &plan.options)?;
-        let server = self.start(device);
+        let mut newborn = self.start()?;
+        newborn.hear()?;
+        let device = match host::mount(directory, &plan.source, &plan.options) {
+            Ok(device) => device,
+            Err(error) => {
+                newborn.give_up();
+                return Err(error);
+            }
+        };
+        let server = self.connect(newborn, device);
         match &server {
             Ok(_) => host::read_further_ahead(directory),
             Err(_) => {
@@ -241,12 +280,11 @@ impl Keeper<'_> {
         server
     }
 
-    /// Starts a server, and waits until it answers requests.
-    fn start(&self, device: OwnedFd) -> Result<Server> {
-        let (mut control, theirs) = UnixStream::pair().map_err(cannot_start)?;
+    fn start(&self) -> Result<Newborn> {
+        let (control, theirs) = UnixStream::pair().map_err(cannot_start)?;
         let mut command = program(self.plan, "server")?;
         command
-            .stdin(Stdio::from(device))
+            .stdin(Stdio::null())
             .stdout(Stdio::from(OwnedFd::from(theirs)));
         if self.voice.background {
             command.stderr(Stdio::piped());
@@ -258,17 +296,22 @@ impl Keeper<'_> {
             let voice = self.voice.clone();
             thread::spawn(move || voice.relay(from))
         });
-        let mut byte = [0];
-        if !matches!(control.read(&mut byte), Ok(1)) {
-            let _ = child.wait();
-            if let Some(relay) = relay {
-                let _ = relay.join();
-            }
-            return Err(Error::Told);
-        }
-        self.wait_for(child)?;
-        Ok(Server {
+        Ok(Newborn {
+            child,
             control,
+            relay,
+        })
+    }
+
+    /// Gives a server the FUSE device, of which no copy stays here, and waits until it answers requests.
+    fn connect(&self, mut newborn: Newborn, device: OwnedFd) -> Result<Server> {
+        // That it is not there to take it is heard next.
+        let _ = send_fd(&newborn.control, device.as_fd());
+        drop(device);
+        newborn.hear()?;
+        self.wait_for(newborn.child)?;
+        Ok(Server {
+            control: newborn.control,
             since: Instant::now(),
         })
     }

@@ -4,8 +4,8 @@
 //! Three processes take part. The *command* that the user typed waits until the file system can be
 //! used and ends. The *keeper* mounts, and later ends the mount when it is asked to by a signal: for
 //! this it needs what the third must not have. The *server* is a fresh process with nothing but the
-//! image and the mount's end of the FUSE device; it runs the kernel that answers the requests. If
-//! that kernel crashes, the host's closes the mount: accesses fail, none hangs. With `-f` the command
+//! image and the mount's end of the FUSE device; it runs the kernel that answers the requests. It starts before the keeper mounts, since what it
+//! opens may be below the directory. If that kernel crashes, the host's closes the mount: accesses fail, none hangs. With `-f` the command
 //! is the keeper itself.
 
 mod ending;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The server: the process that runs the kernel and answers the host's requests.
 //!
-//! Its standard input is the FUSE device, its standard output a socket to the keeper: a byte goes
-//! there when requests are answered, and the end of what comes from there means to stop.
+//! Its standard output is a socket to the keeper. When all that it needs of the host is open it sends a byte there and gets the FUSE
+//! device: an image may be below the directory that is mounted on, where nobody finds it by its name any more. Another byte tells that requests
+//! are answered, and the end of what comes from there means to stop.
 
 use super::owners::Owners;
 use super::server::{Gate, Server, Volume};
@@ -10,9 +11,9 @@ use super::Plan;
 use crate::error::{Error, Result};
 use crate::session::Session;
 use fuser::{Config, SessionACL};
-use outboard::Fd;
+use outboard::{receive_fd, Fd};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 use std::thread;
@@ -25,18 +26,22 @@ enum End {
     Asked,
 }
 
-fn input() -> io::Result<OwnedFd> {
-    io::stdin().as_fd().try_clone_to_owned()
+/// Has the keeper mount. The error: it did not, and told why.
+fn ask_for_device(keeper: &Fd) -> io::Result<OwnedFd> {
+    keeper.write_all(b"+")?;
+    receive_fd(io::stdout())
 }
 
 pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     let failed = |error| Error::failed("cannot serve the mount", &error);
-    let device = input().map_err(failed)?;
     let keeper = Fd::standard(1).map_err(failed)?;
     // The keeper decides what a signal means.
     session.catch_interrupts()?;
-    // The sandbox is closed before this gives the kernel the first byte of the image.
-    let index = session.mount(&plan.image, !plan.options.read_only)?;
+    let write = !plan.options.read_only;
+    // This closes the sandbox. The kernel has not seen a byte of the image yet.
+    session.prepare(&plan.image, write)?;
+    let device = ask_for_device(&keeper).map_err(|_| Error::Told)?;
+    let index = session.mount(&plan.image, write)?;
     let options = &plan.options;
     let owners = Owners {
         users: options.users.clone(),
