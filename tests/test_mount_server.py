@@ -204,3 +204,67 @@ def test_restart(ext4, work, end):
         os.fsync(stream.fileno())
     good("umount", directory)
     check(ext4, "ext4")
+
+
+def below(work):
+    """A directory that holds an image, its base, the home directory and a further disk."""
+    directory = f"{work}/place"
+    os.makedirs(f"{directory}/sub/home")
+    return directory
+
+
+@pytest.mark.parametrize("option", ["rw", "ro"])
+@pytest.mark.parametrize("where", [".", "sub"])
+def test_onto_the_directory_that_holds_the_image(work, where, option):
+    """And the cache of snapshots, which the first start writes and later ones read."""
+    directory = below(work)
+    image = images.make(f"{directory}/{where}/disk.img", "ext4", 50)
+    words = ("-o", option, image, directory)
+    for _ in range(2):
+        good("mount", *words, HOME=f"{directory}/sub/home", XDG_CACHE_HOME="", timeout=60)
+        assert os.listdir(directory) == ["lost+found"]
+        if option == "rw":
+            open(f"{directory}/file", "wb").close()
+            os.unlink(f"{directory}/file")
+        good("umount", directory, timeout=60)
+    assert os.path.isdir(f"{directory}/sub/home/.cache/outboard")
+    check(image, "ext4")
+
+
+@pytest.mark.needs("qemu-img")
+def test_all_that_an_image_consists_of_may_be_below(work):
+    """What a qcow2 image is based on, a further disk, a key file: open before the mount is made."""
+    directory = below(work)
+    images.make(f"{directory}/base.img", "ext4", 50)
+    host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", "base.img", "-F", "raw", f"{directory}/top.qcow2")
+    images.make(f"{directory}/other.img", "ext4", 50)
+    with open(f"{directory}/key", "wb") as stream:
+        stream.write(b"key")
+    good("mount", "--disk", f"{directory}/other.img", "--key-file", f"{directory}/key", f"{directory}/top.qcow2", directory, timeout=60)
+    with open(f"{directory}/file", "wb") as stream:
+        stream.write(b"kept")
+    good("umount", directory, timeout=60)
+    assert good("cat", f"{directory}/top.qcow2:/file").out == "kept"
+
+
+def test_a_restart_finds_an_image_below_its_mount(work):
+    directory = below(work)
+    image = images.make(f"{directory}/disk.img", "ext4", 50)
+    good("mount", "--restart", image, directory, timeout=60)
+    with open(f"{directory}/file", "wb") as stream:
+        stream.write(b"kept")
+        stream.flush()
+        os.fsync(stream.fileno())
+    (server,) = servers(image)
+    # One that crashes sooner is not started again.
+    time.sleep(10.5)
+    os.kill(server, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if os.path.exists(f"{directory}/file"):
+                break
+        time.sleep(0.1)
+    assert open(f"{directory}/file", "rb").read() == b"kept"
+    good("umount", directory, timeout=60)
+    check(image, "ext4")
