@@ -113,6 +113,17 @@ impl Mounted {
     }
 }
 
+/// How file systems are mounted besides what the settings say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    /// Whose files are, where a file system keeps no owners.
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+    /// Each change is on stable storage when its call returns: all of them, or those of directories.
+    pub synchronous: bool,
+    pub synchronous_directories: bool,
+}
+
 /// Booted on demand; [`Session::finish`] must be called for what was written to be safe.
 pub struct Session {
     settings: Settings,
@@ -134,6 +145,7 @@ pub struct Session {
     noted: HashSet<String>,
     interrupt: Option<Interrupt>,
     umask: u32,
+    style: Style,
 }
 
 /// The level that the environment's OUTBOARD_LOG asks for.
@@ -227,6 +239,7 @@ impl Session {
             interrupt: None,
             // Modes of new files are computed by commands, for images and the host alike.
             umask: System::Host.umask(0),
+            style: Style::default(),
         };
         session.shut_in(access)?;
         Ok(session)
@@ -269,6 +282,11 @@ impl Session {
     /// Interrupts were caught already, by the process that this one is a copy of.
     pub fn heed(&mut self, interrupt: Interrupt) {
         self.interrupt = Some(interrupt);
+    }
+
+    /// For what is mounted from now on.
+    pub fn set_style(&mut self, style: Style) {
+        self.style = style;
     }
 
     /// How many threads make use of the kernel.
@@ -490,6 +508,11 @@ impl Session {
         })
     }
 
+    /// Whether an image can be written, else why not.
+    pub fn check_writable(&self, path: &Path) -> io::Result<()> {
+        self.with_held(path, true, HeldImage::writable)
+    }
+
     /// Works with an image that was opened before, or is now.
     fn with_held<T>(&self, path: &Path, write: bool, work: impl FnOnce(&HeldImage) -> T) -> T {
         match self.held.find(path) {
@@ -648,7 +671,13 @@ impl Session {
             (None, Some(kind)) => kind.to_owned(),
             (None, None) => return Err(Error::Failed(format!("{shown}: unknown file system"))),
         };
-        let mut options = MountOptions::default().read_only(!write).options(options);
+        let style = self.style;
+        let mut options = MountOptions::default()
+            .read_only(!write)
+            .owner(style.user, style.group)
+            .synchronous(style.synchronous)
+            .synchronous_directories(style.synchronous_directories)
+            .options(options);
         if self.settings.kind.is_some() {
             options = options.kind(&kind);
         }

@@ -26,8 +26,13 @@ pub fn receive_fd(socket: impl AsFd) -> io::Result<OwnedFd> {
     message.msg_controllen = room.0.len() as _;
     loop {
         // SAFETY: `message` points to buffers of the sizes that it says, which outlive the call.
-        let length =
-            unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
+        let length = unsafe {
+            libc::recvmsg(
+                socket.as_fd().as_raw_fd(),
+                &mut message,
+                libc::MSG_CMSG_CLOEXEC,
+            )
+        };
         if length >= 0 {
             break;
         }

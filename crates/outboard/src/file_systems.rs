@@ -34,6 +34,21 @@ pub(crate) fn needed_options(kind: &str, detail: &str) -> String {
     }
 }
 
+/// File systems whose files, or those of them that other systems made, have no owner.
+const WITHOUT_OWNERS: [&str; 9] = [
+    "vfat", "msdos", "exfat", "ntfs", "ntfs3", "hfs", "hpfs", "adfs", "omfs",
+];
+
+/// Options that give files without an owner to a user and a group.
+pub(crate) fn owner_options(kind: &str, user: Option<u32>, group: Option<u32>) -> String {
+    if !WITHOUT_OWNERS.contains(&kind) {
+        return String::new();
+    }
+    let user = user.map(|user| format!("uid={user}"));
+    let group = group.map(|group| format!("gid={group}"));
+    Vec::from_iter(user.into_iter().chain(group)).join(",")
+}
+
 /// Options that mount read-only without looking at a journal, tried in this order after a
 /// plain read-only mount was refused. What was written last may then be missing.
 pub(crate) fn without_journal(kind: &str) -> &'static [&'static str] {
@@ -47,5 +62,18 @@ pub(crate) fn without_journal(kind: &str) -> &'static [&'static str] {
         "ntfs" | "ntfs3" => &["force"],
         "hfsplus" => &["force"],
         _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_for_files_without() {
+        assert_eq!(owner_options("vfat", Some(5), Some(6)), "uid=5,gid=6");
+        assert_eq!(owner_options("exfat", None, Some(6)), "gid=6");
+        assert_eq!(owner_options("ext4", Some(5), Some(6)), "");
+        assert_eq!(owner_options("vfat", None, None), "");
     }
 }

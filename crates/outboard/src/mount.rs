@@ -5,7 +5,7 @@
 //! first, the file system is mounted without it and [`Mount::journal_ignored`] says so.
 
 use crate::device::BlockDevice;
-use crate::file_systems::{driver, needed_options, without_journal};
+use crate::file_systems::{driver, needed_options, owner_options, without_journal};
 use crate::tree::Tree;
 use crate::{Fd, System};
 use outboard_sys::libc;
@@ -19,6 +19,10 @@ pub struct MountOptions {
     kind: Option<String>,
     read_only: bool,
     options: String,
+    user: Option<u32>,
+    group: Option<u32>,
+    /// MS_SYNCHRONOUS and MS_DIRSYNC.
+    sync_flags: u64,
 }
 
 impl MountOptions {
@@ -34,10 +38,41 @@ impl MountOptions {
         self
     }
 
+    /// Whose files without an owner are, where a file system keeps none. Default: root's.
+    pub fn owner(mut self, user: Option<u32>, group: Option<u32>) -> Self {
+        (self.user, self.group) = (user, group);
+        self
+    }
+
+    /// What is written is on stable storage when the call returns.
+    pub fn synchronous(mut self, yes: bool) -> Self {
+        self.set_flag(libc::MS_SYNCHRONOUS, yes);
+        self
+    }
+
+    /// Changes of directories are on stable storage when the call returns.
+    pub fn synchronous_directories(mut self, yes: bool) -> Self {
+        self.set_flag(libc::MS_DIRSYNC, yes);
+        self
+    }
+
     /// Options of the file system, separated by commas.
     pub fn options(mut self, options: &str) -> Self {
         self.options = options.to_owned();
         self
+    }
+
+    fn set_flag(&mut self, flag: u64, yes: bool) {
+        self.sync_flags = match yes {
+            true => self.sync_flags | flag,
+            false => self.sync_flags & !flag,
+        };
+    }
+
+    /// Of mount(2).
+    fn flags(&self, read_only: bool) -> u64 {
+        let access = if read_only { libc::MS_RDONLY } else { 0 };
+        access | self.sync_flags | libc::MS_NODEV | libc::MS_NOATIME
     }
 }
 
@@ -93,9 +128,12 @@ impl Mount {
         };
         let read_only = options.read_only || device.is_read_only();
         let directory = device.kernel().shared.mount_directory()?;
-        let plain = join(&needed_options(&kind, &detail), &options.options);
+        let needed = needed_options(&kind, &detail);
+        let owner = owner_options(&kind, options.user, options.group);
+        let plain = join(&join(&needed, &owner), &options.options);
+        let flags = options.flags(read_only);
         let attempt =
-            |extra: &str| mount_at(device, &directory, &kind, read_only, &join(&plain, extra));
+            |extra: &str| mount_at(device, &directory, &kind, flags, &join(&plain, extra));
         let mut result = attempt("");
         let mut journal_ignored = false;
         if read_only {
@@ -213,15 +251,14 @@ fn mount_at(
     device: &BlockDevice,
     directory: &CStr,
     kind: &str,
-    read_only: bool,
+    flags: u64,
     options: &str,
 ) -> io::Result<Tree> {
-    let flags = if read_only { libc::MS_RDONLY } else { 0 };
     System::Kernel.mount(
         device.node(),
         directory,
         &CString::new(driver(kind))?,
-        flags | libc::MS_NODEV | libc::MS_NOATIME,
+        flags,
         &CString::new(options)?,
     )?;
     let opened = Fd::working_directory(System::Kernel).open_at(

@@ -379,13 +379,13 @@ pub fn read_further_ahead(directory: &Path) {
     }
 }
 
-/// A directory without symbolic links, whose file system may be dead.
+/// A directory without symbolic links, whose file system may be dead, or another user's.
 pub fn real(directory: &Path) -> io::Result<PathBuf> {
     let Some(name) = directory.file_name() else {
         return directory.canonicalize();
     };
     match directory.canonicalize() {
-        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::EACCES)) => {
             let parent = match directory.parent() {
                 Some(parent) if !parent.as_os_str().is_empty() => parent,
                 _ => Path::new("."),

@@ -20,8 +20,8 @@ pub mod umount;
 use crate::address::ImageName;
 use crate::arguments::Settings;
 use crate::commands::uses_images;
-use crate::error::{Error, Result};
-use crate::image::{check_writable, Image};
+use crate::error::{warn, Error, Result};
+use crate::image::{cannot_write, Image};
 use crate::layers::keys::KeyFile;
 use crate::sandbox::HostAccess;
 use crate::session::Session;
@@ -44,9 +44,11 @@ Examples:
 
 Options after -o, separated by commas:
   ro                  read-only: not a byte of the image changes
+  rw                  an error if it cannot be written, instead of read-only
   allow_other         other users may use it too, with the rights that the image gives them
   default_permissions the rights that the image gives count (always so with allow_other)
-  uid=N, gid=N        new files belong to this user and group
+  uid=N, gid=N        new files belong to this user and group; on FAT and the like, all
+  sync, dirsync       every write, or every change of a directory, is on stable storage when its call returns
   idmap=u:I:H:COUNT   user I of the image is H on the host, and COUNT-1 after it; g: for groups
   suid, dev           set-user-ID bits and device files count (root only)
   noexec              nothing in it can be run
@@ -55,7 +57,7 @@ Options after -o, separated by commas:
 pub struct Mount {
     /// IMAGE, or IMAGE@N for partition N
     pub image: OsString,
-    /// An empty directory
+    /// A directory; what is in it cannot be seen meanwhile
     pub directory: PathBuf,
     /// Options, separated by commas
     #[arg(short = 'o', value_name = "OPTIONS")]
@@ -97,10 +99,10 @@ struct Plan {
 impl Mount {
     /// The server has the image alone. The others never look into it.
     pub fn host_access(&self) -> HostAccess {
-        let words = self.options.iter().flat_map(|list| list.split(','));
-        let read_only = words.into_iter().any(|word| word == "ro");
+        // What is wrong with them is told later.
+        let options = Options::parse(&self.options).unwrap_or_default();
         match self.role {
-            Role::Server => uses_images([&self.image], !read_only),
+            Role::Server => uses_images([&self.image], !options.read_only),
             Role::Command | Role::Keeper => HostAccess {
                 programs: true,
                 ..HostAccess::default()
@@ -181,16 +183,46 @@ impl Plan {
             self.options.read_only |= kind.is_some_and(|kind| NEVER_WRITTEN.contains(&kind));
         }
         if !self.options.read_only {
-            check_writable(&self.image.file)?;
+            self.check_writable(session)?;
         }
         self.options.default_permissions |= self.needs_checks();
+        self.check_directory()?;
+        Ok(image)
+    }
+
+    /// What cannot be written is mounted read-only, as mount(8) does it, unless the user has asked for more.
+    fn check_writable(&mut self, session: &Session) -> Result<()> {
+        let error = match session.check_writable(&self.image.file) {
+            // The last server may have a device for a moment. Others are told of later.
+            Err(error) if error.raw_os_error() != Some(libc::EBUSY) => error,
+            _ => return Ok(()),
+        };
+        let error = cannot_write(&self.image.file, &error);
+        if self.options.writable {
+            return Err(error);
+        }
+        let why = error.message().unwrap_or_default();
+        warn(format!("warning: {why}: mounted read-only"));
+        self.options.read_only = true;
+        Ok(())
+    }
+
+    /// Root may mount on what is mounted, as with mount(8).
+    fn check_directory(&self) -> Result<()> {
         let shown = self.directory.display();
+        let found = host::real(&self.directory).and_then(|directory| host::find(&directory));
+        if let (Ok(Some(mounted)), false) = (found, System::Host.effective_user() == 0) {
+            return Err(Error::Failed(format!(
+                "{shown}: {} is mounted there already (outboard umount {shown} ends that)",
+                mounted.source.display()
+            )));
+        }
         let metadata = std::fs::metadata(&self.directory)
             .map_err(|error| Error::failed(format!("cannot mount on {shown}"), &error))?;
         if !metadata.is_dir() {
             return Err(Error::Failed(format!("{shown} is not a directory")));
         }
-        Ok(image)
+        Ok(())
     }
 
     /// Whether the host has to check permissions. Root alone may do everything anyway, except with files that have no owner here; and for each

@@ -9,6 +9,11 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub read_only: bool,
+    /// It shall not become read-only by itself.
+    pub writable: bool,
+    /// Each change is on stable storage when its call returns: all of them, or those of directories.
+    pub sync: bool,
+    pub dirsync: bool,
     pub allow_other: bool,
     /// The host's kernel checks permissions, by the owners and modes of the image.
     pub default_permissions: bool,
@@ -30,8 +35,7 @@ pub struct Options {
 
 /// Words that are for mount(8) and fstab's other readers, or say what is so anyway.
 fn is_for_others(word: &str) -> bool {
-    const WORDS: [&str; 18] = [
-        "rw",
+    const WORDS: [&str; 25] = [
         "defaults",
         "auto",
         "noauto",
@@ -42,13 +46,21 @@ fn is_for_others(word: &str) -> bool {
         "group",
         "nofail",
         "_netdev",
-        "async",
         "atime",
         "noatime",
         "relatime",
         "norelatime",
         "diratime",
         "nodiratime",
+        "nostrictatime",
+        "silent",
+        "loud",
+        "mand",
+        "nomand",
+        "iversion",
+        "noiversion",
+        "lazytime",
+        "nolazytime",
     ];
     const BEGINNINGS: [&str; 5] = ["x-", "X-", "comment=", "fsname=", "subtype="];
     WORDS.contains(&word) || BEGINNINGS.iter().any(|start| word.starts_with(start))
@@ -58,6 +70,16 @@ fn number<T: std::str::FromStr>(word: &str, value: &str) -> Result<T> {
     value
         .parse()
         .map_err(|_| Error::Usage(format!("-o {word}: \"{value}\" is not a number")))
+}
+
+/// A user or a group; the last number means "none" everywhere.
+fn id(word: &str, value: &str) -> Result<u32> {
+    match number(word, value)? {
+        u32::MAX => Err(Error::Usage(format!(
+            "-o {word}: there is no user or group {value}"
+        ))),
+        id => Ok(id),
+    }
 }
 
 fn threads(value: &str) -> Result<u32> {
@@ -89,7 +111,11 @@ impl Options {
     fn word(&mut self, word: &str) -> Result<()> {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
         match name {
-            "ro" => self.read_only = true,
+            "ro" => (self.read_only, self.writable) = (true, false),
+            "rw" => (self.read_only, self.writable) = (false, true),
+            "sync" => self.sync = true,
+            "async" => self.sync = false,
+            "dirsync" => self.dirsync = true,
             "allow_other" => self.allow_other = true,
             "default_permissions" => self.default_permissions = true,
             "suid" => self.suid = true,
@@ -98,8 +124,8 @@ impl Options {
             "nodev" => self.dev = false,
             "exec" => self.noexec = false,
             "noexec" => self.noexec = true,
-            "uid" => self.user = Some(number(name, value)?),
-            "gid" => self.group = Some(number(name, value)?),
+            "uid" => self.user = Some(id(name, value)?),
+            "gid" => self.group = Some(id(name, value)?),
             "idmap" => self.id_map(value)?,
             "type" => self.kind = Some(value.to_owned()),
             "memory" => self.memory = Some(parse_size(value).map_err(Error::Usage)?),
@@ -147,6 +173,8 @@ impl Options {
         let mut words = Vec::new();
         let switches = [
             (self.read_only, "ro"),
+            (self.sync, "sync"),
+            (self.dirsync, "dirsync"),
             (self.allow_other, "allow_other"),
             (self.default_permissions, "default_permissions"),
             (self.suid, "suid"),
@@ -197,12 +225,28 @@ mod tests {
     }
 
     #[test]
+    fn read_only_or_not() {
+        for (text, read_only, writable) in [
+            ("", false, false),
+            ("ro", true, false),
+            ("ro,rw", false, true),
+            ("rw,ro", true, false),
+        ] {
+            let options = parse(text).unwrap();
+            assert_eq!((options.read_only, options.writable), (read_only, writable));
+        }
+    }
+
+    #[test]
     fn what_is_not_understood_is_refused() {
         for bad in [
             "rO",
             "uid=",
             "uid=x",
             "gid=-1",
+            "uid=4294967295",
+            "gid=4294967295",
+            "strictatime",
             "idmap=u:1:2",
             "idmap=x:0:0:1",
             "idmap=u:0:4294967295:2",
@@ -216,7 +260,8 @@ mod tests {
 
     #[test]
     fn written_and_read_again() {
-        let text = "ro,allow_other,dev,uid=5,gid=6,idmap=u:0:1000:1 u:1:5:9,idmap=g:7:8:9";
+        let text =
+            "ro,sync,dirsync,allow_other,dev,uid=5,gid=6,idmap=u:0:1000:1 u:1:5:9,idmap=g:7:8:9";
         let options = parse(text).unwrap();
         assert_eq!(options.to_list(), text);
     }

@@ -5,13 +5,14 @@
 //! device: an image may be below the directory that is mounted on, where nobody finds it by its name any more. Another byte tells that requests
 //! are answered, and the end of what comes from there means to stop.
 
+use super::options::Options;
 use super::owners::Owners;
-use super::server::{Gate, Server, Volume};
+use super::server::{granularity, Gate, Manner, Server, Volume};
 use super::Plan;
 use crate::error::{Error, Result};
-use crate::session::Session;
+use crate::session::{Session, Style};
 use fuser::{Config, SessionACL};
-use outboard::{receive_fd, Fd};
+use outboard::{receive_fd, Fd, System};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, Sender};
@@ -37,12 +38,13 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     let keeper = Fd::standard(1).map_err(failed)?;
     // The keeper decides what a signal means.
     session.catch_interrupts()?;
-    let write = !plan.options.read_only;
+    let options = &plan.options;
+    let write = !options.read_only;
     // This closes the sandbox. The kernel has not seen a byte of the image yet.
     session.prepare(&plan.image, write)?;
     let device = ask_for_device(&keeper).map_err(|_| Error::Told)?;
+    session.set_style(style(options));
     let index = session.mount(&plan.image, write)?;
-    let options = &plan.options;
     let owners = Owners {
         users: options.users.clone(),
         groups: options.groups.clone(),
@@ -51,7 +53,12 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     };
     let volume = Volume::new(session.mounted(index), owners).map_err(failed)?;
     let gate = Arc::new(Gate::new(volume));
-    let server = Server::new(Arc::clone(&gate), options.default_permissions).map_err(failed)?;
+    let manner = Manner {
+        checks: options.default_permissions,
+        synchronous: options.sync,
+        granularity: granularity(session.mounted(index)),
+    };
+    let server = Server::new(Arc::clone(&gate), manner).map_err(failed)?;
     let (ended, ends) = channel();
     let threads = session.vcpus() as usize;
     start(server, &gate, device, threads, ended.clone()).map_err(failed)?;
@@ -61,6 +68,21 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     match end {
         Ok(End::Unmounted(Err(error))) => Err(Error::failed("requests cannot be read", &error)),
         _ => Ok(()),
+    }
+}
+
+/// Files without an owner are an ordinary user's own, as he expects it of his stick, unless he says otherwise.
+fn style(options: &Options) -> Style {
+    let (user, group) = (
+        System::Host.effective_user(),
+        System::Host.effective_group(),
+    );
+    let own = user != 0 && !options.is_mapped();
+    Style {
+        user: options.user.or(own.then_some(user)),
+        group: options.group.or(own.then_some(group)),
+        synchronous: options.sync,
+        synchronous_directories: options.dirsync,
     }
 }
 

@@ -21,11 +21,13 @@ macro_rules! answer {
 
 mod attributes;
 mod files;
+mod granularity;
 mod nodes;
 mod room;
 mod seeking;
 mod volume;
 
+pub use granularity::granularity;
 pub use volume::Volume;
 
 use attributes::{absent, kind_of_entry};
@@ -57,8 +59,7 @@ const ATTRIBUTES_ALONE: i64 = -1;
 const BACKGROUND: u16 = 64;
 
 /// Helps the host to work as it does for file systems of its own.
-const WANTED: [InitFlags; 9] = [
-    InitFlags::FUSE_WRITEBACK_CACHE,
+const WANTED: [InitFlags; 8] = [
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_PARALLEL_DIROPS,
@@ -131,6 +132,17 @@ pub struct Server {
     /// The host checks permissions, and those of ACLs too.
     access_lists: bool,
     seeker: Seeker,
+    manner: Manner,
+}
+
+/// How the host works with a volume.
+pub struct Manner {
+    /// It checks permissions.
+    pub checks: bool,
+    /// It holds nothing back that programs wrote.
+    pub synchronous: bool,
+    /// The smallest difference of times.
+    pub granularity: Duration,
 }
 
 fn caller(request: &Request) -> Caller {
@@ -148,15 +160,15 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 impl Server {
-    /// `checks`: the host checks permissions.
-    pub fn new(gate: Arc<Gate>, checks: bool) -> io::Result<Self> {
+    pub fn new(gate: Arc<Gate>, manner: Manner) -> io::Result<Self> {
         let (exact, lists) =
             gate.run(|volume| Ok((volume.has_exact_names(), volume.has_access_lists())))?;
         Ok(Self {
             seeker: Seeker::start(Arc::clone(&gate))?,
             gate,
             names_last: if exact { EVER } else { Duration::ZERO },
-            access_lists: checks && lists,
+            access_lists: manner.checks && lists,
+            manner,
         })
     }
 
@@ -215,9 +227,13 @@ impl Filesystem for Server {
         for wanted in WANTED {
             let _ = config.add_capabilities(wanted);
         }
+        if !self.manner.synchronous {
+            let _ = config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE);
+        }
         if self.access_lists {
             let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
         }
+        let _ = config.set_time_granularity(self.manner.granularity);
         let _ = config.set_max_write(LARGEST);
         if let Err(most) = config.set_max_readahead(LARGEST) {
             let _ = config.set_max_readahead(most);
