@@ -11,7 +11,7 @@ import pytest
 
 from support import host, images, mounts, program
 from support.images import MEGABYTE
-from support.mounts import check, is_mounted, mounted, servers
+from support.mounts import AS_NOBODY, NOBODY, check, is_mounted, mounted, servers
 from support.program import good, run
 
 pytestmark = mounts.MARKS
@@ -52,6 +52,53 @@ def test_what_is_wrong_is_told_at_once(work, ext4):
         assert second.code == 1 and "in use" in second.err, str(second)
         assert not is_mounted(f"{work}/empty") and time.monotonic() - start < 10
     assert run("umount", f"{work}/empty").code == 1
+
+
+@pytest.mark.needs("fusermount3", "setpriv", "qemu-img")
+@pytest.mark.usefixtures("fuse_for_all")
+@pytest.mark.parametrize("kind", ["raw", "vmdk"])
+def test_what_may_not_be_written_is_read_only(work, ext4, kind):
+    """Whether by the file's mode or by its format; with a warning, as mount(8) does it."""
+    path, directory = ext4, f"{work}/place"
+    if kind == "vmdk":
+        path = f"{work}/disk.vmdk"
+        host.run("qemu-img", "convert", "-f", "raw", "-O", "vmdk", ext4, path)
+    os.chmod(path, 0o444 if kind == "raw" else 0o666)
+    os.mkdir(directory)
+    os.chown(directory, NOBODY, NOBODY)
+    refused = run("mount", "-o", "rw", path, directory, prefix=AS_NOBODY)
+    assert refused.code == 1 and "cannot write to image" in refused.err and not is_mounted(directory), str(refused)
+    done = good("mount", path, directory, prefix=AS_NOBODY)
+    try:
+        assert "mounted read-only" in done.err, str(done)
+        with open("/proc/self/mountinfo", encoding="utf-8") as lines:
+            assert any(f" {directory} ro," in line for line in lines)
+        host.run(*AS_NOBODY, "ls", directory)
+    finally:
+        good("umount", directory, prefix=AS_NOBODY)
+
+
+@pytest.mark.needs("fusermount3", "setpriv")
+@pytest.mark.usefixtures("fuse_for_all")
+def test_a_user_mounts_once_on_a_directory(work, ext4):
+    other = images.make(f"{work}/other.img", "ext4", 50)
+    for path in (ext4, other):
+        os.chown(path, NOBODY, NOBODY)
+    with mounted(ext4, prefix=AS_NOBODY) as directory:
+        for path in (ext4, other):
+            done = run("mount", path, directory, prefix=AS_NOBODY)
+            assert done.code == 1 and "mounted there already" in done.err and ext4 in done.err, str(done)
+    with mounted(ext4) as directory:
+        done = run("mount", other, directory, prefix=AS_NOBODY)
+        assert done.code == 1 and "mounted there already" in done.err, str(done)
+
+
+def test_words_of_fstab(ext4):
+    words = "defaults,silent,loud,mand,nomand,iversion,noiversion,lazytime,nolazytime,norelatime,nostrictatime,sync,async,dirsync"
+    with mounted(ext4, "-o", words) as directory:
+        open(f"{directory}/file", "wb").close()
+    for word in ("strictatime", "uid=4294967295", "gid=4294967295"):
+        assert run("mount", "-o", word, ext4, "/mnt").code == 2
 
 
 def test_in_use(ext4):

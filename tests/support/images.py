@@ -16,9 +16,11 @@ MAKERS = {
     "xfs": ("mkfs.xfs", "-q", "-f"),
     "btrfs": ("mkfs.btrfs", "-q", "-f"),
     "vfat": ("mkfs.vfat", "-F", "32"),
+    "exfat": ("mkfs.exfat",),
+    "ntfs": ("mkfs.ntfs", "-q", "-F", "-f"),
     "minix": ("mkfs.minix", "-1"),
 }
-LEAST = {"ext4": 64, "ext2": 64, "xfs": 320, "btrfs": 128, "vfat": 64, "minix": 32}
+LEAST = {"ext4": 64, "ext2": 64, "xfs": 320, "btrfs": 128, "vfat": 64, "exfat": 64, "ntfs": 64, "minix": 32}
 
 
 def make(path: str, kind: str, megabytes: int = 0, *options: str) -> str:

@@ -508,11 +508,6 @@ impl Session {
         })
     }
 
-    /// Whether an image can be written, else why not.
-    pub fn check_writable(&self, path: &Path) -> io::Result<()> {
-        self.with_held(path, true, HeldImage::writable)
-    }
-
     /// Works with an image that was opened before, or is now.
     fn with_held<T>(&self, path: &Path, write: bool, work: impl FnOnce(&HeldImage) -> T) -> T {
         match self.held.find(path) {

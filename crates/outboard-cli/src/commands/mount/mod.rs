@@ -20,8 +20,9 @@ pub mod umount;
 use crate::address::ImageName;
 use crate::arguments::Settings;
 use crate::commands::uses_images;
+use crate::containers::check_format_writable;
 use crate::error::{warn, Error, Result};
-use crate::image::{cannot_write, Image};
+use crate::image::{cannot_write, check_writable, Image};
 use crate::layers::keys::KeyFile;
 use crate::sandbox::HostAccess;
 use crate::session::Session;
@@ -183,7 +184,7 @@ impl Plan {
             self.options.read_only |= kind.is_some_and(|kind| NEVER_WRITTEN.contains(&kind));
         }
         if !self.options.read_only {
-            self.check_writable(session)?;
+            self.check_writable(&image)?;
         }
         self.options.default_permissions |= self.needs_checks();
         self.check_directory()?;
@@ -191,16 +192,14 @@ impl Plan {
     }
 
     /// What cannot be written is mounted read-only, as mount(8) does it, unless the user has asked for more.
-    fn check_writable(&mut self, session: &Session) -> Result<()> {
-        let error = match session.check_writable(&self.image.file) {
-            // The last server may have a device for a moment. Others are told of later.
-            Err(error) if error.raw_os_error() != Some(libc::EBUSY) => error,
-            _ => return Ok(()),
+    fn check_writable(&mut self, image: &Image) -> Result<()> {
+        let file = &self.image.file;
+        let format =
+            check_format_writable(image.format).map_err(|error| cannot_write(file, &error));
+        let error = match format.and_then(|()| check_writable(file)) {
+            Err(error) if !self.options.writable => error,
+            other => return other,
         };
-        let error = cannot_write(&self.image.file, &error);
-        if self.options.writable {
-            return Err(error);
-        }
         let why = error.message().unwrap_or_default();
         warn(format!("warning: {why}: mounted read-only"));
         self.options.read_only = true;
@@ -214,7 +213,7 @@ impl Plan {
         if let (Ok(Some(mounted)), false) = (found, System::Host.effective_user() == 0) {
             return Err(Error::Failed(format!(
                 "{shown}: {} is mounted there already (outboard umount {shown} ends that)",
-                mounted.source.display()
+                Path::new(&mounted.source).display()
             )));
         }
         let metadata = std::fs::metadata(&self.directory)
