@@ -18,11 +18,11 @@ import pytest
 
 from support import host, images, integrity, program
 from support.images import MEGABYTE
+from support.luks import FAST, decrypted
 from support.program import bad, good, run
 
 KEY = b"a secret\nof two lines"
 MARK = b"what is in the file\n"
-FAST = ("--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000")
 
 
 # ---- makers ----
@@ -54,13 +54,6 @@ def luks2(plain, path, key, *options):
              *(options if "--pbkdf" in options else (*FAST, *options)), path)
     assert is_luks(path)
     return path
-
-
-def decrypted(image, key):
-    """The contents of a volume of LUKS2, decrypted by cryptsetup."""
-    header = f"{image}.header"
-    host.run("cryptsetup", "-q", "reencrypt", "--decrypt", "--force-offline-reencrypt", "--header", header, "--key-file", key, image)
-    return image
 
 
 def is_luks(path):

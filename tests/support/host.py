@@ -102,9 +102,9 @@ def loop_mount(image: str, kind: str, options: str = "rw"):
 
 
 @contextlib.contextmanager
-def loop_device(image: str):
+def loop_device(image: str, *options: str):
     """A loop device of the image, for tools that take nothing else."""
-    device = run("losetup", "--find", "--show", image).stdout.strip()
+    device = run("losetup", "--find", "--show", *options, image).stdout.strip()
     try:
         yield device
     finally:

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a mounted file system does to itself when it is asked: resizing and discarding. The file is any
-//! directory in it, usually the root.
+//! directory in it, usually the root. And what a block device tells that has none.
 
 use crate::system::{pointer, pointer_mut};
 use crate::Fd;
+use libc::c_int;
 use std::io;
 
+/// `_IO(0x12, 104)`.
+const BLKSSZGET: usize = 0x1268;
 /// `_IOWR('X', 121, struct fstrim_range)`.
 const FITRIM: usize = 0xc018_5879;
 /// `_IOR('X', 126, struct xfs_fsop_geom)`.
@@ -45,6 +48,14 @@ struct BtrfsVolume {
 }
 
 impl Fd {
+    /// Bytes of a sector of this block device.
+    pub fn sector_size(&self) -> io::Result<u64> {
+        let mut size: c_int = 0;
+        // SAFETY: the kernel writes an int, which outlives the call.
+        unsafe { self.ioctl(BLKSSZGET, pointer_mut(&mut size)) }?;
+        Ok(size as u64)
+    }
+
     /// Tells the disk which blocks of this file's file system are free. Returns how many bytes.
     /// EOPNOTSUPP: the file system or the disk cannot do that.
     pub fn trim_file_system(&self, minimum: u64) -> io::Result<u64> {

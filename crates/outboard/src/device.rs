@@ -126,6 +126,11 @@ impl BlockDevice {
         self.open()?.seek(0, libc::SEEK_END)
     }
 
+    /// Bytes of a sector, which is the least that is read or written.
+    pub fn sector_size(&self) -> io::Result<u64> {
+        self.open()?.sector_size()
+    }
+
     /// Opens the device itself, for reading.
     pub fn open(&self) -> io::Result<Fd> {
         self.open_as(false)

@@ -3,8 +3,12 @@
 
 use crate::error::{Error, Result};
 use crate::tool::Tool;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 const MEGABYTE: u64 = 1 << 20;
+/// The sectors that a file has.
+pub const FILE_SECTOR: u64 = 512;
 
 /// How files come into the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,19 @@ const fn field(words: &'static [&'static str], longest: usize) -> Option<Field> 
     Some(Field { words, longest })
 }
 
+/// How a tool learns of the device's sectors. It works on a file, and takes them for those of a file.
+#[derive(Clone, Copy, Debug)]
+enum Sectors {
+    /// Its blocks hold sectors of any device.
+    Any,
+    /// It is told by these words, in which `{}` is the size.
+    ByWords(&'static [&'static str]),
+    /// By a variable of its environment.
+    ByVariable(&'static str),
+    /// Larger ones are more than the type has.
+    AtMost(u64),
+}
+
 /// A maker of one type.
 #[derive(Debug)]
 pub struct Maker {
@@ -50,6 +67,7 @@ pub struct Maker {
     words: &'static [&'static str],
     label: Option<Field>,
     uuid: Option<Field>,
+    sectors: Sectors,
     pub filled: Filled,
     /// The smallest that the tool makes, in bytes.
     pub least: u64,
@@ -70,6 +88,7 @@ const NONE: Maker = Maker {
     words: &["{options}", "{image}"],
     label: None,
     uuid: None,
+    sectors: Sectors::Any,
     filled: Filled::ByKernel,
     least: MEGABYTE,
     reproducible: Reproducible::No,
@@ -85,6 +104,7 @@ const fn ext(kind: &'static str, words: &'static [&'static str]) -> Maker {
         words,
         label: field(&["-L", "{}"], 16),
         uuid: field(&["-U", "{}"], UUID),
+        sectors: Sectors::ByVariable("MKE2FS_DEVICE_SECTSIZE"),
         reproducible: Reproducible::Ext,
         ..NONE
     }
@@ -97,6 +117,7 @@ const fn fat(kind: &'static str, words: &'static [&'static str], least: u64) -> 
         words,
         label: field(&["-n", "{}"], 11),
         uuid: field(&["-i", "{}"], 8),
+        sectors: Sectors::ByWords(&["-S", "{}"]),
         least,
         reproducible: Reproducible::Fat,
         holes: false,
@@ -114,6 +135,7 @@ const MAKERS: &[Maker] = &[
         words: &["-q", "-f", "{options}", "{image}"],
         label: field(&["-L", "{}"], 12),
         uuid: field(&["-m", "uuid={}"], UUID),
+        sectors: Sectors::ByWords(&["-s", "size={}"]),
         least: 300 * MEGABYTE,
         ..NONE
     },
@@ -132,6 +154,7 @@ const MAKERS: &[Maker] = &[
         words: &["-q", "-f", "{options}", "{image}"],
         label: field(&["-l", "{}"], 512),
         uuid: field(&["-U", "{}"], UUID),
+        sectors: Sectors::ByWords(&["-w", "{}"]),
         least: 64 * MEGABYTE,
         ..NONE
     },
@@ -151,6 +174,7 @@ const MAKERS: &[Maker] = &[
         kind: "exfat",
         tool: Tool::new("mkfs.exfat", "exfatprogs"),
         label: field(&["-L", "{}"], 45),
+        sectors: Sectors::ByWords(&["--sector-size={}"]),
         least: 4 * MEGABYTE,
         holes: false,
         ..NONE
@@ -160,6 +184,7 @@ const MAKERS: &[Maker] = &[
         tool: Tool::new("mkntfs", "ntfs-3g"),
         words: &["-F", "-Q", "-q", "{options}", "{image}"],
         label: field(&["-L", "{}"], 128),
+        sectors: Sectors::ByWords(&["-s", "{}"]),
         least: 8 * MEGABYTE,
         // It has holes, but no file may be larger than the volume.
         holes: false,
@@ -171,6 +196,7 @@ const MAKERS: &[Maker] = &[
         words: &["--blocksize=512", "{options}", "{image}"],
         label: field(&["--label={}"], 126),
         uuid: field(&["--uuid={}"], 16),
+        sectors: Sectors::ByWords(&["--blocksize={}"]),
         least: 4 * MEGABYTE,
         ..NONE
     },
@@ -194,6 +220,7 @@ const MAKERS: &[Maker] = &[
         kind: "minix",
         tool: Tool::new("mkfs.minix", "util-linux"),
         words: &["-3", "{options}", "{image}"],
+        sectors: Sectors::AtMost(1024),
         ..NONE
     },
     Maker {
@@ -252,6 +279,7 @@ const MAKERS: &[Maker] = &[
             "{tree}",
         ],
         label: field(&["-V", "{}"], 32),
+        sectors: Sectors::AtMost(2048),
         filled: Filled::ByTool,
         reproducible: Reproducible::ByTool(&[]),
         owner: Some(("-uid", "-gid")),
@@ -262,6 +290,7 @@ const MAKERS: &[Maker] = &[
         tool: Tool::new("genromfs", "genromfs"),
         words: &["-d", "{tree}", "-f", "{image}", "{options}"],
         label: field(&["-V", "{}"], 15),
+        sectors: Sectors::AtMost(1024),
         filled: Filled::ByTool,
         reproducible: Reproducible::No,
         ..NONE
@@ -366,6 +395,37 @@ impl Maker {
         self.say("UUID", self.uuid, &text)
     }
 
+    /// Whether a device with sectors of this size can hold the type.
+    pub fn check_sectors(&self, size: u64) -> Result<()> {
+        match self.sectors {
+            Sectors::AtMost(most) if size > most => Err(Error::Failed(format!(
+                "{} has blocks of {most} bytes, which cannot be on a device with sectors of {size} bytes",
+                self.kind
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the tool is told of sectors of this size, unless the user does: some tools take that but once.
+    pub fn say_sectors(&self, size: u64, options: &[OsString]) -> Vec<String> {
+        let Sectors::ByWords(words) = self.sectors else {
+            return Vec::new();
+        };
+        let by_user = |word: &OsString| word.as_bytes().starts_with(words[0].as_bytes());
+        match size == FILE_SECTOR || options.iter().any(by_user) {
+            true => Vec::new(),
+            false => said(words, &size.to_string()),
+        }
+    }
+
+    /// The environment's variable that tells it.
+    pub fn sectors_variable(&self, size: u64) -> Option<&'static str> {
+        match self.sectors {
+            Sectors::ByVariable(name) if size != FILE_SECTOR => Some(name),
+            _ => None,
+        }
+    }
+
     pub fn say_owner(&self, user: u32, group: u32) -> Result<Vec<String>> {
         let Some((for_user, for_group)) = self.owner else {
             let text = format!(
@@ -434,5 +494,19 @@ mod tests {
             ["--force-uid=1", "--force-gid=2"]
         );
         assert!(xfs.say_owner(1, 2).is_err());
+    }
+
+    #[test]
+    fn sectors() {
+        let said = |kind, size, options: &[&str]| {
+            let options: Vec<OsString> = options.iter().map(OsString::from).collect();
+            Maker::find(kind).unwrap().say_sectors(size, &options)
+        };
+        assert_eq!(said("xfs", 4096, &["-m", "rmapbt=1"]), ["-s", "size=4096"]);
+        assert!(said("xfs", 512, &[]).is_empty());
+        assert!(said("xfs", 4096, &["-ssize=4096"]).is_empty());
+        assert!(said("btrfs", 4096, &[]).is_empty());
+        let minix = Maker::find("minix").unwrap();
+        assert!(minix.check_sectors(1024).is_ok() && minix.check_sectors(4096).is_err());
     }
 }

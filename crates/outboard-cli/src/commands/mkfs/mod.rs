@@ -17,7 +17,7 @@ use crate::commands::tar::input::{unpack_file, unpack_reads};
 use crate::commands::uses_image;
 use crate::error::{Error, Result};
 use crate::format::{escaped, size as size_text};
-use crate::image::Image;
+use crate::image::{cannot_open, Image};
 use crate::labels::Labels;
 use crate::new_image::{write_to, NewFormat};
 use crate::sandbox::HostAccess;
@@ -27,8 +27,10 @@ use crate::uuid;
 use crate::volume::find_format;
 use clap::Args;
 use estimate::{round_up, Content};
-use makers::{Filled, Maker, Reproducible};
+use makers::{Filled, Maker, Reproducible, FILE_SECTOR};
+use outboard::Tree;
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -161,15 +163,31 @@ enum Target {
         format: NewFormat,
     },
     /// A part of a raw image.
-    Range { path: PathBuf, range: Range },
+    Range {
+        path: PathBuf,
+        range: Range,
+        sector: u64,
+    },
     /// A block device of our kernel: something in an image of another format, or inside of layers.
-    Device { path: PathBuf, size: u64 },
+    Device {
+        path: PathBuf,
+        size: u64,
+        sector: u64,
+    },
 }
 
 impl Target {
     fn path(&self) -> &Path {
         match self {
             Self::File { path, .. } | Self::Range { path, .. } | Self::Device { path, .. } => path,
+        }
+    }
+
+    /// Bytes of a sector.
+    fn sector(&self) -> u64 {
+        match self {
+            Self::File { .. } => FILE_SECTOR,
+            Self::Range { sector, .. } | Self::Device { sector, .. } => *sector,
         }
     }
 
@@ -190,7 +208,7 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     session.may_write(&name.shown())?;
     session.catch_interrupts()?;
     let (target, has) = find_target(options, session, &name)?;
-    let making = Making::new(options, maker, name.shown())?;
+    let making = Making::new(options, maker, name.shown(), target.sector())?;
     let wish = making.wish(&target, has)?;
     let scratch = target.scratch()?;
     let made = making.make(session, &scratch, wish)?;
@@ -236,11 +254,17 @@ fn find_target(
         Some(image) if !is_inside => {
             let range = image.range(name)?;
             let old = image.probe_range(range).map(|old| old.kind.to_owned());
-            (Target::Range { path, range }, range.size, old)
+            let sector = sector_of(&path, &found)?;
+            let target = Target::Range {
+                path,
+                range,
+                sector,
+            };
+            (target, range.size, old)
         }
         _ => {
-            let (size, old) = look(session, name)?;
-            (Target::Device { path, size }, size, old)
+            let (size, sector, old) = look(session, name)?;
+            (Target::Device { path, size, sector }, size, old)
         }
     };
     match old {
@@ -250,6 +274,17 @@ fn find_target(
         )),
         _ => Ok((target, Some(size))),
     }
+}
+
+/// Bytes of a sector of a raw image, which may be a block device.
+fn sector_of(path: &Path, found: &Metadata) -> Result<u64> {
+    if !found.file_type().is_block_device() {
+        return Ok(FILE_SECTOR);
+    }
+    let device = Tree::host().open_fd(path, libc::O_RDONLY, 0);
+    device
+        .and_then(|device| device.sector_size())
+        .map_err(|error| cannot_open(path.display(), &error))
 }
 
 fn exists(shown: &str, what: &str) -> Error {
@@ -285,14 +320,15 @@ fn replaced(
     Ok((target, (size > 0).then_some(size)))
 }
 
-/// The size of what a name means, and what is on it.
-fn look(session: &mut Session, name: &ImageName) -> Result<(u64, Option<String>)> {
+/// The size of what a name means, that of its sectors, and what is on it.
+fn look(session: &mut Session, name: &ImageName) -> Result<(u64, u64, Option<String>)> {
     apart(session, &uses_image(name, false), |session| {
         let failed = |error| Error::failed(format!("cannot use {}", name.shown()), &error);
         let (device, _) = session.block_device(name, Wanted::Itself, false)?;
         let old = device.probe().map_err(failed)?;
         let size = device.size().map_err(failed)?;
-        Ok((size, old.map(|old| old.kind.to_owned())))
+        let sector = device.sector_size().map_err(failed)?;
+        Ok((size, sector, old.map(|old| old.kind.to_owned())))
     })
 }
 
@@ -309,7 +345,7 @@ fn finish(
             replace,
             format,
         } => format.keep(session, scratch, path, *replace),
-        Target::Range { path, range } => {
+        Target::Range { path, range, .. } => {
             let image = open_locked(path, true)?;
             scratch.write_back(&image, *range).map_err(|error| {
                 let text = format!("{}: not everything was written", name.shown());
@@ -338,6 +374,8 @@ struct Making<'a> {
     uuid: Option<String>,
     /// The time of everything, in seconds, in a reproducible image.
     time: Option<i64>,
+    /// Bytes of a sector of what it is made for.
+    sector: u64,
     shown: String,
 }
 
@@ -353,7 +391,8 @@ fn source_date() -> Result<i64> {
 }
 
 impl<'a> Making<'a> {
-    fn new(options: &'a Mkfs, maker: &'static Maker, shown: String) -> Result<Self> {
+    fn new(options: &'a Mkfs, maker: &'static Maker, shown: String, sector: u64) -> Result<Self> {
+        maker.check_sectors(sector)?;
         if options.reproducible && maker.reproducible == Reproducible::No {
             return Err(Error::Failed(format!(
                 "{} cannot be made reproducible: of the types there are, {} can",
@@ -393,6 +432,7 @@ impl<'a> Making<'a> {
             words: Vec::new(),
             uuid: options.uuid.clone(),
             time,
+            sector,
             shown,
         };
         making.choose_words()?;
@@ -402,6 +442,7 @@ impl<'a> Making<'a> {
     /// Finds out what the tool is told.
     fn choose_words(&mut self) -> Result<()> {
         let maker = self.maker;
+        self.say(maker.say_sectors(self.sector, &self.options.options));
         if let Some(label) = &self.options.label {
             self.say(maker.say_label(label)?);
         }
@@ -622,6 +663,9 @@ impl<'a> Making<'a> {
         if let Some(time) = self.time {
             call = ext::at_time(call.variable("SOURCE_DATE_EPOCH", time.to_string()), time);
         }
+        if let Some(name) = self.maker.sectors_variable(self.sector) {
+            call = call.variable(name, self.sector.to_string());
+        }
         let tree = match &self.source {
             Some(given @ Source::Directory(_)) => Some(given.directory()?),
             Some(given) if self.maker.filled == Filled::ByTool => Some(given.directory()?),
@@ -652,10 +696,16 @@ impl<'a> Making<'a> {
         match ended.code() {
             Some(0) => Ok(Copied::All),
             Some(_) if full => Ok(Copied::UntilFull),
-            _ => Err(ended.failure(&format!(
-                "cannot make {} in {}",
-                self.maker.kind, self.shown
-            ))),
+            _ => Err(ended.failure(&self.cannot())),
+        }
+    }
+
+    /// What failed, with the sectors where they are not those of every file: not every tool can be told.
+    fn cannot(&self) -> String {
+        let what = format!("cannot make {} in {}", self.maker.kind, self.shown);
+        match self.sector {
+            FILE_SECTOR => what,
+            size => format!("{what}, which has sectors of {size} bytes"),
         }
     }
 
