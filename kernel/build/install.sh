@@ -27,11 +27,15 @@ install -m 644 "$INCLUDE_DIR"/outboard/*.h "$target/include/outboard/"
 sed -e "s,^prefix=.*,prefix=$prefix," -e "s,^libdir=.*,libdir=$prefix/lib," \
 	"$LIB_DIR/pkgconfig/outboard.pc" >"$target/lib/pkgconfig/outboard.pc"
 
-# A page for the program, and one for each command that it names there.
+# A page for the program, and one for each command that it names there; of the day of the last change.
+if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
+	SOURCE_DATE_EPOCH=$(git -C "$REPO" log -1 --format=%ct 2>/dev/null || date +%s)
+	export SOURCE_DATE_EPOCH
+fi
 manual=$target/share/man/man1
 install -d "$manual"
 "$PROGRAM" manual >"$manual/outboard.1"
-grep -o 'outboard\\-[a-z\\-]*(1)' "$manual/outboard.1" | sed 's/^outboard\\-\(.*\)(1)/\1/; s/\\//g' | sort -u | grep -vx help |
+sed -n 's/^\\fBoutboard\\-\(.*\)\\fR(1)$/\1/p' "$manual/outboard.1" | tr -d '\\' |
 	while read -r command; do
 		"$PROGRAM" manual "$command" >"$manual/outboard-$command.1"
 	done

@@ -31,6 +31,18 @@ pub fn parse_moment(text: &str) -> Result<timespec, String> {
     from_nanoseconds(nanoseconds).ok_or_else(wrong)
 }
 
+/// The seconds of SOURCE_DATE_EPOCH, the time of what is made to be the same each time.
+pub fn source_date() -> Result<Option<i64>, String> {
+    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else {
+        return Ok(None);
+    };
+    let number = text.to_str().and_then(|text| text.parse::<u32>().ok());
+    match number {
+        Some(seconds) => Ok(Some(i64::from(seconds))),
+        None => Err("SOURCE_DATE_EPOCH is not a number of seconds since 1970".to_owned()),
+    }
+}
+
 /// "2026-11-21 10:20 +0100" without the gap before the zone, as `stat` writes it.
 fn without_zone_gap(text: &str) -> String {
     match text.rsplit_once(' ') {

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::image::{cannot_open, Image};
 use crate::labels::Labels;
+use crate::moment::source_date;
 use crate::new_image::{write_to, NewFormat};
 use crate::sandbox::HostAccess;
 use crate::scratch::{open_locked, PlainPath, Range, Scratch};
@@ -379,17 +380,6 @@ struct Making<'a> {
     shown: String,
 }
 
-/// The seconds of SOURCE_DATE_EPOCH.
-fn source_date() -> Result<i64> {
-    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else {
-        return Ok(FIRST_DAY);
-    };
-    let number = text.to_str().and_then(|text| text.parse::<u32>().ok());
-    number.map(i64::from).ok_or_else(|| {
-        Error::Usage("SOURCE_DATE_EPOCH is not a number of seconds since 1970".to_owned())
-    })
-}
-
 impl<'a> Making<'a> {
     fn new(options: &'a Mkfs, maker: &'static Maker, shown: String, sector: u64) -> Result<Self> {
         maker.check_sectors(sector)?;
@@ -416,7 +406,7 @@ impl<'a> Making<'a> {
             _ => {}
         }
         let time = match options.reproducible {
-            true => Some(source_date()?),
+            true => Some(source_date().map_err(Error::Usage)?.unwrap_or(FIRST_DAY)),
             false => None,
         };
         let mut making = Self {
