@@ -19,6 +19,8 @@
 #include "snapshot.h"
 
 #define MAX_VCPUS 64
+/* Linux's COMMAND_LINE_SIZE, but for the words that every boot gets (kernel/arch/core/setup.c). */
+#define COMMAND_LINE_MOST 384
 #define MEMORY_STEP (16ull << 20)
 #define MEMORY_MINIMUM (32ull << 20)
 #define MEMORY_DEFAULT_MINIMUM (64ull << 20)
@@ -95,6 +97,9 @@ static int choose(const struct ob_config *config, struct ob_boot_parameters *par
 	if (config->size != sizeof(*config))
 		return fail(-EINVAL, "size of struct ob_config is %zu, this library's is %zu: recompile the program",
 			    config->size, sizeof(*config));
+	if (config->command_line && strlen(config->command_line) > COMMAND_LINE_MOST)
+		return fail(-EINVAL, "command_line has %zu characters: the kernel has room for %d",
+			    strlen(config->command_line), COMMAND_LINE_MOST);
 	parameters->command_line = config->command_line;
 	parameters->components = config->components;
 	error = choose_vcpus(config, parameters);

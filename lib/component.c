@@ -186,6 +186,8 @@ int ob_component_list(ob_component_function *function, void *context)
 	struct ob_component component;
 
 	component_error[0] = '\0';
+	if (!function)
+		return fail(-EINVAL, "no function to call for each component");
 	for (uint32_t index = 0; !ob_posix_component(index, &component); index++)
 		tell(function, context, &component, find_loaded(component.name, &state) ? NULL : &state);
 	for (uint32_t index = 0; !ob_kernel_component_state(index, &state); index++)

@@ -15,6 +15,9 @@ _Static_assert(OB_DISK_NO_LOCK == OB_BLOCK_NO_LOCK, "flags are passed on as they
 
 #define DEFAULT_SECTOR_SIZE 512
 
+/* As loff_t, in which Linux counts a disk's bytes. */
+#define CAPACITY_MOST INT64_MAX
+
 /* Pieces that are handed to the program at a time. */
 #define BATCH 128
 
@@ -80,6 +83,11 @@ static void closed(void *context)
 	free(disk);
 }
 
+static uint32_t sector_size(const struct ob_disk_config *config)
+{
+	return config->sector_size ? config->sector_size : DEFAULT_SECTOR_SIZE;
+}
+
 static int check_operations(const struct ob_disk_config *config)
 {
 	const struct ob_disk_operations *operations = config->operations;
@@ -87,6 +95,8 @@ static int check_operations(const struct ob_disk_config *config)
 	if (config->path || operations->size != sizeof(*operations) || !operations->read)
 		return -EINVAL;
 	if (!(config->flags & OB_DISK_READ_ONLY) && (!operations->write || !operations->flush))
+		return -EINVAL;
+	if (config->capacity < sector_size(config) || config->capacity > CAPACITY_MOST)
 		return -EINVAL;
 	return !operations->discard == !operations->write_zeroes ? 0 : -EINVAL;
 }
@@ -119,7 +129,7 @@ static int add_served(const struct ob_disk_config *config, char name[32])
 		.perform = perform,
 		.closed = closed,
 		.context = disk,
-		.sector_size = config->sector_size ? config->sector_size : DEFAULT_SECTOR_SIZE,
+		.sector_size = sector_size(config),
 		.read_only = config->flags & OB_DISK_READ_ONLY,
 		.can_discard = !(config->flags & OB_DISK_READ_ONLY) && config->operations->discard,
 	};

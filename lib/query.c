@@ -24,7 +24,7 @@ const char *ob_profile(void)
 
 const char *ob_kernel_config(const char *option)
 {
-	size_t length = strlen(option);
+	size_t length = option ? strlen(option) : 0;
 
 	for (const char *entry = ob_config_options; *entry; entry += strlen(entry) + 1) {
 		if (!strncmp(entry, option, length) && entry[length] == '=')

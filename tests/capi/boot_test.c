@@ -2,11 +2,14 @@
 /* Boot and halt: what is refused, what can be done only once, what the library says about itself. Argument: an ext4 image. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/statfs.h>
 
 #include "client.h"
+
+#define COMMAND_LINE_MOST 384	/* as the header says */
 
 static void refused(struct ob_config config, const char *reason)
 {
@@ -19,6 +22,7 @@ static void refused(struct ob_config config, const char *reason)
 static void bad_configurations(void)
 {
 	struct ob_config config = { .size = sizeof(config), .log_level = OB_LOG_DEFAULT }, bad;
+	char words[COMMAND_LINE_MOST + 2] = "";
 
 	CHECK(!*ob_boot_error());
 	bad = config;
@@ -33,6 +37,10 @@ static void bad_configurations(void)
 	bad = config;
 	bad.log_level = 8;
 	refused(bad, "log_level is 8");
+	memset(words, 'x', COMMAND_LINE_MOST + 1);
+	bad = config;
+	bad.command_line = words;
+	refused(bad, "command_line has 385");
 	setenv("OUTBOARD_LOG", "loud", 1);
 	refused(config, "OUTBOARD_LOG");
 	unsetenv("OUTBOARD_LOG");
@@ -51,7 +59,7 @@ static void nothing_runs(void)
 	CHECK_EQUAL(ob_halt(), -ENODEV);
 }
 
-static void bad_disks(const char *image)
+static void bad_arguments(const char *image)
 {
 	struct ob_disk_config disk = { .size = sizeof(disk), .path = image }, bad;
 	int number;
@@ -76,6 +84,11 @@ static void bad_disks(const char *image)
 	CHECK_EQUAL(ob_disk_add(&bad, NULL), -EISDIR);
 	CHECK_EQUAL(ob_disk_remove(-1), -ENOENT);
 	CHECK_EQUAL(ob_disk_remove(12345), -ENOENT);
+	CHECK_EQUAL(ob_interrupt(-1), -ESRCH);
+	CHECK_EQUAL(ob_component_list(NULL, NULL), -EINVAL);
+	CHECK_EQUAL(ob_component_load_file(NULL, NULL), -EINVAL);
+	CHECK_EQUAL(ob_component_unload(NULL), -ENOENT);
+	CHECK_EQUAL(ob_component_load("", NULL), -ENOENT);
 
 	number = ob_disk_add(&disk, NULL);
 	CHECK(number >= 0);
@@ -107,7 +120,25 @@ static void about_itself(void)
 	CHECK(!ob_kernel_config("CONFIG_NO_SUCH_OPTION"));
 	CHECK(!ob_kernel_config("CONFIG_"));
 	CHECK(!ob_kernel_config(""));
+	CHECK(!ob_kernel_config(NULL));
 	CHECK(strlen(ob_profile()) > 0);
+}
+
+/* The longest command line that is taken arrives as it is. */
+static void boot_with_all_words(void)
+{
+	struct ob_config config = { .size = sizeof(config), .memory = 512ull << 20, .log_level = OB_LOG_DEFAULT };
+	char words[COMMAND_LINE_MOST + 1] = "", read[4096] = "";
+	long file;
+
+	memset(words, 'x', COMMAND_LINE_MOST);
+	memcpy(words + COMMAND_LINE_MOST - 8, " te=last", 8);
+	config.command_line = words;
+	CHECK_EQUAL(ob_boot(&config), 0);
+	file = OK(ob_sys_openat(AT_FDCWD, "/proc/cmdline", O_RDONLY, 0));
+	OK(ob_sys_read((unsigned int)file, read, sizeof(read) - 1));
+	OK(ob_sys_close((unsigned int)file));
+	CHECK(strstr(read, " te=last\n"));
 }
 
 /* By default there are as many vCPUs as the host lets us use processors. */
@@ -129,7 +160,7 @@ int main(int count, char **arguments)
 	about_itself();
 	nothing_runs();
 	bad_configurations();
-	client_boot(0);
+	boot_with_all_words();
 	CHECK(!*ob_boot_error());
 	CHECK_EQUAL(ob_boot(NULL), -EALREADY);
 	CHECK(strstr(ob_boot_error(), "only one"));
@@ -137,7 +168,7 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(ob_syscall(100000), -ENOSYS);
 	CHECK_EQUAL(ob_syscall(-1), -ENOSYS);
 	as_many_vcpus_as_processors();
-	bad_disks(arguments[1]);
+	bad_arguments(arguments[1]);
 	mounted_disk_is_busy(arguments[1]);
 	CHECK_EQUAL(ob_halt(), 0);
 	nothing_runs();

@@ -142,6 +142,31 @@ static struct ob_disk_config new_config(void)
 	};
 }
 
+/* Less than a sector, and more than Linux can count. */
+static void refuses_capacities(void)
+{
+	static const struct {
+		uint64_t capacity;
+		unsigned int sector_size;
+	} bad[] = { { 0, 0 }, { 100, 0 }, { 511, 512 }, { 4095, 4096 }, { 1ull << 63, 0 }, { UINT64_MAX, 4096 } };
+	struct ob_disk_config config = new_config();
+	int disk;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		config.capacity = bad[i].capacity;
+		config.sector_size = bad[i].sector_size;
+		CHECK_EQUAL(ob_disk_add(&config, NULL), -EINVAL);
+	}
+	config = new_config();
+	config.capacity = 512;
+	config.flags = OB_DISK_READ_ONLY;
+	disk = ob_disk_add(&config, NULL);
+	CHECK(disk >= 0);
+	CHECK_EQUAL(ob_disk_remove(disk), 0);
+	CHECK_EQUAL(memory.closes, 1);
+	memory.closes = 0;
+}
+
 static void refuses_nonsense(void)
 {
 	struct ob_disk_operations bad = operations;
@@ -162,6 +187,7 @@ static void refuses_nonsense(void)
 	bad = operations;
 	bad.discard = NULL;
 	CHECK_EQUAL(ob_disk_add(&config, NULL), -EINVAL);
+	refuses_capacities();
 	CHECK_EQUAL(memory.closes, 0);
 }
 

@@ -24,8 +24,8 @@ extern "C" {
 struct ob_config {
 	size_t size;			/* sizeof(struct ob_config) */
 	unsigned int vcpus;		/* virtual CPUs, 1 to 64; 0: as many as the host's. A kernel built with SMP=n has one */
-	uint64_t memory;		/* most memory that the kernel may use, in bytes; 0: a quarter of the host's */
-	const char *command_line;	/* added to the kernel's command line; NULL: nothing */
+	uint64_t memory;		/* most memory that the kernel may use, in bytes, 32 MB at least; 0: a quarter of the host's */
+	const char *command_line;	/* added to the kernel's command line, at most 384 characters; NULL: nothing */
 	/*
 	 * Kernel log lines of this level and below (0 emergency to 7 debug) go to
 	 * `log`. OB_LOG_DEFAULT: what the environment's OUTBOARD_LOG says (emerg, alert, crit, err,
@@ -94,7 +94,7 @@ long ob_syscall(long number, ...);
  * next one that would block, fails with EINTR, as if a signal had come. What has been read or written is not lost: such a
  * call returns how much it was, and the next one fails. `thread` is what ob_sys_gettid() returned there; 0 is the
  * calling thread, for signal handlers that shall end the call that they interrupted. Does not block and is
- * async-signal-safe. Returns 0, also for threads that do not exist; -ESRCH: 0 on a thread that has never
+ * async-signal-safe. Returns 0, also for threads that do not exist; -ESRCH: a negative number, or 0 on a thread that has never
  * called and did not boot; -EAGAIN: too many at once; -ENODEV: no kernel runs.
  */
 int ob_interrupt(int thread);
@@ -133,7 +133,7 @@ struct ob_disk_config {
 	unsigned int sector_size;	/* 0: the device's own (512 for a file); 512 or 4096 */
 	/*
 	 * A disk that the program serves: `path` is NULL, `capacity` its size in bytes (what is more than a multiple of the
-	 * sector size is cut off), and there is no lock. `write` and `flush` may be NULL with OB_DISK_READ_ONLY. NULL: the disk is what `path` names.
+	 * sector size is cut off; one sector at least, INT64_MAX at most), and there is no lock. `write` and `flush` may be NULL with OB_DISK_READ_ONLY. NULL: the disk is what `path` names.
 	 */
 	const struct ob_disk_operations *operations;
 	void *context;			/* for the operations */
@@ -143,11 +143,12 @@ struct ob_disk_config {
 /*
  * Adds a disk. Its block device, partitions included, is there when this
  * returns; `name` (may be NULL) receives what it is called, as in /dev/vda. Returns the disk's number
- * (>= 0), or -EBUSY (somebody else uses the file), -EROFS (it can only be read), or what the host said on opening.
+ * (>= 0), or -EBUSY (somebody else uses the file), -EROFS (it can only be read), -EINVAL (a member of the configuration is not as
+ * described above, or there is none), -ENODEV (no kernel runs), or what the host said on opening.
  */
 int ob_disk_add(const struct ob_disk_config *config, char name[32]);
 
-/* Removes a disk. -EBUSY while it is mounted or open, -ENOENT. */
+/* Removes a disk. -EBUSY while it is mounted or open, -ENOENT if there is none of that number, -ENODEV. */
 int ob_disk_remove(int disk);
 
 /*
@@ -158,18 +159,18 @@ int ob_disk_remove(int disk);
 
 /*
  * Loads a component and what it needs. `name`: a module's name or an alias, as for modprobe; `parameters`: as in
- * "name=value other=value", or NULL. Returns 0 also if it was loaded already. -ENOENT: no such component,
+ * "name=value other=value", or NULL. Returns 0 also if it was loaded already. -ENOENT: no such component, -EINVAL: `name` is NULL,
  * or else what Linux says; ob_component_error() says it in words. Blocks.
  */
 int ob_component_load(const char *name, const char *parameters);
 
 /*
  * Loads a module of the program's own from a .ko file that was built for this kernel (make modules
- * M=DIRECTORY). -ENOEXEC: it was not; -EEXIST: one of its name is loaded. Blocks.
+ * M=DIRECTORY). -ENOEXEC: it was not; -EEXIST: one of its name is loaded; -EINVAL: `path` is NULL. Blocks.
  */
 int ob_component_load_file(const char *path, const char *parameters);
 
-/* Unloads a component. -EBUSY while it is in use, -ENOENT if it is not loaded. */
+/* Unloads a component. -EBUSY while it is in use, -ENOENT if it is not loaded or `name` is NULL. */
 int ob_component_unload(const char *name);
 
 /* Why the calling thread's last call about components failed, in one line; "" if it did not. */
@@ -188,7 +189,7 @@ typedef void ob_component_function(void *context, const struct ob_component_info
 
 /*
  * Calls the function for every component that there is, sorted by name, then for the loaded ones that the program
- * brought. -ENOENT, after the latter, if none came with the library. Also before ob_boot.
+ * brought. -ENOENT, after the latter, if none came with the library. -EINVAL: the function is NULL. Also before ob_boot.
  */
 int ob_component_list(ob_component_function *function, void *context);
 
@@ -201,7 +202,7 @@ const char *ob_kernel_release(void);
 /* The profile that the library was built with: "full", "base", "vfs", "net". */
 const char *ob_profile(void);
 
-/* The value of a kernel configuration option, as in ob_kernel_config("CONFIG_XFS_FS"): "y", "m", a number, a string, or NULL if it is not set. */
+/* The value of a kernel configuration option, as in ob_kernel_config("CONFIG_XFS_FS"): "y", "m", a number, a string, or NULL if it is not set, or if `option` is NULL. */
 const char *ob_kernel_config(const char *option);
 
 #ifdef __cplusplus
