@@ -413,3 +413,40 @@ def test_bash_completes_commands(work):
     file = write(f"{work}/completions", good("completions", "bash").out)
     script = f'source {file}; COMP_WORDS=(outboard getf); COMP_CWORD=1; _outboard outboard getf outboard; echo "${{COMPREPLY[@]}}"'
     assert host.run("bash", "-c", script).stdout.split() == ["getfattr", "getfacl"]
+
+
+def completed(work, *words):
+    """What bash offers for the last word; readline cuts them at "="."""
+    file = write(f"{work}/completions", good("completions", "bash").out)
+    cut = [part for word in ("outboard", *words) for part in re.split("(=)", word) if part or word == ""]
+    script = ('source "$0"; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+              '_outboard_more outboard "${@: -1}" "${@: -2:1}"; [ ${#COMPREPLY[@]} = 0 ] || printf "%s\\n" "${COMPREPLY[@]}"')
+    return host.run("bash", "-c", script, file, *cut).stdout.splitlines()
+
+
+@pytest.mark.needs("bash")
+def test_bash_completes_options_of_mounts(work):
+    everything = completed(work, "mount", "-o", "")
+    assert everything == ["ro", "allow_other", "default_permissions", "uid=", "gid=", "idmap=", "suid", "dev", "noexec", "type=",
+                          "memory=", "threads="]
+    assert completed(work, "mount", "disk.img", "-o", "u") == ["uid="]
+    assert completed(work, "mount", "-o", "ro,allow") == ["ro,allow_other"]
+    assert completed(work, "mount", "-o", "ro,uid=0,g") == ["0,gid="]
+    assert completed(work, "mount", "-o", "uid=0,gid=0,no") == ["0,noexec"]
+    assert "--foreground" in completed(work, "mount", "-o", "ro", "--fore")
+    assert completed(work, "find", "disk.img:/", "-o", "allow_o") == []
+
+
+@pytest.mark.needs("bash")
+def test_bash_completes_what_is_mounted(work, image):
+    if not host.has_fuse():
+        pytest.skip("no FUSE here")
+    place = f"{work}/a place"
+    os.mkdir(place)
+    assert completed(work, "umount", work) == []
+    good("mount", image, place)
+    try:
+        assert completed(work, "umount", work) == [place]
+        assert "--memory" in completed(work, "umount", "--mem")
+    finally:
+        good("umount", place)

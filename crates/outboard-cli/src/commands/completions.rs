@@ -2,6 +2,7 @@
 //! `outboard completions`: what shells need to complete the command line, made from its own description.
 
 use crate::arguments::Arguments;
+use crate::commands::manual::table_row;
 use crate::error::{Error, Result};
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell as Kind;
@@ -24,6 +25,9 @@ pub enum Shell {
     Fish,
 }
 
+/// What bash can complete besides; "@OPTIONS@" stands for the words after `mount -o`.
+const BASH: &str = include_str!("completions.bash");
+
 pub fn run(options: &Completions) -> Result<()> {
     let kind = match options.shell {
         Shell::Bash => Kind::Bash,
@@ -32,7 +36,30 @@ pub fn run(options: &Completions) -> Result<()> {
     };
     let mut text = Vec::new();
     clap_complete::generate(kind, &mut Arguments::command(), "outboard", &mut text);
+    if kind == Kind::Bash {
+        text.extend_from_slice(BASH.replace("@OPTIONS@", &mount_options()).as_bytes());
+    }
     io::stdout()
         .write_all(&text)
         .map_err(|error| Error::failed("cannot write the completions", &error))
+}
+
+/// The words after `mount -o`, from the table in its help. With a value they end in "=".
+fn mount_options() -> String {
+    let whole = Arguments::command();
+    let mount = whole.find_subcommand("mount");
+    let help = mount.and_then(|mount| mount.get_after_help());
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let rows = help.split_once("Options after -o").map(|(_, table)| table);
+    let words: Vec<String> = rows
+        .unwrap_or_default()
+        .lines()
+        .skip(1)
+        .flat_map(|row| table_row(row).0.split(", "))
+        .map(|word| match word.split_once('=') {
+            Some((name, _)) => format!("{name}="),
+            None => word.to_owned(),
+        })
+        .collect();
+    words.join(" ")
 }

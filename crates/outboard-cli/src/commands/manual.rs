@@ -231,11 +231,17 @@ fn table(roff: &mut Roff, heading: &str, lines: &str) {
     let title = heading.split(',').next().unwrap_or(heading);
     roff.control("SH", []);
     roff.text([roman(title)]);
-    for line in lines.lines().map(str::trim) {
-        let columns = line.split_once("  ").or(line.split_once(' '));
-        let (word, text) = columns.unwrap_or((line, ""));
+    for (word, text) in lines.lines().map(table_row) {
         roff.control("TP", []);
         roff.text([bold(word)]);
-        roff.text([roman(text.trim())]);
+        roff.text([roman(text)]);
     }
+}
+
+/// What a line of a table in the help is about, and what it says of that.
+pub fn table_row(line: &str) -> (&str, &str) {
+    let line = line.trim();
+    let columns = line.split_once("  ").or(line.split_once(' '));
+    let (word, text) = columns.unwrap_or((line, ""));
+    (word, text.trim())
 }

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# What the description of the command line does not tell: the options after "mount -o", one after the other, and what is
+# mounted, for "umount". All else is _outboard's, which is made from that description.
+
+_outboard_mounted() {
+	local point kind
+	while read -r _ point kind _; do
+		point=$(printf '%b' "$point")
+		[[ $kind != fuse.outboard || $point != "$1"* ]] || COMPREPLY+=("$point")
+	done </proc/self/mounts
+}
+
+_outboard_more() {
+	local current=${COMP_WORDS[COMP_CWORD]} at=$COMP_CWORD before
+	_outboard "$@"
+	before=" ${COMP_WORDS[*]:1:COMP_CWORD-1} "
+	# Readline cuts "uid=0,gid=0" at its "=".
+	while [[ $at -gt 2 && ${COMP_WORDS[at - 1]} == = ]]; do
+		at=$((at - 2))
+	done
+	if [[ $before == *' mount '* && ${COMP_WORDS[at - 1]} == -o ]]; then
+		mapfile -t COMPREPLY < <(compgen -P "${current%"${current##*,}"}" -W '@OPTIONS@' -- "${current##*,}")
+		compopt -o nospace +o default +o bashdefault
+	elif [[ $before == *' umount '* && $current != -* ]]; then
+		COMPREPLY=()
+		_outboard_mounted "$current"
+		compopt -o filenames
+	fi
+}
+
+complete -F _outboard_more -o nosort -o bashdefault -o default outboard

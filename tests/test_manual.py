@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The manual pages: nothing is wrong with them as documents, and they say what `outboard help` says."""
+
+import os
+import re
+
+import pytest
+from support import host, program
+from support.program import bad, good
+
+RELEASE = {"SOURCE_DATE_EPOCH": "1700000000"}
+
+
+def help_of(*command):
+    return good("help", *command, COLUMNS="200").out
+
+
+def usage(*command):
+    return re.search(r"^Usage: (.*)$", help_of(*command), re.MULTILINE).group(1)
+
+
+def commands():
+    listed = help_of().partition("Commands:\n")[2].partition("\n\n")[0]
+    return [name for name in re.findall(r"^  ([a-z-]+)  ", listed, re.MULTILINE) if name != "help"]
+
+
+def page(work, *command):
+    path = f"{work}/page.1"
+    with open(path, "w", encoding="ascii") as stream:
+        stream.write(good("manual", *command, **RELEASE).out)
+    return path
+
+
+def sections(path):
+    """Each section's lines, as a reader sees them."""
+    text = host.run("mandoc", "-T", "ascii", "-O", "width=200", path).stdout
+    found = {}
+    for line in re.sub(".\b", "", text).splitlines():
+        if re.match(r"\S", line):
+            lines = found[line] = []
+        else:
+            lines.append(line.strip())
+    return found
+
+
+@pytest.mark.needs("mandoc")
+def test_every_page(work):
+    everything = sections(page(work))["OPTIONS"]
+    general = [line for line in everything if line.startswith("--") and not re.match("--(verbose|help|version)", line)]
+    assert "--key-file <FILE>" in general and "--ro   Open images read-only: not a byte of them changes" in general
+    for name in [[], *([name] for name in commands())]:
+        path = page(work, *name)
+        assert host.run("mandoc", "-T", "lint", "-W", "warning", path).stdout == ""
+        found = sections(path)
+        assert found["SYNOPSIS"] == [usage(*name), ""], name
+        assert "EXTRA" not in found
+        assert ("EXAMPLES" in found) == ("\nExample" in help_of(*name)), name
+        if name:
+            assert [line for line in found["OPTIONS OF ALL COMMANDS"] if line.startswith("--")] == general, name
+        head, foot = list(found)[0], list(found)[-1]
+        title = "-".join(["outboard", *name]).upper()
+        assert head.startswith(f"{title}(1)") and "2023-11-14" in foot
+
+
+@pytest.mark.needs("mandoc")
+def test_text_after_the_options(work):
+    mount = sections(page(work, "mount"))
+    assert mount["EXAMPLES"][0] == "outboard mount disk.img@1 /tmp/disk"
+    options = mount["Options after -o"]
+    assert "ro     read-only: not a byte of the image changes" in options
+    for row, text in ("default_permissions", "the rights that"), ("type=TYPE, memory=SIZE", "as --type"):
+        assert options[options.index(row) + 1].startswith(text)
+    assert "xfs and f2fs grow" in sections(page(work, "resize"))["NOTES"][0]
+
+
+@pytest.mark.needs("mandoc")
+def test_commands_of_a_command(work):
+    lines = sections(page(work, "part"))["COMMANDS"]
+    for name in "create", "list", "add", "delete":
+        assert lines[lines.index(name) + 1] == usage("part", name)
+
+
+@pytest.mark.needs("mandoc")
+def test_installed_pages(work):
+    """One for each command, and those alone; the same each time."""
+    made = []
+    for prefix in f"{work}/first", f"{work}/second":
+        host.run("make", "-C", program.REPOSITORY, "install", f"PREFIX={prefix}", "DESTDIR=", MAKEFLAGS="", MAKELEVEL="")
+        directory = f"{prefix}/share/man/man1"
+        made.append({name: host.run("cat", f"{directory}/{name}").stdout for name in os.listdir(directory)})
+    assert made[0] == made[1]
+    assert sorted(made[0]) == sorted(["outboard.1", *(f"outboard-{name}.1" for name in commands())])
+
+
+def test_what_has_no_page():
+    bad("manual", "no-such", code=2, mentions=["no-such"])
+    bad("manual", code=2, mentions=["SOURCE_DATE_EPOCH"], SOURCE_DATE_EPOCH="yesterday")
