@@ -10,7 +10,7 @@ use crate::error::reason;
 use crate::format::escaped;
 use crate::interrupt::Interrupt;
 use crate::operand::{Named, ITSELF};
-use outboard::Fd;
+use outboard::{Fd, Listing};
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::io;
@@ -193,7 +193,7 @@ impl Walk {
             }
         };
         let mut names = Names::default();
-        let result = names.read(&directory, &mut self.buffer);
+        let result = names.read(&directory, &mut self.buffer, &self.interrupt);
         if let Some(filter) = &self.filter {
             names = names.sorted(filter);
         }
@@ -238,8 +238,13 @@ impl Names {
         self.records.extend_from_slice(name.to_bytes_with_nul());
     }
 
-    fn read(&mut self, directory: &Fd, buffer: &mut [u8]) -> io::Result<()> {
-        while let Some(entries) = directory.entries(buffer)? {
+    /// Up to the end of the directory, or until the user wants to stop.
+    fn read(&mut self, directory: &Fd, buffer: &mut [u8], interrupt: &Interrupt) -> io::Result<()> {
+        let mut listing = Listing::default();
+        while let Some(entries) = listing.next(directory, buffer)? {
+            if interrupt.asked() {
+                break;
+            }
             for entry in entries {
                 let kind = match entry.kind {
                     libc::DT_UNKNOWN => directory

@@ -15,7 +15,7 @@ pub struct Entry<'a> {
 }
 
 /// Goes through the records of one getdents64, without `.` and `..` if not asked for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Entries<'a> {
     rest: &'a [u8],
     dots: bool,
@@ -35,6 +35,11 @@ impl<'a> Entries<'a> {
     /// With `.` and `..`.
     pub fn with_dots(self) -> Self {
         Self { dots: true, ..self }
+    }
+
+    /// How many bytes of records there still are.
+    pub fn bytes(&self) -> usize {
+        self.rest.len()
     }
 
     fn record(&mut self) -> Option<Entry<'a>> {

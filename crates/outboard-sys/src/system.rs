@@ -33,6 +33,22 @@ pub struct StatFs {
     spare: [i64; 4],
 }
 
+impl StatFs {
+    /// Bytes of each of the blocks that are counted.
+    pub fn unit(&self) -> u64 {
+        match self.fragment_size {
+            0 => self.block_size,
+            size => size,
+        }
+        .max(0) as u64
+    }
+
+    /// Bytes of the file system.
+    pub fn size(&self) -> u64 {
+        self.blocks.saturating_mul(self.unit())
+    }
+}
+
 /// What is changed of mounts, in the kernel's layout (mount_setattr(2)).
 #[repr(C)]
 struct MountAttributes {

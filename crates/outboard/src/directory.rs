@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading directories.
+//!
+//! In a damaged image a directory may lead back to itself, so that its listing has no end. [`Listing`] ends with
+//! an error then; everything that lists directories of images goes through it.
 
 use crate::metadata::{FileType, Metadata};
 use crate::Fd;
-use outboard_sys::libc;
-use std::collections::VecDeque;
+use outboard_sys::{libc, Entries, System};
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -12,6 +15,65 @@ use std::sync::Arc;
 
 /// Bytes of directory entries that are read at once.
 const BUFFER: usize = 64 * 1024;
+
+/// Most bytes of records that a listing may have: tens of millions of names.
+const MOST: u64 = 1 << 30;
+/// Few enough for any file system.
+const FEW: u64 = 1 << 24;
+/// How much larger records may be than what the file system stores for them, compressed.
+const COMPRESSED: u64 = 64;
+
+/// How far a directory is listed.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The position after each piece.
+    positions: HashSet<i64>,
+    /// Of all pieces.
+    bytes: u64,
+}
+
+impl Listing {
+    /// The next names of this directory, which is the same in all calls. `None`: the end.
+    pub fn next<'a>(
+        &mut self,
+        directory: &Fd,
+        buffer: &'a mut [u8],
+    ) -> io::Result<Option<Entries<'a>>> {
+        let found = directory.entries(buffer)?;
+        // The host's directories are the host's affair.
+        if let Some(entries) = found
+            .as_ref()
+            .filter(|_| directory.system() == System::Kernel)
+        {
+            self.advance(entries)?;
+            self.check_size(directory)?;
+        }
+        Ok(found)
+    }
+
+    fn advance(&mut self, entries: &Entries) -> io::Result<()> {
+        self.bytes += entries.bytes() as u64;
+        match entries.clone().with_dots().last() {
+            Some(last) if !self.positions.insert(last.next) => {
+                Err(io::Error::other("damaged: its listing does not end"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_size(&self, directory: &Fd) -> io::Result<()> {
+        if self.bytes <= FEW {
+            return Ok(());
+        }
+        let stored = directory.statfs()?.size().saturating_mul(COMPRESSED);
+        match self.bytes > stored.clamp(FEW, MOST) {
+            true => Err(io::Error::other(
+                "damaged: it has more names than the file system can hold",
+            )),
+            false => Ok(()),
+        }
+    }
+}
 
 /// A name in a directory.
 #[derive(Clone, Debug)]
@@ -60,6 +122,7 @@ impl DirEntry {
 pub struct ReadDir {
     directory: Arc<Fd>,
     buffer: Vec<u8>,
+    listing: Listing,
     waiting: VecDeque<DirEntry>,
     ended: bool,
 }
@@ -70,6 +133,7 @@ impl ReadDir {
         Self {
             directory: Arc::new(directory),
             buffer: vec![0; BUFFER],
+            listing: Listing::default(),
             waiting: VecDeque::new(),
             ended: false,
         }
@@ -81,7 +145,7 @@ impl ReadDir {
     }
 
     fn fill(&mut self) -> io::Result<()> {
-        let Some(entries) = self.directory.entries(&mut self.buffer)? else {
+        let Some(entries) = self.listing.next(&self.directory, &mut self.buffer)? else {
             self.ended = true;
             return Ok(());
         };

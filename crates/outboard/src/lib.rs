@@ -33,7 +33,7 @@ mod tree;
 
 pub use device::{BlockDevice, DeviceSource};
 pub use device_mapper::Target;
-pub use directory::{DirEntry, ReadDir};
+pub use directory::{DirEntry, Listing, ReadDir};
 pub use disk::{Disk, DiskOptions, Partition};
 pub use file::{File, OpenOptions};
 pub use file_systems::component_of;

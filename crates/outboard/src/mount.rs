@@ -182,14 +182,10 @@ impl Mount {
 
     pub fn space(&self) -> io::Result<Space> {
         let statfs = self.root().statfs()?;
-        let unit = match statfs.fragment_size {
-            0 => statfs.block_size,
-            size => size,
-        }
-        .max(0) as u64;
+        let unit = statfs.unit();
         Ok(Space {
             block_size: statfs.block_size.max(0) as u64,
-            size: statfs.blocks.saturating_mul(unit),
+            size: statfs.size(),
             free: statfs.blocks_free.saturating_mul(unit),
             available: statfs.blocks_available.saturating_mul(unit),
             files: statfs.files,

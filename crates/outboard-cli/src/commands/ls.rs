@@ -189,9 +189,7 @@ impl Listing<'_> {
         let mut waiting = vec![place.clone()];
         let mut entered = HashSet::new();
         while let Some(place) = waiting.pop() {
-            if self.interrupt.asked() {
-                return Err(Error::Interrupted("interrupted".to_owned()));
-            }
+            self.go_on()?;
             let opened = tree
                 .read_dir(place.path())
                 .and_then(|entries| Ok((*entries.metadata()?.stat(), entries)));
@@ -207,6 +205,7 @@ impl Listing<'_> {
                 }
             };
             let mut lines = self.directory(entries, &place);
+            self.go_on()?;
             if self.options.recursive {
                 let below = lines.iter().rev().filter(|line| line.directory);
                 waiting.extend(below.map(|line| place.below(&line.name)));
@@ -220,10 +219,21 @@ impl Listing<'_> {
         Ok(())
     }
 
+    /// An error if the user wants to stop.
+    fn go_on(&self) -> Result<()> {
+        match self.interrupt.asked() {
+            true => Err(Error::Interrupted("interrupted".to_owned())),
+            false => Ok(()),
+        }
+    }
+
     /// The lines of a directory, sorted. What is known of them is listed also if not all is.
     fn directory(&mut self, entries: ReadDir, place: &Place) -> Vec<Line> {
         let mut lines = Vec::new();
         for entry in entries {
+            if self.interrupt.asked() {
+                return Vec::new();
+            }
             match entry {
                 Ok(entry)
                     if entry.file_name().as_bytes().starts_with(b".") && !self.options.all => {}

@@ -13,7 +13,7 @@ use super::report::Loss;
 use super::{join, Options};
 use crate::error::reason;
 use crate::format::escaped;
-use outboard::Fd;
+use outboard::{Fd, Listing};
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -275,8 +275,9 @@ impl Walker<'_> {
     fn list(&mut self, directory: &Arc<Directory>) -> io::Result<()> {
         let mut files = Files::new(directory, self.copier.options.sorted);
         let mut below = Vec::new();
+        let mut listing = Listing::default();
         let result = loop {
-            let entries = match directory.source.entries(&mut self.buffer) {
+            let entries = match listing.next(&directory.source, &mut self.buffer) {
                 Ok(Some(entries)) if !self.copier.stopped() => entries,
                 Ok(_) => break Ok(()),
                 Err(error) => break Err(error),

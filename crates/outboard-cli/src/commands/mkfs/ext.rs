@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::scratch::Scratch;
 use crate::session::Session;
 use crate::tool::{Call, Tool};
-use outboard::Tree;
+use outboard::{Listing, Tree};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
@@ -160,7 +160,8 @@ fn walk(tree: &Tree, changes: &Changes) -> io::Result<Vec<Inode>> {
             }
         };
         add(directory.stat()?, &path);
-        while let Some(entries) = directory.entries(&mut buffer)? {
+        let mut listing = Listing::default();
+        while let Some(entries) = listing.next(&directory, &mut buffer)? {
             for entry in entries {
                 let stat = directory.stat_at(entry.name, libc::AT_SYMLINK_NOFOLLOW)?;
                 let below = path.join(std::ffi::OsStr::from_bytes(entry.name.to_bytes()));

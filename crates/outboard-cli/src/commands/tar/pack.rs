@@ -14,6 +14,7 @@ use crate::commands::cp::data::Trail;
 use crate::commands::cp::queue::Queue;
 use crate::commands::cp::report::{Loss, Report};
 use crate::error::reason;
+use crate::stream::LARGE;
 use outboard::Fd;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -135,7 +136,7 @@ fn give_batches(walk: &Walk, root: Fd, queue: &Queue<Batch>, order: SyncSender<R
     }
 }
 
-/// The writer has stopped.
+/// The writer has stopped, or the user wants to.
 struct Gone;
 
 /// One thread that turns batches into stretches of the archive.
@@ -167,6 +168,9 @@ impl Packer<'_> {
     }
 
     fn flush(&mut self) -> Result<(), Gone> {
+        if self.walk.interrupt.asked() {
+            return Err(Gone);
+        }
         if self.chunk.used == 0 {
             return Ok(());
         }
@@ -264,6 +268,7 @@ impl Packer<'_> {
             libc::S_IFREG => {
                 let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
                 let file = folder.fd.open_at(name, flags, 0)?;
+                check_size(&file, stat.st_size.max(0) as u64)?;
                 found.xattrs = self.xattrs(path, file.xattrs(), |name| file.xattr(name));
                 found.map = holes(&file, stat.st_size.max(0) as u64);
                 return Ok((found, Some(file)));
@@ -366,9 +371,6 @@ impl Packer<'_> {
             if skip.is_some_and(|skip| skip.load(Ordering::Relaxed)) {
                 return Ok(());
             }
-            if self.walk.interrupt.asked() {
-                return Err(Gone);
-            }
             let room = self.room()?;
             let most = (room.len() as u64).min(length) as usize;
             let error = match file.read_at(&mut room[..most], offset) {
@@ -402,6 +404,21 @@ impl Found {
             map: self.map.as_ref(),
         }
     }
+}
+
+/// An error if a size is beyond all belief: the file system is smaller, and there is nothing at the file's end. The archive
+/// would get as many zeros.
+fn check_size(file: &Fd, size: u64) -> io::Result<()> {
+    if size < LARGE || size <= file.statfs()?.size() {
+        return Ok(());
+    }
+    file.read_at(&mut [0], size - 1).map(drop).map_err(|error| {
+        let text = format!(
+            "damaged: its size is {size}, of which the last byte: {}",
+            reason(&error)
+        );
+        io::Error::other(text)
+    })
 }
 
 /// The map of a file that has holes. `None`: it has none, or cannot tell.

@@ -6,7 +6,7 @@ use crate::commands::cp::report::Report;
 use crate::error::reason;
 use crate::format::escaped;
 use crate::interrupt::Interrupt;
-use outboard::{matches, Fd};
+use outboard::{matches, Fd, Listing};
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -144,7 +144,7 @@ impl Walk<'_> {
         if !give(Item::Folder(Arc::clone(&folder))) {
             return None;
         }
-        let (mut names, result) = list(&folder.fd);
+        let (mut names, result) = list(&folder.fd, self.interrupt);
         if let Err(error) = result {
             cannot(&reason(&error));
         }
@@ -156,12 +156,14 @@ impl Walk<'_> {
     }
 }
 
-/// Names, and whether they are of directories; after an error, those before it.
-fn list(directory: &Fd) -> (Vec<(CString, bool)>, io::Result<()>) {
+/// Names, and whether they are of directories; after an error or an interrupt, those before it.
+fn list(directory: &Fd, interrupt: &Interrupt) -> (Vec<(CString, bool)>, io::Result<()>) {
     let mut names = Vec::new();
     let mut buffer = vec![0; LISTING];
+    let mut listing = Listing::default();
     loop {
-        match directory.entries(&mut buffer) {
+        match listing.next(directory, &mut buffer) {
+            Ok(_) if interrupt.asked() => return (names, Ok(())),
             Ok(Some(entries)) => names.extend(entries.map(|entry| {
                 let directory = is_directory(directory, entry.name, entry.kind);
                 (entry.name.to_owned(), directory)
