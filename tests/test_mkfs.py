@@ -8,6 +8,7 @@ that knows the type, else through ours.
 import filecmp
 import json
 import os
+import re
 import shutil
 import stat
 import time
@@ -227,6 +228,17 @@ def test_one_owner_of_a_packed_tree(work, kind):
     good("mkfs", kind, f"{work}/x", "--from", small_tree(work), "--owner", "7:8")
     assert " 7 8 " in " ".join(good("ls", "-l", f"{work}/x:/etc").out.split())
     bad("mkfs", kind, f"{work}/y", "--from", f"{work}/tree", "--owner-map", "0:1", code=2, mentions=["--owner UID:GID"])
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("kind", ["squashfs", "iso9660"])
+def test_what_a_packed_tree_lacks_is_named(work, kind):
+    tree = small_tree(work)
+    host.run("setfacl", "-m", "u:7:r", f"{tree}/etc/file1")
+    os.setxattr(f"{tree}/etc/deep", "user.colour", b"red")
+    said = good("mkfs", kind, f"{work}/x", "--from", tree).err
+    assert re.search("not kept: access control list of .*/etc/file1$", said, re.M), said
+    assert ("not kept: extended attributes of" in said) == (kind == "iso9660"), said
 
 
 @pytest.mark.parametrize("more", [(), ("--reproducible",)], ids=["by the kernel", "by mke2fs"])

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The distribution's makers of file systems: which there are, and how each is told what it is to make.
 
+use crate::commands::cp::report::Loss;
 use crate::error::{Error, Result};
 use crate::tool::Tool;
 use std::ffi::OsString;
@@ -78,9 +79,12 @@ pub struct Maker {
     owner: Option<(&'static str, &'static str)>,
     /// How it is told of a file of SELinux labels.
     labels: Option<&'static str>,
+    /// What a tool that is given the tree silently leaves out.
+    pub leaves_out: &'static [Loss],
 }
 
 const UUID: usize = 36;
+const ATTRIBUTES: &[Loss] = &[Loss::AccessList, Loss::Attribute];
 
 const NONE: Maker = Maker {
     kind: "",
@@ -95,6 +99,7 @@ const NONE: Maker = Maker {
     holes: true,
     owner: None,
     labels: None,
+    leaves_out: &[],
 };
 
 const fn ext(kind: &'static str, words: &'static [&'static str]) -> Maker {
@@ -246,6 +251,7 @@ const MAKERS: &[Maker] = &[
         filled: Filled::ByTool,
         reproducible: Reproducible::ByTool(&[]),
         owner: Some(("-force-uid", "-force-gid")),
+        leaves_out: &[Loss::AccessList],
         ..NONE
     },
     Maker {
@@ -283,6 +289,7 @@ const MAKERS: &[Maker] = &[
         filled: Filled::ByTool,
         reproducible: Reproducible::ByTool(&[]),
         owner: Some(("-uid", "-gid")),
+        leaves_out: ATTRIBUTES,
         ..NONE
     },
     Maker {
@@ -293,6 +300,7 @@ const MAKERS: &[Maker] = &[
         sectors: Sectors::AtMost(1024),
         filled: Filled::ByTool,
         reproducible: Reproducible::No,
+        leaves_out: ATTRIBUTES,
         ..NONE
     },
     Maker {
@@ -302,6 +310,7 @@ const MAKERS: &[Maker] = &[
         label: field(&["-n", "{}"], 15),
         filled: Filled::ByTool,
         reproducible: Reproducible::No,
+        leaves_out: ATTRIBUTES,
         ..NONE
     },
 ];

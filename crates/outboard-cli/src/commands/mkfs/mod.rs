@@ -8,6 +8,7 @@
 mod estimate;
 mod ext;
 mod fat;
+mod losses;
 mod makers;
 
 use crate::address::{ImageName, Place};
@@ -702,6 +703,9 @@ impl<'a> Making<'a> {
     fn make_by_tool(&self, session: &Session, scratch: &Scratch, wish: Wish) -> Result<Copied> {
         scratch.clear(0)?;
         let made = self.call(session, scratch, None, &[])?;
+        if let Some(source) = &self.source {
+            losses::tell(source.directory()?.as_ref(), self.maker.leaves_out);
+        }
         let Wish::Exactly(size) = wish else {
             return Ok(made);
         };
