@@ -3,6 +3,7 @@
 
 import os
 import re
+import tempfile
 
 import pytest
 from support import host, program
@@ -90,6 +91,28 @@ def test_installed_pages(work):
         made.append({name: host.run("cat", f"{directory}/{name}").stdout for name in os.listdir(directory)})
     assert made[0] == made[1]
     assert sorted(made[0]) == sorted(["outboard.1", *(f"outboard-{name}.1" for name in commands())])
+
+
+def examples():
+    """Each example of the help, with what is read by it, but not what is said about it."""
+    for name in commands():
+        text = good("help", name, COLUMNS="200").out.partition("\nExample")[2].partition(":\n")[2].partition("\n\n")[0]
+        text = re.sub("^  ", "", text, flags=re.MULTILINE)
+        for example in re.findall(r"^.*<<END\n(?:.*\n)*?END$|^.+$", text, re.MULTILINE):
+            yield re.split(" {3,}", example)[0]
+
+
+def test_examples_make_sense(work):
+    """There are no images: what fails does so for that."""
+    tried = 0
+    for example in examples():
+        place = tempfile.mkdtemp(dir=work)
+        script = f'outboard() {{ "{program.PROGRAM}" "$@"; }}; {example}'
+        done = host.run("bash", "-c", script, cwd=place, ok=None, HOME=place)
+        for wrong in "For more information", "is not a", "unknown":
+            assert wrong not in done.stderr, (example, done.stderr)
+        tried += 1
+    assert tried > 80
 
 
 def test_what_has_no_page():

@@ -418,7 +418,7 @@ def test_bash_completes_commands(work):
 def completed(work, *words):
     """What bash offers for the last word; readline cuts them at "="."""
     file = write(f"{work}/completions", good("completions", "bash").out)
-    cut = [part for word in ("outboard", *words) for part in re.split("(=)", word) if part or word == ""]
+    cut = [part for word in ("outboard", *words) for part in re.split("(=)", word) if part or not word]
     script = ('source "$0"; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
               '_outboard_more outboard "${@: -1}" "${@: -2:1}"; [ ${#COMPREPLY[@]} = 0 ] || printf "%s\\n" "${COMPREPLY[@]}"')
     return host.run("bash", "-c", script, file, *cut).stdout.splitlines()
@@ -433,6 +433,8 @@ def test_bash_completes_options_of_mounts(work):
     assert completed(work, "mount", "-o", "ro,allow") == ["ro,allow_other"]
     assert completed(work, "mount", "-o", "ro,uid=0,g") == ["0,gid="]
     assert completed(work, "mount", "-o", "uid=0,gid=0,no") == ["0,noexec"]
+    for value in "uid=", "type=", "type=r", "ro,uid=0,gid=":
+        assert completed(work, "mount", "-o", value) == [], value
     assert "--foreground" in completed(work, "mount", "-o", "ro", "--fore")
     assert completed(work, "find", "disk.img:/", "-o", "allow_o") == []
 

@@ -11,16 +11,18 @@ _outboard_mounted() {
 	done </proc/self/mounts
 }
 
+# Readline cuts "uid=0,gid=0" at its "=". What follows one is a value, up to the next comma.
 _outboard_more() {
-	local current=${COMP_WORDS[COMP_CWORD]} at=$COMP_CWORD before
+	local current=${COMP_WORDS[COMP_CWORD]} at=$COMP_CWORD before words='@OPTIONS@'
 	_outboard "$@"
 	before=" ${COMP_WORDS[*]:1:COMP_CWORD-1} "
-	# Readline cuts "uid=0,gid=0" at its "=".
+	[[ $current != = ]] || at=$((at - 1)) words=
 	while [[ $at -gt 2 && ${COMP_WORDS[at - 1]} == = ]]; do
 		at=$((at - 2))
+		[[ $current == *,* ]] || words=
 	done
 	if [[ $before == *' mount '* && ${COMP_WORDS[at - 1]} == -o ]]; then
-		mapfile -t COMPREPLY < <(compgen -P "${current%"${current##*,}"}" -W '@OPTIONS@' -- "${current##*,}")
+		mapfile -t COMPREPLY < <(compgen -P "${current%"${current##*,}"}" -W "$words" -- "${current##*,}")
 		compopt -o nospace +o default +o bashdefault
 	elif [[ $before == *' umount '* && $current != -* ]]; then
 		COMPREPLY=()

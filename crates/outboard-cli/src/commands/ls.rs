@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 /// List directories of an image
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc /\n  outboard ls -lR stick.img@1:/"
+    after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc disk.img@2:/srv\n  outboard ls -lR stick.img@1:/"
 )]
 pub struct Ls {
     /// What to list: IMAGE:/PATH or IMAGE@N:/PATH

@@ -251,10 +251,17 @@ fn runs_programs(image: &OsString) -> HostAccess {
 /// An operand that must be in an image.
 fn image_place(operand: &OsStr) -> Result<Place> {
     match Place::find(operand) {
-        Place::Host(path) => Err(Error::Usage(format!(
-            "{} is not a place in an image: write IMAGE:/PATH, as in {0}:/",
-            path.display()
-        ))),
+        Place::Host(path) => {
+            let shown = path.display();
+            // A path that somebody wants in an image, or else an image.
+            let example = match path.is_absolute() && !path.is_file() {
+                true => format!("disk.img:{shown}"),
+                false => format!("{shown}:/"),
+            };
+            Err(Error::Usage(format!(
+                "{shown} is not a place in an image: write IMAGE:/PATH, as in {example}"
+            )))
+        }
         place => Ok(place),
     }
 }
