@@ -571,7 +571,8 @@ def test_sync_replays_the_journal(work):
     image = images.make(f"{work}/disk.img", "ext4")
     good("sync", f"{image}:/")
     bad("sync", "--ro", f"{image}:/", mentions=["--ro"])
-    bad("sync", image, code=2)
+    bad("sync", image, code=2, mentions=[f"as in {image}:/"])
+    bad("sync", "/etc", code=2, mentions=["as in disk.img:/etc"])
     check(image, "ext4")
 
 

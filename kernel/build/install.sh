@@ -35,7 +35,7 @@ fi
 manual=$target/share/man/man1
 install -d "$manual"
 "$PROGRAM" manual >"$manual/outboard.1"
-sed -n 's/^\\fBoutboard\\-\(.*\)\\fR(1)$/\1/p' "$manual/outboard.1" | tr -d '\\' |
+sed -n 's/^\\fBoutboard\\-\(.*\)\\fR(1)$/\1/; T; s/\\//g; p' "$manual/outboard.1" |
 	while read -r command; do
 		"$PROGRAM" manual "$command" >"$manual/outboard-$command.1"
 	done
