@@ -169,6 +169,16 @@ int ob_disk_add(const struct ob_disk_config *config, char name[32])
 	return ob_kernel_disk_add(&parameters, name);
 }
 
+int ob_file_lock(int fd, int exclusive)
+{
+	return ob_posix_lock(fd, exclusive);
+}
+
+void ob_file_unlock(int fd)
+{
+	ob_posix_unlock(fd);
+}
+
 int ob_disk_remove(int disk)
 {
 	return disk < 0 ? -ENOENT : ob_kernel_disk_remove((uint32_t)disk);

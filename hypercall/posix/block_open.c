@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "block.h"
+#include "posix.h"
 
 #define FILE_SECTOR_SIZE 512
 
@@ -94,20 +94,6 @@ static int open_path(struct ob_disk *disk, const char *path, bool lock)
 	return check_type(&status);
 }
 
-static int lock_disk(const struct ob_disk *disk)
-{
-	int operation = disk->read_only ? LOCK_SH : LOCK_EX;
-
-	while (flock(disk->fd, operation | LOCK_NB)) {
-		if (errno == EWOULDBLOCK)
-			return -EBUSY;
-		/* Anything else: a file system that has no such locks. */
-		if (errno != EINTR)
-			break;
-	}
-	return 0;
-}
-
 /* Reads one number from the host's description of a block device; 0 if there is none. */
 static uint64_t device_attribute(const struct ob_disk *disk, const char *name)
 {
@@ -170,7 +156,7 @@ static int prepare(struct ob_disk *disk, const char *path, uint32_t flags)
 
 	error = number < 0 ? open_path(disk, path, lock) : open_descriptor(disk, number);
 	if (!error && lock)
-		error = lock_disk(disk);
+		error = ob_posix_lock(disk->fd, !disk->read_only);
 	if (!error)
 		error = disk->is_device ? measure_device(disk) : measure_file(disk);
 	if (!error)
@@ -196,7 +182,7 @@ void ob_disk_close(struct ob_disk *disk)
 		return;
 	}
 	/* A fork()ed child may have a copy of the descriptor: the lock shall not live on with it. */
-	flock(disk->fd, LOCK_UN);
+	ob_posix_unlock(disk->fd);
 	close(disk->fd);
 	disk->fd = -1;
 }

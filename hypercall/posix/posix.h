@@ -77,6 +77,14 @@ int ob_posix_serve(const struct ob_posix_served *served);
 bool ob_posix_serve_done(int number);
 
 /*
+ * Locks a file that is a disk against other users of this library and against QEMU, as long as its open file
+ * description lives. 0 or -EBUSY: somebody else has it. A file system without such locks is no error. Any thread; does not block.
+ */
+int ob_posix_lock(int fd, bool exclusive);
+/* Also where copies of the descriptor are left, as a fork()ed child has them. */
+void ob_posix_unlock(int fd);
+
+/*
  * Takes the signal handlers (where they are still ours) and the thread-exit
  * hook away again. Call when the kernel has halted, or when booting failed.
  */

@@ -156,6 +156,63 @@ static void test_lock(void)
 	CHECK(waitpid(child, NULL, 0) == child);
 }
 
+/* Asks who has a byte, or locks it, as QEMU does. Returns whether somebody has it. */
+static bool byte_lock(int fd, int command, short type, off_t byte)
+{
+	struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1 };
+
+	CHECK_EQUAL(fcntl(fd, command, &lock), 0);
+	return lock.l_type != F_UNLCK;
+}
+
+/* Somebody has these bytes: what opening says. They are given back. */
+static int open_beside(const int *bytes, uint32_t flags)
+{
+	int fd = open(image, O_RDWR), disk;
+	struct ob_block_info info;
+
+	CHECK(fd >= 0);
+	for (; *bytes; bytes++)
+		byte_lock(fd, F_OFD_SETLK, F_RDLCK, *bytes);
+	disk = ob_host_block_open(image, flags, &info);
+	if (disk >= 0)
+		ob_host_block_close((uint32_t)disk);
+	close(fd);
+	return disk < 0 ? disk : 0;
+}
+
+static void test_lock_of_qemu(void)
+{
+	static const int writer[] = { 100, 101, 103, 201, 203, 0 }, sharing_writer[] = { 100, 101, 0 }, reader[] = { 100, 201, 203, 0 };
+	static const int forced_reader[] = { 100, 0 }, alone[] = { 200, 0 };
+	struct ob_block_info info;
+	int disk, fd;
+
+	make_image(IMAGE_SIZE);
+	CHECK_EQUAL(open_beside(writer, 0), -EBUSY);
+	CHECK_EQUAL(open_beside(writer, OB_BLOCK_READ_ONLY), -EBUSY);
+	CHECK_EQUAL(open_beside(writer, OB_BLOCK_NO_LOCK), 0);
+	CHECK_EQUAL(open_beside(sharing_writer, 0), -EBUSY);
+	CHECK_EQUAL(open_beside(sharing_writer, OB_BLOCK_READ_ONLY), -EBUSY);
+	CHECK_EQUAL(open_beside(reader, 0), -EBUSY);
+	CHECK_EQUAL(open_beside(reader, OB_BLOCK_READ_ONLY), 0);
+	CHECK_EQUAL(open_beside(forced_reader, 0), 0);
+	CHECK_EQUAL(open_beside(alone, OB_BLOCK_READ_ONLY), -EBUSY);
+
+	fd = open(image, O_RDWR);
+	CHECK(fd >= 0);
+	for (uint32_t flags = 0; flags <= OB_BLOCK_READ_ONLY; flags++) {
+		disk = open_image(flags, &info);
+		for (const int *byte = writer; *byte; byte++)
+			CHECK_EQUAL(byte_lock(fd, F_OFD_GETLK, F_WRLCK, *byte), flags == 0 || (*byte != 101 && *byte != 103));
+		CHECK(!byte_lock(fd, F_OFD_GETLK, F_WRLCK, 200));
+		ob_host_block_close((uint32_t)disk);
+		for (const int *byte = writer; *byte; byte++)
+			CHECK(!byte_lock(fd, F_OFD_GETLK, F_WRLCK, *byte));
+	}
+	close(fd);
+}
+
 /* What a user without rights gets. As root there are no such errors, so a child gives them up. */
 static int open_as_nobody(void)
 {
@@ -603,6 +660,7 @@ int main(int count, char **arguments)
 	test_open_errors(directory);
 	test_size();
 	test_lock();
+	test_lock_of_qemu();
 	test_permission();
 	test_read_only();
 	test_descriptor();

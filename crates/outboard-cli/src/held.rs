@@ -3,6 +3,7 @@
 
 use crate::containers::{Container, Content, ImageOptions};
 use crate::image::open_image_file;
+use crate::loop_devices::check_detached;
 use outboard::FileLock;
 use std::fs::File;
 use std::io;
@@ -47,8 +48,8 @@ impl HeldImage {
                 .open(path)
             {
                 Ok(both) => {
+                    writable = check_detached(&both);
                     file = Some(both);
-                    writable = Ok(());
                 }
                 Err(error) => writable = Err(error),
             }

@@ -335,6 +335,15 @@ pub fn check_writable(path: &Path) -> Result<()> {
     }
 }
 
+/// Somebody else has an image, or, if it is only to be read, may write to it.
+pub fn in_use(path: &Path, write: bool) -> Error {
+    Error::Failed(format!(
+        "{} is in use by another program, such as QEMU{}",
+        path.display(),
+        if write { "" } else { ", which may write to it" }
+    ))
+}
+
 /// Why an image cannot be written.
 pub fn cannot_write(path: &Path, error: &io::Error) -> Error {
     Error::failed(format!("cannot write to image {}", path.display()), error)

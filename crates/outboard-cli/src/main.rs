@@ -20,6 +20,7 @@ mod interrupt;
 mod labels;
 mod layers;
 mod line;
+mod loop_devices;
 mod mode;
 mod moment;
 mod mount_helper;

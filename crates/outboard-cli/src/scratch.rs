@@ -4,8 +4,10 @@
 //! They are sparse, and gone when they are dropped.
 
 use crate::error::{Error, Result};
+use crate::image::{cannot_open, in_use};
+use crate::loop_devices::check_detached;
 use outboard::{Fd, Tree};
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -37,10 +39,10 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// A block device that the host uses is not written. It is only asked for: who has it alone keeps tools from it.
+/// What the host uses is not written. A block device is only asked for: who has it alone keeps tools from it.
 fn check_unused(path: &Path) -> io::Result<()> {
     if !std::fs::metadata(path)?.file_type().is_block_device() {
-        return Ok(());
+        return check_detached(&File::open(path)?);
     }
     let flags = libc::O_RDONLY | libc::O_EXCL;
     Tree::host().open_fd(path, flags, 0).map(drop)
@@ -48,22 +50,20 @@ fn check_unused(path: &Path) -> io::Result<()> {
 
 /// Opens an image and locks it: exclusively if it will be written.
 pub fn open_locked(path: &Path, write: bool) -> Result<Fd> {
-    let shown = path.display();
-    let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
-    let in_use = || Error::Failed(format!("{shown} is in use: another program has it open"));
     let failed = |error: io::Error| match error.raw_os_error() {
-        Some(libc::EBUSY) => in_use(),
-        _ => Error::failed(format!("cannot open image {shown}"), &error),
+        Some(libc::EBUSY) => in_use(path, write),
+        _ => cannot_open(path.display(), &error),
     };
-    if write {
-        check_unused(path).map_err(failed)?;
-    }
-    let file = Tree::host().open_fd(path, flags, 0).map_err(failed)?;
-    file.lock(write).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => in_use(),
-        _ => Error::failed(format!("cannot lock image {shown}"), &error),
-    })?;
-    Ok(file)
+    let open = || -> io::Result<Fd> {
+        if write {
+            check_unused(path)?;
+        }
+        let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
+        let file = Tree::host().open_fd(path, flags, 0)?;
+        file.lock(write)?;
+        Ok(file)
+    };
+    open().map_err(failed)
 }
 
 impl Scratch {

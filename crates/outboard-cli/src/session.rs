@@ -11,7 +11,7 @@ use crate::containers::Content;
 use crate::error::{reason, warn, Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::held::{HeldImage, HeldImages};
-use crate::image::{cannot_open, cannot_write, FileSystem, Image};
+use crate::image::{cannot_open, cannot_write, in_use, FileSystem, Image};
 use crate::interrupt::Interrupt;
 use crate::layers::keys::Keys;
 use crate::sandbox::{HostAccess, Sandbox};
@@ -552,7 +552,7 @@ impl Session {
                 held.set_size(size)
             };
             set().map_err(|error| match error.raw_os_error() {
-                Some(libc::EBUSY | libc::EWOULDBLOCK) => in_use(path, true),
+                Some(libc::EBUSY) => in_use(path, true),
                 _ => {
                     let text = format!("cannot make {} {}", path.display(), size_text(size));
                     Error::failed(text, &error)
@@ -784,14 +784,6 @@ impl Session {
             self.kernel_lines(position)
         )))
     }
-}
-
-fn in_use(path: &Path, write: bool) -> Error {
-    Error::Failed(format!(
-        "{} is in use: another program has it open{}",
-        path.display(),
-        if write { "" } else { " for writing" }
-    ))
 }
 
 /// A line of the kernel's log without the time that stands before it in brackets.

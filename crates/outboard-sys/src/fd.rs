@@ -523,16 +523,6 @@ impl Fd {
         unsafe { self.call(libc::SYS_syncfs, [0; 5]) }.map(drop)
     }
 
-    /// Locks this file as `flock(2)` does, without waiting. EWOULDBLOCK: somebody else has it.
-    pub fn lock(&self, exclusive: bool) -> io::Result<()> {
-        let operation = match exclusive {
-            true => libc::LOCK_EX,
-            false => libc::LOCK_SH,
-        } | libc::LOCK_NB;
-        // SAFETY: has only numbers as its arguments.
-        unsafe { self.call(libc::SYS_flock, [operation as usize, 0, 0, 0, 0]) }.map(drop)
-    }
-
     /// Copies inside the kernel, from here to `target`; shares blocks where the file system can.
     pub fn copy_range(
         &self,

@@ -71,6 +71,8 @@ extern "C" {
     pub fn ob_syscall(number: c_long, ...) -> c_long;
     pub fn ob_disk_add(config: *const ob_disk_config, name: *mut c_char) -> c_int;
     pub fn ob_disk_remove(disk: c_int) -> c_int;
+    pub fn ob_file_lock(fd: c_int, exclusive: c_int) -> c_int;
+    pub fn ob_file_unlock(fd: c_int);
     pub fn ob_component_load(name: *const c_char, parameters: *const c_char) -> c_int;
     pub fn ob_component_load_file(path: *const c_char, parameters: *const c_char) -> c_int;
     pub fn ob_component_unload(name: *const c_char) -> c_int;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Disks that this program serves, and locks on the files they are made of.
 
-use crate::ffi;
+use crate::{ffi, Fd};
 use libc::{c_int, c_void, iovec};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -122,39 +122,37 @@ pub(crate) static OPERATIONS: ffi::ob_disk_operations = ffi::ob_disk_operations 
     closed,
 };
 
-fn flock(file: &File, operation: c_int) -> io::Result<()> {
-    // SAFETY: has only numbers as its arguments; the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), operation) } == 0 {
-        return Ok(());
+/// Locks a file as a disk of the kernel is locked. `EBUSY`: somebody else has it. A file system without such locks is no error.
+fn lock(descriptor: c_int, exclusive: bool) -> io::Result<()> {
+    // SAFETY: has only numbers as its arguments.
+    match unsafe { ffi::ob_file_lock(descriptor, c_int::from(exclusive)) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error)),
     }
-    Err(io::Error::last_os_error())
 }
 
-/// A file's lock against a second user, as the kernel's own disks have it; given back when it is dropped.
+/// A file's lock against a second user, given back when it is dropped.
 pub struct FileLock {
     file: File,
 }
 
 impl FileLock {
-    /// `EBUSY`: somebody else has it. A file system without such locks is no error.
     pub fn new(file: File, exclusive: bool) -> io::Result<Self> {
-        let kind = if exclusive {
-            libc::LOCK_EX
-        } else {
-            libc::LOCK_SH
-        };
-        match flock(&file, kind | libc::LOCK_NB) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(io::Error::from_raw_os_error(libc::EBUSY))
-            }
-            _ => Ok(Self { file }),
-        }
+        lock(file.as_raw_fd(), exclusive).map(|()| Self { file })
     }
 }
 
 impl Drop for FileLock {
     fn drop(&mut self) {
         // Other descriptors of the same open file would keep it.
-        let _ = flock(&self.file, libc::LOCK_UN);
+        // SAFETY: has only a number as its argument.
+        unsafe { ffi::ob_file_unlock(self.file.as_raw_fd()) };
+    }
+}
+
+impl Fd {
+    /// Locks this file of the host, until its last descriptor is closed.
+    pub fn lock(&self, exclusive: bool) -> io::Result<()> {
+        lock(self.raw(), exclusive)
     }
 }

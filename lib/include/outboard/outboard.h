@@ -100,7 +100,7 @@ long ob_syscall(long number, ...);
 int ob_interrupt(int thread);
 
 #define OB_DISK_READ_ONLY 1u	/* the file's bytes do not change, whatever is mounted how */
-#define OB_DISK_NO_LOCK 2u	/* do not lock the file against a second user */
+#define OB_DISK_NO_LOCK 2u	/* do not lock the file against a second user, QEMU for one */
 
 /*
  * What a disk does that the program itself serves. Every function returns 0 or -errno. They are called by worker threads
@@ -147,6 +147,14 @@ struct ob_disk_config {
  * described above, or there is none), -ENODEV (no kernel runs), or what the host said on opening.
  */
 int ob_disk_add(const struct ob_disk_config *config, char name[32]);
+
+/*
+ * Locks a file as ob_disk_add does, for a program that serves a disk from it: `exclusive`: as for writing. The lock
+ * ends with the last descriptor of the open file, or before with ob_file_unlock. Returns 0 or -EBUSY (somebody else uses the file); a file
+ * system without locks is no error. Needs no kernel.
+ */
+int ob_file_lock(int fd, int exclusive);
+void ob_file_unlock(int fd);
 
 /* Removes a disk. -EBUSY while it is mounted or open, -ENOENT if there is none of that number, -ENODEV. */
 int ob_disk_remove(int disk);

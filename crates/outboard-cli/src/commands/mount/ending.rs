@@ -9,7 +9,6 @@ use crate::address::ImageName;
 use crate::error::warn;
 use outboard::{Fd, Tree};
 use std::ffi::OsStr;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -40,7 +39,7 @@ pub fn wait(image: &Path, write: bool) {
 }
 
 fn is_locked(file: &Fd, write: bool) -> bool {
-    matches!(file.lock(write), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    matches!(file.lock(write), Err(error) if error.raw_os_error() == Some(libc::EBUSY))
 }
 
 /// Whether there is a server of this image without its mount.
