@@ -83,9 +83,13 @@ def test_whose_files_are_without_owners(stick, options, owner):
 
 
 def test_roots_mounts_are_roots(stick):
-    with mounted(stick[0]) as directory:
+    with mounted(stick[0], "-o", "allow_other") as directory:
         open(f"{directory}/file", "wb").close()
-        assert os.stat(f"{directory}/file").st_uid == 0
+        found = os.stat(f"{directory}/file")
+        assert found.st_uid == 0 and found.st_mode & 0o777 == 0o755
+        host.run(*AS_NOBODY, "cat", f"{directory}/file")
+        for command in (("touch", f"{directory}/new"), ("truncate", "-s0", f"{directory}/file"), ("rm", f"{directory}/file")):
+            host.run(*AS_NOBODY, *command, ok=(1,))
     with mounted(stick[0], "-o", "uid=7,gid=8,allow_other") as directory:
         assert (os.stat(f"{directory}/file").st_uid, os.stat(directory).st_gid) == (7, 8)
 

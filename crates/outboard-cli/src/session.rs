@@ -119,6 +119,8 @@ pub struct Style {
     /// Whose files are, where a file system keeps no owners.
     pub user: Option<u32>,
     pub group: Option<u32>,
+    /// Permissions that files lack there.
+    pub mask: Option<u32>,
     /// Each change is on stable storage when its call returns: all of them, or those of directories.
     pub synchronous: bool,
     pub synchronous_directories: bool,
@@ -670,6 +672,7 @@ impl Session {
         let mut options = MountOptions::default()
             .read_only(!write)
             .owner(style.user, style.group)
+            .mask(style.mask)
             .synchronous(style.synchronous)
             .synchronous_directories(style.synchronous_directories)
             .options(options);

@@ -49,6 +49,15 @@ pub(crate) fn owner_options(kind: &str, user: Option<u32>, group: Option<u32>) -
     Vec::from_iter(user.into_iter().chain(group)).join(",")
 }
 
+/// The option that takes permissions from files that have none of their own.
+pub(crate) fn mask_option(kind: &str, mask: Option<u32>) -> String {
+    const WITH_MASK: [&str; 7] = ["vfat", "msdos", "exfat", "ntfs", "ntfs3", "hpfs", "omfs"];
+    match mask {
+        Some(mask) if WITH_MASK.contains(&kind) => format!("umask={mask:o}"),
+        _ => String::new(),
+    }
+}
+
 /// Options that mount read-only without looking at a journal, tried in this order after a
 /// plain read-only mount was refused. What was written last may then be missing.
 pub(crate) fn without_journal(kind: &str) -> &'static [&'static str] {
@@ -75,5 +84,7 @@ mod tests {
         assert_eq!(owner_options("exfat", None, Some(6)), "gid=6");
         assert_eq!(owner_options("ext4", Some(5), Some(6)), "");
         assert_eq!(owner_options("vfat", None, None), "");
+        assert_eq!(mask_option("vfat", Some(0o22)), "umask=22");
+        assert_eq!(mask_option("ext4", Some(0o22)), "");
     }
 }

@@ -5,7 +5,7 @@
 //! first, the file system is mounted without it and [`Mount::journal_ignored`] says so.
 
 use crate::device::BlockDevice;
-use crate::file_systems::{driver, needed_options, owner_options, without_journal};
+use crate::file_systems::{driver, mask_option, needed_options, owner_options, without_journal};
 use crate::tree::Tree;
 use crate::{Fd, System};
 use outboard_sys::libc;
@@ -21,6 +21,7 @@ pub struct MountOptions {
     options: String,
     user: Option<u32>,
     group: Option<u32>,
+    mask: Option<u32>,
     /// MS_SYNCHRONOUS and MS_DIRSYNC.
     sync_flags: u64,
 }
@@ -41,6 +42,12 @@ impl MountOptions {
     /// Whose files without an owner are, where a file system keeps none. Default: root's.
     pub fn owner(mut self, user: Option<u32>, group: Option<u32>) -> Self {
         (self.user, self.group) = (user, group);
+        self
+    }
+
+    /// Permissions that files lack where a file system keeps none. Default: none.
+    pub fn mask(mut self, mask: Option<u32>) -> Self {
+        self.mask = mask;
         self
     }
 
@@ -130,7 +137,9 @@ impl Mount {
         let directory = device.kernel().shared.mount_directory()?;
         let needed = needed_options(&kind, &detail);
         let owner = owner_options(&kind, options.user, options.group);
-        let plain = join(&join(&needed, &owner), &options.options);
+        let mask = mask_option(&kind, options.mask);
+        let shown = join(&owner, &mask);
+        let plain = join(&join(&needed, &shown), &options.options);
         let flags = options.flags(read_only);
         let attempt =
             |extra: &str| mount_at(device, &directory, &kind, flags, &join(&plain, extra));

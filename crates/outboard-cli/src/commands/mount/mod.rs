@@ -49,7 +49,7 @@ Options after -o, separated by commas:
   allow_other         other users may use it too, with the rights that the image gives them
   default_permissions the rights that the image gives count (always so with allow_other)
   uid=N, gid=N        new files belong to this user and group; on FAT and the like, all
-  sync, dirsync       every write, or every change of a directory, is on stable storage when its call returns
+  sync, dirsync       each change, or each of a directory, is on stable storage at once
   idmap=u:I:H:COUNT   user I of the image is H on the host, and COUNT-1 after it; g: for groups
   suid, dev           set-user-ID bits and device files count (root only)
   noexec              nothing in it can be run

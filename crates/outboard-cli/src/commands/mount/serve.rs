@@ -71,6 +71,9 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     }
 }
 
+/// Nobody but the owner writes what has no permissions of its own.
+const FOR_OTHERS: u32 = 0o022;
+
 /// Files without an owner are an ordinary user's own, as he expects it of his stick, unless he says otherwise.
 fn style(options: &Options) -> Style {
     let (user, group) = (
@@ -81,6 +84,7 @@ fn style(options: &Options) -> Style {
     Style {
         user: options.user.or(own.then_some(user)),
         group: options.group.or(own.then_some(group)),
+        mask: Some(FOR_OTHERS),
         synchronous: options.sync,
         synchronous_directories: options.dirsync,
     }
