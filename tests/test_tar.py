@@ -718,6 +718,26 @@ def test_sockets_are_told_of(work):
     assert "socket" not in host.run("tar", "-t", "-f", f"{work}/x.tar").stdout
 
 
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_the_umask_holds_for_archives(work, plain, mask):
+    """An archive of a root file system has /etc/shadow in it."""
+    image = images.make_ext4_of(f"{work}/disk.img", plain)
+    with open(f"{work}/script", "w", encoding="ascii") as stream:
+        stream.write(f"tar-out {image}:/ -f {work}/script.tar\n")
+    before = os.umask(mask)
+    try:
+        for words in (("tar-out", f"{image}:/", "-f", f"{work}/a.tar"), ("tar-out", "--xz", f"{image}:/", "-f", f"{work}/a.tar.xz"),
+                      ("run-script", f"{work}/script")):
+            good(*words)
+    finally:
+        os.umask(before)
+    for name in ("a.tar", "a.tar.xz", "script.tar"):
+        assert os.stat(f"{work}/{name}").st_mode & 0o777 == 0o666 & ~mask, name
+    os.chmod(f"{work}/a.tar", 0o604)
+    good("tar-out", f"{image}:/", "-f", f"{work}/a.tar")
+    assert os.stat(f"{work}/a.tar").st_mode & 0o777 == 0o604, "a file that is there keeps its mode"
+
+
 def test_full_output(work, plain):
     image = images.make_ext4_of(f"{work}/disk.img", plain)
     if os.path.exists("/dev/full"):

@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Pack a directory of an image into a tar archive
@@ -92,16 +93,19 @@ struct Target {
 }
 
 impl Target {
-    fn open(path: Option<&OsString>) -> Result<Self> {
+    /// `mode`: the permissions of a new file.
+    fn open(path: Option<&OsString>, mode: u32) -> Result<Self> {
         let Some(path) = path.filter(|path| *path != "-") else {
             return Self::standard();
         };
         let name = escaped(path.as_bytes());
         let path = Path::new(path);
-        let new = File::options().write(true).create_new(true).open(path);
+        let mut options = File::options();
+        options.write(true).mode(mode);
+        let new = options.clone().create_new(true).open(path);
         let (file, made) = match new {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                (File::create(path), None)
+                (options.create(true).truncate(true).open(path), None)
             }
             other => (other, Some(path.to_path_buf())),
         };
@@ -176,7 +180,7 @@ pub fn run(options: &TarOut, session: &mut Session) -> Result<()> {
         interrupt: &interrupt,
         shown: &shown,
     };
-    let target = Target::open(options.file.as_ref())?;
+    let target = Target::open(options.file.as_ref(), 0o666 & !session.umask())?;
     let threads = session.vcpus();
     let written =
         Compressor::new(options.format(), &target.file, threads).and_then(|mut output| {
