@@ -11,10 +11,27 @@ const SFDISK: Tool = Tool::new("sfdisk", "fdisk");
 /// sfdisk's unit.
 pub const SECTOR: u64 = 512;
 
+/// What becomes of what marks all of a disk as another thing: an old table and its copy, a file system.
+#[derive(Clone, Copy)]
+enum Wipe {
+    Always,
+    Never,
+}
+
+impl Wipe {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+}
+
 /// Runs sfdisk on a file with all of a disk.
 fn run(
     settings: &Settings,
     disk: &Path,
+    wipe: Wipe,
     words: &[&str],
     after: &[String],
     script: &str,
@@ -23,7 +40,8 @@ fn run(
     SFDISK
         .call(settings)?
         .writes(disk)
-        .arguments(["--quiet", "--wipe", "never", "--wipe-partitions", "never"])
+        .arguments(["--quiet", "--wipe", wipe.word()])
+        .arguments(["--wipe-partitions", "never"])
         .arguments(words)
         .argument(disk)
         .arguments(after)
@@ -32,19 +50,35 @@ fn run(
         .map(drop)
 }
 
-/// Makes a table as a script of sfdisk says.
+/// Makes a table as a script of sfdisk says; the disk is nothing else then.
 pub fn create(settings: &Settings, disk: &Path, script: &str, shown: &str) -> Result<()> {
-    run(settings, disk, &[], &[], script, shown)
+    run(settings, disk, Wipe::Always, &[], &[], script, shown)
 }
 
 /// Adds the partitions of a script.
 pub fn append(settings: &Settings, disk: &Path, script: &str, shown: &str) -> Result<()> {
-    run(settings, disk, &["--append"], &[], script, shown)
+    run(
+        settings,
+        disk,
+        Wipe::Never,
+        &["--append"],
+        &[],
+        script,
+        shown,
+    )
 }
 
 pub fn delete(settings: &Settings, disk: &Path, numbers: &[u32], shown: &str) -> Result<()> {
     let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-    run(settings, disk, &["--delete"], &numbers, "", shown)
+    run(
+        settings,
+        disk,
+        Wipe::Never,
+        &["--delete"],
+        &numbers,
+        "",
+        shown,
+    )
 }
 
 /// Gives a partition another size; where it begins, its type and its names stay.
@@ -59,6 +93,7 @@ pub fn set_size(
     run(
         settings,
         disk,
+        Wipe::Never,
         &["-N", &number.to_string()],
         &[],
         &script,
@@ -71,6 +106,7 @@ pub fn move_copy_to_end(settings: &Settings, disk: &Path, shown: &str) -> Result
     run(
         settings,
         disk,
+        Wipe::Never,
         &["--relocate", "gpt-bak-std"],
         &[],
         "",
@@ -83,6 +119,7 @@ pub fn move_copy_to_partitions(settings: &Settings, disk: &Path, shown: &str) ->
     run(
         settings,
         disk,
+        Wipe::Never,
         &["--relocate", "gpt-bak-mini"],
         &[],
         "",

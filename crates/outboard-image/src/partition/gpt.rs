@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! GUID partition tables (UEFI). The header at sector 1 counts; if it is damaged, its
-//! copy in the last sector does.
+//! copy in the last sector does. Without an MBR that says so there is none: another table was made over it.
 
 use super::names::gpt_type_name;
 use super::{Partition, Table, TableKind, MOST};
@@ -53,24 +53,31 @@ impl Header {
     }
 }
 
+/// Whether the MBR protects a GPT: one of its entries, as Linux wants it, is of type 0xEE and begins at sector 1.
+fn is_protected(source: &(impl Source + ?Sized)) -> bool {
+    fetch(source, 0, 512).is_some_and(|mbr| {
+        let protects = |at: usize| mbr.byte(at + 4) == 0xee && mbr.le32(at + 8) == 1;
+        mbr.le16(510) == 0xaa55 && (0..4).any(|index| protects(446 + index * 16))
+    })
+}
+
 pub(super) fn read(source: &(impl Source + ?Sized), sector: u64) -> Option<Table> {
+    if !is_protected(source) {
+        return None;
+    }
     let find = |number: u64| {
         let header = Header::read(source, number, sector)?;
         let (entries, size) = header.entries(source)?;
         Some((header, entries, size))
     };
     let last = (source.size() / sector).checked_sub(1)?;
-    let protective = fetch(source, 0, 512).is_some_and(|mbr| {
-        mbr.le16(510) == 0xaa55 && (0..4).any(|i| mbr.byte(450 + i * 16) == 0xee)
-    });
     let mut warnings = Vec::new();
     let (header, entries, size) = match find(1) {
         Some(found) => found,
-        None if protective => {
+        None => {
             warnings.push("the GPT is damaged; its copy at the end is used".to_owned());
             find(last)?
         }
-        None => return None,
     };
     let mut table = Table::new(TableKind::Gpt, header.block.guid(56));
     table.warnings = warnings;
@@ -110,6 +117,7 @@ mod tests {
     fn disk() -> Vec<u8> {
         let mut image = vec![0u8; 100 * 512];
         image[450] = 0xee;
+        image[454] = 1;
         put(&mut image, 510, &[0x55, 0xaa]);
         let entry = 2 * 512 + 128;
         put(&mut image, entry, &[1; 16]);
@@ -147,6 +155,19 @@ mod tests {
             (2, 40 * 512, 40 * 512)
         );
         assert_eq!(partition.name.as_deref(), Some("ro"));
+    }
+
+    #[test]
+    fn an_mbr_that_does_not_protect_it_counts() {
+        for (at, value) in [(450, 0x83), (450, 0), (454, 2), (510, 0)] {
+            let mut image = disk();
+            image[at] = value;
+            assert!(read(image.as_slice(), 512).is_none(), "{at} {value}");
+        }
+        let mut hybrid = disk();
+        hybrid.copy_within(446..462, 462);
+        hybrid[450] = 0x83;
+        assert!(read(hybrid.as_slice(), 512).is_some());
     }
 
     #[test]
