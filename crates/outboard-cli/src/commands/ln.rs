@@ -4,7 +4,9 @@
 use crate::address::Place;
 use crate::commands::image_place;
 use crate::error::{Error, Failures, Result};
-use crate::operand::{base_name, is_directory, with_new_name, Named, ITSELF};
+use crate::operand::{
+    base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
+};
 use crate::session::{Session, TreeId};
 use clap::Args;
 use outboard::{Fd, Tree};
@@ -126,6 +128,10 @@ fn make(
         (Target::File(_), None) => Ok(()),
     };
     let (directory, name) = Named::to_change(session.tree(id), place).map_err(failed)?;
+    // A link has no slash at its end, whatever is to be there.
+    if ends_with_slash(place) && !exists(&directory, &name).map_err(failed)? {
+        return Err(failed(io::Error::from_raw_os_error(libc::ENOENT)));
+    }
     match link(&directory, &name) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && options.force => {
             replace(&directory, &name, link)

@@ -8,7 +8,9 @@ use crate::commands::cp;
 use crate::commands::rm::remove_tree;
 use crate::error::{reason, Error, Failures, Result};
 use crate::interrupt::Interrupt;
-use crate::operand::{base_name, exists, is_directory, with_new_name, Named, ITSELF};
+use crate::operand::{
+    base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
+};
 use crate::session::{Session, TreeId};
 use clap::Args;
 use outboard::{Fd, Tree};
@@ -113,6 +115,9 @@ fn move_one(
     let failed = |error: &io::Error| failure(source, new, error);
     let stat = from.directory.stat_at(&from.name, ITSELF);
     let stat = stat.map_err(|error| failed(&error))?;
+    if ends_with_slash(new) && !is_directory(&stat) {
+        return Err(failed(&io::Error::from_raw_os_error(libc::ENOTDIR)));
+    }
     if options.no_clobber && exists(&to.directory, &to.name).map_err(|error| failed(&error))? {
         return Ok(());
     }

@@ -352,6 +352,11 @@ fn add_source(
             "{shown} is a directory: it was left out (copy directories with -r or -a)"
         )));
     }
+    if !directory && target.name.is_some() && ends_with_slash(destination.path()) {
+        let error = io::Error::from_raw_os_error(libc::ENOTDIR);
+        let text = format!("cannot write to {}", destination.shown());
+        return Err(Error::failed(text, &error));
+    }
     let into = match &target.name {
         Some(name) => Some(name.clone()),
         None => base_name(place.path()),
