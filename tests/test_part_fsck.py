@@ -117,6 +117,63 @@ def test_part_refuses(work):
     verify(image)
 
 
+def listed(image):
+    """What `part list` says, as sfdisk would."""
+    shown = json.loads(good("part", image, "list", "--json").out)
+    return [(entry["number"], entry["start"] // 512, entry["size"] // 512) for entry in shown["partitions"]]
+
+
+def by_sfdisk(image):
+    return [(number, entry["start"], entry["size"]) for number, entry in enumerate(table(image)["partitions"], 1)]
+
+
+@pytest.mark.parametrize("kind", ["gpt", "mbr"])
+@pytest.mark.parametrize("before", ["gpt", "mbr", "ext4", "xfs", "btrfs", "vfat", "ntfs", "iso9660", "udf"])
+def test_a_new_table_is_all_that_is_there(work, before, kind):
+    image = f"{work}/disk.img"
+    if before in ("gpt", "mbr"):
+        disk(work, "esp:20M", "linux:rest", kind=before)
+    elif before == "iso9660":
+        good("mkfs", before, image, "--from", images.write_few_files(f"{work}/tree"))
+        os.truncate(image, 40 * MEGABYTE)
+    else:
+        good("mkfs", before, image, "--size", "320M")
+    was = host.run("sha256sum", image).stdout
+    bad("part", image, "create", "linux:5M", mentions=["--force"])
+    assert host.run("sha256sum", image).stdout == was
+    good("part", image, "create", "--force", "--table", kind, "linux:5M", "linux:30M")
+    verify(image)
+    assert listed(image) == by_sfdisk(image) and len(listed(image)) == 2
+    assert host.run("wipefs", "--no-act", "--noheadings", "--output", "TYPE", image).stdout.split()[0] == {"gpt": "gpt", "mbr": "dos"}[kind]
+    assert json.loads(good("info", "--json", image).out)["table"] is not None
+    good("mkfs", "ext4", f"{image}@2")
+    start = listed(image)[1][1]
+    host.run("e2fsck", "-f", "-n", f"{image}?offset={start * 512}")
+    good("ls", f"{image}@2:/")
+    good("part", image, "delete", "1")
+    assert [entry[0] for entry in listed(image)] == [2]
+
+
+def test_a_table_over_another(work):
+    """As Linux has it: without a protective MBR a GPT is none, with one the copy is used where the first is damaged."""
+    image = f"{work}/disk.img"
+    os.truncate(os.open(image, os.O_CREAT | os.O_WRONLY), 50 * MEGABYTE)
+    host.run("sfdisk", "-q", image, input="label: gpt\n,20M\n,\n")
+    gpt = listed(image)
+    assert gpt == by_sfdisk(image)
+    with open(image, "r+b") as stream:
+        stream.seek(512)
+        header = stream.read(512)
+        stream.seek(512)
+        stream.write(bytes(512))
+    assert listed(image) == gpt == by_sfdisk(image)
+    with open(image, "r+b") as stream:
+        stream.seek(512)
+        stream.write(header)
+    host.run("sfdisk", "-q", "--wipe", "never", image, input="label: dos\n,5M\n,30M\n")
+    assert listed(image) == by_sfdisk(image) == [(1, 2048, 5 * 2048), (2, 6 * 2048, 30 * 2048)]
+
+
 @pytest.mark.needs_root
 def test_a_full_disk(work):
     """A GPT with an ESP and a root, both filled, and mounted by the host."""
@@ -336,6 +393,40 @@ def test_resize_refuses(work):
     bad("resize", f"{work}/vfat", "80M", mentions=["vfat", "cp -a"])
     assert os.path.getsize(f"{work}/vfat") == 40 * MEGABYTE
     bad("resize", image, code=2)
+
+
+@pytest.mark.parametrize("place", ["image", "gpt", "mbr"])
+def test_a_failed_growth_leaves_what_was_there(work, place):
+    """ext4 of 32 bits and blocks of 1 KiB ends at 4 TiB, and an MBR at 2 TiB."""
+    image = f"{work}/x"
+    if place != "image":
+        disk(work, "linux:8M", "linux:64M", size="80M", kind=place, name="x")
+    name, words = (image, ("--size", "64M")) if place == "image" else (f"{image}@2", ())
+    good("mkfs", "ext4", name, *words, "--", "-b", "1024", "-O", "^64bit")
+    before = os.path.getsize(image)
+    entries = None if place == "image" else by_sfdisk(image)
+    bad("resize", name, "3T" if place == "mbr" else "5T")
+    assert os.path.getsize(image) == before
+    if place != "image":
+        verify(image)
+        assert by_sfdisk(image) == entries
+    good("fsck", name)
+    good("resize", name, "100M")
+
+
+def test_a_growth_that_cannot_begin_changes_nothing(work):
+    image = disk(work, "linux:10M", "linux:rest", size="40M")
+    good("mkfs", "ext4", f"{image}@2")
+    before = host.run("sha256sum", image).stdout
+    bad("resize", f"{image}@2", "8000P", mentions=["large"])
+    assert host.run("sha256sum", image).stdout == before
+
+
+def test_the_least_btrfs_is_told(work):
+    good("mkfs", "btrfs", f"{work}/x", "--size", "300M")
+    bad("resize", f"{work}/x", "200M", mentions=["256.0 MiB"])
+    good("resize", f"{work}/x", "256M")
+    assert os.path.getsize(f"{work}/x") == 256 * MEGABYTE
 
 
 # ---- fstrim ----

@@ -12,10 +12,11 @@ use crate::error::{Error, Result};
 use crate::format::size as size_text;
 use crate::image::Image;
 use crate::output::Output;
+use crate::scratch::open_locked;
 use crate::session::Session;
 use crate::sfdisk;
 use crate::tool::Tool;
-use crate::volume::{on_disk, Fate, Volume};
+use crate::volume::{find_format, on_disk, Fate, Volume};
 use clap::Args;
 use outboard::{Fd, Mount};
 use outboard_image::partition::{Partition, Table, TableKind};
@@ -25,6 +26,8 @@ use std::path::Path;
 use std::str::FromStr;
 
 const MEGABYTE: u64 = 1 << 20;
+/// The kernel makes no btrfs smaller, nor gives a smaller one another size that is less.
+const LEAST_BTRFS: u64 = 256 << 20;
 
 /// Make a file system larger or smaller, with its partition and the image
 #[derive(Args, Debug)]
@@ -102,6 +105,14 @@ pub fn run(options: &Resize, session: &mut Session) -> Result<()> {
         return shrink(session, &volume.name, method, &holder, Goal::Least);
     }
     let wanted = holder.rounded(wanted);
+    if method == Method::Btrfs && wanted < LEAST_BTRFS {
+        return Err(Error::Failed(format!(
+            "{}: {} is too small, the least size of btrfs is {}",
+            volume.shown(),
+            size_text(wanted),
+            size_text(LEAST_BTRFS)
+        )));
+    }
     match wanted < now {
         true => shrink(session, &volume.name, method, &holder, Goal::Bytes(wanted)),
         false => grow(session, &volume, method, &holder, wanted),
@@ -115,11 +126,87 @@ fn grow(
     holder: &Holder,
     size: u64,
 ) -> Result<()> {
-    if size > volume.range.size {
-        holder.grow(session, volume, size)?;
+    if size == volume.range.size {
+        method.resize(session, &volume.name, Goal::Fill)?;
+        return tell(session, &volume.name);
     }
-    method.resize(session, &volume.name, Goal::Fill)?;
-    tell(session, &volume.name)
+    let before = size_of_image(session, volume.path())?;
+    let grown = holder
+        .grow(session, volume, size)
+        .and_then(|()| method.resize(session, &volume.name, Goal::Fill));
+    match grown {
+        Ok(()) => tell(session, &volume.name),
+        Err(error) => Err(undo(session, volume, method, holder, before, error)),
+    }
+}
+
+fn size_of_image(session: &mut Session, path: &Path) -> Result<u64> {
+    on_disk(session, path, false, |disk| Ok(Image::open(disk)?.size()))
+}
+
+/// Growing has failed. If the file system is as it was, so is then what holds it; else, the error says that it is not.
+fn undo(
+    session: &mut Session,
+    volume: &Volume,
+    method: Method,
+    holder: &Holder,
+    whole: u64,
+    error: Error,
+) -> Error {
+    match (restore(session, volume, method, holder, whole), error) {
+        (Ok(false) | Err(_), Error::Failed(text)) => Error::Failed(format!(
+            "{text}\n{} has room for the new size now: its file system should be checked (outboard fsck)",
+            volume.shown()
+        )),
+        (_, error) => error,
+    }
+}
+
+/// Gives image and partition the sizes that they had, unless the file system has begun to use the new ones, which is then
+/// told.
+fn restore(
+    session: &mut Session,
+    volume: &Volume,
+    method: Method,
+    holder: &Holder,
+    whole: u64,
+) -> Result<bool> {
+    let mut now = Volume::find(session, &volume.name, true)?;
+    now.release()?;
+    if now.range.size == volume.range.size && size_of_image(session, volume.path())? == whole {
+        return Ok(true);
+    }
+    let untouched = now.probe.size == volume.probe.size
+        && is_room_untouched(session, volume, method, holder, whole)?;
+    if untouched {
+        holder.restore(session, volume, whole)?;
+    }
+    Ok(untouched)
+}
+
+/// Whether nothing of a file system is in the room that it was given. The kernel changes a file system wholly or not at
+/// all, and a tool's work on the copy of a partition was dropped; else what the tool wrote would be seen behind the old
+/// end of the image.
+fn is_room_untouched(
+    session: &mut Session,
+    volume: &Volume,
+    method: Method,
+    holder: &Holder,
+    whole: u64,
+) -> Result<bool> {
+    if matches!(method, Method::Xfs | Method::Btrfs) {
+        return Ok(true);
+    }
+    if find_format(session, volume.path(), false)?.is_some() {
+        return Ok(false);
+    }
+    if matches!(holder, Holder::Slot(_)) {
+        return Ok(true);
+    }
+    let image = open_locked(volume.path(), false)?;
+    let data = image.next_data(whole);
+    data.map(|found| found.is_none())
+        .map_err(|error| Error::failed(format!("cannot read {}", volume.shown()), &error))
 }
 
 fn shrink(
@@ -244,6 +331,15 @@ impl Holder {
         }
     }
 
+    /// Takes back what `grow` did. `whole`: what the size of the image was.
+    fn restore(&self, session: &mut Session, volume: &Volume, whole: u64) -> Result<()> {
+        match self {
+            Self::Image => set_image_size(session, volume.path(), whole),
+            Self::Slot(slot) => slot.cut(session, volume, volume.range.size, whole),
+            Self::Layer => Ok(()),
+        }
+    }
+
     fn shrink(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
         match self {
             Self::Image => set_image_size(session, volume.path(), size),
@@ -281,7 +377,7 @@ impl Slot {
                     size_text(room)
                 )));
             }
-            self.set_end(session, path, size)?;
+            set_image_size(session, path, self.whole_with(size))?;
         }
         let settings = session.settings().clone();
         on_disk(session, path, true, |disk| {
@@ -293,6 +389,15 @@ impl Slot {
     }
 
     fn shrink(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
+        let whole = match self.next {
+            None => self.whole_with(size),
+            Some(_) => self.whole,
+        };
+        self.cut(session, volume, size, whole)
+    }
+
+    /// Makes the partition smaller, and, if it is the last one, the image.
+    fn cut(&self, session: &mut Session, volume: &Volume, size: u64, whole: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
         let cut = self.next.is_none();
         let settings = session.settings().clone();
@@ -307,7 +412,7 @@ impl Slot {
         if !cut {
             return Ok(());
         }
-        self.set_end(session, path, size)?;
+        set_image_size(session, path, whole)?;
         match self.is_gpt() {
             true => on_disk(session, path, true, |disk| {
                 sfdisk::move_copy_to_end(&settings, disk, &shown)
@@ -316,9 +421,9 @@ impl Slot {
         }
     }
 
-    /// Gives the image the size that it has with this partition of `size` as its last.
-    fn set_end(&self, session: &mut Session, path: &Path, size: u64) -> Result<()> {
-        set_image_size(session, path, round_up(self.start + size) + self.spare())
+    /// The size of an image that has this partition of `size` as its last.
+    fn whole_with(&self, size: u64) -> u64 {
+        round_up(self.start.saturating_add(size)).saturating_add(self.spare())
     }
 }
 
