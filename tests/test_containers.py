@@ -303,6 +303,16 @@ def test_cut_images(work, raw, length):
     assert run("ls", f"{image}@1:/").code == 1
 
 
+@pytest.mark.parametrize("kind", ["qcow2", "vdi", "vmdk"])
+def test_a_warning_of_cut_images(work, raw, kind):
+    """What is left can be read, but not in silence."""
+    image = convert(raw, f"{work}/x.{kind}", kind)
+    good("cp", f"{image}@1:/noise", f"{work}/whole")
+    os.truncate(image, os.path.getsize(image) * 2 // 3 // 65536 * 65536)
+    for words in (("info", image), ("cp", f"{image}@1:/noise", f"{work}/part")):
+        assert "is cut off" in run(*words).err, words
+
+
 # ---- locks, kills, speed ----
 
 

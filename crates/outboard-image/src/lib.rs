@@ -14,6 +14,7 @@ pub mod partition;
 mod probe;
 pub mod qcow2;
 mod source;
+pub mod vdi;
 pub mod verity;
 
 pub use probe::{file_format, probe, Class, Probe, State};

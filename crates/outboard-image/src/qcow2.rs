@@ -18,6 +18,8 @@ const SNAPSHOTS: u32 = 65536;
 const LARGEST: u64 = 1 << 56;
 /// Blocks of reference counts that a writer may have had no time to add.
 const MISSING_BLOCKS: u64 = 4;
+/// Blocks of reference counts for what is behind the file's end that are looked at.
+const BLOCKS_BEYOND: usize = 16;
 /// Extensions of the header that are looked at.
 const EXTENSIONS: usize = 64;
 const EXTENSION_BACKING_FORMAT: u32 = 0xe279_2aca;
@@ -200,6 +202,38 @@ pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Header) -> Resu
     }
 }
 
+/// Whether clusters are in use that would begin where the file has ended. Only their counts are read.
+pub fn is_cut(source: &(impl Source + ?Sized), header: &Header) -> bool {
+    let missing = source.size().div_ceil(header.cluster_size);
+    let first = missing / header.counted_by_block;
+    let bits = header.cluster_size * 8 / header.counted_by_block;
+    let size = header.refcount_table_size as usize;
+    let Some(table) = fetch(source, header.refcount_table, size) else {
+        return true;
+    };
+    (first..header.refcount_table_size / 8)
+        .map(|index| (index, table.be64(index as usize * 8)))
+        .filter(|(_, block)| *block != 0)
+        .take(BLOCKS_BEYOND)
+        .any(|(index, block)| {
+            let before = match index == first {
+                true => missing % header.counted_by_block * bits,
+                false => 0,
+            };
+            is_counted(source, block, header.cluster_size as usize, before)
+        })
+}
+
+/// Whether a block of reference counts has one that is not zero after its first `before` bits, or is itself missing.
+fn is_counted(source: &(impl Source + ?Sized), block: u64, size: usize, before: u64) -> bool {
+    let Some(block) = fetch(source, block, size) else {
+        return true;
+    };
+    let counts = block.bytes((before / 8) as usize, size);
+    let (first, rest) = counts.split_first().unwrap_or((&0, &[]));
+    first >> (before % 8) != 0 || rest.iter().any(|&count| count != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,6 +287,22 @@ mod tests {
         ] {
             assert!(check(offset, value).is_err(), "{offset} {value}");
         }
+    }
+
+    #[test]
+    fn a_cut_image_is_known() {
+        // Counts of 16 bits are in cluster 2: one for each of the four clusters that there are, or should be.
+        let mut bytes = image();
+        bytes[65536..65544].copy_from_slice(&(2u64 << 16).to_be_bytes());
+        for cluster in 0..4 {
+            bytes[(2 << 16) + cluster * 2 + 1] = 1;
+        }
+        bytes[40..48].copy_from_slice(&0u64.to_be_bytes());
+        let is_cut =
+            |length: usize| super::is_cut(&bytes[..length], &read(&bytes[..length]).unwrap());
+        assert!(!is_cut(4 << 16) && !is_cut((3 << 16) + 1));
+        assert!(is_cut(3 << 16));
+        assert!(is_cut((2 << 16) + 1), "the counts themselves");
     }
 
     #[test]

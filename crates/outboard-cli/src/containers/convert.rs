@@ -5,8 +5,10 @@
 //! image that consists of several files, its directory; it can write only the copy. So an image cannot make it read
 //! another file of the host, whatever names are in it.
 
+use super::warn_of_cut;
 use crate::error::reason;
 use crate::sandbox::programs::{shut_in, Files};
+use outboard_image::{vdi, FileSource};
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::FileExt;
@@ -41,7 +43,33 @@ fn description(path: &Path, kind: &str) -> io::Result<String> {
     Ok(format!("json:{description}"))
 }
 
-fn run(path: &Path, kind: &str, readable: &Path, directory: &Path) -> io::Result<()> {
+/// Whether qemu-img finds data that would be behind the file's end. In a vmdk image only a check tells; a vhdx image that is
+/// cut off is not converted.
+fn is_cut(file: &File, path: &Path, kind: &str) -> io::Result<bool> {
+    if kind == "vdi" {
+        return Ok(vdi::is_cut(&FileSource::new(file.try_clone()?)?));
+    }
+    if kind != "vmdk" {
+        return Ok(false);
+    }
+    let checked = Command::new("qemu-img")
+        .arg("check")
+        .arg(description(path, kind)?)
+        .stdin(Stdio::null())
+        .env("LC_ALL", "C")
+        .output()?;
+    let text = [checked.stdout, checked.stderr].concat();
+    Ok(String::from_utf8_lossy(&text).contains("points after EOF"))
+}
+
+/// Makes the copy in a directory. Tells whether the image is cut off.
+fn run(
+    file: &File,
+    path: &Path,
+    kind: &str,
+    readable: &Path,
+    directory: &Path,
+) -> io::Result<bool> {
     let files = Files {
         reads: vec![readable.to_owned()],
         writes: vec![directory.to_owned()],
@@ -75,7 +103,7 @@ fn run(path: &Path, kind: &str, readable: &Path, directory: &Path) -> io::Result
             _ => io::Error::other(format!("cannot run qemu-img: {}", reason(&error))),
         })?;
     if output.status.success() {
-        return Ok(());
+        return is_cut(file, path, kind);
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let text: String = text.trim().chars().take(MESSAGE).collect();
@@ -86,18 +114,22 @@ fn run(path: &Path, kind: &str, readable: &Path, directory: &Path) -> io::Result
 
 /// A raw copy of an image's disk, in a file that has no name any more.
 pub fn to_raw(file: &File, path: &Path, kind: &str) -> io::Result<File> {
+    let shown = path;
     let path = path.canonicalize()?;
     let readable = readable(file, &path)?;
     let parent = std::env::var_os("TMPDIR").unwrap_or_else(|| "/var/tmp".into());
     let directory = tempfile::tempdir_in(parent)?;
     // What restricts the thread must not restrict this process.
-    std::thread::scope(|scope| {
-        let work = || run(&path, kind, &readable, directory.path());
+    let is_cut = std::thread::scope(|scope| {
+        let work = || run(file, &path, kind, &readable, directory.path());
         scope
             .spawn(work)
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("qemu-img could not be run")))
     })?;
+    if is_cut {
+        warn_of_cut(shown);
+    }
     File::options()
         .read(true)
         .open(directory.path().join("disk"))

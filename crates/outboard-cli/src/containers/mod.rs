@@ -10,6 +10,7 @@ mod compressed;
 mod convert;
 mod qcow2;
 
+use crate::error::warn;
 use compressed::Compressed;
 use outboard::{FileLock, Storage};
 use outboard_image::{file_format, FileSource, Source};
@@ -88,6 +89,14 @@ pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
 /// Makes an empty file a qcow2 image with an empty disk of this size.
 pub fn create_qcow2(file: File, size: u64) -> io::Result<()> {
     qcow2::create(file, size)
+}
+
+/// Says that an image lacks its end, which is no error where what is left is wanted.
+fn warn_of_cut(path: &Path) {
+    warn(format!(
+        "warning: {} is cut off: what was in it behind its end is read as zeroes",
+        path.display()
+    ));
 }
 
 impl Container {

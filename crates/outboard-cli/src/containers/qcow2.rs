@@ -5,7 +5,7 @@
 //! followed only if it lies in the image's own directory or below, symbolic links resolved, or if the user allowed it by
 //! name. All files of a chain are opened before the sandbox, backing files for reading alone.
 
-use super::ImageOptions;
+use super::{warn_of_cut, ImageOptions};
 use crate::format::escaped;
 use crate::image::open_image_file;
 use imago::file::File as ImageFile;
@@ -135,6 +135,9 @@ impl Chain {
             true => wrong(format!("a qcow2 image, but {text}")),
             false => wrong(format!("it is based on {}, but {text}", path.display())),
         })?;
+        if qcow2::is_cut(&source, &header) {
+            warn_of_cut(path);
+        }
         let Some(name) = header.backing.filter(|name| !name.is_empty()) else {
             return Ok(None);
         };
