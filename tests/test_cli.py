@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The program's commands: what they print, how cp chooses names, what --ro promises."""
 
+import itertools
 import json
 import os
 import pty
+import re
 import select
+import shlex
 import stat
 import struct
 import subprocess
@@ -52,6 +55,34 @@ def test_help(words):
     assert "usage" in shown.out.lower() and not shown.err
     if len(words) == 1:
         assert all(command in shown.out for command in COMMANDS)
+
+
+def examples():
+    """Command lines of all help texts."""
+    commands = re.findall(r"^  ([a-z-]+)  ", good("--help").out, re.MULTILINE)
+    texts = [good(command, "--help").out for command in commands if command != "help"]
+    lines = [line.strip() for text in texts for line in text.split("Example")[-1].splitlines()]
+    return [line for line in lines if line.startswith("outboard ")]
+
+
+def test_examples_of_help_are_understood(work):
+    """There is nothing of what they name; but how they are written is never what is wrong."""
+    found = examples()
+    assert len(found) > 60
+    for line in found:
+        command, *_remark = line.split("   ")
+        words = itertools.takewhile(lambda word: word[0] not in "|<>#", shlex.split(command)[1:])
+        done = run(*words, cwd=work)
+        assert "not a place in an image" not in done.err and "Usage:" not in done.err, f"{line}\n{done}"
+
+
+@pytest.mark.parametrize(("words", "hint"), [
+    (("ls", "{image}:"), "as in {image}:/\n"), (("ls", "{image}:hello"), "as in {image}:/hello\n"), (("ls", "{image}"), "as in {image}:/\n"),
+    (("info", "{image}:/"), "is a place in an image: write the image's name, {image}\n"), (("fsck", "{image}:/"), "write the image's name, {image}\n"),
+    (("mkfs", "ext4", "{image}.new", "--from", "{image}:/folder"), "--from takes a directory or an archive of the host")])
+def test_what_was_meant_is_said(image, words, hint):
+    done = run(*(word.format(image=image) for word in words))
+    assert done.code in (1, 2, 8) and hint.format(image=image) in done.err, str(done)
 
 
 def test_version():

@@ -78,6 +78,20 @@ WITH_LINKS = {
               "chmod 640 @/link", "chmod 600 @/dangling", "chmod -R go=u @/deep @/many", "chmod -R u-s,g-s,-t @/empty"],
     "mkdir -m": ["mkdir -m 700 @/a", "mkdir -m u=rwx,go=,+t @/b", "mkdir -p -m 2711 @/c/d", "chmod g+s @/c", "mkdir -m 750 @/c/e", "mkdir @/c/f"],
 }
+# Slashes at the end of what there is not, of files, directories, links, and links that lead nowhere.
+SLASHES = {
+    "mv": ["mv @/text @/new/", "mv @/many @/moved/", "mv @/text/ @/new", "mv @/text @/size1/", "mv @/many/ @/text/", "mv -n @/text @/new/", "mv @/dir/ @/x",
+           "mv @/text @/dir/", "mv @/size1 @/nowhere/", "mv @/deep @/nowhere/", "mv @/size1 @/none/x", "mv @/size1 @/none/x/"],
+    "ln": ["ln @/text @/new/", "ln -s x @/new/", "ln @/text/ @/new", "ln -s x @/text/", "ln -sf x @/new/", "ln -s x @/many/", "ln -s x @/dir/",
+           "ln -s x @/nowhere/", "ln -sfn x @/nowhere/", "ln @/text @/none/x", "ln -sn y @/dir/"],
+    "mkdir": ["mkdir @/new/", "mkdir @/text/", "mkdir @/nowhere/", "mkdir -p @/new2/a/", "mkdir -p @/text/", "mkdir -p @/dir/b/", "mkdir @/dir/"],
+    "touch": ["touch @/new/", "touch -c @/new/", "touch @/text/", "touch @/many/", "touch @/dir/", "touch @/nowhere/", "touch -c @/text/", "touch @/none/x"],
+    "truncate": ["truncate -s 0 @/new/", "truncate -s 0 @/text/", "truncate -s 0 @/many/", "truncate -s 0 @/nowhere/", "truncate -c -s 0 @/new/"],
+    "rm": ["rm @/text/", "rm -f @/text/", "rm @/new/", "rm -f @/new/", "rm @/many/", "rm @/dir/", "rm -r @/dir/", "rm @/nowhere/", "rm -r @/many/"],
+    "rmdir": ["rmdir @/text/", "rmdir @/new/", "rmdir @/dir/", "rmdir @/nowhere/", "mkdir @/e", "rmdir @/e/", "rmdir @/empty/"],
+    "cp": ["cp @/text @/new/", "cp @/text @/size1/", "cp @/text @/dir/", "cp @/text/ @/new", "cp @/text @/nowhere/", "cp -r @/many @/copy/", "cp -r @/many/ @/copy2/",
+           "cp -r @/many @/text/", "cp @/text @/size1 @/new/", "cp -r @/text @/new/", "cp -r @/link @/new/", "cp @/text @/none/x", "cp @/text @/none/x/"],
+}
 OWNERS = {
     "chown": ["chown 5 @/text", "chown 6:7 @/random @/many", "chown :8 @/size0", "chown -R 9:10 @/deep", "chown -h 11 @/link", "chown 12 @/link",
               "chown 1 @/dangling", "chown -h 1 @/dangling", "chown 1 @/none @/size4096", "chown -R --from=0 3 @/many", "chown --from=:3 4 @/size1",
@@ -105,6 +119,24 @@ def test_as_gnu_on_ext4(work, commands):
 @needs_root
 def test_links_modes_and_owners(work, commands):
     do_all(Twins(work, "ext4"), commands)
+
+
+@pytest.mark.parametrize("commands", cases(SLASHES))
+@needs_root
+def test_slashes_as_gnu(work, commands):
+    twins = Twins(work, "ext4")
+    for command in ("ln -s many @/dir", "ln -s none/at/all @/nowhere"):
+        twins.do(*command.split())
+    do_all(twins, commands)
+
+
+@pytest.mark.parametrize("command", ["cp {image}:/text {work}/new/", "cp {work}/host/text {image}:/new/"])
+def test_a_copy_has_no_slash_at_its_end(work, command):
+    twins = Twins(work, "vfat")
+    bad(*command.format(image=twins.image, work=work).split(), mentions=["new/: Not a directory"])
+    assert not os.path.exists(f"{work}/new")
+    bad("ls", f"{twins.image}:/new")
+    bad("cp", f"{work}/host/text", f"{twins.image}:/none/x", mentions=["No such file"])
 
 
 @needs_root
@@ -384,6 +416,17 @@ def test_du_as_gnu(work, kind):
 
 
 @needs_root
+def test_du_counts_once(work):
+    twins = Twins(work, "ext4")
+    with twins.seen() as directory:
+        for words in ("@/deep @/many", "@/many @", "@ @/many", "-s @ @/many @/text", "-a @/text @/text @/many", "-s @/hard1 @/text @/many @/many"):
+            theirs = host.run("du", *words.replace("@", directory).split()).stdout.replace(directory, f"{twins.image}:")
+            ours = good("du", *(word + "/" * (word == f"{twins.image}:") for word in words.replace("@", f"{twins.image}:").split())).out
+            ours = ours.replace(f"{twins.image}:/\n", f"{twins.image}:\n")
+            assert sorted(ours.splitlines()) == sorted(theirs.splitlines()), words
+
+
+@needs_root
 def test_df_as_gnu(work):
     twins = Twins(work, "ext4")
     second = images.make(f"{work}/second.img", "xfs", 320)
@@ -588,11 +631,12 @@ def traced(work, *words):
     return [("write", file) if call.startswith("pwrite") else (call, file) for call, file in calls]
 
 
-def test_sync_flushes_the_disk(work):
-    """Also where the file system itself does not ask for it."""
+@pytest.mark.parametrize("place", ["{image}:/", ""])
+def test_sync_flushes_the_disk(work, place):
+    """Also where the file system itself does not ask for it. Without a place all is meant that is open."""
     image = images.make(f"{work}/disk.img", "vfat")
     with open(f"{work}/script", "w", encoding="ascii") as stream:
-        stream.write(f"cp {images.write_noise(f'{work}/noise', 1)} {image}:/\nsync {image}:/\nls {image}:/\n")
+        stream.write(f"cp {images.write_noise(f'{work}/noise', 1)} {image}:/\nsync {place.format(image=image)}\nls {image}:/\n")
     calls = traced(work, "run-script", f"{work}/script")
     calls = [call for call, file in calls[:calls.index(("write", "output"))] if file == "disk.img"]
     assert "write" in calls and calls[-1] == "flush", calls

@@ -144,6 +144,14 @@ impl Place {
         Self::parse(operand, |path| path.symlink_metadata().is_ok())
     }
 
+    /// The image, if what was meant as the name of a file is a place in one that there is.
+    pub fn image_of(path: &Path) -> Option<ImageName> {
+        match Self::find(path.as_os_str()) {
+            Place::Image(name, _) => Some(name).filter(|name| name.file.symlink_metadata().is_ok()),
+            Place::Host(_) => None,
+        }
+    }
+
     pub fn path(&self) -> &Path {
         match self {
             Place::Host(path) | Place::Image(_, path) => path,

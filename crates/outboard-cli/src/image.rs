@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Images as files of the host: what is in them, before any kernel looks.
 
-use crate::address::ImageName;
+use crate::address::{ImageName, Place};
 use crate::containers::{Container, Content};
 use crate::error::{Error, Result};
 use crate::scratch::Range;
 use outboard_image::partition::{read_table, Partition, Table};
 use outboard_image::{probe, Class, Probe, Slice, Source};
-use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -49,7 +48,14 @@ pub fn open_image_file(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-pub fn cannot_open(shown: impl Display, error: &io::Error) -> Error {
+pub fn cannot_open(path: &Path, error: &io::Error) -> Error {
+    let shown = path.display();
+    if let Some(name) = Place::image_of(path) {
+        return Error::Failed(format!(
+            "{shown} is a place in an image: write the image's name, {}",
+            name.shown()
+        ));
+    }
     match error.raw_os_error() {
         Some(libc::EISDIR) => Error::Failed(format!("{shown} is a directory, not a disk image")),
         Some(libc::ENOTBLK) => {
@@ -63,7 +69,7 @@ impl Image {
     /// Opens the file of a raw image by its name, for commands that have other programs work on it.
     /// [`Session::image`](crate::session::Session::image) is for all others.
     pub fn open(path: &Path) -> Result<Self> {
-        let failed = |error: io::Error| cannot_open(path.display(), &error);
+        let failed = |error: io::Error| cannot_open(path, &error);
         let file = open_image_file(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         let identity = (metadata.dev(), metadata.ino());

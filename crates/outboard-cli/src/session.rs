@@ -498,7 +498,7 @@ impl Session {
     /// Looks at the beginning of an image.
     pub fn image(&self, path: &Path) -> Result<Image> {
         self.with_held(path, false, |held| {
-            let failed = |error: io::Error| cannot_open(path.display(), &error);
+            let failed = |error: io::Error| cannot_open(path, &error);
             let identity = held.identity().map_err(failed)?;
             // What a disk has written is seen by those who look through the same object.
             let same = |open: &&OpenDisk| open.image.identity == identity;

@@ -40,7 +40,7 @@ pub enum Fate {
 
 /// The name of an image's format, if its bytes are not those of a disk; checks that it can be written, if it will be.
 pub fn find_format(session: &Session, file: &Path, write: bool) -> Result<Option<&'static str>> {
-    let failed = |error| cannot_open(file.display(), &error);
+    let failed = |error| cannot_open(file, &error);
     let opened = open_image_file(file).map_err(failed)?;
     let format = format_of(&opened, &session.settings().image_options()).map_err(failed)?;
     if write {

@@ -6,7 +6,7 @@ use crate::commands::image_places;
 use crate::error::{Error, Failures, Result};
 use crate::format;
 use crate::interrupt::Interrupt;
-use crate::operand::Named;
+use crate::operand::{is_directory, Named};
 use crate::output::{JsonList, Output};
 use crate::record;
 use crate::session::Session;
@@ -20,7 +20,7 @@ const BLOCK: u64 = 512;
 
 /// Tell how much room directories of an image take
 ///
-/// In KiB, as allocated on the disk. A file with several names is counted once.
+/// In KiB, as allocated on the disk. A file with several names is counted once, and so is what is in two operands.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
@@ -79,7 +79,7 @@ struct Usage<'a> {
     options: &'a Du,
     /// Deepest level that is shown.
     most: usize,
-    /// Device and inode of files that have several names and were counted.
+    /// Device and inode of files that were counted and may be met again.
     counted: HashSet<(u64, u64)>,
     output: Output,
     list: JsonList,
@@ -102,10 +102,13 @@ impl Usage<'_> {
         while let Some(step) = walk.next() {
             match step {
                 Step::Found(entry) => {
-                    let size = self.size(&entry);
-                    if entry.is_directory() {
-                        sums.push(size.unwrap_or(0));
-                    } else if let Some(size) = size {
+                    let stat = self.stat(&entry);
+                    let size = stat.map_or(0, |stat| self.size(&stat));
+                    if stat.is_some_and(|stat| self.was_counted(&stat)) {
+                        walk.skip();
+                    } else if entry.is_directory() {
+                        sums.push(size);
+                    } else if stat.is_some() {
                         add(&mut sums, size);
                         if entry.depth == 0 || self.options.all {
                             self.show(&entry, size)?;
@@ -125,23 +128,24 @@ impl Usage<'_> {
         Ok(())
     }
 
-    /// The room that a file takes; `None` if it was counted under another name or cannot be looked at.
-    fn size(&mut self, entry: &Entry) -> Option<u64> {
-        let stat = match entry.stat() {
-            Ok(stat) => stat,
-            Err(error) => {
-                self.failures.tell(entry.failure("look at", &error));
-                return None;
-            }
-        };
-        let several = stat.st_nlink > 1 && !entry.is_directory();
-        if several && !self.counted.insert((stat.st_dev, stat.st_ino)) {
-            return None;
-        }
-        Some(match self.options.apparent_size {
+    fn stat(&mut self, entry: &Entry) -> Option<libc::stat> {
+        let told = |error| self.failures.tell(entry.failure("look at", &error));
+        entry.stat().map_err(told).ok()
+    }
+
+    /// Whether a file was counted under another name, or as part of another operand.
+    fn was_counted(&mut self, stat: &libc::stat) -> bool {
+        let several = stat.st_nlink > 1 && !is_directory(stat);
+        let comes_again = several || self.options.places.len() > 1;
+        comes_again && !self.counted.insert((stat.st_dev, stat.st_ino))
+    }
+
+    /// The room that a file takes.
+    fn size(&self, stat: &libc::stat) -> u64 {
+        match self.options.apparent_size {
             true => stat.st_size.max(0) as u64,
             false => (stat.st_blocks.max(0) as u64).saturating_mul(BLOCK),
-        })
+        }
     }
 
     fn show(&mut self, entry: &Entry, bytes: u64) -> Result<()> {

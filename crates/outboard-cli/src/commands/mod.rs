@@ -47,10 +47,12 @@ mod truncate;
 
 use crate::address::{ImageName, Place};
 use crate::error::{Error, Result};
+use crate::format::escaped;
 use crate::sandbox::HostAccess;
 use crate::session::Session;
 use clap::Subcommand;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -251,19 +253,32 @@ fn runs_programs(image: &OsString) -> HostAccess {
 /// An operand that must be in an image.
 fn image_place(operand: &OsStr) -> Result<Place> {
     match Place::find(operand) {
-        Place::Host(path) => {
-            let shown = path.display();
-            // A path that somebody wants in an image, or else an image.
-            let example = match path.is_absolute() && !path.is_file() {
-                true => format!("disk.img:{shown}"),
-                false => format!("{shown}:/"),
-            };
-            Err(Error::Usage(format!(
-                "{shown} is not a place in an image: write IMAGE:/PATH, as in {example}"
-            )))
-        }
+        Place::Host(path) => Err(Error::Usage(format!(
+            "{} is not a place in an image: write IMAGE:/PATH, as in {}",
+            path.display(),
+            likely_place(operand)
+        ))),
         place => Ok(place),
     }
+}
+
+/// What somebody may have meant who wrote something else than a place: IMAGE, "IMAGE:" or "IMAGE:PATH", or a path inside of some image.
+fn likely_place(operand: &OsStr) -> String {
+    let bytes = operand.as_bytes();
+    let colon = bytes.iter().rposition(|&byte| byte == b':');
+    let is_image = |&at: &usize| {
+        let name = ImageName::find(OsStr::from_bytes(&bytes[..at]));
+        name.file.symlink_metadata().is_ok()
+    };
+    let is_place = |at: &usize| at + 1 == bytes.len() || is_image(at);
+    let (image, path) = match colon.filter(is_place) {
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
+        None if bytes.starts_with(b"/") && !Path::new(operand).is_file() => {
+            return format!("disk.img:{}", escaped(bytes));
+        }
+        None => (bytes, &bytes[..0]),
+    };
+    format!("{}:/{}", escaped(image), escaped(path))
 }
 
 /// Operands that must be in images.

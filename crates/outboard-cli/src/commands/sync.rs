@@ -10,16 +10,20 @@ use std::ffi::OsString;
 /// Write what was changed in images to stable storage
 ///
 /// Every command does that at its end; in a session of many commands this does it in between. It opens
-/// the image for writing: a journal that was left is replayed.
+/// the image for writing: a journal that was left is replayed. As a line of a script or of the shell
+/// without an operand it means all that the session has open.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard sync disk.img@1:/")]
 pub struct Sync {
     /// Any place in the file system: IMAGE:/PATH or IMAGE@N:/PATH
-    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    #[arg(value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
 }
 
 pub fn run(options: &Sync, session: &mut Session) -> Result<()> {
+    if options.places.is_empty() {
+        return session.sync();
+    }
     each_place(session, &options.places, |session, place, _| {
         let TreeId::Mount(index) = session.open(place, true)? else {
             return Ok(());

@@ -106,6 +106,11 @@ enum Source {
 impl Source {
     fn find(path: &Path) -> Result<Self> {
         let shown = escaped(path.as_os_str().as_bytes());
+        if Place::image_of(path).is_some() {
+            return Err(Error::Failed(format!(
+                "{shown} is a place in an image, but --from takes a directory or an archive of the host: pack it with outboard tar-out before"
+            )));
+        }
         let metadata = std::fs::metadata(path)
             .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
         Ok(match metadata.is_dir() {
