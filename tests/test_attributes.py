@@ -243,3 +243,34 @@ def test_file_systems_without(work):
     assert "user::" in good("getfacl", f"{fat}:/").out
     bad("setfattr", "-n", "user.x", "-v", "y", f"{fat}:/", mentions=("not supported",))
     bad("setfacl", "-m", "u:1:r", f"{fat}:/", mentions=("not supported",))
+
+
+# ---- other forms of what a file has anyway ----
+
+TWICE = ("trusted.SGI_ACL", "$LX")
+
+
+@pytest.mark.parametrize("kind", ("xfs", "ntfs"))
+def test_other_forms_are_left_out(work, image, kind):
+    """xfs shows lists also as it stores them; NTFS stores modes and owners in attributes."""
+    other = f"{work}/other.img"
+    good("mkfs", kind, other, "--size", "320M")
+    good("setfacl", "-m", "u:7:r", f"{image}:/dir/plain")
+    good("setfacl", "-d", "-m", "u:7:r", f"{image}:/dir/sub")
+    good("setfattr", "-n", "user.kept", "-v", "x", f"{image}:/dir/plain")
+    there = run("cp", "-a", f"{image}:/dir", f"{other}:/")
+    assert there.code == 0, there
+    stored = good("getfattr", "-R", "-m", "-", f"{other}:/dir").out
+    assert any(name in stored for name in TWICE), stored
+    for target in (f"{image}:/again", f"{work}/again"):
+        back = good("cp", "-a", f"{other}:/dir", target)
+        assert not any(name in back.err for name in TWICE), back
+    assert not any(name in good("getfattr", "-R", "-m", "-", f"{image}:/again").out for name in TWICE)
+    assert "user.kept" in good("getfattr", "-m", "-", f"{image}:/again/plain").out
+    compared = run("diff", f"{image}:/again", f"{other}:/dir")
+    assert compared.code == 0 and not compared.out, compared
+    archive = f"{work}/all.tar"
+    good("tar-out", f"{other}:/dir", "-f", archive)
+    with open(archive, "rb") as stream:
+        archived = stream.read()
+    assert not any(name.encode() in archived for name in TWICE) and b"user.kept" in archived

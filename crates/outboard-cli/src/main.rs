@@ -27,6 +27,7 @@ mod mount_helper;
 mod new_image;
 mod octal;
 mod operand;
+mod other_forms;
 mod output;
 mod owner;
 mod record;

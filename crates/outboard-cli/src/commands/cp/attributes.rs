@@ -7,6 +7,7 @@
 use super::copy::Copier;
 use super::report::Loss;
 use crate::format::escaped;
+use crate::other_forms;
 use outboard::{Fd, PathFd, System};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -143,7 +144,7 @@ fn set_label(copier: &Copier, kind: &Kind, mode: u32, named: &dyn Named) -> io::
 }
 
 fn keep_xattrs(copier: &Copier, kind: &Kind, named: &dyn Named) {
-    let names = match kind.xattrs() {
+    let mut names = match kind.xattrs() {
         Ok(names) => names,
         // A file system without extended attributes has none to keep.
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return,
@@ -154,6 +155,7 @@ fn keep_xattrs(copier: &Copier, kind: &Kind, named: &dyn Named) {
             return;
         }
     };
+    other_forms::leave_out(&mut names);
     for name in names {
         let relabelled = copier.changes.labels.is_some() && name.as_c_str() == LABEL;
         if relabelled || kind.copy_xattr(&name).is_ok() {

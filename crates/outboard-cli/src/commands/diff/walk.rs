@@ -6,6 +6,7 @@ use super::{is_excluded, quoted, Comparison, Difference, Ignored};
 use crate::commands::cp::queue::Queue;
 use crate::commands::getfattr::encode;
 use crate::format::{kind, moment};
+use crate::other_forms;
 use outboard::{Fd, PathFd, ReadDir};
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{CStr, CString};
@@ -254,7 +255,11 @@ fn shown(value: &[u8]) -> String {
 fn attribute_names(file: &PathFd) -> io::Result<BTreeSet<CString>> {
     match file.xattrs() {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(BTreeSet::new()),
-        other => Ok(other?.into_iter().collect()),
+        other => {
+            let mut names = other?;
+            other_forms::leave_out(&mut names);
+            Ok(names.into_iter().collect())
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::commands::cp::data::Trail;
 use crate::commands::cp::queue::Queue;
 use crate::commands::cp::report::{Loss, Report};
 use crate::error::reason;
+use crate::other_forms;
 use crate::stream::LARGE;
 use outboard::Fd;
 use std::collections::HashMap;
@@ -302,11 +303,7 @@ impl Packer<'_> {
             Vec::new()
         });
         names.sort_unstable();
-        // xfs shows access lists also as it stores them.
-        let has_lists = names
-            .iter()
-            .any(|name| name.to_bytes().starts_with(b"system.posix_acl"));
-        names.retain(|name| !has_lists || !name.to_bytes().starts_with(b"trusted.SGI_ACL"));
+        other_forms::leave_out(&mut names);
         let mut xattrs = Vec::with_capacity(names.len());
         for name in names {
             match get(&name) {
