@@ -29,12 +29,10 @@ fn cannot_catch(error: io::Error) -> Error {
     Error::failed("cannot catch signals", &error)
 }
 
-/// SIGTERM, and the hang-up of the terminal unless the program is to outlive that.
+/// SIGTERM, and the hang-up of the terminal, unless the program is to outlive them.
 pub fn ending_signals() -> Vec<i32> {
-    let mut signals = vec![SIGTERM];
-    if !is_ignored(SIGHUP) {
-        signals.push(SIGHUP);
-    }
+    let mut signals = vec![SIGTERM, SIGHUP];
+    signals.retain(|&signal| !is_ignored(signal));
     signals
 }
 
@@ -67,7 +65,11 @@ impl Interrupt {
         ])
     }
 
+    /// Catches SIGINT, unless the program was started so that it ignores it, as in the background of a script.
     fn resume(&self) -> io::Result<()> {
+        if is_ignored(SIGINT) {
+            return Ok(());
+        }
         let mut keyboard = self.keyboard.lock().expect("no thread panics");
         keyboard.extend(self.install(SIGINT)?);
         Ok(())
