@@ -312,6 +312,27 @@ impl Fd {
         unsafe { self.call(libc::SYS_ioctl, arguments) }.map(drop)
     }
 
+    /// Waits until there is something to read, or the end, but not for longer than this. In an image nothing is waited for.
+    pub fn wait_to_read(&self, milliseconds: c_int) -> io::Result<bool> {
+        if self.system == System::Kernel {
+            return Ok(true);
+        }
+        let mut asked = libc::pollfd {
+            fd: self.raw,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: there is one structure, which outlives the call.
+        match unsafe { libc::poll(&mut asked, 1, milliseconds) } {
+            0 => Ok(false),
+            count if count > 0 => Ok(true),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+                error => Err(error),
+            },
+        }
+    }
+
     /// Reads the next names of this directory into the buffer. No records at all: the end.
     pub fn entries<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Entries<'a>>> {
         let size = buffer.len();

@@ -2,9 +2,11 @@
 //! `outboard cat`.
 
 use crate::address::Place;
+use crate::commands::cp::no_contents;
 use crate::commands::each::each_place;
 use crate::error::{reason, Error, Result};
 use crate::interrupt::Interrupt;
+use crate::output::check_open;
 use crate::session::Session;
 use crate::stream::{read_in_order, ReadError, LARGE};
 use clap::Args;
@@ -25,6 +27,7 @@ pub struct Cat {
 }
 
 pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
+    check_open()?;
     let output =
         Fd::standard(1).map_err(|error| Error::failed("cannot use standard output", &error))?;
     each_place(session, &options.places, |session, place, interrupt| {
@@ -51,7 +54,12 @@ fn one(session: &mut Session, place: &Place, output: &Fd, interrupt: &Interrupt)
     let open = || tree.open_fd(place.path(), libc::O_RDONLY | libc::O_NONBLOCK, 0);
     let write = |bytes: &[u8]| put(output, bytes, interrupt).map_err(Problem::Writing);
     let result = open()
-        .and_then(|file| Ok((file.stat()?.st_size, file)))
+        .and_then(|file| match file.stat()? {
+            stat if matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR) => {
+                Ok((stat.st_size, file))
+            }
+            stat => Err(io::Error::other(no_contents(stat.st_mode & libc::S_IFMT))),
+        })
         .map_err(Problem::Reading)
         .and_then(|(size, file)| {
             if size < LARGE as i64 {
@@ -92,7 +100,7 @@ fn put(output: &Fd, bytes: &[u8], interrupt: &Interrupt) -> Result<()> {
         return Err(Error::Interrupted("interrupted".to_owned()));
     }
     output.write_all(bytes).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Error::Told,
+        io::ErrorKind::BrokenPipe => Error::READER_GONE,
         _ => Error::failed("cannot write to standard output", &error),
     })
 }

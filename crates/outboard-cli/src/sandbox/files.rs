@@ -7,6 +7,10 @@ use landlock::{
     make_bitflags, path_beneath_rules, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, Scope, ABI,
 };
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The newest rights that are known here; the host's Landlock may have less of them, or none.
@@ -32,6 +36,22 @@ fn existing(path: &Path) -> PathBuf {
     }
 }
 
+/// Whether there is a rule for it. What is in no directory, as a pipe of `/dev/fd`, has none, and needs none: Linux lets a
+/// process open what it has open already.
+pub fn is_in_a_directory(path: &&PathBuf) -> bool {
+    let Ok(file) = File::options()
+        .read(true)
+        .custom_flags(libc::O_PATH)
+        .open(path)
+    else {
+        return true;
+    };
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::read_link(link).map_or(true, |name| {
+        name.is_absolute() && !name.as_os_str().as_bytes().starts_with(b"/memfd:")
+    })
+}
+
 fn apply(
     access: &HostAccess,
     snapshots: Option<&PathBuf>,
@@ -49,14 +69,16 @@ fn apply(
         change &= !NODES;
     }
     let writes: Vec<PathBuf> = access.writes.iter().map(|path| existing(path)).collect();
+    let reads = access.reads.iter().filter(is_in_a_directory);
+    let writes = writes.iter().filter(is_in_a_directory);
     Ruleset::default()
         .handle_access(all)?
         .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?
-        .add_rules(path_beneath_rules(&access.reads, read))?
+        .add_rules(path_beneath_rules(reads, read))?
         .add_rules(path_beneath_rules(components, read))?
-        .add_rules(path_beneath_rules(&writes, change))?
+        .add_rules(path_beneath_rules(writes, change))?
         .add_rules(path_beneath_rules(snapshots, cache))?
         .add_rules(path_beneath_rules(snapshots.map(|_| BOOT_ID), read))?
         .restrict_self()?;

@@ -3,7 +3,7 @@
 //! libraries can be read and run, what is named can be read or changed, and nothing else; no network, no name spaces,
 //! no mounts, no tracing, and of root's rights only those for files.
 
-use super::files::NODES;
+use super::files::{is_in_a_directory, NODES};
 use super::filter;
 use super::rights;
 use landlock::{
@@ -44,6 +44,8 @@ fn restrict(files: &Files) -> Result<RulesetStatus, RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let run = read | AccessFs::Execute;
+    let reads = files.reads.iter().filter(is_in_a_directory);
+    let writes = files.writes.iter().filter(is_in_a_directory);
     let status = Ruleset::default()
         .handle_access(all)?
         .handle_access(AccessNet::from_all(NEWEST))?
@@ -52,9 +54,9 @@ fn restrict(files: &Files) -> Result<RulesetStatus, RulesetError> {
         .add_rules(path_beneath_rules(PROGRAMS, run))?
         .add_rules(path_beneath_rules([&files.program], run))?
         .add_rules(path_beneath_rules(DEVICES, read | AccessFs::WriteFile))?
-        .add_rules(path_beneath_rules(&files.reads, read))?
+        .add_rules(path_beneath_rules(reads, read))?
         .add_rules(path_beneath_rules(
-            &files.writes,
+            writes,
             all & !(NODES | AccessFs::Execute),
         ))?
         .restrict_self()?;

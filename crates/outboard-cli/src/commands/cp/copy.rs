@@ -26,6 +26,8 @@ pub struct Item {
     pub new_name: Option<CString>,
     /// Open what a symbolic link of this name leads to.
     pub follow: bool,
+    /// Write to the pipe that a symbolic link of the new name leads to.
+    pub into_pipe: bool,
 }
 
 impl Item {
@@ -206,6 +208,9 @@ impl Worker<'_> {
             other if other != libc::S_IFREG && self.copier.options.recursive => {
                 self.once(item, &stat, |worker| worker.special(item, &stat))
             }
+            other if other != libc::S_IFREG && item.source().system() == System::Kernel => {
+                Err(Failure::Reading(io::Error::other(no_contents(other))))
+            }
             _ => {
                 let file = self.open(item)?;
                 let now = file.stat().map_err(Failure::Reading)?;
@@ -223,11 +228,8 @@ impl Worker<'_> {
         if !item.follow {
             flags |= libc::O_NOFOLLOW;
         }
-        // Nobody will ever write to a FIFO in an image, and one that has taken the name of a
-        // file is not waited for.
-        if self.copier.options.recursive || source.system() == System::Kernel {
-            flags |= libc::O_NONBLOCK;
-        }
+        // To open a FIFO is not to wait for a writer: interrupts would not end that.
+        flags |= libc::O_NONBLOCK;
         source
             .open_at(&item.name, flags, 0)
             .map_err(Failure::Reading)
@@ -379,6 +381,15 @@ fn kind(stat: &libc::stat) -> u32 {
     stat.st_mode & libc::S_IFMT
 }
 
+/// What a file without contents is, in words.
+pub fn no_contents(kind: u32) -> &'static str {
+    match kind {
+        libc::S_IFIFO => "it is a FIFO",
+        libc::S_IFSOCK => "it is a socket",
+        _ => "it is a device",
+    }
+}
+
 fn replaced() -> io::Error {
     io::Error::other("it was replaced by another file meanwhile")
 }
@@ -404,6 +415,10 @@ fn create(
     options: Options,
 ) -> Result<(Fd, bool), Failure> {
     let (directory, name) = (item.target(), item.new_name());
+    if item.into_pipe {
+        let opened = directory.open_at(name, libc::O_WRONLY, 0);
+        return opened.map(|pipe| (pipe, false)).map_err(Failure::Writing);
+    }
     let mode = match options.archive {
         true => attributes::first_mode(directory.system(), stat.st_mode),
         false => stat.st_mode & 0o777 & !options.umask,

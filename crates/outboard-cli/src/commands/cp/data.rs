@@ -10,6 +10,8 @@ use std::io;
 const CHUNK: usize = 1 << 20;
 /// The largest block that direct I/O may be made of.
 const BLOCK: u64 = 4096;
+/// How soon an interrupt is heeded, in milliseconds.
+const PATIENCE: i32 = 100;
 /// Bytes after which the page cache is looked after.
 const STEP: u64 = 32 << 20;
 pub(super) const WRITE_AND_WAIT: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
@@ -165,7 +167,7 @@ fn find_holes(source: &Fd, size: u64) -> Option<Option<u64>> {
     (!whole).then_some(first)
 }
 
-/// Copies the contents of `source` to the empty file `target`.
+/// Copies the contents of `source` to the empty file `target`, or into it if that is a pipe or so.
 pub fn copy_data(
     copier: &Copier,
     buffer: &mut Buffer,
@@ -174,6 +176,9 @@ pub fn copy_data(
     stat: &libc::stat,
 ) -> Result<(), Failure> {
     let size = stat.st_size.max(0) as u64;
+    if target.system() == System::Host && target.seek(0, libc::SEEK_CUR).is_err() {
+        return copy_stream(copier, buffer, source, target, size);
+    }
     if may_have_holes(source, stat) {
         if let Some(first) = find_holes(source, size) {
             return copy_parts(copier, buffer, source, target, size, first);
@@ -199,6 +204,9 @@ fn copy_stream(
 ) -> Result<(), Failure> {
     let mut done = 0;
     loop {
+        if size == 0 {
+            wait(copier, source)?;
+        }
         let length = source.read(&mut buffer.bytes).map_err(Failure::Reading)?;
         if length == 0 {
             return Ok(());
@@ -215,6 +223,16 @@ fn copy_stream(
             return Err(Failure::Stopped);
         }
     }
+}
+
+/// Waits for what writes to a pipe, as long as the user wants that.
+fn wait(copier: &Copier, source: &Fd) -> Result<(), Failure> {
+    while !source.wait_to_read(PATIENCE).map_err(Failure::Reading)? {
+        if copier.stopped() {
+            return Err(Failure::Stopped);
+        }
+    }
+    Ok(())
 }
 
 /// Lets the kernel copy, which shares blocks where a file system can. `false`: it cannot here.

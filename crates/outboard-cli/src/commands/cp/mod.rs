@@ -24,6 +24,7 @@ use crate::sandbox::HostAccess;
 use crate::session::{Session, TreeId};
 pub use changes::{Changes, Owner, OwnerRange};
 use clap::Args;
+pub use copy::no_contents;
 use copy::{Copier, Item};
 use outboard::{Fd, System, Tree};
 use report::Report;
@@ -211,6 +212,8 @@ pub(in crate::commands) struct Job<'a> {
 struct Target {
     directory: Arc<Fd>,
     name: Option<CString>,
+    /// The name leads to a pipe, as /dev/stdout may.
+    pipe: bool,
     /// The directory, as the user would write it.
     shown: String,
 }
@@ -268,6 +271,7 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
             return Ok(Target {
                 directory: Arc::new(directory),
                 name: None,
+                pipe: false,
                 shown,
             })
         }
@@ -280,9 +284,13 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
             _ => return Err(failed(&error)),
         },
     }
+    let mut pipe = false;
     let path = match tree.canonicalize(place.path()) {
         Ok(path) => path,
-        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Err(failed(&error)),
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+            pipe = true;
+            place.path().to_path_buf()
+        }
         Err(_) if tree.symlink_metadata(place.path()).is_ok() => {
             return Err(Error::Failed(format!(
                 "cannot write to {shown}: it is a symbolic link that leads nowhere"
@@ -294,6 +302,7 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
     Ok(Target {
         directory: Arc::new(directory),
         name: Some(name),
+        pipe,
         shown: place.parent().shown(),
     })
 }
@@ -377,6 +386,7 @@ fn add_source(
             name,
             new_name: Some(into),
             follow: pipe,
+            into_pipe: target.pipe,
         });
     }
     Ok(())

@@ -222,6 +222,7 @@ impl Walker<'_> {
                     name: next.name,
                     new_name: next.new_name,
                     follow: false,
+                    into_pipe: false,
                 }]);
                 None
             }
@@ -340,6 +341,7 @@ impl<'a> Files<'a> {
             name,
             new_name: None,
             follow: false,
+            into_pipe: false,
         };
         self.names.drain(..).map(item).collect()
     }
