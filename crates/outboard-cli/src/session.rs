@@ -34,6 +34,8 @@ const USEFUL_VCPUS: u32 = 4;
 /// Places in the kernel's tables of names and inodes. By itself it makes them for the little memory that it begins with,
 /// and with ten thousand files looks through tens of them for each.
 const TABLES: &CStr = c"dhash_entries=16384 ihash_entries=8192";
+/// What its log says of a disk that the host has no room for (block/blk-mq.c), before the disk's name.
+const NO_ROOM: &str = "critical space allocation error, dev ";
 /// Lines of the kernel's log that an error message may have.
 const LINES: usize = 4;
 /// Bytes of a line of the kernel's log that are shown.
@@ -777,13 +779,31 @@ impl Session {
         self.told(problems, position)
     }
 
+    /// The images that the host had no room for, in words. File systems tell of that as of any error of a disk.
+    fn full_disks(&self) -> String {
+        let lines = self.log.since(0, Level::Warning);
+        let is_full = |open: &&OpenDisk| {
+            let text = format!("{NO_ROOM}{}, ", open.disk.name());
+            lines.iter().any(|line| line.contains(&text))
+        };
+        let full = self.disks.iter().flatten().filter(is_full);
+        full.map(|open| {
+            format!(
+                "\n  {}: no space left on the host's file system",
+                open.image.shown()
+            )
+        })
+        .collect()
+    }
+
     fn told(&self, problems: Vec<String>, position: usize) -> Result<()> {
         if problems.is_empty() {
             return Ok(());
         }
         Err(Error::Failed(format!(
-            "{}{}",
+            "{}{}{}",
             problems.join("\n  "),
+            self.full_disks(),
             self.kernel_lines(position)
         )))
     }
