@@ -177,6 +177,44 @@ def test_ls_long(image, tree):
     assert any("twelve" in line and "2001" in line for line in lines)
 
 
+@pytest.mark.parametrize("options", ("-t", "-S", "-rt", "-rS", "-r", "-at", "-1"))
+def test_ls_in_other_orders(image, tree, options):
+    os.rmdir(f"{tree}/folder/deeper")
+    for number in range(8):
+        with open(f"{tree}/folder/f{number}", "w", encoding="ascii") as stream:
+            stream.write("x" * (number * 5 % 7))
+        os.utime(f"{tree}/folder/f{number}", ns=(0, 10**18 + number * 3 % 5))
+    good("cp", "-a", f"{tree}/folder", f"{image}:/copied")
+    expected = host.run("ls", options, f"{tree}/folder", LC_ALL="C").stdout
+    assert good("ls", options, f"{image}:/copied").out.split() == expected.split()
+
+
+def test_ls_of_a_directory_itself(image):
+    assert good("ls", "-d", f"{image}:/folder", f"{image}:/hello").out.split() == [f"{image}:/folder", f"{image}:/hello"]
+    line, = good("ls", "-ld", f"{image}:/folder").out.splitlines()
+    assert line.startswith("drwx") and line.endswith(f"{image}:/folder")
+
+
+def test_ls_with_inodes_and_sizes(image):
+    found = {entry["name"]: entry for entry in json.loads(good("ls", "--json", f"{image}:/").out)[0]["entries"]}
+    for line in good("ls", "-i", f"{image}:/").out.splitlines():
+        number, name = line.split()
+        assert int(number) == found[name]["inode"]
+    good("truncate", "-s", "1536", f"{image}:/twelve")
+    line, = good("ls", "-lhi", f"{image}:/twelve").out.splitlines()
+    assert line.split()[0] == str(found["twelve"]["inode"]) and line.split()[5] == "1.5K"
+
+
+def test_ls_tells_of_access_lists(image):
+    good("setfacl", "-m", "u:7:r", f"{image}:/hello")
+    good("setfacl", "-d", "-m", "u:7:r", f"{image}:/folder")
+    modes = {line.split()[-1]: line.split()[0] for line in good("ls", "-l", f"{image}:/").out.splitlines()[1:]}
+    assert modes["hello"] == "lrwxrwxrwx" or modes["hello"].endswith("+")
+    assert modes["folder"].endswith("+") and not modes["twelve"].endswith("+")
+    line, = good("ls", "-l", f"{image}:/hello").out.splitlines()
+    assert line.split()[0].endswith("+")
+
+
 def test_several_paths(image):
     assert good("cat", f"{image}:/hello", f"{image}:/folder/inner").out == "hello\ninner\n"
     shown = good("ls", f"{image}:/folder", f"{image}:/hello").out

@@ -110,6 +110,11 @@ impl DirEntry {
         self.directory.read_link_at(&self.name)
     }
 
+    /// Names of the extended attributes; of a symbolic link, its own.
+    pub fn xattrs(&self) -> io::Result<Vec<CString>> {
+        self.directory.xattrs_at(&self.name)
+    }
+
     /// Metadata of the file; a symbolic link is not followed.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.directory

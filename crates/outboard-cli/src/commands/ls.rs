@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard ls`.
 
+use crate::acl::{ACCESS, DEFAULT};
 use crate::address::Place;
 use crate::colors::{Colors, When};
 use crate::commands::image_place;
@@ -13,6 +14,7 @@ use crate::session::Session;
 use clap::Args;
 use outboard::{DirEntry, FileType, ReadDir, Tree};
 use serde::Serialize;
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::{CString, OsString};
 use std::io;
@@ -21,27 +23,78 @@ use std::os::unix::ffi::OsStrExt;
 /// List directories of an image
 #[derive(Args, Debug)]
 #[command(
+    disable_help_flag = true,
     after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc disk.img@2:/srv\n  outboard ls -lR stick.img@1:/"
 )]
 pub struct Ls {
     /// What to list: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// One line per file with mode, links, owner, group, size and time (UTC)
+    /// One line per file with mode ("+": has an access control list), links, owner, group, size and time (UTC)
     #[arg(short)]
     pub long: bool,
+    /// One name per line, as always
+    #[arg(short = '1')]
+    pub single: bool,
     /// Also names that begin with a dot
     #[arg(short)]
     pub all: bool,
     /// Also what is in subdirectories
     #[arg(short = 'R')]
     pub recursive: bool,
+    /// Directories themselves, not what is in them
+    #[arg(short, conflicts_with = "recursive")]
+    pub directories: bool,
+    /// With numbers of inodes
+    #[arg(short)]
+    pub inodes: bool,
+    /// Sizes as in 1.5M (units are powers of 1024)
+    #[arg(short = 'h', long)]
+    pub human_readable: bool,
+    /// Newest first
+    #[arg(short = 't', overrides_with = "by_size")]
+    pub by_time: bool,
+    /// Largest first
+    #[arg(short = 'S', overrides_with = "by_time")]
+    pub by_size: bool,
+    /// In reverse order
+    #[arg(short)]
+    pub reverse: bool,
     /// Colour names by kind, as LS_COLORS says [default: auto if LS_COLORS is set]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub color: Option<When>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+impl Ls {
+    /// Whether more is needed of each file than its name.
+    fn needs_metadata(&self) -> bool {
+        self.long || self.json || self.inodes || self.by_time || self.by_size
+    }
+
+    fn sort(&self, lines: &mut [Line]) {
+        let number = |line: &Line| {
+            line.stat.map_or((0, 0), |stat| match self.by_size {
+                true => (stat.st_size, 0),
+                false => (stat.st_mtime, stat.st_mtime_nsec),
+            })
+        };
+        lines.sort_by(|a, b| {
+            let first = match self.by_time || self.by_size {
+                true => number(b).cmp(&number(a)),
+                false => Ordering::Equal,
+            };
+            first.then_with(|| a.name.cmp(&b.name))
+        });
+        if self.reverse {
+            lines.reverse();
+        }
+    }
 }
 
 pub fn run(options: &Ls, session: &mut Session) -> Result<()> {
@@ -79,6 +132,8 @@ struct Line {
     /// Only for long listings, colours and JSON, and there `None` if it could not be found out.
     stat: Option<libc::stat>,
     target: Option<CString>,
+    /// Only for long listings.
+    access_list: bool,
 }
 
 impl Line {
@@ -89,8 +144,15 @@ impl Line {
             directory: false,
             stat: None,
             target: None,
+            access_list: false,
         }
     }
+}
+
+/// Whether there is an access control list among these attributes.
+fn has_list(names: io::Result<Vec<CString>>) -> bool {
+    let is_list = |name: &CString| [ACCESS, DEFAULT].contains(&name.as_c_str());
+    names.is_ok_and(|names| names.iter().any(is_list))
 }
 
 #[derive(Serialize)]
@@ -132,6 +194,7 @@ impl Listing<'_> {
             }
         }
         if !files.is_empty() {
+            self.options.sort(&mut files);
             self.print(files, None)?;
         }
         for (id, place) in directories {
@@ -156,16 +219,16 @@ impl Listing<'_> {
         let path = place.path();
         let own = tree.symlink_metadata(path)?;
         let slash = path.as_os_str().as_bytes().ends_with(b"/");
-        if own.is_dir() {
+        if own.is_dir() && !self.options.directories {
             return Ok(None);
         }
-        if own.is_symlink() && (!self.options.long || slash) {
+        if own.is_symlink() && (!self.options.long || slash) && !self.options.directories {
             let leads_to_directory = tree.metadata(path).is_ok_and(|found| found.is_dir());
             if leads_to_directory {
                 return Ok(None);
             }
         }
-        if slash {
+        if slash && !own.is_dir() {
             return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
         }
         let target = if own.is_symlink() {
@@ -179,6 +242,7 @@ impl Listing<'_> {
             directory: false,
             stat: Some(*own.stat()),
             target,
+            access_list: self.options.long && has_list(tree.xattrs(path)),
         }))
     }
 
@@ -241,13 +305,14 @@ impl Listing<'_> {
                 Err(error) => self.complain(place, &reason(&error)),
             }
         }
-        lines.sort_by(|a, b| a.name.cmp(&b.name));
+        self.options.sort(&mut lines);
         lines
     }
 
     fn entry(&mut self, entry: &DirEntry, place: &Place) -> Line {
         let mut line = Line::new(entry.file_name().as_bytes());
-        let is_directory = if self.options.long || self.options.json || self.colors.is_some() {
+        line.access_list = self.options.long && has_list(entry.xattrs());
+        let is_directory = if self.options.needs_metadata() || self.colors.is_some() {
             entry.metadata().map(|found| {
                 line.stat = Some(*found.stat());
                 if found.is_symlink() {
@@ -272,7 +337,10 @@ impl Listing<'_> {
         let mut line = Line::new(name);
         let place = place.below(name);
         match tree.metadata(place.path()) {
-            Ok(found) => line.stat = Some(*found.stat()),
+            Ok(found) => {
+                line.stat = Some(*found.stat());
+                line.access_list = self.options.long && has_list(tree.xattrs(place.path()));
+            }
             Err(error) => self.complain(&place, &reason(&error)),
         }
         line
@@ -303,18 +371,18 @@ impl Listing<'_> {
             self.output.line(header)?;
         }
         if !self.options.long {
-            for line in &lines {
-                let name = self.name(line);
-                self.output.line(name)?;
-            }
-            return Ok(());
+            return self.print_short(&lines);
         }
         if directory.is_some() {
             let blocks: i64 = lines
                 .iter()
                 .filter_map(|line| Some(line.stat?.st_blocks))
                 .sum();
-            self.output.line(format!("total {}", blocks / 2))?;
+            let total = match self.options.human_readable {
+                true => format::brief_size(blocks as u64 * 512),
+                false => (blocks / 2).to_string(),
+            };
+            self.output.line(format!("total {total}"))?;
         }
         self.print_long(&lines)
     }
@@ -328,16 +396,48 @@ impl Listing<'_> {
         }
     }
 
+    /// The names, after numbers of inodes if these are wanted.
+    fn print_short(&mut self, lines: &[Line]) -> Result<()> {
+        let rows: Vec<Vec<String>> = lines.iter().map(|line| self.inode(line)).collect();
+        let numbers = format::table(&rows, &[0], " ");
+        for (number, line) in numbers.into_iter().zip(lines) {
+            let mut text = number.into_bytes();
+            if self.options.inodes {
+                text.push(b' ');
+            }
+            text.extend(self.name(line));
+            self.output.line(text)?;
+        }
+        Ok(())
+    }
+
+    /// The column of inode numbers, if it is wanted.
+    fn inode(&self, line: &Line) -> Vec<String> {
+        let number = || {
+            line.stat
+                .map_or("?".to_owned(), |stat| stat.st_ino.to_string())
+        };
+        self.options.inodes.then(number).into_iter().collect()
+    }
+
+    /// The columns of a long line before the name.
+    fn columns(&self, line: &Line) -> Vec<String> {
+        let mut row = self.inode(line);
+        row.extend(match &line.stat {
+            Some(stat) => columns(stat, line.access_list, self.options.human_readable),
+            None => unknown(),
+        });
+        row
+    }
+
     fn print_long(&mut self, lines: &[Line]) -> Result<()> {
-        let rows: Vec<Vec<String>> = lines
-            .iter()
-            .map(|line| line.stat.as_ref().map_or_else(unknown, columns))
-            .collect();
+        let rows: Vec<Vec<String>> = lines.iter().map(|line| self.columns(line)).collect();
         let terminal = self.output.is_terminal();
-        for (columns, line) in format::table(&rows, &[1, 2, 3, 4], " ")
-            .into_iter()
-            .zip(lines)
-        {
+        let right: &[usize] = match self.options.inodes {
+            true => &[0, 2, 3, 4, 5],
+            false => &[1, 2, 3, 4],
+        };
+        for (columns, line) in format::table(&rows, right, " ").into_iter().zip(lines) {
             let mut text = columns.into_bytes();
             text.push(b' ');
             text.extend(self.name(line));
@@ -358,7 +458,7 @@ fn unknown() -> Vec<String> {
         .to_vec()
 }
 
-fn columns(stat: &libc::stat) -> Vec<String> {
+fn columns(stat: &libc::stat, access_list: bool, human_readable: bool) -> Vec<String> {
     let size = match stat.st_mode & libc::S_IFMT {
         libc::S_IFBLK | libc::S_IFCHR => {
             format!(
@@ -367,10 +467,12 @@ fn columns(stat: &libc::stat) -> Vec<String> {
                 libc::minor(stat.st_rdev)
             )
         }
+        _ if human_readable => format::brief_size(stat.st_size.max(0) as u64),
         _ => stat.st_size.to_string(),
     };
+    let list = if access_list { "+" } else { "" };
     vec![
-        format::mode(stat.st_mode),
+        format!("{}{list}", format::mode(stat.st_mode)),
         stat.st_nlink.to_string(),
         stat.st_uid.to_string(),
         stat.st_gid.to_string(),
