@@ -247,8 +247,38 @@ def test_closed_pipe(work):
         running.stdout.read(10)
         running.stdout.close()
         message = running.stderr.read().decode()
-        assert running.wait(timeout=30) != 0
-    assert "panicked" not in message, message
+        assert running.wait(timeout=30) == 141
+    assert message == ""
+
+
+@pytest.mark.parametrize("words", [("help",), ("--help",), ("--version",), ("cp", "--help")], ids=" ".join)
+def test_help_that_cannot_be_written(words):
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run(program.command(*words), stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 1 and b"no space" in done.stderr.lower(), done
+
+
+@pytest.mark.parametrize("words", ["ls", "cat", "--version", "tar-out"])
+def test_no_standard_output(image, words):
+    """As the shell starts it with >&-."""
+    place = {"ls": f"{image}:/", "cat": f"{image}:/hello", "tar-out": f"{image}:/"}.get(words, "")
+    line = f"'{program.PROGRAM}' {words} {place} >&-"
+    done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 1 and b"bad file descriptor" in done.stderr.lower(), done
+
+
+@pytest.mark.skipif(not host.may_mount(), reason="a small file system for the image needs mounts")
+def test_the_hosts_disk_is_full(work):
+    """The file system in the image only knows of an error of its disk."""
+    small = f"{work}/small"
+    os.mkdir(small)
+    host.run("mount", "-t", "tmpfs", "-o", "size=3M", "none", small)
+    try:
+        disk = images.make(f"{small}/disk.img", "ext4", 20)
+        noise = images.write_noise(f"{work}/noise", 10)
+        bad("cp", noise, f"{disk}:/", mentions=("disk.img: no space left on the host's file system",))
+    finally:
+        host.unmount(small)
 
 
 # ---- sizes ----
@@ -332,25 +362,61 @@ def test_second_writer(work, big_file):
 
 
 def test_a_second_interrupt_ends_it_at_once(image, work):
-    """While it waits for a FIFO that nobody writes to, and so cannot end well."""
+    """While it waits for somebody to read from a FIFO, and so cannot end well."""
     fifo = f"{work}/fifo"
     os.mkfifo(fifo)
-    with subprocess.Popen(["env", "--default-signal", *program.command("cp", fifo, f"{image}:/new")], stderr=subprocess.PIPE) as running:
-        with open(fifo, "wb"):
-            time.sleep(0.5)
-            running.send_signal(signal.SIGINT)
-            with pytest.raises(subprocess.TimeoutExpired):
-                running.wait(1)
-            running.send_signal(signal.SIGINT)
-            assert running.wait(10) == -signal.SIGINT
+    with subprocess.Popen(["env", "--default-signal", *program.command("cp", f"{image}:/hello", fifo)], stderr=subprocess.PIPE) as running:
+        time.sleep(0.5)
+        running.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(1)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(10) == -signal.SIGINT
     images.check_ext4(image)
     assert good("cat", f"{image}:/hello").out == "hello\n" * 1000
 
 
-def test_a_copy_outlives_its_terminal_if_asked_to(work, big_file):
+@pytest.mark.parametrize("opened", [False, True], ids=["nobody", "idle"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_waiting_for_a_writer_is_interrupted(image, work, number, opened):
+    """Whether or not somebody has opened the FIFO."""
+    fifo = f"{work}/fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["env", "--default-signal", *program.command("cp", fifo, f"{image}:/new")], stderr=subprocess.PIPE) as running:
+        time.sleep(0.5)
+        writer = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK) if opened else None
+        running.send_signal(number)
+        try:
+            assert running.wait(10) == 130
+        finally:
+            running.kill()
+            if opened:
+                os.close(writer)
+    images.check_ext4(image)
+    bad("cat", f"{image}:/new", mentions=("no such file",))
+
+
+def test_a_fifo_is_read(image, work):
+    """From the moment on at which somebody writes to it."""
+    fifo = f"{work}/fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(program.command("cp", fifo, f"{image}:/new"), stderr=subprocess.PIPE) as running:
+        time.sleep(0.3)
+        with open(fifo, "wb", buffering=0) as writer:
+            writer.write(b"one ")
+            time.sleep(0.3)
+            writer.write(b"two")
+        assert running.wait(20) == 0, running.stderr.read()
+    assert good("cat", f"{image}:/new").out == "one two"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_an_ignored_signal_stays_ignored(work, big_file, number):
+    """As in the background of a script, or after `trap ''`."""
     disk = images.make(f"{work}/whole.img", "ext4", 600)
-    running = start_copy(big_file, disk, prefix=("env", "--default-signal", "--ignore-signal=HUP"))
-    running.send_signal(signal.SIGHUP)
+    name = number.name.removeprefix("SIG")
+    running = start_copy(big_file, disk, prefix=("env", "--default-signal", f"--ignore-signal={name}"))
+    running.send_signal(number)
     _, message = running.communicate(timeout=120)
     assert running.returncode == 0, message
     host.run("e2fsck", "-f", "-n", disk)

@@ -23,6 +23,9 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// Nobody reads standard output any more: quiet, with the exit code that shells give for SIGPIPE, once all is unmounted.
+    pub const READER_GONE: Error = Error::Status(128 + libc::SIGPIPE as u8);
+
     pub fn message(&self) -> Option<&str> {
         match self {
             Error::Usage(text) | Error::Failed(text) | Error::Interrupted(text) => Some(text),

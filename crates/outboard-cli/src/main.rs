@@ -44,13 +44,17 @@ mod walk;
 
 use arguments::Arguments;
 use clap::Parser;
-use error::warn;
+use error::{warn, Error, Result};
 use outboard::Inherited;
 use session::{with_session, Session};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::parse_from(mount_helper::usual(std::env::args_os()));
+    let mut arguments = match Arguments::try_parse_from(mount_helper::usual(std::env::args_os())) {
+        Ok(arguments) => arguments,
+        Err(other) => return end(show(&other)),
+    };
     if !arguments.command.hands_files_on() {
         arguments.settings.inherited = Inherited::find();
     }
@@ -59,13 +63,27 @@ fn main() -> ExitCode {
         warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
     }
     let run = |session: &mut Session| arguments.command.run(session);
-    match with_session(arguments.settings, &access, run) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            if let Some(message) = error.message() {
-                warn(message);
-            }
-            ExitCode::from(error.code())
-        }
+    end(with_session(arguments.settings, &access, run))
+}
+
+/// Shows help, the version, or what is wrong with the command line.
+fn show(other: &clap::Error) -> Result<()> {
+    if other.exit_code() == 0 {
+        output::check_open()?;
     }
+    let shown = other.print().and_then(|()| io::stdout().flush());
+    match other.exit_code() {
+        0 => output::check(shown),
+        code => Err(Error::Status(code as u8)),
+    }
+}
+
+fn end(result: Result<()>) -> ExitCode {
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    if let Some(message) = error.message() {
+        warn(message);
+    }
+    ExitCode::from(error.code())
 }

@@ -3,11 +3,11 @@
 
 use crate::error::{Error, Result};
 use crate::format;
+use outboard::has_no_output;
 use serde::Serialize;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
-/// Buffered standard output whose errors become the command's. A reader that
-/// goes away is told by the exit code alone.
+/// Buffered standard output whose errors become the command's.
 pub struct Output {
     writer: BufWriter<StdoutLock<'static>>,
     terminal: bool,
@@ -19,11 +19,19 @@ pub struct JsonList {
     started: bool,
 }
 
-fn check(result: io::Result<()>) -> Result<()> {
+pub fn check(result: io::Result<()>) -> Result<()> {
     result.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Error::Told,
+        io::ErrorKind::BrokenPipe => Error::READER_GONE,
         _ => Error::failed("cannot write to standard output", &error),
     })
+}
+
+/// An error if standard output was closed when the program was started.
+pub fn check_open() -> Result<()> {
+    match has_no_output() {
+        true => check(Err(io::Error::from_raw_os_error(libc::EBADF))),
+        false => Ok(()),
+    }
 }
 
 fn no_json(error: serde_json::Error) -> Error {
@@ -65,6 +73,7 @@ impl Output {
     }
 
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        check_open()?;
         check(self.writer.write_all(bytes))
     }
 

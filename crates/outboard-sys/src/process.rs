@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What this process of the host was started with: descriptors, signals that are ignored.
+//! What this process of the host was started with: descriptors, a closed standard output, signals that are ignored.
 
 use libc::c_int;
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::null;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The last of the standard streams.
 const LAST_STANDARD: RawFd = 2;
@@ -51,6 +52,24 @@ fn close_on_exec(number: RawFd) -> bool {
     unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) == 0 }
 }
 
+static NO_OUTPUT: AtomicBool = AtomicBool::new(false);
+
+/// Before main, and before the language's run-time library opens /dev/null in the place of standard streams that are closed.
+extern "C" fn look_at_output() {
+    // SAFETY: has only numbers as its arguments.
+    let closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
+    NO_OUTPUT.store(closed, Ordering::Relaxed);
+}
+
+#[used]
+#[link_section = ".init_array"]
+static LOOK: extern "C" fn() = look_at_output;
+
+/// Whether standard output was closed when the program was started.
+pub fn has_no_output() -> bool {
+    NO_OUTPUT.load(Ordering::Relaxed)
+}
+
 /// Whether a signal is ignored, as SIGHUP under nohup(1).
 pub fn is_ignored(signal: c_int) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
@@ -70,5 +89,10 @@ mod tests {
         // The language's run-time library ignores it.
         assert!(is_ignored(libc::SIGPIPE));
         assert!(!is_ignored(-1));
+    }
+
+    #[test]
+    fn output_is_open() {
+        assert!(!has_no_output());
     }
 }

@@ -8,6 +8,7 @@ use crate::commands::cp::report::Report;
 use crate::commands::{image_place, reads_images};
 use crate::error::{Error, Result};
 use crate::format::escaped;
+use crate::output::check_open;
 use crate::sandbox::HostAccess;
 use crate::session::{Session, TreeId};
 use clap::{Args, ValueEnum};
@@ -115,6 +116,7 @@ impl Target {
     }
 
     fn standard() -> Result<Self> {
+        check_open()?;
         let stdout = io::stdout();
         if stdout.is_terminal() {
             return Err(Error::Usage(
@@ -142,7 +144,7 @@ impl Target {
 
     fn failed(&self, error: &io::Error) -> Error {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Error::Told,
+            io::ErrorKind::BrokenPipe => Error::READER_GONE,
             _ => Error::failed(format!("cannot write to {}", self.name), error),
         }
     }
