@@ -52,7 +52,7 @@ fn check_unused(path: &Path) -> io::Result<()> {
 pub fn open_locked(path: &Path, write: bool) -> Result<Fd> {
     let failed = |error: io::Error| match error.raw_os_error() {
         Some(libc::EBUSY) => in_use(path, write),
-        _ => cannot_open(path.display(), &error),
+        _ => cannot_open(path, &error),
     };
     let open = || -> io::Result<Fd> {
         if write {

@@ -53,6 +53,7 @@ use crate::session::Session;
 use clap::Subcommand;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

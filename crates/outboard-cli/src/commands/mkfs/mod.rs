@@ -291,7 +291,7 @@ fn sector_of(path: &Path, found: &Metadata) -> Result<u64> {
     let device = Tree::host().open_fd(path, libc::O_RDONLY, 0);
     device
         .and_then(|device| device.sector_size())
-        .map_err(|error| cannot_open(path.display(), &error))
+        .map_err(|error| cannot_open(path, &error))
 }
 
 fn exists(shown: &str, what: &str) -> Error {
