@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A file system on which the distribution's tools work.
 //!
-//! In a raw image: the image as it is, or of a partition, since tools know only whole files, a private copy. What they change
+//! In a raw image: the image as it is, or of a partition, since tools know only whole files, and of NTFS a private copy. What they change
 //! in that is written back after they succeeded, and only that; a tool that fails or is interrupted has changed nothing
 //! in a partition. In images of other formats and inside of layers: a file that our kernel serves ([`crate::export`]).
 
@@ -142,7 +142,9 @@ impl Volume {
             return export.finish().map(|()| result);
         }
         let image = open_locked(self.path(), write)?;
-        if self.name.partition.is_none() {
+        // The tools of NTFS lock all of a file that they change, which our lock on it refuses them.
+        let locks_itself = write && self.probe.kind.starts_with("ntfs");
+        if self.name.partition.is_none() && !locks_itself {
             let path = PlainPath::new(self.path())?;
             return work(path.as_ref()).map(|(_, result)| result);
         }
