@@ -414,11 +414,17 @@ def test_a_failed_growth_leaves_what_was_there(work, place):
     good("resize", name, "100M")
 
 
-def test_a_growth_that_cannot_begin_changes_nothing(work):
-    image = disk(work, "linux:10M", "linux:rest", size="40M")
+def test_what_an_mbr_cannot_hold(work):
+    bad("part", f"{work}/x", "create", "--table", "mbr", "--size", "4T", "linux:3T", code=2, mentions=("MBR", "2.0 TiB"))
+    assert not os.path.exists(f"{work}/x")
+
+
+@pytest.mark.parametrize(("kind", "size"), [("gpt", "9000000T"), ("mbr", "3T")])
+def test_a_growth_that_cannot_begin_changes_nothing(work, kind, size):
+    image = disk(work, "linux:10M", "linux:rest", size="40M", kind=kind)
     good("mkfs", "ext4", f"{image}@2")
     before = host.run("sha256sum", image).stdout
-    bad("resize", f"{image}@2", "9000000T")
+    bad("resize", f"{image}@2", size)
     assert host.run("sha256sum", image).stdout == before
 
 

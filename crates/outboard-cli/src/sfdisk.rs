@@ -10,6 +10,8 @@ use std::path::Path;
 const SFDISK: Tool = Tool::new("sfdisk", "fdisk");
 /// sfdisk's unit.
 pub const SECTOR: u64 = 512;
+/// An MBR counts sectors with 32 bits; sfdisk would make a partition of what is left of a larger number.
+pub const MBR_END: u64 = SECTOR << 32;
 
 /// What becomes of what marks all of a disk as another thing: an old table and its copy, a file system.
 #[derive(Clone, Copy)]

@@ -369,6 +369,12 @@ impl Slot {
 
     fn grow(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
+        if !self.is_gpt() && self.start.saturating_add(size) > sfdisk::MBR_END {
+            return Err(Error::Failed(format!(
+                "{shown}: in an MBR no partition ends behind {}",
+                size_text(sfdisk::MBR_END)
+            )));
+        }
         let room = self.room().max(volume.range.size);
         if size > room {
             if self.next.is_some() {

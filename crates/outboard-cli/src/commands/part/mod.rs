@@ -180,6 +180,11 @@ impl Wanted {
         let mut line = format!("type={kind}");
         // Writing to a string cannot fail.
         if let Some(size) = self.size {
+            if !gpt && size > sfdisk::MBR_END {
+                let most = format::size(sfdisk::MBR_END);
+                let text = format!("in an MBR no partition ends behind {most}");
+                return Err(Error::Usage(text));
+            }
             let _ = write!(
                 line,
                 ", size={}",
