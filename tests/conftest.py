@@ -4,6 +4,7 @@
 import os
 import resource
 import shutil
+import signal
 import stat
 import sys
 import tempfile
@@ -19,6 +20,10 @@ def pytest_configure(config):
     # Not the user's snapshots.
     os.environ["XDG_CACHE_HOME"] = os.path.join(program.OUT, "test-cache")
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    # Shells start what runs beside them with ignored signals, and programs go on ignoring them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_collection_finish(session):
