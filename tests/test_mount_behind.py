@@ -85,3 +85,16 @@ def test_the_room_of_a_removed_file_is_there_at_once(work, kind):
         os.unlink(f"{directory}/fill")
         note(directory)
     assert good("cat", f"{image}:/note").out == "precious\n"
+
+
+def test_files_that_go_with_their_names_are_no_errors(work):
+    """More than the server keeps open: of the others it has handles, and the host tells the times of each that it removes."""
+    image = images.make(f"{work}/image", "ext4", 160)
+    with mounted(image) as directory:
+        for number in range(18_000):
+            os.mknod(f"{directory}/{number}")
+        os.sync()
+        for number in range(18_000):
+            os.unlink(f"{directory}/{number}")
+        host.run("sync", "-f", directory)
+    check(image, "ext4")

