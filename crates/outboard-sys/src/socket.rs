@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 #[repr(C, align(8))]
 struct Room([u8; 64]);
 
-/// Waits for a message with a descriptor. `UnexpectedEof`: the sender ended without one.
-pub fn receive_fd(socket: impl AsFd) -> io::Result<OwnedFd> {
+/// Works with a message of one byte that has room for a descriptor.
+fn with_message<T>(work: impl FnOnce(&mut libc::msghdr) -> T) -> T {
     let mut byte = [0u8; 1];
     let mut room = Room([0; 64]);
     let mut part = libc::iovec {
@@ -24,77 +24,63 @@ pub fn receive_fd(socket: impl AsFd) -> io::Result<OwnedFd> {
     message.msg_iovlen = 1;
     message.msg_control = room.0.as_mut_ptr().cast();
     message.msg_controllen = room.0.len() as _;
-    loop {
-        // SAFETY: `message` points to buffers of the sizes that it says, which outlive the call.
-        let length = unsafe {
-            libc::recvmsg(
-                socket.as_fd().as_raw_fd(),
-                &mut message,
-                libc::MSG_CMSG_CLOEXEC,
-            )
-        };
-        if length >= 0 {
-            break;
-        }
+    work(&mut message)
+}
+
+/// Calls again when a signal came in between.
+fn uninterrupted(mut call: impl FnMut() -> isize) -> io::Result<()> {
+    while call() < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
     }
-    // SAFETY: the kernel filled `message`; CMSG_FIRSTHDR checks that a header fits. One that carries
-    // rights and is long enough has a descriptor in it that is ours alone.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(&message);
-        let needed = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
-        if header.is_null()
-            || (*header).cmsg_level != libc::SOL_SOCKET
-            || (*header).cmsg_type != libc::SCM_RIGHTS
-            || ((*header).cmsg_len as usize) < needed
-        {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+    Ok(())
+}
+
+/// Waits for a message with a descriptor. `UnexpectedEof`: the sender ended without one.
+pub fn receive_fd(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let socket = socket.as_fd().as_raw_fd();
+    with_message(|message| {
+        // SAFETY: `message` points to buffers of the sizes that it says, which outlive the call.
+        uninterrupted(|| unsafe { libc::recvmsg(socket, message, libc::MSG_CMSG_CLOEXEC) })?;
+        // SAFETY: the kernel filled `message`; CMSG_FIRSTHDR checks that a header fits. One that carries
+        // rights and is long enough has a descriptor in it that is ours alone.
+        unsafe {
+            let header = libc::CMSG_FIRSTHDR(message);
+            let needed = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
+            if header.is_null()
+                || (*header).cmsg_level != libc::SOL_SOCKET
+                || (*header).cmsg_type != libc::SCM_RIGHTS
+                || ((*header).cmsg_len as usize) < needed
+            {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let raw = libc::CMSG_DATA(header).cast::<c_int>().read_unaligned();
+            Ok(OwnedFd::from_raw_fd(raw))
         }
-        let raw = libc::CMSG_DATA(header).cast::<c_int>().read_unaligned();
-        Ok(OwnedFd::from_raw_fd(raw))
-    }
+    })
 }
 
 /// Sends a descriptor, with a byte that carries it.
 pub fn send_fd(socket: impl AsFd, fd: BorrowedFd) -> io::Result<()> {
-    let mut byte = [0u8; 1];
-    let mut room = Room([0; 64]);
-    let mut part = libc::iovec {
-        iov_base: byte.as_mut_ptr().cast(),
-        iov_len: byte.len(),
-    };
-    // SAFETY: all-zero is valid for the structure.
-    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-    message.msg_iov = &mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = room.0.as_mut_ptr().cast();
-    // SAFETY: these only compute lengths; `room` has more than one descriptor needs, and is aligned for a header, which
-    // is what CMSG_FIRSTHDR returns then.
-    unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as _;
-        let header = libc::CMSG_FIRSTHDR(&message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
-        libc::CMSG_DATA(header)
-            .cast::<c_int>()
-            .write_unaligned(fd.as_raw_fd());
-    }
-    loop {
+    let socket = socket.as_fd().as_raw_fd();
+    with_message(|message| {
+        // SAFETY: these only compute lengths; there is more room than one descriptor needs, and it is aligned for a header,
+        // which is what CMSG_FIRSTHDR returns then.
+        unsafe {
+            message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as _;
+            let header = libc::CMSG_FIRSTHDR(message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
+            libc::CMSG_DATA(header)
+                .cast::<c_int>()
+                .write_unaligned(fd.as_raw_fd());
+        }
         // SAFETY: `message` points to buffers of the sizes that it says, which outlive the call.
-        let length =
-            unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
-        if length >= 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+        uninterrupted(|| unsafe { libc::sendmsg(socket, message, libc::MSG_NOSIGNAL) })
+    })
 }
 
 #[cfg(test)]
