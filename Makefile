@@ -16,7 +16,7 @@ BUILD := kernel/build
 TEST_PACKAGES := $(BUILD)/packages-test.txt tests/packages.txt
 
 .NOTPARALLEL:
-.PHONY: all setup source kernel library program modules demo test bench soak install check-untouched check-clang clean help
+.PHONY: all setup source kernel library program modules demo test test-long bench soak install check-untouched check-clang clean help
 
 all: program
 
@@ -45,6 +45,10 @@ demo: program
 test: program
 	@$(BUILD)/setup.sh $(TEST_PACKAGES)
 	@tests/run
+
+test-long: program
+	@$(BUILD)/setup.sh $(TEST_PACKAGES)
+	@tests/run --long
 
 bench: program
 	@$(BUILD)/setup.sh $(TEST_PACKAGES) $(BUILD)/packages-bench.txt

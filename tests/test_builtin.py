@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A file system that is linked into the kernel (BUILTIN="EXT4_FS"), where no component can be loaded.
 
-tests/run builds this variant before, without its modules. See docs/components.md.
+`tests/run --long` builds this variant before, without its modules. See docs/components.md.
 """
 
 import os
@@ -13,8 +13,9 @@ from support import host, images
 
 LIBRARIES = os.path.join(capi.LIBRARIES, "vfs-builtin")
 
-pytestmark = pytest.mark.skipif(not os.path.exists(os.path.join(LIBRARIES, "liboutboard.so")),
-                                reason="make PROFILE=vfs BUILTIN=EXT4_FS MODULES=n library has not been run")
+BUILT = os.path.exists(os.path.join(LIBRARIES, "liboutboard.so"))
+pytestmark = [pytest.mark.long,
+              pytest.mark.skipif(not BUILT, reason="make PROFILE=vfs BUILTIN=EXT4_FS MODULES=n library has not been run")]
 
 
 def test_ext4_is_linked_in(work):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The programs that race vCPUs, on a kernel that checks its locks and lists and waits at random between the steps (DEBUG=1).
 
-tests/run builds its smallest profile before. For the whole program, see docs/debugging.md.
+`tests/run --long` builds its smallest profile before. For the whole program, see docs/debugging.md.
 """
 
 import os
@@ -24,7 +24,8 @@ RACES = [
     (invariants, "eviction_test", ()),
 ]
 
-pytestmark = pytest.mark.skipif(not os.path.exists(LIBRARIES), reason="make DEBUG=1 PROFILE=base library has not been run")
+pytestmark = [pytest.mark.long,
+              pytest.mark.skipif(not os.path.exists(LIBRARIES), reason="make DEBUG=1 PROFILE=base library has not been run")]
 
 
 @pytest.mark.parametrize("owner,name,arguments", RACES, ids=lambda value: getattr(value, "__name__", str(value)))

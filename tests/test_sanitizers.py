@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """KASAN and UBSAN (SANITIZE=address,undefined) see what they must: the mistakes of tests/sanitizers/mistakes.c.
 
-tests/run builds its smallest profile before. For the whole program, see docs/debugging.md.
+`tests/run --long` builds its smallest profile before. For the whole program, see docs/debugging.md.
 """
 
 import os
@@ -33,7 +33,8 @@ REPORTS = {
     "bool": ("UBSAN: invalid-load", "not_a_bool"),
 }
 
-pytestmark = pytest.mark.skipif(not VARIANT, reason="make SANITIZE=address,undefined PROFILE=base library has not been run")
+pytestmark = [pytest.mark.long,
+              pytest.mark.skipif(not VARIANT, reason="make SANITIZE=address,undefined PROFILE=base library has not been run")]
 
 
 @pytest.fixture(scope="module")

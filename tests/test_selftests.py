@@ -120,7 +120,13 @@ def test_once(name, runner):
     check(run, test.content, test.provokes)
 
 
-@pytest.mark.parametrize("test", UNTIL, ids=str)
+# Torture takes its time: `make test` has one of each kind.
+USUAL = ("rcutorture-rcu-4", "locktorture-spin_lock-4", "locktorture-mutex_lock-4", "locktorture-rwsem_lock-4",
+         "scftorture-all-4")
+
+
+@pytest.mark.parametrize("test", [pytest.param(test, id=str(test), marks=[] if str(test) in USUAL else pytest.mark.long)
+                                  for test in UNTIL])
 def test_torture(test, runner):
     run = modules.Run(runner, modules.needed_by(test.module), parameters=test.parameters, seconds=test.seconds,
                       command_line="" if "gp_exp=1" in test.parameters else GRACE_PERIODS, timeout=test.seconds + 120, vcpus=test.vcpus)

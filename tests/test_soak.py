@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A short soak: half of it with less memory than is wanted, half without. `make soak` is the long one."""
+"""A short soak: half of it with less memory than is wanted, half without. `make soak` lasts ten minutes."""
 
 import pytest
 
@@ -8,6 +8,7 @@ from support import soak
 SECONDS = 30
 
 
+@pytest.mark.long
 @pytest.mark.needs("mkfs.xfs", "xfs_repair", "e2fsck")
 def test_soak(work):
     samples, counts = soak.run(work, SECONDS)
