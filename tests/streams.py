@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs pytest in streams side by side and judges their outcomes.
+
+Usage: streams.py [--marked EXPRESSION] [--tests DIRECTORY] RESULTS
+
+Tests that failed run once more, alone, after all streams have ended, if they are at most five. One that passes then is
+reported as unsteady; one that fails again fails the run. Where CI is set, a skip that tests/skips_allowed.txt does not
+list fails the run, too. docs/testing.md describes both for people.
+"""
+
+import argparse
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MOST_REPEATED = 5
+# pytest's exit codes: all passed, some failed, none collected.
+PASSED, FAILED, NONE = 0, 1, 5
+
+# The streams beside the main one: their tests mostly wait for disks and for other programs. Tests that are in none of
+# them are in the main stream, whose output appears as it comes.
+SIDE = {
+    "images": ("matrix", *(f"test_{name}.py" for name in (
+        "bad_input", "containers", "cp_hostile", "crash", "fuzz", "layers", "mkfs", "part_fsck", "tar"))),
+    "programs": (*(f"test_{name}.py" for name in (
+        "cli", "commands", "examples", "inside", "random_tree", "sandbox", "script", "volumes")), "test_mount_*.py"),
+}
+MAIN, AGAIN = "others", "again"
+
+
+class Pytest:
+    """One run of pytest: its log, its exit code, and what became of each test."""
+
+    def __init__(self, chosen, name, *arguments):
+        self.name, self.directory = name, chosen.tests
+        self.log, self.outcomes_file = (f"{chosen.results}/{stem}" for stem in (f"pytest-{name}.log", f"outcomes-{name}.jsonl"))
+        self.command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "support.outcomes", f"--rootdir={chosen.tests}",
+                        "--timeout=600", "-ra", "--durations=15", f"--junit-xml={chosen.results}/pytest-{name}.xml", *arguments]
+        self.environment = {**os.environ, "OUTBOARD_OUTCOMES": self.outcomes_file, "PYTHONUNBUFFERED": "1",
+                            "PYTHONPATH": os.pathsep.join(filter(None, (HERE, os.environ.get("PYTHONPATH"))))}
+        self.process = self.code = None
+
+    def start(self, output):
+        if os.path.exists(self.outcomes_file):
+            os.unlink(self.outcomes_file)
+        self.process = subprocess.Popen(self.command, env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+
+    def start_in_background(self):
+        with open(self.log, "wb") as stream:
+            self.start(stream)
+
+    def run_shown(self):
+        """Runs to the end; the log appears on standard output as it comes."""
+        self.start(subprocess.PIPE)
+        with open(self.log, "wb") as stream:
+            for piece in iter(lambda: self.process.stdout.read1(65536), b""):
+                stream.write(piece)
+                show(piece)
+        self.wait()
+
+    def wait(self):
+        self.code = self.process.wait()
+
+    def outcomes(self) -> list:
+        if not os.path.exists(self.outcomes_file):
+            return []
+        with open(self.outcomes_file, encoding="utf-8") as lines:
+            return [json.loads(line) for line in lines]
+
+    def failures(self) -> dict:
+        """First text of each test that failed in any phase, by its id."""
+        found = {}
+        for outcome in self.outcomes():
+            if outcome["outcome"] == "failed":
+                found.setdefault(outcome["id"], f"in {outcome['when']}:\n{outcome['text']}")
+        return found
+
+    def passed(self) -> set:
+        done = {outcome["id"] for outcome in self.outcomes() if outcome["when"] == "call" and outcome["outcome"] == "passed"}
+        return done - set(self.failures())
+
+    def trouble(self) -> str:
+        """Why repeating failed tests cannot make this run good: something besides a test went wrong. Empty: nothing."""
+        if self.code not in (PASSED, FAILED, NONE):
+            return f"pytest of the stream {self.name} ended with {self.code}"
+        if not any(outcome["when"] == "end" for outcome in self.outcomes()):
+            return f"pytest of the stream {self.name} ended in the middle"
+        if any(outcome["when"] == "collect" and outcome["outcome"] == "failed" for outcome in self.outcomes()):
+            return f"pytest of the stream {self.name} could not load a test file"
+        if self.code == FAILED and not self.failures():
+            return f"pytest of the stream {self.name} ended with {self.code} though no test failed"
+        return ""
+
+
+def show(piece: bytes):
+    sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+def say(text: str):
+    show(f"{text}\n".encode(errors="replace"))
+
+
+def run_streams(chosen) -> list:
+    """The main stream last: it decides what is on standard output."""
+    sides, taken = [], []
+    for name, patterns in SIDE.items():
+        files = sorted(path for pattern in patterns for path in glob.glob(f"{chosen.tests}/{pattern}"))
+        if files:
+            taken += files
+            sides.append(Pytest(chosen, name, "-m", chosen.marked, *files))
+    main = Pytest(chosen, MAIN, "-m", chosen.marked, chosen.tests, *(f"--ignore={path}" for path in taken))
+    for side in sides:
+        side.start_in_background()
+    main.run_shown()
+    for side in sides:
+        side.wait()
+        with open(side.log, "rb") as stream:
+            show(stream.read())
+    return [*sides, main]
+
+
+def second_chance(chosen, failures: dict) -> list:
+    """Runs failed tests once more, alone. Returns those that did not pass."""
+    say(f"\n==== once more, alone: {len(failures)} failed beside other work")
+    again = Pytest(chosen, AGAIN, *(f"{chosen.tests}/{identity}" for identity in failures))
+    again.run_shown()
+    unsteady = [identity for identity in failures if identity in again.passed()]
+    with open(f"{chosen.results}/unsteady.txt", "w", encoding="utf-8") as stream:
+        for identity in unsteady:
+            text = f"unsteady: {identity} (failed once beside other work)\nfirst failure, {failures[identity]}\n"
+            stream.write(text)
+            say(text)
+    if again.trouble():
+        say(f"FAILED: {again.trouble()}")
+        return list(failures)
+    return [identity for identity in failures if identity not in unsteady]
+
+
+def read_allowed(path: str) -> list:
+    """(Pattern of ids, reason) of each row. A * stands for anything."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as lines:
+        rows = [line.strip().split(": ", 1) for line in lines if line.strip() and not line.startswith("#")]
+    wrong = [row for row in rows if len(row) != 2 or not row[1].strip()]
+    if wrong:
+        raise SystemExit(f"{path}: a row without a reason: {wrong[0][0]}")
+    return [(re.compile(".*".join(map(re.escape, pattern.split("*")))), reason) for pattern, reason in rows]
+
+
+def skips_not_allowed(chosen, runs) -> list:
+    allowed = read_allowed(f"{chosen.tests}/skips_allowed.txt")
+    skips = {(outcome["id"], outcome["text"]) for run in runs for outcome in run.outcomes() if outcome["outcome"] == "skipped"}
+    return sorted(f"{identity}: {reason}" for identity, reason in skips
+                  if not any(pattern.fullmatch(identity) for pattern, _ in allowed))
+
+
+def judge_failures(chosen, runs) -> bool:
+    troubles = [run.trouble() for run in runs if run.trouble()]
+    if all(run.code == NONE for run in runs):
+        troubles.append("there are no tests")
+    for trouble in troubles:
+        say(f"FAILED: {trouble}")
+    failures = {identity: text for run in runs for identity, text in run.failures().items()}
+    if not failures or troubles:
+        return not troubles
+    if len(failures) > MOST_REPEATED:
+        say(f"FAILED: {len(failures)} tests; more than {MOST_REPEATED} are not run again")
+        return False
+    for identity in (left := second_chance(chosen, failures)):
+        say(f"FAILED: {identity}")
+    return not left
+
+
+def judge_skips(chosen, runs) -> bool:
+    skips = skips_not_allowed(chosen, runs)
+    in_ci = os.environ.get("CI", "").lower() in ("true", "1", "yes")
+    for skip in skips:
+        say(f"{'FAILED: ' if in_ci else ''}skipped, but not in tests/skips_allowed.txt: {skip}")
+    return not (skips and in_ci)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results")
+    parser.add_argument("--marked", default="not long", metavar="EXPRESSION")
+    parser.add_argument("--tests", default=HERE, metavar="DIRECTORY")
+    chosen = parser.parse_args()
+    runs = run_streams(chosen)
+    verdicts = [judge_failures(chosen, runs), judge_skips(chosen, runs)]
+    return 0 if all(verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

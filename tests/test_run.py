@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The runner itself: tests/run and tests/streams.py, on a tiny repository with tiny tests and stand-ins for the tools."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# A stand-in ends with 1 if its name and one of its words are in $BROKEN. Stand-ins for gcc make a program that ends well.
+STAND_IN = """#!/bin/bash
+for word in "$@"; do
+	[ "$BROKEN" != "${0##*/} $word" ] || exit 1
+done
+[ "${0##*/}" != nm ] || echo '0 T ob_boot'
+while [ $# -gt 0 ]; do
+	[ "$1" != -o ] || install -m 755 /bin/true "$2"
+	shift
+done
+"""
+TOOLS = ("shellcheck", "cargo", "make", "gcc", "nm")
+# What the tiny tests say. `state` counts how often each has run.
+HEAD = """
+import os, pytest
+def times(name):
+    with open(os.path.join(os.path.dirname(__file__), "state." + name), "a+") as stream:
+        stream.write("x")
+        return stream.tell()
+"""
+STEADY = "def test_steady(): pass\n"
+UNSTEADY = "def test_unsteady(): assert times('unsteady') > 1, 'the first time'\n"
+UNSTEADY_SETUP = """
+@pytest.fixture
+def late():
+    assert times('late') > 1, 'the first setup'
+def test_late(late): pass
+"""
+UNSTEADY_TEARDOWN = """
+@pytest.fixture
+def busy():
+    yield
+    assert times('busy') > 1, 'the first teardown'
+def test_busy(busy): pass
+"""
+BROKEN = "def test_broken(): assert not times('broken'), 'each time'\n"
+THEN_SKIPPED = """
+def test_evasive():
+    if times('evasive') > 1:
+        pytest.skip('not again')
+    assert False, 'the first time'
+"""
+SKIPPED = "def test_skipped(): pytest.skip('no such device')\n"
+LONG = "@pytest.mark.long\ndef test_long(): assert False, 'a long test'\n"
+
+
+def write(path, text, mode=0o644):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.chmod(path, mode)
+
+
+class Repository:
+    """The runner, and beside it as little as it needs."""
+
+    def __init__(self, path):
+        self.path = path
+        for name in ("run", "streams.py", "support/__init__.py", "support/outcomes.py"):
+            os.makedirs(os.path.dirname(f"{path}/tests/{name}"), exist_ok=True)
+            shutil.copy(f"{HERE}/{name}", f"{path}/tests/{name}")
+        write(f"{path}/tests/pytest.ini", "[pytest]\naddopts = --strict-markers\nmarkers =\n    long: long\n")
+        write(f"{path}/kernel/build/check-untouched.sh", "#!/bin/sh\n", 0o755)
+        write(f"{path}/out/venv/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n', 0o755)
+        write(f"{path}/out/venv/bin/xdftool", "#!/bin/sh\n", 0o755)
+        for tool in TOOLS:
+            write(f"{path}/tools/{tool}", STAND_IN, 0o755)
+        self.write_tests("test_cli.py", STEADY)
+
+    def write_tests(self, name, *tests):
+        write(f"{self.path}/tests/{name}", HEAD + "".join(tests))
+
+    def allow(self, *rows):
+        write(f"{self.path}/tests/skips_allowed.txt", "# a comment\n" + "".join(f"{row}\n" for row in rows))
+
+    def run(self, *arguments, good, ci="", broken=""):
+        """Runs the tests of the tiny repository. Returns what is on the terminal."""
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("OUTBOARD_") and name not in ("TESTS", "PYTEST_ADDOPTS")}
+        environment |= {"PATH": f"{self.path}/tools:{os.environ['PATH']}", "CI": ci, "BROKEN": broken}
+        done = subprocess.run([f"{self.path}/tests/run", *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+        assert (done.returncode == 0) == good, f"ended with {done.returncode}\n{done.stdout}"
+        return done.stdout
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return Repository(str(tmp_path))
+
+
+def failed_parts(output) -> list:
+    return [line.strip() for line in output.partition("\nfailed parts:\n")[2].partition("\n\n")[0].splitlines()]
+
+
+def test_good(repository):
+    repository.write_tests("test_more.py", STEADY, LONG)
+    output = repository.run(good=True)
+    # The runners' own lines come last.
+    assert "1 passed, 1 deselected in" in output.splitlines()[-2] and "1 passed in" in output.splitlines()[-1], output
+    assert "FAILED" not in output
+
+
+@pytest.mark.parametrize("broken,part", [
+    ("shellcheck -x", "ShellCheck"),
+    ("cargo -D", "clippy"),
+    ("cargo test", "cargo test"),
+    ("make library", "profile base"),
+    ("gcc -Wall", "profile base"),
+])
+def test_each_part_counts(repository, broken, part):
+    assert part in failed_parts(repository.run(good=False, broken=broken))
+
+
+def test_a_tool_of_rust_that_is_missing(repository):
+    """In CI that is a failure: nobody would notice."""
+    assert "not run: cargo fmt" in repository.run(good=True, broken="cargo --version")
+    assert "cargo fmt" in failed_parts(repository.run(good=False, broken="cargo --version", ci="true"))
+
+
+def test_unsteady_tests_pass_and_are_named(repository):
+    repository.write_tests("test_cli.py", STEADY, UNSTEADY, UNSTEADY_SETUP)
+    repository.write_tests("test_more.py", UNSTEADY_TEARDOWN)
+    output = repository.run(good=True)
+    summary = output.partition("==== summary")[2]
+    for name, text in ("cli.py::test_unsteady", "the first time"), ("cli.py::test_late", "the first setup"), ("more.py::test_busy", "the first teardown"):
+        line = f"unsteady: test_{name} (failed once beside other work)\n"
+        assert line in summary, output
+        assert text in output.partition(line)[2].partition("==== summary")[0], output
+        with open(f"{repository.path}/out/test-results/unsteady.txt", encoding="utf-8") as stream:
+            assert text in stream.read().partition(line)[2]
+    assert "test_steady" not in summary
+
+
+def test_a_test_that_fails_twice(repository):
+    repository.write_tests("test_more.py", BROKEN, UNSTEADY)
+    output = repository.run(good=False)
+    assert "FAILED: test_more.py::test_broken\n" in output
+    assert failed_parts(output) == ["pytest"]
+    assert "unsteady: test_more.py::test_unsteady" in output
+
+
+def test_a_skip_is_no_second_pass(repository):
+    repository.write_tests("test_more.py", THEN_SKIPPED)
+    assert "FAILED: test_more.py::test_evasive\n" in repository.run(good=False)
+
+
+def test_many_failures_are_not_repeated(repository):
+    repository.write_tests("test_more.py", "@pytest.mark.parametrize('n', range(6))\ndef test_n(n): assert times(str(n)) > 1\n")
+    assert "6 tests; more than 5 are not run again" in repository.run(good=False)
+
+
+@pytest.mark.parametrize("text", ["import nothing_of_this_name\n", "def test_death(): os._exit(0)\n", "def test_death(): os._exit(3)\n"])
+def test_what_is_no_failure_of_a_test(repository, text):
+    repository.write_tests("test_more.py", STEADY, text)
+    assert failed_parts(repository.run(good=False)) == ["pytest"]
+
+
+def test_no_tests_are_no_success(repository):
+    os.unlink(f"{repository.path}/tests/test_cli.py")
+    assert "there are no tests" in repository.run(good=False)
+
+
+def test_skips(repository):
+    repository.write_tests("test_more.py", SKIPPED, STEADY)
+    said = "skipped, but not in tests/skips_allowed.txt: test_more.py::test_skipped: no such device\n"
+    assert said in repository.run(good=True)
+    assert f"FAILED: {said}" in repository.run(good=False, ci="true")
+    repository.allow("test_more.py::*skipped: this machine has none")
+    assert said not in repository.run(good=True, ci="true")
+    repository.allow("test_more.py::*skipped: ")
+    assert "a row without a reason" in repository.run(good=False, ci="true")
+
+
+def test_long_ones_run_by_themselves(repository):
+    repository.write_tests("test_more.py", STEADY, LONG)
+    output = repository.run("--long", good=False)
+    assert "FAILED: test_more.py::test_long\n" in output
+    assert "cargo test" not in output
+
+
+def test_a_run_that_changes_a_tracked_file(repository):
+    def git(*words):
+        subprocess.run(["git", "-C", repository.path, "-c", "user.name=n", "-c", "user.email=e", *words], check=True, capture_output=True)
+
+    repository.write_tests("test_more.py", STEADY, "def test_write(): open(__file__[:-3] + '.txt', 'w').write('changed')\n")
+    write(f"{repository.path}/tests/test_more.txt", "as committed")
+    write(f"{repository.path}/.gitignore", "out\n")
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-q", "-m", "all")
+    output = repository.run(good=False)
+    assert failed_parts(output) == ["tracked files are unchanged"]
+    assert "tests/test_more.txt" in output
+    # It was changed before this run.
+    repository.run(good=True)
