@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* See client.h. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "client.h"
 
@@ -109,6 +111,48 @@ uint64_t client_resident_bytes(void)
 	CHECK(fscanf(file, "%lu %lu", &total, &resident) == 2);
 	fclose(file);
 	return resident * 4096;
+}
+
+static char state_of(long number)
+{
+	char path[64], text[256], state = '?';
+	long length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", number);
+	fd = (int)OK(ob_sys_openat(AT_FDCWD, path, O_RDONLY, 0));
+	length = OK(ob_sys_read(fd, text, sizeof(text) - 1));
+	text[length] = '\0';
+	OK(ob_sys_close(fd));
+	CHECK_EQUAL(sscanf(text, "%*d (%*[^)]) %c", &state), 1);
+	return state;
+}
+
+void client_wait_until_asleep(const volatile long *number)
+{
+	if (ob_sys_mkdir("/proc", 0755) == 0 || ob_sys_access("/proc/self", F_OK))
+		OK(ob_sys_mount("proc", "/proc", "proc", 0, NULL));
+	while (!*number || state_of(*number) != 'S')
+		usleep(10000);
+}
+
+/* Tasks, and what they had, go a moment after the threads that had them. */
+#define SETTLING 6000		/* hundredths of a second */
+
+void client_wait_for_tasks(long most)
+{
+	for (int i = 0; client_task_count() > most; i++) {
+		CHECK(i < SETTLING && "tasks go with their threads");
+		usleep(10000);
+	}
+}
+
+void client_wait_for_memory(uint64_t most)
+{
+	for (int i = 0; client_resident_bytes() > most; i++) {
+		CHECK(i < SETTLING && "memory is returned");
+		usleep(10000);
+	}
 }
 
 long client_task_count(void)

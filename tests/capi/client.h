@@ -47,7 +47,14 @@ void client_load(const char *path, const char *parameters);
 /* Bytes of memory that the process has taken from the host. */
 uint64_t client_resident_bytes(void);
 
+/* Waits until there is a task of that number (0: not yet) that sleeps in a call. Mounts /proc. */
+void client_wait_until_asleep(const volatile long *number);
+
 /* Tasks that the kernel has. */
 long client_task_count(void);
+
+/* Wait until there are at most so many tasks, or so many bytes are taken: what threads had goes a moment after they end. */
+void client_wait_for_tasks(long most);
+void client_wait_for_memory(uint64_t most);
 
 #endif

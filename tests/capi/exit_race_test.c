@@ -102,7 +102,7 @@ int main(void)
 	}
 	stop = 1;
 	CHECK(!pthread_join(other, NULL));
-	CHECK(client_task_count() <= tasks + 8);
+	client_wait_for_tasks(tasks + 8);
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;
 }

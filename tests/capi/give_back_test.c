@@ -8,7 +8,7 @@
 
 #define MB (1ul << 20)
 #define SMALL (64 * MB)
-#define PATIENCE 90			/* seconds */
+#define PATIENCE 280			/* seconds */
 
 static char block[MB];
 

@@ -178,10 +178,14 @@ static void storm(const char *image)
 
 static volatile int answer = 1;
 
+/* Only what interrupts a call is of interest: between two, halting would work. */
 static void on_alarm(int number)
 {
 	(void)number;
-	answer = ob_halt();
+	if (ob_syscall(OB_SYS_getppid) < 0)
+		answer = ob_halt();
+	else
+		ualarm(1000, 0);
 }
 
 static void handler(const char *image)
@@ -195,7 +199,8 @@ static void handler(const char *image)
 	OK(ob_sys_ftruncate(file, 3));
 	CHECK(signal(SIGALRM, on_alarm) != SIG_ERR);
 	ualarm(50000, 0);
-	ob_sys_nanosleep(&long_time, NULL);
+	while (answer == 1)
+		ob_sys_nanosleep(&long_time, NULL);
 	CHECK_EQUAL(answer, -EDEADLK);
 	/* The kernel runs on: a mapping needs the fault handler, a new thread the hook for its end. */
 	mapped = ob_sys_mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

@@ -584,7 +584,7 @@ static void *blocked_reader(void *unused)
 
 static void wait_for_preemptions(uint32_t count)
 {
-	for (int i = 0; i < 1000 && __atomic_load_n(&mock.preemptions, __ATOMIC_SEQ_CST) < count; i++)
+	for (int i = 0; i < 60000 && __atomic_load_n(&mock.preemptions, __ATOMIC_SEQ_CST) < count; i++)
 		usleep(1000);
 	CHECK_EQUAL(mock.preemptions, count);
 }

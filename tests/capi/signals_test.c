@@ -144,7 +144,7 @@ static void signal_to_a_blocked_thread(void)
 	usleep(50000);
 	for (int i = 1; i <= 5; i++) {
 		CHECK(!pthread_kill(thread, SIGUSR1));
-		for (int wait = 0; wait < 1000 && users < i; wait++)
+		for (int wait = 0; wait < 60000 && users < i; wait++)
 			usleep(1000);
 		CHECK_EQUAL(users, i);
 	}

@@ -43,18 +43,19 @@ static double seconds(const struct timespec *time)
 
 static void clocks(void)
 {
-	struct timespec ours, host, before, after, nap = { .tv_nsec = 30000000 };
+	struct timespec ours, host, later, before, after, nap = { .tv_nsec = 30000000 };
 
-	OK(ob_sys_clock_gettime(CLOCK_REALTIME, &ours));
 	clock_gettime(CLOCK_REALTIME, &host);
-	CHECK(seconds(&host) - seconds(&ours) < 1.0 && seconds(&host) - seconds(&ours) > -1.0);
+	OK(ob_sys_clock_gettime(CLOCK_REALTIME, &ours));
+	clock_gettime(CLOCK_REALTIME, &later);
+	CHECK(seconds(&ours) > seconds(&host) - 1.0 && seconds(&ours) < seconds(&later) + 1.0);
 	OK(ob_sys_clock_gettime(CLOCK_BOOTTIME, &before));
 	/* A snapshot's age is no time that this kernel has been up. */
 	CHECK(seconds(&before) < 60);
 	OK(ob_sys_nanosleep(&nap, NULL));
 	OK(ob_sys_clock_gettime(CLOCK_BOOTTIME, &after));
 	CHECK(seconds(&after) - seconds(&before) >= 0.03);
-	CHECK(seconds(&after) - seconds(&before) < 30);
+	CHECK(seconds(&after) - seconds(&before) < 120);
 }
 
 /* Pages of the snapshot that are free or become so are used again, in windows too: those show what the kernel sees. */

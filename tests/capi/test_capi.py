@@ -147,9 +147,8 @@ def test_bad_pointers(work):
     run_library_program(work, "efault_test")
 
 
-@pytest.mark.parametrize("vcpus", [1, 2, 4])
-def test_threads(work, vcpus):
-    count = 100000 if vcpus == 2 else 10000
+@pytest.mark.parametrize("vcpus,count", [(1, 10000), (2, 20000), (4, 10000), pytest.param(2, 100000, marks=pytest.mark.long)])
+def test_threads(work, vcpus, count):
     run_library_program(work, "threads_test", str(vcpus), str(count), timeout=600)
 
 
@@ -221,7 +220,7 @@ def available_megabytes():
         return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
-@pytest.mark.parametrize("megabytes", [300, 8000])
+@pytest.mark.parametrize("megabytes", [300, pytest.param(8000, marks=pytest.mark.long)])
 def test_memory_goes_back(work, megabytes):
     if available_megabytes() < 2 * megabytes:
         pytest.skip(f"this host has less than {2 * megabytes} MB to spare")

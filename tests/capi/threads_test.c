@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Host threads become tasks and leave as they end: nothing is left of 100,000
+ * Host threads become tasks and leave as they end: nothing is left of many
  * short-lived ones, many can be inside at once, and halting ends the calls of those that are blocked.
  */
 #define _GNU_SOURCE
@@ -35,14 +35,6 @@ static void run_short_lived(int count)
 	}
 }
 
-/* Tasks go a moment after their threads. */
-static long settled_task_count(long wanted)
-{
-	for (int i = 0; i < 500 && client_task_count() > wanted; i++)
-		usleep(10000);
-	return client_task_count();
-}
-
 static void nothing_is_left(int count)
 {
 	uint64_t bytes;
@@ -54,9 +46,9 @@ static void nothing_is_left(int count)
 	bytes = client_resident_bytes();
 	run_short_lived(count);
 	/* Kernel threads come and go. */
-	CHECK(settled_task_count(tasks + 10) <= tasks + 10);
+	client_wait_for_tasks(tasks + 10);
 	/* 100,000 times the least that a task can leave, a page, would be 400 MB. */
-	CHECK(client_resident_bytes() < bytes + 24 * MB);
+	client_wait_for_memory(bytes + 24 * MB);
 }
 
 static pthread_barrier_t barrier;

@@ -22,6 +22,7 @@
 static int pipe_ends[2];
 static uint32_t futex_word;
 static volatile int out_in_host_code;
+static volatile long reader, waiter;	/* their numbers in the kernel */
 
 static void set_name(const char *name)
 {
@@ -36,6 +37,7 @@ static void *read_empty_pipe(void *unused)
 
 	(void)unused;
 	set_name("pipe-reader");
+	reader = OK(ob_sys_gettid());
 	OK(ob_sys_read(pipe_ends[0], &byte, 1));
 	return NULL;
 }
@@ -44,6 +46,7 @@ static void *wait_for_futex(void *unused)
 {
 	(void)unused;
 	set_name("futex-waiter");
+	waiter = OK(ob_sys_gettid());
 	OK(ob_sys_futex(&futex_word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0));
 	return NULL;
 }
@@ -106,11 +109,12 @@ int main(int count, char **arguments)
 		CHECK(!pthread_create(&thread, NULL, functions[i], NULL));
 	while (!out_in_host_code)
 		usleep(1000);
-	/* The others are in the kernel long before, and asleep. */
-	usleep(200000);
+	client_wait_until_asleep(&reader);
+	client_wait_until_asleep(&waiter);
 	if (count == 3) {
 		client_load(arguments[1], arguments[2]);
-		usleep(700000);
+		/* hold.c begins to loop a quarter of a second later. */
+		sleep(2);
 	}
 	puts("ready");
 	fflush(stdout);

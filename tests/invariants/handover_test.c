@@ -20,7 +20,7 @@
 #define PAIRS 32
 #define ROUNDS 120
 #define BLOCK 1000
-#define PATIENCE 60		/* seconds for all of it; it takes about two */
+#define PATIENCE 280		/* seconds for all of it; it takes about two on a quiet host */
 
 enum operation { BY_PIPE, BY_FUTEX, BY_FILE, BY_SLEEP, BY_YIELD, BY_LOCK, OPERATIONS };
 

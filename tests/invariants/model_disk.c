@@ -15,27 +15,22 @@
 #define BLOCKS (1ul << 20)		/* 4 GB are enough */
 
 unsigned int model_disk_delay;
+void (*model_disk_wait)(void);
 const char *model_disk_stable;
-int model_disk_busy;
 long model_disk_begun;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned char unflushed[BLOCKS];	/* 1: the block was written and not flushed since */
 static int stable = -1;
 
-static void slow_begin(void)
+static void be_slow(void)
 {
 	if (!model_disk_delay)
 		return;
 	__atomic_add_fetch(&model_disk_begun, 1, __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&model_disk_busy, 1, __ATOMIC_SEQ_CST);
 	usleep(model_disk_delay);
-}
-
-static void slow_end(void)
-{
-	if (model_disk_delay)
-		__atomic_sub_fetch(&model_disk_busy, 1, __ATOMIC_SEQ_CST);
+	if (model_disk_wait)
+		model_disk_wait();
 }
 
 static unsigned long first_block(off_t offset)
@@ -111,12 +106,8 @@ static int refuse(int flags)
 
 static ssize_t transfer(long number, int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
-	ssize_t bytes;
-
-	slow_begin();
-	bytes = syscall(number, fd, vector, count, offset, 0, flags & ~RWF_DSYNC);
-	slow_end();
-	return bytes;
+	be_slow();
+	return syscall(number, fd, vector, count, offset, 0, flags & ~RWF_DSYNC);
 }
 
 ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
@@ -139,9 +130,8 @@ ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t offset, in
 
 int fdatasync(int fd)
 {
-	slow_begin();
+	be_slow();
 	flushed(fd);
-	slow_end();
 	return 0;
 }
 

@@ -5,7 +5,8 @@
  * A program that is linked with model_disk.c has its host calls on disks replaced: preadv2, pwritev2,
  * fdatasync and fallocate, which is what the POSIX platform uses.
  *
- *  - Slow: what may block takes at least `model_disk_delay` microseconds; nothing is in the host's memory already.
+ *  - Slow: what may block takes at least `model_disk_delay` microseconds, and until `model_disk_wait` returns;
+ *    nothing is in the host's memory already.
  *  - Volatile: a write reaches the image at once, but the file `model_disk_stable` gets it only when a flush
  *    comes that began after the write was complete. So the stable file is what a power cut leaves.
  */
@@ -14,10 +15,10 @@
 
 /* Set before the disk is added. */
 extern unsigned int model_disk_delay;
+extern void (*model_disk_wait)(void);	/* NULL: nothing more to wait for */
 extern const char *model_disk_stable;	/* a copy of the image; NULL: none is kept */
 
-/* Slow operations under way, and those that have ever begun. Atomic. */
-extern int model_disk_busy;
+/* Slow operations that have ever begun. Atomic. */
 extern long model_disk_begun;
 
 #endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * With one vCPU, nobody holds it while a disk works (V7): during reads and flushes that
- * take 20 ms each, another thread calls on. Its calls are counted while the disk is busy, which would be none if the vCPU
- * were kept for the length of the operation. Argument: an ext4 image.
+ * With one vCPU, nobody holds it while a disk works (V7): each read and flush lasts until another thread has
+ * made calls meanwhile, which it could not if the vCPU were kept for the length of the operation. Argument: an ext4 image.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,30 +14,32 @@
 
 #define OPERATIONS 40
 #define BLOCK 65536ul
+#define CALLS 100		/* that an operation waits for */
+#define PATIENCE 120000		/* milliseconds that it waits, on however busy a host */
 
-static int stop;
-static long calls, busy_with_calls;	/* made while the disk was busy; operations with at least one */
+static int stop, watched;
+static long calls;
 
 static void *calls_on(void *unused)
 {
-	long last = 0;
-
-	(void)unused;
 	while (!__atomic_load_n(&stop, __ATOMIC_SEQ_CST)) {
-		long begun = __atomic_load_n(&model_disk_begun, __ATOMIC_SEQ_CST);
-		int busy = __atomic_load_n(&model_disk_busy, __ATOMIC_SEQ_CST);
-
 		OK(ob_sys_getppid());
-		/* The same operation before and after the call. */
-		if (!busy || !__atomic_load_n(&model_disk_busy, __ATOMIC_SEQ_CST) ||
-		    __atomic_load_n(&model_disk_begun, __ATOMIC_SEQ_CST) != begun)
-			continue;
-		calls++;
-		if (begun != last)
-			busy_with_calls++;
-		last = begun;
+		__atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
 	}
-	return NULL;
+	return unused;
+}
+
+/* In the thread of the host that works on the disk. */
+static void wait_for_calls(void)
+{
+	long wanted = __atomic_load_n(&calls, __ATOMIC_SEQ_CST) + CALLS;
+
+	for (int i = 0; __atomic_load_n(&watched, __ATOMIC_SEQ_CST); i++) {
+		if (__atomic_load_n(&calls, __ATOMIC_SEQ_CST) >= wanted)
+			return;
+		CHECK(i < PATIENCE && "calls are made while the disk works");
+		usleep(1000);
+	}
 }
 
 static void flushes(int fd)
@@ -69,17 +70,16 @@ static void beside(void (*work)(int fd), int fd)
 	long begun = __atomic_load_n(&model_disk_begun, __ATOMIC_SEQ_CST);
 	pthread_t thread;
 
-	stop = 0;
-	calls = busy_with_calls = 0;
+	__atomic_store_n(&stop, 0, __ATOMIC_SEQ_CST);
 	CHECK(!pthread_create(&thread, NULL, calls_on, NULL));
+	__atomic_store_n(&watched, 1, __ATOMIC_SEQ_CST);
 	work(fd);
+	__atomic_store_n(&watched, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&stop, 1, __ATOMIC_SEQ_CST);
 	pthread_join(thread, NULL);
 	begun = __atomic_load_n(&model_disk_begun, __ATOMIC_SEQ_CST) - begun;
-	printf("%ld slow operations, %ld of them with calls, %ld calls\n", begun, busy_with_calls, calls);
+	printf("%ld slow operations\n", begun);
 	CHECK(begun >= OPERATIONS);
-	CHECK(busy_with_calls >= begun / 2);
-	CHECK(calls >= 100 * begun);
 }
 
 static int make_file(void)
@@ -100,7 +100,8 @@ int main(int count, char **arguments)
 	int direct, cached;
 
 	CHECK_EQUAL(count, 2);
-	model_disk_delay = 20000;
+	model_disk_delay = 1000;
+	model_disk_wait = wait_for_calls;
 	client_boot(1);
 	client_mount(arguments[1], "ext4", "/disk");
 	direct = make_file();

@@ -5,10 +5,11 @@
  *   /proc/spin-jiffies   until three ticks have come, on a client's thread
  *   /proc/spin-kthread   the same in a kernel thread, which is a coroutine
  *   /proc/spin-called    until spin-call has been read on another vCPU
- *   /proc/spin-call      calls a function on vCPU 1
+ *   /proc/spin-call      calls a function on vCPU 1, once that loops
  *   /proc/spin-masked    with interrupts off, for longer than a signal takes to come
  */
 #include <linux/completion.h>
+#include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/hardirq.h>
 #include <linux/irq_work.h>
@@ -74,7 +75,7 @@ static void called(void *unused)
 
 static int called_show(struct seq_file *file, void *unused)
 {
-	call.spinner = current;
+	WRITE_ONCE(call.spinner, current);
 	while (!READ_ONCE(call.called))
 		barrier();
 	seq_printf(file, "on vCPU %d, in an interrupt %d, of the spinner %d\n",
@@ -84,8 +85,11 @@ static int called_show(struct seq_file *file, void *unused)
 
 static int call_show(struct seq_file *file, void *unused)
 {
-	int error = smp_call_function_single(1, called, NULL, 1);
+	int error;
 
+	while (!READ_ONCE(call.spinner))
+		msleep(1);
+	error = smp_call_function_single(1, called, NULL, 1);
 	seq_printf(file, "error %d, from vCPU %d\n", error, raw_smp_processor_id());
 	return 0;
 }
