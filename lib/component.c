@@ -15,6 +15,7 @@
 #include <outboard/outboard.h>
 
 #include "posix.h"
+#include "raw.h"
 
 #define VERSION_KEY "vermagic="
 
@@ -109,7 +110,7 @@ static int insert(const char *path, int file, const char *parameters)
 	image = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (image == MAP_FAILED)
 		return fail(-ENOMEM, "%s: %s", path, strerror(ENOMEM));
-	if (read(file, image, (size_t)status.st_size) != status.st_size)
+	if (raw_read(file, image, (size_t)status.st_size) != status.st_size)
 		error = fail(-EIO, "%s: cannot be read", path);
 	else
 		error = ob_kernel_component_insert(image, (uint64_t)status.st_size, parameters ? parameters : "");
@@ -129,11 +130,11 @@ int ob_component_load_file(const char *path, const char *parameters)
 	if (!path)
 		return fail(-EINVAL, "no path of a component");
 	/* A FIFO must not block; it is refused as what is no regular file. */
-	file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	file = raw_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file < 0)
 		return fail(-errno, "%s: %s", path, strerror(errno));
 	error = insert(path, file, parameters);
-	close(file);
+	raw_close(file);
 	return error;
 }
 

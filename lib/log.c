@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "raw.h"
 
 static const char *const level_names[] = {
 	"emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
@@ -39,7 +40,7 @@ static void write_to_stderr(void *context, int level, const char *line, size_t l
 		{ .iov_base = (void *)line, .iov_len = length },
 		{ .iov_base = (void *)"\n", .iov_len = 1 },
 	};
-	ssize_t written = writev(STDERR_FILENO, parts, 2);
+	ssize_t written = raw_writev(STDERR_FILENO, parts, 2);
 
 	/* There is nowhere to report that a log line is lost. */
 	(void)written;

@@ -25,6 +25,7 @@
 #include <outboard/outboard.h>
 
 #include "posix.h"
+#include "raw.h"
 #include "snapshot.h"
 
 #define LOG_WARNING 4
@@ -188,7 +189,7 @@ static const char *fault_of(int fd)
 
 static int open_directory(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = raw_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	const char *fault;
 
 	if (fd < 0) {
@@ -199,7 +200,7 @@ static int open_directory(const char *path)
 	if (!fault)
 		return fd;
 	not_used(fault);
-	close(fd);
+	raw_close(fd);
 	return -1;
 }
 
@@ -241,7 +242,7 @@ bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters 
 		return false;
 	snprintf(name, sizeof(name), "%016llx.snapshot", (unsigned long long)XXH3_64bits(key.bytes, key.length));
 	if (ob_posix_snapshot_use(fd, name, key.bytes)) {
-		close(fd);
+		raw_close(fd);
 		return false;
 	}
 	return true;

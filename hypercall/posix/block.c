@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "block.h"
+#include "raw.h"
 
 #define CHUNKS 31	/* all numbers that a positive int has */
 
@@ -139,7 +140,7 @@ void ob_posix_block_forked(void)
 
 	for (uint32_t number = 0; (disk = slot(number)); number++) {
 		if (disk->in_use && disk->fd >= 0)
-			close(disk->fd);
+			raw_close(disk->fd);
 		disk->in_use = false;
 	}
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "block.h"
+#include "raw.h"
 
 /* Segments handed to the host at a time; on the stack, well below the host's IOV_MAX. */
 #define BATCH 64
@@ -91,9 +92,9 @@ static int transfer(const struct ob_disk *disk, const struct ob_block_request *r
 		ssize_t bytes;
 
 		if (request->operation == OB_BLOCK_WRITE)
-			bytes = pwritev2(disk->fd, batch, count, offset, flags);
+			bytes = raw_pwritev2(disk->fd, batch, count, offset, flags);
 		else
-			bytes = preadv2(disk->fd, batch, count, offset, flags);
+			bytes = raw_preadv2(disk->fd, batch, count, offset, flags);
 		if (bytes < 0 && errno == EINTR)
 			continue;
 		if (bytes < 0)
@@ -137,7 +138,7 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 
 static int flush(const struct ob_disk *disk)
 {
-	while (fdatasync(disk->fd)) {
+	while (raw_fdatasync(disk->fd)) {
 		if (errno != EINTR)
 			return -errno;
 	}
@@ -153,7 +154,7 @@ static void send_on(struct ob_disk *disk, uint64_t length)
 	uint64_t written = __atomic_add_fetch(&disk->written, length, __ATOMIC_RELAXED);
 
 	if (written / SEND_STEP != (written - length) / SEND_STEP)
-		sync_file_range(disk->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+		raw_sync_file_range(disk->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 static int write_through_cache(struct ob_disk *disk, const struct ob_block_request *request)
@@ -180,7 +181,7 @@ static int write_durably(struct ob_disk *disk, const struct ob_block_request *re
 
 static int punch_hole(const struct ob_disk *disk, const struct ob_block_request *request, int mode)
 {
-	while (fallocate(disk->fd, mode | FALLOC_FL_KEEP_SIZE, (off_t)request->offset,
+	while (raw_fallocate(disk->fd, mode | FALLOC_FL_KEEP_SIZE, (off_t)request->offset,
 			 (off_t)request->length)) {
 		if (errno != EINTR)
 			return -errno;

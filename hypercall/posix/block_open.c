@@ -14,6 +14,7 @@
 
 #include "block.h"
 #include "posix.h"
+#include "raw.h"
 
 #define FILE_SECTOR_SIZE 512
 
@@ -32,10 +33,10 @@ static int why_not_writable(const char *path, int error)
 
 	if (error != EACCES && error != EPERM && error != EROFS && error != ETXTBSY)
 		return -error;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = raw_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return -EACCES;
-	close(fd);
+	raw_close(fd);
 	return error == ETXTBSY ? -ETXTBSY : -EROFS;
 }
 
@@ -84,7 +85,7 @@ static int open_path(struct ob_disk *disk, const char *path, bool lock)
 	/* The host refuses a device that is mounted or otherwise claimed. */
 	if (S_ISBLK(status.st_mode) && lock && !disk->read_only)
 		flags |= O_EXCL;
-	disk->fd = open(path, flags);
+	disk->fd = raw_open(path, flags);
 	if (disk->fd < 0)
 		return disk->read_only ? -errno : why_not_writable(path, errno);
 	/* The path may name something else by now. */
@@ -110,11 +111,11 @@ static uint64_t device_attribute(const struct ob_disk *disk, const char *name)
 
 		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s/%s",
 			 major(status.st_rdev), minor(status.st_rdev), places[i], name);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = raw_open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
 			continue;
-		length = read(fd, text, sizeof(text) - 1);
-		close(fd);
+		length = raw_read(fd, text, sizeof(text) - 1);
+		raw_close(fd);
 	}
 	if (length <= 0)
 		return 0;
@@ -143,7 +144,7 @@ static int measure_file(struct ob_disk *disk)
 	disk->sector_size = FILE_SECTOR_SIZE;
 	/* Beyond the end there is nothing to lose: a hole there only asks whether holes can be made. */
 	disk->can_discard = !disk->read_only &&
-			    fallocate(disk->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			    raw_fallocate(disk->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				      status.st_size, FILE_SECTOR_SIZE) == 0;
 	return 0;
 }
@@ -171,7 +172,7 @@ int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags)
 	*disk = (struct ob_disk){ .in_use = true, .fd = -1, .read_only = flags & OB_BLOCK_READ_ONLY };
 	error = prepare(disk, path, flags);
 	if (error && disk->fd >= 0)
-		close(disk->fd);
+		raw_close(disk->fd);
 	return error;
 }
 
@@ -183,6 +184,6 @@ void ob_disk_close(struct ob_disk *disk)
 	}
 	/* A fork()ed child may have a copy of the descriptor: the lock shall not live on with it. */
 	ob_posix_unlock(disk->fd);
-	close(disk->fd);
+	raw_close(disk->fd);
 	disk->fd = -1;
 }

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "raw.h"
 
 #define MAGIC "obcomp\0\1"
 #define FILE_NAME "outboard-components"
@@ -136,7 +137,7 @@ static const struct header *open_file(const char *path)
 {
 	const struct header *found = NULL;
 	struct stat status;
-	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int file = raw_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (file < 0) {
 		snprintf(problem, sizeof(problem), "%s: %s", path, strerror(errno));
@@ -146,7 +147,7 @@ static const struct header *open_file(const char *path)
 		found = map_file(file, (uint64_t)status.st_size);
 	if (!found)
 		snprintf(problem, sizeof(problem), "%s: not an archive of components, or damaged", path);
-	close(file);
+	raw_close(file);
 	return found;
 }
 

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "raw.h"
 
 #define CHILD_STACK_BYTES (16ul << 10)
 #define PAGE_BYTES 4096ul
@@ -51,13 +52,13 @@ struct child {
 static bool write_setting(const char *name, const char *text)
 {
 	ssize_t length = (ssize_t)strlen(text);
-	int fd = open(name, O_WRONLY | O_CLOEXEC);
+	int fd = raw_open(name, O_WRONLY | O_CLOEXEC);
 	bool done;
 
 	if (fd < 0)
 		return false;
-	done = write(fd, text, (size_t)length) == length;
-	close(fd);
+	done = raw_write(fd, text, (size_t)length) == length;
+	raw_close(fd);
 	return done;
 }
 
@@ -85,7 +86,7 @@ static int mount_tmpfs(void)
 	    configure(context, FSCONFIG_SET_STRING, "size", "0") &&
 	    configure(context, FSCONFIG_CMD_CREATE, NULL, NULL))
 		root = (int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, 0);
-	close(context);
+	raw_close(context);
 	return root;
 }
 
@@ -99,8 +100,8 @@ static int child_main(void *pointer)
 	root = mount_tmpfs();
 	if (root < 0)
 		return 1;
-	child->fd = openat(root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	close(root);
+	child->fd = raw_openat(root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	raw_close(root);
 	return 0;
 }
 
@@ -118,7 +119,7 @@ static void run_child(struct child *child)
 	pid = clone(child_main, stack + sizeof(stack),
 		    CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWUSER | CLONE_NEWNS, child);
 	if (pid > 0)
-		waitpid(pid, NULL, __WALL);
+		raw_waitpid(pid, NULL, __WALL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -152,7 +153,7 @@ static void make(void *unused)
 	if (!is_filtered())
 		run_child(&child);
 	if (child.fd >= 0 && !can_run_code(child.fd)) {
-		close(child.fd);
+		raw_close(child.fd);
 		child.fd = -1;
 	}
 	huge.fd = child.fd;
@@ -196,7 +197,7 @@ void ob_posix_huge_release(void)
 void ob_posix_huge_forked(void)
 {
 	if (huge.state == MADE)
-		close(huge.fd);
+		raw_close(huge.fd);
 	huge.state = NONE;
 	huge.has_thread = false;
 }

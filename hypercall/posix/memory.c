@@ -42,6 +42,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "raw.h"
 
 #define PAGE_BYTES 4096ull
 #define REGION_ALIGNMENT (16ull << 20)
@@ -182,7 +183,7 @@ static int populate_ram(const struct ob_posix_region *ram)
 	memory.fd = fd;
 	return 0;
 fail:
-	close(fd);
+	raw_close(fd);
 	return -ENOMEM;
 }
 
@@ -335,7 +336,7 @@ void ob_host_ram_extend(uint64_t address, uint64_t size)
 	int fd = memory.huge_from ? -1 : ob_posix_huge_take();
 
 	if (fd >= 0 && move_ram(ram, physical, fd))
-		close(fd);
+		raw_close(fd);
 	if (!memory.huge_from)
 		madvise((void *)address, size, MADV_HUGEPAGE);
 }
@@ -347,7 +348,7 @@ void ob_host_region_discard(uint64_t address, uint64_t size)
 	if (!is_page_range(address, size))
 		return;
 	if (region_contains(OB_REGION_RAM, address, size))
-		fallocate(ram_fd(address - ram), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		raw_fallocate(ram_fd(address - ram), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			  (off_t)(address - ram), (off_t)size);
 	else if (region_contains(OB_REGION_STACKS, address, size) ||
 		 region_contains(OB_REGION_PAGES, address, size))
@@ -414,10 +415,10 @@ static int share_page(uint64_t physical)
 
 	if (mprotect(address, PAGE_BYTES, PROT_READ))
 		return -ENOMEM;
-	if (pwrite(memory.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
+	if (raw_pwrite(memory.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
 	    !map_ram(physical, PAGE_BYTES)) {
 		/* As before, for those that wait to write to it, and for the next owner, who may count on zeroes. */
-		fallocate(memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical, PAGE_BYTES);
+		raw_fallocate(memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical, PAGE_BYTES);
 		while (mprotect(address, PAGE_BYTES, PROT_READ | PROT_WRITE))
 			sched_yield();
 		return -ENOMEM;
@@ -478,7 +479,7 @@ static int fill_private(uint64_t address, uint64_t size, int fd, uint64_t offset
 /* Less than pages of the program's own data. */
 static int fill_bytes(uint64_t address, uint64_t size, int fd, uint64_t offset)
 {
-	return pread(fd, (void *)address, size, (off_t)offset) == (ssize_t)size ? 0 : -EIO;
+	return raw_pread(fd, (void *)address, size, (off_t)offset) == (ssize_t)size ? 0 : -EIO;
 }
 
 static int fill_shared(uint64_t physical, uint64_t size, int fd, uint64_t offset)
@@ -488,7 +489,7 @@ static int fill_shared(uint64_t physical, uint64_t size, int fd, uint64_t offset
 
 	if (pages == MAP_FAILED)
 		return -errno;
-	done = pwrite(memory.fd, pages, size, (off_t)physical) == (ssize_t)size;
+	done = raw_pwrite(memory.fd, pages, size, (off_t)physical) == (ssize_t)size;
 	munmap(pages, size);
 	return done ? 0 : -ENOMEM;
 }
@@ -508,7 +509,7 @@ static int settle(const struct window_piece *piece, uint64_t from, uint64_t to)
 
 	if (mprotect((void *)from, size, PROT_READ))
 		return -ENOMEM;
-	return pwrite(memory.fd, (void *)from, size, physical) == (ssize_t)size ? 0 : -ENOMEM;
+	return raw_pwrite(memory.fd, (void *)from, size, physical) == (ssize_t)size ? 0 : -ENOMEM;
 }
 
 int ob_posix_memory_map_closed(uint64_t address, uint64_t size, int fd, uint64_t offset)
@@ -611,9 +612,9 @@ void ob_posix_memory_filled(void)
 
 static void close_ram(void)
 {
-	close(memory.fd);
+	raw_close(memory.fd);
 	if (memory.huge_from)
-		close(memory.huge_fd);
+		raw_close(memory.huge_fd);
 	memory.huge_from = 0;
 }
 

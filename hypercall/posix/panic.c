@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "raw.h"
 
 static void print(const char *text)
 {
 	size_t left = strlen(text);
 
 	while (left) {
-		ssize_t written = write(STDERR_FILENO, text, left);
+		ssize_t written = raw_write(STDERR_FILENO, text, left);
 
 		if (written <= 0)
 			return;

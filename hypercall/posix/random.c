@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include "internal.h"
+#include "raw.h"
 
 int ob_host_random(void *buffer, uint64_t size)
 {
@@ -11,7 +12,7 @@ int ob_host_random(void *buffer, uint64_t size)
 
 	while (size) {
 		/* Up to 256 bytes are never cut short by a signal once the host's pool is ready. */
-		ssize_t got = getrandom(next, size < 256 ? size : 256, GRND_NONBLOCK);
+		ssize_t got = raw_getrandom(next, size < 256 ? size : 256, GRND_NONBLOCK);
 
 		if (got < 0 && errno == EINTR)
 			continue;

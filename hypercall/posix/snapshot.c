@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "raw.h"
 
 #define MAGIC "outboard snapshot 2\n"
 #define PAGE_BYTES 4096ull
@@ -111,7 +112,7 @@ int ob_posix_snapshot_use(int directory, const char *name, const char *key)
 void ob_posix_snapshot_done(void)
 {
 	if (snapshot.directory >= 0)
-		close(snapshot.directory);
+		raw_close(snapshot.directory);
 	snapshot.directory = -1;
 }
 
@@ -149,7 +150,7 @@ struct note {
 
 static bool make_note(struct note *note, const struct stat *status)
 {
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	int fd = raw_open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	ssize_t length;
 
 	if (fd < 0)
@@ -158,8 +159,8 @@ static bool make_note(struct note *note, const struct stat *status)
 		.device = status->st_dev, .number = status->st_ino, .size = (uint64_t)status->st_size,
 		.seconds = (uint64_t)status->st_ctim.tv_sec, .nanoseconds = (uint64_t)status->st_ctim.tv_nsec,
 	};
-	length = read(fd, note->host, sizeof(note->host));
-	close(fd);
+	length = raw_read(fd, note->host, sizeof(note->host));
+	raw_close(fd);
 	return length > 0;
 }
 
@@ -177,12 +178,12 @@ static bool is_noted(const struct note *note)
 	int fd;
 
 	note_name(name);
-	fd = openat(snapshot.directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	fd = raw_openat(snapshot.directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
-	same = !fstat(fd, &status) && is_own(&status) && read(fd, &found, sizeof(found)) == sizeof(found) &&
+	same = !fstat(fd, &status) && is_own(&status) && raw_read(fd, &found, sizeof(found)) == sizeof(found) &&
 	       !memcmp(&found, note, sizeof(found));
-	close(fd);
+	raw_close(fd);
 	return same;
 }
 
@@ -196,12 +197,12 @@ static void write_note(const struct note *note)
 		return;
 	note_name(name);
 	unlinkat(snapshot.directory, name, 0);
-	fd = openat(snapshot.directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = raw_openat(snapshot.directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return;
-	if (write(fd, note, sizeof(*note)) != sizeof(*note))
+	if (raw_write(fd, note, sizeof(*note)) != sizeof(*note))
 		unlinkat(snapshot.directory, name, 0);
-	close(fd);
+	raw_close(fd);
 }
 
 /* As a whole: that is what the header and the table were read from. */
@@ -261,11 +262,11 @@ static struct header *read_header(int fd, const struct stat *status)
 {
 	struct header first, *header;
 
-	if (pread(fd, &first, sizeof(first), 0) != (ssize_t)sizeof(first) || first.data < sizeof(first) ||
+	if (raw_pread(fd, &first, sizeof(first), 0) != (ssize_t)sizeof(first) || first.data < sizeof(first) ||
 	    first.data > (uint64_t)status->st_size || first.data > HEADER_BYTES_MOST)
 		return NULL;
 	header = malloc(first.data);
-	if (header && pread(fd, header, first.data, 0) == (ssize_t)first.data)
+	if (header && raw_pread(fd, header, first.data, 0) == (ssize_t)first.data)
 		return header;
 	free(header);
 	return NULL;
@@ -274,16 +275,16 @@ static struct header *read_header(int fd, const struct stat *status)
 /* Opens the file if it may be trusted. */
 static int open_file(struct stat *status)
 {
-	int fd = openat(snapshot.directory, snapshot.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int fd = raw_openat(snapshot.directory, snapshot.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 
 	if (fd < 0)
 		return told(-ENOENT, errno == ENOENT ? "not used: there was none" : "not used: it cannot be opened: %m");
 	if (fstat(fd, status) || !is_own(status)) {
-		close(fd);
+		raw_close(fd);
 		return told(-ENOENT, "not used: it is not the user's own file alone");
 	}
 	if ((uint64_t)status->st_size < sizeof(struct header) || (uint64_t)status->st_size > FILE_BYTES_MOST) {
-		close(fd);
+		raw_close(fd);
 		return told(-ENOENT, "not used: it has an impossible size");
 	}
 	/* That it is used, for who cleans up. */
@@ -367,6 +368,17 @@ static int fill_all(const struct header *header, int fd, bool image)
 	return error;
 }
 
+/* The message is short: snapshot names are. */
+static __attribute__((noreturn)) void end_half_loaded(int error)
+{
+	char line[256];
+	int length = snprintf(line, sizeof(line), "outboard: the snapshot %.96s cannot be mapped, and is removed: %.96s\n",
+			      snapshot.name, strerror(-error));
+
+	raw_write(STDERR_FILENO, line, (size_t)length);
+	abort();
+}
+
 /* The image comes last: when its data are mixed, there is no way back. */
 static int load_from(const struct header *header, int fd)
 {
@@ -382,9 +394,7 @@ static int load_from(const struct header *header, int fd)
 	error = fill_all(header, fd, true);
 	if (error) {
 		unlinkat(snapshot.directory, snapshot.name, 0);
-		fprintf(stderr, "outboard: the snapshot %s cannot be mapped, and is removed: %s\n",
-			snapshot.name, strerror(-error));
-		abort();
+		end_half_loaded(error);
 	}
 	ob_posix_memory_filled();
 	if (ob_posix_faults_are_blocked())
@@ -411,7 +421,7 @@ int ob_host_snapshot_load(void)
 	else
 		error = load_from(header, fd);
 	free(header);
-	close(fd);
+	raw_close(fd);
 	return error ? -ENOENT : 0;
 }
 
@@ -549,7 +559,7 @@ int ob_host_snapshot_add_window(uint64_t address, uint64_t physical, uint32_t pr
 static int write_all(int fd, const void *from, uint64_t size, uint64_t offset)
 {
 	while (size) {
-		ssize_t written = pwrite(fd, from, size, (off_t)offset);
+		ssize_t written = raw_pwrite(fd, from, size, (off_t)offset);
 
 		if (written <= 0)
 			return written ? -errno : -ENOSPC;
@@ -641,7 +651,7 @@ static void clean_directory(void)
 	char oldest[256] = "";
 	int count = 0;
 
-	DIR *directory = fdopendir(openat(snapshot.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	DIR *directory = fdopendir(raw_openat(snapshot.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
 	time_t limit = time(NULL) - KEPT_SECONDS;
 	struct dirent *entry;
 	struct stat status;
@@ -675,11 +685,11 @@ int ob_host_snapshot_commit(void)
 	if (ob_host_random(&random, sizeof(random)))
 		return -EIO;
 	snprintf(temporary, sizeof(temporary), ".%s.%016llx", snapshot.name, (unsigned long long)random);
-	fd = openat(snapshot.directory, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = raw_openat(snapshot.directory, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
 	error = write_file(fd);
-	close(fd);
+	raw_close(fd);
 	if (!error && renameat(snapshot.directory, temporary, snapshot.directory, snapshot.name))
 		error = -errno;
 	if (error)

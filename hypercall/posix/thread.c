@@ -127,7 +127,12 @@ int ob_host_thread_create(void (*fn)(void *arg), void *arg, const char *name, ui
 
 void ob_host_thread_join(uint64_t thread)
 {
+	int before;
+
+	/* The one cancellation point that no raw system call can replace: raw.h. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	pthread_join((pthread_t)thread, NULL);
+	pthread_setcancelstate(before, NULL);
 }
 
 uint64_t ob_host_thread_self(void)

@@ -3,7 +3,7 @@
  * A disk as bad as disks are: slow, and with a write cache that forgets when the power fails.
  *
  * A program that is linked with model_disk.c has its host calls on disks replaced: preadv2, pwritev2,
- * fdatasync and fallocate, which is what the POSIX platform uses.
+ * fdatasync and fallocate. The POSIX platform makes them by syscall(2), which model_disk.c defines.
  *
  *  - Slow: what may block takes at least `model_disk_delay` microseconds, and until `model_disk_wait` returns;
  *    nothing is in the host's memory already.

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * System calls of the host that are no cancellation points (invariant V7).
+ *
+ * pthread_cancel() ends a thread inside one of the C library's cancellation points. A client's
+ * thread that ended inside a hypercall would take its vCPU, the kernel's locks and the request
+ * with it: the kernel would wait for them for ever. So the platform and lib/ call the host
+ * through these functions; syscall(2) is no cancellation point. The thread ends at the next
+ * cancellation point of the program itself.
+ *
+ * Results and errno are those of the functions of the same name. A test compares what the
+ * objects import with the list of cancellation points: tests/capi/test_cancel.py.
+ */
+#ifndef OUTBOARD_POSIX_RAW_H
+#define OUTBOARD_POSIX_RAW_H
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static inline int raw_openat(int directory, const char *path, int flags, mode_t mode)
+{
+	return (int)syscall(SYS_openat, directory, path, flags, mode);
+}
+
+static inline int raw_open(const char *path, int flags)
+{
+	return raw_openat(AT_FDCWD, path, flags, 0);
+}
+
+static inline int raw_close(int fd)
+{
+	return (int)syscall(SYS_close, fd);
+}
+
+static inline ssize_t raw_read(int fd, void *bytes, size_t size)
+{
+	return syscall(SYS_read, fd, bytes, size);
+}
+
+static inline ssize_t raw_write(int fd, const void *bytes, size_t size)
+{
+	return syscall(SYS_write, fd, bytes, size);
+}
+
+static inline ssize_t raw_writev(int fd, const struct iovec *parts, int count)
+{
+	return syscall(SYS_writev, fd, parts, (long)count);
+}
+
+static inline ssize_t raw_pread(int fd, void *bytes, size_t size, off_t offset)
+{
+	return syscall(SYS_pread64, fd, bytes, size, offset);
+}
+
+static inline ssize_t raw_pwrite(int fd, const void *bytes, size_t size, off_t offset)
+{
+	return syscall(SYS_pwrite64, fd, bytes, size, offset);
+}
+
+/* The host takes an offset in two words; the second is unused where a word has 64 bits. */
+static inline ssize_t raw_preadv2(int fd, const struct iovec *parts, int count, off_t offset,
+				  int flags)
+{
+	return syscall(SYS_preadv2, fd, parts, (long)count, offset, 0, flags);
+}
+
+static inline ssize_t raw_pwritev2(int fd, const struct iovec *parts, int count, off_t offset,
+				   int flags)
+{
+	return syscall(SYS_pwritev2, fd, parts, (long)count, offset, 0, flags);
+}
+
+static inline int raw_fdatasync(int fd)
+{
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+static inline int raw_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	return (int)syscall(SYS_fallocate, fd, mode, offset, length);
+}
+
+static inline int raw_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
+{
+	return (int)syscall(SYS_sync_file_range, fd, offset, length, flags);
+}
+
+static inline ssize_t raw_getrandom(void *bytes, size_t size, unsigned int flags)
+{
+	return syscall(SYS_getrandom, bytes, size, flags);
+}
+
+static inline pid_t raw_waitpid(pid_t child, int *status, int options)
+{
+	return (pid_t)syscall(SYS_wait4, child, status, options, NULL);
+}
+
+#endif

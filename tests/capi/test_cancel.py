@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Threads that are cancelled (invariant V7): no hypercall is a cancellation point."""
+
+import glob
+import os
+
+from test_capi import LIBRARIES, OUT, check_ext4, library_program, run
+
+OBJECTS = os.path.join(OUT, "kernel", "full", "outboard-library")
+
+# POSIX's list and glibc's additions, without what only differs by a suffix (64, _chk, _2).
+CANCELLATION_POINTS = set("""
+accept accept4 aio_suspend clock_nanosleep close connect copy_file_range creat epoll_pwait epoll_wait fallocate fcntl
+fdatasync fsync getrandom lockf mq_receive mq_send mq_timedreceive mq_timedsend msgrcv msgsnd msync nanosleep open
+open_by_handle_at openat pause poll posix_fallocate ppoll pread preadv preadv2 pselect pthread_cond_clockwait
+pthread_cond_timedwait pthread_cond_wait pthread_join pthread_testcancel pthread_timedjoin_np pwrite pwritev pwritev2
+read readv recv recvfrom recvmmsg recvmsg select sem_clockwait sem_timedwait sem_wait send sendmmsg sendmsg sendto
+sigpause sigsuspend sigtimedwait sigwait sigwaitinfo sleep splice sync_file_range system tcdrain tee thrd_join
+thrd_sleep usleep vmsplice wait wait3 wait4 waitid waitpid write writev
+dprintf fclose fflush fgetc fgets fopen fprintf fputc fputs fread fscanf fseek fwrite getline perror popen printf
+putchar puts syslog vdprintf vfprintf vprintf
+""".split())
+
+# What may be imported although it is in the list, and why.
+ALLOWED = {
+    ("block_open.o", "fcntl"): "waits only with F_SETLKW and its like, which is not used",
+    ("file_lock.o", "fcntl"): "the same",
+    ("thread.o", "pthread_join"): "cancellation is disabled around it",
+}
+
+
+def plain(name: str) -> str:
+    name = name.partition("@")[0].removeprefix("__").removeprefix("isoc99_")
+    return name.removesuffix("_chk").removesuffix("_2").removesuffix("64")
+
+
+def imports(path: str) -> set:
+    return {plain(line.split()[-1]) for line in run("nm", "-u", path).splitlines() if line.strip()}
+
+
+def test_no_cancellation_points():
+    objects = glob.glob(os.path.join(OBJECTS, "hypercall", "posix", "*.o")) + glob.glob(os.path.join(OBJECTS, "lib", "*.o"))
+    assert len(objects) > 20
+    found = {(os.path.basename(path), name) for path in objects for name in imports(path) & CANCELLATION_POINTS}
+    assert found == set(ALLOWED)
+
+
+def test_cancelled_threads(work):
+    tree = os.path.join(work, "tree")
+    os.mkdir(tree)
+    with open(os.path.join(tree, "large"), "wb") as stream:
+        stream.write(os.urandom(64 * 65536))
+    image = os.path.join(work, "disk.img")
+    run("mkfs.ext4", "-q", "-d", tree, image, "64M")
+    with open(os.path.join(work, "second.img"), "wb") as stream:
+        stream.truncate(1 << 20)
+    program = library_program(work, "cancel_test.c", "client.c")
+    run("sh", "-c", 'cd "$1" && exec "$0" disk.img', program, work, LD_LIBRARY_PATH=LIBRARIES, OUTBOARD_LOG="info", timeout=300)
+    check_ext4(image)
