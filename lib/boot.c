@@ -84,7 +84,7 @@ static int choose_log(const struct ob_config *config, struct ob_boot_parameters 
 		return fail(-EINVAL, "log_level is %d: use 0 to 7, or OB_LOG_DEFAULT", level);
 	if (level == OB_LOG_INVALID)
 		return fail(-EINVAL, "OUTBOARD_LOG: use emerg, alert, crit, err, warning, notice, info, debug, or 0 to 7");
-	ob_log_configure(level, config);
+	level = ob_log_configure(level, config);
 	/* The kernel's least is 0; ob_log_line drops the rest of what is not wanted. */
 	parameters->log_level = level < 0 ? 0 : (uint32_t)level;
 	return 0;

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The log: OUTBOARD_LOG, and the way of a line to the program or to standard error. */
+/* The log: OUTBOARD_LOG, OUTBOARD_LOG_FILE, and the way of a line to the program, to standard error and to that file. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "log.h"
 #include "raw.h"
+
+#define LEVEL_OF_FILE 4		/* warning */
 
 static const char *const level_names[] = {
 	"emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
@@ -16,7 +22,9 @@ static struct {
 	int level;
 	void (*write)(void *context, int level, const char *line, size_t length);
 	void *context;
-} log_state = { .level = OB_LOG_NOTHING };
+	int file;			/* gets warnings and worse; -1: there is none */
+	char process[32];		/* begins each line of the file */
+} log_state = { .level = OB_LOG_NOTHING, .file = -1 };
 
 int ob_log_level_from_environment(void)
 {
@@ -48,15 +56,45 @@ static void write_to_stderr(void *context, int level, const char *line, size_t l
 	(void)level;
 }
 
-void ob_log_configure(int level, const struct ob_config *config)
+/* Like write_to_stderr. No wrapper of the C library: those that block are cancellation points. */
+static void append_to_file(const char *line, size_t length)
 {
+	struct iovec parts[3] = {
+		{ .iov_base = log_state.process, .iov_len = strlen(log_state.process) },
+		{ .iov_base = (void *)line, .iov_len = length },
+		{ .iov_base = (void *)"\n", .iov_len = 1 },
+	};
+
+	syscall(SYS_writev, log_state.file, parts, 3);
+}
+
+/* A file that cannot be opened is none: programs run with other rights than the test that wants to see warnings. */
+static void open_file(void)
+{
+	const char *path = secure_getenv("OUTBOARD_LOG_FILE");
+
+	if (log_state.file >= 0)
+		close(log_state.file);
+	log_state.file = -1;
+	if (!path || !*path)
+		return;
+	log_state.file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+	snprintf(log_state.process, sizeof(log_state.process), "outboard %d: ", (int)getpid());
+}
+
+int ob_log_configure(int level, const struct ob_config *config)
+{
+	open_file();
 	log_state.level = level;
 	log_state.write = config->log ? config->log : write_to_stderr;
 	log_state.context = config->log_context;
+	return log_state.file >= 0 && level < LEVEL_OF_FILE ? LEVEL_OF_FILE : level;
 }
 
 void ob_log_line(int level, const char *line, uint64_t length)
 {
+	if (log_state.file >= 0 && level <= LEVEL_OF_FILE)
+		append_to_file(line, length);
 	if (level <= log_state.level)
 		log_state.write(log_state.context, level, line, length);
 }

@@ -3,9 +3,9 @@
 
 import os
 import resource
-import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 
@@ -13,12 +13,15 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support import host, images, mounts, program  # noqa: E402  (needs the path above)
+from support import host, images, kernel_log, mounts, patience, program  # noqa: E402  (needs the path above)
+
+subprocess.Popen = patience.Popen
 
 
 def pytest_configure(config):
     # Not the user's snapshots.
     os.environ["XDG_CACHE_HOME"] = os.path.join(program.OUT, "test-cache")
+    kernel_log.prepare()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     # Shells start what runs beside them with ignored signals, and programs go on ignoring them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -42,6 +45,16 @@ def pytest_runtest_setup(item):
                 pytest.skip(f"the tool {tool} is not installed")
 
 
+@pytest.fixture(autouse=True)
+def no_kernel_warns(request):
+    """Any kernel that runs during the test, in the program, in a mount's server or in a program of the C API."""
+    before = kernel_log.size()
+    yield
+    found = kernel_log.report_since(before)
+    if found and not request.node.get_closest_marker("kernel_reports"):
+        pytest.fail(f"a kernel that ran during this test reports\n{found[:6000]}", pytrace=False)
+
+
 @pytest.fixture
 def work():
     """A scratch directory on disk, removed after the test, with everything in it."""
@@ -50,7 +63,7 @@ def work():
     directory = tempfile.mkdtemp(prefix="t", dir=base)
     os.chmod(directory, 0o755)
     yield directory
-    shutil.rmtree(directory)
+    host.remove_tree(directory)
 
 
 # ---- of tests of mounts, unless a module has its own ----

@@ -40,7 +40,7 @@ class Pytest:
         self.name, self.directory = name, chosen.tests
         self.log, self.outcomes_file = (f"{chosen.results}/{stem}" for stem in (f"pytest-{name}.log", f"outcomes-{name}.jsonl"))
         self.command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "support.outcomes", f"--rootdir={chosen.tests}",
-                        "--timeout=600", "-ra", "--durations=15", f"--junit-xml={chosen.results}/pytest-{name}.xml", *arguments]
+                        "--timeout=900", "-ra", "--durations=15", f"--junit-xml={chosen.results}/pytest-{name}.xml", *arguments]
         self.environment = {**os.environ, "OUTBOARD_OUTCOMES": self.outcomes_file, "PYTHONUNBUFFERED": "1",
                             "PYTHONPATH": os.pathsep.join(filter(None, (HERE, os.environ.get("PYTHONPATH"))))}
         self.process = self.code = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Crash safety: kill -9 at random moments, as a power cut would be.
+"""Crash safety: kill -9 at random moments. What the host has in its page cache survives: docs/invariants.md has power cuts.
 
 Each round first copies a file and waits for its end: that file is durable from
 then on (invariant V11). Then it kills a second copy, lets the file system's own journal
@@ -15,7 +15,8 @@ import pytest
 
 from support import host, images, program, trees
 
-ROUNDS = int(os.environ.get("OUTBOARD_CRASH_ROUNDS", "50"))
+# Kills that must land while a copy runs; the long test has OUTBOARD_CRASH_ROUNDS.
+KILLS = [10, pytest.param(int(os.environ.get("OUTBOARD_CRASH_ROUNDS", "50")), marks=pytest.mark.long)]
 
 
 def mend_ext4(image: str, _round: int) -> None:
@@ -62,27 +63,31 @@ def kill_a_copy(tree: str, image: str, target: str, delay: float) -> bool:
         return running.wait() == -9
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kills", KILLS)
 @pytest.mark.parametrize("kind, mend", [("ext4", mend_ext4), ("xfs", mend_xfs)], ids=["ext4", "xfs"])
-def test_killed_copies(work, kind, mend, capsys):
+def test_killed_copies(work, kind, mend, kills, capsys):
     tree, image = make_load(work), images.make(f"{work}/crash.img", kind, 1024)
     program.good("cp", "-r", tree, f"{image}:/durable")
     longest = copy_time(tree, image)
     moments, killed, durable = random.Random(11), 0, {}
-    for number in range(ROUNDS):
-        name = f"file{number}"
+    while killed < kills:
+        name = f"file{len(durable)}"
         with open(f"{work}/{name}", "wb") as stream:
             stream.write(moments.randbytes(moments.randrange(1, 400_000)))
         program.good("cp", f"{work}/{name}", f"{image}:/durable/{name}")
         durable[name] = trees.sha256_of(f"{work}/{name}")
-        killed += kill_a_copy(tree, image, f"load{number % 4}", moments.uniform(0, longest * 1.1))
-        mend(image, number)
+        if kill_a_copy(tree, image, f"load{killed % 4}", moments.uniform(0, longest * 1.1)):
+            killed += 1
+        else:
+            # It was done sooner than the one that was timed: other work on the host has ended.
+            longest *= 0.8
+        mend(image, len(durable))
         last = subprocess.run(program.command("cat", f"{image}:/durable/{name}"), capture_output=True, timeout=60, check=True)
         with open(f"{work}/{name}", "rb") as stream:
-            assert last.stdout == stream.read(), f"round {number}: {name} was reported durable and is not whole"
+            assert last.stdout == stream.read(), f"round {len(durable)}: {name} was reported durable and is not whole"
     program.good("cp", "-r", f"{image}:/durable", f"{work}/back")
     found = trees.describe(f"{work}/back")
     assert {name: found[name].sha256 for name in durable} == durable
     with capsys.disabled():
-        print(f"\n{kind}: {ROUNDS} rounds, {killed} copies killed, one copy takes {longest:.2f} s")
-    assert killed >= ROUNDS // 4
+        print(f"\n{kind}: {len(durable)} rounds, {killed} copies killed, one copy takes {longest:.2f} s")

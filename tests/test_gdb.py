@@ -23,7 +23,7 @@ INCLUDE = os.path.join(program.OUT, "include")
 KERNEL_BUILD = os.path.join(program.OUT, "kernel", "full")
 SCRIPT = os.path.join(LIBRARIES, "outboard-gdb.py")
 
-pytestmark = pytest.mark.needs("gdb")
+pytestmark = [pytest.mark.needs("gdb"), pytest.mark.kernel_reports("the kernel that gdb looks at has a BUG()")]
 
 
 @pytest.fixture(scope="module")

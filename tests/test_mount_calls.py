@@ -18,7 +18,8 @@ pytestmark = mounts.MARKS
 CASES = os.path.join(os.path.dirname(__file__), "support", "posix_cases.py")
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kind", ["ext4", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("xfs", "btrfs"))])
 def test_like_the_hosts_own_mount(work, kind, image):
     """About 4,000 cases, each on the host kernel's mount of the same type and on ours."""
     other = images.make(f"{work}/other.img", kind, 512)
@@ -44,7 +45,7 @@ def test_root_alone_may_do_what_root_may(work, kind, image):
 
 def outcomes(directory, *users):
     os.mkdir(f"{directory}/cases")
-    return json.loads(host.run(sys.executable, CASES, f"{directory}/cases", *users, timeout=800).stdout)
+    return json.loads(host.run(sys.executable, CASES, f"{directory}/cases", *users, timeout=1500).stdout)
 
 
 def alike(theirs, ours):

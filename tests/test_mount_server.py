@@ -13,7 +13,8 @@ import pytest
 
 from support import host, images, modules, mounts, program
 from support.images import MEGABYTE
-from support.mounts import check, is_mounted, mounted, servers
+from support.mounts import check, is_mounted, mounted, server_of, servers, wait_until_mounted, wait_until_unserved
+from support.patience import wait_until
 from support.program import good
 
 pytestmark = mounts.MARKS
@@ -26,7 +27,7 @@ def test_what_the_host_has_read_ahead_is_not_kept_twice(work):
     images.write_noise(f"{work}/tree/big", 128)
     host.run("mksquashfs", f"{work}/tree", f"{work}/packed.img", "-quiet", "-no-progress")
     with mounted(f"{work}/packed.img") as directory:
-        (server,) = servers(f"{work}/packed.img")
+        server = server_of(f"{work}/packed.img")
         host.run("cmp", f"{work}/tree/big", f"{directory}/big")
         with open(f"/proc/{server}/status", encoding="ascii") as lines:
             (memory,) = [int(line.split()[1]) for line in lines if line.startswith("RssShmem:")]
@@ -38,8 +39,7 @@ def test_a_signal_ends_it_well(work, ext4, number):
     directory = f"{work}/place"
     os.mkdir(directory)
     keeper = subprocess.Popen([*program.command("mount"), "-f", ext4, directory])
-    while not is_mounted(directory):
-        time.sleep(0.01)
+    wait_until_mounted(directory)
     with open(f"{directory}/file", "wb") as stream:
         stream.write(b"kept" * 100_000)
     with open(f"{directory}/open", "wb") as stream:
@@ -57,8 +57,7 @@ def test_it_outlives_its_terminal_if_asked_to(work, ext4):
     os.mkdir(directory)
     keeper = subprocess.Popen(["nohup", *program.command("mount"), "-f", ext4, directory],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not is_mounted(directory):
-        time.sleep(0.01)
+    wait_until_mounted(directory)
     keeper.send_signal(signal.SIGHUP)
     with pytest.raises(subprocess.TimeoutExpired):
         keeper.wait(1)
@@ -75,7 +74,7 @@ def test_who_started_it_keeps_what_is_open(work, ext4):
         os.mkdir(directory)
         subprocess.run([*program.command("mount"), ext4, directory], close_fds=False, check=True)
     try:
-        (server,) = servers(ext4)
+        server = server_of(ext4)
         opened = [os.readlink(f"/proc/{server}/fd/{number}") for number in os.listdir(f"/proc/{server}/fd")]
         assert ext4 in opened and f"{work}/secret" not in opened
         with open(f"{work}/secret", "rb") as again:
@@ -84,27 +83,40 @@ def test_who_started_it_keeps_what_is_open(work, ext4):
         good("umount", directory)
 
 
+def stopped_once_it_has_a_child(*words):
+    """A command of ours, stopped just after it has started its first process. None: it has ended before."""
+    command = subprocess.Popen(["env", "--default-signal", *program.command(*words)], start_new_session=True)
+    with open(f"/proc/{command.pid}/task/{command.pid}/children", encoding="ascii") as children:
+        with contextlib.suppress(ProcessLookupError):
+            while command.poll() is None and not children.read():
+                children.seek(0)
+    command.send_signal(signal.SIGSTOP)
+    return command if command.poll() is None else None
+
+
 def test_an_interrupted_command_leaves_no_mount(work, ext4):
     """Also if all was well, but the command was interrupted before it was told."""
     directory = f"{work}/place"
     os.mkdir(directory)
-    command = subprocess.Popen(["env", "--default-signal", *program.command("mount", ext4, directory)], start_new_session=True)
-    with open(f"/proc/{command.pid}/task/{command.pid}/children", encoding="ascii") as children:
-        while not children.read():
-            children.seek(0)
-    command.send_signal(signal.SIGSTOP)
-    while not is_mounted(directory):
-        time.sleep(0.01)
+    while not (command := stopped_once_it_has_a_child("mount", ext4, directory)):
+        good("umount", directory)
+    wait_until_mounted(directory)
     os.listdir(directory)
     time.sleep(0.5)
     os.killpg(command.pid, signal.SIGINT)
     command.send_signal(signal.SIGCONT)
     assert command.wait(60) == -signal.SIGINT
-    deadline = time.monotonic() + 60
-    while servers(ext4) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not servers(ext4) and not is_mounted(directory)
+    wait_until_unserved(ext4)
+    assert not is_mounted(directory)
     check(ext4, "ext4")
+
+
+def error_of_listing(directory):
+    try:
+        os.listdir(directory)
+    except OSError as error:
+        return error.errno
+    return 0
 
 
 def test_a_crash_costs_the_server_alone(ext4, work):
@@ -115,13 +127,9 @@ def test_a_crash_costs_the_server_alone(ext4, work):
         stream.write(b"safe")
         stream.flush()
         os.fsync(stream.fileno())
-    (server,) = servers(ext4)
+    server = server_of(ext4)
     os.kill(server, signal.SIGKILL)
-    deadline = time.monotonic() + 20
-    with pytest.raises(OSError) as error:
-        while time.monotonic() < deadline:
-            os.listdir(directory)
-    assert error.value.errno in (107, 103)
+    assert wait_until(lambda: error_of_listing(directory), "the mount has lost its server") in (107, 103)
     good("umount", directory)
     with mounted(ext4) as again:
         assert open(f"{again}/safe", "rb").read() == b"safe"
@@ -145,7 +153,7 @@ def test_sync_of_the_directory_writes_everything(ext4, work):
     os.makedirs(f"{directory}/a/b")
     with open(f"{directory}/a/b/file", "wb") as stream:
         stream.write(noise)
-    (server,) = servers(ext4)
+    server = server_of(ext4)
     sync(directory)
     os.kill(server, signal.SIGKILL)
     host.run("umount", "-l", directory)
@@ -155,21 +163,23 @@ def test_sync_of_the_directory_writes_everything(ext4, work):
 
 @pytest.mark.needs("strace")
 def test_sync_of_the_directory_reaches_the_disk(work, ext4):
-    """The image is flushed after the last write to it."""
+    """The image is flushed after the last write to it, before the call returns. Later ones are the kernel's own business."""
     log = f"{work}/trace"
     with mounted(ext4) as directory:
-        (server,) = servers(ext4)
-        with subprocess.Popen(["strace", "-f", "-y", "-o", log, "-e", "trace=pwrite64,pwritev,pwritev2,fsync,fdatasync", "-p", str(server)],
+        server = server_of(ext4)
+        with subprocess.Popen(["strace", "-f", "-y", "-ttt", "-o", log, "-e", "trace=pwrite64,pwritev,pwritev2,fsync,fdatasync", "-p", str(server)],
                               stderr=subprocess.PIPE, text=True) as tracer:
             if "attached" not in tracer.stderr.readline():
                 pytest.skip("this host does not let strace trace")
             with open(f"{directory}/file", "wb") as stream:
                 stream.write(b"x" * MEGABYTE)
             sync(directory)
+            returned = time.time()
             tracer.send_signal(signal.SIGINT)
             tracer.stderr.read()
     with open(log, encoding="utf-8") as lines:
-        calls = [line.split()[1].partition("(")[0] for line in lines if f"<{ext4}>" in line]
+        words = [line.split()[1:3] for line in lines if f"<{ext4}>" in line]
+    calls = [call.partition("(")[0] for moment, call in words if float(moment) < returned]
     assert "pwrite" in " ".join(calls), calls
     assert calls[-1] in ("fsync", "fdatasync"), calls[-5:]
 
@@ -187,18 +197,12 @@ def test_restart(ext4, work, end):
     good("mount", "--restart", *options, ext4, directory)
     with open(f"{directory}/safe", "wb") as stream:
         os.fsync(stream.fileno())
-    (server,) = servers(ext4)
-    deadline = time.monotonic() + 60
+    server = server_of(ext4)
     if end == "kill":
         time.sleep(10.5)
         os.kill(server, signal.SIGKILL)
-    while time.monotonic() < deadline and servers(ext4) in ([], [server]):
-        time.sleep(0.05)
-    assert servers(ext4) not in ([], [server])
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            os.stat(f"{directory}/safe")
-            break
+    wait_until(lambda: servers(ext4) not in ([], [server]), "a new process serves the image")
+    wait_until(lambda: os.path.exists(f"{directory}/safe"), "the mount answers again")
     with open(f"{directory}/after", "wb") as stream:
         os.fsync(stream.fileno())
     good("umount", directory)
@@ -217,10 +221,9 @@ def test_what_was_written_synchronously_outlives_the_server(work, kind, option):
     try:
         os.write(file, data)
         os.mkdir(f"{directory}/new")
-        (server,) = servers(path)
+        server = server_of(path)
         os.kill(server, signal.SIGKILL)
-        while servers(path):
-            time.sleep(0.01)
+        wait_until_unserved(path)
     finally:
         # The host cannot hand over what it held back.
         with contextlib.suppress(OSError):
@@ -283,16 +286,11 @@ def test_a_restart_finds_an_image_below_its_mount(work):
         stream.write(b"kept")
         stream.flush()
         os.fsync(stream.fileno())
-    (server,) = servers(image)
+    server = server_of(image)
     # One that crashes sooner is not started again.
     time.sleep(10.5)
     os.kill(server, signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            if os.path.exists(f"{directory}/file"):
-                break
-        time.sleep(0.1)
+    wait_until(lambda: os.path.exists(f"{directory}/file"), "the mount answers again")
     assert open(f"{directory}/file", "rb").read() == b"kept"
     good("umount", directory, timeout=60)
     check(image, "ext4")

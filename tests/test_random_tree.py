@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from support import host, images, program
+from support import host, images, mounts, program
 from support.program import good
 from support.tree_model import Chooser, Model
 
@@ -125,19 +125,6 @@ class Mounted:
             return error.errno
 
 
-def server_of(image: str) -> int:
-    """The process that serves a mounted image."""
-    for number in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{number}/cmdline", "rb") as stream:
-                words = stream.read().split(b"\0")
-        except OSError:
-            continue
-        if b"server" in words and os.fsencode(image) in words:
-            return int(number)
-    raise AssertionError("there is no server")
-
-
 def work_on(chooser: Chooser, mounted: Mounted, count: int, below: tuple = ()) -> int:
     """Does as many operations on both. Returns how many succeeded."""
     succeeded = 0
@@ -170,7 +157,7 @@ def test_through_a_mount(image, kind, work):
             os.fsync(descriptor)
             os.close(descriptor)
             work_on(chooser, mounted, delays.randrange(200), LATER)
-            os.kill(server_of(image), signal.SIGKILL)
+            os.kill(mounts.server_of(image), signal.SIGKILL)
         finally:
             host.unmount(place)
         check_replayed(image, kind, model, work)

@@ -33,7 +33,7 @@ REPORTS = {
     "bool": ("UBSAN: invalid-load", "not_a_bool"),
 }
 
-pytestmark = [pytest.mark.long,
+pytestmark = [pytest.mark.long, pytest.mark.kernel_reports("mistakes that the sanitizers must report"),
               pytest.mark.skipif(not VARIANT, reason="make SANITIZE=address,undefined PROFILE=base library has not been run")]
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from support import modules, program
 
+pytestmark = pytest.mark.kernel_reports("self tests provoke warnings; check() looks at each log")
+
 # What no test may leave in the log, whatever it says of itself.
 TROUBLE = re.compile(r"^.*(?:WARNING: |BUG: |Oops|Call Trace|rcu: INFO: |!!! (?!built as module)|hung task|soft lockup|scheduling while atomic).*$", re.MULTILINE)
 

@@ -249,6 +249,7 @@ DEATHS = {
 }
 
 
+@pytest.mark.kernel_reports("the component's own mistakes")
 @pytest.mark.parametrize("how", DEATHS)
 def test_v10_panic(work, component_program, how):
     """The end says what and where, and the image is as after a power cut."""
@@ -263,6 +264,7 @@ def test_v10_panic(work, component_program, how):
     assert host.run("debugfs", "-R", "cat /durable", image).stdout == "written before the end\n"
 
 
+@pytest.mark.kernel_reports("the component's own mistake")
 def test_v1_guard_page(component_program):
     """A kernel thread that uses more than its stack ends the process there and then. Without a guard it would come back."""
     done = start(*component_program("die", "how=overflow", 2), timeout=60)

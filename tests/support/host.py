@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The host's side of a test: tools of the distribution, loop mounts, FUSE mounts.
 
-Every mount is a context manager that takes it down again, whatever happens inside.
+Every mount is a context manager that takes it down again, whatever happens inside, and waits until the host has let go
+of the image: any process that has just copied its mount namespace (each sandbox does) keeps mounts and loop devices of
+others busy for a moment.
 """
 
 import contextlib
 import functools
+import glob
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import time
 
+from support.patience import GUARD, wait_until
+
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
+# QEMU measures how fast it derives keys, and gives up where other work disturbs that: it is tried again.
+BUSY_HOST = "Unable to get accurate CPU usage"
 IS_ROOT = os.geteuid() == 0
 
 
@@ -32,10 +40,14 @@ def have(tool: str) -> bool:
 def run(*command, ok=(0,), timeout=300, text=True, cwd=None, input=None, **variables):
     """Runs a host tool; its exit code must be one of `ok` (None: any). Returns the CompletedProcess."""
     stdin = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
-    done = subprocess.run([str(word) for word in command], env=environment(**variables), text=text, cwd=cwd,
-                          errors="replace" if text else None, capture_output=True, timeout=timeout, **stdin)
-    if ok is not None and done.returncode not in ok:
+    for _ in range(20):
+        done = subprocess.run([str(word) for word in command], env=environment(**variables), text=text, cwd=cwd,
+                              errors="replace" if text else None, capture_output=True, timeout=timeout, **stdin)
         shown = (done.stdout + done.stderr) if text else done.stderr.decode(errors="replace")
+        if done.returncode == 0 or BUSY_HOST not in shown:
+            break
+        time.sleep(0.5)
+    if ok is not None and done.returncode not in ok:
         raise ToolFailed(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{shown[-3000:]}")
     return done
 
@@ -74,12 +86,39 @@ def has_fuse() -> bool:
 
 
 def unmount(directory: str) -> None:
-    """Unmounts; a FUSE file system's process may need a moment."""
-    for _ in range(20):
-        if subprocess.run(["umount", directory], env=environment(), capture_output=True, check=False).returncode == 0:
+    """Unmounts. What keeps a mount busy, such as a FUSE server or a copied mount namespace, is gone in a moment."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        done = run("umount", directory, ok=None)
+        if done.returncode == 0 or "not mounted" in done.stderr:
             return
         time.sleep(0.1)
     run("umount", "-l", directory)
+
+
+def mounts_below(directory: str) -> list:
+    """Mount points in a directory and below it, the last one first."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+        points = [line.split()[4] for line in lines]
+    return [point for point in reversed(points) if point == directory or point.startswith(f"{directory}/")]
+
+
+def remove_tree(directory: str) -> None:
+    """Removes what a test leaves: mounts too, and files that a process makes which is just ending."""
+    deadline = time.monotonic() + GUARD
+    while True:
+        for point in mounts_below(directory):
+            run("umount", "-l", point, ok=None)
+        try:
+            shutil.rmtree(directory)
+            return
+        except FileNotFoundError:
+            if not os.path.lexists(directory):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager
@@ -87,7 +126,7 @@ def mounted(*command):
     """Runs `command` with a new directory appended, gives the directory, unmounts at the end."""
     directory = tempfile.mkdtemp(prefix="outboard-mount-")
     try:
-        run(*command, directory)
+        with_loop_device(*command, directory)
         try:
             yield directory
         finally:
@@ -96,19 +135,52 @@ def mounted(*command):
         os.rmdir(directory)
 
 
+def with_loop_device(*command):
+    """Runs a command that may set up a loop device. Two that look for a free one at once can find the same."""
+    for _ in range(100):
+        done = run(*command, ok=None)
+        if done.returncode == 0:
+            return done
+        if not re.search("loop device|/dev/loop.*busy", done.stderr):
+            break
+        time.sleep(0.1)
+    return run(*command)
+
+
+def loop_devices_of(image: str) -> list:
+    """Loop devices that have this file."""
+    path, found = os.path.realpath(image), []
+    for name in glob.glob("/sys/block/loop*/loop/backing_file"):
+        with contextlib.suppress(OSError), open(name, encoding="utf-8", errors="surrogateescape") as stream:
+            if stream.read().rstrip("\n").removesuffix(" (deleted)") == path:
+                found.append(name.split("/")[3])
+    return found
+
+
+def wait_until_free(image: str) -> None:
+    """Until no loop device has the image: not before is an unmounted file system complete in it."""
+    wait_until(lambda: not loop_devices_of(image), f"{image} is free of loop devices")
+
+
+@contextlib.contextmanager
 def loop_mount(image: str, kind: str, options: str = "rw"):
     """The host kernel's own mount of an image."""
-    return mounted("mount", "-t", kind, "-o", f"loop,{options}", image)
+    with mounted("mount", "-t", kind, "-o", f"loop,{options}", image) as directory:
+        yield directory
+    wait_until_free(image)
 
 
 @contextlib.contextmanager
 def loop_device(image: str, *options: str):
     """A loop device of the image, for tools that take nothing else."""
-    device = run("losetup", "--find", "--show", *options, image).stdout.strip()
+    device = with_loop_device("losetup", "--find", "--show", *options, image).stdout.strip()
+    name = os.path.basename(device)
     try:
         yield device
     finally:
+        # A busy device is detached when its last user closes it.
         run("losetup", "--detach", device)
+        wait_until(lambda: name not in loop_devices_of(image), f"{device} has no file")
 
 
 def sparse_file(path: str, size: int) -> str:

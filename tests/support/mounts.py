@@ -9,6 +9,7 @@ import pytest
 
 from support import host
 from support.checkers import FSCK
+from support.patience import wait_until
 from support.program import good
 
 # Of every module that mounts.
@@ -50,6 +51,10 @@ def mounted(image, *options, prefix=()):
         os.rmdir(directory)
 
 
+def wait_until_mounted(directory):
+    wait_until(lambda: is_mounted(directory), f"{directory} is mounted")
+
+
 def servers(image):
     """The processes that serve an image."""
     found = []
@@ -59,3 +64,13 @@ def servers(image):
             if b"server" in words and os.fsencode(image) in words:
                 found.append(int(number))
     return found
+
+
+def server_of(image):
+    """The one process that serves an image. Another one may just be starting, or ending."""
+    return wait_until(lambda: len(found := servers(image)) == 1 and found, f"one process serves {image}")[0]
+
+
+def wait_until_unserved(image):
+    """Until the server has written everything and let go of the image."""
+    wait_until(lambda: not servers(image), f"no process serves {image}")

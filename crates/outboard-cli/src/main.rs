@@ -41,6 +41,7 @@ mod tool;
 mod uuid;
 mod volume;
 mod walk;
+mod warnings;
 
 use arguments::Arguments;
 use clap::Parser;

@@ -16,6 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::layers::keys::Keys;
 use crate::sandbox::{HostAccess, Sandbox};
 use crate::snapshots;
+use crate::warnings;
 pub use devices::Wanted;
 use layered::OpenStack;
 use outboard::{
@@ -212,6 +213,7 @@ impl Session {
     /// As `new`, with the keys of another session.
     pub fn with_keys(settings: Settings, access: &HostAccess, keys: Keys) -> Result<Self> {
         let access = &access.with_disks(&settings.disks);
+        warnings::open();
         // Other programs may make images, and change them.
         let held = match access.programs {
             true => HeldImages::default(),
@@ -339,6 +341,8 @@ impl Session {
             Fd::standard(2).map_err(|error| Error::failed("cannot use standard error", &error))?;
         let log = move |level: Level, line: &[u8]| {
             ring.push(level, line);
+            let (text, length) = log_line(line);
+            warnings::note(level, &text[..length]);
             if shown.is_some_and(|most| level as u8 <= most) {
                 write_line(&stderr, line);
             }

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""OUTBOARD_LOG_FILE gets the warnings of every kernel; conftest.py fails a test during which one came."""
+
+import os
+import subprocess
+
+import pytest
+
+from capi import test_capi as capi
+from support import host, images, kernel_log, modules, mounts, program
+from support.program import good
+
+pytestmark = pytest.mark.kernel_reports("this module's tests provoke the warnings")
+TEXT = "asked for by a test"
+
+
+@pytest.fixture(scope="module")
+def warner(tmp_path_factory):
+    """A driver that warns when it is loaded."""
+    directory = str(tmp_path_factory.mktemp("warnings"))
+    modules.build(os.path.join(program.REPOSITORY, "tests", "warnings"), directory)
+    return os.path.join(directory, "warn.ko")
+
+
+def came(before) -> str:
+    found = kernel_log.report_since(before)
+    assert "WARNING: CPU: " in found and TEXT in found, found
+    return found
+
+
+@pytest.mark.parametrize("sandbox", [(), ("--no-sandbox",)], ids=["sandbox", "no sandbox"])
+def test_of_a_command(work, warner, sandbox):
+    image, before = images.make(f"{work}/disk.img", "ext4"), kernel_log.size()
+    good(*sandbox, "ls", f"{image}:/")
+    assert kernel_log.report_since(before) == ""
+    good(*sandbox, "--component", warner, "ls", f"{image}:/")
+    came(before)
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
+def test_of_a_mount(ext4, warner):
+    before = kernel_log.size()
+    with mounts.mounted(ext4, "--component", warner):
+        came(before)
+
+
+def test_of_a_program_of_the_c_api(work, warner):
+    """Nothing is on standard error; without the variable, nothing is anywhere."""
+    runner, before = modules.compile_runner(work), kernel_log.size()
+    command, variables = [runner, "0", warner, "--", ""], {**os.environ, "VCPUS": "1", "COMMAND_LINE": ""}
+    subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, check=True, timeout=60)
+    found = came(before)
+    assert found.startswith("outboard ") and found.count("WARNING: ") == 1, found
+    before = kernel_log.size()
+    del variables["OUTBOARD_LOG_FILE"]
+    subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, check=True, timeout=60)
+    assert kernel_log.size() == before
+
+
+def test_a_file_that_cannot_be_opened_is_none(work):
+    done = subprocess.run([capi.library_program(work, "refused_test.c", "client.c")], capture_output=True, text=True, timeout=60, check=True,
+                          env={**os.environ, "LD_LIBRARY_PATH": capi.LIBRARIES, "OUTBOARD_LOG_FILE": f"{work}/none/file"})
+    assert done.stderr == ""
+
+
+SUITE = """
+import subprocess
+import pytest
+def test_in_silence(): subprocess.run({silent}, check=True)
+def test_with_a_warning(): subprocess.run({loud}, check=True)
+@pytest.mark.kernel_reports("asked for")
+def test_with_a_wanted_warning(): subprocess.run({loud}, check=True)
+"""
+
+
+def test_a_warning_fails_the_test(work, warner, pytester_of):
+    image = images.make(f"{work}/disk.img", "ext4")
+    silent, loud = (program.command(*words, "ls", f"{image}:/") for words in ((), ("--component", warner)))
+    said = pytester_of(SUITE.format(silent=silent, loud=loud))
+    assert "3 passed, 1 error" in said and "ERROR test_suite.py::test_with_a_warning" in said and TEXT in said, said
+
+
+@pytest.fixture
+def pytester_of(tmp_path):
+    """Runs a file of tests with the conftest.py of all tests."""
+
+    def run(text):
+        (tmp_path / "test_suite.py").write_text(text)
+        for name in ("conftest.py", "pytest.ini", "support"):
+            os.symlink(os.path.join(program.REPOSITORY, "tests", name), tmp_path / name)
+        done = subprocess.run([os.path.join(program.OUT, "venv", "bin", "python"), "-m", "pytest", "-p", "no:cacheprovider", "-ra", "."],
+                              cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=300, check=False,
+                              env={**os.environ, "OUTBOARD_OUT": program.OUT, "OUTBOARD_OUTCOMES": "",
+                                   "PYTHONPATH": os.path.join(program.REPOSITORY, "tests")})
+        return done.stdout
+
+    return run
