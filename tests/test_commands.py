@@ -653,3 +653,20 @@ def test_mv_flushes_the_copy_first(work):
     calls = traced(work, "mv", f"{source}:/noise", f"{target}:/")
     flush = calls.index(("flush", "target.img"))
     assert ("write", "target.img") in calls[:flush] and ("write", "source.img") in calls[flush:], calls
+
+
+@pytest.mark.parametrize("kind", ["ext4", "vfat"])
+@pytest.mark.parametrize("words", ["cp {work}/noise {image}:/", "tar-in -f {work}/noise.tar {image}:/"], ids=lambda words: words.split()[0])
+def test_what_is_copied_is_on_the_disk(work, kind, words):
+    """V11: when the program has ended, the host was asked to flush the image after the last write to it."""
+    image = images.make(f"{work}/disk.img", kind)
+    images.write_noise(f"{work}/noise", 1)
+    host.run("tar", "-C", work, "-cf", f"{work}/noise.tar", "noise")
+    calls = [call for call, file in traced(work, *words.format(work=work, image=image).split()) if file == "disk.img"]
+    assert "write" in calls and calls[-1] == "flush", calls[-10:]
+    assert good("cat", f"{image}:/noise").raw == read_bytes(f"{work}/noise")
+
+
+def read_bytes(path):
+    with open(path, "rb") as stream:
+        return stream.read()

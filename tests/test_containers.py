@@ -191,12 +191,23 @@ def test_what_is_not_supported_is_said(work, options, mentions):
         bad(command, "x.qcow2:/" if command == "ls" else "x.qcow2", cwd=work, mentions=("x.qcow2", mentions))
 
 
-def test_discarded_room_is_given_back(work, raw):
+def clusters(image):
+    return json.loads(host.run("qemu-img", "check", "--output=json", image).stdout)["allocated-clusters"]
+
+
+def test_discarded_room_is_free(work, raw):
+    """Clusters that fstrim frees in the image's tables are the next that are written: it does not grow."""
     image = convert(raw, f"{work}/x.qcow2", "qcow2")
-    assert os.path.getsize(image) < 12 * MEGABYTE
-    host.run("qemu-img", "check", image)
-    used = os.stat(image).st_blocks * 512
-    assert used < os.path.getsize(raw)
+    before, new = clusters(image), images.write_noise(f"{work}/new", 8)
+    good("cp", new, f"{image}@1:/new")
+    size = os.path.getsize(image)
+    assert clusters(image) > before + 100
+    good("rm", f"{image}@1:/new")
+    good("fstrim", f"{image}@1")
+    assert clusters(image) < before + 10
+    good("cp", new, f"{image}@1:/new")
+    assert os.path.getsize(image) <= size + MEGABYTE
+    check_writing(image, work)
 
 
 # ---- a backing file is a stranger's wish ----

@@ -66,6 +66,17 @@ def test_kernel_code_cannot_get_out_of_a_copy(component, image, work):
     assert os.listdir(outside) == ["kept"]
 
 
+@pytest.mark.needs_root
+@pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
+@pytest.mark.parametrize("options", [(), ("--restart",)], ids=["once", "restart"])
+def test_kernel_code_cannot_get_out_of_a_mount(component, image, work, options):
+    """Its server lives long, and looks at what strangers bring."""
+    place = os.path.join(work, "place")
+    os.mkdir(place)
+    check_shut_in(attempts(component, "mount", *options, image, place, cwd=work))
+    assert not os.path.exists(os.path.join(work, "escaped")) and os.path.exists(os.path.join(work, "kept"))
+
+
 # ---- commands that also run other programs ----
 
 
