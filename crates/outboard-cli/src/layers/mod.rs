@@ -6,6 +6,7 @@
 //! node lies on others that came before it. Each kind of layer is a file here that has an [`Open`]; what names
 //! mean is in [`names`].
 
+mod ancestry;
 mod hashes;
 mod integrity;
 pub mod keys;
@@ -24,6 +25,7 @@ use crate::address::ImageName;
 use crate::arguments::Settings;
 use crate::error::{reason, Error, Result};
 use crate::image::Image;
+use ancestry::Ancestry;
 use keys::Keys;
 use names::Meaning;
 use outboard::{BlockDevice, Disk, Kernel};
@@ -113,6 +115,7 @@ pub struct Stack {
     /// Distinguishes it from the kernel's others.
     number: usize,
     nodes: Vec<Node>,
+    ancestry: Ancestry,
     /// What was made of groups of volumes.
     groups: Vec<lvm::Made>,
     /// Nothing more is found: what lacks a part now lacks it for good.
@@ -127,6 +130,7 @@ impl Stack {
         Self {
             number,
             nodes: Vec::new(),
+            ancestry: Ancestry::default(),
             groups: Vec::new(),
             complete: false,
             wanted: HashSet::new(),
@@ -191,12 +195,9 @@ impl Stack {
 
     /// Whether a node, or one that it lies on, is so.
     fn is_or_lies_on(&self, index: usize, so: fn(&Node) -> bool) -> bool {
-        let node = &self.nodes[index];
-        so(node)
-            || node
-                .below
-                .iter()
-                .any(|&below| self.is_or_lies_on(below, so))
+        let lies_on = |&other: &usize| other == index || self.ancestry.is_above(index, other);
+        let mut found = (0..=index).filter(lies_on);
+        found.any(|other| so(&self.nodes[other]))
     }
 
     /// Refuses to mount what the user does not want.
@@ -289,6 +290,7 @@ impl Stack {
         if self.nodes.len() >= MOST {
             return Err(Error::Failed(format!("more than {MOST} volumes")));
         }
+        self.ancestry.push(&node.below);
         self.nodes.push(node);
         Ok(self.nodes.len() - 1)
     }

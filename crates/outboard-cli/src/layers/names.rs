@@ -53,19 +53,12 @@ impl Stack {
     }
 
     fn is_above(&self, upper: usize, lower: usize) -> bool {
-        let below = &self.nodes[upper].below;
-        below
-            .iter()
-            .any(|&below| below == lower || self.is_above(below, lower))
+        self.ancestry.is_above(upper, lower)
     }
 
     /// How many nodes lie between this one and a disk.
     fn height(&self, index: usize) -> usize {
-        let below = self.nodes[index].below.iter();
-        below
-            .map(|&below| self.height(below) + 1)
-            .max()
-            .unwrap_or(0)
+        self.ancestry.height(index)
     }
 
     /// Nodes that a name leads to, each with what is left of the name.
