@@ -80,10 +80,24 @@ impl Block {
 
     /// A text of little-endian UTF-16 that a NUL or the field's length (in bytes) ends.
     pub(crate) fn utf16(&self, offset: usize, length: usize) -> Option<String> {
+        self.text_of_units(offset, length, u16::from_le_bytes)
+    }
+
+    /// The same in big-endian UTF-16.
+    pub(crate) fn utf16_be(&self, offset: usize, length: usize) -> Option<String> {
+        self.text_of_units(offset, length, u16::from_be_bytes)
+    }
+
+    fn text_of_units(
+        &self,
+        offset: usize,
+        length: usize,
+        convert: fn([u8; 2]) -> u16,
+    ) -> Option<String> {
         let units: Vec<u16> = self
             .bytes(offset, length)
             .chunks_exact(2)
-            .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+            .map(|pair| convert([pair[0], pair[1]]))
             .take_while(|&unit| unit != 0)
             .collect();
         some_text(String::from_utf16_lossy(&units))
@@ -110,7 +124,7 @@ fn some_text(text: String) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn format_uuid(bytes: [u8; 16]) -> String {
+pub(crate) fn format_uuid(bytes: [u8; 16]) -> String {
     let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     [
         hex[..4].concat(),

@@ -27,7 +27,7 @@ pub enum Class {
     Swap,
     /// A layer that holds volumes or an encrypted or mirrored disk.
     Container,
-    /// A file format that has a disk image inside, not the disk itself.
+    /// A file format that has a disk image or files inside, not the disk itself.
     Wrapped,
 }
 
@@ -132,6 +132,7 @@ pub fn file_format(source: &(impl Source + ?Sized)) -> Option<&'static str> {
 pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
     let probers: &[Prober<S>] = &[
         containers::wrapped,
+        containers::tar,
         containers::md,
         containers::firmware_raid,
         containers::luks,
@@ -142,6 +143,7 @@ pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
         containers::swap,
         journaling::xfs,
         journaling::bcachefs,
+        macintosh::apfs,
         ext::ext,
         journaling::f2fs,
         journaling::btrfs,
@@ -172,6 +174,7 @@ pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
         old::affs,
         old::minix,
         old::qnx4,
+        containers::dmg,
     ];
     probers.iter().find_map(|prober| prober(source))
 }

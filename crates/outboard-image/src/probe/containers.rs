@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is not a file system: encrypted disks, members of RAIDs and volume groups, swap space, and
-//! file formats that hold a disk image.
+//! file formats that hold a disk image or files in another way.
 
 use super::{Class, Probe};
 use crate::block::{fetch, Block};
@@ -8,27 +8,68 @@ use crate::md::Member;
 use crate::source::Source;
 use crate::{integrity, luks, verity};
 
+/// Formats of files, by their first bytes.
+const FORMATS: &[(&str, &[u8])] = &[
+    ("qcow2", b"QFI\xfb"),
+    ("vmdk", b"KDMV"),
+    ("vmdk", b"# Disk DescriptorFile"),
+    ("vhdx", b"vhdxfile"),
+    ("vhd", b"conectix"),
+    ("gzip", b"\x1f\x8b\x08"),
+    ("xz", b"\xfd7zXZ\0"),
+    ("zstd", b"\x28\xb5\x2f\xfd"),
+    ("bzip2", b"BZh"),
+    ("lz4", b"\x04\x22\x4d\x18"),
+    ("zip", b"PK\x03\x04"),
+    ("7z", b"7z\xbc\xaf\x27\x1c"),
+    ("E01", b"EVF\x09\x0d\x0a\xff\0"),
+    ("E01", b"EVF2\x0d\x0a\x81\0"),
+    ("dmg", b"encrcdsa"),
+    ("cpio", b"070701"),
+    ("cpio", b"070702"),
+    ("cpio", b"070707"),
+];
+/// Offset of "ustar" in the header of a tar's first member, and bytes of a header.
+const TAR_MAGIC: usize = 257;
+const TAR_HEADER: usize = 512;
+/// Bytes of the trailer of a disk image of Mac OS.
+const DMG_TRAILER: u64 = 512;
+
 pub(super) fn wrapped(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    let formats: &[(&'static str, &[u8])] = &[
-        ("qcow2", b"QFI\xfb"),
-        ("vmdk", b"KDMV"),
-        ("vmdk", b"# Disk DescriptorFile"),
-        ("vhdx", b"vhdxfile"),
-        ("vhd", b"conectix"),
-        ("gzip", b"\x1f\x8b\x08"),
-        ("xz", b"\xfd7zXZ\0"),
-        ("zstd", b"\x28\xb5\x2f\xfd"),
-        ("bzip2", b"BZh"),
-        ("zip", b"PK\x03\x04"),
-    ];
     let start = fetch(source, 0, source.size().min(72) as usize)?;
     if start.le32(64) == 0xbeda_107f {
         return Some(Probe::new(Class::Wrapped, "vdi"));
     }
-    formats
+    FORMATS
         .iter()
         .find(|(_, magic)| start.has(0, magic))
         .map(|(kind, _)| Probe::new(Class::Wrapped, kind))
+}
+
+/// The checksum of a header of tar: its bytes added up, with spaces in place of the sum itself.
+fn tar_sum(header: &Block) -> u32 {
+    let sum = |offset, length| -> u32 {
+        let bytes = header.bytes(offset, length);
+        bytes.iter().map(|&byte| u32::from(byte)).sum()
+    };
+    sum(0, 148) + 8 * u32::from(b' ') + sum(156, TAR_HEADER - 156)
+}
+
+/// A tar archive, told by its magic number and its checksum: five letters alone may be in any boot sector.
+pub(super) fn tar(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    let header = fetch(source, 0, TAR_HEADER)?;
+    let digits = header.text(148, 8)?;
+    let sum = u32::from_str_radix(digits.trim(), 8).ok()?;
+    (header.has(TAR_MAGIC, b"ustar") && sum == tar_sum(&header))
+        .then(|| Probe::new(Class::Wrapped, "tar"))
+}
+
+/// A disk image of Mac OS, told by its trailer. A raw disk may have one too, so this comes after all else.
+pub(super) fn dmg(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    let end = source.size().checked_sub(DMG_TRAILER)?;
+    let trailer = fetch(source, end, 12)?;
+    let is_trailer = trailer.has(0, b"koly") && trailer.be32(8) == DMG_TRAILER as u32;
+    is_trailer.then(|| Probe::new(Class::Wrapped, "dmg"))
 }
 
 pub(super) fn luks(source: &(impl Source + ?Sized)) -> Option<Probe> {

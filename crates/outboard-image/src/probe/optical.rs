@@ -4,6 +4,7 @@
 use super::Probe;
 use crate::block::{fetch, Block};
 use crate::source::Source;
+use std::ops::Range;
 
 const DESCRIPTORS: u64 = 32768;
 /// Descriptors of a volume that are looked at.
@@ -69,21 +70,55 @@ fn has_udf_sequence(source: &(impl Source + ?Sized)) -> bool {
     })
 }
 
-/// Label from the descriptors that the anchor points to.
-fn udf_label(source: &(impl Source + ?Sized), anchor: &Block, size: u64) -> Option<String> {
+/// What the descriptors of a UDF volume say about it as a whole.
+#[derive(Default)]
+struct UdfNames {
+    label: Option<String>,
+    /// The identifier of the set of volumes.
+    set: Option<String>,
+}
+
+/// Reads the descriptors that the anchor points to.
+fn udf_names(source: &(impl Source + ?Sized), anchor: &Block, size: u64) -> UdfNames {
     let first = u64::from(anchor.le32(20));
     let count = (u64::from(anchor.le32(16)) / size).min(LIMIT);
-    let mut label = None;
-    for index in 0..count {
-        let block = fetch(source, (first + index).checked_mul(size)?, 512)?;
+    let mut primary_label = None;
+    let mut names = UdfNames::default();
+    let blocks = (0..count).map_while(|index| {
+        let place = (first + index).checked_mul(size)?;
+        fetch(source, place, 512)
+    });
+    for block in blocks.take_while(|block| block.le16(0) != 8) {
         match block.le16(0) {
-            1 => label = label.or_else(|| dstring(&block, 24, 32)),
-            6 => return dstring(&block, 84, 128).or(label),
-            8 => break,
+            1 if names.set.is_none() => {
+                primary_label = dstring(&block, 24, 32);
+                names.set = dstring(&block, 72, 128);
+            }
+            6 if names.label.is_none() => names.label = dstring(&block, 84, 128),
             _ => {}
         }
     }
-    label
+    names.label = names.label.or(primary_label);
+    names
+}
+
+/// What UDF has in place of a UUID: the first 16 characters of the set's identifier, which should be hexadecimal
+/// digits. As udflabel(8) and blkid(8) do it, bytes in place of digits are written in hexadecimal.
+fn udf_uuid(set: &str) -> Option<String> {
+    let bytes: Vec<u8> = set.bytes().take(16).collect();
+    if bytes.len() < 8 {
+        return None;
+    }
+    let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    let hexadecimal =
+        |range: Range<usize>| -> String { range.map(|at| format!("{:02x}", byte(at))).collect() };
+    let plain = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+    let digits = (0..16).take_while(|&at| byte(at).is_ascii_hexdigit());
+    Some(match digits.count() {
+        0..=7 => hexadecimal(0..8),
+        8..=15 => format!("{}{}", &plain[..8], hexadecimal(8..12)),
+        _ => plain,
+    })
 }
 
 pub(super) fn udf(source: &(impl Source + ?Sized)) -> Option<Probe> {
@@ -97,9 +132,26 @@ pub(super) fn udf(source: &(impl Source + ?Sized)) -> Option<Probe> {
         };
         if anchor.le16(0) == 2 && anchor.le32(12) == 256 {
             probe.block_size = Some(size);
-            probe.label = udf_label(source, &anchor, size);
+            let names = udf_names(source, &anchor, size);
+            probe.label = names.label;
+            probe.uuid = names.set.as_deref().and_then(udf_uuid);
             break;
         }
     }
     Some(probe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_of_udf() {
+        let uuid = |set| udf_uuid(set).unwrap_or_default();
+        assert_eq!(uuid("6B03A2C702744E65LinuxUDF"), "6b03a2c702744e65");
+        assert_eq!(uuid("0123ABCDxy"), "0123abcd78790000");
+        assert_eq!(uuid("01 is no digit"), "3031206973206e6f");
+        assert_eq!(uuid("\u{e9}\u{e9}\u{e9}\u{e9}"), "c3a9c3a9c3a9c3a9");
+        assert_eq!(uuid("1234567"), "");
+    }
 }

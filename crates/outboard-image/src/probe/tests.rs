@@ -13,6 +13,27 @@ fn image(size: usize, pieces: &[(usize, &[u8])]) -> Vec<u8> {
     image
 }
 
+/// HFS+ with a catalog that has the name of the root directory only.
+fn hfsplus() -> Vec<u8> {
+    let name = [0, b'M', 0, b'a', 0, b'c'];
+    image(
+        1 << 14,
+        &[
+            (1024, b"H+\0\x04"),
+            (1024 + 40, &512u32.to_be_bytes()),
+            (1024 + 104, &[1, 2, 3, 4, 5, 6, 7, 8]),
+            // Two extents: the catalog's nodes 0 and 1.
+            (1024 + 272 + 16, &[0, 0, 0, 8, 0, 0, 0, 1]),
+            (1024 + 272 + 24, &[0, 0, 0, 4, 0, 0, 0, 1]),
+            (8 * 512 + 24, &[0, 0, 0, 1]),
+            (8 * 512 + 32, &[2, 0]),
+            (4 * 512 + 8, &[0xff, 1, 0, 1]),
+            (4 * 512 + 14, &[0, 12, 0, 0, 0, 1, 0, 3]),
+            (4 * 512 + 22, &name),
+        ],
+    )
+}
+
 fn samples() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         (
@@ -112,7 +133,24 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
             ),
         ),
         ("hfs", image(1 << 12, &[(1024, b"BD"), (1024 + 22, &[2])])),
-        ("hfsplus", image(1 << 12, &[(1024, b"H+\0\x04")])),
+        ("hfsplus", hfsplus()),
+        (
+            "apfs",
+            image(1 << 12, &[(32, b"NXSB\0\x10"), (40, &[9]), (72, &[7; 16])]),
+        ),
+        (
+            "tar",
+            image(
+                1 << 12,
+                &[(0, b"a"), (148, b"001760\0 "), (257, b"ustar\x0000")],
+            ),
+        ),
+        ("cpio", image(1 << 12, &[(0, b"070701")])),
+        ("E01", image(1 << 12, &[(0, b"EVF\x09\x0d\x0a\xff\0")])),
+        (
+            "dmg",
+            image(1 << 12, &[((1 << 12) - 512, b"koly\0\0\0\x04\0\0\x02\0")]),
+        ),
         (
             "ufs",
             image(1 << 17, &[(65536 + 1372, &0x1954_0119u32.to_le_bytes())]),
@@ -175,6 +213,7 @@ fn labels_are_read() {
         ("nilfs2", "log"),
         ("romfs", "rom"),
         ("exfat", "hi"),
+        ("hfsplus", "Mac"),
         ("vfat", "STICK"),
         ("swap", "sw"),
     ];
@@ -184,6 +223,20 @@ fn labels_are_read() {
         let found = probe(image.as_slice()).unwrap();
         assert_eq!(found.label.as_deref(), Some(label), "{kind}");
     }
+}
+
+/// Bytes that only look like an archive at their place of a magic number.
+#[test]
+fn a_tar_has_a_checksum() {
+    let (_, tar) = samples().remove(
+        samples()
+            .iter()
+            .position(|(kind, _)| *kind == "tar")
+            .unwrap(),
+    );
+    let mut other = tar.clone();
+    other[300] = 1;
+    assert!(probe(other.as_slice()).is_none());
 }
 
 #[test]
