@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -56,7 +55,6 @@ static void write_to_stderr(void *context, int level, const char *line, size_t l
 	(void)level;
 }
 
-/* Like write_to_stderr. No wrapper of the C library: those that block are cancellation points. */
 static void append_to_file(const char *line, size_t length)
 {
 	struct iovec parts[3] = {
@@ -64,8 +62,9 @@ static void append_to_file(const char *line, size_t length)
 		{ .iov_base = (void *)line, .iov_len = length },
 		{ .iov_base = (void *)"\n", .iov_len = 1 },
 	};
+	ssize_t written = raw_writev(log_state.file, parts, 3);
 
-	syscall(SYS_writev, log_state.file, parts, 3);
+	(void)written;
 }
 
 /* A file that cannot be opened is none: programs run with other rights than the test that wants to see warnings. */
@@ -74,11 +73,12 @@ static void open_file(void)
 	const char *path = secure_getenv("OUTBOARD_LOG_FILE");
 
 	if (log_state.file >= 0)
-		close(log_state.file);
+		raw_close(log_state.file);
 	log_state.file = -1;
 	if (!path || !*path)
 		return;
-	log_state.file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+	log_state.file = raw_openat(AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
+				    O_NOCTTY | O_NONBLOCK, 0666);
 	snprintf(log_state.process, sizeof(log_state.process), "outboard %d: ", (int)getpid());
 }
 
