@@ -107,5 +107,5 @@ def pytest_terminal_summary(terminalreporter, config):
     if reports:
         suites = sum(len(report.suites) for report in reports)
         passed, failed, skipped = (sum(report.count(state) for report in reports) for state in ("ok", "not ok", "skipped"))
-        terminalreporter.write_line(f"KUnit: {len(reports)} modules, {suites} suites, {passed} cases passed, {failed} failed, "
-                                    f"{skipped} skipped by themselves; what is left out is in tests/kunit_skip.txt")
+        terminalreporter.write_line(f"KUnit: {len(reports)} modules, {suites} suites, {passed} cases passed, {failed} failed as listed, "
+                                    f"{skipped} skipped by themselves; tests/kunit_skip.txt lists what fails and what is left out")

@@ -34,7 +34,7 @@ def strace(log, *options):
 
 
 def wait_until(holds):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.005)

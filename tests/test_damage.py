@@ -12,13 +12,14 @@ import pytest
 
 from support import host, images, program
 from support.images import MEGABYTE
+from support.processes import wait_until_caught
 from support.program import bad
 
 # Commands that list directories.
 LISTING = ("ls -R {0}", "find {0}", "du {0}", "tree {0}", "tar-out {0}", "lsattr -R {0}", "cp -r {0} {1}/copied",  "rm -r {0}/many",
            "getfattr -R {0}", "diff {0} {1}/source")
 # Seconds in which an interrupted command must end.
-SOON = 3
+SOON = 60
 
 
 def make_names(directory, count):
@@ -95,6 +96,7 @@ def test_a_listing_is_interrupted(work, command):
     place = make_swollen(work, 64)
     words = command.format(f"{place}/many", work).split()
     with subprocess.Popen(program.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+        wait_until_caught(running.pid, signal.SIGINT)
         time.sleep(1)
         assert running.poll() is None, running.stderr.read()
         running.send_signal(signal.SIGINT)

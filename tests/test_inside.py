@@ -164,14 +164,14 @@ def sleepy(work):
     os.makedirs(f"{work}/bin", exist_ok=True)
     with open(f"{work}/bin/e2fsck", "w", encoding="ascii") as stream:
         stream.write("#!/usr/bin/python3\nimport sys, time\nopen(sys.argv[3], 'rb').read(4096)\n"
-                     "print('running', flush=True)\ntime.sleep(60)\n")
+                     "print('running', flush=True)\ntime.sleep(600)\n")
     os.chmod(f"{work}/bin/e2fsck", 0o755)
     return f"{work}/bin"
 
 
 def wait_for_end_of_group(group):
     """Processes that were killed have their files open until they have ended."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     with contextlib.suppress(ProcessLookupError):
         while time.monotonic() < deadline:
             os.killpg(group, 0)
@@ -282,7 +282,7 @@ def test_who_is_killed_without_name_spaces_leaves_no_mount(work):
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(30)
         wait_for_end_of_group(process.pid)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while seen_mounts(prefix, here) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not seen_mounts(prefix, here)

@@ -8,6 +8,7 @@ what is left out, with the reason; everything else must pass.
 import functools
 import os
 import re
+import sys
 
 import pytest
 
@@ -32,7 +33,7 @@ def kunit_modules() -> list:
 
 @functools.cache
 def left_out() -> dict:
-    """{("option", "module" or "suite", name): reason}"""
+    """{("option" or "module", name) or ("case", suite, name): reason}"""
     found = {}
     with open(os.path.join(HERE, "kunit_skip.txt"), encoding="utf-8") as lines:
         for line in lines:
@@ -69,10 +70,11 @@ def runner(tmp_path_factory):
 
 
 class Report:
-    """Suites and cases of one KTAP report: suites stand at the left, their cases four columns further in."""
+    """Suites and cases of one KTAP report: suites stand at the left, after their cases, which are four columns further in."""
 
     def __init__(self, text: str):
         self.suites, self.cases = {}, []
+        pending = []
         for line in text.splitlines():
             match = RESULT.match(line)
             if not match:
@@ -81,14 +83,23 @@ class Report:
             state = "skipped" if skipped else verdict
             if not indent:
                 self.suites[name] = state
+                self.cases += [(name, case, found) for case, found in pending]
+                pending = []
             elif len(indent) == 4:
-                self.cases.append((name, state))
+                pending.append((name, state))
 
     def failed(self) -> list:
-        return [name for name, state in self.suites.items() if state == "not ok" and ("suite", name) not in left_out()]
+        """Cases that may not fail, and suites that failed without a case."""
+        cases = [(suite, case) for suite, case, state in self.cases if state == "not ok"]
+        alone = [suite for suite, state in self.suites.items() if state == "not ok" and suite not in {suite for suite, _ in cases}]
+        return [f"{suite}: {case}" for suite, case in cases if ("case", suite, case) not in left_out()] + alone
+
+    def passed_again(self) -> list:
+        """Cases that are listed as failing, and do not."""
+        return [f"{suite}: {case}" for suite, case, state in self.cases if state == "ok" and ("case", suite, case) in left_out()]
 
     def count(self, state: str) -> int:
-        return sum(1 for _, found in self.cases if found == state)
+        return sum(1 for *_, found in self.cases if found == state)
 
 
 def test_there_are_modules():
@@ -117,3 +128,28 @@ def test_module(name, runner, request):
     assert run.result == 0, f"not loaded\n{run.tail}"
     assert report.suites, f"no suite ran\n{run.tail}"
     assert not report.failed(), f"failed: {report.failed()}\n{run.tail}"
+    assert not report.passed_again(), f"pass again, so tests/kunit_skip.txt need not list them: {report.passed_again()}"
+
+
+KTAP = """KTAP version 1
+1..2
+    KTAP version 1
+    # Subtest: one
+    1..3
+    ok 1 good
+    not ok 2 bad
+    ok 3 never # SKIP no hardware
+# one: pass:1 fail:1 skip:1 total:3
+not ok 1 one
+not ok 2 two
+"""
+
+
+def test_report(monkeypatch):
+    """What is listed may fail and nothing else; what passes again is noticed."""
+    report = Report(KTAP)
+    assert [report.count(state) for state in ("ok", "not ok", "skipped")] == [1, 1, 1]
+    monkeypatch.setattr(sys.modules[__name__], "left_out", lambda: {})
+    assert report.failed() == ["one: bad", "two"] and report.passed_again() == []
+    monkeypatch.setattr(sys.modules[__name__], "left_out", lambda: {("case", "one", "bad"): "", ("case", "one", "good"): ""})
+    assert report.failed() == ["two"] and report.passed_again() == ["one: good"]

@@ -237,4 +237,4 @@ def test_by_direct_commands(image, kind, work):
             assert first, running.stderr.read()
             killed += running.wait() == -signal.SIGKILL
         check_replayed(image, kind, model, work)
-    assert killed >= ROUNDS - 1 and len(model.paths()) > 100
+    assert killed >= ROUNDS // 2 and len(model.paths()) > 100

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The sandbox: code inside the kernel that tries to get out, and what the process has given up when it looks at an image."""
 
+import contextlib
 import errno
 import os
 import re
@@ -11,6 +12,7 @@ import time
 import pytest
 
 from support import host, images, modules, program
+from support.patience import wait_until
 
 HERE = os.path.join(program.REPOSITORY, "tests", "sandbox")
 REFUSED = (-errno.EPERM, -errno.EACCES)
@@ -182,7 +184,8 @@ def test_interrupts_reach_the_kernel(work, whom):
     """mkfs stops in the middle of filling, says so, and leaves nothing behind."""
     with subprocess.Popen(program.command("mkfs", "ext4", f"{work}/new.ext4", "--from", "/usr", "--size", "32G"), stderr=subprocess.PIPE,
                           start_new_session=True) as running:
-        time.sleep(1.5)
+        # It writes to a file beside the one that it makes.
+        wait_until(lambda: sum(entry.stat().st_blocks for entry in os.scandir(work)) > 50_000, "the new file system is being filled")
         whom(running.pid, signal.SIGINT)
         _, said = running.communicate(timeout=60)
     assert running.returncode == 130 and b"interrupted" in said, said
@@ -219,7 +222,7 @@ def statuses(process) -> list:
     """/proc/PID/status of each thread."""
     found = []
     for thread in os.listdir(f"/proc/{process.pid}/task"):
-        with open(f"/proc/{process.pid}/task/{thread}/status", encoding="ascii") as lines:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{process.pid}/task/{thread}/status", encoding="ascii") as lines:
             found.append(dict(re.findall(r"^(\w+):\s*(.*)$", lines.read(), re.MULTILINE)))
     return found
 

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from support import host, images, program
+from support.patience import GUARD, wait_until
 from support.program import bad, good, run
 
 
@@ -154,7 +155,7 @@ class Terminal:
             os.execvpe(program.PROGRAM, program.command(*words), {**os.environ, "TERM": "xterm", **variables})
         self.seen = ""
 
-    def until(self, pattern, seconds=60):
+    def until(self, pattern, seconds=GUARD):
         """Reads until this was shown; returns what came before."""
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.seen)):
@@ -242,8 +243,9 @@ def test_ctrl_c_ends_the_command_not_the_shell(work):
     images.write_noise(f"{work}/noise", 300)
     terminal = Terminal("shell", big, cwd=work, XDG_STATE_HOME=f"{work}/state")
     terminal.until(PROMPT)
+    before = os.stat(big).st_blocks
     terminal.type(f"cp host:{work}/noise /a\r")
-    time.sleep(0.25)
+    wait_until(lambda: os.stat(big).st_blocks > before + 20_000, "the copy is in the middle")
     terminal.type("\x03")
     terminal.until("interrupted")
     terminal.until(PROMPT)

@@ -12,12 +12,12 @@ import struct
 import subprocess
 import sys
 import tarfile
-import time
 
 import pytest
 
 from support import host, images, program, trees
 from support.images import MEGABYTE
+from support.processes import wait_until_it_waits
 from support.program import good, run
 
 KINDS = ("ext4", "xfs", "btrfs")
@@ -639,7 +639,7 @@ def test_interrupted(work):
     with subprocess.Popen(program.command("tar-in", f"{image}:/"), stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         running.stdin.write(content[:10 * MEGABYTE])
         running.stdin.flush()
-        time.sleep(0.5)
+        wait_until_it_waits(running.pid, signal.SIGINT)
         running.send_signal(signal.SIGINT)
         assert running.wait(60) == 130
         assert b"interrupted" in running.stderr.read()

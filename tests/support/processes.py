@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a process and its children do, for tests that interrupt them: a signal that comes too early meets something else."""
+
+import contextlib
+import os
+import re
+import time
+
+from support.patience import GUARD, wait_until
+
+
+def read(path: str) -> str:
+    """Empty if the process has ended."""
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
+        return stream.read()
+    return ""
+
+
+def tree_of(pid: int) -> list:
+    """The process and all below it."""
+    children = " ".join(read(f"/proc/{pid}/task/{thread}/children") for thread in threads_of(pid))
+    return [pid, *(below for child in children.split() for below in tree_of(int(child)))]
+
+
+def threads_of(pid: int) -> list:
+    with contextlib.suppress(OSError):
+        return os.listdir(f"/proc/{pid}/task")
+    return []
+
+
+def states_of(pid: int) -> set:
+    """States of all threads of a process and of those below it, as letters: R runs or would, S waits."""
+    texts = [read(f"/proc/{process}/task/{thread}/stat") for process in tree_of(pid) for thread in threads_of(process)]
+    return {text.rpartition(")")[2].split()[0] for text in texts if text}
+
+
+def catches(pid: int, number: int) -> bool:
+    caught = re.search(r"^SigCgt:\s*(\w+)$", read(f"/proc/{pid}/status"), re.MULTILINE)
+    return bool(caught) and int(caught[1], 16) >> (number - 1) & 1 == 1
+
+
+def wait_until_caught(pid: int, number: int) -> None:
+    """Until the process has a handler for the signal."""
+    wait_until(lambda: catches(pid, number), f"process {pid} catches signal {number}")
+
+
+def wait_until_it_waits(pid: int, number: int) -> None:
+    """Until the process has a handler for the signal, and has waited for something for a while: nothing in it would run."""
+    wait_until_caught(pid, number)
+    deadline, quiet = time.monotonic() + GUARD, 0
+    while quiet < 15:
+        assert time.monotonic() < deadline, f"process {pid} does not come to wait"
+        quiet = quiet + 1 if states_of(pid) == {"S"} else 0
+        time.sleep(0.02)
