@@ -189,6 +189,8 @@ def test_long_ones_run_by_themselves(repository):
     output = repository.run("--long", good=False)
     assert "FAILED: test_more.py::test_long\n" in output
     assert "cargo test" not in output
+    # The tiny repository has no tests/matrix.
+    assert failed_parts(output) == ["file systems, DEBUG=1", "file systems, SANITIZE=address,undefined", "pytest"]
 
 
 def test_a_run_that_changes_a_tracked_file(repository):
