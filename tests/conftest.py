@@ -4,7 +4,6 @@
 import os
 import resource
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -95,10 +94,8 @@ def ext4(work):
 @pytest.fixture
 def fuse_for_all():
     """The device as every distribution's udev makes it."""
-    before = stat.S_IMODE(os.stat("/dev/fuse").st_mode)
-    os.chmod("/dev/fuse", 0o666)
-    yield
-    os.chmod("/dev/fuse", before)
+    with mounts.fuse_for_all():
+        yield
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -358,6 +358,7 @@ def test_a_kill_while_writing_leaves_no_corruption(work, raw, delay):
     images.check_ext4(f"{work}/part.img")
 
 
+@pytest.mark.long
 def test_speed_of_reading(work):
     """Prints how much longer reading from qcow2 takes than from raw."""
     os.mkdir(f"{work}/big")

@@ -2,7 +2,9 @@
 """`outboard mount` in tests: mounts that are taken down again, their servers, and who else may use them."""
 
 import contextlib
+import fcntl
 import os
+import stat
 import subprocess
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from support import host
 from support.checkers import FSCK
 from support.patience import wait_until
-from support.program import good
+from support.program import OUT, good
 
 # Of every module that mounts.
 MARKS = [pytest.mark.needs_root, pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")]
@@ -74,3 +76,31 @@ def server_of(image):
 def wait_until_unserved(image):
     """Until the server has written everything and let go of the image."""
     wait_until(lambda: not servers(image), f"no process serves {image}")
+
+
+@contextlib.contextmanager
+def fuse_for_all():
+    """
+    /dev/fuse for every user, until the last test of all streams that asked for this has ended: the mode must not be
+    restored under a test of another stream.
+    """
+    with open(f"{OUT}/fuse.turn", "w") as turn, open(f"{OUT}/fuse.mode", "a+") as users:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        fcntl.flock(users, fcntl.LOCK_SH)
+        mode = stat.S_IMODE(os.stat("/dev/fuse").st_mode)
+        if mode != 0o666:
+            users.truncate(0)
+            users.write(f"{mode:o}")
+            users.flush()
+            os.chmod("/dev/fuse", 0o666)
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        try:
+            yield
+        finally:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                users.seek(0)
+                if text := users.read():
+                    os.chmod("/dev/fuse", int(text, 8))
+                    users.truncate(0)
