@@ -13,7 +13,7 @@ from support import debian, host, images, program
 
 PAGE = os.path.join(program.REPOSITORY, "docs", "examples.md")
 USER = 12345
-BOOT_SECONDS = 240
+BOOT_SECONDS = 1200
 
 
 def read(path) -> str:
@@ -91,7 +91,8 @@ def boot(code: str, desk: Desk) -> None:
 
 
 @pytest.mark.needs("mmdebstrap", "fakechroot", "fakeroot", "qemu-system-x86_64")
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
+@pytest.mark.long
 def test_a_bootable_root_image(desk):
     make, add, start, disk = code_of("A bootable root image from debootstrap, without root")
     words = shlex.split(make.splitlines()[0])[1:]

@@ -13,6 +13,7 @@ import pytest
 
 from support import host, images, modules, program
 from support.patience import wait_until
+from support.processes import blocks_open_below
 
 HERE = os.path.join(program.REPOSITORY, "tests", "sandbox")
 REFUSED = (-errno.EPERM, -errno.EACCES)
@@ -184,8 +185,7 @@ def test_interrupts_reach_the_kernel(work, whom):
     """mkfs stops in the middle of filling, says so, and leaves nothing behind."""
     with subprocess.Popen(program.command("mkfs", "ext4", f"{work}/new.ext4", "--from", "/usr", "--size", "32G"), stderr=subprocess.PIPE,
                           start_new_session=True) as running:
-        # It writes to a file beside the one that it makes.
-        wait_until(lambda: sum(entry.stat().st_blocks for entry in os.scandir(work)) > 50_000, "the new file system is being filled")
+        wait_until(lambda: blocks_open_below(running.pid, work) > 50_000, "the new file system is being filled")
         whom(running.pid, signal.SIGINT)
         _, said = running.communicate(timeout=60)
     assert running.returncode == 130 and b"interrupted" in said, said

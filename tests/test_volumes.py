@@ -18,7 +18,7 @@ from support import guest, host, images, program
 from support.images import MEGABYTE
 from support.program import bad, good, run
 
-pytestmark = [pytest.mark.skipif(not guest.usable(), reason="no QEMU, kernel or tools for a guest"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.skipif(not guest.usable(), reason="no QEMU, kernel or tools for a guest"), pytest.mark.timeout(1800)]
 
 FILL = r"""
 mkdir -p /mnt/x /dev/md

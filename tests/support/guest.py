@@ -103,7 +103,7 @@ def initial_files() -> bytes:
         return host.run("cpio", "-o", "-H", "newc", "--quiet", cwd=root, input=names.encode(), text=False).stdout
 
 
-def run(script: str, disks, files=(), timeout=240) -> str:
+def run(script: str, disks, files=(), timeout=1500) -> str:
     """
     Runs a shell script that must succeed, in a directory that has `files`. `disks`: raw images, which it may change.
     Returns what it wrote.

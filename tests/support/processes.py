@@ -52,3 +52,15 @@ def wait_until_it_waits(pid: int, number: int) -> None:
         assert time.monotonic() < deadline, f"process {pid} does not come to wait"
         quiet = quiet + 1 if states_of(pid) == {"S"} else 0
         time.sleep(0.02)
+
+
+def blocks_open_below(pid: int, directory: str) -> int:
+    """Blocks of 512 bytes of the files in a directory that a process, or one below it, has open: also of unnamed ones."""
+    most = 0
+    for process in tree_of(pid):
+        with contextlib.suppress(OSError):
+            for number in os.listdir(f"/proc/{process}/fd"):
+                path = f"/proc/{process}/fd/{number}"
+                if os.readlink(path).startswith(f"{directory}/"):
+                    most = max(most, os.stat(path).st_blocks)
+    return most
