@@ -105,6 +105,56 @@ def test_in_use(ext4):
         assert busy.code == 1 and "busy" in busy.err.lower(), str(busy)
 
 
+@contextlib.contextmanager
+def copy_in_use(directory):
+    """A process that uses the copy of a mount which it got with a mount namespace of its own."""
+    words = ("unshare", "--mount", "--propagation", "unchanged", "sh", "-c", 'cd "$1" && echo ready && read -r end', "sh", directory)
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.stdin.close()
+
+
+@pytest.mark.needs("fusermount3", "setpriv")
+@pytest.mark.usefixtures("fuse_for_all")
+@pytest.mark.parametrize("prefix", [(), AS_NOBODY], ids=["root", "user"])
+def test_a_mount_that_is_busy_for_a_moment(work, ext4, prefix):
+    """Each program that makes a mount namespace has a copy of the mount for a moment: umount waits for it."""
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    for path in (ext4, directory):
+        os.chown(path, NOBODY, NOBODY)
+    host.run("mount", "--bind", work, work)
+    host.run("mount", "--make-shared", work)
+    try:
+        good("mount", "-o", "allow_other" if not prefix else "rw", ext4, directory, prefix=prefix)
+        with copy_in_use(directory) if not prefix else open_in_use(directory) as user:
+            umount = subprocess.Popen([*prefix, *program.command("umount", directory)], stderr=subprocess.PIPE, text=True)
+            time.sleep(0.5)
+            user.stdin.write("end\n")
+            user.stdin.flush()
+            said = umount.communicate(timeout=120)[1]
+            assert umount.returncode == 0, said
+        assert not is_mounted(directory)
+    finally:
+        subprocess.run(["umount", "-l", directory], check=False, stderr=subprocess.DEVNULL)
+        host.run("umount", "-l", work)
+
+
+@contextlib.contextmanager
+def open_in_use(directory):
+    """The user's own process in the mount: root may not look into it."""
+    words = (*AS_NOBODY, "sh", "-c", 'cd "$1" && echo ready && read -r end', "sh", directory)
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.stdin.close()
+
+
 def test_what_was_lost_is_told_each_time(work):
     """A sparse image in a file system that is too small for what is written."""
     small, directory = f"{work}/small", f"{work}/place"

@@ -15,6 +15,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// What mount(8) and /proc/self/mountinfo show as the type.
 pub const KIND: &str = "fuse.outboard";
@@ -22,6 +24,9 @@ const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
 /// Kilobytes that the host shall read ahead of a program: by itself, half as much.
 const READ_AHEAD: &str = "256";
+/// How long a busy mount is tried again, and how often.
+const PATIENCE: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_millis(20);
 
 fn is_root() -> bool {
     System::Host.effective_user() == 0
@@ -233,7 +238,7 @@ impl PrivateMount {
 
     pub fn unmount(self) -> Result<()> {
         match self.unmounter {
-            None => unmount_directly(&self.directory, true),
+            None => unmount_directly(&self.directory, true).map_err(Failure::error),
             // Whoever ended the process that was to do it left the mount.
             Some(unmounter) => match unmounter.finish() {
                 Ok(output) if output.status.success() => Ok(()),
@@ -282,40 +287,76 @@ fn enter_name_space() -> io::Result<()> {
     System::Host.mount(c"none", c"/", c"none", flags, c"")
 }
 
-fn unmount_directly(directory: &Path, lazy: bool) -> Result<()> {
-    let shown = directory.display();
+/// Why a file system cannot be unmounted.
+enum Failure {
+    /// It is in use.
+    Busy(Error),
+    Other(Error),
+}
+
+impl Failure {
+    fn new(directory: &Path, busy: bool, why: &str) -> Self {
+        let message = format!("cannot unmount {}: {why}", directory.display());
+        match busy {
+            true => Failure::Busy(Error::Failed(format!(
+                "{message} (see fuser -vm for who uses it)"
+            ))),
+            false => Failure::Other(Error::Failed(message)),
+        }
+    }
+
+    fn error(self) -> Error {
+        match self {
+            Failure::Busy(error) | Failure::Other(error) => error,
+        }
+    }
+}
+
+type Unmounted = std::result::Result<(), Failure>;
+
+fn unmount_directly(directory: &Path, lazy: bool) -> Unmounted {
     let flags = if lazy { libc::MNT_DETACH } else { 0 };
-    let path = CString::new(directory.as_os_str().as_bytes());
-    let path = path.map_err(|_| Error::Usage(format!("{shown}: no name of a directory")))?;
+    let path = CString::new(directory.as_os_str().as_bytes())
+        .map_err(|_| Failure::new(directory, false, "the name has a NUL"))?;
     System::Host.unmount(&path, flags).map_err(|error| {
-        let hint = match error.raw_os_error() {
-            Some(libc::EBUSY) => " (see fuser -vm for who uses it)",
-            _ => "",
-        };
-        Error::Failed(format!("cannot unmount {shown}: {}{hint}", reason(&error)))
+        let busy = error.raw_os_error() == Some(libc::EBUSY);
+        Failure::new(directory, busy, &reason(&error))
     })
 }
 
-/// Ends a mount. `lazy`: also while it is used; it ends when it is not used any more.
-pub fn unmount(directory: &Path, lazy: bool) -> Result<()> {
-    if is_root() {
-        return unmount_directly(directory, lazy);
-    }
+fn unmount_by_helper(directory: &Path, lazy: bool) -> Unmounted {
     let mut command = Command::new(HELPER);
-    command.arg("-u").args(lazy.then_some("-z"));
-    unmounted(directory, command.arg("--").arg(directory).output())
-}
-
-/// How the helper's work ended.
-fn unmounted(directory: &Path, ended: io::Result<Output>) -> Result<()> {
-    let output = ended.map_err(|error| helper_missing(&error))?;
+    command.env("LC_ALL", "C").arg("-u");
+    command.args(lazy.then_some("-z")).arg("--").arg(directory);
+    let output = command
+        .output()
+        .map_err(|error| Failure::Other(helper_missing(&error)))?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(Error::Failed(format!(
-            "cannot unmount {}: {}",
-            directory.display(),
-            complaint(&output)
-        ))),
+        false => {
+            let why = complaint(&output);
+            let busy = why.contains("Device or resource busy");
+            Err(Failure::new(directory, busy, &why))
+        }
+    }
+}
+
+/// Ends a mount. `lazy`: also while it is used; it ends when it is not used any more.
+///
+/// A process that makes a mount namespace has a copy of each mount until it leaves it. The mount is
+/// busy as long as a process enters or leaves the copy, so a busy mount is tried again for a while.
+pub fn unmount(directory: &Path, lazy: bool) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let ended = match is_root() {
+            true => unmount_directly(directory, lazy),
+            false => unmount_by_helper(directory, lazy),
+        };
+        match ended {
+            Ok(()) => return Ok(()),
+            Err(Failure::Busy(_)) if start.elapsed() < PATIENCE => sleep(INTERVAL),
+            Err(failure) => return Err(failure.error()),
+        }
     }
 }
 
