@@ -219,6 +219,85 @@ def test_as_mount_calls_it(work, ext4, name):
     check(ext4, "ext4")
 
 
+def flags_of(directory):
+    with open("/proc/self/mountinfo", encoding="utf-8") as lines:
+        (line,) = [line for line in lines if line.split()[4] == directory]
+    return set(line.split()[5].split(","))
+
+
+@pytest.mark.parametrize("helper", ["mount.fuse3", "mount.fuse.outboard"])
+def test_set_user_id_and_devices_by_fstab(work, ext4, helper):
+    """mount(8) keeps `suid` and `dev` to itself, and mount.fuse3 adds them: these words arrive by both ways."""
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    os.mkdir(f"{work}/bin")
+    os.symlink(program.PROGRAM, f"{work}/bin/outboard")
+    with open(f"{work}/fstab", "w", encoding="ascii") as stream:
+        stream.write(f"{ext4} {directory} fuse.outboard noauto,allow_suid,allow_dev 0 0\n")
+    if helper == "mount.fuse3":
+        call = 'mount "$1/place"'
+    else:
+        os.symlink(program.PROGRAM, f"{work}/bin/{helper}")
+        call = f'"$1/bin/{helper}" "$2" "$1/place" -o rw,allow_suid,allow_dev'
+    script = f"""
+        mount --bind "$1/fstab" /etc/fstab
+        mount --bind "$1/bin" /usr/local/bin
+        {call}
+        grep " $1/place " /proc/self/mountinfo
+        outboard umount "$1/place"
+    """
+    done = host.run("unshare", "--mount", "sh", "-euc", script, "sh", work, ext4)
+    flags = done.stdout.split()[5].split(",")
+    assert "nosuid" not in flags and "nodev" not in flags, done.stdout
+    check(ext4, "ext4")
+
+
+def test_remount(work, ext4):
+    with mounted(ext4) as directory:
+        with open(f"{directory}/file", "wb") as stream:
+            stream.write(b"text")
+        before = flags_of(directory)
+        good("mount", "-o", "remount,ro", ext4, directory)
+        assert flags_of(directory) == before - {"rw"} | {"ro"}
+        with pytest.raises(OSError, match="Read-only"):
+            os.mkdir(f"{directory}/new")
+        good("mount", "-o", "remount,rw,noexec", ext4, directory)
+        assert flags_of(directory) == before | {"noexec"}
+        os.mkdir(f"{directory}/new")
+        with open(f"{directory}/file", "ab"):
+            busy = run("mount", "-o", "remount,ro", ext4, directory)
+            assert busy.code == 1 and "open for writing" in busy.err, str(busy)
+        refused = run("mount", "-o", "remount,uid=5", ext4, directory)
+        assert refused.code == 1 and "uid cannot change" in refused.err, str(refused)
+    with mounted(ext4, "-o", "ro") as directory:
+        refused = run("mount", "-o", "remount,rw", ext4, directory)
+        assert refused.code == 1 and "read-only" in refused.err, str(refused)
+    nothing = run("mount", "-o", "remount,ro", ext4, work)
+    assert nothing.code == 1 and "no mount of outboard" in nothing.err, str(nothing)
+    check(ext4, "ext4")
+
+
+@pytest.mark.needs("mount.fuse3")
+def test_remount_by_mount(work, ext4):
+    """mount(8) repeats the options that it finds in the table of mounts."""
+    for name in ("place", "bin"):
+        os.mkdir(f"{work}/{name}")
+    os.symlink(program.PROGRAM, f"{work}/bin/outboard")
+    script = """
+        mount --bind "$1/bin" /usr/local/bin
+        mount -t fuse.outboard "$2" "$1/place" -o allow_other,sync
+        mount -o remount,ro "$1/place"
+        grep " $1/place fuse.outboard ro," /proc/self/mounts
+        ! mkdir "$1/place/new"
+        mount -o remount,rw "$1/place"
+        grep " $1/place fuse.outboard rw," /proc/self/mounts
+        mkdir "$1/place/new"
+        outboard umount "$1/place"
+    """
+    host.run("unshare", "--mount", "sh", "-euc", script, "sh", work, ext4)
+    check(ext4, "ext4")
+
+
 @pytest.mark.needs("mount.fuse3")
 def test_fstab(work, ext4):
     """Lines of fstab, in a mount name space with one of its own: `mount DIRECTORY`, `mount -a`, `umount DIRECTORY`."""

@@ -38,6 +38,24 @@ pub struct Mounted {
     device: String,
     pub directory: PathBuf,
     pub source: OsString,
+    /// Its flags in words, as in "rw,nosuid".
+    words: String,
+}
+
+impl Mounted {
+    /// The flags as mount(2) has them.
+    pub fn flags(&self) -> libc::c_ulong {
+        const FLAGS: [(&str, libc::c_ulong); 4] = [
+            ("ro", libc::MS_RDONLY),
+            ("nosuid", libc::MS_NOSUID),
+            ("nodev", libc::MS_NODEV),
+            ("noexec", libc::MS_NOEXEC),
+        ];
+        let words = self.words.split(',');
+        words
+            .filter_map(|word| FLAGS.iter().find(|(name, _)| *name == word))
+            .fold(0, |flags, (_, flag)| flags | flag)
+    }
 }
 
 /// Words that the kernel takes as text.
@@ -394,6 +412,7 @@ fn parse(line: &[u8]) -> Option<Mounted> {
         device: String::from_utf8_lossy(fields.get(2)?).into_owned(),
         directory: OsString::from_vec(unescaped(fields.get(4)?)).into(),
         source: OsString::from_vec(unescaped(fields.get(dash + 2)?)),
+        words: String::from_utf8_lossy(fields.get(5)?).into_owned(),
     })
 }
 
@@ -448,6 +467,7 @@ mod tests {
         assert_eq!(found.device, "0:35");
         assert_eq!(found.directory, Path::new("/mnt/a b"));
         assert_eq!(found.source, "/x/disk,.img");
+        assert_eq!(found.flags(), libc::MS_NOSUID);
         for other in [
             b"40 27 0:35 / /mnt rw - ext4 /dev/sda rw".as_slice(),
             b"",

@@ -13,6 +13,7 @@ pub mod host;
 mod keeper;
 mod options;
 mod owners;
+mod remount;
 mod serve;
 mod server;
 pub mod umount;
@@ -52,7 +53,9 @@ Options after -o, separated by commas:
   sync, dirsync       each change, or each of a directory, is on stable storage at once
   idmap=u:I:H:COUNT   user I of the image is H on the host, and COUNT-1 after it; g: for groups
   suid, dev           set-user-ID bits and device files count (root only)
+  allow_suid, allow_dev  the same for mount(8) and fstab, which keep suid and dev to themselves
   noexec              nothing in it can be run
+  remount             what is mounted changes to ro, rw, noexec... (root only)
   type=TYPE, memory=SIZE  as --type and --memory
   threads=N           requests that are carried out at the same time, 1 to 64")]
 pub struct Mount {
@@ -117,6 +120,7 @@ pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
     match mount.role {
         Role::Server => return serve::run(&plan, session),
         Role::Keeper => return keeper::run(&plan, true),
+        Role::Command if plan.options.remount => return remount::run(&plan, &mount.options),
         Role::Command => {}
     }
     let image = plan.check(session)?;

@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 /// How the host mounts the file system, and whose the files are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
+    /// It is mounted already, and the host shall use it in another way.
+    pub remount: bool,
     pub read_only: bool,
     /// It shall not become read-only by itself.
     pub writable: bool,
@@ -66,6 +68,12 @@ fn is_for_others(word: &str) -> bool {
     WORDS.contains(&word) || BEGINNINGS.iter().any(|start| word.starts_with(start))
 }
 
+/// Words of the host's kernel, which mount(8) repeats when it mounts again.
+fn is_of_kernel(word: &str) -> bool {
+    const BEGINNINGS: [&str; 4] = ["user_id=", "group_id=", "max_read=", "blksize="];
+    BEGINNINGS.iter().any(|start| word.starts_with(start))
+}
+
 fn number<T: std::str::FromStr>(word: &str, value: &str) -> Result<T> {
     value
         .parse()
@@ -99,11 +107,13 @@ fn default_threads() -> u32 {
 impl Options {
     /// Understands the operands of all `-o`.
     pub fn parse(lists: &[String]) -> Result<Self> {
-        let mut options = Self::default();
-        for word in lists.iter().flat_map(|list| list.split(',')) {
-            if !word.is_empty() {
-                options.word(word)?;
-            }
+        let words = || lists.iter().flat_map(|list| list.split(','));
+        let mut options = Self {
+            remount: words().any(|word| word == "remount"),
+            ..Self::default()
+        };
+        for word in words().filter(|word| !word.is_empty()) {
+            options.word(word)?;
         }
         Ok(options)
     }
@@ -118,9 +128,10 @@ impl Options {
             "dirsync" => self.dirsync = true,
             "allow_other" => self.allow_other = true,
             "default_permissions" => self.default_permissions = true,
-            "suid" => self.suid = true,
+            // mount(8) keeps "suid" and "dev" to itself.
+            "suid" | "allow_suid" => self.suid = true,
             "nosuid" => self.suid = false,
-            "dev" => self.dev = true,
+            "dev" | "allow_dev" => self.dev = true,
             "nodev" => self.dev = false,
             "exec" => self.noexec = false,
             "noexec" => self.noexec = true,
@@ -130,7 +141,8 @@ impl Options {
             "type" => self.kind = Some(value.to_owned()),
             "memory" => self.memory = Some(parse_size(value).map_err(Error::Usage)?),
             "threads" => self.threads = Some(threads(value)?),
-            _ if is_for_others(word) => {}
+            "remount" => {}
+            _ if is_for_others(word) || self.remount && is_of_kernel(word) => {}
             _ => {
                 return Err(Error::Usage(format!(
                     "-o {word}: no such option (see outboard help mount)"
@@ -221,6 +233,8 @@ mod tests {
     fn the_last_word_counts() {
         let options = parse("ro,suid,nosuid,dev,uid=5,,noauto,x-systemd.automount").unwrap();
         assert!(options.read_only && !options.suid && options.dev);
+        let options = parse("allow_suid,nodev,allow_dev").unwrap();
+        assert!(options.suid && options.dev);
         assert_eq!((options.user, options.group), (Some(5), None));
     }
 
@@ -253,6 +267,7 @@ mod tests {
             "threads=a",
             "threads=65",
             "memory=1X",
+            "user_id=0",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
@@ -264,6 +279,13 @@ mod tests {
             "ro,sync,dirsync,allow_other,dev,uid=5,gid=6,idmap=u:0:1000:1 u:1:5:9,idmap=g:7:8:9";
         let options = parse(text).unwrap();
         assert_eq!(options.to_list(), text);
+    }
+
+    #[test]
+    fn mounted_again() {
+        let options = parse("ro,nosuid,relatime,user_id=0,max_read=4096,remount").unwrap();
+        assert!(options.remount && options.read_only);
+        assert!(!options.to_list().contains("remount"));
     }
 
     #[test]

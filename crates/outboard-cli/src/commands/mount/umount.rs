@@ -49,7 +49,7 @@ pub fn run(options: &Umount) -> Result<()> {
 }
 
 /// The root directory stands for the whole file system: this tells of every error since it was mounted.
-fn write_all(directory: &Path) -> Result<()> {
+pub fn write_all(directory: &Path) -> Result<()> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
     let synced = Tree::host().open_fd(directory, flags, 0).and_then(|root| {
         root.sync_file_system()?;

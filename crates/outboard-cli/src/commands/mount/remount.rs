@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `-o remount`: changes how the host uses a file system that is mounted already.
+//!
+//! Only the host changes. The server goes on with the image as it opened it, so options that are
+//! the server's must be those of the mount.
+
+use super::ending::{self, Served};
+use super::options::Options;
+use super::{host, umount, Plan};
+use crate::address::ImageName;
+use crate::error::{reason, Error, Result};
+use outboard::System;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Flags of a mount that each word sets or takes away.
+const FLAGS: [(&str, libc::c_ulong, bool); 10] = [
+    ("ro", libc::MS_RDONLY, true),
+    ("rw", libc::MS_RDONLY, false),
+    ("nosuid", libc::MS_NOSUID, true),
+    ("suid", libc::MS_NOSUID, false),
+    ("allow_suid", libc::MS_NOSUID, false),
+    ("nodev", libc::MS_NODEV, true),
+    ("dev", libc::MS_NODEV, false),
+    ("allow_dev", libc::MS_NODEV, false),
+    ("noexec", libc::MS_NOEXEC, true),
+    ("exec", libc::MS_NOEXEC, false),
+];
+
+pub fn run(plan: &Plan, lists: &[String]) -> Result<()> {
+    let shown = plan.directory.display();
+    let what = format!("cannot remount {shown}");
+    if System::Host.effective_user() != 0 {
+        return Err(Error::Usage("-o remount is for root".to_owned()));
+    }
+    let directory =
+        host::real(&plan.directory).map_err(|error| Error::failed(what.clone(), &error))?;
+    let mounted = host::find(&directory).map_err(|error| Error::failed(what.clone(), &error))?;
+    let Some(mounted) = mounted else {
+        return Err(Error::Failed(format!(
+            "{what}: no mount of outboard (see findmnt)"
+        )));
+    };
+    if ImageName::find(&mounted.source).file != plan.image.file {
+        return Err(Error::Failed(format!(
+            "{what}: {} is mounted there",
+            Path::new(&mounted.source).display()
+        )));
+    }
+    let served = ending::server(&mounted.source, &directory)
+        .ok_or_else(|| Error::Failed(format!("{what}: its server is gone")))?;
+    check(&served, &plan.options).map_err(|why| Error::Failed(format!("{what}: {why}")))?;
+    change(&directory, flags(mounted.flags(), lists)).map_err(|error| match error {
+        Some(error) if error.raw_os_error() == Some(libc::EBUSY) => Error::Failed(format!(
+            "{what}: {}: files are open for writing (see fuser -vm)",
+            reason(&error)
+        )),
+        Some(error) => Error::failed(what, &error),
+        None => Error::Usage(format!("{shown}: no name of a directory")),
+    })?;
+    match plan.options.read_only {
+        true => umount::write_all(&directory),
+        false => Ok(()),
+    }
+}
+
+/// What the server cannot do for these options.
+fn check(served: &Served, wanted: &Options) -> std::result::Result<(), String> {
+    let server = Options::parse(&served.options).unwrap_or_default();
+    if server.read_only && !wanted.read_only {
+        return Err(
+            "its server has the image open read-only; unmount it, and mount it anew".to_owned(),
+        );
+    }
+    let changes = [
+        (wanted.sync && !server.sync, "sync"),
+        (wanted.dirsync && !server.dirsync, "dirsync"),
+        (wanted.allow_other && !server.allow_other, "allow_other"),
+        (wanted.user.is_some() && wanted.user != server.user, "uid"),
+        (
+            wanted.group.is_some() && wanted.group != server.group,
+            "gid",
+        ),
+        (
+            wanted.is_mapped()
+                && (&wanted.users, &wanted.groups) != (&server.users, &server.groups),
+            "idmap",
+        ),
+    ];
+    match changes.into_iter().find(|(changed, _)| *changed) {
+        Some((_, word)) => Err(format!("-o {word} cannot change while it is mounted")),
+        None => Ok(()),
+    }
+}
+
+/// The flags of a mount after these options. What they do not mention stays as it is.
+fn flags(before: libc::c_ulong, lists: &[String]) -> libc::c_ulong {
+    let words = lists.iter().flat_map(|list| list.split(','));
+    words.fold(before, |flags, word| {
+        match FLAGS.iter().find(|(name, _, _)| *name == word) {
+            Some((_, flag, true)) => flags | flag,
+            Some((_, flag, false)) => flags & !flag,
+            None => flags,
+        }
+    })
+}
+
+/// The error `None`: the name has a NUL.
+fn change(
+    directory: &Path,
+    flags: libc::c_ulong,
+) -> std::result::Result<(), Option<std::io::Error>> {
+    let path = CString::new(directory.as_os_str().as_bytes()).map_err(|_| None)?;
+    System::Host
+        .mount(c"none", &path, c"", libc::MS_REMOUNT | flags, c"")
+        .map_err(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_change_only_what_they_name() {
+        let before = libc::MS_NOSUID | libc::MS_NODEV;
+        for (list, after) in [
+            ("remount,ro", before | libc::MS_RDONLY),
+            ("remount,ro,rw,dev", libc::MS_NOSUID),
+            ("allow_suid,nosuid,noexec,uid=5", before | libc::MS_NOEXEC),
+        ] {
+            assert_eq!(flags(before, &[list.to_owned()]), after, "{list}");
+        }
+    }
+}
