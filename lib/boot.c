@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,8 @@
 #define MAX_VCPUS 64
 /* Linux's COMMAND_LINE_SIZE, but for the words that every boot gets (kernel/arch/core/setup.c). */
 #define COMMAND_LINE_MOST 384
+/* The members that struct ob_config had at first. */
+#define CONFIG_SIZE_BEFORE_PANIC offsetof(struct ob_config, panic)
 #define MEMORY_STEP (16ull << 20)
 #define MEMORY_MINIMUM (32ull << 20)
 #define MEMORY_DEFAULT_MINIMUM (64ull << 20)
@@ -90,13 +93,23 @@ static int choose_log(const struct ob_config *config, struct ob_boot_parameters 
 	return 0;
 }
 
+/* Completes what the program gives, which may be of an older library, or nothing. */
+static int complete(const struct ob_config *given, struct ob_config *config)
+{
+	*config = (struct ob_config){ .size = sizeof(*config), .log_level = OB_LOG_DEFAULT };
+	if (!given)
+		return 0;
+	if (given->size != sizeof(*config) && given->size != CONFIG_SIZE_BEFORE_PANIC)
+		return fail(-EINVAL, "size of struct ob_config is %zu, this library's is %zu: recompile the program",
+			    given->size, sizeof(*config));
+	memcpy(config, given, given->size);
+	return 0;
+}
+
 static int choose(const struct ob_config *config, struct ob_boot_parameters *parameters)
 {
 	int error;
 
-	if (config->size != sizeof(*config))
-		return fail(-EINVAL, "size of struct ob_config is %zu, this library's is %zu: recompile the program",
-			    config->size, sizeof(*config));
 	if (config->command_line && strlen(config->command_line) > COMMAND_LINE_MOST)
 		return fail(-EINVAL, "command_line has %zu characters: the kernel has room for %d",
 			    strlen(config->command_line), COMMAND_LINE_MOST);
@@ -131,8 +144,10 @@ static int check_components(const char *names)
 
 static int start(const struct ob_config *config, struct ob_boot_parameters *parameters)
 {
-	int error = ob_posix_start(ob_log_line);
+	int error;
 
+	ob_posix_set_panic(config->panic, config->panic_context);
+	error = ob_posix_start(ob_log_line);
 	if (error)
 		return fail(error, "the host refuses signal or thread hooks: %s", strerror(-error));
 	error = check_components(config->components ? config->components : "");
@@ -152,20 +167,20 @@ static int start(const struct ob_config *config, struct ob_boot_parameters *para
 		    (unsigned long long)parameters->memory >> 20, strerror(-error));
 }
 
-static int boot(const struct ob_config *config)
+static int boot(const struct ob_config *given)
 {
-	struct ob_config defaults = { .size = sizeof(defaults), .log_level = OB_LOG_DEFAULT };
 	struct ob_boot_parameters parameters = { 0 };
+	struct ob_config config;
 	int error;
 
 	boot_error[0] = '\0';
 	if (booted)
 		return fail(-EALREADY, "this process has booted a kernel before: there can be only one");
-	if (!config)
-		config = &defaults;
-	error = choose(config, &parameters);
+	error = complete(given, &config);
 	if (!error)
-		error = start(config, &parameters);
+		error = choose(&config, &parameters);
+	if (!error)
+		error = start(&config, &parameters);
 	booted = !error;
 	return error;
 }

@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Panic: works in a signal handler, so it uses nothing but system calls and abort(3). */
+/*
+ * Panic: works in a signal handler, so it uses nothing but system calls and abort(3). The program's
+ * own handler comes first, and may end the process in its own way.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "internal.h"
 #include "raw.h"
+
+static ob_posix_panic *panic_handler;
+static void *panic_context;
+
+void ob_posix_set_panic(ob_posix_panic *handler, void *context)
+{
+	panic_handler = handler;
+	panic_context = context;
+}
 
 static void print(const char *text)
 {
@@ -23,9 +35,13 @@ static void print(const char *text)
 
 void ob_host_panic(const char *message)
 {
-	print("outboard: kernel panic: ");
-	print(message);
-	print("\n");
+	if (panic_handler) {
+		panic_handler(panic_context, message, strlen(message));
+	} else {
+		print("outboard: kernel panic: ");
+		print(message);
+		print("\n");
+	}
 	ob_posix_memory_skip_unused();
 	abort();
 }

@@ -12,6 +12,7 @@
 #define OUTBOARD_POSIX_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ob_component;
@@ -19,6 +20,15 @@ struct ob_block_request;
 
 /* Receives one line of the kernel's log, on any thread, also in a signal handler. */
 typedef void ob_posix_log(int level, const char *line, uint64_t length);
+
+/*
+ * Receives the text of a kernel panic on the thread that panics, maybe in a signal handler. It may end the process;
+ * if it returns, abort() does.
+ */
+typedef void ob_posix_panic(void *context, const char *text, size_t length);
+
+/* Before ob_kernel_boot. NULL: the text is written to standard error. */
+void ob_posix_set_panic(ob_posix_panic *handler, void *context);
 
 /*
  * Asks the host now for what a process that is shut in may not ask for: before ob_posix_start, or not at all. Blocks for

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/statfs.h>
 
@@ -124,10 +125,10 @@ static void about_itself(void)
 	CHECK(strlen(ob_profile()) > 0);
 }
 
-/* The longest command line that is taken arrives as it is. */
+/* The longest command line that is taken arrives as it is, from a program that was built before `panic` existed. */
 static void boot_with_all_words(void)
 {
-	struct ob_config config = { .size = sizeof(config), .memory = 512ull << 20, .log_level = OB_LOG_DEFAULT };
+	struct ob_config config = { .size = offsetof(struct ob_config, panic), .memory = 512ull << 20, .log_level = OB_LOG_DEFAULT };
 	char words[COMMAND_LINE_MOST + 1] = "", read[4096] = "";
 	long file;
 

@@ -693,6 +693,38 @@ static void test_panic(void)
 	CHECK(!strcmp(text, "outboard: kernel panic: this is a test\n"));
 }
 
+static void end_with_seven(void *context, const char *text, size_t length)
+{
+	_exit(length == strlen(text) && !strcmp(text, context) ? 7 : 1);
+}
+
+static void handled_panic(void)
+{
+	ob_posix_set_panic(end_with_seven, "this is a test");
+	panic();
+}
+
+static void do_nothing(void *context, const char *text, size_t length)
+{
+	(void)context;
+	(void)text;
+	(void)length;
+}
+
+static void panic_of_quiet_handler(void)
+{
+	ob_posix_set_panic(do_nothing, NULL);
+	panic();
+}
+
+/* The program's handler may end the process; if it does not, abort() does. */
+static void test_panic_handler(void)
+{
+	CHECK_EQUAL(pipe(pipe_ends), 0);
+	CHECK_EQUAL(WEXITSTATUS(status_of_child(handled_panic)), 7);
+	CHECK_EQUAL(WTERMSIG(status_of_child(panic_of_quiet_handler)), SIGABRT);
+}
+
 #define TEST(name) { #name, test_##name }
 
 static const struct {
@@ -705,6 +737,7 @@ static const struct {
 	TEST(thread), TEST(many_threads), TEST(adopted_thread_ends), TEST(wait), TEST(random),
 	TEST(preempt), TEST(preempt_chains), TEST(preempt_ignored_by_default), TEST(fork),
 	TEST(console), TEST(panic),
+	TEST(panic_handler),
 #ifndef __SANITIZE_ADDRESS__
 	TEST(thread_limit),	/* the sanitizer itself ends a program that is out of address space */
 #endif

@@ -8,6 +8,7 @@
 #include <linux/console.h>
 #include <linux/kallsyms.h>
 #include <linux/kernel.h>
+#include <linux/kmsg_dump.h>
 #include <linux/panic_notifier.h>
 #include <linux/sched/debug.h>
 #include <linux/stacktrace.h>
@@ -98,15 +99,41 @@ int is_valid_bugaddr(unsigned long address)
 	return 1;
 }
 
+/*
+ * BUG() panics with "BUG!" alone, and says in the log where it is: "BUG: failure at FILE:LINE/FUNCTION()!".
+ * The log level may have kept that line from the host.
+ */
+static const char *ob_bug_place(void)
+{
+	static const char prefix[] = "BUG: failure at ";
+	static char line[256], place[sizeof(line)];
+	struct kmsg_dump_iter iter;
+	size_t length;
+
+	place[0] = '\0';
+	kmsg_dump_rewind(&iter);
+	while (kmsg_dump_get_line(&iter, false, line, sizeof(line) - 1, &length)) {
+		const char *found;
+
+		line[length] = '\0';
+		found = strstr(line, prefix);
+		if (found)
+			strscpy(place, found + sizeof(prefix) - 1);
+	}
+	return strim(place);
+}
+
 static int ob_panic_report(struct notifier_block *block, unsigned long event, void *message)
 {
-	static char text[sizeof(ob_last_words.text) + 512];
+	static char text[sizeof(ob_last_words.text) + 768];
+	const char *place = strcmp(message, "BUG!") ? "" : ob_bug_place();
 
 	console_flush_on_panic(CONSOLE_FLUSH_PENDING);
 	/* After a fault the places are known already: from here they could not be found. */
 	if (!ob_last_words.used)
 		ob_walk_frames((unsigned long)__builtin_frame_address(0), ob_words_add, &ob_last_words);
-	scnprintf(text, sizeof(text), "%s%s", (char *)message, ob_last_words.text);
+	scnprintf(text, sizeof(text), "%s%s%s%s", (char *)message, *place ? " " : "", place,
+		  ob_last_words.text);
 	ob_host_panic(text);
 }
 

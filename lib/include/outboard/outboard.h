@@ -52,6 +52,16 @@ struct ob_config {
 	 * Without a snapshot the kernel boots; ob_snapshot_status() tells why.
 	 */
 	const char *snapshots;
+	/*
+	 * Receives the text of a kernel panic: what happened, then a back-trace, in lines separated by
+	 * newlines. It runs on the thread that panics, possibly in a signal handler. It may call only
+	 * async-signal-safe functions, and nothing of this library. It may end the process, by
+	 * _exit(2) for one; when it returns, the process ends by abort(). NULL: the text is written to
+	 * standard error before abort(). A program built before this member existed passes a
+	 * smaller `size`, which means NULL.
+	 */
+	void (*panic)(void *context, const char *text, size_t length);
+	void *panic_context;
 };
 
 /*
