@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Corrupt metadata: one byte changed at each of 200 seeded places of an image.
 
-The program may read what is left (0), or say what is wrong (1). If the kernel itself trips, the process ends by
-abort() with a message that says so, or, if it checks itself, reports it; such images belong into docs/caveats.md. It never hangs and never dies silently.
+The program may read what is left (0), or say what is wrong (1). If the kernel panics, the program ends with
+the exit code of that and a message, or, if it checks itself, reports it; such images belong into docs/caveats.md. It never hangs and never dies silently.
 """
 
 import concurrent.futures

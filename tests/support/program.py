@@ -3,7 +3,6 @@
 
 import os
 import re
-import signal
 import subprocess
 
 import pytest
@@ -13,6 +12,9 @@ OUT = os.environ.get("OUTBOARD_OUT") or os.path.join(REPOSITORY, "out")
 # OUTBOARD_PROGRAM: another build of it, such as one whose kernel checks itself (DEBUG=1, SANITIZE).
 PROGRAM = os.environ.get("OUTBOARD_PROGRAM") or os.path.join(OUT, "bin", "outboard")
 CHECKS_ITSELF = PROGRAM.endswith(("-debug", "-asan", "-ubsan"))
+
+# Exit code after a panic of the kernel.
+PANIC = 70
 
 # Where test_kunit.py leaves its reports for the summary at the end of the run.
 KUNIT_REPORTS = pytest.StashKey()
@@ -60,8 +62,8 @@ class Result:
 
     @property
     def kernel_bug(self) -> bool:
-        """The documented end when an image makes the kernel itself BUG or oops: a message and abort()."""
-        return self.code == -signal.SIGABRT and "kernel" in self.err.lower()
+        """The documented end when an image makes the kernel itself BUG or oops: a message and this exit code."""
+        return self.code == PANIC and "outboard: kernel panic: " in self.err
 
 
 def command(*words, vcpus=None) -> list:

@@ -2,6 +2,7 @@
 //! Work with the kernel for commands that also run other programs. Such a command stays outside of the sandbox and
 //! never boots a kernel; what needs one is done by a copy of the process, which shuts itself in as any other command does.
 
+use crate::crash;
 use crate::error::{Error, Result};
 use crate::interrupt::{Interrupt, REQUEST};
 use crate::sandbox::HostAccess;
@@ -80,6 +81,10 @@ impl Apart {
     pub fn finish<T: DeserializeOwned>(self) -> Result<T> {
         let report = receive(self.socket, &self.child, || self.interrupt.asked());
         let status = self.child.wait().map_err(|error| cannot(&error))?;
+        if status.code() == Some(crash::CODE.into()) {
+            // The copy has reported the panic.
+            return Err(Error::Status(crash::CODE));
+        }
         if let Some(signal) = status.signal() {
             return Err(Error::Failed(format!(
                 "the kernel that worked on the image crashed (signal {signal})"

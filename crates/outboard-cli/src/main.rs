@@ -10,6 +10,7 @@ mod arguments;
 mod colors;
 mod commands;
 mod containers;
+mod crash;
 mod error;
 mod export;
 mod format;

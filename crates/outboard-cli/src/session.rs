@@ -8,6 +8,7 @@ mod layered;
 use crate::address::{ImageName, Place};
 use crate::arguments::Settings;
 use crate::containers::Content;
+use crate::crash::{self, plain_line, Advice};
 use crate::error::{reason, warn, Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::held::{HeldImage, HeldImages};
@@ -39,8 +40,6 @@ const TABLES: &CStr = c"dhash_entries=16384 ihash_entries=8192";
 const NO_ROOM: &str = "critical space allocation error, dev ";
 /// Lines of the kernel's log that an error message may have.
 const LINES: usize = 4;
-/// Bytes of a line of the kernel's log that are shown.
-const LINE: usize = 512;
 
 /// Which tree a place is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,6 +139,7 @@ pub struct Session {
     outside: bool,
     snapshots: Option<PathBuf>,
     log: Arc<LogRing>,
+    advice: Arc<Advice>,
     host: Tree,
     kernel: Option<Kernel>,
     /// A slot is empty once its disk was released; so are those of its mounts.
@@ -166,32 +166,9 @@ fn level_from_environment() -> Option<u8> {
         .filter(|level| *level < 8)
 }
 
-/// A line of the kernel's log with its end, and the length of both. What could confuse a terminal
-/// has escapes as the kernel's own in /dev/kmsg. Does not allocate: this runs inside the kernel.
-fn log_line(line: &[u8]) -> ([u8; LINE], usize) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [b'\n'; LINE];
-    let mut length = 0;
-    for &byte in line {
-        let high = DIGITS[usize::from(byte >> 4)];
-        let low = DIGITS[usize::from(byte & 15)];
-        let (escape, plain) = ([b'\\', b'x', high, low], [byte]);
-        let shown: &[u8] = match byte {
-            b'\t' | b' '..=b'~' => &plain,
-            _ => &escape,
-        };
-        if length + shown.len() >= LINE {
-            break;
-        }
-        text[length..length + shown.len()].copy_from_slice(shown);
-        length += shown.len();
-    }
-    (text, length + 1)
-}
-
 /// Writes a line of the kernel's log at once.
 fn write_line(stderr: &Fd, line: &[u8]) {
-    let (text, length) = log_line(line);
+    let (text, length) = plain_line(line);
     // There is nobody to tell of an error here.
     let _ = stderr.write_all(&text[..length]);
 }
@@ -236,6 +213,7 @@ impl Session {
             outside: access.programs,
             snapshots,
             log: Arc::new(LogRing::new(256)),
+            advice: Arc::default(),
             host: Tree::host(),
             kernel: None,
             disks: Vec::new(),
@@ -337,8 +315,10 @@ impl Session {
             _ => Some(Level::Debug as u8),
         };
         let ring = Arc::clone(&self.log);
-        let stderr =
-            Fd::standard(2).map_err(|error| Error::failed("cannot use standard error", &error))?;
+        let standard_error =
+            || Fd::standard(2).map_err(|error| Error::failed("cannot use standard error", &error));
+        let (stderr, last_words) = (standard_error()?, standard_error()?);
+        let advice = Arc::clone(&self.advice);
         let log = move |level: Level, line: &[u8]| {
             ring.push(level, line);
             let (text, length) = log_line(line);
@@ -356,7 +336,8 @@ impl Session {
             .vcpus(self.vcpus())
             .memory(self.settings.memory.unwrap_or(0))
             .command_line(TABLES.to_owned())
-            .log(level, log);
+            .log(level, log)
+            .panic(move |text| crash::end(&last_words, &advice, text));
         if let Some(directory) = &self.snapshots {
             let directory = CString::new(directory.as_os_str().as_bytes());
             builder = builder.snapshots(directory.expect("a path that exists"));
@@ -685,6 +666,7 @@ impl Session {
         if self.settings.kind.is_some() {
             options = options.kind(&kind);
         }
+        self.advice.add(shown, write);
         let position = self.log.position();
         let mount = device
             .mount(&options)
@@ -856,16 +838,6 @@ pub fn in_session<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn log_lines_have_escapes() {
-        let shown = |line: &[u8]| {
-            let (text, length) = log_line(line);
-            String::from_utf8(text[..length].to_vec())
-        };
-        assert_eq!(shown(b"a\x1b[m\tb").unwrap(), "a\\x1b[m\tb\n");
-        assert_eq!(shown(&[0xff; 500]).unwrap().len(), LINE - 3);
-    }
 
     #[test]
     fn log_lines_lose_their_time() {

@@ -10,6 +10,7 @@ pub const OB_DISK_NO_LOCK: c_uint = 2;
 /// Room for the name of a disk, its final NUL included.
 pub const DISK_NAME_SIZE: usize = 32;
 
+pub type PanicFunction = extern "C" fn(*mut c_void, *const c_char, size_t);
 pub type LogFunction = extern "C" fn(*mut c_void, c_int, *const c_char, size_t);
 
 #[repr(C)]
@@ -23,6 +24,8 @@ pub struct ob_config {
     pub log_context: *mut c_void,
     pub components: *const c_char,
     pub snapshots: *const c_char,
+    pub panic: Option<PanicFunction>,
+    pub panic_context: *mut c_void,
 }
 
 pub type TransferFunction = extern "C" fn(*mut c_void, u64, *const iovec, c_int) -> c_int;

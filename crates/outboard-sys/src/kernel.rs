@@ -15,6 +15,10 @@ use std::sync::Arc;
 /// that somebody may hold, allocate, or make a system call of the kernel.
 pub type Log = Box<dyn Fn(i32, &[u8]) + Send + Sync>;
 
+/// Receives the text of a kernel panic. Runs on the thread that panics, maybe in a signal handler: it may do
+/// no more than a [`Log`], and may end the process. When it returns, the process ends by abort(3).
+pub type Panic = Box<dyn Fn(&[u8]) + Send + Sync>;
+
 /// What a kernel is booted with.
 #[derive(Default)]
 pub struct Config {
@@ -32,6 +36,8 @@ pub struct Config {
     pub components: Option<CString>,
     /// The directory of snapshots; `None`: the kernel boots.
     pub snapshots: Option<CString>,
+    /// Where the text of a panic goes; `None`: standard error.
+    pub panic: Option<Panic>,
 }
 
 fn pointer(string: &Option<CString>) -> *const c_char {
@@ -49,6 +55,17 @@ extern "C" fn call_log(context: *mut c_void, level: c_int, line: *const c_char, 
         )
     };
     log(level, line);
+}
+
+extern "C" fn call_panic(context: *mut c_void, text: *const c_char, length: size_t) {
+    // SAFETY: `context` is the Box<Panic> that boot() leaked, and the library passes `length` readable bytes.
+    let (panic, text) = unsafe {
+        (
+            &*context.cast::<Panic>(),
+            std::slice::from_raw_parts(text.cast::<u8>(), length),
+        )
+    };
+    panic(text);
 }
 
 fn check(result: c_int) -> io::Result<c_int> {
@@ -76,6 +93,14 @@ pub fn boot(config: Config) -> io::Result<()> {
         ),
         None => (None, std::ptr::null_mut()),
     };
+    let (panic, panic_context) = match config.panic {
+        Some(panic) => (
+            Some(call_panic as ffi::PanicFunction),
+            // Leaked as the log is: the kernel may panic until the process ends.
+            Box::into_raw(Box::new(panic)).cast::<c_void>(),
+        ),
+        None => (None, std::ptr::null_mut()),
+    };
     let raw = ffi::ob_config {
         size: std::mem::size_of::<ffi::ob_config>(),
         vcpus: config.vcpus,
@@ -86,6 +111,8 @@ pub fn boot(config: Config) -> io::Result<()> {
         log_context,
         components: pointer(&config.components),
         snapshots: pointer(&config.snapshots),
+        panic,
+        panic_context,
     };
     // SAFETY: `raw` and what it points to live until the call returns, the log's context for ever.
     let result = unsafe { ffi::ob_boot(&raw) };

@@ -72,6 +72,13 @@ impl Builder {
         self
     }
 
+    /// Hands the text of a kernel panic, in lines, to a function instead of standard error. It keeps the rules of
+    /// [`Builder::log`], and may end the process by [`crate::end_at_once`]. When it returns, the process ends by abort(3).
+    pub fn panic(mut self, panic: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
+        self.config.panic = Some(Box::new(panic));
+        self
+    }
+
     /// Boots the kernel. `AlreadyExists` if this process has booted one before,
     /// also if that one was halted.
     pub fn boot(self) -> io::Result<Kernel> {

@@ -6,11 +6,13 @@
 //! system's log.
 
 use super::{host, Plan};
+use crate::crash;
 use crate::error::{warn, Error, Result};
 use crate::interrupt::ending_signals;
 use outboard::{send_fd, Tree};
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::pipe;
+use std::fmt::{Display, Formatter};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -61,8 +63,7 @@ pub fn start(plan: &Plan) -> Result<()> {
     loop {
         let length = ours.read(&mut buffer).map_err(cannot_start)?;
         if length == 0 {
-            let _ = keeper.wait();
-            return Err(Error::Told);
+            return Err(told(keeper.wait()));
         }
         let end = buffer[..length].iter().position(|byte| *byte == 0);
         // There is nobody to tell of an error here.
@@ -70,6 +71,14 @@ pub fn start(plan: &Plan) -> Result<()> {
         if end.is_some() {
             return ours.write_all(b"+").map_err(cannot_start);
         }
+    }
+}
+
+/// The error of a command whose server or keeper has ended, and has said why.
+fn told(status: io::Result<ExitStatus>) -> Error {
+    match outcome(status) {
+        Outcome::Crashed(Crash::Panic) => Error::Status(crash::CODE),
+        _ => Error::Told,
     }
 }
 
@@ -165,20 +174,18 @@ impl Newborn {
     fn hear(&mut self) -> Result<()> {
         match self.control.read(&mut [0]) {
             Ok(1) => Ok(()),
-            _ => {
-                self.give_up();
-                Err(Error::Told)
-            }
+            _ => Err(told(self.give_up())),
         }
     }
 
     /// Waits for its end, which comes when nobody needs it.
-    fn give_up(&mut self) {
+    fn give_up(&mut self) -> io::Result<ExitStatus> {
         let _ = self.control.shutdown(Shutdown::Both);
-        let _ = self.child.wait();
+        let status = self.child.wait();
         if let Some(relay) = self.relay.take() {
             let _ = relay.join();
         }
+        status
     }
 }
 
@@ -187,7 +194,24 @@ enum Outcome {
     Finished,
     /// It said why.
     Failed,
-    Crashed(i32),
+    Crashed(Crash),
+}
+
+/// How a server crashed.
+#[derive(Clone, Copy)]
+enum Crash {
+    Signal(i32),
+    /// Its kernel panicked, and it has reported that.
+    Panic,
+}
+
+impl Display for Crash {
+    fn fmt(&self, formatter: &mut Formatter) -> std::fmt::Result {
+        match self {
+            Crash::Signal(number) => write!(formatter, "its server was ended by signal {number}"),
+            Crash::Panic => write!(formatter, "its server ended, because its kernel panicked"),
+        }
+    }
 }
 
 struct Keeper<'a> {
@@ -223,22 +247,34 @@ impl Keeper<'_> {
         }
         loop {
             let lived = server.since;
-            let code = match self.serve(server) {
+            let crash = match self.serve(server) {
                 Outcome::Finished => return Ok(()),
                 Outcome::Failed => return Err(Error::Told),
-                Outcome::Crashed(code) => code,
+                Outcome::Crashed(crash) => crash,
             };
             let shown = self.plan.directory.display();
             if !self.plan.restart || lived.elapsed() < WORTHWHILE {
-                return Err(Error::Failed(format!(
-                    "{shown}: its server was ended by signal {code}: every access is an error until it is unmounted (outboard umount {shown})"
-                )));
+                return Err(self.last(
+                    crash,
+                    &format!("{shown}: {crash}: every access is an error until it is unmounted (outboard umount {shown})"),
+                ));
             }
             self.voice.tell(&format!(
-                "{shown}: its server was ended by signal {code}: mounting it again; files that were open stay lost"
+                "{shown}: {crash}: mounting it again; files that were open stay lost"
             ));
             host::unmount(&self.plan.directory, true)?;
             server = self.mount()?;
+        }
+    }
+
+    /// The error of a keeper that gives up after a crash.
+    fn last(&self, crash: Crash, message: &str) -> Error {
+        match crash {
+            Crash::Signal(_) => Error::Failed(message.to_owned()),
+            Crash::Panic => {
+                self.voice.tell(message);
+                Error::Status(crash::CODE)
+            }
         }
     }
 
@@ -264,7 +300,7 @@ impl Keeper<'_> {
         let device = match host::mount(directory, &plan.source, &plan.options) {
             Ok(device) => device,
             Err(error) => {
-                newborn.give_up();
+                let _ = newborn.give_up();
                 return Err(error);
             }
         };
@@ -383,7 +419,10 @@ fn flush(directory: &Path) -> io::Result<()> {
 fn outcome(status: io::Result<ExitStatus>) -> Outcome {
     match status {
         Ok(status) if status.success() => Outcome::Finished,
-        Ok(status) => status.signal().map_or(Outcome::Failed, Outcome::Crashed),
+        Ok(status) if status.code() == Some(crash::CODE.into()) => Outcome::Crashed(Crash::Panic),
+        Ok(status) => status.signal().map_or(Outcome::Failed, |number| {
+            Outcome::Crashed(Crash::Signal(number))
+        }),
         Err(_) => Outcome::Failed,
     }
 }
