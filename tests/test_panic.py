@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -21,6 +22,8 @@ SEED = 13
 # In a page of a directory of JFS: where its kind is, and how many entries it has.
 FLAG, ENTRIES = 16, 17
 LEAF = 2
+# In the superblock of JFS, which begins here: its state, of which 0 is clean.
+SUPERBLOCK, STATE = 32768, 40
 
 
 def make_tree(directory):
@@ -129,3 +132,15 @@ def test_the_panic_of_a_mounts_server(pristine, work):
             subprocess.run(["umount", "-l", directory], check=False, capture_output=True)
     assert keeper.returncode == PANIC, error
     assert "BUG! fs/jfs/inode.c" in error and f"{directory}: its server ended, because its kernel panicked" in error, error
+
+
+def test_a_dirty_jfs_is_refused_with_the_next_step(pristine, work):
+    image = f"{work}/disk.img"
+    host.copy_sparse(pristine[0], image)
+    with open(image, "r+b") as stream:
+        stream.seek(SUPERBLOCK + STATE)
+        stream.write(struct.pack("<I", 2))
+    bad("cp", __file__, f"{image}:/new", mentions=(f"not clean: run outboard fsck -y {image}",))
+    good("ls", "--ro", f"{image}:/")
+    program.run("fsck", "-y", image)
+    good("cp", __file__, f"{image}:/new")

@@ -20,6 +20,7 @@ use crate::snapshots;
 use crate::warnings;
 pub use devices::Wanted;
 use layered::OpenStack;
+use outboard::image::State;
 use outboard::{
     component_of, BlockDevice, Disk, DiskOptions, Fd, FileLock, Kernel, Level, LogRing, Mount,
     MountOptions, Storage, System, Tree,
@@ -668,9 +669,12 @@ impl Session {
         }
         self.advice.add(shown, write);
         let position = self.log.position();
-        let mount = device
-            .mount(&options)
-            .map_err(|error| self.explain(shown, &kind, &error, position, cut()))?;
+        let mount = device.mount(&options).map_err(|error| {
+            // A journal that was not replayed, for one.
+            let unclean = device.probe().ok().flatten().filter(|_| write);
+            let state = unclean.map_or(State::Unknown, |found| found.state);
+            self.explain(shown, &kind, &error, position, state, cut())
+        })?;
         if mount.journal_ignored() {
             warn(format!(
                 "{shown}: not left well, and opened without replaying its journal: what was written last may be missing"
@@ -691,9 +695,13 @@ impl Session {
         kind: &str,
         error: &io::Error,
         position: usize,
+        state: State,
         cut: Option<String>,
     ) -> Error {
         let text = match error.raw_os_error() {
+            Some(libc::EINVAL) if matches!(state, State::Unclean(_)) => {
+                format!("not clean: run outboard fsck -y {shown}")
+            }
             Some(libc::ENODEV) => {
                 format!("this outboard has no driver for file systems of type {kind}")
             }
