@@ -24,7 +24,8 @@ install -m 644 "$LIB_DIR/outboard-gdb.py" "$LIB_DIR/outboard-types.o" "$target/l
 install -m 644 "$LIB_DIR"/outboard_gdb/*.py "$target/lib/outboard_gdb/"
 ln -sf outboard-gdb.py "$target/lib/liboutboard.so.0-gdb.py"
 install -m 644 "$INCLUDE_DIR"/outboard/*.h "$target/include/outboard/"
-sed -e "s,^prefix=.*,prefix=$prefix," -e "s,^libdir=.*,libdir=$prefix/lib," \
+# With all paths below the prefix, pkg-config can move them: --define-variable=prefix=...
+sed -e "s,^prefix=.*,prefix=$prefix," -e 's,^libdir=.*,libdir=${prefix}/lib,' \
 	"$LIB_DIR/pkgconfig/outboard.pc" >"$target/lib/pkgconfig/outboard.pc"
 
 # A page for the program, and one for each command that it names there; of the day of the last change.
