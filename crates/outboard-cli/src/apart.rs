@@ -4,7 +4,7 @@
 
 use crate::crash;
 use crate::error::{Error, Result};
-use crate::interrupt::{Interrupt, REQUEST};
+use crate::interrupt::{Guard, Interrupt, REQUEST};
 use crate::sandbox::HostAccess;
 use crate::session::{in_session, Session};
 use outboard::{fork, Child, System};
@@ -33,6 +33,8 @@ pub struct Apart {
     child: Child,
     socket: UnixStream,
     interrupt: Interrupt,
+    /// It may be in the middle of a change of an image, and ends when this process ends.
+    _guard: Guard,
 }
 
 /// Runs `work` in a session of a copy of this process, which has `access` to the host and no more. What it wrote
@@ -52,7 +54,9 @@ impl Apart {
         access: &HostAccess,
         work: impl FnOnce(&mut Session) -> Result<T>,
     ) -> Result<Self> {
-        let interrupt = session.catch_interrupts()?;
+        let interrupt = session.catch_interrupts();
+        // The copy inherits it.
+        let guard = Guard::new();
         let (ours, theirs) = UnixStream::pair().map_err(|error| cannot(&error))?;
         // What waits to be written would be written twice.
         io::stdout().flush().map_err(|error| cannot(&error))?;
@@ -62,7 +66,6 @@ impl Apart {
             let obedient = |session: &mut Session| {
                 // Images were opened before, which may have taken a while.
                 interrupt.check()?;
-                session.heed(interrupt);
                 work(session)
             };
             let (settings, keys) = (session.settings().clone(), session.take_keys());
@@ -74,6 +77,7 @@ impl Apart {
             child,
             socket: ours,
             interrupt,
+            _guard: guard,
         })
     }
 
@@ -104,8 +108,7 @@ fn send<T: Serialize>(mut socket: UnixStream, report: &Report<T>) -> i32 {
     i32::from(sent.is_err())
 }
 
-/// Reads until the copy ends. The first interrupt is passed on, if the terminal did not send it to both; by the second
-/// this process ends, and the copy with it.
+/// Reads until the copy ends. An interrupt is passed on: the terminal may not have sent it to both.
 fn receive(socket: UnixStream, child: &Child, asked: impl Fn() -> bool) -> io::Result<Vec<u8>> {
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut reader = socket.take(LONGEST as u64);

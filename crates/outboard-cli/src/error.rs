@@ -37,7 +37,7 @@ impl Error {
     pub fn code(&self) -> u8 {
         match self {
             Error::Usage(_) => 2,
-            Error::Interrupted(_) => 130,
+            Error::Interrupted(_) => signal_code().unwrap_or(130),
             Error::Failed(_) | Error::Told => 1,
             Error::Status(code) => *code,
         }
@@ -46,6 +46,12 @@ impl Error {
     pub fn failed(what: impl Display, error: &io::Error) -> Self {
         Error::Failed(format!("{what}: {}", reason(error)))
     }
+}
+
+/// The exit code of a program that a signal asked to end; `None` if none did.
+pub fn signal_code() -> Option<u8> {
+    let first = outboard::signals::first()?;
+    u8::try_from(128 + first).ok()
 }
 
 /// The reason of an error, without the number that Rust adds to it.

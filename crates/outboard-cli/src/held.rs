@@ -3,7 +3,9 @@
 
 use crate::containers::{Container, Content, ImageOptions};
 use crate::image::open_image_file;
+use crate::image_lock::{self, ImageLock};
 use crate::loop_devices::check_detached;
+use crate::undo;
 use outboard::FileLock;
 use std::fs::File;
 use std::io;
@@ -34,10 +36,26 @@ fn flags_for_writing(path: &Path) -> i32 {
     }
 }
 
+/// See [`undo`].
+fn undo_half_change(path: &Path, write: bool) -> io::Result<()> {
+    if !write || !undo::exists(path) {
+        return Ok(());
+    }
+    let undone = ImageLock::take(path, true).map(drop);
+    undone.map_err(|error| io::Error::other(error.message().unwrap_or_default().to_owned()))
+}
+
 impl HeldImage {
     pub fn open(path: &Path, write: bool, options: &ImageOptions) -> Self {
         let mut writable = Err(io::Error::from_raw_os_error(libc::EBADF));
         let mut file = None;
+        if let Err(error) = undo_half_change(path, write) {
+            return Self {
+                path: path.to_owned(),
+                container: Err(error),
+                writable,
+            };
+        }
         // Only the type of file that can be an image is opened: with others, opening has effects.
         let readable = open_image_file(path);
         if write && readable.is_ok() {
@@ -94,7 +112,8 @@ impl HeldImage {
 
     /// See [`Container::lock`].
     pub fn lock(&self, write: bool) -> io::Result<Vec<FileLock>> {
-        self.container()?.lock(write)
+        let ours = image_lock::is_ours(self.identity()?);
+        self.container()?.lock(write, ours)
     }
 
     /// Whether it can also be written, else why not.

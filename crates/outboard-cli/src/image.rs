@@ -5,6 +5,7 @@ use crate::address::{ImageName, Place};
 use crate::containers::{Container, Content};
 use crate::error::{Error, Result};
 use crate::scratch::Range;
+use crate::undo;
 use outboard_image::partition::{read_table, Partition, Table};
 use outboard_image::{probe, Class, Probe, Slice, Source};
 use std::fs::File;
@@ -38,6 +39,9 @@ pub struct FileSystem {
 
 /// Opens a file for reading that may be an image: EISDIR for a directory, ENOTBLK for what else is no disk.
 pub fn open_image_file(path: &Path) -> io::Result<File> {
+    if undo::exists(path) {
+        return Err(undo::half_changed());
+    }
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_dir() {
         return Err(io::Error::from_raw_os_error(libc::EISDIR));

@@ -1,32 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! SIGINT, SIGTERM and SIGHUP: the first asks to stop, the second ends the program at once. A process that works for
-//! another one is asked by that with SIGUSR1, which may come together with a SIGINT of the terminal.
+//! SIGINT, SIGTERM and SIGHUP ask the program to stop. [`outboard::signals`] has the rules: what has
+//! something to lose holds a [`Guard`], and long work polls an [`Interrupt`].
 
 use crate::error::{Error, Result};
-use outboard::is_ignored;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use signal_hook::{flag, low_level, SigId};
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+pub use outboard::signals::Guard;
+use outboard::{is_ignored, signals};
+use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
 
-/// What asks to stop, however often it comes.
+/// Asks a copy of this process to stop.
 pub const REQUEST: i32 = SIGUSR1;
 
-/// Tells whether the user wants to stop.
-#[derive(Clone, Debug, Default)]
+/// Tells whether the user wants to stop. By default nobody ever does.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Interrupt {
-    asked: Arc<AtomicBool>,
-    /// Not only the command: also what runs commands.
-    ending: Arc<AtomicBool>,
-    /// All is done and written: to end at once costs nothing.
-    idle: Arc<AtomicBool>,
-    /// What is done on SIGINT.
-    keyboard: Arc<Mutex<Vec<SigId>>>,
-}
-
-fn cannot_catch(error: io::Error) -> Error {
-    Error::failed("cannot catch signals", &error)
+    polls: bool,
 }
 
 /// SIGTERM, and the hang-up of the terminal, unless the program is to outlive them.
@@ -36,89 +23,72 @@ pub fn ending_signals() -> Vec<i32> {
     signals
 }
 
+/// Counts signals from now on. To be called when nothing can be lost yet.
+pub fn catch() -> Result<()> {
+    signals::catch().map_err(|error| Error::failed("cannot catch signals", &error))
+}
+
 /// While this lives, SIGINT does nothing: it is meant for another program at the same terminal.
-pub struct Held<'a>(&'a Interrupt);
+pub struct Spared(());
+
+/// Does something that must not stop half-way: it is as if nobody had asked to stop.
+pub fn without_stop<T>(work: impl FnOnce() -> T) -> T {
+    signals::set_deaf(true);
+    let result = work();
+    signals::set_deaf(false);
+    result
+}
 
 impl Interrupt {
-    /// Begins to catch the signals.
-    pub fn catch() -> Result<Self> {
-        let interrupt = Self::default();
-        for signal in ending_signals() {
-            interrupt.install_ending(signal).map_err(cannot_catch)?;
-        }
-        flag::register(REQUEST, Arc::clone(&interrupt.asked)).map_err(cannot_catch)?;
-        interrupt.resume().map_err(cannot_catch)?;
-        Ok(interrupt)
-    }
-
-    fn install_ending(&self, signal: i32) -> io::Result<()> {
-        flag::register_conditional_default(signal, Arc::clone(&self.idle))?;
-        self.install(signal)?;
-        flag::register(signal, Arc::clone(&self.ending)).map(drop)
-    }
-
-    /// The order counts: whether it is the second time is looked at before the first is noted.
-    fn install(&self, signal: i32) -> io::Result<[SigId; 2]> {
-        Ok([
-            flag::register_conditional_default(signal, Arc::clone(&self.asked))?,
-            flag::register(signal, Arc::clone(&self.asked))?,
-        ])
-    }
-
-    /// Catches SIGINT, unless the program was started so that it ignores it, as in the background of a script.
-    fn resume(&self) -> io::Result<()> {
-        if is_ignored(SIGINT) {
-            return Ok(());
-        }
-        let mut keyboard = self.keyboard.lock().expect("no thread panics");
-        keyboard.extend(self.install(SIGINT)?);
-        Ok(())
+    /// The caller polls what is returned from now on.
+    pub fn poll() -> Self {
+        signals::poll();
+        Self { polls: true }
     }
 
     /// Leaves SIGINT to another program for a while.
-    pub fn hold(&self) -> Held<'_> {
-        let mut keyboard = self.keyboard.lock().expect("no thread panics");
-        for action in keyboard.drain(..) {
-            low_level::unregister(action);
-        }
-        Held(self)
+    pub fn spare(&self) -> Spared {
+        signals::spare_interrupt(true);
+        Spared(())
     }
 
     /// Waits for the user: only SIGINT does not end the program at once.
     pub fn while_idle<T>(&self, wait: impl FnOnce() -> T) -> T {
-        self.idle.store(true, Ordering::Relaxed);
+        signals::set_idle(true);
         let result = wait();
-        self.idle.store(false, Ordering::Relaxed);
+        signals::set_idle(false);
         result
     }
 
     /// Forgets that the last command was to stop: a new one begins. An error if there is to be none.
     pub fn forget(&self) -> Result<()> {
-        if self.ending.load(Ordering::Relaxed) {
+        if signals::ending() {
             return self.check();
         }
-        self.asked.store(false, Ordering::Relaxed);
+        signals::forget();
         Ok(())
     }
 
     pub fn asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+        self.polls && signals::asked()
     }
 
     /// The error of a command that stopped because of it.
     pub fn check(&self) -> Result<()> {
+        self.check_before("what was done until then is written")
+    }
+
+    /// The same, with what has become of things.
+    pub fn check_before(&self, state: &str) -> Result<()> {
         match self.asked() {
-            true => Err(Error::Interrupted(
-                "interrupted: what was done until then is written".to_owned(),
-            )),
+            true => Err(Error::Interrupted(format!("interrupted: {state}"))),
             false => Ok(()),
         }
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Spared {
     fn drop(&mut self) {
-        // It worked before; without it SIGINT would stay without effect.
-        let _ = self.0.resume();
+        signals::spare_interrupt(false);
     }
 }

@@ -17,6 +17,7 @@ mod format;
 mod glob;
 mod held;
 mod image;
+mod image_lock;
 mod interrupt;
 mod labels;
 mod layers;
@@ -38,7 +39,9 @@ mod session;
 mod sfdisk;
 mod snapshots;
 mod stream;
+mod temporary;
 mod tool;
+mod undo;
 mod uuid;
 mod volume;
 mod walk;
@@ -46,7 +49,7 @@ mod warnings;
 
 use arguments::Arguments;
 use clap::Parser;
-use error::{warn, Error, Result};
+use error::{signal_code, warn, Error, Result};
 use outboard::Inherited;
 use session::{with_session, Session};
 use std::io::{self, Write};
@@ -60,12 +63,18 @@ fn main() -> ExitCode {
     if !arguments.command.hands_files_on() {
         arguments.settings.inherited = Inherited::find();
     }
+    if let Err(error) = interrupt::catch() {
+        return end(Err(error));
+    }
     let access = arguments.command.host_access();
     if arguments.settings.no_sandbox && !access.images.is_empty() {
         warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
     }
     let run = |session: &mut Session| arguments.command.run(session);
-    end(with_session(arguments.settings, &access, run))
+    let done = with_session(arguments.settings, &access, run);
+    let code = end(done);
+    // All is written and cleaned up. A shell or a script still has to learn that it was a signal.
+    signal_code().map_or(code, ExitCode::from)
 }
 
 /// Shows help, the version, or what is wrong with the command line.

@@ -7,8 +7,9 @@ use crate::apart::apart;
 use crate::arguments::Settings;
 use crate::containers::create_qcow2;
 use crate::error::{Error, Result};
+use crate::image_lock::ImageLock;
 use crate::sandbox::HostAccess;
-use crate::scratch::{open_locked, Range, Scratch};
+use crate::scratch::{Range, Scratch};
 use crate::session::{Session, Wanted};
 use std::fs::File;
 use std::path::Path;
@@ -44,7 +45,7 @@ impl NewFormat {
     ) -> Result<()> {
         let umask = session.umask();
         // Nobody uses the old one when the new one takes its name.
-        let _old = replace.then(|| open_locked(path, true)).transpose()?;
+        let _old = replace.then(|| ImageLock::take(path, true)).transpose()?;
         if self == Self::Raw {
             return disk.keep_as(path, replace, umask);
         }

@@ -3,15 +3,15 @@
 //! it: a new image until it is complete, and a partition's data for tools that know only whole files.
 //! They are sparse, and gone when they are dropped.
 
-use crate::error::{Error, Result};
-use crate::image::{cannot_open, in_use};
-use crate::loop_devices::check_detached;
+use crate::error::{reason, Error, Result};
+use crate::temporary::PrivateDirectory;
+use crate::undo::{self, Changed, UndoLog};
 use outboard::{Fd, Tree};
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::NamedTempFile;
 
 /// Bytes that are compared and written at once.
 const PIECE: usize = 1 << 20;
@@ -28,7 +28,7 @@ pub struct Range {
 pub struct Scratch {
     file: NamedTempFile,
     /// Nothing else is in it: tools may change all of it.
-    directory: TempDir,
+    directory: PrivateDirectory,
 }
 
 /// The directory that a file is in.
@@ -39,44 +39,15 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// What the host uses is not written. A block device is only asked for: who has it alone keeps tools from it.
-fn check_unused(path: &Path) -> io::Result<()> {
-    if !std::fs::metadata(path)?.file_type().is_block_device() {
-        return check_detached(&File::open(path)?);
-    }
-    let flags = libc::O_RDONLY | libc::O_EXCL;
-    Tree::host().open_fd(path, flags, 0).map(drop)
-}
-
-/// Opens an image and locks it: exclusively if it will be written.
-pub fn open_locked(path: &Path, write: bool) -> Result<Fd> {
-    let failed = |error: io::Error| match error.raw_os_error() {
-        Some(libc::EBUSY) => in_use(path, write),
-        _ => cannot_open(path, &error),
-    };
-    let open = || -> io::Result<Fd> {
-        if write {
-            check_unused(path)?;
-        }
-        let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
-        let file = Tree::host().open_fd(path, flags, 0)?;
-        file.lock(write)?;
-        Ok(file)
-    };
-    open().map_err(failed)
-}
-
 impl Scratch {
     /// An empty file beside `image`, of this size.
     pub fn beside(image: &Path, size: u64) -> Result<Self> {
         let directory = directory_of(image);
         // An absolute name, so that no tool takes it for an option.
         let make = || -> io::Result<Self> {
-            let directory = tempfile::Builder::new()
-                .prefix(".outboard-")
-                .permissions(Permissions::from_mode(0o700))
-                .tempdir_in(directory.canonicalize()?)?;
-            let file = NamedTempFile::new_in(&directory)?;
+            let directory = directory.canonicalize()?;
+            let directory = PrivateDirectory::new(".outboard-", Some(&directory))?;
+            let file = NamedTempFile::new_in(directory.path())?;
             file.as_file().set_len(size)?;
             Ok(Self { file, directory })
         };
@@ -150,44 +121,51 @@ impl Scratch {
     /// is zero becomes a hole. At the end it is on stable storage.
     pub fn write_back(&self, image: &Fd, range: Range) -> io::Result<()> {
         let source = self.open(libc::O_RDONLY)?;
-        let mut writer = Writer {
-            image,
-            start: range.start,
-            new: vec![0; PIECE],
-            old: vec![0; PIECE],
-        };
-        let mut at = 0;
-        while at < range.size {
-            let data = next_data(&source, at, 0, range.size)?;
-            let data = data - data % GRAIN as u64;
-            if data > at && writer.clear(at, data - at)? {
-                at = data;
-                continue;
-            }
-            // What is a hole in both is the same.
-            let next = data.min(next_data(image, at, range.start, range.size)?);
-            at = next - next % GRAIN as u64;
-            if at >= range.size {
-                break;
-            }
-            let length = (range.size - at).min(PIECE as u64) as usize;
-            writer.piece(&source, at, length)?;
-            at += length as u64;
-        }
+        let clear = |at, length| clear(image, range.start + at, length);
+        compare(&source, image, range, clear, |place, _, new| {
+            undo::put(image, new, place)
+        })?;
         image.sync()
+    }
+
+    /// The same for an image whose data is worth something: wholly or not at all, also if this process is killed or the
+    /// host's power fails ([`undo`]). `path`: the image's.
+    pub fn replace(&self, path: &Path, image: &Fd, range: Range) -> io::Result<()> {
+        let source = self.open(libc::O_RDONLY)?;
+        let mut log = UndoLog::create(path)?;
+        let nothing = |_, _| Ok(false);
+        let noted = compare(&source, image, range, nothing, |place, old, new| {
+            log.add(place, old, new)
+        });
+        let noted = noted.and_then(|()| reserve(&source, image, range.start, log.changes()));
+        if noted.is_err() || log.changes().is_empty() {
+            let removed = log.remove();
+            return noted.and(removed);
+        }
+        let written = log
+            .complete()
+            .and_then(|()| write_changes(&source, image, range.start, log.changes()))
+            .and_then(|()| image.sync());
+        match written {
+            Ok(()) => log.remove(),
+            Err(error) => Err(undo_after(error, log, image)),
+        }
     }
 
     /// Makes it the image `path`. Only with `replace` may there be one.
     pub fn keep_as(self, path: &Path, replace: bool, umask: u32) -> Result<()> {
         let shown = path.display();
         let failed = |error: io::Error| Error::failed(format!("cannot make {shown}"), &error);
-        self.file
-            .as_file()
-            .set_permissions(Permissions::from_mode(0o666 & !umask))
-            .map_err(failed)?;
-        // The tool may have made another file of this name.
-        std::fs::File::open(self.path())
-            .and_then(|file| file.sync_all())
+        // Opened again: the tool may have made another file of this name.
+        let mut options = std::fs::File::options();
+        options
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(self.path())
+            .and_then(|file| {
+                file.set_permissions(Permissions::from_mode(0o666 & !umask))?;
+                file.sync_all()
+            })
             .map_err(failed)?;
         let kept = match replace {
             true => self.file.persist(path),
@@ -255,42 +233,105 @@ fn read_all(file: &Fd, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-struct Writer<'a> {
-    image: &'a Fd,
-    start: u64,
-    new: Vec<u8>,
-    old: Vec<u8>,
+/// Makes a hole, where that can be done without a look at what is there. A file tells where its holes are, which is
+/// faster; a block device does not.
+fn clear(image: &Fd, place: u64, length: u64) -> io::Result<bool> {
+    let is_device = image.stat()?.st_mode & libc::S_IFMT == libc::S_IFBLK;
+    let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    Ok(is_device && image.allocate(hole, place, length).is_ok())
 }
 
-impl Writer<'_> {
-    /// Makes a hole, where that can be done without a look at what is there. A file tells where its holes are, which is
-    /// faster; a block device does not.
-    fn clear(&self, at: u64, length: u64) -> io::Result<bool> {
-        let place = self.start + at;
-        let is_device = self.image.stat()?.st_mode & libc::S_IFMT == libc::S_IFBLK;
-        let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        Ok(is_device && self.image.allocate(hole, place, length).is_ok())
-    }
-
-    fn piece(&mut self, source: &Fd, at: u64, length: usize) -> io::Result<()> {
-        let (new, old) = (&mut self.new[..length], &mut self.old[..length]);
-        read_all(source, new, at)?;
-        read_all(self.image, old, self.start + at)?;
-        let mut done = 0;
-        for (new, old) in new.chunks(GRAIN).zip(old.chunks(GRAIN)) {
-            let place = self.start + at + done;
-            done += new.len() as u64;
-            if new == old {
-                continue;
-            }
-            let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-            let zero = new.iter().all(|byte| *byte == 0);
-            if zero && self.image.allocate(hole, place, new.len() as u64).is_ok() {
-                continue;
-            }
-            self.image.write_all_at(new, place)?;
+/// Finds where a range of an image differs from a file: `differs` gets the place in the image, the old and the new bytes.
+/// `clear` is asked to make zeroes of what is a hole in the file.
+fn compare(
+    source: &Fd,
+    image: &Fd,
+    range: Range,
+    clear: impl Fn(u64, u64) -> io::Result<bool>,
+    mut differs: impl FnMut(u64, &[u8], &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let (mut new, mut old) = (vec![0; PIECE], vec![0; PIECE]);
+    let mut at = 0;
+    while at < range.size {
+        let data = next_data(source, at, 0, range.size)?;
+        let data = data - data % GRAIN as u64;
+        if data > at && clear(at, data - at)? {
+            at = data;
+            continue;
         }
-        Ok(())
+        // What is a hole in both is the same.
+        let next = data.min(next_data(image, at, range.start, range.size)?);
+        at = next - next % GRAIN as u64;
+        if at >= range.size {
+            break;
+        }
+        let length = (range.size - at).min(PIECE as u64) as usize;
+        let (new, old) = (&mut new[..length], &mut old[..length]);
+        read_all(source, new, at)?;
+        read_all(image, old, range.start + at)?;
+        let mut place = range.start + at;
+        for (new, old) in new.chunks(GRAIN).zip(old.chunks(GRAIN)) {
+            if new != old {
+                differs(place, old, new)?;
+            }
+            place += new.len() as u64;
+        }
+        at += length as u64;
+    }
+    Ok(())
+}
+
+/// Has the host find room for changes before the first one is made.
+fn reserve(source: &Fd, image: &Fd, start: u64, changes: &[Changed]) -> io::Result<()> {
+    each_block(source, start, changes, |block, place| {
+        if block.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        let mode = libc::FALLOC_FL_KEEP_SIZE;
+        match image.allocate(mode, place, block.len() as u64) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => Err(error),
+            // A block device, or a file system that cannot: the log is there still.
+            _ => Ok(()),
+        }
+    })
+}
+
+fn write_changes(source: &Fd, image: &Fd, start: u64, changes: &[Changed]) -> io::Result<()> {
+    each_block(source, start, changes, |block, place| {
+        undo::put(image, block, place)
+    })
+}
+
+/// The new blocks of changes, with their places in the image.
+fn each_block(
+    source: &Fd,
+    start: u64,
+    changes: &[Changed],
+    mut work: impl FnMut(&[u8], u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut block = vec![0; GRAIN];
+    for change in changes {
+        let end = change.place + change.length;
+        let mut place = change.place;
+        while place < end {
+            let block = &mut block[..(end - place).min(GRAIN as u64) as usize];
+            read_all(source, block, place - start)?;
+            work(block, place)?;
+            place += block.len() as u64;
+        }
+    }
+    Ok(())
+}
+
+/// The error of a change that failed half-way, with what has become of the image.
+fn undo_after(error: io::Error, log: UndoLog, image: &Fd) -> io::Error {
+    let why = reason(&error);
+    match log.undo(image) {
+        Ok(()) => io::Error::other(format!("{why} (all of it was undone)")),
+        Err(second) => io::Error::other(format!(
+            "{why}; it could not be undone: {}; the next command that writes to the image tries again",
+            reason(&second)
+        )),
     }
 }
 
@@ -299,7 +340,7 @@ impl Writer<'_> {
 pub struct PlainPath {
     path: PathBuf,
     /// Holds a link to a file with an odd name.
-    _directory: Option<TempDir>,
+    _directory: Option<PrivateDirectory>,
 }
 
 impl PlainPath {
@@ -315,10 +356,7 @@ impl PlainPath {
                 _directory: None,
             });
         }
-        let directory = tempfile::Builder::new()
-            .prefix("outboard-")
-            .tempdir()
-            .map_err(failed)?;
+        let directory = PrivateDirectory::new("outboard-", None).map_err(failed)?;
         let link = directory.path().join("image");
         std::os::unix::fs::symlink(&path, &link).map_err(failed)?;
         Ok(Self {
@@ -337,6 +375,7 @@ impl AsRef<Path> for PlainPath {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image_lock::ImageLock;
     use std::fs;
 
     #[test]
@@ -347,14 +386,13 @@ mod tests {
         bytes[1 << 20..(1 << 20) + 100].fill(1);
         bytes[3 << 20..(3 << 20) + 8192].fill(2);
         fs::write(&path, &bytes).unwrap();
-        let image = open_locked(&path, true).unwrap();
-        assert!(open_locked(&path, true).is_err(), "it is locked");
+        let image = ImageLock::take(&path, true).unwrap();
         let range = Range {
             start: 1 << 20,
             size: (3 << 20) + 512,
         };
         let scratch = Scratch::beside(&path, 0).unwrap();
-        scratch.copy_from(&image, range).unwrap();
+        scratch.copy_from(image.file(), range).unwrap();
         let mut copy = fs::read(scratch.path()).unwrap();
         assert!(copy == bytes[1 << 20..(4 << 20) + 512]);
         copy[..10].fill(7);
@@ -362,7 +400,7 @@ mod tests {
         let last = copy.len() - 1;
         copy[last] = 9;
         fs::write(scratch.path(), &copy).unwrap();
-        scratch.write_back(&image, range).unwrap();
+        scratch.replace(&path, image.file(), range).unwrap();
         bytes[1 << 20..(4 << 20) + 512].copy_from_slice(&copy);
         assert!(fs::read(&path).unwrap() == bytes);
         let plain = PlainPath::new(&path).unwrap();

@@ -13,7 +13,8 @@ use crate::error::{reason, warn, Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::held::{HeldImage, HeldImages};
 use crate::image::{cannot_open, cannot_write, in_use, FileSystem, Image};
-use crate::interrupt::Interrupt;
+use crate::image_lock;
+use crate::interrupt::{Guard, Interrupt};
 use crate::layers::keys::Keys;
 use crate::sandbox::{HostAccess, Sandbox};
 use crate::snapshots;
@@ -55,6 +56,8 @@ struct OpenDisk {
     disk: Disk,
     /// Given back after the disk.
     _locks: Vec<FileLock>,
+    /// What is written has to be unmounted.
+    _guard: Option<Guard>,
 }
 
 impl OpenDisk {
@@ -149,7 +152,6 @@ pub struct Session {
     /// A slot is empty once one of its disks was released.
     stacks: Vec<Option<OpenStack>>,
     noted: HashSet<String>,
-    interrupt: Option<Interrupt>,
     umask: u32,
     style: Style,
 }
@@ -221,7 +223,6 @@ impl Session {
             mounts: Vec::new(),
             stacks: Vec::new(),
             noted: HashSet::new(),
-            interrupt: None,
             // Modes of new files are computed by commands, for images and the host alike.
             umask: System::Host.umask(0),
             style: Style::default(),
@@ -255,18 +256,8 @@ impl Session {
 
     /// From now on an interrupt asks the command to stop, which looks at what is returned. One that came before is
     /// not forgotten: it may have come between two commands of a script.
-    pub fn catch_interrupts(&mut self) -> Result<Interrupt> {
-        if let Some(interrupt) = &self.interrupt {
-            return Ok(interrupt.clone());
-        }
-        let interrupt = Interrupt::catch()?;
-        self.interrupt = Some(interrupt.clone());
-        Ok(interrupt)
-    }
-
-    /// Interrupts were caught already, by the process that this one is a copy of.
-    pub fn heed(&mut self, interrupt: Interrupt) {
-        self.interrupt = Some(interrupt);
+    pub fn catch_interrupts(&mut self) -> Interrupt {
+        Interrupt::poll()
     }
 
     /// For what is mounted from now on.
@@ -589,12 +580,16 @@ impl Session {
     ) -> Result<usize> {
         let (content, locks) = self.content(&image, file, write)?;
         image.content = Arc::clone(&content);
-        let options = if write {
+        let mut options = if write {
             DiskOptions::read_write()
         } else {
             DiskOptions::read_only()
         };
+        if image_lock::is_ours(image.identity) {
+            options = options.without_lock();
+        }
         let kernel = self.kernel(kind)?;
+        let guard = write.then(Guard::new);
         let added = match &*content {
             Content::File(file) => kernel.add_disk(&file.path(), options),
             Content::Served(disk) => {
@@ -610,6 +605,7 @@ impl Session {
             writable: write,
             disk,
             _locks: locks,
+            _guard: guard,
         }));
         Ok(self.disks.len() - 1)
     }

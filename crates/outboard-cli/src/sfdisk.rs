@@ -4,7 +4,7 @@
 
 use crate::arguments::Settings;
 use crate::error::Result;
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolFile};
 use std::path::Path;
 
 const SFDISK: Tool = Tool::new("sfdisk", "fdisk");
@@ -39,9 +39,13 @@ fn run(
     script: &str,
     shown: &str,
 ) -> Result<()> {
+    let file = ToolFile {
+        path: disk.to_owned(),
+        in_place: true,
+    };
     SFDISK
         .call(settings)?
-        .writes(disk)
+        .changes(&file)
         .arguments(["--quiet", "--wipe", wipe.word()])
         .arguments(["--wipe-partitions", "never"])
         .arguments(words)

@@ -3,17 +3,20 @@
 //! they are given, and nothing that they say reaches a terminal as a control character.
 
 use crate::arguments::Settings;
+use crate::error::warn;
 use crate::error::{Error, Result};
 use crate::format::escaped;
+use crate::interrupt::Guard;
 use crate::sandbox::programs::{shut_in, Files};
-use outboard::end_with_parent;
+use outboard::{end_with_parent, make_files_private, signal_group, signals};
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{channel, Sender};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// Where tools are, besides the user's PATH.
 const PLACES: [&str; 6] = [
@@ -35,6 +38,8 @@ const QUESTIONS: [&str; 5] = [
 ];
 /// Lines of a tool's output that an error message has.
 const LINES: usize = 8;
+/// How soon a tool ends when the user wants to stop.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// Bytes of a tool's output that are kept.
 const KEPT: usize = 1 << 20;
 
@@ -82,9 +87,23 @@ impl Tool {
                 ..Files::default()
             }),
             input: Vec::new(),
+            in_place: false,
             shown: false,
             names: None,
         })
+    }
+}
+
+/// A file with a file system or a disk, for tools that change it.
+pub struct ToolFile {
+    pub path: PathBuf,
+    /// It is the image itself: a tool that stops half-way would leave it so.
+    pub in_place: bool,
+}
+
+impl AsRef<OsStr> for ToolFile {
+    fn as_ref(&self) -> &OsStr {
+        self.path.as_os_str()
     }
 }
 
@@ -95,6 +114,7 @@ pub struct Call {
     /// All files that it can use; `None`: it is not shut in.
     files: Option<Files>,
     input: Vec<u8>,
+    in_place: bool,
     shown: bool,
     names: Option<(String, String)>,
 }
@@ -140,6 +160,12 @@ impl Call {
         self
     }
 
+    /// The same. What changes an image in place is not interrupted.
+    pub fn changes(mut self, file: &ToolFile) -> Self {
+        self.in_place |= file.in_place;
+        self.writes(&file.path)
+    }
+
     /// What the tool reads on standard input; nothing by default.
     pub fn input(mut self, input: Vec<u8>) -> Self {
         self.input = input;
@@ -158,8 +184,16 @@ impl Call {
         self
     }
 
+    /// Runs the tool. A signal that asks this process to stop also ends the tool, unless that works in place: the
+    /// tool is in a process group of its own, which no signal of a terminal reaches.
     pub fn run(mut self) -> Result<Ended> {
-        let failed = |error| Error::failed(format!("cannot run {}", self.name), &error);
+        let name = self.name;
+        let failed = |error| Error::failed(format!("cannot run {name}"), &error);
+        let interrupted = || Error::Interrupted(format!("{name}: interrupted"));
+        if signals::asked() {
+            return Err(interrupted());
+        }
+        let _guard = Guard::new();
         let stdin = match self.input.is_empty() {
             true => Stdio::null(),
             false => Stdio::piped(),
@@ -179,15 +213,28 @@ impl Call {
         };
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        std::thread::scope(|scope| {
+        let (hears, heard) = channel::<()>();
+        let stopped = std::thread::scope(|scope| {
             if let Some(mut stdin) = stdin {
                 // A tool that does not read its input will say why.
                 scope.spawn(move || stdin.write_all(&self.input));
             }
-            scope.spawn(|| listener.listen(stdout));
-            listener.listen(stderr);
+            let listener = &listener;
+            let hears_too = hears.clone();
+            scope.spawn(move || {
+                listener.listen(stdout);
+                drop(hears_too);
+            });
+            scope.spawn(move || {
+                listener.listen(stderr);
+                drop(hears);
+            });
+            stop_when_asked(name, &child, &heard, self.in_place)
         });
         let status = child.wait().map_err(failed)?;
+        if stopped {
+            return Err(interrupted());
+        }
         Ok(Ended {
             name: self.name,
             status,
@@ -205,6 +252,26 @@ impl Call {
     }
 }
 
+/// Waits until nobody is left who listens to a tool, which is when it ends. Ends the tool if the user wants to stop; returns
+/// whether that was so.
+fn stop_when_asked(name: &str, child: &Child, heard: &Receiver<()>, in_place: bool) -> bool {
+    let mut noticed = false;
+    while heard.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        if noticed || !signals::asked() {
+            continue;
+        }
+        noticed = true;
+        match in_place {
+            true => warn(format!(
+                "interrupted: waiting for {name}, which changes the image and would leave it half changed"
+            )),
+            // It has ended meanwhile, or does so now.
+            false => drop(signal_group(child, libc::SIGKILL)),
+        }
+    }
+    noticed && !in_place
+}
+
 /// A tool that runs.
 struct Started {
     child: Child,
@@ -216,6 +283,8 @@ struct Started {
 /// thread stays, because the program is ended when its parent ends: without this process nobody has the image locked.
 fn start(mut command: Command, files: Option<Files>) -> io::Result<Started> {
     end_with_parent(&mut command);
+    make_files_private(&mut command);
+    command.process_group(0);
     let (parent, child_ended) = channel::<()>();
     let (tell, started) = channel();
     let work = move || {

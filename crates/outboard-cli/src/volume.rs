@@ -2,7 +2,7 @@
 //! A file system on which the distribution's tools work.
 //!
 //! In a raw image: the image as it is, or of a partition, since tools know only whole files, and of NTFS a private copy. What they change
-//! in that is written back after they succeeded, and only that; a tool that fails or is interrupted has changed nothing
+//! in that is written back after they succeeded, and only that, wholly or not at all; a tool that fails or is interrupted has changed nothing
 //! in a partition. In images of other formats and inside of layers: a file that our kernel serves ([`crate::export`]).
 
 use crate::address::ImageName;
@@ -10,8 +10,11 @@ use crate::containers::{check_format_writable, format_of};
 use crate::error::{Error, Result};
 use crate::export::Export;
 use crate::image::{cannot_open, cannot_write, check_writable, open_image_file, Image};
-use crate::scratch::{open_locked, PlainPath, Range, Scratch};
+use crate::image_lock::ImageLock;
+use crate::scratch::{PlainPath, Range, Scratch};
 use crate::session::{Session, Wanted};
+use crate::tool::ToolFile;
+use crate::undo;
 use outboard_image::{probe, Class, FileSource, Probe};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,8 +28,8 @@ pub struct Volume {
 
 /// How tools get at it.
 enum Access {
-    /// It is in a raw image.
-    Image,
+    /// It is in a raw image, which stays locked as long as this lives.
+    Image(ImageLock),
     /// It is served until the first work on it is done.
     Export(Option<Box<Export>>),
 }
@@ -41,6 +44,10 @@ pub enum Fate {
 /// The name of an image's format, if its bytes are not those of a disk; checks that it can be written, if it will be.
 pub fn find_format(session: &Session, file: &Path, write: bool) -> Result<Option<&'static str>> {
     let failed = |error| cannot_open(file, &error);
+    if write && undo::exists(file) {
+        session.may_write(&file.display().to_string())?;
+        ImageLock::take(file, true)?;
+    }
     let opened = open_image_file(file).map_err(failed)?;
     let format = format_of(&opened, &session.settings().image_options()).map_err(failed)?;
     if write {
@@ -59,13 +66,9 @@ pub fn on_disk<T>(
     work: impl FnOnce(&Path) -> Result<T>,
 ) -> Result<T> {
     if find_format(session, file, write)?.is_none() {
-        let lock = open_locked(file, write)?;
-        let done = work(PlainPath::new(file)?.as_ref())?;
-        let synced = if write { lock.sync() } else { Ok(()) };
-        return synced.map(|()| done).map_err(|error| {
-            let text = format!("{}: not everything was written", file.display());
-            Error::failed(text, &error)
-        });
+        let lock = ImageLock::take(file, write)?;
+        let done = work(PlainPath::new(file)?.as_ref());
+        return synced(&lock, write, &file.display().to_string()).and(done);
     }
     let disk = ImageName::new(file, None);
     let export = Export::start(session, &disk, Wanted::Disk, write)?;
@@ -77,9 +80,10 @@ impl Volume {
     /// Finds the file system that a name means.
     pub fn find(session: &mut Session, name: &ImageName, write: bool) -> Result<Self> {
         if find_format(session, &name.file, write)?.is_none() {
+            let lock = ImageLock::take(&name.file, write)?;
             let image = Image::open(&name.file)?;
             if !session.is_layered(&image, name) {
-                return Self::in_image(&image, name);
+                return Self::in_image(lock, &image, name);
             }
         }
         let export = Export::start(session, name, Wanted::FileSystem, write)?;
@@ -98,7 +102,7 @@ impl Volume {
         })
     }
 
-    fn in_image(image: &Image, name: &ImageName) -> Result<Self> {
+    fn in_image(lock: ImageLock, image: &Image, name: &ImageName) -> Result<Self> {
         let mut name = name.clone();
         if name.partition.is_none() && image.partitions().is_some() {
             name.partition = image.find(&name, false)?.partition;
@@ -108,7 +112,7 @@ impl Volume {
             probe: check(&name, image.probe_range(range))?,
             name,
             range,
-            access: Access::Image,
+            access: Access::Image(lock),
         })
     }
 
@@ -123,42 +127,54 @@ impl Volume {
     /// Lets go of the image, for work on it in another way.
     pub fn release(&mut self) -> Result<()> {
         match &mut self.access {
-            Access::Image => Ok(()),
+            Access::Image(_) => Ok(()),
             Access::Export(export) => export.take().map_or(Ok(()), |export| export.finish()),
         }
     }
 
     /// Lets `work` run tools on a file that has the file system in its first byte; `write` says whether they
-    /// may change it. Where there is a private copy `work` also says what becomes of the changes. The image is locked.
-    /// Can be called once.
+    /// may change it, as it was for [`Volume::find`]. Where there is a private copy `work` also says what becomes of the
+    /// changes. The image is locked. Can be called once.
     pub fn work<T>(
         &mut self,
         write: bool,
-        work: impl FnOnce(&Path) -> Result<(Fate, T)>,
+        work: impl FnOnce(&ToolFile) -> Result<(Fate, T)>,
     ) -> Result<T> {
-        if let Access::Export(export) = &mut self.access {
-            let export = export.take().expect("one work");
-            let (_, result) = work(export.path())?;
-            return export.finish().map(|()| result);
-        }
-        let image = open_locked(self.path(), write)?;
+        let file = |path: &Path, in_place| ToolFile {
+            path: path.to_owned(),
+            in_place,
+        };
+        let lock = match &mut self.access {
+            Access::Image(lock) => lock,
+            Access::Export(export) => {
+                let export = export.take().expect("one work");
+                let (_, result) = work(&file(export.path(), true))?;
+                return export.finish().map(|()| result);
+            }
+        };
+        let (path, shown) = (&self.name.file, self.name.shown());
         // The tools of NTFS lock all of a file that they change, which our lock on it refuses them.
         let locks_itself = write && self.probe.kind.starts_with("ntfs");
         if self.name.partition.is_none() && !locks_itself {
-            let path = PlainPath::new(self.path())?;
-            return work(path.as_ref()).map(|(_, result)| result);
+            let plain = PlainPath::new(path)?;
+            let done = work(&file(plain.as_ref(), true));
+            return synced(lock, write, &shown).and(done.map(|(_, result)| result));
         }
-        let scratch = Scratch::beside(&scratch_place(self.path())?, 0)?;
-        scratch.copy_from(&image, self.range)?;
-        let (fate, result) = work(scratch.path())?;
+        let scratch = Scratch::beside(&scratch_place(path)?, 0)?;
+        scratch.copy_from(lock.file(), self.range)?;
+        let (fate, result) = work(&file(scratch.path(), false))?;
         if write && fate == Fate::Keep {
-            scratch.write_back(&image, self.range).map_err(|error| {
-                let text = format!("{}: not everything was written", self.shown());
-                Error::failed(text, &error)
-            })?;
+            let replaced = scratch.replace(path, lock.file(), self.range);
+            replaced.map_err(|error| Error::failed(format!("cannot write {shown}"), &error))?;
         }
         Ok(result)
     }
+}
+
+/// What tools have written in an image is on stable storage then.
+fn synced(lock: &ImageLock, write: bool, shown: &str) -> Result<()> {
+    let synced = if write { lock.file().sync() } else { Ok(()) };
+    synced.map_err(|error| Error::failed(format!("{shown}: not everything was written"), &error))
 }
 
 /// What was found must be a file system.

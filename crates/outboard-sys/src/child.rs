@@ -25,6 +25,7 @@ fn threads() -> io::Result<usize> {
 /// Copies the process, which must have one thread: EBUSY. Returns the child to the parent, and `None` to the child. The
 /// child is killed when the parent ends before it.
 pub fn fork() -> io::Result<Option<Child>> {
+    let parent = process_id();
     for look in 0.. {
         match threads()? {
             1 => break,
@@ -39,32 +40,76 @@ pub fn fork() -> io::Result<Option<Child>> {
         0 => {
             // SAFETY: has only numbers as its arguments, and concerns the child alone.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong) };
+            if parent_id() != parent {
+                std::process::exit(1);
+            }
             Ok(None)
         }
         id => Ok(Some(Child { id })),
     }
 }
 
+fn process_id() -> pid_t {
+    // SAFETY: has no arguments, and cannot fail.
+    unsafe { libc::getpid() }
+}
+
+fn parent_id() -> pid_t {
+    // SAFETY: has no arguments, and cannot fail.
+    unsafe { libc::getppid() }
+}
+
 /// The program that the command starts is asked to end (SIGTERM) when the thread that has started it ends.
 pub fn end_with_parent(command: &mut Command) {
-    let ask = || {
+    let parent = process_id();
+    let ask = move || {
         // SAFETY: has only numbers as its arguments, concerns the child alone, and may be called between fork and exec.
-        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as c_ulong) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as c_ulong) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The parent may have ended before the call.
+        match parent_id() == parent {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
         }
     };
-    // SAFETY: the closure makes one system call and allocates nothing.
+    // SAFETY: the closure makes two system calls and allocates nothing.
     unsafe { command.pre_exec(ask) };
+}
+
+/// The program that the command starts makes files that only their owner may use.
+pub fn make_files_private(command: &mut Command) {
+    let set = || {
+        // SAFETY: has only a number as its argument, concerns the child alone, and may be called between fork and exec.
+        unsafe { libc::umask(0o077) };
+        Ok(())
+    };
+    // SAFETY: the closure makes one system call and allocates nothing.
+    unsafe { command.pre_exec(set) };
+}
+
+/// Signals a child that leads a process group of its own, and what it has started. It must not have been waited for.
+pub fn signal_group(leader: &std::process::Child, signal: c_int) -> io::Result<()> {
+    kill(-(leader.id() as pid_t), signal)
+}
+
+/// Signals a child that was not waited for.
+pub fn signal_child(child: &std::process::Child, signal: c_int) -> io::Result<()> {
+    kill(child.id() as pid_t, signal)
+}
+
+/// The number must be that of a child that was not waited for, which nobody else can have.
+fn kill(id: pid_t, signal: c_int) -> io::Result<()> {
+    // SAFETY: has only numbers as its arguments.
+    match unsafe { libc::kill(id, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 impl Child {
     pub fn signal(&self, signal: c_int) -> io::Result<()> {
-        // SAFETY: has only numbers as its arguments; the child was not waited for, so the number is still its own.
-        match unsafe { libc::kill(self.id, signal) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        kill(self.id, signal)
     }
 
     /// Waits until it ends.

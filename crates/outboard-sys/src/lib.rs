@@ -13,6 +13,7 @@ pub mod component;
 pub mod credentials;
 pub mod ffi;
 pub mod kernel;
+pub mod signals;
 
 mod assembly;
 mod btrfs;
@@ -33,7 +34,7 @@ mod system;
 mod xattr;
 
 pub use btrfs::BtrfsKey;
-pub use child::{end_with_parent, fork, Child};
+pub use child::{end_with_parent, fork, make_files_private, signal_child, signal_group, Child};
 pub use control::{Control, CONTROL_SIZE};
 pub use device_mapper::{MapperRequest, MAPPER_HEADER_SIZE};
 pub use entries::{Entries, Entry};

@@ -55,7 +55,7 @@ pub struct Du {
 
 pub fn run(options: &Du, session: &mut Session) -> Result<()> {
     let places = image_places(&options.places)?;
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let mut usage = Usage {
         options,
         most: match options.summarize {

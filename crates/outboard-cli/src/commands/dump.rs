@@ -86,7 +86,7 @@ impl Dump {
             ));
         };
         let place = image_place(operand)?;
-        let interrupt = session.catch_interrupts()?;
+        let interrupt = session.catch_interrupts();
         let id = session.open(&place, true)?;
         let tree = session.tree(id);
         let mut failed = false;

@@ -19,7 +19,7 @@ pub fn each_place(
     mut work: impl FnMut(&mut Session, &Place, &Interrupt) -> Result<()>,
 ) -> Result<()> {
     let places = image_places(operands)?;
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let mut failures = Failures::default();
     for place in &places {
         let part = work(session, place, &interrupt);

@@ -11,20 +11,24 @@ use crate::apart::apart;
 use crate::error::{reason, warn, Error, Result};
 use crate::sandbox::HostAccess;
 use crate::session::Session;
+use crate::temporary::PrivateDirectory;
 use clap::Args;
-use outboard::{Fd, System, Tree};
+use outboard::{signal_child, signals, Fd, System, Tree};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process;
-use tempfile::TempDir;
+use std::process::{self, ExitStatus};
+use std::time::Duration;
 
 /// Most bytes of a file that is edited.
 const LARGEST: u64 = 1 << 30;
+
+/// How soon it is noticed that the editor has ended, or is to end.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Edit a file in an image with $VISUAL or $EDITOR
 ///
@@ -144,10 +148,25 @@ impl Original {
 
 /// The copy that is edited.
 struct Copy {
-    directory: TempDir,
+    directory: PrivateDirectory,
     file: PathBuf,
     /// Open, for who may not open files.
     opened: File,
+}
+
+/// A signal that ends this program ends the editor first, which may have text to save.
+fn wait_for_editor(mut editor: process::Child) -> io::Result<ExitStatus> {
+    let mut passed_on = false;
+    loop {
+        if let Some(status) = editor.try_wait()? {
+            return Ok(status);
+        }
+        if signals::ending() && !passed_on {
+            passed_on = true;
+            signal_child(&editor, libc::SIGTERM)?;
+        }
+        std::thread::sleep(PATIENCE);
+    }
 }
 
 /// The name of the copy: as in the image, because editors tell from it what they edit.
@@ -162,11 +181,7 @@ impl Copy {
     /// An empty one.
     fn make(place: &Place) -> Result<Self> {
         let failed = |error| Error::failed("cannot make a copy to edit", &error);
-        let directory = tempfile::Builder::new()
-            .prefix("outboard-edit-")
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir()
-            .map_err(failed)?;
+        let directory = PrivateDirectory::new("outboard-edit-", None).map_err(failed)?;
         let file = directory.path().join(file_name(place));
         let mut options = File::options();
         let options = options.write(true).create_new(true).mode(0o600);
@@ -191,8 +206,8 @@ impl Copy {
         let editor = editor.unwrap_or_else(|| "vi".into());
         let mut script = editor.clone();
         script.push(" \"$@\"");
-        let interrupt = session.catch_interrupts()?;
-        let held = interrupt.hold();
+        let interrupt = session.catch_interrupts();
+        let spared = interrupt.spare();
         // What the editor makes elsewhere gets the user's permissions, not ours.
         let ours = System::Host.umask(session.umask());
         let ended = process::Command::new("sh")
@@ -200,9 +215,10 @@ impl Copy {
             .arg(&script)
             .arg(&editor)
             .arg(&self.file)
-            .status();
+            .spawn()
+            .and_then(wait_for_editor);
         System::Host.umask(ours);
-        drop(held);
+        drop(spared);
         interrupt.forget()?;
         let shown = editor.to_string_lossy();
         let status = ended.map_err(|error| Error::failed(format!("cannot run {shown}"), &error))?;

@@ -6,11 +6,10 @@ use crate::apart::apart;
 use crate::commands::uses_image;
 use crate::error::{warn, Error, Result};
 use crate::session::Session;
-use crate::tool::{Call, Tool};
+use crate::tool::{Call, Tool, ToolFile};
 use crate::volume::{Fate, Volume};
 use clap::Args;
 use std::ffi::OsString;
-use std::path::Path;
 
 /// Exit codes of fsck(8).
 const GOOD: u8 = 0;
@@ -248,7 +247,7 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
         _ => Mode::Look,
     };
     let name = ImageName::find(&options.image);
-    session.catch_interrupts()?;
+    session.catch_interrupts();
     if options.replay {
         replay(session, &name)?;
     }
@@ -262,9 +261,9 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
         Error::Failed(format!("{}: {tool} can only check (-n)", volume.shown()))
     })?;
     let shown = volume.shown();
-    let code = volume.work(mode != Mode::Look, |path| {
+    let code = volume.work(mode != Mode::Look, |file| {
         let call = checker.tool.call(session.settings())?.arguments(words);
-        let code = finish(checker, call, mode, path, &shown)?;
+        let code = finish(checker, call, mode, file, &shown)?;
         // What a checker gave up on is left as it was.
         let fate = match code {
             GOOD | MENDED | BAD => Fate::Keep,
@@ -288,10 +287,11 @@ fn replay(session: &mut Session, name: &ImageName) -> Result<()> {
 }
 
 /// Runs the checker. Returns what its end means.
-fn finish(checker: &Checker, call: Call, mode: Mode, path: &Path, shown: &str) -> Result<u8> {
+fn finish(checker: &Checker, call: Call, mode: Mode, file: &ToolFile, shown: &str) -> Result<u8> {
+    let path = &file.path;
     let call = match mode {
         Mode::Look => call.reads(path),
-        _ => call.writes(path),
+        _ => call.changes(file),
     };
     let call = call.argument(path);
     let ended = call.shown(true).naming(path, shown).run()?;

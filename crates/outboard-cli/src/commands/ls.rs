@@ -106,7 +106,7 @@ pub fn run(options: &Ls, session: &mut Session) -> Result<()> {
     let output = Output::new();
     let mut listing = Listing {
         options,
-        interrupt: session.catch_interrupts()?,
+        interrupt: session.catch_interrupts(),
         colors: Colors::new(options.color, output.is_terminal()),
         output,
         json: Vec::new(),

@@ -42,7 +42,7 @@ pub fn run(options: &Mv, session: &mut Session) -> Result<()> {
     let destination = sources
         .pop()
         .ok_or_else(|| Error::Usage("mv needs a source and a destination".to_owned()))?;
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let target = session.open(&destination, true)?;
     let into = session.tree(target).metadata(destination.path());
     let into = into.is_ok_and(|found| found.is_dir());

@@ -11,11 +11,12 @@ use crate::commands::uses_image;
 use crate::error::{Error, Result};
 use crate::format::size as size_text;
 use crate::image::Image;
+use crate::image_lock::ImageLock;
+use crate::interrupt::without_stop;
 use crate::output::Output;
-use crate::scratch::open_locked;
 use crate::session::Session;
 use crate::sfdisk;
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolFile};
 use crate::volume::{find_format, on_disk, Fate, Volume};
 use clap::Args;
 use outboard::{Fd, Mount};
@@ -87,7 +88,10 @@ enum Goal {
 
 pub fn run(options: &Resize, session: &mut Session) -> Result<()> {
     let name = ImageName::find(&options.image);
-    session.catch_interrupts()?;
+    session.catch_interrupts();
+    find_format(session, &name.file, true)?;
+    // Kept to the end: nobody moves partitions between two steps.
+    let _lock = ImageLock::take(&name.file, true)?;
     let mut volume = Volume::find(session, &name, true)?;
     let method = Method::of(&volume)?;
     volume.release()?;
@@ -131,8 +135,7 @@ fn grow(
         return tell(session, &volume.name);
     }
     let before = size_of_image(session, volume.path())?;
-    let grown = holder
-        .grow(session, volume, size)
+    let grown = without_stop(|| holder.grow(session, volume, size))
         .and_then(|()| method.resize(session, &volume.name, Goal::Fill));
     match grown {
         Ok(()) => tell(session, &volume.name),
@@ -153,7 +156,8 @@ fn undo(
     whole: u64,
     error: Error,
 ) -> Error {
-    match (restore(session, volume, method, holder, whole), error) {
+    let restored = without_stop(|| restore(session, volume, method, holder, whole));
+    match (restored, error) {
         (Ok(false) | Err(_), Error::Failed(text)) => Error::Failed(format!(
             "{text}\n{} has room for the new size now: its file system should be checked (outboard fsck)",
             volume.shown()
@@ -203,8 +207,8 @@ fn is_room_untouched(
     if matches!(holder, Holder::Slot(_)) {
         return Ok(true);
     }
-    let image = open_locked(volume.path(), false)?;
-    let data = image.next_data(whole);
+    let image = ImageLock::take(volume.path(), false)?;
+    let data = image.file().next_data(whole);
     data.map(|found| found.is_none())
         .map_err(|error| Error::failed(format!("cannot read {}", volume.shown()), &error))
 }
@@ -229,7 +233,7 @@ fn shrink(
     };
     let size = holder.rounded(needed);
     if size < now.range.size {
-        holder.shrink(session, &now, size)?;
+        without_stop(|| holder.shrink(session, &now, size))?;
     }
     tell(session, name)
 }
@@ -471,10 +475,10 @@ impl Method {
             (Self::Ntfs, _) => resize_ntfs(settings, &mut volume, goal),
             (Self::F2fs, Goal::Fill) => {
                 const TOOL: Tool = Tool::new("resize.f2fs", "f2fs-tools");
-                by_tool(&mut volume, |path| {
+                by_tool(&mut volume, |file| {
                     TOOL.call(settings)?
-                        .writes(path)
-                        .argument(path)
+                        .changes(file)
+                        .argument(file)
                         .succeed("cannot resize")
                         .map(drop)
                 })
@@ -497,8 +501,8 @@ impl Method {
     }
 }
 
-fn by_tool(volume: &mut Volume, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    volume.work(true, |path| work(path).map(|()| (Fate::Keep, ())))
+fn by_tool(volume: &mut Volume, work: impl FnOnce(&ToolFile) -> Result<()>) -> Result<()> {
+    volume.work(true, |file| work(file).map(|()| (Fate::Keep, ())))
 }
 
 fn by_kernel(
@@ -528,21 +532,21 @@ fn resize_ext(settings: &Settings, volume: &mut Volume, goal: Goal) -> Result<()
     const CHECK: Tool = Tool::new("e2fsck", "e2fsprogs");
     const TOOL: Tool = Tool::new("resize2fs", "e2fsprogs");
     let shown = volume.shown();
-    by_tool(volume, |path| {
-        let check = CHECK.call(settings)?.writes(path);
-        let checked = check.arguments(["-f", "-p"]).argument(path).run()?;
+    by_tool(volume, |file| {
+        let check = CHECK.call(settings)?.changes(file);
+        let checked = check.arguments(["-f", "-p"]).argument(file).run()?;
         if !matches!(checked.code(), Some(0 | 1)) {
             return Err(checked.failure(&format!(
                 "{shown} has to be repaired first (outboard fsck -y)"
             )));
         }
-        let call = TOOL.call(settings)?.writes(path);
+        let call = TOOL.call(settings)?.changes(file);
         let call = match goal {
-            Goal::Least => call.argument("-M").argument(path),
-            Goal::Fill => call.argument(path),
+            Goal::Least => call.argument("-M").argument(file),
+            Goal::Fill => call.argument(file),
             Goal::Bytes(size) => {
                 let sectors = format!("{}s", size / sfdisk::SECTOR);
-                call.argument(path).argument(sectors)
+                call.argument(file).argument(sectors)
             }
         };
         call.succeed(&format!("cannot resize {shown}")).map(drop)
@@ -559,13 +563,13 @@ fn ntfs_least(output: &[u8]) -> Option<u64> {
 fn resize_ntfs(settings: &Settings, volume: &mut Volume, goal: Goal) -> Result<()> {
     const TOOL: Tool = Tool::new("ntfsresize", "ntfs-3g");
     let what = format!("cannot resize {}", volume.shown());
-    by_tool(volume, |path| {
-        let call = || Ok(TOOL.call(settings)?.writes(path).arguments(["-f", "-P"]));
+    by_tool(volume, |file| {
+        let call = || Ok(TOOL.call(settings)?.changes(file).arguments(["-f", "-P"]));
         let size = match goal {
             Goal::Fill => None,
             Goal::Bytes(size) => Some(size),
             Goal::Least => {
-                let ended = call()?.argument("-i").argument(path).succeed(&what)?;
+                let ended = call()?.argument("-i").argument(file).succeed(&what)?;
                 let least = ntfs_least(&ended.output).ok_or_else(|| ended.failure(&what))?;
                 Some(round_up(least))
             }
@@ -575,7 +579,7 @@ fn resize_ntfs(settings: &Settings, volume: &mut Volume, goal: Goal) -> Result<(
             Some(size) => call()?.arguments(["-s".to_owned(), size.to_string()]),
         };
         resized
-            .argument(path)
+            .argument(file)
             .input(b"y\n".to_vec())
             .succeed(&what)
             .map(drop)

@@ -150,7 +150,7 @@ pub fn run(options: &RunScript, session: &mut Session) -> Result<()> {
 }
 
 fn run_lines(options: &RunScript, text: &[u8], before: u64, session: &mut Session) -> Result<()> {
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let mut lines = Lines {
         name: options.shown(),
         reader: text,

@@ -44,7 +44,7 @@ pub struct Tree {
 
 pub fn run(options: &Tree, session: &mut Session) -> Result<()> {
     let places = image_places(&options.places)?;
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let output = Output::new();
     let mut drawing = Drawing {
         options,

@@ -160,11 +160,12 @@ impl Container {
         }
     }
 
-    /// Locks what the kernel does not: files that it does not see itself.
-    pub fn lock(&self, write: bool) -> io::Result<Vec<FileLock>> {
+    /// Locks what the kernel does not: files that it does not see itself. `ours`: the command has locked the image's own.
+    pub fn lock(&self, write: bool, ours: bool) -> io::Result<Vec<FileLock>> {
         match self {
             Self::Raw(_) => Ok(Vec::new()),
-            Self::Qcow2(chain) => chain.lock(write),
+            Self::Qcow2(chain) => chain.lock(write, ours),
+            _ if ours => Ok(Vec::new()),
             _ => Ok(vec![FileLock::new(self.file().try_clone()?, false)?]),
         }
     }

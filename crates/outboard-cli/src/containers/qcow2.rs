@@ -166,12 +166,13 @@ impl Chain {
             .map_err(wrong)
     }
 
-    /// Locks the image like a raw one, and against writers what it is based on.
-    pub fn lock(&self, write: bool) -> io::Result<Vec<FileLock>> {
+    /// Locks the image like a raw one, unless that is `ours` already, and against writers what it is based on.
+    pub fn lock(&self, write: bool, ours: bool) -> io::Result<Vec<FileLock>> {
         let lock = |(index, layer): (usize, &Layer)| {
             FileLock::new(layer.file.try_clone()?, write && index == 0)
         };
-        self.layers.iter().enumerate().map(lock).collect()
+        let layers = self.layers.iter().enumerate();
+        layers.skip(usize::from(ours)).map(lock).collect()
     }
 }
 

@@ -20,12 +20,12 @@ use crate::commands::mount::host::PrivateMount;
 use crate::error::{Error, Result};
 use crate::sandbox::HostAccess;
 use crate::session::{Session, Wanted};
+use crate::temporary::PrivateDirectory;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::Shutdown;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// Most bytes of the name that the copy tells.
 const LONGEST: u64 = 1 << 16;
@@ -37,7 +37,7 @@ pub struct Export {
     path: PathBuf,
     /// Empty when it has ended.
     running: Option<Running>,
-    _directory: TempDir,
+    _directory: PrivateDirectory,
 }
 
 struct Running {
@@ -69,10 +69,7 @@ impl Export {
         write: bool,
     ) -> Result<Self> {
         let failed = |error: io::Error| cannot(name, &error);
-        let directory = tempfile::Builder::new()
-            .prefix("outboard-")
-            .tempdir()
-            .map_err(failed)?;
+        let directory = PrivateDirectory::new("outboard-", None).map_err(failed)?;
         let mounted = directory.path().canonicalize().map_err(failed)?;
         let what = format!(
             "tools cannot work on {}, as FUSE cannot be used",

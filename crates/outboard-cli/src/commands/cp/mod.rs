@@ -172,7 +172,7 @@ fn copy_and_tell(
     shown: Option<&str>,
     report: &Report,
 ) -> Result<Copied> {
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let _ = System::Host.raise_file_limit(1 << 20);
     let job = Job {
         options,

@@ -144,7 +144,7 @@ pub fn run(options: &Diff, session: &mut Session) -> Result<()> {
 }
 
 fn compare(options: &Diff, session: &mut Session) -> Result<()> {
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let _ = System::Host.raise_file_limit(1 << 20);
     let places = [Place::find(&options.left), Place::find(&options.right)];
     let left = session.open(&places[0], false)?;

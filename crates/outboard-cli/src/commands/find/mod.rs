@@ -73,7 +73,7 @@ pub fn run(options: &Find, session: &mut Session) -> Result<()> {
         }
         _ => Ok(()),
     })?;
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let mut search = Search {
         json: options.json,
         limits,

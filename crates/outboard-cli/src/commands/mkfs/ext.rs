@@ -12,6 +12,7 @@ use crate::commands::uses_image;
 use crate::error::{Error, Result};
 use crate::scratch::Scratch;
 use crate::session::Session;
+use crate::temporary::PrivateDirectory;
 use crate::tool::{Call, Tool};
 use outboard::{Listing, Tree};
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,6 @@ use std::fmt::Write;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// The environment's variable by which these tools believe another time.
 const TIME: &str = "E2FSPROGS_FAKE_TIME";
@@ -105,7 +105,7 @@ pub fn settle(
         *root = Inode::new(&changes.of_metadata(&top), label);
         root.number = number;
     }
-    let directory = tempfile::tempdir().map_err(failed)?;
+    let directory = PrivateDirectory::new("outboard-", None).map_err(failed)?;
     let mut script = Script::new(&directory, time);
     for inode in &inodes {
         script.add(inode, changes.change_owners()).map_err(failed)?;
@@ -114,7 +114,7 @@ pub fn settle(
     std::fs::write(&path, script.text).map_err(failed)?;
     let what = "cannot settle the new file system";
     let call = DEBUG.call(session.settings())?;
-    let call = call.writes(scratch.directory()).reads(&directory);
+    let call = call.writes(scratch.directory()).reads(directory.path());
     let ended = at_time(call, time)
         .arguments(["-w", "-f"])
         .argument(&path)
@@ -177,7 +177,7 @@ fn walk(tree: &Tree, changes: &Changes) -> io::Result<Vec<Inode>> {
 
 /// Commands for debugfs.
 struct Script<'a> {
-    directory: &'a TempDir,
+    directory: &'a PrivateDirectory,
     time: i64,
     text: String,
     /// The file that holds a label.
@@ -185,7 +185,7 @@ struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    fn new(directory: &'a TempDir, time: i64) -> Self {
+    fn new(directory: &'a PrivateDirectory, time: i64) -> Self {
         Self {
             directory,
             time,

@@ -19,11 +19,12 @@ use crate::commands::uses_image;
 use crate::error::{Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::image::{cannot_open, Image};
+use crate::image_lock::ImageLock;
 use crate::labels::Labels;
 use crate::moment::source_date;
 use crate::new_image::{write_to, NewFormat};
 use crate::sandbox::HostAccess;
-use crate::scratch::{open_locked, PlainPath, Range, Scratch};
+use crate::scratch::{PlainPath, Range, Scratch};
 use crate::session::{Session, Wanted};
 use crate::uuid;
 use crate::volume::find_format;
@@ -213,18 +214,30 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     let maker = Maker::find(&options.file_system)?;
     let name = ImageName::find(&options.image);
     session.may_write(&name.shown())?;
-    session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
+    // Kept to the end: nobody moves partitions meanwhile.
+    let _lock = lock_existing(session, &name)?;
     let (target, has) = find_target(options, session, &name)?;
     let making = Making::new(options, maker, name.shown(), target.sector())?;
     let wish = making.wish(&target, has)?;
     let scratch = target.scratch()?;
     let made = making.make(session, &scratch, wish)?;
+    interrupt.check_before("nothing was changed")?;
     finish(session, scratch, &target, &name)?;
     match made {
         Copied::All => Ok(()),
         // As with cp: all the rest is there.
         _ => Err(Error::Told),
     }
+}
+
+/// Locks an image that exists.
+fn lock_existing(session: &Session, name: &ImageName) -> Result<Option<ImageLock>> {
+    if !name.file.exists() {
+        return Ok(None);
+    }
+    find_format(session, &name.file, true)?;
+    ImageLock::take(&name.file, true).map(Some)
 }
 
 /// What the image is to be, and the size of what is there now.
@@ -313,8 +326,6 @@ fn replaced(
     // The file itself is replaced, not a link to it.
     let path = name.file.canonicalize();
     let path = path.map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
-    // Who uses it now will do so later, too; this tells it at once.
-    open_locked(&path, true)?;
     let (format, size) = match format {
         None => (NewFormat::Raw, length),
         Some(_) => (NewFormat::Qcow2, look(session, name)?.0),
@@ -353,8 +364,8 @@ fn finish(
             format,
         } => format.keep(session, scratch, path, *replace),
         Target::Range { path, range, .. } => {
-            let image = open_locked(path, true)?;
-            scratch.write_back(&image, *range).map_err(|error| {
+            let image = ImageLock::take(path, true)?;
+            scratch.write_back(image.file(), *range).map_err(|error| {
                 let text = format!("{}: not everything was written", name.shown());
                 Error::failed(text, &error)
             })

@@ -9,7 +9,7 @@ use super::{host, Plan};
 use crate::crash;
 use crate::error::{warn, Error, Result};
 use crate::interrupt::ending_signals;
-use outboard::{send_fd, Tree};
+use outboard::{send_fd, signals, Tree};
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::pipe;
 use std::fmt::{Display, Formatter};
@@ -280,6 +280,7 @@ impl Keeper<'_> {
 
     fn catch_signals(&self) -> io::Result<()> {
         let (mut ours, theirs) = UnixStream::pair()?;
+        signals::release()?;
         for signal in ending_signals().into_iter().chain([SIGINT]) {
             pipe::register(signal, theirs.try_clone()?)?;
         }

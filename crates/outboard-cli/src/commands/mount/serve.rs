@@ -12,7 +12,7 @@ use super::Plan;
 use crate::error::{Error, Result};
 use crate::session::{Session, Style};
 use fuser::{Config, SessionACL};
-use outboard::{receive_fd, Fd, System};
+use outboard::{receive_fd, signals, Fd, System};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, Sender};
@@ -37,7 +37,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     let failed = |error| Error::failed("cannot serve the mount", &error);
     let keeper = Fd::standard(1).map_err(failed)?;
     // The keeper decides what a signal means.
-    session.catch_interrupts()?;
+    signals::ignore().map_err(failed)?;
     let options = &plan.options;
     let write = !options.read_only;
     // This closes the sandbox. The kernel has not seen a byte of the image yet.

@@ -226,7 +226,7 @@ pub fn run(options: &Part, session: &mut Session) -> Result<()> {
         return list(&session.image(&path)?, list_options.json);
     }
     session.may_write(&shown)?;
-    session.catch_interrupts()?;
+    session.catch_interrupts();
     let settings = session.settings().clone();
     match &options.action {
         Action::Create(create_options) => create(create_options, &path, &shown, session),

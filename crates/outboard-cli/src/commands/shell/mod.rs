@@ -77,7 +77,7 @@ impl Shell {
 }
 
 pub fn run(options: &Shell, session: &mut Session) -> Result<()> {
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let mut prompt = Prompt::new(session, &options.place())?;
     if io::stdin().is_terminal() {
         return interactive(prompt, &interrupt);

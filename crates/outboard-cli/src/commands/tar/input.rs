@@ -190,7 +190,7 @@ fn unpack(
     keep_links: bool,
 ) -> Result<()> {
     let name = input.name.clone();
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let id = session.open(place, true)?;
     let _ = System::Kernel.raise_file_limit(1 << 16);
     let tree = session.tree(id);

@@ -162,7 +162,7 @@ impl TarOut {
 pub fn run(options: &TarOut, session: &mut Session) -> Result<()> {
     let place = image_place(&options.place)?;
     let choice = options.choice()?;
-    let interrupt = session.catch_interrupts()?;
+    let interrupt = session.catch_interrupts();
     let id = session.open(&place, false)?;
     let _ = System::Kernel.raise_file_limit(1 << 16);
     let shown = place.shown();
