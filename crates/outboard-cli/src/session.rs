@@ -313,7 +313,7 @@ impl Session {
         let advice = Arc::clone(&self.advice);
         let log = move |level: Level, line: &[u8]| {
             ring.push(level, line);
-            let (text, length) = log_line(line);
+            let (text, length) = plain_line(line);
             warnings::note(level, &text[..length]);
             if shown.is_some_and(|most| level as u8 <= most) {
                 write_line(&stderr, line);
