@@ -312,7 +312,7 @@ def test_cp_within_one_image(image):
 
 
 def test_cp_from_the_host_to_the_host(work, tree):
-    good("cp", f"{tree}/hello", f"{work}/there")
+    good("cp", "--force", f"{tree}/hello", f"{work}/there")
     assert read(f"{work}/there") == b"hello\n"
 
 

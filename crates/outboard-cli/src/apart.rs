@@ -69,7 +69,7 @@ impl Apart {
                 work(session)
             };
             let (settings, keys) = (session.settings().clone(), session.take_keys());
-            let report: Report<T> = Session::with_keys(settings, access, keys)
+            let report: Report<T> = Session::as_part(settings, access, keys, &session.used())
                 .and_then(|session| in_session(session, obedient));
             process::exit(send(theirs, &report));
         };

@@ -2,6 +2,7 @@
 //! Images whose files were opened before the sandbox, which would not let them be opened by name.
 
 use crate::containers::{Container, Content, ImageOptions};
+use crate::destination::{Use, UsedFiles};
 use crate::image::open_image_file;
 use crate::image_lock::{self, ImageLock};
 use crate::loop_devices::check_detached;
@@ -141,6 +142,23 @@ impl HeldImages {
         let open = |(path, write): (&Path, bool)| HeldImage::open(path, write, options);
         Self {
             images: wanted.into_iter().map(open).collect(),
+        }
+    }
+
+    /// Adds what the images are made of, and are based on.
+    pub fn add_to(&self, used: &mut UsedFiles) {
+        let containers = self
+            .images
+            .iter()
+            .filter_map(|image| image.container.as_ref().ok());
+        for container in containers {
+            let own = std::iter::once((container.file(), Use::Image));
+            let backing = container.backing().map(|file| (file, Use::Backing));
+            for (file, what) in backing.chain(own) {
+                if let Ok(metadata) = file.metadata() {
+                    used.add_metadata(&metadata, what);
+                }
+            }
         }
     }
 

@@ -7,9 +7,11 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const DEVICES: &str = "/sys/block";
+/// Links to the directories of block devices, named by their numbers.
+const NUMBERS: &str = "/sys/dev/block";
 
 /// Fails if a file is that of a loop device which can be written. What the host does not tell is no error.
 pub fn check_detached(file: &File) -> io::Result<()> {
@@ -22,6 +24,74 @@ pub fn check_detached(file: &File) -> io::Result<()> {
     }
 }
 
+/// The file of a loop device, also of a partition of one.
+pub fn file_of_device(device: u64) -> Option<fs::Metadata> {
+    let whole = whole_of(&directory_of(device)?);
+    fs::metadata(backing_file(&whole)?).ok()
+}
+
+/// The numbers of the loop devices that have this file, device and inode of which are given.
+pub fn devices_of_file(identity: (u64, u64)) -> Vec<u64> {
+    let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|device| backing_file(device).is_some_and(|path| has_identity(&path, identity)))
+        .filter_map(|device| number_of(&device))
+        .collect()
+}
+
+/// The numbers of the block devices with bytes of this one: of a disk its partitions as well, of a partition its disk.
+pub fn whole_and_partitions(device: u64) -> Vec<u64> {
+    let mut numbers = vec![device];
+    let Some(directory) = directory_of(device) else {
+        return numbers;
+    };
+    let whole = whole_of(&directory);
+    if whole != directory {
+        numbers.extend(number_of(&whole));
+        return numbers;
+    }
+    let inside = fs::read_dir(&directory).into_iter().flatten().flatten();
+    let partitions = inside.filter(|entry| is_partition(&entry.path()));
+    numbers.extend(partitions.filter_map(|entry| number_of(&entry.path())));
+    numbers
+}
+
+/// The directory of a block device in sysfs.
+fn directory_of(device: u64) -> Option<PathBuf> {
+    let number = format!("{}:{}", libc::major(device), libc::minor(device));
+    Path::new(NUMBERS).join(number).canonicalize().ok()
+}
+
+fn is_partition(directory: &Path) -> bool {
+    directory.join("partition").exists()
+}
+
+/// The directory of the disk that a block device is, or is a partition of.
+fn whole_of(directory: &Path) -> PathBuf {
+    match directory.parent() {
+        Some(parent) if is_partition(directory) => parent.to_owned(),
+        _ => directory.to_owned(),
+    }
+}
+
+fn number_of(directory: &Path) -> Option<u64> {
+    let text = fs::read_to_string(directory.join("dev")).ok()?;
+    let (major, minor) = text.trim().split_once(':')?;
+    Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The path of a loop device's file. It may be that of another namespace, or be gone.
+fn backing_file(device: &Path) -> Option<PathBuf> {
+    let named = fs::read(device.join("loop/backing_file")).ok()?;
+    let path = named.strip_suffix(b"\n").unwrap_or(&named);
+    Some(OsStr::from_bytes(path).into())
+}
+
+fn has_identity(path: &Path, identity: (u64, u64)) -> bool {
+    fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == identity)
+}
+
 fn device_of(identity: (u64, u64), devices: &Path) -> Option<String> {
     fs::read_dir(devices)
         .ok()?
@@ -31,15 +101,9 @@ fn device_of(identity: (u64, u64), devices: &Path) -> Option<String> {
         .find(|name| is_of(&devices.join(name), identity))
 }
 
-/// The file's path may be that of another name space, or be gone: then it is another file, as far as can be told.
 fn is_of(device: &Path, identity: (u64, u64)) -> bool {
-    let Ok(named) = fs::read(device.join("loop/backing_file")) else {
-        return false;
-    };
-    let path = named.strip_suffix(b"\n").unwrap_or(&named);
-    let same = |found: fs::Metadata| (found.dev(), found.ino()) == identity;
     let is_read_only = || fs::read(device.join("ro")).is_ok_and(|text| text == b"1\n");
-    fs::metadata(OsStr::from_bytes(path)).is_ok_and(same) && !is_read_only()
+    backing_file(device).is_some_and(|path| has_identity(&path, identity)) && !is_read_only()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod colors;
 mod commands;
 mod containers;
 mod crash;
+mod destination;
 mod error;
 mod export;
 mod format;

@@ -9,6 +9,7 @@ use crate::address::{ImageName, Place};
 use crate::arguments::Settings;
 use crate::containers::Content;
 use crate::crash::{self, plain_line, Advice};
+use crate::destination::{Use, UsedFiles};
 use crate::error::{reason, warn, Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::held::{HeldImage, HeldImages};
@@ -137,6 +138,8 @@ pub struct Session {
     settings: Settings,
     vcpus: u32,
     held: HeldImages,
+    /// What commands must not overwrite.
+    used: Arc<UsedFiles>,
     keys: Keys,
     sandbox: Sandbox,
     /// The command runs other programs: it stays outside of the sandbox, and has no kernel.
@@ -176,6 +179,41 @@ fn write_line(stderr: &Fd, line: &[u8]) {
     let _ = stderr.write_all(&text[..length]);
 }
 
+/// The files of the host that a session uses, in the order in which messages name their uses. Images must
+/// be nothing else to be written, and standard output must not be one of them.
+fn used_files(
+    settings: &Settings,
+    access: &HostAccess,
+    held: &HeldImages,
+    others: &UsedFiles,
+) -> Result<UsedFiles> {
+    let mut used = UsedFiles::default();
+    if access.images.is_empty() {
+        return Ok(used);
+    }
+    let key = settings
+        .key_file
+        .iter()
+        .filter(|path| *path != Path::new("-"));
+    key.for_each(|path| used.add(path, Use::Key));
+    for path in &settings.components {
+        used.add(path, Use::Component);
+    }
+    held.add_to(&mut used);
+    for (path, write) in &access.images {
+        if *write && !settings.read_only {
+            used.check_image(path)?;
+        }
+        used.add(path, Use::Image);
+    }
+    for path in &settings.backing {
+        used.add(path, Use::Backing);
+    }
+    used.add_all(others);
+    used.check_output()?;
+    Ok(used)
+}
+
 fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
@@ -187,11 +225,16 @@ impl Session {
             true => Keys::default(),
             false => Keys::open(&settings),
         };
-        Self::with_keys(settings, access, keys)
+        Self::as_part(settings, access, keys, &UsedFiles::default())
     }
 
-    /// As `new`, with the keys of another session.
-    pub fn with_keys(settings: Settings, access: &HostAccess, keys: Keys) -> Result<Self> {
+    /// As `new`, with the keys of another session and the files that it uses.
+    pub fn as_part(
+        settings: Settings,
+        access: &HostAccess,
+        keys: Keys,
+        others: &UsedFiles,
+    ) -> Result<Self> {
         let access = &access.with_disks(&settings.disks);
         warnings::open();
         // Other programs may make images, and change them.
@@ -199,6 +242,7 @@ impl Session {
             true => HeldImages::default(),
             false => HeldImages::open(&access.images, &settings.image_options()),
         };
+        let used = used_files(&settings, access, &held, others)?;
         // The host's files that tell it are not seen from inside.
         let vcpus = settings
             .vcpus
@@ -211,6 +255,7 @@ impl Session {
             settings,
             vcpus,
             held,
+            used: Arc::new(used),
             keys,
             sandbox: Sandbox::Open,
             outside: access.programs,
@@ -247,6 +292,11 @@ impl Session {
 
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What commands must not overwrite.
+    pub fn used(&self) -> Arc<UsedFiles> {
+        Arc::clone(&self.used)
     }
 
     /// Permissions that new files do not get where modes are not kept.
@@ -548,6 +598,7 @@ impl Session {
         if let Some(index) = self.find_disk(&image, write) {
             return Ok(index);
         }
+        self.note_use(&name.file, &image);
         // An earlier command may have opened it for reading.
         self.release(&image)?;
         // What cannot be mounted is told before a kernel is started for it.
@@ -559,6 +610,19 @@ impl Session {
             }
         };
         self.add_disk(image, &name.file, write, kind)
+    }
+
+    /// Remembers an image that was not known when the session began, as in a shell, so that it is not overwritten.
+    fn note_use(&mut self, file: &Path, image: &Image) {
+        if self.held.find(file).is_some() {
+            return;
+        }
+        let used = Arc::make_mut(&mut self.used);
+        used.add(file, Use::Image);
+        if image.format == Some("qcow2") {
+            let options = self.settings.image_options();
+            HeldImages::open(&[(file.to_owned(), false)], &options).add_to(used);
+        }
     }
 
     fn find_disk(&self, image: &Image, write: bool) -> Option<usize> {

@@ -122,6 +122,15 @@ impl Container {
         }
     }
 
+    /// The files that the image is based on.
+    pub fn backing(&self) -> impl Iterator<Item = &File> {
+        let chain = match self {
+            Self::Qcow2(chain) => Some(chain),
+            _ => None,
+        };
+        chain.into_iter().flat_map(Chain::backing)
+    }
+
     /// The name of its format, if it is not raw.
     pub fn format(&self) -> Option<&'static str> {
         match self {

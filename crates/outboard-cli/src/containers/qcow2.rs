@@ -158,6 +158,11 @@ impl Chain {
         &self.layers[0].file
     }
 
+    /// The files that it is based on.
+    pub fn backing(&self) -> impl Iterator<Item = &File> {
+        self.layers.iter().skip(1).map(|layer| &layer.file)
+    }
+
     /// Whether the image can be written. Other things that are wrong are found when they are used.
     pub fn check_writable(&self) -> io::Result<()> {
         let source = FileSource::new(self.file().try_clone()?)?;

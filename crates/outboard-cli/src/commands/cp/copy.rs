@@ -8,6 +8,7 @@ use super::links::{self, Links, Turn};
 use super::report::{Loss, Report};
 use super::walk::Directory;
 use super::{join, Changes, Job, Options};
+use crate::destination::UsedFiles;
 use crate::error::reason;
 use crate::format::escaped;
 use crate::interrupt::Interrupt;
@@ -74,6 +75,8 @@ pub struct Copier<'a> {
     base: Arc<Fd>,
     /// Its name, for messages.
     base_shown: String,
+    /// What must not be overwritten.
+    used: Arc<UsedFiles>,
     links: Links,
     /// Complete copies in an image.
     behind: Behind,
@@ -104,7 +107,7 @@ fn settle(file: &Fd) -> io::Result<()> {
 }
 
 impl<'a> Copier<'a> {
-    pub fn new(job: &Job<'a>, base: Arc<Fd>, base_shown: String) -> Self {
+    pub fn new(job: &Job<'a>, base: Arc<Fd>, base_shown: String, used: Arc<UsedFiles>) -> Self {
         let inside = base.system() == System::Kernel;
         Self {
             settles: inside && base.statfs().is_ok_and(|found| found.kind == NTFS3),
@@ -114,6 +117,7 @@ impl<'a> Copier<'a> {
             report: job.report,
             base,
             base_shown,
+            used,
             links: Links::default(),
             behind: Behind::default(),
             unordered: inside && !job.options.sorted,
@@ -146,6 +150,33 @@ impl<'a> Copier<'a> {
     /// A copy's name, for messages. `path` is relative to the top target.
     pub fn copy_shown(&self, path: &[u8]) -> String {
         escaped(&join(self.base_shown.as_bytes(), path))
+    }
+
+    /// Makes something under a name, in place of what has the name now unless that is a directory.
+    fn replacing(
+        &self,
+        directory: &Fd,
+        name: &CStr,
+        make: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
+        match make() {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.used.check_name(directory, name, self.options.force)?;
+                directory.unlink_at(name, 0)?;
+                make()
+            }
+            other => other,
+        }
+    }
+
+    /// Opens and empties a file. `mode`: the permissions that it has before the first byte is in it.
+    fn overwrite(&self, directory: &Fd, name: &CStr, mode: Option<u32>) -> io::Result<Fd> {
+        let file = self.used.overwrite(directory, name, self.options.force)?;
+        if let Some(mode) = mode {
+            // Refused to who does not own the file: that its mode is not kept is told at the end.
+            let _ = file.set_mode(mode);
+        }
+        Ok(file)
     }
 
     pub fn worker(&'a self) -> Worker<'a> {
@@ -279,12 +310,13 @@ impl Worker<'_> {
             return Err(replaced());
         }
         let (target, name) = (item.target(), item.new_name());
-        replacing(target, name, || file.link_at(target, name))
+        self.copier
+            .replacing(target, name, || file.link_at(target, name))
     }
 
     fn regular(&mut self, item: &Item, source: &Fd, stat: &libc::stat) -> Result<(), Failure> {
         let copier = self.copier;
-        let (target, created) = create(item, source, stat, copier.options)?;
+        let (target, created) = create(copier, item, source, stat)?;
         let result = self.fill(item, source, target, stat);
         match &result {
             Err(_) if created => {
@@ -335,7 +367,8 @@ impl Worker<'_> {
             .read_link_at(&item.name)
             .map_err(Failure::Reading)?;
         let (target, name) = (item.target(), item.new_name());
-        replacing(target, name, || target.make_symlink_at(&text, name))
+        self.copier
+            .replacing(target, name, || target.make_symlink_at(&text, name))
             .map_err(Failure::Writing)?;
         self.keep_named(item, stat)
     }
@@ -346,10 +379,11 @@ impl Worker<'_> {
             mode &= libc::S_IFMT | 0o777 & !self.copier.options.umask;
         }
         let (target, name) = (item.target(), item.new_name());
-        replacing(target, name, || {
-            target.make_node_at(name, mode, stat.st_rdev)
-        })
-        .map_err(Failure::Writing)?;
+        self.copier
+            .replacing(target, name, || {
+                target.make_node_at(name, mode, stat.st_rdev)
+            })
+            .map_err(Failure::Writing)?;
         self.keep_named(item, stat)
     }
 
@@ -394,30 +428,24 @@ fn replaced() -> io::Error {
     io::Error::other("it was replaced by another file meanwhile")
 }
 
-/// Makes something under a name, in place of what has the name now unless that is a directory.
-fn replacing(directory: &Fd, name: &CStr, make: impl Fn() -> io::Result<()>) -> io::Result<()> {
-    match make() {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            directory.unlink_at(name, 0)?;
-            make()
-        }
-        other => other,
-    }
-}
-
 /// Creates the copy of a regular file, or opens and empties the file that is there; tells whether it
 /// was created. Symbolic links of that name are replaced, never written through; so are devices
 /// and FIFOs in recursive copies.
 fn create(
+    copier: &Copier,
     item: &Item,
     source: &Fd,
     stat: &libc::stat,
-    options: Options,
 ) -> Result<(Fd, bool), Failure> {
+    let options = copier.options;
     let (directory, name) = (item.target(), item.new_name());
     if item.into_pipe {
         let opened = directory.open_at(name, libc::O_WRONLY, 0);
-        return opened.map(|pipe| (pipe, false)).map_err(Failure::Writing);
+        let opened = opened.and_then(|pipe| {
+            copier.used.check(&pipe.stat()?)?;
+            Ok((pipe, false))
+        });
+        return opened.map_err(Failure::Writing);
     }
     let mode = match options.archive {
         true => attributes::first_mode(directory.system(), stat.st_mode),
@@ -446,18 +474,9 @@ fn create(
             let removed = directory.unlink_at(name, 0);
             removed.and_then(|()| make()).map(|file| (file, true))
         }
-        _ => overwrite(directory, name, options.archive.then_some(mode)).map(|file| (file, false)),
+        _ => copier
+            .overwrite(directory, name, options.archive.then_some(mode))
+            .map(|file| (file, false)),
     }
     .map_err(Failure::Writing)
-}
-
-/// Opens and empties a file. `mode`: the permissions that it has before the first byte is in it.
-fn overwrite(directory: &Fd, name: &CStr, mode: Option<u32>) -> io::Result<Fd> {
-    let flags = libc::O_WRONLY | libc::O_TRUNC | libc::O_NOFOLLOW;
-    let file = directory.open_at(name, flags, 0)?;
-    if let Some(mode) = mode {
-        // Refused to who does not own the file: that its mode is not kept is told at the end.
-        let _ = file.set_mode(mode);
-    }
-    Ok(file)
 }

@@ -17,7 +17,7 @@ pub(super) mod report;
 mod walk;
 
 use crate::address::Place;
-use crate::commands::uses;
+use crate::commands::{likely_place, uses};
 use crate::error::{reason, Error, Result};
 use crate::interrupt::Interrupt;
 use crate::sandbox::HostAccess;
@@ -50,6 +50,8 @@ pub struct Options {
     pub sorted: bool,
     /// A full destination is no failure: the caller will make a larger one.
     pub may_be_full: bool,
+    /// Files of the host that look like disk images are overwritten.
+    pub force: bool,
 }
 
 /// Copy files into, out of and between images
@@ -68,6 +70,9 @@ pub struct Cp {
     /// Copy directories with all that is in them
     #[arg(short, short_alias = 'R')]
     pub recursive: bool,
+    /// Overwrite files of the host that look like disk images, and copy between paths of the host alone
+    #[arg(long)]
+    pub force: bool,
 }
 
 impl Cp {
@@ -91,18 +96,34 @@ pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
     let destination = places
         .pop()
         .ok_or_else(|| Error::Usage("cp needs a source and a destination".to_owned()))?;
+    if !options.force {
+        check_operands(&places, &destination)?;
+    }
     let options = Options {
         archive: options.archive,
         recursive: options.recursive || options.archive,
         umask: session.umask(),
         sorted: false,
         may_be_full: false,
+        force: options.force,
     };
     let unchanged = Changes::default();
     match copy(session, options, &unchanged, &places, &destination, None)? {
         Copied::All => Ok(()),
         _ => Err(Error::Told),
     }
+}
+
+/// Refuses operands that are all paths of the host: somebody forgot to write which one is an image.
+fn check_operands(sources: &[Place], destination: &Place) -> Result<()> {
+    let is_host = |place: &Place| matches!(place, Place::Host(_));
+    if !sources.iter().chain([destination]).all(is_host) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "no operand is a place in an image: write IMAGE:/PATH, as in {} (--force copies from the host to the host)",
+        likely_place(destination.path().as_os_str())
+    )))
 }
 
 /// How a copy ended.
@@ -123,6 +144,7 @@ pub fn archive(session: &mut Session, source: &Place, destination: &Place) -> Re
         umask: session.umask(),
         sorted: false,
         may_be_full: false,
+        force: false,
     };
     let report = Report::default();
     let unchanged = Changes::default();
@@ -240,6 +262,7 @@ fn copy_all(
         job,
         Arc::clone(&target.directory),
         job.shown.unwrap_or(&target.shown).to_owned(),
+        session.used(),
     );
     let mut walk = Walk::new(&copier);
     for (place, id) in sources.iter().zip(&trees) {

@@ -45,6 +45,7 @@ fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) ->
         umask: 0o022,
         sorted: false,
         may_be_full: false,
+        force: false,
     };
     let mut session = Session::new(settings(), &HostAccess::default())?;
     let report = Report::default();

@@ -186,7 +186,8 @@ impl<'a> Prompt<'a> {
 
 /// Reads lines from the terminal until the user has enough. What fails is told.
 fn interactive(prompt: Prompt, interrupt: &Interrupt) -> Result<()> {
-    let history = history::file();
+    let used = prompt.session.used();
+    let history = history::file().filter(|file| !used.has(file));
     let mut editor = editor(prompt)?;
     if let Some(file) = &history {
         // The first time there is nothing to read.

@@ -17,7 +17,7 @@ use crate::session::Session;
 use clap::Args;
 use outboard::{System, Tree};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -60,6 +60,7 @@ struct Input {
     reader: Box<dyn Read + Send>,
     name: String,
     size: Option<u64>,
+    metadata: Option<Metadata>,
 }
 
 impl Input {
@@ -96,8 +97,10 @@ impl Input {
             reader: Box::new(file),
             name,
             size: metadata
+                .as_ref()
                 .filter(|found| found.is_file())
-                .map(|found| found.len()),
+                .map(Metadata::len),
+            metadata,
         }
     }
 }
@@ -116,6 +119,9 @@ impl TarIn {
 pub fn run(options: &TarIn, session: &mut Session) -> Result<()> {
     let place = image_place(&options.place)?;
     let input = Input::open(options.file.as_deref().or(options.archive.as_deref()))?;
+    session
+        .used()
+        .check_source(input.metadata.as_ref(), &input.name)?;
     unpack(
         session,
         input,

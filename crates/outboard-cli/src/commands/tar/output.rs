@@ -6,6 +6,7 @@ use super::pack::pack;
 use super::tree::{Choice, Walk};
 use crate::commands::cp::report::Report;
 use crate::commands::{image_place, reads_images};
+use crate::destination::UsedFiles;
 use crate::error::{Error, Result};
 use crate::format::escaped;
 use crate::output::check_open;
@@ -48,6 +49,9 @@ pub struct TarOut {
     /// Order of the names in a directory
     #[arg(long, value_enum, default_value_t = Sort::Name, value_name = "ORDER")]
     pub sort: Sort,
+    /// Overwrite an ARCHIVE that looks like a disk image
+    #[arg(long)]
+    pub force: bool,
     /// Leave out what a pattern of the shell matches, as tar does; may be given several times
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
@@ -95,18 +99,17 @@ struct Target {
 
 impl Target {
     /// `mode`: the permissions of a new file.
-    fn open(path: Option<&OsString>, mode: u32) -> Result<Self> {
-        let Some(path) = path.filter(|path| *path != "-") else {
+    fn open(options: &TarOut, used: &UsedFiles, mode: u32) -> Result<Self> {
+        let Some(path) = options.file.as_ref().filter(|path| *path != "-") else {
             return Self::standard();
         };
         let name = escaped(path.as_bytes());
         let path = Path::new(path);
-        let mut options = File::options();
-        options.write(true).mode(mode);
-        let new = options.clone().create_new(true).open(path);
+        let mut new = File::options();
+        let new = new.write(true).mode(mode).create_new(true).open(path);
         let (file, made) = match new {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                (options.create(true).truncate(true).open(path), None)
+                (used.overwrite_path(path, options.force), None)
             }
             other => (other, Some(path.to_path_buf())),
         };
@@ -182,7 +185,7 @@ pub fn run(options: &TarOut, session: &mut Session) -> Result<()> {
         interrupt: &interrupt,
         shown: &shown,
     };
-    let target = Target::open(options.file.as_ref(), 0o666 & !session.umask())?;
+    let target = Target::open(options, &session.used(), 0o666 & !session.umask())?;
     let threads = session.vcpus();
     let written =
         Compressor::new(options.format(), &target.file, threads).and_then(|mut output| {

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Destinations: no command overwrites a file that it uses, or an image that was not meant, and no half result is a success."""
+
+import os
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from support import host, images
+from support.images import MEGABYTE
+from support.program import bad, command, good, run
+
+KEY = b"a key\n"
+
+
+@pytest.fixture
+def place(work):
+    """A directory with two images, one of them also by other names, a key, an archive and a qcow2 image on the first."""
+    tree = f"{work}/tree"
+    for directory in ("plain", "symbolic", "hard", "fifo"):
+        os.makedirs(f"{tree}/{directory}")
+    for path in ("p", "plain/a.img", "hard/first"):
+        with open(f"{tree}/{path}", "w", encoding="ascii") as stream:
+            stream.write("a few bytes\n")
+    os.symlink("nowhere", f"{tree}/symbolic/a.img")
+    os.link(f"{tree}/hard/first", f"{tree}/hard/a.img")
+    os.mkfifo(f"{tree}/fifo/a.img")
+    os.mkdir(f"{tree}/links")
+    for name in ("first", "second"):
+        os.link(f"{tree}/p", f"{tree}/links/{name}")
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    images.make_ext4_of(f"{directory}/a.img", tree)
+    images.make_ext4_of(f"{directory}/b.img", tree)
+    host.run("tar", "-cf", f"{directory}/x.tar", "-C", tree, "p")
+    os.symlink("a.img", f"{directory}/soft")
+    os.link(f"{directory}/a.img", f"{directory}/hardlink")
+    with open(f"{directory}/key", "wb") as stream:
+        stream.write(KEY)
+    shutil.rmtree(tree)
+    return directory
+
+
+def state(path):
+    found = os.stat(path)
+    return found.st_ino, found.st_size, images.contents(path)
+
+
+# What is to be kept, and the command that would destroy it.
+CASES = {
+    "cp": ("a.img", "cp a.img:/p a.img"),
+    "cp by force": ("a.img", "cp --force a.img:/p a.img"),
+    "cp to a symbolic link": ("a.img", "cp --force a.img:/p soft"),
+    "cp to a hard link": ("a.img", "cp --force a.img:/p hardlink"),
+    "cp from a hard link": ("a.img", "cp --force hardlink:/p a.img"),
+    "cp of a tree": ("a.img", "cp -a --force a.img:/plain/. ."),
+    "cp of a symbolic link": ("a.img", "cp -a --force a.img:/symbolic/. ."),
+    "cp of a hard link": ("a.img", "cp -a --force a.img:/hard/. ."),
+    "cp of a FIFO": ("a.img", "cp -a --force a.img:/fifo/. ."),
+    "cp to a further disk": ("b.img", "--disk b.img cp --force a.img:/p b.img"),
+    "cp to the key": ("key", "--key-file key cp --force a.img:/p key"),
+    "cp to an allowed backing file": ("b.img", "--backing b.img cp --force a.img:/p b.img"),
+    "tar-out": ("a.img", "tar-out a.img:/ -f a.img"),
+    "tar-out by force": ("a.img", "tar-out --force a.img:/ -f soft"),
+    "tar-out to the key": ("key", "--key-file key tar-out --force a.img:/ -f key"),
+    "tar-in": ("a.img", "tar-in a.img:/ hardlink"),
+    "mkfs over its archive": ("x.tar", "mkfs ext4 x.tar --force --from x.tar"),
+    "mkfs over the key": ("key", "--key-file key mkfs ext4 key --force --size 64M"),
+    "mkfs over a further disk": ("b.img", "--disk b.img mkfs ext4 b.img --force"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_used_is_not_overwritten(place, case):
+    kept, words = CASES[case]
+    before = state(f"{place}/{kept}")
+    bad(*words.split(), cwd=place, mentions=("cannot",))
+    assert state(f"{place}/{kept}") == before
+
+
+@pytest.mark.needs("qemu-img")
+@pytest.mark.parametrize("words", ("cp --force top.qcow2:/p a.img", "tar-out --force top.qcow2:/ -f a.img", "cp top.qcow2:/p a.img:/new"))
+def test_a_backing_file_is_not_overwritten(place, words):
+    host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", "a.img", "-F", "raw", f"{place}/top.qcow2")
+    before = state(f"{place}/a.img")
+    bad(*words.split(), cwd=place, mentions=("based on",))
+    assert state(f"{place}/a.img") == before
+
+
+def test_images_of_all_lines_of_a_script_count(place):
+    """Also those of later lines, and of lines before and after one that runs a program."""
+    before = state(f"{place}/b.img")
+    for lines in ("cp --force a.img:/p b.img\nls b.img:/\n", "ls b.img:/\nfsck -n a.img\ncp --force a.img:/p b.img\n"):
+        with open(f"{place}/script", "w", encoding="ascii") as stream:
+            stream.write(lines)
+        bad("run-script", "script", cwd=place, mentions=("b.img", "uses"))
+        assert state(f"{place}/b.img") == before
+
+
+def test_images_of_a_shell_count(place):
+    before = [state(f"{place}/{name}") for name in ("a.img", "b.img")]
+    for line in ("cp --force p host:a.img", "cp --force host:b.img:/p host:b.img", "tar-out --force / -f soft"):
+        done = subprocess.run(command("shell", "a.img"), input=line.encode(), cwd=place, capture_output=True, timeout=120, check=False)
+        assert done.returncode == 1 and b"uses" in done.stderr, done.stderr
+    assert [state(f"{place}/{name}") for name in ("a.img", "b.img")] == before
+
+
+def test_standard_output_is_no_image(place):
+    before = state(f"{place}/a.img")
+    with open(f"{place}/a.img", "ab") as stream:
+        done = subprocess.run(command("cat", "a.img:/p"), cwd=place, stdout=stream, stderr=subprocess.PIPE, timeout=120, check=False)
+    assert done.returncode == 1 and b"standard output" in done.stderr, done.stderr
+    assert state(f"{place}/a.img") == before
+
+
+@pytest.mark.needs_root
+def test_loop_devices_are_their_files(place):
+    if not host.may_mount():
+        pytest.skip("no loop devices here")
+    before = state(f"{place}/a.img")
+    with host.loop_device(f"{place}/a.img") as device:
+        bad("cp", "--force", f"{device}:/p", "a.img", cwd=place, mentions=("uses",))
+        bad("cp", "--force", "a.img:/p", device, cwd=place, mentions=("uses",))
+    assert state(f"{place}/a.img") == before
+
+
+# ---- images that no operand names as such ----
+
+
+def qcow2(path):
+    host.sparse_file(path, 4096)
+    with open(path, "r+b") as stream:
+        stream.write(b"QFI\xfb\0\0\0\3")
+
+
+def partitioned(path):
+    """An MBR with one partition of the type Linux."""
+    host.sparse_file(path, MEGABYTE)
+    with open(path, "r+b") as stream:
+        stream.seek(446)
+        stream.write(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", 64, 512) + bytes(48) + b"\x55\xaa")
+
+
+LOOKS = {"ext4": lambda path: images.make(path, "ext4"), "vfat": lambda path: images.make(path, "vfat"), "qcow2": qcow2, "MBR": partitioned}
+
+
+@pytest.mark.parametrize("looks", LOOKS)
+def test_what_looks_like_an_image_needs_force(place, looks):
+    other = f"{place}/first"
+    for words in ("cp a.img:/p first", "cp -a a.img:/links/. .", "tar-out a.img:/ -f first"):
+        LOOKS[looks](other)
+        before = state(other)
+        bad(*words.split(), cwd=place, mentions=("first", looks, "--force"))
+        assert state(other) == before
+        first, *rest = words.split()
+        good(first, "--force", *rest, cwd=place)
+        assert state(other) != before
+
+
+def test_other_files_need_no_force(place):
+    """Compressed files are overwritten as any others."""
+    for start in (b"text", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b""):
+        with open(f"{place}/old", "wb") as stream:
+            stream.write(start.ljust(8192, b"\1"))
+        good("cp", "a.img:/p", "old", cwd=place)
+        with open(f"{place}/old", "rb") as stream:
+            assert stream.read() == b"a few bytes\n"
+
+
+def test_a_forgotten_image_name(place):
+    before = state(f"{place}/b.img")
+    bad("cp", "key", "b.img", cwd=place, code=2, mentions=("b.img:/", "--force"))
+    bad("cp", "-a", "x.tar", "key", "b.img", cwd=place, code=2, mentions=("b.img:/",))
+    bad("mv", "key", "b.img", cwd=place, code=2, mentions=("host",))
+    bad("tar-out", "b.img", "-f", "new.tar", cwd=place, code=2, mentions=("b.img:/",))
+    bad("tar-in", "b.img", "x.tar", cwd=place, code=2, mentions=("b.img:/",))
+    assert state(f"{place}/b.img") == before
+    good("cp", "--force", "key", "copy", cwd=place)
+    with open(f"{place}/copy", "rb") as stream:
+        assert stream.read() == KEY
+
+
+# ---- half results ----
+
+
+def test_an_iso_of_nothing(work):
+    if not host.have("xorriso"):
+        pytest.skip("xorriso is not installed")
+    os.mkdir(f"{work}/empty")
+    bad("mkfs", "iso9660", "new.iso", "--from", "empty", cwd=work, mentions=("new.iso", "empty"))
+    assert not os.path.exists(f"{work}/new.iso")
+
+
+@pytest.mark.parametrize("kind, size, made", (("vfat", "3T", "2.0 TiB"), ("udf", "3T", "2.0 TiB")))
+def test_a_file_system_that_is_too_small(work, kind, size, made):
+    if kind == "udf" and not host.have("mkudffs"):
+        pytest.skip("mkudffs is not installed")
+    bad("mkfs", kind, "new.img", "--size", size, cwd=work, mentions=("new.img", made))
+    assert not os.path.exists(f"{work}/new.img")
+
+
+def test_types_without_a_device(place):
+    for kind in ("tmpfs", "ramfs", "proc"):
+        before = state(f"{place}/a.img")
+        bad("--type", kind, "cp", "key", "a.img:/", cwd=place, mentions=(kind, "no device"))
+        assert state(f"{place}/a.img") == before
+    good("--type", "ext4", "cp", "key", "a.img:/", cwd=place)
+
+
+def test_times_that_a_file_system_cannot_hold(work):
+    image = images.make(f"{work}/fat.img", "vfat")
+    good("touch", f"{image}:/f")
+    for date, instead in (("1970-01-02", "1980-01-01"), ("2200-01-01", "2107-12-31")):
+        bad("touch", "-d", date, f"{image}:/f", mentions=(date, instead))
+        bad("touch", "-d", date, f"{image}:/new-{date}", mentions=(date, instead))
+    for date in ("2026-11-21 10:20:31.5", "1980-01-01"):
+        good("touch", "-d", date, f"{image}:/f")
+        good("touch", "-a", "-d", date, f"{image}:/f")
+    old = f"{work}/old"
+    with open(old, "wb"):
+        pass
+    os.utime(old, (86400, 86400))
+    host.run("tar", "--format=pax", "--owner=0", "--group=0", "-cf", f"{work}/old.tar", "-C", work, "old")
+    for words in (("cp", "-a", old, f"{image}:/"), ("tar-in", f"{image}:/", f"{work}/old.tar")):
+        assert "times of" in good(*words).err
+    os.utime(old, (10**9, 10**9))
+    assert "times of" not in good("cp", "-a", old, f"{image}:/").err
+
+
+def test_archives_of_nothing(work, ext4):
+    """Two blocks of zeroes are an archive without members, in records of any usual size."""
+    for size in (1024, 10240):
+        good("tar-in", f"{ext4}:/", host.sparse_file(f"{work}/empty.tar", size))
+    for size in (512, 70_000, MEGABYTE):
+        bad("tar-in", f"{ext4}:/", host.sparse_file(f"{work}/zeroes", size), mentions=("zeroes", "not a tar archive"))
+        bad("mkfs", "ext4", f"{work}/new.img", "--from", f"{work}/zeroes", mentions=("zeroes", "not a tar archive"))
+        assert not os.path.exists(f"{work}/new.img")
+
+
+def test_a_size_that_does_not_fit(work):
+    image = images.make(f"{work}/fat.img", "vfat")
+    good("truncate", "-s", "1M", f"{image}:/f")
+    bad("truncate", "-s", "100M", f"{image}:/f", mentions=("space",))
+    assert f" {MEGABYTE} " in good("ls", "-l", f"{image}:/f").out
+
+
+# ---- attributes that only root sees ----
+
+
+@pytest.mark.needs_root
+def test_trusted_attributes_come_along(work, ext4):
+    tree = f"{work}/tree"
+    os.makedirs(f"{tree}/sub")
+    with open(f"{tree}/sub/f", "wb") as stream:
+        stream.write(b"x")
+    os.symlink("f", f"{tree}/sub/l")
+    names = ("sub", "sub/f", "sub/l")
+    for name in names:
+        os.setxattr(f"{tree}/{name}", "trusted.mine", b"value", follow_symlinks=False)
+    good("cp", "-a", f"{tree}/.", f"{ext4}:/tree")
+    good("diff", tree, f"{ext4}:/tree")
+    made = f"{work}/made.img"
+    good("mkfs", "ext4", made, "--from", tree)
+    good("diff", "-x", "lost+found", tree, f"{made}:/")
+    for place in (f"{ext4}:/tree", f"{made}:/"):
+        for name in names:
+            found = good("getfattr", "-h", "-n", "trusted.mine", f"{place}/{name}".replace("//", "/")).out
+            assert 'trusted.mine="value"' in found
+    good("setfattr", "-x", "trusted.mine", f"{ext4}:/tree/sub/f")
+    different = run("diff", tree, f"{ext4}:/tree")
+    assert different.code == 1 and "trusted.mine" in different.out
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("words", (("squashfs",), ("ext4", "--reproducible")), ids=" ".join)
+def test_tools_tell_of_trusted_attributes(work, words):
+    if words[0] == "squashfs" and not host.have("mksquashfs"):
+        pytest.skip("mksquashfs is not installed")
+    tree = f"{work}/tree"
+    os.mkdir(tree)
+    with open(f"{tree}/file", "wb"):
+        pass
+    os.setxattr(f"{tree}/file", "trusted.mine", b"value")
+    done = good("mkfs", words[0], f"{work}/new.img", "--from", tree, *words[1:])
+    assert "not kept: extended attributes" in done.err and "tree/file" in done.err
