@@ -28,6 +28,8 @@ pub struct HostAccess {
     pub reads: Vec<PathBuf>,
     /// Files that are written, and directories below which everything may be changed.
     pub writes: Vec<PathBuf>,
+    /// All attributes of what is read count, also those that only root sees.
+    pub keeps_attributes: bool,
     /// Among what is written may be device nodes.
     pub makes_nodes: bool,
     /// It runs other programs, each of which is shut in ([`programs`]); the command itself is not, and so must
@@ -56,6 +58,7 @@ impl HostAccess {
         self.images.extend(other.images);
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);
+        self.keeps_attributes |= other.keeps_attributes;
         self.makes_nodes |= other.makes_nodes;
         self.programs |= other.programs;
     }

@@ -19,7 +19,7 @@ const FOR_FILES: &[Capability] = &[
 ];
 /// And to make device nodes.
 const FOR_NODES: Capability = Capability::CAP_MKNOD;
-/// And to give files attributes of the name spaces "trusted" and "security".
+/// And to read and set attributes of the namespaces "trusted" and "security", which others do not even see.
 const FOR_ATTRIBUTES: &[Capability] = &[Capability::CAP_SYS_ADMIN];
 
 /// Most bytes of memory besides the kernel's own, which has a limit anyway.
@@ -68,7 +68,7 @@ pub fn drop_capabilities(access: &HostAccess) -> Result<()> {
         if !access.is_images_only() {
             wanted.extend(FOR_FILES);
         }
-        if !access.writes.is_empty() {
+        if !access.writes.is_empty() || access.keeps_attributes && !access.reads.is_empty() {
             wanted.extend(FOR_ATTRIBUTES);
         }
         if access.makes_nodes {

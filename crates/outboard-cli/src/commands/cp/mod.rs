@@ -82,6 +82,7 @@ impl Cp {
             let last = index + 1 == self.places.len();
             access.add(uses(&Place::find(operand), last));
         }
+        access.keeps_attributes = self.archive;
         access.makes_nodes = (self.recursive || self.archive) && !access.writes.is_empty();
         access
     }

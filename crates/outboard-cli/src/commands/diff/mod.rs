@@ -128,6 +128,7 @@ impl Diff {
     pub fn host_access(&self) -> HostAccess {
         let mut access = uses(&Place::find(&self.left), false);
         access.add(uses(&Place::find(&self.right), false));
+        access.keeps_attributes = true;
         access
     }
 }

@@ -3,14 +3,17 @@
 
 use crate::commands::cp::report::{Loss, Report};
 use crate::format::escaped;
-use outboard::Tree;
+use outboard::{System, Tree};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Names what the tree has of these. What cannot be looked at the tool has told.
+/// The attributes that only root sees, which no tool does in its sandbox.
+const OF_ROOT: &[u8] = b"trusted.";
+
+/// Names what the tree has of these, and of what tools do not see. What cannot be looked at the tool has told.
 pub fn tell(top: &Path, kinds: &[Loss]) {
-    if kinds.is_empty() {
+    if kinds.is_empty() && System::Host.effective_user() != 0 {
         return;
     }
     let report = Report::default();
@@ -36,8 +39,9 @@ fn note(path: &Path, kinds: &[Loss], report: &Report) {
         .xattrs(path)
         .unwrap_or_default()
         .iter()
-        .map(|name| Loss::of_xattr(name))
-        .filter(|loss| kinds.contains(loss))
+        .map(|name| (Loss::of_xattr(name), name.to_bytes().starts_with(OF_ROOT)))
+        .filter(|(loss, of_root)| *of_root || kinds.contains(loss))
+        .map(|(loss, _)| loss)
         .collect::<Vec<_>>();
     lost.sort_unstable();
     lost.dedup();

@@ -630,6 +630,7 @@ impl<'a> Making<'a> {
         if let (Reproducible::Ext, Some(time)) = (self.maker.reproducible, self.time) {
             let filled = self.call(session, scratch, Some(source), words)?;
             if filled == Copied::All {
+                losses::tell(source.directory()?.as_ref(), self.maker.leaves_out);
                 ext::settle(
                     session,
                     scratch,
@@ -653,6 +654,7 @@ impl<'a> Making<'a> {
         let image = ImageName::new(scratch.path(), None);
         let access = HostAccess {
             reads: source.reads(),
+            keeps_attributes: true,
             ..uses_image(&image, true)
         };
         let place = Place::Image(image, PathBuf::from("/"));
