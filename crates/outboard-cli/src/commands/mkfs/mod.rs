@@ -5,6 +5,7 @@
 //! tool is given the tree ([`makers`]). Only when it is complete does it become the image, or is it
 //! written into the partition: what fails or is interrupted leaves nothing behind.
 
+mod check;
 mod estimate;
 mod ext;
 mod fat;
@@ -224,6 +225,7 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     let wish = making.wish(&target, has)?;
     let scratch = target.scratch()?;
     let made = making.make(session, &scratch, wish)?;
+    check::check_made(session, options, maker, &scratch, wish, &name.shown())?;
     interrupt.check_before("nothing was changed")?;
     finish(session, scratch, &target, &name)?;
     match made {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a tool has made, before it becomes the image: the file system must be there, and as large as was asked for.
+//! Some tools make less, or nothing, and call that success.
+
+use super::makers::{Filled, Maker};
+use super::{Mkfs, Wish};
+use crate::address::ImageName;
+use crate::apart::apart;
+use crate::commands::uses_image;
+use crate::error::{warn, Error, Result};
+use crate::format::size as size_text;
+use crate::scratch::Scratch;
+use crate::session::Session;
+use outboard_image::{probe, Class, FileSource, Probe};
+use std::fs::File;
+
+/// Bytes of a disk that a file system may leave unused: incomplete groups at its end, logs beside it.
+const UNUSED: u64 = 16 << 20;
+/// What part of a disk it may leave unused.
+const UNUSED_PART: u64 = 16;
+
+/// Checks the file system in a private file. `shown`: the image, for messages.
+pub(super) fn check_made(
+    session: &mut Session,
+    options: &Mkfs,
+    maker: &Maker,
+    scratch: &Scratch,
+    wish: Wish,
+    shown: &str,
+) -> Result<()> {
+    let Some(found) = look(scratch)? else {
+        let made = match scratch.size()? {
+            0 => "an empty file: this type cannot be made of what was given".to_owned(),
+            _ => format!("no file system of type {} that is known", maker.kind),
+        };
+        return Err(Error::Failed(format!(
+            "cannot make {} in {shown}: {} has made {made}",
+            maker.kind, maker.tool.name
+        )));
+    };
+    let Wish::Exactly(wanted) = wish else {
+        return Ok(());
+    };
+    // What a tool makes of a tree is padded. Swap space ends where the image does.
+    if maker.filled == Filled::ByTool || found.class != Class::FileSystem {
+        return Ok(());
+    }
+    let size = match found.size {
+        Some(size) => size,
+        None => measure(session, scratch)?,
+    };
+    if size >= wanted - most_unused(wanted) {
+        return Ok(());
+    }
+    let text = format!(
+        "{shown}: {} has made a file system of {}, not {}: larger ones it does not make of this type",
+        maker.tool.name,
+        size_text(size),
+        size_text(wanted)
+    );
+    // The rest of a partition may stay unused, and the tool's own options may ask for that.
+    match options.size.is_some() && options.options.is_empty() {
+        true => Err(Error::Failed(text)),
+        false => {
+            warn(format!("warning: {text}"));
+            Ok(())
+        }
+    }
+}
+
+/// How much of a disk of this size may be unused.
+fn most_unused(wanted: u64) -> u64 {
+    wanted.min(UNUSED + wanted / UNUSED_PART)
+}
+
+fn look(scratch: &Scratch) -> Result<Option<Probe>> {
+    let open = || FileSource::new(File::open(scratch.path())?);
+    let source = open().map_err(|error| {
+        let text = format!("cannot read {}", scratch.path().display());
+        Error::failed(text, &error)
+    })?;
+    Ok(probe(&source))
+}
+
+/// The size that Linux finds, for types whose first blocks do not have it.
+fn measure(session: &mut Session, scratch: &Scratch) -> Result<u64> {
+    let image = ImageName::new(scratch.path(), None);
+    apart(session, &uses_image(&image, false), |session| {
+        let index = session.mount(&image, false)?;
+        let space = session.mounted(index).space();
+        space.map(|space| space.size).map_err(|error| {
+            let text = format!("cannot measure {}", image.shown());
+            Error::failed(text, &error)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_disks_may_be_unused() {
+        assert_eq!(most_unused(1 << 20), 1 << 20);
+        assert_eq!(most_unused(3 << 40), UNUSED + (3 << 36));
+    }
+}
