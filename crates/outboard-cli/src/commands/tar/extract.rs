@@ -170,7 +170,7 @@ impl Extraction<'_> {
             self.maker.report.reach(archive.position());
             match archive.next()? {
                 Next::End { marked } => {
-                    archive.drain()?;
+                    archive.finish()?;
                     return Ok(marked);
                 }
                 Next::Refused(path, why) => self.refuse(&path, &why),

@@ -165,7 +165,10 @@ pub fn count(file: &Path, block: u64) -> Result<(u64, u64)> {
                     .sum::<u64>();
             }
             Ok(Next::Refused(..)) => {}
-            Ok(Next::End { .. }) => return Ok((files, bytes)),
+            Ok(Next::End { .. }) => match archive.finish() {
+                Ok(()) => return Ok((files, bytes)),
+                Err(stop) => return Err(stopped(stop, &name, archive.offset(), "", 0)),
+            },
             Err(stop) => {
                 let last = escaped(&archive.last);
                 return Err(stopped(stop, &name, archive.offset(), &last, 0));

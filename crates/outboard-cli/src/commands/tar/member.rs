@@ -17,6 +17,9 @@ use std::ffi::CString;
 
 /// Most bytes of an extended header: several attributes of the largest size that there is.
 const EXTENDED: u64 = 8 << 20;
+/// Bytes of an archive without members: the two blocks of zeroes that mark an end, in records of some size.
+const EMPTY_LEAST: u64 = 2 * BLOCK as u64;
+const EMPTY_MOST: u64 = 64 << 10;
 /// Most records that global headers have together.
 const GLOBAL: usize = 1000;
 /// Most extended attributes of a member.
@@ -147,9 +150,17 @@ impl Archive {
         self.rest
     }
 
-    /// Reads what follows the end.
-    pub fn drain(&mut self) -> Result<(), Stop> {
-        self.stream.drain()
+    /// Reads what follows the end, and refuses what has an end but is no archive.
+    pub fn finish(&mut self) -> Result<(), Stop> {
+        self.stream.drain()?;
+        match self.offset() {
+            _ if self.members > 0 => Ok(()),
+            0 => nonsense("it is empty, not a tar archive"),
+            EMPTY_LEAST..=EMPTY_MOST => Ok(()),
+            length => nonsense(format!(
+                "it has {length} bytes and begins with zeroes, which is not a tar archive"
+            )),
+        }
     }
 
     /// Goes on to the next member.
