@@ -765,6 +765,9 @@ impl Session {
             Some(libc::ENODEV) => {
                 format!("this outboard has no driver for file systems of type {kind}")
             }
+            Some(libc::ENOTBLK) => {
+                "file systems of this type lie on no device: nothing of the image would be read or written (leave --type out, or name another type)".to_owned()
+            }
             Some(libc::EROFS | libc::EACCES) if !self.settings.read_only => {
                 "read-only file system: this type can only be read, or it was not left well"
                     .to_owned()

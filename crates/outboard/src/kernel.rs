@@ -199,6 +199,13 @@ impl Kernel {
             .is_ok_and(|kinds| kinds.iter().any(|name| name == kind))
     }
 
+    /// Whether a type of file system lies on no device, as tmpfs. Loads it if it is part of this kernel.
+    pub fn needs_no_device(&self, kind: &str) -> bool {
+        let _ = component::load(&format!("fs-{kind}"), "");
+        let line = format!("nodev\t{kind}");
+        read_text(c"/proc/filesystems").is_ok_and(|text| text.lines().any(|known| known == line))
+    }
+
     /// The types of file systems on disks that are loaded now.
     pub fn file_systems(&self) -> io::Result<Vec<String>> {
         let text = read_text(c"/proc/filesystems")?;

@@ -133,6 +133,9 @@ impl Mount {
                 None => return Err(io::Error::from_raw_os_error(libc::EMEDIUMTYPE)),
             },
         };
+        if options.kind.is_some() && device.kernel().needs_no_device(driver(&kind)) {
+            return Err(io::Error::from_raw_os_error(libc::ENOTBLK));
+        }
         let read_only = options.read_only || device.is_read_only();
         let directory = device.kernel().shared.mount_directory()?;
         let needed = needed_options(&kind, &detail);
