@@ -31,6 +31,23 @@ pub fn parse_moment(text: &str) -> Result<timespec, String> {
     from_nanoseconds(nanoseconds).ok_or_else(wrong)
 }
 
+/// Whether a file system has kept a time of modification; `found`: the seconds that it has. FAT knows even seconds alone.
+pub fn is_kept(wanted: &timespec, found: i64) -> bool {
+    is_near(wanted, found, 2)
+}
+
+/// The same for a time of access, of which FAT knows the day alone.
+pub fn is_access_kept(wanted: &timespec, found: i64) -> bool {
+    is_near(wanted, found, 24 * 3600)
+}
+
+fn is_near(wanted: &timespec, found: i64, rounding: u64) -> bool {
+    match wanted.tv_nsec {
+        libc::UTIME_NOW | libc::UTIME_OMIT => true,
+        _ => wanted.tv_sec.abs_diff(found) <= rounding,
+    }
+}
+
 /// The seconds of SOURCE_DATE_EPOCH, the time of what is made to be the same each time.
 pub fn source_date() -> Result<Option<i64>, String> {
     let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else {
@@ -99,6 +116,15 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn rounded_times_are_kept() {
+        let wanted = parse_moment("@1000000001").unwrap();
+        assert!(is_kept(&wanted, 1_000_000_000));
+        assert!(!is_kept(&wanted, 315_532_800));
+        assert!(is_access_kept(&wanted, 999_993_600));
+        assert!(!is_access_kept(&wanted, i64::MIN));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use crate::address::Place;
 use crate::commands::each::each_place;
 use crate::commands::image_place;
 use crate::error::{Error, Result};
-use crate::moment::parse_moment;
+use crate::format::moment;
+use crate::moment::{is_access_kept, is_kept, parse_moment};
 use crate::operand::{Named, ITSELF};
 use crate::session::Session;
 use clap::{ArgAction, Args};
@@ -99,7 +100,10 @@ fn touch(
             }
             let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_NONBLOCK | libc::O_NOCTTY;
             tree.open_fd(place.path(), flags, 0o666 & !session.umask())
-                .and_then(|file| file.set_times(times))
+                .and_then(|file| {
+                    file.set_times(times)?;
+                    check_kept(options, times, &file.stat()?)
+                })
         }
         other => other,
     };
@@ -108,5 +112,27 @@ fn touch(
 
 fn set(options: &Touch, tree: &Tree, place: &Place, times: &[timespec; 2]) -> io::Result<()> {
     let file = Named::find(tree, place, !options.no_dereference)?;
-    file.directory.set_times_at(&file.name, times, ITSELF)
+    file.directory.set_times_at(&file.name, times, ITSELF)?;
+    check_kept(options, times, &file.directory.stat_at(&file.name, ITSELF)?)
+}
+
+/// Fails if the file has another time now: file systems take the nearest one that they know. Not all know
+/// more than one time, so that of access counts only if it was asked for alone.
+fn check_kept(options: &Touch, times: &[timespec; 2], now: &libc::stat) -> io::Result<()> {
+    let (wanted, found, kept) = match options.access && !options.modification {
+        true => (
+            &times[0],
+            now.st_atime,
+            is_access_kept(&times[0], now.st_atime),
+        ),
+        false => (&times[1], now.st_mtime, is_kept(&times[1], now.st_mtime)),
+    };
+    if kept {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "its file system cannot hold the time {}: it took {} instead",
+        moment(wanted.tv_sec, wanted.tv_nsec),
+        moment(found, 0)
+    )))
 }

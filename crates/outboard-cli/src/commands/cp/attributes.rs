@@ -7,6 +7,7 @@
 use super::copy::Copier;
 use super::report::Loss;
 use crate::format::escaped;
+use crate::moment::is_kept;
 use crate::other_forms;
 use outboard::{Fd, PathFd, System};
 use std::ffi::{CStr, CString};
@@ -127,9 +128,18 @@ pub fn keep(copier: &Copier, kind: &Kind, stat: &libc::stat, now: &libc::stat, n
             tv_nsec: stat.st_mtime_nsec,
         },
     ];
-    if kind.set_times(&times).is_err() {
+    if kind.set_times(&times).is_err() || !has_times(kind, &times) {
         lose(Loss::Times);
     }
+}
+
+/// Whether the copy has the time of modification now: file systems take the nearest one that they know.
+fn has_times(kind: &Kind, times: &[libc::timespec; 2]) -> bool {
+    let found = match kind {
+        Kind::Open { target, .. } => target.stat(),
+        Kind::Named { target, .. } => target.stat(),
+    };
+    found.is_ok_and(|found| is_kept(&times[1], found.st_mtime))
 }
 
 /// Gives the copy the SELinux label that was asked for, if any was.

@@ -10,6 +10,7 @@ use crate::commands::cp::behind::Behind;
 use crate::commands::cp::data::Trail;
 use crate::commands::cp::report::{Loss, Report};
 use crate::format::escaped;
+use crate::moment::is_kept;
 use outboard::{Fd, PathFd};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -63,6 +64,15 @@ impl Target<'_> {
         }
     }
 
+    /// Whether it has the time of modification now: file systems take the nearest one that they know.
+    fn has_times(&self, times: &[libc::timespec; 2]) -> bool {
+        let found = match self {
+            Self::Open(file) => file.stat(),
+            Self::Path(file) => file.stat(),
+        };
+        found.is_ok_and(|found| is_kept(&times[1], found.st_mtime))
+    }
+
     fn set_xattr(&self, name: &CStr, value: &[u8]) -> io::Result<()> {
         match self {
             Self::Open(file) => file.set_xattr(name, value, 0),
@@ -108,7 +118,7 @@ pub fn keep(
             });
         }
     }
-    if target.set_times(&attributes.times).is_err() {
+    if target.set_times(&attributes.times).is_err() || !target.has_times(&attributes.times) {
         report.lose(Loss::Times, path);
     }
 }
