@@ -79,8 +79,12 @@ fn truncate(options: &Truncate, tree: &Tree, place: &Place, umask: u32) -> io::R
     match tree.open_fd(place.path(), flags, 0o666 & !umask) {
         Ok(file) => {
             let now = file.stat()?.st_size.max(0) as u64;
-            file.truncate(options.size.of(now)?)?;
-            file.close()
+            let done = file.truncate(options.size.of(now)?);
+            if done.is_err() {
+                // Some file systems fill what is missing, as far as there is room.
+                let _ = file.truncate(now);
+            }
+            done.and(file.close())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound && options.no_create => Ok(()),
         Err(error) => Err(error),
