@@ -21,3 +21,8 @@ uint64_t ob_host_clock_realtime(void)
 {
 	return read_clock(CLOCK_REALTIME);
 }
+
+uint64_t ob_host_clock_realtime_coarse(void)
+{
+	return read_clock(CLOCK_REALTIME_COARSE);
+}

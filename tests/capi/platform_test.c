@@ -551,6 +551,8 @@ static void test_wait(void)
 	wait_for_flag(2);
 	ob_host_thread_join(thread);
 	CHECK(ob_host_clock_realtime() > 1700000000ull * 1000000000ull);
+	before = ob_host_clock_realtime_coarse();
+	CHECK(before > 1700000000ull * 1000000000ull && before <= ob_host_clock_realtime());
 }
 
 static void test_random(void)

@@ -210,6 +210,12 @@ uint64_t ob_host_clock_monotonic(void);
 /* Nanoseconds since 1970-01-01 00:00 UTC. */
 uint64_t ob_host_clock_realtime(void);
 
+/*
+ * The same at the last tick of the host: the clock that the host's file systems take their times from. Called for
+ * each time of a file; should cost no system call. A host without such a clock returns ob_host_clock_realtime().
+ */
+uint64_t ob_host_clock_realtime_coarse(void);
+
 /* ---- console, exit and panic ------------------------------------------- */
 
 /* Hands one line of the kernel's log (no newline at its end) to the program. `level`: 0 (emergency) to 7 (debug). */

@@ -26,7 +26,6 @@
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/sizes.h>
-#include <linux/timekeeping.h>
 #include <uapi/linux/random.h>
 #include <outboard/gate.h>
 #include "deferred.h"
@@ -258,13 +257,6 @@ static void ob_renew_random(void)
 {
 	/* -ENODATA: nobody can have got any yet. */
 	random_fops.unlocked_ioctl(NULL, RNDRESEEDCRNG, 0);
-}
-
-static void ob_renew_wall_clock(void)
-{
-	struct timespec64 now = ns_to_timespec64(ob_host_clock_realtime());
-
-	do_settimeofday64(&now);
 }
 
 /* As the leader of the clients' process, before the first call. */

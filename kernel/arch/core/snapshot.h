@@ -27,6 +27,9 @@ static inline void ob_snapshot_renew(void)
 }
 #endif
 
+/* time.c: the wall clock is the host's again. */
+void ob_renew_wall_clock(void);
+
 /* coroutine.c: every stack that was ever handed out, until one visit says an error. */
 int ob_stacks_visit(int (*visit)(void *stack, size_t size));
 

@@ -7,7 +7,9 @@
 #include <linux/sched/clock.h>
 #include <linux/smp.h>
 #include <linux/timekeeping.h>
+#include <linux/timex.h>
 #include "delay.h"
+#include "snapshot.h"
 #include "vcpu.h"
 
 /* Nanoseconds. Goes on where it was when the kernel starts from a snapshot. */
@@ -46,6 +48,56 @@ unsigned long long notrace sched_clock(void)
 void read_persistent_clock64(struct timespec64 *time)
 {
 	*time = ns_to_timespec64(ob_host_clock_realtime());
+}
+
+/*
+ * Files get their times from the host's coarse clock, as they do on the host's own file systems. A file server's times
+ * are then in order with those that its host sets: the coarse clock here may be a tick of 10 ms behind.
+ * As soon as a client sets the clock of this kernel, files get their times from that.
+ */
+static bool ob_clock_is_own;
+
+void __real_ktime_get_coarse_real_ts64(struct timespec64 *time);
+void __wrap_ktime_get_coarse_real_ts64(struct timespec64 *time);
+
+void __wrap_ktime_get_coarse_real_ts64(struct timespec64 *time)
+{
+	if (READ_ONCE(ob_clock_is_own))
+		__real_ktime_get_coarse_real_ts64(time);
+	else
+		*time = ns_to_timespec64(ob_host_clock_realtime_coarse());
+}
+
+int __real_do_settimeofday64(const struct timespec64 *time);
+int __wrap_do_settimeofday64(const struct timespec64 *time);
+
+int __wrap_do_settimeofday64(const struct timespec64 *time)
+{
+	int error = __real_do_settimeofday64(time);
+
+	if (!error)
+		WRITE_ONCE(ob_clock_is_own, true);
+	return error;
+}
+
+int __real_do_adjtimex(struct __kernel_timex *change);
+int __wrap_do_adjtimex(struct __kernel_timex *change);
+
+int __wrap_do_adjtimex(struct __kernel_timex *change)
+{
+	bool sets = change->modes & ADJ_SETOFFSET;
+	int result = __real_do_adjtimex(change);
+
+	if (sets && result >= 0)
+		WRITE_ONCE(ob_clock_is_own, true);
+	return result;
+}
+
+void ob_renew_wall_clock(void)
+{
+	struct timespec64 now = ns_to_timespec64(ob_host_clock_realtime());
+
+	__real_do_settimeofday64(&now);
 }
 
 /* The service thread is told only if it would sleep too long. */
