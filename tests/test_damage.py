@@ -2,6 +2,7 @@
 """Damage that makes a listing or a file endless: commands end, say what is damaged, and can be interrupted."""
 
 import os
+import random
 import re
 import signal
 import struct
@@ -10,6 +11,7 @@ import time
 
 import pytest
 
+from matrix import hfsplus
 from support import host, images, program
 from support.images import MEGABYTE
 from support.processes import wait_until_caught
@@ -109,32 +111,105 @@ def test_a_listing_is_interrupted(work, command):
         assert running.returncode == 130
 
 
-@pytest.fixture
-def huge(work):
-    """An EROFS image with a file whose size is damaged, after another one."""
+# Sizes that the file gets, and what the superblock claims to have in blocks of 4096 bytes. A remainder of 1671 bytes keeps
+# the end of the file where EROFS stores it: beside the inode, where it can be read.
+REMAINDER = 1234567 % 4096
+SIZES = {"last byte lost": (90 << 40, None), "last byte there": ((1 << 48) + REMAINDER, None),
+         "superblock lies": ((1 << 43) + REMAINDER, 0xffffffff)}
+
+
+def make_files(work):
     tree = os.path.join(work, "source")
     os.makedirs(tree)
     for name, size in (("good", 5000), ("long", 1234567)):
         with open(os.path.join(tree, name), "wb") as stream:
             stream.write(os.urandom(size))
-    image = os.path.join(work, "disk.erofs")
-    host.run("mkfs.erofs", "-Eforce-inode-extended", image, tree)
-    with open(image, "r+b") as stream:
-        place = stream.read().index(struct.pack("<Q", 1234567))
+    return tree
+
+
+def write_at(path, place, content):
+    with open(path, "r+b") as stream:
         stream.seek(place)
-        stream.write(struct.pack("<Q", 90 << 40))
-        # The superblock's compatible features: no checksum of it.
-        stream.seek(1024 + 8)
-        stream.write(bytes(4))
-    return f"{image}:"
+        stream.write(content)
 
 
-def test_a_size_beyond_belief(work, huge):
-    """It does not become an archive of 90 TiB of zeros."""
-    archive = os.path.join(work, "all.tar")
-    bad("tar-out", f"{huge}/", "-f", archive, mentions=("long", "damaged: its size is 98956046499840"), timeout=30)
+def find_in(path, content):
+    with open(path, "rb") as stream:
+        return stream.read().index(content)
+
+
+def make_erofs(work, size, blocks):
+    """An EROFS image with a file whose size is damaged, after another one."""
+    image = os.path.join(work, "disk.erofs")
+    host.run("mkfs.erofs", "-Eforce-inode-extended", image, make_files(work))
+    write_at(image, find_in(image, struct.pack("<Q", 1234567)), struct.pack("<Q", size))
+    # The superblock's compatible features: no checksum of it.
+    write_at(image, 1024 + 8, bytes(4))
+    if blocks:
+        write_at(image, 1024 + 36, struct.pack("<I", blocks))
+    return image
+
+
+def make_hfsplus(work, size, _blocks):
+    """The same in HFS+, whose numbers are big-endian."""
+    image = os.path.join(work, "disk.hfsplus")
+    hfsplus.make(image, 32)
+    program.good("cp", "-r", f"{make_files(work)}/.", f"{image}:/")
+    write_at(image, find_in(image, struct.pack(">Q", 1234567)), struct.pack(">Q", size))
+    return image
+
+
+@pytest.mark.parametrize("make, size", [
+    *[pytest.param(make_erofs, size, id=f"erofs-{name}") for name, size in SIZES.items()],
+    pytest.param(make_hfsplus, (1 << 48, None), id="hfsplus")])
+def test_a_size_beyond_belief(work, make, size):
+    """It does not become an archive of terabytes of zeros, nor anything else: the error comes before the first byte."""
+    image = make(work, *size)
+    archive, copy = os.path.join(work, "all.tar"), os.path.join(work, "copied")
+    why = ("long", f"damaged: its size is {size[0]}")
+    bad("tar-out", "--ro", f"{image}:/", "-f", archive, mentions=why, timeout=60)
     assert host.run("tar", "-tf", archive).stdout.split() == ["./", "./good"]
-    bad("cp", "-r", f"{huge}/", os.path.join(work, "copied"), mentions=("long",), timeout=30)
-    bad("cat", f"{huge}/long", mentions=("long",), timeout=30)
+    bad("cp", "--ro", "-r", f"{image}:/", copy, mentions=why, timeout=60)
+    assert os.listdir(copy) == ["good"]
+    with open(os.path.join(work, "old"), "wb") as stream:
+        stream.write(b"old")
+    bad("cp", "--ro", f"{image}:/long", stream.name, mentions=why, timeout=60)
+    assert os.path.getsize(stream.name) == 3
+    assert bad("cat", "--ro", f"{image}:/long", mentions=why, timeout=60).raw == b""
 
 
+def test_files_that_are_larger_than_their_file_system(work):
+    """By holes, or because they are compressed: no damage."""
+    tree, archive = os.path.join(work, "tree"), os.path.join(work, "all.tar")
+    os.makedirs(tree)
+    with open(os.path.join(tree, "file"), "wb") as stream:
+        stream.write(b"begin")
+        stream.truncate(1 << 40)
+    image = images.make_ext4_of(f"{work}/disk.ext4", tree, 16)
+    program.good("tar-out", f"{image}:/", "-f", archive)
+    assert os.path.getsize(archive) < MEGABYTE
+    program.good("cp", "-r", f"{image}:/file", f"{work}/copied")
+    copied = os.stat(f"{work}/copied")
+    assert copied.st_size == 1 << 40 and copied.st_blocks < 1000
+    with open(os.path.join(tree, "file"), "wb") as stream:
+        stream.write(b"x" * 32 * MEGABYTE)
+    host.run("mksquashfs", tree, f"{work}/disk.squashfs", "-quiet", "-no-progress")
+    assert os.path.getsize(f"{work}/disk.squashfs") < MEGABYTE
+    assert program.good("cat", f"{work}/disk.squashfs:/file").raw == b"x" * 32 * MEGABYTE
+
+
+def test_output_stops_at_the_first_unreadable_block(work):
+    tree = os.path.join(work, "tree")
+    os.makedirs(tree)
+    content = random.Random(5).randbytes(100_000)
+    with open(os.path.join(tree, "file"), "wb") as stream:
+        stream.write(content)
+    image = host.sparse_file(f"{work}/disk.ext2", 16 * MEGABYTE)
+    host.run("mke2fs", "-q", "-t", "ext2", "-b", "4096", "-d", tree, image)
+    # The 12 blocks that the inode names stay; the block that names the others is nonsense.
+    numbers = struct.pack("<2I", *(int(pointed_at(image, f"bmap /file {index}")[-1]) for index in (12, 13)))
+    write_at(image, find_in(image, numbers), b"\xff" * 4)
+    done = bad("cat", f"{image}:/file", mentions=("cannot read", "file"))
+    assert len(done.raw) == 12 * 4096 and content.startswith(done.raw)
+    bad("cp", f"{image}:/file", f"{work}/copied", mentions=("cannot read", "file"))
+    assert not os.path.exists(f"{work}/copied")

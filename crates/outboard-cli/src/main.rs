@@ -7,6 +7,7 @@ mod acl;
 mod address;
 mod apart;
 mod arguments;
+mod claimed_size;
 mod colors;
 mod commands;
 mod containers;

@@ -4,6 +4,7 @@
 //! In a damaged image a directory may lead back to itself, so that its listing has no end. [`Listing`] ends with
 //! an error then; everything that lists directories of images goes through it.
 
+use crate::capacity::capacity;
 use crate::metadata::{FileType, Metadata};
 use crate::Fd;
 use outboard_sys::{libc, Entries, System};
@@ -65,7 +66,7 @@ impl Listing {
         if self.bytes <= FEW {
             return Ok(());
         }
-        let stored = directory.statfs()?.size().saturating_mul(COMPRESSED);
+        let stored = capacity(directory)?.saturating_mul(COMPRESSED);
         match self.bytes > stored.clamp(FEW, MOST) {
             true => Err(io::Error::other(
                 "damaged: it has more names than the file system can hold",

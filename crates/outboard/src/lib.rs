@@ -19,6 +19,7 @@
 //! errno that the kernel returned. A process can boot one kernel in its life.
 
 mod array;
+mod capacity;
 mod device;
 mod device_mapper;
 mod directory;
@@ -31,6 +32,7 @@ mod metadata;
 mod mount;
 mod tree;
 
+pub use capacity::capacity;
 pub use device::{BlockDevice, DeviceSource};
 pub use device_mapper::Target;
 pub use directory::{DirEntry, Listing, ReadDir};

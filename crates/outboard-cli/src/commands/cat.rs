@@ -2,6 +2,7 @@
 //! `outboard cat`.
 
 use crate::address::Place;
+use crate::claimed_size;
 use crate::commands::cp::no_contents;
 use crate::commands::each::each_place;
 use crate::error::{reason, Error, Result};
@@ -56,6 +57,7 @@ fn one(session: &mut Session, place: &Place, output: &Fd, interrupt: &Interrupt)
     let result = open()
         .and_then(|file| match file.stat()? {
             stat if matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR) => {
+                claimed_size::check(&file, stat.st_size.max(0) as u64)?;
                 Ok((stat.st_size, file))
             }
             stat => Err(io::Error::other(no_contents(stat.st_mode & libc::S_IFMT))),

@@ -8,6 +8,7 @@ use super::links::{self, Links, Turn};
 use super::report::{Loss, Report};
 use super::walk::Directory;
 use super::{join, Changes, Job, Options};
+use crate::claimed_size;
 use crate::destination::UsedFiles;
 use crate::error::reason;
 use crate::format::escaped;
@@ -316,6 +317,9 @@ impl Worker<'_> {
 
     fn regular(&mut self, item: &Item, source: &Fd, stat: &libc::stat) -> Result<(), Failure> {
         let copier = self.copier;
+        // Before the copy, or what it replaces, is touched.
+        let size = stat.st_size.max(0) as u64;
+        claimed_size::check(source, size).map_err(Failure::Reading)?;
         let (target, created) = create(copier, item, source, stat)?;
         let result = self.fill(item, source, target, stat);
         match &result {

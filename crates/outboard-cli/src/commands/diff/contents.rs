@@ -2,6 +2,7 @@
 //! Comparing what two files hold. Where both have a hole there is nothing to read.
 
 use super::{Comparison, Difference};
+use crate::claimed_size;
 use outboard::{Fd, PathFd};
 use std::io;
 
@@ -38,9 +39,11 @@ pub fn same_contents(comparison: &Comparison, pair: &Pair) {
 
 fn open(pair: &Pair, index: usize) -> OfOne<Fd> {
     let flags = libc::O_RDONLY | libc::O_NONBLOCK;
-    pair.files[index]
-        .open(flags)
-        .map_err(|error| (index, error))
+    let opened = pair.files[index].open(flags).and_then(|file| {
+        claimed_size::check(&file, file.stat()?.st_size.max(0) as u64)?;
+        Ok(file)
+    });
+    opened.map_err(|error| (index, error))
 }
 
 /// Where the next data is; a file system that knows no holes has data everywhere.

@@ -10,12 +10,12 @@ use super::encode::Entry;
 use super::header::{padding, BLOCK};
 use super::sparse::Map;
 use super::tree::{Folder, Item, Walk};
+use crate::claimed_size;
 use crate::commands::cp::data::Trail;
 use crate::commands::cp::queue::Queue;
 use crate::commands::cp::report::{Loss, Report};
 use crate::error::reason;
 use crate::other_forms;
-use crate::stream::LARGE;
 use outboard::Fd;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -269,7 +269,7 @@ impl Packer<'_> {
             libc::S_IFREG => {
                 let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
                 let file = folder.fd.open_at(name, flags, 0)?;
-                check_size(&file, stat.st_size.max(0) as u64)?;
+                claimed_size::check(&file, stat.st_size.max(0) as u64)?;
                 found.xattrs = self.xattrs(path, file.xattrs(), |name| file.xattr(name));
                 found.map = holes(&file, stat.st_size.max(0) as u64);
                 return Ok((found, Some(file)));
@@ -401,21 +401,6 @@ impl Found {
             map: self.map.as_ref(),
         }
     }
-}
-
-/// An error if a size is beyond all belief: the file system is smaller, and there is nothing at the file's end. The archive
-/// would get as many zeros.
-fn check_size(file: &Fd, size: u64) -> io::Result<()> {
-    if size < LARGE || size <= file.statfs()?.size() {
-        return Ok(());
-    }
-    file.read_at(&mut [0], size - 1).map(drop).map_err(|error| {
-        let text = format!(
-            "damaged: its size is {size}, of which the last byte: {}",
-            reason(&error)
-        );
-        io::Error::other(text)
-    })
 }
 
 /// The map of a file that has holes. `None`: it has none, or cannot tell.
