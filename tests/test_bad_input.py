@@ -11,7 +11,7 @@ import pytest
 
 from support import host, images, program, trees
 from support.images import MEGABYTE
-from support.processes import wait_until_it_waits
+from support.processes import wait_until_closed, wait_until_it_waits
 from support.program import bad, good
 
 NOBODY = 65534
@@ -438,6 +438,7 @@ def test_signal_amid_a_copy(work, big_file, number):
     _, message = running.communicate(timeout=120)
     if number == signal.SIGKILL:
         assert running.returncode == -number, message
+        wait_until_closed(disk)
         images.check_ext4(disk)
     else:
         assert running.returncode == 128 + number and "interrupted" in message, message

@@ -17,6 +17,7 @@ import pytest
 
 from support import host, images, program, trees
 from support.images import MEGABYTE
+from support.processes import wait_until_closed
 from support.program import good, run
 
 COMMANDS = ("info", "ls", "cat", "stat", "cp", "mv", "rm", "mkdir", "rmdir", "ln", "chmod", "chown", "touch", "truncate", "find", "tree", "du", "df", "sync", "tar-in", "tar-out")
@@ -490,6 +491,7 @@ def kill_while_it_writes(source, disk, delay):
             time.sleep(0.001)
         time.sleep(delay)
         running.kill()
+    wait_until_closed(disk)
 
 
 def make_dirty_xfs(work):

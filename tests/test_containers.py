@@ -14,6 +14,7 @@ import pytest
 
 from support import host, images, program
 from support.images import MEGABYTE
+from support.processes import wait_until_closed
 from support.program import bad, good, run
 
 pytestmark = pytest.mark.needs("qemu-img")
@@ -349,6 +350,7 @@ def test_a_kill_while_writing_leaves_no_corruption(work, raw, delay):
     time.sleep(delay)
     writer.send_signal(signal.SIGKILL)
     writer.wait()
+    wait_until_closed(image)
     checked = host.run("qemu-img", "check", "--output=json", image, ok=(0, 2, 3))
     assert json.loads(checked.stdout).get("corruptions", 0) == 0, checked.stdout
     host.run("qemu-img", "convert", "-O", "raw", image, f"{work}/flat.img")

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from support import host, images, program, trees
+from support.processes import wait_until_closed
 
 # Kills that must land while a copy runs; the long test has OUTBOARD_CRASH_ROUNDS.
 KILLS = [10, pytest.param(int(os.environ.get("OUTBOARD_CRASH_ROUNDS", "50")), marks=pytest.mark.long)]
@@ -60,7 +61,9 @@ def kill_a_copy(tree: str, image: str, target: str, delay: float) -> bool:
         return False
     except subprocess.TimeoutExpired:
         running.kill()
-        return running.wait() == -9
+        landed = running.wait() == -9
+        wait_until_closed(image)
+        return landed
 
 
 @pytest.mark.timeout(1800)

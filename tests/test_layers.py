@@ -19,6 +19,7 @@ import pytest
 from support import host, images, integrity, program
 from support.images import MEGABYTE
 from support.luks import FAST, decrypted
+from support.processes import wait_until_closed
 from support.program import bad, good, run
 
 KEY = b"a secret\nof two lines"
@@ -486,6 +487,7 @@ def test_an_integrity_device_that_was_not_left_well(work, plain, key):
     assert shell.stdout.readline().strip().endswith(b":/new")
     shell.kill()
     shell.wait()
+    wait_until_closed(image)
     shell.stdin.close()
     shell.stdout.close()
     before = hashlib.sha256(open(image, "rb").read()).digest()

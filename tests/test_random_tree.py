@@ -16,6 +16,7 @@ import time
 import pytest
 
 from support import host, images, mounts, program
+from support.processes import wait_until_closed
 from support.program import good
 from support.tree_model import Chooser, Model
 
@@ -236,5 +237,6 @@ def test_by_direct_commands(image, kind, work):
             running.kill()
             assert first, running.stderr.read()
             killed += running.wait() == -signal.SIGKILL
+        wait_until_closed(image)
         check_replayed(image, kind, model, work)
     assert killed >= ROUNDS // 2 and len(model.paths()) > 100

@@ -15,6 +15,7 @@ import pytest
 
 from support import host, images, program
 from support.patience import GUARD, wait_until
+from support.processes import wait_until_closed
 from support.program import bad, good, run
 
 
@@ -234,6 +235,7 @@ def test_what_the_prompt_says_is_done_is_durable(work, image):
     terminal.until(PROMPT)
     os.kill(terminal.pid, signal.SIGKILL)
     assert terminal.end() == -signal.SIGKILL
+    wait_until_closed(image)
     images.check_ext4(image)
     assert good("cat", f"{image}:/copied").out == "localhost\n"
 

@@ -64,3 +64,21 @@ def blocks_open_below(pid: int, directory: str) -> int:
                 if os.readlink(path).startswith(f"{directory}/"):
                     most = max(most, os.stat(path).st_blocks)
     return most
+
+
+def users_of(path: str) -> list:
+    """Processes that have the file open."""
+    wanted, found = os.stat(path), []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            for number in os.listdir(f"/proc/{process}/fd"):
+                with contextlib.suppress(OSError):
+                    have = os.stat(f"/proc/{process}/fd/{number}")
+                    if (have.st_dev, have.st_ino) == (wanted.st_dev, wanted.st_ino):
+                        found.append(int(process))
+    return found
+
+
+def wait_until_closed(path: str) -> None:
+    """Until no process has the file open: after a kill, the children of the killed one end a moment later."""
+    wait_until(lambda: not users_of(path), f"nobody has {path} open")
