@@ -222,5 +222,5 @@ void ob_kernel_forked(void)
 	ob_machine.halting = 1;
 	ob_machine.stopping = 1;
 	ob_machine.ready = 0;
-	ob_this_thread->task = NULL;
+	ob_unbind();
 }

@@ -395,7 +395,7 @@ int ob_kernel_halt(int *halted)
 	raw_local_irq_disable();
 	WRITE_ONCE(ob_this_vcpu()->state, OB_VCPU_STOPPED);
 	ob_machine.ready = 0;
-	ob_this_thread->task = NULL;
+	ob_unbind();
 	ob_this_thread->irqs_off = 0;
 	ob_stop_vcpus();
 	ob_join_threads();

@@ -67,7 +67,6 @@ static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task)
 	ob_coroutine_switch(&vcpu->service.context,
 			    ob_coroutine_prepare(vcpu->service.stack, ob_evict_main));
 	ob_give_up(vcpu);
-	ob_this_thread->task = NULL;
 	ob_this_thread->irqs_off = 0;
 }
 
@@ -144,7 +143,7 @@ static void ob_service_parked(struct ob_vcpu *vcpu)
 		ob_evict(vcpu, task);
 		return;
 	}
-	ob_this_thread->task = NULL;
+	ob_unbind();
 	ob_delay_point();
 	xchg(&vcpu->state, state);
 }

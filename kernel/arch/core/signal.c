@@ -109,7 +109,7 @@ static void ob_call_handler(struct ksignal *signal)
 	ob_leave(0);
 	handler(signal->sig, &info, NULL);
 	if (ob_enter())
-		ob_this_thread->task = NULL;
+		ob_unbind();
 	else
 		set_current_blocked(&mask);
 }

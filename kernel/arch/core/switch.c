@@ -166,6 +166,16 @@ void ob_lend(struct ob_vcpu *vcpu, u32 *baton)
 	ob_baton_wait(baton);
 }
 
+/* The calling thread, which has no task, gives the vCPU to the one of `next`. NULL: the vCPU idles. */
+static void ob_release(struct ob_vcpu *vcpu, struct task_struct *next)
+{
+	ob_unbind();
+	if (next)
+		ob_pass_to(vcpu, next, NULL);
+	else
+		ob_idle_begin(vcpu, &vcpu->carrier.baton);
+}
+
 /* The calling thread's task has left it, and the vCPU is to go to `pass_to`. */
 void ob_give_up(struct ob_vcpu *vcpu)
 {
@@ -174,10 +184,7 @@ void ob_give_up(struct ob_vcpu *vcpu)
 
 	if (is_idle_task(next) && ob_this_thread->kind == OB_THREAD_CLIENT)
 		next = ob_carry(vcpu, next, &nobody);
-	if (next)
-		ob_pass_to(vcpu, next, NULL);
-	else
-		ob_idle_begin(vcpu, &vcpu->carrier.baton);
+	ob_release(vcpu, next);
 }
 
 /* The calling thread, which is lent, is called back in the middle of a coroutine: the carrier goes on with it. */
@@ -224,10 +231,7 @@ static void ob_carrier_main(void *argument)
 		next = ob_carry(vcpu, carrier->run, NULL);
 		if (READ_ONCE(ob_machine.stopping))
 			break;
-		if (next)
-			ob_pass_to(vcpu, next, NULL);
-		else
-			ob_idle_begin(vcpu, &carrier->baton);
+		ob_release(vcpu, next);
 	}
 }
 

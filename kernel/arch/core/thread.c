@@ -226,8 +226,11 @@ int ob_adopt(void)
 		return error;
 	ob_self = adoption.host_thread;
 	ob_adoption_wait(&adoption);
-	if (adoption.error)
+	if (adoption.error) {
+		/* It may have been lent meanwhile. */
+		ob_unbind();
 		return adoption.error;
+	}
 	ob_bind(adoption.task->thread.vcpu, adoption.task);
 	ob_task_begin();
 	ob_begun();

@@ -75,6 +75,13 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
 	WRITE_ONCE(vcpu->holder, task->thread.host_thread ?: ob_self);
 }
 
+/* The calling thread, which has no task any more, is about to give its vCPU away. From here on it has none. */
+void ob_unbind(void)
+{
+	ob_this_thread->task = NULL;
+	ob_this_thread->vcpu = NULL;
+}
+
 /*
  * Does the calling client thread run kernel code? It is out while its vCPU is parked, another's, or its
  * task evicted. A task that halt has ended for its thread is not looked at: the vCPU has been bound since.
@@ -300,9 +307,14 @@ static noinline bool ob_is_called_back(void)
 	return unlikely(baton) && (READ_ONCE(*baton) & OB_BATON_PASSED || ob_delay_chance());
 }
 
-/* Of a loop that waits for another CPU: it may be that which waits for this very thread. */
+/*
+ * Of a loop that waits for another CPU: it may be that which waits for this very thread. A thread
+ * without a vCPU (core/lock.h) owes nobody a wake-up and takes no interrupts.
+ */
 static void ob_wait_step(void)
 {
+	if (unlikely(!ob_this_vcpu()))
+		return;
 	if (unlikely(ob_this_vcpu()->wake_later))
 		ob_wake_now();
 	if (!ob_this_thread->irqs_off && ob_pending())

@@ -174,6 +174,7 @@ extern __thread struct ob_loan ob_loan __attribute__((tls_model("initial-exec"))
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task);
 bool ob_client_is_in(void);
 void ob_raise(struct ob_vcpu *vcpu, u32 bits);
+void ob_unbind(void);
 void ob_kick(struct ob_vcpu *vcpu);
 void ob_send(struct ob_vcpu *vcpu, u32 bits);
 void ob_wake_now(void);
