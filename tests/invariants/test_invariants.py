@@ -67,6 +67,10 @@ def test_v2_thread_that_ends_has_no_vcpu(work):
     assert "vcpu: 0x0\n" in said and "waits: True\n" in said and "exited normally" in said, said
 
 
+def test_v4_leaving_looks_at_nothing_of_the_task(work):
+    good(build(work, "leave_test"), timeout=300)
+
+
 @pytest.mark.needs("strace")
 def test_v4_no_host_call(work):
     """The calling thread asks the host for nothing; a few calls are those of evictions, many on a busy host."""

@@ -167,9 +167,8 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 		ob_delay_point();
 		xchg(&vcpu->state, parked);
 		ob_delay_point();
-		/* The flags again: a signal (V6) may have taken interrupts after the look above. */
-		if (likely(!READ_ONCE(vcpu->pending) &&
-			   !(READ_ONCE(task->thread_info.flags) & _TIF_NEED_RESCHED)))
+		/* The task is not looked at: halt may have ended it already. */
+		if (likely(!READ_ONCE(vcpu->pending)))
 			return false;
 		if (!try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD))
 			return false;

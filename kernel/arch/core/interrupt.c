@@ -82,7 +82,7 @@ void ob_interrupts_run(bool user)
 		bits = xchg(&vcpu->pending, 0);
 		if (bits & OB_PENDING_WAKE_HOST)
 			ob_wake_now();
-		if (bits == OB_PENDING_WAKE_HOST)
+		if (!(bits & ~(OB_PENDING_WAKE_HOST | OB_PENDING_EXIT)))
 			continue;
 		ob_this_thread->irqs_off = 1;
 		trace_hardirqs_off();
@@ -124,12 +124,24 @@ int ob_kernel_preempt_begin(void)
 	return 1;
 }
 
+/*
+ * A client's thread on its way out may have looked at its task's flags for the last time: after
+ * that it looks only at the pending word (V4).
+ */
+static void ob_exit_work_note(void)
+{
+	if (!current->thread.stack && read_thread_flags() & OB_TIF_EXIT_WORK)
+		__atomic_fetch_or(&ob_this_vcpu()->pending, OB_PENDING_EXIT, __ATOMIC_SEQ_CST);
+}
+
 void ob_kernel_preempt(void)
 {
-	if (ob_pending())
+	if (ob_pending()) {
 		ob_interrupts_run(false);
-	else
-		ob_this_thread->irqs_off = 0;
+		ob_exit_work_note();
+	}
+	/* They stay off if there was nothing to dispatch. */
+	ob_this_thread->irqs_off = 0;
 }
 
 static void ob_irq_nothing(struct irq_data *data)

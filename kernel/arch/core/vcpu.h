@@ -60,6 +60,7 @@ enum ob_pending {
 	OB_PENDING_STOP = 1 << 8,
 	OB_PENDING_EINTR = 1 << 9,	/* calls are to end early */
 	OB_PENDING_WAKE_HOST = 1 << 10,	/* ob_wake_now() */
+	OB_PENDING_EXIT = 1 << 11,	/* a signal (V6) has left exit work to a thread on its way out */
 };
 
 /* Who runs a vCPU's coroutines, and the host thread that does it when nobody else does. core/switch.c */

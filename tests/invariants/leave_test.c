@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A thread that has given its vCPU away touches nothing of its task any more (V4).
+ *
+ * A tracer, the parent, stops a client's thread behind the exchange by which it leaves a call: by no
+ * instruction, by one, ... Meanwhile another thread halts the machine, which ends the stopped
+ * thread's task and gives all memory of the kernel back. Then the stopped thread goes on: it must
+ * come out of its call.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../capi/client.h"
+
+/* Instructions until the thread leaves a call: one takes a few hundred. */
+#define STEPS_MOST 1000000
+
+/* Instructions behind the exchange: all that could look at the task. */
+#define INSTRUCTIONS 4
+
+static volatile struct {
+	pid_t thread;		/* that makes calls */
+	int is_stopped;
+	int is_halted;
+} *shared;
+
+static void *call(void *unused)
+{
+	OK(ob_sys_getppid());
+	shared->thread = gettid();
+	while (!shared->is_halted)
+		ob_sys_getppid();
+	CHECK(ob_sys_getppid() == -1 && errno == ENODEV);
+	return unused;
+}
+
+static int client(void)
+{
+	pthread_t thread;
+
+	client_boot(2);
+	CHECK(!pthread_create(&thread, NULL, call, NULL));
+	while (!shared->is_stopped)
+		usleep(1000);
+	CHECK_EQUAL(ob_halt(), 0);
+	shared->is_halted = 1;
+	CHECK(!pthread_join(thread, NULL));
+	return 0;
+}
+
+/* Until the thread has stopped again. */
+static void wait_for_stop(pid_t thread)
+{
+	int status;
+
+	CHECK_EQUAL(waitpid(thread, &status, __WALL), thread);
+	CHECK(WIFSTOPPED(status));
+}
+
+static unsigned long register_value(const struct user_regs_struct *r, unsigned int number)
+{
+	const unsigned long values[16] = {
+		r->rax, r->rcx, r->rdx, r->rbx, r->rsp, r->rbp, r->rsi, r->rdi,
+		r->r8, r->r9, r->r10, r->r11, r->r12, r->r13, r->r14, r->r15,
+	};
+
+	return values[number];
+}
+
+/*
+ * Is the next instruction the exchange by which a call is left? xchg of a register with memory is
+ * 0100wr.. 10000111 modrrr...: mod is not 11, and the register's number is rrrr. Of all that a
+ * call can exchange only the parked state is odd.
+ */
+static int is_exchange(pid_t thread)
+{
+	struct user_regs_struct registers;
+	unsigned long code;
+
+	CHECK(!ptrace(PTRACE_GETREGS, thread, NULL, &registers));
+	errno = 0;
+	code = (unsigned long)ptrace(PTRACE_PEEKTEXT, thread, registers.rip, NULL);
+	CHECK(!errno);
+	if ((code & 0xf8) != 0x48 || (code >> 8 & 0xff) != 0x87 || (code >> 16 & 0xc0) == 0xc0)
+		return 0;
+	return register_value(&registers, (code >> 19 & 7) | (code & 4 ? 8 : 0)) & 1;
+}
+
+static void step(pid_t thread)
+{
+	CHECK(!ptrace(PTRACE_SINGLESTEP, thread, NULL, NULL));
+	wait_for_stop(thread);
+}
+
+static void stop_behind_exchange(pid_t thread, int instructions)
+{
+	int steps = 0;
+
+	CHECK(!ptrace(PTRACE_SEIZE, thread, NULL, PTRACE_O_EXITKILL));
+	CHECK(!ptrace(PTRACE_INTERRUPT, thread, NULL, NULL));
+	wait_for_stop(thread);
+	while (!is_exchange(thread)) {
+		CHECK(++steps < STEPS_MOST);
+		step(thread);
+	}
+	for (int i = 0; i <= instructions; i++)
+		step(thread);
+}
+
+static void trace(int instructions)
+{
+	pid_t child;
+	int status;
+
+	shared->thread = shared->is_stopped = shared->is_halted = 0;
+	child = fork();
+	CHECK(child >= 0);
+	if (!child)
+		_Exit(client());
+	while (!shared->thread)
+		CHECK(!waitpid(child, &status, WNOHANG) && !usleep(1000));
+	stop_behind_exchange(shared->thread, instructions);
+	shared->is_stopped = 1;
+	while (!shared->is_halted)
+		CHECK(!waitpid(child, &status, WNOHANG) && !usleep(1000));
+	CHECK(!ptrace(PTRACE_DETACH, shared->thread, NULL, NULL));
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "stopped %d instructions behind the exchange, the client ended by signal %d\n",
+			instructions, WTERMSIG(status));
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+int main(void)
+{
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(shared != MAP_FAILED);
+	for (int i = 0; i < INSTRUCTIONS; i++)
+		trace(i);
+	return 0;
+}
