@@ -37,6 +37,9 @@ int main(void)
 	CHECK_EQUAL(ob_syscall(OB_SYS_arch_prctl, 0x1002, 0), -ENOSYS);
 	CHECK_EQUAL(ob_syscall(OB_SYS_iopl, 3), -ENOSYS);
 	CHECK_EQUAL(ob_syscall(OB_SYS_rt_sigreturn), -ENOSYS);
+	/* The host's own is the right one: query, and private expedited. */
+	CHECK_EQUAL(ob_syscall(OB_SYS_membarrier, 0, 0, 0), -ENOSYS);
+	CHECK_EQUAL(ob_syscall(OB_SYS_membarrier, 8, 0, 0), -ENOSYS);
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;
 }

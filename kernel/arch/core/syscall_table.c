@@ -62,6 +62,8 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_exit_group] = (ob_syscall_function)ob_sys_refused,
 	[__NR_fork] = (ob_syscall_function)ob_sys_refused,
 	[__NR_futex] = (ob_syscall_function)ob_sys_futex,
+	/* Clients run on processors that the kernel cannot reach. The host's own call is the right one. */
+	[__NR_membarrier] = (ob_syscall_function)sys_ni_syscall,
 	[__NR_reboot] = (ob_syscall_function)ob_sys_refused,
 	[__NR_rt_sigaction] = (ob_syscall_function)ob_sys_rt_sigaction,
 	[__NR_sched_getaffinity] = (ob_syscall_function)ob_sys_sched_getaffinity,
