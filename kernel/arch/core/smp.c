@@ -66,9 +66,13 @@ void __init smp_cpus_done(unsigned int max_cpus)
 {
 }
 
-/* Only a panic calls this, and it ends the process: other vCPUs stop with it (V10). */
+/*
+ * Only a panic calls this, and it ends the process, and all vCPUs with it. Until then the others
+ * may run, but what they write must not reach a disk (V10).
+ */
 void smp_send_stop(void)
 {
+	WRITE_ONCE(ob_machine.panicking, 1);
 }
 
 void arch_smp_send_reschedule(int cpu)

@@ -128,6 +128,7 @@ struct ob_machine {
 	u32 ready;			/* word: system calls can be made */
 	u32 halting;
 	u32 stopping;
+	u32 panicking;			/* no disk is written to any more */
 	u32 booted;			/* 1 from the start of the only boot */
 	u32 vcpus;
 	int spinners_max;		/* host threads that may spin at a time: 0 if they could only take time from each other */
@@ -173,9 +174,9 @@ extern __thread struct ob_loan ob_loan __attribute__((tls_model("initial-exec"))
 
 /* vcpu.c */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task);
+void ob_unbind(void);
 bool ob_client_is_in(void);
 void ob_raise(struct ob_vcpu *vcpu, u32 bits);
-void ob_unbind(void);
 void ob_kick(struct ob_vcpu *vcpu);
 void ob_send(struct ob_vcpu *vcpu, u32 bits);
 void ob_wake_now(void);

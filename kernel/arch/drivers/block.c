@@ -127,6 +127,9 @@ static blk_status_t ob_queue_rq(struct blk_mq_hw_ctx *queue, const struct blk_mq
 	if (operation == OB_BLOCK_READ || operation == OB_BLOCK_WRITE)
 		command->request.segment_count = ob_collect_segments(rq, command->segments);
 	blk_mq_start_request(rq);
+	/* It is never complete: the process is about to end. */
+	if (unlikely(READ_ONCE(ob_machine.panicking)))
+		return BLK_STS_OK;
 	if (ob_host_block_submit(&command->request) == 1)
 		ob_command_end(command);
 	return BLK_STS_OK;
