@@ -10,9 +10,7 @@
 #                   distance of any function from _text is fixed, whatever the kernel is
 #                   linked into; so names can be attached now:
 # 3. kallsyms.o     the table of names, by the tree's scripts/kallsyms.
-# 4. kernel.o       both; only the gate, ob_kernel_*, is left global, and the
-#                   memory functions get their names as hypercalls. With KASAN the kernel
-#                   defines functions of these names, which check, and calls the host's by __NAME.
+# 4. kernel.o       both; only the gate, ob_kernel_*, is left global.
 set -euo pipefail
 
 directory=outboard-link
@@ -54,14 +52,7 @@ writable=()
 for section in __ksymtab __ksymtab_gpl; do
 	writable+=(--set-section-flags "$section=alloc,load,data,contents")
 done
-hypercalls=()
-own=$("$NM" --defined-only "$directory/kernel-named.o")
-for name in memcpy memmove memset memcmp strlen; do
-	called=$name
-	[[ $own$'\n' != *" T $name"$'\n'* ]] || called=__$name
-	hypercalls+=(--redefine-sym "$called=ob_host_$name")
-done
-"$OBJCOPY" --wildcard --keep-global-symbol='ob_kernel_*' "${writable[@]}" "${hypercalls[@]}" \
+"$OBJCOPY" --wildcard --keep-global-symbol='ob_kernel_*' "${writable[@]}" \
 	"$directory/kernel-named.o" "$directory/kernel-new.o"
 rm "$directory/kernel-text.o" "$directory/kernel-named.o" "$directory/kallsyms.S"
 

@@ -256,6 +256,8 @@ def test_large_folios(component_program, work):
 DEATHS = {
     "read": ("die_by_read", "bad memory access"),
     "write": ("die_by_write", "bad memory access"),
+    "copy": ("__memcpy", "bad memory access"),
+    "jump": ("die_by_jump", "bad memory access"),
     "panic": ("die_by_panic", "the component asked for it"),
     "bug": ("die_by_bug", "BUG"),
     "kthread": ("die_by_read", "bad memory access"),

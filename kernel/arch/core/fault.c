@@ -2,22 +2,36 @@
 /*
  * Memory faults, as the platform reports them (ob_kernel_fault).
  *
- * In order: a kernel mapping that the host has lost comes back from the page
- * tables, without taking kernel locks (V12). The client window is demand-paged: a fault there is a page fault. An
- * instruction with an exception-table entry goes on there: -EFAULT (V10). Kernel
- * code without one is broken: it dies with a message. Everything else is the program's own.
+ * A fault is the kernel's if the instruction is kernel code, and the program's otherwise (V10).
+ * Which thread it is on says nothing: a signal handler of the program may have interrupted kernel
+ * code, a call that waits, or a thread that has lent itself.
+ *
+ * A kernel mapping that the host has lost comes back from the page tables, without taking kernel
+ * locks (V12). The client window is demand-paged: a fault there is a page fault. An instruction
+ * with an exception-table entry goes on there: -EFAULT. Other kernel code is broken: it dies with
+ * a message.
  */
 #include <linux/extable.h>
 #include <linux/kallsyms.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/uaccess.h>
+#include <asm/sections.h>
 #include "vcpu.h"
 
-/* Is the calling thread running kernel code? */
-static bool ob_in_kernel(void)
+static bool ob_is_kernel_code(unsigned long address)
 {
-	return current && (ob_this_thread->kind != OB_THREAD_CLIENT || ob_client_is_in());
+	return is_kernel_text(address) || is_kernel_inittext(address) ||
+	       (address >= ob_layout.modules && address < ob_layout.modules_end);
+}
+
+/* Where nothing can be executed, the return address tells who has jumped there. */
+static bool ob_is_by_kernel(const struct ob_fault *fault)
+{
+	if (ob_is_kernel_code(fault->instruction))
+		return true;
+	return fault->instruction == fault->address &&
+	       ob_is_kernel_code(READ_ONCE_NOCHECK(*(unsigned long *)fault->stack));
 }
 
 int fixup_exception(struct pt_regs *regs)
@@ -88,34 +102,52 @@ static long ob_client_fault_call(void *fault)
 	return ob_client_fault(fault, true);
 }
 
-static bool ob_window_fault(struct ob_fault *fault, bool in_kernel)
+static bool ob_window_fault(struct ob_fault *fault, bool by_kernel)
 {
 	if (!ob_in_client_window(fault->address))
 		return false;
-	if (in_kernel)
+	if (by_kernel)
 		return !ob_client_fault(fault, false);
+	/* Refused while the thread is in a call: its locks and its task are not a handler's to use. */
 	return !ob_call(ob_client_fault_call, fault);
 }
 #else
-static bool ob_window_fault(struct ob_fault *fault, bool in_kernel)
+static bool ob_window_fault(struct ob_fault *fault, bool by_kernel)
 {
 	return false;
 }
 #endif
 
+/* Is the calling thread in the kernel, which may have called the platform? */
+static bool ob_in_kernel(void)
+{
+	return current && (ob_this_thread->kind != OB_THREAD_CLIENT || ob_client_is_in());
+}
+
+/*
+ * The platform uses memory of the kernel's windows, too. Not with interrupts off: then a handler of
+ * the program may have interrupted code that holds the lock for filling them.
+ */
+static bool ob_may_fill(bool by_kernel)
+{
+	return by_kernel || (!ob_this_thread->irqs_off && ob_in_kernel());
+}
+
 int ob_kernel_fault(struct ob_fault *fault)
 {
-	bool in_kernel;
+	bool by_kernel;
 
 	/* Nothing of ours is left, or this is a forked child. */
 	if (READ_ONCE(ob_machine.stopping))
 		return 0;
-	in_kernel = ob_in_kernel();
-	if (ob_kernel_fill(fault))
+	by_kernel = ob_is_by_kernel(fault);
+	if (ob_may_fill(by_kernel) && ob_kernel_fill(fault))
 		return 1;
-	if (ob_window_fault(fault, in_kernel))
+	if (by_kernel && !current)
+		ob_host_panic("bad memory access by kernel code outside of a task");
+	if (ob_window_fault(fault, by_kernel))
 		return 1;
-	if (!in_kernel)
+	if (!by_kernel)
 		return 0;
 	if (ob_fault_fixup(fault))
 		return 1;

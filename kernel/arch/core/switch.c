@@ -166,7 +166,7 @@ void ob_lend(struct ob_vcpu *vcpu, u32 *baton)
 	ob_baton_wait(baton);
 }
 
-/* The calling thread, which has no task, gives the vCPU to the one of `next`. NULL: the vCPU idles. */
+/* The calling thread, which has no task, gives the vCPU to that of `next`. NULL: the vCPU idles. */
 static void ob_release(struct ob_vcpu *vcpu, struct task_struct *next)
 {
 	ob_unbind();

@@ -75,7 +75,7 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
 	WRITE_ONCE(vcpu->holder, task->thread.host_thread ?: ob_self);
 }
 
-/* The calling thread, which has no task any more, is about to give its vCPU away. From here on it has none. */
+/* The calling thread has no task any more and gives its vCPU away: from here on it has none. */
 void ob_unbind(void)
 {
 	ob_this_thread->task = NULL;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Kernel code that is broken, in the way that the parameter "how" says: read, write, panic, bug,
- * kthread (a read in a kernel thread), overflow (of the stack of one) (V1, V10).
+ * Kernel code that is broken, in the way that the parameter "how" says: read, write, copy (by
+ * memcpy), jump (to where no code is), panic, bug, kthread (a read in a kernel thread), overflow (of
+ * the stack of one) (V1, V10).
  */
 #include <linux/delay.h>
 #include <linux/kthread.h>
@@ -22,6 +23,25 @@ static noinline int die_by_write(void)
 {
 	WRITE_ONCE(*nowhere, 1);
 	return 0;
+}
+
+/* The function is named; it makes no frame, so its caller is not. */
+static noinline int die_by_copy(void)
+{
+	static char bytes[4096];
+	size_t size = sizeof(bytes);
+
+	OPTIMIZER_HIDE_VAR(size);
+	memcpy(bytes, nowhere, size);
+	return bytes[0];
+}
+
+static noinline int die_by_jump(void)
+{
+	int (*function)(void) = (void *)nowhere;
+
+	OPTIMIZER_HIDE_VAR(function);
+	return function() + 1;
 }
 
 static noinline int die_by_panic(void)
@@ -80,6 +100,10 @@ static int __init die_init(void)
 		return die_by_read();
 	if (!strcmp(how, "write"))
 		return die_by_write();
+	if (!strcmp(how, "copy"))
+		return die_by_copy();
+	if (!strcmp(how, "jump"))
+		return die_by_jump();
 	if (!strcmp(how, "panic"))
 		return die_by_panic();
 	if (!strcmp(how, "bug"))
