@@ -32,40 +32,28 @@ int main(void)
 """
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """A directory that stands for the root of another system."""
-    root = str(tmp_path_factory.mktemp("root"))
-    host.run("make", "-C", REPOSITORY, "install", f"DESTDIR={root}", "PREFIX=/opt/outboard", timeout=600)
-    return root
-
-
 def flags(root, *words):
     library = f"{root}/opt/outboard/lib"
     return host.run("pkg-config", *words, "--cflags", "--libs", "outboard", PKG_CONFIG_PATH=f"{library}/pkgconfig",
                     PKG_CONFIG_SYSROOT_DIR=root).stdout.split()
 
 
-@pytest.mark.needs("pkg-config", "gcc")
-@pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
-def test_a_program_of_a_user(work, installed, static):
-    with open(f"{work}/program.c", "w", encoding="ascii") as stream:
+@pytest.mark.needs("make", "pkg-config", "gcc")
+def test_programs_of_users(work):
+    root, source, program = f"{work}/root", f"{work}/program.c", f"{work}/program"
+    host.run("make", "-C", REPOSITORY, "install", f"DESTDIR={root}", "PREFIX=/opt/outboard", timeout=600)
+    with open(source, "w", encoding="ascii") as stream:
         stream.write(SOURCE)
-    words = ("-static",) if static else ()
-    host.run("gcc", "-Wall", "-Wextra", "-Werror", *words, "-o", f"{work}/program", f"{work}/program.c",
-             *flags(installed, *(f"-{word}" for word in words)))
-    # A static one finds its components in itself: nothing says where the library is.
-    variables = {} if static else {"LD_LIBRARY_PATH": f"{installed}/opt/outboard/lib"}
-    assert host.run(f"{work}/program", **variables).stdout == "works\n"
-
-
-@pytest.mark.needs("pkg-config", "gcc")
-def test_the_example_of_the_documentation_is_static(work, installed):
-    image = images.make(f"{work}/image", "ext4")
-    os.makedirs(f"{work}/tree")
+    for words in ((), ("--static",)):
+        options = [word.removeprefix("-") for word in words]
+        host.run("gcc", "-Wall", "-Wextra", "-Werror", *options, "-o", program, source, *flags(root, *words))
+        # A static one finds its components in itself: nothing says where the library is.
+        variables = {} if words else {"LD_LIBRARY_PATH": f"{root}/opt/outboard/lib"}
+        assert host.run(program, **variables).stdout == "works\n", words
+    # The example of the documentation, as a static program.
+    os.mkdir(f"{work}/tree")
     with open(f"{work}/tree/file", "w", encoding="ascii") as stream:
         stream.write("text")
-    host.run("mke2fs", "-q", "-F", "-d", f"{work}/tree", image)
-    source = f"{REPOSITORY}/docs/examples/read_file.c"
-    host.run("gcc", "-static", "-o", f"{work}/program", source, *flags(installed, "--static"))
-    assert host.run(f"{work}/program", image, "/file").stdout == "text"
+    image = images.make_ext4_of(f"{work}/image", f"{work}/tree")
+    host.run("gcc", "-static", "-o", program, f"{REPOSITORY}/docs/examples/read_file.c", *flags(root, "--static"))
+    assert host.run(program, image, "/file").stdout == "text"
