@@ -23,6 +23,8 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// A check of a file system could not be made, as fsck(8) reports it.
+    const CHECK_FAILED: u8 = 8;
     /// Nobody reads standard output any more: quiet, with the exit code that shells give for SIGPIPE, once all is unmounted.
     pub const READER_GONE: Error = Error::Status(128 + libc::SIGPIPE as u8);
 
@@ -30,6 +32,15 @@ impl Error {
         match self {
             Error::Usage(text) | Error::Failed(text) | Error::Interrupted(text) => Some(text),
             Error::Told | Error::Status(_) => None,
+        }
+    }
+
+    /// Whether the host may be the reason, and not the command line, the user, or what was compared.
+    pub fn may_be_of_the_host(&self) -> bool {
+        match self {
+            Error::Failed(_) | Error::Told => true,
+            Error::Status(code) => *code == Self::CHECK_FAILED,
+            Error::Usage(_) | Error::Interrupted(_) => false,
         }
     }
 

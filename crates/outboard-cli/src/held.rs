@@ -3,9 +3,11 @@
 
 use crate::containers::{Container, Content, ImageOptions};
 use crate::destination::{Use, UsedFiles};
-use crate::image::open_image_file;
+use crate::error::Error;
+use crate::image::{in_use, open_image_file};
 use crate::image_lock::{self, ImageLock};
 use crate::loop_devices::check_detached;
+use crate::servers::{self, Server};
 use crate::undo;
 use outboard::FileLock;
 use std::fs::File;
@@ -19,6 +21,8 @@ pub struct HeldImage {
     /// For reading, and also for writing if `writable` says so.
     container: io::Result<Container>,
     writable: io::Result<()>,
+    /// The server of a mount of it: the sandbox hides other processes later.
+    server: Option<Server>,
 }
 
 /// An error again: they cannot be copied.
@@ -83,7 +87,13 @@ impl HeldImage {
             path: path.to_owned(),
             container,
             writable,
+            server: servers::of_image(path),
         }
+    }
+
+    /// Somebody else has it.
+    pub fn in_use(&self, write: bool) -> Error {
+        in_use(&self.path, write, self.server.as_ref())
     }
 
     fn container(&self) -> io::Result<&Container> {

@@ -4,12 +4,15 @@
 use crate::address::{ImageName, Place};
 use crate::containers::{Container, Content};
 use crate::error::{Error, Result};
+use crate::format::escaped;
 use crate::scratch::Range;
+use crate::servers::Server;
 use crate::undo;
 use outboard_image::partition::{read_table, Partition, Table};
 use outboard_image::{probe, Class, Probe, Slice, Source};
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +30,8 @@ pub struct Image {
     pub identity: (u64, u64),
     pub table: Option<Table>,
     pub whole: Option<Probe>,
+    /// What to do if the file is but a piece of an image.
+    pub split: Option<String>,
 }
 
 /// A file system in an image.
@@ -101,6 +106,7 @@ impl Image {
             identity,
             table,
             whole,
+            split: split_hint(path),
         })
     }
 
@@ -134,10 +140,34 @@ impl Image {
         match start.checked_add(size) {
             Some(end) if end <= whole.size => Ok(Range { start, size }),
             _ => Err(Error::Failed(format!(
-                "{} goes beyond the end of the image: it is cut off",
-                name.shown()
+                "{} goes beyond the end of the image: {}",
+                name.shown(),
+                self.cut()
             ))),
         }
+    }
+
+    /// Whether its partitions or its file system say that it should be larger.
+    pub fn is_cut(&self) -> bool {
+        let size = self.size();
+        let beyond = |partition: &Partition| {
+            let end = partition.start.checked_add(partition.size);
+            end.is_none_or(|end| end > size)
+        };
+        let needs = self.whole.as_ref().and_then(|probe| probe.size);
+        let table = self.table.iter();
+        let cut = |table: &Table| table.partitions.iter().any(beyond);
+        needs.is_some_and(|needs| needs > size) || table.into_iter().any(cut)
+    }
+
+    /// Why an image lacks its end.
+    fn cut(&self) -> &str {
+        self.split.as_deref().unwrap_or("it is cut off")
+    }
+
+    /// That nothing in the image is known.
+    pub fn unrecognised(&self) -> Error {
+        unrecognised(&self.shown, self.split.clone())
     }
 
     /// What is in a range of it.
@@ -278,7 +308,10 @@ impl Image {
             },
         };
         if !forced {
-            check_mountable(&name.shown(), probe.as_ref())?;
+            match probe {
+                None if name.partition.is_none() => return Err(self.unrecognised()),
+                _ => check_mountable(&name.shown(), probe.as_ref())?,
+            }
         }
         Ok(FileSystem {
             partition: name.partition,
@@ -297,7 +330,8 @@ impl Image {
             None => self.size(),
         };
         (needs > has).then(|| {
-            format!("the file system has {needs} bytes, but the image only {has}: it is cut off")
+            let cut = self.cut();
+            format!("the file system has {needs} bytes, but the image only {has}: {cut}")
         })
     }
 }
@@ -310,31 +344,105 @@ fn on_several(probe: &Probe) -> bool {
 /// Says why something is not a file system that could be mounted.
 fn check_mountable(shown: &str, probe: Option<&Probe>) -> Result<()> {
     let Some(probe) = probe else {
-        return Err(Error::Failed(format!(
-            "{shown}: no file system or partition table that is known (if you know its type, say --type TYPE)"
-        )));
+        return Err(unrecognised(shown, None));
     };
+    if let Some(text) = unusable(shown, probe) {
+        return Err(Error::Failed(text));
+    }
     let kind = probe.kind;
     match probe.class {
-        Class::FileSystem => Ok(()),
         Class::Swap => Err(Error::Failed(format!(
             "{shown} is swap space: it has no files"
         ))),
         Class::Container => Err(Error::Failed(format!(
             "{shown} is of type {kind}, which this command cannot look into"
         ))),
-        Class::Wrapped => Err(Error::Failed(format!(
-            "{shown} is a {kind} file, not a raw disk image: {}",
-            unwrap_hint(kind, shown)
-        ))),
+        Class::FileSystem | Class::Wrapped => Ok(()),
     }
 }
 
-fn unwrap_hint(kind: &str, shown: &str) -> String {
+/// Nothing known is there. `piece`: see [`split_hint`].
+fn unrecognised(shown: &str, piece: Option<String>) -> Error {
+    let hint = piece.unwrap_or_else(|| "if you know its type, say --type TYPE".to_owned());
+    Error::Failed(format!(
+        "{shown}: no file system or partition table that is known ({hint})"
+    ))
+}
+
+/// Why no command can use what was found, and what to do: formats that are to be converted first, and file systems that Linux
+/// does not have.
+pub fn unusable(shown: &str, probe: &Probe) -> Option<String> {
+    let kind = probe.kind;
+    let convert = |how: String| format!("{shown} is a {kind} file, not a raw disk image: {how}");
+    Some(match kind {
+        "apfs" => format!(
+            "{shown} is APFS, a file system of Apple that Linux has no driver for: read it with apfs-fuse, or copy the files on a Mac"
+        ),
+        "tar" | "cpio" => format!(
+            "{shown} is a {kind} archive, not a disk image: {}",
+            unpack_hint(kind)
+        ),
+        "E01" => convert(format!("convert it with ewfexport -t NEW -f raw {shown} (package ewf-tools)")),
+        "dmg" => convert(format!("convert it with dmg2img {shown} NEW (package dmg2img)")),
+        "gzip" | "xz" | "zstd" | "bzip2" | "lz4" | "zip" | "7z" => {
+            convert("decompress it first".to_owned())
+        }
+        _ if probe.class == Class::Wrapped => {
+            convert(format!("convert it with qemu-img convert -O raw {shown} NEW"))
+        }
+        _ => return None,
+    })
+}
+
+fn unpack_hint(kind: &str) -> &'static str {
     match kind {
-        "gzip" | "xz" | "zstd" | "bzip2" | "zip" => "decompress it first".to_owned(),
-        _ => format!("convert it with qemu-img convert -O raw {shown} NEW"),
+        "tar" => "outboard mkfs TYPE NEW --from it makes one, outboard tar-in unpacks it into one",
+        _ => "unpack it with cpio -idm, and make one with outboard mkfs TYPE NEW --from DIR",
     }
+}
+
+/// What to do where a file is but a piece of an image, by its name: disk.img.001, disk.img.aa and the like, with a
+/// neighbour beside it.
+fn split_hint(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let (stem, number) = name.rsplit_once('.')?;
+    let neighbour = neighbours(number)
+        .into_iter()
+        .map(|other| format!("{stem}.{other}"))
+        .find(|other| path.with_file_name(other).is_file())?;
+    let pieces = path.with_file_name(format!("{stem}.{}", "?".repeat(number.len())));
+    Some(format!(
+        "it seems to be a piece of a split image, as {} is: join them first, with cat {} >NEW",
+        escaped(neighbour.as_bytes()),
+        escaped(pieces.as_os_str().as_bytes())
+    ))
+}
+
+/// The endings of the pieces before and after one, as split(1) and imaging tools count: 001 or aa.
+fn neighbours(ending: &str) -> Vec<String> {
+    let width = ending.len();
+    if !(2..=4).contains(&width) {
+        return Vec::new();
+    }
+    let (digits, radix, first) = if ending.bytes().all(|byte| byte.is_ascii_digit()) {
+        (ending.as_bytes(), 10, b'0')
+    } else if ending.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        (ending.as_bytes(), 26, b'a')
+    } else {
+        return Vec::new();
+    };
+    let value = |number: u32, &digit: &u8| number * radix + u32::from(digit - first);
+    let number = digits.iter().fold(0, value);
+    let written = |mut number: u32| {
+        let mut text = vec![first; width];
+        for place in text.iter_mut().rev() {
+            *place += (number % radix) as u8;
+            number /= radix;
+        }
+        (number == 0).then(|| String::from_utf8_lossy(&text).into_owned())
+    };
+    let around = [number.checked_add(1), number.checked_sub(1)];
+    around.into_iter().flatten().filter_map(written).collect()
 }
 
 /// Whether the user may write the image, else why not.
@@ -345,16 +453,41 @@ pub fn check_writable(path: &Path) -> Result<()> {
     }
 }
 
-/// Somebody else has an image, or, if it is only to be read, may write to it.
-pub fn in_use(path: &Path, write: bool) -> Error {
+/// Somebody else has an image, or, if it is only to be read, may write to it. `server`: of a mount of it.
+pub fn in_use(path: &Path, write: bool, server: Option<&Server>) -> Error {
+    let shown = path.display();
+    let may_write = if write { "" } else { ", which may write to it" };
+    let Some(server) = server else {
+        return Error::Failed(format!(
+            "{shown} is in use by another program, such as QEMU{may_write}"
+        ));
+    };
+    let directory = escaped(server.directory.as_os_str().as_bytes());
     Error::Failed(format!(
-        "{} is in use by another program, such as QEMU{}",
-        path.display(),
-        if write { "" } else { ", which may write to it" }
+        "{shown} is in use: mounted on {directory} by outboard, pid {}{may_write} (its files are there; outboard umount {directory} ends that)",
+        server.process
     ))
 }
 
 /// Why an image cannot be written.
 pub fn cannot_write(path: &Path, error: &io::Error) -> Error {
     Error::failed(format!("cannot write to image {}", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_have_neighbours() {
+        assert_eq!(neighbours("001"), ["002", "000"]);
+        assert_eq!(neighbours("000"), ["001"]);
+        assert_eq!(neighbours("999"), ["998"]);
+        assert_eq!(neighbours("aa"), ["ab"]);
+        assert_eq!(neighbours("az"), ["ba", "ay"]);
+        for other in ["", "1", "00001", "img", "0a", "AA", "\u{e9}"] {
+            let found = neighbours(other);
+            assert!(found.is_empty() || other == "img", "{other}: {found:?}");
+        }
+    }
 }

@@ -8,6 +8,7 @@
 use crate::error::Result;
 use crate::image::{cannot_open, in_use};
 use crate::loop_devices::check_detached;
+use crate::servers;
 use crate::undo;
 use outboard::{Fd, Tree};
 use std::fs::File;
@@ -50,7 +51,7 @@ impl ImageLock {
     /// Opens and locks an image: for this command alone if it will be written. Then an interrupted change is undone.
     pub fn take(path: &Path, write: bool) -> Result<Self> {
         let failed = |error: io::Error| match error.raw_os_error() {
-            Some(libc::EBUSY) => in_use(path, write),
+            Some(libc::EBUSY) => in_use(path, write, servers::of_image(path).as_ref()),
             _ => cannot_open(path, &error),
         };
         let lock = Self::lock(path, write).map_err(failed)?;

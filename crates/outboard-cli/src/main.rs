@@ -18,6 +18,7 @@ mod export;
 mod format;
 mod glob;
 mod held;
+mod host_needs;
 mod image;
 mod image_lock;
 mod interrupt;
@@ -37,6 +38,7 @@ mod owner;
 mod record;
 mod sandbox;
 mod scratch;
+mod servers;
 mod session;
 mod sfdisk;
 mod snapshots;
@@ -68,13 +70,18 @@ fn main() -> ExitCode {
     if let Err(error) = interrupt::catch() {
         return end(Err(error));
     }
+    let missing = host_needs::missing();
     let access = arguments.command.host_access();
     if arguments.settings.no_sandbox && !access.images.is_empty() {
         warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
     }
     let run = |session: &mut Session| arguments.command.run(session);
-    let done = with_session(arguments.settings, &access, run);
-    let code = end(done);
+    let result = with_session(arguments.settings, &access, run);
+    let failed = result.as_ref().is_err_and(Error::may_be_of_the_host);
+    let code = end(result);
+    for note in missing.iter().filter(|_| failed) {
+        warn(format!("note: {note}"));
+    }
     // All is written and cleaned up. A shell or a script still has to learn that it was a signal.
     signal_code().map_or(code, ExitCode::from)
 }

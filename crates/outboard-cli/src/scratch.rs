@@ -4,7 +4,7 @@
 //! They are sparse, and gone when they are dropped.
 
 use crate::error::{reason, Error, Result};
-use crate::temporary::PrivateDirectory;
+use crate::temporary::{self, PrivateDirectory};
 use crate::undo::{self, Changed, UndoLog};
 use outboard::{Fd, Tree};
 use std::fs::Permissions;
@@ -51,13 +51,18 @@ impl Scratch {
             file.as_file().set_len(size)?;
             Ok(Self { file, directory })
         };
-        match make() {
-            Ok(scratch) => Ok(scratch),
-            Err(error) => Err(Error::failed(
-                format!("cannot make a file in {}", directory.display()),
-                &error,
-            )),
-        }
+        make().map_err(|error| match directory == temporary::place() {
+            true => Error::Failed(temporary::failure(directory, &error).to_string()),
+            false => {
+                let what = format!("cannot make a file in {}", directory.display());
+                Error::failed(what, &error)
+            }
+        })
+    }
+
+    /// The same in the directory for temporary files.
+    pub fn temporary() -> Result<Self> {
+        Self::beside(&temporary::place().join("image"), 0)
     }
 
     pub fn path(&self) -> &Path {
@@ -356,7 +361,7 @@ impl PlainPath {
                 _directory: None,
             });
         }
-        let directory = PrivateDirectory::new("outboard-", None).map_err(failed)?;
+        let directory = PrivateDirectory::new("outboard-").map_err(failed)?;
         let link = directory.path().join("image");
         std::os::unix::fs::symlink(&path, &link).map_err(failed)?;
         Ok(Self {

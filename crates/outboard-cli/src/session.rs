@@ -13,7 +13,7 @@ use crate::destination::{Use, UsedFiles};
 use crate::error::{reason, warn, Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::held::{HeldImage, HeldImages};
-use crate::image::{cannot_open, cannot_write, in_use, FileSystem, Image};
+use crate::image::{cannot_open, cannot_write, FileSystem, Image};
 use crate::image_lock;
 use crate::interrupt::{Guard, Interrupt};
 use crate::layers::keys::Keys;
@@ -41,6 +41,8 @@ const USEFUL_VCPUS: u32 = 4;
 const TABLES: &CStr = c"dhash_entries=16384 ihash_entries=8192";
 /// What its log says of a disk that the host has no room for (block/blk-mq.c), before the disk's name.
 const NO_ROOM: &str = "critical space allocation error, dev ";
+/// Bytes that are free where inodes are what is missing. XFS counts inodes by the space that is left for them.
+const MUCH_ROOM: u64 = 1 << 20;
 /// Lines of the kernel's log that an error message may have.
 const LINES: usize = 4;
 
@@ -484,6 +486,25 @@ impl Session {
         self.mounts.len() - 1
     }
 
+    /// Explains errors of file systems that have room left, but for no further file: the error itself only tells of no space.
+    pub fn note_missing_inodes(&mut self) {
+        let full = |mounted: &Mounted| {
+            let space = mounted.mount.space().ok()?;
+            let full = space.files > 0 && space.files_free == 0 && space.available >= MUCH_ROOM;
+            let writable = !mounted.mount.is_read_only();
+            (full && writable).then(|| {
+                format!(
+                    "note: {} has no inodes left: all {} are in use, though {} are free (remove files, or make it again with more: outboard mkfs ... -- -N NUMBER)",
+                    mounted.name,
+                    space.files,
+                    size_text(space.available)
+                )
+            })
+        };
+        let notes: Vec<String> = self.mounts.iter().flatten().filter_map(full).collect();
+        notes.into_iter().for_each(|note| self.note(note));
+    }
+
     /// Says something once.
     fn note(&mut self, note: String) {
         if self.noted.insert(note.clone()) {
@@ -560,7 +581,7 @@ impl Session {
     ) -> Result<(Arc<Content>, Vec<FileLock>)> {
         self.with_held(path, write, |held| {
             let failed = |error: io::Error| match error.raw_os_error() {
-                Some(libc::EBUSY) => in_use(path, write),
+                Some(libc::EBUSY) => held.in_use(write),
                 _ => cannot_write(path, &error),
             };
             if !write {
@@ -583,7 +604,7 @@ impl Session {
                 held.set_size(size)
             };
             set().map_err(|error| match error.raw_os_error() {
-                Some(libc::EBUSY) => in_use(path, true),
+                Some(libc::EBUSY) => held.in_use(true),
                 _ => {
                     let text = format!("cannot make {} {}", path.display(), size_text(size));
                     Error::failed(text, &error)
@@ -661,7 +682,7 @@ impl Session {
             }
         };
         let disk = added.map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => in_use(file, write),
+            Some(libc::EBUSY) => self.with_held(file, write, |held| held.in_use(write)),
             _ => Error::failed(format!("cannot open image {}", file.display()), &error),
         })?;
         self.disks.push(Some(OpenDisk {
@@ -893,6 +914,9 @@ pub fn in_session<T>(
     work: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
     let done = work(&mut session);
+    if done.is_err() {
+        session.note_missing_inodes();
+    }
     let finished = session.finish();
     match (done, finished) {
         (Ok(value), finished) => finished.map(|()| value),

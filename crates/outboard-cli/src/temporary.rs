@@ -1,12 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Private directories of the host that do not outlive the command: signals wait for their end.
+//! Temporary files, and private directories that do not outlive the command: signals wait for their
+//! end. Errors name the directory and the variable that chooses it.
 
+use crate::error::reason;
 use crate::interrupt::Guard;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+
+/// The directory for what is small.
+pub fn place() -> PathBuf {
+    std::env::temp_dir()
+}
+
+/// The directory for what may be as large as a disk: /tmp is in memory on many hosts.
+pub fn large_place() -> PathBuf {
+    let place = std::env::var_os("TMPDIR").filter(|place| !place.is_empty());
+    place.map_or_else(|| "/var/tmp".into(), PathBuf::from)
+}
+
+/// Explains why nothing can be made in one of these directories.
+pub fn failure(place: &Path, error: &io::Error) -> io::Error {
+    // The crate adds the random name that it tried, which would only confuse.
+    let why = reason(error);
+    let text = format!(
+        "cannot make a temporary file in {}: {} (set TMPDIR to a directory that can be written)",
+        place.display(),
+        why.split(" (os error ").next().unwrap_or_default()
+    );
+    io::Error::new(error.kind(), text)
+}
 
 /// A directory that only its owner may use. It goes with all that is in it when it is dropped.
 pub struct PrivateDirectory {
@@ -16,17 +41,18 @@ pub struct PrivateDirectory {
 }
 
 impl PrivateDirectory {
-    /// Makes one in `parent`, or where `TMPDIR` says.
-    pub fn new(prefix: &str, parent: Option<&Path>) -> io::Result<Self> {
+    /// Makes one in the directory for what is small.
+    pub fn new(prefix: &str) -> io::Result<Self> {
+        Self::new_in(&place(), prefix)
+    }
+
+    pub fn new_in(place: &Path, prefix: &str) -> io::Result<Self> {
         let guard = Guard::new();
-        let mut builder = tempfile::Builder::new();
-        builder
+        let directory = tempfile::Builder::new()
             .prefix(prefix)
-            .permissions(Permissions::from_mode(0o700));
-        let directory = match parent {
-            Some(parent) => builder.tempdir_in(parent)?,
-            None => builder.tempdir()?,
-        };
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(place)
+            .map_err(|error| failure(place, &error))?;
         Ok(Self {
             directory,
             _guard: guard,

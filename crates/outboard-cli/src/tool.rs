@@ -36,8 +36,10 @@ const QUESTIONS: [&str; 5] = [
     "/etc/mke2fs.conf",
     "/etc/e2fsck.conf",
 ];
-/// Lines of a tool's output that an error message has.
-const LINES: usize = 8;
+/// Lines of a tool's output that an error message has: the first ones and the last ones, as some tools say first what is
+/// wrong and then how they are used, and others last, after their progress.
+const FIRST: usize = 4;
+const LAST: usize = 4;
 /// How soon a tool ends when the user wants to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Bytes of a tool's output that are kept.
@@ -342,9 +344,12 @@ impl Listener {
             // A reader that has gone away is no reason to stop the tool.
             let _ = writeln!(std::io::stdout(), "{}", escaped(trimmed(&line)));
         }
-        if output.len() < KEPT {
-            output.extend_from_slice(&line);
+        if output.len() + line.len() > KEPT {
+            // The first lines stay, and so does what comes from here on.
+            let end = output.len().min(KEPT / 2);
+            output.drain(end.min(KEPT / 4)..end);
         }
+        output.extend_from_slice(&line);
     }
 }
 
@@ -354,7 +359,7 @@ impl Ended {
         self.status.code()
     }
 
-    /// An error with the first lines of what the tool said.
+    /// An error with the first and the last lines of the tool's output.
     pub fn failure(&self, what: &str) -> Error {
         if matches!(self.status.signal(), Some(libc::SIGINT | libc::SIGTERM)) {
             return Error::Interrupted(format!("{what}: interrupted"));
@@ -363,15 +368,23 @@ impl Ended {
             (Some(code), _) => format!("ended with {code}"),
             (None, signal) => format!("was ended by signal {}", signal.unwrap_or(0)),
         };
-        let lines: String = self
+        let lines: Vec<&[u8]> = self
             .output
             .split(|byte| matches!(byte, b'\n' | b'\r'))
             .map(trimmed)
             .filter(|line| !line.is_empty())
-            .take(LINES)
-            .map(|line| format!("\n  {}: {}", self.name, escaped(line)))
             .collect();
-        Error::Failed(format!("{what}: {} {end}{lines}", self.name))
+        let shown = |line: &&[u8]| format!("\n  {}: {}", self.name, escaped(line));
+        let text: String = match lines.len().checked_sub(FIRST + LAST) {
+            None | Some(0) => lines.iter().map(shown).collect(),
+            Some(left_out) => {
+                let first = lines.iter().take(FIRST).map(shown);
+                let gap = format!("\n  ({left_out} more lines)");
+                let last = lines.iter().skip(FIRST + left_out).map(shown);
+                first.chain([gap]).chain(last).collect()
+            }
+        };
+        Error::Failed(format!("{what}: {} {end}{text}", self.name))
     }
 }
 
@@ -398,6 +411,20 @@ mod tests {
             message.starts_with("it: sh ended with 3\n  sh: "),
             "{message}"
         );
+    }
+
+    #[test]
+    fn the_last_line_of_much_output_is_shown() {
+        let call = SHELL.call(&Settings::default()).unwrap();
+        let script = "for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; done; exit 1";
+        let ended = call.arguments(["-c", script]).run().unwrap();
+        let Error::Failed(message) = ended.failure("it") else {
+            panic!("a failure");
+        };
+        let lines: Vec<&str> = message.lines().collect();
+        assert_eq!(lines[1..3], ["  sh: line 1", "  sh: line 2"]);
+        assert_eq!(lines[5..7], ["  (2 more lines)", "  sh: line 7"]);
+        assert_eq!(lines[9..], ["  sh: line 10"]);
     }
 
     #[test]

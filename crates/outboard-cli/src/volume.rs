@@ -13,6 +13,7 @@ use crate::image::{cannot_open, cannot_write, check_writable, open_image_file, I
 use crate::image_lock::ImageLock;
 use crate::scratch::{PlainPath, Range, Scratch};
 use crate::session::{Session, Wanted};
+use crate::temporary;
 use crate::tool::ToolFile;
 use crate::undo;
 use outboard_image::{probe, Class, FileSource, Probe};
@@ -204,6 +205,6 @@ fn scratch_place(image: &Path) -> Result<PathBuf> {
             .is_ok();
     Ok(match beside {
         true => real,
-        false => std::env::temp_dir().join("image"),
+        false => temporary::place().join("image"),
     })
 }

@@ -181,7 +181,7 @@ impl Copy {
     /// An empty one.
     fn make(place: &Place) -> Result<Self> {
         let failed = |error| Error::failed("cannot make a copy to edit", &error);
-        let directory = PrivateDirectory::new("outboard-edit-", None).map_err(failed)?;
+        let directory = PrivateDirectory::new("outboard-edit-").map_err(failed)?;
         let file = directory.path().join(file_name(place));
         let mut options = File::options();
         let options = options.write(true).create_new(true).mode(0o600);

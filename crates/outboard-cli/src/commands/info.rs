@@ -5,7 +5,7 @@
 use crate::address::ImageName;
 use crate::error::Result;
 use crate::format;
-use crate::image::Image;
+use crate::image::{unusable, Image};
 use crate::layers::listing::Volume;
 use crate::output::Output;
 use crate::session::Session;
@@ -40,7 +40,11 @@ pub fn run(options: &Info, session: &mut Session) -> Result<()> {
     } else {
         report.print(&mut output)?;
     }
-    output.finish()
+    output.finish()?;
+    if report.is_empty() {
+        return Err(image.unrecognised());
+    }
+    Ok(())
 }
 
 /// The format of an image that is none.
@@ -261,14 +265,26 @@ impl Report {
                 .map(|partition| PartitionReport::new(image, partition))
                 .collect();
         } else {
-            report.filesystem = image.whole.as_ref().map(Content::new);
+            report.filesystem = image.whole.as_ref().map(|probe| {
+                let mut content = Content::new(probe);
+                content.problem = content.problem.or(unusable(&report.image, probe));
+                content
+            });
         }
         if let Some(table) = &image.table {
             report.table = Some(table.kind.name());
             report.table_id = table.id.clone();
             report.warnings = table.warnings.clone();
         }
+        if image.is_cut() {
+            report.warnings.extend(image.split.clone());
+        }
         Ok(report)
+    }
+
+    /// Whether nothing that is known was found.
+    fn is_empty(&self) -> bool {
+        self.filesystem.is_none() && self.table.is_none() && self.volumes.is_empty()
     }
 
     /// Mounts each file system read-only to learn how full it is.
@@ -322,9 +338,7 @@ impl Report {
         }
         match &self.filesystem {
             Some(content) => print_content(content, output)?,
-            None if self.table.is_none() => {
-                output.line("no file system or partition table that is known")?;
-            }
+            None if self.is_empty() => {}
             None => self.print_partitions(output)?,
         }
         self.print_volumes(output)

@@ -158,6 +158,14 @@ impl Command {
 
     /// Runs the command. What it wrote is safe after [`Session::finish`].
     pub fn run(&self, session: &mut Session) -> Result<()> {
+        let done = self.work(session);
+        if done.is_err() {
+            session.note_missing_inodes();
+        }
+        done
+    }
+
+    fn work(&self, session: &mut Session) -> Result<()> {
         match self {
             Command::Info(options) => info::run(options, session),
             Command::Ls(options) => ls::run(options, session),

@@ -8,7 +8,7 @@
 use super::warn_of_cut;
 use crate::error::reason;
 use crate::sandbox::programs::{shut_in, Files};
-use crate::temporary::PrivateDirectory;
+use crate::temporary::{self, PrivateDirectory};
 use outboard_image::{vdi, FileSource};
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -118,8 +118,7 @@ pub fn to_raw(file: &File, path: &Path, kind: &str) -> io::Result<File> {
     let shown = path;
     let path = path.canonicalize()?;
     let readable = readable(file, &path)?;
-    let parent = std::env::var_os("TMPDIR").unwrap_or_else(|| "/var/tmp".into());
-    let directory = PrivateDirectory::new("outboard-", Some(Path::new(&parent)))?;
+    let directory = PrivateDirectory::new_in(&temporary::large_place(), "outboard-")?;
     // What restricts the thread must not restrict this process.
     let is_cut = std::thread::scope(|scope| {
         let work = || run(file, &path, kind, &readable, directory.path());

@@ -69,7 +69,7 @@ impl Export {
         write: bool,
     ) -> Result<Self> {
         let failed = |error: io::Error| cannot(name, &error);
-        let directory = PrivateDirectory::new("outboard-", None).map_err(failed)?;
+        let directory = PrivateDirectory::new("outboard-").map_err(failed)?;
         let mounted = directory.path().canonicalize().map_err(failed)?;
         let what = format!(
             "tools cannot work on {}, as FUSE cannot be used",

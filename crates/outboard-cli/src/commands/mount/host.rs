@@ -4,6 +4,7 @@
 use super::options::Options;
 use crate::error::{reason, Error, Result};
 use crate::sandbox::rights::unshare_user;
+use crate::servers::KIND;
 use outboard::{receive_fd, System};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -18,8 +19,6 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What mount(8) and /proc/self/mountinfo show as the type.
-pub const KIND: &str = "fuse.outboard";
 const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
 /// Kilobytes that the host shall read ahead of a program: by itself, half as much.
@@ -55,6 +54,10 @@ impl Mounted {
         words
             .filter_map(|word| FLAGS.iter().find(|(name, _)| *name == word))
             .fold(0, |flags, (_, flag)| flags | flag)
+    }
+
+    pub fn is_writable(&self) -> bool {
+        self.flags() & libc::MS_RDONLY == 0
     }
 }
 
@@ -468,6 +471,7 @@ mod tests {
         assert_eq!(found.directory, Path::new("/mnt/a b"));
         assert_eq!(found.source, "/x/disk,.img");
         assert_eq!(found.flags(), libc::MS_NOSUID);
+        assert!(found.is_writable());
         for other in [
             b"40 27 0:35 / /mnt rw - ext4 /dev/sda rw".as_slice(),
             b"",

@@ -4,11 +4,11 @@
 //! Only the host changes. The server goes on with the image as it opened it, so options that are
 //! the server's must be those of the mount.
 
-use super::ending::{self, Served};
 use super::options::Options;
 use super::{host, umount, Plan};
 use crate::address::ImageName;
 use crate::error::{reason, Error, Result};
+use crate::servers::{self, Server};
 use outboard::System;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -48,9 +48,11 @@ pub fn run(plan: &Plan, lists: &[String]) -> Result<()> {
             Path::new(&mounted.source).display()
         )));
     }
-    let served = ending::server(&mounted.source, &directory)
+    let server = servers::all()
+        .into_iter()
+        .find(|server| server.source == mounted.source && server.directory == directory)
         .ok_or_else(|| Error::Failed(format!("{what}: its server is gone")))?;
-    check(&served, &plan.options).map_err(|why| Error::Failed(format!("{what}: {why}")))?;
+    check(&server, &plan.options).map_err(|why| Error::Failed(format!("{what}: {why}")))?;
     change(&directory, flags(mounted.flags(), lists)).map_err(|error| match error {
         Some(error) if error.raw_os_error() == Some(libc::EBUSY) => Error::Failed(format!(
             "{what}: {}: files are open for writing (see fuser -vm)",
@@ -66,8 +68,8 @@ pub fn run(plan: &Plan, lists: &[String]) -> Result<()> {
 }
 
 /// What the server cannot do for these options.
-fn check(served: &Served, wanted: &Options) -> std::result::Result<(), String> {
-    let server = Options::parse(&served.options).unwrap_or_default();
+fn check(server: &Server, wanted: &Options) -> std::result::Result<(), String> {
+    let server = Options::parse(&server.options).unwrap_or_default();
     if server.read_only && !wanted.read_only {
         return Err(
             "its server has the image open read-only; unmount it, and mount it anew".to_owned(),

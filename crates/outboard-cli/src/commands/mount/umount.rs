@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard umount`.
 
-use super::host;
+use super::host::{self, Mounted};
 use crate::address::ImageName;
 use crate::error::{reason, warn, Error, Result};
+use crate::servers::{self, Server};
 use clap::Args;
 use outboard::Tree;
 use std::ffi::OsStr;
@@ -34,6 +35,7 @@ pub fn run(options: &Umount) -> Result<()> {
             "{shown}: no mount of outboard (see findmnt)"
         )));
     };
+    let removed = mounted.is_writable() && has_removed_image(&mounted);
     let written = write_all(&directory);
     let ended = host::unmount(&directory, options.lazy).and_then(|()| match options.lazy {
         true => Ok(()),
@@ -42,10 +44,27 @@ pub fn run(options: &Umount) -> Result<()> {
     match (written, ended) {
         (Err(lost), Err(error)) => {
             warn(error.message().unwrap_or_default());
-            Err(lost)
+            return Err(lost);
         }
-        (written, ended) => written.and(ended),
+        (written, ended) => written.and(ended)?,
     }
+    if removed {
+        return Err(Error::Failed(format!(
+            "{} was removed while it was mounted on {shown}: everything in it is lost, also what was written there; only a copy made before has it",
+            ImageName::find(&mounted.source).file.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the file goes with the mount.
+fn has_removed_image(mounted: &Mounted) -> bool {
+    let is_its =
+        |server: &Server| server.source == mounted.source && server.directory == mounted.directory;
+    let servers = servers::all().into_iter();
+    servers
+        .filter(is_its)
+        .any(|server| server.has_removed_image())
 }
 
 /// The root directory stands for the whole file system: this tells of every error since it was mounted.

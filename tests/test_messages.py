@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Messages that help: each names the thing, the reason and the next step."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import tarfile
+
+import pytest
+
+from support import host, images, mounts
+from support.images import MEGABYTE
+from support.program import PROGRAM, bad, good, run
+
+needs_mounts = pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
+UNSHARE = ("unshare", "--mount", "--fork")
+
+
+def write(path, content):
+    with open(path, "wb") as stream:
+        stream.write(content)
+    return path
+
+
+def placed(size, *pieces):
+    content = bytearray(size)
+    for offset, piece in pieces:
+        content[offset:offset + len(piece)] = piece
+    return bytes(content)
+
+
+def tar():
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("file"))
+    return stream.getvalue()
+
+
+# Contents of a file, its type, and what there is to do.
+FOREIGN = {
+    "E01": (placed(8192, (0, b"EVF\x09\x0d\x0a\xff\x00")), "ewfexport"),
+    "apfs": (placed(8192, (32, b"NXSB\x00\x10\x00\x00"), (40, b"\x02")), "apfs-fuse"),
+    "dmg": (placed(8192, (8192 - 512, b"koly\x00\x00\x00\x04\x00\x00\x02\x00")), "dmg2img"),
+    "tar": (tar(), "mkfs TYPE NEW --from"),
+    "cpio": (placed(512, (0, b"070701")), "cpio -idm"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_foreign_formats_are_named(work, kind):
+    content, step = FOREIGN[kind]
+    image = write(f"{work}/image", content)
+    bad("ls", f"{image}:/", mentions=[image, kind, step])
+    found = json.loads(good("info", "--json", image).out)["filesystem"]
+    assert found["type"] == kind and step in found["problem"]
+    assert step in good("info", image).out
+
+
+def test_nothing_that_is_known_is_exit_code_1(work):
+    image = write(f"{work}/image", b"\x5a" * 100_000)
+    done = bad("info", image, mentions=[image, "no file system or partition table", "--type"])
+    assert "100000 bytes" in done.out
+    done = bad("info", "--json", image, mentions=["--type"])
+    assert json.loads(done.out)["filesystem"] is None
+    # An empty table is something.
+    good("part", f"{work}/disk", "create", "--size", "8M")
+    good("info", f"{work}/disk")
+
+
+def test_pieces_of_a_split_image(work):
+    whole = images.make(f"{work}/whole.img", "ext4", 64)
+    for index in (1, 2):
+        with open(whole, "rb") as stream:
+            stream.seek((index - 1) * 32 * MEGABYTE)
+            write(f"{work}/disk.img.00{index}", stream.read(32 * MEGABYTE))
+    for piece, other in (("001", "002"), ("002", "001")):
+        bad("ls", f"{work}/disk.img.{piece}:/", mentions=["split image", f"disk.img.{other}", f"cat {work}/disk.img.???"])
+    assert "split image" in good("info", f"{work}/disk.img.001").out
+    bad("info", f"{work}/disk.img.002", mentions=["split image"])
+    os.remove(f"{work}/disk.img.001")
+    assert "split image" not in bad("ls", f"{work}/disk.img.002:/").err
+
+
+@pytest.mark.parametrize("size, instead", [("1.5G", "write 1536M"), ("0x100", "write 256"), ("2P", "units: K, M, G, T"), ("0", "at least 1 byte")])
+def test_sizes_say_what_to_write(work, size, instead):
+    bad("mkfs", "ext4", f"{work}/image", "--size", size, code=2, mentions=["--size", instead])
+    bad("truncate", "-s", f"+{size}", f"{work}/image:/x", code=2, mentions=[instead]) if size != "0" else None
+
+
+# ---- tools and the host ----
+
+
+def test_the_last_line_of_a_tool_is_shown(work):
+    os.mkdir(f"{work}/bin")
+    tool = write(f"{work}/bin/mke2fs", b"#!/bin/sh\ni=0\nwhile [ $i -lt 50 ]; do i=$((i+1)); echo step $i; done\necho last words >&2\nexit 3\n")
+    os.chmod(tool, 0o755)
+    done = bad("mkfs", "ext4", f"{work}/image", "--size", "8M", mentions=["mke2fs ended with 3", "mke2fs: last words"],
+               PATH=f"{work}/bin:{os.environ['PATH']}")
+    assert len(done.err.splitlines()) < 12, done.err
+
+
+def test_a_missing_directory_for_temporary_files_is_named(work):
+    image = images.make(f"{work}/image", "ext4")
+    nowhere = f"{work}/nowhere"
+    for words, variables in ((("edit", f"{image}:/x"), {"EDITOR": "true"}),):
+        done = bad(*words, mentions=[nowhere, "No such file or directory", "TMPDIR"], TMPDIR=nowhere, **variables)
+        assert "os error" not in done.err and "outboard-" not in done.err, done.err
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs("unshare")
+@pytest.mark.parametrize("lacking, prepare", [("/proc", "umount -l /proc"), ("/dev/null", "mount -t tmpfs none /dev && mknod /dev/urandom c 1 9")],
+                         ids=["proc", "null"])
+def test_a_host_that_lacks_a_part(work, lacking, prepare):
+    if not host.may_mount():
+        pytest.skip("nothing can be mounted here")
+    image = images.make(f"{work}/image", "ext4")
+    os.mkdir(f"{work}/d")
+    script = f'{prepare} || exit 99; "$@"'
+    lacks = (*UNSHARE, "sh", "-c", script, "sh")
+    assert "lost+found" in run("ls", f"{image}:/", prefix=lacks).out
+    done = bad("mount", image, f"{work}/d", prefix=lacks, mentions=[f"{lacking} ", " here: "])
+    assert len(re.findall("^outboard: note: ", done.err, re.M)) == 1, done.err
+    # Who has made a mistake on the command line is not bothered.
+    assert "note" not in bad("ls", code=2, prefix=lacks).err
+
+
+# ---- mounts ----
+
+
+@pytest.mark.needs_root
+@needs_mounts
+def test_an_image_that_outboard_has_mounted(work):
+    image = images.make(f"{work}/image", "ext4")
+    os.mkdir(f"{work}/other")
+    with mounts.mounted(image) as directory:
+        (server,) = mounts.servers(image)
+        said = [image, f"mounted on {directory} by outboard, pid {server}", f"outboard umount {directory}"]
+        for words in (("ls", f"{image}:/"), ("touch", f"{image}:/x"), ("fsck", image), ("mkfs", "--force", "ext4", image),
+                      ("mount", image, f"{work}/other")):
+            bad(*words, code=8 if words[0] == "fsck" else 1, mentions=said)
+    good("ls", f"{image}:/")
+
+
+@pytest.mark.needs_root
+@needs_mounts
+@pytest.mark.parametrize("how", ["removed", "replaced", "moved", "read-only"])
+def test_an_image_whose_file_is_removed_under_its_mount(work, how):
+    image, directory = images.make(f"{work}/image", "ext4"), f"{work}/d"
+    os.mkdir(directory)
+    good("mount", *(("-o", "ro") if how == "read-only" else ()), image, directory)
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: host.run("umount", "-l", directory) if mounts.is_mounted(directory) else None)
+        match how:
+            case "replaced":
+                os.rename(images.make(f"{work}/other", "ext4"), image)
+            case "moved":
+                os.rename(image, f"{work}/elsewhere")
+            case _:
+                os.remove(image)
+        if how in ("removed", "replaced"):
+            bad("umount", directory, mentions=[f"{image} was removed", directory, "everything in it is lost"])
+        else:
+            good("umount", directory)
+        assert not mounts.is_mounted(directory)
+
+
+# ---- inodes ----
+
+
+def test_no_inodes_left(work):
+    tree = f"{work}/tree"
+    os.mkdir(tree)
+    for index in range(100):
+        write(f"{tree}/{index}", b"x")
+    image = images.make(f"{work}/image", "ext4", 16, "-N", "64")
+    for words in (("cp", "-a", tree, f"{image}:/"), ("mkdir", f"{image}:/d")):
+        done = bad(*words, mentions=["No space left", f"{image} has no inodes left", "all 64"])
+        assert done.err.count("no inodes") == 1, done.err
+    # The same words are no reason where there are inodes.
+    assert "inodes" not in bad("cat", f"{images.make(f'{work}/other', 'ext4')}:/none").err
