@@ -35,13 +35,14 @@ def test_program(work, owner, name, arguments):
 
 
 def instructions_of_null_call(program, libraries):
-    done = subprocess.run([program, "21"], env={**os.environ, "LD_LIBRARY_PATH": libraries}, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([program, "21"], env={**os.environ, "LD_LIBRARY_PATH": libraries}, capture_output=True, text=True, timeout=900, check=False)
     if "PTRACE" in done.stderr:
         pytest.skip("this host does not let programs trace")
     assert done.returncode == 0, done.stderr
     return next(int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("getppid "))
 
 
+@pytest.mark.timeout(2000)
 def test_null_call_costs_at_most_a_tenth_more(work):
     """Counted in instructions, which is the same each time; bench/run smp measures the time."""
     program = capi.library_program(work, os.path.join(capi.REPOSITORY, "bench", "instructions.c"))

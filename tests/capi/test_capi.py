@@ -11,6 +11,8 @@ import subprocess
 
 import pytest
 
+from support import host
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(HERE))
 OUT = os.path.abspath(os.environ.get("OUTBOARD_OUT") or os.path.join(REPOSITORY, "out"))
@@ -65,11 +67,8 @@ def test_platform_block_device(work):
     with open(image, "wb") as stream:
         stream.truncate(4 << 20)
     program = platform_program(work, "block_test.c", "plain")
-    device = run("losetup", "--find", "--show", "--sector-size", "4096", image).strip()
-    try:
+    with host.loop_device(image, "--sector-size", "4096") as device:
         run(program, work, device)
-    finally:
-        run("losetup", "--detach", device)
 
 
 def pkg_config(*arguments):
