@@ -183,6 +183,7 @@ def test_what_a_type_cannot_hold_is_named_and_the_rest_is_there(work):
 # ---- size ----
 
 
+@pytest.mark.long
 def test_fit_holds_many_small_files_and_holes(work):
     tree = f"{work}/tree"
     os.makedirs(f"{tree}/d")
