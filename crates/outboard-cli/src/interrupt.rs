@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
 pub const REQUEST: i32 = SIGUSR1;
 
 /// Tells whether the user wants to stop. By default nobody ever does.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     polls: bool,
 }

@@ -280,7 +280,8 @@ impl Session {
 
     /// While there is one thread.
     fn shut_in(&mut self, access: &HostAccess) -> Result<()> {
-        if access.images.is_empty() || access.programs || self.settings.no_sandbox {
+        let harmless = access.images.is_empty() && !access.parses;
+        if harmless || access.programs || self.settings.no_sandbox {
             return Ok(());
         }
         let components = &self.settings.components;

@@ -61,6 +61,23 @@ fn find(name: &str) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
+/// A command for a program of the host, in a clean environment.
+fn clean_command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env_clear()
+        .env("PATH", PLACES.join(":"))
+        .env("LC_ALL", "C")
+        .env("TZ", "UTC");
+    command
+}
+
+/// A program of the host that is not shut in. A missing one is `NotFound`.
+pub fn unconfined(name: &str) -> io::Result<Command> {
+    let program = find(name).ok_or(io::ErrorKind::NotFound)?;
+    Ok(clean_command(&program))
+}
+
 impl Tool {
     pub const fn new(name: &'static str, package: &'static str) -> Self {
         Self { name, package }
@@ -74,15 +91,9 @@ impl Tool {
                 self.name, self.package
             ))
         })?;
-        let mut command = Command::new(&program);
-        command
-            .env_clear()
-            .env("PATH", PLACES.join(":"))
-            .env("LC_ALL", "C")
-            .env("TZ", "UTC");
         Ok(Call {
             name: self.name,
-            command,
+            command: clean_command(&program),
             files: (!settings.no_sandbox).then(|| Files {
                 program,
                 reads: QUESTIONS.map(PathBuf::from).to_vec(),
@@ -90,6 +101,8 @@ impl Tool {
             }),
             input: Vec::new(),
             in_place: false,
+            confined: false,
+            progress: false,
             shown: false,
             names: None,
         })
@@ -117,6 +130,10 @@ pub struct Call {
     files: Option<Files>,
     input: Vec<u8>,
     in_place: bool,
+    /// Without Landlock the tool is not run.
+    confined: bool,
+    /// Standard output shows the user how far it is.
+    progress: bool,
     shown: bool,
     names: Option<(String, String)>,
 }
@@ -162,7 +179,22 @@ impl Call {
         self
     }
 
-    /// The same. What changes an image in place is not interrupted.
+    /// Lets the tool read this, and of the host nothing else besides programs and libraries.
+    pub fn reads_only(mut self, path: impl AsRef<Path>) -> Self {
+        self.confined = true;
+        if let Some(files) = &mut self.files {
+            files.reads = vec![path.as_ref().to_owned()];
+        }
+        self
+    }
+
+    /// Shows the tool's standard output on standard error as it comes.
+    pub fn progress(mut self, yes: bool) -> Self {
+        self.progress = yes;
+        self
+    }
+
+    /// As [`Call::writes`]. What changes an image in place is not interrupted.
     pub fn changes(mut self, file: &ToolFile) -> Self {
         self.in_place |= file.in_place;
         self.writes(&file.path)
@@ -202,12 +234,15 @@ impl Call {
         };
         self.command
             .stdin(stdin)
-            .stdout(Stdio::piped())
+            .stdout(match self.progress {
+                true => Stdio::from(io::stderr()),
+                false => Stdio::piped(),
+            })
             .stderr(Stdio::piped());
         let Started {
             mut child,
             parent: _parent,
-        } = start(self.command, self.files).map_err(failed)?;
+        } = start(self.command, self.files, self.confined).map_err(failed)?;
         let listener = Listener {
             output: Mutex::new(Vec::new()),
             shown: self.shown,
@@ -283,15 +318,21 @@ struct Started {
 
 /// Starts a program from a thread that has shut itself in: what restricts a thread does not restrict this process. The
 /// thread stays, because the program is ended when its parent ends: without this process nobody has the image locked.
-fn start(mut command: Command, files: Option<Files>) -> io::Result<Started> {
+fn start(mut command: Command, files: Option<Files>, confined: bool) -> io::Result<Started> {
     end_with_parent(&mut command);
     make_files_private(&mut command);
     command.process_group(0);
     let (parent, child_ended) = channel::<()>();
     let (tell, started) = channel();
     let work = move || {
-        let shut_in = files.map_or(Ok(()), |files| shut_in(&files).map(drop));
-        if tell.send(shut_in.and_then(|()| command.spawn())).is_ok() {
+        let shut_in = files.map_or(Ok(true), |files| shut_in(&files));
+        let may_run = shut_in.and_then(|has_landlock| match has_landlock || !confined {
+            true => Ok(()),
+            false => Err(io::Error::other(
+                "this host cannot shut it in (no Landlock); convert the image yourself, if you trust it",
+            )),
+        });
+        if tell.send(may_run.and_then(|()| command.spawn())).is_ok() {
             let _ = child_ended.recv();
         }
     };

@@ -6,18 +6,17 @@
 //! another file of the host, whatever names are in it.
 
 use super::warn_of_cut;
-use crate::error::reason;
-use crate::sandbox::programs::{shut_in, Files};
+use crate::arguments::Settings;
+use crate::error::{Error, Result};
 use crate::temporary::{self, PrivateDirectory};
+use crate::tool::{Call, Ended, Tool};
 use outboard_image::{vdi, FileSource};
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-/// Bytes of a message of qemu-img that are shown.
-const MESSAGE: usize = 500;
+const QEMU_IMG: Tool = Tool::new("qemu-img", "qemu-utils");
 
 /// What qemu-img may read of an image.
 fn readable(file: &File, path: &Path) -> io::Result<PathBuf> {
@@ -44,73 +43,47 @@ fn description(path: &Path, kind: &str) -> io::Result<String> {
     Ok(format!("json:{description}"))
 }
 
+/// The error of a call, for those who open images.
+fn io_error(error: Error) -> io::Error {
+    io::Error::other(error.message().unwrap_or("qemu-img failed").to_owned())
+}
+
+/// qemu-img, which is shut in always: also with --no-sandbox.
+fn call(readable: &Path) -> Result<Call> {
+    let call = QEMU_IMG.call(&Settings::default())?;
+    Ok(call.reads_only(readable))
+}
+
 /// Whether qemu-img finds data that would be behind the file's end. In a vmdk image only a check tells; a vhdx image that is
 /// cut off is not converted.
-fn is_cut(file: &File, path: &Path, kind: &str) -> io::Result<bool> {
+fn is_cut(file: &File, path: &Path, kind: &str, readable: &Path) -> io::Result<bool> {
     if kind == "vdi" {
         return Ok(vdi::is_cut(&FileSource::new(file.try_clone()?)?));
     }
     if kind != "vmdk" {
         return Ok(false);
     }
-    let checked = Command::new("qemu-img")
-        .arg("check")
-        .arg(description(path, kind)?)
-        .stdin(Stdio::null())
-        .env("LC_ALL", "C")
-        .output()?;
-    let text = [checked.stdout, checked.stderr].concat();
-    Ok(String::from_utf8_lossy(&text).contains("points after EOF"))
+    let image = description(path, kind)?;
+    let check = call(readable).and_then(|call| call.argument("check").argument(image).run());
+    let checked = check.map_err(io_error)?;
+    Ok(String::from_utf8_lossy(&checked.output).contains("points after EOF"))
 }
 
-/// Makes the copy in a directory. Tells whether the image is cut off.
-fn run(
-    file: &File,
-    path: &Path,
-    kind: &str,
-    readable: &Path,
-    directory: &Path,
-) -> io::Result<bool> {
-    let files = Files {
-        reads: vec![readable.to_owned()],
-        writes: vec![directory.to_owned()],
-        ..Files::default()
-    };
-    if !shut_in(&files)? {
-        return Err(io::Error::other(format!(
-            "{kind} images are converted by qemu-img, which this host cannot shut in (no Landlock): convert it yourself, if you trust it"
-        )));
-    }
+/// Makes the copy.
+fn run(path: &Path, kind: &str, readable: &Path, directory: &Path) -> io::Result<()> {
     let shows_progress = io::stderr().is_terminal();
-    let mut command = Command::new("qemu-img");
-    command.args(["convert", "-O", "raw", "-S", "64k"]);
-    if shows_progress {
-        command.arg("-p").stdout(io::stderr());
-    } else {
-        command.stdout(Stdio::null());
-    }
-    let output = command
-        .arg(description(path, kind)?)
-        .arg(directory.join("disk"))
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .env("LC_ALL", "C")
-        .spawn()
-        .and_then(|child| child.wait_with_output())
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => io::Error::other(format!(
-                "to read {kind} images qemu-img is needed: install qemu-utils (Debian, Ubuntu) or qemu-img (Fedora)"
-            )),
-            _ => io::Error::other(format!("cannot run qemu-img: {}", reason(&error))),
-        })?;
-    if output.status.success() {
-        return is_cut(file, path, kind);
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    let text: String = text.trim().chars().take(MESSAGE).collect();
-    Err(io::Error::other(format!(
-        "a {kind} image that qemu-img cannot convert: {text}"
-    )))
+    let image = description(path, kind)?;
+    let convert = || -> Result<Ended> {
+        call(readable)?
+            .writes(directory)
+            .arguments(["convert", "-O", "raw", "-S", "64k"])
+            .arguments(shows_progress.then_some("-p"))
+            .progress(shows_progress)
+            .argument(&image)
+            .argument(directory.join("disk"))
+            .succeed(&format!("a {kind} image that qemu-img cannot convert"))
+    };
+    convert().map(drop).map_err(io_error)
 }
 
 /// A raw copy of an image's disk, in a file that has no name any more.
@@ -119,15 +92,8 @@ pub fn to_raw(file: &File, path: &Path, kind: &str) -> io::Result<File> {
     let path = path.canonicalize()?;
     let readable = readable(file, &path)?;
     let directory = PrivateDirectory::new_in(&temporary::large_place(), "outboard-")?;
-    // What restricts the thread must not restrict this process.
-    let is_cut = std::thread::scope(|scope| {
-        let work = || run(file, &path, kind, &readable, directory.path());
-        scope
-            .spawn(work)
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("qemu-img could not be run")))
-    })?;
-    if is_cut {
+    run(&path, kind, &readable, directory.path())?;
+    if is_cut(file, &path, kind, &readable)? {
         warn_of_cut(shown);
     }
     File::options()

@@ -30,6 +30,8 @@ pub struct HostAccess {
     pub writes: Vec<PathBuf>,
     /// All attributes of what is read count, also those that only root sees.
     pub keeps_attributes: bool,
+    /// What it reads is parsed, as an image is: it is shut in also where no image is used.
+    pub parses: bool,
     /// Among what is written may be device nodes.
     pub makes_nodes: bool,
     /// It runs other programs, each of which is shut in ([`programs`]); the command itself is not, and so must
@@ -59,6 +61,7 @@ impl HostAccess {
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);
         self.keeps_attributes |= other.keeps_attributes;
+        self.parses |= other.parses;
         self.makes_nodes |= other.makes_nodes;
         self.programs |= other.programs;
     }

@@ -45,13 +45,11 @@ impl Session {
         settings.verity.is_some() || !settings.disks.is_empty() || image.is_layered(name)
     }
 
-    /// The key for what a name means, for another process that will open it: of the key file, or asked for if it is seen
-    /// to be encrypted.
-    pub fn key_for(&self, image: &Image, name: &ImageName) -> Result<Option<Secret>> {
+    /// The key for what a name means, for another process that will open it: of the key file, or asked for if it is
+    /// known to be `encrypted`.
+    pub fn key_for(&self, name: &ImageName, encrypted: bool) -> Result<Option<Secret>> {
         match self.keys.file()? {
-            None if image.is_encrypted(name) => {
-                self.keys.ask(&format!("Passphrase of {}: ", name.shown()))
-            }
+            None if encrypted => self.keys.ask(&format!("Passphrase of {}: ", name.shown())),
             file => Ok(file),
         }
     }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How much room a tree needs: counted for `--fit`.
 
+use crate::apart::apart;
 use crate::commands::tar::input::count;
 use crate::error::{Error, Result};
 use crate::format::escaped;
+use crate::sandbox::HostAccess;
+use crate::session::Session;
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -56,9 +59,16 @@ impl Content {
         Ok(content)
     }
 
-    /// Counts what is in a tar archive.
-    pub fn of_tar(file: &Path) -> Result<Self> {
-        let (files, bytes) = count(file, BLOCK)?;
+    /// Counts what is in a tar archive, in a process that can read that and do nothing else.
+    pub fn of_tar(session: &mut Session, file: &Path) -> Result<Self> {
+        let access = HostAccess {
+            reads: vec![file.to_owned()],
+            parses: true,
+            ..HostAccess::default()
+        };
+        let (files, bytes) = apart(session, &access, |session| {
+            count(file, BLOCK, &session.catch_interrupts())
+        })?;
         Ok(Self {
             files,
             bytes: bytes + files * BLOCK / 8,

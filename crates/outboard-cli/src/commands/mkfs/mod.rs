@@ -131,10 +131,10 @@ impl Source {
     }
 
     /// How much is in it; the holes of its files are no room where `holes` says so.
-    fn content(&self, holes: bool) -> Result<Content> {
+    fn content(&self, session: &mut Session, holes: bool) -> Result<Content> {
         match self {
             Self::Directory(path) => Content::of_directory(path, holes),
-            Self::Tar(path) => Content::of_tar(path),
+            Self::Tar(path) => Content::of_tar(session, path),
         }
     }
 
@@ -591,7 +591,7 @@ impl<'a> Making<'a> {
         // How much of a file is holes depends on the host, but the image must not.
         let holes = self.maker.holes && self.time.is_none();
         let content = match &self.source {
-            Some(source) => source.content(holes)?,
+            Some(source) => source.content(session, holes)?,
             None => Content::default(),
         };
         let words = match self.maker.is_ext() {

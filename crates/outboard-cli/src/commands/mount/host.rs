@@ -5,6 +5,7 @@ use super::options::Options;
 use crate::error::{reason, Error, Result};
 use crate::sandbox::rights::unshare_user;
 use crate::servers::KIND;
+use crate::tool;
 use outboard::{receive_fd, System};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -124,6 +125,11 @@ fn helper_missing(error: &io::Error) -> Error {
     ))
 }
 
+/// The host's own, whatever a relative entry of PATH has.
+fn helper() -> Result<Command> {
+    tool::unconfined(HELPER).map_err(|error| helper_missing(&error))
+}
+
 /// What the helper says when it fails, without its name.
 fn complaint(ended: &Output) -> String {
     let said = String::from_utf8_lossy(&ended.stderr);
@@ -139,7 +145,7 @@ fn complaint(ended: &Output) -> String {
 fn call_helper(on: &Path, list: &OsStr) -> Result<OwnedFd> {
     let failed = |error: &io::Error| Error::failed("cannot talk to fusermount3", error);
     let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
-    let helper = Command::new(HELPER)
+    let helper = helper()?
         .arg("-o")
         .arg(list)
         .arg("--")
@@ -210,7 +216,9 @@ impl Unmounter {
     fn start(directory: &Path) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         let process = Command::new("/bin/sh")
-            .args(["-c", Self::SCRIPT, HELPER])
+            .args(["-c", Self::SCRIPT])
+            .arg(tool::unconfined(HELPER)?.get_program())
+            .env_clear()
             .arg(directory)
             // No signal of the terminal goes to it.
             .process_group(0)
@@ -346,10 +354,11 @@ fn unmount_directly(directory: &Path, lazy: bool) -> Unmounted {
 }
 
 fn unmount_by_helper(directory: &Path, lazy: bool) -> Unmounted {
-    let mut command = Command::new(HELPER);
-    command.env("LC_ALL", "C").arg("-u");
-    command.args(lazy.then_some("-z")).arg("--").arg(directory);
+    let mut command = helper().map_err(Failure::Other)?;
+    command.arg("-u").args(lazy.then_some("-z"));
     let output = command
+        .arg("--")
+        .arg(directory)
         .output()
         .map_err(|error| Failure::Other(helper_missing(&error)))?;
     match output.status.success() {

@@ -19,17 +19,22 @@ mod server;
 pub mod umount;
 
 use crate::address::ImageName;
+use crate::apart::apart;
 use crate::arguments::Settings;
-use crate::commands::uses_images;
+use crate::commands::{uses_image, uses_images};
 use crate::containers::check_format_writable;
 use crate::error::{warn, Error, Result};
-use crate::image::{cannot_write, check_writable, Image};
+use crate::image::{cannot_write, check_writable};
+use crate::image_lock::ImageLock;
 use crate::layers::keys::KeyFile;
 use crate::sandbox::HostAccess;
 use crate::session::Session;
+use crate::undo;
+use crate::volume::find_format;
 use clap::{Args, ValueEnum};
 use options::Options;
 use outboard::System;
+use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -123,13 +128,40 @@ pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
         Role::Command if plan.options.remount => return remount::run(&plan, &mount.options),
         Role::Command => {}
     }
-    let image = plan.check(session)?;
-    // An earlier command of this session may have it.
-    session.release(&image)?;
+    plan.check(session)?;
     ending::wait(&plan.image.file, !plan.options.read_only);
     match mount.foreground {
         true => keeper::run(&plan, false),
         false => keeper::start(&plan),
+    }
+}
+
+/// What can be seen of an image before it is mounted.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Seen {
+    /// What is mounted is, or may be, inside of layers.
+    layered: bool,
+    encrypted: bool,
+    /// Its type has no way to be changed.
+    never_written: bool,
+}
+
+impl Seen {
+    /// The error: it cannot be mounted.
+    fn of(session: &Session, name: &ImageName, forced: bool) -> Result<Self> {
+        let image = session.image(&name.file)?;
+        if session.is_layered(&image, name) {
+            return Ok(Self {
+                layered: true,
+                encrypted: image.is_encrypted(name),
+                never_written: false,
+            });
+        }
+        let probe = image.find(name, forced)?.probe;
+        Ok(Self {
+            never_written: probe.is_some_and(|probe| NEVER_WRITTEN.contains(&probe.kind)),
+            ..Self::default()
+        })
     }
 }
 
@@ -176,30 +208,47 @@ impl Plan {
     }
 
     /// Tells what is wrong before anything is started. What nobody can write is mounted read-only.
-    fn check(&mut self, session: &Session) -> Result<Image> {
-        let image = session.image(&self.image.file)?;
-        if session.is_layered(&image, &self.image) {
-            let key = session.key_for(&image, &self.image)?;
+    fn check(&mut self, session: &mut Session) -> Result<()> {
+        if !self.options.read_only && undo::exists(&self.image.file) {
+            ImageLock::take(&self.image.file, true)?;
+        }
+        let format = find_format(session, &self.image.file, false)?;
+        let seen = self.look(session, format)?;
+        if seen.layered {
+            let key = session.key_for(&self.image, seen.encrypted)?;
             self.key = key.as_ref().map(KeyFile::new).transpose()?;
             self.options.read_only |= self.settings.verity.is_some();
-        } else {
-            let found = image.find(&self.image, self.settings.kind.is_some())?;
-            let kind = found.probe.map(|probe| probe.kind);
-            self.options.read_only |= kind.is_some_and(|kind| NEVER_WRITTEN.contains(&kind));
         }
+        self.options.read_only |= seen.never_written;
         if !self.options.read_only {
-            self.check_writable(&image)?;
+            self.check_writable(format)?;
         }
         self.options.default_permissions |= self.needs_checks();
-        self.check_directory()?;
-        Ok(image)
+        self.check_directory()
+    }
+
+    /// What the command sees of the image. It is outside of the sandbox: in a raw image it reads what every command
+    /// reads to find out types; in a qcow2 image a process that is shut in does that. What is compressed, or has to be converted,
+    /// only the server opens, once.
+    fn look(&self, session: &mut Session, format: Option<&str>) -> Result<Seen> {
+        let (name, forced) = (&self.image, self.settings.kind.is_some());
+        match format {
+            None => Seen::of(session, name, forced),
+            Some("qcow2") => apart(session, &uses_image(name, false), |session| {
+                Seen::of(session, name, forced)
+            }),
+            // A key that was given is handed on.
+            Some(_) => Ok(Seen {
+                layered: true,
+                ..Seen::default()
+            }),
+        }
     }
 
     /// What cannot be written is mounted read-only, as mount(8) does it, unless the user has asked for more.
-    fn check_writable(&mut self, image: &Image) -> Result<()> {
+    fn check_writable(&mut self, format: Option<&str>) -> Result<()> {
         let file = &self.image.file;
-        let format =
-            check_format_writable(image.format).map_err(|error| cannot_write(file, &error));
+        let format = check_format_writable(format).map_err(|error| cannot_write(file, &error));
         let error = match format.and_then(|()| check_writable(file)) {
             Err(error) if !self.options.writable => error,
             other => return other,

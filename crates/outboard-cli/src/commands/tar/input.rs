@@ -150,10 +150,10 @@ pub fn unpack_file(session: &mut Session, file: &Path, place: &Place, shown: &st
 }
 
 /// What is in an archive: the number of its files, and of the bytes of their data in blocks of `block`.
-pub fn count(file: &Path, block: u64) -> Result<(u64, u64)> {
+pub fn count(file: &Path, block: u64, interrupt: &Interrupt) -> Result<(u64, u64)> {
     let input = Input::open(Some(file.as_os_str()))?;
     let name = input.name.clone();
-    let (mut archive, _) = input.archive(&Interrupt::default(), Accounts::default())?;
+    let (mut archive, _) = input.archive(interrupt, Accounts::default())?;
     let (mut files, mut bytes) = (0, 0);
     loop {
         match archive.next() {
@@ -169,6 +169,9 @@ pub fn count(file: &Path, block: u64) -> Result<(u64, u64)> {
                 Ok(()) => return Ok((files, bytes)),
                 Err(stop) => return Err(stopped(stop, &name, archive.offset(), "", 0)),
             },
+            Err(_) if interrupt.asked() => {
+                return Err(Error::Interrupted(format!("{name}: interrupted")))
+            }
             Err(stop) => {
                 let last = escaped(&archive.last);
                 return Err(stopped(stop, &name, archive.offset(), &last, 0));
