@@ -48,7 +48,7 @@ class Place:
     def check(self, image, said):
         """By the file system's own checker."""
         done = subprocess.run([*checkers.FSCK[self.kind], image], capture_output=True, check=False)
-        assert done.returncode == 0, f"{said}\n{done.stdout.decode(errors='replace')}"
+        assert done.returncode == 0, f"{said}\n{done.stdout.decode(errors='replace')[-2000:]}"
 
     def check_all(self, said):
         """Every file here must be an image that is clean, and nothing else may be there."""
