@@ -64,7 +64,8 @@ static int choose_vcpus(const struct ob_config *config, struct ob_boot_parameter
 
 static int choose_memory(const struct ob_config *config, struct ob_boot_parameters *parameters)
 {
-	uint64_t memory = config->memory;
+	uint64_t memory = config->memory, most = ob_posix_memory_most();
+	uint64_t least = memory ? memory : MEMORY_DEFAULT_MINIMUM;
 
 	if (memory && memory < MEMORY_MINIMUM)
 		return fail(-EINVAL, "memory is %llu bytes: use at least %llu MB, or 0 for a quarter of the host's",
@@ -73,6 +74,11 @@ static int choose_memory(const struct ob_config *config, struct ob_boot_paramete
 		memory = ob_host_memory_size() / 4;
 	if (memory < MEMORY_DEFAULT_MINIMUM && !config->memory)
 		memory = MEMORY_DEFAULT_MINIMUM;
+	if (most < least)
+		return fail(-ENOMEM, "the kernel's memory is a file of %llu MB at least: files are limited to %llu KB (ulimit -f)",
+			    (unsigned long long)least >> 20, (unsigned long long)most >> 10);
+	if (memory > most)
+		memory = most;
 	parameters->memory = memory - memory % MEMORY_STEP;
 	return 0;
 }
@@ -142,6 +148,19 @@ static int check_components(const char *names)
 	return 0;
 }
 
+/* What the kernel takes of the address space besides its memory: windows and stacks. */
+#define WINDOWS_BYTES (100ull << 30)
+
+static int fail_to_start(const struct ob_boot_parameters *parameters, int error)
+{
+	char limits[128] = "";
+	bool limited = ob_posix_limits_describe(parameters->memory + WINDOWS_BYTES, limits, sizeof(limits));
+
+	return fail(error, "the kernel does not start with %u vCPUs and %llu MB: %s%s%s", parameters->vcpus,
+		    (unsigned long long)parameters->memory >> 20, strerror(-error),
+		    limited ? "; limits of this process: " : "", limits);
+}
+
 static int start(const struct ob_config *config, struct ob_boot_parameters *parameters)
 {
 	int error;
@@ -163,8 +182,7 @@ static int start(const struct ob_config *config, struct ob_boot_parameters *para
 	if (!ob_halt())
 		return fail(error, "a component of \"%s\" cannot be loaded: %s", parameters->components, strerror(-error));
 	ob_posix_stop();
-	return fail(error, "the kernel does not start with %u vCPUs and %llu MB: %s", parameters->vcpus,
-		    (unsigned long long)parameters->memory >> 20, strerror(-error));
+	return fail_to_start(parameters, error);
 }
 
 static int boot(const struct ob_config *given)

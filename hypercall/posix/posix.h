@@ -30,6 +30,12 @@ typedef void ob_posix_panic(void *context, const char *text, size_t length);
 /* Before ob_kernel_boot. NULL: the text is written to standard error. */
 void ob_posix_set_panic(ob_posix_panic *handler, void *context);
 
+/* Most bytes of memory that a kernel may have here: it is a file, whose size the process may have a limit of. */
+uint64_t ob_posix_memory_most(void);
+
+/* Names the limits of the process that leave too little for a kernel, which wants so much address space. False: there is none. */
+bool ob_posix_limits_describe(uint64_t address_space, char *text, size_t size);
+
 /*
  * Asks the host now for what a process that is shut in may not ask for: before ob_posix_start, or not at all. Blocks for
  * some tenths of a millisecond. What the host refuses is done without.

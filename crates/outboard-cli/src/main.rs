@@ -24,6 +24,7 @@ mod image_lock;
 mod interrupt;
 mod labels;
 mod layers;
+mod limits;
 mod line;
 mod loop_devices;
 mod mode;
@@ -60,6 +61,15 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    match limits::adapt() {
+        Ok(()) => run(),
+        error => end(error),
+    }
+}
+
+/// Not part of `main`: its frame needs the stack that was asked for.
+#[inline(never)]
+fn run() -> ExitCode {
     let mut arguments = match Arguments::try_parse_from(mount_helper::usual(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(other) => return end(show(&other)),

@@ -43,7 +43,7 @@ pub use handle::Handle;
 pub use libc;
 pub use path::PathFd;
 pub use pattern::matches;
-pub use process::{end_at_once, has_no_output, is_ignored, Inherited};
+pub use process::{end_at_once, has_no_output, ignore, is_ignored, Inherited};
 pub use socket::{receive_fd, send_fd};
 pub use storage::{FileLock, Storage};
 pub use system::{StatFs, System};

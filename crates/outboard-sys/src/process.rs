@@ -79,6 +79,12 @@ pub fn is_ignored(signal: c_int) -> bool {
     known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
+/// Ignores a signal from now on.
+pub fn ignore(signal: c_int) {
+    // SAFETY: no handler is installed, so no code runs that could be unsafe.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
 /// Ends the process: no destructor runs, nothing buffered is written. Async-signal-safe.
 pub fn end_at_once(code: c_int) -> ! {
     // SAFETY: has only a number as its argument; every other thread ends with the process.

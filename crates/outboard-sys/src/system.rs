@@ -209,6 +209,29 @@ impl System {
         unsafe { self.call(libc::SYS_prlimit64, [0, resource, pointer(&new), 0, 0, 0]) }.map(drop)
     }
 
+    /// Raises a limit of this process as far towards `wanted` as its hard limit allows. Returns what it is then.
+    pub fn raise_limit(self, resource: c_uint, wanted: u64) -> io::Result<u64> {
+        let mut limit = libc::rlimit64 {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        let resource = resource as usize;
+        // SAFETY: `limit` has the kernel's layout and outlives the call; no new limit is given.
+        unsafe {
+            self.call(
+                libc::SYS_prlimit64,
+                [0, resource, 0, pointer_mut(&mut limit), 0, 0],
+            )?;
+        }
+        if limit.rlim_cur >= wanted {
+            return Ok(limit.rlim_cur);
+        }
+        limit.rlim_cur = wanted.min(limit.rlim_max);
+        // SAFETY: `limit` has the kernel's layout and outlives the call.
+        unsafe { self.call(libc::SYS_prlimit64, [0, resource, pointer(&limit), 0, 0, 0]) }?;
+        Ok(limit.rlim_cur)
+    }
+
     /// Raises this process's limit of open files: to the hard limit, or where rights allow it to `wanted`.
     pub fn raise_file_limit(self, wanted: u64) -> io::Result<()> {
         let mut old = libc::rlimit64 {

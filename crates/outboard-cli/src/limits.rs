@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Limits of the process, as ulimit sets them: what the program needs is checked before it begins.
+//! The kernel's library names the limits of address space and files that a boot fails at.
+
+use crate::error::{Error, Result};
+use crate::format::size;
+use outboard::{ignore, System};
+
+/// A limit that the program raises as far as it may.
+struct Limit {
+    resource: libc::c_uint,
+    name: &'static str,
+    /// Of the shell's ulimit.
+    option: &'static str,
+    wanted: u64,
+    least: u64,
+}
+
+const LIMITS: [Limit; 2] = [
+    Limit {
+        resource: libc::RLIMIT_STACK,
+        name: "stack",
+        option: "-s",
+        wanted: 8 << 20,
+        least: 512 << 10,
+    },
+    // Stacks of threads, buffers, and the library's own data, which are 22 MB.
+    Limit {
+        resource: libc::RLIMIT_DATA,
+        name: "data",
+        option: "-d",
+        wanted: u64::MAX,
+        least: 128 << 20,
+    },
+];
+
+impl Limit {
+    fn adapt(&self) -> Result<()> {
+        // Asking cannot fail; without an answer there is no limit to name.
+        let limit = System::Host.raise_limit(self.resource, self.wanted);
+        match limit.unwrap_or(self.wanted) {
+            limit if limit < self.least => Err(Error::Failed(format!(
+                "the {} of a process is limited to {} (ulimit {}): outboard needs {}",
+                self.name,
+                size(limit),
+                self.option,
+                size(self.least)
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// To be called first, while little of the stack is used.
+pub fn adapt() -> Result<()> {
+    // A file beyond RLIMIT_FSIZE is an error of writing (EFBIG), which names the file.
+    ignore(libc::SIGXFSZ);
+    LIMITS.iter().try_for_each(Limit::adapt)
+}

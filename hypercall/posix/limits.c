@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Limits of the process (setrlimit(2)) that a kernel meets when it boots. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "internal.h"
+
+/* Less than this is too little for private memory: stacks, page tables, the program's own heap. */
+#define DATA_PLENTY (1ull << 30)
+
+/* UINT64_MAX: there is none. */
+static uint64_t limit_of(__rlimit_resource_t resource)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur;
+}
+
+uint64_t ob_posix_memory_most(void)
+{
+	return limit_of(RLIMIT_FSIZE);
+}
+
+bool ob_posix_limits_describe(uint64_t address_space, char *text, size_t size)
+{
+	uint64_t space = limit_of(RLIMIT_AS), data = limit_of(RLIMIT_DATA);
+	size_t used = 0;
+
+	if (space < address_space)
+		used = (size_t)snprintf(text, size, "address space %llu KB (ulimit -v)",
+					(unsigned long long)space >> 10);
+	if (data < DATA_PLENTY && used < size)
+		used += (size_t)snprintf(text + used, size - used, "%sdata %llu KB (ulimit -d)",
+					 used ? ", " : "", (unsigned long long)data >> 10);
+	return used != 0;
+}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Limits of the process (ulimit): one line names the limit, and a file that becomes too large is an error of writing."""
+
+import os
+
+import pytest
+
+from support import host, images, program
+from support.images import MEGABYTE
+from support.program import bad, good
+
+GIGABYTE = 1 << 30
+
+
+def limited(*limits):
+    return ("prlimit", *[f"--{limit}" for limit in limits])
+
+
+@pytest.fixture
+def image(work):
+    """An image with a small file and a sparse one of a gigabyte."""
+    tree = os.path.join(work, "tree")
+    os.makedirs(tree)
+    images.write_noise(f"{tree}/small", 5)
+    host.sparse_file(f"{tree}/large", GIGABYTE)
+    return images.make_ext4_of(f"{work}/disk.img", tree)
+
+
+@pytest.mark.parametrize("limit, option", [
+    (f"stack={64 << 10}", "ulimit -s"),
+    (f"data={48 * MEGABYTE}", "ulimit -d"),
+    (f"as={GIGABYTE}", "address space 1048576 KB (ulimit -v)"),
+    (f"fsize={8 * MEGABYTE}", "files are limited to 8192 KB (ulimit -f)")])
+def test_a_limit_that_is_too_low_is_named_in_one_line(image, limit, option):
+    done = bad("ls", f"{image}:/", prefix=limited(limit), mentions=(option,))
+    assert len(done.err.strip().splitlines()) == 1, done
+
+
+def test_a_soft_limit_of_the_stack_is_raised(image):
+    good("ls", f"{image}:/", prefix=limited(f"stack={64 << 10}:{64 * MEGABYTE}"))
+
+
+def test_a_file_that_becomes_too_large_is_an_error_of_writing(work, image):
+    prefix = limited(f"fsize={128 * MEGABYTE}")
+    good("cp", f"{image}:/small", f"{work}/small", prefix=prefix)
+    bad("cp", f"{image}:/large", f"{work}/large", prefix=prefix, mentions=("large: File too large",))
+    assert not os.path.exists(f"{work}/large")
+    bad("mkfs", "ext4", f"{work}/new.img", "--size", "200M", prefix=prefix, mentions=("File too large",))
+    assert sorted(os.listdir(work)) == ["disk.img", "small", "tree"]
+    good("cp", f"{work}/small", f"{image}:/more", prefix=prefix)
