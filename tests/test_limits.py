@@ -2,9 +2,11 @@
 """Limits of the process (ulimit): one line names the limit, and a file that becomes too large is an error of writing."""
 
 import os
+import subprocess
 
 import pytest
 
+import test_damage as damage
 from support import host, images, program
 from support.images import MEGABYTE
 from support.program import bad, good
@@ -48,3 +50,31 @@ def test_a_file_that_becomes_too_large_is_an_error_of_writing(work, image):
     bad("mkfs", "ext4", f"{work}/new.img", "--size", "200M", prefix=prefix, mentions=("File too large",))
     assert sorted(os.listdir(work)) == ["disk.img", "small", "tree"]
     good("cp", f"{work}/small", f"{image}:/more", prefix=prefix)
+
+
+def memory_of_kernel(process):
+    """Bytes of the file that is the memory of a process's kernel: where the last of its shared mappings ends in it."""
+    ends = []
+    with open(f"/proc/{process}/maps", encoding="utf-8") as lines:
+        for place, rights, offset, *_ in map(str.split, lines):
+            first, last = (int(end, 16) for end in place.split("-"))
+            if rights == "rw-s":
+                ends.append(int(offset, 16) + last - first)
+    return max(ends)
+
+
+def test_the_memory_of_a_commands_kernel_has_a_bound(image):
+    """Whatever an image has it read: 2 GiB, on hosts that have more than four times as much."""
+    with subprocess.Popen(program.command("cat", f"{image}:/large"), stdout=subprocess.PIPE) as running:
+        try:
+            # The program has its kernel, and waits for us to read on.
+            assert running.stdout.read(1) == b"\0"
+            assert 32 * MEGABYTE <= memory_of_kernel(running.pid) <= 2 * GIGABYTE
+        finally:
+            running.kill()
+
+
+def test_a_program_without_memory_says_so(work):
+    """A directory of which a listing needs more than the process may have ends with a message, not by SIGABRT."""
+    place = damage.make_swollen(work, 64)
+    bad("ls", f"{place}/many", prefix=limited(f"data={192 * MEGABYTE}"), mentions=("out of memory", "ulimit -d"))

@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::size;
-use outboard::{ignore, System};
+use outboard::{host_memory, ignore, System};
 
 /// A limit that the program raises as far as it may.
 struct Limit {
@@ -48,6 +48,21 @@ impl Limit {
             ))),
             _ => Ok(()),
         }
+    }
+}
+
+/// Most memory of the kernel of a command: what a damaged image has it read stays in its caches.
+const KERNEL_MOST: u64 = 2 << 30;
+
+/// Most bytes that the kernel of a command may have. 0: what the library takes by itself, which is less.
+pub fn kernel_memory() -> u64 {
+    // The kernel's memory is a file.
+    let file = System::Host
+        .raise_limit(libc::RLIMIT_FSIZE, 0)
+        .unwrap_or(u64::MAX);
+    match host_memory() / 4 > KERNEL_MOST && file >= KERNEL_MOST {
+        true => KERNEL_MOST,
+        false => 0,
     }
 }
 

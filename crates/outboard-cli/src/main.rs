@@ -55,10 +55,13 @@ mod warnings;
 use arguments::Arguments;
 use clap::Parser;
 use error::{signal_code, warn, Error, Result};
-use outboard::Inherited;
+use outboard::{Allocator, Inherited};
 use session::{with_session, Session};
 use std::io::{self, Write};
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     match limits::adapt() {

@@ -17,6 +17,7 @@ use crate::image::{cannot_open, cannot_write, FileSystem, Image};
 use crate::image_lock;
 use crate::interrupt::{Guard, Interrupt};
 use crate::layers::keys::Keys;
+use crate::limits::kernel_memory;
 use crate::sandbox::{HostAccess, Sandbox};
 use crate::snapshots;
 use crate::warnings;
@@ -139,6 +140,8 @@ pub struct Style {
 pub struct Session {
     settings: Settings,
     vcpus: u32,
+    /// Most memory of the kernel unless the user says otherwise; 0: what the library takes.
+    memory: u64,
     held: HeldImages,
     /// What commands must not overwrite.
     used: Arc<UsedFiles>,
@@ -256,6 +259,7 @@ impl Session {
         let mut session = Self {
             settings,
             vcpus,
+            memory: kernel_memory(),
             held,
             used: Arc::new(used),
             keys,
@@ -311,6 +315,12 @@ impl Session {
     /// not forgotten: it may have come between two commands of a script.
     pub fn catch_interrupts(&mut self) -> Interrupt {
         Interrupt::poll()
+    }
+
+    /// Lets the kernel that is not booted yet have as much memory as the library takes by itself: it remembers files as
+    /// long as somebody uses them.
+    pub fn remember_more(&mut self) {
+        self.memory = 0;
     }
 
     /// For what is mounted from now on.
@@ -379,7 +389,7 @@ impl Session {
         };
         let mut builder = Kernel::builder()
             .vcpus(self.vcpus())
-            .memory(self.settings.memory.unwrap_or(0))
+            .memory(self.settings.memory.unwrap_or(self.memory))
             .command_line(TABLES.to_owned())
             .log(level, log)
             .panic(move |text| crash::end(&last_words, &advice, text));

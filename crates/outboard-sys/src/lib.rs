@@ -15,6 +15,7 @@ pub mod ffi;
 pub mod kernel;
 pub mod signals;
 
+mod allocator;
 mod assembly;
 mod btrfs;
 mod child;
@@ -33,6 +34,7 @@ mod storage;
 mod system;
 mod xattr;
 
+pub use allocator::{tolerating_no_memory, Allocator};
 pub use btrfs::BtrfsKey;
 pub use child::{end_with_parent, fork, make_files_private, signal_child, signal_group, Child};
 pub use control::{Control, CONTROL_SIZE};
@@ -43,7 +45,7 @@ pub use handle::Handle;
 pub use libc;
 pub use path::PathFd;
 pub use pattern::matches;
-pub use process::{end_at_once, has_no_output, ignore, is_ignored, Inherited};
+pub use process::{end_at_once, has_no_output, host_memory, ignore, is_ignored, Inherited};
 pub use socket::{receive_fd, send_fd};
 pub use storage::{FileLock, Storage};
 pub use system::{StatFs, System};

@@ -79,6 +79,14 @@ pub fn is_ignored(signal: c_int) -> bool {
     known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
+/// Bytes of memory that the host has.
+pub fn host_memory() -> u64 {
+    // SAFETY: has only numbers as its arguments.
+    let [pages, size] =
+        [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
+    (pages.max(0) as u64).saturating_mul(size.max(0) as u64)
+}
+
 /// Ignores a signal from now on.
 pub fn ignore(signal: c_int) {
     // SAFETY: no handler is installed, so no code runs that could be unsafe.

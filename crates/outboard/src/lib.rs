@@ -51,9 +51,10 @@ pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::credentials;
 pub use outboard_sys::signals;
 pub use outboard_sys::{
-    end_at_once, end_with_parent, fork, has_no_output, ignore, is_ignored, make_files_private,
-    matches, receive_fd, send_fd, signal_child, signal_group, BtrfsKey, Child, Control, Entries,
-    Entry, Fd, FileLock, Handle, Inherited, PathFd, Storage, System, CONTROL_SIZE,
+    end_at_once, end_with_parent, fork, has_no_output, host_memory, ignore, is_ignored,
+    make_files_private, matches, receive_fd, send_fd, signal_child, signal_group,
+    tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries, Entry, Fd, FileLock,
+    Handle, Inherited, PathFd, Storage, System, CONTROL_SIZE,
 };
 pub use tree::Tree;
 

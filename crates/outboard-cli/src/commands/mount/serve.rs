@@ -41,6 +41,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     let options = &plan.options;
     let write = !options.read_only;
     // This closes the sandbox. The kernel has not seen a byte of the image yet.
+    session.remember_more();
     session.prepare(&plan.image, write)?;
     let device = ask_for_device(&keeper).map_err(|_| Error::Told)?;
     session.set_style(style(options));

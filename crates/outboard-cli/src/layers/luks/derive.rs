@@ -6,6 +6,7 @@ use crate::layers::hashes::{self, HashFunction};
 use crate::layers::keys::Secret;
 use crate::layers::Attempt;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+use outboard::tolerating_no_memory;
 use outboard_image::luks::{Derivation, Digest, KeySlot};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -78,7 +79,7 @@ struct Memory(Vec<Block>);
 impl Memory {
     fn new(count: usize) -> Attempt<Self> {
         let mut blocks = Vec::new();
-        let reserved = blocks.try_reserve_exact(count);
+        let reserved = tolerating_no_memory(|| blocks.try_reserve_exact(count));
         reserved.map_err(|_| format!("its Argon2 needs {} MiB of memory", count >> 10))?;
         blocks.resize(count, Block::new());
         Ok(Self(blocks))
