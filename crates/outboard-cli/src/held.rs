@@ -59,6 +59,7 @@ impl HeldImage {
                 path: path.to_owned(),
                 container: Err(error),
                 writable,
+                server: None,
             };
         }
         // Only the type of file that can be an image is opened: with others, opening has effects.

@@ -46,7 +46,7 @@ impl Scratch {
         // An absolute name, so that no tool takes it for an option.
         let make = || -> io::Result<Self> {
             let directory = directory.canonicalize()?;
-            let directory = PrivateDirectory::new(".outboard-", Some(&directory))?;
+            let directory = PrivateDirectory::new_in(&directory, ".outboard-")?;
             let file = NamedTempFile::new_in(directory.path())?;
             file.as_file().set_len(size)?;
             Ok(Self { file, directory })

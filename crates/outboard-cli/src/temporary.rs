@@ -16,7 +16,7 @@ pub fn place() -> PathBuf {
 }
 
 /// The directory for what may be as large as a disk: /tmp is in memory on many hosts.
-pub fn large_place() -> PathBuf {
+fn large_place() -> PathBuf {
     let place = std::env::var_os("TMPDIR").filter(|place| !place.is_empty());
     place.map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
@@ -43,16 +43,23 @@ pub struct PrivateDirectory {
 impl PrivateDirectory {
     /// Makes one in the directory for what is small.
     pub fn new(prefix: &str) -> io::Result<Self> {
-        Self::new_in(&place(), prefix)
+        let place = place();
+        Self::new_in(&place, prefix).map_err(|error| failure(&place, &error))
     }
 
-    pub fn new_in(place: &Path, prefix: &str) -> io::Result<Self> {
+    /// Makes one in the directory for what may be large.
+    pub fn new_large(prefix: &str) -> io::Result<Self> {
+        let place = large_place();
+        Self::new_in(&place, prefix).map_err(|error| failure(&place, &error))
+    }
+
+    /// Makes one in a directory that the user's operands name.
+    pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
         let guard = Guard::new();
         let directory = tempfile::Builder::new()
             .prefix(prefix)
             .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(place)
-            .map_err(|error| failure(place, &error))?;
+            .tempdir_in(parent)?;
         Ok(Self {
             directory,
             _guard: guard,

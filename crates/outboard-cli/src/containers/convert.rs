@@ -8,7 +8,7 @@
 use super::warn_of_cut;
 use crate::arguments::Settings;
 use crate::error::{Error, Result};
-use crate::temporary::{self, PrivateDirectory};
+use crate::temporary::PrivateDirectory;
 use crate::tool::{Call, Ended, Tool};
 use outboard_image::{vdi, FileSource};
 use std::fs::File;
@@ -91,7 +91,7 @@ pub fn to_raw(file: &File, path: &Path, kind: &str) -> io::Result<File> {
     let shown = path;
     let path = path.canonicalize()?;
     let readable = readable(file, &path)?;
-    let directory = PrivateDirectory::new_in(&temporary::large_place(), "outboard-")?;
+    let directory = PrivateDirectory::new_large("outboard-")?;
     run(&path, kind, &readable, directory.path())?;
     if is_cut(file, &path, kind, &readable)? {
         warn_of_cut(shown);

@@ -105,7 +105,7 @@ pub fn settle(
         *root = Inode::new(&changes.of_metadata(&top), label);
         root.number = number;
     }
-    let directory = PrivateDirectory::new("outboard-", None).map_err(failed)?;
+    let directory = PrivateDirectory::new("outboard-").map_err(failed)?;
     let mut script = Script::new(&directory, time);
     for inode in &inodes {
         script.add(inode, changes.change_owners()).map_err(failed)?;
