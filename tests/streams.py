@@ -4,8 +4,8 @@
 
 Usage: streams.py [--marked EXPRESSION] [--tests DIRECTORY] RESULTS
 
-Tests that failed run once more, alone, after all streams have ended, if they are at most five. One that passes then is
-reported as unsteady; one that fails again fails the run. Where CI is set, a skip that tests/skips_allowed.txt does not
+Tests that failed run once more, alone, after all streams have ended, if they are at most five; those whose shared
+fixture failed count as one. One that passes then is reported as unsteady; one that fails again fails the run. Where CI is set, a skip that tests/skips_allowed.txt does not
 list fails the run, too. docs/testing.md describes both for people.
 """
 
@@ -19,6 +19,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MOST_REPEATED = 5
+# Those that a shared fixture failed included.
+MOST_TESTS_REPEATED = 40
 # pytest's exit codes: all passed, some failed, none collected.
 PASSED, FAILED, NONE = 0, 1, 5
 
@@ -170,7 +172,9 @@ def judge_failures(chosen, runs) -> bool:
     failures = {identity: text for run in runs for identity, text in run.failures().items()}
     if not failures or troubles:
         return not troubles
-    if len(failures) > MOST_REPEATED:
+    # A fixture of a module or of all fails each of its tests with the same words.
+    causes = {text if text.startswith("in setup") else identity for identity, text in failures.items()}
+    if len(causes) > MOST_REPEATED or len(failures) > MOST_TESTS_REPEATED:
         say(f"FAILED: {len(failures)} tests; more than {MOST_REPEATED} are not run again")
         return False
     for identity in (left := second_chance(chosen, failures)):

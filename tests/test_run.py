@@ -45,6 +45,13 @@ def busy():
     assert times('busy') > 1, 'the first teardown'
 def test_busy(busy): pass
 """
+SHARED_SETUP = """
+@pytest.fixture(scope="module")
+def shared():
+    assert times('shared') > 1, 'the first setup'
+@pytest.mark.parametrize("number", range(7))
+def test_with_others(shared, number): pass
+"""
 BROKEN = "def test_broken(): assert not times('broken'), 'each time'\n"
 THEN_SKIPPED = """
 def test_evasive():
@@ -160,6 +167,12 @@ def test_a_skip_is_no_second_pass(repository):
 def test_many_failures_are_not_repeated(repository):
     repository.write_tests("test_more.py", "@pytest.mark.parametrize('n', range(6))\ndef test_n(n): assert times(str(n)) > 1\n")
     assert "6 tests; more than 5 are not run again" in repository.run(good=False)
+
+
+def test_a_shared_fixture_is_one_failure(repository):
+    repository.write_tests("test_more.py", SHARED_SETUP)
+    output = repository.run(good=True)
+    assert "unsteady: test_more.py::test_with_others[6] " in output.partition("==== summary")[2], output
 
 
 @pytest.mark.parametrize("text", ["import nothing_of_this_name\n", "def test_death(): os._exit(0)\n", "def test_death(): os._exit(3)\n"])
