@@ -344,22 +344,36 @@ def test_an_image_in_use_is_not_opened_twice(work, raw):
         bad("ls", f"{top}@1:/", mentions=("in use",))
 
 
-@pytest.mark.parametrize("delay", [0.15, 0.3, 0.5, 0.8])
-def test_a_kill_while_writing_leaves_no_corruption(work, raw, delay):
-    image = convert(raw, f"{work}/x.qcow2", "qcow2", "-o", "cluster_size=4k")
-    new = images.write_noise(f"{work}/new", 12)
-    writer = subprocess.Popen(program.command("cp", new, f"{image}@1:/new"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(delay)
-    writer.send_signal(signal.SIGKILL)
-    writer.wait()
+def killed_while_it_writes(source, image, delay) -> bool:
+    """A copy, killed so many seconds after its first write to the image. Whether it was still running."""
+    before = os.stat(image).st_mtime_ns
+    with subprocess.Popen(program.command("cp", source, f"{image}@1:/new"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writer:
+        while os.stat(image).st_mtime_ns == before and writer.poll() is None:
+            time.sleep(0.001)
+        time.sleep(delay)
+        writer.send_signal(signal.SIGKILL)
     wait_until_closed(image)
-    checked = host.run("qemu-img", "check", "--output=json", image, ok=(0, 2, 3))
-    assert json.loads(checked.stdout).get("corruptions", 0) == 0, checked.stdout
-    host.run("qemu-img", "convert", "-O", "raw", image, f"{work}/flat.img")
-    with open(f"{work}/flat.img", "rb") as flat, open(f"{work}/part.img", "wb") as part:
-        flat.seek(MEGABYTE)
-        part.write(flat.read(32 * MEGABYTE))
-    images.check_ext4(f"{work}/part.img")
+    return writer.returncode == -signal.SIGKILL
+
+
+def test_a_kill_while_writing_can_be_repaired(work, raw):
+    """By QEMU's check of the image and by the journal, as docs/caveats.md says."""
+    pristine = convert(raw, f"{work}/pristine.qcow2", "qcow2", "-o", "cluster_size=4k")
+    new, image, delays = images.write_noise(f"{work}/new", 12), f"{work}/x.qcow2", random.Random(3)
+    landed, longest = 0, 0.3
+    while landed < 5:
+        host.copy_sparse(pristine, image)
+        if not killed_while_it_writes(new, image, delays.uniform(0, longest)):
+            longest *= 0.7
+            continue
+        landed += 1
+        host.run("qemu-img", "check", "-r", "all", image)
+        host.run("qemu-img", "check", image)
+        host.run("qemu-img", "convert", "-O", "raw", image, f"{work}/flat.img")
+        with open(f"{work}/flat.img", "rb") as flat, open(f"{work}/part.img", "wb") as part:
+            flat.seek(MEGABYTE)
+            part.write(flat.read(32 * MEGABYTE))
+        images.check_ext4(f"{work}/part.img")
 
 
 @pytest.mark.long
