@@ -28,6 +28,17 @@ def pytest_configure(config):
         signal.signal(number, signal.SIG_DFL)
 
 
+# Files of tests whose images are damaged or made to do harm: Linux may complain of them, and the tests look at how the
+# program ends.
+OF_BAD_IMAGES = ("test_fuzz.py", "test_damage.py", "test_panic.py", "test_limits.py")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name in OF_BAD_IMAGES:
+            item.add_marker(pytest.mark.kernel_reports("its images are bad"))
+
+
 def pytest_collection_finish(session):
     """Without the program nothing but the platform's own tests makes sense."""
     others = [item for item in session.items if "capi" not in item.path.parts]
