@@ -70,7 +70,8 @@ pub struct Settings {
     #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub vcpus: Option<u32>,
 
-    /// Most memory that the kernel may use, as in 512M or 2G [default: a quarter of the host's]
+    /// Most memory that the kernel may use, as in 512M or 2G [default: a quarter of the host's, at most
+    /// 2 GiB except for mount]
     #[arg(long, value_name = "SIZE", global = true, value_parser = parse_size)]
     pub memory: Option<u64>,
 

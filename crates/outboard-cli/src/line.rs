@@ -4,6 +4,7 @@
 
 use crate::arguments::{Arguments, Settings};
 use crate::commands::Command;
+use crate::crash;
 use crate::error::{warn, Error, Result};
 use crate::interrupt::Interrupt;
 use clap::error::ErrorKind;
@@ -156,6 +157,8 @@ impl<R: BufRead> Lines<R> {
             Error::Usage(text) => Error::Usage(format!("{place}: {text}")),
             Error::Failed(text) => Error::Failed(format!("{place}: {text}")),
             Error::Interrupted(text) => Error::Interrupted(format!("{place}: {text}")),
+            // The kernel panicked, which the whole script ends with.
+            Error::Status(crash::CODE) => error,
             Error::Told | Error::Status(_) => {
                 let code = error.code();
                 Error::Failed(format!("{place}: failed with exit code {code}"))
