@@ -143,3 +143,24 @@ def test_a_loop_device_of_a_file_that_is_gone(work):
         os.unlink(image)
         images.make(image, "ext4", 32)
         good("touch", f"{image}:/x")
+
+
+def test_mkfs_keeps_its_lock(work):
+    """From its first look to its last write nobody moves partitions, also while it works on a copy."""
+    disk = images.partitioned(f"{work}/disk", "label: gpt\nstart=2048, size=131072\n", {}, 96)
+    tools = f"{work}/bin"
+    os.mkdir(tools)
+    with open(f"{tools}/mke2fs", "w", encoding="ascii") as stream:
+        stream.write(f"#!/bin/sh\necho running\nwhile ! [ -e {tools}/go ]; do sleep 0.05; done\nexec /sbin/mke2fs \"$@\"\n")
+    os.chmod(f"{tools}/mke2fs", 0o755)
+    with subprocess.Popen([PROGRAM, "-v", "mkfs", "ext4", f"{disk}@1"], stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "PATH": f"{tools}:{host.PATH}"}) as running:
+        try:
+            assert running.stdout.readline() == "running\n"
+            bad("part", disk, "delete", "1", mentions=("disk", "in use"))
+        finally:
+            with open(f"{tools}/go", "wb"):
+                pass
+        running.communicate(timeout=300)
+    assert running.returncode == 0
+    assert "ext4" in good("info", disk).out

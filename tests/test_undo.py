@@ -134,3 +134,12 @@ def test_a_log_of_another_state_is_refused(work, disk, repaired):
     assert images.contents(disk) == now
     os.unlink(disk + LOG)
     settle(disk)
+
+
+@pytest.mark.needs("strace")
+def test_what_a_tool_wrote_in_place_is_synced(work):
+    """It may not have done that itself."""
+    image, trace = images.make(f"{work}/whole", "ext4"), f"{work}/trace"
+    host.run("strace", "-y", "-o", trace, "-e", "trace=fsync", *program.command("fsck", "-y", image), ok=(0, 1))
+    with open(trace, encoding="utf-8", errors="replace") as stream:
+        assert any(line.startswith("fsync(") and image in line for line in stream)
