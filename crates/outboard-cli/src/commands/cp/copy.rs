@@ -327,13 +327,13 @@ impl Worker<'_> {
                 // A part of a file must not look like all of it.
                 let _ = item.target().unlink_at(item.new_name(), 0);
             }
-            Err(Failure::Stopped | Failure::Reading(_)) => {
+            Err(_) => {
                 let copy = copier.copy_shown(&item.directory.path_of(item.new_name()));
                 copier
                     .report
                     .fail(format!("{copy} has only a part of {} now", item.shown()));
             }
-            _ => {}
+            Ok(()) => {}
         }
         result
     }
