@@ -4,12 +4,13 @@
 
 mod devices;
 mod layered;
+mod used;
 
 use crate::address::{ImageName, Place};
 use crate::arguments::Settings;
 use crate::containers::Content;
 use crate::crash::{self, plain_line, Advice};
-use crate::destination::{Use, UsedFiles};
+use crate::destination::UsedFiles;
 use crate::error::{reason, warn, Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::held::{HeldImage, HeldImages};
@@ -184,41 +185,6 @@ fn write_line(stderr: &Fd, line: &[u8]) {
     let _ = stderr.write_all(&text[..length]);
 }
 
-/// The files of the host that a session uses, in the order in which messages name their uses. Images must
-/// be nothing else to be written, and standard output must not be one of them.
-fn used_files(
-    settings: &Settings,
-    access: &HostAccess,
-    held: &HeldImages,
-    others: &UsedFiles,
-) -> Result<UsedFiles> {
-    let mut used = UsedFiles::default();
-    if access.images.is_empty() {
-        return Ok(used);
-    }
-    let key = settings
-        .key_file
-        .iter()
-        .filter(|path| *path != Path::new("-"));
-    key.for_each(|path| used.add(path, Use::Key));
-    for path in &settings.components {
-        used.add(path, Use::Component);
-    }
-    held.add_to(&mut used);
-    for (path, write) in &access.images {
-        if *write && !settings.read_only {
-            used.check_image(path)?;
-        }
-        used.add(path, Use::Image);
-    }
-    for path in &settings.backing {
-        used.add(path, Use::Backing);
-    }
-    used.add_all(others);
-    used.check_output()?;
-    Ok(used)
-}
-
 fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
@@ -247,7 +213,7 @@ impl Session {
             true => HeldImages::default(),
             false => HeldImages::open(&access.images, &settings.image_options()),
         };
-        let used = used_files(&settings, access, &held, others)?;
+        let used = used::find(&settings, access, &held, others)?;
         // The host's files that tell it are not seen from inside.
         let vcpus = settings
             .vcpus
@@ -299,11 +265,6 @@ impl Session {
 
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// What commands must not overwrite.
-    pub fn used(&self) -> Arc<UsedFiles> {
-        Arc::clone(&self.used)
     }
 
     /// Permissions that new files do not get where modes are not kept.
@@ -642,19 +603,6 @@ impl Session {
             }
         };
         self.add_disk(image, &name.file, write, kind)
-    }
-
-    /// Remembers an image that was not known when the session began, as in a shell, so that it is not overwritten.
-    fn note_use(&mut self, file: &Path, image: &Image) {
-        if self.held.find(file).is_some() {
-            return;
-        }
-        let used = Arc::make_mut(&mut self.used);
-        used.add(file, Use::Image);
-        if image.format == Some("qcow2") {
-            let options = self.settings.image_options();
-            HeldImages::open(&[(file.to_owned(), false)], &options).add_to(used);
-        }
     }
 
     fn find_disk(&self, image: &Image, write: bool) -> Option<usize> {

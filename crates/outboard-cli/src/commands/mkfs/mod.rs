@@ -17,7 +17,6 @@ use crate::apart::apart;
 use crate::commands::cp::{self, Changes, Copied};
 use crate::commands::tar::input::{unpack_file, unpack_reads};
 use crate::commands::uses_image;
-use crate::destination::{Use, UsedFiles};
 use crate::error::{Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::image::{cannot_open, Image};
@@ -216,7 +215,7 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     let maker = Maker::find(&options.file_system)?;
     let name = ImageName::find(&options.image);
     session.may_write(&name.shown())?;
-    check_inputs(options, session, &name)?;
+    check::check_inputs(options, session, &name)?;
     let interrupt = session.catch_interrupts();
     // Kept to the end: nobody moves partitions meanwhile.
     let _lock = lock_existing(session, &name)?;
@@ -242,26 +241,6 @@ fn lock_existing(session: &Session, name: &ImageName) -> Result<Option<ImageLock
     }
     find_format(session, &name.file, true)?;
     ImageLock::take(&name.file, true).map(Some)
-}
-
-/// Refuses an image that is also something which this command reads.
-fn check_inputs(options: &Mkfs, session: &Session, name: &ImageName) -> Result<()> {
-    let mut used = UsedFiles::default();
-    for path in options.from.iter().chain(&options.file_contexts) {
-        used.add(path, Use::Input);
-    }
-    let settings = session.settings();
-    for path in &settings.backing {
-        used.add(path, Use::Backing);
-    }
-    // A disk may be named twice, but not be replaced by a file system.
-    if name.partition.is_none() && name.volume.is_none() {
-        settings
-            .disks
-            .iter()
-            .for_each(|path| used.add(path, Use::Disk));
-    }
-    used.check_image(&name.file)
 }
 
 /// What the image is to be, and the size of what is there now.
