@@ -2,6 +2,7 @@
 """The commands `outboard mount` and `outboard umount`: what they take, refuse and say, by themselves and for mount(8) and fstab."""
 
 import contextlib
+import glob
 import os
 import signal
 import subprocess
@@ -105,6 +106,18 @@ def test_in_use(ext4):
         assert busy.code == 1 and "busy" in busy.err.lower(), str(busy)
 
 
+def wait_until_it_sleeps(process):
+    """As a program does between two tries; or until the process has ended."""
+    clock_nanosleep = "230 "
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        for name in glob.glob(f"/proc/{process.pid}/task/*/syscall"):
+            with contextlib.suppress(OSError), open(name, encoding="ascii") as stream:
+                if stream.read().startswith(clock_nanosleep):
+                    return
+        time.sleep(0.005)
+
+
 @contextlib.contextmanager
 def copy_in_use(directory):
     """A process that uses the copy of a mount which it got with a mount namespace of its own."""
@@ -132,7 +145,7 @@ def test_a_mount_that_is_busy_for_a_moment(work, ext4, prefix):
         good("mount", "-o", "allow_other" if not prefix else "rw", ext4, directory, prefix=prefix)
         with copy_in_use(directory) if not prefix else open_in_use(directory) as user:
             umount = subprocess.Popen([*prefix, *program.command("umount", directory)], stderr=subprocess.PIPE, text=True)
-            time.sleep(0.5)
+            wait_until_it_sleeps(umount)
             user.stdin.write("end\n")
             user.stdin.flush()
             said = umount.communicate(timeout=120)[1]
