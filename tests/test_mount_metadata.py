@@ -1,16 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Times on `outboard mount`: what the host shows is what the image has, and what its own ext4 shows."""
+"""Modes, times and attributes on `outboard mount`: what the host shows is what the image has, and what its own ext4 shows."""
 
+import errno
 import itertools
+import json
 import os
 import stat
+import sys
 import time
 
-from support import mounts
+import pytest
+
+from support import host, images, mounts
+from support.mounts import check, mounted
 
 pytestmark = mounts.MARKS
+CASES = os.path.join(os.path.dirname(__file__), "support", "set_id_cases.py")
 # Of Linux; Python has no name for it.
 CLOCK_REALTIME_COARSE = 5
+
+
+def set_id_outcomes(directory):
+    os.chmod(directory, 0o755)
+    return json.loads(host.run(sys.executable, CASES, directory).stdout)
+
+
+def test_changes_take_set_id_bits_as_on_the_hosts_ext4(work):
+    """Each call that changes data, by an owner, a member of the group and a stranger."""
+    theirs_image, ours_image = (images.make(f"{work}/{name}.img", "ext4", 64) for name in ("theirs", "ours"))
+    with host.loop_mount(theirs_image, "ext4") as directory:
+        theirs = set_id_outcomes(directory)
+    with mounted(ours_image, "-o", "suid,allow_other") as directory:
+        ours = set_id_outcomes(directory)
+    check(ours_image, "ext4")
+    assert len(theirs) > 100
+    different = {name: (theirs[name], ours.get(name)) for name in theirs if theirs[name] != ours.get(name)}
+    assert not different, f"{len(different)} of {len(theirs)} differ; the host's and ours: {different}"
 
 
 def make_link(path):
@@ -47,3 +72,31 @@ def test_new_objects_are_not_older_than_what_was_written_before(place):
         early += [(made.st_mtime_ns - after) / 1e6] if after < made.st_mtime_ns else []
     assert not late, f"milliseconds that new objects are older than what was written before: {late}"
     assert not early, f"milliseconds that data is older than objects that were there before: {early}"
+
+
+def test_an_attribute_that_is_too_large_is_refused_at_once(ext4):
+    """The file system says that there is no room, but that of removed files does not help."""
+    with mounted(ext4) as directory:
+        host.run("touch", f"{directory}/file")
+        start = time.monotonic()
+        for number in range(30):
+            os.close(os.open(f"{directory}/{number}", os.O_CREAT | os.O_WRONLY))
+            os.unlink(f"{directory}/{number}")
+            with pytest.raises(OSError) as failed:
+                os.setxattr(f"{directory}/file", "user.large", bytes(60_000))
+            assert failed.value.errno == errno.ENOSPC
+        # It took 30 s when each waited a second.
+        assert time.monotonic() - start < 20
+    check(ext4, "ext4")
+
+
+def test_chattr_of_a_directory_sets_the_time_of_the_last_change(ext4):
+    with mounted(ext4) as directory:
+        path = f"{directory}/directory"
+        os.mkdir(path)
+        before = os.stat(path).st_ctime_ns
+        # More than a tick.
+        time.sleep(0.05)
+        host.run("chattr", "+d", path)
+        assert os.stat(path).st_ctime_ns > before
+    check(ext4, "ext4")

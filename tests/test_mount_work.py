@@ -13,7 +13,8 @@ import threading
 
 import pytest
 
-from support import host, mounts
+from support import direct_io, host, mounts
+from support.direct_io import PAGE
 from support.mounts import check, mounted
 
 pytestmark = mounts.MARKS
@@ -45,6 +46,24 @@ class Model:
     def read(self):
         offset, length = self.span()
         assert os.pread(self.file, length, offset) == self.bytes[offset:offset + length]
+
+    def page_span(self):
+        offset, length = self.span()
+        return offset // PAGE * PAGE, (length + PAGE - 1) // PAGE * PAGE
+
+    def write_directly(self):
+        offset, length = self.page_span()
+        data = self.random.randbytes(length)
+        if self.random.randrange(2) or offset:
+            direct_io.write(self.path, data, offset)
+        else:
+            direct_io.write_asynchronously(self.path, data, PAGE)
+        self.grow(offset + length)
+        self.bytes[offset:offset + length] = data
+
+    def read_directly(self):
+        offset, length = self.page_span()
+        assert direct_io.read(self.path, length, offset) == self.bytes[offset:offset + length]
 
     def truncate(self):
         size = self.random.randrange(self.LARGEST)
@@ -101,7 +120,7 @@ class Model:
         os.fsync(self.file)
 
     def step(self):
-        work = self.random.choice([self.write] * 4 + [self.read] * 4 + [self.truncate, self.map, self.fallocate, self.copy, self.seek, self.reopen, self.sync])
+        work = self.random.choice([self.write] * 4 + [self.read] * 4 + [self.write_directly, self.read_directly, self.truncate, self.map, self.fallocate, self.copy, self.seek, self.reopen, self.sync])
         work()
         assert os.fstat(self.file).st_size == len(self.bytes), work.__name__
 

@@ -19,6 +19,16 @@ struct Current {
     keeps_set_id: bool,
 }
 
+impl Current {
+    fn set_group(&mut self, group: u32) -> io::Result<()> {
+        if self.group != group {
+            call(libc::SYS_setfsgid, [group as usize, 0, 0])?;
+            self.group = group;
+        }
+        Ok(())
+    }
+}
+
 /// What a thread has once it is prepared.
 const ROOT: Current = Current {
     user: 0,
@@ -103,14 +113,21 @@ pub fn make_files_as(user: u32, group: u32, umask: u32) -> io::Result<()> {
         call(libc::SYS_setfsuid, [user as usize, 0, 0])?;
         current.user = user;
     }
-    if current.group != group {
-        call(libc::SYS_setfsgid, [group as usize, 0, 0])?;
-        current.group = group;
-    }
+    current.set_group(group)?;
     if current.umask != umask {
         call(libc::SYS_umask, [umask as usize, 0, 0])?;
         current.umask = umask;
     }
+    CURRENT.set(Some(current));
+    Ok(())
+}
+
+/// From now on, this thread changes data as a member of this group does. `privileged`: set-user-ID
+/// and set-group-ID bits stay.
+pub fn change_files_as(group: u32, privileged: bool) -> io::Result<()> {
+    keep_set_id(privileged)?;
+    let mut current = take()?;
+    current.set_group(group)?;
     CURRENT.set(Some(current));
     Ok(())
 }

@@ -7,7 +7,7 @@
 
 use super::options::Options;
 use super::owners::Owners;
-use super::server::{granularity, Gate, Manner, Server, Volume};
+use super::server::{granularity, Gate, HostCache, Manner, Server, Volume};
 use super::Plan;
 use crate::error::{Error, Result};
 use crate::session::{Session, Style};
@@ -52,17 +52,18 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
         user: options.user,
         group: options.group,
     };
-    let volume = Volume::new(session.mounted(index), owners).map_err(failed)?;
+    let host = Arc::new(HostCache::default());
+    let volume = Volume::new(session.mounted(index), owners, Arc::clone(&host)).map_err(failed)?;
     let gate = Arc::new(Gate::new(volume));
     let manner = Manner {
         checks: options.default_permissions,
         synchronous: options.sync,
         granularity: granularity(session.mounted(index)),
     };
-    let server = Server::new(Arc::clone(&gate), manner).map_err(failed)?;
+    let server = Server::new(Arc::clone(&gate), Arc::clone(&host), manner).map_err(failed)?;
     let (ended, ends) = channel();
     let threads = session.vcpus() as usize;
-    start(server, &gate, device, threads, ended.clone()).map_err(failed)?;
+    start(server, &host, device, threads, ended.clone()).map_err(failed)?;
     listen(keeper, ended).map_err(failed)?;
     let end = ends.recv();
     gate.close();
@@ -94,7 +95,7 @@ fn style(options: &Options) -> Style {
 /// Answers requests on threads of their own, as many as there are virtual CPUs.
 fn start(
     server: Server,
-    gate: &Gate,
+    host: &HostCache,
     device: OwnedFd,
     threads: usize,
     ended: Sender<End>,
@@ -103,7 +104,7 @@ fn start(
     config.n_threads = Some(threads.max(1));
     // The host has checked who may come. Its own requests, as for writing behind, come from root.
     let fuse = fuser::Session::from_fd(server, device, SessionACL::All, config)?;
-    gate.connect(fuse.notifier());
+    host.connect(fuse.notifier());
     thread::Builder::new().spawn(move || {
         let _ = ended.send(End::Unmounted(fuse.run()));
     })?;

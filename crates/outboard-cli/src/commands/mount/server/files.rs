@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Files and directories that programs of the host have open.
 
+use super::writers::{Writer, Writers};
 use outboard::Fd;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
@@ -74,8 +75,8 @@ impl Reading {
 
 pub struct OpenFile {
     pub fd: Fd,
-    /// The node, if programs may write by this.
-    writes: Option<u64>,
+    /// If programs may write by this.
+    pub writer: Option<Writer>,
     /// For directories.
     reading: Mutex<Reading>,
 }
@@ -91,8 +92,7 @@ impl OpenFile {
 pub struct Files {
     shards: [Mutex<HashMap<u64, Arc<OpenFile>>>; SHARDS],
     last: AtomicU64,
-    /// Nodes that are open for writing, and how often.
-    written: Mutex<HashMap<u64, usize>>,
+    pub writers: Writers,
 }
 
 impl Files {
@@ -103,12 +103,9 @@ impl Files {
     /// `writes`: the node, if programs may write by this.
     pub fn add(&self, fd: Fd, writes: Option<u64>) -> u64 {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
-        if let Some(node) = writes {
-            *lock(&self.written).entry(node).or_default() += 1;
-        }
         let file = OpenFile {
             fd,
-            writes,
+            writer: writes.map(|node| self.writers.open(node)),
             reading: Mutex::default(),
         };
         self.shard(number).insert(number, Arc::new(file));
@@ -122,19 +119,8 @@ impl Files {
 
     pub fn remove(&self, number: u64) {
         let gone = self.shard(number).remove(&number);
-        if let Some(node) = gone.and_then(|file| file.writes) {
-            let mut written = lock(&self.written);
-            if let Some(count) = written.get_mut(&node) {
-                *count -= 1;
-                if *count == 0 {
-                    written.remove(&node);
-                }
-            }
+        if let Some(writer) = gone.as_ref().and_then(|file| file.writer.as_ref()) {
+            self.writers.close(writer);
         }
-    }
-
-    /// Whether a program may write to a node by something that it has open.
-    pub fn is_written(&self, node: u64) -> bool {
-        lock(&self.written).contains_key(&node)
     }
 }

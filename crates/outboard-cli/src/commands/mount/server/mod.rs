@@ -20,41 +20,44 @@ macro_rules! answer {
 }
 
 mod attributes;
+mod deferred;
 mod files;
+mod gate;
 mod granularity;
+mod host_cache;
 mod nodes;
 mod room;
-mod seeking;
 mod volume;
+mod writers;
 
+pub use gate::Gate;
 pub use granularity::granularity;
+pub use host_cache::HostCache;
 pub use volume::Volume;
 
 use attributes::{absent, kind_of_entry};
+use deferred::Deferred;
 use files::Entry;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem,
-    FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, Notifier,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, TimeOrNow, WriteFlags,
+    FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
-use seeking::{Seek, Seeker};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use volume::{Caller, Changes, Found, New};
+use volume::{Caller, Changes, Found, New, Origin};
 
 /// For ever.
 const EVER: Duration = Duration::from_secs(1 << 30);
 /// Bytes of the largest request to read or write.
 const LARGEST: u32 = 1 << 20;
-/// Of a file that the host shall not remember: an offset before all data.
-const ATTRIBUTES_ALONE: i64 = -1;
 /// Requests that the host makes ahead, as for reading ahead and writing behind.
 const BACKGROUND: u16 = 64;
 
@@ -75,54 +78,6 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A volume, until it is closed.
-pub struct Gate {
-    volume: RwLock<Option<Volume>>,
-    /// To tell the host what it did not ask for.
-    host: OnceLock<Notifier>,
-}
-
-impl Gate {
-    pub fn new(volume: Volume) -> Self {
-        Self {
-            volume: RwLock::new(Some(volume)),
-            host: OnceLock::new(),
-        }
-    }
-
-    pub fn connect(&self, host: Notifier) {
-        let _ = self.host.set(host);
-    }
-
-    /// The host shall ask for the attributes of a file again. It does not have to know the file any more.
-    fn attributes_changed(&self, id: INodeNo) {
-        if let Some(host) = self.host.get() {
-            let _ = host.inval_inode(id, ATTRIBUTES_ALONE, 0);
-        }
-    }
-
-    /// The host shall hand over what it holds back of a file. Waits for its requests to write, so not on a thread that answers them.
-    fn write_back(&self, id: INodeNo) {
-        if let Some(host) = self.host.get() {
-            // What it did not hand over it goes on holding back.
-            let _ = host.inval_inode(id, 0, 0);
-        }
-    }
-
-    /// Carries out a request. ENOTCONN: the end has come.
-    fn run<T>(&self, work: impl FnOnce(&Volume) -> io::Result<T>) -> io::Result<T> {
-        match &*self.volume.read().expect("no thread panics") {
-            Some(volume) => work(volume),
-            None => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
-        }
-    }
-
-    /// Waits for the requests under way, lets go of all files, and refuses what comes.
-    pub fn close(&self) {
-        *self.volume.write().expect("no thread panics") = None;
-    }
-}
-
 /// Answers requests from a volume.
 pub struct Server {
     gate: Arc<Gate>,
@@ -131,7 +86,8 @@ pub struct Server {
     names_last: Duration,
     /// The host checks permissions, and those of ACLs too.
     access_lists: bool,
-    seeker: Seeker,
+    host: Arc<HostCache>,
+    deferred: Deferred,
     manner: Manner,
 }
 
@@ -152,6 +108,12 @@ fn caller(request: &Request) -> Caller {
     }
 }
 
+/// Whether data goes between a program and the server without the host's page cache. Only then the
+/// host says whose locks count. It keeps no page locked meanwhile.
+fn is_direct(owner: Option<LockOwner>) -> bool {
+    owner.is_some()
+}
+
 fn errno(error: &io::Error) -> Errno {
     Errno::from_i32(error.raw_os_error().unwrap_or(match error.kind() {
         io::ErrorKind::InvalidInput => libc::EINVAL,
@@ -160,11 +122,12 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 impl Server {
-    pub fn new(gate: Arc<Gate>, manner: Manner) -> io::Result<Self> {
+    pub fn new(gate: Arc<Gate>, host: Arc<HostCache>, manner: Manner) -> io::Result<Self> {
         let (exact, lists) =
             gate.run(|volume| Ok((volume.has_exact_names(), volume.has_access_lists())))?;
         Ok(Self {
-            seeker: Seeker::start(Arc::clone(&gate))?,
+            deferred: Deferred::start()?,
+            host,
             gate,
             names_last: if exact { EVER } else { Duration::ZERO },
             access_lists: manner.checks && lists,
@@ -174,6 +137,20 @@ impl Server {
 
     fn run<T>(&self, work: impl FnOnce(&Volume) -> io::Result<T>) -> io::Result<T> {
         self.gate.run(work)
+    }
+
+    /// To be called after attributes were sent to the host.
+    fn remind_writers(&self) {
+        // After the end nobody writes.
+        let _ = self.run(|volume| {
+            volume.remind_writers();
+            Ok(())
+        });
+    }
+
+    fn is_cached(&self, id: INodeNo) -> bool {
+        self.run(|volume| Ok(volume.is_cached(id.0)))
+            .unwrap_or(false)
     }
 
     fn release_file(&self, file: FileHandle) -> io::Result<()> {
@@ -190,6 +167,7 @@ impl Server {
             &found.attributes,
             Generation(found.generation),
         ));
+        self.remind_writers();
     }
 }
 
@@ -263,6 +241,7 @@ impl Filesystem for Server {
     fn getattr(&self, _: &Request, id: INodeNo, file: Option<FileHandle>, reply: ReplyAttr) {
         let result = self.run(|volume| volume.attributes(id.0, file.map(|file| file.0)));
         answer!(reply, result, found => reply.attr(&EVER, &found));
+        self.remind_writers();
     }
 
     fn setattr(
@@ -294,6 +273,7 @@ impl Filesystem for Server {
         let file = file.map(|file| file.0);
         let result = self.run(|volume| volume.change(caller(request), id.0, file, changes));
         answer!(reply, result, found => reply.attr(&EVER, &found));
+        self.remind_writers();
     }
 
     fn readlink(&self, _: &Request, id: INodeNo, reply: ReplyData) {
@@ -385,12 +365,12 @@ impl Filesystem for Server {
     fn read(
         &self,
         _: &Request,
-        _id: INodeNo,
+        id: INodeNo,
         file: FileHandle,
         offset: u64,
         size: u32,
         _flags: OpenFlags,
-        _owner: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         BUFFER.with_borrow_mut(|buffer| {
@@ -398,27 +378,48 @@ impl Filesystem for Server {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            let result = self.run(|volume| volume.read(file.0, &mut buffer[..size], offset));
+            let result = self.run(|volume| {
+                if !is_direct(owner) {
+                    volume.mark_cached(id.0);
+                }
+                volume.read(file.0, &mut buffer[..size], offset)
+            });
             answer!(reply, result, length => reply.data(&buffer[..length]));
         });
     }
 
     fn write(
         &self,
-        _: &Request,
-        _id: INodeNo,
+        request: &Request,
+        id: INodeNo,
         file: FileHandle,
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
         _flags: OpenFlags,
-        _owner: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let privileged = !write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let behind = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let result = self.run(|volume| volume.write(file.0, data, offset, privileged, behind));
-        answer!(reply, result, length => reply.written(length as u32));
+        let origin = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            true => Origin::Cache,
+            false => Origin::Call {
+                privileged: !write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+            },
+        };
+        let caller = caller(request);
+        let file = (id.0, file.0);
+        let result = self.run(|volume| volume.write(caller, file, data, offset, origin));
+        let direct = origin != Origin::Cache && is_direct(owner);
+        match result {
+            Ok(length) if length > 0 && direct && self.is_cached(id) => {
+                let host = Arc::clone(&self.host);
+                self.deferred.take(move || {
+                    host.drop_range(id.0, offset, length);
+                    reply.written(length as u32);
+                });
+            }
+            result => answer!(reply, result, length => reply.written(length as u32)),
+        }
     }
 
     /// ENOSYS: not needed, and not to be asked for again. The host has written what it held back.
@@ -525,6 +526,7 @@ impl Filesystem for Server {
             })
         });
         answer!(reply, result, () => reply.ok());
+        self.remind_writers();
     }
 
     fn releasedir(
@@ -579,7 +581,7 @@ impl Filesystem for Server {
         let result = self.run(|volume| volume.set_xattr(caller(request), id.0, name, value, flags));
         // An access list, or NTFS's attributes, change the mode. The host knows that of the former only if it uses it.
         if result.is_ok() && name.as_bytes().starts_with(b"system.") {
-            self.gate.attributes_changed(id);
+            self.host.drop_attributes(id.0);
         }
         empty(reply, result);
     }
@@ -624,12 +626,13 @@ impl Filesystem for Server {
             FileHandle(file),
             FILE,
         ));
+        self.remind_writers();
     }
 
     fn ioctl(
         &self,
         _: &Request,
-        _id: INodeNo,
+        id: INodeNo,
         file: FileHandle,
         _flags: IoctlFlags,
         command: u32,
@@ -637,7 +640,7 @@ impl Filesystem for Server {
         out_size: u32,
         reply: ReplyIoctl,
     ) {
-        let result = self.run(|volume| volume.control(file.0, command, data));
+        let result = self.run(|volume| volume.control((id.0, file.0), command, data));
         answer!(reply, result, out => {
             let length = out.len().min(out_size as usize);
             reply.ioctl(0, &out[..length]);
@@ -647,15 +650,15 @@ impl Filesystem for Server {
     fn fallocate(
         &self,
         request: &Request,
-        _id: INodeNo,
+        id: INodeNo,
         file: FileHandle,
         offset: u64,
         length: u64,
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let result =
-            self.run(|volume| volume.allocate(caller(request), file.0, mode, offset, length));
+        let (caller, file) = (caller(request), (id.0, file.0));
+        let result = self.run(|volume| volume.allocate(caller, file, mode, offset, length));
         empty(reply, result);
     }
 
@@ -668,16 +671,20 @@ impl Filesystem for Server {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let seek = Seek {
-            id,
-            file: file.0,
-            offset,
-            whence,
-            reply,
+        let gate = Arc::clone(&self.gate);
+        let seek = move || {
+            let result = gate.run(|volume| volume.seek(file.0, offset, whence));
+            answer!(reply, result, position => reply.offset(position as i64));
         };
         match self.run(|volume| Ok(volume.is_written(id.0))) {
-            Ok(true) => self.seeker.take(seek),
-            _ => seek.answer(&self.gate),
+            Ok(true) => {
+                let host = Arc::clone(&self.host);
+                self.deferred.take(move || {
+                    host.drop_pages(id.0);
+                    seek();
+                });
+            }
+            _ => seek(),
         }
     }
 
@@ -687,14 +694,14 @@ impl Filesystem for Server {
         _from_id: INodeNo,
         from: FileHandle,
         from_offset: u64,
-        _to_id: INodeNo,
+        to_id: INodeNo,
         to: FileHandle,
         to_offset: u64,
         length: u64,
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let (from, to) = ((from.0, from_offset), (to.0, to_offset));
+        let (from, to) = ((from.0, from_offset), (to_id.0, to.0, to_offset));
         let result = self.run(|volume| volume.copy(caller(request), from, to, length));
         answer!(reply, result, length => reply.written(length as u32));
     }

@@ -42,6 +42,8 @@ struct Node {
     held: Mutex<Held>,
     /// Since it was looked at last for a descriptor to close.
     used: AtomicBool,
+    /// The host may have pages of it in its cache.
+    cached: AtomicBool,
 }
 
 struct Known {
@@ -165,6 +167,7 @@ impl Nodes {
                 let node = Node {
                     held: Mutex::new(Held::Open(Arc::new(fd))),
                     used: AtomicBool::new(true),
+                    cached: AtomicBool::new(false),
                 };
                 let known = Known {
                     node: Arc::new(node),
@@ -185,6 +188,20 @@ impl Nodes {
             generation,
             stat,
         })
+    }
+
+    /// The host gets data for its page cache, or sends data from there.
+    pub fn mark_cached(&self, id: u64) {
+        if let Some(known) = self.shard(id).get(&id) {
+            known.node.cached.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the host may have pages of a file.
+    pub fn is_cached(&self, id: u64) -> bool {
+        let shard = self.shard(id);
+        let known = shard.get(&id);
+        known.is_some_and(|known| known.node.cached.load(Ordering::Relaxed))
     }
 
     /// The host gave back what it got so often.

@@ -28,10 +28,11 @@ impl Room {
         self.removals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Does what needs room, which has no effect when it fails for want of it. `settle` has the file system find what is free.
+    /// Does what needs room, which has no effect when it fails for want of it. `settle` has the file system
+    /// find what is free, or returns false: there is room, and the error has another reason.
     pub fn with<T>(
         &self,
-        settle: impl Fn(),
+        settle: impl Fn() -> bool,
         mut work: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
         let first = work();
@@ -41,7 +42,9 @@ impl Room {
         }
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
-            settle();
+            if !settle() {
+                return first;
+            }
             let next = work();
             if !is_full(&next) {
                 return next;
@@ -86,7 +89,7 @@ mod tests {
         room.removed();
         let tries = Cell::new(0);
         let result = room.with(
-            || (),
+            || true,
             || {
                 tries.set(tries.get() + 1);
                 match tries.get() {
@@ -96,6 +99,22 @@ mod tests {
             },
         );
         assert_eq!(result.unwrap(), 7);
+    }
+
+    #[test]
+    fn nobody_waits_where_there_is_room() {
+        let room = Room::default();
+        room.removed();
+        let tries = Cell::new(0);
+        let result: io::Result<()> = room.with(
+            || false,
+            || {
+                tries.set(tries.get() + 1);
+                full()
+            },
+        );
+        assert!(result.is_err());
+        assert_eq!(tries.get(), 1);
     }
 
     #[test]

@@ -5,9 +5,14 @@
 //! in docs/using.md). The user matters for what new files belong to, and for set-user-ID bits,
 //! which changes by anybody but root take away.
 
+mod data;
+
+pub use data::Origin;
+
 use super::attributes::{absent, attributes, timespec};
 use super::files::{Entry, Files};
-use super::nodes::{Named, Nodes, ROOT};
+use super::host_cache::HostCache;
+use super::nodes::{Named, Nodes};
 use super::room::Room;
 use crate::commands::mount::owners::Owners;
 use fuser::{FileAttr, TimeOrNow};
@@ -17,13 +22,11 @@ use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Flags of open(2) that also count for the file in the image. Appending and direct access are the
 /// host's: it says where each write goes.
 const OPEN_FLAGS: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECTORY | libc::O_EXCL;
-/// Most bytes of one copy inside the image, so that the answer comes before people lose patience.
-const COPY: u64 = 256 << 20;
 /// File systems whose handles stay good while the file exists.
 const WITH_HANDLES: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs"];
 /// File systems in which names that differ are different names, unless the superblock says otherwise. On NTFS a file of another system may have a short DOS
@@ -35,14 +38,20 @@ const EXACT_NAMES: [&str; 14] = [
 /// File systems whose smallest read takes a block of many pages: one of a page brings the next ones along. Of others the
 /// pages are kept, since one read again alone takes as long as many in a row.
 const WHOLE_BLOCKS: [&str; 1] = ["squashfs"];
-/// Bytes of a read from which on the host has read ahead, or wants as much: it remembers them itself.
-const AHEAD: usize = 64 << 10;
-
+/// Free bytes, beyond those of an attribute, with which a file system is not full.
+const SPARE: u64 = 1 << 20;
 /// Who asks for something.
 #[derive(Clone, Copy)]
 pub struct Caller {
     pub user: u32,
     pub group: u32,
+}
+
+impl Caller {
+    /// Whether changes of the caller leave set-user-ID bits.
+    fn is_privileged(self) -> bool {
+        self.user == 0
+    }
 }
 
 /// A file as the host gets to know it.
@@ -90,6 +99,7 @@ pub struct Volume {
     /// The first of these errors, or of those when the host wrote what it had held back. Each of them is told once, if
     /// anybody asks then, but what was lost stays lost.
     lost: OnceLock<i32>,
+    host: Arc<HostCache>,
     room: Room,
     /// Not every file system has the disk's cache flushed by itself.
     device: BlockDevice,
@@ -120,7 +130,7 @@ fn is_access_list(attribute: &CStr) -> bool {
 }
 
 impl Volume {
-    pub fn new(mount: &Mount, owners: Owners) -> io::Result<Self> {
+    pub fn new(mount: &Mount, owners: Owners, host: Arc<HostCache>) -> io::Result<Self> {
         let kind = mount.kind();
         let flags = libc::O_DIRECTORY | libc::O_RDONLY;
         let root = mount.open_fd(Path::new("/"), flags, 0)?;
@@ -138,6 +148,7 @@ impl Volume {
             owners,
             whole,
             lost: OnceLock::new(),
+            host,
             room: Room::default(),
             device: mount.device().clone(),
             exact_names: EXACT_NAMES.contains(&kind) && !folds_case,
@@ -182,13 +193,29 @@ impl Volume {
         let settle = || {
             // Errors do not matter here: whoever asks for them is told.
             let _ = self.whole.sync_file_system();
+            true
         };
         self.room.with(settle, work)
     }
 
-    /// What a program has written is lost, and it may not have been told.
-    fn lose(&self, error: &io::Error) {
-        let _ = self.lost.set(error.raw_os_error().unwrap_or(libc::EIO));
+    /// As `with_room` for an attribute: a file system also reports that it is full if the attribute is too large for it.
+    fn with_room_for_attribute<T>(
+        &self,
+        bytes: usize,
+        work: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let settle = || {
+            let free = self
+                .whole
+                .statfs()
+                .map_or(0, |found| found.blocks_free.saturating_mul(found.unit()));
+            if free > bytes as u64 + SPARE {
+                return false;
+            }
+            let _ = self.whole.sync_file_system();
+            true
+        };
+        self.room.with(settle, work)
     }
 
     fn make_as(&self, caller: Caller, umask: u32) -> io::Result<()> {
@@ -205,11 +232,14 @@ impl Volume {
         self.nodes.forget(id, lookups);
     }
 
+    /// The host names the file that is open when write(2) needs them (writers.rs).
     pub fn attributes(&self, id: u64, file: Option<u64>) -> io::Result<FileAttr> {
-        match file {
-            Some(file) => self.shown(id, &self.files.get(file)?.fd),
-            None => self.shown(id, &*self.nodes.get(id)?),
-        }
+        let Some(file) = file else {
+            return self.shown(id, &*self.nodes.get(id)?);
+        };
+        let file = self.files.get(file)?;
+        self.check_writer(&file)?;
+        self.shown(id, &file.fd)
     }
 
     /// EACCES: a file that not even root can run.
@@ -253,7 +283,7 @@ impl Volume {
             node.set_own_mode(mode & 0o7777)?;
         }
         if let Some(size) = changes.size {
-            keep_set_id(caller.user == 0)?;
+            self.change_as(caller, caller.is_privileged())?;
             match file {
                 Some(file) => self.files.get(file)?.fd.truncate(size)?,
                 None => node.reopen(libc::O_WRONLY)?.truncate(size)?,
@@ -367,110 +397,6 @@ impl Volume {
         self.files.remove(file);
     }
 
-    /// Reads until the buffer is full or the file ends.
-    pub fn read(&self, file: u64, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let file = self.files.get(file)?;
-        let mut done = 0;
-        while done < buffer.len() {
-            match file.fd.read_at(&mut buffer[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(length) => done += length,
-                Err(_) if done > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        if self.whole_blocks && done >= AHEAD {
-            // Only a hint: memory comes back later if it fails.
-            let _ = file
-                .fd
-                .advise(offset, done as u64, libc::POSIX_FADV_DONTNEED);
-        }
-        Ok(done)
-    }
-
-    /// Writes all, or as much as there is room for. `privileged`: set-user-ID bits stay. `behind`: the program
-    /// has gone on, and the host takes all for written.
-    pub fn write(
-        &self,
-        file: u64,
-        data: &[u8],
-        offset: u64,
-        privileged: bool,
-        behind: bool,
-    ) -> io::Result<usize> {
-        let file = self.files.get(file)?;
-        keep_set_id(privileged)?;
-        let mut done = 0;
-        while done < data.len() {
-            let written = self.with_room(|| file.fd.write_at(&data[done..], offset + done as u64));
-            match written {
-                Ok(0) => break,
-                Ok(length) => done += length,
-                Err(error) if behind => {
-                    self.lose(&error);
-                    return Err(error);
-                }
-                Err(_) if done > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
-    }
-
-    pub fn allocate(
-        &self,
-        caller: Caller,
-        file: u64,
-        mode: i32,
-        offset: u64,
-        length: u64,
-    ) -> io::Result<()> {
-        keep_set_id(caller.user == 0)?;
-        let file = self.files.get(file)?;
-        self.with_room(|| file.fd.allocate(mode, offset, length))
-    }
-
-    pub fn copy(
-        &self,
-        caller: Caller,
-        (from, from_offset): (u64, u64),
-        (to, to_offset): (u64, u64),
-        length: u64,
-    ) -> io::Result<usize> {
-        keep_set_id(caller.user == 0)?;
-        let (from, to) = (self.files.get(from)?, self.files.get(to)?);
-        let length = length.min(COPY) as usize;
-        self.with_room(|| from.fd.copy_range(from_offset, &to.fd, to_offset, length))
-    }
-
-    pub fn sync(&self, file: u64, data_only: bool) -> io::Result<()> {
-        let file = self.files.get(file)?;
-        match data_only {
-            true => file.fd.sync_data(),
-            false => file.fd.sync(),
-        }
-    }
-
-    /// Tells of every error of writing since the file system was mounted, also of those that were told before.
-    fn sync_all(&self) -> io::Result<()> {
-        let written = self.whole.sync_file_system();
-        if let Err(error) = written.and_then(|()| self.device.sync()) {
-            self.lose(&error);
-        }
-        match self.lost.get() {
-            Some(&number) => Err(error(number)),
-            None => Ok(()),
-        }
-    }
-
-    /// The root stands for the whole file system, since the host passes no syncfs(2) on.
-    pub fn sync_directory(&self, id: u64, directory: u64) -> io::Result<()> {
-        if id == ROOT {
-            return self.sync_all();
-        }
-        self.files.get(directory)?.fd.sync()
-    }
-
     /// Hands names on, from a position on, until `add` takes no more and says so. It gets the number
     /// of the file, and returns whether it was taken.
     pub fn read_directory(
@@ -561,9 +487,11 @@ impl Volume {
             // The set-group-ID bit goes if the caller is not in the file's group.
             self.make_as(caller, 0)?;
         }
-        keep_set_id(caller.user == 0 || !is_access_list(&attribute))?;
+        keep_set_id(caller.is_privileged() || !is_access_list(&attribute))?;
         let node = self.nodes.get(id)?;
-        self.with_room(|| node.set_xattr_of_path_fd(&attribute, value, flags))
+        self.with_room_for_attribute(value.len(), || {
+            node.set_xattr_of_path_fd(&attribute, value, flags)
+        })
     }
 
     pub fn remove_xattr(&self, id: u64, attribute: &OsStr) -> io::Result<()> {
@@ -572,23 +500,27 @@ impl Volume {
         self.nodes.get(id)?.remove_xattr_of_path_fd(&attribute)
     }
 
-    /// Whether the host may hold back what programs have written to a file.
-    pub fn is_written(&self, id: u64) -> bool {
-        self.files.is_written(id)
-    }
-
     pub fn seek(&self, file: u64, offset: i64, whence: i32) -> io::Result<u64> {
         self.files.get(file)?.fd.seek(offset, whence)
     }
 
     /// ENOTTY: none of those that are passed on.
-    pub fn control(&self, file: u64, number: u32, data: &[u8]) -> io::Result<[u8; CONTROL_SIZE]> {
+    pub fn control(
+        &self,
+        (id, file): (u64, u64),
+        number: u32,
+        data: &[u8],
+    ) -> io::Result<[u8; CONTROL_SIZE]> {
         let control = Control::from_number(number).ok_or_else(|| error(libc::ENOTTY))?;
         let mut buffer = [0; CONTROL_SIZE];
         let room = buffer.get_mut(..data.len());
         room.ok_or_else(|| error(libc::EINVAL))?
             .copy_from_slice(data);
         self.files.get(file)?.fd.control(control, &mut buffer)?;
+        if matches!(control, Control::SetFlags | Control::SetAttributes) {
+            // The change has set the time of the last change.
+            self.host.drop_attributes(id);
+        }
         Ok(buffer)
     }
 
