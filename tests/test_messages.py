@@ -104,8 +104,10 @@ def test_the_last_line_of_a_tool_is_shown(work):
 
 def test_a_missing_directory_for_temporary_files_is_named(work):
     image = images.make(f"{work}/image", "ext4")
+    os.mkdir(f"{work}/tree")
     nowhere = f"{work}/nowhere"
-    for words, variables in ((("edit", f"{image}:/x"), {"EDITOR": "true"}),):
+    for words, variables in ((("edit", f"{image}:/x"), {"EDITOR": "true"}),
+                             (("mkfs", "ext4", f"{work}/new", "--size", "8M", "--from", f"{work}/tree", "--reproducible"), {})):
         done = bad(*words, mentions=[nowhere, "No such file or directory", "TMPDIR"], TMPDIR=nowhere, **variables)
         assert "os error" not in done.err and "outboard-" not in done.err, done.err
 
@@ -182,3 +184,46 @@ def test_no_inodes_left(work):
         assert done.err.count("no inodes") == 1, done.err
     # The same words are no reason where there are inodes.
     assert "inodes" not in bad("cat", f"{images.make(f'{work}/other', 'ext4')}:/none").err
+    for more in ((), ("--reproducible",)):
+        done = bad("mkfs", "ext4", f"{work}/new", "--size", "16M", "--from", tree, *more, "--", "-N", "64", mentions=["inodes"])
+        advice = re.search(r"-- (-N \d+)$", done.err)
+        assert advice, done.err
+        good("mkfs", "ext4", f"{work}/new", "--size", "16M", "--from", tree, *more, "--", *advice.group(1).split())
+        os.remove(f"{work}/new")
+
+
+# ---- deep trees ----
+
+
+LEVELS = 40
+
+
+def deep_tree(work):
+    """A tree with a file `leaf` whose path has 8000 bytes."""
+    name = "n" * 200
+    os.makedirs(f"{work}/tree")
+    below = os.open(f"{work}/tree", os.O_RDONLY)
+    try:
+        for _ in range(LEVELS):
+            os.mkdir(name, dir_fd=below)
+            deeper = os.open(name, os.O_RDONLY, dir_fd=below)
+            os.close(below)
+            below = deeper
+        os.close(os.open("leaf", os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=below))
+    finally:
+        os.close(below)
+    return f"{work}/tree"
+
+
+@pytest.mark.parametrize("kind, more", [("ext4", ()), ("ext4", ("--reproducible",)), ("vfat", ())], ids=["kernel", "mke2fs", "vfat"])
+def test_a_tree_that_is_deeper_than_a_path_may_be_long(work, kind, more):
+    run("mkfs", kind, f"{work}/image", "--from", deep_tree(work), *more)
+    assert good("find", f"{work}/image:/", "-name", "leaf").out.count("/n") == LEVELS
+
+
+@pytest.mark.parametrize("kind", ["squashfs", "erofs", "iso9660", "romfs", "cramfs"])
+def test_a_tool_that_cannot_reach_all_of_a_tree(work, kind):
+    """genromfs, mkfs.cramfs and mksquashfs leave out the rest without a word."""
+    tree = deep_tree(work)
+    bad("mkfs", kind, f"{work}/image", "--from", tree, mentions=[tree, "cannot follow", "ext4"])
+    assert os.listdir(work) == ["tree"]

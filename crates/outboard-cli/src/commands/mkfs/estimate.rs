@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How much room a tree needs: counted for `--fit`.
 
+use super::host_tree;
 use crate::apart::apart;
 use crate::commands::tar::input::count;
 use crate::error::{Error, Result};
-use crate::format::escaped;
+use crate::interrupt::Interrupt;
+use crate::operand::is_directory;
 use crate::sandbox::HostAccess;
 use crate::session::Session;
+use crate::walk::{Entry, Step};
 use std::collections::HashSet;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const BLOCK: u64 = 4096;
@@ -26,37 +27,46 @@ pub struct Content {
 
 impl Content {
     /// Counts what is in a directory. `holes`: the holes of sparse files need no room.
-    pub fn of_directory(top: &Path, holes: bool) -> Result<Self> {
+    pub fn of_directory(top: &Path, holes: bool, interrupt: Interrupt) -> Result<Self> {
         let mut content = Self::default();
         let mut linked = HashSet::new();
-        let mut waiting = vec![top.to_path_buf()];
-        while let Some(directory) = waiting.pop() {
-            content.files += 1;
-            content.bytes += BLOCK;
-            let failed = |error| {
-                let shown = escaped(directory.as_os_str().as_bytes());
-                Error::failed(format!("cannot list {shown}"), &error)
-            };
-            for entry in std::fs::read_dir(&directory).map_err(failed)? {
-                let entry = entry.map_err(failed)?;
-                // What is gone meanwhile, the copy will tell.
-                let Ok(metadata) = entry.metadata() else {
-                    continue;
-                };
-                if metadata.is_dir() {
-                    waiting.push(entry.path());
-                    continue;
+        host_tree::for_each(top, interrupt, |step| {
+            match step {
+                Step::Found(entry) => {
+                    // The copy reports what is gone meanwhile.
+                    if let Ok(stat) = entry.stat() {
+                        content.add(&entry, &stat, holes, &mut linked);
+                    }
                 }
-                // An entry of its directory takes 8 bytes and its name, twice if it has an index.
-                content.bytes += 2 * (16 + entry.file_name().len() as u64);
-                if metadata.nlink() > 1 && !linked.insert((metadata.dev(), metadata.ino())) {
-                    continue;
+                Step::Left(_) => {}
+                Step::Failed(entry, error) => {
+                    return Err(Error::Failed(entry.failure("list", &error)));
                 }
-                content.files += 1;
-                content.bytes += file_bytes(&metadata, holes);
             }
-        }
+            Ok(())
+        })?;
         Ok(content)
+    }
+
+    fn add(
+        &mut self,
+        entry: &Entry,
+        stat: &libc::stat,
+        holes: bool,
+        linked: &mut HashSet<(u64, u64)>,
+    ) {
+        if is_directory(stat) {
+            self.files += 1;
+            self.bytes += BLOCK;
+            return;
+        }
+        // An entry of its directory takes 8 bytes and its name, twice if it has an index.
+        self.bytes += 2 * (16 + entry.name.to_bytes().len() as u64);
+        if stat.st_nlink > 1 && !linked.insert((stat.st_dev, stat.st_ino)) {
+            return;
+        }
+        self.files += 1;
+        self.bytes += file_bytes(stat, holes);
     }
 
     /// Counts what is in a tar archive, in a process that can read that and do nothing else.
@@ -84,13 +94,13 @@ impl Content {
     }
 }
 
-fn file_bytes(metadata: &std::fs::Metadata, holes: bool) -> u64 {
-    if !metadata.is_file() && !metadata.is_symlink() {
+fn file_bytes(stat: &libc::stat, holes: bool) -> u64 {
+    if !matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFLNK) {
         return 0;
     }
-    let whole = metadata.len().div_ceil(BLOCK) * BLOCK;
+    let whole = (stat.st_size as u64).div_ceil(BLOCK) * BLOCK;
     match holes {
-        true => whole.min((metadata.blocks() * 512).div_ceil(BLOCK) * BLOCK + BLOCK),
+        true => whole.min((stat.st_blocks as u64 * 512).div_ceil(BLOCK) * BLOCK + BLOCK),
         false => whole,
     }
 }
@@ -115,13 +125,18 @@ mod tests {
             .unwrap()
             .set_len(1 << 30)
             .unwrap();
-        let content = Content::of_directory(top, true).unwrap();
+        let content = Content::of_directory(top, true, Interrupt::default()).unwrap();
         assert_eq!(content.files, 4);
         assert!(
             (4 * BLOCK + 8192..16 * BLOCK).contains(&content.bytes),
             "{content:?}"
         );
-        assert!(Content::of_directory(top, false).unwrap().bytes > 1 << 30);
+        assert!(
+            Content::of_directory(top, false, Interrupt::default())
+                .unwrap()
+                .bytes
+                > 1 << 30
+        );
         assert!(content.room(300 << 20) >= 300 << 20);
     }
 }

@@ -5,29 +5,29 @@
 //! What it takes from the host (times of change, times of access) and what is to be changed (owners, labels) is
 //! set afterwards with debugfs, by the numbers of inodes: no name comes into its script.
 
-use crate::address::ImageName;
+use crate::address::{ImageName, Place};
 use crate::apart::apart;
 use crate::commands::cp::Changes;
 use crate::commands::uses_image;
 use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::operand::Named;
 use crate::scratch::Scratch;
 use crate::session::Session;
 use crate::temporary::PrivateDirectory;
 use crate::tool::{Call, Tool};
-use outboard::{Listing, Tree};
+use crate::walk::{Step, Walk};
+use outboard::Tree;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fmt::Write;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The environment's variable by which these tools believe another time.
 const TIME: &str = "E2FSPROGS_FAKE_TIME";
 const DEBUG: Tool = Tool::new("debugfs", "e2fsprogs");
-/// Bytes of directory entries that are read at once.
-const LISTING: usize = 64 * 1024;
 /// The number of the root's inode.
 const ROOT: u64 = 2;
 
@@ -53,10 +53,14 @@ pub fn was_full(output: &[u8]) -> bool {
 /// as many inodes as it needs. (A larger file system that is shrunk afterwards would not do: resize2fs gives
 /// directories the time of now.)
 pub fn words_to_fit(files: u64) -> Vec<String> {
+    let blocks = ["-b", "4096"].map(str::to_owned);
+    [blocks.to_vec(), words_for_inodes(files)].concat()
+}
+
+/// What mke2fs is told to make enough inodes.
+pub fn words_for_inodes(files: u64) -> Vec<String> {
     let inodes = files + files / 16 + 64;
-    ["-b", "4096", "-N", &inodes.to_string()]
-        .map(str::to_owned)
-        .to_vec()
+    vec!["-N".to_owned(), inodes.to_string()]
 }
 
 /// An inode of the image.
@@ -135,44 +139,35 @@ pub fn settle(
 fn inodes(session: &mut Session, scratch: &Scratch, changes: &Changes) -> Result<Vec<Inode>> {
     let name = ImageName::new(scratch.path(), None);
     apart(session, &uses_image(&name, false), |session| {
+        let interrupt = session.catch_interrupts();
         let index = session.mount(&name, false)?;
-        walk(session.mounted(index), changes)
-            .map_err(|error| Error::failed("cannot read the new file system", &error))
+        walk(session.mounted(index), changes, interrupt)
     })
 }
 
-fn walk(tree: &Tree, changes: &Changes) -> io::Result<Vec<Inode>> {
+fn walk(tree: &Tree, changes: &Changes, interrupt: Interrupt) -> Result<Vec<Inode>> {
+    let failed = |error: io::Error| Error::failed("cannot read the new file system", &error);
+    let root = Place::Host(PathBuf::from("/"));
+    let top = Named::find(tree, &root, false).map_err(failed)?;
+    let mut walk = Walk::new(top, b"/".to_vec(), interrupt.clone());
     let mut found = Vec::new();
     let mut seen = HashSet::new();
-    let mut waiting = vec![PathBuf::from("/")];
-    let mut buffer = vec![0; LISTING];
-    while let Some(path) = waiting.pop() {
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        let directory = tree.open_fd(&path, flags, 0)?;
-        let mut add = |stat: libc::stat, path: &Path| {
-            if seen.insert(stat.st_ino) {
-                let label = changes.labels.as_ref().and_then(|labels| {
-                    labels
-                        .find(path.as_os_str().as_bytes(), stat.st_mode)
-                        .cloned()
-                });
-                found.push(Inode::new(&changes.of_metadata(&stat), label));
+    while let Some(step) = walk.next() {
+        let entry = match step {
+            Step::Found(entry) => entry,
+            Step::Left(_) => continue,
+            Step::Failed(entry, error) => {
+                return Err(Error::Failed(entry.failure("list", &error)));
             }
         };
-        add(directory.stat()?, &path);
-        let mut listing = Listing::default();
-        while let Some(entries) = listing.next(&directory, &mut buffer)? {
-            for entry in entries {
-                let stat = directory.stat_at(entry.name, libc::AT_SYMLINK_NOFOLLOW)?;
-                let below = path.join(std::ffi::OsStr::from_bytes(entry.name.to_bytes()));
-                match stat.st_mode & libc::S_IFMT {
-                    libc::S_IFDIR => waiting.push(below),
-                    _ => add(stat, &below),
-                }
-            }
+        let stat = entry.stat().map_err(failed)?;
+        if seen.insert(stat.st_ino) {
+            let labels = changes.labels.as_ref();
+            let label = labels.and_then(|labels| labels.find(entry.path, stat.st_mode).cloned());
+            found.push(Inode::new(&changes.of_metadata(&stat), label));
         }
     }
-    Ok(found)
+    interrupt.check().map(|()| found)
 }
 
 /// Commands for debugfs.

@@ -1,42 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What tools that are given the tree leave out without a word: they are said here, as our own copies say them.
 
+use super::host_tree;
 use crate::commands::cp::report::{Loss, Report};
-use crate::format::escaped;
-use outboard::{System, Tree};
-use std::io;
-use std::os::unix::ffi::OsStrExt;
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::walk::{Entry, Step};
+use outboard::System;
 use std::path::Path;
 
 /// The attributes that only root sees, which no tool does in its sandbox.
 const OF_ROOT: &[u8] = b"trusted.";
 
-/// Names what the tree has of these, and of what tools do not see. What cannot be looked at the tool has told.
-pub fn tell(top: &Path, kinds: &[Loss]) {
+/// Names what the tree has of these, and of what tools do not see. What cannot be looked at the tool
+/// has reported.
+pub fn tell(top: &Path, kinds: &[Loss], interrupt: Interrupt) -> Result<()> {
     if kinds.is_empty() && System::Host.effective_user() != 0 {
-        return;
+        return Ok(());
     }
     let report = Report::default();
-    let _ = look(top, kinds, &report);
-    report.print_losses();
-}
-
-fn look(directory: &Path, kinds: &[Loss], report: &Report) -> io::Result<()> {
-    note(directory, kinds, report);
-    for entry in std::fs::read_dir(directory)?.flatten() {
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => {
-                let _ = look(&entry.path(), kinds, report);
-            }
-            _ => note(&entry.path(), kinds, report),
+    host_tree::for_each(top, interrupt, |step| {
+        if let Step::Found(entry) = step {
+            note(&entry, kinds, &report);
         }
-    }
+        Ok(())
+    })?;
+    report.print_losses();
     Ok(())
 }
 
-fn note(path: &Path, kinds: &[Loss], report: &Report) {
-    let mut lost = Tree::host()
-        .xattrs(path)
+fn note(entry: &Entry, kinds: &[Loss], report: &Report) {
+    let mut lost = entry
+        .directory
+        .xattrs_at(entry.name)
         .unwrap_or_default()
         .iter()
         .map(|name| (Loss::of_xattr(name), name.to_bytes().starts_with(OF_ROOT)))
@@ -46,6 +42,6 @@ fn note(path: &Path, kinds: &[Loss], report: &Report) {
     lost.sort_unstable();
     lost.dedup();
     for loss in lost {
-        report.lose(loss, || escaped(path.as_os_str().as_bytes()));
+        report.lose(loss, || entry.shown());
     }
 }

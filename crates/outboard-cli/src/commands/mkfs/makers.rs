@@ -25,12 +25,14 @@ pub enum Filled {
 /// Whether the same tree makes the same image each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reproducible {
-    /// The tool does so by these words, in which `{}` is the time.
+    /// The tool does so by these words, and by the time in its environment.
     ByTool(&'static [&'static str]),
     /// The tool is given the tree, and what is left of the time and the host is settled afterwards.
     Ext,
     /// The kernel writes, and the times of creation are settled afterwards.
     Fat,
+    /// The tool keeps times later than the source date, which are settled afterwards.
+    Iso,
     No,
 }
 
@@ -249,7 +251,8 @@ const MAKERS: &[Maker] = &[
             "{options}",
         ],
         filled: Filled::ByTool,
-        reproducible: Reproducible::ByTool(&[]),
+        // Else it takes from the host how much of a file is holes.
+        reproducible: Reproducible::ByTool(&["-no-sparse"]),
         owner: Some(("-force-uid", "-force-gid")),
         leaves_out: &[Loss::AccessList],
         ..NONE
@@ -287,7 +290,7 @@ const MAKERS: &[Maker] = &[
         label: field(&["-V", "{}"], 32),
         sectors: Sectors::AtMost(2048),
         filled: Filled::ByTool,
-        reproducible: Reproducible::ByTool(&[]),
+        reproducible: Reproducible::Iso,
         owner: Some(("-uid", "-gid")),
         leaves_out: ATTRIBUTES,
         ..NONE

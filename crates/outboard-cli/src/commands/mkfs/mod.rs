@@ -9,6 +9,8 @@ mod check;
 mod estimate;
 mod ext;
 mod fat;
+mod host_tree;
+mod iso;
 mod losses;
 mod makers;
 
@@ -132,7 +134,9 @@ impl Source {
     /// How much is in it; the holes of its files are no room where `holes` says so.
     fn content(&self, session: &mut Session, holes: bool) -> Result<Content> {
         match self {
-            Self::Directory(path) => Content::of_directory(path, holes),
+            Self::Directory(path) => {
+                Content::of_directory(path, holes, session.catch_interrupts())
+            }
             Self::Tar(path) => Content::of_tar(session, path),
         }
     }
@@ -205,7 +209,7 @@ impl Target {
         let path = self.path();
         let device = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
         match device {
-            true => Scratch::beside(&std::env::temp_dir().join("image"), 0),
+            true => Scratch::temporary(),
             false => Scratch::beside(path, 0),
         }
     }
@@ -470,6 +474,9 @@ impl<'a> Making<'a> {
             (Reproducible::Fat, _) if self.time.is_some() => {
                 self.say(vec!["--invariant".to_owned()]);
             }
+            (Reproducible::ByTool(words), _) if self.time.is_some() => {
+                self.say(words.iter().map(|word| (*word).to_owned()).collect());
+            }
             _ => {}
         }
         if maker.filled == Filled::ByTool {
@@ -559,11 +566,28 @@ impl<'a> Making<'a> {
         match self.attempt(session, scratch, size, &[])? {
             made @ (Copied::All | Copied::Some) => Ok(made),
             Copied::UntilFull => Err(Error::Failed(format!(
-                "{}: {} is too small for what is to be in it: say a larger --size, or --fit",
+                "{}: {} is too small for what is to be in it: say a larger --size, or --fit{}",
                 self.shown,
-                size_text(size)
+                size_text(size),
+                self.advice_on_inodes(session, size)?
             ))),
         }
+    }
+
+    /// What to do where the bytes would fit, and so the number of inodes was too small.
+    fn advice_on_inodes(&self, session: &mut Session, size: u64) -> Result<String> {
+        let Some(source) = self.source.as_ref().filter(|_| self.maker.is_ext()) else {
+            return Ok(String::new());
+        };
+        let content = source.content(session, self.maker.holes)?;
+        Ok(match content.bytes < size / 2 {
+            true => format!(
+                "; its bytes would fit, but it has {} files, which need as many inodes: -- {}",
+                content.files,
+                ext::words_for_inodes(content.files).join(" ")
+            ),
+            false => String::new(),
+        })
     }
 
     fn make_to_fit(&self, session: &mut Session, scratch: &Scratch) -> Result<Copied> {
@@ -611,7 +635,11 @@ impl<'a> Making<'a> {
         if let (Reproducible::Ext, Some(time)) = (self.maker.reproducible, self.time) {
             let filled = self.call(session, scratch, Some(source), words)?;
             if filled == Copied::All {
-                losses::tell(source.directory()?.as_ref(), self.maker.leaves_out);
+                losses::tell(
+                    source.directory()?.as_ref(),
+                    self.maker.leaves_out,
+                    session.catch_interrupts(),
+                )?;
                 ext::settle(
                     session,
                     scratch,
@@ -722,11 +750,23 @@ impl<'a> Making<'a> {
         }
     }
 
-    fn make_by_tool(&self, session: &Session, scratch: &Scratch, wish: Wish) -> Result<Copied> {
+    fn make_by_tool(&self, session: &mut Session, scratch: &Scratch, wish: Wish) -> Result<Copied> {
+        let interrupt = session.catch_interrupts();
+        if let Some(source) = &self.source {
+            let tree = source.directory()?;
+            host_tree::check_paths(tree.as_ref(), self.maker.tool.name, interrupt.clone())?;
+        }
         scratch.clear(0)?;
         let made = self.call(session, scratch, None, &[])?;
+        if let (Reproducible::Iso, Some(time)) = (self.maker.reproducible, self.time) {
+            iso::settle(scratch.path(), time)?;
+        }
         if let Some(source) = &self.source {
-            losses::tell(source.directory()?.as_ref(), self.maker.leaves_out);
+            losses::tell(
+                source.directory()?.as_ref(),
+                self.maker.leaves_out,
+                interrupt,
+            )?;
         }
         let Wish::Exactly(size) = wish else {
             return Ok(made);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The walk through the directory that a file system is made from. It may be deeper than a path may be long.
+
+use crate::address::Place;
+use crate::error::{Error, Result};
+use crate::format::escaped;
+use crate::interrupt::Interrupt;
+use crate::operand::Named;
+use crate::walk::{Step, Walk};
+use outboard::{System, Tree};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Directories that the walk keeps open, at most.
+const DEEPEST: u64 = 1 << 20;
+/// Bytes of a path with its NUL, for the host.
+const LONGEST: usize = libc::PATH_MAX as usize;
+
+/// Fails if a tool that goes by paths would not find all of the tree: some leave out silently what they cannot reach.
+pub fn check_paths(top: &Path, tool: &str, interrupt: Interrupt) -> Result<()> {
+    for_each(top, interrupt, |step| match step {
+        Step::Found(entry) if entry.path.len() >= LONGEST => Err(too_deep(top, tool)),
+        _ => Ok(()),
+    })
+}
+
+fn too_deep(top: &Path, tool: &str) -> Error {
+    let shown = escaped(top.as_os_str().as_bytes());
+    Error::Failed(format!(
+        "{shown}: it has paths of {LONGEST} bytes and more, which {tool} cannot follow: make a type that needs no tool for its files, such as ext4"
+    ))
+}
+
+/// Calls `see` with each step of the walk; the top is a file too.
+pub fn for_each(
+    top: &Path,
+    interrupt: Interrupt,
+    mut see: impl FnMut(Step) -> Result<()>,
+) -> Result<()> {
+    // Only the depth depends on it.
+    let _ = System::Host.raise_file_limit(DEEPEST);
+    let shown = top.as_os_str().as_bytes();
+    let place = Place::Host(top.to_path_buf());
+    let named = Named::find(&Tree::host(), &place, true)
+        .map_err(|error| Error::failed(format!("cannot use {}", escaped(shown)), &error))?;
+    let mut walk = Walk::new(named, shown.to_vec(), interrupt.clone());
+    while let Some(step) = walk.next() {
+        see(step)?;
+    }
+    interrupt.check()
+}
