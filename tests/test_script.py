@@ -434,7 +434,8 @@ def test_bash_completes_options_of_mounts(work):
     everything = completed(work, "mount", "-o", "")
     assert {"ro", "rw", "sync", "dirsync", "allow_other", "uid=", "idmap=", "threads="} <= set(everything)
     assert completed(work, "mount", "disk.img", "-o", "u") == ["uid="]
-    assert completed(work, "mount", "-o", "ro,allow") == ["ro,allow_other"]
+    assert completed(work, "mount", "-o", "ro,allow_o") == ["ro,allow_other"]
+    assert completed(work, "mount", "-o", "ro,allow") == ["ro,allow_other", "ro,allow_suid", "ro,allow_dev"]
     assert completed(work, "mount", "-o", "ro,uid=0,g") == ["0,gid="]
     assert completed(work, "mount", "-o", "uid=0,gid=0,no") == ["0,noexec"]
     for value in "uid=", "type=", "type=r", "ro,uid=0,gid=":
