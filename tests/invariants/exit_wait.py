@@ -21,7 +21,6 @@ def is_called_by(function: str) -> bool:
 
 gdb.execute("set pagination off")
 gdb.execute("set width 0")
-gdb.execute("set debuginfod enabled off")
 gdb.execute("handle SIGURG SIGSEGV nostop noprint pass")
 gdb.execute("break main")
 gdb.execute("run")

@@ -61,7 +61,8 @@ def test_v2_v3_v4_handover(work, vcpus):
 @pytest.mark.needs("gdb")
 def test_v2_thread_that_ends_has_no_vcpu(work):
     """Where it waits for others after it has given its vCPU away, it does nothing in the vCPU's name."""
-    command = ("gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no", "-x", os.path.join(HERE, "exit_wait.py"))
+    command = ("env", "DEBUGINFOD_URLS=", "gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no",
+               "-x", os.path.join(HERE, "exit_wait.py"))
     done = start(build(work, "exit_test"), wrapper=command, timeout=300)
     said = done.stdout + done.stderr
     assert "vcpu: 0x0\n" in said and "waits: True\n" in said and "exited normally" in said, said
