@@ -4,9 +4,10 @@
 
 Usage: streams.py [--marked EXPRESSION] [--tests DIRECTORY] RESULTS
 
-Tests that failed run once more, alone, after all streams have ended, if they are at most five; those whose shared
-fixture failed count as one. One that passes then is reported as unsteady; one that fails again fails the run. Where CI is set, a skip that tests/skips_allowed.txt does not
-list fails the run, too. docs/testing.md describes both for people.
+Tests that failed run once more, alone, after all streams have ended, if they are at most five;
+those whose shared fixture failed count as one. One that passes then is reported as unsteady; one
+that fails again fails the run. Where CI is set, a skip that tests/skips_allowed.txt does not list
+fails the run, too. docs/testing.md describes both for people.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Warnings of all kernels that the tests run. They append to the file $OUTBOARD_LOG_FILE, also where nobody reads their
-standard error: in servers of mounts, and in programs of the C API.
+"""Warnings of all kernels that the tests run. They append to the file $OUTBOARD_LOG_FILE, also
+where nobody reads their standard error: in servers of mounts, and in programs of the C API.
 """
 
 import os

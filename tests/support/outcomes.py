@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A pytest plugin: appends one line of JSON for each outcome to the file $OUTBOARD_OUTCOMES. tests/streams.py reads it.
+"""A pytest plugin: appends one line of JSON for each outcome to the file $OUTBOARD_OUTCOMES.
+tests/streams.py reads it.
 
-A line has the test's id, the phase (collect, setup, call, teardown), the outcome, and the text of a failure or the
-reason of a skip. The last line, of the phase "end", shows that no test ended pytest itself.
+A line has the test's id, the phase (collect, setup, call, teardown), the outcome, and the text of
+a failure or the reason of a skip. The last line, of the phase "end", shows that no test ended
+pytest itself.
 """
 
 import json

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How tests wait: for states, with guards against hangs that also hold on a machine with a load of 10.
+"""How tests wait: for states, with guards against hangs that also hold on a machine with a load
+of 10.
 
-conftest.py puts `Popen` in the place of subprocess.Popen, so every test keeps the rule: a limit of 10 seconds or more is
-a guard against a hang, and lasts at least GUARD seconds. A shorter limit is meant as it stands.
+conftest.py puts `Popen` in the place of subprocess.Popen, so every test keeps the rule: a limit
+of 10 seconds or more is a guard against a hang, and lasts at least GUARD seconds. A shorter limit
+is meant as it stands.
 """
 
 import subprocess

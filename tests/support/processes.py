@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a process and its children do, for tests that interrupt them: a signal that comes too early meets something else."""
+"""What a process and its children do, for tests that interrupt them: a signal that comes too
+early meets something else."""
 
 import contextlib
 import os
