@@ -60,6 +60,11 @@ impl Scratch {
         })
     }
 
+    /// The same in the directory for temporary files.
+    pub fn temporary() -> Result<Self> {
+        Self::beside(&temporary::place().join("image"), 0)
+    }
+
     pub fn path(&self) -> &Path {
         self.file.path()
     }
