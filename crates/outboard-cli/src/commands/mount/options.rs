@@ -233,9 +233,9 @@ mod tests {
     fn the_last_word_counts() {
         let options = parse("ro,suid,nosuid,dev,uid=5,,noauto,x-systemd.automount").unwrap();
         assert!(options.read_only && !options.suid && options.dev);
+        assert_eq!((options.user, options.group), (Some(5), None));
         let options = parse("allow_suid,nodev,allow_dev").unwrap();
         assert!(options.suid && options.dev);
-        assert_eq!((options.user, options.group), (Some(5), None));
     }
 
     #[test]
