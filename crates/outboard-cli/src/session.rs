@@ -496,9 +496,29 @@ impl Session {
             slot.as_ref()
                 .is_some_and(|open| open.image.identity == image.identity)
         };
-        let Some(disk) = self.disks.iter().position(same) else {
-            return Ok(());
+        match self.disks.iter().position(same) {
+            Some(disk) => self.release_disk(disk),
+            None => Ok(()),
+        }
+    }
+
+    /// Unmounts what was written, so that a signal that comes now leaves it clean. What is inside of layers is only synced:
+    /// to open it again can take seconds.
+    pub fn settle(&mut self) -> Result<()> {
+        let is_written = |(number, slot): (usize, &Option<OpenDisk>)| {
+            let written = slot.as_ref().is_some_and(|open| open.writable);
+            (written && self.stack_with(number).is_none()).then_some(number)
         };
+        let disks = self.disks.iter().enumerate();
+        let written: Vec<usize> = disks.filter_map(is_written).collect();
+        let mut done = Ok(());
+        for disk in written {
+            done = done.and(self.release_disk(disk));
+        }
+        done.and(self.sync())
+    }
+
+    fn release_disk(&mut self, disk: usize) -> Result<()> {
         let position = self.log.position();
         let stack = self.stack_with(disk);
         let mut problems = Vec::new();

@@ -175,12 +175,12 @@ impl<'a> Prompt<'a> {
         format!("{}> ", self.here.shown())
     }
 
-    /// Runs a line; what it wrote is on stable storage then, also if it failed.
+    /// Runs a line; what it wrote is on stable storage then, also if it failed, and the image is clean.
     fn durable_line(&mut self, line: &[u8]) -> Result<ControlFlow<()>> {
         let done = self.line(line);
-        let synced = self.session.sync();
+        let settled = self.session.settle();
         let flow = done?;
-        synced.map(|()| flow)
+        settled.map(|()| flow)
     }
 }
 
