@@ -238,7 +238,7 @@ def test_what_the_prompt_says_is_done_is_durable(work, image, number):
     os.kill(terminal.pid, number)
     assert terminal.end() == -number
     wait_until_closed(image)
-    host.run("e2fsck", "-f", "-n", image)
+    images.check_unmounted_ext4(image)
     assert good("cat", f"{image}:/copied").out == "localhost\n"
 
 

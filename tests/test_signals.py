@@ -48,6 +48,8 @@ class Place:
     def check(self, image, said):
         """By the file system's own checker."""
         done = subprocess.run([*checkers.FSCK[self.kind], image], capture_output=True, check=False)
+        if self.kind == "ext4":
+            images.check_unmounted_ext4(image)
         assert done.returncode == 0, f"{said}\n{done.stdout.decode(errors='replace')[-2000:]}"
 
     def check_all(self, said):
