@@ -122,7 +122,7 @@ def ended(*words) -> str:
     if result.code == 1 and result.err.strip():
         return "error"
     if result.kernel_bug:
-        return f"kernel bug: {result.err.strip().splitlines()[-1]}"
+        return "kernel bug: " + next(line for line in result.err.splitlines() if "kernel panic" in line)
     return f"wrong: {words[0]} ended with {result.code}: {result.err.strip()[-300:]}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Limits of the process (ulimit): one line names the limit, and a file that becomes too large is an error of writing."""
+"""Limits of the process (ulimit): one line names each, and a file too large is an error."""
 
 import os
 import subprocess
@@ -45,15 +45,17 @@ def test_a_soft_limit_of_the_stack_is_raised(image):
 def test_a_file_that_becomes_too_large_is_an_error_of_writing(work, image):
     prefix = limited(f"fsize={128 * MEGABYTE}")
     good("cp", f"{image}:/small", f"{work}/small", prefix=prefix)
-    bad("cp", f"{image}:/large", f"{work}/large", prefix=prefix, mentions=("large: File too large",))
+    bad("cp", f"{image}:/large", f"{work}/large", prefix=prefix,
+        mentions=("large: File too large",))
     assert not os.path.exists(f"{work}/large")
-    bad("mkfs", "ext4", f"{work}/new.img", "--size", "200M", prefix=prefix, mentions=("File too large",))
+    bad("mkfs", "ext4", f"{work}/new.img", "--size", "200M", prefix=prefix,
+        mentions=("File too large",))
     assert sorted(os.listdir(work)) == ["disk.img", "small", "tree"]
     good("cp", f"{work}/small", f"{image}:/more", prefix=prefix)
 
 
 def memory_of_kernel(process):
-    """Bytes of the file that is the memory of a process's kernel: where the last of its shared mappings ends in it."""
+    """Bytes of the file that is a kernel's memory: where its last shared mapping ends in it."""
     ends = []
     with open(f"/proc/{process}/maps", encoding="utf-8") as lines:
         for place, rights, offset, *_ in map(str.split, lines):
@@ -65,7 +67,8 @@ def memory_of_kernel(process):
 
 def test_the_memory_of_a_commands_kernel_has_a_bound(image):
     """Whatever an image has it read: 2 GiB, on hosts that have more than four times as much."""
-    with subprocess.Popen(program.command("cat", f"{image}:/large"), stdout=subprocess.PIPE) as running:
+    command = program.command("cat", f"{image}:/large")
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         try:
             # The program has its kernel, and waits for us to read on.
             assert running.stdout.read(1) == b"\0"
@@ -75,6 +78,7 @@ def test_the_memory_of_a_commands_kernel_has_a_bound(image):
 
 
 def test_a_program_without_memory_says_so(work):
-    """A directory of which a listing needs more than the process may have ends with a message, not by SIGABRT."""
+    """A listing that needs more than the process may have ends with a message, not by SIGABRT."""
     place = damage.make_swollen(work, 64)
-    bad("ls", f"{place}/many", prefix=limited(f"data={192 * MEGABYTE}"), mentions=("out of memory", "ulimit -d"))
+    bad("ls", f"{place}/many", prefix=limited(f"data={192 * MEGABYTE}"),
+        mentions=("out of memory", "ulimit -d"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Images that make the kernel panic: the program names the failed assertion and the next step, with exit code 70."""
+"""Images that make the kernel panic: the assertion, the next step, and exit code 70."""
 
 import contextlib
 import os
@@ -71,26 +71,28 @@ def damaged(pristine, work, page):
 
 def sources(pristine, page):
     """
-    Files of the tree in the order of their names: some are written before the damage is met. They are too few for
-    JFS to write them by itself before that (TxLockHWM).
+    Files of the tree in the order of their names: some are written before the damage is met.
+    They are too few for JFS to write them by itself before that (TxLockHWM).
     """
     image, tree = pristine
     with open(image, "rb") as stream:
         stream.seek(page)
         content = stream.read(4096)
     first = min(number for number in range(NAMES) if f"{number:03}".encode("utf-16-le") in content)
-    return [f"{tree}/many/a rather long name of a file {number:03}" for number in range(first - 30, first + 10)]
+    numbers = range(first - 30, first + 10)
+    return [f"{tree}/many/a rather long name of a file {number:03}" for number in numbers]
 
 
 @pytest.mark.parametrize("number", range(4))
 def test_a_panic_names_the_assertion_and_the_next_step(pristine, work, number):
-    """JFS becomes read-only in the middle of a copy, and forgets what it has not written: a BUG_ON when it unmounts."""
+    """JFS becomes read-only in the middle of a copy, and a BUG_ON finds what is not written."""
     page = random.Random(SEED).sample(directory_pages(pristine[0]), 4)[number]
     image = damaged(pristine, work, page)
     before = sorted(os.listdir(work))
     done = bad("cp", *sources(pristine, page), f"{image}:/tree/many/", code=PANIC, vcpus=1)
     lines = done.err.strip().splitlines()
-    (first,) = [number for number, line in enumerate(lines) if line.startswith("outboard: kernel panic: ")]
+    start = "outboard: kernel panic: "
+    (first,) = [number for number, line in enumerate(lines) if line.startswith(start)]
     assert re.search(r" BUG! fs/jfs/inode\.c:\d+/jfs_evict_inode\(\)!$", lines[first]), done
     assert any(line.startswith("  jfs_evict_inode") for line in lines[first + 1:]), done
     assert f"{image} is probably damaged and may be half written" in lines[-1], done
@@ -99,7 +101,7 @@ def test_a_panic_names_the_assertion_and_the_next_step(pristine, work, number):
 
 
 def test_the_panic_of_a_copy_of_the_process(pristine, work):
-    """A script that runs tools has the kernel in another process: the same exit code, and one message."""
+    """A script that runs tools has the kernel in another process: the same end, one message."""
     page = directory_pages(pristine[0])[-1]
     image, script = damaged(pristine, work, page), f"{work}/script"
     words = " ".join(f"'{source}'" for source in sources(pristine, page))
@@ -112,12 +114,12 @@ def test_the_panic_of_a_copy_of_the_process(pristine, work):
 @pytest.mark.needs_root
 @pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
 def test_the_panic_of_a_mounts_server(pristine, work):
-    """The keeper in the foreground ends with the same exit code, and says what became of the mount."""
+    """The keeper in the foreground ends with the same code, and names the mount."""
     page = directory_pages(pristine[0])[-1]
     image, directory = damaged(pristine, work, page), f"{work}/mounted"
     os.mkdir(directory)
     command = program.command("mount", "--foreground", image, directory, vcpus=1)
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as keeper:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as keeper:
         try:
             while not mounts.is_mounted(directory):
                 assert keeper.poll() is None, keeper.stderr.read()
@@ -131,7 +133,8 @@ def test_the_panic_of_a_mounts_server(pristine, work):
             keeper.kill()
             subprocess.run(["umount", "-l", directory], check=False, capture_output=True)
     assert keeper.returncode == PANIC, error
-    assert "BUG! fs/jfs/inode.c" in error and f"{directory}: its server ended, because its kernel panicked" in error, error
+    assert "BUG! fs/jfs/inode.c" in error, error
+    assert f"{directory}: its server ended, because its kernel panicked" in error, error
 
 
 def test_a_dirty_jfs_is_refused_with_the_next_step(pristine, work):

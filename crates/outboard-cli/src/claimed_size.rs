@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sizes of files that their file system cannot hold, because its metadata are damaged.
 //!
-//! Every command that puts out what a file holds calls [`check`] before the first byte. A file may be
-//! larger than its file system: it has holes, is compressed, or shares its blocks with others. Such a
-//! file can be read everywhere, and a file of a damaged size cannot.
+//! Every command that puts out what a file holds calls [`check`] before the first byte. A file may
+//! be larger than its file system: it has holes, is compressed, or shares its blocks with others.
+//! Such a file can be read everywhere, and a file of a damaged size cannot.
 
 use crate::error::reason;
 use crate::stream::LARGE;
@@ -13,8 +13,8 @@ use std::io;
 /// Reads begin at multiples of this.
 const BLOCK: u64 = 4096;
 
-/// An error if the file system cannot hold a file of this size: it holds more data than the file system
-/// has room for, and cannot be read beyond that.
+/// An error if the file system cannot hold a file of this size: the file holds more data than the
+/// file system has room for, and cannot be read beyond that.
 pub fn check(file: &Fd, size: u64) -> io::Result<()> {
     // The host's files are the host's affair; what is small does no harm.
     if file.system() == System::Host || size < LARGE {
@@ -39,7 +39,8 @@ pub fn check(file: &Fd, size: u64) -> io::Result<()> {
 
 fn damaged(size: u64, place: u64, why: &str) -> io::Error {
     io::Error::other(format!(
-        "damaged: its size is {size}, more than the file system holds, and byte {place} cannot be read: {why}"
+        "damaged: its size is {size}, more than the file system holds, \
+         and byte {place} cannot be read: {why}"
     ))
 }
 
@@ -64,7 +65,8 @@ fn holds_at_most(file: &Fd, size: u64, room: u64) -> bool {
     false
 }
 
-/// Where a file is tried: just beyond what the file system holds, at twice that and so on, and at its end.
+/// Where a file is tried: just beyond what the file system holds, at twice that and so on, and at
+/// its end.
 fn places(room: u64, size: u64) -> impl Iterator<Item = u64> {
     let first = (room - room % BLOCK).max(BLOCK);
     std::iter::successors(Some(first), |place| place.checked_mul(2))

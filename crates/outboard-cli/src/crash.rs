@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The end of the program when its kernel panics: the message, and the exit code [`CODE`].
 //!
-//! [`end`] runs on the thread that panics, maybe in a signal handler. It makes plain system calls, takes
-//! no lock that it must wait for, and does not allocate.
+//! [`end`] runs on the thread that panics, maybe in a signal handler. It makes plain system calls,
+//! waits for no lock, and does not allocate.
 
 use crate::format::message;
 use outboard::{end_at_once, Fd};

@@ -54,7 +54,7 @@ impl Limit {
 /// Most memory of the kernel of a command: what a damaged image has it read stays in its caches.
 const KERNEL_MOST: u64 = 2 << 30;
 
-/// Most bytes that the kernel of a command may have. 0: what the library takes by itself, which is less.
+/// Most bytes that the kernel of a command may have. 0: what the library takes, which is less.
 pub fn kernel_memory() -> u64 {
     // The kernel's memory is a file.
     let file = System::Host

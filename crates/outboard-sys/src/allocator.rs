@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The program's memory: where the host gives no more, the program ends with a message and an exit code.
+//! The program's memory: where the host gives no more, the program ends with a message.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const MESSAGE: &[u8] = b"outboard: out of memory: the process has reached its limit (4 GiB, or less by ulimit -d or -v, or what the host has); a damaged image may claim more names than any has\n";
+const MESSAGE: &[u8] = b"outboard: out of memory: the process has reached its limit (4 GiB, \
+or less by ulimit -d or -v, or what the host has); a damaged image may claim endless names\n";
 
 /// Whether a caller takes "no memory" for an answer.
 static TOLERANT: AtomicBool = AtomicBool::new(false);
@@ -31,7 +32,7 @@ fn checked(memory: *mut u8) -> *mut u8 {
     memory
 }
 
-// SAFETY: every call goes to the system's allocator with what the caller gave; what it returns is not changed.
+// SAFETY: every call goes to the system's allocator as it came, and its result comes back as it is.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is the same.

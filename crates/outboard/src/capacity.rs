@@ -10,7 +10,7 @@ use std::io;
 /// Bytes of a sector in sysfs.
 const SECTOR: u64 = 512;
 
-/// Most bytes that the file system of a file stores: the superblock's claim, limited by the disk's size.
+/// Most bytes that the file system of a file stores: the superblock's claim, limited by the disk.
 /// `u64::MAX`: neither is known.
 pub fn capacity(file: &Fd) -> io::Result<u64> {
     let claimed = match file.statfs()?.size() {
