@@ -35,7 +35,8 @@ impl Error {
         }
     }
 
-    /// Whether the host may be the reason, and not the command line, the user, or what was compared.
+    /// Whether the host may be the reason, and not the command line, the user, or what was
+    /// compared.
     pub fn may_be_of_the_host(&self) -> bool {
         match self {
             Error::Failed(_) | Error::Told => true,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the program needs of every host, and what some containers and rescue systems lack. A missing piece shows up as
-//! "No such file or directory" in many places, so one note explains them all.
+//! What the program needs of every host, and what some containers and rescue systems lack. A
+//! missing piece shows up as "No such file or directory" in many places, so one note explains them
+//! all.
 
 use std::path::Path;
 

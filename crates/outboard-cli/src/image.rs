@@ -369,8 +369,8 @@ fn unrecognised(shown: &str, piece: Option<String>) -> Error {
     ))
 }
 
-/// Why no command can use what was found, and what to do: formats that are to be converted first, and file systems that Linux
-/// does not have.
+/// Why no command can use what was found, and what to do: formats that are to be converted first,
+/// and file systems that Linux does not have.
 pub fn unusable(shown: &str, probe: &Probe) -> Option<String> {
     let kind = probe.kind;
     let convert = |how: String| format!("{shown} is a {kind} file, not a raw disk image: {how}");
@@ -401,8 +401,8 @@ fn unpack_hint(kind: &str) -> &'static str {
     }
 }
 
-/// What to do where a file is but a piece of an image, by its name: disk.img.001, disk.img.aa and the like, with a
-/// neighbour beside it.
+/// What to do where a file is but a piece of an image, by its name: disk.img.001, disk.img.aa and
+/// the like, with a neighbour beside it.
 fn split_hint(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let (stem, number) = name.rsplit_once('.')?;
@@ -453,7 +453,8 @@ pub fn check_writable(path: &Path) -> Result<()> {
     }
 }
 
-/// Somebody else has an image, or, if it is only to be read, may write to it. `server`: of a mount of it.
+/// Somebody else has an image, or, if it is only to be read, may write to it. `server`: of a mount
+/// of it.
 pub fn in_use(path: &Path, write: bool, server: Option<&Server>) -> Error {
     let shown = path.display();
     let may_write = if write { "" } else { ", which may write to it" };

@@ -98,8 +98,8 @@ fn has_mount(mounts: &[u8], image: &Path) -> bool {
     mounts.split(|byte| *byte == b'\n').any(of_image)
 }
 
-/// The server that has an image, if the image is mounted where this process can see it. Without such a mount this costs
-/// one file to read.
+/// The server that has an image, if the image is mounted where this process can see it. Without
+/// such a mount this costs one file to read.
 pub fn of_image(path: &Path) -> Option<Server> {
     let path = path.canonicalize().ok()?;
     let mounts = std::fs::read(MOUNTS).ok()?;

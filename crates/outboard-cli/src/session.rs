@@ -43,7 +43,8 @@ const USEFUL_VCPUS: u32 = 4;
 const TABLES: &CStr = c"dhash_entries=16384 ihash_entries=8192";
 /// What its log says of a disk that the host has no room for (block/blk-mq.c), before the disk's name.
 const NO_ROOM: &str = "critical space allocation error, dev ";
-/// Bytes that are free where inodes are what is missing. XFS counts inodes by the space that is left for them.
+/// Bytes that are free where inodes are what is missing. XFS counts inodes by the space that is
+/// left for them.
 const MUCH_ROOM: u64 = 1 << 20;
 /// Lines of the kernel's log that an error message may have.
 const LINES: usize = 4;
@@ -458,7 +459,8 @@ impl Session {
         self.mounts.len() - 1
     }
 
-    /// Explains errors of file systems that have room left, but for no further file: the error itself only tells of no space.
+    /// Explains errors of file systems that have room left, but for no further file: the error
+    /// itself only tells of no space.
     pub fn note_missing_inodes(&mut self) {
         let full = |mounted: &Mounted| {
             let space = mounted.mount.space().ok()?;

@@ -36,8 +36,8 @@ const QUESTIONS: [&str; 5] = [
     "/etc/mke2fs.conf",
     "/etc/e2fsck.conf",
 ];
-/// Lines of a tool's output that an error message has: the first ones and the last ones, as some tools say first what is
-/// wrong and then how they are used, and others last, after their progress.
+/// Lines of a tool's output that an error message has: the first ones and the last ones, as some
+/// tools say first what is wrong and then how they are used, and others last, after their progress.
 const FIRST: usize = 4;
 const LAST: usize = 4;
 /// How soon a tool ends when the user wants to stop.

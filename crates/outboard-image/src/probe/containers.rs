@@ -55,7 +55,8 @@ fn tar_sum(header: &Block) -> u32 {
     sum(0, 148) + 8 * u32::from(b' ') + sum(156, TAR_HEADER - 156)
 }
 
-/// A tar archive, told by its magic number and its checksum: five letters alone may be in any boot sector.
+/// A tar archive, told by its magic number and its checksum: five letters alone may be in any boot
+/// sector.
 pub(super) fn tar(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let header = fetch(source, 0, TAR_HEADER)?;
     let digits = header.text(148, 8)?;
@@ -64,7 +65,8 @@ pub(super) fn tar(source: &(impl Source + ?Sized)) -> Option<Probe> {
         .then(|| Probe::new(Class::Wrapped, "tar"))
 }
 
-/// A disk image of Mac OS, told by its trailer. A raw disk may have one too, so this comes after all else.
+/// A disk image of Mac OS, told by its trailer. A raw disk may have one too, so this comes after
+/// all else.
 pub(super) fn dmg(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let end = source.size().checked_sub(DMG_TRAILER)?;
     let trailer = fetch(source, end, 12)?;

@@ -102,8 +102,9 @@ fn udf_names(source: &(impl Source + ?Sized), anchor: &Block, size: u64) -> UdfN
     names
 }
 
-/// What UDF has in place of a UUID: the first 16 characters of the set's identifier, which should be hexadecimal
-/// digits. As udflabel(8) and blkid(8) do it, bytes in place of digits are written in hexadecimal.
+/// What UDF has in place of a UUID: the first 16 characters of the set's identifier, which should
+/// be hexadecimal digits. As udflabel(8) and blkid(8) do it, bytes in place of digits are written
+/// in hexadecimal.
 fn udf_uuid(set: &str) -> Option<String> {
     let bytes: Vec<u8> = set.bytes().take(16).collect();
     if bytes.len() < 8 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The walk through the directory that a file system is made from. It may be deeper than a path may be long.
+//! The walk through the directory that a file system is made from. It may be deeper than a path may
+//! be long.
 
 use crate::address::Place;
 use crate::error::{Error, Result};
@@ -16,7 +17,8 @@ const DEEPEST: u64 = 1 << 20;
 /// Bytes of a path with its NUL, for the host.
 const LONGEST: usize = libc::PATH_MAX as usize;
 
-/// Fails if a tool that goes by paths would not find all of the tree: some leave out silently what they cannot reach.
+/// Fails if a tool that goes by paths would not find all of the tree: some leave out silently what
+/// they cannot reach.
 pub fn check_paths(top: &Path, tool: &str, interrupt: Interrupt) -> Result<()> {
     for_each(top, interrupt, |step| match step {
         Step::Found(entry) if entry.path.len() >= LONGEST => Err(too_deep(top, tool)),

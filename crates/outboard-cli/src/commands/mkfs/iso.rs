@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ISO 9660 images that are the same each time: the tool takes the times of files from the host, also those that are later
-//! than the source date. Each directory record has a time of its own, and those of Rock Ridge in its field TF.
+//! ISO 9660 images that are the same each time: the tool takes the times of files from the host,
+//! also those that are later than the source date. Each directory record has a time of its own, and
+//! those of Rock Ridge in its field TF.
 //!
-//! The image was made a moment ago by the distribution's tool. Everything is checked all the same, and each directory is
-//! read once, so that no record can lead this astray.
+//! The image was made a moment ago by the distribution's tool. Everything is checked all the same,
+//! and each directory is read once, so that no record can lead this astray.
 
 use crate::error::{Error, Result};
 use crate::format::civil;
@@ -18,7 +19,8 @@ const SECTOR: u64 = 2048;
 const DESCRIPTORS: u64 = 16;
 /// Descriptors that are looked at.
 const LIMIT: u64 = 64;
-/// Types of descriptors: the primary one, those of Joliet and the like, and the end. The first two have a directory.
+/// Types of descriptors: the primary one, those of Joliet and the like, and the end. The first two
+/// have a directory.
 const PRIMARY: u8 = 1;
 const SUPPLEMENTARY: u8 = 2;
 const END: u8 = 255;
@@ -34,7 +36,8 @@ const NAME_LENGTH: usize = 32;
 const DIRECTORY: u8 = 2;
 /// Most bytes of one directory.
 const LARGEST: u64 = 1 << 30;
-/// Bytes of a time in its short and its long form, and those that say when: the last one is the zone.
+/// Bytes of a time in its short and its long form, and those that say when: the last one is the
+/// zone.
 const SHORT: usize = 7;
 const LONG: usize = 17;
 /// In a field TF: the bytes before the times, and the flag that says that these are long.
@@ -82,7 +85,8 @@ impl Latest {
         }
     }
 
-    /// Changes the times of Rock Ridge in the area behind a name. Returns where the area goes on: place and length.
+    /// Changes the times of Rock Ridge in the area behind a name. Returns where the area goes on:
+    /// place and length.
     fn apply_to_area(&self, area: &mut [u8]) -> Option<(u64, u64)> {
         let mut next = None;
         let mut at = 0;
