@@ -12,7 +12,7 @@ import pytest
 
 from support import host, images, mounts
 from support.images import MEGABYTE
-from support.program import PROGRAM, bad, good, run
+from support.program import bad, good, run
 
 needs_mounts = pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
 UNSHARE = ("unshare", "--mount", "--fork")

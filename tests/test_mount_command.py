@@ -6,6 +6,7 @@ import glob
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
