@@ -3,7 +3,7 @@
 
 Each round copies a clean image, starts a command on it, and sends SIGINT, SIGTERM or SIGHUP: once, or twice as timeout(1)
 does, to the command and then to its process group. Then the file system's own checker must find nothing.
-OUTBOARD_SIGNAL_MOMENTS: how many rounds, in all.
+`make test` sends 40 signals in all, `make test-long` 200 more.
 """
 
 import json
@@ -18,8 +18,9 @@ import pytest
 
 from support import checkers, host, images, program
 
-MOMENTS = int(os.environ.get("OUTBOARD_SIGNAL_MOMENTS", "40"))
 KINDS = ("ext4", "xfs", "btrfs", "vfat", "ntfs")
+# For each type.
+MOMENTS = (8, pytest.param(40, marks=pytest.mark.long))
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HANGS = 300
 FIRST_PARTITION = 2048  # sectors
@@ -118,9 +119,10 @@ def interrupt(place, words, number, twice, delay):
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", KINDS)
-def test_signals_at_any_moment(work, kind, capsys):
-    place, chosen = Place(work, kind), random.Random(f"signals {kind}")
-    longest, landed, rounds = {}, 0, MOMENTS // len(KINDS)
+@pytest.mark.parametrize("rounds", MOMENTS)
+def test_signals_at_any_moment(work, kind, rounds, capsys):
+    place, chosen = Place(work, kind), random.Random(f"signals {kind} {rounds}")
+    longest, landed = {}, 0
     todo = list(commands(kind).items())
     for number in range(rounds * 4):
         if landed >= rounds:

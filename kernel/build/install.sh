@@ -25,6 +25,7 @@ install -m 644 "$LIB_DIR"/outboard_gdb/*.py "$target/lib/outboard_gdb/"
 ln -sf outboard-gdb.py "$target/lib/liboutboard.so.0-gdb.py"
 install -m 644 "$INCLUDE_DIR"/outboard/*.h "$target/include/outboard/"
 # With all paths below the prefix, pkg-config can move them: --define-variable=prefix=...
+# shellcheck disable=SC2016 # pkg-config expands ${prefix}
 sed -e "s,^prefix=.*,prefix=$prefix," -e 's,^libdir=.*,libdir=${prefix}/lib,' \
 	"$LIB_DIR/pkgconfig/outboard.pc" >"$target/lib/pkgconfig/outboard.pc"
 

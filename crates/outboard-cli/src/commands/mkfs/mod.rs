@@ -134,9 +134,7 @@ impl Source {
     /// How much is in it; the holes of its files are no room where `holes` says so.
     fn content(&self, session: &mut Session, holes: bool) -> Result<Content> {
         match self {
-            Self::Directory(path) => {
-                Content::of_directory(path, holes, session.catch_interrupts())
-            }
+            Self::Directory(path) => Content::of_directory(path, holes, session.catch_interrupts()),
             Self::Tar(path) => Content::of_tar(session, path),
         }
     }
