@@ -48,7 +48,7 @@ def state(path):
     return found.st_ino, found.st_size, images.contents(path)
 
 
-# What is to be kept, and the command that would destroy it.
+# The file to be kept, and the command that would destroy it.
 CASES = {
     "cp": ("a.img", "cp a.img:/p a.img"),
     "cp by force": ("a.img", "cp --force a.img:/p a.img"),

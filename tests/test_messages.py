@@ -128,7 +128,7 @@ def test_a_host_that_lacks_a_part(work, lacking, prepare):
     assert "lost+found" in run("ls", f"{image}:/", prefix=lacks).out
     done = bad("mount", image, f"{work}/d", prefix=lacks, mentions=[f"{lacking} ", " here: "])
     assert len(re.findall("^outboard: note: ", done.err, re.M)) == 1, done.err
-    # Who has made a mistake on the command line is not bothered.
+    # A mistake on the command line gets no such note.
     assert "note" not in bad("ls", code=2, prefix=lacks).err
 
 

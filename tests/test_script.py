@@ -113,7 +113,7 @@ def test_what_was_read_is_written_later(work, image):
 def test_an_interrupted_script_ends_properly(work, image):
     """The line that runs is the last one; what was written by those before it is there, and the image clean."""
     script = write(f"{work}/script", f"cp '{work}/tree/with space' {image}:/new\n" + f"ls -R {image}:/\n" * 3000)
-    # What it prints is more than the pipe takes, so it has not ended when the signal comes.
+    # The output is more than the pipe takes, so the program has not ended when the signal comes.
     with subprocess.Popen(program.command("run-script", script), stdout=subprocess.PIPE) as process:
         process.stdout.read(4096)
         process.send_signal(signal.SIGINT)

@@ -264,7 +264,7 @@ fn compare(
             at = data;
             continue;
         }
-        // What is a hole in both is the same.
+        // A hole in both is the same.
         let next = data.min(next_data(image, at, range.start, range.size)?);
         at = next - next % GRAIN as u64;
         if at >= range.size {

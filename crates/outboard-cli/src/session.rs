@@ -62,7 +62,7 @@ struct OpenDisk {
     disk: Disk,
     /// Given back after the disk.
     _locks: Vec<FileLock>,
-    /// What is written has to be unmounted.
+    /// A written file system has to be unmounted.
     _guard: Option<Guard>,
 }
 
@@ -504,7 +504,7 @@ impl Session {
         }
     }
 
-    /// Unmounts what was written, so that a signal that comes now leaves it clean. What is inside of layers is only synced:
+    /// Unmounts written file systems: a signal that comes now leaves them clean. Those inside of layers are only synced:
     /// to open it again can take seconds.
     pub fn settle(&mut self) -> Result<()> {
         let is_written = |(number, slot): (usize, &Option<OpenDisk>)| {

@@ -124,7 +124,7 @@ impl UndoLog {
                 .open(path)
         };
         let [beside, other] = places;
-        // What is in /dev is gone after a restart.
+        // Files in /dev are gone after a restart.
         let is_lasting = !beside.starts_with("/dev");
         let made = is_lasting.then(|| make(&beside)).and_then(io::Result::ok);
         let (path, file) = match made {

@@ -33,7 +33,7 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 static FIRST: AtomicI32 = AtomicI32::new(0);
 static SINCE: AtomicU64 = AtomicU64::new(0);
 static POLLED: AtomicBool = AtomicBool::new(false);
-/// What is at work must not stop half-way.
+/// The current work must not stop half-way.
 static DEAF: AtomicBool = AtomicBool::new(false);
 static IDLE: AtomicBool = AtomicBool::new(false);
 /// SIGINT is meant for another program at the same terminal.

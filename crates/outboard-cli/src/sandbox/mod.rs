@@ -30,7 +30,7 @@ pub struct HostAccess {
     pub writes: Vec<PathBuf>,
     /// All attributes of what is read count, also those that only root sees.
     pub keeps_attributes: bool,
-    /// What it reads is parsed, as an image is: it is shut in also where no image is used.
+    /// The command parses files that it reads: it runs in the sandbox also without an image.
     pub parses: bool,
     /// Among what is written may be device nodes.
     pub makes_nodes: bool,

@@ -139,7 +139,7 @@ pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
 /// What can be seen of an image before it is mounted.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Seen {
-    /// What is mounted is, or may be, inside of layers.
+    /// The mounted file system is, or may be, inside of layers.
     layered: bool,
     encrypted: bool,
     /// Its type has no way to be changed.
@@ -228,8 +228,8 @@ impl Plan {
     }
 
     /// What the command sees of the image. It is outside of the sandbox: in a raw image it reads what every command
-    /// reads to find out types; in a qcow2 image a process that is shut in does that. What is compressed, or has to be converted,
-    /// only the server opens, once.
+    /// reads to find out types; in a qcow2 image a process that is shut in does that. Only the server
+    /// opens an image that is compressed or has to be converted, and once.
     fn look(&self, session: &mut Session, format: Option<&str>) -> Result<Seen> {
         let (name, forced) = (&self.image, self.settings.kind.is_some());
         match format {
