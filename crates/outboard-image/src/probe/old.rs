@@ -160,13 +160,19 @@ pub(super) fn adfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let sum = block.bytes(0, 511).iter().rev().fold(0u32, |sum, &byte| {
         (sum & 0xff) + (sum >> 8) + u32::from(byte)
     });
-    let shift = u32::from(block.byte(RECORD));
+    let shift = block.byte(RECORD);
     if sum as u8 != block.byte(511) || !(8..=10).contains(&shift) || block.byte(RECORD + 1) == 0 {
+        return None;
+    }
+    // As Linux does. The sum has one byte only, which is right by chance in noise, too.
+    let identifier_bits = block.byte(RECORD + 4);
+    let reserved = block.bytes(RECORD + 52, 8);
+    if !(shift + 3..=19).contains(&identifier_bits) || reserved.iter().any(|&byte| byte != 0) {
         return None;
     }
     let mut probe = Probe::file_system("adfs").label(block.text(RECORD + 22, 10));
     probe.size = Some(block.le32(RECORD + 16).into());
-    probe.block_size = Some(block_size(1, shift));
+    probe.block_size = Some(block_size(1, shift.into()));
     Some(probe)
 }
 

@@ -225,6 +225,31 @@ fn labels_are_read() {
     }
 }
 
+/// A boot block of ADFS with these bytes of its disc record, and the sum that it needs.
+fn adfs(record: &[(usize, u8)]) -> Vec<u8> {
+    let mut image = vec![0; 1 << 14];
+    let block = &mut image[0xc00..0xe00];
+    for &(offset, byte) in record {
+        block[0x1c0 + offset] = byte;
+    }
+    let sum = block[..511].iter().rev().fold(0u32, |sum, &byte| {
+        (sum & 0xff) + (sum >> 8) + u32::from(byte)
+    });
+    block[511] = sum as u8;
+    image
+}
+
+#[test]
+fn adfs_needs_more_than_a_sum_of_one_byte() {
+    let good = [(0, 9), (1, 32), (4, 15)];
+    let found = probe(adfs(&good).as_slice()).map(|probe| probe.kind);
+    assert_eq!(found, Some("adfs"));
+    for other in [(4, 11), (4, 20), (52, 1), (59, 255)] {
+        let image = adfs(&[&good[..], &[other]].concat());
+        assert!(probe(image.as_slice()).is_none(), "{other:?}");
+    }
+}
+
 /// Bytes that only look like an archive at their place of a magic number.
 #[test]
 fn a_tar_has_a_checksum() {
