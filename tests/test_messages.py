@@ -141,7 +141,7 @@ def test_an_image_that_outboard_has_mounted(work):
     image = images.make(f"{work}/image", "ext4")
     os.mkdir(f"{work}/other")
     with mounts.mounted(image) as directory:
-        (server,) = mounts.servers(image)
+        server = mounts.server_of(image)
         said = [image, f"mounted on {directory} by outboard, pid {server}", f"outboard umount {directory}"]
         for words in (("ls", f"{image}:/"), ("touch", f"{image}:/x"), ("fsck", image), ("mkfs", "--force", "ext4", image),
                       ("mount", image, f"{work}/other")):

@@ -147,6 +147,7 @@ def test_a_mount_that_is_busy_for_a_moment(work, ext4, prefix):
         with copy_in_use(directory) if not prefix else open_in_use(directory) as user:
             umount = subprocess.Popen([*prefix, *program.command("umount", directory)], stderr=subprocess.PIPE, text=True)
             wait_until_it_sleeps(umount)
+            assert umount.poll() is None, umount.communicate()[1]
             user.stdin.write("end\n")
             user.stdin.flush()
             said = umount.communicate(timeout=120)[1]
@@ -169,6 +170,7 @@ def open_in_use(directory):
             process.stdin.close()
 
 
+@pytest.mark.kernel_reports("its disk fails")
 def test_what_was_lost_is_told_each_time(work):
     """A sparse image in a file system that is too small for what is written."""
     small, directory = f"{work}/small", f"{work}/place"

@@ -31,9 +31,11 @@ def converted(work):
 def test_a_mount_decodes_once(work, make, sign):
     """In the server, not in the command that the user has typed."""
     image, directory, trace = make(work), f"{work}/place", f"{work}/trace"
-    os.mkdir(directory)
+    for made in (directory, f"{work}/tmp"):
+        os.mkdir(made)
     words = program.command("mount", "-o", "ro", image, directory)
-    with subprocess.Popen(["strace", "-f", "-s", "200", "-o", trace, "-e", "trace=openat,execve", *words], stdin=subprocess.DEVNULL) as running:
+    with subprocess.Popen(["strace", "-f", "-s", "200", "-o", trace, "-e", "trace=openat,execve", *words],
+                          stdin=subprocess.DEVNULL, env={**os.environ, "TMPDIR": f"{work}/tmp"}) as running:
         try:
             deadline = time.monotonic() + HANGS
             while not is_mounted(directory) and running.poll() is None and time.monotonic() < deadline:

@@ -98,6 +98,7 @@ impl Settings {
         ImageOptions {
             raw: self.raw,
             backing: self.backing.clone(),
+            read_only: self.read_only,
         }
     }
 }

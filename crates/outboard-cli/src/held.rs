@@ -4,7 +4,7 @@
 use crate::containers::{Container, Content, ImageOptions};
 use crate::destination::{Use, UsedFiles};
 use crate::error::Error;
-use crate::image::{in_use, open_image_file};
+use crate::image::{in_use, open_image_file, split_hint};
 use crate::image_lock::{self, ImageLock};
 use crate::loop_devices::check_detached;
 use crate::servers::{self, Server};
@@ -23,6 +23,7 @@ pub struct HeldImage {
     writable: io::Result<()>,
     /// The server of a mount of it: the sandbox hides other processes later.
     server: Option<Server>,
+    split: Option<String>,
 }
 
 /// An error again: they cannot be copied.
@@ -54,12 +55,13 @@ impl HeldImage {
     pub fn open(path: &Path, write: bool, options: &ImageOptions) -> Self {
         let mut writable = Err(io::Error::from_raw_os_error(libc::EBADF));
         let mut file = None;
-        if let Err(error) = undo_half_change(path, write) {
+        if let Err(error) = undo_half_change(path, write && !options.read_only) {
             return Self {
                 path: path.to_owned(),
                 container: Err(error),
                 writable,
                 server: None,
+                split: None,
             };
         }
         // Only the type of file that can be an image is opened: with others, opening has effects.
@@ -89,7 +91,13 @@ impl HeldImage {
             container,
             writable,
             server: servers::of_image(path),
+            split: split_hint(path),
         }
+    }
+
+    /// What to do if the file is but a piece of an image.
+    pub fn split(&self) -> Option<String> {
+        self.split.clone()
     }
 
     /// Somebody else has it.

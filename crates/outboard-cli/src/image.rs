@@ -83,15 +83,18 @@ impl Image {
         let metadata = file.metadata().map_err(failed)?;
         let identity = (metadata.dev(), metadata.ino());
         let content = Container::Raw(file).content(false).map_err(failed)?;
-        Self::new(path, identity, None, Arc::new(content))
+        let split = split_hint(path);
+        Self::new(path, identity, None, Arc::new(content), split)
     }
 
-    /// Looks at the beginning of an image.
+    /// Looks at the beginning of an image. `split`: see [`split_hint`]. The host's files are not looked
+    /// at here: the server of a mount would wait for itself if its image lies below the mount.
     pub fn new(
         path: &Path,
         identity: (u64, u64),
         format: Option<&'static str>,
         content: Arc<Content>,
+        split: Option<String>,
     ) -> Result<Self> {
         let shown = path.display().to_string();
         if content.size() == 0 {
@@ -106,7 +109,7 @@ impl Image {
             identity,
             table,
             whole,
-            split: split_hint(path),
+            split,
         })
     }
 
@@ -403,7 +406,7 @@ fn unpack_hint(kind: &str) -> &'static str {
 
 /// What to do where a file is but a piece of an image, by its name: disk.img.001, disk.img.aa and
 /// the like, with a neighbour beside it.
-fn split_hint(path: &Path) -> Option<String> {
+pub fn split_hint(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let (stem, number) = name.rsplit_once('.')?;
     let neighbour = neighbours(number)

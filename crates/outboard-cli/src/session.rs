@@ -550,7 +550,7 @@ impl Session {
                 Some(open) => Arc::clone(&open.image.content),
                 None => Arc::new(held.content(false).map_err(failed)?),
             };
-            Image::new(path, identity, held.format(), content)
+            Image::new(path, identity, held.format(), content, held.split())
         })
     }
 

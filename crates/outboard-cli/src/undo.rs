@@ -61,9 +61,10 @@ fn find(image: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Whether an image has a log. It may be half changed, and is not to be read.
+/// Whether an image has a log that is complete: it may be half changed, and is not to be read.
 pub fn exists(image: &Path) -> bool {
-    find(image).is_some()
+    let begun = |log: PathBuf| Reader::open(&log)?.is_complete();
+    find(image).is_some_and(|log| begun(log).unwrap_or(true))
 }
 
 /// For those who only want to read an image with a log.

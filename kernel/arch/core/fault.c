@@ -25,12 +25,19 @@ static bool ob_is_kernel_code(unsigned long address)
 	       (address >= ob_layout.modules && address < ob_layout.modules_end);
 }
 
+/* Is the calling thread in the kernel, which may have called the platform? */
+static bool ob_in_kernel(void)
+{
+	return current && (ob_this_thread->kind != OB_THREAD_CLIENT || ob_client_is_in());
+}
+
 /* Where nothing can be executed, the return address tells who has jumped there. */
 static bool ob_is_by_kernel(const struct ob_fault *fault)
 {
 	if (ob_is_kernel_code(fault->instruction))
 		return true;
-	return fault->instruction == fault->address &&
+	/* The stack of a program that has jumped nowhere may be unreadable. */
+	return fault->instruction == fault->address && ob_in_kernel() &&
 	       ob_is_kernel_code(READ_ONCE_NOCHECK(*(unsigned long *)fault->stack));
 }
 
@@ -117,12 +124,6 @@ static bool ob_window_fault(struct ob_fault *fault, bool by_kernel)
 	return false;
 }
 #endif
-
-/* Is the calling thread in the kernel, which may have called the platform? */
-static bool ob_in_kernel(void)
-{
-	return current && (ob_this_thread->kind != OB_THREAD_CLIENT || ob_client_is_in());
-}
 
 /*
  * The platform uses memory of the kernel's windows, too. Not with interrupts off: then a handler of

@@ -230,7 +230,7 @@ static int ob_continue(struct ob_vcpu *vcpu)
 	error = ob_service_start(vcpu);
 	if (error) {
 		WRITE_ONCE(ob_machine.ready, 0);
-		ob_this_thread->task = NULL;
+		ob_unbind();
 	}
 	return error;
 }

@@ -46,6 +46,16 @@ static long ob_sys_brk(unsigned long end)
 	return 0;
 }
 
+/*
+ * An unloaded component destroys its caches, which asks each vCPU that is up for its part. Linux locks
+ * out vCPUs that come up meanwhile only with CPU hotplug, which is not configured.
+ */
+static long ob_sys_delete_module(const char __user *name, unsigned int flags)
+{
+	ob_vcpus_wait();
+	return sys_delete_module(name, flags);
+}
+
 #define __SYSCALL(number, function) [number] = (ob_syscall_function)(function),
 #define __SYSCALL_NORETURN(number, function) __SYSCALL(number, function)
 #define __SYSCALL_WITH_COMPAT(number, native, compat) __SYSCALL(number, native)
@@ -56,6 +66,7 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_brk] = (ob_syscall_function)ob_sys_brk,
 	[__NR_clone] = (ob_syscall_function)ob_sys_refused,
 	[__NR_clone3] = (ob_syscall_function)ob_sys_refused,
+	[__NR_delete_module] = (ob_syscall_function)ob_sys_delete_module,
 	[__NR_execve] = (ob_syscall_function)ob_sys_refused,
 	[__NR_execveat] = (ob_syscall_function)ob_sys_refused,
 	[__NR_exit] = (ob_syscall_function)ob_sys_refused,

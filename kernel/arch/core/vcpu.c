@@ -78,8 +78,10 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
 /* The calling thread has no task any more and gives its vCPU away: from here on it has none. */
 void ob_unbind(void)
 {
-	ob_this_thread->task = NULL;
-	ob_this_thread->vcpu = NULL;
+	/* In this order: a signal handler that finds a task uses the vCPU. */
+	WRITE_ONCE(ob_this_thread->task, NULL);
+	barrier();
+	WRITE_ONCE(ob_this_thread->vcpu, NULL);
 }
 
 /*

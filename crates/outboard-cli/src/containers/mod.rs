@@ -28,6 +28,8 @@ pub struct ImageOptions {
     pub raw: bool,
     /// Backing files that are allowed wherever they are.
     pub backing: Vec<PathBuf>,
+    /// Nothing is written, so that no change that was cut off is undone.
+    pub read_only: bool,
 }
 
 /// An image's file, opened, and the others that it is made of.

@@ -62,11 +62,13 @@ const LARGEST: u32 = 1 << 20;
 const BACKGROUND: u16 = 64;
 
 /// Helps the host to work as it does for file systems of its own.
-const WANTED: [InitFlags; 8] = [
+///
+/// Not FUSE_ASYNC_DIO: a direct write would take one of the background requests that reading ahead
+/// needs to give back the pages which the write's answer waits for ([`Deferred`]).
+const WANTED: [InitFlags; 7] = [
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_PARALLEL_DIROPS,
-    InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_CACHE_SYMLINKS,
     InitFlags::FUSE_DONT_MASK,
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,

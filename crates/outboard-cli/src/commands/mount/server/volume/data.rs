@@ -203,14 +203,15 @@ impl Volume {
 
     pub fn sync(&self, file: u64, data_only: bool) -> io::Result<()> {
         let file = self.files.get(file)?;
+        let kept = match &file.writer {
+            Some(writer) => writer.take_for_sync(),
+            None => Ok(()),
+        };
         match data_only {
             true => file.fd.sync_data(),
             false => file.fd.sync(),
         }?;
-        match &file.writer {
-            Some(writer) => writer.take_for_sync(),
-            None => Ok(()),
-        }
+        kept
     }
 
     /// Tells of every error of writing since the file system was mounted, also of those that were told before.
