@@ -68,6 +68,7 @@ def test_v2_thread_that_ends_has_no_vcpu(work):
     assert "vcpu: 0x0\n" in said and "waits: True\n" in said and "exited normally" in said, said
 
 
+@pytest.mark.long
 def test_v4_leaving_looks_at_nothing_of_the_task(work):
     good(build(work, "leave_test"), timeout=300)
 
