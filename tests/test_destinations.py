@@ -160,13 +160,15 @@ def test_what_looks_like_an_image_needs_force(place, looks):
 
 
 def test_other_files_need_no_force(place):
-    """Compressed files are overwritten as any others."""
-    for start in (b"text", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b""):
+    """Compressed files and archives are overwritten as any others."""
+    for start in (b"text", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b"070701", b""):
         with open(f"{place}/old", "wb") as stream:
             stream.write(start.ljust(8192, b"\1"))
         good("cp", "a.img:/p", "old", cwd=place)
         with open(f"{place}/old", "rb") as stream:
             assert stream.read() == b"a few bytes\n"
+    for _ in range(2):
+        good("tar-out", "a.img:/", "-f", "old", cwd=place)
 
 
 def test_a_forgotten_image_name(place):

@@ -288,10 +288,11 @@ fn image_kind(source: &impl Source) -> Option<String> {
 }
 
 fn kind_of<S: Source + ?Sized>(source: &S) -> Option<String> {
-    // A compressed file may be anything; as a rule it is no disk.
-    const COMPRESSED: [&str; 5] = ["gzip", "xz", "zstd", "bzip2", "zip"];
-    let is_image =
-        |class: Class, kind: &str| class != Class::Wrapped || !COMPRESSED.contains(&kind);
+    // An archive is no disk. A compressed file may be anything; as a rule it is no disk.
+    const OTHERS: [&str; 9] = [
+        "gzip", "xz", "zstd", "bzip2", "lz4", "zip", "7z", "tar", "cpio",
+    ];
+    let is_image = |class: Class, kind: &str| class != Class::Wrapped || !OTHERS.contains(&kind);
     if let Some(found) = probe(source) {
         return is_image(found.class, found.kind).then(|| found.kind.to_owned());
     }
