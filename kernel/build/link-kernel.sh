@@ -47,7 +47,7 @@ scripts/kallsyms "$directory/names" >"$directory/kallsyms.S"
 "${compiler[@]}" -D__ASSEMBLY__ -D__KERNEL__ "${include[@]}" -c -o "$directory/kallsyms.o" "$directory/kallsyms.S"
 
 "$LD" "${ldflags[@]}" -r -o "$directory/kernel-named.o" "$directory/kernel-text.o" "$directory/kallsyms.o"
-# Written to, but not marked so: by the dynamic linker (addresses).
+# Dodge __ksymtab, __ksymtab_gpl: the dynamic linker writes addresses to them; Linux marks them as read-only.
 writable=()
 for section in __ksymtab __ksymtab_gpl; do
 	writable+=(--set-section-flags "$section=alloc,load,data,contents")

@@ -123,7 +123,11 @@ static int ob_load_later(const char *name)
 
 int __wrap___request_module(bool wait, const char *format, ...);
 
-/* As kernel/module/kmod.c has it, an empty modprobe_path means that nothing shall be loaded. */
+/*
+ * As kernel/module/kmod.c has it, an empty modprobe_path means that nothing shall be loaded.
+ *
+ * Dodge __request_module: asks the host for a component, instead of starting a program.
+ */
 int __wrap___request_module(bool wait, const char *format, ...)
 {
 	struct ob_load load = { .parameters = "" };

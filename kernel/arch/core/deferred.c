@@ -43,7 +43,7 @@ static void __ref ob_initcalls_run(void)
 	ob_vcpus_wait();
 }
 
-/* All directories of kernfs have these operations; the link replaces the table for all other files. */
+/* Dodge kernfs_dir_iops: the first look-up of a name in sysfs runs the initcalls that fill it. */
 extern const struct inode_operations __real_kernfs_dir_iops;
 extern struct inode_operations __wrap_kernfs_dir_iops;
 struct inode_operations __wrap_kernfs_dir_iops __ro_after_init;

@@ -27,7 +27,11 @@ long ob_sys_futex(u32 __user *word, int op, u32 value, const struct __kernel_tim
 	return sys_futex(word, ob_futex_private(word, op), value, timeout, word2, value3);
 }
 
-/* do_futex() is wrapped at the link: the kernel's own wake-ups at a task's exit come through here. */
+/*
+ * The kernel's own wake-ups at a task's exit come through here.
+ *
+ * Dodge do_futex: futex words outside of the client window have no page; they are private futexes.
+ */
 long __real_do_futex(u32 __user *word, int op, u32 value, ktime_t *timeout, u32 __user *word2,
 		     u32 value2, u32 value3);
 long __wrap_do_futex(u32 __user *word, int op, u32 value, ktime_t *timeout, u32 __user *word2,

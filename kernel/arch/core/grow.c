@@ -135,6 +135,7 @@ static bool ob_is_low(struct zone *zone, gfp_t gfp, int order, enum zone_type hi
 	       (dirty || !zone_watermark_ok(zone, wanted, low_wmark_pages(zone), highest, 0));
 }
 
+/* Dodge wakeup_kswapd: memory grows before Linux takes pages back from files. */
 void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
 void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
 
@@ -171,7 +172,11 @@ static bool ob_wait_for_writing(void)
 	return false;
 }
 
-/* The allocation is tried again after true, and fails after false. */
+/*
+ * The allocation is tried again after true, and fails after false.
+ *
+ * Dodge out_of_memory: memory grows; where it cannot, there is no program to be killed.
+ */
 bool __wrap_out_of_memory(struct oom_control *control);
 
 bool __wrap_out_of_memory(struct oom_control *control)

@@ -45,7 +45,12 @@ int ob_kasan_setup(void)
 int __wrap_kasan_populate_vmalloc(unsigned long address, unsigned long size);
 void __wrap_kasan_release_vmalloc(void);
 
-/* What vmalloc is about to hand out is forbidden, up to what it then allows. */
+/*
+ * What vmalloc is about to hand out is forbidden, up to what it then allows.
+ *
+ * Dodge kasan_populate_vmalloc, kasan_release_vmalloc: the host shows all of the shadow from
+ * the start.
+ */
 int __wrap_kasan_populate_vmalloc(unsigned long address, unsigned long size)
 {
 	__kasan_poison_vmalloc((void *)address, size);

@@ -62,6 +62,8 @@ int __wrap___vm_enough_memory(struct mm_struct *mm, long pages, int privileged);
 /*
  * What only lives in memory (tmpfs, anonymous mappings) may not take all of it: there is no process to kill when
  * none is left, and file systems could not write back what would free some. Asked for each page of tmpfs.
+ *
+ * Dodge __vm_enough_memory: what only lives in memory may not take all of it.
  */
 int __wrap___vm_enough_memory(struct mm_struct *mm, long pages, int privileged)
 {
@@ -92,6 +94,9 @@ void vmemmap_free(unsigned long start, unsigned long end, struct vmem_altmap *al
  * vmalloc asks for single pages in bulk. It gets runs of neighbours here, as
  * long as there are some, so that one host mapping shows many pages. All that
  * was asked for should be delivered: after a short answer it goes on one by one.
+ *
+ * Dodge alloc_pages_bulk_noprof: vmalloc gets neighbouring pages, so that one host
+ * mapping shows many.
  */
 unsigned long __real_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *nodes, int count,
 					     struct list_head *list, struct page **pages);

@@ -20,8 +20,15 @@ static char ob_command_line[COMMAND_LINE_SIZE];
 void (*pm_power_off)(void);
 
 /*
- * What every boot gets; the program's own words come behind and win. A grace period of RCU would take ticks: when it is expedited
- * other vCPUs are asked, of which those that idle need not answer, and the others do soon (V5).
+ * What every boot gets; the program's own words come behind and win.
+ *
+ * Dodge console_msg_format: the host wants to know how grave each line is.
+ * Dodge memhp_default_state: memory that comes later is in use at once.
+ * Dodge slab_min_objects: small slabs; Linux would choose their size by the number of possible
+ * vCPUs.
+ * Dodge rcupdate.rcu_expedited: a grace period would take ticks. When it is expedited, other vCPUs
+ * are asked, of which those that idle need not answer, and the others do soon (V5).
+ * Dodge loglevel: the program says what it wants to hear.
  */
 static void __init ob_command_line_setup(void)
 {

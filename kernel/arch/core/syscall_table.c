@@ -3,6 +3,13 @@
  * The system call table, with x86-64's numbers, and the few calls that a
  * library answers differently: there is no program to be replaced, and no
  * host thread to be copied or ended from inside.
+ *
+ * Dodge futex: futex words outside of the client window have no page; they are private futexes.
+ * Dodge rt_sigaction: a signal whose default is to end the process is ignored, for a library must not
+ * end.
+ * Dodge sched_getaffinity, sched_setaffinity: vCPUs that come up late are waited for.
+ * Dodge read, readv, pread64, preadv, write, writev, pwrite64, pwritev: direct I/O with a buffer outside
+ * of the client window goes through pages of the kernel.
  */
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
@@ -24,6 +31,9 @@
 /*
  * A host thread can neither be copied, nor replaced, nor ended by the kernel: it leaves by ending. The machine
  * is halted by the program, not from inside.
+ *
+ * Dodge clone, clone3, execve, execveat, exit, exit_group, fork, vfork, reboot: refused; they are not for the
+ * threads of a library.
  */
 static long ob_sys_refused(void)
 {
@@ -40,7 +50,7 @@ SYSCALL_DEFINE6(mmap, unsigned long, address, unsigned long, length, unsigned lo
 	return ksys_mmap_pgoff(address, length, protection, flags, fd, offset >> PAGE_SHIFT);
 }
 
-/* The heap is the host's business. */
+/* Dodge brk: the heap is the host's business. */
 static long ob_sys_brk(unsigned long end)
 {
 	return 0;
@@ -49,6 +59,8 @@ static long ob_sys_brk(unsigned long end)
 /*
  * An unloaded component destroys its caches, which asks each vCPU that is up for its part. Linux locks
  * out vCPUs that come up meanwhile only with CPU hotplug, which is not configured.
+ *
+ * Dodge delete_module: vCPUs that come up late are waited for before a component is unloaded.
  */
 static long ob_sys_delete_module(const char __user *name, unsigned int flags)
 {
@@ -73,7 +85,10 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_exit_group] = (ob_syscall_function)ob_sys_refused,
 	[__NR_fork] = (ob_syscall_function)ob_sys_refused,
 	[__NR_futex] = (ob_syscall_function)ob_sys_futex,
-	/* Clients run on processors that the kernel cannot reach. The host's own call is the right one. */
+	/*
+	 * Dodge membarrier: clients run on processors that the kernel cannot reach; the host's own call is
+	 * the right one.
+	 */
 	[__NR_membarrier] = (ob_syscall_function)sys_ni_syscall,
 	[__NR_reboot] = (ob_syscall_function)ob_sys_refused,
 	[__NR_rt_sigaction] = (ob_syscall_function)ob_sys_rt_sigaction,

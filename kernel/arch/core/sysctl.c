@@ -2,6 +2,8 @@
 /*
  * Settings of Linux that have to be others here from the start. They are in variables that nobody else sees; but
  * Linux has to show the tables of its settings to register them, and that call is wrapped at the link.
+ *
+ * Dodge __register_sysctl_init: some settings have to be others here from the start.
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
@@ -13,11 +15,14 @@ static const struct ob_setting {
 	int value;
 } ob_settings[] __initconst = {
 	/*
-	 * Free pages are gathered to large runs when somebody wants one, and not in the background: that would wake an
-	 * idle process twice a second, and touch memory that the host has taken back.
+	 * Dodge compaction_proactiveness: free pages are gathered to large runs when somebody wants one. In the
+	 * background that would wake an idle process twice a second, and touch memory that the host has taken back.
 	 */
 	{ "vm_compaction", "compaction_proactiveness", 0 },
-	/* Nobody who could wake kswapd, which ends a boost, does so while memory can grow instead. */
+	/*
+	 * Dodge watermark_boost_factor: nobody who could wake kswapd, which ends a boost, does so while memory can
+	 * grow instead.
+	 */
 	{ "page_alloc_sysctl_table", "watermark_boost_factor", 0 },
 };
 

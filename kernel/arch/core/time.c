@@ -54,6 +54,9 @@ void read_persistent_clock64(struct timespec64 *time)
  * Files get their times from the host's coarse clock, as they do on the host's own file systems. A file server's times
  * are then in order with those that its host sets: the coarse clock here may be a tick of 10 ms behind.
  * As soon as a client sets the clock of this kernel, files get their times from that.
+ *
+ * Dodge ktime_get_coarse_real_ts64: files get their times from the host's coarse clock.
+ * Dodge do_settimeofday64, do_adjtimex: once a client sets the clock, files get their times from that.
  */
 static bool ob_clock_is_own;
 

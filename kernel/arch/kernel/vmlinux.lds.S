@@ -60,7 +60,7 @@ SECTIONS
 		. = ALIGN(16);
 		BOUNDED_SECTION_BY(__ex_table, ___ex_table)
 		__init_begin = .;
-		/* Initcalls that only fill sysfs: core/deferred.c runs them. */
+		/* Dodge mm/slub.o, kernel/params.o: only fill sysfs; core/deferred.c runs them when somebody looks. */
 		. = ALIGN(8);
 		ob_deferred_initcalls = .;
 		KEEP(*mm/slub.o(.initcall7.init))

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Does what needs each function that the link wraps. test_dodges.py has gdb stop there. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include "../capi/client.h"
+
+#define MB (1ul << 20)
+#define CEILING (64 * MB)
+
+static char block[MB];
+
+static void boot(void)
+{
+	struct ob_config config = {
+		.size = sizeof(config), .vcpus = 1, .memory = CEILING, .log_level = OB_LOG_DEFAULT,
+	};
+
+	CHECK_EQUAL(ob_boot(&config), 0);
+}
+
+/* A component by the name of its file system; its memory is mapped. */
+static void load_a_component(void)
+{
+	OK(ob_sys_mkdir("/dodges", 0755));
+	CHECK(ob_sys_mount("none", "/dodges", "vfat", 0, NULL) == -1 && errno != ENODEV);
+}
+
+static void look_into_sysfs(void)
+{
+	struct stat status;
+
+	OK(ob_sys_newfstatat(AT_FDCWD, "/sys/kernel/slab", &status, 0));
+}
+
+static void make_a_file(void)
+{
+	int fd;
+
+	client_tmpfs("/tmpfs");
+	fd = (int)OK(ob_sys_openat(AT_FDCWD, "/tmpfs/file", O_CREAT | O_RDWR, 0600));
+	CHECK_EQUAL(OK(ob_sys_write(fd, block, MB)), (long)MB);
+	OK(ob_sys_close(fd));
+}
+
+static void set_the_clock(void)
+{
+	struct timex change = { .modes = 0 };
+	struct timeval now;
+
+	OK(ob_sys_gettimeofday(&now, NULL));
+	OK(ob_sys_settimeofday(&now, NULL));
+	OK(ob_sys_adjtimex(&change));
+}
+
+static volatile int number = 1;
+
+static void *end_with_a_wake_up(void *unused)
+{
+	OK(ob_sys_set_tid_address((int *)&number));
+	return unused;
+}
+
+/* The kernel clears the number of a thread that ends, and wakes who waits for that. */
+static void end_a_thread(void)
+{
+	pthread_t thread;
+
+	CHECK(!pthread_create(&thread, NULL, end_with_a_wake_up, NULL));
+	CHECK(!pthread_join(thread, NULL));
+	while (number)
+		usleep(1000);
+}
+
+/* What pipes have, nobody can take back. */
+static void take_all_memory(void)
+{
+	for (uint64_t taken = 0; taken < 2 * CEILING; taken += MB) {
+		int ends[2];
+
+		OK(ob_sys_pipe2(ends, O_NONBLOCK));
+		OK(ob_sys_fcntl(ends[1], F_SETPIPE_SZ, MB));
+		if (ob_sys_write(ends[1], block, MB) != (long)MB)
+			return;
+	}
+	CHECK(!"twice as much as there is");
+}
+
+int main(void)
+{
+	boot();
+	load_a_component();
+	look_into_sysfs();
+	make_a_file();
+	set_the_clock();
+	end_a_thread();
+	take_all_memory();
+	puts("done");
+	return 0;
+}
