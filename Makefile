@@ -56,7 +56,7 @@ bench: program
 
 soak: program
 	@$(BUILD)/setup.sh $(TEST_PACKAGES) $(BUILD)/packages-bench.txt
-	@tests/soak/run
+	@tests/library/soak/run
 
 install:
 	@$(BUILD)/install.sh

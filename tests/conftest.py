@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish(session):
     """Without the program nothing but the platform's own tests makes sense."""
-    others = [item for item in session.items if "capi" not in item.path.parts]
+    others = [item for item in session.items if item.path.parent.name != "library"]
     if others and not session.config.option.collectonly and not os.access(program.PROGRAM, os.X_OK):
         pytest.exit(f"{program.PROGRAM} is missing: run make first", returncode=2)
 
@@ -116,4 +116,4 @@ def pytest_terminal_summary(terminalreporter, config):
         suites = sum(len(report.suites) for report in reports)
         passed, failed, skipped = (sum(report.count(state) for report in reports) for state in ("ok", "not ok", "skipped"))
         terminalreporter.write_line(f"KUnit: {len(reports)} modules, {suites} suites, {passed} cases passed, {failed} failed as listed, "
-                                    f"{skipped} skipped by themselves; tests/kunit_skip.txt lists what fails and what is left out")
+                                    f"{skipped} skipped by themselves; tests/kernel/kunit_skip.txt lists what fails and what is left out")

@@ -28,10 +28,12 @@ PASSED, FAILED, NONE = 0, 1, 5
 # The streams beside the main one: their tests mostly wait for disks and for other programs. Tests that are in none of
 # them are in the main stream, whose output appears as it comes.
 SIDE = {
-    "images": ("matrix", *(f"test_{name}.py" for name in (
-        "bad_input", "containers", "cp_hostile", "crash", "fuzz", "layers", "mkfs", "part_fsck", "tar"))),
-    "programs": (*(f"test_{name}.py" for name in (
-        "cli", "commands", "examples", "inside", "random_tree", "sandbox", "script", "volumes")), "test_mount_*.py"),
+    "images": (
+        "formats/matrix", *(f"formats/test_{name}.py" for name in ("containers", "fuzz", "layers", "mkfs", "tar")),
+        *(f"program/test_{name}.py" for name in ("bad_input", "cp_hostile", "crash", "part_fsck"))),
+    "programs": (
+        "mount", *(f"formats/test_{name}.py" for name in ("inside", "volumes")),
+        *(f"program/test_{name}.py" for name in ("cli", "commands", "examples", "random_tree", "sandbox", "script"))),
 }
 MAIN, AGAIN = "others", "again"
 

@@ -84,7 +84,7 @@ class Repository:
         write(f"{path}/out/venv/bin/xdftool", "#!/bin/sh\n", 0o755)
         for tool in TOOLS:
             write(f"{path}/tools/{tool}", STAND_IN, 0o755)
-        self.write_tests("test_cli.py", STEADY)
+        self.write_tests("program/test_cli.py", STEADY)
 
     def write_tests(self, name, *tests):
         write(f"{self.path}/tests/{name}", HEAD + "".join(tests))
@@ -138,12 +138,13 @@ def test_a_tool_of_rust_that_is_missing(repository):
 
 
 def test_unsteady_tests_pass_and_are_named(repository):
-    repository.write_tests("test_cli.py", STEADY, UNSTEADY, UNSTEADY_SETUP)
+    repository.write_tests("program/test_cli.py", STEADY, UNSTEADY, UNSTEADY_SETUP)
     repository.write_tests("test_more.py", UNSTEADY_TEARDOWN)
     output = repository.run(good=True)
     summary = output.partition("==== summary")[2]
-    for name, text in ("cli.py::test_unsteady", "the first time"), ("cli.py::test_late", "the first setup"), ("more.py::test_busy", "the first teardown"):
-        line = f"unsteady: test_{name} (failed once beside other work)\n"
+    for name, text in (("program/test_cli.py::test_unsteady", "the first time"), ("program/test_cli.py::test_late", "the first setup"),
+                       ("test_more.py::test_busy", "the first teardown")):
+        line = f"unsteady: {name} (failed once beside other work)\n"
         assert line in summary, output
         assert text in output.partition(line)[2].partition("==== summary")[0], output
         with open(f"{repository.path}/out/test-results/unsteady.txt", encoding="utf-8") as stream:
@@ -182,7 +183,7 @@ def test_what_is_no_failure_of_a_test(repository, text):
 
 
 def test_no_tests_are_no_success(repository):
-    os.unlink(f"{repository.path}/tests/test_cli.py")
+    os.unlink(f"{repository.path}/tests/program/test_cli.py")
     assert "there are no tests" in repository.run(good=False)
 
 
@@ -202,7 +203,7 @@ def test_long_ones_run_by_themselves(repository):
     output = repository.run("--long", good=False)
     assert "FAILED: test_more.py::test_long\n" in output
     assert "cargo test" not in output
-    # The tiny repository has no tests/matrix.
+    # The tiny repository has no tests/formats/matrix.
     assert failed_parts(output) == ["file systems, DEBUG=1", "file systems, SANITIZE=address,undefined", "pytest"]
 
 

@@ -9,7 +9,7 @@
  * cancellation point of the program itself.
  *
  * Results and errno are those of the functions of the same name. A test compares what the
- * objects import with the list of cancellation points: tests/capi/test_cancel.py.
+ * objects import with the list of cancellation points: tests/library/test_cancel.py.
  */
 #ifndef OUTBOARD_POSIX_RAW_H
 #define OUTBOARD_POSIX_RAW_H

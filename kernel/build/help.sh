@@ -5,7 +5,7 @@
 cat <<'TEXT'
 make                  build the libraries and the program, in out/
 make demo             build, and show the main job on an image made on the spot
-make test             build, and run the tests; TESTS="tests/test_cli.py -k ls" runs these only
+make test             build, and run the tests; TESTS="tests/program/test_cli.py -k ls" runs these only
 make test-long        build, and run the tests that make test leaves out: an hour and more
 make bench            build, and compare with what else there is
 make soak             build, and put load on everything for ten minutes, with a plot of memory

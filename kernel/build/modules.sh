@@ -3,7 +3,7 @@
 #
 # Collects the modules of one variant: the components in one archive beside the
 # library; in the profile full also all of them, the kernel's own tests included, in
-# out/modules, which is what tests/test_kunit.py and test_selftests.py load from.
+# out/modules, which is what tests/kernel/test_kunit.py and test_selftests.py load from.
 source "$(dirname "$0")/common.sh"
 lock_directory "$OBJECTS"
 

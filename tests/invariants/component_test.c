@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 #define READERS 64
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 #include "model_disk.h"
 
 static void power_cut(void)

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 #define CALLS 10000
 #define ROUNDS 5

@@ -2,7 +2,7 @@
 /* A thread calls and ends: what exit_wait.py stops on its way. */
 #include <pthread.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 static void *call(void *unused)
 {

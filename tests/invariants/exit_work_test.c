@@ -11,7 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 static long free_blocks(void)
 {

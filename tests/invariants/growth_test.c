@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 #define MB (1ul << 20)
 #define FIRST_FRAME 4096		/* 16 MB */

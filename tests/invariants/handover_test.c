@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 #define PAIRS 32
 #define ROUNDS 120

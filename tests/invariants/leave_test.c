@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 /* Instructions until the thread leaves a call: one takes a few hundred. */
 #define STEPS_MOST 1000000

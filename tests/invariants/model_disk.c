@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../capi/check.h"
+#include "../library/check.h"
 #include "model_disk.h"
 
 #define BLOCK 4096ul

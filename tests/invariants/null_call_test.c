@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 static void mark(const char *text)
 {

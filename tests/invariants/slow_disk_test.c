@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 #include "model_disk.h"
 
 #define OPERATIONS 40

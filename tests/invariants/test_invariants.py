@@ -2,7 +2,7 @@
 """Invariants V1 to V13 of the design: each has a test that fails when it is broken (docs/invariants.md has the table).
 
 Most are C programs of this directory; where something must happen inside the kernel, they load a component of
-components/, built here with the kernel's own build directory. What tests/capi covers is not repeated.
+components/, built here with the kernel's own build directory. What tests/library covers is not repeated.
 """
 
 import os
@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from capi import test_capi as capi
+from library import test_capi as capi
 from support import host, images
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -189,7 +189,7 @@ def test_v12_without_mmu(work):
     if not os.path.exists(os.path.join(NOMMU, "liboutboard.so")):
         pytest.skip("the library without an MMU is not built here; tests/run builds and boots it")
     program = os.path.join(work, "boot")
-    capi.run("gcc", *capi.FLAGS, "-o", program, os.path.join(os.path.dirname(HERE), "boot.c"),
+    capi.run("gcc", *capi.FLAGS, "-o", program, os.path.join(capi.HERE, "boot.c"),
              "-I", os.path.join(capi.OUT, "include"), "-L", NOMMU, "-loutboard")
     assert "booted" in capi.run(program, LD_LIBRARY_PATH=NOMMU, timeout=60)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The modules of the build, and how the kernel's own tests among them are run: tests/run_modules.c."""
+"""The modules of the build, and how the kernel's own tests among them are run: tests/kernel/run_modules.c."""
 
 import functools
 import os
@@ -12,7 +12,7 @@ import pytest
 from . import host, program
 
 MODULES = os.path.join(program.OUT, "modules")
-SOURCE = os.path.join(program.REPOSITORY, "tests", "run_modules.c")
+SOURCE = os.path.join(program.REPOSITORY, "tests", "kernel", "run_modules.c")
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def build(source: str, directory: str) -> None:
 
 
 def compile_runner(directory: str, library: str = os.path.join(program.OUT, "lib")) -> str:
-    """tests/run_modules.c with the library in that directory."""
+    """tests/kernel/run_modules.c with the library in that directory."""
     path = os.path.join(directory, "run_modules")
     host.run("gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(program.OUT, "include"), SOURCE,
              "-o", path, f"-L{library}", f"-Wl,-rpath,{library}", "-loutboard", "-pthread")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The soak: builds and runs tests/soak/soak.c, checks the file systems that it leaves, draws its memory."""
+"""The soak: builds and runs tests/library/soak/soak.c, checks the file systems that it leaves, draws its memory."""
 
 import dataclasses
 import os
@@ -7,7 +7,7 @@ import subprocess
 
 from . import host, images, program
 
-SOURCES = [os.path.join(program.REPOSITORY, "tests", *names) for names in (("soak", "soak.c"), ("capi", "client.c"))]
+SOURCES = [os.path.join(program.REPOSITORY, "tests", *names) for names in (("library", "soak", "soak.c"), ("library", "client.c"))]
 
 
 @dataclasses.dataclass

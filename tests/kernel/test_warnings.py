@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from capi import test_capi as capi
+from library import test_capi as capi
 from support import host, images, kernel_log, modules, mounts, program
 from support.program import good
 
@@ -18,7 +18,7 @@ TEXT = "asked for by a test"
 def warner(tmp_path_factory):
     """A driver that warns when it is loaded."""
     directory = str(tmp_path_factory.mktemp("warnings"))
-    modules.build(os.path.join(program.REPOSITORY, "tests", "warnings"), directory)
+    modules.build(os.path.join(program.REPOSITORY, "tests", "kernel", "warnings"), directory)
     return os.path.join(directory, "warn.ko")
 
 

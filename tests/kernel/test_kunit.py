@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kernel's own KUnit suites, as modules loaded into the library that is shipped.
 
-One process per module: an oops in one hides no other. tests/kunit_skip.txt lists
+One process per module: an oops in one hides no other. tests/kernel/kunit_skip.txt lists
 what is left out, with the reason; everything else must pass.
 """
 
@@ -113,7 +113,7 @@ def test_every_suite_is_built_or_listed():
     options = options_of_the_tree()
     assert len(options) > 50
     missing = [option for option in sorted(options - built) if ("option", option) not in left_out()]
-    assert not missing, f"neither built nor listed in tests/kunit_skip.txt: {missing}"
+    assert not missing, f"neither built nor listed in tests/kernel/kunit_skip.txt: {missing}"
 
 
 @pytest.mark.parametrize("name", kunit_modules() or ["none"])
@@ -128,7 +128,7 @@ def test_module(name, runner, request):
     assert run.result == 0, f"not loaded\n{run.tail}"
     assert report.suites, f"no suite ran\n{run.tail}"
     assert not report.failed(), f"failed: {report.failed()}\n{run.tail}"
-    assert not report.passed_again(), f"pass again, so tests/kunit_skip.txt need not list them: {report.passed_again()}"
+    assert not report.passed_again(), f"pass again, so tests/kernel/kunit_skip.txt need not list them: {report.passed_again()}"
 
 
 KTAP = """KTAP version 1

@@ -15,13 +15,13 @@ from support import host, images, modules, program
 from support.patience import wait_until
 from support.processes import blocks_open_below
 
-HERE = os.path.join(program.REPOSITORY, "tests", "sandbox")
+HERE = os.path.join(program.REPOSITORY, "tests", "program", "sandbox")
 REFUSED = (-errno.EPERM, -errno.EACCES)
 
 
 @pytest.fixture(scope="module")
 def drivers(tmp_path_factory):
-    """The modules of tests/sandbox. Where others may read them: root gives up its rights."""
+    """The modules of tests/program/sandbox. Where others may read them: root gives up its rights."""
     directory = str(tmp_path_factory.mktemp("drivers"))
     modules.build(HERE, directory)
     return directory
@@ -195,7 +195,7 @@ def test_interrupts_reach_the_kernel(work, whom):
 def test_the_kernel_crashes_beside_a_command(drivers, image, work):
     """A file system that ends the process in which the kernel runs ends no more than that."""
     before = os.listdir(work)
-    done = program.run("--component", os.path.join(drivers, "crash.ko"), "--type", "crash", "mkfs", "ext4", f"{work}/new.ext4", "--from", program.REPOSITORY + "/tests/sandbox")
+    done = program.run("--component", os.path.join(drivers, "crash.ko"), "--type", "crash", "mkfs", "ext4", f"{work}/new.ext4", "--from", program.REPOSITORY + "/tests/program/sandbox")
     assert done.kernel_bug, str(done)
     assert os.listdir(work) == before
 

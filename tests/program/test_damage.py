@@ -11,8 +11,7 @@ import time
 
 import pytest
 
-from matrix import hfsplus
-from support import host, images, program
+from support import hfsplus, host, images, program
 from support.images import MEGABYTE
 from support.processes import wait_until_caught
 from support.program import bad

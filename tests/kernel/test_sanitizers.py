@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""KASAN and UBSAN (SANITIZE=address,undefined) see what they must: the mistakes of tests/sanitizers/mistakes.c.
+"""KASAN and UBSAN (SANITIZE=address,undefined) see what they must: the mistakes of tests/kernel/sanitizers/mistakes.c.
 
 `tests/run --long` builds its smallest profile before. For the whole program, see docs/debugging.md.
 """
@@ -16,7 +16,7 @@ VARIANT = next((name for name in ("base-asan-ubsan", "vfs-asan-ubsan") if os.pat
 LIBRARY = os.path.join(program.OUT, "lib", VARIANT)
 KERNEL_SOURCE = os.path.join(program.OUT, "source", "linux")
 KERNEL_BUILD = os.path.join(program.OUT, "kernel", VARIANT)
-MISTAKES = os.path.join(program.REPOSITORY, "tests", "sanitizers")
+MISTAKES = os.path.join(program.REPOSITORY, "tests", "kernel", "sanitizers")
 
 # The mistake, what is said of it, and the function that is blamed.
 REPORTS = {

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from capi import test_capi as capi
+from library import test_capi as capi
 from invariants import test_invariants as invariants
 from support import program
 

@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from matrix import hfsplus
-from support import host
+from support import hfsplus, host
 from support.images import MEGABYTE
 from support.program import run
 

@@ -11,11 +11,11 @@ import sys
 
 import pytest
 
-from support import host, images, mounts
+from support import host, images, mounts, program
 from support.mounts import check, mounted, options_of
 
 pytestmark = mounts.MARKS
-CASES = os.path.join(os.path.dirname(__file__), "support", "posix_cases.py")
+CASES = os.path.join(program.REPOSITORY, "tests", "support", "posix_cases.py")
 
 
 @pytest.mark.timeout(1800)

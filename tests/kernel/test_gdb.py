@@ -16,8 +16,8 @@ import pytest
 
 from support import host, images, program
 
-HERE = os.path.join(program.REPOSITORY, "tests", "gdb")
-CAPI = os.path.join(program.REPOSITORY, "tests", "capi")
+HERE = os.path.join(program.REPOSITORY, "tests", "kernel", "gdb")
+CAPI = os.path.join(program.REPOSITORY, "tests", "library")
 LIBRARIES = os.path.join(program.OUT, "lib")
 INCLUDE = os.path.join(program.OUT, "include")
 KERNEL_BUILD = os.path.join(program.OUT, "kernel", "full")

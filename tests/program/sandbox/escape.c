@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What an image might make kernel code do: a "file system" whose mount makes system calls of the host, and says in
- * the log what came of each. It is what tests/test_sandbox.py mounts, with the sandbox and without.
+ * the log what came of each. It is what tests/program/test_sandbox.py mounts, with the sandbox and without.
  */
 #include <linux/fs.h>
 #include <linux/module.h>

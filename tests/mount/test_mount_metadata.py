@@ -11,11 +11,11 @@ import time
 
 import pytest
 
-from support import host, images, mounts
+from support import host, images, mounts, program
 from support.mounts import check, mounted
 
 pytestmark = mounts.MARKS
-CASES = os.path.join(os.path.dirname(__file__), "support", "set_id_cases.py")
+CASES = os.path.join(program.REPOSITORY, "tests", "support", "set_id_cases.py")
 # Of Linux; Python has no name for it.
 CLOCK_REALTIME_COARSE = 5
 

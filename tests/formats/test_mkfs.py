@@ -368,7 +368,7 @@ def make_plain_tree(work: str) -> str:
 
 def test_a_tar_has_its_owners(work):
     archive = os.path.join(work, "a.tar")
-    host.run("tar", "-C", os.path.dirname(__file__), "-cf", archive, "conftest.py")
+    host.run("tar", "-C", os.path.dirname(__file__), "-cf", archive, os.path.basename(__file__))
     bad("mkfs", "ext4", os.path.join(work, "image"), "--from", archive, "--owner", "0:0", code=2, mentions=("tar",))
     bad("mkfs", "squashfs", os.path.join(work, "image"), "--from", archive, code=2, mentions=("directory",))
     assert not os.path.exists(os.path.join(work, "image"))

@@ -8,11 +8,14 @@ Usage: filesystem_table.py [--json FILE] [--output FILE]
 import argparse
 import json
 import os
+import sys
 
-from matrix import record
-from support.program import REPOSITORY
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-HEAD = """<!-- Made by tests/filesystem_table.py from a run of tests/matrix. Do not edit. -->
+from matrix import record  # noqa: E402  (needs the path above)
+from support.program import REPOSITORY  # noqa: E402
+
+HEAD = """<!-- Made by tests/formats/filesystem_table.py from a run of tests/formats/matrix. Do not edit. -->
 # File systems
 
 Each line is one kind of image that the tests make with other people's tools. *Read*: a tree that those tools

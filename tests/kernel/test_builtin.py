@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from capi import test_capi as capi
+from library import test_capi as capi
 from support import host, images
 
 LIBRARIES = os.path.join(capi.LIBRARIES, "vfs-builtin")

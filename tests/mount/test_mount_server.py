@@ -192,7 +192,7 @@ def test_restart(ext4, work, end):
     options = []
     if end == "panic":
         os.mkdir(drivers)
-        modules.build(os.path.join(program.REPOSITORY, "tests", "sandbox"), drivers)
+        modules.build(os.path.join(program.REPOSITORY, "tests", "program", "sandbox"), drivers)
         options = ["--component", f"{drivers}/doom.ko"]
     good("mount", "--restart", *options, ext4, directory)
     with open(f"{directory}/safe", "wb") as stream:

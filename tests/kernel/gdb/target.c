@@ -17,7 +17,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../../library/client.h"
 
 static int pipe_ends[2];
 static uint32_t futex_word;

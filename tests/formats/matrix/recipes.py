@@ -8,8 +8,9 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-from matrix import hfsplus, tools
+from matrix import tools
 from matrix.tools import maker
+from support import hfsplus
 from support.trees import SECOND, Abilities
 
 ALL = Abilities()
@@ -161,7 +162,7 @@ def foreign_family():
         Recipe("hfsplus-hybrid", "hfsplus", "xorriso -as mkisofs -hfsplus", ("xorriso",),
                fill=tools.fill_by_xorriso_hfsplus, filled_by="itself",
                filled=PLAIN.limited_to(hardlinks=False, time_step=SECOND, utf16_names=True, big=False), written=None),
-        Recipe("hfsplus", "hfsplus", "tests/matrix/hfsplus.py (ours)", ("grub-fstest",),
+        Recipe("hfsplus", "hfsplus", "tests/support/hfsplus.py (ours)", ("grub-fstest",),
                functools.partial(hfsplus.make, megabytes=400),
                # Linux's driver cannot list the attributes of a file if one of them is empty.
                written=ALL.limited_to(acls=False, empty_xattrs=False, time_step=SECOND, utf16_names=True),

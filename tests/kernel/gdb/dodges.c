@@ -10,7 +10,7 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../../library/client.h"
 
 #define MB (1ul << 20)
 #define CEILING (64 * MB)

@@ -7,7 +7,7 @@ import pytest
 
 from support import modules, program
 
-SOURCE = os.path.join(program.REPOSITORY, "tests", "crypto")
+SOURCE = os.path.join(program.REPOSITORY, "tests", "kernel", "crypto")
 
 pytestmark = pytest.mark.skipif(" aes " not in open("/proc/cpuinfo", encoding="utf-8").read(), reason="the processor has no instructions for AES")
 

@@ -14,7 +14,7 @@ import struct
 
 from support import host, trees
 
-VENV = os.path.join(os.environ.get("OUTBOARD_OUT") or os.path.join(os.path.dirname(__file__), "../../out"), "venv", "bin")
+VENV = os.path.join(os.environ.get("OUTBOARD_OUT") or os.path.join(os.path.dirname(__file__), "../../../out"), "venv", "bin")
 MEGABYTE = 1 << 20
 
 
