@@ -92,6 +92,15 @@ class Repository:
     def allow(self, *rows):
         write(f"{self.path}/tests/skips_allowed.txt", "# a comment\n" + "".join(f"{row}\n" for row in rows))
 
+    def git(self, *words):
+        subprocess.run(["git", "-C", self.path, "-c", "user.name=n", "-c", "user.email=e", *words], check=True, capture_output=True)
+
+    def commit(self):
+        write(f"{self.path}/.gitignore", "out\nstate.*\n")
+        self.git("init", "-q")
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "all")
+
     def run(self, *arguments, good, ci="", broken=""):
         """Runs the tests of the tiny repository. Returns what is on the terminal."""
         environment = {name: value for name, value in os.environ.items()
@@ -208,17 +217,30 @@ def test_long_ones_run_by_themselves(repository):
 
 
 def test_a_run_that_changes_a_tracked_file(repository):
-    def git(*words):
-        subprocess.run(["git", "-C", repository.path, "-c", "user.name=n", "-c", "user.email=e", *words], check=True, capture_output=True)
-
     repository.write_tests("test_more.py", STEADY, "def test_write(): open(__file__[:-3] + '.txt', 'w').write('changed')\n")
     write(f"{repository.path}/tests/test_more.txt", "as committed")
-    write(f"{repository.path}/.gitignore", "out\n")
-    git("init", "-q")
-    git("add", "-A")
-    git("commit", "-q", "-m", "all")
+    repository.commit()
     output = repository.run(good=False)
     assert failed_parts(output) == ["tracked files are unchanged"]
     assert "tests/test_more.txt" in output
     # It was changed before this run.
     repository.run(good=True)
+
+
+def test_a_long_run_is_recorded(repository):
+    """With its commit, on committed sources only; the page itself may have changed."""
+    page = f"{repository.path}/docs/lab/test-long.md"
+    repository.write_tests("formats/matrix/test_ext4.py", STEADY)
+    repository.write_tests("test_more.py", LONG.replace("False", "times('long') > 2"))
+    write(page, "No run is recorded.\n")
+    repository.commit()
+    for good, result in (False, "| result | FAILED: pytest |"), (True, "| result | passed |"):
+        repository.run("--long", good=good)
+        with open(page, encoding="utf-8") as stream:
+            said = stream.read()
+        assert result in said and " all |\n" in said and "\n- 1 " in said, said
+    os.unlink(page)
+    repository.run(good=True)
+    repository.write_tests("test_more.py", STEADY)
+    repository.run("--long", good=False)
+    assert not os.path.exists(page)
