@@ -14,6 +14,8 @@
  *  - any thread may call it at any time, also from the handler of the
  *    platform's own signals: no allocation from the program's heap, no lock
  *    that an interrupted caller may hold;
+ *  - it is no cancellation point and throws nothing: a client's thread must not
+ *    end inside it;
  *  - an error is a negative Linux errno value, success is 0 or positive;
  *  - a count of bytes is 64 bits wide, a time is in nanoseconds.
  */
@@ -92,16 +94,6 @@ int ob_host_unmap(uint64_t address, uint64_t size);
 
 /* Bytes of memory that the host has in all: the basis of the default ceiling. */
 uint64_t ob_host_memory_size(void);
-
-/*
- * memcpy, memmove, memset, memcmp and strlen as the C standard has them. The
- * kernel calls them all the time: a platform makes them as fast as it can.
- */
-void *ob_host_memcpy(void *to, const void *from, unsigned long size);
-void *ob_host_memmove(void *to, const void *from, unsigned long size);
-void *ob_host_memset(void *to, int byte, unsigned long size);
-int ob_host_memcmp(const void *a, const void *b, unsigned long size);
-unsigned long ob_host_strlen(const char *string);
 
 /* ---- snapshots --------------------------------------------------------- */
 
@@ -339,7 +331,7 @@ struct ob_fault {
 	uint64_t address;		/* that could not be accessed */
 	uint64_t instruction;		/* that did it; the kernel may change it */
 	uint64_t frame;			/* frame pointer, for a back-trace */
-	uint64_t stack;
+	uint64_t stack;			/* pointer: what it points to is a return address after a jump to nowhere */
 	uint32_t write;
 	uint32_t reserved;
 };

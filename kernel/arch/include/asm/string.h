@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* These five are hypercalls by other names, given at the link: the host has the best ones. */
+/* These five are in core/string.c. */
 #ifndef _ASM_OUTBOARD_STRING_H
 #define _ASM_OUTBOARD_STRING_H
 
@@ -18,7 +18,7 @@ int memcmp(const void *a, const void *b, __kernel_size_t size);
 __kernel_size_t strlen(const char *s);
 
 #ifdef CONFIG_KASAN
-/* The names above are of functions that check; these are the host's, for the files that are not to be checked. */
+/* The names above are of functions that check; these do not, for the files that are not to be checked. */
 void *__memcpy(void *to, const void *from, __kernel_size_t size);
 void *__memset(void *to, int byte, __kernel_size_t size);
 void *__memmove(void *to, const void *from, __kernel_size_t size);
