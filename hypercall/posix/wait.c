@@ -22,7 +22,10 @@ void ob_host_wait(const uint32_t *word, uint32_t value, uint64_t timeout)
 		timeout == OB_FOREVER ? NULL : &relative, NULL, 0);
 }
 
-void ob_host_wake(const uint32_t *word, uint32_t count)
+uint32_t ob_host_wake(const uint32_t *word, uint32_t count)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count > INT_MAX ? INT_MAX : count, NULL, NULL, 0);
+	long woken = syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count > INT_MAX ? INT_MAX : count,
+			     NULL, NULL, 0);
+
+	return woken > 0 ? (uint32_t)woken : 0;
 }

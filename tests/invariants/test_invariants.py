@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Invariants V1 to V13 of the design: each has a test that fails when it is broken (docs/invariants.md has the table).
+"""Invariants V1 to V15 of the design: each has a test that fails when it is broken (docs/invariants.md has the table).
 
 Most are C programs of this directory; where something must happen inside the kernel, they load a component of
 components/, built here with the kernel's own build directory. What tests/library covers is not repeated.
@@ -58,14 +58,24 @@ def test_v2_v3_v4_handover(work, vcpus):
     good(build(work, "handover_test"), vcpus)
 
 
+def in_gdb(program: str, script: str) -> str:
+    command = ("env", "DEBUGINFOD_URLS=", "gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no",
+               "-x", os.path.join(HERE, script))
+    done = start(program, wrapper=command, timeout=300)
+    return done.stdout + done.stderr
+
+
 @pytest.mark.needs("gdb")
 def test_v2_thread_that_ends_has_no_vcpu(work):
     """Where it waits for others after it has given its vCPU away, it does nothing in the vCPU's name."""
-    command = ("env", "DEBUGINFOD_URLS=", "gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no",
-               "-x", os.path.join(HERE, "exit_wait.py"))
-    done = start(build(work, "exit_test"), wrapper=command, timeout=300)
-    said = done.stdout + done.stderr
+    said = in_gdb(build(work, "exit_test"), "exit_wait.py")
     assert "vcpu: 0x0\n" in said and "waits: True\n" in said and "exited normally" in said, said
+
+
+@pytest.mark.needs("gdb")
+def test_v5_calls_from_handlers_run_with_interrupts_on(work):
+    said = in_gdb(build(work, "nested_call_test"), "nested_call.py")
+    assert "interrupts off: 0\n" in said and "exited normally" in said, said
 
 
 @pytest.mark.long
@@ -97,6 +107,13 @@ def test_v7_slow_disk(work):
 
 def test_v8_eviction(work):
     good(build(work, "eviction_test"))
+
+
+@pytest.mark.parametrize("watches", ["lent", "waits"])
+@pytest.mark.parametrize("held_up", ["handler", "stopped"])
+@pytest.mark.parametrize("vcpus", [1, 2])
+def test_v15_thread_that_does_not_come(work, vcpus, held_up, watches):
+    good(build(work, "late_thread_test"), vcpus, held_up, watches, timeout=300)
 
 
 def is_clean(image: str, kind: str) -> bool:

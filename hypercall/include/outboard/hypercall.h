@@ -191,8 +191,11 @@ int ob_host_thread_adopted(void);
  */
 void ob_host_wait(const uint32_t *word, uint32_t value, uint64_t timeout);
 
-/* Wakes up to `count` sleepers on the word. */
-void ob_host_wake(const uint32_t *word, uint32_t count);
+/*
+ * Wakes up to `count` sleepers on the word. Returns how many. A thread that was taken from its
+ * sleep, by a signal or a debugger, does not count: the kernel looks for another one then.
+ */
+uint32_t ob_host_wake(const uint32_t *word, uint32_t count);
 
 /* ---- clocks ------------------------------------------------------------ */
 

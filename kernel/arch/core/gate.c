@@ -46,20 +46,19 @@ void ob_transit_end(void)
 	atomic_dec(&ob_machine.transit);
 }
 
-/* The task sleeps: wake it and wait until it is switched to. An idle vCPU needs nobody else for that. */
+/*
+ * The task sleeps: wake it and wait until it is switched to. An idle vCPU needs nobody else for that.
+ * Interrupts are off until the thread is in: it may be given a vCPU with the run queue locked, where a
+ * late signal (V6) must do nothing.
+ */
 static int ob_enter_evicted(struct task_struct *task)
 {
-	struct ob_vcpu *vcpu = task->thread.vcpu;
-
-	task->thread.wake_next = READ_ONCE(vcpu->wake_list);
-	while (!try_cmpxchg(&vcpu->wake_list, &task->thread.wake_next, task))
-		;
-	ob_delay_point();
-	ob_raise_and_wait(vcpu, OB_PENDING_WAKE, &task->thread.baton);
-	ob_bind(task->thread.vcpu, task);
-	ob_delay_point();
-	WRITE_ONCE(task->thread.evicted, 0);
-	schedule_tail(ob_this_vcpu()->switched_from);
+	ob_this_thread->irqs_off = 1;
+	barrier();
+	if (ob_arrive(task, false))
+		schedule_tail(ob_this_vcpu()->switched_from);
+	barrier();
+	ob_this_thread->irqs_off = 0;
 	return 0;
 }
 
@@ -82,27 +81,46 @@ static int ob_enter_known(struct task_struct *task)
 	}
 }
 
+static int ob_enter_unknown(void)
+{
+	int error;
+
+	ob_this_thread->irqs_off = 1;
+	barrier();
+	error = ob_adopt();
+	barrier();
+	ob_this_thread->irqs_off = 0;
+	return error;
+}
+
 /*
- * Interrupts are off until the thread is in: it is given a vCPU with the run
- * queue locked, where a late signal (V6) must do nothing. Finding them off here means
- * that a signal handler of the program interrupted just this, or the kernel.
+ * The calling thread is on the slow path. Interrupts are on while its task may be parked: a signal
+ * handler of the program that makes a call then finds the fast path open. A handler that does not is
+ * refused, because of this word; so the thread can turn interrupts off once its task sleeps.
+ */
+static __thread u32 ob_entering __attribute__((tls_model("initial-exec")));
+
+/*
+ * Finding interrupts off here means that a signal handler of the program interrupted just this, or
+ * the kernel.
  */
 static noinline int ob_enter_slow(void)
 {
 	struct task_struct *task;
 	int error;
 
-	if (ob_this_thread->irqs_off)
+	if (ob_this_thread->irqs_off || ob_entering)
 		return -EDEADLK;
-	ob_this_thread->irqs_off = 1;
+	ob_entering = 1;
 	barrier();
 	task = current;
 	error = ob_transit_begin();
 	if (!error) {
-		error = task ? ob_enter_known(task) : ob_adopt();
+		error = task ? ob_enter_known(task) : ob_enter_unknown();
 		ob_transit_end();
 	}
-	ob_this_thread->irqs_off = 0;
+	barrier();
+	ob_entering = 0;
 	return error;
 }
 

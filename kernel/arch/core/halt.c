@@ -46,7 +46,8 @@ static long ob_do(long number, long a, long b, long c, long d)
 /* A client task that still runs kernel code, or may come back to it. */
 static bool ob_is_active(struct task_struct *task)
 {
-	return task != current && task != ob_machine.leader && !READ_ONCE(task->thread.evicted);
+	return task != current && task != ob_machine.leader &&
+	       READ_ONCE(task->thread.evicted) != OB_EVICTED_OUT;
 }
 
 /*
@@ -94,7 +95,7 @@ static struct task_struct *ob_find_evicted(void)
 
 	rcu_read_lock();
 	for_each_thread(ob_machine.leader, task)
-		if (!found && READ_ONCE(task->thread.evicted) && !task->thread.stack)
+		if (!found && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT && !task->thread.stack)
 			found = get_task_struct(task);
 	rcu_read_unlock();
 	return found;
@@ -107,7 +108,7 @@ static bool ob_clients_remain(void)
 
 	rcu_read_lock();
 	for_each_thread(ob_machine.leader, task)
-		remain |= READ_ONCE(task->thread.evicted);
+		remain |= READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT;
 	rcu_read_unlock();
 	return remain;
 }

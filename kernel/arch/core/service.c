@@ -35,6 +35,12 @@
 /* What starting from a snapshot has left for later is done after this many: the first call is more urgent. So is what failed tried again. */
 #define OB_FINISH_AFTER NSEC_PER_MSEC
 
+/*
+ * How long a lent thread may take to come to an idle vCPU that has something to do, when it was not
+ * asleep to be woken. Then the carrier comes.
+ */
+#define OB_KICK_OLD NSEC_PER_MSEC
+
 /* How long the first vCPU waits for the host to have a thread for it. */
 #define OB_START_PATIENCE (10 * NSEC_PER_SEC)
 
@@ -54,12 +60,12 @@ static void ob_evict_main(void)
 }
 
 /* The parked task sleeps until its thread calls again. The vCPU goes to another task. */
-static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task)
+static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why)
 {
 	local_irq_disable();
 	vcpu->service.look_at = 0;
 	ob_delay_point();
-	WRITE_ONCE(task->thread.evicted, 1);
+	WRITE_ONCE(task->thread.evicted, why);
 	virt_mb();
 	ob_delay_point();
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
@@ -115,13 +121,16 @@ void ob_service_look(struct ob_vcpu *vcpu)
 	ob_service_notify(vcpu);
 }
 
-static bool ob_in_the_way(struct ob_vcpu *vcpu, u32 bits)
+static bool ob_in_the_way(struct ob_vcpu *vcpu, u32 bits, bool arriving)
 {
 	bool idle_for_a_tick = bits & OB_PENDING_TIMER &&
 			       vcpu->entries == vcpu->service.entries_seen;
 
 	if (bits & OB_PENDING_TIMER)
 		vcpu->service.entries_seen = vcpu->entries;
+	/* Its thread is on its way, if nothing holds it up. */
+	if (arriving)
+		return idle_for_a_tick;
 	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT || ob_outstays(vcpu);
 }
 
@@ -129,18 +138,19 @@ static bool ob_in_the_way(struct ob_vcpu *vcpu, u32 bits)
 static void ob_service_parked(struct ob_vcpu *vcpu)
 {
 	unsigned long state = READ_ONCE(vcpu->state);
+	bool arriving = state & OB_VCPU_ARRIVING;
 	struct task_struct *task;
 	u32 bits;
 
 	ob_delay_point();
 	if (!ob_is_parked(state) || !try_cmpxchg(&vcpu->state, &state, OB_VCPU_INTERRUPT))
 		return;
-	task = (struct task_struct *)(state & ~(unsigned long)OB_VCPU_PARKED);
+	task = ob_parked_task(state);
 	ob_bind(vcpu, task);
 	bits = READ_ONCE(vcpu->pending);
-	ob_interrupts_run(true);
-	if (ob_in_the_way(vcpu, bits)) {
-		ob_evict(vcpu, task);
+	ob_interrupts_run(!arriving);
+	if (ob_in_the_way(vcpu, bits, arriving)) {
+		ob_evict(vcpu, task, arriving ? OB_EVICTED_ARRIVING : OB_EVICTED_OUT);
 		return;
 	}
 	ob_unbind();
@@ -172,6 +182,26 @@ static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 		service->pending_since = now;
 	}
 	return service->pending_since + OB_PENDING_OLD;
+}
+
+/* Has the carrier come where a lent thread does not (L4). Returns when to look again, OB_FOREVER if none is awaited. */
+static u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now)
+{
+	struct ob_service *service = &vcpu->service;
+	u32 *baton = READ_ONCE(vcpu->kicked);
+
+	if (!baton) {
+		service->kicked_since = 0;
+		return OB_FOREVER;
+	}
+	if (!service->kicked_since)
+		service->kicked_since = now;
+	if (now - service->kicked_since < OB_KICK_OLD)
+		return service->kicked_since + OB_KICK_OLD;
+	service->kicked_since = 0;
+	if (ob_idle_take_from(vcpu, baton))
+		ob_baton_pass(&vcpu->carrier.baton);
+	return OB_FOREVER;
 }
 
 static bool ob_look_is_due(struct ob_vcpu *vcpu, u64 now)
@@ -236,7 +266,7 @@ static void ob_service_main(void *argument)
 			break;
 		if (READ_ONCE(vcpu->pending) && ob_is_parked(READ_ONCE(vcpu->state)))
 			continue;
-		until = ob_watch_holder(vcpu, now);
+		until = min(ob_watch_holder(vcpu, now), ob_watch_kicked(vcpu, now));
 		if (has_slept)
 			ob_host_snapshot_finish();
 		if (!has_slept || again)

@@ -14,11 +14,17 @@
  * while there is nothing but idling, and so does one whose task is not there yet or no more, and the one
  * that starts from a snapshot. It is lent:
  *
- *   L1  its own task may be switched to on another vCPU meanwhile, which then waits for this thread, with a run queue
- *       locked. So what a lent thread carries is short, and where it might have to wait for another vCPU it looks whether
- *       it is called back: then the carrier goes on with the coroutine, wherever in it that is.
+ *   L1  its own task may be switched to on another vCPU meanwhile, which then waits for this thread.
+ *       So what a lent thread carries is short.
  *   L2  it waits on its own stack: the program's signal handlers run there.
  *   L3  it takes no signal of ours (V6): the handler could end on another thread, with the program's signal mask.
+ *   L4  while it watches an idle vCPU it may be stopped, or in a signal handler of the program. If it
+ *       does not come when there is something to do, the carrier does (ob_idle_take_from()).
+ *
+ * The thread of a host-bound task may not come either. So the side that switches ends the switch in
+ * its place: it unlocks the run queue and leaves the vCPU parked on the task (V15). What Linux has the
+ * task do at the end of a switch is done again when its thread comes, for a switch from the idle task
+ * that was none.
  *
  * A host thread that gives the baton away waits for its own; unless it acts for
  * a task that leaves it: a service thread that evicts the parked task, or
@@ -33,8 +39,11 @@
 #include <linux/sched/task_stack.h>
 #include <asm/switch_to.h>
 #include "delay.h"
+#include "runqueue.h"
 #include "thread.h"
 #include "vcpu.h"
+
+void schedule_tail(struct task_struct *prev);
 
 /* After leaving a coroutine for good: its stack can be freed now. */
 void ob_switch_finished(void)
@@ -45,6 +54,45 @@ void ob_switch_finished(void)
 		ob_stack_free(carrier->dead_stack);
 		carrier->dead_stack = NULL;
 	}
+}
+
+/*
+ * Ends the switch to `next`, which is host-bound, in the place of its thread. That has no more part
+ * in it than to come. Interrupts of the vCPU are taken here as the task's.
+ */
+static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next)
+{
+	struct task_struct *own = current;
+	u32 nobody = 0;
+
+	/* Meanwhile the calling thread is lent: a handler of the program finds its own task (eintr.c). */
+	ob_loan.task = own;
+	barrier();
+	WRITE_ONCE(ob_loan.baton, &nobody);
+	ob_bind(vcpu, next);
+	WRITE_ONCE(next->thread.evicted, 0);
+	schedule_tail(vcpu->switched_from);
+	ob_this_thread->irqs_off = 1;
+	barrier();
+	if (own)
+		ob_this_thread->task = own;
+	else
+		ob_unbind();
+	WRITE_ONCE(ob_loan.baton, NULL);
+	ob_delay_point();
+	xchg(&vcpu->state, ob_arriving(next));
+	ob_delay_point();
+	if (READ_ONCE(vcpu->pending))
+		ob_kick(vcpu);
+}
+
+/*
+ * A task that has gone through most of its end has no signals, which the end of a switch looks at: its
+ * thread ends the switch. It runs on a stack of ours there, and only its last steps are left.
+ */
+static bool ob_switch_can_end(struct task_struct *next)
+{
+	return likely(next->sighand) && !READ_ONCE(ob_machine.stopping);
 }
 
 /* Gives the vCPU to the thread that runs `next`. Returns true if that is the calling one, which waits for `own`. */
@@ -64,8 +112,66 @@ static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32
 	}
 	if (baton == own)
 		return true;
+	if (!next->thread.coroutine && ob_switch_can_end(next))
+		ob_switch_end(vcpu, next);
 	ob_baton_pass(baton);
 	return false;
+}
+
+/* The task, which was evicted, asks to run again. Returns as ob_lend(). */
+static bool ob_come_back(struct task_struct *task)
+{
+	struct ob_vcpu *vcpu = task->thread.vcpu;
+
+	task->thread.wake_next = READ_ONCE(vcpu->wake_list);
+	while (!try_cmpxchg(&vcpu->wake_list, &task->thread.wake_next, task))
+		;
+	ob_delay_point();
+	return ob_raise_and_wait(vcpu, OB_PENDING_WAKE, &task->thread.baton);
+}
+
+/*
+ * The calling thread comes for its task: it was evicted, or its baton was passed, or (`switched`) the
+ * thread has itself switched to it. Afterwards it holds the task's vCPU. Returns true if the switch has
+ * to be ended: the run queue is locked. Blocks.
+ */
+bool ob_arrive(struct task_struct *task, bool switched)
+{
+	while (!switched) {
+		struct ob_vcpu *vcpu = task->thread.vcpu;
+		unsigned long state = ob_arriving(task);
+
+		if (READ_ONCE(task->thread.evicted)) {
+			switched = ob_come_back(task);
+			continue;
+		}
+		ob_delay_point();
+		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD))
+			break;
+		ob_delay_point();
+		/* Nobody could end the switch for us: ob_switch_can_end(). */
+		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.evicted))
+			switched = true;
+		else
+			ob_host_thread_yield();
+	}
+	ob_bind(task->thread.vcpu, task);
+	ob_delay_point();
+	WRITE_ONCE(task->thread.evicted, 0);
+	return switched;
+}
+
+/* What ob_switch_end() has done, the task will do again: makes it a switch from the idle task. */
+static void ob_switch_begin_again(struct ob_vcpu *vcpu)
+{
+	struct rq *queue;
+
+	trace_hardirqs_off();
+	preempt_disable();
+	queue = this_rq();
+	raw_spin_rq_lock(queue);
+	spin_release(&__rq_lockp(queue)->dep_map, _THIS_IP_);
+	vcpu->switched_from = idle_task(vcpu->id);
 }
 
 /* Short enough for the calling thread, if that is lent (L1)? */
@@ -103,16 +209,19 @@ static void ob_switch_leave(struct ob_vcpu *vcpu, struct task_struct *prev, stru
 static void ob_switch_host_bound(struct ob_vcpu *vcpu, struct task_struct *prev,
 				 struct task_struct *next)
 {
+	bool switched = false;
+
 	ob_delay_point();
 	if (ob_this_thread->kind == OB_THREAD_SERVICE || READ_ONCE(prev->__state) == TASK_DEAD)
 		ob_switch_leave(vcpu, prev, next);
 	if (is_idle_task(next)) {
-		ob_lend(vcpu, &prev->thread.baton);
+		switched = ob_lend(vcpu, &prev->thread.baton);
 	} else {
 		ob_pass_to(vcpu, next, NULL);
 		ob_baton_wait(&prev->thread.baton);
 	}
-	ob_bind(prev->thread.vcpu, prev);
+	if (!ob_arrive(prev, switched))
+		ob_switch_begin_again(ob_this_vcpu());
 }
 
 struct task_struct *__switch_to(struct task_struct *prev, struct task_struct *next)
@@ -152,18 +261,20 @@ static struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *fi
 
 /*
  * The calling client's thread, whose task is not its turn, holds a vCPU that is to idle: it carries it until the baton
- * is passed, or there is more to do than that. When this returns, its task has a vCPU. Blocks.
+ * is passed, or there is more to do than that. When this returns, its task was switched to. Returns true if the
+ * calling thread has done it, and holds the vCPU; false if the baton was passed. Blocks.
  */
-void ob_lend(struct ob_vcpu *vcpu, u32 *baton)
+bool ob_lend(struct ob_vcpu *vcpu, u32 *baton)
 {
 	struct task_struct *next;
 
 	do {
 		next = ob_carry(vcpu, idle_task(vcpu->id), baton);
 		if (next && ob_pass_to(vcpu, next, baton))
-			return;
+			return true;
 	} while (!next && ob_idle_watch(vcpu, baton));
 	ob_baton_wait(baton);
+	return false;
 }
 
 /* The calling thread, which has no task, gives the vCPU to that of `next`. NULL: the vCPU idles. */
@@ -185,20 +296,6 @@ void ob_give_up(struct ob_vcpu *vcpu)
 	if (is_idle_task(next) && ob_this_thread->kind == OB_THREAD_CLIENT)
 		next = ob_carry(vcpu, next, &nobody);
 	ob_release(vcpu, next);
-}
-
-/* The calling thread, which is lent, is called back in the middle of a coroutine: the carrier goes on with it. */
-void ob_hand_over(void)
-{
-	struct task_struct *task = current;
-	u32 irqs_off = ob_this_thread->irqs_off;
-
-	ob_this_thread->irqs_off = 1;
-	barrier();
-	ob_this_vcpu()->carrier.pass_to = task;
-	ob_coroutine_switch(&task->thread.coroutine, ob_this_vcpu()->carrier.context);
-	barrier();
-	ob_this_thread->irqs_off = irqs_off;
 }
 
 /* The calling thread, which is no task, carries the vCPU, which nobody else does, while there is nothing but idling. */
@@ -235,9 +332,10 @@ static void ob_carrier_main(void *argument)
 	}
 }
 
+/* Is the calling thread on the stack of a coroutine? */
 bool ob_is_carrying(void)
 {
-	return ob_this_thread->kind == OB_THREAD_CARRIER || ob_loan.baton;
+	return current && current->thread.stack;
 }
 
 /* The carrier of a vCPU that has been started already. */

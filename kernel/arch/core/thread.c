@@ -196,7 +196,8 @@ static struct ob_vcpu *ob_take_any(void)
 	return NULL;
 }
 
-static void ob_adoption_wait(struct ob_adoption *adoption)
+/* Returns as ob_lend(). */
+static bool ob_adoption_wait(struct ob_adoption *adoption)
 {
 	struct ob_vcpu *vcpu = ob_take_any();
 
@@ -204,12 +205,10 @@ static void ob_adoption_wait(struct ob_adoption *adoption)
 	adoption->next = READ_ONCE(ob_adoptions);
 	while (!try_cmpxchg(&ob_adoptions, &adoption->next, adoption))
 		;
-	if (vcpu) {
-		__atomic_fetch_or(&vcpu->pending, OB_PENDING_ADOPT, __ATOMIC_SEQ_CST);
-		ob_lend(vcpu, &adoption->baton);
-	} else {
-		ob_raise_and_wait(ob_vcpu_to_interrupt(), OB_PENDING_ADOPT, &adoption->baton);
-	}
+	if (!vcpu)
+		return ob_raise_and_wait(ob_vcpu_to_interrupt(), OB_PENDING_ADOPT, &adoption->baton);
+	__atomic_fetch_or(&vcpu->pending, OB_PENDING_ADOPT, __ATOMIC_SEQ_CST);
+	return ob_lend(vcpu, &adoption->baton);
 }
 
 /*
@@ -221,18 +220,19 @@ int ob_adopt(void)
 	struct ob_adoption adoption = { .host_thread = ob_host_thread_self() };
 	int error = ob_host_thread_adopted();
 	sigset_t none;
+	bool switched;
 
 	if (error)
 		return error;
 	ob_self = adoption.host_thread;
-	ob_adoption_wait(&adoption);
+	switched = ob_adoption_wait(&adoption);
 	if (adoption.error) {
 		/* It may have been lent meanwhile. */
 		ob_unbind();
 		return adoption.error;
 	}
-	ob_bind(adoption.task->thread.vcpu, adoption.task);
-	ob_task_begin();
+	if (ob_arrive(adoption.task, switched))
+		ob_task_begin();
 	ob_begun();
 	sigemptyset(&none);
 	set_current_blocked(&none);

@@ -111,7 +111,10 @@ static u32 *ob_idle_end(struct ob_vcpu *vcpu)
 
 	if (!baton)
 		return NULL;
-	return ob_baton_set(baton, baton == &vcpu->carrier.baton ? OB_BATON_PASSED : OB_BATON_KICKED);
+	if (baton == &vcpu->carrier.baton)
+		return ob_baton_set(baton, OB_BATON_PASSED);
+	WRITE_ONCE(vcpu->kicked, baton);
+	return ob_baton_set(baton, OB_BATON_KICKED);
 }
 
 /* Makes sure that pending bits which are set already will be looked at. Returns as above. */
@@ -133,10 +136,23 @@ static u32 *ob_notify(struct ob_vcpu *vcpu)
 	return &vcpu->service.word;
 }
 
+/*
+ * A thread was to be woken that is not asleep. Most often it is just awake, or about to sleep. But
+ * if it is lent, and stopped or in a signal handler of the program, somebody else has to carry on.
+ */
+static noinline void ob_wake_missed(const u32 *word)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < ob_machine.vcpus; cpu++)
+		if (READ_ONCE(ob_vcpus[cpu].kicked) == word)
+			ob_service_notify(&ob_vcpus[cpu]);
+}
+
 static void ob_wake(u32 *word)
 {
-	if (word)
-		ob_host_wake(word, 1);
+	if (word && !ob_host_wake(word, 1))
+		ob_wake_missed(word);
 }
 
 void ob_kick(struct ob_vcpu *vcpu)
@@ -271,10 +287,21 @@ bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
 		return false;
 	/* Whoever took it from there sets the bit. */
 	ob_baton_take(baton, OB_BATON_KICKED);
+	if (!ob_idle_take_from(vcpu, baton))
+		return false;
 	if (!(READ_ONCE(*baton) & OB_BATON_PASSED))
 		return true;
 	ob_baton_pass(&vcpu->carrier.baton);
 	return false;
+}
+
+/*
+ * A kicked vCPU goes to its lent thread, or to the carrier when that thread has not come for long.
+ * Returns whether the caller was the first to take it.
+ */
+bool ob_idle_take_from(struct ob_vcpu *vcpu, u32 *baton)
+{
+	return cmpxchg(&vcpu->kicked, baton, NULL) == baton;
 }
 
 /* Takes a vCPU that idles from its carrier. The calling thread has to carry it on. */
@@ -287,26 +314,17 @@ bool ob_idle_take(struct ob_vcpu *vcpu)
 
 /*
  * As ob_raise(), by a thread whose task's turn comes through it, and that waits for its turn. It takes the
- * interrupt itself if the vCPU idles and is its carrier's to look after. Blocks.
+ * interrupt itself if the vCPU idles and is its carrier's to look after. Returns as ob_lend(). Blocks.
  */
-void ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
+bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 {
 	__atomic_fetch_or(&vcpu->pending, bits, __ATOMIC_SEQ_CST);
 	ob_delay_point();
-	if (ob_idle_take(vcpu)) {
-		ob_lend(vcpu, baton);
-	} else {
-		ob_kick(vcpu);
-		ob_baton_wait(baton);
-	}
-}
-
-/* The calling thread is lent, and its own task has been given a vCPU. Not inlined: the thread may be another one the next time. */
-static noinline bool ob_is_called_back(void)
-{
-	const u32 *baton = ob_loan.baton;
-
-	return unlikely(baton) && (READ_ONCE(*baton) & OB_BATON_PASSED || ob_delay_chance());
+	if (ob_idle_take(vcpu))
+		return ob_lend(vcpu, baton);
+	ob_kick(vcpu);
+	ob_baton_wait(baton);
+	return false;
 }
 
 /*
@@ -321,8 +339,6 @@ static void ob_wait_step(void)
 		ob_wake_now();
 	if (!ob_this_thread->irqs_off && ob_pending())
 		ob_interrupts_poll();
-	if (ob_is_called_back())
-		ob_hand_over();
 }
 
 /* A poll point of every loop that waits for another CPU (V5). */
@@ -384,9 +400,6 @@ void arch_cpu_idle(void)
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();
 
-	/* That a thread is called back is so rare that it is made to happen where that is looked for. */
-	if (IS_ENABLED(CONFIG_OUTBOARD_DELAYS) && ob_is_called_back())
-		ob_hand_over();
 	if (!READ_ONCE(vcpu->pending)) {
 		vcpu->carrier.pass_to = NULL;
 		ob_coroutine_switch(&current->thread.coroutine, vcpu->carrier.context);

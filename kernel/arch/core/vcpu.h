@@ -16,6 +16,10 @@
  *        |                             v
  *        '-- the task runs again --- HELD by whoever the scheduler picks
  *
+ * A switch to a client's task ends in PARKED, too, with ARRIVING: the side that switches has unlocked
+ * the run queue (V15), and the task's thread comes as if it entered. If it does not, because it is
+ * stopped or in a signal handler of the program, the task is evicted as any other that is parked.
+ *
  * PARKED(task): the task's thread is out in host code. HELD: some thread runs
  * kernel code, or the vCPU idles. INTERRUPT: the service thread runs
  * interrupts in the place of the parked task. STOPPED: the machine has halted.
@@ -46,6 +50,13 @@ enum ob_vcpu_state {
 	OB_VCPU_HELD = 2,
 	OB_VCPU_INTERRUPT = 4,
 	OB_VCPU_STOPPED = 8,
+	OB_VCPU_ARRIVING = 16,		/* with PARKED: the task was switched to, its thread has yet to come */
+};
+
+/* Why a task sleeps in a state that only its own thread's coming ends. */
+enum ob_evicted {
+	OB_EVICTED_OUT = 1,		/* its thread is out in host code */
+	OB_EVICTED_ARRIVING = 2,	/* it is in the kernel, and its thread did not come for it */
 };
 
 enum ob_pending {
@@ -85,6 +96,7 @@ struct ob_service {
 	u64 deadline;			/* of the clock event device; 0: none */
 	u64 sleeps_until;
 	u64 pending_since;		/* a holder has not polled since then; 0: it has */
+	u64 kicked_since;		/* a lent thread has not come since then; 0: none is awaited */
 	unsigned long entries_seen;
 	u64 look_at;			/* again at a parked task that others wait for; 0: none do */
 	u64 look_pause;
@@ -106,6 +118,7 @@ enum ob_baton {
 struct ob_vcpu {
 	u32 pending;			/* first: asm/irqflags.h */
 	u32 *idle;			/* baton of who looks after the vCPU, while it idles; NULL: it does not */
+	u32 *kicked;			/* baton of a lent thread that shall carry on; NULL: it does, or none shall */
 	unsigned long state;
 	unsigned long entries;		/* times that a client entered */
 	unsigned long percpu_offset;
@@ -154,6 +167,17 @@ static __always_inline unsigned long ob_parked(struct task_struct *task)
 	return (unsigned long)task | OB_VCPU_PARKED;
 }
 
+/* Its bits are not those of an entry: the fast path leaves it alone. */
+static __always_inline unsigned long ob_arriving(struct task_struct *task)
+{
+	return ob_parked(task) | OB_VCPU_ARRIVING;
+}
+
+static __always_inline struct task_struct *ob_parked_task(unsigned long state)
+{
+	return (struct task_struct *)(state & ~(unsigned long)(OB_VCPU_PARKED | OB_VCPU_ARRIVING));
+}
+
 static __always_inline bool ob_is_parked(unsigned long state)
 {
 	return state & OB_VCPU_PARKED;
@@ -180,13 +204,14 @@ void ob_raise(struct ob_vcpu *vcpu, u32 bits);
 void ob_kick(struct ob_vcpu *vcpu);
 void ob_send(struct ob_vcpu *vcpu, u32 bits);
 void ob_wake_now(void);
-void ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
+bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
 void ob_baton_pass(u32 *baton);
 void ob_baton_wait(u32 *baton);
 void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton);
 bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton);
 bool ob_idle_take(struct ob_vcpu *vcpu);
+bool ob_idle_take_from(struct ob_vcpu *vcpu, u32 *baton);
 
 /* interrupt.c */
 void ob_interrupts_run(bool user);
@@ -205,8 +230,8 @@ bool ob_is_carrying(void);
 void __noreturn ob_carrier_leave(void);
 void ob_switch_finished(void);
 void ob_give_up(struct ob_vcpu *vcpu);
-void ob_lend(struct ob_vcpu *vcpu, u32 *baton);
-void ob_hand_over(void);
+bool ob_lend(struct ob_vcpu *vcpu, u32 *baton);
+bool ob_arrive(struct task_struct *task, bool switched);
 
 /* service.c */
 int ob_service_start(struct ob_vcpu *vcpu);
