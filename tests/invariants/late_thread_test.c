@@ -33,7 +33,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 #define ROUNDS 20
 

@@ -2,7 +2,7 @@
 /* A signal handler that makes a call: nested_call.py has it come while its thread is on its way into another one. */
 #include <signal.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 static volatile int handled;
 
