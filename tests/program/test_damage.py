@@ -212,3 +212,57 @@ def test_output_stops_at_the_first_unreadable_block(work):
     assert len(done.raw) == 12 * 4096 and content.startswith(done.raw)
     bad("cp", f"{image}:/file", f"{work}/copied", mentions=("cannot read", "file"))
     assert not os.path.exists(f"{work}/copied")
+
+
+def make_unreadable(work, size, megabytes=16):
+    """An ext2 image with /good and /long; of /long only bytes from 8 MiB on, 4 MiB of them, cannot be read."""
+    tree = os.path.join(work, "tree")
+    os.makedirs(tree)
+    for name, length in (("good", 5000), ("long", 12 * 4096), ("spare", 7500)):
+        with open(os.path.join(tree, name), "wb") as stream:
+            stream.write(name.encode() * (length // len(name)))
+    image = host.sparse_file(f"{work}/disk.ext2", megabytes * MEGABYTE)
+    host.run("mke2fs", "-q", "-t", "ext2", "-b", "4096", "-N", "64", "-d", tree, image)
+    data = int(pointed_at(image, "blocks /long")[0])
+    table, tables = (int(block) for block in pointed_at(image, "blocks /spare"))
+    write_at(image, table * 4096, struct.pack("<I", data) * 1024)
+    write_at(image, tables * 4096, struct.pack("<I", table) * 1024)
+    write_at(image, tables * 4096 + 4, struct.pack("<I", 0xffffffff))
+    for field, value in (("block[IND]", table), ("block[DIND]", tables), ("size", size)):
+        host.run("debugfs", "-w", "-R", f"sif /long {field} {value}", image)
+    return image
+
+
+def test_zeros_in_an_archive_stand_for_what_cannot_be_read(work):
+    image, archive = make_unreadable(work, 20 * MEGABYTE), f"{work}/all.tar"
+    bad("tar-out", f"{image}:/", "-f", archive, mentions=("cannot read", "long"))
+    os.makedirs(f"{work}/out")
+    host.run("tar", "-xf", archive, "-C", f"{work}/out")
+    with open(f"{work}/out/long", "rb") as stream:
+        content = stream.read()
+    readable = 12 * 4096 + 8 * MEGABYTE
+    assert len(content) == 20 * MEGABYTE and content[readable - 4096:readable].startswith(b"long")
+    assert not any(content[readable:]), "output goes on behind the first unreadable block"
+    assert os.path.getsize(f"{work}/out/good") == 5000 and os.path.exists(f"{work}/out/spare")
+
+
+def test_zeros_in_an_archive_are_limited(work):
+    """A small image does not become gigabytes of zeros, nor an archive that looks complete."""
+    image, archive = make_unreadable(work, 2 << 30), f"{work}/all.tar"
+    bad("tar-out", f"{image}:/", "-f", archive, mentions=("cannot read", "long", "not complete", "--exclude"))
+    assert not os.path.exists(archive)
+    done = bad("tar-out", f"{image}:/", mentions=("not complete",))
+    assert len(done.raw) < 16 * MEGABYTE
+    program.good("tar-out", f"{image}:/", "-f", archive, "--exclude", "long")
+    assert host.run("tar", "-tf", archive).stdout.split() == ["./", "./good", "./lost+found/", "./spare"]
+
+
+def test_a_file_whose_end_is_lost_is_left_out(work):
+    """It is too large for zeros, and the rest of the archive is made."""
+    size = (12 << 20) + 12 * 4096 + (1 << 30)
+    image, archive = make_unreadable(work, size, 2048), f"{work}/all.tar"
+    # The last table.
+    tables = int(pointed_at(image, "blocks /spare")[1])
+    write_at(image, tables * 4096 + 4 * 257, struct.pack("<I", 0xffffffff))
+    bad("tar-out", f"{image}:/", "-f", archive, mentions=("cannot read", "long", f"byte {size - 1}"))
+    assert host.run("tar", "-tf", archive).stdout.split() == ["./", "./good", "./lost+found/", "./spare"]

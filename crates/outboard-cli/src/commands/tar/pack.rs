@@ -8,13 +8,14 @@
 
 use super::encode::Entry;
 use super::header::{padding, BLOCK};
-use super::sparse::Map;
+use super::sparse::{Map, Parts};
 use super::tree::{Folder, Item, Walk};
 use crate::claimed_size;
 use crate::commands::cp::data::Trail;
 use crate::commands::cp::queue::Queue;
 use crate::commands::cp::report::{Loss, Report};
 use crate::error::reason;
+use crate::format;
 use crate::other_forms;
 use outboard::Fd;
 use std::collections::HashMap;
@@ -32,6 +33,9 @@ const AHEAD: usize = 16;
 const CHUNK: usize = 512 * 1024;
 /// Chunks of a batch that may wait.
 const CHUNKS: usize = 2;
+/// Most zeros of an archive that stand for bytes which cannot be read. A header announces a file's
+/// size, so that only zeros or the archive's end can follow an unreadable block.
+const PADDING: u64 = 1 << 30;
 /// An archive is filled up to a multiple of this.
 const RECORD: u64 = 20 * BLOCK as u64;
 
@@ -54,6 +58,8 @@ enum Out {
     /// What follows belongs to a file with several names.
     Begin(Arc<Linked>),
     End,
+    /// Zeros for so many bytes of a file, which cannot be read. The writer limits them.
+    Padding(u64, String),
 }
 
 struct Batch {
@@ -115,6 +121,7 @@ pub fn pack(walk: &Walk, root: Fd, threads: u32, output: &mut impl Write) -> io:
             chunks: &chunks,
             report: walk.report,
             written: 0,
+            padding: PADDING,
             names: HashMap::new(),
         };
         writer.run(&stretches)
@@ -272,6 +279,7 @@ impl Packer<'_> {
                 claimed_size::check(&file, stat.st_size.max(0) as u64)?;
                 found.xattrs = self.xattrs(path, file.xattrs(), |name| file.xattr(name));
                 found.map = holes(&file, stat.st_size.max(0) as u64);
+                found.check_ends(&file)?;
                 return Ok((found, Some(file)));
             }
             // It could not be opened as a directory.
@@ -345,16 +353,26 @@ impl Packer<'_> {
         let entry = found.entry(path);
         self.put(&entry.headers())?;
         let Some(file) = file else { return Ok(()) };
-        let size = found.stat.st_size.max(0) as u64;
-        let whole = [(0, size)];
-        let parts = found.map.as_ref().map_or(&whole[..], |map| &map.parts);
-        for &(offset, length) in parts {
-            self.data(path, &file, offset, length, skip)?;
+        let mut left = found.data();
+        for &(offset, length) in &found.parts() {
+            let unread = self.data(path, &file, offset, length, skip)?;
+            left -= length - unread;
+            if unread > 0 {
+                self.pad(path, left)?;
+                break;
+            }
         }
         self.zeros(padding(entry.stored()))
     }
 
-    /// A part of a file. What cannot be read is zeros, because its size was said before.
+    /// Ends a file whose rest cannot be read.
+    fn pad(&mut self, path: &[u8], length: u64) -> Result<(), Gone> {
+        self.flush()?;
+        let padding = Out::Padding(length, self.walk.shown(path));
+        self.out.send(padding).map_err(|_| Gone)
+    }
+
+    /// A part of a file. Returns how many bytes at its end cannot be read, or are not needed.
     fn data(
         &mut self,
         path: &[u8],
@@ -362,11 +380,11 @@ impl Packer<'_> {
         mut offset: u64,
         mut length: u64,
         skip: Option<&AtomicBool>,
-    ) -> Result<(), Gone> {
+    ) -> Result<u64, Gone> {
         let mut trail = Trail::new(file, false);
         while length > 0 {
             if skip.is_some_and(|skip| skip.load(Ordering::Relaxed)) {
-                return Ok(());
+                return Ok(length);
             }
             let room = self.room()?;
             let most = (room.len() as u64).min(length) as usize;
@@ -384,9 +402,9 @@ impl Packer<'_> {
                 Err(error) => error,
             };
             self.fail(path, &error);
-            return self.zeros(length);
+            return Ok(length);
         }
-        Ok(())
+        Ok(0)
     }
 }
 
@@ -400,6 +418,43 @@ impl Found {
             xattrs: &self.xattrs,
             map: self.map.as_ref(),
         }
+    }
+
+    fn size(&self) -> u64 {
+        self.stat.st_size.max(0) as u64
+    }
+
+    /// Offsets and lengths of the data.
+    fn parts(&self) -> Parts {
+        let whole = || vec![(0, self.size())];
+        self.map
+            .as_ref()
+            .map_or_else(whole, |map| map.parts.clone())
+    }
+
+    fn data(&self) -> u64 {
+        self.map.as_ref().map_or(self.size(), Map::data)
+    }
+
+    /// Reads a byte at both ends of a file that is too large for padding: an error leaves the file
+    /// out while its header is not written yet.
+    fn check_ends(&self, file: &Fd) -> io::Result<()> {
+        if self.data() <= PADDING {
+            return Ok(());
+        }
+        let parts = self.parts();
+        let mut parts = parts.iter().filter(|(_, length)| *length > 0);
+        let first = parts.next().map(|(offset, _)| *offset);
+        let last = parts.next_back().map(|(offset, length)| offset + length);
+        let last = last.or_else(|| Some(self.size())).map(|end| end - 1);
+        first.into_iter().chain(last).try_for_each(|place| {
+            let why = match file.read_at(&mut [0], place) {
+                Ok(0) => "the file ends before it".to_owned(),
+                Ok(_) => return Ok(()),
+                Err(error) => reason(&error),
+            };
+            Err(io::Error::other(format!("byte {place}: {why}")))
+        })
     }
 }
 
@@ -435,6 +490,8 @@ struct Writer<'a, W> {
     chunks: &'a Chunks,
     report: &'a Report,
     written: u64,
+    /// Zeros that may still take the place of bytes.
+    padding: u64,
     /// The first name of files with several, and how many others there are still.
     names: HashMap<(u64, u64), (Vec<u8>, u64)>,
 }
@@ -453,6 +510,11 @@ impl<W: Write> Writer<'_, W> {
                     }
                     Out::Begin(linked) => skipping = self.is_later(&linked)?,
                     Out::End => skipping = false,
+                    Out::Padding(length, path) => {
+                        if !skipping {
+                            self.pad(length, &path)?;
+                        }
+                    }
                 }
             }
         }
@@ -467,6 +529,25 @@ impl<W: Write> Writer<'_, W> {
         self.written += bytes.len() as u64;
         self.report.count_bytes(bytes.len() as u64);
         self.report.reach(self.written);
+        Ok(())
+    }
+
+    /// Writes zeros for what cannot be read of a file.
+    fn pad(&mut self, mut length: u64, path: &str) -> io::Result<()> {
+        self.padding = self.padding.checked_sub(length).ok_or_else(|| {
+            io::Error::other(format!(
+                "the archive is not complete: {} of {path} cannot be read, and at most {} are \
+                 filled with zeros (leave the file out: --exclude)",
+                format::size(length),
+                format::size(PADDING)
+            ))
+        })?;
+        let zeros = vec![0; CHUNK];
+        while length > 0 {
+            let piece = length.min(CHUNK as u64);
+            self.write(&zeros[..piece as usize])?;
+            length -= piece;
+        }
         Ok(())
     }
 
