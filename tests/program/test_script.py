@@ -396,6 +396,18 @@ def test_a_failed_edit_keeps_the_text(work, image):
     check(image)
 
 
+def test_what_a_failed_editor_saved_is_kept(work, image):
+    """An editor that dies leaves the text in a file of its own, and the copy as it was."""
+    for end in ("exit 3", "kill -TERM $$"):
+        done = edit(f"{image}:/etc/hosts", f'echo mine > "$(dirname "$1")/.hosts.swp"; {end}', work)
+        assert done.code == 1 and "edited text" not in done.err, str(done)
+        directory = re.search(r"the editor left \.hosts\.swp in (\S+)", done.err).group(1)
+        assert read(f"{directory}/.hosts.swp") == "mine\n"
+        assert good("cat", f"{image}:/etc/hosts").out == "localhost\n"
+    done = edit(f"{image}:/etc/hosts", 'echo mine > "$1"; cp "$1" "$1~"', work)
+    assert done.code == 0 and not done.err, "an editor that succeeds leaves nothing that is needed"
+
+
 def test_what_cannot_be_edited(work, image):
     bad("edit", f"{image}:/etc", mentions=("directory",))
     bad("edit", f"{image}:/absent/file", mentions=("absent",))

@@ -3,7 +3,7 @@
 //!
 //! The image is not held open while the editor runs: a copy in a private directory of the host is
 //! edited. The kernel that reads and writes the image runs in processes of their own ([`apart`]), the editor in none of them. Afterwards a new file with the text takes the old one's name, if nobody else changed that
-//! meanwhile. Until the new file is on stable storage the edited copy is kept, and told of if all does not go well.
+//! meanwhile. An editor that fails leaves what it has saved. Until the new file is on stable storage the edited copy is kept, and told of if all does not go well.
 
 use super::{image_place, runs_programs, uses_image};
 use crate::address::Place;
@@ -66,7 +66,7 @@ pub fn run(options: &Edit, session: &mut Session) -> Result<()> {
     let before = copy.text()?;
     let text = match copy.edit(session) {
         Ok(text) => text,
-        Err(error) => return Err(copy.keep_if_changed(&before, error)),
+        Err(error) => return Err(copy.keep_what_is_left(&before, error)),
     };
     if before == text {
         return Ok(());
@@ -248,11 +248,37 @@ impl Copy {
         ))
     }
 
-    fn keep_if_changed(self, before: &[u8], error: Error) -> Error {
-        match self.text() {
-            Ok(text) if text == before => error,
-            _ => self.keep(error),
+    /// The error of an editor that failed; its text stays, and what else it left, such as the text
+    /// of an editor that was killed.
+    fn keep_what_is_left(self, before: &[u8], error: Error) -> Error {
+        let left = self.left_files();
+        let is_changed = self.text().map_or(true, |text| text != before);
+        if left.is_empty() && !is_changed {
+            return error;
         }
+        let (directory, file) = (self.directory.keep(), self.file);
+        let mut text = error.message().unwrap_or("it failed").to_owned();
+        if is_changed {
+            text += &format!("\nthe edited text is in {}", file.display());
+        }
+        if !left.is_empty() {
+            let (left, directory) = (left.join(", "), directory.display());
+            text += &format!("\nthe editor left {left} in {directory} (remove it when done)");
+        }
+        Error::Failed(text)
+    }
+
+    /// Names of files that the editor made beside the copy.
+    fn left_files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.directory.path());
+        let names = entries.into_iter().flatten().flatten();
+        let mut left: Vec<String> = names
+            .map(|entry| entry.file_name())
+            .filter(|name| Some(name.as_os_str()) != self.file.file_name())
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
+        left.sort();
+        left
     }
 }
 
