@@ -414,6 +414,27 @@ def test_a_failed_growth_leaves_what_was_there(work, place):
     good("resize", name, "100M")
 
 
+@pytest.mark.needs("strace")
+@pytest.mark.parametrize("place", ["image", "gpt"])
+def test_a_growth_that_was_killed_takes_nothing_back(work, place):
+    """The journal may have the growth, which the superblock has not yet: its room stays."""
+    image = f"{work}/x"
+    if place != "image":
+        disk(work, "linux:8M", "linux:rest", size="400M", name="x")
+    name, words = (image, ("--size", "320M")) if place == "image" else (f"{image}@2", ())
+    good("mkfs", "xfs", name, *words)
+    tree = fill(work, name)
+    before = os.path.getsize(image)
+    # The kernel's disk uses fdatasync(2), and nothing else here does.
+    done = run("resize", name, "500M", prefix=("strace", "-f", "-qq", "-o", f"{work}/trace", "-e", "trace=fdatasync",
+                                               "-e", "inject=fdatasync:signal=KILL:when=1"))
+    assert done.code == 1 and os.path.getsize(image) > before, done
+    assert "keeps the room" in done.err and "fsck --replay -y" in done.err, done
+    assert run("fsck", "--replay", "-y", name).code in (0, 1)
+    same(work, name, tree)
+    good("resize", name, "500M")
+
+
 def test_what_an_mbr_cannot_hold(work):
     bad("part", f"{work}/x", "create", "--table", "mbr", "--size", "4T", "linux:3T", code=2, mentions=("MBR", "2.0 TiB"))
     assert not os.path.exists(f"{work}/x")

@@ -8,7 +8,7 @@ use crate::address::ImageName;
 use crate::apart::apart;
 use crate::arguments::{parse_size, Settings};
 use crate::commands::uses_image;
-use crate::error::{Error, Result};
+use crate::error::{warn, Error, Result};
 use crate::format::size as size_text;
 use crate::image::Image;
 use crate::image_lock::ImageLock;
@@ -77,6 +77,24 @@ enum Method {
     Btrfs,
 }
 
+/// Why a file system was not resized.
+struct Failure {
+    error: Error,
+    /// A kernel was changing it and did not end in order: its journal may have some of the growth.
+    half_changed: bool,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            half_changed: false,
+        }
+    }
+}
+
+type Resized = std::result::Result<(), Failure>;
+
 /// To what size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
@@ -131,20 +149,40 @@ fn grow(
     size: u64,
 ) -> Result<()> {
     if size == volume.range.size {
-        method.resize(session, &volume.name, Goal::Fill)?;
+        let resized = method.resize(session, &volume.name, Goal::Fill);
+        resized.map_err(|failure| failure.error)?;
         return tell(session, &volume.name);
     }
     let before = size_of_image(session, volume.path())?;
     let grown = without_stop(|| holder.grow(session, volume, size))
+        .map_err(Failure::from)
         .and_then(|()| method.resize(session, &volume.name, Goal::Fill));
     match grown {
         Ok(()) => tell(session, &volume.name),
-        Err(error) => Err(undo(session, volume, method, holder, before, error)),
+        Err(failure) if failure.half_changed => Err(keep_size(volume, failure.error)),
+        Err(failure) => Err(undo(session, volume, method, holder, before, failure.error)),
     }
 }
 
 fn size_of_image(session: &mut Session, path: &Path) -> Result<u64> {
     on_disk(session, path, false, |disk| Ok(Image::open(disk)?.size()))
+}
+
+/// Growing was cut off: cutting the image back could take away what a journal refers to.
+fn keep_size(volume: &Volume, error: Error) -> Error {
+    let shown = volume.shown();
+    let note = format!(
+        "{shown} keeps the room for the new size: its file system may use some of it already \
+         (next step: outboard fsck --replay -y {shown})"
+    );
+    match error {
+        Error::Failed(text) => Error::Failed(format!("{text}\n{note}")),
+        // The reason is on standard error.
+        other => {
+            warn(note);
+            other
+        }
+    }
 }
 
 /// Growing has failed. If the file system is as it was, so is then what holds it; else, the error says that it is not.
@@ -188,8 +226,8 @@ fn restore(
     Ok(untouched)
 }
 
-/// Whether nothing of a file system is in the room that it was given. The kernel changes a file system wholly or not at
-/// all, and a tool's work on the copy of a partition was dropped; else what the tool wrote would be seen behind the old
+/// Whether nothing of a file system is in the room that it was given. A kernel that has reported an error and unmounted
+/// has changed nothing, and a tool's work on the copy of a partition was dropped; else what the tool wrote would be seen behind the old
 /// end of the image.
 fn is_room_untouched(
     session: &mut Session,
@@ -220,7 +258,8 @@ fn shrink(
     holder: &Holder,
     goal: Goal,
 ) -> Result<()> {
-    method.resize(session, name, goal)?;
+    let resized = method.resize(session, name, goal);
+    resized.map_err(|failure| failure.error)?;
     let mut now = Volume::find(session, name, true)?;
     now.release()?;
     let needed = match (goal, now.probe.size) {
@@ -466,22 +505,23 @@ impl Method {
         })
     }
 
-    fn resize(self, session: &mut Session, name: &ImageName, goal: Goal) -> Result<()> {
+    fn resize(self, session: &mut Session, name: &ImageName, goal: Goal) -> Resized {
         let mut volume = Volume::find(session, name, true)?;
         let size = volume.range.size;
         let settings = session.settings();
         match (self, goal) {
-            (Self::Ext, _) => resize_ext(settings, &mut volume, goal),
-            (Self::Ntfs, _) => resize_ntfs(settings, &mut volume, goal),
+            (Self::Ext, _) => Ok(resize_ext(settings, &mut volume, goal)?),
+            (Self::Ntfs, _) => Ok(resize_ntfs(settings, &mut volume, goal)?),
             (Self::F2fs, Goal::Fill) => {
                 const TOOL: Tool = Tool::new("resize.f2fs", "f2fs-tools");
-                by_tool(&mut volume, |file| {
+                let resized = by_tool(&mut volume, |file| {
                     TOOL.call(settings)?
                         .changes(file)
                         .argument(file)
                         .succeed("cannot resize")
                         .map(drop)
-                })
+                });
+                Ok(resized?)
             }
             (Self::Xfs, Goal::Fill) => by_kernel(session, volume, |root| root.grow_xfs(size)),
             (Self::Btrfs, Goal::Fill) => by_kernel(session, volume, |root| root.resize_btrfs(size)),
@@ -491,12 +531,14 @@ impl Method {
             (Self::Btrfs, Goal::Least) => Err(Error::Failed(format!(
                 "{}: say the size; how small btrfs can be is not known before",
                 volume.shown()
-            ))),
+            ))
+            .into()),
             (Self::F2fs | Self::Xfs, _) => Err(Error::Failed(format!(
                 "{}: {} cannot shrink; make a smaller image, and copy: outboard cp -a {0}:/ NEW:/",
                 volume.shown(),
                 volume.probe.kind
-            ))),
+            ))
+            .into()),
         }
     }
 }
@@ -509,15 +551,24 @@ fn by_kernel(
     session: &mut Session,
     mut volume: Volume,
     work: impl FnOnce(&Fd) -> io::Result<()>,
-) -> Result<()> {
+) -> Resized {
     volume.release()?;
-    apart(session, &uses_image(&volume.name, true), |session| {
+    let resize = |session: &mut Session| {
         let index = session.mount(&volume.name, true)?;
         let mount: &Mount = session.mounted(index);
         let root = mount.open_fd(Path::new("/"), libc::O_RDONLY | libc::O_DIRECTORY, 0);
         root.and_then(|root| work(&root))
             .map_err(|error| cannot_resize(&volume, &error))
-    })
+    };
+    let access = uses_image(&volume.name, true);
+    // A result arrives only after an unmount without errors.
+    match apart(session, &access, |session| Ok(resize(session))) {
+        Ok(resized) => Ok(resized?),
+        Err(error) => Err(Failure {
+            half_changed: !matches!(error, Error::Interrupted(_)),
+            error,
+        }),
+    }
 }
 
 fn cannot_resize(volume: &Volume, error: &io::Error) -> Error {
