@@ -51,7 +51,7 @@ impl Scratch {
             file.as_file().set_len(size)?;
             Ok(Self { file, directory })
         };
-        make().map_err(|error| match directory == temporary::place() {
+        make().map_err(|error| match directory == temporary::large_place() {
             true => Error::Failed(temporary::failure(directory, &error).to_string()),
             false => {
                 let what = format!("cannot make a file in {}", directory.display());
@@ -60,9 +60,9 @@ impl Scratch {
         })
     }
 
-    /// The same in the directory for temporary files.
+    /// The same in the directory for large temporary files.
     pub fn temporary() -> Result<Self> {
-        Self::beside(&temporary::place().join("image"), 0)
+        Self::beside(&temporary::large_place().join("image"), 0)
     }
 
     pub fn path(&self) -> &Path {

@@ -16,7 +16,7 @@ pub fn place() -> PathBuf {
 }
 
 /// The directory for what may be as large as a disk: /tmp is in memory on many hosts.
-fn large_place() -> PathBuf {
+pub fn large_place() -> PathBuf {
     let place = std::env::var_os("TMPDIR").filter(|place| !place.is_empty());
     place.map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }

@@ -205,6 +205,24 @@ fn scratch_place(image: &Path) -> Result<PathBuf> {
             .is_ok();
     Ok(match beside {
         true => real,
-        false => temporary::place().join("image"),
+        false => temporary::large_place().join("image"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_devices_are_where_large_files_are() {
+        let place = scratch_place(Path::new("/dev/null")).unwrap();
+        assert_eq!(place.parent(), Some(&*temporary::large_place()));
+        let chosen = std::env::var_os("TMPDIR").filter(|chosen| !chosen.is_empty());
+        assert!(
+            chosen.is_some() || place.starts_with("/var/tmp"),
+            "{place:?}"
+        );
+        let scratch = Scratch::temporary().unwrap();
+        assert!(scratch.path().starts_with(temporary::large_place()));
+    }
 }

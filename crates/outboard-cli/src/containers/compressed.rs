@@ -3,6 +3,7 @@
 //! place of zeroes. The file is made before the sandbox, and filled inside of it.
 
 use crate::format;
+use crate::temporary;
 use indicatif::{ProgressBar, ProgressStyle};
 use liblzma::stream::{Stream, CONCATENATED};
 use std::fs::File;
@@ -28,14 +29,8 @@ pub struct Compressed {
 
 /// A file without a name for a disk's bytes, in the directory for temporary files.
 pub(super) fn temporary_file() -> io::Result<File> {
-    let directory = std::env::var_os("TMPDIR").unwrap_or_else(|| "/var/tmp".into());
-    tempfile::tempfile_in(&directory).map_err(|error| {
-        io::Error::other(format!(
-            "cannot make a temporary file in {} (see TMPDIR): {}",
-            directory.to_string_lossy(),
-            crate::error::reason(&error)
-        ))
-    })
+    let directory = temporary::large_place();
+    tempfile::tempfile_in(&directory).map_err(|error| temporary::failure(&directory, &error))
 }
 
 /// Bytes of a file from its start, with a bar on a terminal that shows how far it is.
