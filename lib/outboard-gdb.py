@@ -185,7 +185,7 @@ class Vcpus(Command):
             print("the machine has stopped")
 
     def who(self, world: World, vcpu: Vcpu) -> tuple:
-        task, thread = vcpu.holder(world.threads) if vcpu.state() not in ("parked", "offline", "stopped") else (0, None)
+        task, thread = vcpu.holder(world.threads) if vcpu.state() not in ("parked", "arriving", "offline", "stopped") else (0, None)
         if vcpu.parked_task():
             task = vcpu.parked_task()
             thread = world.own.get(task)

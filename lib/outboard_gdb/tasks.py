@@ -70,7 +70,7 @@ def host_threads() -> list:
 # vCPUs
 
 class Vcpu(Record):
-    PARKED, HELD, INTERRUPT, STOPPED = 1, 2, 4, 8
+    PARKED, HELD, INTERRUPT, STOPPED, ARRIVING, MOVED = 1, 2, 4, 8, 16, 32
 
     def __init__(self, address: int):
         super().__init__("struct ob_vcpu", address)
@@ -78,11 +78,11 @@ class Vcpu(Record):
         self.word = self.number("state")
 
     def parked_task(self) -> int:
-        return self.word & ~self.PARKED if self.word & self.PARKED else 0
+        return self.word & ~(self.PARKED | self.ARRIVING | self.MOVED) if self.word & self.PARKED else 0
 
     def state(self) -> str:
         if self.word & self.PARKED:
-            return "parked"
+            return "arriving" if self.word & self.ARRIVING else "parked"
         if self.word == self.HELD:
             return "free" if self.number("idle") else "held"
         return {0: "offline", self.INTERRUPT: "interrupt", self.STOPPED: "stopped"}.get(self.word, f"? {self.word:#x}")

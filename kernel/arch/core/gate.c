@@ -67,15 +67,19 @@ static int ob_enter_known(struct task_struct *task)
 {
 	for (;;) {
 		unsigned long state = ob_parked(task);
-		struct ob_vcpu *vcpu = ob_this_vcpu();
+		struct ob_vcpu *vcpu = READ_ONCE(task->thread.vcpu);
 
 		if (READ_ONCE(task->thread.evicted))
 			return ob_enter_evicted(task);
 		ob_delay_point();
 		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD))
 			return 0;
+		if (state == ob_moved(task) && try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD)) {
+			ob_bind(vcpu, task);
+			return 0;
+		}
 		ob_delay_point();
-		if (state != OB_VCPU_INTERRUPT && !READ_ONCE(task->thread.evicted))
+		if (ob_client_is_in())
 			return -EDEADLK;
 		ob_host_thread_yield();
 	}

@@ -23,6 +23,7 @@ static void ob_wake_evicted(struct ob_vcpu *vcpu)
 
 	for (; task; task = next) {
 		next = task->thread.wake_next;
+		xchg(&task->thread.asked, 0);
 		wake_up_state(task, TASK_PARKED);
 	}
 }

@@ -17,6 +17,7 @@
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
+#include <linux/task_work.h>
 #include <linux/timekeeping.h>
 #include "delay.h"
 #include "runqueue.h"
@@ -65,9 +66,13 @@ static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evi
 	local_irq_disable();
 	vcpu->service.look_at = 0;
 	ob_delay_point();
+	WRITE_ONCE(vcpu->holder, ob_self);
 	WRITE_ONCE(task->thread.evicted, why);
 	virt_mb();
 	ob_delay_point();
+	/* Interrupts are off until the task sleeps: this one wakes it. */
+	if (why == OB_EVICTED_OUT && task_work_pending(task) && ob_work_ask(task))
+		__atomic_fetch_or(&vcpu->pending, OB_PENDING_WAKE, __ATOMIC_SEQ_CST);
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
 	ob_delay_point();
 	ob_coroutine_switch(&vcpu->service.context,
@@ -131,6 +136,9 @@ static bool ob_in_the_way(struct ob_vcpu *vcpu, u32 bits, bool arriving)
 	/* Its thread is on its way, if nothing holds it up. */
 	if (arriving)
 		return idle_for_a_tick;
+	/* Exit work is not its thread's, which may poll memory for what that does (V9). */
+	if (task_work_pending(current))
+		return true;
 	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT || ob_outstays(vcpu);
 }
 

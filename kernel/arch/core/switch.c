@@ -58,9 +58,9 @@ void ob_switch_finished(void)
 
 /*
  * Ends the switch to `next`, which is host-bound, in the place of its thread. That has no more part
- * in it than to come. Interrupts of the vCPU are taken here as the task's.
+ * in it than to come. Interrupts of the vCPU are taken here as the task's. `state`: of the vCPU then.
  */
-static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next)
+static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigned long state)
 {
 	struct task_struct *own = current;
 	u32 nobody = 0;
@@ -70,6 +70,7 @@ static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next)
 	barrier();
 	WRITE_ONCE(ob_loan.baton, &nobody);
 	ob_bind(vcpu, next);
+	WRITE_ONCE(vcpu->holder, ob_self);
 	WRITE_ONCE(next->thread.evicted, 0);
 	schedule_tail(vcpu->switched_from);
 	ob_this_thread->irqs_off = 1;
@@ -80,7 +81,7 @@ static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next)
 		ob_unbind();
 	WRITE_ONCE(ob_loan.baton, NULL);
 	ob_delay_point();
-	xchg(&vcpu->state, ob_arriving(next));
+	xchg(&vcpu->state, state);
 	ob_delay_point();
 	if (READ_ONCE(vcpu->pending))
 		ob_kick(vcpu);
@@ -112,8 +113,18 @@ static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32
 	}
 	if (baton == own)
 		return true;
-	if (!next->thread.coroutine && ob_switch_can_end(next))
-		ob_switch_end(vcpu, next);
+	if (!next->thread.coroutine && READ_ONCE(next->thread.evicted) & OB_EVICTED_WORKING) {
+		ob_work_end(vcpu, next);
+		return false;
+	}
+	if (!next->thread.coroutine && ob_switch_can_end(next)) {
+		/* There was no stack for its exit work, and its thread has not asked for it. */
+		if (cmpxchg(&next->thread.evicted, OB_EVICTED_OUT, 0) == OB_EVICTED_OUT) {
+			ob_switch_end(vcpu, next, ob_moved(next));
+			return false;
+		}
+		ob_switch_end(vcpu, next, ob_arriving(next));
+	}
 	ob_baton_pass(baton);
 	return false;
 }
@@ -121,13 +132,15 @@ static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32
 /* The task, which was evicted, asks to run again. Returns as ob_lend(). */
 static bool ob_come_back(struct task_struct *task)
 {
-	struct ob_vcpu *vcpu = task->thread.vcpu;
+	u32 seen = READ_ONCE(task->thread.evicted);
 
-	task->thread.wake_next = READ_ONCE(vcpu->wake_list);
-	while (!try_cmpxchg(&vcpu->wake_list, &task->thread.wake_next, task))
-		;
+	if (!seen || !try_cmpxchg(&task->thread.evicted, &seen, seen | OB_EVICTED_WANTED))
+		return false;
 	ob_delay_point();
-	return ob_raise_and_wait(vcpu, OB_PENDING_WAKE, &task->thread.baton);
+	if (ob_work_ask(task))
+		return ob_raise_and_wait(task->thread.vcpu, OB_PENDING_WAKE, &task->thread.baton);
+	ob_baton_wait(&task->thread.baton);
+	return false;
 }
 
 /*
@@ -146,11 +159,12 @@ bool ob_arrive(struct task_struct *task, bool switched)
 			continue;
 		}
 		ob_delay_point();
-		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD))
+		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD) ||
+		    (state == ob_moved(task) && try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD)))
 			break;
 		ob_delay_point();
-		/* Nobody could end the switch for us: ob_switch_can_end(). */
-		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.evicted))
+		/* Nobody could end the switch for us. */
+		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.evicted) && !ob_switch_can_end(task))
 			switched = true;
 		else
 			ob_host_thread_yield();
@@ -228,6 +242,8 @@ struct task_struct *__switch_to(struct task_struct *prev, struct task_struct *ne
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();
 
+	if (unlikely(READ_ONCE(next->thread.evicted) == OB_EVICTED_OUT && !next->thread.stack))
+		ob_work_begin(next);
 	vcpu->switched_from = prev;
 	prev->thread.regs.bp = (unsigned long)__builtin_frame_address(0);
 	next->thread.vcpu = vcpu;

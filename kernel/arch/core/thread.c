@@ -253,6 +253,7 @@ static void ob_evicted_end_main(void)
  */
 bool ob_task_end_evicted(struct task_struct *task)
 {
+	bool sleeps;
 	void *stack;
 
 	/* Its eviction may not be over. */
@@ -261,10 +262,19 @@ bool ob_task_end_evicted(struct task_struct *task)
 	stack = ob_stack_alloc();
 	if (!stack)
 		return false;
-	task->thread.stack = stack;
-	task->thread.coroutine = ob_coroutine_prepare(stack, ob_evicted_end_main);
-	wake_up_state(task, TASK_PARKED);
-	return true;
+	/* Others may be about to wake it for its exit work. */
+	raw_spin_lock_irq(&task->pi_lock);
+	sleeps = READ_ONCE(task->__state) == TASK_PARKED && !task->on_rq;
+	if (sleeps) {
+		task->thread.stack = stack;
+		task->thread.coroutine = ob_coroutine_prepare(stack, ob_evicted_end_main);
+	}
+	raw_spin_unlock_irq(&task->pi_lock);
+	if (sleeps)
+		wake_up_state(task, TASK_PARKED);
+	else
+		ob_stack_free(stack);
+	return sleeps;
 }
 
 static void ob_exit_main(void)

@@ -72,7 +72,7 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
 	thread->percpu_offset = vcpu->percpu_offset;
 	thread->task = task;
 	ob_delay_point();
-	WRITE_ONCE(vcpu->holder, task->thread.host_thread ?: ob_self);
+	WRITE_ONCE(vcpu->holder, (task->thread.stack ? 0 : task->thread.host_thread) ?: ob_self);
 }
 
 /* The calling thread has no task any more and gives its vCPU away: from here on it has none. */

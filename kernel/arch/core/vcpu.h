@@ -50,13 +50,17 @@ enum ob_vcpu_state {
 	OB_VCPU_HELD = 2,
 	OB_VCPU_INTERRUPT = 4,
 	OB_VCPU_STOPPED = 8,
-	OB_VCPU_ARRIVING = 16,		/* with PARKED: the task was switched to, its thread has yet to come */
+	/* With PARKED: the task's thread did not park the vCPU, and has to bind itself to it first. */
+	OB_VCPU_ARRIVING = 16,		/* the task is in the kernel, its thread was called */
+	OB_VCPU_MOVED = 32,		/* the thread is out in host code */
 };
 
-/* Why a task sleeps in a state that only its own thread's coming ends. */
+/* Why a task cannot go on when its thread enters. Bits: one of the first three, and the last. */
 enum ob_evicted {
-	OB_EVICTED_OUT = 1,		/* its thread is out in host code */
-	OB_EVICTED_ARRIVING = 2,	/* it is in the kernel, and its thread did not come for it */
+	OB_EVICTED_OUT = 1,		/* it sleeps: its thread is out in host code */
+	OB_EVICTED_ARRIVING = 2,	/* it sleeps in the kernel: its thread did not come for it */
+	OB_EVICTED_WORKING = 4,		/* it does exit work as a coroutine: core/work.c */
+	OB_EVICTED_WANTED = 8,		/* its thread waits for the task's baton */
 };
 
 enum ob_pending {
@@ -173,9 +177,16 @@ static __always_inline unsigned long ob_arriving(struct task_struct *task)
 	return ob_parked(task) | OB_VCPU_ARRIVING;
 }
 
+static __always_inline unsigned long ob_moved(struct task_struct *task)
+{
+	return ob_parked(task) | OB_VCPU_MOVED;
+}
+
 static __always_inline struct task_struct *ob_parked_task(unsigned long state)
 {
-	return (struct task_struct *)(state & ~(unsigned long)(OB_VCPU_PARKED | OB_VCPU_ARRIVING));
+	const unsigned long bits = OB_VCPU_PARKED | OB_VCPU_ARRIVING | OB_VCPU_MOVED;
+
+	return (struct task_struct *)(state & ~bits);
 }
 
 static __always_inline bool ob_is_parked(unsigned long state)
@@ -271,6 +282,11 @@ int ob_enter(void);
 long ob_leave(long result);
 void ob_become_client(void);
 long ob_call(long (*function)(void *argument), void *argument);
+
+/* work.c */
+bool ob_work_ask(struct task_struct *task);
+void ob_work_begin(struct task_struct *task);
+void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task);
 
 /* eintr.c */
 void ob_eintr_run(void);

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Exit work of tasks whose threads are out in host code (V9).
+ *
+ * Linux does a task's work on its way out of the kernel, and interrupts a task in user mode for it. A
+ * client's thread may be out for long, and poll memory for what the work does: the completions of an
+ * io_uring. So the task does it without its thread, as a coroutine:
+ *
+ *   parked             the service thread finds the work after interrupts, and evicts the task
+ *   evicted, asleep    who adds work wakes it, by the list of those that want to run again
+ *   switched to        its thread did not ask for it: it gets a stack (ob_work_begin)
+ *   no work left       the stack goes, and the vCPU is parked on it again (ob_work_end)
+ *
+ * A thread that enters meanwhile waits until the work is done. Signals are not among the work: their
+ * handlers run on the thread.
+ */
+#include <linux/resume_user_mode.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/task_work.h>
+#include "delay.h"
+#include "vcpu.h"
+
+void schedule_tail(struct task_struct *prev);
+
+/*
+ * Puts an evicted task into the list of those that want to run again. Returns false if it is there
+ * already; else the caller raises OB_PENDING_WAKE on the task's vCPU.
+ */
+bool ob_work_ask(struct task_struct *task)
+{
+	struct ob_vcpu *vcpu = task->thread.vcpu;
+
+	if (xchg(&task->thread.asked, 1))
+		return false;
+	task->thread.wake_next = READ_ONCE(vcpu->wake_list);
+	while (!try_cmpxchg(&vcpu->wake_list, &task->thread.wake_next, task))
+		;
+	ob_delay_point();
+	return true;
+}
+
+/* The calling task leaves its stack. Who carries it goes on with ob_work_end(). */
+static void __noreturn ob_work_leave(void)
+{
+	struct ob_carrier *carrier;
+	void *abandoned;
+
+	ob_this_thread->irqs_off = 1;
+	barrier();
+	carrier = &ob_this_vcpu()->carrier;
+	carrier->dead_stack = current->thread.stack;
+	carrier->pass_to = current;
+	current->thread.stack = NULL;
+	current->thread.coroutine = NULL;
+	ob_coroutine_switch(&abandoned, carrier->context);
+	unreachable();
+}
+
+static void ob_work_main(void)
+{
+	ob_switch_finished();
+	schedule_tail(ob_this_vcpu()->switched_from);
+	do {
+		clear_thread_flag(TIF_NOTIFY_SIGNAL);
+		resume_user_mode_work(current_pt_regs());
+		task_work_run();
+		/* For the next call: core/eintr.c. */
+		if (READ_ONCE(current->thread.interrupted))
+			set_thread_flag(TIF_NOTIFY_SIGNAL);
+		if (need_resched())
+			schedule();
+	} while (task_work_pending(current));
+	ob_work_leave();
+}
+
+/* The task is about to be switched to, and its thread does not want it. Without a stack it does nothing. */
+void ob_work_begin(struct task_struct *task)
+{
+	void *stack = ob_stack_alloc();
+
+	if (!stack)
+		return;
+	if (cmpxchg(&task->thread.evicted, OB_EVICTED_OUT, OB_EVICTED_WORKING) != OB_EVICTED_OUT) {
+		ob_stack_free(stack);
+		return;
+	}
+	task->thread.stack = stack;
+	task->thread.coroutine = ob_coroutine_prepare(stack, ob_work_main);
+}
+
+/* The task has left its stack and is the vCPU's: parks the vCPU, or calls the thread. */
+void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task)
+{
+	u32 working = OB_EVICTED_WORKING;
+	bool out;
+
+	WRITE_ONCE(vcpu->holder, ob_self);
+	out = try_cmpxchg(&task->thread.evicted, &working, 0);
+	ob_delay_point();
+	if (!out)
+		WRITE_ONCE(task->thread.evicted, 0);
+	xchg(&vcpu->state, out ? ob_moved(task) : ob_arriving(task));
+	ob_delay_point();
+	if (READ_ONCE(vcpu->pending))
+		ob_kick(vcpu);
+	if (!out)
+		ob_baton_pass(&task->thread.baton);
+}
+
+int __real_task_work_add(struct task_struct *task, struct callback_head *work,
+			 enum task_work_notify_mode notify);
+int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
+			 enum task_work_notify_mode notify);
+
+/*
+ * Adding is a full barrier; so is what follows the mark of an eviction: one of the two sees the other.
+ *
+ * Dodge task_work_add: a task that is evicted wakes for its work.
+ */
+int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
+			 enum task_work_notify_mode notify)
+{
+	int error = __real_task_work_add(task, work, notify);
+
+	if (!error && notify != TWA_NONE && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT &&
+	    ob_work_ask(task))
+		ob_send(task->thread.vcpu, OB_PENDING_WAKE);
+	return error;
+}
