@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Boot and halt: checks and completes the configuration, and starts platform
- * and kernel in this order. One kernel per process: once a kernel has booted, `booted`
+ * Boot and halt: checks and completes the configuration, loads the kernel image, and starts
+ * platform and kernel in this order. One kernel per process: once a kernel has booted, `booted`
  * stays set for good, also in a fork()ed child, which has the kernel's used data.
  */
 #include <errno.h>
@@ -15,6 +15,8 @@
 #include <outboard/gate.h>
 #include <outboard/outboard.h>
 
+#include "image.h"
+#include "kernel.h"
 #include "log.h"
 #include "posix.h"
 #include "snapshot.h"
@@ -22,15 +24,18 @@
 #define MAX_VCPUS 64
 /* Linux's COMMAND_LINE_SIZE, but for the words that every boot gets (kernel/arch/core/setup.c). */
 #define COMMAND_LINE_MOST 384
-/* The members that struct ob_config had at first. */
+/* The members that struct ob_config had at first, and later. */
 #define CONFIG_SIZE_BEFORE_PANIC offsetof(struct ob_config, panic)
+#define CONFIG_SIZE_BEFORE_KERNEL offsetof(struct ob_config, kernel)
 #define MEMORY_STEP (16ull << 20)
 #define MEMORY_MINIMUM (32ull << 20)
 #define MEMORY_DEFAULT_MINIMUM (64ull << 20)
 
 static pthread_mutex_t boot_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool booted;
-static char boot_error[256];
+static char boot_error[512];
+static struct ob_image image;		/* its address is 0: none is loaded */
+static bool image_is_own, image_is_used;
 
 /* Notes why booting fails, and passes the error on. */
 static __attribute__((format(printf, 2, 3))) int fail(int error, const char *format, ...)
@@ -105,7 +110,8 @@ static int complete(const struct ob_config *given, struct ob_config *config)
 	*config = (struct ob_config){ .size = sizeof(*config), .log_level = OB_LOG_DEFAULT };
 	if (!given)
 		return 0;
-	if (given->size != sizeof(*config) && given->size != CONFIG_SIZE_BEFORE_PANIC)
+	if (given->size != sizeof(*config) && given->size != CONFIG_SIZE_BEFORE_KERNEL &&
+	    given->size != CONFIG_SIZE_BEFORE_PANIC)
 		return fail(-EINVAL, "size of struct ob_config is %zu, this library's is %zu: recompile the program",
 			    given->size, sizeof(*config));
 	memcpy(config, given, given->size);
@@ -161,6 +167,31 @@ static int fail_to_start(const struct ob_boot_parameters *parameters, int error)
 		    limited ? "; limits of this process: " : "", limits);
 }
 
+/* Not if a kernel was started from it before. ob_prepare may have loaded the library's own. */
+static int load_image(const char *path)
+{
+	char reason[256];
+	int error;
+
+	if (image_is_used || (image.address && image_is_own && !path))
+		return 0;
+	if (image.address)
+		ob_image_unload(&image);
+	error = ob_image_load(path, &image, reason, sizeof(reason));
+	if (error)
+		return fail(error, "the kernel image %.150s cannot be loaded: %s",
+			    path ? path : "of the library", reason);
+	image_is_own = !path;
+	return 0;
+}
+
+static int start_kernel(const struct ob_boot_parameters *parameters)
+{
+	image_is_used = true;
+	ob_kernel_attach(image.upcalls);
+	return ob_kernel_boot(parameters);
+}
+
 static int start(const struct ob_config *config, struct ob_boot_parameters *parameters)
 {
 	int error;
@@ -174,8 +205,9 @@ static int start(const struct ob_config *config, struct ob_boot_parameters *para
 		ob_posix_stop();
 		return error;
 	}
-	parameters->snapshot = config->snapshots && ob_snapshot_prepare(config->snapshots, parameters);
-	error = ob_kernel_boot(parameters);
+	parameters->snapshot = config->snapshots &&
+			       ob_snapshot_prepare(config->snapshots, parameters, &image);
+	error = start_kernel(parameters);
 	ob_posix_snapshot_done();
 	if (!error)
 		return 0;
@@ -198,6 +230,8 @@ static int boot(const struct ob_config *given)
 	if (!error)
 		error = choose(&config, &parameters);
 	if (!error)
+		error = load_image(config.kernel);
+	if (!error)
 		error = start(&config, &parameters);
 	booted = !error;
 	return error;
@@ -206,6 +240,12 @@ static int boot(const struct ob_config *given)
 void ob_prepare(void)
 {
 	ob_posix_prepare();
+	pthread_mutex_lock(&boot_mutex);
+	/* ob_boot tries again, and reports why it cannot be loaded. */
+	if (!booted)
+		load_image(NULL);
+	boot_error[0] = '\0';
+	pthread_mutex_unlock(&boot_mutex);
 }
 
 int ob_boot(const struct ob_config *config)

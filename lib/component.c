@@ -14,6 +14,7 @@
 #include <outboard/gate.h>
 #include <outboard/outboard.h>
 
+#include "kernel.h"
 #include "posix.h"
 #include "raw.h"
 
@@ -90,9 +91,9 @@ static int fail_format(const char *path, const char *image, size_t size)
 
 	if (!version)
 		return fail(-ENOEXEC, "%s: not a kernel module", path);
-	if (strcmp(version, ob_kernel_version_magic))
+	if (strcmp(version, ob_kernel_magic()))
 		return fail(-ENOEXEC, "%s was built for \"%.100s\", but this kernel is \"%s\": build it with its 'make modules M=...'",
-			    path, version, ob_kernel_version_magic);
+			    path, version, ob_kernel_magic());
 	return fail(-ENOEXEC, "%s: %s; the kernel's log says why", path, reason(-ENOEXEC));
 }
 

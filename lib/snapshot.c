@@ -44,7 +44,7 @@ static bool not_used(const char *why)
 	return false;
 }
 
-/* The file that this library is linked into. */
+/* The file that this library is linked into; the kernel image is another one. */
 struct image {
 	uintptr_t moved;		/* from where it was linked to */
 	uint64_t layout;		/* hash of what is where: a build id can be anything */
@@ -133,12 +133,20 @@ static void append_processor(struct text *key)
 	       leaf7->cpuid_array[EDX]);
 }
 
-static void make_key(struct text *key, const struct image *image, const struct ob_boot_parameters *parameters)
+static void append_id(struct text *key, const char *name, const unsigned char *id, uint32_t size)
 {
-	append(key, "build id ");
-	for (uint32_t i = 0; i < image->id_size; i++)
-		append(key, "%02x", image->id[i]);
-	append(key, "\nlayout %016llx\n", (unsigned long long)image->layout);
+	append(key, "%s ", name);
+	for (uint32_t i = 0; i < size; i++)
+		append(key, "%02x", id[i]);
+	append(key, "\n");
+}
+
+static void make_key(struct text *key, const struct image *image, const struct ob_image *kernel,
+		     const struct ob_boot_parameters *parameters)
+{
+	append_id(key, "build id", image->id, image->id_size);
+	append_id(key, "kernel", kernel->id, kernel->id_size);
+	append(key, "layout %016llx\n", (unsigned long long)image->layout);
 	append(key, "vcpus %u\nmemory %llu\nlog level %u\n", parameters->vcpus,
 	       (unsigned long long)parameters->memory, parameters->log_level);
 	append_processor(key);
@@ -205,7 +213,8 @@ static int open_directory(const char *path)
 }
 
 /* Why this process can have no snapshot, wherever; NULL if it can. */
-static const char *fault_of_process(const struct image *image, const struct ob_boot_parameters *parameters)
+static const char *fault_of_process(const struct image *image, const struct ob_image *kernel,
+				    const struct ob_boot_parameters *parameters)
 {
 	const char *wish = secure_getenv("OUTBOARD_SNAPSHOT");
 
@@ -215,6 +224,8 @@ static const char *fault_of_process(const struct image *image, const struct ob_b
 		return "not used: the program has more rights than who started it";
 	if (image->moved || !image->id_size)
 		return "not used: the program is not linked at a fixed address, or has no build id";
+	if (kernel->moved || !kernel->id_size)
+		return "not used: the kernel image's address is taken, or it has no build id";
 	if (!ob_posix_components_are_own())
 		return "not used: the components are not the program's own";
 	if (parameters->log_level > LOG_WARNING)
@@ -222,7 +233,8 @@ static const char *fault_of_process(const struct image *image, const struct ob_b
 	return NULL;
 }
 
-bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters *parameters)
+bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters *parameters,
+			 const struct ob_image *kernel)
 {
 	struct image image = { 0 };
 	struct text key = { .length = 0 };
@@ -231,10 +243,10 @@ bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters 
 	int fd;
 
 	dl_iterate_phdr(look_at, &image);
-	fault = fault_of_process(&image, parameters);
+	fault = fault_of_process(&image, kernel, parameters);
 	if (fault)
 		return not_used(fault);
-	make_key(&key, &image, parameters);
+	make_key(&key, &image, kernel, parameters);
 	if (key.full)
 		return not_used("not used: the configuration is too long");
 	fd = open_directory(directory);

@@ -6,7 +6,10 @@
 
 #include <outboard/gate.h>
 
+#include "image.h"
+
 /* Tells the platform which snapshot of the directory fits. False: there can be none. */
-bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters *parameters);
+bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters *parameters,
+			 const struct ob_image *kernel);
 
 #endif

@@ -82,6 +82,9 @@ void ob_posix_closed_forget(void);
 /* block.c: closes a fork()ed child's copies of the disks, so that it does not keep their locks. */
 void ob_posix_block_forked(void);
 
+/* image.c: the address of the kernel's text. */
+uint64_t ob_posix_text(void);
+
 /* component.c: looks for the archive. The first call counts. */
 void ob_posix_components_find(void);
 

@@ -138,13 +138,12 @@ static int reserve_placed(uint64_t size, uint64_t *address)
 }
 
 /*
- * Reserves a range whose farthest byte is within MODULES_REACH of our own
- * code, which is linked with the kernel's. Below it first: above the image of
- * a program lies the heap.
+ * Reserves a range whose farthest byte is within MODULES_REACH of the kernel's text, which may lie
+ * anywhere. Below it first: above the image of a program lies the heap.
  */
 static int reserve_near_text(uint64_t size, uint64_t *address)
 {
-	uint64_t text = (uint64_t)(uintptr_t)&ob_host_region_reserve & ~(REGION_ALIGNMENT - 1);
+	uint64_t text = ob_posix_text() & ~(REGION_ALIGNMENT - 1);
 	uint64_t distance;
 
 	if (size > MODULES_REACH - REGION_ALIGNMENT)

@@ -135,7 +135,7 @@ def means() -> list:
             "section",
             [
                 Dodge(name, LINK)
-                for line in re.findall(r"^for section in ([\w ]+); do", read(LINK), flags=re.M)
+                for line in re.findall(r"^for section in ([\w. ]+); do", read(LINK), flags=re.M)
                 for name in line.split()
             ],
         ),

@@ -5,6 +5,7 @@
 
 BUILD := $(REPO)/kernel/build
 SONAME := liboutboard.so.0
+KERNEL_IMAGE := $(OBJECTS)/outboard-link/kernel.image
 
 FLAGS := -O2 -g -fPIC -fno-semantic-interposition -fno-omit-frame-pointer -pthread \
 	-Wall -Wextra -Werror -I$(REPO)/hypercall/include
@@ -20,7 +21,7 @@ API_OBJECTS := $(LIB_OBJECTS) $(GENERATED_OBJECTS)
 .DELETE_ON_ERROR:
 .PHONY: all objects
 all: $(LIB_DIR)/liboutboard.so $(LIB_DIR)/liboutboard.a $(LIB_DIR)/pkgconfig/outboard.pc \
-	$(LIB_DIR)/liboutboard-components.a
+	$(LIB_DIR)/liboutboard-components.a $(LIB_DIR)/outboard-kernel
 
 objects: $(HYPERCALL_OBJECTS) $(API_OBJECTS)
 
@@ -41,15 +42,25 @@ $(GENERATED_OBJECTS): %.o: %.c $(BUILD)/library.mk
 $(WORK)/public-names: $(API_OBJECTS) $(BUILD)/public-names.sh
 	$(BUILD)/public-names.sh $(INCLUDE_DIR) $(API_OBJECTS) >$@
 
-$(WORK)/liboutboard.o: $(OBJECTS)/outboard-link/kernel.o $(HYPERCALL_OBJECTS) $(API_OBJECTS) $(WORK)/public-names
-	ld -r -o $@.all $(OBJECTS)/outboard-link/kernel.o $(HYPERCALL_OBJECTS) $(API_OBJECTS)
+# The kernel image as it is, at a page of its own: hypercall/posix/image.c maps it from there.
+$(WORK)/image.o: $(KERNEL_IMAGE) $(BUILD)/image.S $(BUILD)/image-names.py
+	$(BUILD)/image-names.py $(KERNEL_IMAGE) .rodata.outboard_image >$(WORK)/image-names
+	gcc -c -o $@.plain -Wa,-I$(dir $(KERNEL_IMAGE)) $(BUILD)/image.S
+	objcopy @$(WORK)/image-names $@.plain $@
+	rm $@.plain
+
+$(LIB_DIR)/outboard-kernel: $(KERNEL_IMAGE)
+	install -m 644 $< $@
+
+$(WORK)/liboutboard.o: $(WORK)/image.o $(HYPERCALL_OBJECTS) $(API_OBJECTS) $(WORK)/public-names
+	ld -r -o $@.all $(WORK)/image.o $(HYPERCALL_OBJECTS) $(API_OBJECTS)
 	objcopy --keep-global-symbols=$(WORK)/public-names $@.all $@
 	rm $@.all
 
-$(LIB_DIR)/$(SONAME): $(WORK)/liboutboard.o $(BUILD)/exports.map $(BUILD)/check-names.py
+$(LIB_DIR)/$(SONAME): $(WORK)/liboutboard.o $(BUILD)/exports.map
 	gcc -shared -pthread -o $@ $< -Wl,-soname,$(SONAME) -Wl,--version-script=$(BUILD)/exports.map \
-		-Wl,-z,defs -Wl,-z,text -Wl,-z,noexecstack -Wl,-z,pack-relative-relocs -Wl,--no-warn-rwx-segments
-	$(BUILD)/check-names.py $(OBJECTS)/outboard-link/names $@
+		-Wl,-z,defs -Wl,-z,text -Wl,-z,noexecstack -Wl,-z,pack-relative-relocs \
+		-Wl,-z,separate-code
 
 $(LIB_DIR)/liboutboard.so: $(LIB_DIR)/$(SONAME)
 	ln -sf $(SONAME) $@

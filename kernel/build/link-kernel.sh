@@ -7,10 +7,13 @@
 # 1. kernel-all.o   everything, laid out by the arch's vmlinux.lds. A function or
 #                   variable __wrap_NAME in the arch replaces NAME for all other files.
 # 2. kernel-text.o  all code in the one section .text. From here on the
-#                   distance of any function from _text is fixed, whatever the kernel is
-#                   linked into; so names can be attached now:
+#                   distance of any function from _text is fixed, wherever the kernel is
+#                   loaded; so names can be attached now:
 # 3. kallsyms.o     the table of names, by the tree's scripts/kallsyms.
-# 4. kernel.o       both; only the gate, ob_kernel_*, is left global.
+# 4. kernel.image   both, as one position-independent ELF file: no interpreter, no undefined
+#                   symbols, nothing exported but the entry point (outboard/tables.h). Its
+#                   addresses are right where it is linked to; the loader changes them if that
+#                   place is taken (lib/image.c).
 set -euo pipefail
 
 directory=outboard-link
@@ -47,20 +50,30 @@ scripts/kallsyms "$directory/names" >"$directory/kallsyms.S"
 "${compiler[@]}" -D__ASSEMBLY__ -D__KERNEL__ "${include[@]}" -c -o "$directory/kallsyms.o" "$directory/kallsyms.S"
 
 "$LD" "${ldflags[@]}" -r -o "$directory/kernel-named.o" "$directory/kernel-text.o" "$directory/kallsyms.o"
-# Dodge __ksymtab, __ksymtab_gpl: the dynamic linker writes addresses to them; Linux marks them as read-only.
-writable=()
-for section in __ksymtab __ksymtab_gpl; do
-	writable+=(--set-section-flags "$section=alloc,load,data,contents")
+# Dodge .rodata, __ksymtab, __ksymtab_gpl, __param, __modver, .rodata.end: the kernel never writes to these; the
+# sections of single files in them were not all marked so.
+read_only=()
+for section in .rodata __ksymtab __ksymtab_gpl __param __modver .rodata.end; do
+	read_only+=(--set-section-flags "$section=alloc,load,readonly,data,contents")
 done
-"$OBJCOPY" --wildcard --keep-global-symbol='ob_kernel_*' "${writable[@]}" \
-	"$directory/kernel-named.o" "$directory/kernel-new.o"
+"$OBJCOPY" --keep-global-symbol=ob_image_start "${read_only[@]}" \
+	"$directory/kernel-named.o" "$directory/kernel.o"
 rm "$directory/kernel-text.o" "$directory/kernel-named.o" "$directory/kallsyms.S"
 
-# What the kernel may ask of its host: hypercalls only. (The last link says where static data end: lockdep asks.)
-missing=$("$NM" -u "$directory/kernel-new.o" | awk '{ print $2 }' |
-	grep -vxE 'ob_host_[a-z0-9_]+|_GLOBAL_OFFSET_TABLE_|_end' || true)
+missing=$("$NM" -u "$directory/kernel.o" | awk '{ print $2 }' |
+	grep -vxE '_GLOBAL_OFFSET_TABLE_|_end' || true)
 if [ -n "$missing" ]; then
 	echo "outboard: the kernel uses what nobody defines: ${missing//$'\n'/ }" >&2
 	exit 1
 fi
-mv "$directory/kernel-new.o" "$directory/kernel.o"
+
+# The address is free in programs, also in those with an address sanitizer, and below the
+# platform's own regions. -z notext: addresses in read-only data need no change at this address.
+"$LD" "${ldflags[@]}" -shared -Bsymbolic --entry=ob_image_start -Ttext-segment=0x1e0000000000 \
+	--build-id=sha1 --hash-style=gnu -z noexecstack -z notext \
+	-z separate-code -z norelro -z max-page-size=4096 -z pack-relative-relocs \
+	-o "$directory/kernel-new.image" "$directory/kernel.o"
+rm "$directory/kernel.o"
+"$here/check-names.py" "$directory/names" "$directory/kernel-new.image"
+"$here/check-image.py" "$directory/kernel-new.image"
+mv "$directory/kernel-new.image" "$directory/kernel.image"

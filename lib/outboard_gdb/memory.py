@@ -3,7 +3,8 @@
 Memory, types and variables of the kernel.
 
 The kernel is compiled without debug information. Its types come from outboard-types.o, which lies beside
-this package and belongs to the same build; addresses come from the symbol table of the library or program.
+this package and belongs to the same build; addresses come from the symbol table of the kernel
+image, which the library shows to gdb when it has loaded it (lib/debugger.c).
 
 Whatever is read may be broken. Every read that fails becomes a Problem, which says what could not be read.
 """
@@ -159,9 +160,9 @@ def addresses_by_search(name: str) -> list:
     return [int(line.split()[0], 16) for line in text.splitlines() if line.startswith("0x") and line.split()[-1] == name]
 
 
-def home_of(address: int):
-    """Which file's memory it is: a library's name, None for the program."""
-    return gdb.current_progspace().solib_name(address)
+def home_of(address: int) -> str:
+    """The object file whose variable or function this is, as gdb names it."""
+    return gdb.execute(f"info symbol {address:#x}", to_string=True).strip().rpartition(" of ")[2]
 
 
 SYMBOLS = {}  # addresses by (address of ob_vcpus, name)
@@ -170,6 +171,8 @@ SYMBOLS = {}  # addresses by (address of ob_vcpus, name)
 def symbol(name: str, required=True):
     """The address of one of the kernel's variables."""
     anchor = address_by_expression("ob_vcpus")
+    if anchor is None and address_by_expression("ob_upcalls") is not None:
+        raise Problem("no kernel has been booted in this process yet")
     if anchor is None:
         raise Problem("no kernel of Outboard here: the program has not loaded the library yet, or the symbols "
                       "were stripped from the library (see docs/debugging.md)")

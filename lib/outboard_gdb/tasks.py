@@ -26,8 +26,7 @@ class HostThread:
         self.thread.switch()
         with contextlib.suppress(Problem, gdb.error):
             self.pointer = int(gdb.newest_frame().read_register("fs_base")) & (1 << 64) - 1
-            address = self.pointer + offset if offset else int(gdb.parse_and_eval("(unsigned long)&ob_thread_block"))
-            block = Record("struct ob_thread", address & (1 << 64) - 1)
+            block = Record("struct ob_thread", (self.pointer + offset) & (1 << 64) - 1)
             vcpu = block.number("vcpu")
             if first_vcpu <= vcpu < end and block.number("kind") in self.KINDS:
                 self.kind, self.vcpu, self.task = self.KINDS[block.number("kind")], vcpu, block.number("task")
@@ -54,8 +53,7 @@ def selection_kept():
 
 
 def host_threads() -> list:
-    offset_at = symbol("ob_thread_block_offset", required=False)
-    offset = read_word(offset_at, "ob_thread_block_offset") if offset_at else 0
+    offset = read_word(symbol("ob_thread_block_offset"), "ob_thread_block_offset")
     first = symbol("ob_vcpus")
     end = first + 64 * kernel_type("struct ob_vcpu").sizeof
     found = []

@@ -13,7 +13,7 @@ GENERATOR = os.path.join(program.REPOSITORY, "kernel", "build", "dodges.py")
 PAGE = os.path.join(program.REPOSITORY, "docs", "dodges.md")
 TESTS = os.path.join(program.REPOSITORY, "tests")
 LIBRARIES = os.path.join(program.OUT, "lib")
-KERNEL = os.path.join(program.OUT, "kernel", "full", "outboard-link", "kernel.o")
+KERNEL = os.path.join(program.OUT, "kernel", "full", "outboard-link", "kernel.image")
 # Wrapped only in a kernel with KASAN.
 ONLY_KASAN = {"kasan_populate_vmalloc", "kasan_release_vmalloc"}
 # A table of functions is no place to stop at: this is the function that it has of ours.

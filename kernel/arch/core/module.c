@@ -17,8 +17,6 @@
 #include <asm/vcpu.h>
 
 /* What the architecture's headers make modules use. */
-unsigned long ob_thread_block_offset;
-EXPORT_SYMBOL(ob_thread_block_offset);
 EXPORT_SYMBOL(ob_layout);
 EXPORT_SYMBOL(memcpy);
 EXPORT_SYMBOL(memmove);
@@ -31,13 +29,6 @@ EXPORT_SYMBOL(__memset);
 EXPORT_SYMBOL(memcmp);
 EXPORT_SYMBOL(strlen);
 #endif
-
-static int __init ob_module_setup(void)
-{
-	ob_thread_block_offset = ob_thread_offset();
-	return 0;
-}
-early_initcall(ob_module_setup);
 
 #ifdef CONFIG_MMU
 static struct execmem_info ob_execmem;

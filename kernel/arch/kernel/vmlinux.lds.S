@@ -85,6 +85,8 @@ SECTIONS
 		*(.sbss) *(.bss .bss.[0-9a-zA-Z_]*) *(COMMON)
 		__bss_stop = .;
 	}
+	/* What the host passed to this process (core/host.c): a snapshot must not have it. */
+	outboard_host : { *(outboard_host) }
 	.tbss : { *(.tbss .tbss.*) }
 
 	STABS_DEBUG

@@ -62,6 +62,13 @@ struct ob_config {
 	 */
 	void (*panic)(void *context, const char *text, size_t length);
 	void *panic_context;
+	/*
+	 * The kernel image: a file, as the build leaves it in outboard-kernel. NULL: the one that is
+	 * part of the library. It must be of the same release as the library; its components are
+	 * those that OUTBOARD_COMPONENTS names, or the library's. Absent in programs built before
+	 * this member existed.
+	 */
+	const char *kernel;
 };
 
 /*

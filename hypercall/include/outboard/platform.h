@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What lib/ asks of a platform to load a kernel image. lib/image.c knows the file format, the
+ * platform knows files and memory. None of this is called by the kernel.
+ *
+ * One thread calls at a time; all calls may block. Errors are negative Linux errno values.
+ */
+#ifndef OUTBOARD_PLATFORM_H
+#define OUTBOARD_PLATFORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <outboard/tables.h>
+
+/* An image that has not been loaded yet: its bytes, and where they come from. */
+struct ob_platform_file {
+	const void *bytes;		/* page-aligned; valid until ob_platform_image_close */
+	uint64_t size;
+	uint64_t offset;		/* of the image in the file: a multiple of the page size */
+	int handle;			/* of the file; -1: there is none, only the bytes */
+	bool owned;			/* the bytes are given back by ob_platform_image_close */
+};
+
+/*
+ * Opens an image: the file `path` names, or the image that is part of the library (NULL). -ENOENT
+ * and the like; -EINVAL: not a regular file, or empty; -ENOMEM.
+ */
+int ob_platform_image_open(const char *path, struct ob_platform_file *file);
+
+/* The file is needed no more. The bytes go too, unless they are the library's own. */
+void ob_platform_image_close(struct ob_platform_file *file);
+
+/* As ob_platform_image_close, but the bytes stay for ever: debuggers read them. */
+void ob_platform_image_keep(struct ob_platform_file *file);
+
+/*
+ * Reserves address space, at *address if it is free there, else anywhere; stores the address.
+ * All sizes and addresses are multiples of the page size. -ENOMEM.
+ */
+int ob_platform_image_reserve(uint64_t size, uint64_t *address);
+
+/* A part of an image in memory. `protection`: enum ob_protection. */
+struct ob_platform_segment {
+	uint64_t address;
+	uint64_t size;			/* in memory; zeroes after what comes from the file */
+	uint64_t offset;		/* in the image */
+	uint64_t file_size;
+	uint32_t protection;
+	uint32_t reserved;
+};
+
+/* Shows a segment in the reserved address space. Its memory is private; clean pages are shared. */
+int ob_platform_image_map(const struct ob_platform_file *file,
+			  const struct ob_platform_segment *segment);
+
+int ob_platform_image_protect(uint64_t address, uint64_t size, uint32_t protection);
+
+/* Gives the address space back, with all that is mapped there. */
+void ob_platform_image_release(uint64_t address, uint64_t size);
+
+/* The kernel's code is here from now on: OB_REGION_MODULES is placed near it. */
+void ob_platform_text(uint64_t address, uint64_t size);
+
+/*
+ * The threads' blocks of outboard/tables.h, aligned to 64 bytes: their size, and their distance
+ * from the thread pointer.
+ */
+uint64_t ob_platform_thread_block(int64_t *distance);
+
+const struct ob_hypercalls *ob_platform_hypercalls(void);
+
+#endif

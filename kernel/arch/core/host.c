@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The kernel image's entry point, and its calls of the host (outboard/tables.h).
+ *
+ * The host's groups are copied into one table of the kernel's own. A hypercall is then one indirect
+ * jump, and an absent one is an error. The table belongs to the process: a snapshot does not
+ * contain it (vmlinux.lds.S).
+ */
+#include <linux/elfnote.h>
+#include <linux/errno.h>
+#include <linux/export.h>
+#include <linux/init.h>
+#include <linux/minmax.h>
+#include <linux/stddef.h>
+#include <linux/types.h>
+#include <asm/vcpu.h>
+#include <outboard/tables.h>
+#include "vcpu.h"
+
+#define __ob_host_data __section("outboard_host")
+
+ELFNOTE32("Outboard", OB_NOTE_INTERFACE, OB_INTERFACE_VERSION);
+
+#define OB_GROUP(name, members, required, error) struct ob_host_##name name;
+struct ob_host_table {
+	OB_HOST_GROUPS(OB_GROUP)
+};
+#undef OB_GROUP
+
+/* Not static: assembly refers to it. */
+extern struct ob_host_table ob_host_table;
+struct ob_host_table ob_host_table __ob_host_data = {};
+
+/* For modules (asm/vcpu.h), and for gdb. */
+extern unsigned long ob_thread_block_offset;
+unsigned long ob_thread_block_offset __ob_host_data = 0;
+EXPORT_SYMBOL(ob_thread_block_offset);
+
+#define OB_CALL(group, name)						\
+	asm volatile(".pushsection .text, \"ax\"\n"			\
+		     ".globl ob_host_" #name "\n"			\
+		     ".type ob_host_" #name ", @function\n"		\
+		     "ob_host_" #name ":\n"				\
+		     "jmp *ob_host_table+%c0(%%rip)\n"			\
+		     ".size ob_host_" #name ", . - ob_host_" #name "\n"	\
+		     ".popsection"					\
+		     : : "i" (offsetof(struct ob_host_table, group.name)));
+#define OB_GROUP(name, members, required, error) members(OB_CALL, name)
+
+/* Never called. It makes each ob_host_NAME, which jumps to the host's function. */
+static void __used ob_host_calls(void)
+{
+	OB_HOST_GROUPS(OB_GROUP)
+}
+#undef OB_GROUP
+
+static long ob_absent_ENOSYS(void)
+{
+	return -ENOSYS;
+}
+
+static long ob_absent_ENOENT(void)
+{
+	return -ENOENT;
+}
+
+/* Groups consist of their size and of pointers to functions. What the host lacks is set, too. */
+static void ob_copy_group(u64 *to, u64 size, const u64 *from, long (*absent)(void))
+{
+	u64 known = from ? min(*from, size) / sizeof(*to) : 0, i;
+
+	for (i = 1; i < size / sizeof(*to); i++)
+		to[i] = i < known && from[i] ? from[i] : (unsigned long)absent;
+}
+
+static bool ob_is_whole(const u64 *group, u64 size)
+{
+	return group && *group >= size;
+}
+
+static bool ob_host_fits(const struct ob_hypercalls *host)
+{
+	bool fits = host->version == OB_INTERFACE_VERSION && host->size >= sizeof(*host);
+
+#define OB_GROUP(name, members, required, error)						\
+	fits = fits && (!(required) || ob_is_whole(&host->name->size, sizeof(*host->name)));
+	OB_HOST_GROUPS(OB_GROUP)
+#undef OB_GROUP
+	return fits;
+}
+
+#define OB_UPCALL(name) .name = ob_kernel_##name,
+static const struct ob_upcalls ob_upcalls = {
+	.size = sizeof(ob_upcalls),
+	.version = OB_INTERFACE_VERSION,
+	.version_magic = ob_kernel_version_magic,
+	OB_UPCALLS(OB_UPCALL)
+};
+
+/* The linker knows it by name only: it is the image's entry point. */
+extern ob_image_entry ob_image_start;
+
+__visible __attribute__((visibility("hidden")))
+const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *host)
+{
+	if (!ob_host_fits(host))
+		return NULL;
+#define OB_GROUP(name, members, required, error)					\
+	ob_copy_group((u64 *)&ob_host_table.name, sizeof(ob_host_table.name),		\
+		      (const u64 *)host->name, ob_absent_##error);
+	OB_HOST_GROUPS(OB_GROUP)
+#undef OB_GROUP
+	ob_thread_block_offset = ob_thread_offset();
+	return &ob_upcalls;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Kernel images: checks a file, loads it, and calls its entry point. */
+#ifndef OUTBOARD_LIB_IMAGE_H
+#define OUTBOARD_LIB_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <outboard/platform.h>
+
+#define OB_BUILD_ID_MOST 32
+
+/* An image that is loaded. */
+struct ob_image {
+	const struct ob_upcalls *upcalls;
+	uint64_t address;
+	uint64_t size;			/* in memory */
+	bool moved;			/* its preferred address was taken */
+	struct ob_platform_file file;	/* its bytes stay, for debuggers */
+	uint32_t id_size;		/* 0: it has no build id */
+	unsigned char id[OB_BUILD_ID_MOST];
+};
+
+/*
+ * Loads the image that the file `path` is, or the library's own (NULL). On failure nothing of it
+ * stays, none of its code has run, and `reason` says in words what is wrong. Errors: those of
+ * ob_platform_image_open; -ENOEXEC: not a kernel image that this library can load.
+ */
+int ob_image_load(const char *path, struct ob_image *image, char *reason, size_t reason_size);
+
+/* None of its code may run any more. */
+void ob_image_unload(struct ob_image *image);
+
+/* debugger.c: shows the symbols of an image to debuggers, and takes them away again. */
+void ob_debugger_add(const struct ob_image *image);
+void ob_debugger_remove(void);
+
+#endif
