@@ -52,8 +52,14 @@ void ob_service_notify(struct ob_vcpu *vcpu)
 	ob_host_wake(&vcpu->service.word, 1);
 }
 
+/*
+ * The task keeps its plug: flushing that here could enable interrupts before the task sleeps. Then the
+ * task may be woken, and schedule() would return.
+ */
 static void ob_evict_main(void)
 {
+	current->thread.plug = current->plug;
+	current->plug = NULL;
 	/* Under the lock that wakers hold: a late one must not take the state away. */
 	set_special_state(TASK_PARKED);
 	schedule();

@@ -171,6 +171,10 @@ bool ob_arrive(struct task_struct *task, bool switched)
 	}
 	ob_bind(task->thread.vcpu, task);
 	ob_delay_point();
+	if (task->thread.plug) {
+		task->plug = task->thread.plug;
+		task->thread.plug = NULL;
+	}
 	WRITE_ONCE(task->thread.evicted, 0);
 	return switched;
 }
