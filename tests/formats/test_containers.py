@@ -376,6 +376,33 @@ def test_a_kill_while_writing_can_be_repaired(work, raw):
         images.check_ext4(f"{work}/part.img")
 
 
+def uncount_a_table(image):
+    """Gives an L2 table that is in use the count of a free cluster, as a killed writer leaves it."""
+    with open(image, "r+b") as stream:
+        def number(place, form):
+            stream.seek(place)
+            return struct.unpack(form, stream.read(struct.calcsize(form)))[0]
+        cluster = 1 << number(20, ">I")
+        tables = [number(number(40, ">Q") + 8 * index, ">Q") for index in range(number(36, ">I"))]
+        table = [place & 0x00fffffffffffe00 for place in tables if place][-1] // cluster
+        block = number(number(48, ">Q") + table * 2 // cluster * 8, ">Q")
+        stream.seek(block + table * 2 % cluster)
+        stream.write(bytes(2))
+
+
+def test_a_table_that_counts_as_free_is_not_overwritten(work, raw):
+    image = convert(raw, f"{work}/x.qcow2", "qcow2", "-o", "cluster_size=4k")
+    uncount_a_table(image)
+    before = read(image)
+    good("ls", f"{image}@1:/")
+    for words in (("touch", f"{image}@1:/new"), ("rm", f"{image}@1:/noise")):
+        bad(*words, mentions=("reference counts are corrupt", "qemu-img check -r all"))
+    assert read(image) == before
+    host.run("qemu-img", "check", "-r", "all", image)
+    good("touch", f"{image}@1:/new")
+    host.run("qemu-img", "check", image)
+
+
 @pytest.mark.long
 def test_speed_of_reading(work):
     """Prints how much longer reading from qcow2 takes than from raw."""

@@ -14,6 +14,8 @@ const NAME: usize = 1023;
 const L1_BYTES: u64 = 32 << 20;
 const REFCOUNT_TABLE_BYTES: u64 = 8 << 20;
 const SNAPSHOTS: u32 = 65536;
+/// The bits of an entry of the L1 table that are an L2 table's place.
+const L2_TABLE: u64 = 0x00ff_ffff_ffff_fe00;
 /// Addresses have no more bits.
 const LARGEST: u64 = 1 << 56;
 /// Blocks of reference counts that a writer may have had no time to add.
@@ -34,6 +36,8 @@ pub struct Header {
     pub backing: Option<Vec<u8>>,
     /// What that image is, as in "raw".
     pub backing_format: Option<Vec<u8>>,
+    l1_table: u64,
+    l1_entries: u32,
     refcount_table: u64,
     refcount_table_size: u64,
     /// Clusters whose reference counts are in one block.
@@ -156,6 +160,8 @@ pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
         cluster_size,
         backing: None,
         backing_format: None,
+        l1_table: block.be64(40),
+        l1_entries: block.be32(36),
         refcount_table: block.be64(48),
         refcount_table_size: u64::from(block.be32(56)) * cluster_size,
         counted_by_block: (cluster_size * 8) >> if version == 3 { block.be32(96) } else { 4 },
@@ -175,7 +181,8 @@ pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
 }
 
 /// Whether the table of reference counts is fit for finding free clusters: its blocks are in the file, each is there
-/// once, and none is missing but at the end.
+/// once, and none is missing but at the end. A writer that was killed may have entered tables that are not counted: they
+/// would be taken for free, and overwritten.
 pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Header) -> Result<(), String> {
     let corrupt =
         || "its reference counts are corrupt: let qemu-img check -r all IMAGE mend them".to_owned();
@@ -196,9 +203,56 @@ pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Header) -> Resu
     let twice = blocks.windows(2).any(|pair| pair[0] == pair[1]);
     let good =
         |&block: &u64| block != 0 && block % header.cluster_size == 0 && block < source.size();
-    match blocks.iter().all(good) && !twice {
+    match blocks.iter().all(good) && !twice && are_tables_counted(source, header, &table) {
         true => Ok(()),
         false => Err(corrupt()),
+    }
+}
+
+/// Whether the clusters of the L1 table and of all L2 tables are in use by their counts.
+fn are_tables_counted(source: &(impl Source + ?Sized), header: &Header, table: &Block) -> bool {
+    let entries = u64::from(header.l1_entries);
+    let Some(l1) = fetch(source, header.l1_table, entries as usize * 8) else {
+        return false;
+    };
+    let own = (0..(entries * 8).div_ceil(header.cluster_size))
+        .map(|index| header.l1_table / header.cluster_size + index);
+    let places = (0..entries as usize).map(|index| l1.be64(index * 8) & L2_TABLE);
+    let mut clusters: Vec<u64> = places
+        .filter(|place| *place != 0)
+        .map(|place| place / header.cluster_size)
+        .chain(own)
+        .collect();
+    clusters.sort_unstable();
+    let block_of = |cluster: &u64| cluster / header.counted_by_block;
+    clusters
+        .chunk_by(|one, other| block_of(one) == block_of(other))
+        .all(|group| {
+            let index = block_of(&group[0]);
+            let place = match index < header.refcount_table_size / 8 {
+                true => table.be64(index as usize * 8),
+                false => 0,
+            };
+            let block = fetch(source, place, header.cluster_size as usize);
+            let is_counted = |block: &Block, cluster: &u64| {
+                let bits = header.cluster_size * 8 / header.counted_by_block;
+                is_count_set(block, cluster % header.counted_by_block * bits, bits)
+            };
+            place != 0
+                && block
+                    .is_some_and(|block| group.iter().all(|cluster| is_counted(&block, cluster)))
+        })
+}
+
+/// Whether a count of so many bits is not zero. Counts of less than a byte fill it from below.
+fn is_count_set(block: &Block, start: u64, bits: u64) -> bool {
+    let first = (start / 8) as usize;
+    match bits < 8 {
+        true => block.byte(first) >> (start % 8) & ((1 << bits) - 1) != 0,
+        false => {
+            let bytes = block.bytes(first, (bits / 8) as usize);
+            bytes.iter().any(|byte| *byte != 0)
+        }
     }
 }
 
@@ -274,6 +328,8 @@ mod tests {
         let check = |offset: usize, value: u64| {
             let mut bytes = image();
             bytes[65536..65544].copy_from_slice(&(2u64 << 16).to_be_bytes());
+            // The L1 table is in cluster 3.
+            bytes[(2 << 16) + 3 * 2 + 1] = 1;
             bytes[offset..offset + 8].copy_from_slice(&value.to_be_bytes());
             let header = read(bytes.as_slice()).unwrap();
             check_refcounts(bytes.as_slice(), &header)
@@ -284,9 +340,23 @@ mod tests {
             (65536, 1 << 40),
             (65544, 2 << 16),
             (65552, 3 << 16),
+            (2 << 16, 0),
+            // L2 tables in clusters that are not counted, and where no counts are.
+            (3 << 16, 1 << 16 | 1 << 63),
+            ((3 << 16) + 8, 1 << 40),
         ] {
             assert!(check(offset, value).is_err(), "{offset} {value}");
         }
+        assert_eq!(check((3 << 16) + 8, 3 << 16), Ok(()));
+    }
+
+    #[test]
+    fn counts_of_all_widths() {
+        let bytes = [0b0010_0000u8, 0, 0, 7];
+        let block = fetch(bytes.as_slice(), 0, 4).unwrap();
+        assert!(is_count_set(&block, 5, 1) && !is_count_set(&block, 4, 1));
+        assert!(is_count_set(&block, 4, 4) && !is_count_set(&block, 0, 4));
+        assert!(is_count_set(&block, 16, 16) && !is_count_set(&block, 8, 16));
     }
 
     #[test]
