@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What fsck has repaired in a partition's private copy comes into the image wholly or not at all, whenever the command is killed."""
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 from support import host, images, program
+from support.patience import wait_until
 
-CALLS = "pwrite64,write,fallocate,fsync,ftruncate,unlink"
+CALLS = "pwrite64,write,fallocate,fsync,ftruncate,unlink,fsetxattr,fremovexattr"
 LOG = ".outboard-undo"
 SIZE = 32
 
@@ -29,7 +32,8 @@ def traced(work, disk, *options, tool=("fsck", "-y")):
     """Only the command itself is traced, not its tools."""
     trace = f"{work}/trace"
     done = subprocess.run(["strace", "-o", trace, "-e", f"trace={CALLS},openat", "-s", "0", *options,
-                           *program.command(*tool, f"{disk}@1")], capture_output=True, check=False, timeout=600)
+                           *program.command(*tool, f"{disk}@1")], capture_output=True, check=False, timeout=600,
+                          env={**os.environ, "TMPDIR": work})
     with open(trace, encoding="utf-8", errors="replace") as stream:
         return done, stream.read().splitlines()
 
@@ -89,11 +93,13 @@ def test_killed_at_every_step(work, disk, repaired):
         assert has_log or now == before or is_clean(work, disk), (call, number)
         if has_log:
             listed = program.run("ls", f"{disk}@1:/")
-            # Without a complete log nothing was changed.
-            assert listed.code == 0 and now == before or "cut off half-way" in listed.err and "fsck -y" in listed.err, listed
+            # Before the log is complete nothing was changed, and after the mark is gone everything.
+            is_whole = listed.code == 0 and (now == before or is_clean(work, disk))
+            assert is_whole or "cut off half-way" in listed.err and "fsck -y" in listed.err, listed
             said = settle(disk).err
             undone += "undone" in said
-            assert images.contents(disk) == before, (call, number)
+            assert images.contents(disk) == (now if is_whole else before), (call, number)
+            assert not os.path.exists(disk + LOG)
         left = [name for name in os.listdir(work) if name.startswith("disk") or name.startswith(".")]
         for name in left:
             if name != "disk":
@@ -108,7 +114,8 @@ def test_killed_at_every_step(work, disk, repaired):
 def test_an_error_at_every_step(work, disk, repaired):
     """The host's file system is full, say: all is as it was, at once."""
     kept, before, found = repaired
-    last = [step for step in found if step[0] == "fsync"][-1]
+    # Of the image without its mark, and of the directory without the log.
+    last = [step for step in found if step[0] == "fsync"][-2:]
     for call, number in chosen([step for step in found if step[0] in ("pwrite64", "write", "fsync")]):
         shutil.copyfile(kept, disk)
         done, _ = traced(work, disk, "-e", f"inject={call}:error=ENOSPC:when={number}")
@@ -117,8 +124,9 @@ def test_an_error_at_every_step(work, disk, repaired):
             continue
         assert done.returncode == 8 and b"No space left" in done.stderr, (call, number, done)
         assert not os.path.exists(disk + LOG), (call, number)
-        # When the last one fails nothing is left to undo.
-        assert images.contents(disk) == before or (call, number) == last and is_clean(work, disk), (call, number)
+        # When the last ones fail nothing is left to undo.
+        is_new = (call, number) in last and is_clean(work, disk)
+        assert images.contents(disk) == before or is_new, (call, number)
 
 
 @pytest.mark.needs("strace", "debugfs")
@@ -132,10 +140,168 @@ def test_a_log_of_another_state_is_refused(work, disk, repaired):
         stream.seek(1 << 20)
         stream.write(b"x" * (SIZE << 20))
     now = images.contents(disk)
-    program.bad("part", disk, "delete", "99", mentions=("changed by something else since", LOG, "remove"))
+    mentions = ("changed by something else since", LOG, "remove its mark")
+    said = program.bad("part", disk, "delete", "99", mentions=mentions).err
     assert images.contents(disk) == now
-    os.unlink(disk + LOG)
+    attribute = re.search(r"setfattr -x (\S+) \S*disk", said)[1]
+    os.removexattr(disk, attribute)
     settle(disk)
+    assert images.contents(disk) == now and not os.path.exists(disk + LOG)
+
+
+def half_changed(work, disk, found):
+    """Kills a repair in the middle of its writes."""
+    writes = [step for step in found if step[0] == "pwrite64"]
+    call, number = writes[len(writes) // 2]
+    traced(work, disk, "-e", f"inject={call}:signal=KILL:when={number}")
+    assert os.path.exists(disk + LOG)
+
+
+def renamed(work, disk):
+    os.rename(disk, f"{work}/other")
+    return f"{work}/other"
+
+
+def linked(work, disk):
+    os.mkdir(f"{work}/elsewhere")
+    os.link(disk, f"{work}/elsewhere/link")
+    return f"{work}/elsewhere/link"
+
+
+def moved(work, disk):
+    """The log goes with the directory."""
+    for name in (disk, disk + LOG):
+        os.makedirs(f"{work}/moved", exist_ok=True)
+        os.rename(name, f"{work}/moved/{os.path.basename(name)}")
+    return f"{work}/moved/{os.path.basename(disk)}"
+
+
+@pytest.mark.needs("strace", "debugfs")
+@pytest.mark.parametrize("change", [renamed, linked, moved])
+def test_a_half_change_is_seen_by_another_name(work, disk, repaired, change):
+    kept, before, found = repaired
+    shutil.copyfile(kept, disk)
+    half_changed(work, disk, found)
+    other = change(work, disk)
+    program.bad("ls", f"{other}@1:/", mentions=("cut off half-way",))
+    assert "undone" in settle(other).err
+    assert images.contents(other) == before
+    assert not [name for _, _, names in os.walk(work) for name in names if name.endswith(LOG)]
+    program.run("fsck", "-y", f"{other}@1")
+
+
+def logs_elsewhere(path):
+    """Those of this image or device."""
+    found = os.stat(path)
+    major, minor = (0, found.st_rdev) if found.st_rdev else (found.st_dev, found.st_ino)
+    prefix = f".outboard-{major:x}-{minor:x}-"
+    names = os.listdir("/var/tmp")
+    return [name for name in names if name.startswith(prefix) and name.endswith(LOG)]
+
+
+@pytest.mark.skipif(not host.may_mount(), reason="no loop devices here")
+@pytest.mark.needs("strace", "debugfs")
+def test_a_half_changed_block_device(work, disk):
+    """It has no mark: its log is found by its number."""
+    before, kept = images.contents(disk), shutil.copyfile(disk, f"{work}/kept")
+    with host.loop_device(disk) as device:
+        _, lines = traced(work, device)
+        writes = [step for step in steps(lines) if step[0] == "pwrite64"]
+        shutil.copyfile(kept, device)
+        _, number = writes[len(writes) // 2]
+        traced(work, device, "-e", f"inject=pwrite64:signal=KILL:when={number}")
+        assert len(logs_elsewhere(device)) == 1
+        program.bad("ls", f"{device}@1:/", mentions=("cut off half-way",))
+        assert "undone" in settle(device).err
+        assert images.contents(device) == before
+        assert not logs_elsewhere(device)
+
+
+@pytest.mark.needs("strace", "debugfs")
+def test_a_lost_log_is_missed(work, disk, repaired):
+    """Nobody reads half a change, and the message has the way out."""
+    kept, _, found = repaired
+    shutil.copyfile(kept, disk)
+    half_changed(work, disk, found)
+    os.rename(disk + LOG, f"{work}/kept-log")
+    for words in (("ls", f"{disk}@1:/"), ("part", disk, "delete", "99")):
+        program.bad(*words, mentions=("undo log", disk + LOG, "it is gone", "setfattr -x"))
+    os.rename(f"{work}/kept-log", disk + LOG)
+    assert "undone" in settle(disk).err
+
+
+def lay_traps(trap, work):
+    """Puts something where the log would be; returns what a message says of it."""
+    secret = f"{work}/secret"
+    with open(secret, "wb") as stream:
+        stream.write(b"outboard-undo-2\n")
+    os.symlink(secret, trap)
+    yield "symbolic link"
+    os.unlink(trap)
+    os.link(secret, trap)
+    yield "other names"
+    os.unlink(trap)
+    os.mkfifo(trap)
+    yield "no regular file"
+    os.unlink(trap)
+    shutil.copyfile(secret, trap)
+    os.chmod(trap, 0o666)
+    yield "may write"
+    if os.geteuid() == 0:
+        os.chmod(trap, 0o644)
+        os.chown(trap, 12345, 12345)
+        yield "another user"
+    os.unlink(trap)
+
+
+@pytest.mark.needs("debugfs")
+def test_a_log_of_a_stranger_is_not_used_and_blocks_nothing(work, disk):
+    kept = shutil.copyfile(disk, f"{work}/kept")
+    for why in lay_traps(disk + LOG, work):
+        shutil.copyfile(kept, disk)
+        done = program.run("fsck", "-y", f"{disk}@1")
+        assert done.code == 1 and disk + LOG in done.err and why in done.err, done
+        assert done.err.count("is not used as an undo log") == 1, "each is named once"
+        assert is_clean(work, disk)
+        program.run("ls", f"{disk}@1:/")
+    assert not logs_elsewhere(disk)
+
+
+def contents(path):
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        return stream.read()
+
+
+@contextlib.contextmanager
+def stopped(work, disk, call, number):
+    """A repair that stands still at a step."""
+    trace = f"{work}/stopped"
+    words = ["strace", "-o", trace, "-e", f"trace={call}", "-s", "0",
+             "-e", f"inject={call}:signal=STOP:when={number}",
+             *program.command("fsck", "-y", f"{disk}@1")]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        wait_until(lambda: os.path.exists(trace) and "stopped by SIGSTOP" in contents(trace),
+                   "the repair stands still")
+        with open(f"/proc/{running.pid}/task/{running.pid}/children", encoding="ascii") as stream:
+            worker = int(stream.read().split()[0])
+        try:
+            yield worker
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        assert running.wait(600) == 1
+
+
+@pytest.mark.needs("strace", "debugfs")
+def test_an_image_that_is_being_changed_is_in_use(work, disk, repaired):
+    kept, _, found = repaired
+    shutil.copyfile(kept, disk)
+    writes = [step for step in found if step[0] == "pwrite64"]
+    with stopped(work, disk, *writes[len(writes) // 2]) as worker:
+        for words in (("ls", f"{disk}@1:/"), ("touch", f"{disk}@1:/x"),
+                      ("part", disk, "delete", "99")):
+            done = program.bad(*words, mentions=("in use by outboard", f"pid {worker}"))
+            assert "cut off" not in done.err, done
+    assert is_clean(work, disk)
 
 
 @pytest.mark.needs("strace")

@@ -136,6 +136,17 @@ impl HeldImage {
         self.container()?.lock(write, ours)
     }
 
+    /// An error if what was found when it was opened, without a lock, may not be so any more: that
+    /// it is not half changed, and can be written.
+    pub fn check_locked(&self, write: bool) -> io::Result<()> {
+        let container = self.container()?;
+        undo::check_open(container.file())?;
+        match write {
+            true => container.check_writable(),
+            false => Ok(()),
+        }
+    }
+
     /// Whether it can also be written, else why not.
     pub fn writable(&self) -> io::Result<()> {
         self.writable.as_ref().copied().map_err(again)

@@ -44,9 +44,7 @@ pub struct FileSystem {
 
 /// Opens a file for reading that may be an image: EISDIR for a directory, ENOTBLK for what else is no disk.
 pub fn open_image_file(path: &Path) -> io::Result<File> {
-    if undo::exists(path) {
-        return Err(undo::half_changed());
-    }
+    undo::check(path)?;
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_dir() {
         return Err(io::Error::from_raw_os_error(libc::EISDIR));
@@ -462,6 +460,11 @@ pub fn in_use(path: &Path, write: bool, server: Option<&Server>) -> Error {
     let shown = path.display();
     let may_write = if write { "" } else { ", which may write to it" };
     let Some(server) = server else {
+        if let Some(process) = undo::writer(path) {
+            return Error::Failed(format!(
+                "{shown} is in use by outboard, pid {process}, which is changing it"
+            ));
+        }
         return Error::Failed(format!(
             "{shown} is in use by another program, such as QEMU{may_write}"
         ));

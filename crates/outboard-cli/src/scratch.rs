@@ -144,15 +144,15 @@ impl Scratch {
         });
         let noted = noted.and_then(|()| reserve(&source, image, range.start, log.changes()));
         if noted.is_err() || log.changes().is_empty() {
-            let removed = log.remove();
+            let removed = log.remove(image);
             return noted.and(removed);
         }
         let written = log
-            .complete()
+            .complete(image)
             .and_then(|()| write_changes(&source, image, range.start, log.changes()))
             .and_then(|()| image.sync());
         match written {
-            Ok(()) => log.remove(),
+            Ok(()) => log.remove(image),
             Err(error) => Err(undo_after(error, log, image)),
         }
     }

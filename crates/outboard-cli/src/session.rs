@@ -666,6 +666,9 @@ impl Session {
             Some(libc::EBUSY) => self.with_held(file, write, |held| held.in_use(write)),
             _ => Error::failed(format!("cannot open image {}", file.display()), &error),
         })?;
+        // The lock may have been somebody else's when the image was opened.
+        self.with_held(file, write, |held| held.check_locked(write))
+            .map_err(|error| cannot_open(file, &error))?;
         self.disks.push(Some(OpenDisk {
             image,
             writable: write,

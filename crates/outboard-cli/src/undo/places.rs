@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where the undo log of an image is.
+//!
+//! A half-changed image has a mark, the extended attribute [`MARK`], which names its log: so it is
+//! found by another name, another hard link and another mount, too. Block devices and file systems
+//! without such attributes have no marks. There the log is found by the image's name or by the
+//! device's number.
+//!
+//! A log could put anything into the image. So a log that a stranger may have made is not used.
+
+use super::format::{Reader, State};
+use super::wrong;
+use crate::error::{reason, warn};
+use outboard::{Fd, System, Tree};
+use std::ffi::{CStr, OsStr};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+pub const MARK: &CStr = c"user.outboard.undo";
+const SUFFIX: &str = ".outboard-undo";
+/// The directory of logs that cannot lie beside their image. It survives a restart of the host.
+const ELSEWHERE: &str = "/var/tmp";
+
+/// What an image says of a change that is not done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Mark {
+    Of {
+        id: u64,
+        log: PathBuf,
+    },
+    Absent,
+    /// The image cannot have a mark.
+    Unknown,
+}
+
+pub fn mark_value(id: u64, log: &Path) -> Vec<u8> {
+    [format!("{id:016x} ").as_bytes(), log.as_os_str().as_bytes()].concat()
+}
+
+impl Mark {
+    pub fn of(image: &Fd) -> Self {
+        match image.xattr(MARK) {
+            Ok(value) => Self::parse(&value),
+            Err(error) if error.raw_os_error() == Some(libc::ENODATA) => Self::Absent,
+            Err(_) => Self::Unknown,
+        }
+    }
+
+    fn parse(value: &[u8]) -> Self {
+        let parse = || {
+            let id = std::str::from_utf8(value.get(..16)?).ok()?;
+            let log = value[16..].strip_prefix(b" /")?;
+            let log = Path::new("/").join(OsStr::from_bytes(log));
+            let is_name = log.as_os_str().as_bytes().ends_with(SUFFIX.as_bytes());
+            let id = u64::from_str_radix(id, 16).ok()?;
+            is_name.then_some(Self::Of { id, log })
+        };
+        parse().unwrap_or(Self::Unknown)
+    }
+}
+
+/// An image, as far as its log is concerned.
+pub struct Subject {
+    path: PathBuf,
+    found: Metadata,
+    mark: Mark,
+}
+
+pub struct Log {
+    pub path: PathBuf,
+    pub reader: Reader,
+    /// It is this image's, not that of a file that this image is a copy of.
+    pub is_own: bool,
+    /// How to use the image without undoing the change.
+    way_out: String,
+}
+
+impl Log {
+    /// That the change cannot be undone.
+    pub fn failure(&self, error: &io::Error) -> io::Error {
+        cannot_use(&self.path, &reason(error), &self.way_out)
+    }
+}
+
+fn cannot_use(log: &Path, why: &str, way_out: &str) -> io::Error {
+    wrong(format!(
+        "{why} (the undo log is {}; to use the image as it is, {way_out}; \
+         then check it with outboard fsck)",
+        log.display()
+    ))
+}
+
+pub enum Found {
+    Nothing,
+    /// The image may be half changed.
+    Pending(Log),
+    /// The log has no meaning: the change did not begin, or is done.
+    Stale(Log),
+}
+
+/// Why a log is not used.
+fn objection(log: &Metadata, owner: u32) -> Option<String> {
+    let user = System::Host.effective_user();
+    if log.file_type().is_symlink() {
+        Some("it is a symbolic link".to_owned())
+    } else if !log.is_file() {
+        Some("it is no regular file".to_owned())
+    } else if ![user, 0, owner].contains(&log.uid()) {
+        Some(format!("it belongs to another user, {}", log.uid()))
+    } else if log.mode() & 0o022 != 0 {
+        Some("other users may write to it".to_owned())
+    } else if log.nlink() != 1 {
+        Some("it has other names".to_owned())
+    } else {
+        None
+    }
+}
+
+/// A file that may be a log.
+enum Candidate {
+    Absent,
+    Refused(String),
+    Open(File),
+}
+
+/// An error is one of a log that can be trusted.
+fn open(place: &Path, owner: u32) -> io::Result<Candidate> {
+    let Ok(found) = std::fs::symlink_metadata(place) else {
+        return Ok(Candidate::Absent);
+    };
+    if let Some(why) = objection(&found, owner) {
+        return Ok(Candidate::Refused(why));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = match options.open(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Candidate::Absent),
+        other => other?,
+    };
+    // The name may be another file's by now.
+    Ok(match objection(&file.metadata()?, owner) {
+        Some(why) => Candidate::Refused(why),
+        None => Candidate::Open(file),
+    })
+}
+
+/// The beginning of the names of an image's logs in [`ELSEWHERE`].
+fn prefix(found: &Metadata) -> String {
+    let (major, minor) = match found.file_type().is_block_device() {
+        true => (0, found.rdev()),
+        false => (found.dev(), found.ino()),
+    };
+    format!(".outboard-{major:x}-{minor:x}-")
+}
+
+fn logs_elsewhere(found: &Metadata) -> Vec<PathBuf> {
+    let prefix = prefix(found);
+    let is_log = |name: &OsStr| {
+        let name = name.as_bytes();
+        name.starts_with(prefix.as_bytes()) && name.ends_with(SUFFIX.as_bytes())
+    };
+    let entries = std::fs::read_dir(ELSEWHERE).into_iter().flatten().flatten();
+    let mut logs: Vec<PathBuf> = entries
+        .filter(|entry| is_log(&entry.file_name()))
+        .map(|entry| entry.path())
+        .collect();
+    logs.sort();
+    logs
+}
+
+/// Reports a log that is not used, once.
+fn warn_of(place: &Path, why: &str) {
+    static REPORTED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !reported.iter().any(|other| other == place) {
+        reported.push(place.to_owned());
+        let place = place.display();
+        warn(format!(
+            "warning: {place} is not used as an undo log: {why} (remove it if nobody needs it)"
+        ));
+    }
+}
+
+impl Subject {
+    pub fn of(image: &Path) -> io::Result<Self> {
+        let path = image.canonicalize()?;
+        let found = std::fs::metadata(&path)?;
+        let mark = match found.is_file() {
+            true => Tree::host()
+                .open_fd(&path, libc::O_RDONLY | libc::O_NONBLOCK, 0)
+                .map_or(Mark::Unknown, |file| Mark::of(&file)),
+            false => Mark::Unknown,
+        };
+        Ok(Self { path, found, mark })
+    }
+
+    /// The inode's number, or the block device's.
+    pub fn number(&self) -> u64 {
+        match self.found.file_type().is_block_device() {
+            true => self.found.rdev(),
+            false => self.found.ino(),
+        }
+    }
+
+    /// The log's name where the image's directory can be written.
+    fn beside(&self) -> PathBuf {
+        let mut beside = self.path.clone().into_os_string();
+        beside.push(SUFFIX);
+        beside.into()
+    }
+
+    /// A new, empty log.
+    pub fn make_log(&self) -> io::Result<(PathBuf, File)> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let beside = self.beside();
+        // Files in /dev are gone after a restart.
+        if !beside.starts_with("/dev") {
+            if let Ok(file) = options.open(&beside) {
+                return Ok((beside, file));
+            }
+        }
+        let made = tempfile::Builder::new()
+            .prefix(&prefix(&self.found))
+            .suffix(SUFFIX)
+            .tempfile_in(ELSEWHERE)?;
+        let (file, path) = made.keep().map_err(|error| error.error)?;
+        Ok((path, file))
+    }
+
+    fn log(&self, path: PathBuf, file: File) -> io::Result<Log> {
+        let way_out = self.way_out(&path);
+        let reader =
+            Reader::new(file).map_err(|error| cannot_use(&path, &reason(&error), &way_out))?;
+        let number = reader.head.map(|head| head.image);
+        Ok(Log {
+            is_own: number.is_none_or(|number| number == self.number()) || path == self.beside(),
+            path,
+            reader,
+            way_out,
+        })
+    }
+
+    /// A log whose image has lost the mark is done with.
+    fn way_out(&self, log: &Path) -> String {
+        match self.mark {
+            Mark::Of { .. } => format!(
+                "remove its mark: setfattr -x {} {}",
+                MARK.to_string_lossy(),
+                self.path.display()
+            ),
+            _ => format!("remove {}", log.display()),
+        }
+    }
+
+    pub fn find_log(&self) -> io::Result<Found> {
+        match &self.mark {
+            Mark::Of { id, log } => self.find_marked(*id, log),
+            Mark::Absent | Mark::Unknown => self.find_named(),
+        }
+    }
+
+    /// The log that the mark names. The image's directory may have another name by now.
+    fn find_marked(&self, id: u64, named: &Path) -> io::Result<Found> {
+        let here = named.file_name().map(|name| self.path.with_file_name(name));
+        let mut why = "it is gone".to_owned();
+        for place in [Some(named.to_owned()), here].into_iter().flatten() {
+            match open(&place, self.found.uid())? {
+                Candidate::Absent => {}
+                Candidate::Refused(refused) => why = refused,
+                Candidate::Open(file) => {
+                    let log = self.log(place, file)?;
+                    match log.reader.head {
+                        Some(head) if head.id == id => return Ok(Found::Pending(log)),
+                        _ => why = "it is the log of another change".to_owned(),
+                    }
+                }
+            }
+        }
+        let why = format!("its undo log cannot be used: {why}");
+        Err(cannot_use(named, &why, &self.way_out(named)))
+    }
+
+    /// A log that is found by the image's name or number.
+    fn find_named(&self) -> io::Result<Found> {
+        let places = std::iter::once(self.beside()).chain(logs_elsewhere(&self.found));
+        for place in places {
+            match open(&place, self.found.uid()) {
+                Err(error) => {
+                    let way_out = self.way_out(&place);
+                    return Err(cannot_use(&place, &reason(&error), &way_out));
+                }
+                Ok(Candidate::Absent) => {}
+                Ok(Candidate::Refused(why)) => warn_of(&place, &why),
+                Ok(Candidate::Open(file)) => return Ok(self.judge(self.log(place, file)?)),
+            }
+        }
+        Ok(Found::Nothing)
+    }
+
+    fn judge(&self, log: Log) -> Found {
+        let is_done = |log: &Log| match log.reader.head {
+            Some(head) => {
+                let was_marked = head.state == State::Marked && head.image == self.number();
+                was_marked && self.mark == Mark::Absent
+            }
+            None => true,
+        };
+        match log.reader.is_complete() && !is_done(&log) {
+            true => Found::Pending(log),
+            false => Found::Stale(log),
+        }
+    }
+}
