@@ -305,6 +305,20 @@ def test_an_image_that_is_being_changed_is_in_use(work, disk, repaired):
 
 
 @pytest.mark.needs("strace")
+def test_replay_and_check_are_under_one_lock(work):
+    image, trace = images.make(f"{work}/whole", "ext4"), f"{work}/trace"
+    host.run("strace", "-y", "-o", trace, "-e", "trace=flock,clone,clone3,fork,vfork",
+             *program.command("fsck", "--replay", "-y", image), ok=(0, 1))
+    with open(trace, encoding="utf-8", errors="replace") as stream:
+        lines = stream.read().splitlines()
+    locks = [index for index, line in enumerate(lines)
+             if "flock(" in line and image in line and "LOCK_EX" in line]
+    children = [index for index, line in enumerate(lines)
+                if re.match(r"clone3?\(|v?fork\(", line)]
+    assert locks and children and locks[0] < children[0], "replay begins under the lock"
+
+
+@pytest.mark.needs("strace")
 def test_what_a_tool_wrote_in_place_is_synced(work):
     """It may not have done that itself."""
     image, trace = images.make(f"{work}/whole", "ext4"), f"{work}/trace"

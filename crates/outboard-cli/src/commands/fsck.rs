@@ -5,9 +5,10 @@ use crate::address::ImageName;
 use crate::apart::apart;
 use crate::commands::uses_image;
 use crate::error::{warn, Error, Result};
+use crate::image_lock::ImageLock;
 use crate::session::Session;
 use crate::tool::{Call, Tool, ToolFile};
-use crate::volume::{Fate, Volume};
+use crate::volume::{find_format, Fate, Volume};
 use clap::Args;
 use std::ffi::OsString;
 
@@ -248,9 +249,11 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
     };
     let name = ImageName::find(&options.image);
     session.catch_interrupts();
-    if options.replay {
-        replay(session, &name)?;
-    }
+    // Kept to the end: nobody changes the image between two steps.
+    let _lock = match options.replay {
+        true => Some(replay(session, &name)?),
+        false => None,
+    };
     let mut volume = Volume::find(session, &name, mode != Mode::Look)?;
     let kind = volume.probe.kind;
     let checker = Checker::find(kind).ok_or_else(|| {
@@ -277,13 +280,16 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
     Ok(code)
 }
 
-/// Mounts the file system, and so replays its journal.
-fn replay(session: &mut Session, name: &ImageName) -> Result<()> {
+/// Mounts the file system, and so replays its journal. The image stays locked.
+fn replay(session: &mut Session, name: &ImageName) -> Result<ImageLock> {
+    find_format(session, &name.file, true)?;
+    let lock = ImageLock::take(&name.file, true)?;
     apart(session, &uses_image(name, true), |session| {
         let index = session.mount(name, true)?;
         let synced = session.mounted(index).sync();
         synced.map_err(|error| Error::failed(format!("cannot replay {}", name.shown()), &error))
-    })
+    })?;
+    Ok(lock)
 }
 
 /// Runs the checker. Returns what its end means.
