@@ -426,8 +426,9 @@ def test_a_growth_that_was_killed_takes_nothing_back(work, place):
     tree = fill(work, name)
     before = os.path.getsize(image)
     # The kernel's disk uses fdatasync(2), and nothing else here does.
-    done = run("resize", name, "500M", prefix=("strace", "-f", "-qq", "-o", f"{work}/trace", "-e", "trace=fdatasync",
-                                               "-e", "inject=fdatasync:signal=KILL:when=1"))
+    killing = ("strace", "-f", "-qq", "-o", f"{work}/trace", "-e", "trace=fdatasync",
+               "-e", "inject=fdatasync:signal=KILL:when=1")
+    done = run("resize", name, "500M", prefix=killing)
     assert done.code == 1 and os.path.getsize(image) > before, done
     assert "keeps the room" in done.err and "fsck --replay -y" in done.err, done
     assert run("fsck", "--replay", "-y", name).code in (0, 1)

@@ -3,7 +3,8 @@
 //!
 //! The image is not held open while the editor runs: a copy in a private directory of the host is
 //! edited. The kernel that reads and writes the image runs in processes of their own ([`apart`]), the editor in none of them. Afterwards a new file with the text takes the old one's name, if nobody else changed that
-//! meanwhile. An editor that fails leaves what it has saved. Until the new file is on stable storage the edited copy is kept, and told of if all does not go well.
+//! meanwhile. An editor that fails leaves what it has saved. Until the new file is on stable
+//! storage the edited copy is kept, and told of if all does not go well.
 
 use super::{image_place, runs_programs, uses_image};
 use crate::address::Place;

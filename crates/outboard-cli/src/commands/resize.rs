@@ -226,9 +226,9 @@ fn restore(
     Ok(untouched)
 }
 
-/// Whether nothing of a file system is in the room that it was given. A kernel that has reported an error and unmounted
-/// has changed nothing, and a tool's work on the copy of a partition was dropped; else what the tool wrote would be seen behind the old
-/// end of the image.
+/// Whether nothing of a file system is in the room that it was given. A kernel that has reported an
+/// error and unmounted has changed nothing, and a tool's work on the copy of a partition was
+/// dropped; else what the tool wrote would be seen behind the old end of the image.
 fn is_room_untouched(
     session: &mut Session,
     volume: &Volume,
