@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -82,6 +83,20 @@ static void bad_mappings(long file)
 }
 
 /* A buffer in the window is as good as any, also for direct I/O; one outside is bounced. */
+/* At a position, and at the file's own. */
+static void direct_io_with_flags(int fd, char *host)
+{
+	struct iovec half[2] = { { host, MB / 2 }, { host + MB / 2, MB / 2 } };
+
+	memset(host, 'v', MB);
+	OK(ob_sys_lseek(fd, 0, SEEK_SET));
+	CHECK_EQUAL(OK(ob_sys_pwritev2(fd, half, 2, (unsigned long)-1, 0, RWF_DSYNC)), MB);
+	CHECK_EQUAL(OK(ob_sys_lseek(fd, 0, SEEK_CUR)), MB);
+	memset(host, 0, MB);
+	CHECK_EQUAL(OK(ob_sys_preadv2(fd, half, 2, 0, 0, 0)), MB);
+	CHECK(host[0] == 'v' && host[MB - 1] == 'v');
+}
+
 static void direct_io(void)
 {
 	int fd = OK(ob_sys_openat(AT_FDCWD, "/disk/direct",
@@ -98,6 +113,7 @@ static void direct_io(void)
 	CHECK_EQUAL(OK(ob_sys_pwrite64(fd, host, MB, MB)), MB);
 	CHECK_EQUAL(OK(ob_sys_pread64(fd, window, MB, MB)), MB);
 	CHECK(!memcmp(host, window, MB));
+	direct_io_with_flags(fd, host);
 	free(host);
 	OK(ob_sys_munmap(window, MB));
 	OK(ob_sys_close(fd));

@@ -24,6 +24,7 @@ struct ob_transfer {
 	struct file *file;
 	loff_t *position;
 	bool write;
+	rwf_t flags;
 	struct page *bounce;
 	unsigned int order;
 };
@@ -58,8 +59,8 @@ static ssize_t ob_transfer_file(struct ob_transfer *transfer, size_t size)
 	bvec_set_page(&vector, transfer->bounce, size, 0);
 	iov_iter_bvec(&pages, ob_direction(transfer->write), &vector, 1, size);
 	if (transfer->write)
-		return vfs_iter_write(transfer->file, &pages, transfer->position, 0);
-	return vfs_iter_read(transfer->file, &pages, transfer->position, 0);
+		return vfs_iter_write(transfer->file, &pages, transfer->position, transfer->flags);
+	return vfs_iter_read(transfer->file, &pages, transfer->position, transfer->flags);
 }
 
 static ssize_t ob_transfer_piece(struct ob_transfer *transfer, struct iov_iter *user, size_t size)
@@ -93,10 +94,10 @@ static ssize_t ob_transfer_all(struct ob_transfer *transfer, struct iov_iter *us
 }
 
 /* `position`: NULL for the file's own. */
-static long ob_retry(unsigned int fd, bool write, loff_t *position, struct iov_iter *user)
+static long ob_retry(unsigned int fd, bool write, loff_t *position, struct iov_iter *user, rwf_t flags)
 {
 	struct fd f = fdget_pos(fd);
-	struct ob_transfer transfer = { .file = fd_file(f), .write = write };
+	struct ob_transfer transfer = { .file = fd_file(f), .write = write, .flags = flags };
 	long result = -EFAULT;
 
 	if (!transfer.file)
@@ -119,11 +120,11 @@ static long ob_retry_buffer(unsigned int fd, bool write, loff_t *position, const
 	struct iov_iter user;
 	int error = import_ubuf(ob_direction(write), (void __user *)buffer, size, &user);
 
-	return error ?: ob_retry(fd, write, position, &user);
+	return error ?: ob_retry(fd, write, position, &user, 0);
 }
 
 static long ob_retry_vector(unsigned int fd, bool write, loff_t *position, const struct iovec __user *vector,
-			    unsigned long count)
+			    unsigned long count, rwf_t flags)
 {
 	struct iovec few[UIO_FASTIOV], *copy = few;
 	struct iov_iter user;
@@ -132,7 +133,7 @@ static long ob_retry_vector(unsigned int fd, bool write, loff_t *position, const
 
 	if (size < 0)
 		return size;
-	result = ob_retry(fd, write, position, &user);
+	result = ob_retry(fd, write, position, &user, flags);
 	kfree(copy);
 	return result;
 }
@@ -179,7 +180,7 @@ long ob_sys_readv(unsigned long fd, const struct iovec __user *vector, unsigned 
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry_vector(fd, false, NULL, vector, count);
+	return ob_retry_vector(fd, false, NULL, vector, count, 0);
 }
 
 long ob_sys_writev(unsigned long fd, const struct iovec __user *vector, unsigned long count)
@@ -188,7 +189,7 @@ long ob_sys_writev(unsigned long fd, const struct iovec __user *vector, unsigned
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry_vector(fd, true, NULL, vector, count);
+	return ob_retry_vector(fd, true, NULL, vector, count, 0);
 }
 
 long ob_sys_preadv(unsigned long fd, const struct iovec __user *vector, unsigned long count,
@@ -199,7 +200,7 @@ long ob_sys_preadv(unsigned long fd, const struct iovec __user *vector, unsigned
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry_vector(fd, false, &position, vector, count);
+	return ob_retry_vector(fd, false, &position, vector, count, 0);
 }
 
 long ob_sys_pwritev(unsigned long fd, const struct iovec __user *vector, unsigned long count,
@@ -210,5 +211,28 @@ long ob_sys_pwritev(unsigned long fd, const struct iovec __user *vector, unsigne
 
 	if (likely(result != -EFAULT))
 		return result;
-	return ob_retry_vector(fd, true, &position, vector, count);
+	return ob_retry_vector(fd, true, &position, vector, count, 0);
+}
+
+/* A position of -1 is the file's own. */
+long ob_sys_preadv2(unsigned long fd, const struct iovec __user *vector, unsigned long count,
+		    unsigned long low, unsigned long high, rwf_t flags)
+{
+	long result = sys_preadv2(fd, vector, count, low, high, flags);
+	loff_t position = low;
+
+	if (likely(result != -EFAULT))
+		return result;
+	return ob_retry_vector(fd, false, position == -1 ? NULL : &position, vector, count, flags);
+}
+
+long ob_sys_pwritev2(unsigned long fd, const struct iovec __user *vector, unsigned long count,
+		     unsigned long low, unsigned long high, rwf_t flags)
+{
+	long result = sys_pwritev2(fd, vector, count, low, high, flags);
+	loff_t position = low;
+
+	if (likely(result != -EFAULT))
+		return result;
+	return ob_retry_vector(fd, true, position == -1 ? NULL : &position, vector, count, flags);
 }

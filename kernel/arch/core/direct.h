@@ -17,5 +17,9 @@ long ob_sys_preadv(unsigned long fd, const struct iovec __user *vector, unsigned
 		   unsigned long low, unsigned long high);
 long ob_sys_pwritev(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		    unsigned long low, unsigned long high);
+long ob_sys_preadv2(unsigned long fd, const struct iovec __user *vector, unsigned long count,
+		    unsigned long low, unsigned long high, rwf_t flags);
+long ob_sys_pwritev2(unsigned long fd, const struct iovec __user *vector, unsigned long count,
+		     unsigned long low, unsigned long high, rwf_t flags);
 
 #endif

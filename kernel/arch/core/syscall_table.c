@@ -98,8 +98,10 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 #ifdef CONFIG_MMU
 	[__NR_pread64] = (ob_syscall_function)ob_sys_pread64,
 	[__NR_preadv] = (ob_syscall_function)ob_sys_preadv,
+	[__NR_preadv2] = (ob_syscall_function)ob_sys_preadv2,
 	[__NR_pwrite64] = (ob_syscall_function)ob_sys_pwrite64,
 	[__NR_pwritev] = (ob_syscall_function)ob_sys_pwritev,
+	[__NR_pwritev2] = (ob_syscall_function)ob_sys_pwritev2,
 	[__NR_read] = (ob_syscall_function)ob_sys_read,
 	[__NR_readv] = (ob_syscall_function)ob_sys_readv,
 	[__NR_write] = (ob_syscall_function)ob_sys_write,
