@@ -166,9 +166,21 @@ void ob_posix_thread_hook_delete(void)
 	pthread_key_delete(adopted_key);
 }
 
+/* The kernel touches memory that is made accessible by a fault: with these blocked, the host would end the process. */
+static void unblock_faults(void)
+{
+	sigset_t faults;
+
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGSEGV);
+	sigaddset(&faults, SIGBUS);
+	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+}
+
 int ob_host_thread_adopted(void)
 {
 	if (ob_posix_faults_are_blocked())
 		ob_posix_closed_open_all();
+	unblock_faults();
 	return pthread_setspecific(adopted_key, &adopted_key) ? -EAGAIN : 0;
 }

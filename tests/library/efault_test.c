@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -100,6 +102,26 @@ static void at_the_border(void)
 	CHECK(length == -1 ? errno == EFAULT : length >= 0 && length <= 10);
 }
 
+/* Its first call comes when all signals are blocked, as in threads of many programs. */
+static void *with_signals_blocked(void *unused)
+{
+	kernel_writes();
+	kernel_reads();
+	return unused;
+}
+
+static void in_thread_with_signals_blocked(void)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	sigfillset(&all);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &all, &before));
+	CHECK(!pthread_create(&thread, NULL, with_signals_blocked, NULL));
+	CHECK(!pthread_sigmask(SIG_SETMASK, &before, NULL));
+	CHECK(!pthread_join(thread, NULL));
+}
+
 int main(void)
 {
 	char text[200];
@@ -115,6 +137,7 @@ int main(void)
 		kernel_reads();
 		at_the_border();
 	}
+	in_thread_with_signals_blocked();
 	for (int i = 0; i < 4096; i++)
 		CHECK_EQUAL(read_only[i], 0);
 	CHECK_EQUAL(ob_halt(), 0);
