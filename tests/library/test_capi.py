@@ -156,6 +156,11 @@ def test_threads(work, vcpus, count):
     run_library_program(work, "threads_test", str(vcpus), str(count), timeout=600)
 
 
+def test_many_threads_at_once(work):
+    """More than memory at boot would allow; and one too many gets an error."""
+    run_library_program(work, "many_threads_test", "3000", "200")
+
+
 @pytest.mark.parametrize("vcpus", [1, 2, 4])
 def test_signals(work, vcpus):
     run_library_program(work, "signals_test", str(vcpus), timeout=120)

@@ -145,3 +145,14 @@ unsigned long __wrap_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *no
 	return __real_alloc_pages_bulk_noprof(gfp, node, nodes, count, list, pages);
 }
 #endif
+
+unsigned long __wrap_memblock_estimated_nr_free_pages(void);
+
+/*
+ * Linux derives the most threads that there may be from the memory at boot, of which there is little
+ * here: the rest comes when it is needed.
+ */
+unsigned long __init __wrap_memblock_estimated_nr_free_pages(void)
+{
+	return PHYS_PFN(ob_machine.memory);
+}

@@ -13,6 +13,7 @@
 #include <linux/delay.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/stat.h>
 #include <linux/sched/task.h>
 #include <linux/oom.h>
 #include <linux/wait.h>
@@ -127,6 +128,9 @@ static void ob_adopt_one(struct ob_adoption *adoption)
 	if (get_nr_threads(current) > 2)
 		ob_vcpus_start_now();
 	if (pid < 0) {
+		if (pid != -ENODEV && pid != -ERESTARTNOINTR)
+			pr_warn_ratelimited("a thread of the program cannot make calls: error %d with %d tasks (limits: memory, threads-max and pid_max in /proc/sys/kernel)\n",
+					    -pid, nr_threads);
 		/* The leader has a signal only when it is being stopped. */
 		adoption->error = pid == -ERESTARTNOINTR ? -ENODEV : pid;
 		ob_baton_pass(&adoption->baton);
