@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../capi/client.h"
+#include "../library/client.h"
 
 #define BLOCK 4096u
 #define CAPACITY (1ul << 20)

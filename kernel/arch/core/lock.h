@@ -20,6 +20,8 @@ static inline unsigned long ob_lock_raw(struct ob_lock *lock)
 	unsigned long flags = arch_local_save_flags();
 
 	ob_this_thread->irqs_off = 1;
+	/* A signal's handler looks at it: the compiler must not move it below. */
+	barrier();
 	ob_spin_lock(&lock->locked);
 	return flags;
 }
@@ -27,6 +29,7 @@ static inline unsigned long ob_lock_raw(struct ob_lock *lock)
 static inline void ob_unlock_raw(struct ob_lock *lock, unsigned long flags)
 {
 	ob_spin_unlock(&lock->locked);
+	barrier();
 	ob_this_thread->irqs_off = flags;
 }
 

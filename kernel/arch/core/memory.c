@@ -151,6 +151,9 @@ unsigned long __wrap_memblock_estimated_nr_free_pages(void);
 /*
  * Linux derives the most threads that there may be from the memory at boot, of which there is little
  * here: the rest comes when it is needed.
+ *
+ * Dodge memblock_estimated_nr_free_pages: the most threads follow from the memory that there may be, not from that at
+ * boot.
  */
 unsigned long __init __wrap_memblock_estimated_nr_free_pages(void)
 {

@@ -44,7 +44,10 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 
 	ob_vcpu_prepare(cpu);
 	idle->thread.vcpu = vcpu;
+	/* A late signal (V6) must not interrupt the host where it makes a thread. */
+	local_irq_disable();
 	error = ob_service_start(vcpu) ?: ob_vcpu_start(vcpu, idle);
+	local_irq_enable();
 	if (error)
 		return error;
 	while (!cpu_online(cpu))

@@ -8,8 +8,8 @@
  * Dodge rt_sigaction: a signal whose default is to end the process is ignored, for a library must not
  * end.
  * Dodge sched_getaffinity, sched_setaffinity: vCPUs that come up late are waited for.
- * Dodge read, readv, pread64, preadv, write, writev, pwrite64, pwritev: direct I/O with a buffer outside
- * of the client window goes through pages of the kernel.
+ * Dodge read, readv, pread64, preadv, preadv2, write, writev, pwrite64, pwritev, pwritev2: direct I/O with a buffer
+ * outside of the client window goes through pages of the kernel.
  */
 #include <linux/syscalls.h>
 #include <asm/syscall.h>

@@ -34,7 +34,8 @@ struct ob_config {
 	int log_level;
 	/*
 	 * Receives one line without its newline, on any thread, possibly with a
-	 * vCPU held: it must not block and must not call into the library.
+	 * vCPU held, and possibly in a signal handler: it must not block, may call only
+	 * async-signal-safe functions, and nothing of this library.
 	 * NULL: lines are written to standard error.
 	 */
 	void (*log)(void *context, int level, const char *line, size_t length);
