@@ -5,11 +5,15 @@
 usage: image-names.py IMAGE SECTION
 
 prints options for objcopy. perf finds a name by the place in the file that a page is mapped from,
-and the kernel's pages are mapped from the library's file (hypercall/posix/image.c).
+and the kernel's pages are mapped from the library's file (hypercall/posix/image.c). The names end
+with SUFFIX: gdb has the kernel's own ones from the image, and must not take these for them.
 """
 import re
 import subprocess
 import sys
+
+
+SUFFIX = ".linux"
 
 
 def text_shift(image):
@@ -25,7 +29,8 @@ def main():
     for line in subprocess.check_output(["nm", image], text=True).splitlines():
         fields = line.split()
         if len(fields) == 3 and fields[1] in "tTW":
-            print(f"--add-symbol {fields[2]}={section}:{int(fields[0], 16) + shift:#x},function,local")
+            place = f"{section}:{int(fields[0], 16) + shift:#x}"
+            print(f"--add-symbol {fields[2]}{SUFFIX}={place},function,local")
 
 
 if __name__ == "__main__":

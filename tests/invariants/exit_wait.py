@@ -22,7 +22,8 @@ def is_called_by(function: str) -> bool:
 gdb.execute("set pagination off")
 gdb.execute("set width 0")
 gdb.execute("handle SIGURG SIGSEGV nostop noprint pass")
-gdb.execute("break main")
+# There is a kernel by then.
+gdb.execute("break call")
 gdb.execute("run")
 gdb.execute("break *ob_stack_free")
 gdb.execute("continue")

@@ -202,4 +202,4 @@ def test_profilers_find_names_in_the_library():
     image, own = Image(), addresses(IMAGE)
     library = addresses(os.path.join(LIBRARIES, "liboutboard.so.0"))
     for name in ("vfs_read", "schedule", "sys_getppid"):
-        assert library[name] - library["ob_own_image"] == image.offset_of(own[name])
+        assert library[f"{name}.linux"] - library["ob_own_image"] == image.offset_of(own[name])
