@@ -2,7 +2,7 @@
 /*
  * Boot and halt: checks and completes the configuration, loads the kernel image, and starts
  * platform and kernel in this order. One kernel per process: once a kernel has booted, `booted`
- * stays set for good, also in a fork()ed child, which has the kernel's used data.
+ * stays set for good. A fork()ed child is another process: it has no kernel, and can boot one.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -167,6 +167,26 @@ static int fail_to_start(const struct ob_boot_parameters *parameters, int error)
 		    limited ? "; limits of this process: " : "", limits);
 }
 
+/* A fork()ed child has one thread, and nothing of its parent's kernel. */
+static void forget_parent(void)
+{
+	boot_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	if (!image_is_used)
+		return;
+	booted = image_is_used = false;
+	ob_kernel_attach(NULL);
+	ob_image_unload(&image);
+	ob_platform_thread_clear();
+}
+
+static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
+static int fork_hook_error;
+
+static void fork_hook_install(void)
+{
+	fork_hook_error = pthread_atfork(NULL, NULL, forget_parent);
+}
+
 /* Not if a kernel was started from it before. ob_prepare may have loaded the library's own. */
 static int load_image(const char *path)
 {
@@ -175,6 +195,10 @@ static int load_image(const char *path)
 
 	if (image_is_used || (image.address && image_is_own && !path))
 		return 0;
+	pthread_once(&fork_hook_once, fork_hook_install);
+	if (fork_hook_error)
+		return fail(-fork_hook_error, "the host refuses a hook for fork: %s",
+			    strerror(fork_hook_error));
 	if (image.address)
 		ob_image_unload(&image);
 	error = ob_image_load(path, &image, reason, sizeof(reason));

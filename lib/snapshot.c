@@ -242,6 +242,7 @@ bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters 
 	char name[40];
 	int fd;
 
+	status = NULL;
 	dl_iterate_phdr(look_at, &image);
 	fault = fault_of_process(&image, kernel, parameters);
 	if (fault)

@@ -143,4 +143,7 @@ void ob_posix_block_forked(void)
 			raw_close(disk->fd);
 		disk->in_use = false;
 	}
+	pthread_mutex_init(&table_mutex, NULL);
+	ob_block_queue_forked();
+	ob_block_served_forked();
 }

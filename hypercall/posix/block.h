@@ -56,6 +56,10 @@ struct ob_disk *ob_disk_find(uint32_t number);
 int ob_block_queue_get(void);
 void ob_block_queue_put(void);
 
+/* A forked child has neither the workers nor their requests; block_served.c: nor its parent's offers. */
+void ob_block_queue_forked(void);
+void ob_block_served_forked(void);
+
 /* Gives a request to the workers. Any thread, does not block. */
 void ob_block_queue_add(struct ob_block_request *request);
 

@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "block.h"
 
@@ -172,6 +173,13 @@ int ob_block_queue_get(void)
 		queue.users++;
 	pthread_mutex_unlock(&queue.users_mutex);
 	return error;
+}
+
+void ob_block_queue_forked(void)
+{
+	memset(&queue, 0, sizeof(queue));
+	pthread_mutex_init(&queue.mutex, NULL);
+	pthread_mutex_init(&queue.users_mutex, NULL);
 }
 
 void ob_block_queue_put(void)

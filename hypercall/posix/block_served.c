@@ -87,3 +87,10 @@ int ob_disk_open_served(struct ob_disk *disk, const char *number)
 	pthread_mutex_unlock(&offers.mutex);
 	return error;
 }
+
+/* Their memory is not freed: another thread of the parent may have been about to. */
+void ob_block_served_forked(void)
+{
+	pthread_mutex_init(&offers.mutex, NULL);
+	offers.first = NULL;
+}

@@ -95,6 +95,10 @@ void ob_posix_signals_remove(void);
 /* Sends the preempt signal to a thread of this process, marked as ours. */
 void ob_posix_preempt_send(uint64_t tid);
 
+/* snapshot.c, thread.c: what a fork()ed child forgets. */
+void ob_posix_snapshot_forked(void);
+void ob_posix_threads_forked(void);
+
 /* thread.c: the hook for the end of adopted threads. */
 int ob_posix_thread_hook_create(void);
 void ob_posix_thread_hook_delete(void);

@@ -79,6 +79,7 @@ static struct {
 	struct window_piece pieces[PIECES];	/* of the MODULES window, which are a snapshot's */
 	int piece_count;
 	struct ob_posix_region regions[OB_REGIONS];
+	struct ob_posix_region inherited_shadow;	/* of a forked child's parent */
 } memory;
 
 static void *reservation(uint64_t address, uint64_t size, int extra_flags)
@@ -231,6 +232,20 @@ static int reserve_shadow(uint64_t size, uint64_t address)
 	return 0;
 }
 
+/* A forked child has it from its parent: at the same address, with zeroes from now on. */
+static int take_shadow(const uint64_t *address)
+{
+	struct ob_posix_region *shadow = &memory.inherited_shadow;
+
+	if (*address != shadow->address)
+		return -ENOMEM;
+	if (madvise((void *)shadow->address, shadow->size, MADV_DONTNEED))
+		return -ENOMEM;
+	memory.regions[OB_REGION_SHADOW] = *shadow;
+	*shadow = (struct ob_posix_region){ 0 };
+	return 0;
+}
+
 static bool is_window(enum ob_region region)
 {
 	return region == OB_REGION_VMALLOC || region == OB_REGION_MODULES || region == OB_REGION_CLIENT;
@@ -243,6 +258,8 @@ int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *addre
 
 	if ((unsigned int)region >= OB_REGIONS || size == 0 || size % PAGE_BYTES)
 		return -EINVAL;
+	if (region == OB_REGION_SHADOW && memory.inherited_shadow.size == size)
+		return take_shadow(address);
 	if (memory.regions[region].size)
 		return -EEXIST;
 	if (size > (1ull << 47))
@@ -617,6 +634,13 @@ static void close_ram(void)
 	memory.huge_from = 0;
 }
 
+static void forget_snapshot(void)
+{
+	memory.piece_count = 0;
+	memory.place = 0;
+	memset(memory.snapshot, 0, sizeof(memory.snapshot));
+}
+
 void ob_host_regions_release(void)
 {
 	ob_posix_memory_give_up_spare();
@@ -632,8 +656,7 @@ void ob_host_regions_release(void)
 	}
 	ob_posix_huge_release();
 	ob_posix_closed_forget();
-	memory.piece_count = 0;
-	memset(memory.snapshot, 0, sizeof(memory.snapshot));
+	forget_snapshot();
 }
 
 /* Of one of RAM's files. */
@@ -755,7 +778,10 @@ void ob_posix_memory_forked(void)
 			munmap((void *)r->address, r->size);
 		if (r->size && i == OB_REGION_RAM)
 			close_ram();
+		if (r->size && i == OB_REGION_SHADOW)
+			memory.inherited_shadow = *r;
 		*r = (struct ob_posix_region){ 0 };
 	}
+	forget_snapshot();
 	ob_posix_huge_forked();
 }

@@ -39,6 +39,7 @@ struct handled_signal {
 	void (*handler)(int number, siginfo_t *info, void *context);
 	int flags;
 	struct sigaction before;
+	bool covered;		/* the program's handler, which calls ours, could not be taken away */
 };
 
 static void on_fault(int number, siginfo_t *info, void *context);
@@ -218,6 +219,8 @@ void ob_posix_signals_install(void)
 		struct handled_signal *h = &handled[i];
 		struct sigaction action = { .sa_sigaction = h->handler, .sa_flags = h->flags };
 
+		if (h->covered)
+			continue;
 		sigemptyset(&action.sa_mask);
 		/* Known before ours is in place: a signal may arrive at once. */
 		sigaction(h->number, NULL, &h->before);
@@ -232,7 +235,8 @@ void ob_posix_signals_remove(void)
 		struct sigaction now;
 
 		sigaction(h->number, NULL, &now);
-		if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == h->handler)
+		h->covered = !(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != h->handler;
+		if (!h->covered)
 			sigaction(h->number, &h->before, NULL);
 	}
 }

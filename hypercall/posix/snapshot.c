@@ -116,6 +116,15 @@ void ob_posix_snapshot_done(void)
 	snapshot.directory = -1;
 }
 
+/* The parent may be saving one. */
+void ob_posix_snapshot_forked(void)
+{
+	ob_posix_snapshot_done();
+	snapshot.extents = NULL;
+	snapshot.extent_count = snapshot.extent_room = snapshot.data_size = 0;
+	told(0, "not wanted");
+}
+
 const char *ob_posix_snapshot_status(void)
 {
 	return snapshot.status;

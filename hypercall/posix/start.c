@@ -2,16 +2,21 @@
 /* Start and stop of the POSIX platform, and what happens on fork(). */
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "internal.h"
 
 static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
 static int fork_hook_error;
+static bool started;
 
+/* The child has one thread and no kernel; it can boot one of its own. */
 static void forked_child(void)
 {
 	ob_posix_memory_forked();
 	ob_posix_block_forked();
+	ob_posix_snapshot_forked();
+	ob_posix_threads_forked();
 	ob_kernel_forked();
 }
 
@@ -27,17 +32,23 @@ int ob_posix_start(ob_posix_log *log)
 	pthread_once(&fork_hook_once, fork_hook_install);
 	if (fork_hook_error)
 		return -EAGAIN;
+	/* In a forked child: what the parent has started. */
+	ob_posix_stop();
 	error = ob_posix_thread_hook_create();
 	if (error)
 		return error;
 	ob_posix_components_find();
 	ob_posix_set_log(log);
 	ob_posix_signals_install();
+	started = true;
 	return 0;
 }
 
 void ob_posix_stop(void)
 {
+	if (!started)
+		return;
 	ob_posix_signals_remove();
 	ob_posix_thread_hook_delete();
+	started = false;
 }

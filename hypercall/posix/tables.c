@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The table of hypercalls, and the threads' blocks: what a kernel image gets at its start. */
 #include <stdbool.h>
+#include <string.h>
 
 #include <outboard/platform.h>
 
@@ -41,4 +42,9 @@ uint64_t ob_platform_thread_block(int64_t *distance)
 	__asm__("movq %%fs:0, %0" : "=r"(thread_pointer));
 	*distance = (int64_t)((uint64_t)thread_block - thread_pointer);
 	return sizeof(thread_block);
+}
+
+void ob_platform_thread_clear(void)
+{
+	memset(thread_block, 0, sizeof(thread_block));
 }

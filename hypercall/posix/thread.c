@@ -150,6 +150,12 @@ void ob_host_thread_yield(void)
 	sched_yield();
 }
 
+/* Threads that were about to start are the parent's. */
+void ob_posix_threads_forked(void)
+{
+	memset(starts_used, 0, sizeof(starts_used));
+}
+
 static void adopted_thread_ends(void *value)
 {
 	(void)value;

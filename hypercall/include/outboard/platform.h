@@ -68,6 +68,9 @@ void ob_platform_text(uint64_t address, uint64_t size);
  */
 uint64_t ob_platform_thread_block(int64_t *distance);
 
+/* Fills the calling thread's block with zeroes: it has known another kernel. */
+void ob_platform_thread_clear(void);
+
 const struct ob_hypercalls *ob_platform_hypercalls(void);
 
 #endif

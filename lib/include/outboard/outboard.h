@@ -81,7 +81,7 @@ void ob_prepare(void);
 
 /*
  * Boots the kernel. NULL: defaults for everything. Returns 0, or -EALREADY (one kernel per process,
- * also after ob_halt), -EINVAL (what is wrong is in ob_boot_error()), -ENOMEM, -EAGAIN, -ENOENT (no such component: it
+ * also after ob_halt; a child of fork() has none, and can boot one), -EINVAL (what is wrong is in ob_boot_error()), -ENOMEM, -EAGAIN, -ENOENT (no such component: it
  * can be called again), or why a component cannot be loaded.
  */
 int ob_boot(const struct ob_config *config);
