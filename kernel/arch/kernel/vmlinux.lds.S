@@ -30,6 +30,11 @@ SECTIONS
 		*(.fixup)
 		_etext = .;
 	}
+	/*
+	 * Parameters and versions of modules (RO_DATA) have addresses in them, so the second link has them among the data.
+	 * lockdep accepts keys in them if they are behind this mark. It has a section of its own, to be moved with them.
+	 */
+	outboard_data_start : { _sdata = .; QUAD(0) }
 	RO_DATA(PAGE_SIZE)
 	/* Where RO_DATA says that it ends does not survive the second link. */
 	.rodata.end : { __end_rodata = .; LONG(0) }
@@ -39,7 +44,6 @@ SECTIONS
 	 */
 	outboard_data : {
 		ob_image_data = .;
-		_sdata = .;
 		INIT_TASK_DATA(THREAD_SIZE)
 		NOSAVE_DATA
 		PAGE_ALIGNED_DATA(PAGE_SIZE)
