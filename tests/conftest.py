@@ -20,7 +20,6 @@ subprocess.Popen = patience.Popen
 def pytest_configure(config):
     # Not the user's snapshots.
     os.environ["XDG_CACHE_HOME"] = os.path.join(program.OUT, "test-cache")
-    kernel_log.prepare()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     # Shells start what runs beside them with ignored signals, and programs go on ignoring them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -46,7 +45,9 @@ def pytest_collection_finish(session):
         pytest.exit(f"{program.PROGRAM} is missing: run make first", returncode=2)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
+    kernel_log.begin(item)
     if item.get_closest_marker("needs_root") and not host.IS_ROOT:
         pytest.skip("needs root on the host")
     for marker in item.iter_markers("needs"):
@@ -63,6 +64,22 @@ def no_kernel_warns(request):
     found = kernel_log.report_since(before)
     if found and not request.node.get_closest_marker("kernel_reports"):
         pytest.fail(f"a kernel that ran during this test reports\n{found[:6000]}", pytrace=False)
+
+
+def fail_for_late_reports(config, when):
+    """Servers of mounts outlive their test; what they report then is an error of that test."""
+    for test, found in kernel_log.late_reports():
+        if not test.get_closest_marker("kernel_reports"):
+            text = f"a kernel that this test started reports {when}\n{found[:6000]}"
+            config.hook.pytest_runtest_logreport(report=pytest.TestReport(
+                test.nodeid, test.location, dict.fromkeys(test.keywords, 1), "failed", text, "teardown"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    yield
+    # The fixtures have ended, too.
+    fail_for_late_reports(item.config, f"at the time of {item.nodeid}")
 
 
 @pytest.fixture
@@ -107,6 +124,10 @@ def fuse_for_all():
     """The device as every distribution's udev makes it."""
     with mounts.fuse_for_all():
         yield
+
+
+def pytest_unconfigure():
+    kernel_log.remove_empty()
 
 
 def pytest_terminal_summary(terminalreporter, config):

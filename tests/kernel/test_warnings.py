@@ -81,6 +81,25 @@ def test_a_warning_fails_the_test(work, warner, pytester_of):
     assert "3 passed, 1 error" in said and "ERROR test_suite.py::test_with_a_warning" in said and TEXT in said, said
 
 
+LATE_SUITE = """
+import subprocess
+processes = []
+def test_that_starts_it():
+    processes.append(subprocess.Popen(["sh", "-c", 'read line; exec "$@"', "sh", *{loud}], stdin=subprocess.PIPE))
+def test_with_the_warning():
+    processes[0].communicate(b"go\\n")
+    assert processes[0].returncode == 0
+def test_after_it(): pass
+"""
+
+
+def test_a_late_warning_fails_the_test_that_caused_it(work, warner, pytester_of):
+    image = images.make(f"{work}/disk.img", "ext4")
+    said = pytester_of(LATE_SUITE.format(loud=program.command("--component", warner, "ls", f"{image}:/")))
+    assert "3 passed, 1 error" in said and "ERROR test_suite.py::test_that_starts_it" in said and TEXT in said, said
+    assert "at the time of test_suite.py::test_with_the_warning" in said, said
+
+
 @pytest.fixture
 def pytester_of(tmp_path):
     """Runs a file of tests with the conftest.py of all tests."""
