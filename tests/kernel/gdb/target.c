@@ -92,6 +92,31 @@ static __attribute__((noinline)) void fault_of_our_own(void)
 	*(volatile int *)16 = 1;
 }
 
+static char parameter(const char *path)
+{
+	int fd = (int)OK(ob_sys_openat(AT_FDCWD, path, O_RDONLY, 0));
+	char value;
+
+	CHECK_EQUAL(OK(ob_sys_read(fd, &value, 1)), 1);
+	OK(ob_sys_close(fd));
+	return value;
+}
+
+/* Loads hold.c's module, and waits until its thread holds vCPU 1. */
+static void hold_vcpu(const char *path, const char *parameters)
+{
+	int fd;
+
+	client_load(path, parameters);
+	OK(ob_sys_mkdir("/parameters", 0700));
+	OK(ob_sys_mount("sysfs", "/parameters", "sysfs", 0, NULL));
+	fd = (int)OK(ob_sys_openat(AT_FDCWD, "/parameters/module/hold/parameters/go", O_WRONLY, 0));
+	CHECK_EQUAL(OK(ob_sys_write(fd, "1", 1)), 1);
+	OK(ob_sys_close(fd));
+	while (parameter("/parameters/module/hold/parameters/looping") != 'Y')
+		usleep(1000);
+}
+
 int main(int count, char **arguments)
 {
 	void *(*const functions[])(void *) = { read_empty_pipe, wait_for_futex, leave_the_kernel };
@@ -111,11 +136,8 @@ int main(int count, char **arguments)
 		usleep(1000);
 	client_wait_until_asleep(&reader);
 	client_wait_until_asleep(&waiter);
-	if (count == 3) {
-		client_load(arguments[1], arguments[2]);
-		/* hold.c begins to loop a quarter of a second later. */
-		sleep(2);
-	}
+	if (count == 3)
+		hold_vcpu(arguments[1], arguments[2]);
 	puts("ready");
 	fflush(stdout);
 	for (;;)
