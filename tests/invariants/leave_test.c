@@ -6,11 +6,16 @@
  * instruction, by one, ... Meanwhile another thread halts the machine, which ends the stopped
  * thread's task and gives all memory of the kernel back. Then the stopped thread goes on: it must
  * come out of its call.
+ *
+ * While the tracer steps, it stops all other threads: a stepped thread is so slow that ticks would
+ * come faster than it handles them, and it would never get to the exchange.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
@@ -19,8 +24,10 @@
 
 #include "../library/client.h"
 
-/* Instructions until the thread leaves a call: one takes a few hundred. */
+/* Instructions until the thread leaves a call: one takes a few hundred, a tick some thousand. */
 #define STEPS_MOST 1000000
+
+#define THREADS_MOST 64
 
 /* Instructions behind the exchange: all that could look at the task. */
 #define INSTRUCTIONS 4
@@ -75,23 +82,33 @@ static unsigned long register_value(const struct user_regs_struct *r, unsigned i
 	return values[number];
 }
 
+/* The bytes of a thread's next instruction, and more. */
+static unsigned long next_code(pid_t thread, struct user_regs_struct *registers)
+{
+	unsigned long code;
+
+	CHECK(!ptrace(PTRACE_GETREGS, thread, NULL, registers));
+	errno = 0;
+	code = (unsigned long)ptrace(PTRACE_PEEKTEXT, thread, registers->rip, NULL);
+	CHECK(!errno);
+	return code;
+}
+
 /*
  * Is the next instruction the exchange by which a call is left? xchg of a register with memory is
  * 0100wr.. 10000111 modrrr...: mod is not 11, and the register's number is rrrr. Of all that a
  * call can exchange only the parked state is odd.
  */
-static int is_exchange(pid_t thread)
+static int is_exchange(unsigned long code, const struct user_regs_struct *registers)
 {
-	struct user_regs_struct registers;
-	unsigned long code;
-
-	CHECK(!ptrace(PTRACE_GETREGS, thread, NULL, &registers));
-	errno = 0;
-	code = (unsigned long)ptrace(PTRACE_PEEKTEXT, thread, registers.rip, NULL);
-	CHECK(!errno);
 	if ((code & 0xf8) != 0x48 || (code >> 8 & 0xff) != 0x87 || (code >> 16 & 0xc0) == 0xc0)
 		return 0;
-	return register_value(&registers, (code >> 19 & 7) | (code & 4 ? 8 : 0)) & 1;
+	return register_value(registers, (code >> 19 & 7) | (code & 4 ? 8 : 0)) & 1;
+}
+
+static int is_host_call(unsigned long code)
+{
+	return (code & 0xffff) == 0x050f;
 }
 
 /* One instruction. A signal comes before it. SIGURG only asks the slow thread to hurry: dropped. */
@@ -105,20 +122,94 @@ static void step(pid_t thread)
 	} while (number != SIGTRAP);
 }
 
-static void stop_behind_exchange(pid_t thread, int instructions)
-{
-	int steps = 0;
+static struct {
+	pid_t thread;
+	int signal;		/* that is delivered when it goes on */
+} stopped[THREADS_MOST];
+static int stopped_count;
 
+static int is_stopped(pid_t thread)
+{
+	for (int i = 0; i < stopped_count; i++)
+		if (stopped[i].thread == thread)
+			return 1;
+	return 0;
+}
+
+/* Stops a thread, unless it has just ended. Returns whether it is stopped. */
+static int stop(pid_t thread)
+{
+	int status;
+
+	if (ptrace(PTRACE_SEIZE, thread, NULL, 0) || ptrace(PTRACE_INTERRUPT, thread, NULL, NULL))
+		return 0;
+	CHECK_EQUAL(waitpid(thread, &status, __WALL), thread);
+	if (!WIFSTOPPED(status))
+		return 0;
+	CHECK(stopped_count < THREADS_MOST);
+	stopped[stopped_count].thread = thread;
+	stopped[stopped_count++].signal = status >> 16 ? 0 : WSTOPSIG(status);
+	return 1;
+}
+
+/* Stops all threads of a process but one, and those that they start meanwhile. */
+static void stop_others(pid_t process, pid_t thread)
+{
+	int found = 1;
+
+	while (found) {
+		char path[64];
+		struct dirent *entry;
+		DIR *directory;
+
+		snprintf(path, sizeof(path), "/proc/%d/task", process);
+		directory = opendir(path);
+		CHECK(directory);
+		found = 0;
+		while ((entry = readdir(directory))) {
+			pid_t other = atoi(entry->d_name);
+
+			if (other && other != thread && !is_stopped(other))
+				found |= stop(other);
+		}
+		closedir(directory);
+	}
+}
+
+static void let_others_go(void)
+{
+	for (int i = 0; i < stopped_count; i++)
+		CHECK(!ptrace(PTRACE_DETACH, stopped[i].thread, NULL, (long)stopped[i].signal));
+	stopped_count = 0;
+}
+
+/* The thread may wait for others in a call of the host: they run meanwhile. */
+static void step_to_exchange(pid_t process, pid_t thread)
+{
+	struct user_regs_struct registers;
+	unsigned long code;
+
+	stop_others(process, thread);
+	for (int steps = 0; !is_exchange(code = next_code(thread, &registers), &registers); steps++) {
+		CHECK(steps < STEPS_MOST);
+		if (is_host_call(code))
+			let_others_go();
+		step(thread);
+		if (is_host_call(code))
+			stop_others(process, thread);
+	}
+}
+
+static void stop_behind_exchange(pid_t process, pid_t thread, int instructions)
+{
 	CHECK(!ptrace(PTRACE_SEIZE, thread, NULL, PTRACE_O_EXITKILL));
 	CHECK(!ptrace(PTRACE_INTERRUPT, thread, NULL, NULL));
 	while (wait_for_stop(thread) != SIGTRAP)
 		CHECK(!ptrace(PTRACE_CONT, thread, NULL, NULL));
-	while (!is_exchange(thread)) {
-		CHECK(++steps < STEPS_MOST);
-		step(thread);
-	}
+	step_to_exchange(process, thread);
 	for (int i = 0; i <= instructions; i++)
 		step(thread);
+	let_others_go();
 }
 
 static void trace(int instructions)
@@ -133,7 +224,7 @@ static void trace(int instructions)
 		_Exit(client());
 	while (!shared->thread)
 		CHECK(!waitpid(child, &status, WNOHANG) && !usleep(1000));
-	stop_behind_exchange(shared->thread, instructions);
+	stop_behind_exchange(child, shared->thread, instructions);
 	shared->is_stopped = 1;
 	while (!shared->is_halted)
 		CHECK(!waitpid(child, &status, WNOHANG) && !usleep(1000));

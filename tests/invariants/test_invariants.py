@@ -78,7 +78,6 @@ def test_v5_calls_from_handlers_run_with_interrupts_on(work):
     assert "interrupts off: 0\n" in said and "exited normally" in said, said
 
 
-@pytest.mark.long
 def test_v4_leaving_looks_at_nothing_of_the_task(work):
     good(build(work, "leave_test"), timeout=300)
 
