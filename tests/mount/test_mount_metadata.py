@@ -78,15 +78,17 @@ def test_an_attribute_that_is_too_large_is_refused_at_once(ext4):
     """The file system says that there is no room, but that of removed files does not help."""
     with mounted(ext4) as directory:
         host.run("touch", f"{directory}/file")
-        start = time.monotonic()
+        took = []
         for number in range(30):
             os.close(os.open(f"{directory}/{number}", os.O_CREAT | os.O_WRONLY))
             os.unlink(f"{directory}/{number}")
+            start = time.monotonic()
             with pytest.raises(OSError) as failed:
                 os.setxattr(f"{directory}/file", "user.large", bytes(60_000))
+            took.append(time.monotonic() - start)
             assert failed.value.errno == errno.ENOSPC
-        # It took 30 s when each waited a second.
-        assert time.monotonic() - start < 20
+        # Each waited a second. On a busy host, one at least does not take that long.
+        assert min(took) < 1
     check(ext4, "ext4")
 
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long such a server may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// From when on it is told.
 const UNNOTICED: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(5);
