@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which snapshot fits: its key names everything that a kernel's memory depends on after booting. That is the
- * program, down to the byte and at its address; the configuration; and the processor, whose abilities
- * kernel code may have looked at.
+ * Which snapshot fits: its key names everything that a kernel's memory depends on after booting.
+ * That is the kernel image, which must be at its preferred address; the library, or the program that
+ * it is linked into, down to the byte; the archive of components; where the threads' blocks are; the
+ * configuration; and the processor, whose abilities kernel code may have looked at.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,7 +47,6 @@ static bool not_used(const char *why)
 
 /* The file that this library is linked into; the kernel image is another one. */
 struct image {
-	uintptr_t moved;		/* from where it was linked to */
 	uint64_t layout;		/* hash of what is where: a build id can be anything */
 	uint32_t id_size;		/* 0: it has no build id */
 	unsigned char id[BUILD_ID_MOST];
@@ -86,7 +86,6 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
 		ours |= contains(info, &info->dlpi_phdr[i], (uintptr_t)&status);
 	if (!ours)
 		return 0;
-	image->moved = info->dlpi_addr;
 	image->layout = XXH3_64bits(info->dlpi_phdr, info->dlpi_phnum * sizeof(*info->dlpi_phdr));
 	for (int i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_NOTE && !image->id_size)
@@ -144,13 +143,19 @@ static void append_id(struct text *key, const char *name, const unsigned char *i
 static void make_key(struct text *key, const struct image *image, const struct ob_image *kernel,
 		     const struct ob_boot_parameters *parameters)
 {
+	int64_t thread_block;
+
+	/* The kernel's coroutines may have it in their registers. */
+	ob_platform_thread_block(&thread_block);
 	append_id(key, "build id", image->id, image->id_size);
 	append_id(key, "kernel", kernel->id, kernel->id_size);
+	append(key, "thread block %lld\n", (long long)thread_block);
 	append(key, "layout %016llx\n", (unsigned long long)image->layout);
 	append(key, "vcpus %u\nmemory %llu\nlog level %u\n", parameters->vcpus,
 	       (unsigned long long)parameters->memory, parameters->log_level);
 	append_processor(key);
 	append(key, "components %s\n", parameters->components ? parameters->components : "");
+	append(key, "archive %s\n", ob_posix_components_identity());
 	append(key, "command line %s\n", parameters->command_line ? parameters->command_line : "");
 }
 
@@ -222,12 +227,10 @@ static const char *fault_of_process(const struct image *image, const struct ob_i
 		return "not used: OUTBOARD_SNAPSHOT is off";
 	if (getauxval(AT_SECURE))
 		return "not used: the program has more rights than who started it";
-	if (image->moved || !image->id_size)
-		return "not used: the program is not linked at a fixed address, or has no build id";
+	if (!image->id_size)
+		return "not used: the program, or the library that it uses, has no build id";
 	if (kernel->moved || !kernel->id_size)
 		return "not used: the kernel image's address is taken, or it has no build id";
-	if (!ob_posix_components_are_own())
-		return "not used: the components are not the program's own";
 	if (parameters->log_level > LOG_WARNING)
 		return "not used: the log is wanted";
 	return NULL;

@@ -68,6 +68,7 @@ extern const struct header ob_component_archive __attribute__((weak, visibility(
 
 static const struct header *archive;	/* NULL: there is none */
 static char problem[PATH_MAX + 64];	/* why there is none */
+static char identity[160] = "own";	/* of its file, if it is one */
 
 static const void *at(uint64_t offset)
 {
@@ -133,6 +134,16 @@ static const struct header *map_file(int file, uint64_t size)
 	return NULL;
 }
 
+/* Who writes to the file or replaces it changes one of these. */
+static void note_identity(const struct stat *status)
+{
+	snprintf(identity, sizeof(identity), "file %llx:%llx of %lld bytes, %lld.%09ld, %lld.%09ld",
+		 (unsigned long long)status->st_dev, (unsigned long long)status->st_ino,
+		 (long long)status->st_size,
+		 (long long)status->st_mtim.tv_sec, status->st_mtim.tv_nsec,
+		 (long long)status->st_ctim.tv_sec, status->st_ctim.tv_nsec);
+}
+
 static const struct header *open_file(const char *path)
 {
 	const struct header *found = NULL;
@@ -145,7 +156,9 @@ static const struct header *open_file(const char *path)
 	}
 	if (!fstat(file, &status) && S_ISREG(status.st_mode) && status.st_size > 0)
 		found = map_file(file, (uint64_t)status.st_size);
-	if (!found)
+	if (found)
+		note_identity(&status);
+	else
 		snprintf(problem, sizeof(problem), "%s: not an archive of components, or damaged", path);
 	raw_close(file);
 	return found;
@@ -185,9 +198,9 @@ void ob_posix_components_find(void)
 	pthread_once(&once, find_archive);
 }
 
-bool ob_posix_components_are_own(void)
+const char *ob_posix_components_identity(void)
 {
-	return &ob_component_archive && archive == &ob_component_archive;
+	return archive ? identity : "none";
 }
 
 /* Compares as Linux does: '-' and '_' are the same. The archive has only '_'. */

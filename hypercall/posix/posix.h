@@ -62,8 +62,8 @@ const char *ob_posix_snapshot_status(void);
 /* The archive's components, sorted by name: `index` 0, 1, ... until -ENOENT. */
 int ob_posix_component(uint32_t index, struct ob_component *component);
 
-/* Whether the archive is part of the program, and so can be no other the next time. */
-bool ob_posix_components_are_own(void);
+/* What differs if the archive is another one the next time: one line. After ob_posix_start. */
+const char *ob_posix_components_identity(void);
 
 /* Why there is no archive, in one line; NULL if there is one. */
 const char *ob_posix_components_problem(void);

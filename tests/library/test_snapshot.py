@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Snapshots: saved once, started from often; and everything because of which one is not used.
-
-Programs that use them are linked at a fixed address, with the static library.
-"""
+"""Snapshots: saved once, started from often; and everything because of which one is not used."""
 
 import os
 import shutil
@@ -225,12 +222,6 @@ def test_what_cannot_be_mapped_is_booted(program, cache):
     assert "started from" in start(program, cache)["snapshot:"]
 
 
-def test_other_components(work, program, cache):
-    archive = os.path.join(work, "archive")
-    shutil.copyfile(os.path.join(LIBRARIES, "outboard-components"), archive)
-    assert "not used: the components" in start(program, cache, OUTBOARD_COMPONENTS=archive)["snapshot:"]
-
-
 @pytest.mark.needs("setpriv")
 @pytest.mark.needs_root
 def test_more_rights_than_the_caller(work, program, cache):
@@ -276,10 +267,60 @@ def test_another_program_does_not_use_it(work, program, cache):
     assert len(snapshots(cache)) == 2
 
 
-def test_program_without_a_fixed_address(work, cache):
-    flags = [*pkg_config("--cflags", "--libs")]
-    program = compile_c(os.path.join(work, "program"), ["snapshot_test.c", "client.c"], *flags)
-    assert "fixed address" in start(program, cache, LD_LIBRARY_PATH=LIBRARIES)["snapshot:"]
+LOADER = """
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(int count, char **arguments)
+{
+	void *plugin = dlopen("./plugin.so", RTLD_NOW);
+	int (*run)(int, char **) = plugin ? dlsym(plugin, "program_main") : NULL;
+
+	if (!run)
+		fprintf(stderr, "%s", dlerror());
+	return run ? run(count, arguments) : 1;
+}
+"""
+
+
+def build_pie(directory):
+    flags = [*pkg_config("--cflags"), os.path.join(LIBRARIES, "liboutboard.a"), "-Wl,--whole-archive",
+             os.path.join(LIBRARIES, "liboutboard-components.a"), "-Wl,--no-whole-archive"]
+    return compile_c(os.path.join(directory, "program"), ["snapshot_test.c", "client.c"], "-fPIE",
+                     "-pie", *flags)
+
+
+def build_shared(directory):
+    return compile_c(os.path.join(directory, "program"), ["snapshot_test.c", "client.c"],
+                     *pkg_config("--cflags", "--libs"))
+
+
+def build_plugin(directory):
+    compile_c(os.path.join(directory, "plugin.so"), ["snapshot_test.c", "client.c"], "-shared",
+              "-fPIC", "-Dmain=program_main", *pkg_config("--cflags", "--libs"))
+    source = os.path.join(directory, "loader.c")
+    with open(source, "w", encoding="ascii") as stream:
+        stream.write(LOADER)
+    return compile_c(os.path.join(directory, "program"), [source])
+
+
+@pytest.mark.parametrize("build", [build_pie, build_shared, build_plugin])
+def test_program_at_another_address_each_time(work, cache, build, monkeypatch):
+    program = build(work)
+    monkeypatch.chdir(work)
+    for expected in ("saved as", "started from", "started from"):
+        said = start(program, cache, LD_LIBRARY_PATH=LIBRARIES, COMPONENTS="ext4")
+        assert expected in said["snapshot:"]
+
+
+def test_another_archive_of_components(work, cache):
+    program, archive = build_shared(work), os.path.join(work, "archive")
+    variables = {"LD_LIBRARY_PATH": LIBRARIES, "OUTBOARD_COMPONENTS": archive, "COMPONENTS": "ext4"}
+    for count in (1, 2):
+        shutil.copy(os.path.join(LIBRARIES, "outboard-components"), archive)
+        for expected in ("saved as", "started from"):
+            assert expected in start(program, cache, **variables)["snapshot:"]
+        assert len(snapshots(cache)) == count
 
 
 def test_many_at_once(program, cache):

@@ -53,8 +53,8 @@ impl Builder {
     }
 
     /// A directory of snapshots: a kernel that was booted there before with the same configuration is gone
-    /// on with, and another one leaves its snapshot. It must be the user's alone. Works in programs that
-    /// are linked at a fixed address; [`snapshot_status`] tells what became of it.
+    /// on with, and another one leaves its snapshot. It must be the user's alone.
+    /// [`snapshot_status`] tells what became of it.
     pub fn snapshots(mut self, directory: CString) -> Self {
         self.config.snapshots = Some(directory);
         self

@@ -48,9 +48,8 @@ struct ob_config {
 	/*
 	 * A directory of snapshots: a kernel that was booted there with the same configuration, by the same program,
 	 * is not booted but gone on with. If there is none, this one leaves its snapshot. The directory must
-	 * exist, be the user's, and not be writable by others. NULL: no snapshots. They need a program that is
-	 * linked at a fixed address (-no-pie, with liboutboard.a); docs/snapshots.md has all conditions.
-	 * Without a snapshot the kernel boots; ob_snapshot_status() tells why.
+	 * exist, be the user's, and not be writable by others. NULL: no snapshots. docs/snapshots.md has all
+	 * conditions. Without a snapshot the kernel boots; ob_snapshot_status() tells why.
 	 */
 	const char *snapshots;
 	/*
