@@ -4,7 +4,7 @@
  *
  *   opened -> checked -> reserved -> mapped -> relocated -> protected -> entered
  *
- * All checks come before the first byte of the file is interpreted as an address or run as code.
+ * All checks come before the first byte of the file is used as an address or run as code.
  * Addresses in the file are right at the address that it was linked for. If that is free, only
  * the relocations with an addend of their own are applied: a handful, for the threads' blocks.
  */
@@ -336,8 +336,7 @@ static bool check_entry(struct loading *loading)
 static bool check(struct loading *loading)
 {
 	return check_header(loading) && check_segments(loading) && check_notes(loading) &&
-	       check_dynamic(loading) && check_rela(loading) &&
-	       visit_relr(loading, check_relr) && check_entry(loading);
+	       check_dynamic(loading) && check_rela(loading) && check_entry(loading);
 }
 
 static uint32_t protection_of(const Elf64_Phdr *segment)
@@ -455,7 +454,11 @@ static int load(struct loading *loading)
 	error = reserve(loading);
 	if (error)
 		return error;
-	error = map(loading);
+	/* There are ten thousands of them: they are not even looked at where none is applied. */
+	if (loading->distance && !visit_relr(loading, check_relr))
+		error = -ENOEXEC;
+	if (!error)
+		error = map(loading);
 	if (!error)
 		error = enter(loading);
 	if (error) {
