@@ -18,7 +18,7 @@ import pytest
 
 from support import host, images, integrity, program
 from support.images import MEGABYTE
-from support.luks import FAST, decrypted
+from support.luks import FAST, decrypted, encrypt
 from support.processes import wait_until_closed
 from support.program import bad, good, run
 
@@ -49,10 +49,7 @@ def plain(work):
 def luks2(plain, path, key, *options):
     """An encrypted volume with the contents of a plain one, by cryptsetup."""
     shutil.copyfile(plain, path)
-    os.truncate(path, os.path.getsize(plain) + 32 * MEGABYTE)
-    # It would take a minus for standard input, but not when it asks nothing.
-    host.run("cryptsetup", "-q", "reencrypt", "--encrypt", "--type", "luks2", "--reduce-device-size", "32M", "--key-file", key,
-             *(options if "--pbkdf" in options else (*FAST, *options)), path)
+    encrypt(path, key, *(options if "--pbkdf" in options else (*FAST, *options)))
     assert is_luks(path)
     return path
 

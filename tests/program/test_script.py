@@ -13,9 +13,9 @@ import time
 
 import pytest
 
-from support import host, images, program
+from support import host, images, luks, program
 from support.patience import GUARD, wait_until
-from support.processes import wait_until_closed
+from support.processes import wait_until_closed, wait_until_it_waits
 from support.program import bad, good, run
 
 
@@ -240,6 +240,79 @@ def test_what_the_prompt_says_is_done_is_durable(work, image, number):
     wait_until_closed(image)
     images.check_unmounted_ext4(image)
     assert good("cat", f"{image}:/copied").out == "localhost\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_ends_the_wait_for_the_next_line(work, image, number):
+    """The other end of the pipe stays open. What was done before is there, and the image clean."""
+    with subprocess.Popen(program.command("shell", image), cwd=work, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(b"cp etc/hosts new\npwd\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"/\n"
+        wait_until_it_waits(process.pid, number)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == 128 + number
+        assert b"standard input: interrupted while waiting for line 3" in process.stderr.read()
+    images.check_unmounted_ext4(image)
+    assert good("cat", f"{image}:/new").out == "localhost\n"
+
+
+def test_a_signal_ends_the_wait_of_a_line_for_its_input(work, image):
+    script = write(f"{work}/script", f"cp {image}:/etc/hosts {image}:/new\nsetfattr --restore=- {image}:/\n")
+    with subprocess.Popen(program.command("run-script", script), stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until_it_waits(process.pid, signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+        assert b":2: interrupted" in process.stderr.read()
+    images.check_unmounted_ext4(image)
+    assert good("cat", f"{image}:/new").out == "localhost\n"
+
+
+def test_a_signal_during_a_command_ends_the_shell_before_the_prompt(work):
+    """Nobody presses a key."""
+    big = images.make(f"{work}/disk.img", "ext4", 600)
+    images.write_noise(f"{work}/noise", 300)
+    terminal = Terminal("shell", big, cwd=work, XDG_STATE_HOME=f"{work}/state")
+    terminal.until(PROMPT)
+    before = os.stat(big).st_blocks
+    terminal.type(f"cp host:{work}/noise /a\r")
+    wait_until(lambda: os.stat(big).st_blocks > before + 20_000, "the copy is in the middle")
+    os.kill(terminal.pid, signal.SIGTERM)
+    assert terminal.end() == 128 + signal.SIGTERM
+    images.check_unmounted_ext4(big)
+
+
+def test_a_signal_just_after_ctrl_c_ends_the_shell(work):
+    big = images.make(f"{work}/disk.img", "ext4", 600)
+    images.write_noise(f"{work}/noise", 300)
+    terminal = Terminal("shell", big, cwd=work, XDG_STATE_HOME=f"{work}/state")
+    terminal.until(PROMPT)
+    before = os.stat(big).st_blocks
+    terminal.type(f"cp host:{work}/noise /a\r")
+    wait_until(lambda: os.stat(big).st_blocks > before + 20_000, "the copy is in the middle")
+    os.kill(terminal.pid, signal.SIGINT)
+    terminal.until(PROMPT)
+    os.kill(terminal.pid, signal.SIGTERM)
+    assert terminal.end() in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    images.check_unmounted_ext4(big)
+
+
+@pytest.mark.needs("cryptsetup")
+def test_an_encrypted_volume_is_clean_at_the_prompt(work, image):
+    """No journal has to be replayed after the shell was killed there."""
+    key = write(f"{work}/key", "secret")
+    luks.encrypt(image, key)
+    terminal = Terminal("--key-file", key, "shell", image, cwd=work, XDG_STATE_HOME=f"{work}/state")
+    terminal.until(PROMPT)
+    for name in ("first", "second"):
+        terminal.type(f"cp /etc/hosts /{name}\r")
+        terminal.until(PROMPT)
+    os.kill(terminal.pid, signal.SIGKILL)
+    assert terminal.end() == -signal.SIGKILL
+    wait_until_closed(image)
+    images.check_unmounted_ext4(luks.decrypted(image, key))
+    assert good("cat", f"{image}:/second").out == "localhost\n"
 
 
 def test_ctrl_c_ends_the_command_not_the_shell(work):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Encrypted volumes by cryptsetup, which needs no device mapper of the host for what is here."""
 
+import os
+
 from support import host
 
 # A key is derived at once.
@@ -12,6 +14,14 @@ def make(path: str, key: str, size: int, *options: str) -> str:
     host.sparse_file(path, size + (16 << 20))
     host.run("cryptsetup", "-q", "luksFormat", "--type", "luks2", "--key-file", key, *FAST, *options, path)
     return path
+
+
+def encrypt(image: str, key: str, *options: str) -> None:
+    """Makes a file system an encrypted volume that holds it."""
+    os.truncate(image, os.path.getsize(image) + (32 << 20))
+    # It would take a minus for standard input, but not when it asks nothing.
+    host.run("cryptsetup", "-q", "reencrypt", "--encrypt", "--type", "luks2",
+             "--reduce-device-size", "32M", "--key-file", key, *(options or FAST), image)
 
 
 def decrypted(image: str, key: str) -> str:

@@ -47,27 +47,37 @@ impl Interrupt {
         Self { polls: true }
     }
 
+    /// For a wait that may be a part of work that polls, and may be before it: there nothing asks,
+    /// since signals end the process.
+    pub fn if_polled() -> Self {
+        Self {
+            polls: signals::is_polled(),
+        }
+    }
+
     /// Leaves SIGINT to another program for a while.
     pub fn spare(&self) -> Spared {
         signals::spare_interrupt(true);
         Spared(())
     }
 
-    /// Waits for the user: only SIGINT does not end the program at once.
-    pub fn while_idle<T>(&self, wait: impl FnOnce() -> T) -> T {
+    /// Waits for the user: only SIGINT does not end the program at once. An error if a signal
+    /// before ends more than the last command; one that comes during the check ends the program.
+    pub fn while_idle<T>(&self, wait: impl FnOnce() -> T) -> Result<T> {
         signals::set_idle(true);
-        let result = wait();
+        let result = self.forget().map(|()| wait());
         signals::set_idle(false);
         result
     }
 
-    /// Forgets that the last command was to stop: a new one begins. An error if there is to be none.
+    /// Drops the request to stop the last command: a new one begins. An error if there is to be
+    /// none.
     pub fn forget(&self) -> Result<()> {
-        if signals::ending() {
-            return self.check();
-        }
         signals::forget();
-        Ok(())
+        match signals::ending() {
+            true => self.check(),
+            false => Ok(()),
+        }
     }
 
     pub fn asked(&self) -> bool {

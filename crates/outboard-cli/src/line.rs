@@ -10,10 +10,8 @@ use crate::interrupt::Interrupt;
 use clap::error::ErrorKind;
 use clap::FromArgMatches;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, Read};
 use std::ops::ControlFlow;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 
 /// Commands that are no part of others: they take standard input or the whole session.
@@ -89,14 +87,6 @@ fn usage(error: &clap::Error) -> Error {
     Error::Usage(text.trim_end().to_owned())
 }
 
-/// Standard input, which commands may use too: it is not locked.
-pub fn standard_input() -> Result<BufReader<File>> {
-    let descriptor = io::stdin().as_fd().try_clone_to_owned();
-    let descriptor =
-        descriptor.map_err(|error| Error::failed("cannot use standard input", &error))?;
-    Ok(BufReader::new(File::from(descriptor)))
-}
-
 /// Lines that are run one after the other.
 pub struct Lines<R> {
     /// For messages.
@@ -117,7 +107,7 @@ impl<R: BufRead> Lines<R> {
     ) -> Result<()> {
         let mut failed = None;
         let mut number = self.before;
-        while let Some(line) = self.next_line(number)? {
+        while let Some(line) = self.next_line(number, interrupt)? {
             number += 1;
             match run(&line) {
                 Ok(ControlFlow::Continue(())) => {}
@@ -137,12 +127,18 @@ impl<R: BufRead> Lines<R> {
         failed.map_or(Ok(()), Err)
     }
 
-    fn next_line(&mut self, number: u64) -> Result<Option<Vec<u8>>> {
+    fn next_line(&mut self, number: u64, interrupt: &Interrupt) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         let mut limited = (&mut self.reader).take(LONGEST as u64);
-        let length = limited
-            .read_until(b'\n', &mut line)
-            .map_err(|error| Error::failed(format!("cannot read {}", self.name), &error))?;
+        let read = limited.read_until(b'\n', &mut line);
+        let length = read.map_err(|error| {
+            if interrupt.asked() {
+                let (name, next) = (&self.name, number + 1);
+                let text = format!("{name}: interrupted while waiting for line {next}");
+                return Error::Interrupted(text);
+            }
+            Error::failed(format!("cannot read {}", self.name), &error)
+        })?;
         if length == LONGEST {
             let text = format!("the line is longer than {LONGEST} bytes");
             return Err(self.at(number + 1, Error::Usage(text)));

@@ -43,6 +43,7 @@ mod servers;
 mod session;
 mod sfdisk;
 mod snapshots;
+mod standard_input;
 mod stream;
 mod temporary;
 mod tool;

@@ -113,6 +113,10 @@ struct Mounted {
 }
 
 impl Mounted {
+    fn is_written(&self) -> bool {
+        !self.mount.is_read_only()
+    }
+
     /// Returns what was lost, in words.
     fn unmount(self) -> Option<String> {
         let reader = self.mount.is_read_only();
@@ -504,33 +508,49 @@ impl Session {
         }
     }
 
-    /// Unmounts written file systems: a signal that comes now leaves them clean. Those inside of layers are only synced:
-    /// to open it again can take seconds.
+    /// Unmounts written file systems: a signal that comes now leaves them clean. Layers stay open,
+    /// since to open them again can take seconds.
     pub fn settle(&mut self) -> Result<()> {
         let is_written = |(number, slot): (usize, &Option<OpenDisk>)| {
             let written = slot.as_ref().is_some_and(|open| open.writable);
-            (written && self.stack_with(number).is_none()).then_some(number)
+            written.then_some(number)
         };
         let disks = self.disks.iter().enumerate();
         let written: Vec<usize> = disks.filter_map(is_written).collect();
         let mut done = Ok(());
         for disk in written {
-            done = done.and(self.release_disk(disk));
+            let settled = match self.stack_with(disk) {
+                Some(_) => {
+                    let position = self.log.position();
+                    let mut problems = self.unmount_all_of(disk, Mounted::is_written);
+                    problems.extend(self.open_disk(disk).flush());
+                    self.told(problems, position)
+                }
+                None => self.release_disk(disk),
+            };
+            done = done.and(settled);
         }
         done.and(self.sync())
     }
 
-    fn release_disk(&mut self, disk: usize) -> Result<()> {
-        let position = self.log.position();
+    /// Unmounts the mounts of a disk that `chosen` picks, also inside of layers. Returns what was
+    /// lost.
+    fn unmount_all_of(&mut self, disk: usize, chosen: impl Fn(&Mounted) -> bool) -> Vec<String> {
         let stack = self.stack_with(disk);
         let mut problems = Vec::new();
         for slot in &mut self.mounts {
-            let gone = |mounted: &Mounted| mounted.origin.is_in(disk, stack);
+            let gone = |mounted: &Mounted| mounted.origin.is_in(disk, stack) && chosen(mounted);
             if slot.as_ref().is_some_and(gone) {
                 problems.extend(slot.take().and_then(Mounted::unmount));
             }
         }
-        if let Some(stack) = stack {
+        problems
+    }
+
+    fn release_disk(&mut self, disk: usize) -> Result<()> {
+        let position = self.log.position();
+        let mut problems = self.unmount_all_of(disk, |_| true);
+        if let Some(stack) = self.stack_with(disk) {
             let closed = self.stacks[stack].take();
             problems.extend(closed.iter().flat_map(OpenStack::lost_snapshots));
         }

@@ -13,6 +13,7 @@ use libc::{c_int, c_long, c_uint};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{IntoRawFd, OwnedFd};
 
 /// Refuses paths with symbolic links.
 const RESOLVE_NO_SYMLINKS: u64 = 0x04;
@@ -36,6 +37,16 @@ struct OpenHow {
 pub struct Fd {
     system: System,
     raw: c_int,
+}
+
+/// A file of the host.
+impl From<OwnedFd> for Fd {
+    fn from(owned: OwnedFd) -> Self {
+        Self {
+            system: System::Host,
+            raw: owned.into_raw_fd(),
+        }
+    }
 }
 
 impl Drop for Fd {

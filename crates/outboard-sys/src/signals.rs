@@ -27,8 +27,8 @@ const CAUGHT: [c_int; 4] = [SIGINT, SIGTERM, SIGHUP, REQUEST];
 const SAME: u64 = 1_000_000_000;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
-/// A signal other than SIGINT came: more than the current command is to end.
-static ENDING: AtomicBool = AtomicBool::new(false);
+/// The first signal other than SIGINT; 0: none. More than the current command is to end.
+static ENDING: AtomicI32 = AtomicI32::new(0);
 /// The first signal, and when it came; 0: none.
 static FIRST: AtomicI32 = AtomicI32::new(0);
 static SINCE: AtomicU64 = AtomicU64::new(0);
@@ -112,7 +112,7 @@ extern "C" fn handle(signal: c_int) {
         return;
     }
     if signal != SIGINT {
-        ENDING.store(true, SeqCst);
+        let _ = ENDING.compare_exchange(0, signal, SeqCst, SeqCst);
     }
     let now = now();
     let ends = match SINCE.compare_exchange(0, now, SeqCst, SeqCst) {
@@ -158,25 +158,28 @@ pub fn poll() {
     POLLED.store(true, SeqCst);
 }
 
+/// Whether the program has promised to poll [`asked`].
+pub fn is_polled() -> bool {
+    POLLED.load(SeqCst)
+}
+
 /// Whether the program is to stop.
 pub fn asked() -> bool {
-    ASKED.load(SeqCst) && !DEAF.load(SeqCst)
+    (ASKED.load(SeqCst) || ending()) && !DEAF.load(SeqCst)
 }
 
 /// The first signal that came, if any.
 pub fn first() -> Option<c_int> {
-    match FIRST.load(SeqCst) {
-        0 => None,
-        signal => Some(signal),
-    }
+    let noted = [FIRST.load(SeqCst), ENDING.load(SeqCst)];
+    noted.into_iter().find(|&signal| signal != 0)
 }
 
 /// Whether more than the current command is to end.
 pub fn ending() -> bool {
-    ENDING.load(SeqCst)
+    ENDING.load(SeqCst) != 0
 }
 
-/// A new command begins.
+/// A new command begins. Signals that end more than a command stay noted.
 pub fn forget() {
     ASKED.store(false, SeqCst);
     FIRST.store(0, SeqCst);

@@ -6,11 +6,13 @@ use super::image_place;
 use crate::address::Place;
 use crate::error::{warn, Error, Result};
 use crate::format::escaped;
+use crate::interrupt::Interrupt;
 use crate::octal::unquote;
 use crate::session::Session;
+use crate::standard_input::StandardInput;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
 /// What is said of one file.
@@ -30,11 +32,14 @@ pub struct Dump {
 pub fn text_of(file: &OsStr) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     let read = match file.as_bytes() {
-        b"-" => io::stdin().read_to_end(&mut text),
+        b"-" => StandardInput::of_a_command()?.read_to_end(&mut text),
         _ => File::open(file).and_then(|mut file| file.read_to_end(&mut text)),
     };
-    let shown = escaped(file.as_bytes());
-    read.map_err(|error| Error::failed(format!("cannot read {shown}"), &error))?;
+    read.or_else(|error| {
+        Interrupt::if_polled().check_before("nothing was changed")?;
+        let shown = escaped(file.as_bytes());
+        Err(Error::failed(format!("cannot read {shown}"), &error))
+    })?;
     Ok(text)
 }
 

@@ -5,9 +5,10 @@ use crate::apart::apart;
 use crate::arguments::Arguments;
 use crate::error::{Error, Result};
 use crate::format::escaped;
-use crate::line::{parse, split, standard_input, understand, Lines};
+use crate::line::{parse, split, understand, Lines};
 use crate::sandbox::HostAccess;
 use crate::session::Session;
+use crate::standard_input::StandardInput;
 use clap::{Args, CommandFactory};
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -53,7 +54,7 @@ impl RunScript {
             |error: io::Error| Error::failed(format!("cannot read {}", self.shown()), &error);
         let mut text = Vec::new();
         let reader: Box<dyn Read> = match self.file == "-" {
-            true => Box::new(standard_input()?),
+            true => Box::new(StandardInput::of_a_command()?),
             false => Box::new(File::open(&self.file).map_err(failed)?),
         };
         reader

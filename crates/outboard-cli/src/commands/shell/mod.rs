@@ -12,17 +12,18 @@ use crate::commands::uses;
 use crate::error::{warn, Error, Result};
 use crate::format::{escaped, name};
 use crate::interrupt::Interrupt;
-use crate::line::{split, standard_input, understand, Lines};
+use crate::line::{split, understand, Lines};
 use crate::output::Output;
 use crate::sandbox::HostAccess;
 use crate::session::{Session, TreeId};
+use crate::standard_input::StandardInput;
 use clap::Args;
 use places::Here;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{ColorMode, CompletionType, Config, Editor};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IsTerminal};
+use std::io::{self, BufReader, IsTerminal};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ pub fn run(options: &Shell, session: &mut Session) -> Result<()> {
     }
     let mut lines = Lines {
         name: "standard input".to_owned(),
-        reader: standard_input()?,
+        reader: BufReader::new(StandardInput::open(&interrupt)?),
         before: 0,
         keep_going: false,
     };
@@ -195,7 +196,7 @@ fn interactive(prompt: Prompt, interrupt: &Interrupt) -> Result<()> {
     }
     loop {
         let shown = helper(&mut editor).prepare();
-        let read = interrupt.while_idle(|| editor.readline(&shown));
+        let read = interrupt.while_idle(|| editor.readline(&shown))?;
         interrupt.forget()?;
         let line = match read {
             Ok(line) => line,

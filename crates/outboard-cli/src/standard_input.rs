@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Standard input. The process on the other end of a pipe may write nothing for hours. A signal
+//! restarts read(2), so a program that polls an [`Interrupt`] polls it here too.
+
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use outboard::Fd;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+
+/// How soon a signal that comes just before the wait is noticed, in milliseconds.
+const PATIENCE: i32 = 100;
+
+/// Standard input, not locked: commands of a script may read it as well.
+pub struct StandardInput {
+    fd: Fd,
+    interrupt: Interrupt,
+}
+
+impl StandardInput {
+    pub fn open(interrupt: &Interrupt) -> Result<Self> {
+        let owned = io::stdin().as_fd().try_clone_to_owned();
+        let owned = owned.map_err(|error| Error::failed("cannot use standard input", &error))?;
+        Ok(Self {
+            fd: Fd::from(owned),
+            interrupt: interrupt.clone(),
+        })
+    }
+
+    /// For commands that may be a line of a script: there the signal is only noted.
+    pub fn of_a_command() -> Result<Self> {
+        Self::open(&Interrupt::if_polled())
+    }
+}
+
+impl Read for StandardInput {
+    /// Fails if the user wants to stop; [`Interrupt::check`] has the error to report then.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.interrupt.asked() {
+            if self.fd.wait_to_read(PATIENCE)? {
+                return self.fd.read(buffer);
+            }
+        }
+        // Not ErrorKind::Interrupted, after which readers try again.
+        Err(io::Error::other("interrupted"))
+    }
+}
