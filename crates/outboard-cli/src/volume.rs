@@ -73,8 +73,8 @@ pub fn on_disk<T>(
     }
     let disk = ImageName::new(file, None);
     let export = Export::start(session, &disk, Wanted::Disk, write)?;
-    let done = work(export.path())?;
-    export.finish().map(|()| done)
+    let done = work(export.path());
+    export.finish_after(done)
 }
 
 impl Volume {
@@ -88,19 +88,29 @@ impl Volume {
             }
         }
         let export = Export::start(session, name, Wanted::FileSystem, write)?;
-        let failed = |error| Error::failed(format!("cannot read {}", name.shown()), &error);
-        let source = File::open(export.path()).and_then(FileSource::new);
-        let source = source.map_err(failed)?;
-        let range = Range {
-            start: 0,
-            size: outboard_image::Source::size(&source),
+        let (range, probe) = match Self::look(&export) {
+            Ok(found) => found,
+            Err(error) => return export.finish_after(Err(error)),
         };
         Ok(Self {
             name: export.name.clone(),
             range,
-            probe: check(&export.name, probe(&source))?,
+            probe,
             access: Access::Export(Some(Box::new(export))),
         })
+    }
+
+    /// Looks what is in a file that our kernel serves.
+    fn look(export: &Export) -> Result<(Range, Probe)> {
+        let source = File::open(export.path()).and_then(FileSource::new);
+        let source = source.map_err(|error| {
+            Error::failed(format!("cannot read {}", export.name.shown()), &error)
+        })?;
+        let range = Range {
+            start: 0,
+            size: outboard_image::Source::size(&source),
+        };
+        Ok((range, check(&export.name, probe(&source))?))
     }
 
     fn in_image(lock: ImageLock, image: &Image, name: &ImageName) -> Result<Self> {
@@ -149,8 +159,8 @@ impl Volume {
             Access::Image(lock) => lock,
             Access::Export(export) => {
                 let export = export.take().expect("one work");
-                let (_, result) = work(&file(export.path(), true))?;
-                return export.finish().map(|()| result);
+                let done = work(&file(export.path(), true));
+                return export.finish_after(done.map(|(_, result)| result));
             }
         };
         let (path, shown) = (&self.name.file, self.name.shown());

@@ -17,7 +17,8 @@ mod server;
 use crate::address::ImageName;
 use crate::apart::Apart;
 use crate::commands::mount::host::PrivateMount;
-use crate::error::{Error, Result};
+use crate::crash;
+use crate::error::{warn, Error, Result};
 use crate::sandbox::HostAccess;
 use crate::session::{Session, Wanted};
 use crate::temporary::PrivateDirectory;
@@ -128,6 +129,20 @@ impl Export {
     /// Ends it. What was written is on stable storage if this succeeds.
     pub fn finish(mut self) -> Result<()> {
         self.end()
+    }
+
+    /// Ends it after work on the file. If the kernel panicked, that is how it all ends: errors of
+    /// the work are its consequences.
+    pub fn finish_after<T>(self, done: Result<T>) -> Result<T> {
+        match (self.finish(), done) {
+            (Err(panic @ Error::Status(crash::CODE)), done) => {
+                let error = done.err();
+                error.iter().filter_map(Error::message).for_each(warn);
+                Err(panic)
+            }
+            (_, Err(error)) => Err(error),
+            (finished, Ok(value)) => finished.map(|()| value),
+        }
     }
 }
 
