@@ -2,10 +2,13 @@
 """One range of a file on `outboard mount`, accessed by the page cache, directly and by a mapping: everybody reads what was written last."""
 
 import contextlib
+import errno
 import mmap
 import multiprocessing
 import os
 import random
+
+import pytest
 
 from support import direct_io, mounts
 from support.direct_io import PAGE
@@ -126,3 +129,69 @@ def test_two_processes_read_what_was_written_last(place):
     for process in processes:
         process.join(300)
     assert [process.exitcode for process in processes] == [0, 0]
+
+
+def parts(file):
+    """The data of a file, as programs find it that copy no holes."""
+    found, offset = [], 0
+    while True:
+        try:
+            start = os.lseek(file, offset, os.SEEK_DATA)
+        except OSError as error:
+            assert error.errno == errno.ENXIO
+            return found
+        offset = os.lseek(file, start, os.SEEK_HOLE)
+        found.append((start, offset))
+
+
+@pytest.mark.parametrize("write", [by_cache, by_mapping, directly], ids=lambda write: write.__name__)
+def test_data_are_found_wherever_they_were_written(place, write):
+    """In holes between data, before and behind them; pages of holes were read before."""
+    path, block = f"{place}/file", 16 * PAGE
+    with open(path, "wb") as stream:
+        stream.truncate(SIZE)
+    data, expected = b"x" * block, []
+    with open(path, "r+b", buffering=0) as stream:
+        for offset in (2 * block, 0, 3 * block, block):
+            assert read_by_cache(path)[offset:offset + block] == bytes(block)
+            write(path, offset, data)
+            expected.append((offset, offset + block))
+            if write is by_cache:
+                os.pwrite(stream.fileno(), data, offset)
+            joined = set().union(*(range(*part) for part in expected))
+            found = set().union(*(range(*part) for part in parts(stream.fileno())))
+            assert found == joined
+            assert os.lseek(stream.fileno(), offset, os.SEEK_DATA) == offset
+        # Behind the end that the image knows.
+        if write is by_cache:
+            os.pwrite(stream.fileno(), data, SIZE + block)
+            assert os.lseek(stream.fileno(), SIZE, os.SEEK_DATA) == SIZE + block
+            assert os.lseek(stream.fileno(), SIZE + block, os.SEEK_HOLE) == SIZE + 2 * block
+
+
+def test_dirty_pages_of_a_mapping_are_found(place):
+    """Nobody has synced the mapping, and the server has had no request for the pages."""
+    path, block = f"{place}/file", 16 * PAGE
+    with open(path, "wb") as stream:
+        stream.truncate(SIZE)
+    with open(path, "r+b") as stream, mmap.mmap(stream.fileno(), SIZE) as view:
+        for offset in (2 * block, 0):
+            assert view[offset:offset + block] == bytes(block)
+            view[offset:offset + block] = b"x" * block
+            assert os.lseek(stream.fileno(), 0, os.SEEK_DATA) == offset
+            assert os.lseek(stream.fileno(), offset, os.SEEK_HOLE) == offset + block
+        assert parts(stream.fileno()) == [(0, block), (2 * block, 3 * block)]
+
+
+def test_looking_for_data_drops_no_pages_of_data(place):
+    path = f"{place}/file"
+    with open(path, "wb") as stream:
+        stream.write(b"x" * SIZE)
+        stream.truncate(2 * SIZE)
+    with open(path, "r+b", buffering=0) as stream, direct_io.kept_in_memory(stream.fileno(), SIZE) as count:
+        os.fsync(stream.fileno())
+        assert count() == SIZE // PAGE
+        for offset in range(0, SIZE, PAGE):
+            assert os.lseek(stream.fileno(), offset, os.SEEK_DATA) == offset
+            assert os.lseek(stream.fileno(), offset, os.SEEK_HOLE) == SIZE
+        assert count() == SIZE // PAGE

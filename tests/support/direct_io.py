@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Direct reads and writes from Python, synchronous and by Linux AIO."""
+"""Direct reads and writes from Python, synchronous and by Linux AIO, and what the page cache has."""
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -72,3 +73,22 @@ def write_asynchronously(path, data, piece):
         os.close(file)
         del view
         buffer.close()
+
+
+@contextlib.contextmanager
+def kept_in_memory(file, length):
+    """Brings pages of a file into the page cache, which drops them only where it must. Yields a function: how many there are."""
+    with mmap.mmap(file, length) as view:
+        first = ctypes.c_char.from_buffer(view)
+        try:
+            start, size = ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(length)
+            assert LIBC.mlock(start, size) == 0, os.strerror(ctypes.get_errno())
+
+            def count():
+                states = (ctypes.c_ubyte * (length // PAGE))()
+                assert LIBC.mincore(start, size, states) == 0, os.strerror(ctypes.get_errno())
+                return sum(state & 1 for state in states)
+
+            yield count
+        finally:
+            del first

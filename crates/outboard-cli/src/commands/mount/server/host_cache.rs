@@ -29,15 +29,15 @@ impl HostCache {
         self.drop(id, ATTRIBUTES_ONLY, 0);
     }
 
-    /// The host writes the dirty pages of the file, and drops all pages. This waits for requests:
-    /// a thread that answers them must not call it.
-    pub fn drop_pages(&self, id: u64) {
-        self.drop(id, 0, 0);
+    /// The host writes the dirty pages of a range of the file, which is not empty, and drops all of
+    /// its pages. This waits for requests: a thread that answers them must not call it.
+    pub fn drop_range(&self, id: u64, offset: u64, length: u64) {
+        let number = |value| i64::try_from(value).unwrap_or(i64::MAX);
+        self.drop(id, number(offset), number(length));
     }
 
-    /// As `drop_pages` for a range, which is not empty.
-    pub fn drop_range(&self, id: u64, offset: u64, length: usize) {
-        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-        self.drop(id, offset, length as i64);
+    /// As `drop_range` for all from an offset on.
+    pub fn drop_from(&self, id: u64, offset: u64) {
+        self.drop(id, i64::try_from(offset).unwrap_or(i64::MAX), 0);
     }
 }

@@ -52,7 +52,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use volume::{Caller, Changes, Found, New, Origin};
+use volume::{Caller, Changes, Found, Look, New, Origin, Span};
 
 /// For ever.
 const EVER: Duration = Duration::from_secs(1 << 30);
@@ -212,6 +212,32 @@ impl Filesystem for Server {
         }
         if self.access_lists {
             let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
+/// Looks again when the host has written its dirty pages in a hole.
+fn seek_again(
+    host: &HostCache,
+    id: INodeNo,
+    hole: Span,
+    seek: impl Fn() -> io::Result<Look>,
+) -> io::Result<Look> {
+    match hole.end {
+        Some(end) => host.drop_range(id.0, hole.start, end - hole.start),
+        None => host.drop_from(id.0, hole.start),
+    }
+    let look = seek()?;
+    match look.doubt(Some(hole)) {
+        None => Ok(look),
+        Some(next) => {
+            host.drop_from(id.0, next.start);
+            seek()
+        }
+    }
+}
+
+fn found(reply: ReplyLseek, look: io::Result<Look>) {
+    let result = look.and_then(|look| look.found);
+    answer!(reply, result, position => reply.offset(position as i64));
+}
+
         }
         let _ = config.set_time_granularity(self.manner.granularity);
         let _ = config.set_max_write(LARGEST);
@@ -416,7 +442,7 @@ impl Filesystem for Server {
             Ok(length) if length > 0 && direct && self.is_cached(id) => {
                 let host = Arc::clone(&self.host);
                 self.deferred.take(move || {
-                    host.drop_range(id.0, offset, length);
+                    host.drop_range(id.0, offset, length as u64);
                     reply.written(length as u32);
                 });
             }
@@ -674,19 +700,17 @@ impl Filesystem for Server {
         reply: ReplyLseek,
     ) {
         let gate = Arc::clone(&self.gate);
-        let seek = move || {
-            let result = gate.run(|volume| volume.seek(file.0, offset, whence));
-            answer!(reply, result, position => reply.offset(position as i64));
-        };
-        match self.run(|volume| Ok(volume.is_written(id.0))) {
-            Ok(true) => {
+        let seek = move || gate.run(|volume| volume.seek(file.0, offset, whence));
+        let result = seek();
+        let is_written = || self.run(|volume| Ok(volume.is_written(id.0)));
+        let doubt = result.as_ref().ok().and_then(|look| look.doubt(None));
+        match doubt.filter(|_| is_written().unwrap_or(false)) {
+            None => found(reply, result),
+            Some(hole) => {
                 let host = Arc::clone(&self.host);
-                self.deferred.take(move || {
-                    host.drop_pages(id.0);
-                    seek();
-                });
+                self.deferred
+                    .take(move || found(reply, seek_again(&host, id, hole, seek)));
             }
-            _ => seek(),
         }
     }
 

@@ -6,8 +6,10 @@
 //! which changes by anybody but root take away.
 
 mod data;
+mod seek;
 
 pub use data::Origin;
+pub use seek::{Look, Span};
 
 use super::attributes::{absent, attributes, timespec};
 use super::files::{Entry, Files};
@@ -498,10 +500,6 @@ impl Volume {
         let attribute = text(attribute)?;
         self.check_attribute(&attribute)?;
         self.nodes.get(id)?.remove_xattr_of_path_fd(&attribute)
-    }
-
-    pub fn seek(&self, file: u64, offset: i64, whence: i32) -> io::Result<u64> {
-        self.files.get(file)?.fd.seek(offset, whence)
     }
 
     /// ENOTTY: none of those that are passed on.
