@@ -3,11 +3,13 @@
 
 import contextlib
 import errno
+import json
+import mmap
 import os
 
 import pytest
 
-from support import host, images, mounts
+from support import direct_io, host, images, mounts
 from support.images import MEGABYTE
 from support.mounts import KINDS, check
 from support.patience import wait_until
@@ -37,6 +39,16 @@ def write_until_error(file, most):
         except OSError as error:
             return written, error.errno
     raise AssertionError(f"no error after {written} bytes")
+
+
+def write_all(path, count):
+    """Writes so many bytes whether there is room or not, and closes the file."""
+    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as stream:
+        for _ in range(4 * count // MEGABYTE):
+            if stream.tell() >= count:
+                break
+            with contextlib.suppress(OSError):
+                stream.write(bytes(MEGABYTE))
 
 
 def room_of(directory):
@@ -90,3 +102,95 @@ def test_a_full_disk_of_the_host_ends_a_writer(work):
             os.close(file)
     finally:
         host.run("umount", "-l", small)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "vfat", "exfat"])
+def test_a_file_that_lost_data_has_one_size(work, kind):
+    """The mount shows the size that the image has: with a hole at the end, or without what was lost."""
+    image, directory = images.make(f"{work}/image", kind, 64), f"{work}/place"
+    with mounted_until_full(image, directory):
+        fill = f"{directory}/fill"
+        write_all(fill, 100 * MEGABYTE)
+        if kind == "ext4":
+            assert os.stat(fill).st_size == 100 * MEGABYTE
+        else:
+            wait_until(lambda: os.stat(fill).st_size < 64 * MEGABYTE, "the host shows the file's own size")
+        shown = os.stat(fill).st_size
+        with open(fill, "rb") as stream:
+            assert stream.seek(0, os.SEEK_END) == shown
+    (found,) = json.loads(good("stat", "--json", f"{image}:/fill").out)
+    assert found["size"] == shown
+
+
+def write_until_good(file):
+    """The error of each loss before is reported."""
+    for _ in range(10):
+        with contextlib.suppress(OSError):
+            os.write(file, b"x")
+            return
+    raise AssertionError("each write fails")
+
+
+def write_directly(file, data, offset):
+    """Returns the error, if any."""
+    try:
+        assert os.pwritev(file, [data], offset) == len(data)
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+@pytest.mark.kernel_reports("its disk fails")
+def test_each_descriptor_reports_a_loss_once(work):
+    """The host's disk is full for a while, for data alone: what the file system has of its own is in the image's beginning."""
+    small, directory = f"{work}/small", f"{work}/place"
+    os.mkdir(small)
+    host.run("mount", "-t", "tmpfs", "-o", "size=60M", "none", small)
+    try:
+        image = images.make(f"{small}/image", "ext4", 1024, "-O", "^has_journal")
+        host.run("fallocate", "-l", str(40 * MEGABYTE), image)
+        with mounted_until_full(image, directory, "-o", "memory=128M"):
+            path = f"{directory}/fill"
+            first = os.open(path, os.O_RDWR | os.O_CREAT)
+            direct = [os.open(path, os.O_RDWR | os.O_DIRECT) for _ in range(2)]
+            for _ in range(100):
+                with contextlib.suppress(OSError):
+                    os.write(first, os.urandom(MEGABYTE))
+            # The server writes all that it has, and fails.
+            for name in (path, directory):
+                host.run("sync", name, ok=(1,))
+            host.run("mount", "-o", "remount,size=1G", small)
+            # The next write that arrives meets the error.
+            write_until_good(first)
+            host.run("sync", path, ok=(0, 1))
+            with direct_io.aligned(b"x" * direct_io.PAGE) as data:
+                errors = [[write_directly(file, data, 0) for file in direct] for _ in range(4)]
+            assert [bool(error) for error in errors[0]] == [True, True], errors
+            assert errors[1:] == [[0, 0]] * 3, errors
+            for file in (first, *direct):
+                with contextlib.suppress(OSError):
+                    os.close(file)
+    finally:
+        host.run("umount", "-l", small)
+
+
+def test_a_read_gets_no_error_of_a_write(work):
+    """Without a cache of writes the host asks for attributes before reads, too. The next write(2) reports the loss."""
+    image, directory = images.make(f"{work}/image", "ext4", 64), f"{work}/place"
+    with mounted_until_full(image, directory, "-o", "sync"):
+        path = f"{directory}/holes"
+        with open(path, "wb") as stream:
+            stream.truncate(MEGABYTE)
+        file = os.open(path, os.O_RDWR)
+        with open(path, "r+b") as stream, mmap.mmap(stream.fileno(), MEGABYTE) as view:
+            view[0]
+            write_all(f"{directory}/fill", 70 * MEGABYTE)
+            view[:] = b"x" * MEGABYTE
+            with pytest.raises(OSError, match="No space left"):
+                view.flush()
+        assert os.pread(file, 10, MEGABYTE) == b""
+        assert os.fstat(file).st_size == MEGABYTE
+        with pytest.raises(OSError, match="No space left"):
+            os.pwrite(file, b"x", 0)
+        os.close(file)
+    check(image, "ext4")

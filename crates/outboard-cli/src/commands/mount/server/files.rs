@@ -75,6 +75,7 @@ impl Reading {
 
 pub struct OpenFile {
     pub fd: Fd,
+    node: u64,
     /// If programs may write by this.
     pub writer: Option<Writer>,
     /// For directories.
@@ -100,12 +101,14 @@ impl Files {
         lock(&self.shards[number as usize % SHARDS])
     }
 
-    /// `writes`: the node, if programs may write by this.
-    pub fn add(&self, fd: Fd, writes: Option<u64>) -> u64 {
+    /// `writes`: programs may write by this.
+    pub fn add(&self, fd: Fd, node: u64, writes: bool) -> u64 {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
+        let watch = || fd.reopen(libc::O_RDONLY);
         let file = OpenFile {
+            writer: writes.then(|| self.writers.open(node, watch)),
             fd,
-            writer: writes.map(|node| self.writers.open(node)),
+            node,
             reading: Mutex::default(),
         };
         self.shard(number).insert(number, Arc::new(file));
@@ -117,10 +120,21 @@ impl Files {
         found.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
     }
 
-    pub fn remove(&self, number: u64) {
+    /// Whether a node is open. This looks at all that is open.
+    pub fn has(&self, node: u64) -> bool {
+        self.shards
+            .iter()
+            .any(|shard| lock(shard).values().any(|file| file.node == node))
+    }
+
+    /// `settle` gets the node and the file, and the end of what was lost, if the last program that
+    /// could write has closed a file of which data was lost.
+    pub fn remove(&self, number: u64, settle: impl FnOnce(u64, &Fd, u64)) {
         let gone = self.shard(number).remove(&number);
-        if let Some(writer) = gone.as_ref().and_then(|file| file.writer.as_ref()) {
-            self.writers.close(writer);
+        let Some(file) = gone else { return };
+        if let Some(writer) = &file.writer {
+            let settle = |end| settle(file.node, &file.fd, end);
+            self.writers.close(writer, settle);
         }
     }
 }

@@ -141,11 +141,23 @@ impl Server {
         self.gate.run(work)
     }
 
-    /// To be called after attributes were sent to the host.
-    fn remind_writers(&self) {
+    /// How long the host may remember attributes that are sent now: it asks again where a writer
+    /// still has to learn of lost data (writers.rs).
+    fn attributes_last(&self, id: INodeNo) -> Duration {
+        let uninformed = self.run(|volume| Ok(volume.is_uninformed(id.0)));
+        // After the end nobody writes. Calls that do not write ask for attributes too where the
+        // host caches no writes: there write(2) is a request.
+        match uninformed.unwrap_or(false) && !self.manner.synchronous {
+            true => Duration::ZERO,
+            false => EVER,
+        }
+    }
+
+    /// To be called when data came from the host's cache.
+    fn remind_writers(&self, id: INodeNo) {
         // After the end nobody writes.
         let _ = self.run(|volume| {
-            volume.remind_writers();
+            volume.remind_writers(id.0);
             Ok(())
         });
     }
@@ -164,12 +176,11 @@ impl Server {
 
     fn entry(&self, reply: ReplyEntry, result: io::Result<Found>) {
         answer!(reply, result, found => reply.entry_with_ttls(
-            &EVER,
+            &self.attributes_last(found.attributes.ino),
             &self.names_last,
             &found.attributes,
             Generation(found.generation),
         ));
-        self.remind_writers();
     }
 }
 
@@ -201,17 +212,6 @@ fn unlooked(entry: &Entry, number: INodeNo) -> FileAttr {
     attributes
 }
 
-impl Filesystem for Server {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // An older host lacks some; all works without them.
-        for wanted in WANTED {
-            let _ = config.add_capabilities(wanted);
-        }
-        if !self.manner.synchronous {
-            let _ = config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE);
-        }
-        if self.access_lists {
-            let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
 /// Looks again when the host has written its dirty pages in a hole.
 fn seek_again(
     host: &HostCache,
@@ -238,6 +238,17 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
     answer!(reply, result, position => reply.offset(position as i64));
 }
 
+impl Filesystem for Server {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // An older host lacks some; all works without them.
+        for wanted in WANTED {
+            let _ = config.add_capabilities(wanted);
+        }
+        if !self.manner.synchronous {
+            let _ = config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE);
+        }
+        if self.access_lists {
+            let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
         }
         let _ = config.set_time_granularity(self.manner.granularity);
         let _ = config.set_max_write(LARGEST);
@@ -267,9 +278,9 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
     }
 
     fn getattr(&self, _: &Request, id: INodeNo, file: Option<FileHandle>, reply: ReplyAttr) {
-        let result = self.run(|volume| volume.attributes(id.0, file.map(|file| file.0)));
-        answer!(reply, result, found => reply.attr(&EVER, &found));
-        self.remind_writers();
+        let writer = file.filter(|_| !self.manner.synchronous);
+        let result = self.run(|volume| volume.attributes(id.0, writer.map(|file| file.0)));
+        answer!(reply, result, found => reply.attr(&self.attributes_last(id), &found));
     }
 
     fn setattr(
@@ -300,8 +311,7 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
         };
         let file = file.map(|file| file.0);
         let result = self.run(|volume| volume.change(caller(request), id.0, file, changes));
-        answer!(reply, result, found => reply.attr(&EVER, &found));
-        self.remind_writers();
+        answer!(reply, result, found => reply.attr(&self.attributes_last(id), &found));
     }
 
     fn readlink(&self, _: &Request, id: INodeNo, reply: ReplyData) {
@@ -436,8 +446,14 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
         };
         let caller = caller(request);
         let file = (id.0, file.0);
-        let result = self.run(|volume| volume.write(caller, file, data, offset, origin));
         let direct = origin != Origin::Cache && is_direct(owner);
+        let result = self.run(|volume| {
+            if !direct {
+                // Before: a direct write that comes meanwhile drops the page that has this.
+                volume.mark_cached(id.0);
+            }
+            volume.write(caller, file, data, offset, origin)
+        });
         match result {
             Ok(length) if length > 0 && direct && self.is_cached(id) => {
                 let host = Arc::clone(&self.host);
@@ -447,6 +463,9 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
                 });
             }
             result => answer!(reply, result, length => reply.written(length as u32)),
+        }
+        if origin == Origin::Cache {
+            self.remind_writers(id);
         }
     }
 
@@ -518,7 +537,6 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let names_last = self.names_last;
         let result = self.run(|volume| {
             volume.read_directory(directory.0, offset, |fd, entry| {
                 let name = OsStr::from_bytes(entry.name.to_bytes());
@@ -543,7 +561,7 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
                     number,
                     entry.next,
                     name,
-                    &names_last,
+                    &self.attributes_last(number).min(self.names_last),
                     &found.attributes,
                     generation,
                 );
@@ -554,7 +572,6 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
             })
         });
         answer!(reply, result, () => reply.ok());
-        self.remind_writers();
     }
 
     fn releasedir(
@@ -648,13 +665,12 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
         let result =
             self.run(|volume| volume.create(caller(request), parent.0, name, (mode, umask), flags));
         answer!(reply, result, (found, file) => reply.created(
-            &self.names_last,
+            &self.attributes_last(found.attributes.ino).min(self.names_last),
             &found.attributes,
             Generation(found.generation),
             FileHandle(file),
             FILE,
         ));
-        self.remind_writers();
     }
 
     fn ioctl(

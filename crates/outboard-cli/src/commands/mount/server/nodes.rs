@@ -44,13 +44,16 @@ struct Node {
     used: AtomicBool,
     /// The host may have pages of it in its cache.
     cached: AtomicBool,
+    /// The host shows a size that the file has not.
+    misjudged: AtomicBool,
 }
 
 struct Known {
     node: Arc<Node>,
     /// How often the host has got the number.
     lookups: u64,
-    /// Counts the files that had this number one after the other while the host knew it.
+    /// Counts the files that had this number one after the other while the host knew it, and how
+    /// often the host had to begin anew with one of them.
     generation: u64,
 }
 
@@ -168,6 +171,7 @@ impl Nodes {
                     held: Mutex::new(Held::Open(Arc::new(fd))),
                     used: AtomicBool::new(true),
                     cached: AtomicBool::new(false),
+                    misjudged: AtomicBool::new(false),
                 };
                 let known = Known {
                     node: Arc::new(node),
@@ -202,6 +206,34 @@ impl Nodes {
         let shard = self.shard(id);
         let known = shard.get(&id);
         known.is_some_and(|known| known.node.cached.load(Ordering::Relaxed))
+    }
+
+    /// The host shows a wrong size, which it takes from nobody while it knows the file.
+    pub fn misjudge(&self, id: u64) {
+        if let Some(known) = self.shard(id).get(&id) {
+            known.node.misjudged.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// To be called after `remember`: a file of which the host shows a wrong size gets another
+    /// generation, so that the host begins anew with it. Not while it `is_open`, since the host
+    /// refuses to read and write what is open by the old one.
+    pub fn correct(&self, named: &mut Named, is_open: impl FnOnce() -> bool) {
+        let is_misjudged = |known: &Known| known.node.misjudged.load(Ordering::Relaxed);
+        if !self
+            .shard(named.id)
+            .get(&named.id)
+            .is_some_and(is_misjudged)
+            || is_open()
+        {
+            return;
+        }
+        if let Some(known) = self.shard(named.id).get_mut(&named.id) {
+            if known.node.misjudged.swap(false, Ordering::Relaxed) {
+                known.generation += 1;
+            }
+            named.generation = known.generation;
+        }
     }
 
     /// The host gave back what it got so often.

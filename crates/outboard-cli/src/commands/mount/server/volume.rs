@@ -183,7 +183,10 @@ impl Volume {
 
     fn look(&self, directory: &Fd, name: &CStr) -> io::Result<Found> {
         let file = directory.open_at(name, libc::O_PATH | libc::O_NOFOLLOW, 0)?;
-        self.found(self.nodes.remember(file)?)
+        let mut named = self.nodes.remember(file)?;
+        let id = named.id;
+        self.nodes.correct(&mut named, || self.files.has(id));
+        self.found(named)
     }
 
     fn shown(&self, id: u64, fd: &Fd) -> io::Result<FileAttr> {
@@ -286,10 +289,10 @@ impl Volume {
         }
         if let Some(size) = changes.size {
             self.change_as(caller, caller.is_privileged())?;
-            match file {
-                Some(file) => self.files.get(file)?.fd.truncate(size)?,
-                None => node.reopen(libc::O_WRONLY)?.truncate(size)?,
-            }
+            self.files.writers.resize(id, size, || match file {
+                Some(file) => self.files.get(file)?.fd.truncate(size),
+                None => node.reopen(libc::O_WRONLY)?.truncate(size),
+            })?;
         }
         if changes.accessed.is_some() || changes.modified.is_some() {
             let times = [timespec(changes.accessed), timespec(changes.modified)];
@@ -370,7 +373,7 @@ impl Volume {
 
     pub fn open(&self, id: u64, flags: i32) -> io::Result<u64> {
         let file = self.nodes.get(id)?.reopen(self.flags(flags))?;
-        Ok(self.files.add(file, is_for_writing(flags).then_some(id)))
+        Ok(self.files.add(file, id, is_for_writing(flags)))
     }
 
     pub fn create(
@@ -392,11 +395,12 @@ impl Volume {
         let node = file.reopen(libc::O_PATH)?;
         let found = self.found(self.nodes.remember(node)?)?;
         let id = found.attributes.ino.0;
-        Ok((found, self.files.add(file, writes.then_some(id))))
+        Ok((found, self.files.add(file, id, writes)))
     }
 
     pub fn release(&self, file: u64) {
-        self.files.remove(file);
+        self.files
+            .remove(file, |id, fd, end| self.settle(id, fd, end));
     }
 
     /// Hands names on, from a position on, until `add` takes no more and says so. It gets the number

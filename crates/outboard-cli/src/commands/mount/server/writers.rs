@@ -10,14 +10,21 @@
 //! |-----------------------------------------|------------------------|-------------|
 //! | data of the file was lost               | dropped                | uninformed  |
 //! | write(2) by an uninformed handle        | stay unknown           | informed    |
-//! | attributes sent, some handle uninformed | known, dropped again   | no change   |
+//! | attributes sent, some handle uninformed | expired at once        | no change   |
+//! | cached data arrives, some uninformed    | dropped                | no change   |
 //!
-//! Each handle reports an error once. A handle that is opened later reports none.
+//! The last row is for answers to SETATTR and LINK that were under way when the data was lost: of
+//! other answers the host itself drops attributes that are older than their invalidation.
+//!
+//! The rule is that of Linux's errseq: each handle that was open reports a loss once, and a handle
+//! that is opened later reports none. Errors of the disk below are counted once for each file, by
+//! one descriptor that only watches, so that fsync(2) by each handle reports them as well.
 
+use outboard::Fd;
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A file that is open for writing.
 #[derive(Default)]
@@ -28,6 +35,10 @@ struct Node {
     losses: u64,
     /// The last of them.
     error: i32,
+    /// The end of the lost data that ended last, which is the size that the host shows at least.
+    lost_end: u64,
+    /// Learns of errors of the disk below. `None`: it could not be opened.
+    watch: Option<Arc<Fd>>,
 }
 
 /// A handle that programs write by.
@@ -35,27 +46,16 @@ pub struct Writer {
     node: u64,
     /// Losses that were reported by this handle, or happened before it was opened.
     informed: AtomicU64,
-    /// An error that the kernel here has reported for this handle, and fsync(2) has not; 0: none.
-    unsynced: AtomicI32,
+    /// The node's.
+    watch: Option<Arc<Fd>>,
 }
 
 impl Writer {
-    /// fsync(2) of this handle shall report an error that the kernel here does not report again.
-    pub fn keep_for_sync(&self, error: &io::Error) {
-        self.unsynced.store(number(error), Ordering::Relaxed);
+    /// An error of data of the file that the kernel here could not write to the disk. Of all
+    /// handles one gets it.
+    pub fn check_disk(&self) -> io::Result<()> {
+        self.watch.as_ref().map_or(Ok(()), |fd| fd.check_written())
     }
-
-    /// The error that was kept.
-    pub fn take_for_sync(&self) -> io::Result<()> {
-        match self.unsynced.swap(0, Ordering::Relaxed) {
-            0 => Ok(()),
-            number => Err(io::Error::from_raw_os_error(number)),
-        }
-    }
-}
-
-fn number(error: &io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 #[derive(Default)]
@@ -70,24 +70,55 @@ impl Writers {
         self.nodes.lock().expect("no thread panics")
     }
 
-    pub fn open(&self, node: u64) -> Writer {
+    /// `watch` opens the file once more.
+    pub fn open(&self, node: u64, watch: impl FnOnce() -> io::Result<Fd>) -> Writer {
         let mut nodes = self.nodes();
-        let found = nodes.entry(node).or_default();
+        let found = nodes.entry(node).or_insert_with(|| Node {
+            watch: watch().ok().map(Arc::new),
+            ..Node::default()
+        });
         found.handles += 1;
         Writer {
             node,
             informed: AtomicU64::new(found.losses),
-            unsynced: AtomicI32::new(0),
+            watch: found.watch.clone(),
         }
     }
 
-    pub fn close(&self, writer: &Writer) {
+    /// The last handle of a file that lost data calls `settle` with the end of what was lost. No
+    /// program can begin to write to the file meanwhile.
+    pub fn close(&self, writer: &Writer, settle: impl FnOnce(u64)) {
         let mut nodes = self.nodes();
         if let Some(node) = nodes.get_mut(&writer.node) {
             self.inform(node, writer);
             node.handles -= 1;
             if node.handles == 0 {
+                if node.lost_end > 0 {
+                    settle(node.lost_end);
+                }
                 nodes.remove(&writer.node);
+            }
+        }
+    }
+
+    /// Gives a file another size, by `set`: what was lost behind that counts no more.
+    pub fn resize(
+        &self,
+        node: u64,
+        size: u64,
+        set: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut nodes = self.nodes();
+        match nodes.get_mut(&node).filter(|node| node.lost_end > 0) {
+            // With the lock: the file may be settled now.
+            Some(node) => {
+                set()?;
+                node.lost_end = node.lost_end.min(size);
+                Ok(())
+            }
+            None => {
+                drop(nodes);
+                set()
             }
         }
     }
@@ -104,15 +135,17 @@ impl Writers {
         true
     }
 
-    /// Data of a file was lost. The caller has the host drop the attributes afterwards.
-    pub fn lose(&self, node: u64, error: &io::Error) {
+    /// Data of a file was lost; `end` is that of the lost data. The caller has the host drop the
+    /// attributes afterwards.
+    pub fn lose(&self, node: u64, error: i32, end: u64) {
         if let Some(node) = self.nodes().get_mut(&node) {
             if node.uninformed == 0 {
                 self.waiting.fetch_add(1, Ordering::Relaxed);
             }
             node.uninformed = node.handles;
             node.losses += 1;
-            node.error = number(error);
+            node.error = error;
+            node.lost_end = node.lost_end.max(end);
         }
     }
 
@@ -131,14 +164,13 @@ impl Writers {
         }
     }
 
-    /// The nodes with uninformed handles: mostly none.
-    pub fn uninformed(&self) -> Vec<u64> {
+    /// Whether a node has uninformed handles: mostly none has.
+    pub fn is_uninformed(&self, node: u64) -> bool {
         if self.waiting.load(Ordering::Relaxed) == 0 {
-            return Vec::new();
+            return false;
         }
         let nodes = self.nodes();
-        let uninformed = nodes.iter().filter(|(_, node)| node.uninformed > 0);
-        uninformed.map(|(id, _)| *id).collect()
+        nodes.get(&node).is_some_and(|node| node.uninformed > 0)
     }
 
     /// Whether a program may write to a node by something that it has open.
@@ -150,27 +182,32 @@ impl Writers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
-    fn full() -> io::Error {
-        io::Error::from_raw_os_error(libc::ENOSPC)
+    fn open(writers: &Writers) -> Writer {
+        writers.open(7, || Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    fn lose(writers: &Writers) {
+        writers.lose(7, libc::ENOSPC, 100);
     }
 
     #[test]
     fn each_handle_reports_a_loss_once() {
         let writers = Writers::default();
-        let (first, second) = (writers.open(7), writers.open(7));
-        writers.lose(7, &full());
-        let third = writers.open(7);
-        assert_eq!(writers.uninformed(), [7]);
+        let (first, second) = (open(&writers), open(&writers));
+        lose(&writers);
+        let third = open(&writers);
+        assert!(writers.is_uninformed(7) && !writers.is_uninformed(8));
         for writer in [&first, &second] {
             let error = writers.check(writer).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
             writers.check(writer).unwrap();
         }
         writers.check(&third).unwrap();
-        assert!(writers.uninformed().is_empty());
-        writers.lose(7, &full());
-        writers.lose(7, &full());
+        assert!(!writers.is_uninformed(7));
+        lose(&writers);
+        lose(&writers);
         assert!(writers.check(&first).is_err());
         assert!(writers.check(&first).is_ok());
     }
@@ -178,16 +215,31 @@ mod tests {
     #[test]
     fn closed_handles_need_no_report() {
         let writers = Writers::default();
-        let (first, second) = (writers.open(7), writers.open(7));
-        writers.lose(7, &full());
+        let (first, second) = (open(&writers), open(&writers));
+        lose(&writers);
         assert!(writers.check(&first).is_err());
-        writers.close(&second);
-        assert!(writers.uninformed().is_empty());
-        writers.lose(7, &full());
-        writers.close(&first);
-        assert!(writers.uninformed().is_empty());
+        writers.close(&second, |_| panic!("not the last one"));
+        assert!(!writers.is_uninformed(7));
+        lose(&writers);
+        writers.close(&first, drop);
+        assert!(!writers.is_uninformed(7));
         assert!(!writers.is_open(7));
-        writers.lose(7, &full());
-        assert!(writers.uninformed().is_empty());
+        lose(&writers);
+        assert!(!writers.is_uninformed(7));
+    }
+
+    #[test]
+    fn the_last_handle_settles_what_was_lost() {
+        let writers = Writers::default();
+        let settled = Cell::new(0);
+        let lossless = open(&writers);
+        writers.close(&lossless, |_| panic!("nothing was lost"));
+        let (first, second) = (open(&writers), open(&writers));
+        lose(&writers);
+        writers.close(&first, |_| panic!("not the last one"));
+        writers.resize(7, 60, || Ok(())).unwrap();
+        writers.resize(7, 80, || Ok(())).unwrap();
+        writers.close(&second, |end| settled.set(end));
+        assert_eq!(settled.get(), 60);
     }
 }

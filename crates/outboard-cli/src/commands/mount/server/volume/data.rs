@@ -35,17 +35,37 @@ impl Volume {
         let _ = self.lost.set(error.raw_os_error().unwrap_or(libc::EIO));
     }
 
-    /// As `lose` for data of one file: the next write(2) of each program that has it open reports it, too.
-    fn lose_of(&self, id: u64, error: &io::Error) {
+    /// As `lose` for data of one file, which ended at `end`: the next write(2) of each program that
+    /// has it open reports it, too.
+    fn lose_of(&self, id: u64, error: &io::Error, end: u64) {
         self.lose(error);
-        self.files.writers.lose(id, error);
+        let number = error.raw_os_error().unwrap_or(libc::EIO);
+        self.files.writers.lose(id, number, end);
         self.host.drop_attributes(id);
     }
 
-    /// After attributes were sent to the host: it shall ask again where a writer still has to learn of lost data.
-    pub fn remind_writers(&self) {
-        for id in self.files.writers.uninformed() {
+    /// Whether a writer of a file still has to learn of lost data.
+    pub fn is_uninformed(&self, id: u64) -> bool {
+        self.files.writers.is_uninformed(id)
+    }
+
+    /// The host shall ask for attributes again where a writer still has to learn of lost data.
+    pub fn remind_writers(&self, id: u64) {
+        if self.is_uninformed(id) {
             self.host.drop_attributes(id);
+        }
+    }
+
+    /// Nobody writes to a file any more of which data was lost: gives it the size that the host
+    /// shows, with a hole at its end. Where there is no room for that, or there are no holes, the
+    /// host gets the file's own size as soon as nobody has it open.
+    pub(super) fn settle(&self, id: u64, fd: &Fd, end: u64) {
+        let grow = || match fd.stat()?.st_size.unsigned_abs() < end {
+            true => fd.truncate(end),
+            false => Ok(()),
+        };
+        if grow().is_err() {
+            self.nodes.misjudge(id);
         }
     }
 
@@ -54,14 +74,6 @@ impl Volume {
         match &file.writer {
             Some(writer) => self.files.writers.check(writer),
             None => Ok(()),
-        }
-    }
-
-    /// Looks whether the kernel here could not write data of a file to the image.
-    fn check_disk(&self, id: u64, file: &OpenFile) {
-        if let (Some(writer), Err(error)) = (&file.writer, file.fd.check_written()) {
-            writer.keep_for_sync(&error);
-            self.lose_of(id, &error);
         }
     }
 
@@ -130,7 +142,7 @@ impl Volume {
     ) -> io::Result<usize> {
         let file = self.files.get(file)?;
         let result = match origin {
-            Origin::Cache => self.write_cached((id, &file.fd), data, offset),
+            Origin::Cache => self.write_cached(&file.fd, data, offset),
             Origin::Call { privileged } => {
                 self.check_writer(&file)?;
                 self.change_data(caller, privileged, (id, &file.fd), || {
@@ -138,22 +150,34 @@ impl Volume {
                 })
             }
         };
-        self.check_disk(id, &file);
+        // Both of one write are one loss.
+        let disk = file
+            .writer
+            .as_ref()
+            .map_or(Ok(()), |writer| writer.check_disk());
+        match (&result, origin, &disk) {
+            (Err(error), Origin::Cache, _) => {
+                self.lose_of(id, error, offset + data.len() as u64);
+            }
+            (Err(_), Origin::Call { .. }, Err(error)) => {
+                self.lose_of(id, error, 0);
+                // The answer is the report.
+                let _ = self.check_writer(&file);
+            }
+            (Ok(_), _, Err(error)) => self.lose_of(id, error, 0),
+            (_, _, Ok(())) => {}
+        }
         result
     }
 
-    fn write_cached(&self, (id, fd): (u64, &Fd), data: &[u8], offset: u64) -> io::Result<usize> {
-        self.nodes.mark_cached(id);
+    fn write_cached(&self, fd: &Fd, data: &[u8], offset: u64) -> io::Result<usize> {
         keep_set_id(true)?;
         let mut done = 0;
         while done < data.len() {
             match self.with_room(|| fd.write_at(&data[done..], offset + done as u64)) {
                 Ok(0) => break,
                 Ok(length) => done += length,
-                Err(error) => {
-                    self.lose_of(id, &error);
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             }
         }
         Ok(done)
@@ -203,15 +227,10 @@ impl Volume {
 
     pub fn sync(&self, file: u64, data_only: bool) -> io::Result<()> {
         let file = self.files.get(file)?;
-        let kept = match &file.writer {
-            Some(writer) => writer.take_for_sync(),
-            None => Ok(()),
-        };
         match data_only {
             true => file.fd.sync_data(),
             false => file.fd.sync(),
-        }?;
-        kept
+        }
     }
 
     /// Tells of every error of writing since the file system was mounted, also of those that were told before.
