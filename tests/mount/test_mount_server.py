@@ -161,13 +161,23 @@ def test_sync_of_the_directory_writes_everything(ext4, work):
     check(ext4, "ext4")
 
 
+# The head of the block of jbd2 that ends a transaction: magic number, type.
+JOURNALS_COMMIT = bytes.fromhex("c03b3998 00000002")
+
+
+def hexadecimal(data):
+    """As strace -xx shows data."""
+    return "".join(f"\\x{byte:02x}" for byte in data)
+
+
 @pytest.mark.needs("strace")
 def test_sync_of_the_directory_reaches_the_disk(work, ext4):
-    """The image is flushed after the last write to it, before the call returns. Later ones are the kernel's own business."""
+    """The data, then the journal's commit, then a flush, before the call returns. Later writes are the kernel's own business."""
     log = f"{work}/trace"
     with mounted(ext4) as directory:
         server = server_of(ext4)
-        with subprocess.Popen(["strace", "-f", "-y", "-ttt", "-o", log, "-e", "trace=pwrite64,pwritev,pwritev2,fsync,fdatasync", "-p", str(server)],
+        with subprocess.Popen(["strace", "-f", "-y", "-xx", "-s", "12", "-ttt", "-o", log,
+                               "-e", "trace=pwrite64,pwritev,pwritev2,fsync,fdatasync", "-p", str(server)],
                               stderr=subprocess.PIPE, text=True) as tracer:
             if "attached" not in tracer.stderr.readline():
                 pytest.skip("this host does not let strace trace")
@@ -178,10 +188,12 @@ def test_sync_of_the_directory_reaches_the_disk(work, ext4):
             tracer.send_signal(signal.SIGINT)
             tracer.stderr.read()
     with open(log, encoding="utf-8") as lines:
-        words = [line.split()[1:3] for line in lines if f"<{ext4}>" in line]
-    calls = [call.partition("(")[0] for moment, call in words if float(moment) < returned]
-    assert "pwrite" in " ".join(calls), calls
-    assert calls[-1] in ("fsync", "fdatasync"), calls[-5:]
+        calls = [line for line in lines if "<" + hexadecimal(os.fsencode(ext4)) + ">" in line or f"<{ext4}>" in line]
+    calls = [call for call in calls if float(call.split()[1]) < returned]
+    last_data = max((number for number, call in enumerate(calls) if hexadecimal(b"x" * 12) in call), default=None)
+    assert last_data is not None, calls[-5:]
+    after = iter(calls[last_data + 1:])
+    assert any(hexadecimal(JOURNALS_COMMIT) in call for call in after) and any("sync(" in call for call in after), calls[last_data:]
 
 
 @pytest.mark.parametrize("end", ["kill", "panic"])
