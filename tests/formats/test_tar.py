@@ -16,13 +16,13 @@ import tarfile
 import pytest
 
 from support import host, images, program, trees
+from support.checkers import FSCK
 from support.images import MEGABYTE
 from support.processes import wait_until_it_waits
 from support.program import good, run
 
 KINDS = ("ext4", "xfs", "btrfs")
 SIZES = {"ext4": 300, "xfs": 400, "btrfs": 400}
-CHECKERS = {"ext4": ("e2fsck", "-f", "-n"), "xfs": ("xfs_repair", "-n"), "btrfs": ("btrfs", "check")}
 GNU_ALL = ("--xattrs", "--xattrs-include=*", "--acls", "--selinux", "--numeric-owner")
 CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)  # cap_net_bind_service+ep
 
@@ -33,7 +33,7 @@ def make(work, kind="ext4", name="disk.img", megabytes=0):
 
 
 def check(image, kind="ext4"):
-    host.run(*CHECKERS[kind], image)
+    host.run(*FSCK[kind], image)
 
 
 def tar_in(archive, place, *options, code=0):

@@ -11,9 +11,9 @@ import time
 import pytest
 
 from support import host, images, program, trees
+from support.checkers import FSCK
 from support.program import bad, good, run
 
-CHECKERS = {"ext4": ("e2fsck", "-f", "-n"), "xfs": ("xfs_repair", "-n", "-f"), "vfat": ("fsck.vfat", "-n")}
 # Attributes that an ext4 with blocks of 1 KiB can hold.
 FULL = trees.Abilities(big=False, acls=False, xattr_size=200).for_user(host.IS_ROOT)
 FAT = trees.Abilities(modes=False, owners=False, time_step=None, symlinks=False, hardlinks=False, xattrs=False, acls=False, devices=False,
@@ -23,7 +23,7 @@ needs_root = pytest.mark.skipif(not host.IS_ROOT, reason="compares owners: needs
 
 
 def check(image, kind):
-    host.run(*CHECKERS[kind], image)
+    host.run(*FSCK[kind], image)
 
 
 class Twins:

@@ -16,12 +16,12 @@ import time
 import pytest
 
 from support import host, images, mounts, program
+from support.checkers import FSCK
 from support.processes import wait_until_closed
 from support.program import good
 from support.tree_model import Chooser, Model
 
 KINDS = ("ext4", "xfs", "btrfs")
-CHECKERS = {"ext4": ("e2fsck", "-f", "-n"), "xfs": ("xfs_repair", "-n"), "btrfs": ("btrfs", "check")}
 ROUNDS = 5
 # What is done in it after a sync may be lost.
 LATER = ("later",)
@@ -62,13 +62,13 @@ def found(image: str, work: str) -> dict:
 def check_replayed(image, kind, model, work):
     """Replays the journal. All but LATER must be as in the model; LATER goes, there and in the model."""
     good("sync", f"{image}:/")
-    host.run(*CHECKERS[kind], image)
+    host.run(*FSCK[kind], image)
     good("rm", "-r", f"{image}:/{LATER[0]}")
     model.root.entries.pop(LATER[0], None)
     there, expected = found(image, work), model.describe()
     different = {name: (there.get(name), expected.get(name)) for name in there.keys() | expected.keys() if there.get(name) != expected.get(name)}
     assert not different, f"{len(different)} of {len(expected)} differ, as {dict(list(different.items())[:3])}"
-    host.run(*CHECKERS[kind], image)
+    host.run(*FSCK[kind], image)
 
 
 # ---- through a mount ----
