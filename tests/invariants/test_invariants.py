@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 from library import test_capi as capi
-from support import host, images
+from support import c_programs, host, images
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNEL_SOURCE = os.path.join(capi.OUT, "source", "linux")
@@ -210,10 +210,8 @@ def test_v12_more_mappings_than_the_host_has(work):
 def test_v12_without_mmu(work):
     if not os.path.exists(os.path.join(NOMMU, "liboutboard.so")):
         pytest.skip("the library without an MMU is not built here; tests/run builds and boots it")
-    program = os.path.join(work, "boot")
-    capi.run("gcc", *capi.FLAGS, "-o", program, os.path.join(capi.HERE, "boot.c"),
-             "-I", os.path.join(capi.OUT, "include"), "-L", NOMMU, "-loutboard")
-    assert "booted" in capi.run(program, LD_LIBRARY_PATH=NOMMU, timeout=60)
+    program = c_programs.build(os.path.join(work, "boot"), os.path.join(capi.HERE, "boot.c"), library=NOMMU)
+    assert "booted" in capi.run(program, timeout=60)
 
 
 @pytest.mark.parametrize("ceiling,size,end", [(1024, 512, "fits"), (64, 256, "full")])

@@ -14,12 +14,11 @@ import time
 
 import pytest
 
-from support import host, images, program
+from support import c_programs, host, images, program
 
 HERE = os.path.join(program.REPOSITORY, "tests", "kernel", "gdb")
 CAPI = os.path.join(program.REPOSITORY, "tests", "library")
-LIBRARIES = os.path.join(program.OUT, "lib")
-INCLUDE = os.path.join(program.OUT, "include")
+LIBRARIES = c_programs.LIBRARIES
 KERNEL_BUILD = os.path.join(program.OUT, "kernel", "full")
 SCRIPT = os.path.join(LIBRARIES, "outboard-gdb.py")
 
@@ -29,10 +28,7 @@ pytestmark = [pytest.mark.needs("gdb"), pytest.mark.kernel_reports("the kernel t
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
     """The program of target.c."""
-    path = str(tmp_path_factory.mktemp("gdb") / "target")
-    host.run("gcc", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", INCLUDE, "-o", path, os.path.join(HERE, "target.c"),
-             os.path.join(CAPI, "client.c"), "-L", LIBRARIES, f"-Wl,-rpath,{LIBRARIES}", "-loutboard")
-    return path
+    return c_programs.build(str(tmp_path_factory.mktemp("gdb") / "target"), os.path.join(HERE, "target.c"), os.path.join(CAPI, "client.c"))
 
 
 @pytest.fixture(scope="module")

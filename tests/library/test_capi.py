@@ -11,14 +11,14 @@ import subprocess
 
 import pytest
 
-from support import host
+from support import c_programs, host
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(HERE))
 OUT = os.path.abspath(os.environ.get("OUTBOARD_OUT") or os.path.join(REPOSITORY, "out"))
 LIBRARIES = os.path.join(OUT, "lib")
 PLATFORM = os.path.join(REPOSITORY, "hypercall", "posix")
-FLAGS = ["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
+FLAGS = c_programs.FLAGS
 
 SANITIZERS = {
     "plain": [],

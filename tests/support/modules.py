@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from . import host, program
+from . import c_programs, host, program
 
 MODULES = os.path.join(program.OUT, "modules")
 SOURCE = os.path.join(program.REPOSITORY, "tests", "kernel", "run_modules.c")
@@ -51,12 +51,9 @@ def build(source: str, directory: str) -> None:
              f"M={directory}", "modules", MAKEFLAGS="", MAKELEVEL="")
 
 
-def compile_runner(directory: str, library: str = os.path.join(program.OUT, "lib")) -> str:
+def compile_runner(directory: str, library: str = c_programs.LIBRARIES) -> str:
     """tests/kernel/run_modules.c with the library in that directory."""
-    path = os.path.join(directory, "run_modules")
-    host.run("gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(program.OUT, "include"), SOURCE,
-             "-o", path, f"-L{library}", f"-Wl,-rpath,{library}", "-loutboard", "-pthread")
-    return path
+    return c_programs.build(os.path.join(directory, "run_modules"), SOURCE, library=library)
 
 
 class Run:

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import subprocess
 
-from . import host, images, program
+from . import c_programs, host, images, program
 
 SOURCES = [os.path.join(program.REPOSITORY, "tests", *names) for names in (("library", "soak", "soak.c"), ("library", "client.c"))]
 
@@ -20,10 +20,7 @@ class Sample:
 
 
 def compile_program(directory: str) -> str:
-    path, library = os.path.join(directory, "soak"), os.path.join(program.OUT, "lib")
-    host.run("gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(program.OUT, "include"),
-             "-I", os.path.dirname(SOURCES[1]), "-o", path, *SOURCES, f"-L{library}", f"-Wl,-rpath,{library}", "-loutboard", "-pthread")
-    return path
+    return c_programs.build(os.path.join(directory, "soak"), *SOURCES, flags=("-std=gnu11", "-I", os.path.dirname(SOURCES[1])))
 
 
 def run(directory: str, seconds: int) -> tuple:
