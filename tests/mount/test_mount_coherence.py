@@ -144,7 +144,8 @@ def parts(file):
         found.append((start, offset))
 
 
-@pytest.mark.parametrize("write", [by_cache, by_mapping, directly], ids=lambda write: write.__name__)
+@pytest.mark.parametrize("write", [by_cache, by_mapping, directly],
+                         ids=lambda write: write.__name__)
 def test_data_are_found_wherever_they_were_written(place, write):
     """In holes between data, before and behind them; pages of holes were read before."""
     path, block = f"{place}/file", 16 * PAGE
@@ -188,7 +189,8 @@ def test_looking_for_data_drops_no_pages_of_data(place):
     with open(path, "wb") as stream:
         stream.write(b"x" * SIZE)
         stream.truncate(2 * SIZE)
-    with open(path, "r+b", buffering=0) as stream, direct_io.kept_in_memory(stream.fileno(), SIZE) as count:
+    with (open(path, "r+b", buffering=0) as stream,
+          direct_io.kept_in_memory(stream.fileno(), SIZE) as count):
         os.fsync(stream.fileno())
         assert count() == SIZE // PAGE
         for offset in range(0, SIZE, PAGE):

@@ -114,7 +114,8 @@ def test_a_file_that_lost_data_has_one_size(work, kind):
         if kind == "ext4":
             assert os.stat(fill).st_size == 100 * MEGABYTE
         else:
-            wait_until(lambda: os.stat(fill).st_size < 64 * MEGABYTE, "the host shows the file's own size")
+            wait_until(lambda: os.stat(fill).st_size < 64 * MEGABYTE,
+                       "the host shows the file's own size")
         shown = os.stat(fill).st_size
         with open(fill, "rb") as stream:
             assert stream.seek(0, os.SEEK_END) == shown
@@ -142,7 +143,10 @@ def write_directly(file, data, offset):
 
 @pytest.mark.kernel_reports("its disk fails")
 def test_each_descriptor_reports_a_loss_once(work):
-    """The host's disk is full for a while, for data alone: what the file system has of its own is in the image's beginning."""
+    """
+    The host's disk is full for a while, for data alone: what the file system has of its own is in
+    the image's beginning.
+    """
     small, directory = f"{work}/small", f"{work}/place"
     os.mkdir(small)
     host.run("mount", "-t", "tmpfs", "-o", "size=60M", "none", small)
@@ -175,7 +179,10 @@ def test_each_descriptor_reports_a_loss_once(work):
 
 
 def test_a_read_gets_no_error_of_a_write(work):
-    """Without a cache of writes the host asks for attributes before reads, too. The next write(2) reports the loss."""
+    """
+    Without a cache of writes the host asks for attributes before reads, too. The next write(2)
+    reports the loss.
+    """
     image, directory = images.make(f"{work}/image", "ext4", 64), f"{work}/place"
     with mounted_until_full(image, directory, "-o", "sync"):
         path = f"{directory}/holes"

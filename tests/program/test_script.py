@@ -242,7 +242,8 @@ def test_what_the_prompt_says_is_done_is_durable(work, image, number):
     assert good("cat", f"{image}:/copied").out == "localhost\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP],
+                         ids=lambda number: number.name)
 def test_a_signal_ends_the_wait_for_the_next_line(work, image, number):
     """The other end of the pipe stays open. What was done before is there, and the image clean."""
     with subprocess.Popen(program.command("shell", image), cwd=work, stdin=subprocess.PIPE,
@@ -259,8 +260,10 @@ def test_a_signal_ends_the_wait_for_the_next_line(work, image, number):
 
 
 def test_a_signal_ends_the_wait_of_a_line_for_its_input(work, image):
-    script = write(f"{work}/script", f"cp {image}:/etc/hosts {image}:/new\nsetfattr --restore=- {image}:/\n")
-    with subprocess.Popen(program.command("run-script", script), stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    lines = f"cp {image}:/etc/hosts {image}:/new\nsetfattr --restore=- {image}:/\n"
+    script = write(f"{work}/script", lines)
+    with subprocess.Popen(program.command("run-script", script), stdin=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
         wait_until_it_waits(process.pid, signal.SIGTERM)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == 128 + signal.SIGTERM

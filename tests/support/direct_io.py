@@ -77,7 +77,10 @@ def write_asynchronously(path, data, piece):
 
 @contextlib.contextmanager
 def kept_in_memory(file, length):
-    """Brings pages of a file into the page cache, which drops them only where it must. Yields a function: how many there are."""
+    """
+    Brings pages of a file into the page cache, which drops them only where it must. Yields a
+    function: how many there are.
+    """
     with mmap.mmap(file, length) as view:
         first = ctypes.c_char.from_buffer(view)
         try:
