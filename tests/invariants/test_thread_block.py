@@ -7,7 +7,7 @@ import glob
 import os
 import re
 
-from capi import test_capi as capi
+from library import test_capi as capi
 
 OBJECTS = os.path.join(capi.OUT, "kernel", "full", "arch", "outboard")
 
