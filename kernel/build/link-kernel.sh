@@ -50,10 +50,10 @@ scripts/kallsyms "$directory/names" >"$directory/kallsyms.S"
 "${compiler[@]}" -D__ASSEMBLY__ -D__KERNEL__ "${include[@]}" -c -o "$directory/kallsyms.o" "$directory/kallsyms.S"
 
 "$LD" "${ldflags[@]}" -r -o "$directory/kernel-named.o" "$directory/kernel-text.o" "$directory/kallsyms.o"
-# Dodge .rodata, __ksymtab, __ksymtab_gpl, __param, __modver, .rodata.end: the kernel never writes to these; the
+# Dodge .rodata, __ksymtab, __ksymtab_gpl, __param, __modver, outboard_rodata_end: the kernel never writes to these; the
 # sections of single files in them were not all marked so.
 read_only=()
-for section in .rodata __ksymtab __ksymtab_gpl __param __modver .rodata.end; do
+for section in .rodata __ksymtab __ksymtab_gpl __param __modver outboard_rodata_end; do
 	read_only+=(--set-section-flags "$section=alloc,load,readonly,data,contents")
 done
 "$OBJCOPY" --keep-global-symbol=ob_image_start "${read_only[@]}" \

@@ -30,20 +30,19 @@ SECTIONS
 		*(.fixup)
 		_etext = .;
 	}
-	/*
-	 * Parameters and versions of modules (RO_DATA) have addresses in them, so the second link has them among the data.
-	 * lockdep accepts keys in them if they are behind this mark. It has a section of its own, to be moved with them.
-	 */
-	outboard_data_start : { _sdata = .; QUAD(0) }
 	RO_DATA(PAGE_SIZE)
-	/* Where RO_DATA says that it ends does not survive the second link. */
-	.rodata.end : { __end_rodata = .; LONG(0) }
+	/*
+	 * Where RO_DATA says that it ends does not survive the second link. This section has a name of its own, so that the
+	 * second link puts it behind all of RO_DATA, the versions of modules for one: lockdep accepts static keys there.
+	 */
+	outboard_rodata_end : { __end_rodata = .; LONG(0) }
 	/*
 	 * All data that the kernel writes to are between marks of its own: a snapshot has them, and not those of the
 	 * program. The order is Linux's; lockdep looks at the marks inside.
 	 */
 	outboard_data : {
 		ob_image_data = .;
+		_sdata = .;
 		INIT_TASK_DATA(THREAD_SIZE)
 		NOSAVE_DATA
 		PAGE_ALIGNED_DATA(PAGE_SIZE)
