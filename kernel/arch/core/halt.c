@@ -50,6 +50,16 @@ static bool ob_is_active(struct task_struct *task)
 	       READ_ONCE(task->thread.evicted) != OB_EVICTED_OUT;
 }
 
+/* What other vCPUs are parked on goes to sleep. */
+static void ob_evict_all(void)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		if (cpu != raw_smp_processor_id())
+			ob_raise(&ob_vcpus[cpu], OB_PENDING_EVICT);
+}
+
 /*
  * Kills the client tasks that are active, one by one: a signal to the process
  * would kill the halting thread as well. Returns how many threads are not out yet. Those in transit are counted before
@@ -59,7 +69,7 @@ static bool ob_is_active(struct task_struct *task)
 static unsigned int ob_disturb_clients(void)
 {
 	struct sighand_struct *sighand = ob_machine.leader->sighand;
-	unsigned int cpu, active = atomic_read(&ob_machine.transit);
+	unsigned int active = atomic_read(&ob_machine.transit);
 	struct task_struct *task;
 
 	spin_lock_irq(&sighand->siglock);
@@ -72,9 +82,7 @@ static unsigned int ob_disturb_clients(void)
 	}
 	spin_unlock_irq(&sighand->siglock);
 	active += atomic_read(&ob_machine.transit);
-	for_each_online_cpu(cpu)
-		if (cpu != raw_smp_processor_id())
-			ob_raise(&ob_vcpus[cpu], OB_PENDING_EVICT);
+	ob_evict_all();
 	return active;
 }
 
@@ -101,6 +109,15 @@ static struct task_struct *ob_find_evicted(void)
 	return found;
 }
 
+/* Its thread is in host code: the task sleeps, or does exit work, or a vCPU is parked on it after that. */
+static bool ob_is_out(struct task_struct *task)
+{
+	struct ob_vcpu *vcpu = READ_ONCE(task->thread.vcpu);
+
+	return READ_ONCE(task->thread.evicted) & (OB_EVICTED_OUT | OB_EVICTED_WORKING) ||
+	       (vcpu && READ_ONCE(vcpu->state) == ob_moved(task));
+}
+
 static bool ob_clients_remain(void)
 {
 	struct task_struct *task;
@@ -108,7 +125,7 @@ static bool ob_clients_remain(void)
 
 	rcu_read_lock();
 	for_each_thread(ob_machine.leader, task)
-		remain |= READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT;
+		remain |= ob_is_out(task);
 	rcu_read_unlock();
 	return remain;
 }
@@ -127,6 +144,7 @@ static void ob_end_evicted(void)
 		}
 		if (!ob_clients_remain())
 			return;
+		ob_evict_all();
 		schedule_timeout_uninterruptible(1);
 	} while (time_before(jiffies, deadline));
 }

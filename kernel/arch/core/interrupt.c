@@ -10,12 +10,27 @@
 #include <linux/irq.h>
 #include <linux/irq_work.h>
 #include <linux/irqdesc.h>
+#include <linux/sched/task.h>
 #include <linux/smp.h>
 #include <asm/irq_regs.h>
 #include "vcpu.h"
 
 /* Device interrupts that were raised and not yet handled. */
 static u32 ob_devices_pending;
+
+/*
+ * Another vCPU may have marked the task as evicted before it sleeps: waking it then would be lost. That
+ * takes no longer than a switch, so a task that is there for a tick is about to run.
+ */
+static void ob_wait_for_eviction(struct task_struct *task)
+{
+	u64 end = ob_host_clock_monotonic() + NSEC_PER_SEC / HZ;
+
+	while (READ_ONCE(task->thread.evicted) & (OB_EVICTED_OUT | OB_EVICTED_ARRIVING) &&
+	       task_cpu(task) != smp_processor_id() && task_curr(task) &&
+	       ob_host_clock_monotonic() < end)
+		cpu_relax();
+}
 
 static void ob_wake_evicted(struct ob_vcpu *vcpu)
 {
@@ -24,7 +39,9 @@ static void ob_wake_evicted(struct ob_vcpu *vcpu)
 	for (; task; task = next) {
 		next = task->thread.wake_next;
 		xchg(&task->thread.asked, 0);
+		ob_wait_for_eviction(task);
 		wake_up_state(task, TASK_PARKED);
+		put_task_struct(task);
 	}
 }
 

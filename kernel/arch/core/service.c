@@ -58,8 +58,10 @@ void ob_service_notify(struct ob_vcpu *vcpu)
  */
 static void ob_evict_main(void)
 {
-	current->thread.plug = current->plug;
-	current->plug = NULL;
+	if (current->plug) {
+		current->thread.plug = current->plug;
+		current->plug = NULL;
+	}
 	/* Under the lock that wakers hold: a late one must not take the state away. */
 	set_special_state(TASK_PARKED);
 	schedule();
@@ -69,6 +71,8 @@ static void ob_evict_main(void)
 /* The parked task sleeps until its thread calls again. The vCPU goes to another task. */
 static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why)
 {
+	struct ob_vcpu *asked = NULL;
+
 	local_irq_disable();
 	vcpu->service.look_at = 0;
 	ob_delay_point();
@@ -77,8 +81,10 @@ static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evi
 	virt_mb();
 	ob_delay_point();
 	/* Interrupts are off until the task sleeps: this one wakes it. */
-	if (why == OB_EVICTED_OUT && task_work_pending(task) && ob_work_ask(task))
-		__atomic_fetch_or(&vcpu->pending, OB_PENDING_WAKE, __ATOMIC_SEQ_CST);
+	if (why == OB_EVICTED_OUT && task_work_pending(task))
+		asked = ob_work_ask(task);
+	if (asked)
+		__atomic_fetch_or(&asked->pending, OB_PENDING_WAKE, __ATOMIC_SEQ_CST);
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
 	ob_delay_point();
 	ob_coroutine_switch(&vcpu->service.context,

@@ -133,12 +133,16 @@ static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32
 static bool ob_come_back(struct task_struct *task)
 {
 	u32 seen = READ_ONCE(task->thread.evicted);
+	struct ob_vcpu *asked = NULL;
 
 	if (!seen || !try_cmpxchg(&task->thread.evicted, &seen, seen | OB_EVICTED_WANTED))
 		return false;
 	ob_delay_point();
-	if (ob_work_ask(task))
-		return ob_raise_and_wait(task->thread.vcpu, OB_PENDING_WAKE, &task->thread.baton);
+	/* It sleeps. Else it does exit work, and its thread is called when that is done. */
+	if (seen & (OB_EVICTED_OUT | OB_EVICTED_ARRIVING))
+		asked = ob_work_ask(task);
+	if (asked)
+		return ob_raise_and_wait(asked, OB_PENDING_WAKE, &task->thread.baton);
 	ob_baton_wait(&task->thread.baton);
 	return false;
 }

@@ -251,6 +251,16 @@ static void ob_evicted_end_main(void)
 	do_exit(0);
 }
 
+/* Has a vCPU not left the task yet? */
+static bool ob_is_on_vcpu(struct task_struct *task)
+{
+#ifdef CONFIG_SMP
+	return smp_load_acquire(&task->on_cpu);
+#else
+	return task == current;
+#endif
+}
+
 /*
  * Ends an evicted task: it goes on as a coroutine, to its end. The machine is halting, so its thread does
  * not come back. Returns false if that is not possible at this moment. Blocks.
@@ -268,7 +278,7 @@ bool ob_task_end_evicted(struct task_struct *task)
 		return false;
 	/* Others may be about to wake it for its exit work. */
 	raw_spin_lock_irq(&task->pi_lock);
-	sleeps = READ_ONCE(task->__state) == TASK_PARKED && !task->on_rq;
+	sleeps = READ_ONCE(task->__state) == TASK_PARKED && !task->on_rq && !ob_is_on_vcpu(task);
 	if (sleeps) {
 		task->thread.stack = stack;
 		task->thread.coroutine = ob_coroutine_prepare(stack, ob_evicted_end_main);

@@ -284,7 +284,7 @@ void ob_become_client(void);
 long ob_call(long (*function)(void *argument), void *argument);
 
 /* work.c */
-bool ob_work_ask(struct task_struct *task);
+struct ob_vcpu *ob_work_ask(struct task_struct *task);
 void ob_work_begin(struct task_struct *task);
 void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task);
 

@@ -17,6 +17,7 @@
 #include <linux/resume_user_mode.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 #include <linux/task_work.h>
 #include "delay.h"
 #include "vcpu.h"
@@ -24,20 +25,22 @@
 void schedule_tail(struct task_struct *prev);
 
 /*
- * Puts an evicted task into the list of those that want to run again. Returns false if it is there
- * already; else the caller raises OB_PENDING_WAKE on the task's vCPU.
+ * Puts an evicted task into the list of those that want to run again. Returns NULL if it is there
+ * already; else the vCPU whose list it is, for the caller to raise OB_PENDING_WAKE there. The task may
+ * be on another one by then. The list has a reference to it.
  */
-bool ob_work_ask(struct task_struct *task)
+struct ob_vcpu *ob_work_ask(struct task_struct *task)
 {
-	struct ob_vcpu *vcpu = task->thread.vcpu;
+	struct ob_vcpu *vcpu = READ_ONCE(task->thread.vcpu);
 
 	if (xchg(&task->thread.asked, 1))
-		return false;
+		return NULL;
+	get_task_struct(task);
 	task->thread.wake_next = READ_ONCE(vcpu->wake_list);
 	while (!try_cmpxchg(&vcpu->wake_list, &task->thread.wake_next, task))
 		;
 	ob_delay_point();
-	return true;
+	return vcpu;
 }
 
 /* The calling task leaves its stack. Who carries it goes on with ob_work_end(). */
@@ -57,6 +60,13 @@ static void __noreturn ob_work_leave(void)
 	unreachable();
 }
 
+/* Who adds work does not tell the vCPU where one of the flags is set already. */
+static bool ob_work_is_left(void)
+{
+	return task_work_pending(current) || test_thread_flag(TIF_NOTIFY_RESUME) ||
+	       (test_thread_flag(TIF_NOTIFY_SIGNAL) && !READ_ONCE(current->thread.interrupted));
+}
+
 static void ob_work_main(void)
 {
 	ob_switch_finished();
@@ -70,7 +80,7 @@ static void ob_work_main(void)
 			set_thread_flag(TIF_NOTIFY_SIGNAL);
 		if (need_resched())
 			schedule();
-	} while (task_work_pending(current));
+	} while (ob_work_is_left());
 	ob_work_leave();
 }
 
@@ -122,9 +132,11 @@ int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
 			 enum task_work_notify_mode notify)
 {
 	int error = __real_task_work_add(task, work, notify);
+	struct ob_vcpu *asked = NULL;
 
-	if (!error && notify != TWA_NONE && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT &&
-	    ob_work_ask(task))
-		ob_send(task->thread.vcpu, OB_PENDING_WAKE);
+	if (!error && notify != TWA_NONE && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT)
+		asked = ob_work_ask(task);
+	if (asked)
+		ob_send(asked, OB_PENDING_WAKE);
 	return error;
 }
