@@ -144,10 +144,18 @@ impl Server {
     /// How long the host may remember attributes that are sent now: it asks again where a writer
     /// still has to learn of lost data (writers.rs).
     fn attributes_last(&self, id: INodeNo) -> Duration {
+        // After the end nobody writes.
         let uninformed = self.run(|volume| Ok(volume.is_uninformed(id.0)));
-        // After the end nobody writes. Calls that do not write ask for attributes too where the
-        // host caches no writes: there write(2) is a request.
-        match uninformed.unwrap_or(false) && !self.manner.synchronous {
+        self.attributes_last_if(uninformed.unwrap_or(false))
+    }
+
+    /// The same, if it is known whether a writer is uninformed. For use within [`Self::run`], which
+    /// must not be entered twice: the end of the mount could come in between, and wait for the
+    /// first while the second waits for it.
+    fn attributes_last_if(&self, uninformed: bool) -> Duration {
+        // Calls that do not write ask for attributes too where the host caches no writes: there
+        // write(2) is a request.
+        match uninformed && !self.manner.synchronous {
             true => Duration::ZERO,
             false => EVER,
         }
@@ -557,11 +565,12 @@ impl Filesystem for Server {
                     }
                 };
                 let generation = Generation(found.generation);
+                let last = self.attributes_last_if(volume.is_uninformed(number.0));
                 let full = reply.add(
                     number,
                     entry.next,
                     name,
-                    &self.attributes_last(number).min(self.names_last),
+                    &last.min(self.names_last),
                     &found.attributes,
                     generation,
                 );
