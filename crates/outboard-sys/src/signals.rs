@@ -118,10 +118,10 @@ extern "C" fn handle(signal: c_int) {
     let ends = match SINCE.compare_exchange(0, now, SeqCst, SeqCst) {
         Ok(_) => {
             FIRST.store(signal, SeqCst);
-            !POLLED.load(SeqCst) || IDLE.load(SeqCst) && signal != SIGINT
+            !POLLED.load(SeqCst)
         }
         Err(first) => now.saturating_sub(first) >= SAME,
-    };
+    } || IDLE.load(SeqCst) && signal != SIGINT;
     ASKED.store(true, SeqCst);
     let safe = GUARDS.load(SeqCst) == 0 || IDLE.load(SeqCst);
     if ends && safe {
