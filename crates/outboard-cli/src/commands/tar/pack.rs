@@ -443,10 +443,9 @@ impl Found {
             return Ok(());
         }
         let parts = self.parts();
-        let mut parts = parts.iter().filter(|(_, length)| *length > 0);
-        let first = parts.next().map(|(offset, _)| *offset);
-        let last = parts.next_back().map(|(offset, length)| offset + length);
-        let last = last.or_else(|| Some(self.size())).map(|end| end - 1);
+        let places = parts.iter().filter(|(_, length)| *length > 0);
+        let first = places.clone().next().map(|(offset, _)| *offset);
+        let last = places.last().map(|(offset, length)| offset + length - 1);
         first.into_iter().chain(last).try_for_each(|place| {
             let why = match file.read_at(&mut [0], place) {
                 Ok(0) => "the file ends before it".to_owned(),
