@@ -84,7 +84,7 @@ impl HeldImage {
             .map_or(readable, Ok)
             .and_then(|file| Container::find(file, path, options));
         if let (Ok(container), true) = (&container, write) {
-            writable = container.check_writable().and(writable);
+            writable = container.check_format().and(writable);
         }
         Self {
             path: path.to_owned(),

@@ -615,6 +615,7 @@ impl Session {
                 .map_err(|error| cannot_write(path, &error))?;
             let set = || -> io::Result<()> {
                 let _locks = held.lock(true)?;
+                held.check_locked(true)?;
                 held.set_size(size)
             };
             set().map_err(|error| match error.raw_os_error() {

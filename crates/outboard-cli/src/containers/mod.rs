@@ -143,11 +143,20 @@ impl Container {
         }
     }
 
-    /// Whether it can be written, as far as the format matters.
+    /// Whether images of its format can be written.
+    pub fn check_format(&self) -> io::Result<()> {
+        match self {
+            Self::Qcow2(_) => Ok(()),
+            _ => check_format_writable(self.format()),
+        }
+    }
+
+    /// Whether it can be written, as far as the format matters. To be asked under the lock: another
+    /// writer has tables that are not counted yet.
     pub fn check_writable(&self) -> io::Result<()> {
         match self {
             Self::Qcow2(chain) => chain.check_writable(),
-            _ => check_format_writable(self.format()),
+            _ => self.check_format(),
         }
     }
 
