@@ -28,6 +28,19 @@ impl Error {
     /// Nobody reads standard output any more: quiet, with the exit code that shells give for SIGPIPE, once all is unmounted.
     pub const READER_GONE: Error = Error::Status(128 + libc::SIGPIPE as u8);
 
+    /// The same error, with more lines about it. Those of an error without a text are told at once.
+    pub fn with_note(self, note: &str) -> Self {
+        match self {
+            Error::Usage(text) => Error::Usage(format!("{text}\n{note}")),
+            Error::Failed(text) => Error::Failed(format!("{text}\n{note}")),
+            Error::Interrupted(text) => Error::Interrupted(format!("{text}\n{note}")),
+            Error::Told | Error::Status(_) => {
+                warn(note);
+                self
+            }
+        }
+    }
+
     pub fn message(&self) -> Option<&str> {
         match self {
             Error::Usage(text) | Error::Failed(text) | Error::Interrupted(text) => Some(text),

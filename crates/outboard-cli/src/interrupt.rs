@@ -7,6 +7,8 @@ pub use outboard::signals::Guard;
 use outboard::{is_ignored, signals};
 use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
 
+const UNTIL_THEN: &str = "what was done until then is written";
+
 /// Asks a copy of this process to stop.
 pub const REQUEST: i32 = SIGUSR1;
 
@@ -73,9 +75,14 @@ impl Interrupt {
     /// Drops the request to stop the last command: a new one begins. An error if there is to be
     /// none.
     pub fn forget(&self) -> Result<()> {
+        self.forget_before(UNTIL_THEN)
+    }
+
+    /// The same, with what has become of things.
+    pub fn forget_before(&self, state: &str) -> Result<()> {
         signals::forget();
         match signals::ending() {
-            true => self.check(),
+            true => self.check_before(state),
             false => Ok(()),
         }
     }
@@ -86,7 +93,7 @@ impl Interrupt {
 
     /// The error of a command that stopped because of it.
     pub fn check(&self) -> Result<()> {
-        self.check_before("what was done until then is written")
+        self.check_before(UNTIL_THEN)
     }
 
     /// The same, with what has become of things.

@@ -220,7 +220,7 @@ impl Copy {
             .and_then(wait_for_editor);
         System::Host.umask(ours);
         drop(spared);
-        interrupt.forget()?;
+        interrupt.forget_before("nothing was changed")?;
         let shown = editor.to_string_lossy();
         let status = ended.map_err(|error| Error::failed(format!("cannot run {shown}"), &error))?;
         if !status.success() {
@@ -242,11 +242,7 @@ impl Copy {
     /// The error with the place of the text, which stays.
     fn keep(self, error: Error) -> Error {
         let _ = self.directory.keep();
-        let text = error.message().unwrap_or("it failed");
-        Error::Failed(format!(
-            "{text}\nthe edited text is in {}",
-            self.file.display()
-        ))
+        error.with_note(&format!("the edited text is in {}", self.file.display()))
     }
 
     /// The error of an editor that failed; its text stays, and what else it left, such as the text
@@ -258,15 +254,17 @@ impl Copy {
             return error;
         }
         let (directory, file) = (self.directory.keep(), self.file);
-        let mut text = error.message().unwrap_or("it failed").to_owned();
+        let mut notes = Vec::new();
         if is_changed {
-            text += &format!("\nthe edited text is in {}", file.display());
+            notes.push(format!("the edited text is in {}", file.display()));
         }
         if !left.is_empty() {
             let (left, directory) = (left.join(", "), directory.display());
-            text += &format!("\nthe editor left {left} in {directory} (remove it when done)");
+            notes.push(format!(
+                "the editor left {left} in {directory} (remove it when done)"
+            ));
         }
-        Error::Failed(text)
+        error.with_note(&notes.join("\n"))
     }
 
     /// Names of files that the editor made beside the copy.

@@ -8,7 +8,7 @@ use crate::address::ImageName;
 use crate::apart::apart;
 use crate::arguments::{parse_size, Settings};
 use crate::commands::uses_image;
-use crate::error::{warn, Error, Result};
+use crate::error::{Error, Result};
 use crate::format::size as size_text;
 use crate::image::Image;
 use crate::image_lock::ImageLock;
@@ -175,14 +175,7 @@ fn keep_size(volume: &Volume, error: Error) -> Error {
         "{shown} keeps the room for the new size: its file system may use some of it already \
          (next step: outboard fsck --replay -y {shown})"
     );
-    match error {
-        Error::Failed(text) => Error::Failed(format!("{text}\n{note}")),
-        // The reason is on standard error.
-        other => {
-            warn(note);
-            other
-        }
-    }
+    error.with_note(&note)
 }
 
 /// Growing has failed. If the file system is as it was, so is then what holds it; else, the error says that it is not.
