@@ -319,7 +319,7 @@ def test_says_what_is_missing(target, work):
     ("set *(long *)(((struct task_struct *)&init_task)->tasks.next) = 0x10", "outboard-backtrace all", "an entry at 0x10 cannot be read"),
     ("set (*(struct printk_ringbuffer **)&prb)->desc_ring.descs = 0x20", "outboard-dmesg", "struct prb_desc at 0x"),
     ("set *(long *)&prb = 0", "outboard-dmesg", "struct printk_ringbuffer at 0x0 cannot be read"),
-    ("set ((struct ob_vcpu *)&ob_vcpus)->state = 0x31", "outboard-vcpus", "parked"),
+    ("set ((struct ob_vcpu *)&ob_vcpus)->state = 0x101", "outboard-vcpus", "parked"),
     ("set ((struct ob_machine *)&ob_machine)->vcpus = 12345", "outboard-vcpus", "the number of vCPUs reads 12345"),
     ("set *(long *)&modules = 0x30", "outboard-modules", "the list of modules: an entry at 0x30 cannot be read"),
     ("set ((struct task_struct *)&init_task)->comm[0] = 0", "outboard-tasks", "of another build than the kernel"),
