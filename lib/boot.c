@@ -34,7 +34,7 @@
 static pthread_mutex_t boot_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool booted;
 static char boot_error[512];
-static struct ob_image image;		/* its address is 0: none is loaded */
+static struct ob_image image = OB_NO_IMAGE;	/* its address is 0: none is loaded */
 static bool image_is_own, image_is_used;
 
 /* Notes why booting fails, and passes the error on. */
@@ -167,6 +167,12 @@ static int fail_to_start(const struct ob_boot_parameters *parameters, int error)
 		    limited ? "; limits of this process: " : "", limits);
 }
 
+static void unload_image(void)
+{
+	ob_image_unload(&image);
+	image_is_own = false;
+}
+
 /* A fork()ed child has one thread, and nothing of its parent's kernel. */
 static void forget_parent(void)
 {
@@ -175,7 +181,7 @@ static void forget_parent(void)
 		return;
 	booted = image_is_used = false;
 	ob_kernel_attach(NULL);
-	ob_image_unload(&image);
+	unload_image();
 	ob_platform_thread_clear();
 }
 
@@ -200,7 +206,7 @@ static int load_image(const char *path)
 		return fail(-fork_hook_error, "the host refuses a hook for fork: %s",
 			    strerror(fork_hook_error));
 	if (image.address)
-		ob_image_unload(&image);
+		unload_image();
 	error = ob_image_load(path, &image, reason, sizeof(reason));
 	if (error)
 		return fail(error, "the kernel image %.150s cannot be loaded: %s",

@@ -471,10 +471,10 @@ static int load(struct loading *loading)
 
 int ob_image_load(const char *path, struct ob_image *image, char *reason, size_t reason_size)
 {
-	struct loading loading = { .image = image, .reason = reason, .reason_size = reason_size };
+	struct ob_image new = OB_NO_IMAGE;
+	struct loading loading = { .image = &new, .reason = reason, .reason_size = reason_size };
 	int error;
 
-	memset(image, 0, sizeof(*image));
 	*reason = '\0';
 	error = ob_platform_image_open(path, &loading.file);
 	if (error) {
@@ -490,7 +490,8 @@ int ob_image_load(const char *path, struct ob_image *image, char *reason, size_t
 		return error;
 	}
 	ob_platform_image_keep(&loading.file);
-	image->file = loading.file;
+	new.file = loading.file;
+	*image = new;
 	ob_debugger_add(image);
 	return 0;
 }
@@ -501,5 +502,5 @@ void ob_image_unload(struct ob_image *image)
 	ob_platform_text(0, 0);
 	ob_platform_image_release(image->address, image->size);
 	ob_platform_image_close(&image->file);
-	memset(image, 0, sizeof(*image));
+	*image = (struct ob_image)OB_NO_IMAGE;
 }

@@ -22,10 +22,13 @@ struct ob_image {
 	unsigned char id[OB_BUILD_ID_MOST];
 };
 
+#define OB_NO_IMAGE { .file = { .handle = -1 } }
+
 /*
- * Loads the image that the file `path` is, or the library's own (NULL). On failure nothing of it
- * stays, none of its code has run, and `reason` says in words what is wrong. Errors: those of
- * ob_platform_image_open; -ENOEXEC: not a kernel image that this library can load.
+ * Loads the image that the file `path` is, or the library's own (NULL). `image` is OB_NO_IMAGE
+ * before, and on failure: then nothing of the file stays, at most its entry point has run, and
+ * `reason` says in words what is wrong. Errors: those of ob_platform_image_open; -ENOEXEC: not a
+ * kernel image that this library can load; what the host says.
  */
 int ob_image_load(const char *path, struct ob_image *image, char *reason, size_t reason_size);
 

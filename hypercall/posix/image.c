@@ -167,7 +167,7 @@ static int map_from_file(const struct ob_platform_file *file,
 	off_t offset = (off_t)(file->offset + segment->offset - slack);
 
 	return mmap(first, size, host_protection(segment->protection), MAP_PRIVATE | MAP_FIXED,
-		    file->handle, offset) == MAP_FAILED ? -ENOMEM : 0;
+		    file->handle, offset) == MAP_FAILED ? -errno : 0;
 }
 
 static int copy_from_bytes(const struct ob_platform_file *file,

@@ -5,6 +5,7 @@
  * WHAT:
  *
  *   refused GOOD BAD...   each BAD image is refused and leaves nothing behind; GOOD boots
+ *   prepared BAD          BAD is refused after ob_prepare(); the library's own boots
  *   own FILE              boots the library's own image, whose text is mapped from FILE
  *   unlinked FILE         the same after FILE was removed: the text is a copy
  *   moved COMPONENT       boots although the image's address is taken; loads COMPONENT
@@ -16,6 +17,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -79,6 +81,19 @@ static void check_refused(char **paths)
 	CHECK_EQUAL(count_lines("/proc/self/maps"), mappings);
 	CHECK_EQUAL(count_descriptors(), descriptors);
 	CHECK_EQUAL(boot(paths[0]), 0);
+}
+
+/* What came of a refused image is nothing that the next boot takes away, or takes. */
+static void check_prepared(const char *path)
+{
+	struct stat before, after;
+
+	CHECK_EQUAL(fstat(STDIN_FILENO, &before), 0);
+	ob_prepare();
+	refuse(path);
+	CHECK_EQUAL(boot(NULL), 0);
+	CHECK_EQUAL(fstat(STDIN_FILENO, &after), 0);
+	CHECK(before.st_dev == after.st_dev && before.st_ino == after.st_ino);
 }
 
 struct mapping {
@@ -165,6 +180,8 @@ int main(int count, char **arguments)
 	preferred = (void *)strtoul(arguments[1], NULL, 16);
 	if (!strcmp(arguments[2], "refused"))
 		check_refused(arguments + 3);
+	else if (!strcmp(arguments[2], "prepared"))
+		check_prepared(arguments[3]);
 	else if (!strcmp(arguments[2], "moved"))
 		check_moved(arguments[3]);
 	else

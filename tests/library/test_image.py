@@ -89,6 +89,11 @@ def set_flags(kind, flags, **which):
     return lambda image: image.put(image.segment(kind, **which)[0] + 4, struct.pack("<I", flags))
 
 
+def no_tables(image):
+    """Its entry point is: xor %eax,%eax; ret."""
+    image.put(image.offset_of(image.entry), b"\x31\xc0\xc3")
+
+
 def relocation_in_text(image):
     image.put(image.rela(), struct.pack("<Q", image.entry))
 
@@ -125,6 +130,7 @@ DAMAGED = {
     "threads": (set_segment(PT_TLS, 40, 4096), "needs 4096 bytes for each thread"),
     "dynamic": (set_segment(PT_DYNAMIC, 16, 8), "its dynamic section is missing or damaged"),
     "in-text": (relocation_in_text, "a relocation is not in its data"),
+    "tables": (no_tables, "its tables do not fit"),
     "type": (relocation_type, "relocations of the unknown type 7"),
 }
 
@@ -135,7 +141,7 @@ def fixture_tester(tmp_path_factory):
 
 
 def test_refused_images(work, tester):
-    """Each is refused with its reason, before any of its code runs; then a good one boots."""
+    """Each is refused with its reason, most before their code runs; then a good one boots."""
     files, reasons = [], []
     for name, (change, reason) in DAMAGED.items():
         image = Image()
@@ -153,6 +159,24 @@ def test_refused_images(work, tester):
     assert len(said) == len(files)
     for path, reason, line in zip(files, reasons, said):
         assert f"the kernel image {path} cannot be loaded: " in line and reason in line
+
+
+def test_refused_after_preparation(work, tester):
+    image, path = Image(), os.path.join(work, "kernel")
+    no_tables(image)
+    with open(path, "wb") as stream:
+        stream.write(image.bytes)
+    assert "its tables do not fit" in start(tester, "prepared", path)
+
+
+@pytest.mark.needs("unshare")
+@pytest.mark.needs_root
+def test_image_without_execution(tester):
+    """Of a file system that is mounted noexec."""
+    script = (f'mount -t tmpfs -o noexec none /mnt && cp "{IMAGE}" /mnt/kernel && '
+              f'exec "{tester}" {preferred_address()} prepared /mnt/kernel')
+    said = run("unshare", "--mount", "sh", "-c", script, LD_LIBRARY_PATH=LIBRARIES)
+    assert "the kernel image /mnt/kernel cannot be loaded: Operation not permitted" in said
 
 
 def test_text_is_the_librarys_file(tester):
