@@ -269,13 +269,14 @@ static int boot(const struct ob_config *given)
 
 void ob_prepare(void)
 {
-	ob_posix_prepare();
 	pthread_mutex_lock(&boot_mutex);
 	/* ob_boot tries again, and reports why it cannot be loaded. */
 	if (!booted)
 		load_image(NULL);
 	boot_error[0] = '\0';
 	pthread_mutex_unlock(&boot_mutex);
+	/* Later than the hook above: the platform's finds no kernel attached in a child. */
+	ob_posix_prepare();
 }
 
 int ob_boot(const struct ob_config *config)

@@ -168,7 +168,7 @@ static bool begin(void)
 	return __atomic_compare_exchange_n(&huge.state, &none, MAKING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-void ob_posix_prepare(void)
+void ob_posix_huge_prepare(void)
 {
 	if (begin())
 		make(NULL);

@@ -32,6 +32,8 @@ void ob_posix_memory_skip_unused(void);
  * made. Only called by whoever extends RAM.
  */
 int ob_posix_huge_take(void);
+/* Makes it now, in the calling thread, unless it is being made. */
+void ob_posix_huge_prepare(void);
 /* The one that nobody has taken is closed, and a thread that makes it waited for. In a fork()ed child there is no such thread. */
 void ob_posix_huge_release(void);
 void ob_posix_huge_forked(void);

@@ -25,12 +25,24 @@ static void fork_hook_install(void)
 	fork_hook_error = pthread_atfork(NULL, NULL, forked_child);
 }
 
+static bool fork_hook_is_installed(void)
+{
+	pthread_once(&fork_hook_once, fork_hook_install);
+	return !fork_hook_error;
+}
+
+/* Without the hook, children would share what is prepared. */
+void ob_posix_prepare(void)
+{
+	if (fork_hook_is_installed())
+		ob_posix_huge_prepare();
+}
+
 int ob_posix_start(ob_posix_log *log)
 {
 	int error;
 
-	pthread_once(&fork_hook_once, fork_hook_install);
-	if (fork_hook_error)
+	if (!fork_hook_is_installed())
 		return -EAGAIN;
 	/* In a forked child: what the parent has started. */
 	ob_posix_stop();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * fork() in a program that has booted: the child gets clear errors, and can boot a kernel of its own.
- * The parent is unharmed.
+ * The parent is unharmed. With the argument "prepared": fork() between ob_prepare() and ob_boot().
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -69,12 +69,65 @@ static void *busy(void *unused)
 	return NULL;
 }
 
-int main(void)
+#define MB (1l << 20)
+#define GROWTH 96	/* MB, of which much is in memory that was not there at first */
+
+static char bytes[MB], got[MB];
+
+/* Fills memory, and looks at it when the other child has done so too. */
+static void child_of_prepared(char what, int filled, int go)
+{
+	long fd;
+
+	alarm(120);
+	client_boot(1);
+	fd = OK(ob_sys_openat(-100, "/tmp/f", O_RDWR | O_CREAT, 0600));
+	memset(bytes, what, MB);
+	for (long i = 0; i < GROWTH; i++)
+		CHECK_EQUAL(OK(ob_sys_pwrite64((int)fd, bytes, MB, i * MB)), MB);
+	CHECK_EQUAL(write(filled, &what, 1), 1);
+	CHECK_EQUAL(read(go, got, 1), 1);
+	for (long i = 0; i < GROWTH; i++) {
+		CHECK_EQUAL(OK(ob_sys_pread64((int)fd, got, MB, i * MB)), MB);
+		CHECK(!memcmp(got, bytes, MB));
+	}
+	CHECK_EQUAL(ob_halt(), 0);
+	_exit(0);
+}
+
+static void children_of_prepared(void)
+{
+	int filled[2], go[2], status;
+	char answers[2];
+
+	ob_prepare();
+	CHECK(!pipe(filled) && !pipe(go));
+	for (char what = 'A'; what <= 'B'; what++)
+		if (!fork())
+			child_of_prepared(what, filled[1], go[0]);
+	close(filled[1]);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQUAL(read(filled[0], &answers[i], 1), 1);
+	CHECK_EQUAL(write(go[1], answers, 2), 2);
+	for (int i = 0; i < 2; i++) {
+		CHECK(wait(&status) > 0);
+		CHECK_EQUAL(status, 0);
+	}
+	/* What they have not taken is still the parent's. */
+	client_boot(1);
+	CHECK_EQUAL(ob_halt(), 0);
+}
+
+int main(int count, char **arguments)
 {
 	pthread_t other, thread;
 	char *window, text[8] = "";
 	long fd;
 
+	if (count == 2 && !strcmp(arguments[1], "prepared")) {
+		children_of_prepared();
+		return 0;
+	}
 	client_boot(2);
 	fd = OK(ob_sys_memfd_create("m", 0));
 	OK(ob_sys_ftruncate(fd, 4096));

@@ -138,8 +138,9 @@ def test_log_goes_to_standard_error_only_when_asked(work):
         assert expected or done.stderr == ""
 
 
-def test_fork(work):
-    run_library_program(work, "fork_test")
+@pytest.mark.parametrize("when", ["booted", "prepared"])
+def test_fork(work, when):
+    run_library_program(work, "fork_test", when)
 
 
 def test_bad_pointers(work):
