@@ -10,9 +10,13 @@ static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
 static int fork_hook_error;
 static bool started;
 
-/* The child has one thread and no kernel; it can boot one of its own. */
+/*
+ * The child has one thread and no kernel; it can boot one of its own. Handlers that it installs until
+ * then are its own: none of them covers ours.
+ */
 static void forked_child(void)
 {
+	ob_posix_stop();
 	ob_posix_memory_forked();
 	ob_posix_block_forked();
 	ob_posix_snapshot_forked();
@@ -44,8 +48,6 @@ int ob_posix_start(ob_posix_log *log)
 
 	if (!fork_hook_is_installed())
 		return -EAGAIN;
-	/* In a forked child: what the parent has started. */
-	ob_posix_stop();
 	error = ob_posix_thread_hook_create();
 	if (error)
 		return error;

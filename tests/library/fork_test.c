@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -32,6 +33,8 @@ static void boot_one_of_its_own(void)
 	CHECK_EQUAL(ob_boot(NULL), -EALREADY);
 }
 
+static int has_handlers_of_its_own;
+
 static int child(const char *window)
 {
 	unsigned char resident;
@@ -43,6 +46,9 @@ static int child(const char *window)
 	CHECK_EQUAL(ob_halt(), -ENODEV);
 	/* The window is not there any more, so nothing can be written to the parent's memory. */
 	CHECK_EQUAL(mincore((void *)window, 4096, &resident), -1);
+	/* As libraries do in a child that they have made. */
+	if (has_handlers_of_its_own)
+		CHECK(signal(SIGSEGV, SIG_DFL) != SIG_ERR && signal(SIGBUS, SIG_DFL) != SIG_ERR);
 	boot_one_of_its_own();
 	return 0;
 }
@@ -136,6 +142,7 @@ int main(int count, char **arguments)
 	strcpy(window, "parent");
 	CHECK(!pthread_create(&other, NULL, busy, NULL));
 	for (int i = 0; i < 10; i++) {
+		has_handlers_of_its_own = i % 2;
 		/* From a thread that is known to the kernel, and from one that is not. */
 		child_of_a_thread(window);
 		CHECK(!pthread_create(&thread, NULL, child_of_a_thread, window));

@@ -634,7 +634,7 @@ static void test_preempt_ignored_by_default(void)
 
 static void child_of_fork(void)
 {
-	if (mock.forks != 1)
+	if (mock.forks != 1 || ob_posix_start(NULL))
 		_exit(1);
 	for (int i = 0; i < OB_REGIONS; i++) {
 		if (mock_read_byte((void *)regions[i]) != -EFAULT)
