@@ -637,7 +637,6 @@ static void close_ram(void)
 static void forget_snapshot(void)
 {
 	memory.piece_count = 0;
-	memory.place = 0;
 	memset(memory.snapshot, 0, sizeof(memory.snapshot));
 }
 
@@ -783,5 +782,6 @@ void ob_posix_memory_forked(void)
 		*r = (struct ob_posix_region){ 0 };
 	}
 	forget_snapshot();
+	memory.place = 0;
 	ob_posix_huge_forked();
 }

@@ -3,6 +3,7 @@
  * What must differ between two starts of one snapshot, and what must not. Prints random numbers for the caller
  * to compare; checks clocks, vCPUs, and memory that the snapshot has when it gets another use.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,11 +110,21 @@ static void use_it(unsigned int vcpus)
 	memory();
 }
 
+/* Nothing of the kernel can be there. */
+static void take_address(const char *number)
+{
+	void *address = number ? (void *)strtoul(number, NULL, 16) : NULL;
+
+	CHECK(!address || mmap(address, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+			       -1, 0) == address);
+}
+
 /* Arguments: vCPUs; and any other one: only tell what is random. */
 int main(int count, char *arguments[])
 {
 	unsigned int vcpus = count > 1 ? (unsigned int)atoi(arguments[1]) : 2;
 
+	take_address(getenv("TAKEN"));
 	client_boot(vcpus);
 	print_random();
 	print_file("boot-id", "/proc/sys/kernel/random/boot_id");

@@ -194,6 +194,23 @@ def test_directory_without_execution(work, program, cache):
     assert told.count("not used: the directory's file system is mounted noexec") == 2
 
 
+def ram_of(path) -> int:
+    with open(path, "rb") as stream:
+        return struct.unpack_from("<Q", stream.read(72), 64)[0]
+
+
+def test_address_that_is_taken(program, cache):
+    """The snapshot that replaces it is where other processes are likely to have nothing, too."""
+    start(program, cache)
+    before = ram_of(the_file(cache))
+    told = start(program, cache, TAKEN=f"{before:x}")["snapshot:"]
+    assert "not used: its addresses are not free in this process; saved as" in told
+    after = ram_of(the_file(cache))
+    # hypercall/posix/memory.c, PLACE_FIRST and PLACE_RANGE
+    assert before != after and all(32 << 40 <= ram < 64 << 40 for ram in (before, after))
+    assert "started from" in start(program, cache)["snapshot:"]
+
+
 def note_as_right(path):
     """What the library notes of a file whose checksum was right: hypercall/posix/snapshot.c, struct note."""
     status = os.stat(path)
