@@ -36,6 +36,7 @@ static bool booted;
 static char boot_error[512];
 static struct ob_image image = OB_NO_IMAGE;	/* its address is 0: none is loaded */
 static bool image_is_own, image_is_used;
+static bool image_is_changing;		/* atomic: a forked child looks at it */
 
 /* Notes why booting fails, and passes the error on. */
 static __attribute__((format(printf, 2, 3))) int fail(int error, const char *format, ...)
@@ -167,6 +168,11 @@ static int fail_to_start(const struct ob_boot_parameters *parameters, int error)
 		    limited ? "; limits of this process: " : "", limits);
 }
 
+static void set_changing(bool changing)
+{
+	__atomic_store_n(&image_is_changing, changing, __ATOMIC_SEQ_CST);
+}
+
 static void unload_image(void)
 {
 	ob_image_unload(&image);
@@ -177,6 +183,11 @@ static void unload_image(void)
 static void forget_parent(void)
 {
 	boot_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	/* By a thread that is not here. What there is of it stays where it is, without use. */
+	if (image_is_changing) {
+		image = (struct ob_image)OB_NO_IMAGE;
+		image_is_own = image_is_changing = false;
+	}
 	if (!image_is_used)
 		return;
 	booted = image_is_used = false;
@@ -205,13 +216,15 @@ static int load_image(const char *path)
 	if (fork_hook_error)
 		return fail(-fork_hook_error, "the host refuses a hook for fork: %s",
 			    strerror(fork_hook_error));
+	set_changing(true);
 	if (image.address)
 		unload_image();
 	error = ob_image_load(path, &image, reason, sizeof(reason));
+	image_is_own = !error && !path;
+	set_changing(false);
 	if (error)
 		return fail(error, "the kernel image %.150s cannot be loaded: %s",
 			    path ? path : "of the library", reason);
-	image_is_own = !path;
 	return 0;
 }
 
