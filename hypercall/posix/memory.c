@@ -54,6 +54,7 @@
 /* Where regions are placed: free in any program, but for the sanitizers' shadows below and the host's own choices above. */
 #define PLACE_FIRST (32ull << 40)
 #define PLACE_RANGE (32ull << 40)
+#define PLACE_TRIES 8
 
 /* RAM that can come from a snapshot. */
 #define SNAPSHOT_BYTES (128ull << 20)
@@ -128,14 +129,18 @@ static bool reserve_exactly(uint64_t address, uint64_t size)
 	return false;
 }
 
-/* At the next fixed address, if that is wanted and it is free. */
+/* At the next fixed address, if that is wanted; at another one if it is not free. */
 static int reserve_placed(uint64_t size, uint64_t *address)
 {
-	if (!memory.place || !reserve_exactly(memory.place, size))
-		return reserve_anywhere(size, address);
-	*address = memory.place;
-	memory.place += (size + 2 * REGION_ALIGNMENT - 1) & ~(REGION_ALIGNMENT - 1);
-	return 0;
+	for (int tries = 0; memory.place && tries < PLACE_TRIES; tries++) {
+		if (reserve_exactly(memory.place, size)) {
+			*address = memory.place;
+			memory.place += (size + 2 * REGION_ALIGNMENT - 1) & ~(REGION_ALIGNMENT - 1);
+			return 0;
+		}
+		ob_posix_memory_place();
+	}
+	return reserve_anywhere(size, address);
 }
 
 /*
