@@ -2,7 +2,7 @@
 //! UUIDs that are the same each time: made from a name instead of from chance.
 
 /// FNV-1a of 128 bits: no defence against anybody, but different names have different values.
-fn hash(name: &[u8]) -> u128 {
+pub fn hash(name: &[u8]) -> u128 {
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     name.iter().fold(BASIS, |value, byte| {

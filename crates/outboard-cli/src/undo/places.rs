@@ -11,6 +11,7 @@
 use super::format::{Reader, State};
 use super::wrong;
 use crate::error::{reason, warn};
+use crate::uuid::hash;
 use outboard::{Fd, System, Tree};
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, Metadata, OpenOptions};
@@ -149,28 +150,18 @@ fn open(place: &Path, owner: u32) -> io::Result<Candidate> {
     })
 }
 
-/// The beginning of the names of an image's logs in [`ELSEWHERE`].
+/// The beginning of the names of an image's logs in [`ELSEWHERE`]: the image's number.
 fn prefix(found: &Metadata) -> String {
     let (major, minor) = match found.file_type().is_block_device() {
         true => (0, found.rdev()),
         false => (found.dev(), found.ino()),
     };
-    format!(".outboard-{major:x}-{minor:x}-")
+    format!(".outboard-{major:x}-{minor:x}")
 }
 
-fn logs_elsewhere(found: &Metadata) -> Vec<PathBuf> {
-    let prefix = prefix(found);
-    let is_log = |name: &OsStr| {
-        let name = name.as_bytes();
-        name.starts_with(prefix.as_bytes()) && name.ends_with(SUFFIX.as_bytes())
-    };
-    let entries = std::fs::read_dir(ELSEWHERE).into_iter().flatten().flatten();
-    let mut logs: Vec<PathBuf> = entries
-        .filter(|entry| is_log(&entry.file_name()))
-        .map(|entry| entry.path())
-        .collect();
-    logs.sort();
-    logs
+/// The next part of these names. Some file systems give a file another number at each mount.
+fn path_part(image: &Path) -> String {
+    format!("-{:032x}-", hash(image.as_os_str().as_bytes()))
 }
 
 /// Reports a log that is not used, once.
@@ -214,21 +205,63 @@ impl Subject {
         beside.into()
     }
 
+    /// Whether a log in [`ELSEWHERE`] has the image's number in its name.
+    fn is_numbered(&self, log: &Path) -> bool {
+        let prefix = prefix(&self.found);
+        let name = log.file_name().map(OsStr::as_bytes);
+        let rest = name.and_then(|name| name.strip_prefix(prefix.as_bytes()));
+        log.parent() == Some(Path::new(ELSEWHERE))
+            && rest.is_some_and(|rest| rest.starts_with(b"-"))
+    }
+
+    /// Logs in [`ELSEWHERE`] which may be this image's.
+    fn logs_elsewhere(&self) -> Vec<PathBuf> {
+        let path = path_part(&self.path);
+        let path = path.as_bytes();
+        let is_file = self.found.is_file();
+        let is_log = |log: &Path| {
+            let name = log.file_name().map_or(&b""[..], OsStr::as_bytes);
+            let has_path = is_file && name.windows(path.len()).any(|part| part == path);
+            name.ends_with(SUFFIX.as_bytes()) && (self.is_numbered(log) || has_path)
+        };
+        let entries = std::fs::read_dir(ELSEWHERE).into_iter().flatten().flatten();
+        let logs = entries.map(|entry| entry.path());
+        let mut logs: Vec<PathBuf> = logs.filter(|log| is_log(log)).collect();
+        logs.sort();
+        logs
+    }
+
     /// A new, empty log.
     pub fn make_log(&self) -> io::Result<(PathBuf, File)> {
+        self.make_log_unless(|log| objection(log, self.found.uid()))
+    }
+
+    /// Some file systems show modes and owners of their own: a log there would not be used.
+    fn make_log_unless(
+        &self,
+        objection: impl Fn(&Metadata) -> Option<String>,
+    ) -> io::Result<(PathBuf, File)> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         let beside = self.beside();
         // Files in /dev are gone after a restart.
         if !beside.starts_with("/dev") {
             if let Ok(file) = options.open(&beside) {
-                return Ok((beside, file));
+                match objection(&file.metadata()?) {
+                    None => return Ok((beside, file)),
+                    Some(_) => std::fs::remove_file(&beside)?,
+                }
             }
         }
         let made = tempfile::Builder::new()
-            .prefix(&prefix(&self.found))
+            .prefix(&format!("{}{}", prefix(&self.found), path_part(&self.path)))
             .suffix(SUFFIX)
             .tempfile_in(ELSEWHERE)?;
+        if let Some(why) = objection(&made.as_file().metadata()?) {
+            return Err(wrong(format!(
+                "an undo log in {ELSEWHERE} cannot be used: {why}"
+            )));
+        }
         let (file, path) = made.keep().map_err(|error| error.error)?;
         Ok((path, file))
     }
@@ -239,7 +272,9 @@ impl Subject {
             Reader::new(file).map_err(|error| cannot_use(&path, &reason(&error), &way_out))?;
         let number = reader.head.map(|head| head.image);
         Ok(Log {
-            is_own: number.is_none_or(|number| number == self.number()) || path == self.beside(),
+            is_own: number.is_none_or(|number| number == self.number())
+                || path == self.beside()
+                || (path.starts_with(ELSEWHERE) && !matches!(self.mark, Mark::Of { .. })),
             path,
             reader,
             way_out,
@@ -288,7 +323,7 @@ impl Subject {
 
     /// A log that is found by the image's name or number.
     fn find_named(&self) -> io::Result<Found> {
-        let places = std::iter::once(self.beside()).chain(logs_elsewhere(&self.found));
+        let places = std::iter::once(self.beside()).chain(self.logs_elsewhere());
         for place in places {
             match open(&place, self.found.uid()) {
                 Err(error) => {
@@ -297,13 +332,22 @@ impl Subject {
                 }
                 Ok(Candidate::Absent) => {}
                 Ok(Candidate::Refused(why)) => warn_of(&place, &why),
-                Ok(Candidate::Open(file)) => return Ok(self.judge(self.log(place, file)?)),
+                Ok(Candidate::Open(file)) => match self.judge(self.log(place, file)?) {
+                    Found::Nothing => {}
+                    found => return Ok(found),
+                },
             }
         }
         Ok(Found::Nothing)
     }
 
     fn judge(&self, log: Log) -> Found {
+        let state = log.reader.head.map(|head| head.state);
+        let has_place = log.path == self.beside() || self.is_numbered(&log.path);
+        // The file at the path may be another one by now, unless files there have no marks.
+        if !has_place && (state != Some(State::Complete) || self.mark == Mark::Absent) {
+            return Found::Nothing;
+        }
         let is_done = |log: &Log| match log.reader.head {
             Some(head) => {
                 let was_marked = head.state == State::Marked && head.image == self.number();
@@ -315,5 +359,66 @@ impl Subject {
             true => Found::Pending(log),
             false => Found::Stale(log),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::Head;
+    use super::*;
+    use std::cell::Cell;
+    use std::fs;
+
+    /// A file that is not half changed, and what is found of it.
+    fn image(directory: &Path) -> (PathBuf, Subject) {
+        let path = directory.join("image");
+        fs::write(&path, [1; 4096]).unwrap();
+        let subject = Subject::of(&path).unwrap();
+        (path, subject)
+    }
+
+    fn head(subject: &Subject, state: State) -> Vec<u8> {
+        let image = subject.number();
+        let head = Head {
+            records: 0,
+            id: 7,
+            image,
+            process: 0,
+            state,
+        };
+        head.bytes()
+    }
+
+    #[test]
+    fn a_log_that_would_be_refused_is_made_elsewhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut subject) = image(directory.path());
+        let asked = Cell::new(0);
+        let objects_once = |_: &Metadata| {
+            asked.set(asked.get() + 1);
+            (asked.get() == 1).then(|| "other users may write to it".to_owned())
+        };
+        let (log, _) = subject.make_log_unless(objects_once).unwrap();
+        assert!(log.starts_with(ELSEWHERE) && !subject.beside().exists());
+        let error = subject.make_log_unless(|_| Some("no".to_owned()));
+        assert!(error.is_err() && !subject.beside().exists());
+        assert_eq!(subject.logs_elsewhere(), [log.clone()]);
+
+        // The file's number is another one after a mount.
+        fs::write(&log, head(&subject, State::Complete)).unwrap();
+        fs::rename(&path, directory.path().join("old")).unwrap();
+        fs::copy(directory.path().join("old"), &path).unwrap();
+        subject = Subject::of(&path).unwrap();
+        subject.mark = Mark::Unknown;
+        assert!(!subject.is_numbered(&log));
+        let found = subject.find_log().unwrap();
+        let Found::Pending(pending) = found else {
+            panic!("it is taken for a whole one")
+        };
+        assert!(pending.is_own && pending.path == log);
+        // Where files have marks this is another file.
+        subject.mark = Mark::Absent;
+        assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
+        fs::remove_file(&log).unwrap();
     }
 }
