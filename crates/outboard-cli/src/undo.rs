@@ -237,10 +237,18 @@ impl Log {
 
 /// Undoes the change of an image that was cut off, if there is one. The image is locked.
 pub fn roll_back(image: &Path, file: &Fd) -> Result<()> {
-    let undone = || match find(image)? {
-        Found::Nothing => Ok(false),
-        Found::Stale(log) => log.remove(file).map(|()| false),
-        Found::Pending(mut log) => log.undo(file).map_err(|error| log.failure(&error)),
+    let undone = || {
+        let mut begun = false;
+        // Each one is removed, or the mark that names it.
+        loop {
+            match find(image)? {
+                Found::Nothing => return Ok(begun),
+                Found::Stale(log) => log.remove(file)?,
+                Found::Pending(mut log) => {
+                    begun |= log.undo(file).map_err(|error| log.failure(&error))?;
+                }
+            }
+        }
     };
     let shown = image.display();
     match undone() {

@@ -8,7 +8,7 @@
 //!
 //! A log could put anything into the image. So a log that a stranger may have made is not used.
 
-use super::format::{Reader, State};
+use super::format::{Head, Reader, State};
 use super::wrong;
 use crate::error::{reason, warn};
 use crate::uuid::hash;
@@ -159,6 +159,11 @@ fn prefix(found: &Metadata) -> String {
     format!(".outboard-{major:x}-{minor:x}")
 }
 
+fn is_elsewhere(log: &Path) -> bool {
+    let name = log.file_name().map_or(&b""[..], OsStr::as_bytes);
+    log.parent() == Some(Path::new(ELSEWHERE)) && name.starts_with(b".outboard-")
+}
+
 /// The next part of these names. Some file systems give a file another number at each mount.
 fn path_part(image: &Path) -> String {
     format!("-{:032x}-", hash(image.as_os_str().as_bytes()))
@@ -210,19 +215,22 @@ impl Subject {
         let prefix = prefix(&self.found);
         let name = log.file_name().map(OsStr::as_bytes);
         let rest = name.and_then(|name| name.strip_prefix(prefix.as_bytes()));
-        log.parent() == Some(Path::new(ELSEWHERE))
-            && rest.is_some_and(|rest| rest.starts_with(b"-"))
+        is_elsewhere(log) && rest.is_some_and(|rest| rest.starts_with(b"-"))
+    }
+
+    /// Whether it has the image's path.
+    fn has_path(&self, log: &Path) -> bool {
+        let path = path_part(&self.path);
+        let name = log.file_name().map_or(&b""[..], OsStr::as_bytes);
+        let is_path = |part| part == path.as_bytes();
+        self.found.is_file() && name.windows(path.len()).any(is_path)
     }
 
     /// Logs in [`ELSEWHERE`] which may be this image's.
     fn logs_elsewhere(&self) -> Vec<PathBuf> {
-        let path = path_part(&self.path);
-        let path = path.as_bytes();
-        let is_file = self.found.is_file();
         let is_log = |log: &Path| {
-            let name = log.file_name().map_or(&b""[..], OsStr::as_bytes);
-            let has_path = is_file && name.windows(path.len()).any(|part| part == path);
-            name.ends_with(SUFFIX.as_bytes()) && (self.is_numbered(log) || has_path)
+            let is_name = log.as_os_str().as_bytes().ends_with(SUFFIX.as_bytes());
+            is_name && (self.is_numbered(log) || self.has_path(log))
         };
         let entries = std::fs::read_dir(ELSEWHERE).into_iter().flatten().flatten();
         let logs = entries.map(|entry| entry.path());
@@ -270,15 +278,30 @@ impl Subject {
         let way_out = self.way_out(&path);
         let reader =
             Reader::new(file).map_err(|error| cannot_use(&path, &reason(&error), &way_out))?;
-        let number = reader.head.map(|head| head.image);
         Ok(Log {
-            is_own: number.is_none_or(|number| number == self.number())
-                || path == self.beside()
-                || (path.starts_with(ELSEWHERE) && !matches!(self.mark, Mark::Of { .. })),
+            is_own: self.owns(&path, reader.head),
             path,
             reader,
             way_out,
         })
+    }
+
+    /// Whether no other file may need a log: this one may be a copy of that.
+    fn owns(&self, log: &Path, head: Option<Head>) -> bool {
+        if is_elsewhere(log) && log != self.beside() {
+            let is_marked = matches!(self.mark, Mark::Of { .. });
+            let number = head.map(|head| head.image);
+            let has_number = !is_marked || number == Some(self.number());
+            return self.is_numbered(log) || (self.has_path(log) && has_number);
+        }
+        let bytes = log.as_os_str().as_bytes();
+        let Some(image) = bytes.strip_suffix(SUFFIX.as_bytes()) else {
+            return false;
+        };
+        match std::fs::metadata(OsStr::from_bytes(image)) {
+            Ok(found) => (found.dev(), found.ino()) == (self.found.dev(), self.found.ino()),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
     }
 
     /// A log whose image has lost the mark is done with.
@@ -304,7 +327,7 @@ impl Subject {
     fn find_marked(&self, id: u64, named: &Path) -> io::Result<Found> {
         let here = named.file_name().map(|name| self.path.with_file_name(name));
         let mut why = "it is gone".to_owned();
-        for place in [Some(named.to_owned()), here].into_iter().flatten() {
+        for place in here.into_iter().chain([named.to_owned()]) {
             match open(&place, self.found.uid())? {
                 Candidate::Absent => {}
                 Candidate::Refused(refused) => why = refused,
@@ -321,8 +344,9 @@ impl Subject {
         Err(cannot_use(named, &why, &self.way_out(named)))
     }
 
-    /// A log that is found by the image's name or number.
+    /// A log that is found by the image's name or number: one of a half change first.
     fn find_named(&self) -> io::Result<Found> {
+        let mut first = Found::Nothing;
         let places = std::iter::once(self.beside()).chain(self.logs_elsewhere());
         for place in places {
             match open(&place, self.found.uid()) {
@@ -333,38 +357,55 @@ impl Subject {
                 Ok(Candidate::Absent) => {}
                 Ok(Candidate::Refused(why)) => warn_of(&place, &why),
                 Ok(Candidate::Open(file)) => match self.judge(self.log(place, file)?) {
-                    Found::Nothing => {}
-                    found => return Ok(found),
+                    Found::Pending(log) => return Ok(Found::Pending(log)),
+                    Found::Stale(log) if matches!(first, Found::Nothing) => {
+                        first = Found::Stale(log);
+                    }
+                    Found::Stale(_) | Found::Nothing => {}
                 },
             }
         }
-        Ok(Found::Nothing)
+        Ok(first)
     }
 
     fn judge(&self, log: Log) -> Found {
-        let state = log.reader.head.map(|head| head.state);
-        let has_place = log.path == self.beside() || self.is_numbered(&log.path);
-        // The file at the path may be another one by now, unless files there have no marks.
-        if !has_place && (state != Some(State::Complete) || self.mark == Mark::Absent) {
-            return Found::Nothing;
+        match log.path == self.beside() {
+            true => self.judge_beside(log),
+            false => self.judge_elsewhere(log),
         }
-        let is_done = |log: &Log| match log.reader.head {
-            Some(head) => {
-                let was_marked = head.state == State::Marked && head.image == self.number();
-                was_marked && self.mark == Mark::Absent
-            }
-            None => true,
+    }
+
+    fn judge_beside(&self, log: Log) -> Found {
+        let is_done = |head: Head| {
+            let was_marked = head.state == State::Marked && head.image == self.number();
+            was_marked && self.mark == Mark::Absent
         };
-        match log.reader.is_complete() && !is_done(&log) {
-            true => Found::Pending(log),
-            false => Found::Stale(log),
+        match log.reader.head {
+            Some(head) if log.reader.is_complete() && !is_done(head) => Found::Pending(log),
+            _ => Found::Stale(log),
+        }
+    }
+
+    /// Numbers and paths of files that are gone are given to others: such a log may be of a file
+    /// that is elsewhere by now, and needs it.
+    fn judge_elsewhere(&self, log: Log) -> Found {
+        let state = log.reader.head.map_or(State::Begun, |head| head.state);
+        match (state, self.is_numbered(&log.path)) {
+            (State::Begun, true) => Found::Stale(log),
+            (State::Begun, false) => Found::Nothing,
+            (State::Marked, true) if self.mark == Mark::Absent => {
+                warn_of(&log.path, "the image has no mark that names it");
+                Found::Nothing
+            }
+            // The file at the path may be another one by now, unless files there have no marks.
+            (_, false) if self.mark == Mark::Absent => Found::Nothing,
+            (State::Complete | State::Marked, _) => Found::Pending(log),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::Head;
     use super::*;
     use std::cell::Cell;
     use std::fs;
@@ -420,5 +461,69 @@ mod tests {
         subject.mark = Mark::Absent;
         assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
         fs::remove_file(&log).unwrap();
+    }
+
+    #[test]
+    fn a_log_that_no_mark_names_is_left_and_hides_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut subject) = image(directory.path());
+        let object = Cell::new(true);
+        let objects_once = |_: &Metadata| object.take().then(String::new);
+        let (log, _) = subject.make_log_unless(objects_once).unwrap();
+        subject.mark = Mark::Absent;
+        fs::write(&log, head(&subject, State::Marked)).unwrap();
+        assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
+        assert!(log.exists());
+        // A change that did not begin, beside one that did.
+        fs::write(subject.beside(), head(&subject, State::Begun)).unwrap();
+        fs::write(&log, head(&subject, State::Complete)).unwrap();
+        assert!(matches!(subject.find_log(), Ok(Found::Pending(_))));
+        let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();
+        super::super::roll_back(&path, &image).unwrap();
+        assert!(!log.exists() && !subject.beside().exists());
+    }
+
+    #[test]
+    fn a_log_is_left_to_the_file_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, subject) = image(directory.path());
+        let head = |image: u64| {
+            Some(Head {
+                records: 0,
+                id: 7,
+                image,
+                process: 0,
+                state: State::Marked,
+            })
+        };
+        let place = directory.path().join("copy");
+        fs::create_dir(&place).unwrap();
+        let (_, copy) = image(&place);
+        let log = subject.beside();
+        // The copy may have the same number, on another file system.
+        assert!(subject.owns(&log, head(1)) && !copy.owns(&log, head(copy.number())));
+        fs::rename(&path, directory.path().join("moved")).unwrap();
+        assert!(copy.owns(&log, head(copy.number())), "nobody needs it");
+        assert!(copy.owns(&copy.beside(), head(1)));
+        assert!(copy.owns(Path::new("/var/tmp/no image.outboard-undo"), head(1)));
+        let other = Path::new(ELSEWHERE).join(".outboard-0-0-1.outboard-undo");
+        assert!(!copy.owns(&other, head(copy.number())));
+    }
+
+    #[test]
+    fn a_log_beside_the_image_comes_before_the_named_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_, mut subject) = image(directory.path());
+        let other = directory.path().join("other");
+        fs::create_dir(&other).unwrap();
+        let named = other.join("image.outboard-undo");
+        for log in [&named, &subject.beside()] {
+            fs::write(log, head(&subject, State::Marked)).unwrap();
+        }
+        subject.mark = Mark::Of { id: 7, log: named };
+        let Ok(Found::Pending(log)) = subject.find_log() else {
+            panic!("none is found");
+        };
+        assert!(log.path == subject.beside() && log.is_own);
     }
 }
