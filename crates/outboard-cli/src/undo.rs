@@ -53,10 +53,17 @@ pub fn exists(image: &Path) -> bool {
     !matches!(find(image), Ok(Found::Nothing | Found::Stale(_)))
 }
 
-/// The process that writes the image's log, if there is one. It lives if the image is locked.
+/// The process that writes a log. A log of a dead one says nothing of who has locked the image.
+fn writer_of(log: &Log) -> Option<u32> {
+    let process = log.reader.head?.process;
+    let is_alive = || Path::new("/proc").join(process.to_string()).exists();
+    (process != 0 && is_alive()).then_some(process)
+}
+
+/// The process that writes the log of an image, which is locked, if that one has it.
 pub fn writer(image: &Path) -> Option<u32> {
     match find(image) {
-        Ok(Found::Pending(log) | Found::Stale(log)) => Some(log.reader.head?.process),
+        Ok(Found::Pending(log) | Found::Stale(log)) => writer_of(&log),
         _ => None,
     }
 }
@@ -77,10 +84,12 @@ pub fn check(image: &Path) -> io::Result<()> {
     let file = Tree::host().open_fd(image, libc::O_RDONLY, 0)?;
     match file.lock(false) {
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-            let process = log.reader.head.map_or(0, |head| head.process);
-            Err(wrong(format!(
-                "it is in use by outboard, pid {process}, which is changing it"
-            )))
+            Err(wrong(match writer_of(&log) {
+                Some(process) => {
+                    format!("it is in use by outboard, pid {process}, which is changing it")
+                }
+                None => "it is in use by another program, such as QEMU".to_owned(),
+            }))
         }
         // The other one may have ended between.
         Ok(()) => check_locked(image),
@@ -351,6 +360,23 @@ mod tests {
         log.remove(&image_fd(&path)).unwrap();
         ImageLock::take(&path, false).unwrap();
         check_open(&opened).unwrap();
+    }
+
+    #[test]
+    fn a_dead_process_has_no_image_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("image");
+        fs::write(&path, [1; 8192]).unwrap();
+        let mut log = UndoLog::create(&path).unwrap();
+        assert_eq!(writer(&path), Some(std::process::id()));
+        // No process can have this number.
+        log.head.process = u32::MAX;
+        log.complete(&image_fd(&path)).unwrap();
+        assert_eq!(writer(&path), None);
+        let other = image_fd(&path);
+        other.lock(true).unwrap();
+        let text = check(&path).unwrap_err().to_string();
+        assert!(text.contains("another program"), "{text}");
     }
 
     #[test]

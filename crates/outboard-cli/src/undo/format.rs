@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 const MAGIC: &[u8; 16] = b"outboard-undo-2\n";
+const MAGIC_1: &[u8; 16] = b"outboard-undo-1\n";
 /// Bytes of the head, of which the first [`USED`] are used; its checksum follows these.
 pub const HEAD: u64 = 512;
 const USED: usize = 45;
@@ -32,7 +33,7 @@ pub struct Head {
     pub id: u64,
     /// The number of the image's inode, or of the block device.
     pub image: u64,
-    /// The process that changes the image.
+    /// The process that changes the image; 0 if that is not known.
     pub process: u32,
     pub state: State,
 }
@@ -65,6 +66,9 @@ impl Head {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
+        if bytes.starts_with(MAGIC_1) {
+            return Self::parse_1(&bytes[MAGIC_1.len()..]);
+        }
         if !bytes.starts_with(MAGIC) {
             return Err(wrong("it is no undo log"));
         }
@@ -80,6 +84,26 @@ impl Head {
             })
         });
         head.map(Some).ok_or_else(damaged)
+    }
+}
+
+impl Head {
+    /// A log of version 1 has the number of records when it is complete; its image has no mark.
+    fn parse_1(rest: &[u8]) -> io::Result<Option<Self>> {
+        if rest.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let rest = rest.get(..12).ok_or_else(damaged)?;
+        if checksum(&[MAGIC_1, &rest[..8]].concat()) != rest[8..] {
+            return Err(damaged());
+        }
+        Ok(Some(Self {
+            records: number(&rest[..8]),
+            id: 0,
+            image: 0,
+            process: 0,
+            state: State::Complete,
+        }))
     }
 }
 

@@ -130,8 +130,12 @@ enum Candidate {
 
 /// An error is one of a log that can be trusted.
 fn open(place: &Path, owner: u32) -> io::Result<Candidate> {
-    let Ok(found) = std::fs::symlink_metadata(place) else {
-        return Ok(Candidate::Absent);
+    let absent = [libc::ENOENT, libc::ENOTDIR, libc::ENAMETOOLONG];
+    let found = match std::fs::symlink_metadata(place) {
+        Err(error) if absent.map(Some).contains(&error.raw_os_error()) => {
+            return Ok(Candidate::Absent)
+        }
+        other => other?,
     };
     if let Some(why) = objection(&found, owner) {
         return Ok(Candidate::Refused(why));
@@ -141,6 +145,12 @@ fn open(place: &Path, owner: u32) -> io::Result<Candidate> {
     options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = match options.open(place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Candidate::Absent),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let owner = found.uid();
+            return Err(wrong(format!(
+                "only user {owner} may read it, so run the command as that user"
+            )));
+        }
         other => other?,
     };
     // The name may be another file's by now.
@@ -150,7 +160,8 @@ fn open(place: &Path, owner: u32) -> io::Result<Candidate> {
     })
 }
 
-/// The beginning of the names of an image's logs in [`ELSEWHERE`]: the image's number.
+/// The beginning of the names of an image's logs in [`ELSEWHERE`]: the image's number. Logs of
+/// version 1 have nothing else.
 fn prefix(found: &Metadata) -> String {
     let (major, minor) = match found.file_type().is_block_device() {
         true => (0, found.rdev()),
@@ -215,7 +226,8 @@ impl Subject {
         let prefix = prefix(&self.found);
         let name = log.file_name().map(OsStr::as_bytes);
         let rest = name.and_then(|name| name.strip_prefix(prefix.as_bytes()));
-        is_elsewhere(log) && rest.is_some_and(|rest| rest.starts_with(b"-"))
+        is_elsewhere(log)
+            && rest.is_some_and(|rest| rest.starts_with(b"-") || rest == SUFFIX.as_bytes())
     }
 
     /// Whether it has the image's path.
@@ -318,7 +330,14 @@ impl Subject {
 
     pub fn find_log(&self) -> io::Result<Found> {
         match &self.mark {
-            Mark::Of { id, log } => self.find_marked(*id, log),
+            Mark::Of { id, log } => match self.find_marked(*id, log) {
+                // The change may have been done meanwhile.
+                Err(error) => match Self::of(&self.path) {
+                    Ok(now) if now.mark != self.mark => now.find_log(),
+                    _ => Err(error),
+                },
+                found => found,
+            },
             Mark::Absent | Mark::Unknown => self.find_named(),
         }
     }
@@ -326,22 +345,25 @@ impl Subject {
     /// The log that the mark names. The image's directory may have another name by now.
     fn find_marked(&self, id: u64, named: &Path) -> io::Result<Found> {
         let here = named.file_name().map(|name| self.path.with_file_name(name));
-        let mut why = "it is gone".to_owned();
+        let mut blamed = (named.to_owned(), wrong("it is gone"));
         for place in here.into_iter().chain([named.to_owned()]) {
-            match open(&place, self.found.uid())? {
-                Candidate::Absent => {}
-                Candidate::Refused(refused) => why = refused,
-                Candidate::Open(file) => {
-                    let log = self.log(place, file)?;
+            let why = match open(&place, self.found.uid()) {
+                Err(error) => error,
+                Ok(Candidate::Absent) => continue,
+                Ok(Candidate::Refused(why)) => wrong(why),
+                Ok(Candidate::Open(file)) => {
+                    let log = self.log(place.clone(), file)?;
                     match log.reader.head {
                         Some(head) if head.id == id => return Ok(Found::Pending(log)),
-                        _ => why = "it is the log of another change".to_owned(),
+                        _ => wrong("it is the log of another change"),
                     }
                 }
-            }
+            };
+            blamed = (place, why);
         }
-        let why = format!("its undo log cannot be used: {why}");
-        Err(cannot_use(named, &why, &self.way_out(named)))
+        let (place, why) = blamed;
+        let why = format!("its undo log cannot be used: {}", reason(&why));
+        Err(cannot_use(&place, &why, &self.way_out(&place)))
     }
 
     /// A log that is found by the image's name or number: one of a half change first.
@@ -525,5 +547,38 @@ mod tests {
             panic!("none is found");
         };
         assert!(log.path == subject.beside() && log.is_own);
+    }
+
+    #[test]
+    fn a_change_that_was_done_meanwhile_is_no_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut subject) = image(directory.path());
+        let log = subject.beside();
+        subject.mark = Mark::Of { id: 7, log };
+        assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
+        assert!(matches!(open(&path.join("x"), 0), Ok(Candidate::Absent)));
+    }
+
+    #[test]
+    fn a_log_of_version_1_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut subject) = image(directory.path());
+        let log = format!("{ELSEWHERE}/{}{SUFFIX}", prefix(&subject.found));
+        let log = Path::new(&log);
+        let mut bytes = b"outboard-undo-1\n".to_vec();
+        bytes.resize(512, 0);
+        fs::write(log, &bytes).unwrap();
+        assert!(matches!(subject.find_log(), Ok(Found::Stale(_))));
+        let sum = |bytes: &[u8]| crc32fast::hash(bytes).to_le_bytes();
+        bytes[16] = 1;
+        let checksum = sum(&bytes[..24]);
+        bytes[24..28].copy_from_slice(&checksum);
+        bytes.extend(super::super::record(0, &[2; 512], &[1; 512]));
+        fs::write(log, &bytes).unwrap();
+        subject.mark = Mark::Absent;
+        assert!(matches!(subject.find_log(), Ok(Found::Pending(_))));
+        let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();
+        super::super::roll_back(&path, &image).unwrap();
+        assert!(!log.exists() && fs::read(&path).unwrap()[..513] == [&[2; 512][..], &[1]].concat());
     }
 }
