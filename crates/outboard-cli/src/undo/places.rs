@@ -465,7 +465,7 @@ mod tests {
         assert!(log.starts_with(ELSEWHERE) && !subject.beside().exists());
         let error = subject.make_log_unless(|_| Some("no".to_owned()));
         assert!(error.is_err() && !subject.beside().exists());
-        assert_eq!(subject.logs_elsewhere(), [log.clone()]);
+        assert!(subject.logs_elsewhere() == std::slice::from_ref(&log));
 
         // The file's number is another one after a mount.
         fs::write(&log, head(&subject, State::Complete)).unwrap();
