@@ -10,13 +10,38 @@ import sys
 
 RELOCATIONS = {"R_X86_64_RELATIVE", "R_X86_64_TPOFF64"}
 DYNAMIC_REFUSED = {"NEEDED", "JMPREL", "INIT", "FINI", "INIT_ARRAY", "FINI_ARRAY"}
+# All that the kernel writes to is in one of the last two, or a snapshot lacks it.
+WRITABLE = {".tbss", ".dynamic", ".got", ".got.plt", "outboard_host", "outboard_data",
+            "outboard_bss"}
+# Kernels that only look for mistakes: what their compilers' checks add may be elsewhere.
+CHECKED = ("__asan_", "__ubsan_", "lockdep_")
 
 
 def readelf(option, image):
     return subprocess.check_output(["readelf", "-W", option, image], text=True)
 
 
+def addresses(image):
+    rows = (line.split() for line in subprocess.check_output(["nm", image], text=True).splitlines())
+    return {row[2]: int(row[0], 16) for row in rows if len(row) == 3}
+
+
+def faults_of_places(image):
+    """Sections whose marks the kernel, lockdep or a snapshot looks for."""
+    names = addresses(image)
+    if names.get("__stop___modver", 0) > names.get("__end_rodata", 0):
+        yield "its read-only data end before the versions of modules"
+    if any(name.startswith(CHECKED) for name in names):
+        return
+    # The row of a section: its number, name, type, address, offset, size, entry size, flags.
+    rows = re.findall(r"^ +\[ *\d+\] (\S+) +\S+ +(?:[0-9a-f]+ +){4}W\S* ", readelf("-S", image),
+                      flags=re.M)
+    for section in sorted(set(rows) - WRITABLE):
+        yield f"it has a writable section {section}, which a snapshot would not have"
+
+
 def faults(image):
+    yield from faults_of_places(image)
     segments = readelf("-l", image)
     if "INTERP" in segments:
         yield "it has an interpreter"
