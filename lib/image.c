@@ -149,6 +149,12 @@ static bool check_segments(struct loading *loading)
 	return loading->end ? true : refuse(loading, "it has no segments to load");
 }
 
+/* At 0 it would be where NULL points to; and NULL tells the host to choose. */
+static bool check_address(struct loading *loading)
+{
+	return loading->first ? true : refuse(loading, "it is linked to the address 0");
+}
+
 /* The segment that has all of the range in memory, or in the file; NULL if none has. */
 static const Elf64_Phdr *segment_of(const struct loading *loading, uint64_t address,
 				    uint64_t size, bool in_file)
@@ -336,7 +342,7 @@ static bool check_entry(struct loading *loading)
 static bool check(struct loading *loading)
 {
 	return check_header(loading) && check_segments(loading) && check_notes(loading) &&
-	       check_dynamic(loading) && check_rela(loading) && check_entry(loading);
+	       check_address(loading) && check_dynamic(loading) && check_rela(loading) && check_entry(loading);
 }
 
 static uint32_t protection_of(const Elf64_Phdr *segment)

@@ -102,12 +102,18 @@ static int map_bytes(struct ob_platform_file *file)
 
 int ob_platform_image_open(const char *path, struct ob_platform_file *file)
 {
+	struct stat status;
 	int error;
 
 	*file = (struct ob_platform_file){ .handle = -1 };
 	if (!path)
 		return open_own(file);
-	/* A FIFO must not block; it is refused below. */
+	/* To open a device can do something. */
+	if (stat(path, &status))
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	/* If it is a FIFO by now, it must not block; it is refused below. */
 	file->handle = raw_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file->handle < 0)
 		return -errno;

@@ -112,6 +112,14 @@ def truncated(image):
     del image.bytes[len(image.bytes) // 2:]
 
 
+def linked_to_0(image):
+    base = int(preferred_address(), 16)
+    for number in range(image.count):
+        where = image.table + number * SEGMENT.size
+        row = SEGMENT.unpack_from(image.bytes, where)
+        image.put(where + 16, struct.pack("<Q", max(row[3] - base, 0)))
+
+
 DAMAGED = {
     "cut": (truncated, "truncated"),
     "empty": (lambda image: image.bytes.clear(), "not a regular file, or empty"),
@@ -130,6 +138,7 @@ DAMAGED = {
     "threads": (set_segment(PT_TLS, 40, 4096), "needs 4096 bytes for each thread"),
     "dynamic": (set_segment(PT_DYNAMIC, 16, 8), "its dynamic section is missing or damaged"),
     "in-text": (relocation_in_text, "a relocation is not in its data"),
+    "null": (linked_to_0, "it is linked to the address 0"),
     "tables": (no_tables, "its tables do not fit"),
     "type": (relocation_type, "relocations of the unknown type 7"),
 }
