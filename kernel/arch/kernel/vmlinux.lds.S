@@ -87,6 +87,7 @@ SECTIONS
 		*(.bss..page_aligned)
 		*(.sbss) *(.bss .bss.[0-9a-zA-Z_]*) *(COMMON)
 		__bss_stop = .;
+		_end = .;
 	}
 	/* What the host passed to this process (core/host.c): a snapshot must not have it. */
 	outboard_host : { *(outboard_host) }
