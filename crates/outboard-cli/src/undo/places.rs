@@ -431,6 +431,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     /// A file that is not half changed, and what is found of it.
     fn image(directory: &Path) -> (PathBuf, Subject) {
@@ -452,6 +453,12 @@ mod tests {
         head.bytes()
     }
 
+    /// As the program makes logs, whatever the umask is: other tests change that.
+    fn put_log(path: &Path, bytes: impl AsRef<[u8]>) {
+        fs::write(path, bytes).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
     #[test]
     fn a_log_that_would_be_refused_is_made_elsewhere() {
         let directory = tempfile::tempdir().unwrap();
@@ -468,7 +475,7 @@ mod tests {
         assert!(subject.logs_elsewhere() == std::slice::from_ref(&log));
 
         // The file's number is another one after a mount.
-        fs::write(&log, head(&subject, State::Complete)).unwrap();
+        put_log(&log, head(&subject, State::Complete));
         fs::rename(&path, directory.path().join("old")).unwrap();
         fs::copy(directory.path().join("old"), &path).unwrap();
         subject = Subject::of(&path).unwrap();
@@ -493,12 +500,12 @@ mod tests {
         let objects_once = |_: &Metadata| object.take().then(String::new);
         let (log, _) = subject.make_log_unless(objects_once).unwrap();
         subject.mark = Mark::Absent;
-        fs::write(&log, head(&subject, State::Marked)).unwrap();
+        put_log(&log, head(&subject, State::Marked));
         assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
         assert!(log.exists());
         // A change that did not begin, beside one that did.
-        fs::write(subject.beside(), head(&subject, State::Begun)).unwrap();
-        fs::write(&log, head(&subject, State::Complete)).unwrap();
+        put_log(&subject.beside(), head(&subject, State::Begun));
+        put_log(&log, head(&subject, State::Complete));
         assert!(matches!(subject.find_log(), Ok(Found::Pending(_))));
         let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();
         super::super::roll_back(&path, &image).unwrap();
@@ -540,7 +547,7 @@ mod tests {
         fs::create_dir(&other).unwrap();
         let named = other.join("image.outboard-undo");
         for log in [&named, &subject.beside()] {
-            fs::write(log, head(&subject, State::Marked)).unwrap();
+            put_log(log, head(&subject, State::Marked));
         }
         subject.mark = Mark::Of { id: 7, log: named };
         let Ok(Found::Pending(log)) = subject.find_log() else {
@@ -567,14 +574,14 @@ mod tests {
         let log = Path::new(&log);
         let mut bytes = b"outboard-undo-1\n".to_vec();
         bytes.resize(512, 0);
-        fs::write(log, &bytes).unwrap();
+        put_log(log, &bytes);
         assert!(matches!(subject.find_log(), Ok(Found::Stale(_))));
         let sum = |bytes: &[u8]| crc32fast::hash(bytes).to_le_bytes();
         bytes[16] = 1;
         let checksum = sum(&bytes[..24]);
         bytes[24..28].copy_from_slice(&checksum);
         bytes.extend(super::super::record(0, &[2; 512], &[1; 512]));
-        fs::write(log, &bytes).unwrap();
+        put_log(log, &bytes);
         subject.mark = Mark::Absent;
         assert!(matches!(subject.find_log(), Ok(Found::Pending(_))));
         let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();

@@ -443,9 +443,11 @@ impl Found {
             return Ok(());
         }
         let parts = self.parts();
-        let places = parts.iter().filter(|(_, length)| *length > 0);
+        let mut places = parts.iter().filter(|(_, length)| *length > 0);
         let first = places.clone().next().map(|(offset, _)| *offset);
-        let last = places.last().map(|(offset, length)| offset + length - 1);
+        let last = places
+            .next_back()
+            .map(|(offset, length)| offset + length - 1);
         first.into_iter().chain(last).try_for_each(|place| {
             let why = match file.read_at(&mut [0], place) {
                 Ok(0) => "the file ends before it".to_owned(),
