@@ -134,7 +134,7 @@ static const struct header *map_file(int file, uint64_t size)
 	return NULL;
 }
 
-/* Who writes to the file or replaces it changes one of these. */
+/* Writing to the file, or replacing it, changes one of these. */
 static void note_identity(const struct stat *status)
 {
 	snprintf(identity, sizeof(identity), "file %llx:%llx of %lld bytes, %lld.%09ld, %lld.%09ld",

@@ -43,7 +43,7 @@ struct ob_vcpu *ob_work_ask(struct task_struct *task)
 	return vcpu;
 }
 
-/* The calling task leaves its stack. Who carries it goes on with ob_work_end(). */
+/* The calling task leaves its stack. Its carrier goes on with ob_work_end(). */
 static void __noreturn ob_work_leave(void)
 {
 	struct ob_carrier *carrier;
@@ -60,7 +60,7 @@ static void __noreturn ob_work_leave(void)
 	unreachable();
 }
 
-/* Who adds work does not tell the vCPU where one of the flags is set already. */
+/* task_work_add() does not tell the vCPU where one of the flags is set already. */
 static bool ob_work_is_left(void)
 {
 	return task_work_pending(current) || test_thread_flag(TIF_NOTIFY_RESUME) ||
