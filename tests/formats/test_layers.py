@@ -12,7 +12,9 @@ import json
 import os
 import pty
 import shutil
+import signal
 import subprocess
+import termios
 
 import pytest
 
@@ -87,7 +89,8 @@ def volumes(image, *options):
 
 
 def on_terminal(*words, answers):
-    """Runs the program on a terminal, and answers its questions. Returns its exit code and all it said."""
+    """Runs the program on a terminal. Answers its questions: by bytes that are typed, or by a signal. Returns its exit code and all it
+    printed. At the end the terminal shows again what is typed."""
     process, terminal = pty.fork()
     if process == 0:
         with contextlib.suppress(OSError):
@@ -103,8 +106,13 @@ def on_terminal(*words, answers):
         said += piece
         line = said.rpartition(b"\n")[2]
         if left and line.startswith(b"Passphrase") and line.endswith(b": "):
-            os.write(terminal, left.pop(0))
+            answer = left.pop(0)
+            if isinstance(answer, signal.Signals):
+                os.kill(process, answer)
+            else:
+                os.write(terminal, answer)
             said += b"|"
+    assert termios.tcgetattr(terminal)[3] & termios.ECHO
     os.close(terminal)
     _, status = os.waitpid(process, 0)
     return os.waitstatus_to_exitcode(status), said.decode()
@@ -249,6 +257,9 @@ def test_passphrases_are_asked_for(work, plain):
     assert code == 1 and said.count("Passphrase") == 3
     code, said = on_terminal("cat", f"{image}:/file", answers=[b"n\x03"])
     assert code == 130, said
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        code, said = on_terminal("cat", f"{image}:/file", answers=[number])
+        assert code == 128 + number and "no passphrase was typed" in said, said
     # One that opens several volumes is asked for once, and also where a script first reads, then writes.
     shutil.copyfile(image, f"{work}/other")
     with open(f"{work}/script", "w", encoding="utf-8") as stream:

@@ -57,6 +57,11 @@ impl Interrupt {
         }
     }
 
+    /// For a wait during which a [`Guard`] lives. It changes nothing for the work after the wait.
+    pub fn if_guarded() -> Self {
+        Self { polls: true }
+    }
+
     /// Leaves SIGINT to another program for a while.
     pub fn spare(&self) -> Spared {
         signals::spare_interrupt(true);

@@ -19,10 +19,14 @@ pub struct StandardInput {
 
 impl StandardInput {
     pub fn open(interrupt: &Interrupt) -> Result<Self> {
-        let owned = io::stdin().as_fd().try_clone_to_owned();
-        let owned = owned.map_err(|error| Error::failed("cannot use standard input", &error))?;
+        Self::of_file(&io::stdin(), interrupt)
+            .map_err(|error| Error::failed("cannot use standard input", &error))
+    }
+
+    /// Another file on which the user types: a terminal.
+    pub fn of_file(file: &impl AsFd, interrupt: &Interrupt) -> io::Result<Self> {
         Ok(Self {
-            fd: Fd::from(owned),
+            fd: Fd::from(file.as_fd().try_clone_to_owned()?),
             interrupt: interrupt.clone(),
         })
     }

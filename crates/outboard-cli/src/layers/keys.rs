@@ -4,6 +4,8 @@
 use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::format::escaped;
+use crate::interrupt::{Guard, Interrupt};
+use crate::standard_input::StandardInput;
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
 use std::fs::File;
@@ -111,18 +113,23 @@ impl Keys {
             .map(|(_, key)| key.clone())
     }
 
-    /// Asks on the terminal. `None`: there is none.
+    /// Asks on the terminal. `None`: there is none. A signal ends the question, and the terminal is
+    /// as before.
     pub fn ask(&self, question: &str) -> Result<Option<Secret>> {
         let Some(terminal) = &self.terminal else {
             return Ok(None);
         };
         let failed = |error: io::Error| Error::failed("cannot ask on the terminal", &error);
+        // With it, a signal is noted and does not end the process while the terminal is quiet.
+        let _guard = Guard::new();
+        let interrupt = Interrupt::if_guarded();
         let quiet = Quiet::new(terminal).map_err(failed)?;
         let mut writer = terminal;
         write!(writer, "{question}").map_err(failed)?;
-        let line = read_line(terminal);
+        let line = StandardInput::of_file(terminal, &interrupt).and_then(read_line);
         drop(quiet);
         writeln!(writer).map_err(failed)?;
+        interrupt.check_before("no passphrase was typed")?;
         match line.map_err(failed)? {
             Some(line) => Ok(Some(line)),
             None => Err(Error::Interrupted("interrupted".to_owned())),
