@@ -51,9 +51,12 @@
 
 #define SPARE_MAPPINGS 32ull
 
-/* Where regions are placed: free in any program, but for the sanitizers' shadows below and the host's own choices above. */
-#define PLACE_FIRST (32ull << 40)
-#define PLACE_RANGE (32ull << 40)
+/*
+ * Where regions are placed: free in any program. The shadows of sanitizers are below, that of a
+ * kernel with KASAN too (KASAN_SHADOW_OFFSET, 32 to 48 TB). Above are the host's own choices.
+ */
+#define PLACE_FIRST (48ull << 40)
+#define PLACE_RANGE (16ull << 40)
 #define PLACE_TRIES 8
 
 /* RAM that can come from a snapshot. */

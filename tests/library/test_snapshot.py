@@ -207,7 +207,7 @@ def test_address_that_is_taken(program, cache):
     assert "not used: its addresses are not free in this process; saved as" in told
     after = ram_of(the_file(cache))
     # hypercall/posix/memory.c, PLACE_FIRST and PLACE_RANGE; other regions may be before it.
-    assert before != after and all(32 << 40 <= ram < 65 << 40 for ram in (before, after))
+    assert before != after and all(48 << 40 <= ram < 65 << 40 for ram in (before, after))
     assert "started from" in start(program, cache)["snapshot:"]
 
 
