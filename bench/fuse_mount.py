@@ -129,7 +129,7 @@ def fuse_mount(rounds: int) -> list:
 
         on_ext4 = [turn(ours, "ext4", OURS), turn(pass_through, "ext4", PASS_THROUGH),
                    turn(lambda path: host.mounted("fuse2fs", "-o", "rw", path), "ext4", "fuse2fs")]
-        on_ntfs = [turn(ours, "ntfs", OURS), turn(lambda path: host.mounted("ntfs-3g", path), "ntfs", "ntfs-3g")]
+        on_ntfs = [turn(ours, "ntfs", OURS), turn(lambda path: host.mounted("ntfs-3g", "-o", "big_writes", path), "ntfs", "ntfs-3g")]
         on_squashfs = [Contender(OURS, lambda: in_mount(ours, squash(), reading)),
                        Contender("squashfuse", lambda: in_mount(lambda path: host.mounted("squashfuse", path), squash(), reading))]
         results = []

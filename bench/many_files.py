@@ -68,7 +68,7 @@ def many_files(rounds: int) -> list:
 
         def whole() -> float:
             fresh()
-            return seconds("sh", "-ec", f'"{program.PROGRAM}" tar-in "$1:/" < "$2"', "sh", image, archives[COUNT])
+            return seconds("sh", "-ec", f'"{program.PROGRAM}" tar-in "$1:/" < "$2"; sync "$1"', "sh", image, archives[COUNT])
 
         names = [f"{count:,} files" for count in counts]
         samples = take_turns([Contender(name, lambda count=count: ours(count)) for name, count in zip(names, counts)], min(rounds, ROUNDS))

@@ -45,7 +45,7 @@ def packers_in(directory: str, tree: str, megabytes: int) -> list:
         host.sparse_file(image, megabytes * MEGABYTE)
         return seconds("sh", "-ec", 'mke2fs -q -F -t ext4 -d "$1" "$2"; sync "$2"', "sh", tree, image)
 
-    return [Contender(OURS, lambda: shell(f'"{program.PROGRAM}" tar-in "$1:/" < "$3"')),
+    return [Contender(OURS, lambda: shell(f'"{program.PROGRAM}" tar-in "$1:/" < "$3"; sync "$1"')),
             Contender(HOST, lambda: shell('mount -o loop "$1" "$2"; tar -xf "$3" -C "$2"; umount "$2"; sync "$1"')),
             Contender("fuse2fs + tar", lambda: shell('fuse2fs -o rw "$1" "$2"; tar -xf "$3" -C "$2"; umount "$2"; sync "$1"')),
             Contender(MKE2FS, mke2fs)]
