@@ -51,8 +51,11 @@ test-long: program
 	@tests/run --long
 
 bench: program
+	@$(MAKE) --no-print-directory PROFILE=base library
+	@$(MAKE) --no-print-directory PROFILE=base SMP=n library
 	@$(BUILD)/setup.sh $(TEST_PACKAGES) $(BUILD)/packages-bench.txt
-	@bench/run
+	@bench/run $(if $(RECORD),--record $(RECORD))
+	@$(if $(RECORD),bench/tables.py)
 
 soak: program
 	@$(BUILD)/setup.sh $(TEST_PACKAGES) $(BUILD)/packages-bench.txt

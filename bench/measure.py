@@ -4,10 +4,12 @@
 
 Prints one table; writes out/bench/NAME.json with every sample, and a plot. Figures are
 medians; only ratios of one run mean anything. Nothing here fails because something is slow.
+
+--record DIR keeps the samples in DIR, too. docs/benchmarks is such a directory: the tables of
+README.md and docs/benchmarks.md are made from it (bench/tables.py).
 """
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -15,6 +17,8 @@ import statistics
 import sys
 import time
 
+import record
+import tables
 from contenders import OURS, OUT, Contender, Result, host, program, scratch, seconds, take_turns
 from filework import file_work
 from fuse_mount import fuse_mount
@@ -378,34 +382,33 @@ def print_result(result: Result) -> None:
         print(line + (f", round by round {statistics.median(pairs):.2f} [{min(pairs):.2f} - {max(pairs):.2f}]" if pairs else ""))
 
 
-def save(name: str, results: list, load: tuple) -> None:
-    document = {"load_average": load, "processors": os.cpu_count(), "results": [
-        {"name": result.name, "unit": result.unit, "target": result.target, "reached": result.reached, "ratio": result.ratio,
-         "ratios": result.ratios, "samples": result.samples, "medians": {key: result.median(key) for key in result.samples}} for result in results]}
-    with open(os.path.join(OUT, f"{name}.json"), "w", encoding="utf-8") as stream:
-        json.dump(document, stream, indent=1)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--record", metavar="DIR", help="keep the samples of committed sources in this directory, too")
     chosen = parser.parse_args()
     unknown = set(chosen.names) - set(BENCHMARKS)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    commit = record.commit()
+    if chosen.record and commit.endswith(record.CHANGED):
+        parser.error("a record names the commit that was measured: commit the changes first")
     found = []
     print(f"{os.cpu_count()} processors, Linux {os.uname().release}, load average at the start: {os.getloadavg()[0]:.2f}")
     for name in chosen.names or BENCHMARKS:
-        load = os.getloadavg()
+        before = os.getloadavg()[0]
         results = BENCHMARKS[name](chosen.rounds)
-        save(name, results, load)
+        text = record.text(name, results, chosen.rounds, commit, before)
+        for directory in filter(None, (OUT, chosen.record)):
+            record.write(directory, name, text)
         for result in results:
             print_result(result)
         found += results
     print(f"\nload average at the end: {os.getloadavg()[0]:.2f}")
     if found:
         print(f"plot: {draw(found, OUT)}")
+    print(f"\n{tables.of_readme(record.read(OUT)) or 'No table of README.md: not all of its benchmarks have been run.'}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ make                  build the libraries and the program, in out/
 make demo             build, and show the main job on an image made on the spot
 make test             build, and run the tests; TESTS="tests/program/test_cli.py -k ls" runs these only
 make test-long        build, and run the tests that make test leaves out: an hour and more
-make bench            build, and compare with what else there is
+make bench            build, and compare with what else there is; RECORD=docs/benchmarks keeps the samples
 make soak             build, and put load on everything for ten minutes, with a plot of memory
 make install          install below PREFIX (/usr/local); DESTDIR is put in front
 make library          build the libraries only
