@@ -11,6 +11,7 @@
 #   BUILTIN       components that are linked in: all, or a list as in "EXT4_FS XFS_FS"
 #   MODULES=n     components that are not linked in are not built
 #   DEBUG=1       a kernel that checks itself (locks, sleeping, lists, slabs)
+#   SUITES=y      the kernel's own test suites too, as modules
 #   SANITIZE      a kernel whose code the compiler checks: address, undefined or address,undefined
 #   LINUX_SOURCE  directory or tarball of another Linux 6.12
 #   JOBS          compile jobs at a time (default: the number of processors)
@@ -31,6 +32,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	BUILTIN=${BUILTIN:-}
 	MODULES=${MODULES:-y}
 	DEBUG=${DEBUG:-0}
+	SUITES=${SUITES:-n}
 	SANITIZE=${SANITIZE:-}
 	LINUX_SOURCE=${LINUX_SOURCE:-/usr/src/linux-source-6.12.tar.xz}
 }
@@ -64,6 +66,13 @@ case $DEBUG in
 0 | 1) ;;
 *) fail "DEBUG=$DEBUG is unknown: choose 0 or 1" ;;
 esac
+case $SUITES in
+y | n) ;;
+*) fail "SUITES=$SUITES is unknown: choose y or n" ;;
+esac
+if [ "$SUITES" = y ] && [ "$MMU$MODULES" != yy ]; then
+	fail "SUITES=y needs MMU=y and MODULES=y: the suites are modules"
+fi
 case $SANITIZE in
 "" | address | undefined | address,undefined) ;;
 *) fail "SANITIZE=$SANITIZE is unknown: choose address, undefined or address,undefined" ;;
@@ -76,6 +85,7 @@ VARIANT=$PROFILE
 [ "$DEBUG" = 0 ] || VARIANT+=-debug
 [[ $SANITIZE != *address* ]] || VARIANT+=-asan
 [[ $SANITIZE != *undefined* ]] || VARIANT+=-ubsan
+[ "$SUITES" = n ] || VARIANT+=-suites
 
 TREE=$OUT/source/linux
 OBJECTS=$OUT/kernel/$VARIANT

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Packs the modules of a kernel build into one file, with an index by names and aliases.
 
-    kernel/build/components.py OBJDIR ARCHIVE [--leave-out NAME...]
+    kernel/build/components.py OBJDIR ARCHIVE
 
-reads OBJDIR/modules.order, OBJDIR/Module.symvers and the .ko files. Left out are tests: what needs KUnit, and the
-modules named. ARCHIVE is used as it is in memory (hypercall/posix/component.c): all
-numbers are little-endian, offsets count from its start, names end with NUL.
+reads OBJDIR/modules.order, OBJDIR/Module.symvers and the .ko files. ARCHIVE is used as it is in
+memory (hypercall/posix/component.c): all numbers are little-endian, offsets count from its start,
+names end with NUL.
 
     header    magic[8], size u64, then number and offset (u32 each) of: modules, aliases, orders, nodes
     modules   name u32, reserved u32, image u64, size u64
@@ -58,24 +58,18 @@ class Module:
         self.needs = [plain(name) for names in needs + before for name in names if name]
 
 
-def load(objects: Path, left_out: set[str]) -> dict[str, Module]:
+def load(objects: Path) -> dict[str, Module]:
     modules = {}
     for line in (objects / "modules.order").read_text().splitlines():
         module = Module((objects / line).with_suffix(".ko"))
         modules[module.name] = module
-    tests = {"kunit"}
-    while grown := {name for name, module in modules.items() if tests & set(module.needs)} - tests:
-        tests |= grown
     # Linux also asks for the module that exports a symbol. A kernel without modules has no such list.
     exports = objects / "Module.symvers"
     for line in exports.read_text().splitlines() if modules else []:
         _, symbol, provider, *_ = line.split("\t")
         if (name := plain(Path(provider).name)) in modules:
             modules[name].aliases.add(f"symbol:{plain(symbol)}")
-    unknown = left_out - modules.keys()
-    if unknown:
-        raise ValueError(f"to be left out, but not built: {' '.join(sorted(unknown))}")
-    return {name: module for name, module in sorted(modules.items()) if name not in tests | left_out}
+    return dict(sorted(modules.items()))
 
 
 def providers(modules: dict[str, Module]) -> dict[str, list[str]]:
@@ -163,10 +157,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Packs the modules of a kernel build into one file.")
     parser.add_argument("objdir", type=Path, help="object directory of the kernel build")
     parser.add_argument("archive", type=Path)
-    parser.add_argument("--leave-out", nargs="*", default=[], metavar="NAME", help="modules that are not packed")
     arguments = parser.parse_args()
     try:
-        archive = pack(load(arguments.objdir, {plain(name) for name in arguments.leave_out}))
+        archive = pack(load(arguments.objdir))
     except (OSError, ValueError, struct.error) as error:
         print(f"components.py: {error}", file=sys.stderr)
         return 1

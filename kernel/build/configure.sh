@@ -9,15 +9,20 @@ lock_directory "$OBJECTS"
 
 fragments=(base dev)
 case $PROFILE in
-vfs) fragments+=(vfs) ;;
+vfs) fragments+=(vfs crypto) ;;
 net) fragments+=(net) ;;
-full) fragments+=(vfs net) ;;
+full) fragments+=(vfs crypto net) ;;
 esac
-# The unit tests are for the kernel that is shipped, and for no variant of it.
-[ "$VARIANT" != full ] || fragments+=(kunit selftests)
 [ "$DEBUG" = 0 ] || fragments+=(debug)
 [[ $SANITIZE != *address* ]] || fragments+=(kasan)
 [[ $SANITIZE != *undefined* ]] || fragments+=(ubsan)
+if [ "$SUITES" = y ]; then
+	case $PROFILE in
+	vfs) fragments+=(suites) ;;
+	full) fragments+=(suites suites-full) ;;
+	*) fragments+=(crypto suites) ;;
+	esac
+fi
 # Last, for it takes back what the others ask for.
 if [ "$MMU" = n ]; then
 	fragments+=(nommu)

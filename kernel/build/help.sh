@@ -25,9 +25,10 @@ Variables:
   MMU=n                       a kernel without page tables
   SMP=n                       a kernel with one vCPU
   DEBUG=1                     a kernel that checks itself
+  SUITES=y                    the kernel's own test suites too, as modules
   SANITIZE=address|undefined|address,undefined
                               a kernel with KASAN, UBSAN or both
   JOBS=N                      compile jobs at a time (default: one per processor)
 
-The profile full is in out/lib, any other in out/lib/PROFILE (with -builtin, -nommu, -up, -debug, -asan, -ubsan).
+The profile full is in out/lib, any other in out/lib/PROFILE (with -builtin, -nommu, -up, -debug, -asan, -ubsan, -suites).
 TEXT

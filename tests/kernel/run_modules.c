@@ -3,12 +3,14 @@
  * Boots the kernel, loads modules, halts. The kernel's log goes to standard output: the kernel's own tests are modules that say
  * there what they found.
  *
- *   run_modules SECONDS MODULE.ko... [-- PARAMETERS]
+ *   run_modules SECONDS MODULE.ko... [-- PARAMETERS...]
  *
  * All are loaded in that order, the last with the parameters. With SECONDS other than 0, the last is unloaded after so
  * many: tests that run until then. What loading the last one returned is printed as "run_modules: result NUMBER".
+ * With several arguments after --, the last module is loaded with each of them, one after the other.
  *
- * The environment's VCPUS and COMMAND_LINE are the kernel's.
+ * The environment's VCPUS and COMMAND_LINE are the kernel's. SHOW names one of the kernel's files: it is printed after the
+ * last module was loaded.
  *
  * Exit code: 0, or 1 if another than the last could not be loaded or the last not unloaded.
  */
@@ -70,17 +72,34 @@ static long unload(const char *path)
 	return ob_syscall(SYS_delete_module, name, 0);
 }
 
+/* Copies a file of the kernel to standard output. Returns 0 or a negative errno. */
+static long show(const char *path)
+{
+	char piece[4096];
+	long descriptor, got;
+
+	descriptor = ob_syscall(SYS_open, path, (long)O_RDONLY, 0L);
+	if (descriptor < 0)
+		return descriptor;
+	while ((got = ob_syscall(SYS_read, descriptor, piece, sizeof(piece))) > 0)
+		fwrite(piece, 1, (size_t)got, stdout);
+	fflush(stdout);
+	ob_syscall(SYS_close, descriptor);
+	return got;
+}
+
 static int fail(const char *path, long error)
 {
 	fprintf(stderr, "%s: %s\n", path, strerror(-(int)error));
 	return 1;
 }
 
-static int run(unsigned int seconds, char **modules, int count, const char *parameters)
+/* `parameters`: of the last module, one string for each time that it is loaded, up to NULL. */
+static int run(unsigned int seconds, char **modules, int count, char **parameters)
 {
-	const char *last = modules[count - 1];
+	const char *last = modules[count - 1], *shown = getenv("SHOW");
 	char set[1024];
-	long result;
+	long result, error;
 
 	/* What is tested shall find all vCPUs. */
 	ob_syscall(SYS_sched_getaffinity, 0L, sizeof(set), set);
@@ -90,9 +109,16 @@ static int run(unsigned int seconds, char **modules, int count, const char *para
 		if (result != 0 && result != -EEXIST)
 			return fail(modules[i], result);
 	}
-	result = load(last, parameters);
-	printf("run_modules: result %ld\n", result);
-	fflush(stdout);
+	do {
+		result = load(last, *parameters ? *parameters : "");
+		printf("run_modules: result %ld\n", result);
+		fflush(stdout);
+	} while (*parameters && *++parameters);
+	if (shown && *shown) {
+		error = show(shown);
+		if (error)
+			return fail(shown, error);
+	}
 	if (result || !seconds)
 		return 0;
 	sleep(seconds);
@@ -121,7 +147,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "cannot boot: %s\n", ob_boot_error());
 		return 1;
 	}
-	failed = run((unsigned int)atoi(argv[1]), argv + 2, count - 2, count + 1 < argc ? argv[count + 1] : "");
+	failed = run((unsigned int)atoi(argv[1]), argv + 2, count - 2, argv + (count < argc ? count + 1 : argc));
 	ob_halt();
 	return failed;
 }

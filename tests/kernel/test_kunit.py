@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The kernel's own KUnit suites, as modules loaded into the library that is shipped.
+"""The kernel's own KUnit suites, as modules of kernels that are built with SUITES=y.
 
 One process per module: an oops in one hides no other. tests/kernel/kunit_skip.txt lists
-what is left out, with the reason; everything else must pass.
+what is left out, with the reason; everything else must pass. `make test` has the suites of the
+smallest profile, `make test-long` those of the profile full.
 """
 
 import functools
+import glob
 import os
 import re
 import sys
@@ -17,18 +19,19 @@ from support import host, modules, program
 pytestmark = pytest.mark.kernel_reports("KUnit suites provoke warnings; the runner looks at their own verdicts")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+CONFIGS = os.path.join(program.REPOSITORY, "kernel", "configs")
+PLAN = re.compile(r"^(?:\[[^]]*\] ?)?( *)1\.\.(\d+)$")
 RESULT = re.compile(r"^(?:\[[^]]*\] ?)?( *)(not ok|ok) \d+ (?:- )?([^\s#]+)[^#]*(?:# (SKIP)\b.*)?")
 TIMEOUT = 120
 
 
-def has_suites(path: str) -> bool:
-    sections = host.run("readelf", "-SW", path).stdout
-    return ".kunit_test_suites" in sections or ".kunit_init_test_suites" in sections
+VARIANTS = (modules.BASE_SUITES, modules.FULL_SUITES)
 
 
-@functools.cache
-def kunit_modules() -> list:
-    return sorted(name for name, path in modules.every().items() if has_suites(path))
+def cases() -> list:
+    """(Variant, module) of each module with suites; a module of None stands for a variant that is not built."""
+    return [pytest.param(variant, name, id=f"{variant}-{name}", marks=[] if variant == modules.BASE_SUITES else pytest.mark.long)
+            for variant in VARIANTS for name in modules.with_suites(variant) or [None]]
 
 
 @functools.cache
@@ -64,18 +67,35 @@ def is_test(option: str, body: str) -> bool:
     return named and re.search(r"depends on.*\bKUNIT\b|\bif KUNIT\b|KUNIT_ALL_TESTS", head) is not None
 
 
+def built() -> set:
+    """Every option that a fragment of the suites asks for; kernel/build/configure.sh sees to it that they are granted."""
+    found = set()
+    for path in glob.glob(os.path.join(CONFIGS, "suites*.config")):
+        with open(path, encoding="ascii") as stream:
+            found |= set(re.findall(r"^CONFIG_(\w+)=[my]$", stream.read(), re.MULTILINE))
+    return found
+
+
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory):
-    return modules.compile_runner(str(tmp_path_factory.mktemp("kunit")))
+def runner_of(tmp_path_factory):
+    """Path of the program that loads modules, by variant."""
+    return functools.cache(lambda variant: modules.compile_runner(str(tmp_path_factory.mktemp("kunit")), variant))
 
 
 class Report:
-    """Suites and cases of one KTAP report: suites stand at the left, after their cases, which are four columns further in."""
+    """Suites and cases of one KTAP report: suites stand at the left, after their cases, which are four columns further in.
+
+    `planned` counts what the plans of the report (lines as 1..7) promise: suites, and cases of all suites.
+    """
 
     def __init__(self, text: str):
         self.suites, self.cases = {}, []
+        self.planned = {0: 0, 4: 0}
         pending = []
         for line in text.splitlines():
+            plan = PLAN.match(line)
+            if plan and len(plan[1]) in self.planned:
+                self.planned[len(plan[1])] += int(plan[2])
             match = RESULT.match(line)
             if not match:
                 continue
@@ -87,6 +107,10 @@ class Report:
                 pending = []
             elif len(indent) == 4:
                 pending.append((name, state))
+
+    def is_complete(self) -> bool:
+        """Whether all suites and cases that the report promises have a result."""
+        return (self.planned[0], self.planned[4]) == (len(self.suites), len(self.cases))
 
     def failed(self) -> list:
         """Cases that may not fail, and suites that failed without a case."""
@@ -102,31 +126,28 @@ class Report:
         return sum(1 for *_, found in self.cases if found == state)
 
 
-def test_there_are_modules():
-    assert modules.every(), f"no modules in {modules.MODULES}"
-    assert kunit_modules(), f"no KUnit modules in {modules.MODULES}"
-
-
 def test_every_suite_is_built_or_listed():
-    with open(os.path.join(program.OUT, "kernel", "full", ".config"), encoding="ascii") as stream:
-        built = set(re.findall(r"^CONFIG_(\w+)=[my]$", stream.read(), re.MULTILINE))
     options = options_of_the_tree()
     assert len(options) > 50
-    missing = [option for option in sorted(options - built) if ("option", option) not in left_out()]
+    listed = {subject[1] for subject in left_out() if subject[0] == "option"}
+    missing = sorted(options - built() - listed)
     assert not missing, f"neither built nor listed in tests/kernel/kunit_skip.txt: {missing}"
+    stale = sorted(listed & built())
+    assert not stale, f"built, so tests/kernel/kunit_skip.txt need not list them: {stale}"
 
 
-@pytest.mark.parametrize("name", kunit_modules() or ["none"])
-def test_module(name, runner, request):
-    if name == "none":
-        pytest.skip("there are no KUnit modules")
+@pytest.mark.parametrize("variant,name", cases())
+def test_module(variant, name, runner_of, request):
+    if name is None:
+        pytest.skip(f"the kernel {variant} is not built: tests/run builds it")
     if ("module", name) in left_out():
         pytest.skip(f"left out: {left_out()['module', name]}")
-    run = modules.Run(runner, modules.needed_by("kunit", name), timeout=TIMEOUT)
+    run = modules.Run(runner_of(variant), modules.needed_by("kunit", name, variant=variant), timeout=TIMEOUT)
     report = Report(run.log)
     request.config.stash.setdefault(program.KUNIT_REPORTS, []).append(report)
     assert run.result == 0, f"not loaded\n{run.tail}"
     assert report.suites, f"no suite ran\n{run.tail}"
+    assert report.is_complete(), f"results of {len(report.suites)} suites and {len(report.cases)} cases, not {report.planned}\n{run.tail}"
     assert not report.failed(), f"failed: {report.failed()}\n{run.tail}"
     assert not report.passed_again(), f"pass again, so tests/kernel/kunit_skip.txt need not list them: {report.passed_again()}"
 
@@ -149,6 +170,9 @@ def test_report(monkeypatch):
     """What is listed may fail and nothing else; what passes again is noticed."""
     report = Report(KTAP)
     assert [report.count(state) for state in ("ok", "not ok", "skipped")] == [1, 1, 1]
+    assert report.is_complete()
+    assert not Report(KTAP.replace("    ok 1 good\n", "")).is_complete()
+    assert not Report(KTAP.replace("not ok 2 two\n", "")).is_complete()
     monkeypatch.setattr(sys.modules[__name__], "left_out", lambda: {})
     assert report.failed() == ["one: bad", "two"] and report.passed_again() == []
     monkeypatch.setattr(sys.modules[__name__], "left_out", lambda: {("case", "one", "bad"): "", ("case", "one", "good"): ""})

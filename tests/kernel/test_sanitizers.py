@@ -13,7 +13,6 @@ from support import host, modules, program
 
 # The first that is built.
 VARIANT = next((name for name in ("base-asan-ubsan", "vfs-asan-ubsan") if os.path.exists(os.path.join(program.OUT, "lib", name))), "")
-LIBRARY = os.path.join(program.OUT, "lib", VARIANT)
 KERNEL_SOURCE = os.path.join(program.OUT, "source", "linux")
 KERNEL_BUILD = os.path.join(program.OUT, "kernel", VARIANT)
 MISTAKES = os.path.join(program.REPOSITORY, "tests", "kernel", "sanitizers")
@@ -39,7 +38,7 @@ pytestmark = [pytest.mark.long, pytest.mark.kernel_reports("mistakes that the sa
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory):
-    return modules.compile_runner(str(tmp_path_factory.mktemp("runner")), LIBRARY)
+    return modules.compile_runner(str(tmp_path_factory.mktemp("runner")), VARIANT)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A kernel with one vCPU and without Linux's locks (SMP=n): threads that meet in it, and what SMP costs a call beside it.
 
-tests/run builds both, in the smallest profile, before.
+`tests/run --long` builds both, in the smallest profile, before.
 """
 
 import os
@@ -24,8 +24,8 @@ PROGRAMS = [
     (invariants, "eviction_test", ()),
 ]
 
-pytestmark = pytest.mark.skipif(not all(os.path.exists(os.path.join(path, "liboutboard.so")) for path in (LIBRARIES, SMP_LIBRARIES)),
-                                reason="make PROFILE=base library, and the same with SMP=n, have not been run")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not all(os.path.exists(os.path.join(path, "liboutboard.so")) for path in (LIBRARIES, SMP_LIBRARIES)),
+                                reason="make PROFILE=base library, and the same with SMP=n, have not been run")]
 
 
 @pytest.mark.parametrize("owner,name,arguments", PROGRAMS, ids=lambda value: getattr(value, "__name__", str(value)))

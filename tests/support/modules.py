@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The modules of the build, and how the kernel's own tests among them are run: tests/kernel/run_modules.c."""
+"""Modules of one variant of the kernel, and the program that loads them: tests/kernel/run_modules.c.
+
+The kernel's own suites are modules of variants that are built with SUITES=y.
+"""
 
 import functools
 import os
@@ -11,31 +14,50 @@ import pytest
 
 from . import c_programs, host, program
 
-MODULES = os.path.join(program.OUT, "modules")
 SOURCE = os.path.join(program.REPOSITORY, "tests", "kernel", "run_modules.c")
+# `make test` builds the first, `make test-long` the second.
+BASE_SUITES = "base-suites"
+FULL_SUITES = "full-suites"
+
+
+def objects_of(variant: str) -> str:
+    return os.path.join(program.OUT, "kernel", variant)
+
+
+def libraries_of(variant: str) -> str:
+    return c_programs.LIBRARIES if variant == "full" else os.path.join(c_programs.LIBRARIES, variant)
+
+
+def is_built(variant: str) -> bool:
+    return os.path.exists(os.path.join(libraries_of(variant), "liboutboard.so"))
+
+
+def plain(name: str) -> str:
+    """A module's name as the kernel has it."""
+    return name.replace("-", "_")
 
 
 @functools.cache
-def every() -> dict:
-    """Name to path of every module of the build; the kernel's names have _ for -."""
-    found = {}
-    for directory, _, files in os.walk(MODULES):
-        for name in files:
-            if name.endswith(".ko"):
-                found[name[:-3].replace("-", "_")] = os.path.join(directory, name)
-    return found
+def every(variant: str = "full") -> dict:
+    """Name to path of every module of a variant. Empty: the variant is not built."""
+    order = os.path.join(objects_of(variant), "modules.order")
+    if not is_built(variant) or not os.path.exists(order):
+        return {}
+    with open(order, encoding="utf-8") as lines:
+        paths = [os.path.join(objects_of(variant), f"{os.path.splitext(line.strip())[0]}.ko") for line in lines]
+    return {plain(os.path.basename(path)[:-3]): path for path in paths}
 
 
-def needed_by(*names) -> list:
+def needed_by(*names: str, variant: str = "full") -> list:
     """Paths of the modules and all they depend on, in the order of loading."""
     order = []
 
     def visit(current):
-        path = every().get(current)
+        path = every(variant).get(current)
         if path is None or path in order:
             return
         for other in host.run("modinfo", "-F", "depends", path).stdout.strip().split(","):
-            visit(other.replace("-", "_"))
+            visit(plain(other))
         order.append(path)
 
     for name in names:
@@ -43,31 +65,53 @@ def needed_by(*names) -> list:
     return order
 
 
+def has_suites(path: str) -> bool:
+    """Whether a module has suites of KUnit: a section .kunit_test_suites or .kunit_init_test_suites."""
+    with open(path, "rb") as stream:
+        data = stream.read()
+    return b".kunit_test_suites\0" in data or b".kunit_init_test_suites\0" in data
+
+
+@functools.cache
+def with_suites(variant: str) -> list:
+    return sorted(name for name, path in every(variant).items() if has_suites(path))
+
+
 def build(source: str, directory: str) -> None:
-    """Builds the modules of a directory of sources in another one."""
+    """Builds the modules of a directory of sources in another one, for the kernel of the profile full."""
     for name in os.listdir(source):
         shutil.copy(os.path.join(source, name), directory)
-    host.run("make", "-C", os.path.join(program.OUT, "source", "linux"), f"O={os.path.join(program.OUT, 'kernel', 'full')}", "ARCH=outboard",
+    host.run("make", "-C", os.path.join(program.OUT, "source", "linux"), f"O={objects_of('full')}", "ARCH=outboard",
              f"M={directory}", "modules", MAKEFLAGS="", MAKELEVEL="")
 
 
-def compile_runner(directory: str, library: str = c_programs.LIBRARIES) -> str:
-    """tests/kernel/run_modules.c with the library in that directory."""
-    return c_programs.build(os.path.join(directory, "run_modules"), SOURCE, library=library)
+def compile_runner(directory: str, variant: str = "full") -> str:
+    """tests/kernel/run_modules.c with the library of a variant."""
+    return c_programs.build(os.path.join(directory, "run_modules"), SOURCE, library=libraries_of(variant))
 
 
 class Run:
-    """One run of the last of these modules, in a process of its own: an oops in one hides no other."""
+    """One run of the last of these modules, in a process of its own: an oops in one hides no other.
 
-    def __init__(self, runner, paths, *, parameters="", seconds=0, command_line="", timeout, vcpus=2):
-        command = [runner, str(seconds), *paths, "--", parameters]
+    `parameters`: of the last, or a list of them, and it is loaded with each.
+    """
+
+    def __init__(self, runner, paths, *, parameters="", seconds=0, command_line="", show="", timeout, vcpus=2):
+        command = [runner, str(seconds), *paths, "--", *([parameters] if isinstance(parameters, str) else parameters)]
+        variables = {"VCPUS": str(vcpus), "COMMAND_LINE": command_line, "SHOW": show}
         try:
-            done = subprocess.run(command, capture_output=True, timeout=timeout, check=False, env={**os.environ, "VCPUS": str(vcpus), "COMMAND_LINE": command_line})
+            done = subprocess.run(command, capture_output=True, timeout=timeout, check=False, env={**os.environ, **variables})
         except subprocess.TimeoutExpired as error:
             pytest.fail(f"hangs; the last lines:\n{(error.stdout or b'').decode(errors='replace')[-3000:]}")
-        self.log = done.stdout.decode(errors="replace").split("Run /init")[-1]
+        output = done.stdout.decode(errors="replace")
+        # What the kernel said before its first process, and since.
+        self.boot, _, self.log = output.rpartition("Run /init")
         self.tail = f"{self.log[-5000:]}\n{done.stderr.decode(errors='replace')[-1500:]}"
         assert done.returncode == 0, f"ended with {done.returncode}\n{self.tail}"
-        match = re.search(r"^run_modules: result (-?\d+)$", self.log, re.MULTILINE)
-        assert match, f"not loaded\n{self.tail}"
-        self.result = int(match.group(1))
+        self.results = [int(number) for number in re.findall(r"^run_modules: result (-?\d+)$", self.log, re.MULTILINE)]
+        assert self.results, f"not loaded\n{self.tail}"
+
+    @property
+    def result(self) -> int:
+        """What loading the last module returned, the last time."""
+        return self.results[-1]
