@@ -40,7 +40,7 @@ program: library
 	@$(BUILD)/program.sh
 
 demo: program
-	@$(BUILD)/setup.sh $(TEST_PACKAGES)
+	@$(BUILD)/setup.sh $(BUILD)/packages-demo.txt
 	@tests/demo
 
 test: program
