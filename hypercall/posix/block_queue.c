@@ -13,6 +13,9 @@
  * sleeper and waits while `arrivals` is unchanged. A submitter pushes, counts
  * the arrival, and wakes somebody if there are sleepers. Either it sees the
  * sleeper, or the sleeper sees the arrival.
+ *
+ * One worker starts with the first disk. A worker that is about to block, while no other one
+ * sleeps, starts another first: a submitter holds a vCPU and starts no threads.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +23,7 @@
 
 #include "block.h"
 
-#define WORKERS 4
+#define WORKERS 16
 
 static struct {
 	/* Shared with submitters: atomic. */
@@ -36,11 +39,14 @@ static struct {
 	/* Owned by whoever opens and closes disks. */
 	pthread_mutex_t users_mutex;
 	uint32_t users;
-	uint32_t worker_count;
+	/* Grows while there are users; with start_mutex held, or by the last user when no worker is left. */
+	pthread_mutex_t start_mutex;
+	uint32_t worker_count;		/* atomic */
 	uint64_t workers[WORKERS];
 } queue = {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 	.users_mutex = PTHREAD_MUTEX_INITIALIZER,
+	.start_mutex = PTHREAD_MUTEX_INITIALIZER,
 };
 
 static void push(struct ob_block_request **stack, struct ob_block_request *request)
@@ -127,6 +133,33 @@ static void sleep_until_arrival(uint32_t seen)
 	__atomic_sub_fetch(&queue.sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
+static void work(void *unused);
+
+/* Returns 0 also if there are as many as there may be. */
+static int start_worker(void)
+{
+	uint32_t count;
+	int error = 0;
+
+	pthread_mutex_lock(&queue.start_mutex);
+	count = queue.worker_count;
+	if (count < WORKERS && !__atomic_load_n(&queue.stopping, __ATOMIC_ACQUIRE)) {
+		error = ob_host_thread_create(work, NULL, "outboard-block", &queue.workers[count]);
+		if (!error)
+			__atomic_store_n(&queue.worker_count, count + 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&queue.start_mutex);
+	return error;
+}
+
+/* The calling worker may block for long. Whoever submits meanwhile shall find one that sleeps. */
+static void leave_another(void)
+{
+	if (__atomic_load_n(&queue.worker_count, __ATOMIC_ACQUIRE) < WORKERS &&
+	    !__atomic_load_n(&queue.sleepers, __ATOMIC_SEQ_CST))
+		start_worker();		/* without one, requests wait for those that there are */
+}
+
 static void work(void *unused)
 {
 	(void)unused;
@@ -134,32 +167,25 @@ static void work(void *unused)
 		uint32_t seen = __atomic_load_n(&queue.arrivals, __ATOMIC_SEQ_CST);
 		struct ob_block_request *request = take_oldest();
 
-		if (request)
+		if (request) {
+			leave_another();
 			complete(request);
-		else if (__atomic_load_n(&queue.stopping, __ATOMIC_ACQUIRE))
+		} else if (__atomic_load_n(&queue.stopping, __ATOMIC_ACQUIRE)) {
 			return;
-		else
+		} else {
 			sleep_until_arrival(seen);
+		}
 	}
-}
-
-/* One worker is enough to go on with; none is an error. */
-static int start_workers(void)
-{
-	queue.stopping = false;
-	queue.worker_count = 0;
-	while (queue.worker_count < WORKERS &&
-	       !ob_host_thread_create(work, NULL, "outboard-block", &queue.workers[queue.worker_count]))
-		queue.worker_count++;
-	return queue.worker_count ? 0 : -EAGAIN;
 }
 
 static void stop_workers(void)
 {
 	__atomic_store_n(&queue.stopping, true, __ATOMIC_RELEASE);
 	wake_worker(WORKERS);
+	/* No request is left that a worker could start another one for. */
 	while (queue.worker_count)
 		ob_host_thread_join(queue.workers[--queue.worker_count]);
+	queue.stopping = false;
 }
 
 int ob_block_queue_get(void)
@@ -168,7 +194,7 @@ int ob_block_queue_get(void)
 
 	pthread_mutex_lock(&queue.users_mutex);
 	if (queue.users == 0)
-		error = start_workers();
+		error = start_worker();
 	if (!error)
 		queue.users++;
 	pthread_mutex_unlock(&queue.users_mutex);
@@ -180,6 +206,7 @@ void ob_block_queue_forked(void)
 	memset(&queue, 0, sizeof(queue));
 	pthread_mutex_init(&queue.mutex, NULL);
 	pthread_mutex_init(&queue.users_mutex, NULL);
+	pthread_mutex_init(&queue.start_mutex, NULL);
 }
 
 void ob_block_queue_put(void)

@@ -6,6 +6,7 @@
  * with sectors of 4096 bytes whose contents may be lost.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -614,6 +615,91 @@ static void test_many_submitters(void)
 	ob_host_block_close((uint32_t)disk);
 }
 
+/* Threads of this process with the name of a worker. */
+static int workers(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+	char path[300], name[32];
+	int count = 0;
+
+	CHECK(tasks);
+	while ((task = readdir(tasks))) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		if (fgets(name, sizeof(name), file) && !strcmp(name, "outboard-block\n"))
+			count++;
+		fclose(file);
+	}
+	closedir(tasks);
+	return count;
+}
+
+/* A disk whose requests end when there are as many as there may be at a time. */
+#define TOGETHER 16
+#define PATIENCE 300	/* seconds */
+
+static struct {
+	uint32_t inside;	/* words */
+	uint32_t closed;
+} meeting;
+
+static int meet(void *context, const struct ob_block_request *request)
+{
+	uint32_t inside = __atomic_add_fetch(&meeting.inside, 1, __ATOMIC_SEQ_CST);
+
+	(void)context;
+	(void)request;
+	alarm(PATIENCE);
+	ob_host_wake(&meeting.inside, TOGETHER);
+	while (inside < TOGETHER) {
+		ob_host_wait(&meeting.inside, inside, OB_FOREVER);
+		inside = __atomic_load_n(&meeting.inside, __ATOMIC_SEQ_CST);
+	}
+	return 0;
+}
+
+static void leave(void *context)
+{
+	(void)context;
+	__atomic_store_n(&meeting.closed, 1, __ATOMIC_SEQ_CST);
+}
+
+/* One thread waits for work. More start when some block, so that requests still run side by side. */
+static void test_workers(void)
+{
+	struct ob_posix_served served = {
+		.perform = meet, .closed = leave, .size = IMAGE_SIZE, .sector_size = 512,
+	};
+	struct ob_block_request requests[TOGETHER];
+	struct ob_block_info info;
+	char number[16];
+	int disk;
+
+	CHECK_EQUAL(workers(), 0);
+	snprintf(number, sizeof(number), "%d", ob_posix_serve(&served));
+	disk = ob_host_block_open(number, OB_BLOCK_SERVED, &info);
+	CHECK(disk >= 0);
+	CHECK(workers() <= 1);		/* it may have no name yet */
+	for (int i = 0; i < TOGETHER; i++) {
+		requests[i] = (struct ob_block_request){
+			.disk = (uint32_t)disk, .operation = OB_BLOCK_FLUSH,
+		};
+		CHECK_EQUAL(ob_host_block_submit(&requests[i]), 0);
+	}
+	for (int i = 0; i < TOGETHER; i++)
+		CHECK_EQUAL(next_completed()->result, 0);
+	alarm(0);
+	ob_host_block_close((uint32_t)disk);
+	CHECK_EQUAL(meeting.closed, 1);
+	CHECK(ob_posix_serve_done(atoi(number)));
+	CHECK_EQUAL(workers(), 0);
+}
+
 static void test_device(const char *device)
 {
 	static char buffer[1 << 16];
@@ -672,6 +758,7 @@ int main(int count, char **arguments)
 	test_many_disks();
 	test_load();
 	test_many_submitters();
+	test_workers();
 	if (count == 3)
 		test_device(arguments[2]);
 	ob_posix_stop();
