@@ -31,6 +31,8 @@ struct ob_disk {
 	bool no_nowait[2];		/* RWF_NOWAIT, by direction: 0 read, 1 write */
 	bool no_dsync;			/* RWF_DSYNC */
 	uint64_t written;		/* bytes, through the host's cache; atomic */
+	uint64_t changes;		/* requests that a flush has to make durable; atomic */
+	uint64_t durable;		/* so many of them are; atomic */
 };
 
 /* block_open.c: fills in all of *disk. Blocks. Errors as ob_host_block_open. */

@@ -111,6 +111,29 @@ static bool is_unsupported(int error)
 	return error == -EOPNOTSUPP || error == -ENOSYS || error == -EINVAL;
 }
 
+/* A request was carried out, perhaps in part, and is not reported yet. */
+static void note_change(struct ob_disk *disk)
+{
+	__atomic_add_fetch(&disk->changes, 1, __ATOMIC_SEQ_CST);
+}
+
+static void note_durable(struct ob_disk *disk, uint64_t changes)
+{
+	uint64_t before = __atomic_load_n(&disk->durable, __ATOMIC_SEQ_CST);
+
+	while (before < changes &&
+	       !__atomic_compare_exchange_n(&disk->durable, &before, changes, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+}
+
+static bool is_durable(const struct ob_disk *disk)
+{
+	uint64_t durable = __atomic_load_n(&disk->durable, __ATOMIC_SEQ_CST);
+
+	return durable == __atomic_load_n(&disk->changes, __ATOMIC_SEQ_CST);
+}
+
 bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 {
 	bool is_write = request->operation == OB_BLOCK_WRITE;
@@ -121,6 +144,8 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 	/* What the program does may block. */
 	if (disk->served.perform)
 		return false;
+	if (request->operation == OB_BLOCK_FLUSH)
+		return is_durable(disk);
 	if (request->operation != OB_BLOCK_READ && !is_write)
 		return false;
 	if (request->force_unit_access && is_write)
@@ -131,17 +156,23 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 	if (__atomic_load_n(&disk->no_nowait[is_write], __ATOMIC_RELAXED))
 		return false;
 	error = transfer(disk, request, RWF_NOWAIT);
+	if (is_write)
+		note_change(disk);
 	if (is_unsupported(error))
 		__atomic_store_n(&disk->no_nowait[is_write], true, __ATOMIC_RELAXED);
 	return !error;
 }
 
-static int flush(const struct ob_disk *disk)
+static int flush(struct ob_disk *disk)
 {
+	/* What is written meanwhile may miss it. */
+	uint64_t changes = __atomic_load_n(&disk->changes, __ATOMIC_SEQ_CST);
+
 	while (raw_fdatasync(disk->fd)) {
 		if (errno != EINTR)
 			return -errno;
 	}
+	note_durable(disk, changes);
 	return 0;
 }
 
@@ -161,6 +192,7 @@ static int write_through_cache(struct ob_disk *disk, const struct ob_block_reque
 {
 	int error = transfer(disk, request, 0);
 
+	note_change(disk);
 	if (!error)
 		send_on(disk, request->length);
 	return error;
@@ -172,10 +204,13 @@ static int write_durably(struct ob_disk *disk, const struct ob_block_request *re
 
 	if (!__atomic_load_n(&disk->no_dsync, __ATOMIC_RELAXED))
 		error = transfer(disk, request, RWF_DSYNC);
+	if (error)
+		note_change(disk);
 	if (!is_unsupported(error))
 		return error;
 	__atomic_store_n(&disk->no_dsync, true, __ATOMIC_RELAXED);
 	error = transfer(disk, request, 0);
+	note_change(disk);
 	return error ? error : flush(disk);
 }
 
@@ -197,11 +232,16 @@ static int device_range(const struct ob_disk *disk, const struct ob_block_reques
 	return ioctl(disk->fd, command, range) ? -errno : 0;
 }
 
-static int discard(const struct ob_disk *disk, const struct ob_block_request *request)
+static int discard(struct ob_disk *disk, const struct ob_block_request *request)
 {
+	int error;
+
 	if (disk->is_device)
-		return device_range(disk, request, BLKDISCARD);
-	return punch_hole(disk, request, FALLOC_FL_PUNCH_HOLE);
+		error = device_range(disk, request, BLKDISCARD);
+	else
+		error = punch_hole(disk, request, FALLOC_FL_PUNCH_HOLE);
+	note_change(disk);
+	return error;
 }
 
 /* A hole is preferred to written zeroes: a sparse image stays sparse. */
@@ -215,10 +255,11 @@ static int write_zeroes(const struct ob_disk *disk, const struct ob_block_reques
 	return error == -EOPNOTSUPP ? punch_hole(disk, request, FALLOC_FL_ZERO_RANGE) : error;
 }
 
-static int write_zeroes_durably(const struct ob_disk *disk, const struct ob_block_request *request)
+static int write_zeroes_durably(struct ob_disk *disk, const struct ob_block_request *request)
 {
 	int error = write_zeroes(disk, request);
 
+	note_change(disk);
 	return error || !request->force_unit_access ? error : flush(disk);
 }
 

@@ -169,7 +169,10 @@ int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags)
 {
 	int error;
 
-	*disk = (struct ob_disk){ .in_use = true, .fd = -1, .read_only = flags & OB_BLOCK_READ_ONLY };
+	/* What others have written before has to become durable, too: that is one change. */
+	*disk = (struct ob_disk){
+		.in_use = true, .fd = -1, .read_only = flags & OB_BLOCK_READ_ONLY, .changes = 1,
+	};
 	error = prepare(disk, path, flags);
 	if (error && disk->fd >= 0)
 		raw_close(disk->fd);

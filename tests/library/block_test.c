@@ -615,6 +615,52 @@ static void test_many_submitters(void)
 	ob_host_block_close((uint32_t)disk);
 }
 
+/* Whether a flush is complete at once, as there is nothing that it could make durable. */
+static bool flush_is_free(int disk)
+{
+	struct ob_block_request request = { .disk = (uint32_t)disk, .operation = OB_BLOCK_FLUSH };
+	int complete = ob_host_block_submit(&request);
+
+	if (!complete)
+		CHECK(next_completed() == &request);
+	CHECK_EQUAL(request.result, 0);
+	return complete;
+}
+
+static void test_flush(void)
+{
+	static char buffer[4096];
+	struct ob_block_segment segment = { buffer, sizeof(buffer) };
+	struct ob_block_request durable = {
+		.operation = OB_BLOCK_WRITE, .force_unit_access = 1, .length = sizeof(buffer),
+		.segment_count = 1, .segments = &segment,
+	};
+	struct ob_block_info info;
+	int disk;
+
+	make_image(IMAGE_SIZE);
+	disk = open_image(0, &info);
+	durable.disk = (uint32_t)disk;
+	/* What others have written before. */
+	CHECK(!flush_is_free(disk));
+	CHECK(flush_is_free(disk));
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_READ, 0, buffer, sizeof(buffer)), 0);
+	CHECK(flush_is_free(disk));
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_WRITE, 0, buffer, sizeof(buffer)), 0);
+	CHECK(!flush_is_free(disk));
+	CHECK(flush_is_free(disk));
+	CHECK_EQUAL(run(&durable), 0);
+	CHECK(flush_is_free(disk));
+	if (info.can_discard) {
+		CHECK_EQUAL(range(disk, OB_BLOCK_WRITE_ZEROES, 0, sizeof(buffer)), 0);
+		CHECK(!flush_is_free(disk));
+		CHECK_EQUAL(range(disk, OB_BLOCK_DISCARD, 0, sizeof(buffer)), 0);
+		CHECK(!flush_is_free(disk));
+	}
+	CHECK(flush_is_free(disk));
+	ob_host_block_close((uint32_t)disk);
+}
+
 /* Threads of this process with the name of a worker. */
 static int workers(void)
 {
@@ -758,6 +804,7 @@ int main(int count, char **arguments)
 	test_many_disks();
 	test_load();
 	test_many_submitters();
+	test_flush();
 	test_workers();
 	if (count == 3)
 		test_device(arguments[2]);

@@ -621,14 +621,22 @@ def test_sync_replays_the_journal(work):
     check(image, "ext4")
 
 
-def traced(work, *words):
-    """The writes to images and the flushes of them in a run of the program, as (call, file), and what it writes itself."""
+def trace_of(work, calls, *words, **variables):
+    """What strace has to say of some system calls of a run of the program, line by line."""
     log = f"{work}/trace"
     if not host.have("strace") or host.run("strace", "-o", "/dev/null", "true", ok=None).returncode != 0:
         pytest.skip("strace is missing or may not trace")
-    good(*words, prefix=("strace", "-f", "-qq", "-y", "-o", log, "-e", "trace=pwrite64,pwritev,pwritev2,fdatasync,fsync,write"))
+    good(*words, prefix=("strace", "-f", "-qq", "-y", "-o", log, "-e", f"trace={calls}"), **variables)
     with open(log, encoding="utf-8", errors="replace") as lines:
-        found = [re.match(r"\d+ +(\w+)\((\d+)<([^>]*)>", line) for line in lines]
+        return list(lines)
+
+
+def traced(work, *words):
+    """The writes to images and the flushes of them in a run of the program, as (call, file), and what it writes itself.
+
+    Without writes that are on stable storage when they return: those need no flush."""
+    lines = trace_of(work, "pwrite64,pwritev,pwritev2,fdatasync,fsync,write", *words)
+    found = [re.match(r"\d+ +(\w+)\((\d+)<([^>]*)>", line) for line in lines if "RWF_DSYNC" not in line]
     calls = [("flush" if call[1].endswith("sync") else call[1], "output" if call[2] == "1" else os.path.basename(call[3])) for call in found if call]
     return [("write", file) if call.startswith("pwrite") else (call, file) for call, file in calls]
 
