@@ -100,8 +100,18 @@ static void open_pieces(struct closed_piece *piece, uint32_t count)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+static bool is_in(enum ob_region region, uint64_t address)
+{
+	const struct ob_posix_region *r = &ob_posix_memory_regions()[region];
+
+	return address - r->address < r->size;
+}
+
+/* Most faults are elsewhere: in the client window, or of a bad pointer. */
 static struct closed_piece *find(uint64_t address)
 {
+	if (!is_in(OB_REGION_STACKS, address) && !is_in(OB_REGION_MODULES, address))
+		return NULL;
 	for (uint32_t i = 0; i < closed.count; i++)
 		if (address - closed.pieces[i].address < closed.pieces[i].size)
 			return &closed.pieces[i];
