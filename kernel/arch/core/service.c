@@ -33,8 +33,11 @@
 /* A client that has called less often since the last look is out for longer than it is in. */
 #define OB_LOOK_BUSY 16
 
-/* What starting from a snapshot has left for later is done after this many: the first call is more urgent. So is what failed tried again. */
-#define OB_FINISH_AFTER NSEC_PER_MSEC
+/* What failed for want of a host thread is tried again after this many nanoseconds. */
+#define OB_AGAIN_AFTER NSEC_PER_MSEC
+
+/* What starting from a snapshot has left for later is done after this many. A short program needs little of it. */
+#define OB_FINISH_AFTER (100 * NSEC_PER_MSEC)
 
 /*
  * How long a lent thread may take to come to an idle vCPU that has something to do, when it was not
@@ -269,7 +272,7 @@ static bool ob_carrier_is_missing(struct ob_vcpu *vcpu)
 static void ob_service_main(void *argument)
 {
 	struct ob_vcpu *vcpu = argument;
-	bool has_slept = false;
+	u64 finish_at = ob_host_clock_monotonic() + OB_FINISH_AFTER;
 
 	ob_this_thread->kind = OB_THREAD_SERVICE;
 	while (!READ_ONCE(ob_machine.stopping)) {
@@ -287,17 +290,19 @@ static void ob_service_main(void *argument)
 		if (READ_ONCE(vcpu->pending) && ob_is_parked(READ_ONCE(vcpu->state)))
 			continue;
 		until = min(ob_watch_holder(vcpu, now), ob_watch_kicked(vcpu, now));
-		if (has_slept)
+		if (now >= finish_at) {
 			ob_host_snapshot_finish();
-		if (!has_slept || again)
-			until = min(until, now + OB_FINISH_AFTER);
+			finish_at = OB_FOREVER;
+		}
+		until = min(until, finish_at);
+		if (again)
+			until = min(until, now + OB_AGAIN_AFTER);
 		if (vcpu->service.look_at)
 			until = min(until, vcpu->service.look_at);
 		deadline = READ_ONCE(vcpu->service.deadline);
 		if (deadline)
 			until = min(until, deadline);
 		ob_service_sleep(vcpu, word, until);
-		has_slept = true;
 	}
 }
 
@@ -338,7 +343,7 @@ void ob_service_start_now(struct ob_vcpu *vcpu)
 	while (ob_service_create(vcpu)) {
 		if (ob_host_clock_monotonic() >= end)
 			panic("the host has no thread for the first vCPU");
-		ob_host_wait(&never, never, OB_FINISH_AFTER);
+		ob_host_wait(&never, never, OB_AGAIN_AFTER);
 	}
 }
 
