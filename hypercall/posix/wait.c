@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <limits.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,15 +12,34 @@
 
 #define NSEC_PER_SEC 1000000000ull
 
+/* The kernel has added the slack that it allows to each timeout: the host shall add no more. */
+#define SLACK_NSEC 1ul
+
+static void wait_for(const uint32_t *word, uint32_t value, const struct timespec *timeout)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout, NULL, 0);
+}
+
 void ob_host_wait(const uint32_t *word, uint32_t value, uint64_t timeout)
 {
 	struct timespec relative = {
 		.tv_sec = (time_t)(timeout / NSEC_PER_SEC),
 		.tv_nsec = (long)(timeout % NSEC_PER_SEC),
 	};
+	int slack = -1;
 
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value,
-		timeout == OB_FOREVER ? NULL : &relative, NULL, 0);
+	if (timeout == OB_FOREVER) {
+		wait_for(word, value, NULL);
+		return;
+	}
+	/* A client's thread has the slack that the program wants, and gets it back. */
+	if (timeout < NSEC_PER_SEC)
+		slack = prctl(PR_GET_TIMERSLACK);
+	if (slack > (int)SLACK_NSEC)
+		prctl(PR_SET_TIMERSLACK, SLACK_NSEC);
+	wait_for(word, value, &relative);
+	if (slack > (int)SLACK_NSEC)
+		prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
 }
 
 uint32_t ob_host_wake(const uint32_t *word, uint32_t count)

@@ -121,6 +121,10 @@ def test_served_disk(work, image):
     assert "durable" in run("debugfs", "-R", "ls -p /", stable)
 
 
+def test_timer_of_an_idle_vcpu(work):
+    run_library_program(work, "timer_test", timeout=600)
+
+
 @pytest.mark.parametrize("level", [0, 4, 7])
 def test_log(work, level):
     run_library_program(work, "log_test", str(level))

@@ -45,6 +45,9 @@
  */
 #define OB_KICK_OLD NSEC_PER_MSEC
 
+/* A thread that watches an idle vCPU is its timer. This long after the deadline the service thread steps in. */
+#define OB_TIMER_LATE (50 * NSEC_PER_USEC)
+
 /* How long the first vCPU waits for the host to have a thread for it. */
 #define OB_START_PATIENCE (10 * NSEC_PER_SEC)
 
@@ -181,14 +184,6 @@ static void ob_service_parked(struct ob_vcpu *vcpu)
 	xchg(&vcpu->state, state);
 }
 
-static void ob_timer_expire(struct ob_vcpu *vcpu, u64 now)
-{
-	u64 deadline = READ_ONCE(vcpu->service.deadline);
-
-	if (deadline && now >= deadline && cmpxchg(&vcpu->service.deadline, deadline, 0) == deadline)
-		ob_raise(vcpu, OB_PENDING_TIMER);
-}
-
 /* Returns when to look again at a holder that has bits pending, OB_FOREVER if there are none. */
 static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 {
@@ -245,15 +240,24 @@ static void ob_look_plan(struct ob_vcpu *vcpu, u64 now)
 		ob_look_begin(vcpu, now);
 }
 
+/* When the service thread has to look at the vCPU's timer, OB_FOREVER if it is not set. */
+static u64 ob_timer_look(struct ob_vcpu *vcpu)
+{
+	u64 deadline = READ_ONCE(vcpu->service.deadline);
+
+	if (!deadline)
+		return OB_FOREVER;
+	return READ_ONCE(vcpu->idle) ? deadline + OB_TIMER_LATE : deadline;
+}
+
 static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)
 {
-	u64 deadline, now;
+	u64 now;
 
 	WRITE_ONCE(vcpu->service.sleeps_until, until);
 	virt_mb();
 	ob_delay_point();
-	deadline = READ_ONCE(vcpu->service.deadline);
-	if (deadline && deadline < until)
+	if (ob_timer_look(vcpu) < until)
 		return;
 	now = ob_host_clock_monotonic();
 	if (until > now)
@@ -278,10 +282,11 @@ static void ob_service_main(void *argument)
 	while (!READ_ONCE(ob_machine.stopping)) {
 		u32 word = READ_ONCE(vcpu->service.word);
 		u64 now = ob_host_clock_monotonic();
-		u64 until, deadline;
+		u64 until;
 		bool again = ob_carrier_is_missing(vcpu);
 
-		ob_timer_expire(vcpu, now);
+		if (now >= ob_timer_look(vcpu))
+			ob_timer_expire(vcpu, now);
 		if (READ_ONCE(vcpu->pending) || ob_look_is_due(vcpu, now))
 			ob_service_parked(vcpu);
 		ob_look_plan(vcpu, now);
@@ -299,9 +304,7 @@ static void ob_service_main(void *argument)
 			until = min(until, now + OB_AGAIN_AFTER);
 		if (vcpu->service.look_at)
 			until = min(until, vcpu->service.look_at);
-		deadline = READ_ONCE(vcpu->service.deadline);
-		if (deadline)
-			until = min(until, deadline);
+		until = min(until, ob_timer_look(vcpu));
 		ob_service_sleep(vcpu, word, until);
 	}
 }

@@ -346,6 +346,7 @@ static void ob_carrier_main(void *argument)
 	for (;;) {
 		struct task_struct *next;
 
+		ob_idle_await(vcpu, &carrier->baton, OB_BATON_PASSED);
 		ob_baton_wait(&carrier->baton);
 		if (READ_ONCE(ob_machine.stopping))
 			break;

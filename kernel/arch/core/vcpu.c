@@ -93,7 +93,7 @@ bool ob_client_is_in(void)
 	struct ob_vcpu *vcpu = ob_this_vcpu();
 
 	return READ_ONCE(vcpu->state) == OB_VCPU_HELD &&
-	       READ_ONCE(vcpu->holder) == ob_host_thread_self() &&
+	       READ_ONCE(vcpu->holder) == ob_self &&
 	       !READ_ONCE(current->thread.evicted);
 }
 
@@ -223,17 +223,21 @@ void ob_baton_pass(u32 *baton)
 	ob_wake(ob_baton_set(baton, OB_BATON_PASSED));
 }
 
+/* Sleeps until the baton is changed, or for `timeout` nanoseconds, or for no reason. */
+static void ob_baton_doze(u32 *baton, u32 seen, u64 timeout)
+{
+	if (try_cmpxchg(baton, &seen, seen | OB_BATON_AWAITED)) {
+		ob_delay_point();
+		ob_host_wait(baton, seen | OB_BATON_AWAITED, timeout);
+	}
+}
+
 static void ob_baton_sleep(u32 *baton, u32 bits)
 {
-	u32 seen = READ_ONCE(*baton);
+	u32 seen;
 
-	while (!(seen & bits)) {
-		if (try_cmpxchg(baton, &seen, seen | OB_BATON_AWAITED)) {
-			ob_delay_point();
-			ob_host_wait(baton, seen | OB_BATON_AWAITED, OB_FOREVER);
-			seen = READ_ONCE(*baton);
-		}
-	}
+	while (!((seen = READ_ONCE(*baton)) & bits))
+		ob_baton_doze(baton, seen, OB_FOREVER);
 }
 
 /* Until the baton has one of the bits. Blocks the host thread. The caller holds no vCPU. */
@@ -255,6 +259,42 @@ static void ob_baton_take(u32 *baton, u32 bit)
 void ob_baton_wait(u32 *baton)
 {
 	ob_baton_take(baton, OB_BATON_PASSED);
+}
+
+/* Raises the timer interrupt if it is due. Any thread. */
+void ob_timer_expire(struct ob_vcpu *vcpu, u64 now)
+{
+	u64 deadline = READ_ONCE(vcpu->service.deadline);
+
+	if (deadline && now >= deadline && cmpxchg(&vcpu->service.deadline, deadline, 0) == deadline)
+		ob_raise(vcpu, OB_PENDING_TIMER);
+}
+
+/*
+ * As ob_baton_await(), by a thread that may watch the idle vCPU. While it does, it is the vCPU's timer
+ * as well: the service thread would have to be woken to wake it.
+ */
+void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
+{
+	u64 deadline, now;
+	u32 seen;
+
+	if (READ_ONCE(*baton) & bits)
+		return;
+	ob_spin(baton, bits);
+	while (!((seen = READ_ONCE(*baton)) & bits)) {
+		deadline = READ_ONCE(vcpu->idle) == baton ? READ_ONCE(vcpu->service.deadline) : 0;
+		now = deadline ? ob_host_clock_monotonic() : 0;
+		if (!deadline) {
+			ob_baton_doze(baton, seen, OB_FOREVER);
+		} else if (now < deadline) {
+			ob_baton_doze(baton, seen, deadline - now);
+		} else {
+			/* Nobody sleeps on the baton now: raising the interrupt wakes nobody in vain. */
+			__atomic_fetch_and(baton, ~OB_BATON_AWAITED, __ATOMIC_SEQ_CST);
+			ob_timer_expire(vcpu, now);
+		}
+	}
 }
 
 /*
@@ -281,7 +321,7 @@ bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
 		return false;
 	ob_service_needed(vcpu);
 	ob_idle_begin(vcpu, baton);
-	ob_baton_await(baton, OB_BATON_PASSED | OB_BATON_KICKED);
+	ob_idle_await(vcpu, baton, OB_BATON_PASSED | OB_BATON_KICKED);
 	ob_delay_point();
 	if (cmpxchg(&vcpu->idle, baton, &vcpu->carrier.baton) == baton)
 		return false;

@@ -223,6 +223,8 @@ void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton);
 bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton);
 bool ob_idle_take(struct ob_vcpu *vcpu);
 bool ob_idle_take_from(struct ob_vcpu *vcpu, u32 *baton);
+void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits);
+void ob_timer_expire(struct ob_vcpu *vcpu, u64 now);
 
 /* interrupt.c */
 void ob_interrupts_run(bool user);

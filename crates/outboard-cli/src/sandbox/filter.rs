@@ -303,6 +303,7 @@ fn rules(files: bool, memory_files: bool) -> Result<Rules> {
     let about_itself = [
         libc::PR_SET_NAME,
         libc::PR_GET_NAME,
+        libc::PR_GET_TIMERSLACK,
         libc::PR_SET_TIMERSLACK,
         libc::PR_SET_NO_NEW_PRIVS,
     ]

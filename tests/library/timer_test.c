@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A thread that sleeps in the kernel with a timeout, on a vCPU that idles, is woken by its own
+ * timeout: the vCPU's service thread is stopped by a debugger, which a parent plays, and the thread
+ * wakes up all the same. The slack of the thread's own timers stays as the program wants it.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define SLEEPS 20
+#define SLACK 70000ul		/* nanoseconds */
+#define PATIENCE 300000		/* milliseconds */
+
+/* The service thread of the only vCPU. */
+static pid_t service_thread(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+	char path[300], name[32];
+	pid_t found = 0;
+
+	CHECK(tasks);
+	while (!found && (task = readdir(tasks))) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		if (fgets(name, sizeof(name), file) && !strcmp(name, "outboard-timer\n"))
+			found = atoi(task->d_name);
+		fclose(file);
+	}
+	closedir(tasks);
+	return found;
+}
+
+static void sleep_often(void)
+{
+	struct timespec pause = { .tv_nsec = 50000 };
+
+	for (int i = 0; i < SLEEPS; i++) {
+		/* The kernel writes what is left of it. */
+		struct timespec timeout = { .tv_nsec = 300000 };
+
+		OK(ob_sys_nanosleep(&pause, NULL));
+		CHECK_EQUAL(OK(ob_sys_ppoll(NULL, 0, &timeout, NULL, 0)), 0);
+	}
+}
+
+/* The program: says which thread is to be stopped, waits until that is so, and sleeps. */
+static void program(int to_debugger, int from_debugger)
+{
+	pid_t thread;
+	char go;
+
+	client_boot(1);
+	OK(prctl(PR_SET_TIMERSLACK, SLACK));
+	/* All that the kernel does once is done now. */
+	sleep_often();
+	thread = service_thread();
+	CHECK(thread);
+	CHECK(write(to_debugger, &thread, sizeof(thread)) == sizeof(thread));
+	CHECK(read(from_debugger, &go, 1) == 1);
+	sleep_often();
+	CHECK_EQUAL(prctl(PR_GET_TIMERSLACK), SLACK);
+	CHECK(write(to_debugger, &thread, sizeof(thread)) == sizeof(thread));
+	CHECK(read(from_debugger, &go, 1) == 1);
+	OK(ob_halt());
+}
+
+static void receive(int from_program, pid_t *thread)
+{
+	struct pollfd ready = { .fd = from_program, .events = POLLIN };
+
+	CHECK_EQUAL(poll(&ready, 1, PATIENCE), 1);
+	CHECK(read(from_program, thread, sizeof(*thread)) == sizeof(*thread));
+}
+
+int main(void)
+{
+	int up[2], down[2], status;
+	pid_t child, thread;
+
+	OK(pipe(up));
+	OK(pipe(down));
+	child = OK(fork());
+	if (!child) {
+		close(up[0]);
+		close(down[1]);
+		OK(prctl(PR_SET_PDEATHSIG, SIGKILL));
+		program(up[1], down[0]);
+		return 0;
+	}
+	close(up[1]);
+	close(down[0]);
+	receive(up[0], &thread);
+	OK(ptrace(PTRACE_SEIZE, thread, 0, 0));
+	OK(ptrace(PTRACE_INTERRUPT, thread, 0, 0));
+	CHECK_EQUAL(waitpid(thread, &status, __WALL), thread);
+	CHECK(WIFSTOPPED(status));
+	CHECK_EQUAL(write(down[1], "", 1), 1);
+	receive(up[0], &thread);
+	OK(ptrace(PTRACE_DETACH, thread, 0, 0));
+	CHECK_EQUAL(write(down[1], "", 1), 1);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK_EQUAL(status, 0);
+	return 0;
+}
