@@ -15,6 +15,7 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/stat.h>
 #include <linux/sched/task.h>
+#include <linux/gfp.h>
 #include <linux/oom.h>
 #include <linux/wait.h>
 #include <asm/switch_to.h>
@@ -149,6 +150,10 @@ static void ob_adopt_all(struct ob_adoption *adoption)
 
 static void ob_prepared(void)
 {
+	/* Free pages that this CPU keeps for itself would be saved as if they were in use. */
+	preempt_disable();
+	drain_local_pages(NULL);
+	preempt_enable();
 	WRITE_ONCE(ob_machine.prepared, 1);
 	ob_host_wake(&ob_machine.prepared, 1);
 }
