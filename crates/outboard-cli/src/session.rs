@@ -24,7 +24,7 @@ use crate::snapshots;
 use crate::warnings;
 pub use devices::Wanted;
 use layered::OpenStack;
-use outboard::image::State;
+use outboard::image::{Probe, State};
 use outboard::{
     component_of, BlockDevice, Disk, DiskOptions, Fd, FileLock, Kernel, Level, LogRing, Mount,
     MountOptions, Storage, System, Tree,
@@ -721,25 +721,25 @@ impl Session {
         write: bool,
     ) -> Result<Mount> {
         let device = self.device(name, disk, found.partition)?;
-        let probed = found.probe.as_ref().map(|probe| probe.kind);
+        let probed = found.probe.as_ref();
         let cut = || self.open_disk(disk).image.truncation(found);
         self.mount_device(&name.shown(), &device, probed, "", write, cut)
     }
 
-    /// Mounts what is on a block device. `probed`: its type; `options`: of the file system; `cut`: tells what is missing
+    /// Mounts what is on a block device. `probed`: what a probe has found; `options`: of the file system; `cut`: tells what is missing
     /// of it.
     fn mount_device(
         &self,
         shown: &str,
         device: &BlockDevice,
-        probed: Option<&str>,
+        probed: Option<&Probe>,
         options: &str,
         write: bool,
         cut: impl Fn() -> Option<String>,
     ) -> Result<Mount> {
         let kind = match (&self.settings.kind, probed) {
             (Some(kind), _) => kind.clone(),
-            (None, Some(kind)) => kind.to_owned(),
+            (None, Some(found)) => found.kind.to_owned(),
             (None, None) => return Err(Error::Failed(format!("{shown}: unknown file system"))),
         };
         let style = self.style;
@@ -752,6 +752,8 @@ impl Session {
             .options(options);
         if self.settings.kind.is_some() {
             options = options.kind(&kind);
+        } else if let Some(found) = probed {
+            options = options.probed(found);
         }
         self.advice.add(shown, write);
         let position = self.log.position();

@@ -4,7 +4,7 @@
 use crate::array::Array;
 use crate::device_mapper::Mapping;
 use crate::disk::Disk;
-use crate::kernel::{make_node, read_text, Kernel, HOME};
+use crate::kernel::Kernel;
 use crate::mount::{Mount, MountOptions};
 use crate::{Fd, System};
 use outboard_image::{probe, Probe, Source};
@@ -33,27 +33,27 @@ pub struct BlockDevice {
     shared: Arc<Shared>,
 }
 
-/// "253:1\n" as a device number.
-fn parse_number(text: &str) -> Option<u64> {
-    let (major, minor) = text.trim().split_once(':')?;
-    Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
-}
+/// The kernel's own directory of device nodes.
+const NODES: &str = "/dev";
 
-/// The number that sysfs tells of a device. ENXIO: there is none of this name.
-fn number_of(name: &str) -> io::Result<u64> {
-    let attribute = CString::new(format!("/sys/class/block/{name}/dev"))?;
-    let text = read_text(&attribute).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => io::Error::from_raw_os_error(libc::ENXIO),
-        _ => error,
-    })?;
-    parse_number(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+/// The number of the device that a node is of. ENXIO: there is none of this name. A look at sysfs
+/// instead would have the kernel fill all of sysfs and start all vCPUs.
+fn number_of(node: &CStr) -> io::Result<u64> {
+    let found = Fd::working_directory(System::Kernel).stat_at(node, 0);
+    match found {
+        Ok(stat) if stat.st_mode & libc::S_IFMT == libc::S_IFBLK => Ok(stat.st_rdev),
+        Ok(_) => Err(io::ErrorKind::InvalidData.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(io::Error::from_raw_os_error(libc::ENXIO))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 impl BlockDevice {
     fn new(backing: Backing, name: String) -> io::Result<Self> {
-        let number = number_of(&name)?;
-        let node = CString::new(format!("{HOME}/dev/{name}"))?;
-        make_node(&node, libc::S_IFBLK, number)?;
+        let node = CString::new(format!("{NODES}/{name}"))?;
+        let number = number_of(&node)?;
         let shared = Shared {
             backing,
             name,
@@ -178,18 +178,5 @@ impl Source for DeviceSource {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.fd.read_at(buffer, offset)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn device_numbers() {
-        assert_eq!(parse_number("253:1\n"), Some(libc::makedev(253, 1)));
-        for bad in ["", "253", "a:b", "1:-1"] {
-            assert_eq!(parse_number(bad), None);
-        }
     }
 }

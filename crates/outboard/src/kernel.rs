@@ -98,21 +98,15 @@ impl Builder {
     }
 }
 
-/// Makes the file systems and directories that this crate works with.
+/// Makes the directories that this crate works with. /proc, /sys and /dev are there.
 fn make_home() -> io::Result<()> {
     let kernel = System::Kernel;
     kernel.umask(0);
     // More open files only make deep trees possible; the default works otherwise.
     let _ = kernel.raise_file_limit(FILE_LIMIT);
     let root = Fd::working_directory(kernel);
-    for directory in [c"/proc", c"/sys", c"/outboard", c"/outboard/dev"] {
+    for directory in [c"/outboard", c"/outboard/dev"] {
         make_directory(&root, directory)?;
-    }
-    for (name, target) in [(c"proc", c"/proc"), (c"sysfs", c"/sys")] {
-        match kernel.mount(name, target, name, 0, c"") {
-            Err(error) if error.raw_os_error() != Some(libc::EBUSY) => return Err(error),
-            _ => {}
-        }
     }
     Ok(())
 }

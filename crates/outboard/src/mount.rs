@@ -8,6 +8,7 @@ use crate::device::BlockDevice;
 use crate::file_systems::{driver, mask_option, needed_options, owner_options, without_journal};
 use crate::tree::Tree;
 use crate::{Fd, System};
+use outboard_image::Probe;
 use outboard_sys::libc;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -17,6 +18,7 @@ use std::ops::Deref;
 #[derive(Clone, Debug, Default)]
 pub struct MountOptions {
     kind: Option<String>,
+    probed: Option<Probe>,
     read_only: bool,
     options: String,
     user: Option<u32>,
@@ -30,6 +32,12 @@ impl MountOptions {
     /// The type of the file system, as in "ext4". Default: found out.
     pub fn kind(mut self, kind: &str) -> Self {
         self.kind = Some(kind.to_owned());
+        self
+    }
+
+    /// What a probe of the same bytes has found already: the device is not probed again.
+    pub fn probed(mut self, found: &Probe) -> Self {
+        self.probed = Some(found.clone());
         self
     }
 
@@ -126,9 +134,13 @@ fn worth_another_try(error: &io::Error) -> bool {
 
 impl Mount {
     pub(crate) fn new(device: &BlockDevice, options: &MountOptions) -> io::Result<Self> {
+        let probe = || match &options.probed {
+            Some(found) => Ok(Some(found.clone())),
+            None => device.probe(),
+        };
         let (kind, detail) = match &options.kind {
             Some(kind) => (kind.clone(), String::new()),
-            None => match device.probe()? {
+            None => match probe()? {
                 Some(found) => (found.kind.to_owned(), found.detail),
                 None => return Err(io::Error::from_raw_os_error(libc::EMEDIUMTYPE)),
             },

@@ -2,8 +2,10 @@
 //! The whole life of a kernel in one process: boot, disks, mounts, files, halt. One
 //! test, because a process can boot one kernel. Needs the real library and mke2fs.
 
+use outboard::image::Probe;
 use outboard::{
-    BlockDevice, DiskOptions, FileType, Kernel, Level, LogRing, MountOptions, OpenOptions, Target,
+    remembered, BlockDevice, DiskOptions, FileType, Kernel, Level, LogRing, MountOptions,
+    OpenOptions, Target,
 };
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -11,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
+
+/// Bytes of memory that sysfs takes when it is filled, or more.
+const SYSFS_LEAST: u64 = 384 << 10;
 
 /// A new ext4 image, removed at the end.
 struct Image(PathBuf);
@@ -145,12 +150,23 @@ fn from_boot_to_halt() -> std::io::Result<()> {
     assert_eq!(again.kind(), ErrorKind::AlreadyExists);
 
     let disk = kernel.add_disk(&image.0, DiskOptions::read_write())?;
-    assert!(disk.partitions()?.is_empty());
+    // The first look at sysfs would fill it.
+    let before = remembered()?.other;
     assert!(disk.device(Some(1)).is_err());
     let device = disk.device(None)?;
+    assert!(remembered()?.other - before < SYSFS_LEAST);
+    assert!(disk.partitions()?.is_empty());
+    assert!(remembered()?.other - before >= SYSFS_LEAST);
     let found = device.probe()?.expect("an ext4 file system");
     assert_eq!((found.kind, found.label.as_deref()), ("ext4", Some("api")));
-    let mount = device.mount(&MountOptions::default())?;
+    let other = Probe {
+        kind: "vfat",
+        ..found.clone()
+    };
+    assert!(device
+        .mount(&MountOptions::default().probed(&other))
+        .is_err());
+    let mount = device.mount(&MountOptions::default().probed(&found))?;
     assert_eq!(mount.kind(), "ext4");
     assert!(mount.space()?.free > 32 << 20);
     write_files(&mount)?;

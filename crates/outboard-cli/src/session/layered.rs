@@ -291,7 +291,7 @@ impl Session {
         if let Some(problem) = &found.problem {
             return Err(Error::Failed(format!("{shown}: {problem}")));
         }
-        let probed = found.probe.as_ref().map(|probe| probe.kind);
+        let probed = found.probe.as_ref();
         let mut options = Vec::from_iter(subvolume.map(|number| format!("subvolid={number}")));
         if let Some(lack) = &found.lack {
             warn(format!(
