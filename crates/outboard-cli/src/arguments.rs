@@ -3,8 +3,9 @@
 
 use crate::commands::Command;
 use crate::containers::ImageOptions;
-use clap::{Args, Parser};
+use clap::{Args, FromArgMatches, Parser};
 use outboard::{profile, release, version, Inherited};
+use std::ffi::OsString;
 use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
 
@@ -19,6 +20,31 @@ pub struct Arguments {
     pub settings: Settings,
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Arguments {
+    /// Parses a command line, as [`Parser::try_parse_from`] does. To build the command lines of all
+    /// commands takes longer than to boot the kernel, so those of other commands are left out at
+    /// first. Help and errors need all of them.
+    pub fn of(words: &[OsString]) -> Result<Self, clap::Error> {
+        let quick = few_commands(words).try_get_matches_from(words);
+        match quick.and_then(|matches| Self::from_arg_matches(&matches)) {
+            Ok(arguments) => Ok(arguments),
+            Err(_) => Self::try_parse_from(words),
+        }
+    }
+}
+
+/// The command line with the commands that one of the words names. What it accepts, the command
+/// line with all commands accepts in the same way.
+fn few_commands(words: &[OsString]) -> clap::Command {
+    let mut names: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let commands = names.into_iter().filter_map(Command::named);
+    Settings::augment_args(clap::Command::new("outboard"))
+        .subcommand_required(true)
+        .subcommands(commands)
 }
 
 fn version_text() -> String {
@@ -230,6 +256,72 @@ mod tests {
             {
                 assert!(letters.insert(letter), "{} -{letter}", command.get_name());
             }
+        }
+    }
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn every_command_can_be_built_alone() {
+        let ids = |command: &clap::Command| -> Vec<String> {
+            let arguments = command.get_arguments();
+            arguments
+                .map(|argument| argument.get_id().to_string())
+                .collect()
+        };
+        for command in Arguments::command().get_subcommands() {
+            let alone = Command::named(command.get_name()).expect("a command of this name");
+            assert_eq!(ids(&alone), ids(command));
+        }
+    }
+
+    #[test]
+    fn only_commands_that_are_named_are_built() {
+        for (line, count) in [
+            ("outboard ls disk.img:/", 1),
+            ("outboard --type ls ls ls disk.img:/ls", 1),
+            ("outboard cat ls", 2),
+            ("outboard lss", 0),
+        ] {
+            let built = few_commands(&words(line));
+            assert_eq!(built.get_subcommands().count(), count, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_short_cut_changes_nothing() {
+        for line in [
+            "outboard ls -lR disk.img:/ --ro",
+            "outboard --memory 64M --type ls ls cat",
+            "outboard -v cp -a ls disk.img:/cp",
+            "outboard cat -- --ro ls",
+            "outboard part list disk.img",
+        ] {
+            let all = Arguments::try_parse_from(words(line)).map_err(|error| error.to_string());
+            let quick = Arguments::of(&words(line)).map_err(|error| error.to_string());
+            assert_eq!(format!("{quick:?}"), format!("{all:?}"), "{line}");
+            let few = few_commands(&words(line)).try_get_matches_from(words(line));
+            assert_eq!(few.is_ok(), all.is_ok(), "{line}");
+        }
+        for line in [
+            "outboard",
+            "outboard ls",
+            "outboard lss disk.img:/",
+            "outboard help ls",
+            "outboard ls --help",
+            "outboard --version",
+            "outboard ls --memory 1.5G x",
+        ] {
+            let all = Arguments::try_parse_from(words(line))
+                .unwrap_err()
+                .to_string();
+            assert_eq!(
+                Arguments::of(&words(line)).unwrap_err().to_string(),
+                all,
+                "{line}"
+            );
         }
     }
 

@@ -54,7 +54,6 @@ mod walk;
 mod warnings;
 
 use arguments::Arguments;
-use clap::Parser;
 use error::{signal_code, warn, Error, Result};
 use outboard::{Allocator, Inherited};
 use session::{with_session, Session};
@@ -74,7 +73,7 @@ fn main() -> ExitCode {
 /// Not part of `main`: its frame needs the stack that was asked for.
 #[inline(never)]
 fn run() -> ExitCode {
-    let mut arguments = match Arguments::try_parse_from(mount_helper::usual(std::env::args_os())) {
+    let mut arguments = match Arguments::of(&mount_helper::usual(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(other) => return end(show(&other)),
     };

@@ -50,55 +50,74 @@ use crate::error::{Error, Result};
 use crate::format::escaped;
 use crate::sandbox::HostAccess;
 use crate::session::Session;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    Info(info::Info),
-    Ls(ls::Ls),
-    Cat(cat::Cat),
-    Stat(stat::Stat),
-    Cp(cp::Cp),
-    Getfattr(getfattr::Getfattr),
-    Setfattr(setfattr::Setfattr),
-    Getfacl(getfacl::Getfacl),
-    Setfacl(setfacl::Setfacl),
-    Lsattr(lsattr::Lsattr),
-    Chattr(chattr::Chattr),
-    Diff(diff::Diff),
-    Edit(edit::Edit),
-    RunScript(run_script::RunScript),
-    Shell(shell::Shell),
-    Mkfs(mkfs::Mkfs),
-    Part(part::Part),
-    Fsck(fsck::Fsck),
-    Resize(resize::Resize),
-    Fstrim(fstrim::Fstrim),
-    Mv(mv::Mv),
-    Rm(rm::Rm),
-    Mkdir(mkdir::Mkdir),
-    Rmdir(rmdir::Rmdir),
-    Ln(ln::Ln),
-    Chmod(chmod::Chmod),
-    Chown(chown::Chown),
-    Touch(touch::Touch),
-    Truncate(truncate::Truncate),
-    Find(find::Find),
-    Tree(tree::Tree),
-    Du(du::Du),
-    Df(df::Df),
-    Sync(sync::Sync),
-    TarIn(tar::input::TarIn),
-    TarOut(tar::output::TarOut),
-    Mount(mount::Mount),
-    Umount(mount::umount::Umount),
-    Components(components::Components),
-    Completions(completions::Completions),
+/// The enum of all commands, and how the command line of one is built without those of the others.
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:literal $variant:ident($options:ty),)*) => {
+        #[derive(Debug, Subcommand)]
+        pub enum Command {
+            $($(#[$attribute])* #[command(name = $name)] $variant($options),)*
+        }
+
+        impl Command {
+            /// The command line of the command with this name. `None`: there is no such command.
+            pub fn named(name: &str) -> Option<clap::Command> {
+                match name {
+                    $($name => Some(<$options>::augment_args(clap::Command::new($name))),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    "info" Info(info::Info),
+    "ls" Ls(ls::Ls),
+    "cat" Cat(cat::Cat),
+    "stat" Stat(stat::Stat),
+    "cp" Cp(cp::Cp),
+    "getfattr" Getfattr(getfattr::Getfattr),
+    "setfattr" Setfattr(setfattr::Setfattr),
+    "getfacl" Getfacl(getfacl::Getfacl),
+    "setfacl" Setfacl(setfacl::Setfacl),
+    "lsattr" Lsattr(lsattr::Lsattr),
+    "chattr" Chattr(chattr::Chattr),
+    "diff" Diff(diff::Diff),
+    "edit" Edit(edit::Edit),
+    "run-script" RunScript(run_script::RunScript),
+    "shell" Shell(shell::Shell),
+    "mkfs" Mkfs(mkfs::Mkfs),
+    "part" Part(part::Part),
+    "fsck" Fsck(fsck::Fsck),
+    "resize" Resize(resize::Resize),
+    "fstrim" Fstrim(fstrim::Fstrim),
+    "mv" Mv(mv::Mv),
+    "rm" Rm(rm::Rm),
+    "mkdir" Mkdir(mkdir::Mkdir),
+    "rmdir" Rmdir(rmdir::Rmdir),
+    "ln" Ln(ln::Ln),
+    "chmod" Chmod(chmod::Chmod),
+    "chown" Chown(chown::Chown),
+    "touch" Touch(touch::Touch),
+    "truncate" Truncate(truncate::Truncate),
+    "find" Find(find::Find),
+    "tree" Tree(tree::Tree),
+    "du" Du(du::Du),
+    "df" Df(df::Df),
+    "sync" Sync(sync::Sync),
+    "tar-in" TarIn(tar::input::TarIn),
+    "tar-out" TarOut(tar::output::TarOut),
+    "mount" Mount(mount::Mount),
+    "umount" Umount(mount::umount::Umount),
+    "components" Components(components::Components),
+    "completions" Completions(completions::Completions),
     #[command(hide = true)]
-    Manual(manual::Manual),
+    "manual" Manual(manual::Manual),
 }
 
 impl Command {
