@@ -3,7 +3,7 @@
 //! signals to others, no mounts, no tracing.
 
 use seccompiler::{
-    apply_filter, apply_filter_all_threads, BpfProgram, Result, SeccompAction,
+    apply_filter, apply_filter_all_threads, sock_filter, BpfProgram, Result, SeccompAction,
     SeccompCmpArgLen::{Dword, Qword},
     SeccompCmpOp::{Eq, MaskedEq},
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
@@ -343,9 +343,83 @@ fn program(rules: Rules, default: SeccompAction, matched: SeccompAction) -> Resu
     Ok(SeccompFilter::new(rules, default, matched, TargetArch::x86_64)?.try_into()?)
 }
 
+/// Calls whose arguments do not matter are found by a binary search, in front of a filter that goes
+/// through the others one by one. When a filter is installed, the host runs it for each number of a
+/// call: with one list of all calls that took longer than to start the kernel.
 fn allow_only(rules: Rules) -> Result<BpfProgram> {
     let refused = SeccompAction::Errno(libc::EPERM as u32);
-    program(rules, refused, SeccompAction::Allow)
+    let (plain, checked): (Rules, Rules) =
+        rules.into_iter().partition(|(_, rules)| rules.is_empty());
+    let numbers: Vec<u32> = plain.into_keys().map(|number| number as u32).collect();
+    let search = search(&ranges(&numbers));
+    let mut whole = vec![load(ARCHITECTURE)];
+    whole.push(jump(libc::BPF_JEQ, ARCHITECTURE_X86_64, 1, 0));
+    whole.push(go(search.len() + 1));
+    whole.push(load(NUMBER));
+    whole.extend(search);
+    whole.extend(program(checked, refused, SeccompAction::Allow)?);
+    Ok(whole)
+}
+
+/// Offsets in what a filter looks at (struct seccomp_data), and AUDIT_ARCH_X86_64.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const ARCHITECTURE_X86_64: u32 = 0xc000_003e;
+
+fn instruction(code: u32, jt: usize, jf: usize, k: u32) -> sock_filter {
+    let short = |distance| u8::try_from(distance).expect("a search that is not that long");
+    sock_filter {
+        code: code as u16,
+        jt: short(jt),
+        jf: short(jf),
+        k,
+    }
+}
+
+fn load(offset: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset)
+}
+
+/// Skips instructions: so many if what was loaded compares with `k`, so many if not.
+fn jump(comparison: u32, k: u32, jt: usize, jf: usize) -> sock_filter {
+    instruction(libc::BPF_JMP | comparison | libc::BPF_K, jt, jf, k)
+}
+
+fn go(distance: usize) -> sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, distance as u32)
+}
+
+/// The first and the last number of each run. `numbers`: sorted.
+fn ranges(numbers: &[u32]) -> Vec<(u32, u32)> {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    ranges
+}
+
+/// Allows the call if the number that was loaded is in one of the ranges; else goes on behind itself.
+fn search(ranges: &[(u32, u32)]) -> BpfProgram {
+    match ranges {
+        [] => Vec::new(),
+        [(first, last)] => vec![
+            jump(libc::BPF_JGE, *first, 0, 2),
+            jump(libc::BPF_JGT, *last, 1, 0),
+            instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ],
+        _ => {
+            let (low, high) = ranges.split_at(ranges.len() / 2);
+            let (mut below, above) = (search(low), search(high));
+            below.push(go(above.len()));
+            let mut both = vec![jump(libc::BPF_JGE, high[0].0, below.len(), 0)];
+            both.extend(below);
+            both.extend(above);
+            both
+        }
+    }
 }
 
 /// A filter cannot see the flags of clone3(). The C library takes clone() if there is none.
@@ -394,4 +468,74 @@ pub fn is_missing(error: &seccompiler::Error) -> bool {
 /// For all threads, from now on. `files`: whether files of the host are still opened.
 pub fn apply_to_all(files: bool) -> Result<()> {
     apply_filter_all_threads(&allow_only(rules(files, false)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the host does with a filter for a call whose arguments are zeroes: the result, and the number of
+    /// instructions that it takes.
+    fn run(filter: &[sock_filter], architecture: u32, number: u32) -> (u32, usize) {
+        let (mut at, mut steps, mut loaded) = (0, 0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = filter[at];
+            let taken = match u32::from(code) {
+                code if code == libc::BPF_LD | libc::BPF_W | libc::BPF_ABS => {
+                    loaded = match k {
+                        NUMBER => number,
+                        ARCHITECTURE => architecture,
+                        _ => 0,
+                    };
+                    0
+                }
+                code if code == libc::BPF_ALU | libc::BPF_AND | libc::BPF_K => {
+                    loaded &= k;
+                    0
+                }
+                code if code == libc::BPF_RET | libc::BPF_K => return (k, steps + 1),
+                code if code == libc::BPF_JMP | libc::BPF_JA => k as usize,
+                code => {
+                    let holds = match code & 0xf0 {
+                        libc::BPF_JEQ => loaded == k,
+                        libc::BPF_JGE => loaded >= k,
+                        libc::BPF_JGT => loaded > k,
+                        _ => panic!("instruction {code:#x}"),
+                    };
+                    usize::from(if holds { jt } else { jf })
+                }
+            };
+            at += 1 + taken;
+            steps += 1;
+        }
+    }
+
+    /// A filter as the library makes it has one list of all calls.
+    #[test]
+    fn the_search_decides_as_a_list_of_all_calls() {
+        for (files, memory_files) in [(true, true), (false, false)] {
+            let refused = SeccompAction::Errno(libc::EPERM as u32);
+            let wanted = rules(files, memory_files).unwrap();
+            let list = program(wanted.clone(), refused, SeccompAction::Allow).unwrap();
+            let filter = allow_only(wanted).unwrap();
+            for architecture in [ARCHITECTURE_X86_64, 0x4000_0003] {
+                for number in (0..600)
+                    .chain(X32 as u32..X32 as u32 + 600)
+                    .chain([u32::MAX])
+                {
+                    let got = run(&filter, architecture, number).0;
+                    assert_eq!(got, run(&list, architecture, number).0, "{number}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_filter_takes_few_instructions() {
+        let filter = allow_only(rules(true, true).unwrap()).unwrap();
+        for &call in PLAIN {
+            let steps = run(&filter, ARCHITECTURE_X86_64, call as u32).1;
+            assert!(steps < 20, "{call}: {steps}");
+        }
+    }
 }
