@@ -9,7 +9,7 @@ use crate::loop_devices::{devices_of_file, file_of_device, whole_and_partitions}
 use outboard::{Fd, System};
 use outboard_image::partition::{read_table, TableKind};
 use outboard_image::{probe, Class, FileSource, Source};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::{File, Metadata};
 use std::io;
@@ -77,6 +77,8 @@ impl Use {
 #[derive(Clone, Debug, Default)]
 pub struct UsedFiles {
     uses: HashMap<Identity, Use>,
+    /// Those that were added with all devices that have the same bytes.
+    known: HashSet<Identity>,
 }
 
 impl UsedFiles {
@@ -90,6 +92,9 @@ impl UsedFiles {
     /// Adds a file, and the devices that have the same bytes.
     pub fn add_metadata(&mut self, metadata: &Metadata, used: Use) {
         let kind = metadata.file_type();
+        if !self.known.insert(Identity::of(metadata)) {
+            return;
+        }
         if kind.is_block_device() {
             for device in whole_and_partitions(metadata.rdev()) {
                 self.insert(Identity::Device(device), used);

@@ -34,6 +34,7 @@ pub fn file_of_device(device: u64) -> Option<fs::Metadata> {
 pub fn devices_of_file(identity: (u64, u64)) -> Vec<u64> {
     let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
     entries
+        .filter(|entry| entry.file_name().as_bytes().starts_with(b"loop"))
         .map(|entry| entry.path())
         .filter(|device| backing_file(device).is_some_and(|path| has_identity(&path, identity)))
         .filter_map(|device| number_of(&device))

@@ -92,8 +92,8 @@ fn has_mount(mounts: &[u8], image: &Path) -> bool {
             .split(|byte| *byte == b' ')
             .skip_while(|field| *field != b"-");
         let (kind, source) = (fields.nth(1), fields.next().map(unquote));
-        let file = source.map(|source| ImageName::find(OsStr::from_bytes(&source)).file);
-        kind == Some(KIND.as_bytes()) && file.as_deref() == Some(image)
+        let is_of = |source: Vec<u8>| ImageName::find(OsStr::from_bytes(&source)).file == image;
+        kind == Some(KIND.as_bytes()) && source.is_some_and(is_of)
     };
     mounts.split(|byte| *byte == b'\n').any(of_image)
 }
