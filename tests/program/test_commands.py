@@ -641,6 +641,24 @@ def traced(work, *words):
     return [("write", file) if call.startswith("pwrite") else (call, file) for call, file in calls]
 
 
+def test_short_commands_ask_little_of_the_host(work):
+    """One thread for disks; no file of huge pages for memory that stays small; and the kernel, which has written nothing, ends with the process."""
+    image = images.make(f"{work}/disk.img", "ext4")
+    variables = {"XDG_CACHE_HOME": f"{work}/cache"}
+    good("ls", f"{image}:/", **variables)
+    lines = trace_of(work, "clone,prctl,close,mmap", "ls", f"{image}:/", **variables)
+    # Pages of the snapshot that become the process's own, one by one.
+    assert sum("MAP_SHARED|MAP_FIXED|" in line for line in lines) < 60
+    assert sum('PR_SET_NAME, "outboard-block"' in line for line in lines) == 1
+    assert not [line for line in lines if "CLONE_VFORK" in line]
+    assert not [line for line in lines if "close(" in line and "/memfd:outboard-ram" in line]
+    lines = trace_of(work, "clone,close", "mkdir", f"{image}:/new", **variables)
+    assert [line for line in lines if "close(" in line and "/memfd:outboard-ram" in line]
+    if host.run("unshare", "-U", "true", ok=None).returncode == 0:
+        lines = trace_of(work, "clone", "du", f"{image}:/", **variables)
+        assert [line for line in lines if "CLONE_VFORK" in line]
+
+
 @pytest.mark.parametrize("place", ["{image}:/", ""])
 def test_sync_flushes_the_disk(work, place):
     """Also where the file system itself does not ask for it. Without a place all is meant that is open."""

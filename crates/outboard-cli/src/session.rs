@@ -32,6 +32,7 @@ use outboard::{
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;
+use std::mem::forget;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -864,6 +865,20 @@ impl Session {
         self.told(problems, position)
     }
 
+    /// As [`Session::finish`], when the process ends next. Nothing was written if no disk can be: then the
+    /// kernel is left as it is, and ends with the process. To stop it takes longer than a short command.
+    fn finish_last(mut self) -> Result<()> {
+        let written = self.disks.iter().flatten().any(|open| open.writable);
+        if written || !self.stacks.is_empty() || !self.settings.components.is_empty() {
+            return self.finish();
+        }
+        // The last of these would stop it. All else of the session goes as ever: temporary files, for one.
+        forget((self.kernel.take(), std::mem::take(&mut self.mounts)));
+        let disks = self.disks.drain(..).flatten();
+        disks.for_each(|open| forget(open.disk));
+        Ok(())
+    }
+
     /// The images that the host had no room for, in words. File systems tell of that as of any error of a disk.
     fn full_disks(&self) -> String {
         let lines = self.log.since(0, Level::Warning);
@@ -905,26 +920,31 @@ fn without_time(line: &str) -> &str {
     }
 }
 
-/// Runs `work` in a session and finishes it whatever happens. The error of the work
-/// is told first.
+/// Runs `work` in a session and finishes it whatever happens. The error of the work is told first. The
+/// process ends next.
 pub fn with_session<T>(
     settings: Settings,
     access: &HostAccess,
     work: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
-    in_session(Session::new(settings, access)?, work)
+    finished(Session::new(settings, access)?, work, Session::finish_last)
 }
 
-/// The same, in this session.
-pub fn in_session<T>(
+/// The same, in this session, while the process goes on.
+pub fn in_session<T>(session: Session, work: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
+    finished(session, work, Session::finish)
+}
+
+fn finished<T>(
     mut session: Session,
     work: impl FnOnce(&mut Session) -> Result<T>,
+    finish: impl FnOnce(Session) -> Result<()>,
 ) -> Result<T> {
     let done = work(&mut session);
     if done.is_err() {
         session.note_missing_inodes();
     }
-    let finished = session.finish();
+    let finished = finish(session);
     match (done, finished) {
         (Ok(value), finished) => finished.map(|()| value),
         (Err(error), Ok(())) => Err(error),

@@ -128,6 +128,40 @@ impl Command {
 
     /// What the command uses of the host. All else it gives up before it runs.
     pub fn host_access(&self) -> HostAccess {
+        HostAccess {
+            is_small: self.is_small(),
+            ..self.access()
+        }
+    }
+
+    /// See [`HostAccess::is_small`].
+    fn is_small(&self) -> bool {
+        matches!(
+            self,
+            Command::Info(_)
+                | Command::Ls(_)
+                | Command::Stat(_)
+                | Command::Getfattr(_)
+                | Command::Setfattr(_)
+                | Command::Getfacl(_)
+                | Command::Setfacl(_)
+                | Command::Lsattr(_)
+                | Command::Chattr(_)
+                | Command::Df(_)
+                | Command::Mv(_)
+                | Command::Rm(_)
+                | Command::Mkdir(_)
+                | Command::Rmdir(_)
+                | Command::Ln(_)
+                | Command::Chmod(_)
+                | Command::Chown(_)
+                | Command::Touch(_)
+                | Command::Truncate(_)
+                | Command::Sync(_)
+        )
+    }
+
+    fn access(&self) -> HostAccess {
         match self {
             Command::Info(options) => reads_images([&options.image]),
             Command::Ls(options) => reads_images(&options.places),

@@ -22,6 +22,9 @@ pub const NODES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeB
 /// Tells whether a snapshot was checked since the host has booted.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
+/// The kernel's image is in the program.
+const PROGRAM: &str = "/proc/self/exe";
+
 /// A file that does not exist yet is made in its directory.
 fn existing(path: &Path) -> PathBuf {
     let here = Path::new(".");
@@ -81,6 +84,7 @@ fn apply(
         .add_rules(path_beneath_rules(writes, change))?
         .add_rules(path_beneath_rules(snapshots, cache))?
         .add_rules(path_beneath_rules(snapshots.map(|_| BOOT_ID), read))?
+        .add_rules(path_beneath_rules(snapshots.map(|_| PROGRAM), read))?
         .restrict_self()?;
     Ok(())
 }

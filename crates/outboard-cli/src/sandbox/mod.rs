@@ -32,6 +32,9 @@ pub struct HostAccess {
     pub keeps_attributes: bool,
     /// The command parses files that it reads: it runs in the sandbox also without an image.
     pub parses: bool,
+    /// The command uses names and attributes of files alone, or a few blocks: the kernel's memory
+    /// grows little.
+    pub is_small: bool,
     /// Among what is written may be device nodes.
     pub makes_nodes: bool,
     /// It runs other programs, each of which is shut in ([`programs`]); the command itself is not, and so must
@@ -62,6 +65,7 @@ impl HostAccess {
         self.writes.extend(other.writes);
         self.keeps_attributes |= other.keeps_attributes;
         self.parses |= other.parses;
+        self.is_small &= other.is_small;
         self.makes_nodes |= other.makes_nodes;
         self.programs |= other.programs;
     }
@@ -85,8 +89,10 @@ impl Sandbox {
         components: &[PathBuf],
     ) -> Result<Self> {
         let files = !access.is_images_only();
-        // Memory for the kernel comes by a name space, too.
-        outboard::prepare();
+        // Memory for a kernel that grows comes by a namespace, too.
+        if !access.is_small {
+            outboard::prepare();
+        }
         // Owners of the host's files have meaning to a command that uses them.
         if !files {
             rights::separate();
