@@ -125,6 +125,19 @@ def test_timer_of_an_idle_vcpu(work):
     run_library_program(work, "timer_test", timeout=600)
 
 
+def test_pages_of_files_are_recycled_before_memory_grows(work):
+    """Where the program wants that; else the kernel remembers all of a file that it has read."""
+    tree = os.path.join(work, "large")
+    os.mkdir(tree)
+    with open(os.path.join(tree, "large"), "wb") as stream:
+        for _ in range(300):
+            stream.write(b"x" * (1 << 20))
+    path = os.path.join(work, "large.img")
+    run("mkfs.ext4", "-q", "-d", tree, path, "400M")
+    assert int(run_library_program(work, "recycle_test", path, "quiet")) >= 300
+    assert int(run_library_program(work, "recycle_test", path, "recycle_files")) < 200
+
+
 @pytest.mark.parametrize("level", [0, 4, 7])
 def test_log(work, level):
     run_library_program(work, "log_test", str(level))

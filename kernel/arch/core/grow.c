@@ -28,6 +28,9 @@
 #define OB_GROW_PATIENCE (10 * HZ)
 #define OB_GROW_RECENT (HZ / 10)
 
+/* Clean pages of files that are kept where the program wants others reclaimed before memory grows. */
+#define OB_RECYCLE_LEAST (SZ_64M >> PAGE_SHIFT)
+
 struct ob_grower {
 	struct task_struct *task;
 	wait_queue_head_t wanted, grown;
@@ -135,13 +138,37 @@ static bool ob_is_low(struct zone *zone, gfp_t gfp, int order, enum zone_type hi
 	       (dirty || !zone_watermark_ok(zone, wanted, low_wmark_pages(zone), highest, 0));
 }
 
+static unsigned long ob_pages_to_write(void)
+{
+	return global_node_page_state(NR_FILE_DIRTY) + global_node_page_state(NR_WRITEBACK);
+}
+
+/* "recycle_files" on the command line: the program reads each file once. */
+static bool ob_recycles __ro_after_init;
+
+static int __init ob_recycle_set(char *value)
+{
+	ob_recycles = true;
+	return 1;
+}
+__setup("recycle_files", ob_recycle_set);
+
+/* Whether reclaiming pages of files costs less than growing, as nobody will want them again. */
+static bool ob_can_recycle(gfp_t gfp)
+{
+	unsigned long busy = ob_pages_to_write() + OB_RECYCLE_LEAST;
+
+	return ob_recycles && !(gfp & __GFP_WRITE) &&
+	       global_node_page_state(NR_INACTIVE_FILE) > busy;
+}
+
 /* Dodge wakeup_kswapd: memory grows before Linux takes pages back from files. */
 void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
 void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
 
 void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
-	if (!ob_can_grow())
+	if (!ob_can_grow() || ob_can_recycle(gfp))
 		__real_wakeup_kswapd(zone, gfp, order, highest);
 	else if (ob_is_low(zone, gfp, order, highest))
 		ob_grow_request();
@@ -152,11 +179,6 @@ static bool ob_has_just_grown(void)
 {
 	return READ_ONCE(ob_grower.steps) &&
 	       time_before(jiffies, READ_ONCE(ob_grower.last) + OB_GROW_RECENT);
-}
-
-static unsigned long ob_pages_to_write(void)
-{
-	return global_node_page_state(NR_FILE_DIRTY) + global_node_page_state(NR_WRITEBACK);
 }
 
 /* A file system that gets no memory may have to give up. Is there hope for it? */
