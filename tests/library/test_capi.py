@@ -121,6 +121,13 @@ def test_served_disk(work, image):
     assert "durable" in run("debugfs", "-R", "ls -p /", stable)
 
 
+def test_requests_are_completed_where_they_were_submitted(work):
+    path = os.path.join(work, "disk.img")
+    with open(path, "wb") as stream:
+        stream.truncate(8 << 20)
+    run_library_program(work, "disk_interrupt_test", path)
+
+
 def test_timer_of_an_idle_vcpu(work):
     run_library_program(work, "timer_test", timeout=600)
 

@@ -123,7 +123,8 @@ EXPORT_SYMBOL(ob_interrupts_poll);
 void ob_kernel_interrupt(u32 interrupt)
 {
 	__atomic_fetch_or(&ob_devices_pending, 1u << interrupt, __ATOMIC_SEQ_CST);
-	ob_raise(ob_vcpu_to_interrupt(), OB_PENDING_DEVICE);
+	ob_raise(interrupt == OB_INTERRUPT_BLOCK ? ob_vcpu_for_disks() : ob_vcpu_to_interrupt(),
+		 OB_PENDING_DEVICE);
 }
 
 /*

@@ -217,6 +217,20 @@ struct ob_vcpu *ob_vcpu_to_interrupt(void)
 	return best ?: &ob_vcpus[0];
 }
 
+/*
+ * Where a disk's request is completed. What waits for it ran last on the vCPU that submitted it: if that
+ * idles, no other vCPU has to send it an interrupt.
+ */
+struct ob_vcpu *ob_vcpu_for_disks(void)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		if (READ_ONCE(ob_vcpus[cpu].idle) && atomic_read(&ob_vcpus[cpu].requests))
+			return &ob_vcpus[cpu];
+	return ob_vcpu_to_interrupt();
+}
+
 /* Wakes the one thread that waits for the baton, or lets its next wait return at once. */
 void ob_baton_pass(u32 *baton)
 {

@@ -131,6 +131,7 @@ struct ob_vcpu {
 	struct task_struct *switched_from;
 	struct task_struct *wake_list;
 	u32 *wake_later;		/* a host thread sleeps on this word */
+	atomic_t requests;		/* of disks, submitted here and not complete */
 	struct ob_carrier carrier;
 	struct ob_service service;
 	struct clock_event_device clock;
@@ -217,6 +218,7 @@ void ob_send(struct ob_vcpu *vcpu, u32 bits);
 void ob_wake_now(void);
 bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
+struct ob_vcpu *ob_vcpu_for_disks(void);
 void ob_baton_pass(u32 *baton);
 void ob_baton_wait(u32 *baton);
 void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton);

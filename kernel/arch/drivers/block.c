@@ -32,6 +32,7 @@ struct ob_disk {
 
 struct ob_command {
 	struct ob_block_request request;
+	struct ob_vcpu *submitter;
 	struct ob_block_segment segments[OB_SEGMENTS_MAX];
 };
 
@@ -57,6 +58,7 @@ static void ob_command_end(struct ob_command *command)
 {
 	struct request *rq = blk_mq_rq_from_pdu(command);
 
+	atomic_dec(&command->submitter->requests);
 	if (ob_is_write_error(req_op(rq), command->request.result))
 		atomic_long_inc(&ob_write_errors);
 	blk_mq_end_request(rq, errno_to_blk_status(command->request.result));
@@ -130,6 +132,8 @@ static blk_status_t ob_queue_rq(struct blk_mq_hw_ctx *queue, const struct blk_mq
 	/* It is never complete: the process is about to end. */
 	if (unlikely(READ_ONCE(ob_machine.panicking)))
 		return BLK_STS_OK;
+	command->submitter = ob_this_vcpu();
+	atomic_inc(&command->submitter->requests);
 	if (ob_host_block_submit(&command->request) == 1)
 		ob_command_end(command);
 	return BLK_STS_OK;
