@@ -39,7 +39,7 @@ static struct {
 	/* Owned by whoever opens and closes disks. */
 	pthread_mutex_t users_mutex;
 	uint32_t users;
-	/* Grows while there are users; with start_mutex held, or by the last user when no worker is left. */
+	/* Grows with start_mutex held. The last user sets it back, when no request is left. */
 	pthread_mutex_t start_mutex;
 	uint32_t worker_count;		/* atomic */
 	uint64_t workers[WORKERS];

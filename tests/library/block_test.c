@@ -715,7 +715,7 @@ static void leave(void *context)
 	__atomic_store_n(&meeting.closed, 1, __ATOMIC_SEQ_CST);
 }
 
-/* One thread waits for work. More start when some block, so that requests still run side by side. */
+/* One thread waits for work. More start when some block, so that requests run side by side. */
 static void test_workers(void)
 {
 	struct ob_posix_served served = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A disk's request is completed on the vCPU that submitted it, if that idles then, also while another
- * client's thread watches another idle vCPU. Argument: an image whose contents may be lost.
+ * A disk's request is completed on the vCPU that submitted it, if that idles then, also while
+ * another client's thread watches another idle vCPU. Argument: an image whose contents may be lost.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -43,8 +43,10 @@ static void interrupts(long counts[2])
 	long length = 0, got, file = OK(ob_sys_openat(AT_FDCWD, "/proc/interrupts", O_RDONLY, 0));
 	char *line, *end;
 
-	while ((got = OK(ob_sys_read((int)file, text + length, sizeof(text) - 1 - (size_t)length))) > 0)
+	while ((got = OK(ob_sys_read((int)file, text + length, 4096))) > 0) {
 		length += got;
+		CHECK(length < (long)sizeof(text) - 4096);
+	}
 	OK(ob_sys_close((int)file));
 	text[length] = '\0';
 	end = strstr(text, " block\n");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reads a large file once, and prints the megabytes of memory that the process has then. Arguments: an
- * ext4 image with the file /large, and words for the kernel's command line.
+ * Reads a large file once, and prints the megabytes of memory that the process has then. Arguments:
+ * an ext4 image with the file /large, and words for the kernel's command line.
  */
 #include <fcntl.h>
 #include <string.h>

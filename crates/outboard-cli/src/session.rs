@@ -727,8 +727,8 @@ impl Session {
         self.mount_device(&name.shown(), &device, probed, "", write, cut)
     }
 
-    /// Mounts what is on a block device. `probed`: what a probe has found; `options`: of the file system; `cut`: tells what is missing
-    /// of it.
+    /// Mounts what is on a block device. `probed`: what a probe has found; `options`: of the file
+    /// system; `cut`: tells what is missing of it.
     fn mount_device(
         &self,
         shown: &str,
@@ -865,14 +865,15 @@ impl Session {
         self.told(problems, position)
     }
 
-    /// As [`Session::finish`], when the process ends next. Nothing was written if no disk can be: then the
-    /// kernel is left as it is, and ends with the process. To stop it takes longer than a short command.
+    /// As [`Session::finish`], when the process ends next. Nothing was written if no disk can be:
+    /// then the kernel is left as it is, and ends with the process. To stop it takes longer than a
+    /// short command.
     fn finish_last(mut self) -> Result<()> {
         let written = self.disks.iter().flatten().any(|open| open.writable);
         if written || !self.stacks.is_empty() || !self.settings.components.is_empty() {
             return self.finish();
         }
-        // The last of these would stop it. All else of the session goes as ever: temporary files, for one.
+        // The last of these would stop it. All else of the session is dropped: temporary files.
         forget((self.kernel.take(), std::mem::take(&mut self.mounts)));
         let disks = self.disks.drain(..).flatten();
         disks.for_each(|open| forget(open.disk));
@@ -920,8 +921,8 @@ fn without_time(line: &str) -> &str {
     }
 }
 
-/// Runs `work` in a session and finishes it whatever happens. The error of the work is told first. The
-/// process ends next.
+/// Runs `work` in a session and finishes it whatever happens. The error of the work is told first.
+/// The process ends next.
 pub fn with_session<T>(
     settings: Settings,
     access: &HostAccess,

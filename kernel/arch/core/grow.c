@@ -28,7 +28,7 @@
 #define OB_GROW_PATIENCE (10 * HZ)
 #define OB_GROW_RECENT (HZ / 10)
 
-/* Clean pages of files that are kept where the program wants others reclaimed before memory grows. */
+/* So many clean pages of files are kept where the program wants the others reclaimed. */
 #define OB_RECYCLE_LEAST (SZ_64M >> PAGE_SHIFT)
 
 struct ob_grower {

@@ -36,7 +36,7 @@
 /* What failed for want of a host thread is tried again after this many nanoseconds. */
 #define OB_AGAIN_AFTER NSEC_PER_MSEC
 
-/* What starting from a snapshot has left for later is done after this many. A short program needs little of it. */
+/* What starting from a snapshot has left for later is done after this many nanoseconds. */
 #define OB_FINISH_AFTER (100 * NSEC_PER_MSEC)
 
 /*
@@ -45,7 +45,7 @@
  */
 #define OB_KICK_OLD NSEC_PER_MSEC
 
-/* A thread that watches an idle vCPU is its timer. This long after the deadline the service thread steps in. */
+/* A thread that watches an idle vCPU is its timer. After this time the service thread steps in. */
 #define OB_TIMER_LATE (50 * NSEC_PER_USEC)
 
 /* How long the first vCPU waits for the host to have a thread for it. */

@@ -218,8 +218,8 @@ struct ob_vcpu *ob_vcpu_to_interrupt(void)
 }
 
 /*
- * Where a disk's request is completed. What waits for it ran last on the vCPU that submitted it: if that
- * idles, no other vCPU has to send it an interrupt.
+ * Where a disk's request is completed. What waits for it ran last on the vCPU that submitted it: if
+ * that idles, no other vCPU has to send it an interrupt.
  */
 struct ob_vcpu *ob_vcpu_for_disks(void)
 {
@@ -280,13 +280,14 @@ void ob_timer_expire(struct ob_vcpu *vcpu, u64 now)
 {
 	u64 deadline = READ_ONCE(vcpu->service.deadline);
 
-	if (deadline && now >= deadline && cmpxchg(&vcpu->service.deadline, deadline, 0) == deadline)
+	if (deadline && now >= deadline &&
+	    cmpxchg(&vcpu->service.deadline, deadline, 0) == deadline)
 		ob_raise(vcpu, OB_PENDING_TIMER);
 }
 
 /*
- * As ob_baton_await(), by a thread that may watch the idle vCPU. While it does, it is the vCPU's timer
- * as well: the service thread would have to be woken to wake it.
+ * As ob_baton_await(), by a thread that may watch the idle vCPU. While it does, it is the vCPU's
+ * timer as well: the service thread would have to be woken to wake it.
  */
 void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 {
@@ -304,7 +305,7 @@ void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 		} else if (now < deadline) {
 			ob_baton_doze(baton, seen, deadline - now);
 		} else {
-			/* Nobody sleeps on the baton now: raising the interrupt wakes nobody in vain. */
+			/* Nobody sleeps on the baton: raising wakes nobody in vain. */
 			__atomic_fetch_and(baton, ~OB_BATON_AWAITED, __ATOMIC_SEQ_CST);
 			ob_timer_expire(vcpu, now);
 		}

@@ -401,7 +401,8 @@ fn ranges(numbers: &[u32]) -> Vec<(u32, u32)> {
     ranges
 }
 
-/// Allows the call if the number that was loaded is in one of the ranges; else goes on behind itself.
+/// Allows the call if the number that was loaded is in one of the ranges. Else goes on behind
+/// itself.
 fn search(ranges: &[(u32, u32)]) -> BpfProgram {
     match ranges {
         [] => Vec::new(),
@@ -474,8 +475,8 @@ pub fn apply_to_all(files: bool) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What the host does with a filter for a call whose arguments are zeroes: the result, and the number of
-    /// instructions that it takes.
+    /// What the host does with a filter for a call whose arguments are zeroes: the result, and the
+    /// number of instructions that it takes.
     fn run(filter: &[sock_filter], architecture: u32, number: u32) -> (u32, usize) {
         let (mut at, mut steps, mut loaded) = (0, 0, 0);
         loop {
