@@ -180,9 +180,11 @@ static void work(void *unused)
 
 static void stop_workers(void)
 {
+	/* A worker that starts another one does so before this, or not at all. */
+	pthread_mutex_lock(&queue.start_mutex);
 	__atomic_store_n(&queue.stopping, true, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&queue.start_mutex);
 	wake_worker(WORKERS);
-	/* No request is left that a worker could start another one for. */
 	while (queue.worker_count)
 		ob_host_thread_join(queue.workers[--queue.worker_count]);
 	queue.stopping = false;

@@ -26,7 +26,7 @@ void ob_host_wait(const uint32_t *word, uint32_t value, uint64_t timeout)
 		.tv_sec = (time_t)(timeout / NSEC_PER_SEC),
 		.tv_nsec = (long)(timeout % NSEC_PER_SEC),
 	};
-	int slack = -1;
+	long slack = -1;
 
 	if (timeout == OB_FOREVER) {
 		wait_for(word, value, NULL);
@@ -34,11 +34,11 @@ void ob_host_wait(const uint32_t *word, uint32_t value, uint64_t timeout)
 	}
 	/* A client's thread has the slack that the program wants, and gets it back. */
 	if (timeout < NSEC_PER_SEC)
-		slack = prctl(PR_GET_TIMERSLACK);
-	if (slack > (int)SLACK_NSEC)
+		slack = syscall(SYS_prctl, PR_GET_TIMERSLACK);	/* prctl() returns an int */
+	if (slack > (long)SLACK_NSEC)
 		prctl(PR_SET_TIMERSLACK, SLACK_NSEC);
 	wait_for(word, value, &relative);
-	if (slack > (int)SLACK_NSEC)
+	if (slack > (long)SLACK_NSEC)
 		prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
 }
 

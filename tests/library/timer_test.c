@@ -7,9 +7,11 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -86,6 +88,38 @@ static void receive(int from_program, pid_t *thread)
 	CHECK(read(from_program, thread, sizeof(*thread)) == sizeof(*thread));
 }
 
+/* Whether the stopped thread sleeps in futex(2): it then watches a parked vCPU, and has taken nothing. */
+static bool is_asleep(pid_t child, pid_t thread)
+{
+	char path[64];
+	long number = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", child, thread);
+	file = fopen(path, "r");
+	CHECK(file);
+	if (fscanf(file, "%ld", &number) != 1)
+		number = -1;
+	fclose(file);
+	return number == SYS_futex;
+}
+
+static void stop(pid_t child, pid_t thread)
+{
+	int status;
+
+	OK(ptrace(PTRACE_SEIZE, thread, 0, 0));
+	for (;;) {
+		OK(ptrace(PTRACE_INTERRUPT, thread, 0, 0));
+		CHECK_EQUAL(waitpid(thread, &status, __WALL), thread);
+		CHECK(WIFSTOPPED(status));
+		if (is_asleep(child, thread))
+			return;
+		OK(ptrace(PTRACE_CONT, thread, 0, 0));
+		usleep(1000);
+	}
+}
+
 int main(void)
 {
 	int up[2], down[2], status;
@@ -104,10 +138,7 @@ int main(void)
 	close(up[1]);
 	close(down[0]);
 	receive(up[0], &thread);
-	OK(ptrace(PTRACE_SEIZE, thread, 0, 0));
-	OK(ptrace(PTRACE_INTERRUPT, thread, 0, 0));
-	CHECK_EQUAL(waitpid(thread, &status, __WALL), thread);
-	CHECK(WIFSTOPPED(status));
+	stop(child, thread);
 	CHECK_EQUAL(write(down[1], "", 1), 1);
 	receive(up[0], &thread);
 	OK(ptrace(PTRACE_DETACH, thread, 0, 0));

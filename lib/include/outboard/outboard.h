@@ -121,8 +121,8 @@ int ob_interrupt(int thread);
 
 /*
  * What a disk does that the program itself serves. Every function returns 0 or -errno. They are called by worker threads
- * of the library, several at once, in any order, and may block as long as they like: what waits is the request, and with
- * four of them at once also those of other disks. They must not call into the library. A request lies inside the disk and is a
+ * of the library, up to 16 at once, in any order, and may block as long as they like: what waits is the request, and with
+ * 16 of them at once also those of other disks. They must not call into the library. A request lies inside the disk and is a
  * multiple of its sector size; two at once never touch the same bytes unless a program inside asked for that.
  */
 struct ob_disk_operations {
