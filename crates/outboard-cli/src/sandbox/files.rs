@@ -84,7 +84,7 @@ fn apply(
         .add_rules(path_beneath_rules(writes, change))?
         .add_rules(path_beneath_rules(snapshots, cache))?
         .add_rules(path_beneath_rules(snapshots.map(|_| BOOT_ID), read))?
-        .add_rules(path_beneath_rules(snapshots.map(|_| PROGRAM), read))?
+        .add_rules(path_beneath_rules([PROGRAM], read))?
         .restrict_self()?;
     Ok(())
 }
