@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Destinations: no command overwrites a file that it uses, or an image that was not meant, and no half result is a success."""
 
+import hashlib
 import os
 import shutil
 import struct
@@ -8,7 +9,7 @@ import subprocess
 
 import pytest
 
-from support import host, images
+from support import hfsplus, host, images
 from support.images import MEGABYTE
 from support.program import bad, command, good, run
 
@@ -78,6 +79,14 @@ def test_what_is_used_is_not_overwritten(place, case):
     before = state(f"{place}/{kept}")
     bad(*words.split(), cwd=place, mentions=("cannot",))
     assert state(f"{place}/{kept}") == before
+
+
+def test_a_key_on_standard_input_is_not_overwritten(place):
+    for words in ("cp a.img:/p key", "cp --force a.img:/p key", "tar-out --force a.img:/ -f key"):
+        with open(f"{place}/key", "rb") as stream:
+            done = subprocess.run(command("--key-file", "-", *words.split()), cwd=place, stdin=stream, stderr=subprocess.PIPE, timeout=120, check=False)
+        assert done.returncode == 1 and b"the key file" in done.stderr, done.stderr
+        assert images.contents(f"{place}/key") == hashlib.sha256(KEY).hexdigest()
 
 
 @pytest.mark.needs("qemu-img")
@@ -214,7 +223,7 @@ def test_types_without_a_device(place):
 def test_times_that_a_file_system_cannot_hold(work):
     image = images.make(f"{work}/fat.img", "vfat")
     good("touch", f"{image}:/f")
-    for date, instead in (("1970-01-02", "1980-01-01"), ("2200-01-01", "2107-12-31")):
+    for date, instead in (("1970-01-02", "1980-01-01"), ("2108-01-01", "2107-12-31"), ("2200-01-01", "2107-12-31")):
         bad("touch", "-d", date, f"{image}:/f", mentions=(date, instead))
         bad("touch", "-d", date, f"{image}:/new-{date}", mentions=(date, instead))
     for date in ("2026-11-21 10:20:31.5", "1980-01-01"):
@@ -229,6 +238,27 @@ def test_times_that_a_file_system_cannot_hold(work):
         assert "times of" in good(*words).err
     os.utime(old, (10**9, 10**9))
     assert "times of" not in good("cp", "-a", old, f"{image}:/").err
+
+
+@pytest.mark.needs("hformat")
+@pytest.mark.parametrize("kind", ("hfs", "hfsplus"))
+def test_times_that_wrap(work, kind):
+    """The kernel reports the time that was asked for until it reads the inode again."""
+    image = host.sparse_file(f"{work}/image", 64 * MEGABYTE)
+    if kind == "hfs":
+        host.run("hformat", "-l", "times", image)
+    else:
+        hfsplus.make(image, megabytes=64)
+    good("touch", f"{image}:/f")
+    for date, instead in (("1950-01-01", "2086-02-06"), ("2106-12-31", "1970-11-23")):
+        bad("touch", "-d", date, f"{image}:/f", mentions=(date, instead))
+    assert "1970-11-23" in good("stat", f"{image}:/f").out
+    good("touch", "-d", "2106-02-06", f"{image}:/f")
+    old = f"{work}/old"
+    with open(old, "wb"):
+        pass
+    os.utime(old, (-86400, -86400))
+    assert "times of" in good("cp", "-a", old, f"{image}:/").err
 
 
 def test_archives_of_nothing(work, ext4):

@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -82,9 +83,23 @@ pub struct UsedFiles {
 }
 
 impl UsedFiles {
+    /// Files that are added from now on are looked at again: they may have become the files of
+    /// loop devices.
+    pub fn look_again(&mut self) {
+        self.known.clear();
+    }
+
     /// A file that is not there is nothing to protect: an error is reported by what opens it.
     pub fn add(&mut self, path: &Path, used: Use) {
         if let Ok(metadata) = std::fs::metadata(path) {
+            self.add_metadata(&metadata, used);
+        }
+    }
+
+    /// The same for a file that is open, as standard input is.
+    pub fn add_open(&mut self, file: impl AsFd, used: Use) {
+        let copy = file.as_fd().try_clone_to_owned().map(File::from);
+        if let Ok(metadata) = copy.and_then(|file| file.metadata()) {
             self.add_metadata(&metadata, used);
         }
     }

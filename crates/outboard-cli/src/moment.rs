@@ -44,8 +44,21 @@ pub fn is_access_kept(wanted: &timespec, found: i64) -> bool {
 fn is_near(wanted: &timespec, found: i64, rounding: u64) -> bool {
     match wanted.tv_nsec {
         libc::UTIME_NOW | libc::UTIME_OMIT => true,
-        _ => wanted.tv_sec.abs_diff(found) <= rounding,
+        _ => wanted.tv_sec.abs_diff(found) < rounding,
     }
+}
+
+/// The kinds of file systems (statfs) that keep the seconds since 1970 modulo 2^32, and report the
+/// time that was asked for until the inode is read again: Linux's HFS and HFS+.
+const WRAPPING: [i64; 2] = [0x4244, 0x482b];
+
+/// The seconds that a file will have which reports `found` now. `kind`: of its file system; `None`
+/// if that is not known.
+pub fn stored(found: i64, kind: impl FnOnce() -> Option<i64>) -> i64 {
+    if u32::try_from(found).is_ok() || !kind().is_some_and(|kind| WRAPPING.contains(&kind)) {
+        return found;
+    }
+    found.rem_euclid(1 << 32)
 }
 
 /// The seconds of SOURCE_DATE_EPOCH, the time of what is made to be the same each time.
@@ -125,6 +138,21 @@ mod tests {
         assert!(!is_kept(&wanted, 315_532_800));
         assert!(is_access_kept(&wanted, 999_993_600));
         assert!(!is_access_kept(&wanted, i64::MIN));
+        // FAT's last second, for the one after it.
+        assert!(!is_kept(
+            &parse_moment("2108-01-01").unwrap(),
+            4_354_819_198
+        ));
+    }
+
+    #[test]
+    fn hfs_wraps_times() {
+        let hfs = || Some(WRAPPING[0]);
+        assert_eq!(stored(-1, hfs), (1 << 32) - 1);
+        assert_eq!(stored(1 << 32, hfs), 0);
+        assert_eq!(stored(-1, || Some(0xef53)), -1);
+        assert_eq!(stored(-1, || None), -1);
+        assert_eq!(stored((1 << 32) - 1, || unreachable!()), (1 << 32) - 1);
     }
 
     #[test]

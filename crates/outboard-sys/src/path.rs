@@ -28,6 +28,11 @@ impl PathFd {
         Fd::working_directory(self.system())
     }
 
+    /// The descriptor itself.
+    pub fn fd(&self) -> &Fd {
+        &self.fd
+    }
+
     pub fn system(&self) -> System {
         self.fd.system()
     }

@@ -6,12 +6,12 @@ use crate::commands::each::each_place;
 use crate::commands::image_place;
 use crate::error::{Error, Result};
 use crate::format::moment;
-use crate::moment::{is_access_kept, is_kept, parse_moment};
+use crate::moment::{is_access_kept, is_kept, parse_moment, stored};
 use crate::operand::{Named, ITSELF};
 use crate::session::Session;
 use clap::{ArgAction, Args};
 use libc::timespec;
-use outboard::Tree;
+use outboard::{Fd, Tree};
 use std::ffi::OsString;
 use std::io;
 
@@ -102,7 +102,7 @@ fn touch(
             tree.open_fd(place.path(), flags, 0o666 & !session.umask())
                 .and_then(|file| {
                     file.set_times(times)?;
-                    check_kept(options, times, &file.stat()?)
+                    check_kept(options, times, &file.stat()?, &file)
                 })
         }
         other => other,
@@ -113,19 +113,29 @@ fn touch(
 fn set(options: &Touch, tree: &Tree, place: &Place, times: &[timespec; 2]) -> io::Result<()> {
     let file = Named::find(tree, place, !options.no_dereference)?;
     file.directory.set_times_at(&file.name, times, ITSELF)?;
-    check_kept(options, times, &file.directory.stat_at(&file.name, ITSELF)?)
+    let now = file.directory.stat_at(&file.name, ITSELF)?;
+    check_kept(options, times, &now, &file.directory)
 }
 
 /// Fails if the file has another time now: file systems take the nearest one that they know. Not all know
-/// more than one time, so that of access counts only if it was asked for alone.
-fn check_kept(options: &Touch, times: &[timespec; 2], now: &libc::stat) -> io::Result<()> {
+/// more than one time, so that of access counts only if it was asked for alone. `near`: a file of the same
+/// file system.
+fn check_kept(
+    options: &Touch,
+    times: &[timespec; 2],
+    now: &libc::stat,
+    near: &Fd,
+) -> io::Result<()> {
+    let found = |seconds| stored(seconds, || near.statfs().ok().map(|found| found.kind));
     let (wanted, found, kept) = match options.access && !options.modification {
-        true => (
-            &times[0],
-            now.st_atime,
-            is_access_kept(&times[0], now.st_atime),
-        ),
-        false => (&times[1], now.st_mtime, is_kept(&times[1], now.st_mtime)),
+        true => {
+            let found = found(now.st_atime);
+            (&times[0], found, is_access_kept(&times[0], found))
+        }
+        false => {
+            let found = found(now.st_mtime);
+            (&times[1], found, is_kept(&times[1], found))
+        }
     };
     if kept {
         return Ok(());

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::held::HeldImages;
 use crate::image::Image;
 use crate::sandbox::HostAccess;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,11 +24,12 @@ pub(super) fn find(
     if access.images.is_empty() {
         return Ok(used);
     }
-    let key = settings
-        .key_file
-        .iter()
-        .filter(|path| *path != Path::new("-"));
-    key.for_each(|path| used.add(path, Use::Key));
+    if let Some(path) = &settings.key_file {
+        match path == Path::new("-") {
+            true => used.add_open(io::stdin(), Use::Key),
+            false => used.add(path, Use::Key),
+        }
+    }
     for path in &settings.components {
         used.add(path, Use::Component);
     }
@@ -58,6 +60,7 @@ impl Session {
             return;
         }
         let used = Arc::make_mut(&mut self.used);
+        used.look_again();
         used.add(file, Use::Image);
         if image.format == Some("qcow2") {
             let options = self.settings.image_options();

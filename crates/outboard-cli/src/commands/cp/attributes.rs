@@ -7,7 +7,7 @@
 use super::copy::Copier;
 use super::report::Loss;
 use crate::format::escaped;
-use crate::moment::is_kept;
+use crate::moment::{is_kept, stored};
 use crate::other_forms;
 use outboard::{Fd, PathFd, System};
 use std::ffi::{CStr, CString};
@@ -135,11 +135,12 @@ pub fn keep(copier: &Copier, kind: &Kind, stat: &libc::stat, now: &libc::stat, n
 
 /// Whether the copy has the time of modification now: file systems take the nearest one that they know.
 fn has_times(kind: &Kind, times: &[libc::timespec; 2]) -> bool {
-    let found = match kind {
-        Kind::Open { target, .. } => target.stat(),
-        Kind::Named { target, .. } => target.stat(),
+    let (found, target): (_, &Fd) = match kind {
+        Kind::Open { target, .. } => (target.stat(), target),
+        Kind::Named { target, .. } => (target.stat(), target.fd()),
     };
-    found.is_ok_and(|found| is_kept(&times[1], found.st_mtime))
+    let file_system = || target.statfs().ok().map(|found| found.kind);
+    found.is_ok_and(|found| is_kept(&times[1], stored(found.st_mtime, file_system)))
 }
 
 /// Gives the copy the SELinux label that was asked for, if any was.

@@ -10,7 +10,7 @@ use crate::commands::cp::behind::Behind;
 use crate::commands::cp::data::Trail;
 use crate::commands::cp::report::{Loss, Report};
 use crate::format::escaped;
-use crate::moment::is_kept;
+use crate::moment::{is_kept, stored};
 use outboard::{Fd, PathFd};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -66,11 +66,12 @@ impl Target<'_> {
 
     /// Whether it has the time of modification now: file systems take the nearest one that they know.
     fn has_times(&self, times: &[libc::timespec; 2]) -> bool {
-        let found = match self {
-            Self::Open(file) => file.stat(),
-            Self::Path(file) => file.stat(),
+        let (found, target): (_, &Fd) = match self {
+            Self::Open(file) => (file.stat(), file),
+            Self::Path(file) => (file.stat(), file.fd()),
         };
-        found.is_ok_and(|found| is_kept(&times[1], found.st_mtime))
+        let file_system = || target.statfs().ok().map(|found| found.kind);
+        found.is_ok_and(|found| is_kept(&times[1], stored(found.st_mtime, file_system)))
     }
 
     fn set_xattr(&self, name: &CStr, value: &[u8]) -> io::Result<()> {
