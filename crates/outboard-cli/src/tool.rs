@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Mutex;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Where tools are, besides the user's PATH.
@@ -312,8 +313,22 @@ fn stop_when_asked(name: &str, child: &Child, heard: &Receiver<()>, in_place: bo
 /// A tool that runs.
 struct Started {
     child: Child,
-    /// While this is there, so is the thread that has started it.
-    parent: Sender<()>,
+    parent: Parent,
+}
+
+/// The thread that has started a tool, which ends with this. It has system call filters of its own: while
+/// it is there, a filter for all threads is refused.
+struct Parent {
+    stays: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        drop(self.stays.take());
+        // A panic in it was reported by what it did not send.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }
 
 /// Starts a program from a thread that has shut itself in: what restricts a thread does not restrict this process. The
@@ -322,7 +337,7 @@ fn start(mut command: Command, files: Option<Files>, confined: bool) -> io::Resu
     end_with_parent(&mut command);
     make_files_private(&mut command);
     command.process_group(0);
-    let (parent, child_ended) = channel::<()>();
+    let (stays, child_ended) = channel::<()>();
     let (tell, started) = channel();
     let work = move || {
         let shut_in = files.map_or(Ok(true), |files| shut_in(&files));
@@ -336,7 +351,11 @@ fn start(mut command: Command, files: Option<Files>, confined: bool) -> io::Resu
             let _ = child_ended.recv();
         }
     };
-    std::thread::Builder::new().spawn(work)?;
+    let thread = std::thread::Builder::new().spawn(work)?;
+    let parent = Parent {
+        stays: Some(stays),
+        thread: Some(thread),
+    };
     let child = started
         .recv()
         .unwrap_or_else(|_| Err(io::Error::other("it could not be shut in")))?;

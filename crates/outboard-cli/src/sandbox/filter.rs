@@ -466,9 +466,20 @@ pub fn is_missing(error: &seccompiler::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL))
 }
 
+/// A thread that was joined may be on the host's list for a moment, with filters of its own.
+const SYNC_TRIES: u32 = 10_000;
+
 /// For all threads, from now on. `files`: whether files of the host are still opened.
 pub fn apply_to_all(files: bool) -> Result<()> {
-    apply_filter_all_threads(&allow_only(rules(files, false)?)?)
+    let filter = allow_only(rules(files, false)?)?;
+    let mut tries = 0;
+    loop {
+        match apply_filter_all_threads(&filter) {
+            Err(seccompiler::Error::ThreadSync(_)) if tries < SYNC_TRIES => tries += 1,
+            result => return result,
+        }
+        std::thread::yield_now();
+    }
 }
 
 #[cfg(test)]
