@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests"))
 
@@ -35,7 +36,10 @@ class Result:
     target: str
     reached: bool | None  # None: shown, not judged
     ratio: float | None = None  # what the target is about, ours against the peer's
-    ratios: dict = dataclasses.field(default_factory=dict)  # contender to ratios of single rounds, where rounds are pairs
+    # Contender to ratios of single rounds, where rounds are pairs.
+    ratios: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+    # Contender to the reason why it has no samples.
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def median(self, contender: str) -> float:
         return statistics.median(self.samples[contender])
@@ -46,9 +50,34 @@ class Result:
         return statistics.median(self.ratios[contender])
 
 
-def take_turns(contenders: list, rounds: int) -> dict:
-    """Each round lets every contender run once, in an order that rotates. A contender that fails is left out, and said so."""
-    samples = {contender.name: [] for contender in contenders}
+@dataclasses.dataclass
+class Turns:
+    """What contenders measured in turns. Each one has a sample of every round, or is left out."""
+
+    samples: dict[str, list]
+    left_out: dict[str, str]  # contender to the reason
+
+    def result(self, name: str, unit: str, target: str,
+               value: Callable[[Any], float] = lambda measured: measured) -> Result:
+        """One line of the table, not judged yet. `value` makes a sample of what a run measured."""
+        samples = {who: list(map(value, measured)) for who, measured in self.samples.items()}
+        return Result(name, unit, samples, target, None, left_out=self.left_out)
+
+
+def reason(error: Exception) -> str:
+    """The last line of an error, short and without this machine's paths. Often a tool wrote it."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    line = lines[-1].replace(program.OUT, "out").replace(program.REPOSITORY + os.sep, "")
+    return line if len(line) <= 120 else f"...{line[-117:]}"
+
+
+def take_turns(contenders: list[Contender], rounds: int) -> Turns:
+    """
+    Each round lets every contender run once, in an order that rotates. A contender that fails once
+    is left out with the reason: rounds are compared as pairs, so all or none of its samples count.
+    """
+    samples: dict[str, list] = {contender.name: [] for contender in contenders}
+    left_out: dict[str, str] = {}
     for number in range(rounds):
         turn = number % len(contenders)
         for contender in contenders[turn:] + contenders[:turn]:
@@ -57,9 +86,10 @@ def take_turns(contenders: list, rounds: int) -> dict:
             try:
                 samples[contender.name].append(contender.run())
             except (host.ToolFailed, OSError) as error:
-                print(f"left out: {contender.name}: {str(error).splitlines()[0]}", file=sys.stderr)
+                print(f"left out: {contender.name}, round {number + 1}: {error}", file=sys.stderr)
+                left_out[contender.name] = f"round {number + 1} of {rounds}: {reason(error)}"
                 del samples[contender.name]
-    return samples
+    return Turns(samples, left_out)
 
 
 def seconds(*command, stdout=subprocess.DEVNULL, **variables) -> float:
@@ -69,7 +99,9 @@ def seconds(*command, stdout=subprocess.DEVNULL, **variables) -> float:
                           env=host.environment(**variables), check=False)
     taken = time.monotonic() - start
     if done.returncode != 0:
-        raise host.ToolFailed(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.decode()[-300:]}")
+        said = done.stderr.decode(errors="replace")[-300:]
+        words = " ".join(map(str, command))
+        raise host.ToolFailed(f"{words} ended with {done.returncode}:\n{said}")
     return taken
 
 

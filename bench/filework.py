@@ -3,7 +3,7 @@
 
 import os
 
-from contenders import OURS, OUT, Contender, Result, host, scratch, seconds, take_turns
+from contenders import OURS, OUT, Contender, Result, Turns, host, scratch, seconds, take_turns
 from support import images
 
 PROGRAM = os.path.join(OUT, "filework")
@@ -58,8 +58,8 @@ class Round:
         return self.both(lambda work, image: on_loop("host", work, self.kind, self.mount, image))
 
 
-def measure(kind: str, rounds: int) -> dict:
-    """Contender to a list of what each of its rounds said."""
+def measure(kind: str, rounds: int) -> Turns:
+    """Each sample is a dictionary: work to seconds."""
     with scratch() as directory:
         mount = os.path.join(directory, "mount")
         os.mkdir(mount)
@@ -67,9 +67,13 @@ def measure(kind: str, rounds: int) -> dict:
         times_of("library", "fill", source, kind, mount, source)
         turn = Round(kind, directory, mount, source)
         contenders = [Contender(OURS, turn.library)]
+        on_loop_devices = [Contender(ON_DEVICE, turn.library_on_device), Contender(HOST, turn.host)]
         if host.knows(kind):
-            contenders += [Contender(ON_DEVICE, turn.library_on_device), Contender(HOST, turn.host)]
-        return take_turns(contenders, rounds)
+            return take_turns(contenders + on_loop_devices, rounds)
+        turns = take_turns(contenders, rounds)
+        why = f"no loop mounts of {kind} on this host"
+        turns.left_out |= {who.name: why for who in on_loop_devices}
+        return turns
 
 
 def judge(result: Result) -> Result:
@@ -84,8 +88,9 @@ def file_work(rounds: int) -> list:
     """Image and block device against the host's loop mount; the image is in the host's page cache, but for "from disk"."""
     results = []
     for kind in ("ext4", "xfs"):
-        measured = measure(kind, rounds)
+        turns = measure(kind, rounds)
         for work, name in NAMES.items():
-            samples = {who: [times[work] for times in rows] for who, rows in measured.items()}
-            results.append(judge(Result(f"{kind}: {name}", "s", samples, f"at most {SLOWEST} of the host's", None)))
+            result = turns.result(f"{kind}: {name}", "s", f"at most {SLOWEST} of the host's",
+                                  lambda times, work=work: times[work])
+            results.append(judge(result))
     return results

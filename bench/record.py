@@ -25,7 +25,9 @@ def commit() -> str:
     found = git("log", "-1", "--format=%h").stdout.strip()
     if not found:
         return f"unknown{CHANGED}"
-    return found if git("diff", "--quiet", "HEAD", "--", *SOURCES).returncode == 0 else found + CHANGED
+    # A new file counts, too: the build may take it up.
+    status = git("status", "--porcelain", "--untracked-files=normal", "--", *SOURCES)
+    return found if status.returncode == 0 and not status.stdout else found + CHANGED
 
 
 def short(value: float) -> float:
@@ -52,6 +54,7 @@ def text(name: str, results: list, rounds: int, measured: str, load: float) -> s
                 "reached": result.reached,
                 "ratio": None if result.ratio is None else short(result.ratio),
                 "samples": {who: list(map(short, values)) for who, values in result.samples.items()},
+                "left_out": result.left_out,
             }
             for result in results
         ],

@@ -5,7 +5,8 @@
     bench/tables.py
 
 A table stands between <!-- record: NAME --> and <!-- end of record -->, where NAME is a benchmark,
-or "all" for README.md. It shows every contender of its benchmark: no row leaves out who is faster.
+or "all" for README.md. It shows every contender of its benchmark: no row hides one that is faster,
+and one that failed stands there with the reason.
 README.md keeps figures that were measured by hand, and says so, until all of its benchmarks are
 recorded.
 """
@@ -22,6 +23,8 @@ PAGE = os.path.join(record.REPOSITORY, "docs", "benchmarks.md")
 RECORD = os.path.join(record.REPOSITORY, "docs", "benchmarks")
 BLOCK = re.compile(r"(<!-- record: (\w+) -->\n).*?(<!-- end of record -->)", re.DOTALL)
 OURS = "outboard"
+# Benchmarks whose contenders are all ours: profiles, for one.
+OURS_ALONE = {"boot", "snapshot"}
 # README.md says this of figures that no record has.
 BY_HAND = "Measured by hand, before there was a record"
 
@@ -78,16 +81,23 @@ def result_of(records: dict, row: Row) -> dict | None:
     return next((result for result in results if result["name"] == row.result), None)
 
 
-def medians(result: dict) -> dict:
+def left_out(result: dict) -> dict[str, str]:
+    """Contender without samples to what is shown of it."""
+    reasons = result.get("left_out", {})
+    return {who: "left out ({})".format(why.replace("|", r"\|")) for who, why in reasons.items()}
+
+
+def medians(result: dict) -> dict[str, str]:
     """Contender to what is shown of it."""
-    return {who: shown(statistics.median(values), result["unit"]) for who, values in result["samples"].items()}
+    samples = result["samples"].items()
+    figures = {who: shown(statistics.median(values), result["unit"]) for who, values in samples}
+    return figures | left_out(result)
 
 
 def readme_row(row: Row, result: dict) -> str:
     figures = medians(result)
-    ours = figures.pop(OURS, "")
+    ours = "" if row.benchmark in OURS_ALONE else figures.pop(OURS)
     others = ", ".join(f"{who} {figure}" for who, figure in figures.items())
-    # Where the contenders are all ours: profiles, for one.
     return f"| {row.what} | {ours} | {others} |" if ours else f"| {row.what} | {others} | |"
 
 
@@ -132,13 +142,14 @@ def verdict(result: dict) -> str:
 def of_benchmark(document: dict) -> str:
     """All results of a benchmark: a table for each set of contenders."""
     lines = [f"`{document['command']}`: {circumstances([document])}; [samples](benchmarks/{document['benchmark']}.json).", ""]
-    contenders: list = []
+    contenders: list[str] = []
     for result in document["results"]:
-        if list(result["samples"]) != contenders:
-            contenders = list(result["samples"])
+        cells = {who: cell(values, result["unit"]) for who, values in result["samples"].items()}
+        cells |= left_out(result)
+        if list(cells) != contenders:
+            contenders = list(cells)
             lines += ["", f"| what | {' | '.join(contenders)} | to reach |", f"|---|{'---|' * len(contenders)}---|"]
-        cells = [cell(values, result["unit"]) for values in result["samples"].values()]
-        lines.append(f"| {result['name']} | {' | '.join(cells)} | {verdict(result)} |")
+        lines.append(f"| {result['name']} | {' | '.join(cells.values())} | {verdict(result)} |")
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 
 
