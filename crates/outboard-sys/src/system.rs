@@ -148,6 +148,16 @@ impl System {
         unsafe { self.call(libc::SYS_umask, [mask as usize, 0, 0, 0, 0, 0]) }.unwrap_or(0) as u32
     }
 
+    /// Waits until all processors of the library's kernel are online, which takes up to 20 ms after
+    /// its start. Linux without CPU hotplug takes them for constant: where it empties the caches of
+    /// each (slub.c, flush_all_cpus_locked), it warns of one that comes meanwhile.
+    pub fn wait_for_processors(self) {
+        let mut set = [0_u64; 16];
+        let arguments = [0, size_of_val(&set), pointer_mut(&mut set), 0, 0, 0];
+        // SAFETY: the kernel writes at most `size_of_val(&set)` bytes. The answer is of no use.
+        let _ = unsafe { self.call(libc::SYS_sched_getaffinity, arguments) };
+    }
+
     /// The user that files are made and rights are checked as.
     pub fn effective_user(self) -> u32 {
         // SAFETY: has no arguments.

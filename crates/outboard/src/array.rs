@@ -87,6 +87,7 @@ impl Kernel {
         members: &[BlockDevice],
         read_only: bool,
     ) -> io::Result<BlockDevice> {
+        System::Kernel.wait_for_processors();
         component::load("md-mod", "")?;
         let number = free_number()?;
         let name = format!("md{number}");

@@ -126,6 +126,7 @@ fn open_control() -> io::Result<Fd> {
     component::load("dm-mod", "")?;
     let root = Fd::working_directory(System::Kernel);
     make_directory(&root, &CString::new(format!("{HOME}/dev/mapper"))?)?;
+    System::Kernel.wait_for_processors();
     let node = CString::new(format!("{HOME}/dev/mapper/control"))?;
     let number = libc::makedev(CONTROL.0, CONTROL.1);
     make_node(&node, libc::S_IFCHR, number)?;
