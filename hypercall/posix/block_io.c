@@ -165,7 +165,7 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 
 static int flush(struct ob_disk *disk)
 {
-	/* What is written meanwhile may miss it. */
+	/* The host may miss a write that completes during this flush. */
 	uint64_t changes = __atomic_load_n(&disk->changes, __ATOMIC_SEQ_CST);
 
 	while (raw_fdatasync(disk->fd)) {

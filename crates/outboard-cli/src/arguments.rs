@@ -35,8 +35,8 @@ impl Arguments {
     }
 }
 
-/// The command line with the commands that one of the words names. What it accepts, the command
-/// line with all commands accepts in the same way.
+/// The command line with the commands that one of the words names. The command line with all
+/// commands accepts every line that this one accepts, in the same way.
 fn few_commands(words: &[OsString]) -> clap::Command {
     let mut names: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
     names.sort_unstable();
