@@ -34,6 +34,7 @@
 static pthread_mutex_t boot_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool booted;
 static char boot_error[512];
+static struct ob_host *host;
 static struct ob_image image = OB_NO_IMAGE;	/* its address is 0: none is loaded */
 static bool image_is_own, image_is_used;
 static bool image_is_changing;		/* atomic: a forked child looks at it */
@@ -49,14 +50,26 @@ static __attribute__((format(printf, 2, 3))) int fail(int error, const char *for
 	return error;
 }
 
+struct ob_host *ob_boot_host(void)
+{
+	return host;
+}
+
 const char *ob_boot_error(void)
 {
 	return boot_error;
 }
 
+static int make_host(void)
+{
+	int error = host ? 0 : ob_platform_host_new(ob_kernel_table(), &host);
+
+	return error ? fail(error, "this process has too many kernels: the most is %d", OB_HOSTS_MOST) : 0;
+}
+
 static int choose_vcpus(const struct ob_config *config, struct ob_boot_parameters *parameters)
 {
-	uint32_t processors = ob_host_processor_count();
+	uint32_t processors = ob_host_processor_count(host);
 
 	if (config->vcpus > MAX_VCPUS)
 		return fail(-EINVAL, "vcpus is %u: use 1 to %d, or 0 for as many as the host has",
@@ -77,7 +90,7 @@ static int choose_memory(const struct ob_config *config, struct ob_boot_paramete
 		return fail(-EINVAL, "memory is %llu bytes: use at least %llu MB, or 0 for a quarter of the host's",
 			    (unsigned long long)memory, MEMORY_MINIMUM >> 20);
 	if (!memory)
-		memory = ob_host_memory_size() / 4;
+		memory = ob_host_memory_size(host) / 4;
 	if (memory < MEMORY_DEFAULT_MINIMUM && !config->memory)
 		memory = MEMORY_DEFAULT_MINIMUM;
 	if (most < least)
@@ -149,7 +162,7 @@ static int check_components(const char *names)
 			memcpy(name, names, length);
 			name[length] = '\0';
 		}
-		if (length >= sizeof(name) || ob_host_component_find(name, 0, &unused))
+		if (length >= sizeof(name) || ob_host_component_find(host, name, 0, &unused))
 			return fail(-ENOENT, "no component is called \"%.*s\"", (int)length, names);
 	}
 	return 0;
@@ -219,7 +232,7 @@ static int load_image(const char *path)
 	set_changing(true);
 	if (image.address)
 		unload_image();
-	error = ob_image_load(path, &image, reason, sizeof(reason));
+	error = ob_image_load(path, host, &image, reason, sizeof(reason));
 	image_is_own = !error && !path;
 	set_changing(false);
 	if (error)
@@ -239,24 +252,24 @@ static int start(const struct ob_config *config, struct ob_boot_parameters *para
 {
 	int error;
 
-	ob_posix_set_panic(config->panic, config->panic_context);
-	error = ob_posix_start(ob_log_line);
+	ob_posix_set_panic(host, config->panic, config->panic_context);
+	error = ob_posix_start(host, ob_log_line, NULL);
 	if (error)
 		return fail(error, "the host refuses signal or thread hooks: %s", strerror(-error));
 	error = check_components(config->components ? config->components : "");
 	if (error) {
-		ob_posix_stop();
+		ob_posix_stop(host);
 		return error;
 	}
 	parameters->snapshot = config->snapshots &&
-			       ob_snapshot_prepare(config->snapshots, parameters, &image);
+			       ob_snapshot_prepare(host, config->snapshots, parameters, &image);
 	error = start_kernel(parameters);
-	ob_posix_snapshot_done();
+	ob_posix_snapshot_done(host);
 	if (!error)
 		return 0;
 	if (!ob_halt())
 		return fail(error, "a component of \"%s\" cannot be loaded: %s", parameters->components, strerror(-error));
-	ob_posix_stop();
+	ob_posix_stop(host);
 	return fail_to_start(parameters, error);
 }
 
@@ -269,7 +282,9 @@ static int boot(const struct ob_config *given)
 	boot_error[0] = '\0';
 	if (booted)
 		return fail(-EALREADY, "this process has booted a kernel before: there can be only one");
-	error = complete(given, &config);
+	error = make_host();
+	if (!error)
+		error = complete(given, &config);
 	if (!error)
 		error = choose(&config, &parameters);
 	if (!error)
@@ -284,12 +299,13 @@ void ob_prepare(void)
 {
 	pthread_mutex_lock(&boot_mutex);
 	/* ob_boot tries again, and reports why it cannot be loaded. */
-	if (!booted)
+	if (!booted && !make_host())
 		load_image(NULL);
 	boot_error[0] = '\0';
 	pthread_mutex_unlock(&boot_mutex);
 	/* Later than the hook above: the platform's finds no kernel attached in a child. */
-	ob_posix_prepare();
+	if (host)
+		ob_posix_prepare(host);
 }
 
 int ob_boot(const struct ob_config *config)
@@ -307,7 +323,7 @@ int ob_halt(void)
 	int halted = 0, error = ob_kernel_halt(&halted);
 
 	if (halted) {
-		ob_posix_stop();
+		ob_posix_stop(host);
 		ob_kernel_free();
 	}
 	return error;

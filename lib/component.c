@@ -68,7 +68,7 @@ int ob_component_load(const char *name, const char *parameters)
 	if (error == -ENOENT && ob_posix_components_problem())
 		return fail(error, "%.100s: no such component, because there are none (%s)", name,
 			    ob_posix_components_problem());
-	if (error == -ENOENT && ob_host_component_find(name, 0, &unused))
+	if (error == -ENOENT && ob_host_component_find(ob_boot_host(), name, 0, &unused))
 		return fail(error, "%s: no such component", name);
 	return error ? fail(error, "%s: %s", name, reason(error)) : 0;
 }
@@ -193,7 +193,7 @@ int ob_component_list(ob_component_function *function, void *context)
 	for (uint32_t index = 0; !ob_posix_component(index, &component); index++)
 		tell(function, context, &component, find_loaded(component.name, &state) ? NULL : &state);
 	for (uint32_t index = 0; !ob_kernel_component_state(index, &state); index++)
-		if (ob_host_component_find(state.name, 0, &component))
+		if (ob_host_component_find(ob_boot_host(), state.name, 0, &component))
 			tell(function, context, NULL, &state);
 	return problem ? fail(-ENOENT, "no components came with the library (%s)", problem) : 0;
 }

@@ -8,6 +8,7 @@
 #include <outboard/gate.h>
 #include <outboard/outboard.h>
 
+#include "kernel.h"
 #include "posix.h"
 
 _Static_assert(OB_DISK_READ_ONLY == OB_BLOCK_READ_ONLY, "flags are passed on as they are");
@@ -116,12 +117,16 @@ static int check(const struct ob_disk_config *config)
 
 static int add_served(const struct ob_disk_config *config, char name[32])
 {
-	struct served_disk *disk = malloc(sizeof(*disk));
 	struct ob_disk_parameters parameters = { .flags = config->flags | OB_BLOCK_SERVED };
+	struct ob_host *host = ob_boot_host();
 	struct ob_posix_served served;
+	struct served_disk *disk;
 	char path[16];
 	int number, result;
 
+	if (!host)
+		return -ENODEV;
+	disk = malloc(sizeof(*disk));
 	if (!disk)
 		return -ENOMEM;
 	*disk = (struct served_disk){ .operations = *config->operations, .context = config->context };
@@ -134,7 +139,7 @@ static int add_served(const struct ob_disk_config *config, char name[32])
 		.can_discard = !(config->flags & OB_DISK_READ_ONLY) && config->operations->discard,
 	};
 	served.size = config->capacity - config->capacity % served.sector_size;
-	number = ob_posix_serve(&served);
+	number = ob_posix_serve(host, &served);
 	if (number < 0) {
 		free(disk);
 		return number;
@@ -144,7 +149,7 @@ static int add_served(const struct ob_disk_config *config, char name[32])
 	result = ob_kernel_disk_add(&parameters, name);
 	if (result >= 0)
 		__atomic_store_n(&disk->added, true, __ATOMIC_RELEASE);
-	if (!ob_posix_serve_done(number))
+	if (!ob_posix_serve_done(host, number))
 		free(disk);
 	return result;
 }

@@ -443,7 +443,8 @@ static int enter(struct loading *loading)
 {
 	ob_image_entry *entry = (ob_image_entry *)(loading->header->e_entry + loading->distance);
 
-	loading->image->upcalls = entry(ob_platform_hypercalls());
+	loading->image->upcalls = entry(ob_platform_hypercalls(),
+				       loading->image->host);
 	if (loading->image->upcalls && loading->image->upcalls->size >= sizeof(struct ob_upcalls))
 		return 0;
 	refuse(loading, "its tables do not fit to those of this library");
@@ -471,17 +472,19 @@ static int load(struct loading *loading)
 		ob_platform_image_release(image->address, image->size);
 		return error;
 	}
-	ob_platform_text(image->address, image->size);
+	ob_platform_text(image->host, image->address, image->size);
 	return 0;
 }
 
-int ob_image_load(const char *path, struct ob_image *image, char *reason, size_t reason_size)
+int ob_image_load(const char *path, struct ob_host *host, struct ob_image *image, char *reason,
+		  size_t reason_size)
 {
 	struct ob_image new = OB_NO_IMAGE;
 	struct loading loading = { .image = &new, .reason = reason, .reason_size = reason_size };
 	int error;
 
 	*reason = '\0';
+	new.host = host;
 	error = ob_platform_image_open(path, &loading.file);
 	if (error) {
 		refuse(&loading, "%s", error == -EINVAL ? "it is not a regular file, or empty" :
@@ -505,7 +508,7 @@ int ob_image_load(const char *path, struct ob_image *image, char *reason, size_t
 void ob_image_unload(struct ob_image *image)
 {
 	ob_debugger_remove();
-	ob_platform_text(0, 0);
+	ob_platform_text(image->host, 0, 0);
 	ob_platform_image_release(image->address, image->size);
 	ob_platform_image_close(&image->file);
 	*image = (struct ob_image)OB_NO_IMAGE;

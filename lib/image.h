@@ -14,6 +14,7 @@
 /* An image that is loaded. */
 struct ob_image {
 	const struct ob_upcalls *upcalls;
+	struct ob_host *host;
 	uint64_t address;
 	uint64_t size;			/* in memory */
 	bool moved;			/* its preferred address was taken */
@@ -25,12 +26,13 @@ struct ob_image {
 #define OB_NO_IMAGE { .file = { .handle = -1 } }
 
 /*
- * Loads the image that the file `path` is, or the library's own (NULL). `image` is OB_NO_IMAGE
+ * Loads the image that the file `path` is, or the library's own (NULL), for that host. `image` is OB_NO_IMAGE
  * before, and on failure: then nothing of the file stays, at most its entry point has run, and
  * `reason` says in words what is wrong. Errors: those of ob_platform_image_open; -ENOEXEC: not a
  * kernel image that this library can load; what the host says.
  */
-int ob_image_load(const char *path, struct ob_image *image, char *reason, size_t reason_size);
+int ob_image_load(const char *path, struct ob_host *host, struct ob_image *image, char *reason,
+		  size_t reason_size);
 
 /* None of its code may run any more. */
 void ob_image_unload(struct ob_image *image);

@@ -83,6 +83,11 @@ void ob_kernel_attach(const struct ob_upcalls *upcalls)
 	OB_UPCALLS(ATTACH)
 }
 
+const struct ob_upcalls *ob_kernel_table(void)
+{
+	return &ob_upcalls;
+}
+
 const char *ob_kernel_magic(void)
 {
 	return __atomic_load_n(&ob_upcalls.version_magic, __ATOMIC_ACQUIRE);

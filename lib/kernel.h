@@ -8,7 +8,13 @@
 /* From now on they are these; NULL: there is no kernel, and they fail with -ENODEV. */
 void ob_kernel_attach(const struct ob_upcalls *upcalls);
 
+/* The table that these changes are made to: the platform's upcalls go through it. */
+const struct ob_upcalls *ob_kernel_table(void);
+
 /* Linux's version magic of the kernel: a module must have the same. "": it loads none. */
 const char *ob_kernel_magic(void);
+
+/* boot.c: the platform's handle of the kernel; NULL before the first boot. */
+struct ob_host *ob_boot_host(void);
 
 #endif

@@ -91,8 +91,9 @@ int ob_log_configure(int level, const struct ob_config *config)
 	return log_state.file >= 0 && level < LEVEL_OF_FILE ? LEVEL_OF_FILE : level;
 }
 
-void ob_log_line(int level, const char *line, uint64_t length)
+void ob_log_line(void *context, int level, const char *line, uint64_t length)
 {
+	(void)context;
 	if (log_state.file >= 0 && level <= LEVEL_OF_FILE)
 		append_to_file(line, length);
 	if (level <= log_state.level)

@@ -20,6 +20,6 @@ int ob_log_level_from_environment(void);
 int ob_log_configure(int level, const struct ob_config *config);
 
 /* Takes a line from the platform (an ob_posix_log). */
-void ob_log_line(int level, const char *line, uint64_t length);
+void ob_log_line(void *context, int level, const char *line, uint64_t length);
 
 #endif

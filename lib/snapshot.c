@@ -25,6 +25,7 @@
 
 #include <outboard/outboard.h>
 
+#include "kernel.h"
 #include "posix.h"
 #include "raw.h"
 #include "snapshot.h"
@@ -36,7 +37,11 @@ static const char *status;	/* why the platform was not asked */
 
 const char *ob_snapshot_status(void)
 {
-	return status ? status : ob_posix_snapshot_status();
+	struct ob_host *host = ob_boot_host();
+
+	if (status)
+		return status;
+	return host ? ob_posix_snapshot_status(host) : "not wanted";
 }
 
 static bool not_used(const char *why)
@@ -236,7 +241,7 @@ static const char *fault_of_process(const struct image *image, const struct ob_i
 	return NULL;
 }
 
-bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters *parameters,
+bool ob_snapshot_prepare(struct ob_host *host, const char *directory, const struct ob_boot_parameters *parameters,
 			 const struct ob_image *kernel)
 {
 	struct image image = { 0 };
@@ -257,7 +262,7 @@ bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters 
 	if (fd < 0)
 		return false;
 	snprintf(name, sizeof(name), "%016llx.snapshot", (unsigned long long)XXH3_64bits(key.bytes, key.length));
-	if (ob_posix_snapshot_use(fd, name, key.bytes)) {
+	if (ob_posix_snapshot_use(host, fd, name, key.bytes)) {
 		raw_close(fd);
 		return false;
 	}

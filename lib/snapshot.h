@@ -9,7 +9,7 @@
 #include "image.h"
 
 /* Tells the platform which snapshot of the directory fits. False: there can be none. */
-bool ob_snapshot_prepare(const char *directory, const struct ob_boot_parameters *parameters,
+bool ob_snapshot_prepare(struct ob_host *host, const char *directory, const struct ob_boot_parameters *parameters,
 			 const struct ob_image *kernel);
 
 #endif

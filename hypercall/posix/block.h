@@ -49,20 +49,20 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request);
 int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request);
 
 /* block_served.c: as ob_disk_open for what ob_posix_serve said. `number`: decimal digits. */
-int ob_disk_open_served(struct ob_disk *disk, const char *number);
+int ob_disk_open_served(struct ob_host *host, struct ob_disk *disk, const char *number);
 
 /* block.c: the disk of a number, NULL if there is none. Any thread. */
-struct ob_disk *ob_disk_find(uint32_t number);
+struct ob_disk *ob_disk_find(struct ob_host *host, uint32_t number);
 
 /* block_queue.c: workers run while somebody holds the queue. Both block. */
-int ob_block_queue_get(void);
-void ob_block_queue_put(void);
+int ob_block_queue_get(struct ob_host *host);
+void ob_block_queue_put(struct ob_host *host);
 
 /* A forked child has neither the workers nor their requests; block_served.c: nor its parent's offers. */
-void ob_block_queue_forked(void);
-void ob_block_served_forked(void);
+void ob_block_queue_forked(struct ob_host *host);
+void ob_block_served_forked(struct ob_host *host);
 
 /* Gives a request to the workers. Any thread, does not block. */
-void ob_block_queue_add(struct ob_block_request *request);
+void ob_block_queue_add(struct ob_host *host, struct ob_block_request *request);
 
 #endif

@@ -23,31 +23,7 @@
 
 #include "block.h"
 
-#define WORKERS 16
-
-static struct {
-	/* Shared with submitters: atomic. */
-	struct ob_block_request *inbox;
-	struct ob_block_request *completed;
-	uint32_t arrivals;
-	uint32_t sleepers;
-	bool stopping;
-	/* Owned by the workers. */
-	pthread_mutex_t mutex;
-	struct ob_block_request *waiting;	/* oldest first */
-	struct ob_block_request *waiting_last;
-	/* Owned by whoever opens and closes disks. */
-	pthread_mutex_t users_mutex;
-	uint32_t users;
-	/* Grows with start_mutex held. The last user sets it back, when no request is left. */
-	pthread_mutex_t start_mutex;
-	uint32_t worker_count;		/* atomic */
-	uint64_t workers[WORKERS];
-} queue = {
-	.mutex = PTHREAD_MUTEX_INITIALIZER,
-	.users_mutex = PTHREAD_MUTEX_INITIALIZER,
-	.start_mutex = PTHREAD_MUTEX_INITIALIZER,
-};
+#define WORKERS OB_BLOCK_WORKERS
 
 static void push(struct ob_block_request **stack, struct ob_block_request *request)
 {
@@ -76,145 +52,147 @@ static struct ob_block_request *take_all(struct ob_block_request **stack, struct
 	return reversed;
 }
 
-struct ob_block_request *ob_host_block_completed(void)
+struct ob_block_request *ob_host_block_completed(struct ob_host *host)
 {
 	struct ob_block_request *last;
 
-	return take_all(&queue.completed, &last);
+	return take_all(&host->queue.completed, &last);
 }
 
-static void wake_worker(uint32_t count)
+static void wake_worker(struct ob_host *host, uint32_t count)
 {
-	__atomic_add_fetch(&queue.arrivals, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&queue.sleepers, __ATOMIC_SEQ_CST))
-		ob_host_wake(&queue.arrivals, count);
+	__atomic_add_fetch(&host->queue.arrivals, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&host->queue.sleepers, __ATOMIC_SEQ_CST))
+		ob_host_wake(host, &host->queue.arrivals, count);
 }
 
-void ob_block_queue_add(struct ob_block_request *request)
+void ob_block_queue_add(struct ob_host *host, struct ob_block_request *request)
 {
-	push(&queue.inbox, request);
-	wake_worker(1);
+	push(&host->queue.inbox, request);
+	wake_worker(host, 1);
 }
 
 /* The oldest request that no worker has taken yet, or NULL. */
-static struct ob_block_request *take_oldest(void)
+static struct ob_block_request *take_oldest(struct ob_host *host)
 {
 	struct ob_block_request *request, *last;
 
-	pthread_mutex_lock(&queue.mutex);
-	request = take_all(&queue.inbox, &last);
+	pthread_mutex_lock(&host->queue.mutex);
+	request = take_all(&host->queue.inbox, &last);
 	if (request) {
-		if (queue.waiting)
-			queue.waiting_last->next = request;
+		if (host->queue.waiting)
+			host->queue.waiting_last->next = request;
 		else
-			queue.waiting = request;
-		queue.waiting_last = last;
+			host->queue.waiting = request;
+		host->queue.waiting_last = last;
 	}
-	request = queue.waiting;
+	request = host->queue.waiting;
 	if (request)
-		queue.waiting = request->next;
-	pthread_mutex_unlock(&queue.mutex);
+		host->queue.waiting = request->next;
+	pthread_mutex_unlock(&host->queue.mutex);
 	return request;
 }
 
-static void complete(struct ob_block_request *request)
+static void complete(struct ob_host *host, struct ob_block_request *request)
 {
-	struct ob_disk *disk = ob_disk_find(request->disk);
+	struct ob_disk *disk = ob_disk_find(host, request->disk);
 
 	request->result = disk ? ob_disk_perform(disk, request) : -ENODEV;
-	push(&queue.completed, request);
-	ob_kernel_interrupt(OB_INTERRUPT_BLOCK);
+	push(&host->queue.completed, request);
+	host->upcalls->interrupt(OB_INTERRUPT_BLOCK);
 }
 
-static void sleep_until_arrival(uint32_t seen)
+static void sleep_until_arrival(struct ob_host *host, uint32_t seen)
 {
-	__atomic_add_fetch(&queue.sleepers, 1, __ATOMIC_SEQ_CST);
-	ob_host_wait(&queue.arrivals, seen, OB_FOREVER);
-	__atomic_sub_fetch(&queue.sleepers, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&host->queue.sleepers, 1, __ATOMIC_SEQ_CST);
+	ob_host_wait(host, &host->queue.arrivals, seen, OB_FOREVER);
+	__atomic_sub_fetch(&host->queue.sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
-static void work(void *unused);
+static void work(void *pointer);
 
 /* Returns 0 also if there are as many as there may be. */
-static int start_worker(void)
+static int start_worker(struct ob_host *host)
 {
 	uint32_t count;
 	int error = 0;
 
-	pthread_mutex_lock(&queue.start_mutex);
-	count = queue.worker_count;
-	if (count < WORKERS && !__atomic_load_n(&queue.stopping, __ATOMIC_ACQUIRE)) {
-		error = ob_host_thread_create(work, NULL, "outboard-block", &queue.workers[count]);
+	pthread_mutex_lock(&host->queue.start_mutex);
+	count = host->queue.worker_count;
+	if (count < WORKERS && !__atomic_load_n(&host->queue.stopping, __ATOMIC_ACQUIRE)) {
+		error = ob_host_thread_create(host, work, host, "outboard-block",
+					      &host->queue.workers[count]);
 		if (!error)
-			__atomic_store_n(&queue.worker_count, count + 1, __ATOMIC_RELEASE);
+			__atomic_store_n(&host->queue.worker_count, count + 1, __ATOMIC_RELEASE);
 	}
-	pthread_mutex_unlock(&queue.start_mutex);
+	pthread_mutex_unlock(&host->queue.start_mutex);
 	return error;
 }
 
 /* The calling worker may block for long. Whoever submits meanwhile shall find one that sleeps. */
-static void leave_another(void)
+static void leave_another(struct ob_host *host)
 {
-	if (__atomic_load_n(&queue.worker_count, __ATOMIC_ACQUIRE) < WORKERS &&
-	    !__atomic_load_n(&queue.sleepers, __ATOMIC_SEQ_CST))
-		start_worker();		/* without one, requests wait for those that there are */
+	if (__atomic_load_n(&host->queue.worker_count, __ATOMIC_ACQUIRE) < WORKERS &&
+	    !__atomic_load_n(&host->queue.sleepers, __ATOMIC_SEQ_CST))
+		start_worker(host);		/* without one, requests wait for those that there are */
 }
 
-static void work(void *unused)
+static void work(void *pointer)
 {
-	(void)unused;
+	struct ob_host *host = pointer;
+
 	for (;;) {
-		uint32_t seen = __atomic_load_n(&queue.arrivals, __ATOMIC_SEQ_CST);
-		struct ob_block_request *request = take_oldest();
+		uint32_t seen = __atomic_load_n(&host->queue.arrivals, __ATOMIC_SEQ_CST);
+		struct ob_block_request *request = take_oldest(host);
 
 		if (request) {
-			leave_another();
-			complete(request);
-		} else if (__atomic_load_n(&queue.stopping, __ATOMIC_ACQUIRE)) {
+			leave_another(host);
+			complete(host, request);
+		} else if (__atomic_load_n(&host->queue.stopping, __ATOMIC_ACQUIRE)) {
 			return;
 		} else {
-			sleep_until_arrival(seen);
+			sleep_until_arrival(host, seen);
 		}
 	}
 }
 
-static void stop_workers(void)
+static void stop_workers(struct ob_host *host)
 {
 	/* A worker that starts another one does so before this, or not at all. */
-	pthread_mutex_lock(&queue.start_mutex);
-	__atomic_store_n(&queue.stopping, true, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&queue.start_mutex);
-	wake_worker(WORKERS);
-	while (queue.worker_count)
-		ob_host_thread_join(queue.workers[--queue.worker_count]);
-	queue.stopping = false;
+	pthread_mutex_lock(&host->queue.start_mutex);
+	__atomic_store_n(&host->queue.stopping, true, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&host->queue.start_mutex);
+	wake_worker(host, WORKERS);
+	while (host->queue.worker_count)
+		ob_host_thread_join(host, host->queue.workers[--host->queue.worker_count]);
+	host->queue.stopping = false;
 }
 
-int ob_block_queue_get(void)
+int ob_block_queue_get(struct ob_host *host)
 {
 	int error = 0;
 
-	pthread_mutex_lock(&queue.users_mutex);
-	if (queue.users == 0)
-		error = start_worker();
+	pthread_mutex_lock(&host->queue.users_mutex);
+	if (host->queue.users == 0)
+		error = start_worker(host);
 	if (!error)
-		queue.users++;
-	pthread_mutex_unlock(&queue.users_mutex);
+		host->queue.users++;
+	pthread_mutex_unlock(&host->queue.users_mutex);
 	return error;
 }
 
-void ob_block_queue_forked(void)
+void ob_block_queue_forked(struct ob_host *host)
 {
-	memset(&queue, 0, sizeof(queue));
-	pthread_mutex_init(&queue.mutex, NULL);
-	pthread_mutex_init(&queue.users_mutex, NULL);
-	pthread_mutex_init(&queue.start_mutex, NULL);
+	memset(&host->queue, 0, sizeof(host->queue));
+	pthread_mutex_init(&host->queue.mutex, NULL);
+	pthread_mutex_init(&host->queue.users_mutex, NULL);
+	pthread_mutex_init(&host->queue.start_mutex, NULL);
 }
 
-void ob_block_queue_put(void)
+void ob_block_queue_put(struct ob_host *host)
 {
-	pthread_mutex_lock(&queue.users_mutex);
-	if (--queue.users == 0)
-		stop_workers();
-	pthread_mutex_unlock(&queue.users_mutex);
+	pthread_mutex_lock(&host->queue.users_mutex);
+	if (--host->queue.users == 0)
+		stop_workers(host);
+	pthread_mutex_unlock(&host->queue.users_mutex);
 }

@@ -11,70 +11,64 @@
 
 #include "block.h"
 
-struct offer {
+struct ob_offer {
 	struct ob_posix_served served;
 	int number;
 	bool opened;
-	struct offer *next;
+	struct ob_offer *next;
 };
 
-static struct {
-	pthread_mutex_t mutex;
-	struct offer *first;
-	int last_number;
-} offers = { .mutex = PTHREAD_MUTEX_INITIALIZER };
-
 /* The place that points to the offer; the last one, which is NULL, if there is none. With the mutex held. */
-static struct offer **find(int number)
+static struct ob_offer **find(struct ob_host *host, int number)
 {
-	struct offer **place = &offers.first;
+	struct ob_offer **place = &host->offers.first;
 
 	while (*place && (*place)->number != number)
 		place = &(*place)->next;
 	return place;
 }
 
-int ob_posix_serve(const struct ob_posix_served *served)
+int ob_posix_serve(struct ob_host *host, const struct ob_posix_served *served)
 {
-	struct offer *offer = malloc(sizeof(*offer));
+	struct ob_offer *offer = malloc(sizeof(*offer));
 	int number;
 
 	if (!offer)
 		return -ENOMEM;
-	pthread_mutex_lock(&offers.mutex);
+	pthread_mutex_lock(&host->offers.mutex);
 	do {
-		number = offers.last_number = (offers.last_number + 1) & 0x7fffffff;
-	} while (*find(number));
-	*offer = (struct offer){ .served = *served, .number = number, .next = offers.first };
-	offers.first = offer;
-	pthread_mutex_unlock(&offers.mutex);
+		number = host->offers.last_number = (host->offers.last_number + 1) & 0x7fffffff;
+	} while (*find(host, number));
+	*offer = (struct ob_offer){ .served = *served, .number = number, .next = host->offers.first };
+	host->offers.first = offer;
+	pthread_mutex_unlock(&host->offers.mutex);
 	return number;
 }
 
-bool ob_posix_serve_done(int number)
+bool ob_posix_serve_done(struct ob_host *host, int number)
 {
-	struct offer **place, *offer;
+	struct ob_offer **place, *offer;
 	bool opened = false;
 
-	pthread_mutex_lock(&offers.mutex);
-	place = find(number);
+	pthread_mutex_lock(&host->offers.mutex);
+	place = find(host, number);
 	offer = *place;
 	if (offer) {
 		*place = offer->next;
 		opened = offer->opened;
 	}
-	pthread_mutex_unlock(&offers.mutex);
+	pthread_mutex_unlock(&host->offers.mutex);
 	free(offer);
 	return opened;
 }
 
-int ob_disk_open_served(struct ob_disk *disk, const char *number)
+int ob_disk_open_served(struct ob_host *host, struct ob_disk *disk, const char *number)
 {
-	struct offer *offer;
+	struct ob_offer *offer;
 	int error = -ENOENT;
 
-	pthread_mutex_lock(&offers.mutex);
-	offer = *find(atoi(number));
+	pthread_mutex_lock(&host->offers.mutex);
+	offer = *find(host, atoi(number));
 	if (offer && !offer->opened) {
 		offer->opened = true;
 		*disk = (struct ob_disk){
@@ -84,13 +78,13 @@ int ob_disk_open_served(struct ob_disk *disk, const char *number)
 		};
 		error = 0;
 	}
-	pthread_mutex_unlock(&offers.mutex);
+	pthread_mutex_unlock(&host->offers.mutex);
 	return error;
 }
 
 /* Their memory is not freed: another thread of the parent may have been about to. */
-void ob_block_served_forked(void)
+void ob_block_served_forked(struct ob_host *host)
 {
-	pthread_mutex_init(&offers.mutex, NULL);
-	offers.first = NULL;
+	pthread_mutex_init(&host->offers.mutex, NULL);
+	host->offers.first = NULL;
 }

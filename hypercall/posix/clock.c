@@ -12,17 +12,20 @@ static uint64_t read_clock(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-uint64_t ob_host_clock_monotonic(void)
+uint64_t ob_host_clock_monotonic(struct ob_host *host)
 {
+	(void)host;
 	return read_clock(CLOCK_MONOTONIC);
 }
 
-uint64_t ob_host_clock_realtime(void)
+uint64_t ob_host_clock_realtime(struct ob_host *host)
 {
+	(void)host;
 	return read_clock(CLOCK_REALTIME);
 }
 
-uint64_t ob_host_clock_realtime_coarse(void)
+uint64_t ob_host_clock_realtime_coarse(struct ob_host *host)
 {
+	(void)host;
 	return read_clock(CLOCK_REALTIME_COARSE);
 }

@@ -24,42 +24,26 @@
 
 #include "internal.h"
 
-#define PIECES 1024
 
 enum { CLOSED, OPEN, SETTLED };
 
-struct closed_piece {
-	uint64_t address;
-	uint64_t size;
-	int protection;
-	uint32_t state;		/* atomic */
-};
-
-static struct {
-	struct closed_piece pieces[PIECES];
-	uint32_t count;
-	bool executable;	/* there is one */
-	uint32_t opening;	/* threads that look at a state and open; atomic */
-	bool all_open;		/* atomic */
-} closed;
-
-static int protect(const struct closed_piece *piece)
+static int protect(const struct ob_closed_piece *piece)
 {
 	return mprotect((void *)piece->address, piece->size, piece->protection) ? -errno : 0;
 }
 
-int ob_posix_closed_add(uint64_t address, uint64_t size, int protection, bool urgent)
+int ob_posix_closed_add(struct ob_host *host, uint64_t address, uint64_t size, int protection, bool urgent)
 {
-	struct closed_piece *piece = &closed.pieces[closed.count];
+	struct ob_closed_piece *piece = &host->closed.pieces[host->closed.count];
 
-	if (closed.count == PIECES)
+	if (host->closed.count == OB_CLOSED_PIECES)
 		return mprotect((void *)address, size, protection) ? -errno : 0;
-	*piece = (struct closed_piece){ address, size, protection, CLOSED };
-	closed.count++;
+	*piece = (struct ob_closed_piece){ address, size, protection, CLOSED };
+	host->closed.count++;
 	/* Where the host lets nobody make memory executable, that is to be known now. */
-	if (!urgent && (closed.executable || !(protection & PROT_EXEC)))
+	if (!urgent && (host->closed.executable || !(protection & PROT_EXEC)))
 		return 0;
-	closed.executable |= protection & PROT_EXEC;
+	host->closed.executable |= protection & PROT_EXEC;
 	piece->state = OPEN;
 	return protect(piece);
 }
@@ -68,112 +52,112 @@ int ob_posix_closed_add(uint64_t address, uint64_t size, int protection, bool ur
  * -ENOMEM: the host has no room for another mapping. What else it says cannot be helped: then faults there are the
  * kernel's. Signals are blocked.
  */
-static int try_to_open(struct closed_piece *piece)
+static int try_to_open(struct ob_host *host, struct ob_closed_piece *piece)
 {
 	uint32_t before = CLOSED;
 	int error = 0;
 
-	__atomic_fetch_add(&closed.opening, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&host->closed.opening, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&piece->state, __ATOMIC_SEQ_CST) == CLOSED) {
 		error = protect(piece);
 		if (error != -ENOMEM)
 			__atomic_compare_exchange_n(&piece->state, &before, error ? SETTLED : OPEN, false,
 						    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	}
-	__atomic_fetch_sub(&closed.opening, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_sub(&host->closed.opening, 1, __ATOMIC_SEQ_CST);
 	return error == -ENOMEM ? error : 0;
 }
 
 /* If the host has no room, others unmap something, sooner or later. */
-static void open_pieces(struct closed_piece *piece, uint32_t count)
+static void open_pieces(struct ob_host *host, struct ob_closed_piece *piece, uint32_t count)
 {
 	sigset_t all, before;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	for (; count--; piece++) {
-		while (try_to_open(piece)) {
-			ob_posix_memory_give_up_spare();
+		while (try_to_open(host, piece)) {
+			ob_posix_memory_give_up_spare(host);
 			sched_yield();
 		}
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static bool is_in(enum ob_region region, uint64_t address)
+static bool is_in(struct ob_host *host, enum ob_region region, uint64_t address)
 {
-	const struct ob_posix_region *r = &ob_posix_memory_regions()[region];
+	const struct ob_posix_region *r = &ob_posix_memory_regions(host)[region];
 
 	return address - r->address < r->size;
 }
 
 /* Most faults are elsewhere: in the client window, or of a bad pointer. */
-static struct closed_piece *find(uint64_t address)
+static struct ob_closed_piece *find(struct ob_host *host, uint64_t address)
 {
-	if (!is_in(OB_REGION_STACKS, address) && !is_in(OB_REGION_MODULES, address))
+	if (!is_in(host, OB_REGION_STACKS, address) && !is_in(host, OB_REGION_MODULES, address))
 		return NULL;
-	for (uint32_t i = 0; i < closed.count; i++)
-		if (address - closed.pieces[i].address < closed.pieces[i].size)
-			return &closed.pieces[i];
+	for (uint32_t i = 0; i < host->closed.count; i++)
+		if (address - host->closed.pieces[i].address < host->closed.pieces[i].size)
+			return &host->closed.pieces[i];
 	return NULL;
 }
 
 /* A fault where somebody else has opened the piece meanwhile is over as well: what is open does not fault in this way. */
-bool ob_posix_closed_touched(uint64_t address, int protection)
+bool ob_posix_closed_touched(struct ob_host *host, uint64_t address, int protection)
 {
-	struct closed_piece *piece = find(address);
+	struct ob_closed_piece *piece = find(host, address);
 
 	if (!piece || !(piece->protection & protection))
 		return false;
-	open_pieces(piece, 1);
+	open_pieces(host, piece, 1);
 	return __atomic_load_n(&piece->state, __ATOMIC_SEQ_CST) != SETTLED;
 }
 
-void ob_posix_closed_open_all(void)
+void ob_posix_closed_open_all(struct ob_host *host)
 {
-	if (__atomic_load_n(&closed.all_open, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&host->closed.all_open, __ATOMIC_ACQUIRE))
 		return;
-	open_pieces(closed.pieces, closed.count);
-	__atomic_store_n(&closed.all_open, true, __ATOMIC_RELEASE);
+	open_pieces(host, host->closed.pieces, host->closed.count);
+	__atomic_store_n(&host->closed.all_open, true, __ATOMIC_RELEASE);
 }
 
-static int settle(struct closed_piece *piece)
+static int settle(struct ob_host *host, struct ob_closed_piece *piece)
 {
 	sigset_t all, before;
 	int error;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	error = try_to_open(piece);
+	error = try_to_open(host, piece);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (error)
 		return error;
 	__atomic_store_n(&piece->state, SETTLED, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&closed.opening, __ATOMIC_SEQ_CST))
+	while (__atomic_load_n(&host->closed.opening, __ATOMIC_SEQ_CST))
 		sched_yield();
 	return 0;
 }
 
-int ob_posix_closed_settle(uint64_t address, uint64_t size)
+int ob_posix_closed_settle(struct ob_host *host, uint64_t address, uint64_t size)
 {
 	int error = 0;
 
-	for (uint32_t i = 0; i < closed.count && !error; i++) {
-		struct closed_piece *piece = &closed.pieces[i];
+	for (uint32_t i = 0; i < host->closed.count && !error; i++) {
+		struct ob_closed_piece *piece = &host->closed.pieces[i];
 
 		if (address < piece->address + piece->size && piece->address < address + size &&
 		    __atomic_load_n(&piece->state, __ATOMIC_SEQ_CST) != SETTLED)
-			error = settle(piece);
+			error = settle(host, piece);
 	}
 	return error;
 }
 
-void ob_posix_closed_forget(void)
+void ob_posix_closed_forget(struct ob_host *host)
 {
-	memset(&closed, 0, sizeof(closed));
+	memset(&host->closed, 0, sizeof(host->closed));
 }
 
-void ob_host_snapshot_finish(void)
+void ob_host_snapshot_finish(struct ob_host *host)
 {
-	ob_posix_closed_open_all();
+	ob_posix_closed_open_all(host);
 }

@@ -240,11 +240,12 @@ static void describe(const struct module *module, bool wanted, struct ob_compone
 	};
 }
 
-int ob_host_component_find(const char *name, uint32_t index, struct ob_component *component)
+int ob_host_component_find(struct ob_host *host, const char *name, uint32_t index, struct ob_component *component)
 {
 	const struct alias *alias = archive ? find_alias(name) : NULL;
 	const uint32_t *orders;
 
+	(void)host;
 	if (!alias || index >= alias->count)
 		return -ENOENT;
 	orders = (const uint32_t *)at(archive->orders.offset) + alias->first;
@@ -253,10 +254,11 @@ int ob_host_component_find(const char *name, uint32_t index, struct ob_component
 	return 0;
 }
 
-int ob_host_component_node(uint32_t index, struct ob_component_node *node)
+int ob_host_component_node(struct ob_host *host, uint32_t index, struct ob_component_node *node)
 {
 	const struct node *found;
 
+	(void)host;
 	if (!archive || index >= archive->nodes.count)
 		return -ENOENT;
 	found = (const struct node *)at(archive->nodes.offset) + index;

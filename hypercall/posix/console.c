@@ -4,21 +4,20 @@
 
 #include "internal.h"
 
-static ob_posix_log *log_sink;
-
-void ob_posix_set_log(ob_posix_log *log)
+void ob_posix_set_log(struct ob_host *host, ob_posix_log *log, void *context)
 {
-	log_sink = log;
+	host->log = log;
+	host->log_context = context;
 }
 
-void ob_host_console_write(int level, const char *line, uint64_t length)
+void ob_host_console_write(struct ob_host *host, int level, const char *line, uint64_t length)
 {
 	int before;
 
-	if (!log_sink)
+	if (!host->log)
 		return;
 	/* The sink is the program's, and may call cancellation points: raw.h. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	log_sink(level, line, length);
+	host->log(host->log_context, level, line, length);
 	pthread_setcancelstate(before, NULL);
 }

@@ -30,17 +30,9 @@
 #include "internal.h"
 #include "raw.h"
 
-#define CHILD_STACK_BYTES (16ul << 10)
 #define PAGE_BYTES 4096ul
 
 enum { NONE, MAKING, MADE, TAKEN, REFUSED };
-
-static struct {
-	uint32_t state;		/* atomic */
-	int fd;			/* while MADE */
-	bool has_thread;
-	uint64_t thread;
-} huge;
 
 /* What the child is told, and gives back. */
 struct child {
@@ -106,17 +98,16 @@ static int child_main(void *pointer)
 }
 
 /* Returns when it has ended. */
-static void run_child(struct child *child)
+static void run_child(struct ob_host *host, struct child *child)
 {
-	/* Who is making is alone. */
-	static _Alignas(64) char stack[CHILD_STACK_BYTES];
+	char *stack = host->huge.stack;
 	sigset_t all, before;
 	int pid;
 
 	/* It has our handlers, which are not for it. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	pid = clone(child_main, stack + sizeof(stack),
+	pid = clone(child_main, stack + sizeof(host->huge.stack),
 		    CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWUSER | CLONE_NEWNS, child);
 	if (pid > 0)
 		raw_waitpid(pid, NULL, __WALL);
@@ -143,61 +134,61 @@ static bool is_filtered(void)
 	return prctl(PR_GET_SECCOMP) != 0;
 }
 
-static void make(void *unused)
+static void make(void *pointer)
 {
+	struct ob_host *host = pointer;
 	struct child child = { .fd = -1 };
 
-	(void)unused;
 	snprintf(child.users, sizeof(child.users), "%u %u 1", geteuid(), geteuid());
 	snprintf(child.groups, sizeof(child.groups), "%u %u 1", getegid(), getegid());
 	if (!is_filtered())
-		run_child(&child);
+		run_child(host, &child);
 	if (child.fd >= 0 && !can_run_code(child.fd)) {
 		raw_close(child.fd);
 		child.fd = -1;
 	}
-	huge.fd = child.fd;
-	__atomic_store_n(&huge.state, child.fd >= 0 ? MADE : REFUSED, __ATOMIC_RELEASE);
+	host->huge.fd = child.fd;
+	__atomic_store_n(&host->huge.state, child.fd >= 0 ? MADE : REFUSED, __ATOMIC_RELEASE);
 }
 
 /* Whether the caller is who makes it. */
-static bool begin(void)
+static bool begin(struct ob_host *host)
 {
 	uint32_t none = NONE;
 
-	return __atomic_compare_exchange_n(&huge.state, &none, MAKING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&host->huge.state, &none, MAKING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-void ob_posix_huge_prepare(void)
+void ob_posix_huge_prepare(struct ob_host *host)
 {
-	if (begin())
-		make(NULL);
+	if (begin(host))
+		make(host);
 }
 
-int ob_posix_huge_take(void)
+int ob_posix_huge_take(struct ob_host *host)
 {
-	if (begin()) {
-		huge.has_thread = !ob_host_thread_create(make, NULL, "huge", &huge.thread);
-		if (!huge.has_thread)
-			__atomic_store_n(&huge.state, REFUSED, __ATOMIC_RELEASE);
+	if (begin(host)) {
+		host->huge.has_thread = !ob_host_thread_create(host, make, host, "huge", &host->huge.thread);
+		if (!host->huge.has_thread)
+			__atomic_store_n(&host->huge.state, REFUSED, __ATOMIC_RELEASE);
 	}
-	if (__atomic_load_n(&huge.state, __ATOMIC_ACQUIRE) != MADE)
+	if (__atomic_load_n(&host->huge.state, __ATOMIC_ACQUIRE) != MADE)
 		return -1;
-	huge.state = TAKEN;
-	return huge.fd;
+	host->huge.state = TAKEN;
+	return host->huge.fd;
 }
 
-void ob_posix_huge_release(void)
+void ob_posix_huge_release(struct ob_host *host)
 {
-	if (huge.has_thread)
-		ob_host_thread_join(huge.thread);
-	ob_posix_huge_forked();
+	if (host->huge.has_thread)
+		ob_host_thread_join(host, host->huge.thread);
+	ob_posix_huge_forked(host);
 }
 
-void ob_posix_huge_forked(void)
+void ob_posix_huge_forked(struct ob_host *host)
 {
-	if (huge.state == MADE)
-		raw_close(huge.fd);
-	huge.state = NONE;
-	huge.has_thread = false;
+	if (host->huge.state == MADE)
+		raw_close(host->huge.fd);
+	host->huge.state = NONE;
+	host->huge.has_thread = false;
 }

@@ -28,8 +28,6 @@
 extern const char ob_own_image[] __attribute__((weak, visibility("hidden")));
 extern const char ob_own_image_end[] __attribute__((weak, visibility("hidden")));
 
-static uint64_t text_address, text_size;
-
 /* The file that a byte of this process was mapped from. */
 struct origin {
 	uint64_t address;
@@ -226,14 +224,14 @@ void ob_platform_image_release(uint64_t address, uint64_t size)
 	munmap((void *)address, size);
 }
 
-void ob_platform_text(uint64_t address, uint64_t size)
+void ob_platform_text(struct ob_host *host, uint64_t address, uint64_t size)
 {
-	text_address = address;
-	text_size = size;
+	host->text_address = address;
+	host->text_size = size;
 }
 
 /* Modules are placed near it. Without an image, in tests of the platform: near this function. */
-uint64_t ob_posix_text(void)
+uint64_t ob_posix_text(struct ob_host *host)
 {
-	return text_size ? text_address : (uint64_t)(uintptr_t)&ob_posix_text;
+	return host->text_size ? host->text_address : (uint64_t)(uintptr_t)&ob_posix_text;
 }

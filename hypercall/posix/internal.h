@@ -10,6 +10,7 @@
 
 #include <outboard/hypercall.h>
 
+#include "host.h"
 #include "posix.h"
 
 /*
@@ -21,71 +22,70 @@
 #define OB_PREEMPT_SIGNAL SIGURG
 
 /* console.c */
-void ob_posix_set_log(ob_posix_log *log);
+void ob_posix_set_log(struct ob_host *host, ob_posix_log *log, void *context);
+
+/* host.c */
+void ob_posix_hosts_forked(void);
 
 /* memory.c: takes the kernel's memory out of a fork()ed child; out of a core dump, what was never used of it. */
-void ob_posix_memory_forked(void);
-void ob_posix_memory_skip_unused(void);
+void ob_posix_memory_forked(struct ob_host *host);
+void ob_posix_memory_skip_unused(struct ob_host *host);
 
 /*
  * huge.c: the descriptor of an empty file with huge pages, which is the caller's then; -1: there is none, or not yet, and it is being
  * made. Only called by whoever extends RAM.
  */
-int ob_posix_huge_take(void);
+int ob_posix_huge_take(struct ob_host *host);
 /* Makes it now, in the calling thread, unless it is being made. */
-void ob_posix_huge_prepare(void);
+void ob_posix_huge_prepare(struct ob_host *host);
 /* The one that nobody has taken is closed, and a thread that makes it waited for. In a fork()ed child there is no such thread. */
-void ob_posix_huge_release(void);
-void ob_posix_huge_forked(void);
+void ob_posix_huge_release(struct ob_host *host);
+void ob_posix_huge_forked(struct ob_host *host);
 
 /* checksum.c. The second one only where the processor has AVX2. */
 uint64_t ob_posix_checksum(const void *bytes, uint64_t size);
 uint64_t ob_posix_checksum_avx2(const void *bytes, uint64_t size);
 
 /* memory.c, for snapshot.c */
-struct ob_posix_region {
-	uint64_t address;
-	uint64_t size;		/* 0: not reserved */
-};
 
 /* From here on regions but MODULES are reserved at fixed, random addresses, which other processes are likely to have free. */
-void ob_posix_memory_place(void);
+void ob_posix_memory_place(struct ob_host *host);
 /* All regions: OB_REGIONS of them. */
-const struct ob_posix_region *ob_posix_memory_regions(void);
+const struct ob_posix_region *ob_posix_memory_regions(struct ob_host *host);
 /* Reserves all regions at these addresses, with empty RAM. -EBUSY: one is not free, and none is reserved. */
-int ob_posix_memory_reserve(const struct ob_posix_region regions[]);
+int ob_posix_memory_reserve(struct ob_host *host, const struct ob_posix_region regions[]);
 /* Fills a piece of a reserved region, or of the image, from the file. -EINVAL, or what the host says. */
-int ob_posix_memory_fill(uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind);
+int ob_posix_memory_fill(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind);
 /*
  * Stacks, and pages of the MODULES window that are the file's: map them as a whole, without access, then say what is in them:
  * stacks; and which pages of RAM stand behind each piece of the window.
  */
-int ob_posix_memory_map_closed(uint64_t address, uint64_t size, int fd, uint64_t offset);
-int ob_posix_memory_note_stack(uint64_t address, uint64_t size, bool urgent);
-int ob_posix_memory_note_window(uint64_t address, uint64_t size, uint64_t physical, uint32_t protection);
+int ob_posix_memory_map_closed(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset);
+int ob_posix_memory_note_stack(struct ob_host *host, uint64_t address, uint64_t size, bool urgent);
+int ob_posix_memory_note_window(struct ob_host *host, uint64_t address, uint64_t size, uint64_t physical, uint32_t protection);
 /* Makes all of it this process's own: a fork()ed child gets none. */
-void ob_posix_memory_filled(void);
+void ob_posix_memory_filled(struct ob_host *host);
 /* A fault that is over when it is looked at: a page of RAM was on its way from a snapshot to the memfd. */
-bool ob_posix_memory_fault_is_passing(uint64_t address);
+bool ob_posix_memory_fault_is_passing(struct ob_host *host, uint64_t address);
 
 /* Gives the mappings up that are kept in reserve. */
-void ob_posix_memory_give_up_spare(void);
+void ob_posix_memory_give_up_spare(struct ob_host *host);
 
 /* closed.c: adds a piece that is mapped without access, or will be opened at once; `protection` is the host's. -EACCES, or what the host says. */
-int ob_posix_closed_add(uint64_t address, uint64_t size, int protection, bool urgent);
+int ob_posix_closed_add(struct ob_host *host, uint64_t address, uint64_t size, int protection, bool urgent);
 /* A fault: if a piece that was closed was touched, in a way that its protection allows, the access can be tried again. */
-bool ob_posix_closed_touched(uint64_t address, int protection);
-void ob_posix_closed_open_all(void);
+bool ob_posix_closed_touched(struct ob_host *host, uint64_t address, int protection);
+void ob_posix_closed_open_all(struct ob_host *host);
 /* Whoever changes mappings there: all pieces that overlap are open, and opened by nobody after that. -ENOMEM as ob_host_map(). */
-int ob_posix_closed_settle(uint64_t address, uint64_t size);
+int ob_posix_closed_settle(struct ob_host *host, uint64_t address, uint64_t size);
 /* There are none any more. */
-void ob_posix_closed_forget(void);
+void ob_posix_closed_forget(struct ob_host *host);
 
 /* block.c: closes a fork()ed child's copies of the disks, so that it does not keep their locks. */
-void ob_posix_block_forked(void);
+void ob_posix_block_forked(struct ob_host *host);
 
 /* image.c: the address of the kernel's text. */
-uint64_t ob_posix_text(void);
+uint64_t ob_posix_text(struct ob_host *host);
 
 /* component.c: looks for the archive. The first call counts. */
 void ob_posix_components_find(void);
@@ -98,8 +98,10 @@ void ob_posix_signals_remove(void);
 void ob_posix_preempt_send(uint64_t tid);
 
 /* snapshot.c, thread.c: what a fork()ed child forgets. */
-void ob_posix_snapshot_forked(void);
-void ob_posix_threads_forked(void);
+void ob_posix_snapshot_forked(struct ob_host *host);
+/* No snapshot is wanted yet. */
+void ob_posix_snapshot_reset(struct ob_host *host);
+void ob_posix_threads_forked(struct ob_host *host);
 
 /* thread.c: the hook for the end of adopted threads. */
 int ob_posix_thread_hook_create(void);

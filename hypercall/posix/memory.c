@@ -44,7 +44,7 @@
 #include "internal.h"
 #include "raw.h"
 
-#define PAGE_BYTES 4096ull
+#define PAGE_BYTES OB_PAGE_BYTES
 #define REGION_ALIGNMENT (16ull << 20)
 /* 1 GB, less what the kernel's own image may take. */
 #define MODULES_REACH ((1ull << 30) - (64ull << 20))
@@ -58,33 +58,6 @@
 #define PLACE_FIRST (48ull << 40)
 #define PLACE_RANGE (16ull << 40)
 #define PLACE_TRIES 8
-
-/* RAM that can come from a snapshot. */
-#define SNAPSHOT_BYTES (128ull << 20)
-#define SNAPSHOT_WORDS (SNAPSHOT_BYTES / PAGE_BYTES / 64)
-
-/* Pages of a window that are the file's; whoever changes a window there gives them to RAM first. */
-struct window_piece {
-	uint64_t address;
-	uint64_t size;
-	uint64_t physical;
-};
-
-#define PIECES 512
-
-static struct {
-	int fd;			/* the memfd of RAM; meaningful when RAM is reserved */
-	int huge_fd;		/* the file of what is at huge_from and above; no page of a snapshot is there */
-	uint64_t huge_from;	/* 0: there is none */
-	uint64_t spare;		/* address of the spare mappings, 0: given up; atomic */
-	bool spare_begun;	/* atomic */
-	uint64_t place;		/* of the next region; 0: anywhere */
-	uint64_t snapshot[SNAPSHOT_WORDS];	/* a bit for each page of RAM that is a snapshot's; atomic */
-	struct window_piece pieces[PIECES];	/* of the MODULES window, which are a snapshot's */
-	int piece_count;
-	struct ob_posix_region regions[OB_REGIONS];
-	struct ob_posix_region inherited_shadow;	/* of a forked child's parent */
-} memory;
 
 static void *reservation(uint64_t address, uint64_t size, int extra_flags)
 {
@@ -111,12 +84,12 @@ static int reserve_anywhere(uint64_t size, uint64_t *address)
 	return 0;
 }
 
-void ob_posix_memory_place(void)
+void ob_posix_memory_place(struct ob_host *host)
 {
 	uint64_t random;
 
-	if (!ob_host_random(&random, sizeof(random)))
-		memory.place = PLACE_FIRST + (random % PLACE_RANGE & ~(REGION_ALIGNMENT - 1));
+	if (!ob_host_random(host, &random, sizeof(random)))
+		host->memory.place = PLACE_FIRST + (random % PLACE_RANGE & ~(REGION_ALIGNMENT - 1));
 }
 
 static bool reserve_exactly(uint64_t address, uint64_t size)
@@ -133,15 +106,15 @@ static bool reserve_exactly(uint64_t address, uint64_t size)
 }
 
 /* At the next fixed address, if that is wanted; at another one if it is not free. */
-static int reserve_placed(uint64_t size, uint64_t *address)
+static int reserve_placed(struct ob_host *host, uint64_t size, uint64_t *address)
 {
-	for (int tries = 0; memory.place && tries < PLACE_TRIES; tries++) {
-		if (reserve_exactly(memory.place, size)) {
-			*address = memory.place;
-			memory.place += (size + 2 * REGION_ALIGNMENT - 1) & ~(REGION_ALIGNMENT - 1);
+	for (int tries = 0; host->memory.place && tries < PLACE_TRIES; tries++) {
+		if (reserve_exactly(host->memory.place, size)) {
+			*address = host->memory.place;
+			host->memory.place += (size + 2 * REGION_ALIGNMENT - 1) & ~(REGION_ALIGNMENT - 1);
 			return 0;
 		}
-		ob_posix_memory_place();
+		ob_posix_memory_place(host);
 	}
 	return reserve_anywhere(size, address);
 }
@@ -150,9 +123,9 @@ static int reserve_placed(uint64_t size, uint64_t *address)
  * Reserves a range whose farthest byte is within MODULES_REACH of the kernel's text, which may lie
  * anywhere. Below it first: above the image of a program lies the heap.
  */
-static int reserve_near_text(uint64_t size, uint64_t *address)
+static int reserve_near_text(struct ob_host *host, uint64_t size, uint64_t *address)
 {
-	uint64_t text = ob_posix_text() & ~(REGION_ALIGNMENT - 1);
+	uint64_t text = ob_posix_text(host) & ~(REGION_ALIGNMENT - 1);
 	uint64_t distance;
 
 	if (size > MODULES_REACH - REGION_ALIGNMENT)
@@ -175,7 +148,7 @@ static int reserve_near_text(uint64_t size, uint64_t *address)
 }
 
 /* Puts a memfd of the region's size behind the reserved range. */
-static int populate_ram(const struct ob_posix_region *ram)
+static int populate_ram(struct ob_host *host, const struct ob_posix_region *ram)
 {
 	int fd = memfd_create("outboard-ram", MFD_CLOEXEC);
 	void *got;
@@ -188,7 +161,7 @@ static int populate_ram(const struct ob_posix_region *ram)
 		   MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0);
 	if (got == MAP_FAILED)
 		goto fail;
-	memory.fd = fd;
+	host->memory.fd = fd;
 	return 0;
 fail:
 	raw_close(fd);
@@ -196,7 +169,7 @@ fail:
 }
 
 /* Pages whose access alternates, so that each is a mapping of its own. */
-static void spare_keep(void)
+static void spare_keep(struct ob_host *host)
 {
 	uint64_t size = SPARE_MAPPINGS * PAGE_BYTES, none = 0;
 	void *start = reservation(0, size, 0);
@@ -205,22 +178,22 @@ static void spare_keep(void)
 		return;
 	for (uint64_t offset = 0; offset < size; offset += 2 * PAGE_BYTES)
 		mprotect((char *)start + offset, PAGE_BYTES, PROT_READ);
-	if (!__atomic_compare_exchange_n(&memory.spare, &none, (uint64_t)start, false,
+	if (!__atomic_compare_exchange_n(&host->memory.spare, &none, (uint64_t)start, false,
 					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		munmap(start, size);
 }
 
 /* With the first mapping of a window: many programs never have one. */
-static void spare_begin(void)
+static void spare_begin(struct ob_host *host)
 {
-	if (!__atomic_load_n(&memory.spare_begun, __ATOMIC_RELAXED) &&
-	    !__atomic_exchange_n(&memory.spare_begun, true, __ATOMIC_SEQ_CST))
-		spare_keep();
+	if (!__atomic_load_n(&host->memory.spare_begun, __ATOMIC_RELAXED) &&
+	    !__atomic_exchange_n(&host->memory.spare_begun, true, __ATOMIC_SEQ_CST))
+		spare_keep(host);
 }
 
-void ob_posix_memory_give_up_spare(void)
+void ob_posix_memory_give_up_spare(struct ob_host *host)
 {
-	uint64_t start = __atomic_exchange_n(&memory.spare, 0, __ATOMIC_SEQ_CST);
+	uint64_t start = __atomic_exchange_n(&host->memory.spare, 0, __ATOMIC_SEQ_CST);
 
 	if (start)
 		munmap((void *)start, SPARE_MAPPINGS * PAGE_BYTES);
@@ -241,15 +214,15 @@ static int reserve_shadow(uint64_t size, uint64_t address)
 }
 
 /* A forked child has it from its parent: at the same address, with zeroes from now on. */
-static int take_shadow(const uint64_t *address)
+static int take_shadow(struct ob_host *host, const uint64_t *address)
 {
-	struct ob_posix_region *shadow = &memory.inherited_shadow;
+	struct ob_posix_region *shadow = &host->memory.inherited_shadow;
 
 	if (*address != shadow->address)
 		return -ENOMEM;
 	if (madvise((void *)shadow->address, shadow->size, MADV_DONTNEED))
 		return -ENOMEM;
-	memory.regions[OB_REGION_SHADOW] = *shadow;
+	host->memory.regions[OB_REGION_SHADOW] = *shadow;
 	*shadow = (struct ob_posix_region){ 0 };
 	return 0;
 }
@@ -259,16 +232,16 @@ static bool is_window(enum ob_region region)
 	return region == OB_REGION_VMALLOC || region == OB_REGION_MODULES || region == OB_REGION_CLIENT;
 }
 
-int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *address)
+int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t size, uint64_t *address)
 {
 	struct ob_posix_region new = { .size = size };
 	int error;
 
 	if ((unsigned int)region >= OB_REGIONS || size == 0 || size % PAGE_BYTES)
 		return -EINVAL;
-	if (region == OB_REGION_SHADOW && memory.inherited_shadow.size == size)
-		return take_shadow(address);
-	if (memory.regions[region].size)
+	if (region == OB_REGION_SHADOW && host->memory.inherited_shadow.size == size)
+		return take_shadow(host, address);
+	if (host->memory.regions[region].size)
 		return -EEXIST;
 	if (size > (1ull << 47))
 		return -ENOMEM;
@@ -276,38 +249,38 @@ int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *addre
 		new.address = *address;
 		error = reserve_shadow(size, new.address);
 	} else if (region == OB_REGION_MODULES) {
-		error = reserve_near_text(size, &new.address);
+		error = reserve_near_text(host, size, &new.address);
 	} else {
-		error = reserve_placed(size, &new.address);
+		error = reserve_placed(host, size, &new.address);
 	}
 	if (error)
 		return error;
 	if (region == OB_REGION_RAM)
-		error = populate_ram(&new);
+		error = populate_ram(host, &new);
 	if (error) {
 		munmap((void *)new.address, size);
 		return error;
 	}
 	if (!is_window(region) && region != OB_REGION_SHADOW)
 		madvise((void *)new.address, size, MADV_DONTFORK);
-	memory.regions[region] = new;
+	host->memory.regions[region] = new;
 	*address = new.address;
 	return 0;
 }
 
-static bool region_contains(enum ob_region region, uint64_t address, uint64_t size)
+static bool region_contains(struct ob_host *host, enum ob_region region, uint64_t address, uint64_t size)
 {
-	const struct ob_posix_region *r = &memory.regions[region];
+	const struct ob_posix_region *r = &host->memory.regions[region];
 
 	return address >= r->address && address - r->address <= r->size &&
 	       size <= r->size - (address - r->address);
 }
 
-static bool window_contains(uint64_t address, uint64_t size)
+static bool window_contains(struct ob_host *host, uint64_t address, uint64_t size)
 {
-	return region_contains(OB_REGION_VMALLOC, address, size) ||
-	       region_contains(OB_REGION_MODULES, address, size) ||
-	       region_contains(OB_REGION_CLIENT, address, size);
+	return region_contains(host, OB_REGION_VMALLOC, address, size) ||
+	       region_contains(host, OB_REGION_MODULES, address, size) ||
+	       region_contains(host, OB_REGION_CLIENT, address, size);
 }
 
 static bool is_page_range(uint64_t address, uint64_t size)
@@ -315,12 +288,12 @@ static bool is_page_range(uint64_t address, uint64_t size)
 	return size && address % PAGE_BYTES == 0 && size % PAGE_BYTES == 0;
 }
 
-int ob_host_region_commit(uint64_t address, uint64_t size)
+int ob_host_region_commit(struct ob_host *host, uint64_t address, uint64_t size)
 {
 	if (!is_page_range(address, size))
 		return -EINVAL;
-	if (!region_contains(OB_REGION_STACKS, address, size) &&
-	    !region_contains(OB_REGION_PAGES, address, size))
+	if (!region_contains(host, OB_REGION_STACKS, address, size) &&
+	    !region_contains(host, OB_REGION_PAGES, address, size))
 		return -EINVAL;
 	if (mprotect((void *)address, size, PROT_READ | PROT_WRITE))
 		return -ENOMEM;
@@ -328,13 +301,13 @@ int ob_host_region_commit(uint64_t address, uint64_t size)
 }
 
 /* The file that has this page of RAM. */
-static int ram_fd(uint64_t physical)
+static int ram_fd(struct ob_host *host, uint64_t physical)
 {
-	return memory.huge_from && physical >= memory.huge_from ? memory.huge_fd : memory.fd;
+	return host->memory.huge_from && physical >= host->memory.huge_from ? host->memory.huge_fd : host->memory.fd;
 }
 
 /* From `physical` on RAM is in the other file. */
-static int move_ram(const struct ob_posix_region *ram, uint64_t physical, int fd)
+static int move_ram(struct ob_host *host, const struct ob_posix_region *ram, uint64_t physical, int fd)
 {
 	void *start = (void *)(ram->address + physical);
 	uint64_t size = ram->size - physical;
@@ -344,8 +317,8 @@ static int move_ram(const struct ob_posix_region *ram, uint64_t physical, int fd
 		 (off_t)physical) == MAP_FAILED)
 		return -ENOMEM;
 	madvise(start, size, MADV_DONTFORK);
-	memory.huge_fd = fd;
-	memory.huge_from = physical;
+	host->memory.huge_fd = fd;
+	host->memory.huge_from = physical;
 	return 0;
 }
 
@@ -353,48 +326,48 @@ static int move_ram(const struct ob_posix_region *ram, uint64_t physical, int fd
  * In a file with huge pages, or, where the host lets it have them, in the memfd. What there was of the range is nothing
  * yet: it was never touched.
  */
-void ob_host_ram_extend(uint64_t address, uint64_t size)
+void ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
 {
-	const struct ob_posix_region *ram = &memory.regions[OB_REGION_RAM];
+	const struct ob_posix_region *ram = &host->memory.regions[OB_REGION_RAM];
 	uint64_t physical = address - ram->address;
-	int fd = memory.huge_from ? -1 : ob_posix_huge_take();
+	int fd = host->memory.huge_from ? -1 : ob_posix_huge_take(host);
 
-	if (fd >= 0 && move_ram(ram, physical, fd))
+	if (fd >= 0 && move_ram(host, ram, physical, fd))
 		raw_close(fd);
-	if (!memory.huge_from)
+	if (!host->memory.huge_from)
 		madvise((void *)address, size, MADV_HUGEPAGE);
 }
 
-void ob_host_region_discard(uint64_t address, uint64_t size)
+void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t size)
 {
-	uint64_t ram = memory.regions[OB_REGION_RAM].address;
+	uint64_t ram = host->memory.regions[OB_REGION_RAM].address;
 
 	if (!is_page_range(address, size))
 		return;
-	if (region_contains(OB_REGION_RAM, address, size))
-		raw_fallocate(ram_fd(address - ram), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+	if (region_contains(host, OB_REGION_RAM, address, size))
+		raw_fallocate(ram_fd(host, address - ram), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			  (off_t)(address - ram), (off_t)size);
-	else if (region_contains(OB_REGION_STACKS, address, size) ||
-		 region_contains(OB_REGION_PAGES, address, size))
+	else if (region_contains(host, OB_REGION_STACKS, address, size) ||
+		 region_contains(host, OB_REGION_PAGES, address, size))
 		madvise((void *)address, size, MADV_DONTNEED);
 }
 
 /* ---- pages of a snapshot ------------------------------------------------ */
 
-static bool is_snapshot_page(uint64_t physical)
+static bool is_snapshot_page(struct ob_host *host, uint64_t physical)
 {
 	uint64_t page = physical / PAGE_BYTES;
 
-	return page / 64 < SNAPSHOT_WORDS &&
-	       __atomic_load_n(&memory.snapshot[page / 64], __ATOMIC_RELAXED) >> page % 64 & 1;
+	return page / 64 < OB_SNAPSHOT_WORDS &&
+	       __atomic_load_n(&host->memory.snapshot[page / 64], __ATOMIC_RELAXED) >> page % 64 & 1;
 }
 
-static void note_snapshot_pages(uint64_t physical, uint64_t size, bool set)
+static void note_snapshot_pages(struct ob_host *host, uint64_t physical, uint64_t size, bool set)
 {
 	uint64_t page = physical / PAGE_BYTES, end = (physical + size) / PAGE_BYTES, next;
 
-	for (; page < end && page / 64 < SNAPSHOT_WORDS; page = next) {
-		uint64_t *word = &memory.snapshot[page / 64], bits = ~0ull << page % 64;
+	for (; page < end && page / 64 < OB_SNAPSHOT_WORDS; page = next) {
+		uint64_t *word = &host->memory.snapshot[page / 64], bits = ~0ull << page % 64;
 
 		next = (page / 64 + 1) * 64;
 		if (next > end)
@@ -406,73 +379,73 @@ static void note_snapshot_pages(uint64_t physical, uint64_t size, bool set)
 	}
 }
 
-static bool has_snapshot_pages(uint64_t physical, uint64_t size)
+static bool has_snapshot_pages(struct ob_host *host, uint64_t physical, uint64_t size)
 {
 	for (uint64_t end = physical + size; physical < end; physical += PAGE_BYTES)
-		if (is_snapshot_page(physical))
+		if (is_snapshot_page(host, physical))
 			return true;
 	return false;
 }
 
 /* Puts pages of the memfd at their place in RAM. */
-static bool map_ram(uint64_t physical, uint64_t size)
+static bool map_ram(struct ob_host *host, uint64_t physical, uint64_t size)
 {
-	void *address = (void *)(memory.regions[OB_REGION_RAM].address + physical);
+	void *address = (void *)(host->memory.regions[OB_REGION_RAM].address + physical);
 
 	return mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-		    memory.fd, (off_t)physical) != MAP_FAILED;
+		    host->memory.fd, (off_t)physical) != MAP_FAILED;
 }
 
 /* If the host has no room for another mapping they stay what they are: it is tried again when a window shows them. */
-void ob_host_ram_renew(uint64_t address, uint64_t size)
+void ob_host_ram_renew(struct ob_host *host, uint64_t address, uint64_t size)
 {
-	uint64_t physical = address - memory.regions[OB_REGION_RAM].address;
+	uint64_t physical = address - host->memory.regions[OB_REGION_RAM].address;
 
-	if (has_snapshot_pages(physical, size) && map_ram(physical, size))
-		note_snapshot_pages(physical, size, false);
+	if (has_snapshot_pages(host, physical, size) && map_ram(host, physical, size))
+		note_snapshot_pages(host, physical, size, false);
 }
 
 /* With its contents. The caller sees to it that nobody else does the same. */
-static int share_page(uint64_t physical)
+static int share_page(struct ob_host *host, uint64_t physical)
 {
-	char *address = (char *)memory.regions[OB_REGION_RAM].address + physical;
+	char *address = (char *)host->memory.regions[OB_REGION_RAM].address + physical;
 
 	if (mprotect(address, PAGE_BYTES, PROT_READ))
 		return -ENOMEM;
-	if (raw_pwrite(memory.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
-	    !map_ram(physical, PAGE_BYTES)) {
+	if (raw_pwrite(host->memory.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
+	    !map_ram(host, physical, PAGE_BYTES)) {
 		/* As before, for those that wait to write to it, and for the next owner, who may count on zeroes. */
-		raw_fallocate(memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical, PAGE_BYTES);
+		raw_fallocate(host->memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical, PAGE_BYTES);
 		while (mprotect(address, PAGE_BYTES, PROT_READ | PROT_WRITE))
 			sched_yield();
 		return -ENOMEM;
 	}
-	note_snapshot_pages(physical, PAGE_BYTES, false);
+	note_snapshot_pages(host, physical, PAGE_BYTES, false);
 	return 0;
 }
 
-static int share_pages(uint64_t physical, uint64_t size)
+static int share_pages(struct ob_host *host, uint64_t physical, uint64_t size)
 {
 	int error = 0;
 
 	for (uint64_t end = physical + size; physical < end && !error; physical += PAGE_BYTES)
-		if (is_snapshot_page(physical))
-			error = share_page(physical);
+		if (is_snapshot_page(host, physical))
+			error = share_page(host, physical);
 	return error;
 }
 
 /* RAM is always accessible but for that moment. */
-bool ob_posix_memory_fault_is_passing(uint64_t address)
+bool ob_posix_memory_fault_is_passing(struct ob_host *host, uint64_t address)
 {
-	return region_contains(OB_REGION_RAM, address, 1);
+	return region_contains(host, OB_REGION_RAM, address, 1);
 }
 
-const struct ob_posix_region *ob_posix_memory_regions(void)
+const struct ob_posix_region *ob_posix_memory_regions(struct ob_host *host)
 {
-	return memory.regions;
+	return host->memory.regions;
 }
 
-int ob_posix_memory_reserve(const struct ob_posix_region regions[])
+int ob_posix_memory_reserve(struct ob_host *host, const struct ob_posix_region regions[])
 {
 	for (int i = 0; i < OB_REGIONS; i++) {
 		const struct ob_posix_region *r = &regions[i];
@@ -480,15 +453,15 @@ int ob_posix_memory_reserve(const struct ob_posix_region regions[])
 		if (!r->size)
 			continue;
 		if (!reserve_exactly(r->address, r->size)) {
-			ob_host_regions_release();
+			ob_host_regions_release(host);
 			return -EBUSY;
 		}
-		if (i == OB_REGION_RAM && populate_ram(r)) {
+		if (i == OB_REGION_RAM && populate_ram(host, r)) {
 			munmap((void *)r->address, r->size);
-			ob_host_regions_release();
+			ob_host_regions_release(host);
 			return -ENOMEM;
 		}
-		memory.regions[i] = *r;
+		host->memory.regions[i] = *r;
 	}
 	return 0;
 }
@@ -506,14 +479,14 @@ static int fill_bytes(uint64_t address, uint64_t size, int fd, uint64_t offset)
 	return raw_pread(fd, (void *)address, size, (off_t)offset) == (ssize_t)size ? 0 : -EIO;
 }
 
-static int fill_shared(uint64_t physical, uint64_t size, int fd, uint64_t offset)
+static int fill_shared(struct ob_host *host, uint64_t physical, uint64_t size, int fd, uint64_t offset)
 {
 	void *pages = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, (off_t)offset);
 	bool done;
 
 	if (pages == MAP_FAILED)
 		return -errno;
-	done = raw_pwrite(memory.fd, pages, size, (off_t)physical) == (ssize_t)size;
+	done = raw_pwrite(host->memory.fd, pages, size, (off_t)physical) == (ssize_t)size;
 	munmap(pages, size);
 	return done ? 0 : -ENOMEM;
 }
@@ -526,50 +499,50 @@ static int host_protection(uint32_t protection)
 }
 
 /* Whoever writes meanwhile faults, and comes back when the kernel shows the page of RAM. */
-static int settle(const struct window_piece *piece, uint64_t from, uint64_t to)
+static int settle(struct ob_host *host, const struct ob_window_piece *piece, uint64_t from, uint64_t to)
 {
 	off_t physical = (off_t)(piece->physical + (from - piece->address));
 	uint64_t size = to - from;
 
 	if (mprotect((void *)from, size, PROT_READ))
 		return -ENOMEM;
-	return raw_pwrite(memory.fd, (void *)from, size, physical) == (ssize_t)size ? 0 : -ENOMEM;
+	return raw_pwrite(host->memory.fd, (void *)from, size, physical) == (ssize_t)size ? 0 : -ENOMEM;
 }
 
-int ob_posix_memory_map_closed(uint64_t address, uint64_t size, int fd, uint64_t offset)
+int ob_posix_memory_map_closed(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset)
 {
 	void *got;
 
 	if (!is_page_range(address, size) ||
-	    (!region_contains(OB_REGION_MODULES, address, size) && !region_contains(OB_REGION_STACKS, address, size)))
+	    (!region_contains(host, OB_REGION_MODULES, address, size) && !region_contains(host, OB_REGION_STACKS, address, size)))
 		return -EINVAL;
 	got = mmap((void *)address, size, PROT_NONE, MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset);
 	return got == MAP_FAILED ? -errno : 0;
 }
 
-int ob_posix_memory_note_stack(uint64_t address, uint64_t size, bool urgent)
+int ob_posix_memory_note_stack(struct ob_host *host, uint64_t address, uint64_t size, bool urgent)
 {
-	return ob_posix_closed_add(address, size, PROT_READ | PROT_WRITE, urgent);
+	return ob_posix_closed_add(host, address, size, PROT_READ | PROT_WRITE, urgent);
 }
 
-int ob_posix_memory_note_window(uint64_t address, uint64_t size, uint64_t physical, uint32_t protection)
+int ob_posix_memory_note_window(struct ob_host *host, uint64_t address, uint64_t size, uint64_t physical, uint32_t protection)
 {
-	struct window_piece piece = { address, size, physical };
+	struct ob_window_piece piece = { address, size, physical };
 
-	if (memory.piece_count == PIECES)
-		return settle(&piece, address, address + size);
-	memory.pieces[memory.piece_count++] = piece;
-	return ob_posix_closed_add(address, size, host_protection(protection), false);
+	if (host->memory.piece_count == OB_WINDOW_PIECES)
+		return settle(host, &piece, address, address + size);
+	host->memory.pieces[host->memory.piece_count++] = piece;
+	return ob_posix_closed_add(host, address, size, host_protection(protection), false);
 }
 
 /* What is left of a piece, without [from, to). */
-static void shrink_piece(struct window_piece *piece, uint64_t from, uint64_t to)
+static void shrink_piece(struct ob_host *host, struct ob_window_piece *piece, uint64_t from, uint64_t to)
 {
 	uint64_t end = piece->address + piece->size;
 
-	if (to < end && from > piece->address && memory.piece_count < PIECES)
-		memory.pieces[memory.piece_count++] =
-			(struct window_piece){ to, end - to, piece->physical + (to - piece->address) };
+	if (to < end && from > piece->address && host->memory.piece_count < OB_WINDOW_PIECES)
+		host->memory.pieces[host->memory.piece_count++] =
+			(struct ob_window_piece){ to, end - to, piece->physical + (to - piece->address) };
 	if (from > piece->address) {
 		piece->size = from - piece->address;
 	} else {
@@ -583,159 +556,159 @@ static void shrink_piece(struct window_piece *piece, uint64_t from, uint64_t to)
  * The window is to be changed there, `keep`: RAM is to have what was in it. The kernel lets nobody else do the same
  * meanwhile.
  */
-static int settle_pieces(uint64_t address, uint64_t size, bool keep)
+static int settle_pieces(struct ob_host *host, uint64_t address, uint64_t size, bool keep)
 {
 	int error = 0;
 
-	for (int i = 0; i < memory.piece_count && !error; i++) {
-		struct window_piece *piece = &memory.pieces[i];
+	for (int i = 0; i < host->memory.piece_count && !error; i++) {
+		struct ob_window_piece *piece = &host->memory.pieces[i];
 		uint64_t from = piece->address > address ? piece->address : address;
 		uint64_t end = piece->address + piece->size, to = end < address + size ? end : address + size;
 		uint64_t cut = from;
 
 		if (from >= to)
 			continue;
-		error = ob_posix_closed_settle(piece->address, piece->size);
+		error = ob_posix_closed_settle(host, piece->address, piece->size);
 		if (error)
 			break;
 		/* There may be no room to remember two halves: then RAM gets the first one as well, which is in use. */
-		if (from > piece->address && to < end && memory.piece_count == PIECES) {
+		if (from > piece->address && to < end && host->memory.piece_count == OB_WINDOW_PIECES) {
 			cut = piece->address;
-			error = settle(piece, cut, from);
+			error = settle(host, piece, cut, from);
 		}
 		if (keep && !error)
-			error = settle(piece, from, to);
+			error = settle(host, piece, from, to);
 		if (!error)
-			shrink_piece(piece, cut, to);
+			shrink_piece(host, piece, cut, to);
 	}
 	return error;
 }
 
-int ob_posix_memory_fill(uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind)
+int ob_posix_memory_fill(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind)
 {
-	uint64_t physical = address - memory.regions[OB_REGION_RAM].address;
-	bool in_ram = region_contains(OB_REGION_RAM, address, size);
+	uint64_t physical = address - host->memory.regions[OB_REGION_RAM].address;
+	bool in_ram = region_contains(host, OB_REGION_RAM, address, size);
 	int error;
 
 	if (kind == OB_SNAPSHOT_SHARED)
-		return in_ram ? fill_shared(physical, size, fd, offset) : -EINVAL;
+		return in_ram ? fill_shared(host, physical, size, fd, offset) : -EINVAL;
 	if (!is_page_range(address, size))
 		return fill_bytes(address, size, fd, offset);
 	error = fill_private(address, size, fd, offset);
 	if (!error && in_ram)
-		note_snapshot_pages(physical, size, true);
+		note_snapshot_pages(host, physical, size, true);
 	return error;
 }
 
-void ob_posix_memory_filled(void)
+void ob_posix_memory_filled(struct ob_host *host)
 {
 	for (int i = 0; i < OB_REGIONS; i++)
-		if (memory.regions[i].size && !is_window(i))
-			madvise((void *)memory.regions[i].address, memory.regions[i].size, MADV_DONTFORK);
+		if (host->memory.regions[i].size && !is_window(i))
+			madvise((void *)host->memory.regions[i].address, host->memory.regions[i].size, MADV_DONTFORK);
 }
 
-static void close_ram(void)
+static void close_ram(struct ob_host *host)
 {
-	raw_close(memory.fd);
-	if (memory.huge_from)
-		raw_close(memory.huge_fd);
-	memory.huge_from = 0;
+	raw_close(host->memory.fd);
+	if (host->memory.huge_from)
+		raw_close(host->memory.huge_fd);
+	host->memory.huge_from = 0;
 }
 
-static void forget_snapshot(void)
+static void forget_snapshot(struct ob_host *host)
 {
-	memory.piece_count = 0;
-	memset(memory.snapshot, 0, sizeof(memory.snapshot));
+	host->memory.piece_count = 0;
+	memset(host->memory.snapshot, 0, sizeof(host->memory.snapshot));
 }
 
-void ob_host_regions_release(void)
+void ob_host_regions_release(struct ob_host *host)
 {
-	ob_posix_memory_give_up_spare();
+	ob_posix_memory_give_up_spare(host);
 	for (int i = 0; i < OB_REGIONS; i++) {
-		struct ob_posix_region *r = &memory.regions[i];
+		struct ob_posix_region *r = &host->memory.regions[i];
 
 		if (!r->size || i == OB_REGION_SHADOW)
 			continue;
 		munmap((void *)r->address, r->size);
 		if (i == OB_REGION_RAM)
-			close_ram();
+			close_ram(host);
 		*r = (struct ob_posix_region){ 0 };
 	}
-	ob_posix_huge_release();
-	ob_posix_closed_forget();
-	forget_snapshot();
+	ob_posix_huge_release(host);
+	ob_posix_closed_forget(host);
+	forget_snapshot(host);
 }
 
 /* Of one of RAM's files. */
-static int show(uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
+static int show(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
 {
 	void *got = mmap((void *)address, size, host_protection(protection), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-			 ram_fd(physical), (off_t)physical);
+			 ram_fd(host, physical), (off_t)physical);
 
 	return got == MAP_FAILED ? -ENOMEM : 0;
 }
 
-int ob_host_map(uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
+int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
 {
-	uint64_t ram_size = memory.regions[OB_REGION_RAM].size, border = memory.huge_from, below = 0;
+	uint64_t ram_size = host->memory.regions[OB_REGION_RAM].size, border = host->memory.huge_from, below = 0;
 
-	if (!is_page_range(address, size) || !window_contains(address, size))
+	if (!is_page_range(address, size) || !window_contains(host, address, size))
 		return -EINVAL;
 	if (physical % PAGE_BYTES || physical > ram_size || size > ram_size - physical)
 		return -EINVAL;
-	if (share_pages(physical, size) || settle_pieces(address, size, true))
+	if (share_pages(host, physical, size) || settle_pieces(host, address, size, true))
 		return -ENOMEM;
-	spare_begin();
+	spare_begin(host);
 	if (physical < border && border - physical < size)
 		below = border - physical;
-	if (below && show(address, physical, below, protection))
+	if (below && show(host, address, physical, below, protection))
 		return -ENOMEM;
-	return show(address + below, physical + below, size - below, protection);
+	return show(host, address + below, physical + below, size - below, protection);
 }
 
 /* The kernel drops what it can show again. All else that it hides is over. */
-static bool is_whole_window(uint64_t address, uint64_t size)
+static bool is_whole_window(struct ob_host *host, uint64_t address, uint64_t size)
 {
-	const struct ob_posix_region *modules = &memory.regions[OB_REGION_MODULES];
+	const struct ob_posix_region *modules = &host->memory.regions[OB_REGION_MODULES];
 
 	return address == modules->address && size == modules->size;
 }
 
-int ob_host_unmap(uint64_t address, uint64_t size)
+int ob_host_unmap(struct ob_host *host, uint64_t address, uint64_t size)
 {
 	int error;
 
-	if (!is_page_range(address, size) || !window_contains(address, size))
+	if (!is_page_range(address, size) || !window_contains(host, address, size))
 		return -EINVAL;
-	if (settle_pieces(address, size, is_whole_window(address, size))) {
-		ob_posix_memory_give_up_spare();
-		error = settle_pieces(address, size, is_whole_window(address, size));
-		spare_keep();
+	if (settle_pieces(host, address, size, is_whole_window(host, address, size))) {
+		ob_posix_memory_give_up_spare(host);
+		error = settle_pieces(host, address, size, is_whole_window(host, address, size));
+		spare_keep(host);
 		if (error)
 			return -ENOMEM;
 	}
 	if (reservation(address, size, MAP_FIXED) != MAP_FAILED)
 		return 0;
-	ob_posix_memory_give_up_spare();
+	ob_posix_memory_give_up_spare(host);
 	if (reservation(address, size, MAP_FIXED) == MAP_FAILED)
 		return -ENOMEM;
-	spare_keep();
+	spare_keep(host);
 	return 0;
 }
 
 /* Pages of a snapshot are not in the memfd, and are used. */
-static void skip_in_core(uint64_t ram, uint64_t from, uint64_t to)
+static void skip_in_core(struct ob_host *host, uint64_t ram, uint64_t from, uint64_t to)
 {
-	uint64_t limit = to < SNAPSHOT_BYTES ? to : SNAPSHOT_BYTES;
+	uint64_t limit = to < OB_SNAPSHOT_BYTES ? to : OB_SNAPSHOT_BYTES;
 
 	for (; from < limit; from += PAGE_BYTES)
-		if (!is_snapshot_page(from))
+		if (!is_snapshot_page(host, from))
 			madvise((void *)(ram + from), PAGE_BYTES, MADV_DONTDUMP);
 	if (to > from)
 		madvise((void *)(ram + from), to - from, MADV_DONTDUMP);
 }
 
-static void skip_unused(int fd, uint64_t ram, off_t from, off_t to)
+static void skip_unused(struct ob_host *host, int fd, uint64_t ram, off_t from, off_t to)
 {
 	off_t data, hole;
 
@@ -746,7 +719,7 @@ static void skip_unused(int fd, uint64_t ram, off_t from, off_t to)
 		if (data < 0 || data > to)
 			data = to;
 		if (data > hole)
-			skip_in_core(ram, (uint64_t)hole, (uint64_t)data);
+			skip_in_core(host, ram, (uint64_t)hole, (uint64_t)data);
 		if (data == to)
 			return;
 	}
@@ -756,40 +729,41 @@ static void skip_unused(int fd, uint64_t ram, off_t from, off_t to)
  * A core dump would read all of RAM, and make the host take what was never
  * used. Works in a signal handler.
  */
-void ob_posix_memory_skip_unused(void)
+void ob_posix_memory_skip_unused(struct ob_host *host)
 {
-	const struct ob_posix_region *ram = &memory.regions[OB_REGION_RAM];
-	off_t size = (off_t)ram->size, border = memory.huge_from ? (off_t)memory.huge_from : size;
+	const struct ob_posix_region *ram = &host->memory.regions[OB_REGION_RAM];
+	off_t size = (off_t)ram->size, border = host->memory.huge_from ? (off_t)host->memory.huge_from : size;
 
-	skip_unused(memory.fd, ram->address, 0, border);
+	skip_unused(host, host->memory.fd, ram->address, 0, border);
 	if (border < size)
-		skip_unused(memory.huge_fd, ram->address, border, size);
+		skip_unused(host, host->memory.huge_fd, ram->address, border, size);
 }
 
-uint64_t ob_host_memory_size(void)
+uint64_t ob_host_memory_size(struct ob_host *host)
 {
 	struct sysinfo info;
 
+	(void)host;
 	if (sysinfo(&info))
 		return 0;
 	return (uint64_t)info.totalram * info.mem_unit;
 }
 
-void ob_posix_memory_forked(void)
+void ob_posix_memory_forked(struct ob_host *host)
 {
-	ob_posix_closed_forget();
+	ob_posix_closed_forget(host);
 	for (int i = 0; i < OB_REGIONS; i++) {
-		struct ob_posix_region *r = &memory.regions[i];
+		struct ob_posix_region *r = &host->memory.regions[i];
 
 		if (r->size && (is_window(i) || i == OB_REGION_RAM))
 			munmap((void *)r->address, r->size);
 		if (r->size && i == OB_REGION_RAM)
-			close_ram();
+			close_ram(host);
 		if (r->size && i == OB_REGION_SHADOW)
-			memory.inherited_shadow = *r;
+			host->memory.inherited_shadow = *r;
 		*r = (struct ob_posix_region){ 0 };
 	}
-	forget_snapshot();
-	memory.place = 0;
-	ob_posix_huge_forked();
+	forget_snapshot(host);
+	host->memory.place = 0;
+	ob_posix_huge_forked(host);
 }

@@ -10,13 +10,10 @@
 #include "internal.h"
 #include "raw.h"
 
-static ob_posix_panic *panic_handler;
-static void *panic_context;
-
-void ob_posix_set_panic(ob_posix_panic *handler, void *context)
+void ob_posix_set_panic(struct ob_host *host, ob_posix_panic *handler, void *context)
 {
-	panic_handler = handler;
-	panic_context = context;
+	host->panic = handler;
+	host->panic_context = context;
 }
 
 static void print(const char *text)
@@ -33,15 +30,15 @@ static void print(const char *text)
 	}
 }
 
-void ob_host_panic(const char *message)
+void ob_host_panic(struct ob_host *host, const char *message)
 {
-	if (panic_handler) {
-		panic_handler(panic_context, message, strlen(message));
+	if (host->panic) {
+		host->panic(host->panic_context, message, strlen(message));
 	} else {
 		print("outboard: kernel panic: ");
 		print(message);
 		print("\n");
 	}
-	ob_posix_memory_skip_unused();
+	ob_posix_memory_skip_unused(host);
 	abort();
 }

@@ -15,11 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ob_host;
 struct ob_component;
 struct ob_block_request;
 
 /* Receives one line of the kernel's log, on any thread, also in a signal handler. */
-typedef void ob_posix_log(int level, const char *line, uint64_t length);
+typedef void ob_posix_log(void *context, int level, const char *line, uint64_t length);
 
 /*
  * Receives the text of a kernel panic on the thread that panics, maybe in a signal handler. It may end the process;
@@ -28,7 +29,7 @@ typedef void ob_posix_log(int level, const char *line, uint64_t length);
 typedef void ob_posix_panic(void *context, const char *text, size_t length);
 
 /* Before ob_kernel_boot. NULL: the text is written to standard error. */
-void ob_posix_set_panic(ob_posix_panic *handler, void *context);
+void ob_posix_set_panic(struct ob_host *host, ob_posix_panic *handler, void *context);
 
 /* Most bytes of memory that a kernel may have here: it is a file, whose size the process may have a limit of. */
 uint64_t ob_posix_memory_most(void);
@@ -40,24 +41,24 @@ bool ob_posix_limits_describe(uint64_t address_space, char *text, size_t size);
  * Asks the host now for what a process that is shut in may not ask for: before ob_posix_start, or not at all. Blocks for
  * some tenths of a millisecond. What the host refuses is done without.
  */
-void ob_posix_prepare(void);
+void ob_posix_prepare(struct ob_host *host);
 
 /*
- * Prepares the process for a kernel: the log's sink, signal handlers, fork and
- * thread-exit hooks. Call once, before ob_kernel_boot. Returns 0 or -EAGAIN.
+ * Prepares the process for a kernel: the log's sink, and, if it is the only one, signal handlers, fork
+ * and thread-exit hooks. Before ob_kernel_boot. Returns 0 or -EAGAIN. Any thread.
  */
-int ob_posix_start(ob_posix_log *log);
+int ob_posix_start(struct ob_host *host, ob_posix_log *log, void *context);
 
 /*
  * Where the snapshot is to be found, and to be left if there is none that fits: a file `name`, which ends in ".snapshot", in a directory
  * that nobody else can write to. `key`: what a snapshot must have been made with, down to the byte. Called
  * between ob_posix_start and ob_kernel_boot; the strings are copied, the descriptor is closed by ob_posix_snapshot_done.
  */
-int ob_posix_snapshot_use(int directory, const char *name, const char *key);
+int ob_posix_snapshot_use(struct ob_host *host, int directory, const char *name, const char *key);
 /* After booting. */
-void ob_posix_snapshot_done(void);
+void ob_posix_snapshot_done(struct ob_host *host);
 /* What became of it, in one line. */
-const char *ob_posix_snapshot_status(void);
+const char *ob_posix_snapshot_status(struct ob_host *host);
 
 /* The archive's components, sorted by name: `index` 0, 1, ... until -ENOENT. */
 int ob_posix_component(uint32_t index, struct ob_component *component);
@@ -88,9 +89,9 @@ struct ob_posix_served {
  * Makes a served disk known for one ob_host_block_open with OB_BLOCK_SERVED, whose path is the number that this
  * returns, in decimal. -ENOMEM. Any thread; does not block for long.
  */
-int ob_posix_serve(const struct ob_posix_served *served);
+int ob_posix_serve(struct ob_host *host, const struct ob_posix_served *served);
 /* Forgets it. Returns whether it was opened: only then `closed` is called. */
-bool ob_posix_serve_done(int number);
+bool ob_posix_serve_done(struct ob_host *host, int number);
 
 /*
  * Locks a file that is a disk against other users of this library and against QEMU, as long as its open file
@@ -101,9 +102,9 @@ int ob_posix_lock(int fd, bool exclusive);
 void ob_posix_unlock(int fd);
 
 /*
- * Takes the signal handlers (where they are still ours) and the thread-exit
- * hook away again. Call when the kernel has halted, or when booting failed.
+ * The kernel has halted, or booting failed. With the last one the signal handlers (where they are
+ * still ours) and the thread-exit hook go. Any thread; nothing happens the second time.
  */
-void ob_posix_stop(void);
+void ob_posix_stop(struct ob_host *host);
 
 #endif

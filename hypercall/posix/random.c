@@ -6,10 +6,11 @@
 #include "internal.h"
 #include "raw.h"
 
-int ob_host_random(void *buffer, uint64_t size)
+int ob_host_random(struct ob_host *host, void *buffer, uint64_t size)
 {
 	unsigned char *next = buffer;
 
+	(void)host;
 	while (size) {
 		/* Up to 256 bytes are never cut short by a signal once the host's pool is ready. */
 		ssize_t got = raw_getrandom(next, size < 256 ? size : 256, GRND_NONBLOCK);

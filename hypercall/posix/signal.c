@@ -14,6 +14,8 @@
  *    restored by functions that are not inlined;
  *  - frames are small.
  *
+ * A process may have several kernels: each is asked whether the signal is its own.
+ *
  * A signal that is not ours goes to the handler that was installed before.
  * That handler runs on the current stack also if it had asked for an alternate
  * one; a thread that has no stack left to run a handler on is ended by the
@@ -79,9 +81,11 @@ static struct handled_signal *find_handled(int number)
 static void default_action(int number, const siginfo_t *info)
 {
 	struct sigaction action = { .sa_handler = SIG_DFL };
+	struct ob_host *host;
 
 	sigaction(number, &action, NULL);
-	ob_posix_memory_skip_unused();
+	ob_for_each_live_host(host)
+		ob_posix_memory_skip_unused(host);
 	/* The instruction that faulted faults again; a signal that was sent is sent again. */
 	if (info->si_code <= 0)
 		raise(number);
@@ -132,9 +136,21 @@ static int wanted_access(const struct ob_fault *fault)
 	return fault->address == fault->instruction ? PROT_EXEC : PROT_READ;
 }
 
+/* The platform's own affair: the access can be tried again. */
+static bool is_repeated(struct ob_host *host, const struct ob_fault *fault)
+{
+	if (ob_posix_closed_touched(host, fault->address, wanted_access(fault)))
+		return true;
+	if (!fault->write || !ob_posix_memory_fault_is_passing(host, fault->address))
+		return false;
+	sched_yield();
+	return true;
+}
+
 static bool handle_fault(const siginfo_t *info, ucontext_t *context)
 {
 	greg_t *registers = context->uc_mcontext.gregs;
+	struct ob_host *host;
 	struct ob_fault fault = {
 		.address = (uint64_t)info->si_addr,
 		.instruction = (uint64_t)registers[REG_RIP],
@@ -145,16 +161,16 @@ static bool handle_fault(const siginfo_t *info, ucontext_t *context)
 
 	if (info->si_code <= 0)
 		return false;
-	if (info->si_signo == SIGSEGV && ob_posix_closed_touched(fault.address, wanted_access(&fault)))
-		return true;
-	if (info->si_signo == SIGSEGV && fault.write && ob_posix_memory_fault_is_passing(fault.address)) {
-		sched_yield();
-		return true;
+	ob_for_each_live_host(host)
+		if (info->si_signo == SIGSEGV && is_repeated(host, &fault))
+			return true;
+	ob_for_each_live_host(host) {
+		if (host->upcalls->fault(&fault)) {
+			registers[REG_RIP] = (greg_t)fault.instruction;
+			return true;
+		}
 	}
-	if (!ob_kernel_fault(&fault))
-		return false;
-	registers[REG_RIP] = (greg_t)fault.instruction;
-	return true;
+	return false;
 }
 
 static void on_fault(int number, siginfo_t *info, void *context)
@@ -187,6 +203,7 @@ static void unblock(int number)
 static void on_preempt(int number, siginfo_t *info, void *context)
 {
 	int saved = errno_save();
+	struct ob_host *host;
 
 	/*
 	 * A thread has room for one pending signal of a kind: ours may have been
@@ -194,9 +211,11 @@ static void on_preempt(int number, siginfo_t *info, void *context)
 	 */
 	if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &preempt_mark)
 		chain(number, info, context);
-	if (ob_kernel_preempt_begin()) {
-		unblock(number);
-		ob_kernel_preempt();
+	ob_for_each_live_host(host) {
+		if (host->upcalls->preempt_begin()) {
+			unblock(number);
+			host->upcalls->preempt();
+		}
 	}
 	errno_restore(saved);
 }

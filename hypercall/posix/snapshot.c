@@ -35,7 +35,7 @@
 #include "raw.h"
 
 #define MAGIC "outboard snapshot 2\n"
-#define PAGE_BYTES 4096ull
+#define PAGE_BYTES OB_PAGE_BYTES
 #define FILE_BYTES_MOST (1ull << 30)
 #define HEADER_BYTES_MOST (1ull << 20)
 #define SUFFIX ".snapshot"
@@ -69,7 +69,7 @@ enum {
 	EXTENT_WINDOW,
 };
 
-struct extent {
+struct ob_extent {
 	uint64_t address;
 	uint64_t size;
 	uint64_t offset;		/* from header.data */
@@ -78,56 +78,52 @@ struct extent {
 	uint32_t protection;		/* of a window */
 };
 
-static struct {
-	int directory;			/* -1: no snapshot is wanted */
-	char name[64];
-	char key[1024];
-	char status[256];
-	/* While one is being saved. */
-	struct extent *extents;
-	uint64_t extent_count, extent_room, data_size;
-} snapshot = { .directory = -1, .status = "not wanted" };
-
-static __attribute__((format(printf, 2, 3))) int told(int error, const char *format, ...)
+static __attribute__((format(printf, 3, 4))) int told(struct ob_host *host, int error, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(snapshot.status, sizeof(snapshot.status), format, arguments);
+	vsnprintf(host->snapshot.status, sizeof(host->snapshot.status), format, arguments);
 	va_end(arguments);
 	return error;
 }
 
-int ob_posix_snapshot_use(int directory, const char *name, const char *key)
+int ob_posix_snapshot_use(struct ob_host *host, int directory, const char *name, const char *key)
 {
-	if (strlen(name) >= sizeof(snapshot.name) || strlen(key) >= sizeof(snapshot.key))
-		return told(-ENAMETOOLONG, "not used: the configuration is too long");
-	snapshot.directory = directory;
-	strcpy(snapshot.name, name);
-	strcpy(snapshot.key, key);
-	ob_posix_memory_place();
-	return told(0, "not used: this kernel cannot be saved");
+	if (strlen(name) >= sizeof(host->snapshot.name) || strlen(key) >= sizeof(host->snapshot.key))
+		return told(host, -ENAMETOOLONG, "not used: the configuration is too long");
+	host->snapshot.directory = directory;
+	strcpy(host->snapshot.name, name);
+	strcpy(host->snapshot.key, key);
+	ob_posix_memory_place(host);
+	return told(host, 0, "not used: this kernel cannot be saved");
 }
 
-void ob_posix_snapshot_done(void)
+void ob_posix_snapshot_done(struct ob_host *host)
 {
-	if (snapshot.directory >= 0)
-		raw_close(snapshot.directory);
-	snapshot.directory = -1;
+	if (host->snapshot.directory >= 0)
+		raw_close(host->snapshot.directory);
+	host->snapshot.directory = -1;
+}
+
+void ob_posix_snapshot_reset(struct ob_host *host)
+{
+	host->snapshot.directory = -1;
+	told(host, 0, "not wanted");
 }
 
 /* The parent may be saving one. */
-void ob_posix_snapshot_forked(void)
+void ob_posix_snapshot_forked(struct ob_host *host)
 {
-	ob_posix_snapshot_done();
-	snapshot.extents = NULL;
-	snapshot.extent_count = snapshot.extent_room = snapshot.data_size = 0;
-	told(0, "not wanted");
+	ob_posix_snapshot_done(host);
+	host->snapshot.extents = NULL;
+	host->snapshot.extent_count = host->snapshot.extent_room = host->snapshot.data_size = 0;
+	told(host, 0, "not wanted");
 }
 
-const char *ob_posix_snapshot_status(void)
+const char *ob_posix_snapshot_status(struct ob_host *host)
 {
-	return snapshot.status;
+	return host->snapshot.status;
 }
 
 /* The user's alone. */
@@ -143,9 +139,9 @@ static uint64_t checksum(const struct header *header)
 	return ob_posix_checksum((const char *)header + CHECKED_FROM, header->file_size - CHECKED_FROM);
 }
 
-static const struct extent *extents_of(const struct header *header)
+static const struct ob_extent *extents_of(const struct header *header)
 {
-	return (const struct extent *)((const char *)(header + 1) + header->key_size);
+	return (const struct ob_extent *)((const char *)(header + 1) + header->key_size);
 }
 
 /* For which version of the file the checksum was right, and since when the host runs. */
@@ -173,12 +169,12 @@ static bool make_note(struct note *note, const struct stat *status)
 	return length > 0;
 }
 
-static void note_name(char name[96])
+static void note_name(struct ob_host *host, char name[96])
 {
-	snprintf(name, 96, "%s.checked", snapshot.name);
+	snprintf(name, 96, "%s.checked", host->snapshot.name);
 }
 
-static bool is_noted(const struct note *note)
+static bool is_noted(struct ob_host *host, const struct note *note)
 {
 	struct note found;
 	struct stat status;
@@ -186,8 +182,8 @@ static bool is_noted(const struct note *note)
 	char name[96];
 	int fd;
 
-	note_name(name);
-	fd = raw_openat(snapshot.directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+	note_name(host, name);
+	fd = raw_openat(host->snapshot.directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
 	same = !fstat(fd, &status) && is_own(&status) && raw_read(fd, &found, sizeof(found)) == sizeof(found) &&
@@ -197,20 +193,20 @@ static bool is_noted(const struct note *note)
 }
 
 /* If that does not work, the checksum is looked at again. */
-static void write_note(const struct note *note)
+static void write_note(struct ob_host *host, const struct note *note)
 {
 	char name[96];
 	int fd;
 
 	if ((uint64_t)time(NULL) < note->seconds + CLOCK_TICK_SECONDS)
 		return;
-	note_name(name);
-	unlinkat(snapshot.directory, name, 0);
-	fd = raw_openat(snapshot.directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	note_name(host, name);
+	unlinkat(host->snapshot.directory, name, 0);
+	fd = raw_openat(host->snapshot.directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return;
 	if (raw_write(fd, note, sizeof(*note)) != sizeof(*note))
-		unlinkat(snapshot.directory, name, 0);
+		unlinkat(host->snapshot.directory, name, 0);
 	raw_close(fd);
 }
 
@@ -227,37 +223,37 @@ static bool is_sum_right(const struct header *header, int fd)
 	return right;
 }
 
-static bool is_right(const struct header *header, int fd, const struct stat *status)
+static bool is_right(struct ob_host *host, const struct header *header, int fd, const struct stat *status)
 {
 	struct note note;
 	bool can_note = make_note(&note, status);
 
-	if (can_note && is_noted(&note))
+	if (can_note && is_noted(host, &note))
 		return true;
 	if (!is_sum_right(header, fd))
 		return false;
 	if (can_note)
-		write_note(&note);
+		write_note(host, &note);
 	return true;
 }
 
 /* Returns what is wrong with the file, NULL if nothing is. */
-static const char *fault_of(const struct header *header, int fd, const struct stat *status)
+static const char *fault_of(struct ob_host *host, const struct header *header, int fd, const struct stat *status)
 {
 	uint64_t size = (uint64_t)status->st_size;
-	uint64_t key_size = strlen(snapshot.key) + 1;
+	uint64_t key_size = strlen(host->snapshot.key) + 1;
 
 	if (memcmp(header->magic, MAGIC, sizeof(MAGIC)) || header->file_size != size)
 		return "it is no snapshot, or not whole";
 	if (header->data > size || header->data < sizeof(*header) || header->key_size > header->data - sizeof(*header) ||
-	    header->extent_count > (header->data - sizeof(*header) - header->key_size) / sizeof(struct extent))
+	    header->extent_count > (header->data - sizeof(*header) - header->key_size) / sizeof(struct ob_extent))
 		return "its header is damaged";
-	if (!is_right(header, fd, status))
+	if (!is_right(host, header, fd, status))
 		return "its checksum is wrong";
-	if (header->key_size < key_size || memcmp(header + 1, snapshot.key, key_size))
+	if (header->key_size < key_size || memcmp(header + 1, host->snapshot.key, key_size))
 		return "it was made with something else";
 	for (uint64_t i = 0; i < header->extent_count; i++) {
-		const struct extent *e = &extents_of(header)[i];
+		const struct ob_extent *e = &extents_of(header)[i];
 
 		if (e->kind != EXTENT_COMMITTED &&
 		    (e->offset > size - header->data || e->size > size - header->data - e->offset))
@@ -282,19 +278,19 @@ static struct header *read_header(int fd, const struct stat *status)
 }
 
 /* Opens the file if it may be trusted. */
-static int open_file(struct stat *status)
+static int open_file(struct ob_host *host, struct stat *status)
 {
-	int fd = raw_openat(snapshot.directory, snapshot.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+	int fd = raw_openat(host->snapshot.directory, host->snapshot.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 
 	if (fd < 0)
-		return told(-ENOENT, errno == ENOENT ? "not used: there was none" : "not used: it cannot be opened: %m");
+		return told(host, -ENOENT, errno == ENOENT ? "not used: there was none" : "not used: it cannot be opened: %m");
 	if (fstat(fd, status) || !is_own(status)) {
 		raw_close(fd);
-		return told(-ENOENT, "not used: it is not the user's own file alone");
+		return told(host, -ENOENT, "not used: it is not the user's own file alone");
 	}
 	if ((uint64_t)status->st_size < sizeof(struct header) || (uint64_t)status->st_size > FILE_BYTES_MOST) {
 		raw_close(fd);
-		return told(-ENOENT, "not used: it has an impossible size");
+		return told(host, -ENOENT, "not used: it has an impossible size");
 	}
 	/* That it is used, for who cleans up. */
 	if (status->st_mtime < time(NULL) - DAY_SECONDS && !futimens(fd, NULL))
@@ -302,133 +298,133 @@ static int open_file(struct stat *status)
 	return fd;
 }
 
-static int fill(const struct header *header, const struct extent *e, int fd)
+static int fill(struct ob_host *host, const struct header *header, const struct ob_extent *e, int fd)
 {
 	switch (e->kind) {
 	case EXTENT_COMMITTED:
-		return ob_host_region_commit(e->address, e->size);
+		return ob_host_region_commit(host, e->address, e->size);
 	case EXTENT_STACK:
 	case EXTENT_URGENT_STACK:
-		return ob_posix_memory_note_stack(e->address, e->size, e->kind == EXTENT_URGENT_STACK);
+		return ob_posix_memory_note_stack(host, e->address, e->size, e->kind == EXTENT_URGENT_STACK);
 	case EXTENT_WINDOW:
-		return ob_posix_memory_note_window(e->address, e->size, e->physical, e->protection);
+		return ob_posix_memory_note_window(host, e->address, e->size, e->physical, e->protection);
 	}
-	return ob_posix_memory_fill(e->address, e->size, fd, header->data + e->offset,
+	return ob_posix_memory_fill(host, e->address, e->size, fd, header->data + e->offset,
 				    (enum ob_snapshot_kind)e->kind);
 }
 
-static bool is_in(enum ob_region region, uint64_t address)
+static bool is_in(struct ob_host *host, enum ob_region region, uint64_t address)
 {
-	const struct ob_posix_region *r = &ob_posix_memory_regions()[region];
+	const struct ob_posix_region *r = &ob_posix_memory_regions(host)[region];
 
 	return address >= r->address && address - r->address < r->size;
 }
 
-static bool is_in_image(uint64_t address)
+static bool is_in_image(struct ob_host *host, uint64_t address)
 {
 	for (int i = 0; i < OB_REGIONS; i++)
-		if (is_in((enum ob_region)i, address))
+		if (is_in(host, (enum ob_region)i, address))
 			return false;
 	return true;
 }
 
-static bool is_stack(const struct extent *e)
+static bool is_stack(const struct ob_extent *e)
 {
 	return e->kind == EXTENT_STACK || e->kind == EXTENT_URGENT_STACK;
 }
 
 /* Mapped without access at first, together with its neighbours. */
-static bool is_closed(const struct extent *e)
+static bool is_closed(const struct ob_extent *e)
 {
 	return is_stack(e) || e->kind == EXTENT_WINDOW;
 }
 
-static bool is_continued(const struct extent *e, const struct extent *next)
+static bool is_continued(const struct ob_extent *e, const struct ob_extent *next)
 {
 	return is_closed(next) && is_stack(next) == is_stack(e) && next->address > e->address &&
 	       next->address - e->address == next->offset - e->offset;
 }
 
 /* The pieces from this one on that one call can map. */
-static int map_closed(const struct header *header, const struct extent *e, const struct extent *end, int fd)
+static int map_closed(struct ob_host *host, const struct header *header, const struct ob_extent *e, const struct ob_extent *end, int fd)
 {
-	const struct extent *last = e;
+	const struct ob_extent *last = e;
 
 	while (last + 1 < end && is_continued(last, last + 1))
 		last++;
-	return ob_posix_memory_map_closed(e->address, last->address + last->size - e->address,
+	return ob_posix_memory_map_closed(host, e->address, last->address + last->size - e->address,
 					  fd, header->data + e->offset);
 }
 
 /* Those of the image, or all others. */
-static int fill_all(const struct header *header, int fd, bool image)
+static int fill_all(struct ob_host *host, const struct header *header, int fd, bool image)
 {
-	const struct extent *first = extents_of(header), *end = first + header->extent_count, *e;
+	const struct ob_extent *first = extents_of(header), *end = first + header->extent_count, *e;
 	int error = 0;
 
 	for (e = first; e < end && !error; e++) {
-		if (is_in_image(e->address) != image)
+		if (is_in_image(host, e->address) != image)
 			continue;
 		if (is_closed(e) && (e == first || !is_continued(e - 1, e)))
-			error = map_closed(header, e, end, fd);
+			error = map_closed(host, header, e, end, fd);
 		if (!error)
-			error = fill(header, e, fd);
+			error = fill(host, header, e, fd);
 	}
 	return error;
 }
 
 /* The message is short: snapshot names are. */
-static __attribute__((noreturn)) void end_half_loaded(int error)
+static __attribute__((noreturn)) void end_half_loaded(struct ob_host *host, int error)
 {
 	char line[256];
 	int length = snprintf(line, sizeof(line), "outboard: the snapshot %.96s cannot be mapped, and is removed: %.96s\n",
-			      snapshot.name, strerror(-error));
+			      host->snapshot.name, strerror(-error));
 
 	raw_write(STDERR_FILENO, line, (size_t)length);
 	abort();
 }
 
 /* The image comes last: when its data are mixed, there is no way back. */
-static int load_from(const struct header *header, int fd)
+static int load_from(struct ob_host *host, const struct header *header, int fd)
 {
-	int error = ob_posix_memory_reserve(header->regions);
+	int error = ob_posix_memory_reserve(host, header->regions);
 
 	if (error)
-		return told(error, "not used: its addresses are not free in this process");
-	error = fill_all(header, fd, false);
+		return told(host, error, "not used: its addresses are not free in this process");
+	error = fill_all(host, header, fd, false);
 	if (error) {
-		ob_host_regions_release();
-		return told(error, "not used: it cannot be mapped: %s", strerror(-error));
+		ob_host_regions_release(host);
+		return told(host, error, "not used: it cannot be mapped: %s", strerror(-error));
 	}
-	error = fill_all(header, fd, true);
+	error = fill_all(host, header, fd, true);
 	if (error) {
-		unlinkat(snapshot.directory, snapshot.name, 0);
-		end_half_loaded(error);
+		unlinkat(host->snapshot.directory, host->snapshot.name, 0);
+		end_half_loaded(host, error);
 	}
-	ob_posix_memory_filled();
+	ob_posix_memory_filled(host);
 	if (ob_posix_faults_are_blocked())
-		ob_posix_closed_open_all();
-	return told(0, "started from %s", snapshot.name);
+		ob_posix_closed_open_all(host);
+	return told(host, 0, "started from %s", host->snapshot.name);
 }
 
-int ob_host_snapshot_load(void)
+int ob_host_snapshot_load(struct ob_host *host)
 {
 	struct header *header;
 	const char *fault;
 	struct stat status;
 	int fd, error = -ENOENT;
 
-	if (snapshot.directory < 0)
+	if (host->snapshot.directory < 0)
 		return -ENOENT;
-	fd = open_file(&status);
+	fd = open_file(host, &status);
 	if (fd < 0)
 		return fd;
 	header = read_header(fd, &status);
-	fault = header ? fault_of(header, fd, &status) : "its header is damaged";
+	fault = header ? fault_of(host, header, fd, &status) : "its header is damaged";
 	if (fault)
-		told(0, "not used: %s", fault);
+		told(host, 0, "not used: %s", fault);
 	else
-		error = load_from(header, fd);
+		error = load_from(host, header, fd);
 	free(header);
 	raw_close(fd);
 	return error ? -ENOENT : 0;
@@ -436,43 +432,43 @@ int ob_host_snapshot_load(void)
 
 /* ---- saving ------------------------------------------------------------- */
 
-int ob_host_snapshot_begin(void)
+int ob_host_snapshot_begin(struct ob_host *host)
 {
-	if (snapshot.directory < 0)
+	if (host->snapshot.directory < 0)
 		return -ENOENT;
-	snapshot.extent_count = 0;
-	snapshot.data_size = 0;
+	host->snapshot.extent_count = 0;
+	host->snapshot.data_size = 0;
 	return 0;
 }
 
-static int add_extent(uint64_t address, uint64_t size, uint32_t kind)
+static int add_extent(struct ob_host *host, uint64_t address, uint64_t size, uint32_t kind)
 {
-	if (snapshot.extent_count == snapshot.extent_room) {
-		uint64_t room = snapshot.extent_room ? 2 * snapshot.extent_room : 64;
-		struct extent *more = realloc(snapshot.extents, room * sizeof(*more));
+	if (host->snapshot.extent_count == host->snapshot.extent_room) {
+		uint64_t room = host->snapshot.extent_room ? 2 * host->snapshot.extent_room : 64;
+		struct ob_extent *more = realloc(host->snapshot.extents, room * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
-		snapshot.extents = more;
-		snapshot.extent_room = room;
+		host->snapshot.extents = more;
+		host->snapshot.extent_room = room;
 	}
-	snapshot.extents[snapshot.extent_count++] = (struct extent){
-		.address = address, .size = size, .offset = snapshot.data_size, .kind = kind,
+	host->snapshot.extents[host->snapshot.extent_count++] = (struct ob_extent){
+		.address = address, .size = size, .offset = host->snapshot.data_size, .kind = kind,
 	};
 	if (kind != EXTENT_COMMITTED)
-		snapshot.data_size += (size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+		host->snapshot.data_size += (size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 	return 0;
 }
 
 /* At the distance from the one before that it has in memory, if that is not far. */
-static int add_closed(uint64_t address, uint64_t size, uint32_t kind)
+static int add_closed(struct ob_host *host, uint64_t address, uint64_t size, uint32_t kind)
 {
-	const struct extent *last = snapshot.extent_count ? &snapshot.extents[snapshot.extent_count - 1] : NULL;
+	const struct ob_extent *last = host->snapshot.extent_count ? &host->snapshot.extents[host->snapshot.extent_count - 1] : NULL;
 
 	if (last && is_closed(last) && address >= last->address + last->size &&
 	    address - (last->address + last->size) <= HOLE_BYTES_MOST)
-		snapshot.data_size += address - (last->address + last->size);
-	return add_extent(address, size, kind);
+		host->snapshot.data_size += address - (last->address + last->size);
+	return add_extent(host, address, size, kind);
 }
 
 static bool is_zero_page(uint64_t address)
@@ -493,7 +489,7 @@ static uint64_t run_length(uint64_t address, uint64_t end, bool zero)
 }
 
 /* A range of pages, without its longer runs of zeroes. */
-static int add_sparse(uint64_t address, uint64_t end, uint32_t kind)
+static int add_sparse(struct ob_host *host, uint64_t address, uint64_t end, uint32_t kind)
 {
 	uint64_t start = address, zeroes;
 	int error = 0;
@@ -504,61 +500,61 @@ static int add_sparse(uint64_t address, uint64_t end, uint32_t kind)
 			address += zeroes;
 		} else {
 			if (address > start)
-				error = add_extent(start, address - start, kind);
+				error = add_extent(host, start, address - start, kind);
 			start = address += zeroes;
 		}
 		address += run_length(address, end, false);
 	}
 	if (!error && address > start)
-		error = add_extent(start, address - start, kind);
+		error = add_extent(host, start, address - start, kind);
 	return error;
 }
 
 /* Part of the image: what is less than a page of it is somebody else's too. */
-static int add_image(uint64_t address, uint64_t end)
+static int add_image(struct ob_host *host, uint64_t address, uint64_t end)
 {
 	uint64_t first = (address + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1), last = end & ~(PAGE_BYTES - 1);
 	int error = 0;
 
 	if (first >= last)
-		return add_extent(address, end - address, OB_SNAPSHOT_PRIVATE);
+		return add_extent(host, address, end - address, OB_SNAPSHOT_PRIVATE);
 	if (address < first)
-		error = add_extent(address, first - address, OB_SNAPSHOT_PRIVATE);
+		error = add_extent(host, address, first - address, OB_SNAPSHOT_PRIVATE);
 	if (!error)
-		error = add_extent(first, last - first, OB_SNAPSHOT_PRIVATE);
+		error = add_extent(host, first, last - first, OB_SNAPSHOT_PRIVATE);
 	if (!error && last < end)
-		error = add_extent(last, end - last, OB_SNAPSHOT_PRIVATE);
+		error = add_extent(host, last, end - last, OB_SNAPSHOT_PRIVATE);
 	return error;
 }
 
-int ob_host_snapshot_add(uint64_t address, uint64_t size, enum ob_snapshot_kind kind)
+int ob_host_snapshot_add(struct ob_host *host, uint64_t address, uint64_t size, enum ob_snapshot_kind kind)
 {
 	int error;
 
-	if (is_in(OB_REGION_RAM, address))
-		return add_sparse(address, address + size, kind);
-	if (!is_in(OB_REGION_STACKS, address) && !is_in(OB_REGION_PAGES, address))
-		return add_image(address, address + size);
-	if (is_in(OB_REGION_STACKS, address))
-		return add_closed(address, size, kind == OB_SNAPSHOT_URGENT ? EXTENT_URGENT_STACK : EXTENT_STACK);
-	error = add_extent(address, size, EXTENT_COMMITTED);
-	return error ? error : add_sparse(address, address + size, kind);
+	if (is_in(host, OB_REGION_RAM, address))
+		return add_sparse(host, address, address + size, kind);
+	if (!is_in(host, OB_REGION_STACKS, address) && !is_in(host, OB_REGION_PAGES, address))
+		return add_image(host, address, address + size);
+	if (is_in(host, OB_REGION_STACKS, address))
+		return add_closed(host, address, size, kind == OB_SNAPSHOT_URGENT ? EXTENT_URGENT_STACK : EXTENT_STACK);
+	error = add_extent(host, address, size, EXTENT_COMMITTED);
+	return error ? error : add_sparse(host, address, address + size, kind);
 }
 
-int ob_host_snapshot_add_window(uint64_t address, uint64_t physical, uint32_t protection)
+int ob_host_snapshot_add_window(struct ob_host *host, uint64_t address, uint64_t physical, uint32_t protection)
 {
-	struct extent *last = snapshot.extent_count ? &snapshot.extents[snapshot.extent_count - 1] : NULL;
+	struct ob_extent *last = host->snapshot.extent_count ? &host->snapshot.extents[host->snapshot.extent_count - 1] : NULL;
 	int error;
 
 	if (last && last->kind == EXTENT_WINDOW && last->address + last->size == address &&
 	    last->physical + last->size == physical && last->protection == protection) {
 		last->size += PAGE_BYTES;
-		snapshot.data_size += PAGE_BYTES;
+		host->snapshot.data_size += PAGE_BYTES;
 		return 0;
 	}
-	error = add_closed(address, PAGE_BYTES, EXTENT_WINDOW);
+	error = add_closed(host, address, PAGE_BYTES, EXTENT_WINDOW);
 	if (!error) {
-		last = &snapshot.extents[snapshot.extent_count - 1];
+		last = &host->snapshot.extents[host->snapshot.extent_count - 1];
 		last->physical = physical;
 		last->protection = protection;
 	}
@@ -595,18 +591,18 @@ static int write_sparse(int fd, uint64_t address, uint64_t size, uint64_t offset
 	return error;
 }
 
-static struct header make_header(void)
+static struct header make_header(struct ob_host *host)
 {
 	struct header header = {
-		.key_size = (strlen(snapshot.key) + 8) & ~7ull,
-		.extent_count = snapshot.extent_count,
+		.key_size = (strlen(host->snapshot.key) + 8) & ~7ull,
+		.extent_count = host->snapshot.extent_count,
 	};
 
 	memcpy(header.magic, MAGIC, sizeof(MAGIC));
-	memcpy(header.regions, ob_posix_memory_regions(), sizeof(header.regions));
-	header.data = sizeof(header) + header.key_size + header.extent_count * sizeof(struct extent);
+	memcpy(header.regions, ob_posix_memory_regions(host), sizeof(header.regions));
+	header.data = sizeof(header) + header.key_size + header.extent_count * sizeof(struct ob_extent);
 	header.data = (header.data + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-	header.file_size = header.data + snapshot.data_size;
+	header.file_size = header.data + host->snapshot.data_size;
 	return header;
 }
 
@@ -623,20 +619,20 @@ static int seal(int fd, uint64_t size)
 	return write_all(fd, &sum, sizeof(sum), offsetof(struct header, checksum));
 }
 
-static int write_file(int fd)
+static int write_file(struct ob_host *host, int fd)
 {
-	struct header header = make_header();
+	struct header header = make_header(host);
 	int error = ftruncate(fd, (off_t)header.file_size) ? -errno : 0;
 
 	if (!error)
 		error = write_all(fd, &header, sizeof(header), 0);
 	if (!error)
-		error = write_all(fd, snapshot.key, strlen(snapshot.key), sizeof(header));
+		error = write_all(fd, host->snapshot.key, strlen(host->snapshot.key), sizeof(header));
 	if (!error)
-		error = write_all(fd, snapshot.extents, snapshot.extent_count * sizeof(struct extent),
+		error = write_all(fd, host->snapshot.extents, host->snapshot.extent_count * sizeof(struct ob_extent),
 				  sizeof(header) + header.key_size);
-	for (uint64_t i = 0; i < snapshot.extent_count && !error; i++) {
-		const struct extent *e = &snapshot.extents[i];
+	for (uint64_t i = 0; i < host->snapshot.extent_count && !error; i++) {
+		const struct ob_extent *e = &host->snapshot.extents[i];
 
 		if (is_stack(e))
 			error = write_sparse(fd, e->address, e->size, header.data + e->offset);
@@ -654,13 +650,13 @@ static bool is_snapshot(const char *name)
 }
 
 /* What has not been used for a month, or was left half-written, goes; and the oldest one, if there are many. */
-static void clean_directory(void)
+static void clean_directory(struct ob_host *host)
 {
 	time_t oldest_time = time(NULL);
 	char oldest[256] = "";
 	int count = 0;
 
-	DIR *directory = fdopendir(raw_openat(snapshot.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
+	DIR *directory = fdopendir(raw_openat(host->snapshot.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
 	time_t limit = time(NULL) - KEPT_SECONDS;
 	struct dirent *entry;
 	struct stat status;
@@ -669,10 +665,10 @@ static void clean_directory(void)
 		return;
 	while ((entry = readdir(directory))) {
 		if (!is_snapshot(entry->d_name) ||
-		    fstatat(snapshot.directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW))
+		    fstatat(host->snapshot.directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW))
 			continue;
 		if (status.st_mtime < limit)
-			unlinkat(snapshot.directory, entry->d_name, 0);
+			unlinkat(host->snapshot.directory, entry->d_name, 0);
 		else
 			count++;
 		if (status.st_mtime >= limit && status.st_mtime < oldest_time) {
@@ -681,41 +677,41 @@ static void clean_directory(void)
 		}
 	}
 	if (count > KEPT_FILES && oldest[0])
-		unlinkat(snapshot.directory, oldest, 0);
+		unlinkat(host->snapshot.directory, oldest, 0);
 	closedir(directory);
 }
 
-int ob_host_snapshot_commit(void)
+int ob_host_snapshot_commit(struct ob_host *host)
 {
 	char temporary[96];
 	uint64_t random;
 	int fd, error;
 
-	if (ob_host_random(&random, sizeof(random)))
+	if (ob_host_random(host, &random, sizeof(random)))
 		return -EIO;
-	snprintf(temporary, sizeof(temporary), ".%s.%016llx", snapshot.name, (unsigned long long)random);
-	fd = raw_openat(snapshot.directory, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	snprintf(temporary, sizeof(temporary), ".%s.%016llx", host->snapshot.name, (unsigned long long)random);
+	fd = raw_openat(host->snapshot.directory, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	error = write_file(fd);
+	error = write_file(host, fd);
 	raw_close(fd);
-	if (!error && renameat(snapshot.directory, temporary, snapshot.directory, snapshot.name))
+	if (!error && renameat(host->snapshot.directory, temporary, host->snapshot.directory, host->snapshot.name))
 		error = -errno;
 	if (error)
-		unlinkat(snapshot.directory, temporary, 0);
-	clean_directory();
+		unlinkat(host->snapshot.directory, temporary, 0);
+	clean_directory(host);
 	return error;
 }
 
-void ob_host_snapshot_end(int error)
+void ob_host_snapshot_end(struct ob_host *host, int error)
 {
-	size_t length = strlen(snapshot.status);
+	size_t length = strlen(host->snapshot.status);
 
-	free(snapshot.extents);
-	snapshot.extents = NULL;
-	snapshot.extent_room = 0;
+	free(host->snapshot.extents);
+	host->snapshot.extents = NULL;
+	host->snapshot.extent_room = 0;
 	if (error)
-		snprintf(snapshot.status + length, sizeof(snapshot.status) - length, "; not saved: %s", strerror(-error));
+		snprintf(host->snapshot.status + length, sizeof(host->snapshot.status) - length, "; not saved: %s", strerror(-error));
 	else
-		snprintf(snapshot.status + length, sizeof(snapshot.status) - length, "; saved as %s", snapshot.name);
+		snprintf(host->snapshot.status + length, sizeof(host->snapshot.status) - length, "; saved as %s", host->snapshot.name);
 }

@@ -8,7 +8,28 @@
 
 static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
 static int fork_hook_error;
-static bool started;
+
+/* Of the signal handlers and of the hook for the end of threads: they are there while a host is live. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_any_live(void)
+{
+	return ob_host_live(ob_host_first());
+}
+
+static void set_live(struct ob_host *host, bool live)
+{
+	__atomic_store_n(&host->live, live, __ATOMIC_SEQ_CST);
+}
+
+static void forget_parent(struct ob_host *host)
+{
+	ob_posix_memory_forked(host);
+	ob_posix_block_forked(host);
+	ob_posix_snapshot_forked(host);
+	ob_posix_threads_forked(host);
+	host->upcalls->forked();
+}
 
 /*
  * The child has one thread and no kernel; it can boot one of its own. Handlers that it installs until
@@ -16,12 +37,10 @@ static bool started;
  */
 static void forked_child(void)
 {
-	ob_posix_stop();
-	ob_posix_memory_forked();
-	ob_posix_block_forked();
-	ob_posix_snapshot_forked();
-	ob_posix_threads_forked();
-	ob_kernel_forked();
+	pthread_mutex_init(&mutex, NULL);
+	ob_posix_hosts_forked();
+	ob_host_for_all(ob_posix_stop);
+	ob_host_for_all(forget_parent);
 }
 
 static void fork_hook_install(void)
@@ -36,33 +55,48 @@ static bool fork_hook_is_installed(void)
 }
 
 /* Without the hook, children would share what is prepared. */
-void ob_posix_prepare(void)
+void ob_posix_prepare(struct ob_host *host)
 {
 	if (fork_hook_is_installed())
-		ob_posix_huge_prepare();
+		ob_posix_huge_prepare(host);
 }
 
-int ob_posix_start(ob_posix_log *log)
+static int start_first(void)
 {
-	int error;
+	int error = ob_posix_thread_hook_create();
 
-	if (!fork_hook_is_installed())
-		return -EAGAIN;
-	error = ob_posix_thread_hook_create();
 	if (error)
 		return error;
 	ob_posix_components_find();
-	ob_posix_set_log(log);
 	ob_posix_signals_install();
-	started = true;
 	return 0;
 }
 
-void ob_posix_stop(void)
+int ob_posix_start(struct ob_host *host, ob_posix_log *log, void *context)
 {
-	if (!started)
-		return;
-	ob_posix_signals_remove();
-	ob_posix_thread_hook_delete();
-	started = false;
+	int error = 0;
+
+	if (!fork_hook_is_installed())
+		return -EAGAIN;
+	ob_posix_set_log(host, log, context);
+	pthread_mutex_lock(&mutex);
+	if (!is_any_live())
+		error = start_first();
+	if (!error)
+		set_live(host, true);
+	pthread_mutex_unlock(&mutex);
+	return error;
+}
+
+void ob_posix_stop(struct ob_host *host)
+{
+	pthread_mutex_lock(&mutex);
+	if (__atomic_load_n(&host->live, __ATOMIC_SEQ_CST)) {
+		set_live(host, false);
+		if (!is_any_live()) {
+			ob_posix_signals_remove();
+			ob_posix_thread_hook_delete();
+		}
+	}
+	pthread_mutex_unlock(&mutex);
 }

@@ -21,28 +21,14 @@
 
 #define STACK_BYTES (256ul << 10)
 
-/* Threads that can be on their way at the same time. */
-#define STARTS 64
-
-/*
- * What a new thread shall do; owned by the thread once it runs. Not from the heap: a thread that gives something
- * back to it gets a heap of its own from the C library, which takes longer than to start it.
- */
-struct start {
-	void (*fn)(void *arg);
-	void *arg;
-	char name[16];
-};
-static struct start starts[STARTS];
-static bool starts_used[STARTS];	/* atomic */
-
 static pthread_key_t adopted_key;
 
-uint32_t ob_host_processor_count(void)
+uint32_t ob_host_processor_count(struct ob_host *host)
 {
 	cpu_set_t set;
 	long online;
 
+	(void)host;
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		return (uint32_t)CPU_COUNT(&set);
 	/* More processors than the set has room for. */
@@ -50,24 +36,24 @@ uint32_t ob_host_processor_count(void)
 	return online > 0 ? (uint32_t)online : 1;
 }
 
-static struct start *start_take(void)
+static struct ob_start *start_take(struct ob_host *host)
 {
-	for (int i = 0; i < STARTS; i++)
-		if (!__atomic_exchange_n(&starts_used[i], true, __ATOMIC_ACQUIRE))
-			return &starts[i];
+	for (int i = 0; i < OB_STARTS; i++)
+		if (!__atomic_exchange_n(&host->threads.used[i], true, __ATOMIC_ACQUIRE))
+			return &host->threads.starts[i];
 	return NULL;
 }
 
-static void start_release(struct start *start)
+static void start_release(struct ob_host *host, struct ob_start *start)
 {
-	__atomic_store_n(&starts_used[start - starts], false, __ATOMIC_RELEASE);
+	__atomic_store_n(&host->threads.used[start - host->threads.starts], false, __ATOMIC_RELEASE);
 }
 
 static void *run_thread(void *pointer)
 {
-	struct start start = *(struct start *)pointer;
+	struct ob_start start = *(struct ob_start *)pointer;
 
-	start_release(pointer);
+	start_release(start.host, pointer);
 	pthread_setname_np(pthread_self(), start.name);
 	/* The kernel's timers expire here, and it has added the slack that it allows. */
 	prctl(PR_SET_TIMERSLACK, 1ul);
@@ -86,7 +72,7 @@ static void blocked_signals(sigset_t *set)
 	sigdelset(set, OB_PREEMPT_SIGNAL);
 }
 
-static int create_with_attributes(pthread_t *thread, struct start *start)
+static int create_with_attributes(pthread_t *thread, struct ob_start *start)
 {
 	/* The C library takes its own needs, thread-local storage included, out of the stack. */
 	long minimum = sysconf(_SC_THREAD_STACK_MIN);
@@ -107,59 +93,67 @@ static int create_with_attributes(pthread_t *thread, struct start *start)
 	return error;
 }
 
-int ob_host_thread_create(void (*fn)(void *arg), void *arg, const char *name, uint64_t *thread)
+int ob_host_thread_create(struct ob_host *host, void (*fn)(void *arg), void *arg, const char *name, uint64_t *thread)
 {
-	struct start *start = start_take();
+	struct ob_start *start = start_take(host);
 	pthread_t new;
 
 	if (!start)
 		return -EAGAIN;
+	start->host = host;
 	start->fn = fn;
 	start->arg = arg;
 	strncpy(start->name, name, sizeof(start->name) - 1);
 	if (create_with_attributes(&new, start)) {
-		start_release(start);
+		start_release(host, start);
 		return -EAGAIN;
 	}
 	*thread = (uint64_t)new;
 	return 0;
 }
 
-void ob_host_thread_join(uint64_t thread)
+void ob_host_thread_join(struct ob_host *host, uint64_t thread)
 {
 	int before;
 
+	(void)host;
 	/* The one cancellation point that no raw system call can replace: raw.h. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	pthread_join((pthread_t)thread, NULL);
 	pthread_setcancelstate(before, NULL);
 }
 
-uint64_t ob_host_thread_self(void)
+uint64_t ob_host_thread_self(struct ob_host *host)
 {
+	(void)host;
 	return (uint64_t)gettid();
 }
 
-void ob_host_thread_interrupt(uint64_t self)
+void ob_host_thread_interrupt(struct ob_host *host, uint64_t self)
 {
+	(void)host;
 	ob_posix_preempt_send(self);
 }
 
-void ob_host_thread_yield(void)
+void ob_host_thread_yield(struct ob_host *host)
 {
+	(void)host;
 	sched_yield();
 }
 
 /* Threads that were about to start are the parent's. */
-void ob_posix_threads_forked(void)
+void ob_posix_threads_forked(struct ob_host *host)
 {
-	memset(starts_used, 0, sizeof(starts_used));
+	memset(host->threads.used, 0, sizeof(host->threads.used));
 }
 
 static void adopted_thread_ends(void *value)
 {
+	struct ob_host *host;
+
 	(void)value;
-	ob_kernel_thread_exit();
+	ob_for_each_live_host(host)
+		host->upcalls->thread_exit();
 }
 
 int ob_posix_thread_hook_create(void)
@@ -183,10 +177,10 @@ static void unblock_faults(void)
 	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
 }
 
-int ob_host_thread_adopted(void)
+int ob_host_thread_adopted(struct ob_host *host)
 {
 	if (ob_posix_faults_are_blocked())
-		ob_posix_closed_open_all();
+		ob_posix_closed_open_all(host);
 	unblock_faults();
 	return pthread_setspecific(adopted_key, &adopted_key) ? -EAGAIN : 0;
 }

@@ -20,7 +20,7 @@ static void wait_for(const uint32_t *word, uint32_t value, const struct timespec
 	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout, NULL, 0);
 }
 
-void ob_host_wait(const uint32_t *word, uint32_t value, uint64_t timeout)
+void ob_host_wait(struct ob_host *host, const uint32_t *word, uint32_t value, uint64_t timeout)
 {
 	struct timespec relative = {
 		.tv_sec = (time_t)(timeout / NSEC_PER_SEC),
@@ -28,6 +28,7 @@ void ob_host_wait(const uint32_t *word, uint32_t value, uint64_t timeout)
 	};
 	long slack = -1;
 
+	(void)host;
 	if (timeout == OB_FOREVER) {
 		wait_for(word, value, NULL);
 		return;
@@ -42,10 +43,11 @@ void ob_host_wait(const uint32_t *word, uint32_t value, uint64_t timeout)
 		prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
 }
 
-uint32_t ob_host_wake(const uint32_t *word, uint32_t count)
+uint32_t ob_host_wake(struct ob_host *host, const uint32_t *word, uint32_t count)
 {
 	long woken = syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count > INT_MAX ? INT_MAX : count,
 			     NULL, NULL, 0);
 
+	(void)host;
 	return woken > 0 ? (uint32_t)woken : 0;
 }

@@ -39,7 +39,7 @@ static void make_image(off_t size)
 
 static int open_image(uint32_t flags, struct ob_block_info *info)
 {
-	int disk = ob_host_block_open(image, flags, info);
+	int disk = ob_host_block_open(mock_host, image, flags, info);
 
 	CHECK(disk >= 0);
 	return disk;
@@ -55,9 +55,9 @@ static struct ob_block_request *next_completed(void)
 	while (!done) {
 		uint32_t seen = __atomic_load_n(&mock.block_interrupts, __ATOMIC_SEQ_CST);
 
-		done = ob_host_block_completed();
+		done = ob_host_block_completed(mock_host);
 		if (!done)
-			ob_host_wait(&mock.block_interrupts, seen, OB_FOREVER);
+			ob_host_wait(mock_host, &mock.block_interrupts, seen, OB_FOREVER);
 	}
 	request = done;
 	done = request->next;
@@ -68,7 +68,7 @@ static struct ob_block_request *next_completed(void)
 static int run(struct ob_block_request *request)
 {
 	request->result = 12345;
-	if (!ob_host_block_submit(request))
+	if (!ob_host_block_submit(mock_host, request))
 		CHECK(next_completed() == request);
 	return request->result;
 }
@@ -98,14 +98,14 @@ static void test_open_errors(const char *directory)
 	struct ob_block_info info;
 	char path[4200];
 
-	CHECK_EQUAL(ob_host_block_open(directory, 0, &info), -EISDIR);
-	CHECK_EQUAL(ob_host_block_open("", 0, &info), -ENOENT);
-	CHECK_EQUAL(ob_host_block_open("/dev/null", 0, &info), -ENOTBLK);
+	CHECK_EQUAL(ob_host_block_open(mock_host, directory, 0, &info), -EISDIR);
+	CHECK_EQUAL(ob_host_block_open(mock_host, "", 0, &info), -ENOENT);
+	CHECK_EQUAL(ob_host_block_open(mock_host, "/dev/null", 0, &info), -ENOTBLK);
 	snprintf(path, sizeof(path), "%s/none", directory);
-	CHECK_EQUAL(ob_host_block_open(path, 0, &info), -ENOENT);
+	CHECK_EQUAL(ob_host_block_open(mock_host, path, 0, &info), -ENOENT);
 	snprintf(path, sizeof(path), "%s/fifo", directory);
 	CHECK_EQUAL(mkfifo(path, 0600), 0);
-	CHECK_EQUAL(ob_host_block_open(path, 0, &info), -ENOTBLK);
+	CHECK_EQUAL(ob_host_block_open(mock_host, path, 0, &info), -ENOTBLK);
 	CHECK_EQUAL(unlink(path), 0);
 }
 
@@ -119,11 +119,11 @@ static void test_size(void)
 	CHECK_EQUAL(info.size, IMAGE_SIZE);
 	CHECK_EQUAL(info.sector_size, 512);
 	CHECK_EQUAL(info.read_only, 0);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 	make_image(0);
 	disk = open_image(0, &info);
 	CHECK_EQUAL(info.size, 0);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 static void test_lock(void)
@@ -134,10 +134,10 @@ static void test_lock(void)
 
 	make_image(IMAGE_SIZE);
 	disk = open_image(0, &info);
-	CHECK_EQUAL(ob_host_block_open(image, 0, &info), -EBUSY);
-	CHECK_EQUAL(ob_host_block_open(image, OB_BLOCK_READ_ONLY, &info), -EBUSY);
+	CHECK_EQUAL(ob_host_block_open(mock_host, image, 0, &info), -EBUSY);
+	CHECK_EQUAL(ob_host_block_open(mock_host, image, OB_BLOCK_READ_ONLY, &info), -EBUSY);
 	other = open_image(OB_BLOCK_NO_LOCK, &info);
-	ob_host_block_close((uint32_t)other);
+	ob_host_block_close(mock_host, (uint32_t)other);
 
 	/* A child of fork() that lives on does not keep the lock. */
 	child = fork();
@@ -145,14 +145,14 @@ static void test_lock(void)
 		pause();
 		_exit(0);
 	}
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 	disk = open_image(OB_BLOCK_READ_ONLY, &info);
 	other = open_image(OB_BLOCK_READ_ONLY, &info);
-	CHECK_EQUAL(ob_host_block_open(image, 0, &info), -EBUSY);
-	ob_host_block_close((uint32_t)disk);
-	ob_host_block_close((uint32_t)other);
+	CHECK_EQUAL(ob_host_block_open(mock_host, image, 0, &info), -EBUSY);
+	ob_host_block_close(mock_host, (uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)other);
 	disk = open_image(0, &info);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 	CHECK_EQUAL(kill(child, SIGKILL), 0);
 	CHECK(waitpid(child, NULL, 0) == child);
 }
@@ -175,9 +175,9 @@ static int open_beside(const int *bytes, uint32_t flags)
 	CHECK(fd >= 0);
 	for (; *bytes; bytes++)
 		byte_lock(fd, F_OFD_SETLK, F_RDLCK, *bytes);
-	disk = ob_host_block_open(image, flags, &info);
+	disk = ob_host_block_open(mock_host, image, flags, &info);
 	if (disk >= 0)
-		ob_host_block_close((uint32_t)disk);
+		ob_host_block_close(mock_host, (uint32_t)disk);
 	close(fd);
 	return disk < 0 ? disk : 0;
 }
@@ -207,7 +207,7 @@ static void test_lock_of_qemu(void)
 		for (const int *byte = writer; *byte; byte++)
 			CHECK_EQUAL(byte_lock(fd, F_OFD_GETLK, F_WRLCK, *byte), flags == 0 || (*byte != 101 && *byte != 103));
 		CHECK(!byte_lock(fd, F_OFD_GETLK, F_WRLCK, 200));
-		ob_host_block_close((uint32_t)disk);
+		ob_host_block_close(mock_host, (uint32_t)disk);
 		for (const int *byte = writer; *byte; byte++)
 			CHECK(!byte_lock(fd, F_OFD_GETLK, F_WRLCK, *byte));
 	}
@@ -221,7 +221,7 @@ static int open_as_nobody(void)
 
 	if (geteuid() == 0 && (setegid(65534) || seteuid(65534)))
 		return -1;
-	return ob_host_block_open(image, 0, &info);
+	return ob_host_block_open(mock_host, image, 0, &info);
 }
 
 static int exit_status_of(int (*fn)(void), int wanted)
@@ -265,7 +265,7 @@ static void test_read_only(void)
 	CHECK_EQUAL(range(disk, OB_BLOCK_DISCARD, 0, 4096), -EROFS);
 	CHECK_EQUAL(range(disk, OB_BLOCK_WRITE_ZEROES, 0, 4096), -EROFS);
 	CHECK_EQUAL(range(disk, OB_BLOCK_FLUSH, 0, 0), 0);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 /* "/dev/fd/N" is what is open already: its name may be gone, and its access counts. */
@@ -281,24 +281,24 @@ static void test_descriptor(void)
 	CHECK(both >= 0 && reader >= 0);
 	CHECK_EQUAL(unlink(image), 0);
 	snprintf(name, sizeof(name), "/dev/fd/%d", both);
-	disk = ob_host_block_open(name, 0, &info);
+	disk = ob_host_block_open(mock_host, name, 0, &info);
 	CHECK(disk >= 0);
 	CHECK_EQUAL(info.size, IMAGE_SIZE);
 	snprintf(name, sizeof(name), "/dev/fd/%d", reader);
-	CHECK_EQUAL(ob_host_block_open(name, OB_BLOCK_READ_ONLY, &info), -EBUSY);
-	ob_host_block_close((uint32_t)disk);
+	CHECK_EQUAL(ob_host_block_open(mock_host, name, OB_BLOCK_READ_ONLY, &info), -EBUSY);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 	CHECK_EQUAL(fcntl(both, F_GETFD), 0);
-	CHECK_EQUAL(ob_host_block_open(name, 0, &info), -EROFS);
-	disk = ob_host_block_open(name, OB_BLOCK_READ_ONLY, &info);
+	CHECK_EQUAL(ob_host_block_open(mock_host, name, 0, &info), -EROFS);
+	disk = ob_host_block_open(mock_host, name, OB_BLOCK_READ_ONLY, &info);
 	CHECK(disk >= 0);
 	CHECK_EQUAL(info.size, IMAGE_SIZE);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 	close(reader);
 	close(both);
-	CHECK_EQUAL(ob_host_block_open(name, OB_BLOCK_READ_ONLY, &info), -EBADF);
+	CHECK_EQUAL(ob_host_block_open(mock_host, name, OB_BLOCK_READ_ONLY, &info), -EBADF);
 	CHECK_EQUAL(pipe(ends), 0);
 	snprintf(name, sizeof(name), "/dev/fd/%d", ends[0]);
-	CHECK_EQUAL(ob_host_block_open(name, OB_BLOCK_READ_ONLY, &info), -ENOTBLK);
+	CHECK_EQUAL(ob_host_block_open(mock_host, name, OB_BLOCK_READ_ONLY, &info), -ENOTBLK);
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -329,7 +329,7 @@ static void test_bounds(void)
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_READ, 4096, buffer, 512), -EIO);
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_READ, 8192, buffer, 512), -EIO);
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_READ, 0, buffer, 512), 0);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 /* The host's error becomes the request's. */
@@ -350,7 +350,7 @@ static void test_host_error(void)
 	limit.rlim_cur = RLIM_INFINITY;
 	CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_WRITE, 2 << 20, buffer, 512), 0);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 /* What is long and read ahead is not done by the caller, though the host has it in memory. */
@@ -371,14 +371,14 @@ static void test_ahead(void)
 	memset(buffer, 'b', sizeof(buffer));
 	request.disk = (uint32_t)disk;
 	request.length = sizeof(buffer);
-	CHECK_EQUAL(ob_host_block_submit(&request), 0);
+	CHECK_EQUAL(ob_host_block_submit(mock_host, &request), 0);
 	CHECK(next_completed() == &request);
 	CHECK_EQUAL(request.result, 0);
 	CHECK_EQUAL(buffer[0], 'a');
 	CHECK_EQUAL(buffer[sizeof(buffer) - 1], 'a');
 	request.length = 4096;
 	CHECK_EQUAL(run(&request), 0);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 static void check_bytes(int disk, uint64_t offset, uint64_t length, char wanted)
@@ -428,7 +428,7 @@ static void test_operations(void)
 		check_bytes(disk, (1 << 20) + 512, 512, 0);
 		check_bytes(disk, (1 << 20) + 1024, 512, 'a');
 	}
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 /* More segments than the host takes at once, of uneven lengths, some of them empty. */
@@ -458,7 +458,7 @@ static void test_many_segments(void)
 	request.operation = OB_BLOCK_READ;
 	CHECK_EQUAL(run(&request), 0);
 	CHECK(!memcmp(in, out, request.length));
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 /* The table of disks grows, numbers are used again, and the lock-free lookup sees all. */
@@ -479,11 +479,11 @@ static void test_many_disks(void)
 	}
 	for (int i = 0; i < DISKS; i++)
 		check_bytes(disks[DISKS - 1 - i], (uint64_t)i * 512, 512, (char)i);
-	ob_host_block_close((uint32_t)disks[17]);
+	ob_host_block_close(mock_host, (uint32_t)disks[17]);
 	CHECK_EQUAL(range(disks[17], OB_BLOCK_FLUSH, 0, 0), -ENODEV);
 	CHECK_EQUAL(open_image(OB_BLOCK_NO_LOCK, &info), disks[17]);
 	for (int i = 0; i < DISKS; i++)
-		ob_host_block_close((uint32_t)disks[i]);
+		ob_host_block_close(mock_host, (uint32_t)disks[i]);
 }
 
 /*
@@ -550,7 +550,7 @@ static void test_load(void)
 
 			rounds++;
 			prepare_slot(slot, disk, (unsigned int)rand_r(&seed), info.can_discard);
-			if (ob_host_block_submit(&slot->request))
+			if (ob_host_block_submit(mock_host, &slot->request))
 				check_slot(slot);
 			else
 				in_flight++;
@@ -562,7 +562,7 @@ static void test_load(void)
 			next = 0;
 		}
 	}
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 /* Several submitters on one disk, as vCPUs are; one taker of completions. */
@@ -577,7 +577,7 @@ static void *submit_many(void *requests)
 	struct ob_block_request *request = requests;
 
 	for (int i = 0; i < PER_SUBMITTER; i++) {
-		if (ob_host_block_submit(&request[i]))
+		if (ob_host_block_submit(mock_host, &request[i]))
 			__atomic_add_fetch(&finished, 1, __ATOMIC_SEQ_CST);
 	}
 	return NULL;
@@ -609,17 +609,17 @@ static void test_many_submitters(void)
 		CHECK_EQUAL(next_completed()->result, 0);
 		taken++;
 	}
-	CHECK(!ob_host_block_completed());
+	CHECK(!ob_host_block_completed(mock_host));
 	for (int i = 0; i < SUBMITTERS * PER_SUBMITTER; i++)
 		CHECK_EQUAL(shared_requests[i / PER_SUBMITTER][i % PER_SUBMITTER].result, 0);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 /* Whether a flush is complete at once, as there is nothing that it could make durable. */
 static bool flush_is_free(int disk)
 {
 	struct ob_block_request request = { .disk = (uint32_t)disk, .operation = OB_BLOCK_FLUSH };
-	int complete = ob_host_block_submit(&request);
+	int complete = ob_host_block_submit(mock_host, &request);
 
 	if (!complete)
 		CHECK(next_completed() == &request);
@@ -658,7 +658,7 @@ static void test_flush(void)
 		CHECK(!flush_is_free(disk));
 	}
 	CHECK(flush_is_free(disk));
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 /* Threads of this process with the name of a worker. */
@@ -701,9 +701,9 @@ static int meet(void *context, const struct ob_block_request *request)
 	(void)context;
 	(void)request;
 	alarm(PATIENCE);
-	ob_host_wake(&meeting.inside, TOGETHER);
+	ob_host_wake(mock_host, &meeting.inside, TOGETHER);
 	while (inside < TOGETHER) {
-		ob_host_wait(&meeting.inside, inside, OB_FOREVER);
+		ob_host_wait(mock_host, &meeting.inside, inside, OB_FOREVER);
 		inside = __atomic_load_n(&meeting.inside, __ATOMIC_SEQ_CST);
 	}
 	return 0;
@@ -727,22 +727,22 @@ static void test_workers(void)
 	int disk;
 
 	CHECK_EQUAL(workers(), 0);
-	snprintf(number, sizeof(number), "%d", ob_posix_serve(&served));
-	disk = ob_host_block_open(number, OB_BLOCK_SERVED, &info);
+	snprintf(number, sizeof(number), "%d", ob_posix_serve(mock_host, &served));
+	disk = ob_host_block_open(mock_host, number, OB_BLOCK_SERVED, &info);
 	CHECK(disk >= 0);
 	CHECK(workers() <= 1);		/* it may have no name yet */
 	for (int i = 0; i < TOGETHER; i++) {
 		requests[i] = (struct ob_block_request){
 			.disk = (uint32_t)disk, .operation = OB_BLOCK_FLUSH,
 		};
-		CHECK_EQUAL(ob_host_block_submit(&requests[i]), 0);
+		CHECK_EQUAL(ob_host_block_submit(mock_host, &requests[i]), 0);
 	}
 	for (int i = 0; i < TOGETHER; i++)
 		CHECK_EQUAL(next_completed()->result, 0);
 	alarm(0);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 	CHECK_EQUAL(meeting.closed, 1);
-	CHECK(ob_posix_serve_done(atoi(number)));
+	CHECK(ob_posix_serve_done(mock_host, atoi(number)));
 	CHECK_EQUAL(workers(), 0);
 }
 
@@ -760,9 +760,9 @@ static void test_device(const char *device)
 	/* Somebody has claimed the device, as a mount does. */
 	claim = open(device, O_RDONLY | O_EXCL | O_CLOEXEC);
 	CHECK(claim >= 0);
-	CHECK_EQUAL(ob_host_block_open(device, 0, &info), -EBUSY);
+	CHECK_EQUAL(ob_host_block_open(mock_host, device, 0, &info), -EBUSY);
 	close(claim);
-	disk = ob_host_block_open(device, 0, &info);
+	disk = ob_host_block_open(mock_host, device, 0, &info);
 	CHECK(disk >= 0);
 	CHECK_EQUAL(info.sector_size, 4096);
 	CHECK_EQUAL(info.size, IMAGE_SIZE);
@@ -779,7 +779,7 @@ static void test_device(const char *device)
 	CHECK_EQUAL(info.can_discard, 1);
 	CHECK_EQUAL(range(disk, OB_BLOCK_DISCARD, 0, sizeof(buffer)), 0);
 	check_bytes(disk, 0, sizeof(buffer), 0);
-	ob_host_block_close((uint32_t)disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
 int main(int count, char **arguments)
@@ -788,7 +788,7 @@ int main(int count, char **arguments)
 
 	CHECK(count == 2 || count == 3);
 	snprintf(image, sizeof(image), "%s/disk.img", directory);
-	CHECK_EQUAL(ob_posix_start(NULL), 0);
+	CHECK_EQUAL(ob_posix_start(mock_host, NULL, NULL), 0);
 	test_open_errors(directory);
 	test_size();
 	test_lock();
@@ -808,7 +808,7 @@ int main(int count, char **arguments)
 	test_workers();
 	if (count == 3)
 		test_device(arguments[2]);
-	ob_posix_stop();
+	ob_posix_stop(mock_host);
 	CHECK_EQUAL(unlink(image), 0);
 	return 0;
 }

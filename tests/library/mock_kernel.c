@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* See mock_kernel.h. */
+#include <stdlib.h>
+
 #include "mock_kernel.h"
 
 struct mock_counts mock;
+struct ob_host *mock_host;
 uint64_t mock_preempted_thread;
 
 /* The instructions that may fault, and where to go on after a fault. */
@@ -25,41 +28,58 @@ __asm__(".text\n"
 	"	movq $-14, %rax\n"
 	"	ret\n");
 
-int ob_kernel_fault(struct ob_fault *fault)
+static int fault(struct ob_fault *place)
 {
-	if (fault->instruction != (uint64_t)mock_read_instruction &&
-	    fault->instruction != (uint64_t)mock_write_instruction)
+	if (place->instruction != (uint64_t)mock_read_instruction &&
+	    place->instruction != (uint64_t)mock_write_instruction)
 		return 0;
-	mock.last_fault = *fault;
-	fault->instruction = (uint64_t)mock_fault_resume;
+	mock.last_fault = *place;
+	place->instruction = (uint64_t)mock_fault_resume;
 	return 1;
 }
 
-void ob_kernel_interrupt(uint32_t interrupt)
+static void interrupt(uint32_t number)
 {
-	if (interrupt != OB_INTERRUPT_BLOCK)
+	if (number != OB_INTERRUPT_BLOCK)
 		return;
 	__atomic_add_fetch(&mock.block_interrupts, 1, __ATOMIC_SEQ_CST);
-	ob_host_wake(&mock.block_interrupts, 1);
+	ob_host_wake(mock_host, &mock.block_interrupts, 1);
 }
 
-int ob_kernel_preempt_begin(void)
+static int preempt_begin(void)
 {
 	return 1;
 }
 
-void ob_kernel_preempt(void)
+static void preempt(void)
 {
-	__atomic_store_n(&mock_preempted_thread, ob_host_thread_self(), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&mock_preempted_thread, ob_host_thread_self(mock_host), __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&mock.preemptions, 1, __ATOMIC_SEQ_CST);
 }
 
-void ob_kernel_thread_exit(void)
+static void thread_exit(void)
 {
 	__atomic_add_fetch(&mock.thread_exits, 1, __ATOMIC_SEQ_CST);
 }
 
-void ob_kernel_forked(void)
+static void forked(void)
 {
 	__atomic_add_fetch(&mock.forks, 1, __ATOMIC_SEQ_CST);
+}
+
+static const struct ob_upcalls upcalls = {
+	.size = sizeof(upcalls),
+	.version = OB_INTERFACE_VERSION,
+	.interrupt = interrupt,
+	.fault = fault,
+	.preempt_begin = preempt_begin,
+	.preempt = preempt,
+	.thread_exit = thread_exit,
+	.forked = forked,
+};
+
+static __attribute__((constructor)) void make_host(void)
+{
+	if (ob_platform_host_new(&upcalls, &mock_host))
+		abort();
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <outboard/hypercall.h>
+#include <outboard/platform.h>
 
 struct mock_counts {
 	uint32_t block_interrupts;
@@ -19,6 +20,9 @@ struct mock_counts {
 };
 
 extern struct mock_counts mock;
+
+/* The handle of this kernel; made before main(). */
+extern struct ob_host *mock_host;
 
 /* The thread that was preempted last, as ob_host_thread_self names it. */
 extern uint64_t mock_preempted_thread;

@@ -28,7 +28,7 @@ static uint64_t regions[OB_REGIONS];
 
 static void start(void)
 {
-	CHECK_EQUAL(ob_posix_start(NULL), 0);
+	CHECK_EQUAL(ob_posix_start(mock_host, NULL, NULL), 0);
 }
 
 static void reserve_all(void)
@@ -36,7 +36,7 @@ static void reserve_all(void)
 	for (int i = 0; i < OB_REGION_SHADOW; i++) {
 		uint64_t size = i == OB_REGION_RAM ? RAM_SIZE : WINDOW_SIZE;
 
-		CHECK_EQUAL(ob_host_region_reserve(i, size, &regions[i]), 0);
+		CHECK_EQUAL(ob_host_region_reserve(mock_host, i, size, &regions[i]), 0);
 		CHECK_EQUAL(regions[i] % (16 * MB), 0);
 	}
 }
@@ -65,9 +65,9 @@ static void test_regions(void)
 	uint64_t address, before;
 
 	setup();
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_RAM, RAM_SIZE, &address), -EEXIST);
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_RAM, 0, &address), -EINVAL);
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGIONS, 4096, &address), -EINVAL);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_RAM, RAM_SIZE, &address), -EEXIST);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_RAM, 0, &address), -EINVAL);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGIONS, 4096, &address), -EINVAL);
 	CHECK_EQUAL(mock_read_byte((void *)regions[OB_REGION_RAM]), 0);
 	CHECK_EQUAL(mock_write_byte((void *)(regions[OB_REGION_RAM] + RAM_SIZE - 1)), 0);
 	for (int i = OB_REGION_RAM + 1; i < OB_REGION_SHADOW; i++) {
@@ -77,10 +77,10 @@ static void test_regions(void)
 	before = resident_bytes();
 	memset((void *)regions[OB_REGION_RAM], 1, 32 * MB);
 	CHECK(resident_bytes() >= before + 30 * MB);
-	ob_host_region_discard(regions[OB_REGION_RAM], 32 * MB);
+	ob_host_region_discard(mock_host, regions[OB_REGION_RAM], 32 * MB);
 	CHECK(resident_bytes() < before + 4 * MB);
 	CHECK_EQUAL(*(char *)regions[OB_REGION_RAM], 0);
-	ob_host_regions_release();
+	ob_host_regions_release(mock_host);
 	CHECK_EQUAL(mock_read_byte((void *)regions[OB_REGION_RAM]), -EFAULT);
 	reserve_all();
 }
@@ -92,16 +92,16 @@ static void test_shadow(void)
 	uint64_t address = (uint64_t)test_regions & ~0xfffull, before;
 
 	start();
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_SHADOW, size, &address), -ENOMEM);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_SHADOW, size, &address), -ENOMEM);
 	address = wanted;
 	before = resident_bytes();
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_SHADOW, size, &address), 0);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_SHADOW, size, &address), 0);
 	CHECK_EQUAL(address, wanted);
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_SHADOW, size, &address), -EEXIST);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_SHADOW, size, &address), -EEXIST);
 	CHECK_EQUAL(*(char *)wanted, 0);
 	*(char *)(wanted + size - 1) = 1;
 	CHECK(resident_bytes() < before + 4 * MB);
-	ob_host_regions_release();
+	ob_host_regions_release(mock_host);
 	CHECK_EQUAL(*(char *)(wanted + size - 1), 1);
 }
 
@@ -111,15 +111,15 @@ static void test_commit(void)
 
 	setup();
 	stacks = regions[OB_REGION_STACKS];
-	CHECK_EQUAL(ob_host_region_commit(stacks + 4096, 64 << 10), 0);
+	CHECK_EQUAL(ob_host_region_commit(mock_host, stacks + 4096, 64 << 10), 0);
 	CHECK_EQUAL(mock_read_byte((void *)stacks), -EFAULT);
 	CHECK_EQUAL(mock_write_byte((void *)(stacks + 4096)), 0);
 	CHECK_EQUAL(*(char *)(stacks + 4096), 1);
-	ob_host_region_discard(stacks + 4096, 64 << 10);
+	ob_host_region_discard(mock_host, stacks + 4096, 64 << 10);
 	CHECK_EQUAL(*(char *)(stacks + 4096), 0);
-	CHECK_EQUAL(ob_host_region_commit(regions[OB_REGION_VMALLOC], 4096), -EINVAL);
-	CHECK_EQUAL(ob_host_region_commit(stacks + WINDOW_SIZE - 4096, 8192), -EINVAL);
-	CHECK_EQUAL(ob_host_region_commit(stacks, 100), -EINVAL);
+	CHECK_EQUAL(ob_host_region_commit(mock_host, regions[OB_REGION_VMALLOC], 4096), -EINVAL);
+	CHECK_EQUAL(ob_host_region_commit(mock_host, stacks + WINDOW_SIZE - 4096, 8192), -EINVAL);
+	CHECK_EQUAL(ob_host_region_commit(mock_host, stacks, 100), -EINVAL);
 }
 
 static void test_map(void)
@@ -129,18 +129,18 @@ static void test_map(void)
 	setup();
 	ram = (char *)regions[OB_REGION_RAM];
 	window = (char *)regions[OB_REGION_VMALLOC];
-	CHECK_EQUAL(ob_host_map((uint64_t)window, 8192, 4096, OB_PROTECTION_READ | OB_PROTECTION_WRITE), 0);
+	CHECK_EQUAL(ob_host_map(mock_host, (uint64_t)window, 8192, 4096, OB_PROTECTION_READ | OB_PROTECTION_WRITE), 0);
 	ram[8192] = 'a';
 	CHECK_EQUAL(window[0], 'a');
 	window[1] = 'b';
 	CHECK_EQUAL(ram[8193], 'b');
 	CHECK_EQUAL(mock_read_byte(window + 4096), -EFAULT);
-	CHECK_EQUAL(ob_host_map((uint64_t)window, 12288, 8192, OB_PROTECTION_READ), 0);
+	CHECK_EQUAL(ob_host_map(mock_host, (uint64_t)window, 12288, 8192, OB_PROTECTION_READ), 0);
 	CHECK_EQUAL(window[0], 0);
 	CHECK_EQUAL(mock_write_byte(window), -EFAULT);
 	CHECK_EQUAL(mock.last_fault.write, 1);
 	CHECK_EQUAL(mock.last_fault.address, window);
-	CHECK_EQUAL(ob_host_unmap((uint64_t)window, 4096), 0);
+	CHECK_EQUAL(ob_host_unmap(mock_host, (uint64_t)window, 4096), 0);
 	CHECK_EQUAL(mock_read_byte(window), -EFAULT);
 	CHECK_EQUAL(mock.last_fault.write, 0);
 	CHECK_EQUAL(mock_read_byte(window + 4096), 0);
@@ -152,28 +152,28 @@ static void test_extend(void)
 	const uint64_t border = 32 * MB;
 	char *ram, *window;
 
-	ob_posix_prepare();
+	ob_posix_prepare(mock_host);
 	setup();
 	ram = (char *)regions[OB_REGION_RAM];
 	window = (char *)regions[OB_REGION_CLIENT];
 	memset(ram + border - 4096, 'a', 4096);
-	ob_host_ram_extend((uint64_t)ram + border, 16 * MB);
-	ob_host_ram_extend((uint64_t)ram + border + 16 * MB, 16 * MB);
+	ob_host_ram_extend(mock_host, (uint64_t)ram + border, 16 * MB);
+	ob_host_ram_extend(mock_host, (uint64_t)ram + border + 16 * MB, 16 * MB);
 	CHECK_EQUAL(ram[border - 1], 'a');
 	CHECK_EQUAL(ram[border], 0);
 	memset(ram + border, 'b', 16 * MB);
-	CHECK_EQUAL(ob_host_map((uint64_t)window, border - 4096, 8192, OB_PROTECTION_READ | OB_PROTECTION_WRITE), 0);
+	CHECK_EQUAL(ob_host_map(mock_host, (uint64_t)window, border - 4096, 8192, OB_PROTECTION_READ | OB_PROTECTION_WRITE), 0);
 	CHECK_EQUAL(window[0], 'a');
 	CHECK_EQUAL(window[4096], 'b');
 	window[0] = window[4096] = 'c';
 	CHECK_EQUAL(ram[border - 4096], 'c');
 	CHECK_EQUAL(ram[border], 'c');
-	ob_host_region_discard((uint64_t)ram + border, MB);
+	ob_host_region_discard(mock_host, (uint64_t)ram + border, MB);
 	CHECK_EQUAL(ram[border], 0);
 	CHECK_EQUAL(window[4096], 0);
 	CHECK_EQUAL(ram[border - 4096], 'c');
 	CHECK_EQUAL(ram[border + MB], 'b');
-	ob_host_regions_release();
+	ob_host_regions_release(mock_host);
 	reserve_all();
 	CHECK_EQUAL(*((char *)regions[OB_REGION_RAM] + border + MB), 0);
 }
@@ -185,17 +185,17 @@ static void test_map_errors(void)
 	setup();
 	window = regions[OB_REGION_CLIENT];
 	end = window + WINDOW_SIZE;
-	CHECK_EQUAL(ob_host_map(window, RAM_SIZE, 4096, ALL_ACCESS), -EINVAL);
-	CHECK_EQUAL(ob_host_map(window, RAM_SIZE - 4096, 8192, ALL_ACCESS), -EINVAL);
-	CHECK_EQUAL(ob_host_map(window, 1, 4096, ALL_ACCESS), -EINVAL);
-	CHECK_EQUAL(ob_host_map(window + 1, 0, 4096, ALL_ACCESS), -EINVAL);
-	CHECK_EQUAL(ob_host_map(window, 0, 0, ALL_ACCESS), -EINVAL);
-	CHECK_EQUAL(ob_host_map(window, UINT64_MAX - 4095, 8192, ALL_ACCESS), -EINVAL);
-	CHECK_EQUAL(ob_host_map(end - 4096, 0, 8192, ALL_ACCESS), -EINVAL);
-	CHECK_EQUAL(ob_host_map(regions[OB_REGION_RAM], 0, 4096, ALL_ACCESS), -EINVAL);
-	CHECK_EQUAL(ob_host_map(regions[OB_REGION_STACKS], 0, 4096, ALL_ACCESS), -EINVAL);
-	CHECK_EQUAL(ob_host_unmap(end, 4096), -EINVAL);
-	CHECK_EQUAL(ob_host_unmap(regions[OB_REGION_RAM], 4096), -EINVAL);
+	CHECK_EQUAL(ob_host_map(mock_host, window, RAM_SIZE, 4096, ALL_ACCESS), -EINVAL);
+	CHECK_EQUAL(ob_host_map(mock_host, window, RAM_SIZE - 4096, 8192, ALL_ACCESS), -EINVAL);
+	CHECK_EQUAL(ob_host_map(mock_host, window, 1, 4096, ALL_ACCESS), -EINVAL);
+	CHECK_EQUAL(ob_host_map(mock_host, window + 1, 0, 4096, ALL_ACCESS), -EINVAL);
+	CHECK_EQUAL(ob_host_map(mock_host, window, 0, 0, ALL_ACCESS), -EINVAL);
+	CHECK_EQUAL(ob_host_map(mock_host, window, UINT64_MAX - 4095, 8192, ALL_ACCESS), -EINVAL);
+	CHECK_EQUAL(ob_host_map(mock_host, end - 4096, 0, 8192, ALL_ACCESS), -EINVAL);
+	CHECK_EQUAL(ob_host_map(mock_host, regions[OB_REGION_RAM], 0, 4096, ALL_ACCESS), -EINVAL);
+	CHECK_EQUAL(ob_host_map(mock_host, regions[OB_REGION_STACKS], 0, 4096, ALL_ACCESS), -EINVAL);
+	CHECK_EQUAL(ob_host_unmap(mock_host, end, 4096), -EINVAL);
+	CHECK_EQUAL(ob_host_unmap(mock_host, regions[OB_REGION_RAM], 4096), -EINVAL);
 }
 
 static void test_modules_near_and_executable(void)
@@ -209,7 +209,7 @@ static void test_modules_near_and_executable(void)
 	distance = (int64_t)(window - (uint64_t)&ob_host_region_reserve);
 	CHECK(distance > -(1l << 30) && distance + (int64_t)WINDOW_SIZE < 1l << 30);
 	memcpy((char *)regions[OB_REGION_RAM] + 4096, return_42, sizeof(return_42));
-	CHECK_EQUAL(ob_host_map(window, 4096, 4096, OB_PROTECTION_READ | OB_PROTECTION_EXECUTE), 0);
+	CHECK_EQUAL(ob_host_map(mock_host, window, 4096, 4096, OB_PROTECTION_READ | OB_PROTECTION_EXECUTE), 0);
 	CHECK_EQUAL(((int (*)(void))window)(), 42);
 }
 
@@ -220,20 +220,20 @@ static void test_mappings_run_out(void)
 	int error = 0;
 
 	start();
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_RAM, RAM_SIZE, &regions[OB_REGION_RAM]), 0);
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_CLIENT, size, &window), 0);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_RAM, RAM_SIZE, &regions[OB_REGION_RAM]), 0);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_CLIENT, size, &window), 0);
 	while (!error && mapped < pages / 2) {
 		/* With gaps, so that no two become one. */
-		error = ob_host_map(window + mapped * 8192, 0, 4096, OB_PROTECTION_READ);
+		error = ob_host_map(mock_host, window + mapped * 8192, 0, 4096, OB_PROTECTION_READ);
 		mapped += !error;
 	}
 	CHECK(mapped > 10000);
 	CHECK(error == -ENOMEM || mapped == pages / 2);
 	for (uint64_t i = 0; i < 100; i++)
-		CHECK_EQUAL(ob_host_unmap(window + i * 8192, 4096), 0);
+		CHECK_EQUAL(ob_host_unmap(mock_host, window + i * 8192, 4096), 0);
 	CHECK_EQUAL(mock_read_byte((void *)window), -EFAULT);
-	CHECK_EQUAL(ob_host_unmap(window, size), 0);
-	CHECK_EQUAL(ob_host_map(window + size - 4096, 0, 4096, OB_PROTECTION_READ), 0);
+	CHECK_EQUAL(ob_host_unmap(mock_host, window, size), 0);
+	CHECK_EQUAL(ob_host_map(mock_host, window + size - 4096, 0, 4096, OB_PROTECTION_READ), 0);
 }
 
 static void test_address_space_runs_out(void)
@@ -242,18 +242,18 @@ static void test_address_space_runs_out(void)
 	uint64_t address;
 
 	start();
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_CLIENT, 1ull << 48, &address), -ENOMEM);
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_MODULES, 1ull << 30, &address), -ENOMEM);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_CLIENT, 1ull << 48, &address), -ENOMEM);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_MODULES, 1ull << 30, &address), -ENOMEM);
 	CHECK_EQUAL(setrlimit(RLIMIT_AS, &limit), 0);
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_RAM, RAM_SIZE, &address), -ENOMEM);
-	CHECK_EQUAL(ob_host_region_reserve(OB_REGION_MODULES, WINDOW_SIZE, &address), -ENOMEM);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_RAM, RAM_SIZE, &address), -ENOMEM);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_MODULES, WINDOW_SIZE, &address), -ENOMEM);
 }
 
 static void test_sizes(void)
 {
-	CHECK(ob_host_memory_size() >= 64 * MB);
-	CHECK(ob_host_processor_count() >= 1);
-	CHECK(ob_host_processor_count() <= 4096);
+	CHECK(ob_host_memory_size(mock_host) >= 64 * MB);
+	CHECK(ob_host_processor_count(mock_host) >= 1);
+	CHECK(ob_host_processor_count(mock_host) <= 4096);
 }
 
 /* ---- faults ---- */
@@ -410,7 +410,7 @@ static void test_stop_restores_handlers(void)
 	install(SIGSEGV, chained_plain, NULL, 0);
 	start();
 	install(SIGBUS, chained_plain, NULL, SA_NODEFER);	/* on top of ours: stays */
-	ob_posix_stop();
+	ob_posix_stop(mock_host);
 	sigaction(SIGSEGV, NULL, &now);
 	CHECK(now.sa_handler == chained_plain);
 	sigaction(SIGBUS, NULL, &now);
@@ -426,7 +426,7 @@ static uint32_t flag;
 static void set_flag(uint32_t value)
 {
 	__atomic_store_n(&flag, value, __ATOMIC_SEQ_CST);
-	ob_host_wake(&flag, 1);
+	ob_host_wake(mock_host, &flag, 1);
 }
 
 static void wait_for_flag(uint32_t value)
@@ -434,7 +434,7 @@ static void wait_for_flag(uint32_t value)
 	uint32_t now;
 
 	while ((now = __atomic_load_n(&flag, __ATOMIC_SEQ_CST)) != value)
-		ob_host_wait(&flag, now, OB_FOREVER);
+		ob_host_wait(mock_host, &flag, now, OB_FOREVER);
 }
 
 static void thread_body(void *argument)
@@ -447,7 +447,7 @@ static void thread_body(void *argument)
 	pthread_sigmask(SIG_BLOCK, NULL, &mask);
 	CHECK(sigismember(&mask, SIGALRM) && sigismember(&mask, SIGTERM));
 	CHECK(!sigismember(&mask, SIGSEGV) && !sigismember(&mask, SIGBUS) && !sigismember(&mask, SIGURG));
-	*(uint64_t *)argument = ob_host_thread_self();
+	*(uint64_t *)argument = ob_host_thread_self(mock_host);
 }
 
 static void test_thread(void)
@@ -456,12 +456,12 @@ static void test_thread(void)
 	sigset_t mask;
 
 	start();
-	CHECK_EQUAL(ob_host_thread_create(thread_body, &self, "a-name-that-is-too-long", &thread), 0);
-	ob_host_thread_join(thread);
-	CHECK(self && self != ob_host_thread_self());
+	CHECK_EQUAL(ob_host_thread_create(mock_host, thread_body, &self, "a-name-that-is-too-long", &thread), 0);
+	ob_host_thread_join(mock_host, thread);
+	CHECK(self && self != ob_host_thread_self(mock_host));
 	pthread_sigmask(SIG_BLOCK, NULL, &mask);
 	CHECK(!sigismember(&mask, SIGALRM));
-	ob_host_thread_yield();
+	ob_host_thread_yield(mock_host);
 }
 
 static void nothing(void *argument)
@@ -478,7 +478,7 @@ static void test_thread_limit(void)
 
 	start();
 	CHECK_EQUAL(setrlimit(RLIMIT_AS, &limit), 0);
-	error = ob_host_thread_create(nothing, NULL, "none", &thread);
+	error = ob_host_thread_create(mock_host, nothing, NULL, "none", &thread);
 	limit.rlim_cur = RLIM_INFINITY;
 	setrlimit(RLIMIT_AS, &limit);
 	CHECK_EQUAL(error, -EAGAIN);
@@ -491,8 +491,8 @@ static void test_many_threads(void)
 
 	start();
 	for (int i = 0; i < 1000; i++) {
-		CHECK_EQUAL(ob_host_thread_create(nothing, NULL, "one", &thread), 0);
-		ob_host_thread_join(thread);
+		CHECK_EQUAL(ob_host_thread_create(mock_host, nothing, NULL, "one", &thread), 0);
+		ob_host_thread_join(mock_host, thread);
 	}
 }
 
@@ -501,13 +501,13 @@ static pthread_key_t other_key;
 static void call_in_again(void *value)
 {
 	(void)value;
-	CHECK_EQUAL(ob_host_thread_adopted(), 0);
+	CHECK_EQUAL(ob_host_thread_adopted(mock_host), 0);
 }
 
 static void *adopted_body(void *twice)
 {
-	CHECK_EQUAL(ob_host_thread_adopted(), 0);
-	CHECK_EQUAL(ob_host_thread_adopted(), 0);
+	CHECK_EQUAL(ob_host_thread_adopted(mock_host), 0);
+	CHECK_EQUAL(ob_host_thread_adopted(mock_host), 0);
 	if (twice)
 		pthread_setspecific(other_key, twice);
 	return NULL;
@@ -526,7 +526,7 @@ static void test_adopted_thread_ends(void)
 	CHECK_EQUAL(pthread_create(&thread, NULL, adopted_body, &other_key), 0);
 	pthread_join(thread, NULL);
 	CHECK_EQUAL(mock.thread_exits, 3);
-	ob_posix_stop();
+	ob_posix_stop(mock_host);
 }
 
 /* ---- waiting and clocks ---- */
@@ -540,27 +540,27 @@ static void answer(void *argument)
 
 static void test_wait(void)
 {
-	uint64_t thread, before = ob_host_clock_monotonic();
+	uint64_t thread, before = ob_host_clock_monotonic(mock_host);
 	uint32_t word = 5;
 
-	ob_host_wait(&word, 4, OB_FOREVER);
-	ob_host_wait(&word, 5, 20 * 1000000);
-	CHECK(ob_host_clock_monotonic() - before >= 20 * 1000000);
-	CHECK_EQUAL(ob_host_thread_create(answer, NULL, "answer", &thread), 0);
+	ob_host_wait(mock_host, &word, 4, OB_FOREVER);
+	ob_host_wait(mock_host, &word, 5, 20 * 1000000);
+	CHECK(ob_host_clock_monotonic(mock_host) - before >= 20 * 1000000);
+	CHECK_EQUAL(ob_host_thread_create(mock_host, answer, NULL, "answer", &thread), 0);
 	set_flag(1);
 	wait_for_flag(2);
-	ob_host_thread_join(thread);
-	CHECK(ob_host_clock_realtime() > 1700000000ull * 1000000000ull);
-	before = ob_host_clock_realtime_coarse();
-	CHECK(before > 1700000000ull * 1000000000ull && before <= ob_host_clock_realtime());
+	ob_host_thread_join(mock_host, thread);
+	CHECK(ob_host_clock_realtime(mock_host) > 1700000000ull * 1000000000ull);
+	before = ob_host_clock_realtime_coarse(mock_host);
+	CHECK(before > 1700000000ull * 1000000000ull && before <= ob_host_clock_realtime(mock_host));
 }
 
 static void test_random(void)
 {
 	unsigned char a[1000] = { 0 }, b[1000] = { 0 };
 
-	CHECK_EQUAL(ob_host_random(a, sizeof(a)), 0);
-	CHECK_EQUAL(ob_host_random(b, sizeof(b)), 0);
+	CHECK_EQUAL(ob_host_random(mock_host, a, sizeof(a)), 0);
+	CHECK_EQUAL(ob_host_random(mock_host, b, sizeof(b)), 0);
 	CHECK(memcmp(a, b, sizeof(a)));
 	CHECK(memcmp(a + 900, b + 900, 100));
 }
@@ -576,7 +576,7 @@ static void *blocked_reader(void *unused)
 
 	(void)unused;
 	errno = 55;
-	__atomic_store_n(&reader_self, ob_host_thread_self(), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&reader_self, ob_host_thread_self(mock_host), __ATOMIC_SEQ_CST);
 	set_flag(1);
 	/* Not -1 and EINTR: the call is restarted. */
 	CHECK_EQUAL(read(pipe_ends[0], &byte, 1), 1);
@@ -601,13 +601,13 @@ static void test_preempt(void)
 	CHECK_EQUAL(pthread_create(&thread, NULL, blocked_reader, NULL), 0);
 	wait_for_flag(1);
 	usleep(20000);
-	ob_host_thread_interrupt(reader_self);
+	ob_host_thread_interrupt(mock_host, reader_self);
 	wait_for_preemptions(1);
 	CHECK_EQUAL(mock_preempted_thread, reader_self);
 	CHECK_EQUAL(chained, 0);
 	CHECK_EQUAL(write(pipe_ends[1], "x", 1), 1);
 	pthread_join(thread, NULL);
-	ob_host_thread_interrupt(reader_self);	/* has ended */
+	ob_host_thread_interrupt(mock_host, reader_self);	/* has ended */
 }
 
 static void test_preempt_chains(void)
@@ -617,7 +617,7 @@ static void test_preempt_chains(void)
 	if (!sigsetjmp(after_fault, 1))
 		raise(SIGURG);
 	CHECK_EQUAL(chained, 1);
-	ob_posix_stop();
+	ob_posix_stop(mock_host);
 	if (!sigsetjmp(after_fault, 1))
 		raise(SIGURG);
 	CHECK_EQUAL(chained, 2);
@@ -634,13 +634,13 @@ static void test_preempt_ignored_by_default(void)
 
 static void child_of_fork(void)
 {
-	if (mock.forks != 1 || ob_posix_start(NULL))
+	if (mock.forks != 1 || ob_posix_start(mock_host, NULL, NULL))
 		_exit(1);
 	for (int i = 0; i < OB_REGIONS; i++) {
 		if (mock_read_byte((void *)regions[i]) != -EFAULT)
 			_exit(2);
 	}
-	if (ob_host_map(regions[OB_REGION_CLIENT], 0, 4096, ALL_ACCESS) != -EINVAL)
+	if (ob_host_map(mock_host, regions[OB_REGION_CLIENT], 0, 4096, ALL_ACCESS) != -EINVAL)
 		_exit(3);
 }
 
@@ -651,14 +651,14 @@ static void test_fork(void)
 	setup();
 	ram = (char *)regions[OB_REGION_RAM];
 	window = (char *)regions[OB_REGION_CLIENT];
-	CHECK_EQUAL(ob_host_map((uint64_t)window, 0, 4096, ALL_ACCESS), 0);
-	CHECK_EQUAL(ob_host_region_commit(regions[OB_REGION_STACKS], 4096), 0);
-	CHECK_EQUAL(ob_host_region_commit(regions[OB_REGION_PAGES], 4096), 0);
+	CHECK_EQUAL(ob_host_map(mock_host, (uint64_t)window, 0, 4096, ALL_ACCESS), 0);
+	CHECK_EQUAL(ob_host_region_commit(mock_host, regions[OB_REGION_STACKS], 4096), 0);
+	CHECK_EQUAL(ob_host_region_commit(mock_host, regions[OB_REGION_PAGES], 4096), 0);
 	ram[0] = 'p';
 	CHECK_EQUAL(status_of_child(child_of_fork), 0);
 	CHECK_EQUAL(window[0], 'p');
 	CHECK_EQUAL(mock.forks, 0);
-	CHECK_EQUAL(ob_host_map((uint64_t)window + 4096, 0, 4096, ALL_ACCESS), 0);
+	CHECK_EQUAL(ob_host_map(mock_host, (uint64_t)window + 4096, 0, 4096, ALL_ACCESS), 0);
 	CHECK_EQUAL(window[4096], 'p');
 }
 
@@ -666,23 +666,24 @@ static void test_fork(void)
 
 static char logged[64];
 
-static void log_line(int level, const char *line, uint64_t length)
+static void log_line(void *context, int level, const char *line, uint64_t length)
 {
+	(void)context;
 	snprintf(logged, sizeof(logged), "%d %.*s", level, (int)length, line);
 }
 
 static void test_console(void)
 {
-	ob_host_console_write(3, "lost", 4);
-	CHECK_EQUAL(ob_posix_start(log_line), 0);
-	ob_host_console_write(3, "a line and more", 6);
+	ob_host_console_write(mock_host, 3, "lost", 4);
+	CHECK_EQUAL(ob_posix_start(mock_host, log_line, NULL), 0);
+	ob_host_console_write(mock_host, 3, "a line and more", 6);
 	CHECK(!strcmp(logged, "3 a line"));
 }
 
 static void panic(void)
 {
 	dup2(pipe_ends[1], STDERR_FILENO);
-	ob_host_panic("this is a test");
+	ob_host_panic(mock_host, "this is a test");
 }
 
 static void test_panic(void)
@@ -702,7 +703,7 @@ static void end_with_seven(void *context, const char *text, size_t length)
 
 static void handled_panic(void)
 {
-	ob_posix_set_panic(end_with_seven, "this is a test");
+	ob_posix_set_panic(mock_host, end_with_seven, "this is a test");
 	panic();
 }
 
@@ -715,7 +716,7 @@ static void do_nothing(void *context, const char *text, size_t length)
 
 static void panic_of_quiet_handler(void)
 {
-	ob_posix_set_panic(do_nothing, NULL);
+	ob_posix_set_panic(mock_host, do_nothing, NULL);
 	panic();
 }
 

@@ -18,7 +18,7 @@ HEADER = struct.Struct("<16s2HI3QI6H")
 SEGMENT = struct.Struct("<2I6Q")
 PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_TLS = 1, 2, 4, 7
 DT_RELA = 7
-INTERFACE = 1  # OB_INTERFACE_VERSION of outboard/tables.h
+INTERFACE = 2  # OB_INTERFACE_VERSION of outboard/tables.h
 
 
 class Image:

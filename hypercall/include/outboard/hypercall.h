@@ -7,6 +7,10 @@
  * and called by a platform. Nothing else crosses this wall, and no type here
  * belongs to any libc.
  *
+ * A host can have several kernels. Each has its own handle, a struct ob_host that only the platform
+ * knows: a kernel gets it at its start (tables.h) and passes it to every hypercall. Regions, threads,
+ * disks and all else that a call names belong to that handle.
+ *
  * Rules that hold for every hypercall unless its comment says otherwise:
  *  - it does not block: a vCPU is held by the caller (invariant V7). The
  *    calls that may block are marked "Blocks", and the kernel makes them only
@@ -27,6 +31,9 @@
 #else
 #include <stdint.h>
 #endif
+
+/* What a platform knows of one kernel. */
+struct ob_host;
 
 /* ---- memory and mapping ------------------------------------------------ */
 
@@ -57,23 +64,24 @@ enum ob_region {
  * OB_REGION_SHADOW is wanted at the address that is stored there before, readable and writable; its bytes are zero and take memory
  * when they are written. It outlives ob_host_regions_release, and is there after a fork.
  */
-int ob_host_region_reserve(enum ob_region region, uint64_t size, uint64_t *address);
+int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t size,
+			   uint64_t *address);
 
 /* Makes [address, address+size) of a STACKS or PAGES region usable, zero-filled. -ENOMEM. */
-int ob_host_region_commit(uint64_t address, uint64_t size);
+int ob_host_region_commit(struct ob_host *host, uint64_t address, uint64_t size);
 
 /*
  * RAM has so far been used up to `address`, and grows by `size` bytes, multiples of 16 MB. The platform may put better memory there, now
  * and from then on. The caller's interrupts are off.
  */
-void ob_host_ram_extend(uint64_t address, uint64_t size);
+void ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size);
 
 /* Gives the memory of a committed range, or of a range of RAM, back to the host; its contents are lost (zero when touched again, in STACKS perhaps
  * what a snapshot had there). */
-void ob_host_region_discard(uint64_t address, uint64_t size);
+void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t size);
 
 /* Gives the whole address space of all regions back. Only after every vCPU has stopped. */
-void ob_host_regions_release(void);
+void ob_host_regions_release(struct ob_host *host);
 
 enum ob_protection {
 	OB_PROTECTION_READ = 1,
@@ -87,13 +95,14 @@ enum ob_protection {
  * when the host has no room for another mapping: the kernel then drops others
  * and lets them come back by faults (mappings are a cache, invariant V12).
  */
-int ob_host_map(uint64_t address, uint64_t physical, uint64_t size, uint32_t protection);
+int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size,
+		uint32_t protection);
 
 /* Makes a range of a window inaccessible again. -ENOMEM as above. */
-int ob_host_unmap(uint64_t address, uint64_t size);
+int ob_host_unmap(struct ob_host *host, uint64_t address, uint64_t size);
 
 /* Bytes of memory that the host has in all: the basis of the default ceiling. */
-uint64_t ob_host_memory_size(void);
+uint64_t ob_host_memory_size(struct ob_host *host);
 
 /* ---- snapshots --------------------------------------------------------- */
 
@@ -113,39 +122,41 @@ enum ob_snapshot_kind {
  * Reserves the regions, and brings all memory of the snapshot back. -ENOENT: there is none that fits, and
  * nothing has changed. Blocks.
  */
-int ob_host_snapshot_load(void);
+int ob_host_snapshot_load(struct ob_host *host);
 
 /*
  * Does what loading a snapshot has left for later. Called again and again, by threads that hold no vCPU: cheap when there is
  * nothing left. Blocks.
  */
-void ob_host_snapshot_finish(void);
+void ob_host_snapshot_finish(struct ob_host *host);
 
 /*
  * Saving: begin, add each range, end with 0 or with the error that stops it. What is not added is zero in what
  * starts from it; in RAM, anything. Ranges are of pages, but for those of the image. -ENOENT: no
  * snapshot is wanted; or what the host says. Block.
  */
-int ob_host_snapshot_begin(void);
-int ob_host_snapshot_add(uint64_t address, uint64_t size, enum ob_snapshot_kind kind);
+int ob_host_snapshot_begin(struct ob_host *host);
+int ob_host_snapshot_add(struct ob_host *host, uint64_t address, uint64_t size,
+			 enum ob_snapshot_kind kind);
 /*
  * A page of a window that the kernel looks at nowhere else. The platform may keep it apart from RAM for as long as
  * neither ob_host_map nor ob_host_unmap touches the window there; then RAM at `physical` must have its contents.
  */
-int ob_host_snapshot_add_window(uint64_t address, uint64_t physical, uint32_t protection);
-int ob_host_snapshot_commit(void);
-void ob_host_snapshot_end(int error);
+int ob_host_snapshot_add_window(struct ob_host *host, uint64_t address, uint64_t physical,
+				uint32_t protection);
+int ob_host_snapshot_commit(struct ob_host *host);
+void ob_host_snapshot_end(struct ob_host *host, int error);
 
 /*
  * Pages of RAM are used for something new: those that are a snapshot's become ordinary ones, with undefined contents.
  * Their address is their only one.
  */
-void ob_host_ram_renew(uint64_t address, uint64_t size);
+void ob_host_ram_renew(struct ob_host *host, uint64_t address, uint64_t size);
 
 /* ---- threads ----------------------------------------------------------- */
 
 /* Processors that the host lets this program use; at least 1. */
-uint32_t ob_host_processor_count(void);
+uint32_t ob_host_processor_count(struct ob_host *host);
 
 /*
  * Starts a host thread that runs fn(arg) with all of the program's signals
@@ -153,33 +164,34 @@ uint32_t ob_host_processor_count(void);
  * `name` is for debuggers. -EAGAIN when the host has no more threads.
  * The caller's interrupts are off, or it holds no vCPU.
  */
-int ob_host_thread_create(void (*fn)(void *arg), void *arg, const char *name, uint64_t *thread);
+int ob_host_thread_create(struct ob_host *host, void (*fn)(void *arg), void *arg,
+			  const char *name, uint64_t *thread);
 
 /* Waits until the thread has ended. Blocks. Never called with a vCPU held. */
-void ob_host_thread_join(uint64_t thread);
+void ob_host_thread_join(struct ob_host *host, uint64_t thread);
 
 /*
  * Identifies the calling host thread for ob_host_thread_interrupt (not the same
  * name space as the handle above). Cheap: may be called at every adoption.
  */
-uint64_t ob_host_thread_self(void);
+uint64_t ob_host_thread_self(struct ob_host *host);
 
 /*
  * Makes the thread call ob_kernel_preempt_begin() soon, wherever it is (invariant
  * V6). A thread that has ended is no error. A platform without such a thing
  * does nothing; a loop in the kernel that never polls then keeps its vCPU.
  */
-void ob_host_thread_interrupt(uint64_t self);
+void ob_host_thread_interrupt(struct ob_host *host, uint64_t self);
 
 /* Lets other host threads run. A hint. */
-void ob_host_thread_yield(void);
+void ob_host_thread_yield(struct ob_host *host);
 
 /*
  * Tells the platform that the calling thread becomes a client: it shall call
  * ob_kernel_thread_exit() on that thread when the thread ends. -EAGAIN if it
  * cannot: then the thread does not become one.
  */
-int ob_host_thread_adopted(void);
+int ob_host_thread_adopted(struct ob_host *host);
 
 /* ---- wait and wake ----------------------------------------------------- */
 
@@ -189,40 +201,42 @@ int ob_host_thread_adopted(void);
  * Sleeps while *word == value, until woken or for `timeout` nanoseconds.
  * May return early for no reason. Blocks.
  */
-void ob_host_wait(const uint32_t *word, uint32_t value, uint64_t timeout);
+void ob_host_wait(struct ob_host *host, const uint32_t *word, uint32_t value,
+		  uint64_t timeout);
 
 /*
  * Wakes up to `count` sleepers on the word. Returns how many. A thread that was taken from its
  * sleep, by a signal or a debugger, does not count: the kernel looks for another one then.
  */
-uint32_t ob_host_wake(const uint32_t *word, uint32_t count);
+uint32_t ob_host_wake(struct ob_host *host, const uint32_t *word, uint32_t count);
 
 /* ---- clocks ------------------------------------------------------------ */
 
 /* Nanoseconds since some fixed point; never goes back. */
-uint64_t ob_host_clock_monotonic(void);
+uint64_t ob_host_clock_monotonic(struct ob_host *host);
 
 /* Nanoseconds since 1970-01-01 00:00 UTC. */
-uint64_t ob_host_clock_realtime(void);
+uint64_t ob_host_clock_realtime(struct ob_host *host);
 
 /*
  * The same at the last tick of the host: the clock that the host's file systems take their times from. Called for
  * each time of a file; should cost no system call. A host without such a clock returns ob_host_clock_realtime().
  */
-uint64_t ob_host_clock_realtime_coarse(void);
+uint64_t ob_host_clock_realtime_coarse(struct ob_host *host);
 
 /* ---- console, exit and panic ------------------------------------------- */
 
 /* Hands one line of the kernel's log (no newline at its end) to the program. `level`: 0 (emergency) to 7 (debug). */
-void ob_host_console_write(int level, const char *line, uint64_t length);
+void ob_host_console_write(struct ob_host *host, int level, const char *line,
+			   uint64_t length);
 
 /* Reports a kernel panic to the user and ends the program so that a core can be taken. Does not return. */
-void ob_host_panic(const char *message) __attribute__((noreturn));
+void ob_host_panic(struct ob_host *host, const char *message) __attribute__((noreturn));
 
 /* ---- random ------------------------------------------------------------ */
 
 /* Fills the buffer with bytes fit for keys. -EIO if there are none. */
-int ob_host_random(void *buffer, uint64_t size);
+int ob_host_random(struct ob_host *host, void *buffer, uint64_t size);
 
 /* ---- block ------------------------------------------------------------- */
 
@@ -247,10 +261,11 @@ struct ob_block_info {
  * (-EACCES if not even that), -EISDIR, -ENOENT, ... as the host says.
  * Returns the disk's number (>= 0). Blocks; never called with a vCPU held.
  */
-int ob_host_block_open(const char *path, uint32_t flags, struct ob_block_info *info);
+int ob_host_block_open(struct ob_host *host, const char *path, uint32_t flags,
+		       struct ob_block_info *info);
 
 /* Closes a disk that has no request in flight; its lock is dropped. Blocks. */
-void ob_host_block_close(uint32_t disk);
+void ob_host_block_close(struct ob_host *host, uint32_t disk);
 
 enum ob_block_operation {
 	OB_BLOCK_READ,
@@ -284,10 +299,10 @@ struct ob_block_request {
  * calls ob_kernel_interrupt(OB_INTERRUPT_BLOCK). Short transfers are errors
  * (-EIO). A read beyond what the file has (it shrank) is -EIO, not a signal.
  */
-int ob_host_block_submit(struct ob_block_request *request);
+int ob_host_block_submit(struct ob_host *host, struct ob_block_request *request);
 
 /* Takes the list of all completed requests, linked by `next`; NULL if there are none. */
-struct ob_block_request *ob_host_block_completed(void);
+struct ob_block_request *ob_host_block_completed(struct ob_host *host);
 
 /* ---- components -------------------------------------------------------- */
 
@@ -305,7 +320,8 @@ struct ob_component {
  * "fs-xfs". `index` 0, 1, ... gives one after the other, in the order of loading: what is needed comes
  * before what needs it. What is found stays valid for ever. -ENOENT: no more, or nothing at all.
  */
-int ob_host_component_find(const char *name, uint32_t index, struct ob_component *component);
+int ob_host_component_find(struct ob_host *host, const char *name, uint32_t index,
+			   struct ob_component *component);
 
 /* A device node that has to be there before its component is loaded: opening it does that. */
 struct ob_component_node {
@@ -316,7 +332,8 @@ struct ob_component_node {
 };
 
 /* Finds device nodes: `index` 0, 1, ... until -ENOENT. */
-int ob_host_component_node(uint32_t index, struct ob_component_node *node);
+int ob_host_component_node(struct ob_host *host, uint32_t index,
+			   struct ob_component_node *node);
 
 /* ---- upcalls: implemented by the kernel -------------------------------- */
 

@@ -3,7 +3,7 @@
  * What lib/ asks of a platform to load a kernel image. lib/image.c knows the file format, the
  * platform knows files and memory. None of this is called by the kernel.
  *
- * One thread calls at a time; all calls may block. Errors are negative Linux errno values.
+ * One thread at a time calls what concerns one kernel or image; all calls may block. Errors are negative Linux errno values.
  */
 #ifndef OUTBOARD_PLATFORM_H
 #define OUTBOARD_PLATFORM_H
@@ -12,6 +12,18 @@
 #include <stdint.h>
 
 #include <outboard/tables.h>
+
+/* Kernels that a process can have at a time. */
+#define OB_HOSTS_MOST 16
+
+/*
+ * Makes the handle of one kernel. Signals and other events reach the kernel by the table `upcalls`,
+ * whose members may change at any time; it stays for ever. -EAGAIN: there are OB_HOSTS_MOST already.
+ */
+int ob_platform_host_new(const struct ob_upcalls *upcalls, struct ob_host **host);
+
+/* The platform was stopped for it, and its kernel has given all regions back. */
+void ob_platform_host_free(struct ob_host *host);
 
 /* An image that has not been loaded yet: its bytes, and where they come from. */
 struct ob_platform_file {
@@ -60,7 +72,7 @@ int ob_platform_image_protect(uint64_t address, uint64_t size, uint32_t protecti
 void ob_platform_image_release(uint64_t address, uint64_t size);
 
 /* The kernel's code is here from now on: OB_REGION_MODULES is placed near it. */
-void ob_platform_text(uint64_t address, uint64_t size);
+void ob_platform_text(struct ob_host *host, uint64_t address, uint64_t size);
 
 /*
  * The threads' blocks of outboard/tables.h, aligned to 64 bytes: their size, and their distance

@@ -3,8 +3,8 @@
  * How a kernel image and its host get to know each other.
  *
  * The kernel is one ELF file: position independent, no interpreter, no undefined symbols. Its
- * entry point is a function of type ob_image_entry. The host passes a table of hypercalls, the
- * kernel returns a table of upcalls. Nothing else connects the two.
+ * entry point is a function of type ob_image_entry. The host passes a table of hypercalls and its
+ * handle of this kernel, the kernel returns a table of upcalls. Nothing else connects the two.
  *
  * Each table and each group begins with its size in bytes. A member beyond that size is absent,
  * and so is an optional group whose pointer is NULL: the kernel then gets the error that the
@@ -25,7 +25,7 @@
 #include <outboard/gate.h>
 #include <outboard/hypercall.h>
 
-#define OB_INTERFACE_VERSION 1
+#define OB_INTERFACE_VERSION 2
 
 #define OB_NOTE_NAME "Outboard"
 #define OB_NOTE_INTERFACE 1		/* OB_INTERFACE_VERSION of the image */
@@ -149,9 +149,10 @@ struct ob_upcalls {
 
 /*
  * The entry point. Called once for each image that was loaded, before any upcall; the tables stay
- * valid for as long as the image is loaded. NULL: the host's table is of another version, or lacks
+ * valid for as long as the image is loaded. `host`: the first argument of every hypercall. NULL: the host's table is of another version, or lacks
  * a required group or a member of one.
  */
-typedef const struct ob_upcalls *ob_image_entry(const struct ob_hypercalls *host);
+typedef const struct ob_upcalls *ob_image_entry(const struct ob_hypercalls *table,
+						struct ob_host *host);
 
 #endif

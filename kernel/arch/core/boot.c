@@ -26,7 +26,7 @@ struct ob_layout ob_layout __ro_after_init;
 static int ob_reserve(enum ob_region region, u64 size, unsigned long *start, unsigned long *end)
 {
 	u64 address;
-	int error = ob_host_region_reserve(region, size, &address);
+	int error = ob_host_region_reserve(ob_host, region, size, &address);
 
 	if (error)
 		return error;
@@ -80,7 +80,7 @@ static int ob_layout_reserve(u64 memory)
 static void ob_wait_for(u32 *word)
 {
 	while (!READ_ONCE(*word))
-		ob_host_wait(word, 0, OB_FOREVER);
+		ob_host_wait(ob_host, word, 0, OB_FOREVER);
 }
 
 static void __ref ob_boot_main(void)
@@ -112,7 +112,7 @@ void ob_configure(const struct ob_boot_parameters *parameters)
 {
 	ob_machine.vcpus = min(parameters->vcpus, NR_CPUS);
 	ob_machine.memory = round_down(parameters->memory, OB_SECTION);
-	ob_machine.spinners_max = ob_host_processor_count();
+	ob_machine.spinners_max = ob_host_processor_count(ob_host);
 	if (ob_machine.spinners_max == 1)
 		ob_machine.spinners_max = 0;
 	ob_machine.console_level = parameters->log_level;
@@ -154,7 +154,7 @@ int ob_kernel_boot(const struct ob_boot_parameters *parameters)
 	if (error == -ENOENT)
 		error = ob_boot_cold(parameters);
 	if (error) {
-		ob_host_regions_release();
+		ob_host_regions_release(ob_host);
 		return error;
 	}
 	ob_wait_for(&ob_machine.ready);

@@ -73,7 +73,7 @@ static long ob_load_by_name(const char *name, const char *parameters)
 	long first = 0;
 	u32 index;
 
-	for (index = 0; !ob_host_component_find(name, index, &component); index++) {
+	for (index = 0; !ob_host_component_find(ob_host, name, index, &component); index++) {
 		long error = ob_load_component(&component, parameters);
 
 		if (!error && component.wanted)
@@ -140,7 +140,7 @@ int __wrap___request_module(bool wait, const char *format, ...)
 	va_end(arguments);
 	if (length >= sizeof(load.name))
 		return -ENAMETOOLONG;
-	if (!modprobe_path[0] || ob_host_component_find(load.name, 0, &unused))
+	if (!modprobe_path[0] || ob_host_component_find(ob_host, load.name, 0, &unused))
 		return -ENOENT;
 	return wait ? ob_load_and_wait(&load) : ob_load_later(load.name);
 }
@@ -236,7 +236,7 @@ static int __init ob_component_nodes(void)
 	struct ob_component_node node;
 	u32 index;
 
-	for (index = 0; !ob_host_component_node(index, &node); index++)
+	for (index = 0; !ob_host_component_node(ob_host, index, &node); index++)
 		ob_device_node(node.name, node.is_block ? S_IFBLK : S_IFCHR, MKDEV(node.major, node.minor));
 	return 0;
 }

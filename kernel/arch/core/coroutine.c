@@ -41,7 +41,7 @@ static void *ob_stack_extend(void)
 	unsigned long stack = slot + OB_STACK_SLOT - OB_STACK_SIZE;
 
 	if (slot + OB_STACK_SLOT > ob_layout.stacks_end ||
-	    ob_host_region_commit(stack, OB_STACK_SIZE))
+	    ob_host_region_commit(ob_host, stack, OB_STACK_SIZE))
 		return NULL;
 	ob_stacks.used += OB_STACK_SLOT;
 	return (void *)stack;
@@ -69,7 +69,7 @@ void ob_stack_free(void *stack)
 	unsigned long flags = ob_lock_raw(&ob_stacks.lock);
 
 	if (ob_stacks.free_count >= OB_STACKS_WARM)
-		ob_host_region_discard((unsigned long)stack, OB_STACK_SIZE - PAGE_SIZE);
+		ob_host_region_discard(ob_host, (unsigned long)stack, OB_STACK_SIZE - PAGE_SIZE);
 	*ob_stack_link(stack) = ob_stacks.free;
 	ob_stacks.free = stack;
 	ob_stacks.free_count++;

@@ -2,7 +2,7 @@
 /* See delay.h. Runs with or without a vCPU, in any context: it uses nothing but the host. */
 #include <linux/atomic.h>
 #include <linux/types.h>
-#include <outboard/hypercall.h>
+#include <asm/host.h>
 #include "delay.h"
 
 /* One in so many points waits: much more often, and nothing else would happen. */
@@ -35,10 +35,10 @@ void ob_delay_point(void)
 	chosen /= OB_DELAY_ONE_IN;
 	switch (chosen % 4) {
 	case 0:
-		ob_host_thread_yield();
+		ob_host_thread_yield(ob_host);
 		break;
 	case 1:
-		ob_host_wait(&never, 0, chosen / 4 % OB_DELAY_SLEEP);
+		ob_host_wait(ob_host, &never, 0, chosen / 4 % OB_DELAY_SLEEP);
 		break;
 	default:
 		for (i = 0; i < chosen / 4 % 2000; i++)

@@ -145,7 +145,7 @@ int ob_kernel_fault(struct ob_fault *fault)
 	if (ob_may_fill(by_kernel) && ob_kernel_fill(fault))
 		return 1;
 	if (by_kernel && !current)
-		ob_host_panic("bad memory access by kernel code outside of a task");
+		ob_host_panic(ob_host, "bad memory access by kernel code outside of a task");
 	if (ob_window_fault(fault, by_kernel))
 		return 1;
 	if (!by_kernel)

@@ -81,7 +81,7 @@ static int ob_enter_known(struct task_struct *task)
 		ob_delay_point();
 		if (ob_client_is_in())
 			return -EDEADLK;
-		ob_host_thread_yield();
+		ob_host_thread_yield(ob_host);
 	}
 }
 

@@ -82,7 +82,7 @@ static void ob_grow(void)
 
 	if (step) {
 		local_irq_disable();
-		ob_host_ram_extend(ob_layout.ram + size, step);
+		ob_host_ram_extend(ob_host, ob_layout.ram + size, step);
 		local_irq_enable();
 		error = add_memory(0, OB_PHYS_OFFSET + size, step, MHP_NONE);
 	}

@@ -388,9 +388,9 @@ static void ob_join_threads(void)
 	for (cpu = 0; cpu < ob_machine.vcpus; cpu++) {
 		/* It may have to make the other one. */
 		if (ob_vcpus[cpu].service.handle)
-			ob_host_thread_join(ob_vcpus[cpu].service.handle);
+			ob_host_thread_join(ob_host, ob_vcpus[cpu].service.handle);
 		if (ob_vcpus[cpu].carrier.handle)
-			ob_host_thread_join(ob_vcpus[cpu].carrier.handle);
+			ob_host_thread_join(ob_host, ob_vcpus[cpu].carrier.handle);
 	}
 }
 
@@ -427,5 +427,5 @@ int ob_kernel_halt(int *halted)
 void ob_kernel_free(void)
 {
 	if (!ob_memory_is_used)
-		ob_host_regions_release();
+		ob_host_regions_release(ob_host);
 }

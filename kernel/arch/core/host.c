@@ -13,11 +13,10 @@
 #include <linux/minmax.h>
 #include <linux/stddef.h>
 #include <linux/types.h>
+#include <asm/host.h>
 #include <asm/vcpu.h>
 #include <outboard/tables.h>
 #include "vcpu.h"
-
-#define __ob_host_data __section("outboard_host")
 
 ELFNOTE32("Outboard", OB_NOTE_INTERFACE, OB_INTERFACE_VERSION);
 
@@ -30,6 +29,8 @@ struct ob_host_table {
 /* Not static: assembly refers to it. */
 extern struct ob_host_table ob_host_table;
 struct ob_host_table ob_host_table __ob_host_data = {};
+
+struct ob_host *ob_host __ob_host_data = NULL;
 
 /* For modules (asm/vcpu.h), and for gdb. */
 extern unsigned long ob_thread_block_offset;
@@ -78,12 +79,12 @@ static bool ob_is_whole(const u64 *group, u64 size)
 	return group && *group >= size;
 }
 
-static bool ob_host_fits(const struct ob_hypercalls *host)
+static bool ob_host_fits(const struct ob_hypercalls *table)
 {
-	bool fits = host->version == OB_INTERFACE_VERSION && host->size >= sizeof(*host);
+	bool fits = table->version == OB_INTERFACE_VERSION && table->size >= sizeof(*table);
 
 #define OB_GROUP(name, members, required, error)						\
-	fits = fits && (!(required) || ob_is_whole(&host->name->size, sizeof(*host->name)));
+	fits = fits && (!(required) || ob_is_whole(&table->name->size, sizeof(*table->name)));
 	OB_HOST_GROUPS(OB_GROUP)
 #undef OB_GROUP
 	return fits;
@@ -101,15 +102,16 @@ static const struct ob_upcalls ob_upcalls = {
 extern ob_image_entry ob_image_start;
 
 __visible __attribute__((visibility("hidden")))
-const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *host)
+const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struct ob_host *host)
 {
-	if (!ob_host_fits(host))
+	if (!ob_host_fits(table))
 		return NULL;
 #define OB_GROUP(name, members, required, error)					\
 	ob_copy_group((u64 *)&ob_host_table.name, sizeof(ob_host_table.name),		\
-		      (const u64 *)host->name, ob_absent_##error);
+		      (const u64 *)table->name, ob_absent_##error);
 	OB_HOST_GROUPS(OB_GROUP)
 #undef OB_GROUP
+	ob_host = host;
 	ob_thread_block_offset = ob_thread_offset();
 	return &ob_upcalls;
 }

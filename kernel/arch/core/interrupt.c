@@ -24,11 +24,11 @@ static u32 ob_devices_pending;
  */
 static void ob_wait_for_eviction(struct task_struct *task)
 {
-	u64 end = ob_host_clock_monotonic() + NSEC_PER_SEC / HZ;
+	u64 end = ob_host_clock_monotonic(ob_host) + NSEC_PER_SEC / HZ;
 
 	while (READ_ONCE(task->thread.evicted) & (OB_EVICTED_OUT | OB_EVICTED_ARRIVING) &&
 	       task_cpu(task) != smp_processor_id() && task_curr(task) &&
-	       ob_host_clock_monotonic() < end)
+	       ob_host_clock_monotonic(ob_host) < end)
 		cpu_relax();
 }
 

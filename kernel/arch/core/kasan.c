@@ -32,7 +32,7 @@ static void ob_shadow_tables(void)
 int ob_kasan_setup(void)
 {
 	u64 address = KASAN_SHADOW_START;
-	int error = ob_host_region_reserve(OB_REGION_SHADOW, KASAN_SHADOW_SIZE, &address);
+	int error = ob_host_region_reserve(ob_host, OB_REGION_SHADOW, KASAN_SHADOW_SIZE, &address);
 
 	if (error)
 		return error;

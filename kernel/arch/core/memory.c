@@ -80,12 +80,12 @@ int __meminit vmemmap_populate(unsigned long start, unsigned long end, int node,
 {
 	start = round_down(start, PAGE_SIZE);
 	end = round_up(end, PAGE_SIZE);
-	return ob_host_region_commit(start, end - start);
+	return ob_host_region_commit(ob_host, start, end - start);
 }
 
 void vmemmap_free(unsigned long start, unsigned long end, struct vmem_altmap *altmap)
 {
-	ob_host_region_discard(start, end - start);
+	ob_host_region_discard(ob_host, start, end - start);
 }
 #endif
 

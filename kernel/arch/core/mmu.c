@@ -75,7 +75,7 @@ struct ob_run {
 
 static int ob_run_map(const struct ob_run *run)
 {
-	return run->size ? ob_host_map(run->start, run->physical, run->size, run->protection) : 0;
+	return run->size ? ob_host_map(ob_host, run->start, run->physical, run->size, run->protection) : 0;
 }
 
 /* The run grows by the page, or is shown and begun anew with it. */
@@ -96,8 +96,8 @@ static int ob_run_add(struct ob_run *run, unsigned long address, pte_t entry, u3
 
 static void ob_drop_kernel_windows(void)
 {
-	ob_host_unmap(ob_layout.vmalloc, ob_layout.vmalloc_end - ob_layout.vmalloc);
-	ob_host_unmap(ob_layout.modules, ob_layout.modules_end - ob_layout.modules);
+	ob_host_unmap(ob_host, ob_layout.vmalloc, ob_layout.vmalloc_end - ob_layout.vmalloc);
+	ob_host_unmap(ob_host, ob_layout.modules, ob_layout.modules_end - ob_layout.modules);
 }
 
 static int ob_show_range(unsigned long start, unsigned long end)
@@ -136,7 +136,7 @@ EXPORT_SYMBOL(ob_kernel_map);
 static void ob_hide(struct ob_run *run)
 {
 	if (run->size)
-		ob_host_unmap(run->start, run->size);
+		ob_host_unmap(ob_host, run->start, run->size);
 	run->size = 0;
 }
 
@@ -270,7 +270,7 @@ void ob_client_map(struct vm_area_struct *vma, unsigned long address,
 		if (ob_client_visible(address, *p))
 			error = ob_run_add(&run, address, *p, ob_client_protection(*p));
 	if (error || ob_run_map(&run))
-		ob_host_unmap(ob_layout.client, ob_layout.client_end - ob_layout.client);
+		ob_host_unmap(ob_host, ob_layout.client, ob_layout.client_end - ob_layout.client);
 	ob_unlock_raw(&ob_mirror_lock, flags);
 }
 EXPORT_SYMBOL(ob_client_map);
@@ -305,7 +305,7 @@ void ob_client_unmap(struct mm_struct *mm, unsigned long start, unsigned long en
 	if (!mm->context.mirrored || start >= end)
 		return;
 	flags = ob_lock_raw(&ob_mirror_lock);
-	ob_host_unmap(start, end - start);
+	ob_host_unmap(ob_host, start, end - start);
 	ob_unlock_raw(&ob_mirror_lock, flags);
 }
 EXPORT_SYMBOL(ob_client_unmap);

@@ -88,7 +88,7 @@ static bool ob_panic_ready;
 void __noreturn ob_die(const char *what, const struct ob_fault *fault)
 {
 	if (!ob_panic_ready)
-		ob_host_panic(what);
+		ob_host_panic(ob_host, what);
 	/* A jump to nowhere has made no frame: who jumped is on top of the stack. */
 	if (fault->instruction == fault->address)
 		ob_words_add(&ob_last_words, READ_ONCE_NOCHECK(*(unsigned long *)fault->stack));
@@ -137,7 +137,7 @@ static int ob_panic_report(struct notifier_block *block, unsigned long event, vo
 		ob_walk_frames((unsigned long)__builtin_frame_address(0), ob_words_add, &ob_last_words);
 	scnprintf(text, sizeof(text), "%s%s%s%s", (char *)message, *place ? " " : "", place,
 		  ob_last_words.text);
-	ob_host_panic(text);
+	ob_host_panic(ob_host, text);
 }
 
 static struct notifier_block ob_panic_block = {

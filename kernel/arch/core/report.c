@@ -13,7 +13,7 @@
 #include <linux/page_reporting.h>
 #include <linux/scatterlist.h>
 #include <linux/workqueue.h>
-#include <outboard/hypercall.h>
+#include <asm/host.h>
 #include "memory.h"
 
 /* Runs of 256 KB and more: smaller ones are soon used again, and would cost a host call each. */
@@ -37,7 +37,7 @@ static int ob_report(struct page_reporting_dev_info *device, struct scatterlist 
 
 	WRITE_ONCE(ob_memory_is_reported, true);
 	for_each_sg(runs, run, count, i) {
-		ob_host_region_discard((unsigned long)sg_virt(run), run->length);
+		ob_host_region_discard(ob_host, (unsigned long)sg_virt(run), run->length);
 		cond_resched();
 	}
 	WRITE_ONCE(ob_memory_is_reported, false);

@@ -55,7 +55,7 @@
 void ob_service_notify(struct ob_vcpu *vcpu)
 {
 	__atomic_fetch_add(&vcpu->service.word, 1, __ATOMIC_SEQ_CST);
-	ob_host_wake(&vcpu->service.word, 1);
+	ob_host_wake(ob_host, &vcpu->service.word, 1);
 }
 
 /*
@@ -125,7 +125,7 @@ static bool ob_outstays(struct ob_vcpu *vcpu)
 		service->look_at = 0;
 		return false;
 	}
-	now = ob_host_clock_monotonic();
+	now = ob_host_clock_monotonic(ob_host);
 	if (!service->look_at)
 		ob_look_begin(vcpu, now);
 	else if (now >= service->look_at)
@@ -196,7 +196,7 @@ static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 	if (!service->pending_since) {
 		service->pending_since = now;
 	} else if (now - service->pending_since >= OB_PENDING_OLD) {
-		ob_host_thread_interrupt(READ_ONCE(vcpu->holder));
+		ob_host_thread_interrupt(ob_host, READ_ONCE(vcpu->holder));
 		service->pending_since = now;
 	}
 	return service->pending_since + OB_PENDING_OLD;
@@ -259,9 +259,9 @@ static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)
 	ob_delay_point();
 	if (ob_timer_look(vcpu) < until)
 		return;
-	now = ob_host_clock_monotonic();
+	now = ob_host_clock_monotonic(ob_host);
 	if (until > now)
-		ob_host_wait(&vcpu->service.word, word,
+		ob_host_wait(ob_host, &vcpu->service.word, word,
 			     until == OB_FOREVER ? OB_FOREVER : until - now);
 }
 
@@ -276,12 +276,12 @@ static bool ob_carrier_is_missing(struct ob_vcpu *vcpu)
 static void ob_service_main(void *argument)
 {
 	struct ob_vcpu *vcpu = argument;
-	u64 finish_at = ob_host_clock_monotonic() + OB_FINISH_AFTER;
+	u64 finish_at = ob_host_clock_monotonic(ob_host) + OB_FINISH_AFTER;
 
 	ob_this_thread->kind = OB_THREAD_SERVICE;
 	while (!READ_ONCE(ob_machine.stopping)) {
 		u32 word = READ_ONCE(vcpu->service.word);
-		u64 now = ob_host_clock_monotonic();
+		u64 now = ob_host_clock_monotonic(ob_host);
 		u64 until;
 		bool again = ob_carrier_is_missing(vcpu);
 
@@ -296,7 +296,7 @@ static void ob_service_main(void *argument)
 			continue;
 		until = min(ob_watch_holder(vcpu, now), ob_watch_kicked(vcpu, now));
 		if (now >= finish_at) {
-			ob_host_snapshot_finish();
+			ob_host_snapshot_finish(ob_host);
 			finish_at = OB_FOREVER;
 		}
 		until = min(until, finish_at);
@@ -311,7 +311,7 @@ static void ob_service_main(void *argument)
 
 static int ob_service_create(struct ob_vcpu *vcpu)
 {
-	return ob_host_thread_create(ob_service_main, vcpu, "outboard-timer", &vcpu->service.handle);
+	return ob_host_thread_create(ob_host, ob_service_main, vcpu, "outboard-timer", &vcpu->service.handle);
 }
 
 /* Before the vCPU starts. It stays if the vCPU then does not. */
@@ -340,13 +340,13 @@ int ob_service_start(struct ob_vcpu *vcpu)
  */
 void ob_service_start_now(struct ob_vcpu *vcpu)
 {
-	u64 end = ob_host_clock_monotonic() + OB_START_PATIENCE;
+	u64 end = ob_host_clock_monotonic(ob_host) + OB_START_PATIENCE;
 	u32 never = 0;
 
 	while (ob_service_create(vcpu)) {
-		if (ob_host_clock_monotonic() >= end)
+		if (ob_host_clock_monotonic(ob_host) >= end)
 			panic("the host has no thread for the first vCPU");
-		ob_host_wait(&never, never, OB_AGAIN_AFTER);
+		ob_host_wait(ob_host, &never, never, OB_AGAIN_AFTER);
 	}
 }
 
@@ -355,5 +355,5 @@ void ob_service_stop(struct ob_vcpu *vcpu)
 {
 	WRITE_ONCE(ob_machine.stopping, 1);
 	ob_service_notify(vcpu);
-	ob_host_thread_join(vcpu->service.handle);
+	ob_host_thread_join(ob_host, vcpu->service.handle);
 }

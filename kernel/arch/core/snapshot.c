@@ -48,7 +48,7 @@ extern char ob_image_data[], ob_image_data_end[], __bss_start[], __bss_stop[];
 void ob_snapshot_page_used(struct page *page, unsigned int order)
 {
 	if (page_to_pfn(page) < ob_snapshot_end)
-		ob_host_ram_renew((unsigned long)page_to_virt(page), PAGE_SIZE << order);
+		ob_host_ram_renew(ob_host, (unsigned long)page_to_virt(page), PAGE_SIZE << order);
 }
 
 /* Pages of RAM by number. */
@@ -64,7 +64,7 @@ static int ob_snapshot_note_shown(unsigned long address, u64 physical, u32 prote
 static int ob_snapshot_add_component(unsigned long address, u64 physical, u32 protection)
 {
 	__set_bit(physical >> PAGE_SHIFT, ob_snapshot_elsewhere);
-	return ob_host_snapshot_add_window(address, physical, protection);
+	return ob_host_snapshot_add_window(ob_host, address, physical, protection);
 }
 
 static int ob_snapshot_windows(void)
@@ -75,7 +75,7 @@ static int ob_snapshot_windows(void)
 
 static int ob_snapshot_add(const void *start, const void *end, enum ob_snapshot_kind kind)
 {
-	return ob_host_snapshot_add((unsigned long)start, end - start, kind);
+	return ob_host_snapshot_add(ob_host, (unsigned long)start, end - start, kind);
 }
 
 enum ob_page_use {
@@ -149,21 +149,21 @@ static int ob_snapshot_write(void)
 		return -EBUSY;
 	ob_snapshot_end = max_pfn;
 	ob_machine.saved_time = ob_clock();
-	return ob_host_snapshot_begin() ?:
+	return ob_host_snapshot_begin(ob_host) ?:
 	       ob_snapshot_add(ob_image_data, ob_image_data_end, OB_SNAPSHOT_PRIVATE) ?:
 	       ob_snapshot_add(__bss_start, __bss_stop, OB_SNAPSHOT_PRIVATE) ?:
 	       ob_snapshot_add(pages, pages + (max_pfn - ARCH_PFN_OFFSET), OB_SNAPSHOT_PRIVATE) ?:
 	       ob_stacks_visit(ob_snapshot_stack) ?:
 	       ob_snapshot_windows() ?:
 	       ob_snapshot_ram() ?:
-	       ob_host_snapshot_commit();
+	       ob_host_snapshot_commit(ob_host);
 }
 
 /* Takes the first vCPU as soon as it idles: its idle coroutine is at rest then, and no thread carries it. */
 static void ob_rest(struct ob_vcpu *vcpu)
 {
 	while (!ob_idle_take(vcpu))
-		ob_host_thread_yield();
+		ob_host_thread_yield(ob_host);
 }
 
 /* The leader of the clients' process takes it from here: ob_snapshot_renew(). */
@@ -182,7 +182,7 @@ void ob_snapshot_take(void)
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
 
 	ob_rest(vcpu);
-	ob_host_snapshot_end(ob_snapshot_write());
+	ob_host_snapshot_end(ob_host, ob_snapshot_write());
 	ob_snapshot_end = 0;
 	ob_idle_begin(vcpu, &vcpu->carrier.baton);
 	ob_go_on();
@@ -213,7 +213,7 @@ static bool ob_host_has_random(void)
 {
 	u64 unused;
 
-	return !ob_host_random(&unused, sizeof(unused));
+	return !ob_host_random(ob_host, &unused, sizeof(unused));
 }
 
 /*
@@ -243,10 +243,10 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
 
-	if (!ob_host_has_random() || ob_host_snapshot_load())
+	if (!ob_host_has_random() || ob_host_snapshot_load(ob_host))
 		return -ENOENT;
 	/* From here on the data are those that were saved. */
-	ob_forget_host(vcpu, ob_host_clock_monotonic() - ob_machine.saved_time);
+	ob_forget_host(vcpu, ob_host_clock_monotonic(ob_host) - ob_machine.saved_time);
 	ob_configure(parameters);
 	ob_go_on();
 	return ob_continue(vcpu);

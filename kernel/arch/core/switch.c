@@ -171,7 +171,7 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.evicted) && !ob_switch_can_end(task))
 			switched = true;
 		else
-			ob_host_thread_yield();
+			ob_host_thread_yield(ob_host);
 	}
 	ob_bind(task->thread.vcpu, task);
 	ob_delay_point();
@@ -326,7 +326,7 @@ void ob_give_up(struct ob_vcpu *vcpu)
 void ob_carry_on(struct ob_vcpu *vcpu)
 {
 	ob_this_thread->irqs_off = 1;
-	ob_self = ob_host_thread_self();
+	ob_self = ob_host_thread_self(ob_host);
 	vcpu->carrier.pass_to = idle_task(vcpu->id);
 	ob_give_up(vcpu);
 	ob_this_thread->irqs_off = 0;
@@ -342,7 +342,7 @@ static void ob_carrier_main(void *argument)
 	/* The vCPU may be another thread's for long. */
 	ob_spinning.waits_to_skip = 1;
 	ob_this_thread->irqs_off = 1;
-	ob_self = ob_host_thread_self();
+	ob_self = ob_host_thread_self(ob_host);
 	for (;;) {
 		struct task_struct *next;
 
@@ -366,7 +366,7 @@ bool ob_is_carrying(void)
 /* The carrier of a vCPU that has been started already. */
 int ob_carrier_start(struct ob_vcpu *vcpu)
 {
-	return ob_host_thread_create(ob_carrier_main, vcpu, "outboard-cpu", &vcpu->carrier.handle);
+	return ob_host_thread_create(ob_host, ob_carrier_main, vcpu, "outboard-cpu", &vcpu->carrier.handle);
 }
 
 /* Starts a vCPU: its carrier begins with the coroutine `first`. */

@@ -155,7 +155,7 @@ static void ob_prepared(void)
 	drain_local_pages(NULL);
 	preempt_enable();
 	WRITE_ONCE(ob_machine.prepared, 1);
-	ob_host_wake(&ob_machine.prepared, 1);
+	ob_host_wake(ob_host, &ob_machine.prepared, 1);
 }
 
 /* System calls can be made from now on. */
@@ -163,7 +163,7 @@ void ob_ready(void)
 {
 	ob_vcpus_start_later();
 	WRITE_ONCE(ob_machine.ready, 1);
-	ob_host_wake(&ob_machine.ready, 1);
+	ob_host_wake(ob_host, &ob_machine.ready, 1);
 }
 
 /* The leader of the clients' process: a child of init that has init's mm. */
@@ -226,8 +226,8 @@ static bool ob_adoption_wait(struct ob_adoption *adoption)
  */
 int ob_adopt(void)
 {
-	struct ob_adoption adoption = { .host_thread = ob_host_thread_self() };
-	int error = ob_host_thread_adopted();
+	struct ob_adoption adoption = { .host_thread = ob_host_thread_self(ob_host) };
+	int error = ob_host_thread_adopted(ob_host);
 	sigset_t none;
 	bool switched;
 

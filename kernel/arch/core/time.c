@@ -15,7 +15,7 @@
 /* Nanoseconds. Goes on where it was when the kernel starts from a snapshot. */
 u64 ob_clock(void)
 {
-	return ob_host_clock_monotonic() - ob_machine.clock_offset;
+	return ob_host_clock_monotonic(ob_host) - ob_machine.clock_offset;
 }
 
 static u64 ob_clock_read(struct clocksource *source)
@@ -47,7 +47,7 @@ unsigned long long notrace sched_clock(void)
 
 void read_persistent_clock64(struct timespec64 *time)
 {
-	*time = ns_to_timespec64(ob_host_clock_realtime());
+	*time = ns_to_timespec64(ob_host_clock_realtime(ob_host));
 }
 
 /*
@@ -68,7 +68,7 @@ void __wrap_ktime_get_coarse_real_ts64(struct timespec64 *time)
 	if (READ_ONCE(ob_clock_is_own))
 		__real_ktime_get_coarse_real_ts64(time);
 	else
-		*time = ns_to_timespec64(ob_host_clock_realtime_coarse());
+		*time = ns_to_timespec64(ob_host_clock_realtime_coarse(ob_host));
 }
 
 int __real_do_settimeofday64(const struct timespec64 *time);
@@ -98,7 +98,7 @@ int __wrap_do_adjtimex(struct __kernel_timex *change)
 
 void ob_renew_wall_clock(void)
 {
-	struct timespec64 now = ns_to_timespec64(ob_host_clock_realtime());
+	struct timespec64 now = ns_to_timespec64(ob_host_clock_realtime(ob_host));
 
 	__real_do_settimeofday64(&now);
 }
@@ -107,7 +107,7 @@ void ob_renew_wall_clock(void)
 static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)
 {
 	struct ob_vcpu *vcpu = container_of(clock, struct ob_vcpu, clock);
-	u64 deadline = ob_host_clock_monotonic() + delta;
+	u64 deadline = ob_host_clock_monotonic(ob_host) + delta;
 
 	WRITE_ONCE(vcpu->service.deadline, deadline);
 	virt_mb();
@@ -148,9 +148,9 @@ void __init time_init(void)
 /* A loop is a nanosecond. */
 void __delay(unsigned long loops)
 {
-	u64 end = ob_host_clock_monotonic() + loops;
+	u64 end = ob_host_clock_monotonic(ob_host) + loops;
 
-	while (ob_host_clock_monotonic() < end)
+	while (ob_host_clock_monotonic(ob_host) < end)
 		cpu_relax();
 }
 EXPORT_SYMBOL(__delay);

@@ -40,7 +40,7 @@ static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
 				return true;
 			asm volatile("pause" ::: "memory");
 		}
-	} while (ob_host_clock_monotonic() < end);
+	} while (ob_host_clock_monotonic(ob_host) < end);
 	return false;
 }
 
@@ -53,7 +53,7 @@ static void ob_spin(const u32 *word, u32 bits)
 		return;
 	}
 	if (atomic_inc_return(&ob_machine.spinners) <= ob_machine.spinners_max) {
-		if (ob_spin_until(word, bits, ob_host_clock_monotonic() + OB_PATIENCE))
+		if (ob_spin_until(word, bits, ob_host_clock_monotonic(ob_host) + OB_PATIENCE))
 			mine->reluctance = 0;
 		else
 			mine->reluctance = min(mine->reluctance * 2 + 1, OB_RELUCTANCE_MOST);
@@ -151,7 +151,7 @@ static noinline void ob_wake_missed(const u32 *word)
 
 static void ob_wake(u32 *word)
 {
-	if (word && !ob_host_wake(word, 1))
+	if (word && !ob_host_wake(ob_host, word, 1))
 		ob_wake_missed(word);
 }
 
@@ -242,7 +242,7 @@ static void ob_baton_doze(u32 *baton, u32 seen, u64 timeout)
 {
 	if (try_cmpxchg(baton, &seen, seen | OB_BATON_AWAITED)) {
 		ob_delay_point();
-		ob_host_wait(baton, seen | OB_BATON_AWAITED, timeout);
+		ob_host_wait(ob_host, baton, seen | OB_BATON_AWAITED, timeout);
 	}
 }
 
@@ -306,7 +306,7 @@ void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 	ob_spin(baton, bits);
 	while (!((seen = READ_ONCE(*baton)) & bits)) {
 		deadline = READ_ONCE(vcpu->idle) == baton ? READ_ONCE(vcpu->service.deadline) : 0;
-		now = deadline ? ob_host_clock_monotonic() : 0;
+		now = deadline ? ob_host_clock_monotonic(ob_host) : 0;
 		if (!deadline) {
 			ob_baton_doze(baton, seen, OB_FOREVER);
 		} else if (now < deadline) {
@@ -409,7 +409,7 @@ void ob_cpu_relax(void)
 	asm volatile("pause" ::: "memory");
 	ob_wait_step();
 	if (!(++ob_this_thread->spins % OB_SPINS))
-		ob_host_thread_yield();
+		ob_host_thread_yield(ob_host);
 }
 EXPORT_SYMBOL(ob_cpu_relax);
 
@@ -452,7 +452,7 @@ void ob_spin_wait(u32 *locked)
 		ob_wait_step();
 		if (unlikely(READ_ONCE(ob_machine.stopping)) && ob_is_carrying())
 			ob_carrier_leave();
-		ob_host_thread_yield();
+		ob_host_thread_yield(ob_host);
 	}
 }
 EXPORT_SYMBOL(ob_spin_wait);

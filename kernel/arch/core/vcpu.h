@@ -41,8 +41,8 @@
 #include <linux/clockchips.h>
 #include <linux/sched.h>
 #include <linux/types.h>
+#include <asm/host.h>
 #include <asm/vcpu.h>
-#include <outboard/hypercall.h>
 
 enum ob_vcpu_state {
 	OB_VCPU_OFFLINE = 0,

@@ -66,7 +66,7 @@ static void ob_command_end(struct ob_command *command)
 
 static irqreturn_t ob_block_interrupt(int irq, void *unused)
 {
-	struct ob_block_request *request = ob_host_block_completed(), *next;
+	struct ob_block_request *request = ob_host_block_completed(ob_host), *next;
 
 	for (; request; request = next) {
 		next = request->next;
@@ -134,7 +134,7 @@ static blk_status_t ob_queue_rq(struct blk_mq_hw_ctx *queue, const struct blk_mq
 		return BLK_STS_OK;
 	command->submitter = ob_this_vcpu();
 	atomic_inc(&command->submitter->requests);
-	if (ob_host_block_submit(&command->request) == 1)
+	if (ob_host_block_submit(ob_host, &command->request) == 1)
 		ob_command_end(command);
 	return BLK_STS_OK;
 }
@@ -274,7 +274,7 @@ int ob_kernel_disk_add(const struct ob_disk_parameters *parameters, char name[32
 
 	if (!READ_ONCE(ob_machine.ready))
 		return -ENODEV;
-	number = ob_host_block_open(parameters->path, parameters->flags, &add.info);
+	number = ob_host_block_open(ob_host, parameters->path, parameters->flags, &add.info);
 	if (number < 0)
 		return number;
 	add.number = number;
@@ -286,7 +286,7 @@ int ob_kernel_disk_add(const struct ob_disk_parameters *parameters, char name[32
 	else
 		error = ob_disk_do(ob_disk_add_call, &add);
 	if (error) {
-		ob_host_block_close(number);
+		ob_host_block_close(ob_host, number);
 		return error;
 	}
 	return number;
@@ -350,7 +350,7 @@ int ob_kernel_disk_remove(u32 number)
 	long error = ob_disk_do(ob_disk_remove_call, &remove);
 
 	if (!error)
-		ob_host_block_close(number);
+		ob_host_block_close(ob_host, number);
 	return error;
 }
 
@@ -359,7 +359,7 @@ void ob_block_close_all(void)
 	struct ob_disk *disk;
 
 	list_for_each_entry(disk, &ob_disks, list)
-		ob_host_block_close(disk->number);
+		ob_host_block_close(ob_host, disk->number);
 }
 
 static int __init ob_block_init(void)

@@ -6,7 +6,7 @@
 #include <linux/console.h>
 #include <linux/init.h>
 #include <linux/string.h>
-#include <outboard/hypercall.h>
+#include <asm/host.h>
 
 #define OB_LEVEL_UNKNOWN 4		/* a line that continues another is at least a warning's */
 
@@ -36,7 +36,7 @@ static void ob_console_write(struct console *console, const char *text, unsigned
 		int level;
 
 		prefix = ob_parse_level(text, length, &level);
-		ob_host_console_write(level, text + prefix, length - prefix);
+		ob_host_console_write(ob_host, level, text + prefix, length - prefix);
 		text += used;
 		count -= used;
 	}

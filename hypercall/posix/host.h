@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the platform knows of one kernel: struct ob_host of outboard/hypercall.h. Each member belongs
+ * to the file of its name. What a process has once stays static in its file: signal handlers
+ * (signal.c), hooks (start.c, thread.c), the archive of components.
+ */
+#ifndef OUTBOARD_POSIX_HOST_H
+#define OUTBOARD_POSIX_HOST_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <outboard/tables.h>
+
+#include "posix.h"
+
+#define OB_PAGE_BYTES 4096ull
+
+/* memory.c */
+
+struct ob_posix_region {
+	uint64_t address;
+	uint64_t size;		/* 0: not reserved */
+};
+
+/* RAM that can come from a snapshot. */
+#define OB_SNAPSHOT_BYTES (128ull << 20)
+#define OB_SNAPSHOT_WORDS (OB_SNAPSHOT_BYTES / OB_PAGE_BYTES / 64)
+
+/* Pages of a window that are the file's; whoever changes a window there gives them to RAM first. */
+struct ob_window_piece {
+	uint64_t address;
+	uint64_t size;
+	uint64_t physical;
+};
+
+#define OB_WINDOW_PIECES 512
+
+struct ob_posix_memory {
+	int fd;			/* the memfd of RAM; meaningful when RAM is reserved */
+	int huge_fd;		/* the file of what is at huge_from and above; no page of a snapshot is there */
+	uint64_t huge_from;	/* 0: there is none */
+	uint64_t spare;		/* address of the spare mappings, 0: given up; atomic */
+	bool spare_begun;	/* atomic */
+	uint64_t place;		/* of the next region; 0: anywhere */
+	uint64_t snapshot[OB_SNAPSHOT_WORDS];	/* a bit for each page of RAM that is a snapshot's; atomic */
+	struct ob_window_piece pieces[OB_WINDOW_PIECES];	/* of the MODULES window, which are a snapshot's */
+	int piece_count;
+	struct ob_posix_region regions[OB_REGIONS];
+	struct ob_posix_region inherited_shadow;	/* of a forked child's parent */
+};
+
+/* closed.c */
+
+struct ob_closed_piece {
+	uint64_t address;
+	uint64_t size;
+	int protection;
+	uint32_t state;		/* atomic */
+};
+
+#define OB_CLOSED_PIECES 1024
+
+struct ob_posix_closed {
+	struct ob_closed_piece pieces[OB_CLOSED_PIECES];
+	uint32_t count;
+	bool executable;	/* there is one */
+	uint32_t opening;	/* threads that look at a state and open; atomic */
+	bool all_open;		/* atomic */
+};
+
+/* huge.c */
+
+#define OB_HUGE_STACK_BYTES (16ul << 10)
+
+struct ob_posix_huge {
+	uint32_t state;		/* atomic */
+	int fd;			/* while MADE */
+	bool has_thread;
+	uint64_t thread;
+	_Alignas(64) char stack[OB_HUGE_STACK_BYTES];	/* of the child: the one that makes is alone */
+};
+
+/* block.c */
+
+#define OB_DISK_CHUNKS 31	/* all numbers that a positive int has */
+
+struct ob_posix_disks {
+	struct ob_disk *chunks[OB_DISK_CHUNKS];
+	pthread_mutex_t mutex;
+};
+
+/* block_queue.c */
+
+#define OB_BLOCK_WORKERS 16
+
+struct ob_posix_queue {
+	/* Shared with submitters: atomic. */
+	struct ob_block_request *inbox;
+	struct ob_block_request *completed;
+	uint32_t arrivals;
+	uint32_t sleepers;
+	bool stopping;
+	/* Owned by the workers. */
+	pthread_mutex_t mutex;
+	struct ob_block_request *waiting;	/* oldest first */
+	struct ob_block_request *waiting_last;
+	/* Owned by whoever opens and closes disks. */
+	pthread_mutex_t users_mutex;
+	uint32_t users;
+	/* Grows with start_mutex held. The last user sets it back, when no request is left. */
+	pthread_mutex_t start_mutex;
+	uint32_t worker_count;		/* atomic */
+	uint64_t workers[OB_BLOCK_WORKERS];
+};
+
+/* block_served.c */
+
+struct ob_posix_offers {
+	pthread_mutex_t mutex;
+	struct ob_offer *first;
+	int last_number;
+};
+
+/* snapshot.c */
+
+struct ob_posix_snapshot {
+	int directory;			/* -1: no snapshot is wanted */
+	char name[64];
+	char key[1024];
+	char status[256];
+	/* While one is being saved. */
+	struct ob_extent *extents;
+	uint64_t extent_count, extent_room, data_size;
+};
+
+/* thread.c */
+
+/* Threads that can be on their way at the same time. */
+#define OB_STARTS 64
+
+/*
+ * What a new thread shall do; owned by the thread once it runs. Not from the heap: a thread that gives something
+ * back to it gets a heap of its own from the C library, which takes longer than to start it.
+ */
+struct ob_start {
+	struct ob_host *host;
+	void (*fn)(void *arg);
+	void *arg;
+	char name[16];
+};
+
+struct ob_posix_threads {
+	struct ob_start starts[OB_STARTS];
+	bool used[OB_STARTS];		/* atomic */
+};
+
+struct ob_host {
+	bool taken;			/* by a kernel */
+	bool live;			/* its kernel may run: signals and ends of threads concern it; atomic */
+	const struct ob_upcalls *upcalls;	/* never NULL once it was taken; atomic */
+	/* console.c */
+	ob_posix_log *log;
+	void *log_context;
+	/* panic.c */
+	ob_posix_panic *panic;
+	void *panic_context;
+	/* image.c: where the kernel's code is */
+	uint64_t text_address, text_size;
+	struct ob_posix_memory memory;
+	struct ob_posix_closed closed;
+	struct ob_posix_huge huge;
+	struct ob_posix_disks disks;
+	struct ob_posix_queue queue;
+	struct ob_posix_offers offers;
+	struct ob_posix_snapshot snapshot;
+	struct ob_posix_threads threads;
+};
+
+/*
+ * The hosts from `host` on that have a live kernel, NULL at the end. For signal handlers, too: a host
+ * is never freed, only taken by another kernel.
+ */
+struct ob_host *ob_host_live(struct ob_host *host);
+struct ob_host *ob_host_first(void);
+
+#define ob_for_each_live_host(host) \
+	for (host = ob_host_live(ob_host_first()); host; host = ob_host_live(host + 1))
+
+/* All that were ever taken: a fork()ed child goes through them. */
+void ob_host_for_all(void (*function)(struct ob_host *host));
+
+#endif
