@@ -3,8 +3,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,28 +17,71 @@
 #include <outboard/gate.h>
 #include <outboard/outboard.h>
 
-#include "kernel.h"
+#include "instance.h"
 #include "posix.h"
 #include "raw.h"
 
 #define VERSION_KEY "vermagic="
 
-/* Of each thread its own, as errno. */
-static __thread char component_error[512];
+#define ERROR_BYTES 512
+
+/*
+ * Why the thread's last call failed: each thread has its own, as errno. From the heap, because
+ * thread-local storage of a library that is loaded by dlopen() is scarce.
+ */
+static pthread_key_t error_key;
+static pthread_once_t error_key_once = PTHREAD_ONCE_INIT;
+static bool has_error_key;
+
+static void make_error_key(void)
+{
+	has_error_key = !pthread_key_create(&error_key, free);
+}
+
+/* NULL: nothing has failed yet, or there is no memory. */
+static char *error_text(bool make)
+{
+	char *text;
+
+	pthread_once(&error_key_once, make_error_key);
+	if (!has_error_key)
+		return NULL;
+	text = pthread_getspecific(error_key);
+	if (text || !make)
+		return text;
+	text = calloc(1, ERROR_BYTES);
+	if (text && pthread_setspecific(error_key, text)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static void clear_error(void)
+{
+	char *text = error_text(false);
+
+	if (text)
+		*text = '\0';
+}
 
 static __attribute__((format(printf, 2, 3))) int fail(int error, const char *format, ...)
 {
+	char *text = error_text(true);
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(component_error, sizeof(component_error), format, arguments);
+	if (text)
+		vsnprintf(text, ERROR_BYTES, format, arguments);
 	va_end(arguments);
 	return error;
 }
 
 const char *ob_component_error(void)
 {
-	return component_error;
+	const char *text = error_text(false);
+
+	return text ? text : "";
 }
 
 static const char *reason(int error)
@@ -56,19 +102,21 @@ static const char *reason(int error)
 	}
 }
 
-int ob_component_load(const char *name, const char *parameters)
+int ob_component_load_on(struct ob_instance *instance, const char *name, const char *parameters)
 {
 	struct ob_component unused;
 	int error;
 
-	component_error[0] = '\0';
+	clear_error();
+	if (!instance)
+		return fail(-EINVAL, "no instance");
 	if (!name)
 		return fail(-EINVAL, "no name of a component");
-	error = ob_kernel_component_load(name, parameters ? parameters : "");
+	error = ob_upcall(instance, component_load)(name, parameters ? parameters : "");
 	if (error == -ENOENT && ob_posix_components_problem())
 		return fail(error, "%.100s: no such component, because there are none (%s)", name,
 			    ob_posix_components_problem());
-	if (error == -ENOENT && ob_host_component_find(ob_boot_host(), name, 0, &unused))
+	if (error == -ENOENT && ob_host_component_find(instance->host, name, 0, &unused))
 		return fail(error, "%s: no such component", name);
 	return error ? fail(error, "%s: %s", name, reason(error)) : 0;
 }
@@ -85,19 +133,19 @@ static const char *find_version(const char *image, size_t size)
 }
 
 /* Linux says only that the format is wrong; what is wrong with it is in its log. */
-static int fail_format(const char *path, const char *image, size_t size)
+static int fail_format(struct ob_instance *instance, const char *path, const char *image, size_t size)
 {
-	const char *version = find_version(image, size);
+	const char *magic = ob_upcall(instance, version_magic), *version = find_version(image, size);
 
 	if (!version)
 		return fail(-ENOEXEC, "%s: not a kernel module", path);
-	if (strcmp(version, ob_kernel_magic()))
+	if (strcmp(version, magic))
 		return fail(-ENOEXEC, "%s was built for \"%.100s\", but this kernel is \"%s\": build it with its 'make modules M=...'",
-			    path, version, ob_kernel_magic());
+			    path, version, magic);
 	return fail(-ENOEXEC, "%s: %s; the kernel's log says why", path, reason(-ENOEXEC));
 }
 
-static int insert(const char *path, int file, const char *parameters)
+static int insert(struct ob_instance *instance, const char *path, int file, const char *parameters)
 {
 	struct stat status;
 	void *image;
@@ -114,43 +162,48 @@ static int insert(const char *path, int file, const char *parameters)
 	if (raw_read(file, image, (size_t)status.st_size) != status.st_size)
 		error = fail(-EIO, "%s: cannot be read", path);
 	else
-		error = ob_kernel_component_insert(image, (uint64_t)status.st_size, parameters ? parameters : "");
+		error = ob_upcall(instance, component_insert)(image, (uint64_t)status.st_size, parameters ? parameters : "");
 	if (error == -ENOEXEC)
-		fail_format(path, image, (size_t)status.st_size);
-	else if (error && !component_error[0])
+		fail_format(instance, path, image, (size_t)status.st_size);
+	else if (error && !*ob_component_error())
 		fail(error, "%s: %s", path, error == -EEXIST ? "already loaded" : reason(error));
 	munmap(image, (size_t)status.st_size);
 	return error;
 }
 
-int ob_component_load_file(const char *path, const char *parameters)
+int ob_component_load_file_on(struct ob_instance *instance, const char *path,
+			      const char *parameters)
 {
 	int error, file;
 
-	component_error[0] = '\0';
+	clear_error();
+	if (!instance)
+		return fail(-EINVAL, "no instance");
 	if (!path)
 		return fail(-EINVAL, "no path of a component");
 	/* A FIFO must not block; it is refused as what is no regular file. */
 	file = raw_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file < 0)
 		return fail(-errno, "%s: %s", path, strerror(errno));
-	error = insert(path, file, parameters);
+	error = insert(instance, path, file, parameters);
 	raw_close(file);
 	return error;
 }
 
-int ob_component_unload(const char *name)
+int ob_component_unload_on(struct ob_instance *instance, const char *name)
 {
 	char plain[64];
 	long error;
 
-	component_error[0] = '\0';
+	clear_error();
+	if (!instance)
+		return fail(-EINVAL, "no instance");
 	if (!name || strlen(name) >= sizeof(plain))
 		return fail(-ENOENT, "no such component is loaded");
 	strcpy(plain, name);
 	for (char *dash = plain; (dash = strchr(dash, '-')); )
 		*dash = '_';
-	error = ob_syscall(SYS_delete_module, plain, (long)O_NONBLOCK);
+	error = ob_syscall_on(instance, SYS_delete_module, plain, (long)O_NONBLOCK);
 	if (error == -ENOENT)
 		return fail((int)error, "%s: not loaded", name);
 	if (error == -EWOULDBLOCK || error == -EBUSY)
@@ -158,11 +211,11 @@ int ob_component_unload(const char *name)
 	return error ? fail((int)error, "%s: %s", name, strerror(-(int)error)) : 0;
 }
 
-static int find_loaded(const char *name, struct ob_component_state *state)
+static int find_loaded(struct ob_instance *instance, const char *name, struct ob_component_state *state)
 {
 	int error;
 
-	for (uint32_t index = 0; !(error = ob_kernel_component_state(index, state)); index++)
+	for (uint32_t index = 0; !(error = ob_upcall(instance, component_state)(index, state)); index++)
 		if (!strcmp(state->name, name))
 			return 0;
 	return error;
@@ -181,19 +234,21 @@ static void tell(ob_component_function *function, void *context, const struct ob
 	function(context, &info);
 }
 
-int ob_component_list(ob_component_function *function, void *context)
+int ob_component_list_on(struct ob_instance *instance, ob_component_function *function, void *context)
 {
 	const char *problem = ob_posix_components_problem();
 	struct ob_component_state state;
 	struct ob_component component;
 
-	component_error[0] = '\0';
+	clear_error();
+	if (!instance)
+		return fail(-EINVAL, "no instance");
 	if (!function)
 		return fail(-EINVAL, "no function to call for each component");
 	for (uint32_t index = 0; !ob_posix_component(index, &component); index++)
-		tell(function, context, &component, find_loaded(component.name, &state) ? NULL : &state);
-	for (uint32_t index = 0; !ob_kernel_component_state(index, &state); index++)
-		if (ob_host_component_find(ob_boot_host(), state.name, 0, &component))
+		tell(function, context, &component, find_loaded(instance, component.name, &state) ? NULL : &state);
+	for (uint32_t index = 0; !ob_upcall(instance, component_state)(index, &state); index++)
+		if (ob_host_component_find(instance->host, state.name, 0, &component))
 			tell(function, context, NULL, &state);
 	return problem ? fail(-ENOENT, "no components came with the library (%s)", problem) : 0;
 }

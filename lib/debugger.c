@@ -5,7 +5,8 @@
  * the program or library, live or in a core dump, and reads the ELF file that they lead to.
  *
  * gdb takes the addresses in that file as they are. An image that is not where it was linked to
- * gets a copy with the right ones.
+ * gets a file with the right ones, which has only what names and back-traces need. Each image in
+ * use has an entry.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -41,8 +42,10 @@ __attribute__((used, noinline)) void __jit_debug_register_code(void)
 	__asm__ volatile("" : : : "memory");
 }
 
-static struct jit_code_entry entry;
-static char *copy;
+struct ob_debugger_entry {
+	struct jit_code_entry code;	/* first: gdb's list is of these */
+	char *copy;			/* NULL: the file itself is shown */
+};
 
 static void move_symbols(char *file, const Elf64_Shdr *table, uint64_t distance)
 {
@@ -66,64 +69,151 @@ static bool has_sections(const Elf64_Ehdr *header, uint64_t size)
 	       is_inside(header->e_shoff, header->e_shnum * sizeof(Elf64_Shdr), size);
 }
 
-static void move_sections(char *file, uint64_t size, uint64_t distance)
+/* Symbols and their names, and how to unwind the stack, which says so relative to itself. */
+static bool is_copied(const Elf64_Ehdr *header, const Elf64_Shdr *section)
 {
-	const Elf64_Ehdr *header = (const Elf64_Ehdr *)file;
-	Elf64_Shdr *sections = (Elf64_Shdr *)(file + header->e_shoff);
-	Elf64_Phdr *segments = (Elf64_Phdr *)(file + header->e_phoff);
+	const char *file = (const char *)header;
+	const Elf64_Shdr *sections = (const Elf64_Shdr *)(file + header->e_shoff);
+	const Elf64_Shdr *names = &sections[header->e_shstrndx];
 
-	for (int i = 0; i < header->e_phnum; i++)
-		segments[i].p_vaddr += distance;
+	return section->sh_type == SHT_SYMTAB ||
+	       (section->sh_type == SHT_STRTAB && !(section->sh_flags & SHF_ALLOC)) ||
+	       !strcmp(file + names->sh_offset + section->sh_name, ".eh_frame");
+}
+
+static uint64_t aligned(uint64_t size)
+{
+	return (size + 15) & ~15ull;
+}
+
+/* All that is read of the file is inside of it. */
+static bool is_whole(const Elf64_Ehdr *header, uint64_t size)
+{
+	const Elf64_Shdr *sections = (const Elf64_Shdr *)((const char *)header + header->e_shoff);
+	const Elf64_Shdr *names = &sections[header->e_shstrndx];
+
+	if (header->e_shstrndx >= header->e_shnum || !is_inside(names->sh_offset, names->sh_size, size) ||
+	    !names->sh_size || ((const char *)header)[names->sh_offset + names->sh_size - 1])
+		return false;
+	for (int i = 0; i < header->e_shnum; i++)
+		if (sections[i].sh_name >= names->sh_size ||
+		    (is_copied(header, &sections[i]) &&
+		     !is_inside(sections[i].sh_offset, sections[i].sh_size, size)))
+			return false;
+	return true;
+}
+
+static uint64_t copy_size(const Elf64_Ehdr *header)
+{
+	const Elf64_Shdr *sections = (const Elf64_Shdr *)((const char *)header + header->e_shoff);
+	uint64_t size = aligned(sizeof(*header)) + aligned(header->e_shnum * sizeof(*sections));
+
+	for (int i = 0; i < header->e_shnum; i++)
+		if (is_copied(header, &sections[i]))
+			size += aligned(sections[i].sh_size);
+	return size;
+}
+
+/* All sections, where they are now; with contents those that are copied. */
+static void fill_copy(char *copy, const Elf64_Ehdr *header, uint64_t distance)
+{
+	const char *file = (const char *)header;
+	Elf64_Ehdr *new = (Elf64_Ehdr *)copy;
+	Elf64_Shdr *sections = (Elf64_Shdr *)(copy + aligned(sizeof(*header)));
+	uint64_t at = aligned(sizeof(*header)) + aligned(header->e_shnum * sizeof(*sections));
+
+	*new = *header;
+	new->e_phoff = new->e_phnum = 0;
+	new->e_shoff = aligned(sizeof(*header));
+	memcpy(sections, file + header->e_shoff, header->e_shnum * sizeof(*sections));
 	for (int i = 0; i < header->e_shnum; i++) {
-		if (sections[i].sh_flags & SHF_ALLOC)
-			sections[i].sh_addr += distance;
-		if (sections[i].sh_type == SHT_SYMTAB && sections[i].sh_offset % 8 == 0 &&
-		    is_inside(sections[i].sh_offset, sections[i].sh_size, size))
-			move_symbols(file, &sections[i], distance);
+		Elf64_Shdr *section = &sections[i];
+
+		if (is_copied(header, section)) {
+			memcpy(copy + at, file + section->sh_offset, section->sh_size);
+			section->sh_offset = at;
+			at += aligned(section->sh_size);
+		} else if (section->sh_type != SHT_NULL) {
+			section->sh_type = SHT_NOBITS;
+		}
+		if (section->sh_flags & SHF_ALLOC)
+			section->sh_addr += distance;
+		if (section->sh_type == SHT_SYMTAB)
+			move_symbols(copy, section, distance);
 	}
 }
 
-static const char *moved_copy(const struct ob_image *image)
+static char *moved_copy(const struct ob_image *image, uint64_t *size)
 {
-	const Elf64_Phdr *first = NULL;
-	const Elf64_Ehdr *header;
+	const Elf64_Ehdr *header = image->file.bytes;
+	char *copy;
 
-	copy = malloc(image->file.size);
-	if (!copy)
+	if (!is_whole(header, image->file.size))
 		return NULL;
-	memcpy(copy, image->file.bytes, image->file.size);
-	header = (const Elf64_Ehdr *)copy;
-	for (int i = 0; i < header->e_phnum && (!first || first->p_type != PT_LOAD); i++)
-		first = (const Elf64_Phdr *)(copy + header->e_phoff) + i;
-	move_sections(copy, image->file.size, image->address - (first->p_vaddr & ~4095ull));
+	*size = copy_size(header);
+	copy = malloc(*size);
+	if (copy)
+		fill_copy(copy, header, image->address - image->linked);
 	return copy;
 }
 
-void ob_debugger_add(const struct ob_image *image)
+static void tell(enum jit_action action, struct jit_code_entry *entry)
 {
-	if (!has_sections(image->file.bytes, image->file.size))
-		return;
-	entry.file = image->moved ? moved_copy(image) : image->file.bytes;
-	entry.size = image->file.size;
-	if (!entry.file)
-		return;
-	__jit_debug_descriptor.first = &entry;
-	__jit_debug_descriptor.relevant = &entry;
-	__jit_debug_descriptor.action = JIT_REGISTER;
+	__jit_debug_descriptor.relevant = entry;
+	__jit_debug_descriptor.action = action;
 	__jit_debug_register_code();
 	__jit_debug_descriptor.action = JIT_NOACTION;
 }
 
-void ob_debugger_remove(void)
+/* Without memory there are no symbols. */
+void ob_debugger_add(struct ob_image *image)
 {
-	if (!entry.file)
+	struct ob_debugger_entry *entry;
+
+	if (!has_sections(image->file.bytes, image->file.size))
 		return;
-	__jit_debug_descriptor.first = NULL;
-	__jit_debug_descriptor.relevant = &entry;
-	__jit_debug_descriptor.action = JIT_UNREGISTER;
-	__jit_debug_register_code();
-	__jit_debug_descriptor.action = JIT_NOACTION;
-	free(copy);
-	copy = NULL;
-	entry.file = NULL;
+	entry = calloc(1, sizeof(*entry));
+	if (entry)
+		entry->code.size = image->file.size;
+	if (entry && image->moved)
+		entry->copy = moved_copy(image, &entry->code.size);
+	if (!entry || (image->moved && !entry->copy)) {
+		free(entry);
+		return;
+	}
+	entry->code.file = image->moved ? entry->copy : image->file.bytes;
+	entry->code.next = __jit_debug_descriptor.first;
+	if (entry->code.next)
+		entry->code.next->previous = &entry->code;
+	__jit_debug_descriptor.first = &entry->code;
+	image->debugger = entry;
+	tell(JIT_REGISTER, &entry->code);
+}
+
+void ob_debugger_remove(struct ob_image *image)
+{
+	struct ob_debugger_entry *entry = image->debugger;
+
+	if (!entry)
+		return;
+	if (entry->code.previous)
+		entry->code.previous->next = entry->code.next;
+	else
+		__jit_debug_descriptor.first = entry->code.next;
+	if (entry->code.next)
+		entry->code.next->previous = entry->code.previous;
+	tell(JIT_UNREGISTER, &entry->code);
+	free(entry->copy);
+	free(entry);
+	image->debugger = NULL;
+}
+
+void ob_debugger_forget(void)
+{
+	while (__jit_debug_descriptor.first) {
+		struct jit_code_entry *entry = __jit_debug_descriptor.first;
+
+		__jit_debug_descriptor.first = entry->next;
+		tell(JIT_UNREGISTER, entry);
+	}
 }

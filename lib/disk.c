@@ -8,7 +8,7 @@
 #include <outboard/gate.h>
 #include <outboard/outboard.h>
 
-#include "kernel.h"
+#include "instance.h"
 #include "posix.h"
 
 _Static_assert(OB_DISK_READ_ONLY == OB_BLOCK_READ_ONLY, "flags are passed on as they are");
@@ -115,10 +115,11 @@ static int check(const struct ob_disk_config *config)
 	return config->path ? 0 : -EINVAL;
 }
 
-static int add_served(const struct ob_disk_config *config, char name[32])
+static int add_served(struct ob_instance *instance, const struct ob_disk_config *config,
+		      char name[32])
 {
 	struct ob_disk_parameters parameters = { .flags = config->flags | OB_BLOCK_SERVED };
-	struct ob_host *host = ob_boot_host();
+	struct ob_host *host = instance->host;
 	struct ob_posix_served served;
 	struct served_disk *disk;
 	char path[16];
@@ -146,7 +147,7 @@ static int add_served(const struct ob_disk_config *config, char name[32])
 	}
 	snprintf(path, sizeof(path), "%d", number);
 	parameters.path = path;
-	result = ob_kernel_disk_add(&parameters, name);
+	result = ob_upcall(instance, disk_add)(&parameters, name);
 	if (result >= 0)
 		__atomic_store_n(&disk->added, true, __ATOMIC_RELEASE);
 	if (!ob_posix_serve_done(host, number))
@@ -154,24 +155,25 @@ static int add_served(const struct ob_disk_config *config, char name[32])
 	return result;
 }
 
-int ob_disk_add(const struct ob_disk_config *config, char name[32])
+int ob_disk_add_on(struct ob_instance *instance, const struct ob_disk_config *config,
+		   char name[32])
 {
 	struct ob_disk_parameters parameters;
 	char unwanted[32];
-	int error = check(config);
+	int error = instance ? check(config) : -EINVAL;
 
 	if (error)
 		return error;
 	if (!name)
 		name = unwanted;
 	if (config->operations)
-		return add_served(config, name);
+		return add_served(instance, config, name);
 	parameters = (struct ob_disk_parameters){
 		.path = config->path,
 		.flags = config->flags,
 		.sector_size = config->sector_size,
 	};
-	return ob_kernel_disk_add(&parameters, name);
+	return ob_upcall(instance, disk_add)(&parameters, name);
 }
 
 int ob_file_lock(int fd, int exclusive)
@@ -184,7 +186,9 @@ void ob_file_unlock(int fd)
 	ob_posix_unlock(fd);
 }
 
-int ob_disk_remove(int disk)
+int ob_disk_remove_on(struct ob_instance *instance, int disk)
 {
-	return disk < 0 ? -ENOENT : ob_kernel_disk_remove((uint32_t)disk);
+	if (!instance)
+		return -EINVAL;
+	return disk < 0 ? -ENOENT : ob_upcall(instance, disk_remove)((uint32_t)disk);
 }

@@ -222,6 +222,15 @@ def numbers_header(entries: list[Entry]) -> str:
             + "\n".join(lines) + "\n\n#endif\n")
 
 
+def handle_stub(entry: Entry, parameters: list[Parameter]) -> str:
+    """The same call with an instance's handle: inline, so that the library does not have all names twice."""
+    result, cast = ("void *", "(void *)") if entry.name in RETURNS_POINTER else ("long ", "")
+    texts = ["struct ob_instance *instance", *(p.text for p in parameters)]
+    arguments = [f"(long){p.name}" for p in parameters] + ["0"] * (6 - len(parameters))
+    return (f"static inline {result}ob_sys_{entry.name}_on({', '.join(texts)})\n"
+            f"{{\n\treturn {cast}ob_sys_on(instance, {entry.number}, {', '.join(arguments)});\n}}\n")
+
+
 def prototypes_header(stubs: list[tuple[Entry, list[Parameter]]]) -> str:
     tags = sorted({p.tag for _, parameters in stubs for p in parameters if p.tag})
     missing = "".join(f" *   {name}: {reason}\n" for name, reason in sorted(NO_STUB.items()))
@@ -239,6 +248,10 @@ def prototypes_header(stubs: list[tuple[Entry, list[Parameter]]]) -> str:
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
         + "".join(f"{tag};\n" for tag in tags) + "\n"
         + "".join(declaration(*stub) + ";\n" for stub in stubs)
+        + "\n/* The same on an instance (outboard.h). Any call: all arguments as numbers, errno as above. */\n"
+        "struct ob_instance;\n"
+        "long ob_sys_on(struct ob_instance *instance, long number, long a, long b, long c, long d, long e, long f);\n\n"
+        + "\n".join(handle_stub(*stub) for stub in stubs)
         + "\n#ifdef __cplusplus\n}\n#endif\n#endif\n")
 
 

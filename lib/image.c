@@ -4,15 +4,19 @@
  *
  *   opened -> checked -> reserved -> mapped -> relocated -> protected -> entered
  *
+ * After a halt the writable data are mapped and relocated once more.
+ *
  * All checks come before the first byte of the file is used as an address or run as code.
- * Addresses in the file are right at the address that it was linked for. If that is free, only
- * the relocations with an addend of their own are applied: a handful, for the threads' blocks.
+ * Addresses in the file are right at the address that it was linked for: if that is free, hardly
+ * anything has to be relocated.
  */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "image.h"
@@ -26,7 +30,6 @@
 /* All that it takes of the address space; OB_REGION_MODULES must come near it. */
 #define SPAN_MOST (256ull << 20)
 #define SEGMENTS_MOST 16
-#define THREAD_BLOCK_ALIGNMENT 64
 
 /* A part of the file that says how something else is to be read. */
 struct table {
@@ -40,10 +43,10 @@ struct loading {
 	const Elf64_Phdr *segments;
 	uint64_t first, end;		/* addresses as linked, of whole pages */
 	uint64_t distance;		/* from where it was linked to where it is */
-	int64_t thread_block;		/* the distance of a thread's block from the thread pointer */
 	struct table rela, relr;
 	uint32_t interface;
 	bool has_interface;
+	bool renews;			/* only the data, of an image that was loaded before */
 	struct ob_image *image;
 	char *reason;
 	size_t reason_size;
@@ -119,21 +122,6 @@ static bool check_load_segment(struct loading *loading, const Elf64_Phdr *segmen
 	return true;
 }
 
-static bool check_thread_segment(struct loading *loading, const Elf64_Phdr *segment)
-{
-	uint64_t room = ob_platform_thread_block(&loading->thread_block);
-
-	if (segment->p_filesz)
-		return refuse(loading, "its threads' blocks are not zero-filled");
-	if (segment->p_memsz > room)
-		return refuse(loading, "it needs %llu bytes for each thread, this library has %llu",
-			      (unsigned long long)segment->p_memsz, (unsigned long long)room);
-	if (segment->p_align > THREAD_BLOCK_ALIGNMENT)
-		return refuse(loading, "its threads' blocks have an alignment of %llu bytes",
-			      (unsigned long long)segment->p_align);
-	return true;
-}
-
 static bool check_segments(struct loading *loading)
 {
 	for (int i = 0; i < loading->header->e_phnum; i++) {
@@ -143,8 +131,8 @@ static bool check_segments(struct loading *loading)
 			return refuse(loading, "it is a program or a library of the host");
 		if (segment->p_type == PT_LOAD && !check_load_segment(loading, segment))
 			return false;
-		if (segment->p_type == PT_TLS && !check_thread_segment(loading, segment))
-			return false;
+		if (segment->p_type == PT_TLS)
+			return refuse(loading, "it has thread-local storage of its own");
 	}
 	return loading->end ? true : refuse(loading, "it has no segments to load");
 }
@@ -286,7 +274,7 @@ static bool check_rela(struct loading *loading)
 		const Elf64_Phdr *segment = segment_of(loading, entries[i].r_offset, 8, false);
 		uint64_t type = ELF64_R_TYPE(entries[i].r_info);
 
-		if (type != R_X86_64_RELATIVE && type != R_X86_64_TPOFF64)
+		if (type != R_X86_64_RELATIVE)
 			return refuse(loading, "it has relocations of the unknown type %llu",
 				      (unsigned long long)type);
 		if (!segment || !(segment->p_flags & PF_W))
@@ -342,7 +330,8 @@ static bool check_entry(struct loading *loading)
 static bool check(struct loading *loading)
 {
 	return check_header(loading) && check_segments(loading) && check_notes(loading) &&
-	       check_address(loading) && check_dynamic(loading) && check_rela(loading) && check_entry(loading);
+	       check_address(loading) && check_dynamic(loading) && check_rela(loading) &&
+	       check_entry(loading);
 }
 
 static uint32_t protection_of(const Elf64_Phdr *segment)
@@ -358,19 +347,30 @@ static bool is_changed(const struct loading *loading, const Elf64_Phdr *segment)
 	return loading->distance && !(segment->p_flags & (PF_W | PF_X));
 }
 
-static int map_segment(const struct loading *loading, const Elf64_Phdr *segment)
+/* The part of the segment from `first` to `end`, which are where it is in memory. */
+static int map_part(const struct loading *loading, const Elf64_Phdr *segment, uint64_t first,
+		    uint64_t end)
 {
+	uint64_t skipped = first - loading->distance - segment->p_vaddr;
+	uint64_t in_file = segment->p_filesz > skipped ? segment->p_filesz - skipped : 0;
 	struct ob_platform_segment new = {
-		.address = segment->p_vaddr + loading->distance,
-		.size = segment->p_memsz,
-		.offset = segment->p_offset,
-		.file_size = segment->p_filesz,
+		.address = first,
+		.size = end - first,
+		.offset = segment->p_offset + skipped,
+		.file_size = in_file < end - first ? in_file : end - first,
 		.protection = protection_of(segment),
 	};
 
 	if (is_changed(loading, segment))
 		new.protection |= OB_PROTECTION_WRITE;
-	return ob_platform_image_map(&loading->file, &new);
+	return first < end ? ob_platform_image_map(&loading->file, &new) : 0;
+}
+
+static int map_segment(const struct loading *loading, const Elf64_Phdr *segment)
+{
+	uint64_t first = segment->p_vaddr + loading->distance;
+
+	return map_part(loading, segment, first, first + segment->p_memsz);
 }
 
 static int protect_segment(const struct loading *loading, const Elf64_Phdr *segment)
@@ -394,8 +394,24 @@ static int for_each_load_segment(const struct loading *loading,
 	return error;
 }
 
+/* While data are made new, all others are as they shall be. */
+static bool is_relocated(const struct loading *loading, uint64_t address)
+{
+	const Elf64_Phdr *segment;
+
+	if (!loading->renews)
+		return true;
+	segment = segment_of(loading, address, 8, false);
+	address += loading->distance;
+	return segment->p_flags & PF_W &&
+	       (address < (uint64_t)loading->image->upcalls->kept ||
+		address >= (uint64_t)loading->image->upcalls->kept_end);
+}
+
 static bool apply_relr(struct loading *loading, uint64_t address)
 {
+	if (!is_relocated(loading, address))
+		return true;
 	*(uint64_t *)(address + loading->distance) += loading->distance;
 	return true;
 }
@@ -407,10 +423,9 @@ static void relocate(struct loading *loading)
 
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t *place = (uint64_t *)(entries[i].r_offset + loading->distance);
-		uint64_t base = ELF64_R_TYPE(entries[i].r_info) == R_X86_64_RELATIVE ?
-			loading->distance : (uint64_t)loading->thread_block;
 
-		*place = base + (uint64_t)entries[i].r_addend;
+		if (is_relocated(loading, entries[i].r_offset))
+			*place = loading->distance + (uint64_t)entries[i].r_addend;
 	}
 	if (loading->distance)
 		visit_relr(loading, apply_relr);
@@ -433,6 +448,7 @@ static int reserve(struct loading *loading)
 
 	image->address = loading->first;
 	image->size = loading->end - loading->first;
+	image->linked = loading->first;
 	error = ob_platform_image_reserve(image->size, &image->address);
 	loading->distance = image->address - loading->first;
 	image->moved = loading->distance != 0;
@@ -442,13 +458,16 @@ static int reserve(struct loading *loading)
 static int enter(struct loading *loading)
 {
 	ob_image_entry *entry = (ob_image_entry *)(loading->header->e_entry + loading->distance);
+	struct ob_image *image = loading->image;
 
-	loading->image->upcalls = entry(ob_platform_hypercalls(),
-				       loading->image->host);
-	if (loading->image->upcalls && loading->image->upcalls->size >= sizeof(struct ob_upcalls))
-		return 0;
-	refuse(loading, "its tables do not fit to those of this library");
-	return -ENOEXEC;
+	image->upcalls = entry(ob_platform_hypercalls(), image->host,
+			       ob_platform_thread_block(image->host));
+	if (!image->upcalls || image->upcalls->size < sizeof(struct ob_upcalls)) {
+		refuse(loading, "its tables do not fit to those of this library");
+		return -ENOEXEC;
+	}
+	ob_platform_text(image->host, image->address, image->size);
+	return 0;
 }
 
 static int load(struct loading *loading)
@@ -468,23 +487,16 @@ static int load(struct loading *loading)
 		error = map(loading);
 	if (!error)
 		error = enter(loading);
-	if (error) {
+	if (error)
 		ob_platform_image_release(image->address, image->size);
-		return error;
-	}
-	ob_platform_text(image->host, image->address, image->size);
-	return 0;
+	return error;
 }
 
-int ob_image_load(const char *path, struct ob_host *host, struct ob_image *image, char *reason,
-		  size_t reason_size)
+static int load_new(const char *path, struct ob_image *image, char *reason, size_t reason_size)
 {
-	struct ob_image new = OB_NO_IMAGE;
-	struct loading loading = { .image = &new, .reason = reason, .reason_size = reason_size };
+	struct loading loading = { .image = image, .reason = reason, .reason_size = reason_size };
 	int error;
 
-	*reason = '\0';
-	new.host = host;
 	error = ob_platform_image_open(path, &loading.file);
 	if (error) {
 		refuse(&loading, "%s", error == -EINVAL ? "it is not a regular file, or empty" :
@@ -499,17 +511,152 @@ int ob_image_load(const char *path, struct ob_host *host, struct ob_image *image
 		return error;
 	}
 	ob_platform_image_keep(&loading.file);
-	new.file = loading.file;
-	*image = new;
-	ob_debugger_add(image);
+	image->file = loading.file;
 	return 0;
 }
 
-void ob_image_unload(struct ob_image *image)
+/* All that are loaded. A fork()ed child does not know one that is just changing. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct ob_image *images;
+
+bool ob_image_is_same(const struct ob_image *image, const char *path)
 {
-	ob_debugger_remove();
+	if (!path || !image->path)
+		return !path && !image->path;
+	return !strcmp(path, image->path) && ob_platform_image_is_same(path, &image->file);
+}
+
+/* One that waits, for that host now. Those at their preferred address come first. */
+static struct ob_image *take_waiting(const char *path, struct ob_host *host)
+{
+	struct ob_image *found = NULL;
+
+	for (struct ob_image *image = images; image; image = image->next)
+		if (!image->used && (!found || found->moved) && ob_image_is_same(image, path))
+			found = image;
+	if (found) {
+		const Elf64_Ehdr *header = found->file.bytes;
+		struct loading loading = {
+			.image = found, .header = header, .reason = (char[256]){ 0 }, .reason_size = 256,
+		};
+
+		loading.distance = found->address - found->linked;
+		found->host = host;
+		if (enter(&loading))
+			return NULL;
+	}
+	return found;
+}
+
+static struct ob_image *load_another(const char *path, struct ob_host *host, int *error,
+				     char *reason, size_t reason_size)
+{
+	struct ob_image *image = calloc(1, sizeof(*image));
+
+	*error = -ENOMEM;
+	if (image && path)
+		image->path = strdup(path);
+	if (!image || (path && !image->path)) {
+		snprintf(reason, reason_size, "%s", strerror(ENOMEM));
+		free(image);
+		return NULL;
+	}
+	image->host = host;
+	*error = load_new(path, image, reason, reason_size);
+	if (!*error)
+		return image;
+	free(image->path);
+	free(image);
+	return NULL;
+}
+
+int ob_image_take(const char *path, struct ob_host *host, struct ob_image **image, char *reason,
+		  size_t reason_size)
+{
+	struct ob_image *taken;
+	int error = 0;
+
+	*reason = '\0';
+	pthread_mutex_lock(&mutex);
+	taken = take_waiting(path, host);
+	if (!taken) {
+		taken = load_another(path, host, &error, reason, reason_size);
+		if (taken) {
+			taken->next = images;
+			images = taken;
+		}
+	}
+	if (taken) {
+		taken->used = true;
+		ob_debugger_add(taken);
+	}
+	pthread_mutex_unlock(&mutex);
+	*image = taken;
+	return error;
+}
+
+void ob_image_release(struct ob_image *image)
+{
+	pthread_mutex_lock(&mutex);
+	ob_debugger_remove(image);
 	ob_platform_text(image->host, 0, 0);
-	ob_platform_image_release(image->address, image->size);
-	ob_platform_image_close(&image->file);
-	*image = (struct ob_image)OB_NO_IMAGE;
+	image->used = false;
+	pthread_mutex_unlock(&mutex);
+}
+
+static int renew_segment(const struct loading *loading, const Elf64_Phdr *segment)
+{
+	uint64_t first = segment->p_vaddr + loading->distance, end = first + segment->p_memsz;
+	uint64_t kept = (uint64_t)loading->image->upcalls->kept;
+	uint64_t kept_end = (uint64_t)loading->image->upcalls->kept_end;
+	int error;
+
+	if (!(segment->p_flags & PF_W))
+		return 0;
+	if (kept_end <= first || kept >= end)
+		return map_part(loading, segment, first, end);
+	error = map_part(loading, segment, first, kept);
+	return error ? error : map_part(loading, segment, kept_end, end);
+}
+
+static int renew(struct loading *loading)
+{
+	int error;
+
+	/* Its bytes may be others by now, if somebody has written to the file. */
+	if (!check(loading) || page_end(loading->end) - loading->first != loading->image->size)
+		return -ENOEXEC;
+	if (loading->distance && !visit_relr(loading, check_relr))
+		return -ENOEXEC;
+	error = for_each_load_segment(loading, renew_segment);
+	if (!error)
+		relocate(loading);
+	return error;
+}
+
+int ob_image_renew(struct ob_image *image)
+{
+	char reason[256];
+	struct loading loading = {
+		.image = image, .file = image->file, .reason = reason, .reason_size = sizeof(reason),
+		.distance = image->address - image->linked, .renews = true,
+	};
+	int error;
+
+	ob_platform_image_reopen(image->path, &loading.file);
+	error = renew(&loading);
+	ob_platform_image_keep(&loading.file);
+	return error;
+}
+
+void ob_images_forget(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	ob_debugger_forget();
+	for (struct ob_image *image = images; image; image = image->next) {
+		ob_platform_image_release(image->address, image->size);
+		ob_platform_image_close(&image->file);
+	}
+	/* Their memory stays: another thread of the parent may have been in the heap. */
+	images = NULL;
 }

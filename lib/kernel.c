@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The gate's functions and the upcalls, as jumps into the kernel image that is loaded.
+ * Where an instance's calls go. Without a kernel they go to the functions here, which refuse. The
+ * functions of outboard/gate.h are jumps into the default instance's kernel.
  *
- * Any thread may call at any time, also while a kernel is attached: each entry of the table is
- * always a function, and is replaced as a whole.
+ * Any thread may call at any time, also while a kernel is attached or gone: each member of the table
+ * is always a function, and is replaced as a whole. A thread that has read a member before may still
+ * jump there after the kernel's halt, because the kernel's code stays: it refuses as well.
  */
 #include <errno.h>
 #include <stddef.h>
 
-#include "kernel.h"
+#include <outboard/gate.h>
 
-/* Without a kernel. */
+#include "instance.h"
+
 static long no_kernel(void)
 {
 	return -ENODEV;
@@ -53,42 +56,40 @@ static int not_ours(void)
 
 static const struct ob_upcalls without_kernel = WITHOUT_KERNEL;
 
-/* Not static: assembly refers to it. */
-extern struct ob_upcalls ob_upcalls __attribute__((visibility("hidden")));
-struct ob_upcalls ob_upcalls = WITHOUT_KERNEL;
+/* Assembly refers to it. */
+extern struct ob_instance ob_default __attribute__((visibility("hidden")));
+struct ob_instance ob_default = {
+	.upcalls = WITHOUT_KERNEL,
+	.taken = true,
+	.mutex = PTHREAD_MUTEX_INITIALIZER,
+	.log = OB_NO_LOG,
+};
 
-#define UPCALL(name)							\
+_Static_assert(offsetof(struct ob_instance, upcalls) == 0, "the jumps below count from there");
+
+#define GATE(name)							\
 	__asm__ volatile(".pushsection .text, \"ax\"\n"		\
 			 ".globl ob_kernel_" #name "\n"		\
 			 ".type ob_kernel_" #name ", @function\n"	\
 			 "ob_kernel_" #name ":\n"			\
-			 "	jmp *ob_upcalls+%c0(%%rip)\n"		\
+			 "	jmp *ob_default+%c0(%%rip)\n"		\
 			 ".size ob_kernel_" #name ", . - ob_kernel_" #name "\n" \
 			 ".popsection"					\
 			 : : "i"(offsetof(struct ob_upcalls, name)));
 
-/* Never called. It makes each ob_kernel_NAME, which jumps to the kernel's function. */
-static __attribute__((used)) void make_upcalls(void)
+/* Never called. It makes ob_kernel_NAME, which jumps to the kernel's function. */
+static __attribute__((used)) void make_gate(void)
 {
-	OB_UPCALLS(UPCALL)
+	GATE(syscall)
+	GATE(interrupt_call)
 }
-#undef UPCALL
+#undef GATE
 
-#define ATTACH(name) __atomic_store_n(&ob_upcalls.name, upcalls->name, __ATOMIC_RELEASE);
-void ob_kernel_attach(const struct ob_upcalls *upcalls)
+#define ATTACH(name) __atomic_store_n(&instance->upcalls.name, upcalls->name, __ATOMIC_RELEASE);
+void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *upcalls)
 {
 	if (!upcalls)
 		upcalls = &without_kernel;
-	__atomic_store_n(&ob_upcalls.version_magic, upcalls->version_magic, __ATOMIC_RELEASE);
+	__atomic_store_n(&instance->upcalls.version_magic, upcalls->version_magic, __ATOMIC_RELEASE);
 	OB_UPCALLS(ATTACH)
-}
-
-const struct ob_upcalls *ob_kernel_table(void)
-{
-	return &ob_upcalls;
-}
-
-const char *ob_kernel_magic(void)
-{
-	return __atomic_load_n(&ob_upcalls.version_magic, __ATOMIC_ACQUIRE);
 }

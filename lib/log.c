@@ -17,14 +17,6 @@ static const char *const level_names[] = {
 	"emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
 };
 
-static struct {
-	int level;
-	void (*write)(void *context, int level, const char *line, size_t length);
-	void *context;
-	int file;			/* gets warnings and worse; -1: there is none */
-	char process[32];		/* begins each line of the file */
-} log_state = { .level = OB_LOG_NOTHING, .file = -1 };
-
 int ob_log_level_from_environment(void)
 {
 	const char *wanted = getenv("OUTBOARD_LOG");
@@ -55,47 +47,53 @@ static void write_to_stderr(void *context, int level, const char *line, size_t l
 	(void)level;
 }
 
-static void append_to_file(const char *line, size_t length)
+static void append_to_file(const struct ob_log *log, const char *line, size_t length)
 {
 	struct iovec parts[3] = {
-		{ .iov_base = log_state.process, .iov_len = strlen(log_state.process) },
+		{ .iov_base = (void *)log->process, .iov_len = strlen(log->process) },
 		{ .iov_base = (void *)line, .iov_len = length },
 		{ .iov_base = (void *)"\n", .iov_len = 1 },
 	};
-	ssize_t written = raw_writev(log_state.file, parts, 3);
+	ssize_t written = raw_writev(log->file, parts, 3);
 
 	(void)written;
 }
 
+void ob_log_close(struct ob_log *log)
+{
+	if (log->file >= 0)
+		raw_close(log->file);
+	log->file = -1;
+}
+
 /* A file that cannot be opened is none: programs run with other rights than the test that wants to see warnings. */
-static void open_file(void)
+static void open_file(struct ob_log *log)
 {
 	const char *path = secure_getenv("OUTBOARD_LOG_FILE");
 
-	if (log_state.file >= 0)
-		raw_close(log_state.file);
-	log_state.file = -1;
+	ob_log_close(log);
 	if (!path || !*path)
 		return;
-	log_state.file = raw_openat(AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
-				    O_NOCTTY | O_NONBLOCK, 0666);
-	snprintf(log_state.process, sizeof(log_state.process), "outboard %d: ", (int)getpid());
+	log->file = raw_openat(AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
+			       O_NOCTTY | O_NONBLOCK, 0666);
+	snprintf(log->process, sizeof(log->process), "outboard %d: ", (int)getpid());
 }
 
-int ob_log_configure(int level, const struct ob_config *config)
+int ob_log_configure(struct ob_log *log, int level, const struct ob_config *config)
 {
-	open_file();
-	log_state.level = level;
-	log_state.write = config->log ? config->log : write_to_stderr;
-	log_state.context = config->log_context;
-	return log_state.file >= 0 && level < LEVEL_OF_FILE ? LEVEL_OF_FILE : level;
+	open_file(log);
+	log->level = level;
+	log->write = config->log ? config->log : write_to_stderr;
+	log->context = config->log_context;
+	return log->file >= 0 && level < LEVEL_OF_FILE ? LEVEL_OF_FILE : level;
 }
 
-void ob_log_line(void *context, int level, const char *line, uint64_t length)
+void ob_log_line(void *argument, int level, const char *line, uint64_t length)
 {
-	(void)context;
-	if (log_state.file >= 0 && level <= LEVEL_OF_FILE)
-		append_to_file(line, length);
-	if (level <= log_state.level)
-		log_state.write(log_state.context, level, line, length);
+	const struct ob_log *log = argument;
+
+	if (log->file >= 0 && level <= LEVEL_OF_FILE)
+		append_to_file(log, line, length);
+	if (level <= log->level)
+		log->write(log->context, level, line, length);
 }

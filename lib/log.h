@@ -3,12 +3,24 @@
 #ifndef OUTBOARD_LIB_LOG_H
 #define OUTBOARD_LIB_LOG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <outboard/outboard.h>
 
 #define OB_LOG_NOTHING (-1)
 #define OB_LOG_INVALID (-2)
+
+/* Where the lines of one kernel go. */
+struct ob_log {
+	int level;			/* the last that is wanted */
+	void (*write)(void *context, int level, const char *line, size_t length);
+	void *context;
+	int file;			/* gets warnings and worse; -1: there is none */
+	char process[32];		/* begins each line of the file */
+};
+
+#define OB_NO_LOG { .level = OB_LOG_NOTHING, .file = -1 }
 
 /* The level that OUTBOARD_LOG names; OB_LOG_NOTHING if it is not set, OB_LOG_INVALID if it names none. */
 int ob_log_level_from_environment(void);
@@ -17,9 +29,12 @@ int ob_log_level_from_environment(void);
  * Sets where lines go; `level`: the last that is wanted, or OB_LOG_NOTHING. Before the kernel boots. Returns the last
  * level that the kernel must print, which is more if OUTBOARD_LOG_FILE names a file.
  */
-int ob_log_configure(int level, const struct ob_config *config);
+int ob_log_configure(struct ob_log *log, int level, const struct ob_config *config);
 
-/* Takes a line from the platform (an ob_posix_log). */
-void ob_log_line(void *context, int level, const char *line, uint64_t length);
+/* Closes the file. */
+void ob_log_close(struct ob_log *log);
+
+/* Takes a line from the platform (an ob_posix_log). `log`: a struct ob_log. */
+void ob_log_line(void *log, int level, const char *line, uint64_t length);
 
 #endif

@@ -25,7 +25,6 @@
 
 #include <outboard/outboard.h>
 
-#include "kernel.h"
 #include "posix.h"
 #include "raw.h"
 #include "snapshot.h"
@@ -33,20 +32,18 @@
 #define LOG_WARNING 4
 #define BUILD_ID_MOST 32
 
-static const char *status;	/* why the platform was not asked */
-
-const char *ob_snapshot_status(void)
+const char *ob_snapshot_status_on(struct ob_instance *instance)
 {
-	struct ob_host *host = ob_boot_host();
-
-	if (status)
-		return status;
-	return host ? ob_posix_snapshot_status(host) : "not wanted";
+	if (!instance)
+		return "no instance";
+	if (instance->snapshot_fault)
+		return instance->snapshot_fault;
+	return instance->host ? ob_posix_snapshot_status(instance->host) : "not wanted";
 }
 
-static bool not_used(const char *why)
+static bool not_used(struct ob_instance *instance, const char *why)
 {
-	status = why;
+	instance->snapshot_fault = why;
 	return false;
 }
 
@@ -88,7 +85,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
 
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++)
-		ours |= contains(info, &info->dlpi_phdr[i], (uintptr_t)&status);
+		ours |= contains(info, &info->dlpi_phdr[i], (uintptr_t)&ob_default);
 	if (!ours)
 		return 0;
 	image->layout = XXH3_64bits(info->dlpi_phdr, info->dlpi_phnum * sizeof(*info->dlpi_phdr));
@@ -148,10 +145,9 @@ static void append_id(struct text *key, const char *name, const unsigned char *i
 static void make_key(struct text *key, const struct image *image, const struct ob_image *kernel,
 		     const struct ob_boot_parameters *parameters)
 {
-	int64_t thread_block;
-
 	/* The kernel's coroutines may have it in their registers. */
-	ob_platform_thread_block(&thread_block);
+	int64_t thread_block = ob_platform_thread_block(kernel->host);
+
 	append_id(key, "build id", image->id, image->id_size);
 	append_id(key, "kernel", kernel->id, kernel->id_size);
 	append(key, "thread block %lld\n", (long long)thread_block);
@@ -205,19 +201,19 @@ static const char *fault_of(int fd)
 	return NULL;
 }
 
-static int open_directory(const char *path)
+static int open_directory(struct ob_instance *instance, const char *path)
 {
 	int fd = raw_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	const char *fault;
 
 	if (fd < 0) {
-		not_used("not used: the directory cannot be opened");
+		not_used(instance, "not used: the directory cannot be opened");
 		return -1;
 	}
 	fault = fault_of(fd);
 	if (!fault)
 		return fd;
-	not_used(fault);
+	not_used(instance, fault);
 	raw_close(fd);
 	return -1;
 }
@@ -241,28 +237,28 @@ static const char *fault_of_process(const struct image *image, const struct ob_i
 	return NULL;
 }
 
-bool ob_snapshot_prepare(struct ob_host *host, const char *directory, const struct ob_boot_parameters *parameters,
-			 const struct ob_image *kernel)
+bool ob_snapshot_prepare(struct ob_instance *instance, const char *directory,
+			 const struct ob_boot_parameters *parameters)
 {
+	const struct ob_image *kernel = instance->image;
 	struct image image = { 0 };
 	struct text key = { .length = 0 };
 	const char *fault;
 	char name[40];
 	int fd;
 
-	status = NULL;
 	dl_iterate_phdr(look_at, &image);
 	fault = fault_of_process(&image, kernel, parameters);
 	if (fault)
-		return not_used(fault);
+		return not_used(instance, fault);
 	make_key(&key, &image, kernel, parameters);
 	if (key.full)
-		return not_used("not used: the configuration is too long");
-	fd = open_directory(directory);
+		return not_used(instance, "not used: the configuration is too long");
+	fd = open_directory(instance, directory);
 	if (fd < 0)
 		return false;
 	snprintf(name, sizeof(name), "%016llx.snapshot", (unsigned long long)XXH3_64bits(key.bytes, key.length));
-	if (ob_posix_snapshot_use(host, fd, name, key.bytes)) {
+	if (ob_posix_snapshot_use(instance->host, fd, name, key.bytes)) {
 		raw_close(fd);
 		return false;
 	}

@@ -4,12 +4,13 @@
 
 #include <stdbool.h>
 
-#include <outboard/gate.h>
+#include "instance.h"
 
-#include "image.h"
-
-/* Tells the platform which snapshot of the directory fits. False: there can be none. */
-bool ob_snapshot_prepare(struct ob_host *host, const char *directory, const struct ob_boot_parameters *parameters,
-			 const struct ob_image *kernel);
+/*
+ * Tells the platform which snapshot of the directory fits the instance and its image. False: there can
+ * be none, and the instance's snapshot_fault says why.
+ */
+bool ob_snapshot_prepare(struct ob_instance *instance, const char *directory,
+			 const struct ob_boot_parameters *parameters);
 
 #endif

@@ -1,25 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* ob_syscall and ob_interrupt; the functions for single system calls are generated. */
+#include <errno.h>
 #include <stdarg.h>
 
 #include <outboard/gate.h>
-#include <outboard/outboard.h>
+#include <outboard/syscalls.h>
+
+#include "instance.h"
+
+/*
+ * All six are always taken: the kernel looks at as many as the call has. In a macro, since the
+ * compiler makes moves of registers of it only where the list is not handed on.
+ */
+#define TAKE_ARGUMENTS(arguments, last)				\
+	do {							\
+		va_list list_;					\
+		va_start(list_, last);				\
+		for (int i_ = 0; i_ < 6; i_++)			\
+			(arguments)[i_] = va_arg(list_, long);	\
+		va_end(list_);					\
+	} while (0)
 
 long ob_syscall(long number, ...)
 {
-	va_list list;
 	long arguments[6];
 
-	/* All six are always taken: the kernel looks at as many as the call has. */
-	va_start(list, number);
-	for (int i = 0; i < 6; i++)
-		arguments[i] = va_arg(list, long);
-	va_end(list);
+	TAKE_ARGUMENTS(arguments, number);
 	return ob_kernel_syscall(number, arguments[0], arguments[1], arguments[2],
 				 arguments[3], arguments[4], arguments[5]);
+}
+
+long ob_syscall_on(struct ob_instance *instance, long number, ...)
+{
+	long arguments[6];
+
+	if (!instance)
+		return -EINVAL;
+	TAKE_ARGUMENTS(arguments, number);
+	return ob_upcall(instance, syscall)(number, arguments[0], arguments[1], arguments[2],
+					    arguments[3], arguments[4], arguments[5]);
+}
+
+long ob_sys_on(struct ob_instance *instance, long number, long a, long b, long c, long d, long e,
+	       long f)
+{
+	long result = instance ? ob_upcall(instance, syscall)(number, a, b, c, d, e, f) : -EINVAL;
+
+	if ((unsigned long)result < -4095ul)
+		return result;
+	errno = (int)-result;
+	return -1;
 }
 
 int ob_interrupt(int thread)
 {
 	return ob_kernel_interrupt_call(thread);
+}
+
+int ob_interrupt_on(struct ob_instance *instance, int thread)
+{
+	return instance ? ob_upcall(instance, interrupt_call)(thread) : -EINVAL;
 }

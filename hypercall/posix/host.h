@@ -48,7 +48,6 @@ struct ob_posix_memory {
 	struct ob_window_piece pieces[OB_WINDOW_PIECES];	/* of the MODULES window, which are a snapshot's */
 	int piece_count;
 	struct ob_posix_region regions[OB_REGIONS];
-	struct ob_posix_region inherited_shadow;	/* of a forked child's parent */
 };
 
 /* closed.c */

@@ -24,6 +24,10 @@
 
 #define PAGE_BYTES 4096ull
 
+/* Other places for an image whose address is taken: more than a process can have kernels. */
+#define PLACES 64
+#define PLACE_DISTANCE (4ull << 30)
+
 /* kernel/build/image.S. Weak: tests of the platform are linked without an image. */
 extern const char ob_own_image[] __attribute__((weak, visibility("hidden")));
 extern const char ob_own_image_end[] __attribute__((weak, visibility("hidden")));
@@ -61,23 +65,39 @@ static bool file_has(int handle, uint64_t offset, const void *bytes)
 	       !memcmp(page, bytes, sizeof(page));
 }
 
-static int open_own(struct ob_platform_file *file)
+/* The file that the library or the program is, if it still has the image. */
+static void find_own(struct ob_platform_file *file)
 {
 	struct origin origin = { .address = (uint64_t)ob_own_image };
 
-	if (!ob_own_image)
-		return -ENOENT;
-	file->bytes = ob_own_image;
-	file->size = (uint64_t)(ob_own_image_end - ob_own_image);
 	if (!dl_iterate_phdr(find_origin, &origin) || origin.offset % PAGE_BYTES)
-		return 0;
+		return;
 	file->handle = raw_open(origin.path, O_RDONLY | O_CLOEXEC);
 	if (file->handle >= 0 && !file_has(file->handle, origin.offset, file->bytes)) {
 		raw_close(file->handle);
 		file->handle = -1;
 	}
 	file->offset = origin.offset;
+}
+
+static int open_own(struct ob_platform_file *file)
+{
+	if (!ob_own_image)
+		return -ENOENT;
+	file->bytes = ob_own_image;
+	file->size = (uint64_t)(ob_own_image_end - ob_own_image);
+	find_own(file);
 	return 0;
+}
+
+/* Writing to the file, or replacing it, changes one of these. */
+static void identify(const struct stat *status, uint64_t identity[5])
+{
+	identity[0] = status->st_dev;
+	identity[1] = status->st_ino;
+	identity[2] = (uint64_t)status->st_size;
+	identity[3] = (uint64_t)status->st_ctim.tv_sec;
+	identity[4] = (uint64_t)status->st_ctim.tv_nsec;
 }
 
 static int map_bytes(struct ob_platform_file *file)
@@ -95,6 +115,7 @@ static int map_bytes(struct ob_platform_file *file)
 	file->bytes = bytes;
 	file->size = (uint64_t)status.st_size;
 	file->owned = true;
+	identify(&status, file->identity);
 	return 0;
 }
 
@@ -121,6 +142,36 @@ int ob_platform_image_open(const char *path, struct ob_platform_file *file)
 	return error;
 }
 
+static bool is_identical(const struct stat *status, const struct ob_platform_file *file)
+{
+	uint64_t identity[5];
+
+	identify(status, identity);
+	return !memcmp(identity, file->identity, sizeof(identity));
+}
+
+bool ob_platform_image_is_same(const char *path, const struct ob_platform_file *file)
+{
+	struct stat status;
+
+	if (!path || !file->owned)
+		return !path && !file->owned;
+	return !stat(path, &status) && is_identical(&status, file);
+}
+
+void ob_platform_image_reopen(const char *path, struct ob_platform_file *file)
+{
+	struct stat status;
+
+	if (!file->owned) {
+		find_own(file);
+		return;
+	}
+	file->handle = raw_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (file->handle >= 0 && (fstat(file->handle, &status) || !is_identical(&status, file)))
+		ob_platform_image_keep(file);
+}
+
 void ob_platform_image_keep(struct ob_platform_file *file)
 {
 	if (file->handle >= 0)
@@ -136,14 +187,27 @@ void ob_platform_image_close(struct ob_platform_file *file)
 	*file = (struct ob_platform_file){ .handle = -1 };
 }
 
-int ob_platform_image_reserve(uint64_t size, uint64_t *address)
+static void *reserve_at(uint64_t address, uint64_t size)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-	void *wanted = (void *)*address;
-	void *got = mmap(wanted, size, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
 
+	return mmap((void *)address, size, PROT_NONE,
+		    address ? flags | MAP_FIXED_NOREPLACE : flags, -1, 0);
+}
+
+/*
+ * If the address is taken, then at a distance from it where OB_REGION_MODULES has room beside the
+ * image. Where the host would put it, regions of other kernels may be all around.
+ */
+int ob_platform_image_reserve(uint64_t size, uint64_t *address)
+{
+	uint64_t wanted = *address;
+	void *got = reserve_at(wanted, size);
+
+	for (int i = 1; got == MAP_FAILED && i <= PLACES; i++)
+		got = reserve_at(wanted + i * PLACE_DISTANCE, size);
 	if (got == MAP_FAILED)
-		got = mmap(NULL, size, PROT_NONE, flags, -1, 0);
+		got = reserve_at(0, size);
 	if (got == MAP_FAILED)
 		return -ENOMEM;
 	*address = (uint64_t)got;

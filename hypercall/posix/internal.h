@@ -27,6 +27,9 @@ void ob_posix_set_log(struct ob_host *host, ob_posix_log *log, void *context);
 /* host.c */
 void ob_posix_hosts_forked(void);
 
+/* tables.c */
+void ob_posix_thread_blocks_forked(void);
+
 /* memory.c: takes the kernel's memory out of a fork()ed child; out of a core dump, what was never used of it. */
 void ob_posix_memory_forked(struct ob_host *host);
 void ob_posix_memory_skip_unused(struct ob_host *host);

@@ -213,18 +213,40 @@ static int reserve_shadow(uint64_t size, uint64_t address)
 	return 0;
 }
 
-/* A forked child has it from its parent: at the same address, with zeroes from now on. */
-static int take_shadow(struct ob_host *host, const uint64_t *address)
-{
-	struct ob_posix_region *shadow = &host->memory.inherited_shadow;
+/*
+ * SHADOW is the process's: it stays when a kernel halts, and in a fork()ed child. The next kernel gets
+ * it at the same address, with zeroes from then on. It has one owner at a time.
+ */
+static struct {
+	struct ob_posix_region region;
+	struct ob_host *owner;		/* atomic */
+} shadow;
 
-	if (*address != shadow->address)
-		return -ENOMEM;
-	if (madvise((void *)shadow->address, shadow->size, MADV_DONTNEED))
-		return -ENOMEM;
-	host->memory.regions[OB_REGION_SHADOW] = *shadow;
-	*shadow = (struct ob_posix_region){ 0 };
-	return 0;
+static int take_shadow(struct ob_host *host, uint64_t size, uint64_t address)
+{
+	struct ob_host *none = NULL;
+	int error = 0;
+
+	if (!__atomic_compare_exchange_n(&shadow.owner, &none, host, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_SEQ_CST))
+		return none == host ? -EEXIST : -EBUSY;
+	if (!shadow.region.size) {
+		error = reserve_shadow(size, address);
+		if (!error)
+			shadow.region = (struct ob_posix_region){ address, size };
+	} else if (address != shadow.region.address || size != shadow.region.size ||
+		   madvise((void *)address, size, MADV_DONTNEED)) {
+		error = -ENOMEM;
+	}
+	if (error)
+		__atomic_store_n(&shadow.owner, NULL, __ATOMIC_SEQ_CST);
+	return error;
+}
+
+static void give_up_shadow(struct ob_host *host)
+{
+	__atomic_compare_exchange_n(&shadow.owner, &host, NULL, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
 }
 
 static bool is_window(enum ob_region region)
@@ -239,20 +261,16 @@ int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t
 
 	if ((unsigned int)region >= OB_REGIONS || size == 0 || size % PAGE_BYTES)
 		return -EINVAL;
-	if (region == OB_REGION_SHADOW && host->memory.inherited_shadow.size == size)
-		return take_shadow(host, address);
+	if (region == OB_REGION_SHADOW)
+		return take_shadow(host, size, *address);
 	if (host->memory.regions[region].size)
 		return -EEXIST;
 	if (size > (1ull << 47))
 		return -ENOMEM;
-	if (region == OB_REGION_SHADOW) {
-		new.address = *address;
-		error = reserve_shadow(size, new.address);
-	} else if (region == OB_REGION_MODULES) {
+	if (region == OB_REGION_MODULES)
 		error = reserve_near_text(host, size, &new.address);
-	} else {
+	else
 		error = reserve_placed(host, size, &new.address);
-	}
 	if (error)
 		return error;
 	if (region == OB_REGION_RAM)
@@ -261,7 +279,7 @@ int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t
 		munmap((void *)new.address, size);
 		return error;
 	}
-	if (!is_window(region) && region != OB_REGION_SHADOW)
+	if (!is_window(region))
 		madvise((void *)new.address, size, MADV_DONTFORK);
 	host->memory.regions[region] = new;
 	*address = new.address;
@@ -627,13 +645,15 @@ void ob_host_regions_release(struct ob_host *host)
 	for (int i = 0; i < OB_REGIONS; i++) {
 		struct ob_posix_region *r = &host->memory.regions[i];
 
-		if (!r->size || i == OB_REGION_SHADOW)
+		if (!r->size)
 			continue;
 		munmap((void *)r->address, r->size);
 		if (i == OB_REGION_RAM)
 			close_ram(host);
 		*r = (struct ob_posix_region){ 0 };
 	}
+	host->memory.spare_begun = false;
+	give_up_shadow(host);
 	ob_posix_huge_release(host);
 	ob_posix_closed_forget(host);
 	forget_snapshot(host);
@@ -759,11 +779,10 @@ void ob_posix_memory_forked(struct ob_host *host)
 			munmap((void *)r->address, r->size);
 		if (r->size && i == OB_REGION_RAM)
 			close_ram(host);
-		if (r->size && i == OB_REGION_SHADOW)
-			host->memory.inherited_shadow = *r;
 		*r = (struct ob_posix_region){ 0 };
 	}
 	forget_snapshot(host);
+	give_up_shadow(host);
 	host->memory.place = 0;
 	ob_posix_huge_forked(host);
 }

@@ -30,15 +30,27 @@ static void print(const char *text)
 	}
 }
 
+static __attribute__((noreturn)) void stay(struct ob_host *host)
+{
+	uint32_t never = 0;
+
+	for (;;)
+		ob_host_wait(host, &never, never, OB_FOREVER);
+}
+
 void ob_host_panic(struct ob_host *host, const char *message)
 {
-	if (host->panic) {
-		host->panic(host->panic_context, message, strlen(message));
-	} else {
+	unsigned int rest = OB_POSIX_PANIC_PRINT;
+
+	if (host->panic)
+		rest = host->panic(host->panic_context, message, strlen(message));
+	if (rest & OB_POSIX_PANIC_PRINT) {
 		print("outboard: kernel panic: ");
 		print(message);
 		print("\n");
 	}
+	if (rest & OB_POSIX_PANIC_STAY)
+		stay(host);
 	ob_posix_memory_skip_unused(host);
 	abort();
 }

@@ -22,11 +22,17 @@ struct ob_block_request;
 /* Receives one line of the kernel's log, on any thread, also in a signal handler. */
 typedef void ob_posix_log(void *context, int level, const char *line, uint64_t length);
 
+/* What is left to do for a panic. */
+enum ob_posix_panic_rest {
+	OB_POSIX_PANIC_PRINT = 1,	/* the text is written to standard error */
+	OB_POSIX_PANIC_STAY = 2,	/* the thread stays where it is for ever; else abort() ends the process */
+};
+
 /*
- * Receives the text of a kernel panic on the thread that panics, maybe in a signal handler. It may end the process;
- * if it returns, abort() does.
+ * Receives the text of a kernel panic on the thread that panics, maybe in a signal handler. It may end
+ * the process. Returns bits of enum ob_posix_panic_rest.
  */
-typedef void ob_posix_panic(void *context, const char *text, size_t length);
+typedef unsigned int ob_posix_panic(void *context, const char *text, size_t length);
 
 /* Before ob_kernel_boot. NULL: the text is written to standard error. */
 void ob_posix_set_panic(struct ob_host *host, ob_posix_panic *handler, void *context);

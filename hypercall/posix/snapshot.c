@@ -109,6 +109,7 @@ void ob_posix_snapshot_done(struct ob_host *host)
 void ob_posix_snapshot_reset(struct ob_host *host)
 {
 	host->snapshot.directory = -1;
+	host->memory.place = 0;
 	told(host, 0, "not wanted");
 }
 

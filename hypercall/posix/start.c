@@ -41,6 +41,7 @@ static void forked_child(void)
 	ob_posix_hosts_forked();
 	ob_host_for_all(ob_posix_stop);
 	ob_host_for_all(forget_parent);
+	ob_posix_thread_blocks_forked();
 }
 
 static void fork_hook_install(void)
@@ -78,6 +79,7 @@ int ob_posix_start(struct ob_host *host, ob_posix_log *log, void *context)
 
 	if (!fork_hook_is_installed())
 		return -EAGAIN;
+	ob_posix_snapshot_reset(host);
 	ob_posix_set_log(host, log, context);
 	pthread_mutex_lock(&mutex);
 	if (!is_any_live())

@@ -7,11 +7,13 @@
 
 #include "internal.h"
 
-#define THREAD_BLOCK_BYTES 128
-
-/* The C library gives each thread its own, zero-filled; initial-exec: at one distance in all. */
-static __thread char thread_block[THREAD_BLOCK_BYTES]
-	__attribute__((aligned(64), tls_model("initial-exec")));
+/*
+ * A block for each host. The C library gives each thread its own, zero-filled; initial-exec: at one
+ * distance in all. A library that is loaded by dlopen() gets what the C library keeps for that, about
+ * 1.6 KB for all such libraries together.
+ */
+static __thread char thread_blocks[OB_HOSTS_MOST][OB_THREAD_BLOCK_BYTES]
+	__attribute__((aligned(OB_THREAD_BLOCK_BYTES), tls_model("initial-exec")));
 
 #define MEMBER(group, name) .name = ob_host_##name,
 #define GROUP(name, members, required, error)				\
@@ -35,16 +37,16 @@ const struct ob_hypercalls *ob_platform_hypercalls(void)
 	return &hypercalls;
 }
 
-uint64_t ob_platform_thread_block(int64_t *distance)
+int64_t ob_platform_thread_block(const struct ob_host *host)
 {
 	uint64_t thread_pointer;
 
 	__asm__("movq %%fs:0, %0" : "=r"(thread_pointer));
-	*distance = (int64_t)((uint64_t)thread_block - thread_pointer);
-	return sizeof(thread_block);
+	return (int64_t)((uint64_t)thread_blocks[host - ob_host_first()] - thread_pointer);
 }
 
-void ob_platform_thread_clear(void)
+/* The only thread of a fork()ed child has known its parent's kernels. */
+void ob_posix_thread_blocks_forked(void)
 {
-	memset(thread_block, 0, sizeof(thread_block));
+	memset(thread_blocks, 0, sizeof(thread_blocks));
 }

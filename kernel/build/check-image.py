@@ -8,10 +8,10 @@ import re
 import subprocess
 import sys
 
-RELOCATIONS = {"R_X86_64_RELATIVE", "R_X86_64_TPOFF64"}
+RELOCATIONS = {"R_X86_64_RELATIVE"}
 DYNAMIC_REFUSED = {"NEEDED", "JMPREL", "INIT", "FINI", "INIT_ARRAY", "FINI_ARRAY"}
 # All that the kernel writes to is in one of the last two, or a snapshot lacks it.
-WRITABLE = {".tbss", ".dynamic", ".got", ".got.plt", "outboard_host", "outboard_data",
+WRITABLE = {".dynamic", ".got", ".got.plt", "outboard_host", "outboard_data",
             "outboard_bss"}
 # Kernels that only look for mistakes: what their compilers' checks add may be elsewhere.
 CHECKED = ("__asan_", "__ubsan_", "lockdep_")
@@ -31,6 +31,8 @@ def faults_of_places(image):
     names = addresses(image)
     if names.get("__stop___modver", 0) > names.get("__end_rodata", 0):
         yield "its read-only data end before the versions of modules"
+    if names["ob_kept"] % 4096 or names["ob_kept_end"] % 4096 or names["ob_kept"] >= names["ob_kept_end"]:
+        yield "what a halt shall leave is not in pages of its own"
     if any(name.startswith(CHECKED) for name in names):
         return
     # The row of a section: its number, name, type, address, offset, size, entry size, flags.

@@ -21,14 +21,14 @@ class HostThread:
         self.pointer = 0  # the C library's, as the kernel's handles are
         self.kind = self.task = self.vcpu = None
 
-    def examine(self, offset, first_vcpu: int, end: int) -> None:
-        """Reads the thread's block. A thread that has none, or a damaged one, stays without a kind."""
+    def examine(self, offset, boot: int, first_vcpu: int, end: int) -> None:
+        """Reads the thread's block. A thread that has none, a damaged one, or one of a kernel that has halted stays without a kind."""
         self.thread.switch()
         with contextlib.suppress(Problem, gdb.error):
             self.pointer = int(gdb.newest_frame().read_register("fs_base")) & (1 << 64) - 1
             block = Record("struct ob_thread", (self.pointer + offset) & (1 << 64) - 1)
             vcpu = block.number("vcpu")
-            if first_vcpu <= vcpu < end and block.number("kind") in self.KINDS:
+            if block.number("boot") == boot and first_vcpu <= vcpu < end and block.number("kind") in self.KINDS:
                 self.kind, self.vcpu, self.task = self.KINDS[block.number("kind")], vcpu, block.number("task")
 
     def __str__(self):
@@ -54,6 +54,7 @@ def selection_kept():
 
 def host_threads() -> list:
     offset = read_word(symbol("ob_thread_block_offset"), "ob_thread_block_offset")
+    boot = read_word(symbol("ob_boot"), "ob_boot") & 0xffffffff
     first = symbol("ob_vcpus")
     end = first + 64 * kernel_type("struct ob_vcpu").sizeof
     found = []
@@ -61,7 +62,7 @@ def host_threads() -> list:
         for thread in sorted(gdb.selected_inferior().threads(), key=lambda thread: thread.num):
             if thread.is_valid() and thread.is_stopped():
                 found.append(HostThread(thread))
-                found[-1].examine(offset, first, end)
+                found[-1].examine(offset, boot, first, end)
     return found
 
 
@@ -69,6 +70,7 @@ def host_threads() -> list:
 
 class Vcpu(Record):
     PARKED, HELD, INTERRUPT, STOPPED, ARRIVING, MOVED = 1, 2, 4, 8, 16, 32
+    BOOT_SHIFT = 48  # the number of the boot is above
 
     def __init__(self, address: int):
         super().__init__("struct ob_vcpu", address)
@@ -76,7 +78,8 @@ class Vcpu(Record):
         self.word = self.number("state")
 
     def parked_task(self) -> int:
-        return self.word & ~(self.PARKED | self.ARRIVING | self.MOVED) if self.word & self.PARKED else 0
+        address = self.word & (1 << self.BOOT_SHIFT) - 1
+        return address & ~(self.PARKED | self.ARRIVING | self.MOVED) if self.word & self.PARKED else 0
 
     def state(self) -> str:
         if self.word & self.PARKED:

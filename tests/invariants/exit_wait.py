@@ -6,7 +6,7 @@ It must not take part in anything of the vCPU any more, which is another thread'
 # pylint: disable=import-error
 import gdb
 
-VCPU_AT = 8  # in struct ob_thread: asm/vcpu.h
+VCPU_AT = 24  # in struct ob_thread: asm/vcpu.h
 
 
 def number(expression: str) -> int:

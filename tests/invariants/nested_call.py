@@ -8,9 +8,9 @@ on in that.
 import gdb
 
 # In struct ob_thread: asm/vcpu.h.
-TASK_AT, VCPU_AT, INTERRUPTS_OFF_AT = 0, 8, 28
+PARKED_AT, VCPU_AT, INTERRUPTS_OFF_AT = 8, 24, 62
 # Of a vCPU's state: core/vcpu.h.
-PARKED, INTERRUPT = 1, 4
+INTERRUPT = 4
 VCPU_BYTES = 64
 
 
@@ -24,7 +24,7 @@ def word(address: int, kind: str = "unsigned long") -> int:
 
 def state_address(block: int) -> int:
     """Where the vCPU says that it is parked on the thread's task. 0: it is not, the task was evicted."""
-    vcpu, parked = word(block + VCPU_AT), word(block + TASK_AT) | PARKED
+    vcpu, parked = word(block + VCPU_AT), word(block + PARKED_AT)
     return next((at for at in range(vcpu, vcpu + VCPU_BYTES, 8) if word(at) == parked), 0)
 
 
@@ -52,7 +52,7 @@ stop_at("ob_host_thread_yield")
 gdb.execute(f"set *(unsigned long *){state} = {parked}")
 gdb.execute("queue-signal SIGUSR1")
 stop_at("sys_getppid")
-print(f"interrupts off: {word(block + INTERRUPTS_OFF_AT, 'unsigned int')}")
+print(f"interrupts off: {word(block + INTERRUPTS_OFF_AT, 'unsigned char')}")
 gdb.execute("set scheduler-locking off")
 gdb.execute("delete")
 gdb.execute("continue")

@@ -306,3 +306,10 @@ def test_v1_guard_page(component_program):
     """A kernel thread that uses more than its stack ends the process there and then. Without a guard it would come back."""
     done = start(*component_program("die", "how=overflow", 2), timeout=60)
     assert done.returncode in (-signal.SIGABRT, -signal.SIGSEGV), f"ended with {done.returncode}: {done.stderr}"
+
+
+@pytest.mark.kernel_reports("the component's own mistake")
+def test_v10_contained_panic(work, components):
+    """Of two kernels one panics, and the other goes on."""
+    sources = [os.path.join(capi.HERE, name) for name in ("instance_test.c", "client.c")]
+    good(capi.library_program(work, *sources), "panic", os.path.join(components, "die.ko"))

@@ -164,7 +164,7 @@ int main(int count, char **arguments)
 	boot_with_all_words();
 	CHECK(!*ob_boot_error());
 	CHECK_EQUAL(ob_boot(NULL), -EALREADY);
-	CHECK(strstr(ob_boot_error(), "only one"));
+	CHECK(strstr(ob_boot_error(), "runs already"));
 	CHECK(ob_syscall(OB_SYS_getppid) >= 0);
 	CHECK_EQUAL(ob_syscall(100000), -ENOSYS);
 	CHECK_EQUAL(ob_syscall(-1), -ENOSYS);
@@ -173,6 +173,5 @@ int main(int count, char **arguments)
 	mounted_disk_is_busy(arguments[1]);
 	CHECK_EQUAL(ob_halt(), 0);
 	nothing_runs();
-	CHECK_EQUAL(ob_boot(NULL), -EALREADY);
 	return 0;
 }

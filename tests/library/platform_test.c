@@ -696,7 +696,7 @@ static void test_panic(void)
 	CHECK(!strcmp(text, "outboard: kernel panic: this is a test\n"));
 }
 
-static void end_with_seven(void *context, const char *text, size_t length)
+static unsigned int end_with_seven(void *context, const char *text, size_t length)
 {
 	_exit(length == strlen(text) && !strcmp(text, context) ? 7 : 1);
 }
@@ -707,11 +707,12 @@ static void handled_panic(void)
 	panic();
 }
 
-static void do_nothing(void *context, const char *text, size_t length)
+static unsigned int do_nothing(void *context, const char *text, size_t length)
 {
 	(void)context;
 	(void)text;
 	(void)length;
+	return 0;
 }
 
 static void panic_of_quiet_handler(void)
@@ -728,6 +729,63 @@ static void test_panic_handler(void)
 	CHECK_EQUAL(WTERMSIG(status_of_child(panic_of_quiet_handler)), SIGABRT);
 }
 
+/* Upcalls go to the kernel that they concern, and nothing that a host has is another's. */
+static uint32_t other_faults;
+
+static int other_fault(struct ob_fault *fault)
+{
+	(void)fault;
+	other_faults++;
+	return 0;
+}
+
+static int never(void)
+{
+	return 0;
+}
+
+static void test_two_hosts(void)
+{
+	static const struct ob_upcalls upcalls = {
+		.fault = other_fault, .preempt_begin = never, .thread_exit = (void *)never,
+	};
+	uint64_t address[2], size = 16 * MB;
+	struct ob_host *other;
+
+	start();
+	CHECK_EQUAL(ob_platform_host_new(&upcalls, &other), 0);
+	CHECK(other != mock_host);
+	CHECK(ob_platform_thread_block(other) != ob_platform_thread_block(mock_host));
+	CHECK_EQUAL(ob_posix_start(other, log_line, NULL), 0);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_STACKS, size, &address[0]), 0);
+	CHECK_EQUAL(ob_host_region_reserve(other, OB_REGION_STACKS, size, &address[1]), 0);
+	CHECK_EQUAL(ob_host_region_commit(other, address[0], 4096), -EINVAL);
+	CHECK_EQUAL(ob_host_region_commit(other, address[1], 4096), 0);
+	/* One stops: the signal handlers stay, and its memory is its own affair. */
+	ob_host_regions_release(mock_host);
+	CHECK_EQUAL(*(char *)address[1], 0);
+	CHECK_EQUAL(mock_read_byte((void *)address[0]), -14);
+	other_faults = 0;
+	ob_posix_stop(other);
+	ob_posix_stop(other);
+	CHECK_EQUAL(mock_read_byte((void *)address[0]), -14);
+	CHECK_EQUAL(other_faults, 0);
+	ob_host_regions_release(other);
+	ob_platform_host_free(other);
+}
+
+static void test_too_many_hosts(void)
+{
+	struct ob_host *hosts[OB_HOSTS_MOST];
+	static const struct ob_upcalls upcalls = { .forked = (void *)never };
+
+	for (int i = 1; i < OB_HOSTS_MOST; i++)
+		CHECK_EQUAL(ob_platform_host_new(&upcalls, &hosts[i]), 0);
+	CHECK_EQUAL(ob_platform_host_new(&upcalls, &hosts[0]), -EAGAIN);
+	for (int i = 1; i < OB_HOSTS_MOST; i++)
+		ob_platform_host_free(hosts[i]);
+}
+
 #define TEST(name) { #name, test_##name }
 
 static const struct {
@@ -740,7 +798,7 @@ static const struct {
 	TEST(thread), TEST(many_threads), TEST(adopted_thread_ends), TEST(wait), TEST(random),
 	TEST(preempt), TEST(preempt_chains), TEST(preempt_ignored_by_default), TEST(fork),
 	TEST(console), TEST(panic),
-	TEST(panic_handler),
+	TEST(panic_handler), TEST(two_hosts), TEST(too_many_hosts),
 #ifndef __SANITIZE_ADDRESS__
 	TEST(thread_limit),	/* the sanitizer itself ends a program that is out of address space */
 #endif

@@ -320,7 +320,7 @@ def declared_functions():
     names = set()
     for header in ("outboard.h", "syscalls.h"):
         with open(os.path.join(include, header), encoding="ascii") as stream:
-            text = re.sub(r"/\*.*?\*/", "", stream.read(), flags=re.S)
+            text = re.sub(r"/\*.*?\*/|static inline .*?^}$", "", stream.read(), flags=re.S | re.M)
         names |= set(re.findall(r"(?<!typedef void )\b(ob_\w+)\(", text))
     return names
 

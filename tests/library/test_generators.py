@@ -65,6 +65,14 @@ long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long
 	return answer;
 }
 
+static struct ob_instance *asked;
+
+long ob_sys_on(struct ob_instance *instance, long number, long a, long b, long c, long d, long e, long f)
+{
+	asked = instance;
+	return ob_kernel_syscall(number, a, b, c, d, e, f);
+}
+
 int main(void)
 {
 	char buffer[4];
@@ -84,6 +92,12 @@ int main(void)
 	answer = -12;
 	if (ob_sys_mmap(0, 1, 2, 3, -1, 4096) != (void *)-1 || errno != ENOMEM || seen[5] != -1 || seen[6] != 4096)
 		return 4;
+	answer = 4096;
+	if (ob_sys_read_on((void *)buffer, 7, buffer, 4) != 4096 || (void *)asked != buffer || seen[0] != OB_SYS_read ||
+	    seen[1] != 7 || seen[2] != (long)buffer || seen[3] != 4 || seen[4])
+		return 5;
+	if (ob_sys_mmap_on(0, 0, 1, 2, 3, -1, 4096) != (void *)4096 || asked)
+		return 6;
 	return 0;
 }
 """

@@ -16,7 +16,7 @@ SCRIPT = os.path.join(LIBRARIES, "outboard-gdb.py")
 # Offsets in the structures of ELF: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
 HEADER = struct.Struct("<16s2HI3QI6H")
 SEGMENT = struct.Struct("<2I6Q")
-PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_TLS = 1, 2, 4, 7
+PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_TLS, PT_GNU_STACK = 1, 2, 4, 7, 0x6474e551
 DT_RELA = 7
 INTERFACE = 2  # OB_INTERFACE_VERSION of outboard/tables.h
 
@@ -85,6 +85,10 @@ def set_segment(kind, field, value, **which):
     return lambda image: image.put(image.segment(kind, **which)[0] + field, row)
 
 
+def set_type(kind, value):
+    return lambda image: image.put(image.segment(kind)[0], struct.pack("<I", value))
+
+
 def set_flags(kind, flags, **which):
     return lambda image: image.put(image.segment(kind, **which)[0] + 4, struct.pack("<I", flags))
 
@@ -135,7 +139,7 @@ DAMAGED = {
     "large": (set_segment(PT_LOAD, 40, 1 << 40, writable=True), "impossible addresses"),
     "overlap": (overlap, "its segments overlap"),
     "flags": (set_flags(PT_LOAD, 7, writable=True), "a segment is writable and executable"),
-    "threads": (set_segment(PT_TLS, 40, 4096), "needs 4096 bytes for each thread"),
+    "threads": (set_type(PT_GNU_STACK, PT_TLS), "has thread-local storage of its own"),
     "dynamic": (set_segment(PT_DYNAMIC, 16, 8), "its dynamic section is missing or damaged"),
     "in-text": (relocation_in_text, "a relocation is not in its data"),
     "null": (linked_to_0, "it is linked to the address 0"),

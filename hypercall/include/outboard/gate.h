@@ -17,12 +17,12 @@ struct ob_boot_parameters {
 	const char *command_line;	/* added to the kernel's command line; may be NULL */
 	const char *components;		/* names or aliases, loaded before this returns; separated by spaces; may be NULL */
 	uint32_t snapshot;		/* start from the platform's snapshot, or else leave one there */
-	uint32_t reserved;
+	uint32_t boot;			/* counts the boots of the process: no two kernels have the same; the lower 16 bits are not 0 */
 };
 
 /*
  * Boots the kernel. Returns when the first system call can be made. -EALREADY if this
- * process has booted one before, -EINVAL for bad parameters, -ENOMEM. When a component cannot be loaded,
+ * image has booted before and its data were not made new since (tables.h), -EINVAL for bad parameters, -ENOMEM. When a component cannot be loaded,
  * the kernel runs, and the error is that of loading. Blocks.
  */
 int ob_kernel_boot(const struct ob_boot_parameters *parameters);
@@ -49,8 +49,11 @@ int ob_kernel_interrupt_call(int thread);
  */
 int ob_kernel_halt(int *halted);
 
-/* After the halt, when no signal handler of the platform looks at the kernel's memory any more: gives it back. */
-void ob_kernel_free(void);
+/*
+ * After the halt, when no signal handler of the platform looks at the kernel's memory any more: gives
+ * it back. -EBUSY: threads are still in calls, so it must stay, and the image's data with it.
+ */
+int ob_kernel_free(void);
 
 struct ob_disk_parameters {
 	const char *path;

@@ -230,7 +230,10 @@ uint64_t ob_host_clock_realtime_coarse(struct ob_host *host);
 void ob_host_console_write(struct ob_host *host, int level, const char *line,
 			   uint64_t length);
 
-/* Reports a kernel panic to the user and ends the program so that a core can be taken. Does not return. */
+/*
+ * Reports a kernel panic to the user and ends the program so that a core can be taken. Where the
+ * program has asked for it, only this kernel ends: the calling thread stays here for ever. Does not return.
+ */
 void ob_host_panic(struct ob_host *host, const char *message) __attribute__((noreturn));
 
 /* ---- random ------------------------------------------------------------ */

@@ -32,6 +32,7 @@ struct ob_platform_file {
 	uint64_t offset;		/* of the image in the file: a multiple of the page size */
 	int handle;			/* of the file; -1: there is none, only the bytes */
 	bool owned;			/* the bytes are given back by ob_platform_image_close */
+	uint64_t identity[5];		/* which version of which file it is; zeroes for the library's own */
 };
 
 /*
@@ -45,6 +46,15 @@ void ob_platform_image_close(struct ob_platform_file *file);
 
 /* As ob_platform_image_close, but the bytes stay for ever: debuggers read them. */
 void ob_platform_image_keep(struct ob_platform_file *file);
+
+/* Has ob_platform_image_open with that path given this file, and would do so again? */
+bool ob_platform_image_is_same(const char *path, const struct ob_platform_file *file);
+
+/*
+ * Opens a file once more whose bytes were kept, so that segments are mapped from it. A file that is
+ * gone or another one by now is no error: then segments are copies of the bytes.
+ */
+void ob_platform_image_reopen(const char *path, struct ob_platform_file *file);
 
 /*
  * Reserves address space, at *address if it is free there, else anywhere; stores the address.
@@ -74,14 +84,8 @@ void ob_platform_image_release(uint64_t address, uint64_t size);
 /* The kernel's code is here from now on: OB_REGION_MODULES is placed near it. */
 void ob_platform_text(struct ob_host *host, uint64_t address, uint64_t size);
 
-/*
- * The threads' blocks of outboard/tables.h, aligned to 64 bytes: their size, and their distance
- * from the thread pointer.
- */
-uint64_t ob_platform_thread_block(int64_t *distance);
-
-/* Fills the calling thread's block with zeroes: it has known another kernel. */
-void ob_platform_thread_clear(void);
+/* The distance of that kernel's threads' blocks (outboard/tables.h) from the thread pointer. */
+int64_t ob_platform_thread_block(const struct ob_host *host);
 
 const struct ob_hypercalls *ob_platform_hypercalls(void);
 

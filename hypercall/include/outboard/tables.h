@@ -14,10 +14,15 @@
  * The image states in ELF notes what the host must know before it runs any of its code:
  * the notes' name is OB_NOTE_NAME, their contents are one 32-bit number.
  *
- * Each host thread has a block of memory, zero-filled at its start, at the same distance from
- * its thread pointer (%fs:0 on x86-64). The kernel alone uses it, for what it must know of a host
- * thread. The image's TLS segment states its size; the host fills in the distance for the image's
- * R_X86_64_TPOFF64 relocations.
+ * Each host thread has a block of OB_THREAD_BLOCK_BYTES, zero-filled at its start, at the same
+ * distance from its thread pointer (%fs:0 on x86-64), aligned to its size. The kernel alone uses it,
+ * for what it must know of a host thread. Kernels that run at the same time have different blocks.
+ * One after the other they may have the same, and find there what the one before has left: the first
+ * 32 bits are the number of the boot (struct ob_boot_parameters) that all the rest is of.
+ *
+ * After a halt, when ob_kernel_free() has returned 0, the loader can make the image's writable data
+ * as they were at first, and the kernel boots again. From `kept` to `kept_end` they stay: threads
+ * that come late, from a call that the halt has overtaken, look there. For the same reason the code stays.
  */
 #ifndef OUTBOARD_TABLES_H
 #define OUTBOARD_TABLES_H
@@ -26,6 +31,8 @@
 #include <outboard/hypercall.h>
 
 #define OB_INTERFACE_VERSION 2
+
+#define OB_THREAD_BLOCK_BYTES 64
 
 #define OB_NOTE_NAME "Outboard"
 #define OB_NOTE_INTERFACE 1		/* OB_INTERFACE_VERSION of the image */
@@ -143,16 +150,18 @@ struct ob_upcalls {
 	uint32_t size;
 	uint32_t version;		/* OB_INTERFACE_VERSION of the kernel */
 	const char *version_magic;	/* Linux's: a module must have the same. "": loads none */
+	const char *kept, *kept_end;	/* whole pages */
 	OB_UPCALLS(OB_UPCALL_MEMBER)
 };
 #undef OB_UPCALL_MEMBER
 
 /*
  * The entry point. Called once for each image that was loaded, before any upcall; the tables stay
- * valid for as long as the image is loaded. `host`: the first argument of every hypercall. NULL: the host's table is of another version, or lacks
+ * valid for as long as the image is loaded. `host`: the first argument of every hypercall.
+ * `thread_block`: the distance of the threads' blocks from the thread pointer. NULL: the host's table is of another version, or lacks
  * a required group or a member of one.
  */
 typedef const struct ob_upcalls *ob_image_entry(const struct ob_hypercalls *table,
-						struct ob_host *host);
+						struct ob_host *host, int64_t thread_block);
 
 #endif

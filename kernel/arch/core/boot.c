@@ -146,10 +146,12 @@ int ob_kernel_boot(const struct ob_boot_parameters *parameters)
 {
 	int error;
 
-	if (!parameters->vcpus || parameters->memory < OB_MEMORY_MINIMUM)
+	if (!parameters->vcpus || !(u16)parameters->boot || parameters->memory < OB_MEMORY_MINIMUM)
 		return -EINVAL;
 	if (xchg(&ob_machine.booted, 1))
 		return -EALREADY;
+	WRITE_ONCE(ob_boot, parameters->boot);
+	ob_thread_begin(OB_THREAD_CLIENT);
 	error = parameters->snapshot ? ob_snapshot_start(parameters) : -ENOENT;
 	if (error == -ENOENT)
 		error = ob_boot_cold(parameters);

@@ -60,11 +60,13 @@ static bool ob_eintr_note(u32 number)
 
 int ob_kernel_interrupt_call(int thread)
 {
-	struct task_struct *task = ob_loan.baton ? ob_loan.task : current;
+	struct task_struct *task = NULL;
 	u32 number = thread;
 
 	if (!READ_ONCE(ob_machine.ready) || READ_ONCE(ob_machine.halting))
 		return -ENODEV;
+	if (ob_thread_is_known())
+		task = ob_this_thread->loan ? ob_this_thread->loan->task : current;
 	if (!thread && task)
 		number = task_pid_nr(task);
 	if (thread < 0 || !number)

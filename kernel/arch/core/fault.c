@@ -28,7 +28,8 @@ static bool ob_is_kernel_code(unsigned long address)
 /* Is the calling thread in the kernel, which may have called the platform? */
 static bool ob_in_kernel(void)
 {
-	return current && (ob_this_thread->kind != OB_THREAD_CLIENT || ob_client_is_in());
+	return ob_thread_is_known() && current &&
+	       (ob_this_thread->kind != OB_THREAD_CLIENT || ob_client_is_in());
 }
 
 /* Where nothing can be executed, the return address tells who has jumped there. */
@@ -144,7 +145,7 @@ int ob_kernel_fault(struct ob_fault *fault)
 	by_kernel = ob_is_by_kernel(fault);
 	if (ob_may_fill(by_kernel) && ob_kernel_fill(fault))
 		return 1;
-	if (by_kernel && !current)
+	if (by_kernel && (!ob_thread_is_known() || !current))
 		ob_host_panic(ob_host, "bad memory access by kernel code outside of a task");
 	if (ob_window_fault(fault, by_kernel))
 		return 1;

@@ -11,16 +11,22 @@
  *   task evicted           have it woken, and wait for a vCPU
  *   vCPU held by us        a signal handler of the program interrupted a system call: refused
  *   halted, forked         refused
+ *   block of another boot  emptied; then as without a task
  *
  * A thread that is on the slow path, or ends its task, is in transit. Halt
  * waits until none is; "halting" and the count are ordered by full barriers on
  * both sides, so that whoever is not counted has seen that the machine halts.
+ * A refused call is not counted: callers that try again and again would keep halt waiting.
+ *
+ * After a halt the kernel's data are made new for another boot, but for the count and the number of
+ * the boot. So a late thread finds a kernel that is not ready, or the next one, and its own block
+ * void. The number cannot change while the thread is in transit.
  */
 #include <linux/sched.h>
 #include <linux/sched/task.h>
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
-#include <outboard/gate.h>
+#include <outboard/tables.h>
 #include "delay.h"
 #include "runqueue.h"
 #include "signal.h"
@@ -28,22 +34,74 @@
 
 void schedule_tail(struct task_struct *prev);
 
-int ob_transit_begin(void)
+static atomic_t ob_transit __ob_host_data ____cacheline_aligned = ATOMIC_INIT(0);
+
+static bool ob_is_open(void)
 {
-	/* Before, nobody is to be counted: a snapshot would have it. */
-	if (!READ_ONCE(ob_machine.ready))
+	return READ_ONCE(ob_machine.ready) && !READ_ONCE(ob_machine.halting);
+}
+
+static int ob_transit_begin(void)
+{
+	if (!ob_is_open())
 		return -ENODEV;
-	atomic_inc(&ob_machine.transit);
+	atomic_inc(&ob_transit);
 	virt_mb__after_atomic();
-	if (READ_ONCE(ob_machine.ready) && !READ_ONCE(ob_machine.halting))
+	if (ob_is_open())
 		return 0;
 	ob_transit_end();
 	return -ENODEV;
 }
 
+/* The calling thread's task ends: it is counted as long as halt sees the task, too. */
+void ob_transit_begin_exit(void)
+{
+	atomic_inc(&ob_transit);
+}
+
 void ob_transit_end(void)
 {
-	atomic_dec(&ob_machine.transit);
+	atomic_dec(&ob_transit);
+}
+
+unsigned int ob_transit_count(void)
+{
+	return atomic_read(&ob_transit);
+}
+
+/*
+ * Empties the calling thread's block if it is another boot's. A handler of the program that
+ * interrupts this makes no call: it finds the thread entering.
+ */
+static void ob_thread_take(void)
+{
+	struct ob_thread __ob_tls *thread = ob_this_thread;
+
+	if (ob_thread_is_known())
+		return;
+	thread->parked = 0;
+	thread->task = NULL;
+	thread->vcpu = NULL;
+	thread->percpu_offset = 0;
+	thread->loan = NULL;
+	thread->self = 0;
+	thread->spinning.waits_to_skip = 0;
+	thread->spinning.reluctance = 0;
+	thread->spinning.pauses = 0;
+	thread->cpu = 0;
+	thread->irqs_off = 0;
+	thread->kind = OB_THREAD_CLIENT;
+	barrier();
+	WRITE_ONCE(thread->boot, READ_ONCE(ob_boot));
+}
+
+/* The calling thread is the kernel's own, or boots it. */
+void ob_thread_begin(enum ob_thread_kind kind)
+{
+	BUILD_BUG_ON(sizeof(struct ob_thread) > OB_THREAD_BLOCK_BYTES);
+	BUILD_BUG_ON(offsetof(struct ob_thread, boot));
+	ob_thread_take();
+	ob_this_thread->kind = kind;
 }
 
 /*
@@ -98,42 +156,53 @@ static int ob_enter_unknown(void)
 }
 
 /*
- * The calling thread is on the slow path. Interrupts are on while its task may be parked: a signal
- * handler of the program that makes a call then finds the fast path open. A handler that does not is
- * refused, because of this word; so the thread can turn interrupts off once its task sleeps.
+ * The word `entering` says that the calling thread is on the slow path. Interrupts are on while its
+ * task may be parked: a signal handler of the program that makes a call then finds the fast path open.
+ * A handler that does not is refused, because of this word; so the thread can turn interrupts off once
+ * its task sleeps. Finding interrupts off means that a handler interrupted just this, or the kernel.
  */
-static __thread u32 ob_entering __attribute__((tls_model("initial-exec")));
+static bool ob_is_interrupted(void)
+{
+	return ob_this_thread->entering == READ_ONCE(ob_boot) ||
+	       (ob_thread_is_known() && ob_this_thread->irqs_off);
+}
 
-/*
- * Finding interrupts off here means that a signal handler of the program interrupted just this, or
- * the kernel.
- */
-static noinline int ob_enter_slow(void)
+/* In transit. */
+static int ob_enter_counted(void)
 {
 	struct task_struct *task;
 	int error;
 
-	if (ob_this_thread->irqs_off || ob_entering)
+	if (ob_is_interrupted())
 		return -EDEADLK;
-	ob_entering = 1;
+	ob_this_thread->entering = READ_ONCE(ob_boot);
 	barrier();
+	ob_thread_take();
 	task = current;
-	error = ob_transit_begin();
-	if (!error) {
-		error = task ? ob_enter_known(task) : ob_enter_unknown();
-		ob_transit_end();
-	}
+	error = task ? ob_enter_known(task) : ob_enter_unknown();
 	barrier();
-	ob_entering = 0;
+	ob_this_thread->entering = 0;
+	return error;
+}
+
+static noinline int ob_enter_slow(void)
+{
+	int error = ob_transit_begin();
+
+	if (error)
+		return error;
+	error = ob_enter_counted();
+	ob_transit_end();
 	return error;
 }
 
 /* After this returned 0, the calling thread runs kernel code as its task. */
-static __always_inline int ob_enter_fast(struct task_struct *task)
+static __always_inline int ob_enter_fast(void)
 {
-	if (likely(task)) {
+	unsigned long parked = ob_this_thread->parked;
+
+	if (likely(ob_is_of_this_boot(parked))) {
 		struct ob_vcpu *vcpu = ob_this_vcpu();
-		unsigned long parked = ob_parked(task);
 
 		if (likely(try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD)))
 			return 0;
@@ -143,7 +212,7 @@ static __always_inline int ob_enter_fast(struct task_struct *task)
 
 int ob_enter(void)
 {
-	return ob_enter_fast(current);
+	return ob_enter_fast();
 }
 
 /* The kernel's exit work. Returns true if the system call is to be made again. */
@@ -171,7 +240,7 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 {
 	for (;;) {
 		struct ob_vcpu *vcpu;
-		unsigned long parked = ob_parked(task);
+		unsigned long parked;
 
 		while (unlikely(READ_ONCE(task->thread_info.flags) & OB_TIF_EXIT_WORK || ob_pending())) {
 			if (ob_leave_slow(result))
@@ -183,6 +252,7 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 				break;
 		}
 		vcpu = ob_this_vcpu();
+		parked = ob_this_thread->parked;
 		if (ob_others_wait())
 			ob_service_look(vcpu);
 		vcpu->entries++;
@@ -207,7 +277,7 @@ long ob_leave(long result)
 
 long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-	long result = ob_enter_fast(current);
+	long result = ob_enter_fast();
 
 	if (unlikely(result))
 		return result;
@@ -233,7 +303,7 @@ long ob_call(long (*function)(void *argument), void *argument)
 /* A host thread ends, and its task with it. */
 void ob_kernel_thread_exit(void)
 {
-	if (current && ob_this_thread->kind == OB_THREAD_CLIENT && !ob_enter())
+	if (ob_thread_is_known() && current && ob_this_thread->kind == OB_THREAD_CLIENT && !ob_enter())
 		ob_task_exit();
 }
 

@@ -69,7 +69,7 @@ static void ob_evict_all(void)
 static unsigned int ob_disturb_clients(void)
 {
 	struct sighand_struct *sighand = ob_machine.leader->sighand;
-	unsigned int active = atomic_read(&ob_machine.transit);
+	unsigned int active = ob_transit_count();
 	struct task_struct *task;
 
 	spin_lock_irq(&sighand->siglock);
@@ -81,7 +81,7 @@ static unsigned int ob_disturb_clients(void)
 		signal_wake_up(task, 1);
 	}
 	spin_unlock_irq(&sighand->siglock);
-	active += atomic_read(&ob_machine.transit);
+	active += ob_transit_count();
 	ob_evict_all();
 	return active;
 }
@@ -424,8 +424,10 @@ int ob_kernel_halt(int *halted)
 	return halt.result;
 }
 
-void ob_kernel_free(void)
+int ob_kernel_free(void)
 {
-	if (!ob_memory_is_used)
-		ob_host_regions_release(ob_host);
+	if (ob_memory_is_used)
+		return -EBUSY;
+	ob_host_regions_release(ob_host);
+	return 0;
 }

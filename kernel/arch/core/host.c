@@ -4,7 +4,7 @@
  *
  * The host's groups are copied into one table of the kernel's own. A hypercall is then one indirect
  * jump, and an absent one is an error. The table belongs to the process: a snapshot does not
- * contain it (vmlinux.lds.S).
+ * contain it, and a halt leaves it (vmlinux.lds.S).
  */
 #include <linux/elfnote.h>
 #include <linux/errno.h>
@@ -14,6 +14,7 @@
 #include <linux/stddef.h>
 #include <linux/types.h>
 #include <asm/host.h>
+#include <asm/page.h>
 #include <asm/vcpu.h>
 #include <outboard/tables.h>
 #include "vcpu.h"
@@ -28,14 +29,16 @@ struct ob_host_table {
 
 /* Not static: assembly refers to it. */
 extern struct ob_host_table ob_host_table;
-struct ob_host_table ob_host_table __ob_host_data = {};
+/* Whole pages, which the loader leaves alone: vmlinux.lds.S fills the last one. */
+struct ob_host_table ob_host_table __ob_host_data __aligned(PAGE_SIZE) = {};
 
 struct ob_host *ob_host __ob_host_data = NULL;
 
-/* For modules (asm/vcpu.h), and for gdb. */
-extern unsigned long ob_thread_block_offset;
 unsigned long ob_thread_block_offset __ob_host_data = 0;
 EXPORT_SYMBOL(ob_thread_block_offset);
+
+/* Beside what each call reads as well; gate.c has what is written to more often. */
+u32 ob_boot __ob_host_data = 0;
 
 #define OB_CALL(group, name)						\
 	asm volatile(".pushsection .text, \"ax\"\n"			\
@@ -90,11 +93,15 @@ static bool ob_host_fits(const struct ob_hypercalls *table)
 	return fits;
 }
 
+extern const char ob_kept[], ob_kept_end[];
+
 #define OB_UPCALL(name) .name = ob_kernel_##name,
 static const struct ob_upcalls ob_upcalls = {
 	.size = sizeof(ob_upcalls),
 	.version = OB_INTERFACE_VERSION,
 	.version_magic = ob_kernel_version_magic,
+	.kept = ob_kept,
+	.kept_end = ob_kept_end,
 	OB_UPCALLS(OB_UPCALL)
 };
 
@@ -102,7 +109,8 @@ static const struct ob_upcalls ob_upcalls = {
 extern ob_image_entry ob_image_start;
 
 __visible __attribute__((visibility("hidden")))
-const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struct ob_host *host)
+const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struct ob_host *host,
+					int64_t thread_block)
 {
 	if (!ob_host_fits(table))
 		return NULL;
@@ -112,6 +120,6 @@ const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struc
 	OB_HOST_GROUPS(OB_GROUP)
 #undef OB_GROUP
 	ob_host = host;
-	ob_thread_block_offset = ob_thread_offset();
+	ob_thread_block_offset = thread_block;
 	return &ob_upcalls;
 }

@@ -92,6 +92,7 @@ void ob_interrupts_run(bool user)
 	while ((bits = READ_ONCE(vcpu->pending))) {
 		struct pt_regs *old;
 
+		ob_panic_check();
 		if (unlikely(READ_ONCE(ob_machine.stopping))) {
 			if (ob_is_carrying())
 				ob_carrier_leave();
@@ -135,7 +136,8 @@ int ob_kernel_preempt_begin(void)
 {
 	struct ob_thread __ob_tls *thread = ob_this_thread;
 
-	if (!thread->task || thread->irqs_off || ob_loan.baton || !READ_ONCE(thread->vcpu->pending))
+	if (!ob_thread_is_known() || !thread->task || thread->irqs_off || thread->loan ||
+	    !READ_ONCE(thread->vcpu->pending))
 		return 0;
 	if (thread->kind == OB_THREAD_CLIENT && !ob_client_is_in())
 		return 0;

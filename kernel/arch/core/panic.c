@@ -3,7 +3,8 @@
  * The end of a kernel that is broken (V10), and back-traces with names.
  *
  * A panic prints what and where, and ends the process by the host's means, so
- * that a core can be taken; the images stay as after a power cut.
+ * that a core can be taken; the images stay as after a power cut. A host that has other kernels may
+ * contain it: then all threads of this one stay where they are.
  */
 #include <linux/console.h>
 #include <linux/kallsyms.h>
@@ -82,13 +83,31 @@ static bool ob_words_add(void *words, unsigned long address)
 	return true;
 }
 
+/*
+ * Where threads wait, or take interrupts: after a panic that the host contains, they stay there for
+ * good. The thread that panics needs the locks that others would spin for, until it has reported.
+ */
+void ob_panic_check(void)
+{
+	u32 never = 0;
+
+	while (unlikely(READ_ONCE(ob_machine.panicking) == OB_PANIC_REPORTED))
+		ob_host_wait(ob_host, &never, never, OB_FOREVER);
+}
+
+static void __noreturn ob_panic_host(const char *text)
+{
+	WRITE_ONCE(ob_machine.panicking, OB_PANIC_REPORTED);
+	ob_host_panic(ob_host, text);
+}
+
 static bool ob_panic_ready;
 
 /* Kernel code has done what it must not. */
 void __noreturn ob_die(const char *what, const struct ob_fault *fault)
 {
 	if (!ob_panic_ready)
-		ob_host_panic(ob_host, what);
+		ob_panic_host(what);
 	/* A jump to nowhere has made no frame: who jumped is on top of the stack. */
 	if (fault->instruction == fault->address)
 		ob_words_add(&ob_last_words, READ_ONCE_NOCHECK(*(unsigned long *)fault->stack));
@@ -137,7 +156,7 @@ static int ob_panic_report(struct notifier_block *block, unsigned long event, vo
 		ob_walk_frames((unsigned long)__builtin_frame_address(0), ob_words_add, &ob_last_words);
 	scnprintf(text, sizeof(text), "%s%s%s%s", (char *)message, *place ? " " : "", place,
 		  ob_last_words.text);
-	ob_host_panic(ob_host, text);
+	ob_panic_host(text);
 }
 
 static struct notifier_block ob_panic_block = {

@@ -82,7 +82,7 @@ static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evi
 	local_irq_disable();
 	vcpu->service.look_at = 0;
 	ob_delay_point();
-	WRITE_ONCE(vcpu->holder, ob_self);
+	WRITE_ONCE(vcpu->holder, ob_this_thread->self);
 	WRITE_ONCE(task->thread.evicted, why);
 	virt_mb();
 	ob_delay_point();
@@ -278,13 +278,14 @@ static void ob_service_main(void *argument)
 	struct ob_vcpu *vcpu = argument;
 	u64 finish_at = ob_host_clock_monotonic(ob_host) + OB_FINISH_AFTER;
 
-	ob_this_thread->kind = OB_THREAD_SERVICE;
+	ob_thread_begin(OB_THREAD_SERVICE);
 	while (!READ_ONCE(ob_machine.stopping)) {
 		u32 word = READ_ONCE(vcpu->service.word);
 		u64 now = ob_host_clock_monotonic(ob_host);
 		u64 until;
 		bool again = ob_carrier_is_missing(vcpu);
 
+		ob_panic_check();
 		if (now >= ob_timer_look(vcpu))
 			ob_timer_expire(vcpu, now);
 		if (READ_ONCE(vcpu->pending) || ob_look_is_due(vcpu, now))

@@ -70,12 +70,12 @@ void __init smp_cpus_done(unsigned int max_cpus)
 }
 
 /*
- * Only a panic calls this, and it ends the process, and all vCPUs with it. Until then the others
- * may run, but what they write must not reach a disk (V10).
+ * Only a panic calls this, and it ends all vCPUs soon (ob_panic_check()), or the process. Until then
+ * the others may run, but what they write must not reach a disk (V10).
  */
 void smp_send_stop(void)
 {
-	WRITE_ONCE(ob_machine.panicking, 1);
+	WRITE_ONCE(ob_machine.panicking, OB_PANIC_BEGUN);
 }
 
 void arch_smp_send_reschedule(int cpu)

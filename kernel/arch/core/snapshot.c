@@ -205,7 +205,6 @@ static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 	vcpu->holder = 0;
 	ob_machine.clock_offset = clock_offset;
 	atomic_set(&ob_machine.spinners, 0);
-	atomic_set(&ob_machine.transit, 0);
 }
 
 /* Without new random numbers from the host, two starts could not be made to differ. */

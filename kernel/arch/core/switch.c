@@ -63,23 +63,22 @@ void ob_switch_finished(void)
 static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigned long state)
 {
 	struct task_struct *own = current;
-	u32 nobody = 0;
+	struct ob_loan loan = { .task = own };
 
 	/* Meanwhile the calling thread is lent: a handler of the program finds its own task (eintr.c). */
-	ob_loan.task = own;
 	barrier();
-	WRITE_ONCE(ob_loan.baton, &nobody);
+	WRITE_ONCE(ob_this_thread->loan, &loan);
 	ob_bind(vcpu, next);
-	WRITE_ONCE(vcpu->holder, ob_self);
+	WRITE_ONCE(vcpu->holder, ob_this_thread->self);
 	WRITE_ONCE(next->thread.evicted, 0);
 	schedule_tail(vcpu->switched_from);
 	ob_this_thread->irqs_off = 1;
 	barrier();
 	if (own)
-		ob_this_thread->task = own;
+		ob_set_task(own);
 	else
 		ob_unbind();
-	WRITE_ONCE(ob_loan.baton, NULL);
+	WRITE_ONCE(ob_this_thread->loan, NULL);
 	ob_delay_point();
 	xchg(&vcpu->state, state);
 	ob_delay_point();
@@ -199,7 +198,7 @@ static void ob_switch_begin_again(struct ob_vcpu *vcpu)
 /* Short enough for the calling thread, if that is lent (L1)? */
 static bool ob_may_carry(struct task_struct *next)
 {
-	return !ob_loan.baton || is_idle_task(next) || next == ob_machine.leader;
+	return !ob_this_thread->loan || is_idle_task(next) || next == ob_machine.leader;
 }
 
 static void ob_switch_coroutine(struct ob_vcpu *vcpu, struct task_struct *prev,
@@ -264,20 +263,20 @@ struct task_struct *__switch_to(struct task_struct *prev, struct task_struct *ne
 
 /*
  * Runs the vCPU's coroutines, beginning with `first`. Returns the task that the vCPU is to be passed to, NULL
- * if it is to idle. `lent_until`: the baton that calls the thread back, NULL if it is not lent.
+ * if it is to idle. `lent`: the thread is a client's.
  */
-static struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, u32 *lent_until)
+static struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, bool lent)
 {
 	struct task_struct *own = current;
+	struct ob_loan loan = { .task = own };
 
 	/* A signal handler of the program finds the thread's own task at every step: eintr.c. */
-	ob_loan.task = own;
 	barrier();
-	WRITE_ONCE(ob_loan.baton, lent_until);
+	WRITE_ONCE(ob_this_thread->loan, lent ? &loan : NULL);
 	ob_bind(vcpu, first);
 	ob_coroutine_switch(&vcpu->carrier.context, first->thread.coroutine);
-	ob_this_thread->task = own;
-	WRITE_ONCE(ob_loan.baton, NULL);
+	ob_set_task(own);
+	WRITE_ONCE(ob_this_thread->loan, NULL);
 	ob_switch_finished();
 	ob_delay_point();
 	return vcpu->carrier.pass_to;
@@ -293,7 +292,7 @@ bool ob_lend(struct ob_vcpu *vcpu, u32 *baton)
 	struct task_struct *next;
 
 	do {
-		next = ob_carry(vcpu, idle_task(vcpu->id), baton);
+		next = ob_carry(vcpu, idle_task(vcpu->id), true);
 		if (next && ob_pass_to(vcpu, next, baton))
 			return true;
 	} while (!next && ob_idle_watch(vcpu, baton));
@@ -315,10 +314,9 @@ static void ob_release(struct ob_vcpu *vcpu, struct task_struct *next)
 void ob_give_up(struct ob_vcpu *vcpu)
 {
 	struct task_struct *next = vcpu->carrier.pass_to;
-	u32 nobody = 0;
 
 	if (is_idle_task(next) && ob_this_thread->kind == OB_THREAD_CLIENT)
-		next = ob_carry(vcpu, next, &nobody);
+		next = ob_carry(vcpu, next, true);
 	ob_release(vcpu, next);
 }
 
@@ -326,7 +324,7 @@ void ob_give_up(struct ob_vcpu *vcpu)
 void ob_carry_on(struct ob_vcpu *vcpu)
 {
 	ob_this_thread->irqs_off = 1;
-	ob_self = ob_host_thread_self(ob_host);
+	ob_this_thread->self = ob_host_thread_self(ob_host);
 	vcpu->carrier.pass_to = idle_task(vcpu->id);
 	ob_give_up(vcpu);
 	ob_this_thread->irqs_off = 0;
@@ -338,11 +336,11 @@ static void ob_carrier_main(void *argument)
 	struct ob_vcpu *vcpu = argument;
 	struct ob_carrier *carrier = &vcpu->carrier;
 
-	ob_this_thread->kind = OB_THREAD_CARRIER;
+	ob_thread_begin(OB_THREAD_CARRIER);
 	/* The vCPU may be another thread's for long. */
-	ob_spinning.waits_to_skip = 1;
+	ob_this_thread->spinning.waits_to_skip = 1;
 	ob_this_thread->irqs_off = 1;
-	ob_self = ob_host_thread_self(ob_host);
+	ob_this_thread->self = ob_host_thread_self(ob_host);
 	for (;;) {
 		struct task_struct *next;
 
@@ -350,7 +348,7 @@ static void ob_carrier_main(void *argument)
 		ob_baton_wait(&carrier->baton);
 		if (READ_ONCE(ob_machine.stopping))
 			break;
-		next = ob_carry(vcpu, carrier->run, NULL);
+		next = ob_carry(vcpu, carrier->run, false);
 		if (READ_ONCE(ob_machine.stopping))
 			break;
 		ob_release(vcpu, next);

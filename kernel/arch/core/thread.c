@@ -233,7 +233,7 @@ int ob_adopt(void)
 
 	if (error)
 		return error;
-	ob_self = adoption.host_thread;
+	ob_this_thread->self = adoption.host_thread;
 	switched = ob_adoption_wait(&adoption);
 	if (adoption.error) {
 		/* It may have been lent meanwhile. */
@@ -313,10 +313,10 @@ void ob_task_exit(void)
 	/* Others that end give theirs back. */
 	while (!(stack = ob_stack_alloc()))
 		schedule_timeout_uninterruptible(1);
-	atomic_inc(&ob_machine.transit);
+	ob_transit_begin_exit();
 	current->thread.argument = &context;
 	ob_coroutine_switch(&context, ob_coroutine_prepare(stack, ob_exit_main));
-	ob_this_thread->task = NULL;
+	ob_set_task(NULL);
 	ob_give_up(ob_this_vcpu());
 	ob_this_thread->irqs_off = 0;
 	ob_stack_free(stack);

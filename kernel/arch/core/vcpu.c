@@ -15,7 +15,7 @@ struct ob_vcpu ob_vcpus[NR_CPUS];
 struct ob_machine ob_machine;
 
 /* A spinner looks this often before it lets others run. */
-#define OB_SPINS 100
+#define OB_SPINS 128
 
 /* How often a spinner looks at a lock before it lets others run, and the most that it pauses before a look. */
 #define OB_LOOKS 6
@@ -27,7 +27,7 @@ struct ob_machine ob_machine;
  * it was in vain, the thread does not try again for a while, which gets longer each time. There are never more spinners than cores.
  */
 #define OB_PATIENCE 20000		/* nanoseconds */
-#define OB_RELUCTANCE_MOST 255
+#define OB_RELUCTANCE_MOST 255u
 
 /* Spins until the word has one of the bits, or until `end`. Returns whether it has. */
 static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
@@ -46,7 +46,7 @@ static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
 
 static void ob_spin(const u32 *word, u32 bits)
 {
-	struct ob_spinning *mine = &ob_spinning;
+	struct ob_spinning __ob_tls *mine = &ob_this_thread->spinning;
 
 	if (mine->waits_to_skip) {
 		mine->waits_to_skip--;
@@ -56,7 +56,7 @@ static void ob_spin(const u32 *word, u32 bits)
 		if (ob_spin_until(word, bits, ob_host_clock_monotonic(ob_host) + OB_PATIENCE))
 			mine->reluctance = 0;
 		else
-			mine->reluctance = min(mine->reluctance * 2 + 1, OB_RELUCTANCE_MOST);
+			mine->reluctance = min((u32)mine->reluctance * 2 + 1, OB_RELUCTANCE_MOST);
 		mine->waits_to_skip = mine->reluctance;
 	}
 	atomic_dec(&ob_machine.spinners);
@@ -70,16 +70,16 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
 	thread->vcpu = vcpu;
 	thread->cpu = vcpu->id;
 	thread->percpu_offset = vcpu->percpu_offset;
-	thread->task = task;
+	ob_set_task(task);
 	ob_delay_point();
-	WRITE_ONCE(vcpu->holder, (task->thread.stack ? 0 : task->thread.host_thread) ?: ob_self);
+	WRITE_ONCE(vcpu->holder, (task->thread.stack ? 0 : task->thread.host_thread) ?: ob_this_thread->self);
 }
 
 /* The calling thread has no task any more and gives its vCPU away: from here on it has none. */
 void ob_unbind(void)
 {
 	/* In this order: a signal handler that finds a task uses the vCPU. */
-	WRITE_ONCE(ob_this_thread->task, NULL);
+	ob_set_task(NULL);
 	barrier();
 	WRITE_ONCE(ob_this_thread->vcpu, NULL);
 }
@@ -93,7 +93,7 @@ bool ob_client_is_in(void)
 	struct ob_vcpu *vcpu = ob_this_vcpu();
 
 	return READ_ONCE(vcpu->state) == OB_VCPU_HELD &&
-	       READ_ONCE(vcpu->holder) == ob_self &&
+	       READ_ONCE(vcpu->holder) == ob_this_thread->self &&
 	       !READ_ONCE(current->thread.evicted);
 }
 
@@ -395,6 +395,7 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
  */
 static void ob_wait_step(void)
 {
+	ob_panic_check();
 	if (unlikely(!ob_this_vcpu()))
 		return;
 	if (unlikely(ob_this_vcpu()->wake_later))
@@ -408,7 +409,7 @@ void ob_cpu_relax(void)
 {
 	asm volatile("pause" ::: "memory");
 	ob_wait_step();
-	if (!(++ob_this_thread->spins % OB_SPINS))
+	if (!(++ob_this_thread->spinning.spins % OB_SPINS))
 		ob_host_thread_yield(ob_host);
 }
 EXPORT_SYMBOL(ob_cpu_relax);
@@ -426,12 +427,12 @@ static void ob_pause(u32 times)
  */
 static noinline u32 ob_pauses_begin(void)
 {
-	return ob_spinning.pauses - ob_spinning.pauses / 8 ?: 1;
+	return ob_this_thread->spinning.pauses - ob_this_thread->spinning.pauses / 8 ?: 1;
 }
 
 static noinline void ob_pauses_end(u32 pauses)
 {
-	ob_spinning.pauses = pauses;
+	ob_this_thread->spinning.pauses = pauses;
 }
 
 /* Until `locked` is 1, and it was the caller who made it so. */

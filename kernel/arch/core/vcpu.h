@@ -46,7 +46,7 @@
 
 enum ob_vcpu_state {
 	OB_VCPU_OFFLINE = 0,
-	OB_VCPU_PARKED = 1,		/* or'ed with the task's address */
+	OB_VCPU_PARKED = 1,		/* or'ed with the task's address and the boot's number */
 	OB_VCPU_HELD = 2,
 	OB_VCPU_INTERRUPT = 4,
 	OB_VCPU_STOPPED = 8,
@@ -86,12 +86,6 @@ struct ob_carrier {
 	void *context;			/* the own stack of the thread that is on a coroutine's */
 	void *dead_stack;		/* of a coroutine that has ended: free it after leaving it */
 	u64 handle;
-};
-
-/* A client's thread that carries a vCPU while its own task is not its turn. */
-struct ob_loan {
-	u32 *baton;			/* that calls it back; NULL: it is not lent */
-	struct task_struct *task;	/* its own, if it has one already */
 };
 
 /* The host thread that is a vCPU's timer and looks after it while it is parked. core/service.c */
@@ -137,6 +131,11 @@ struct ob_vcpu {
 	struct clock_event_device clock;
 } ____cacheline_aligned;
 
+enum ob_panicking {
+	OB_PANIC_BEGUN = 1,		/* no disk is written to any more */
+	OB_PANIC_REPORTED = 2,		/* the host goes on without this kernel: its threads stay where they are */
+};
+
 struct ob_boot_parameters;
 
 extern struct ob_vcpu ob_vcpus[NR_CPUS];
@@ -146,7 +145,7 @@ struct ob_machine {
 	u32 ready;			/* word: system calls can be made */
 	u32 halting;
 	u32 stopping;
-	u32 panicking;			/* no disk is written to any more */
+	u32 panicking;			/* enum ob_panicking */
 	u32 booted;			/* 1 from the start of the only boot */
 	u32 vcpus;
 	int spinners_max;		/* host threads that may spin at a time: 0 if they could only take time from each other */
@@ -162,14 +161,41 @@ struct ob_machine {
 	u32 snapshot;			/* one is to be taken: snapshot.c */
 	u32 prepared;			/* word: all that comes before that is done */
 	u32 renew;			/* the leader shall renew what must differ, and tell that we are ready */
-	atomic_t transit;		/* threads on their way in or out: gate.c */
 	struct task_struct *leader;	/* of the process that local clients are threads of */
 };
 extern struct ob_machine ob_machine;
 
+/*
+ * The number of this boot: no other kernel that uses the same threads' blocks has the same. Its lower half, which
+ * is not 0, is in the upper bits of each parked word, where addresses of tasks are zero. So a thread that is
+ * overtaken by a halt and another boot between looking at its block and the compare-and-swap does not
+ * take another thread's vCPU, whose task may have the old one's address.
+ */
+extern u32 ob_boot;
+#define OB_PARKED_BOOT_SHIFT 48
+
 static __always_inline unsigned long ob_parked(struct task_struct *task)
 {
-	return (unsigned long)task | OB_VCPU_PARKED;
+	return (unsigned long)task | OB_VCPU_PARKED |
+	       (unsigned long)READ_ONCE(ob_boot) << OB_PARKED_BOOT_SHIFT;
+}
+
+static __always_inline bool ob_is_of_this_boot(unsigned long parked)
+{
+	return parked >> OB_PARKED_BOOT_SHIFT == (u16)READ_ONCE(ob_boot);
+}
+
+/* The calling thread's task is that one from now on. */
+static __always_inline void ob_set_task(struct task_struct *task)
+{
+	ob_this_thread->parked = task ? ob_parked(task) : 0;
+	WRITE_ONCE(ob_this_thread->task, task);
+}
+
+/* Does the calling thread's block say anything of this kernel? */
+static __always_inline bool ob_thread_is_known(void)
+{
+	return ob_this_thread->boot == READ_ONCE(ob_boot);
 }
 
 /* Its bits are not those of an entry: the fast path leaves it alone. */
@@ -187,6 +213,7 @@ static __always_inline struct task_struct *ob_parked_task(unsigned long state)
 {
 	const unsigned long bits = OB_VCPU_PARKED | OB_VCPU_ARRIVING | OB_VCPU_MOVED;
 
+	state &= (1UL << OB_PARKED_BOOT_SHIFT) - 1;
 	return (struct task_struct *)(state & ~bits);
 }
 
@@ -194,19 +221,6 @@ static __always_inline bool ob_is_parked(unsigned long state)
 {
 	return state & OB_VCPU_PARKED;
 }
-
-/* What a host thread has learnt of spinning for a baton: vcpu.c */
-struct ob_spinning {
-	u32 waits_to_skip;		/* in which it does not spin */
-	u32 reluctance;			/* the same, after it was in vain last */
-	u32 pauses;			/* before the last look at a lock */
-};
-extern __thread struct ob_spinning ob_spinning __attribute__((tls_model("initial-exec")));
-
-/* Of a host thread that carries, or has a task: its ob_host_thread_self(). */
-extern __thread u64 ob_self __attribute__((tls_model("initial-exec")));
-
-extern __thread struct ob_loan ob_loan __attribute__((tls_model("initial-exec")));
 
 /* vcpu.c */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task);
@@ -280,8 +294,10 @@ void ob_task_exit(void);
 bool ob_task_end_evicted(struct task_struct *task);
 
 /* gate.c */
-int ob_transit_begin(void);
+void ob_thread_begin(enum ob_thread_kind kind);
+void ob_transit_begin_exit(void);
 void ob_transit_end(void);
+unsigned int ob_transit_count(void);
 int ob_enter(void);
 long ob_leave(long result);
 void ob_become_client(void);
@@ -317,6 +333,7 @@ int ob_components_load(const char *names);
 
 /* panic.c */
 void ob_panic_setup(void);
+void ob_panic_check(void);
 void __noreturn ob_die(const char *what, const struct ob_fault *fault);
 
 #endif

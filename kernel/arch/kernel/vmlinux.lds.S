@@ -89,9 +89,16 @@ SECTIONS
 		__bss_stop = .;
 		_end = .;
 	}
-	/* What the host passed to this process (core/host.c): a snapshot must not have it. */
-	outboard_host : { *(outboard_host) }
-	.tbss : { *(.tbss .tbss.*) }
+	/*
+	 * What the host passed to this process (core/host.c), and what threads that are late look at (core/gate.c). A
+	 * snapshot must not have it. The loader leaves these pages alone when it makes all other data new.
+	 */
+	outboard_host : {
+		ob_kept = .;
+		*(outboard_host)
+		. = ALIGN(PAGE_SIZE);
+		ob_kept_end = .;
+	}
 
 	STABS_DEBUG
 	DWARF_DEBUG

@@ -2,8 +2,8 @@
 /*
  * liboutboard: Linux kernel code as a library. The C API of local clients.
  *
- * A program boots one kernel, adds disks, and makes Linux system calls. Any
- * thread may call at any time: a thread that calls for the first time becomes
+ * A program boots a kernel, adds disks, and makes Linux system calls. It can have several kernels:
+ * see "Instances" below. Any thread may call at any time: a thread that calls for the first time becomes
  * a thread of the one Linux process that this program is inside the kernel,
  * and leaves it when it ends. System calls have Linux's x86-64 numbers, and
  * structures the layout that this host's C library uses for them.
@@ -69,6 +69,14 @@ struct ob_config {
 	 * this member existed.
 	 */
 	const char *kernel;
+	/*
+	 * 1: a panic ends this kernel, not the process. `panic` is called, or the text is written to
+	 * standard error; then calls of this kernel fail with -ENODEV. Threads that are in a call then
+	 * stay there for ever, as after a power cut of their machine. The instance cannot be used again
+	 * and is not freed. A panic during ob_boot ends the process all the same. 0: as described at
+	 * `panic`. Absent in programs built before this member existed.
+	 */
+	int contain_panic;
 };
 
 /*
@@ -79,8 +87,9 @@ struct ob_config {
 void ob_prepare(void);
 
 /*
- * Boots the kernel. NULL: defaults for everything. Returns 0, or -EALREADY (one kernel per process,
- * also after ob_halt; a child of fork() has none, and can boot one), -EINVAL (what is wrong is in ob_boot_error()), -ENOMEM, -EAGAIN, -ENOENT (no such component: it
+ * Boots the kernel. NULL: defaults for everything. After ob_halt it can boot again; a child of fork()
+ * has no kernel, and can boot one. Returns 0, or -EALREADY (it runs), -EBUSY (the kernel before has
+ * panicked, or threads have not left it after ob_halt), -EINVAL (what is wrong is in ob_boot_error()), -ENOMEM, -EAGAIN, -ENOENT (no such component: it
  * can be called again), or why a component cannot be loaded.
  */
 int ob_boot(const struct ob_config *config);
@@ -217,6 +226,53 @@ typedef void ob_component_function(void *context, const struct ob_component_info
  * brought. -ENOENT, after the latter, if none came with the library. -EINVAL: the function is NULL. Also before ob_boot.
  */
 int ob_component_list(ob_component_function *function, void *context);
+
+/*
+ * Instances: several kernels in one process. Each has its own memory, disks, files, log and threads,
+ * and knows nothing of the others. A thread may call any of them: it is a thread of each. The
+ * functions above are for the default instance, which is always there. Each of them that concerns a
+ * kernel exists once more with a handle: its name ends in _on, the handle is its first argument, and
+ * all else is as described above. NULL as a handle is -EINVAL.
+ *
+ * A call of one kernel must not come from within a call of another, but for signal handlers. Memory
+ * that one kernel's mmap() has returned is no buffer for calls of another.
+ */
+struct ob_instance;
+
+/*
+ * Makes an instance, which boots with ob_boot_on. Returns 0, or -EAGAIN (there are 16 of them), or
+ * -EINVAL (NULL). 16 instances, the default one included, can have booted at a time: ob_boot_on
+ * returns -EAGAIN for more. A child of fork() has its parent's handles, without their kernels. Any
+ * thread; does not block for long.
+ */
+int ob_instance_new(struct ob_instance **instance);
+
+/*
+ * Frees an instance whose kernel has halted, or never booted. Nobody may use the handle during this
+ * call or after it. Returns 0, or -EBUSY (a kernel runs, has panicked, or threads have not left it), -EINVAL
+ * (NULL, or the default instance), -ENODEV (it was freed before).
+ */
+int ob_instance_free(struct ob_instance *instance);
+
+/* The handle of the default instance. */
+struct ob_instance *ob_instance_default(void);
+
+void ob_prepare_on(struct ob_instance *instance);
+int ob_boot_on(struct ob_instance *instance, const struct ob_config *config);
+const char *ob_boot_error_on(struct ob_instance *instance);
+const char *ob_snapshot_status_on(struct ob_instance *instance);
+int ob_halt_on(struct ob_instance *instance);
+long ob_syscall_on(struct ob_instance *instance, long number, ...);
+int ob_interrupt_on(struct ob_instance *instance, int thread);
+int ob_disk_add_on(struct ob_instance *instance, const struct ob_disk_config *config,
+		   char name[32]);
+int ob_disk_remove_on(struct ob_instance *instance, int disk);
+int ob_component_load_on(struct ob_instance *instance, const char *name, const char *parameters);
+int ob_component_load_file_on(struct ob_instance *instance, const char *path,
+			      const char *parameters);
+int ob_component_unload_on(struct ob_instance *instance, const char *name);
+int ob_component_list_on(struct ob_instance *instance, ob_component_function *function,
+			 void *context);
 
 /* "0.1.0" */
 const char *ob_version(void);

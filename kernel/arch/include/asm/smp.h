@@ -6,7 +6,7 @@
 
 struct cpumask;
 
-#define raw_smp_processor_id() (ob_this_thread->cpu)
+#define raw_smp_processor_id() ((u32)ob_this_thread->cpu)
 
 void arch_send_call_function_single_ipi(int cpu);
 void arch_send_call_function_ipi_mask(const struct cpumask *mask);

@@ -7,6 +7,9 @@
  * be resumed by another host thread than the one that it left, so no address of the block may
  * outlive a switch: it is only ever accessed relative to the segment register,
  * by an offset that is the same in all threads.
+ *
+ * A thread may have known another kernel in the same place: one that has halted since. Its block is
+ * still that kernel's, and void: `boot` says so. What a thread calls first looks at that.
  */
 #ifndef _ASM_OUTBOARD_VCPU_H
 #define _ASM_OUTBOARD_VCPU_H
@@ -23,14 +26,33 @@ enum ob_thread_kind {
 	OB_THREAD_SERVICE,	/* timer and deliverer of one vCPU */
 };
 
+/* A client's thread that carries a vCPU while its own task is not its turn. */
+struct ob_loan {
+	struct task_struct *task;	/* its own, if it has one already */
+};
+
+/* What a host thread has learnt of spinning for a baton, and for a lock: core/vcpu.c */
+struct ob_spinning {
+	u8 waits_to_skip;		/* in which it does not spin */
+	u8 reluctance;			/* the same, after it was in vain last */
+	u8 pauses;			/* before the last look at a lock */
+	u8 spins;
+};
+
+/* OB_THREAD_BLOCK_BYTES of outboard/tables.h. */
 struct ob_thread {
+	u32 boot;			/* ob_boot of the kernel that all the rest is of; first, as tables.h says */
+	u32 entering;			/* ob_boot while the thread is on the slow path in: core/gate.c */
+	unsigned long parked;		/* ob_parked() of the task, for the fast path in; 0: there is none */
 	struct task_struct *task;	/* current; NULL outside of the kernel's world */
 	struct ob_vcpu *vcpu;
 	unsigned long percpu_offset;
-	u32 cpu;
-	u32 irqs_off;
-	u32 kind;
-	u32 spins;
+	struct ob_loan *loan;		/* NULL: it is not lent */
+	u64 self;			/* of a thread that carries, or has a task: its ob_host_thread_self() */
+	struct ob_spinning spinning;
+	u16 cpu;
+	u8 irqs_off;
+	u8 kind;
 };
 
 #ifdef CONFIG_CC_IS_CLANG
@@ -39,20 +61,21 @@ struct ob_thread {
 #define __ob_tls __seg_fs
 #endif
 
-#ifdef MODULE
-/* A module has no relocations for thread-local storage: it looks the offset up. */
+/* The distance of the blocks from the thread pointer: core/host.c */
 extern unsigned long ob_thread_block_offset;
 
+#ifdef MODULE
 static __always_inline unsigned long ob_thread_offset(void)
 {
 	return ob_thread_block_offset;
 }
 #else
+/* The compiler may keep it: it changes only while no thread is in the kernel. */
 static __always_inline __attribute_const__ unsigned long ob_thread_offset(void)
 {
 	unsigned long offset;
 
-	asm("movq ob_thread_block@gottpoff(%%rip), %0" : "=r"(offset));
+	asm("movq ob_thread_block_offset(%%rip), %0" : "=r"(offset));
 	return offset;
 }
 #endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The C API without handles: the default instance. syscall.c has ob_syscall, which is faster. */
+#include "instance.h"
+
+void ob_prepare(void)
+{
+	ob_prepare_on(&ob_default);
+}
+
+int ob_boot(const struct ob_config *config)
+{
+	return ob_boot_on(&ob_default, config);
+}
+
+const char *ob_boot_error(void)
+{
+	return ob_boot_error_on(&ob_default);
+}
+
+const char *ob_snapshot_status(void)
+{
+	return ob_snapshot_status_on(&ob_default);
+}
+
+int ob_halt(void)
+{
+	return ob_halt_on(&ob_default);
+}
+
+int ob_disk_add(const struct ob_disk_config *config, char name[32])
+{
+	return ob_disk_add_on(&ob_default, config, name);
+}
+
+int ob_disk_remove(int disk)
+{
+	return ob_disk_remove_on(&ob_default, disk);
+}
+
+int ob_component_load(const char *name, const char *parameters)
+{
+	return ob_component_load_on(&ob_default, name, parameters);
+}
+
+int ob_component_load_file(const char *path, const char *parameters)
+{
+	return ob_component_load_file_on(&ob_default, path, parameters);
+}
+
+int ob_component_unload(const char *name)
+{
+	return ob_component_unload_on(&ob_default, name);
+}
+
+int ob_component_list(ob_component_function *function, void *context)
+{
+	return ob_component_list_on(&ob_default, function, context);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * An instance: one kernel, from its first boot to ob_instance_free.
+ *
+ *            ob_boot_on             ob_halt_on
+ *   EMPTY ----------------> RUNNING -----------> EMPTY
+ *                              |  \-- threads that do not leave it --> STUCK
+ *                              '---- contained panic ----------------> PANICKED
+ *
+ * A fork()ed child begins with all instances of its parent, EMPTY. The default instance is one that
+ * is always there: functions of the C API without a handle are for that one.
+ */
+#ifndef OUTBOARD_LIB_INSTANCE_H
+#define OUTBOARD_LIB_INSTANCE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <outboard/outboard.h>
+#include <outboard/platform.h>
+
+#include "image.h"
+#include "log.h"
+
+enum ob_instance_state {
+	OB_INSTANCE_EMPTY,
+	OB_INSTANCE_RUNNING,
+	OB_INSTANCE_STUCK,		/* halted, but its memory is still in use */
+	OB_INSTANCE_PANICKED,
+};
+
+struct ob_instance {
+	/* Where calls and signals go: the kernel's functions, or those of kernel.c. Members: atomic. */
+	struct ob_upcalls upcalls;
+	bool taken;			/* under the mutex of instance.c */
+	pthread_mutex_t mutex;		/* of all below; not taken by calls of the kernel */
+	enum ob_instance_state state;	/* atomic: a panic changes it */
+	struct ob_host *host;		/* NULL: it has never booted */
+	struct ob_image *image;		/* NULL: none is loaded */
+	char error[512];		/* why the last boot failed */
+	const char *snapshot_fault;	/* why the platform was not asked for a snapshot; NULL: it was */
+	struct ob_log log;
+	void (*panic)(void *context, const char *text, size_t length);
+	void *panic_context;
+	bool contains_panic;
+};
+
+extern struct ob_instance ob_default;
+
+/* kernel.c: calls go to that kernel from now on; NULL: there is none, and they fail with -ENODEV. */
+void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *upcalls);
+
+/* The kernel's function, as in ob_upcall(instance, disk_remove)(disk). */
+#define ob_upcall(instance, name) __atomic_load_n(&(instance)->upcalls.name, __ATOMIC_ACQUIRE)
+
+/* boot.c: a fork()ed child has nothing of the kernel. */
+void ob_instance_forget(struct ob_instance *instance);
+
+/* instance.c: once, before the first kernel. 0 or an error of the host. */
+int ob_fork_hook_install(void);
+
+#endif
