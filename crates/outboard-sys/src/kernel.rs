@@ -8,7 +8,8 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
 /// Receives a line of the kernel's log: its level (0 to 7) and its bytes, without a newline.
 /// Runs on any thread, possibly inside the kernel: it must not block, take a lock
@@ -82,9 +83,35 @@ pub fn prepare() {
     unsafe { ffi::ob_prepare() };
 }
 
+/// Whether this process has booted. The library could boot again after a halt. But descriptors of the
+/// first kernel may still be about, and would be the second one's.
+static BOOTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn forget_parent() {
+    BOOTED.store(false, Ordering::SeqCst);
+}
+
+/// Takes the only boot that this process has; a child of fork(2) has one of its own.
+fn take_boot() -> io::Result<()> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        // SAFETY: the hook only stores a flag. Where there is no memory for it, children cannot boot.
+        unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) };
+    });
+    if BOOTED.swap(true, Ordering::SeqCst) {
+        return Err(io::Error::from_raw_os_error(libc::EALREADY));
+    }
+    Ok(())
+}
+
 /// Boots the kernel. A process can do this once in its life: `EALREADY` afterwards.
 /// An error that the library explains has the explanation as its text.
 pub fn boot(config: Config) -> io::Result<()> {
+    take_boot()?;
+    boot_first(config).inspect_err(|_| BOOTED.store(false, Ordering::SeqCst))
+}
+
+fn boot_first(config: Config) -> io::Result<()> {
     let (log, log_context) = match config.log {
         Some(log) => (
             Some(call_log as ffi::LogFunction),
@@ -119,7 +146,7 @@ pub fn boot(config: Config) -> io::Result<()> {
     check(result).map(drop).map_err(|error| {
         // SAFETY: the library returns a string in static storage.
         let reason = unsafe { text(ffi::ob_boot_error()) };
-        if reason.is_empty() || error.raw_os_error() == Some(libc::EALREADY) {
+        if reason.is_empty() {
             error
         } else {
             io::Error::new(error.kind(), reason)
