@@ -198,6 +198,11 @@ def test_memory(work, image):
     assert "by mapping" in mapped and "by pwrite" in mapped and "for me only" not in mapped
 
 
+def test_mappings(work):
+    """A page that a client touches is mapped once; one that the host cannot map is a bad pointer."""
+    run_library_program(work, "mapping_test", timeout=120)
+
+
 # For programs that count their descriptors.
 NO_LOG_FILE = {"OUTBOARD_LOG_FILE": ""}
 

@@ -36,6 +36,8 @@ struct ob_load {
 
 static long ob_insert(const void *image, u64 size, const char *parameters)
 {
+	if (!ob_layout.modules_end)
+		return -ENOSYS;
 	return sys_call_table[__NR_init_module]((long)image, size, (long)parameters, 0, 0, 0);
 }
 

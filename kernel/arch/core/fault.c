@@ -79,10 +79,12 @@ int ob_client_fault(const struct ob_fault *fault, bool user)
 	struct pt_regs regs = { .ip = fault->instruction, .user = user };
 	struct vm_area_struct *vma;
 	vm_fault_t outcome;
+	bool refused;
 
 	/* The window shows one mm: memory of another cannot be accessed by its address. */
 	if (!mm || !mm->context.mirrored || faulthandler_disabled())
 		return -EFAULT;
+	ob_client_refill_begin();
 	do {
 		vma = lock_mm_and_find_vma(mm, address, &regs);
 		if (!vma)
@@ -99,10 +101,9 @@ int ob_client_fault(const struct ob_fault *fault, bool user)
 			return 0;
 		flags |= FAULT_FLAG_TRIED;
 	} while (outcome & VM_FAULT_RETRY);
-	if (!(outcome & VM_FAULT_ERROR))
-		ob_client_refill(vma, address);
+	refused = outcome & VM_FAULT_ERROR || ob_client_refill(mm, address);
 	mmap_read_unlock(mm);
-	return outcome & VM_FAULT_ERROR ? -EFAULT : 0;
+	return refused ? -EFAULT : 0;
 }
 
 static long ob_client_fault_call(void *fault)

@@ -213,7 +213,8 @@ static void ob_return_to_root(void)
 static void ob_close_files(void)
 {
 #ifdef CONFIG_MMU
-	vm_munmap(ob_layout.client, ob_layout.client_end - ob_layout.client);
+	if (ob_layout.client_end)
+		vm_munmap(ob_layout.client, ob_layout.client_end - ob_layout.client);
 #endif
 	ob_come_together();
 	ob_do(__NR_close_range, 0, ~0U, 0, 0);

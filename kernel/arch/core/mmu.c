@@ -255,22 +255,33 @@ static bool ob_client_visible(unsigned long address, pte_t entry)
 	       address >= ob_layout.client && address < ob_layout.client_end;
 }
 
+static int ob_client_show(unsigned long address, pte_t *p, unsigned int count)
+{
+	struct ob_run run = {};
+	int error = 0;
+
+	for (; count && !error; count--, address += PAGE_SIZE, p++)
+		if (ob_client_visible(address, *p))
+			error = ob_run_add(&run, address, *p, ob_client_protection(*p));
+	error = error ?: ob_run_map(&run);
+	if (error)
+		ob_host_unmap(ob_host, ob_layout.client, ob_layout.client_end - ob_layout.client);
+	return error;
+}
+
 /* Shows client pages whose entries were just set; called with the page-table lock held. */
 void ob_client_map(struct vm_area_struct *vma, unsigned long address,
 		   pte_t *p, unsigned int count)
 {
-	struct ob_run run = {};
 	unsigned long flags;
-	int error = 0;
 
 	if (!vma->vm_mm->context.mirrored)
 		return;
 	flags = ob_lock_raw(&ob_mirror_lock);
-	for (; count && !error; count--, address += PAGE_SIZE, p++)
-		if (ob_client_visible(address, *p))
-			error = ob_run_add(&run, address, *p, ob_client_protection(*p));
-	if (error || ob_run_map(&run))
-		ob_host_unmap(ob_host, ob_layout.client, ob_layout.client_end - ob_layout.client);
+	if (!ob_client_show(address, p, count)) {
+		current->thread.shown = address;
+		current->thread.shown_end = address + count * PAGE_SIZE;
+	}
 	ob_unlock_raw(&ob_mirror_lock, flags);
 }
 EXPORT_SYMBOL(ob_client_map);
@@ -284,16 +295,36 @@ static pte_t *ob_client_entry_lock(struct mm_struct *mm, unsigned long address, 
 	return pmd ? pte_offset_map_lock(mm, pmd, address, lock) : NULL;
 }
 
-/* The entry is as it should be, but the host may not show it. The mm is locked for reading. */
-void ob_client_refill(struct vm_area_struct *vma, unsigned long address)
+/* Before the calling task handles a page fault. */
+void ob_client_refill_begin(void)
 {
-	spinlock_t *lock;
-	pte_t *p = ob_client_entry_lock(vma->vm_mm, address, &lock);
+	current->thread.shown = current->thread.shown_end = 0;
+}
 
+/*
+ * After a page fault the entry is as it should be, but the host may not show it: the fault left
+ * the entry as it was, or the host had no room until the window was dropped. -ENOMEM: the host
+ * shows not even this page. The mm, which the window shows, is locked for reading.
+ */
+int ob_client_refill(struct mm_struct *mm, unsigned long address)
+{
+	unsigned long flags;
+	spinlock_t *lock;
+	int error;
+	pte_t *p;
+
+	if (address >= current->thread.shown && address < current->thread.shown_end)
+		return 0;
+	p = ob_client_entry_lock(mm, address, &lock);
 	if (!p)
-		return;
-	ob_client_map(vma, address & PAGE_MASK, p, 1);
+		return 0;
+	flags = ob_lock_raw(&ob_mirror_lock);
+	error = ob_client_show(address & PAGE_MASK, p, 1);
+	if (error)
+		error = ob_client_show(address & PAGE_MASK, p, 1);
+	ob_unlock_raw(&ob_mirror_lock, flags);
 	pte_unmap_unlock(p, lock);
+	return error;
 }
 
 void ob_client_unmap(struct mm_struct *mm, unsigned long start, unsigned long end)
@@ -310,13 +341,18 @@ void ob_client_unmap(struct mm_struct *mm, unsigned long start, unsigned long en
 }
 EXPORT_SYMBOL(ob_client_unmap);
 
-/* An address that the client insists on must be in its window; a mere hint is forgotten. */
+/*
+ * An address that the client insists on must be in its window; a mere hint is forgotten. On a host
+ * that cannot map there is no window.
+ */
 unsigned long arch_get_unmapped_area(struct file *file, unsigned long address, unsigned long length,
 				     unsigned long offset, unsigned long flags, vm_flags_t vm_flags)
 {
 	bool outside = address < ob_layout.client || length > ob_layout.client_end - ob_layout.client ||
 		       address > ob_layout.client_end - length;
 
+	if (!ob_layout.client_end)
+		return -ENODEV;
 	if (outside && flags & MAP_FIXED)
 		return -ENOMEM;
 	return generic_get_unmapped_area(file, outside ? 0 : address, length, offset, flags, vm_flags);

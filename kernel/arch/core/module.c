@@ -33,11 +33,14 @@ EXPORT_SYMBOL(strlen);
 #ifdef CONFIG_MMU
 static struct execmem_info ob_execmem;
 
+/* On a host that cannot map, no module fits between the two. */
+#define OB_NO_MODULES PAGE_SIZE
+
 struct execmem_info __init *execmem_arch_setup(void)
 {
 	ob_execmem.ranges[EXECMEM_DEFAULT] = (struct execmem_range) {
-		.start = MODULES_VADDR,
-		.end = MODULES_END,
+		.start = MODULES_VADDR ?: OB_NO_MODULES,
+		.end = MODULES_END ?: OB_NO_MODULES,
 		.pgprot = PAGE_KERNEL_EXEC,
 		.alignment = 1,
 	};

@@ -312,9 +312,10 @@ void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task);
 void ob_eintr_run(void);
 
 /* mmu.c, fault.c */
-struct vm_area_struct;
+struct mm_struct;
 int ob_client_fault(const struct ob_fault *fault, bool user);
-void ob_client_refill(struct vm_area_struct *vma, unsigned long address);
+void ob_client_refill_begin(void);
+int ob_client_refill(struct mm_struct *mm, unsigned long address);
 #ifdef CONFIG_MMU
 bool ob_kernel_fill(const struct ob_fault *fault);
 #else

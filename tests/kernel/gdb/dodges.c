@@ -50,6 +50,31 @@ static void make_a_file(void)
 	OK(ob_sys_close(fd));
 }
 
+/* Each has a little memory of its own for every vCPU, until Linux needs another piece for that. */
+static void mount_often(void)
+{
+	OK(ob_sys_mkdir("/often", 0755));
+	for (int i = 0; i < 1500; i++)
+		OK(ob_sys_mount("none", "/often", "tmpfs", 0, NULL));
+}
+
+/* Its line discipline takes memory from vmalloc. */
+static void open_a_terminal(void)
+{
+	OK(ob_sys_mkdir("/pts", 0755));
+	OK(ob_sys_mount("none", "/pts", "devpts", 0, "ptmxmode=0666"));
+	OK(ob_sys_close((int)OK(ob_sys_openat(AT_FDCWD, "/pts/ptmx", O_RDWR, 0))));
+}
+
+/* The kernel reads all of it before it looks at it. */
+static void load_what_is_no_module(void)
+{
+	int fd = (int)OK(ob_sys_openat(AT_FDCWD, "/tmpfs/file", O_RDONLY, 0));
+
+	CHECK(ob_sys_finit_module(fd, "", 0) == -1 && errno == ENOEXEC);
+	OK(ob_sys_close(fd));
+}
+
 static void set_the_clock(void)
 {
 	struct timex change = { .modes = 0 };
@@ -99,6 +124,9 @@ int main(void)
 	load_a_component();
 	look_into_sysfs();
 	make_a_file();
+	mount_often();
+	open_a_terminal();
+	load_what_is_no_module();
 	set_the_clock();
 	end_a_thread();
 	take_all_memory();

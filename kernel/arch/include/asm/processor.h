@@ -26,6 +26,7 @@ struct thread_struct {
 	struct task_struct *wake_next;	/* list of evicted tasks that want to run again */
 	struct blk_plug *plug;		/* of an evicted task, which sleeps without: core/service.c */
 	u64 host_thread;		/* ob_host_thread_self() of a host-bound task's thread */
+	unsigned long shown, shown_end;	/* client pages that its page fault has shown: core/mmu.c */
 	struct pt_regs regs;
 };
 
@@ -35,7 +36,8 @@ struct thread_struct {
 #define TASK_SIZE ((1UL << 47) - PAGE_SIZE)
 #ifdef CONFIG_MMU
 #define TASK_UNMAPPED_BASE (ob_layout.client)
-#define STACK_TOP (ob_layout.client_end)
+/* On a host that cannot map, the page tables are all that has init's stack. */
+#define STACK_TOP (ob_layout.client_end ?: TASK_SIZE)
 #define arch_get_mmap_end(address, length, flags) (ob_layout.client_end - (16UL << 20))
 #define arch_get_mmap_base(address, base) (base)
 #else
