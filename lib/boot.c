@@ -23,8 +23,8 @@
 #define CONFIG_SIZE_BEFORE_PANIC offsetof(struct ob_config, panic)
 #define CONFIG_SIZE_BEFORE_KERNEL offsetof(struct ob_config, kernel)
 #define CONFIG_SIZE_BEFORE_CONTAIN_PANIC offsetof(struct ob_config, contain_panic)
-#define MEMORY_STEP (16ull << 20)
-#define MEMORY_MINIMUM (32ull << 20)
+#define MEMORY_STEP (4ull << 20)
+#define MEMORY_MINIMUM (4ull << 20)
 #define MEMORY_DEFAULT_MINIMUM (64ull << 20)
 
 /* Notes why booting fails, and passes the error on. */
@@ -62,16 +62,17 @@ static int make_host(struct ob_instance *instance)
 static int choose_vcpus(struct ob_instance *instance, const struct ob_config *config,
 			struct ob_boot_parameters *parameters)
 {
-	uint32_t processors = ob_host_processor_count(instance->host);
+	struct ob_info info;
 
 	if (config->vcpus > MAX_VCPUS)
 		return fail(instance, -EINVAL, "vcpus is %u: use 1 to %d, or 0 for as many as the "
 			    "host has",
 			    config->vcpus, MAX_VCPUS);
+	ob_host_info(instance->host, &info);
 	if (config->vcpus)
 		parameters->vcpus = config->vcpus;
 	else
-		parameters->vcpus = processors < MAX_VCPUS ? processors : MAX_VCPUS;
+		parameters->vcpus = info.processors < MAX_VCPUS ? info.processors : MAX_VCPUS;
 	return 0;
 }
 
@@ -80,13 +81,15 @@ static int choose_memory(struct ob_instance *instance, const struct ob_config *c
 {
 	uint64_t memory = config->memory, most = ob_posix_memory_most();
 	uint64_t least = memory ? memory : MEMORY_DEFAULT_MINIMUM;
+	struct ob_info info;
 
 	if (memory && memory < MEMORY_MINIMUM)
 		return fail(instance, -EINVAL, "memory is %llu bytes: use at least %llu MB, or 0 for a "
 			    "quarter of the host's",
 			    (unsigned long long)memory, MEMORY_MINIMUM >> 20);
+	ob_host_info(instance->host, &info);
 	if (!memory)
-		memory = ob_host_memory_size(instance->host) / 4;
+		memory = info.memory / 4;
 	if (memory < MEMORY_DEFAULT_MINIMUM && !config->memory)
 		memory = MEMORY_DEFAULT_MINIMUM;
 	if (most < least)

@@ -47,6 +47,7 @@ static int not_ours(void)
 	.component_insert = (void *)no_kernel,			\
 	.component_state = (void *)no_kernel,			\
 	.interrupt = (void *)no_kernel,				\
+	.service = (void *)no_kernel,				\
 	.fault = (void *)not_ours,				\
 	.preempt_begin = not_ours,				\
 	.preempt = (void *)no_kernel,				\

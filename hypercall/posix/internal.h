@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <outboard/hypercall.h>
+#include <outboard/hypercall_snapshot.h>
 
 #include "host.h"
 #include "posix.h"

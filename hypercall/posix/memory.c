@@ -38,7 +38,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -342,18 +341,22 @@ static int move_ram(struct ob_host *host, const struct ob_posix_region *ram, uin
 
 /*
  * In a file with huge pages, or, where the host lets it have them, in the memfd. What there was of the range is nothing
- * yet: it was never touched.
+ * yet: it was never touched. What the kernel boots with stays in the memfd.
  */
-void ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
+int ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
 {
 	const struct ob_posix_region *ram = &host->memory.regions[OB_REGION_RAM];
 	uint64_t physical = address - ram->address;
-	int fd = host->memory.huge_from ? -1 : ob_posix_huge_take(host);
+	int fd;
 
+	if (!physical)
+		return 0;
+	fd = host->memory.huge_from ? -1 : ob_posix_huge_take(host);
 	if (fd >= 0 && move_ram(host, ram, physical, fd))
 		raw_close(fd);
 	if (!host->memory.huge_from)
 		madvise((void *)address, size, MADV_HUGEPAGE);
+	return 0;
 }
 
 void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t size)
@@ -757,16 +760,6 @@ void ob_posix_memory_skip_unused(struct ob_host *host)
 	skip_unused(host, host->memory.fd, ram->address, 0, border);
 	if (border < size)
 		skip_unused(host, host->memory.huge_fd, ram->address, border, size);
-}
-
-uint64_t ob_host_memory_size(struct ob_host *host)
-{
-	struct sysinfo info;
-
-	(void)host;
-	if (sysinfo(&info))
-		return 0;
-	return (uint64_t)info.totalram * info.mem_unit;
 }
 
 void ob_posix_memory_forked(struct ob_host *host)

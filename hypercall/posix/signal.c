@@ -131,9 +131,9 @@ static void chain(int number, siginfo_t *info, void *context)
 
 static int wanted_access(const struct ob_fault *fault)
 {
-	if (fault->write)
+	if (fault->flags & OB_FAULT_WRITE)
 		return PROT_WRITE;
-	return fault->address == fault->instruction ? PROT_EXEC : PROT_READ;
+	return fault->flags & OB_FAULT_EXECUTE ? PROT_EXEC : PROT_READ;
 }
 
 /* The platform's own affair: the access can be tried again. */
@@ -141,10 +141,20 @@ static bool is_repeated(struct ob_host *host, const struct ob_fault *fault)
 {
 	if (ob_posix_closed_touched(host, fault->address, wanted_access(fault)))
 		return true;
-	if (!fault->write || !ob_posix_memory_fault_is_passing(host, fault->address))
+	if (!(fault->flags & OB_FAULT_WRITE) || !ob_posix_memory_fault_is_passing(host, fault->address))
 		return false;
 	sched_yield();
 	return true;
+}
+
+/* A general protection fault has no address. */
+static uint32_t fault_flags(const siginfo_t *info, const greg_t *registers)
+{
+	if (info->si_code == SI_KERNEL)
+		return OB_FAULT_NO_ADDRESS;
+	if (registers[REG_ERR] & PAGE_FAULT_WRITE)
+		return OB_FAULT_WRITE;
+	return (greg_t)info->si_addr == registers[REG_RIP] ? OB_FAULT_EXECUTE : 0;
 }
 
 static bool handle_fault(const siginfo_t *info, ucontext_t *context)
@@ -156,7 +166,7 @@ static bool handle_fault(const siginfo_t *info, ucontext_t *context)
 		.instruction = (uint64_t)registers[REG_RIP],
 		.frame = (uint64_t)registers[REG_RBP],
 		.stack = (uint64_t)registers[REG_RSP],
-		.write = (registers[REG_ERR] & PAGE_FAULT_WRITE) != 0,
+		.flags = fault_flags(info, registers),
 	};
 
 	if (info->si_code <= 0)

@@ -15,20 +15,32 @@
 static __thread char thread_blocks[OB_HOSTS_MOST][OB_THREAD_BLOCK_BYTES]
 	__attribute__((aligned(OB_THREAD_BLOCK_BYTES), tls_model("initial-exec")));
 
+/* All groups but the timer: a process has none that needs no thread or signal. */
+#define POSIX_GROUPS(group)			\
+	group(info, OB_HOST_INFO)		\
+	group(memory, OB_HOST_MEMORY)		\
+	group(threads, OB_HOST_THREADS)		\
+	group(clocks, OB_HOST_CLOCKS)		\
+	group(console, OB_HOST_CONSOLE)		\
+	group(mapping, OB_HOST_MAPPING)		\
+	group(block, OB_HOST_BLOCK)		\
+	group(components, OB_HOST_COMPONENTS)	\
+	group(snapshot, OB_HOST_SNAPSHOT)
+
 #define MEMBER(group, name) .name = ob_host_##name,
-#define GROUP(name, members, required, error)				\
-	static const struct ob_host_##name host_##name = {		\
-		.size = sizeof(host_##name),				\
-		members(MEMBER, name)					\
+#define GROUP(name, members)					\
+	static const struct ob_host_##name host_##name = {	\
+		.size = sizeof(host_##name),			\
+		members(MEMBER, name)				\
 	};
-OB_HOST_GROUPS(GROUP)
+POSIX_GROUPS(GROUP)
 #undef GROUP
 
-#define GROUP(name, members, required, error) .name = &host_##name,
+#define GROUP(name, members) .name = &host_##name,
 static const struct ob_hypercalls hypercalls = {
 	.size = sizeof(hypercalls),
 	.version = OB_INTERFACE_VERSION,
-	OB_HOST_GROUPS(GROUP)
+	POSIX_GROUPS(GROUP)
 };
 #undef GROUP
 

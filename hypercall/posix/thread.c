@@ -23,19 +23,6 @@
 
 static pthread_key_t adopted_key;
 
-uint32_t ob_host_processor_count(struct ob_host *host)
-{
-	cpu_set_t set;
-	long online;
-
-	(void)host;
-	if (sched_getaffinity(0, sizeof(set), &set) == 0)
-		return (uint32_t)CPU_COUNT(&set);
-	/* More processors than the set has room for. */
-	online = sysconf(_SC_NPROCESSORS_ONLN);
-	return online > 0 ? (uint32_t)online : 1;
-}
-
 static struct ob_start *start_take(struct ob_host *host)
 {
 	for (int i = 0; i < OB_STARTS; i++)

@@ -35,7 +35,7 @@
 /* What a platform knows of one kernel. */
 struct ob_host;
 
-/* ---- memory and mapping ------------------------------------------------ */
+/* ---- regions ----------------------------------------------------------- */
 
 /*
  * A region is a range of the address space, reserved once at boot. RAM is the
@@ -54,12 +54,41 @@ enum ob_region {
 	OB_REGIONS
 };
 
+/* ---- info -------------------------------------------------------------- */
+
+enum ob_host_feature {
+	/*
+	 * Devices, or other processes, use RAM by its physical address. So each page of RAM stays
+	 * the same memory of the host from ob_host_ram_extend() to the end: the kernel never
+	 * discards it, neither starts from a snapshot nor leaves one, and touches no RAM before
+	 * it has extended it.
+	 */
+	OB_HOST_RAM_IS_PINNED = 1,
+};
+
+struct ob_info {
+	uint64_t features;		/* enum ob_host_feature */
+	uint64_t memory;		/* bytes that the host has in all: the basis of the default ceiling */
+	uint32_t processors;		/* that the host lets this program use; at least 1 */
+	uint32_t reserved;
+	/*
+	 * Bytes of address space for VMALLOC, MODULES, CLIENT and STACKS, multiples of 16 MB; the
+	 * kernel knows what the others need. A host without the mapping group has no use for the
+	 * first three. STACKS: 128 KB for each kernel thread, 16 MB at least.
+	 */
+	uint64_t windows[OB_REGIONS];
+};
+
+/* What the host is like: the same each time. */
+void ob_host_info(struct ob_host *host, struct ob_info *info);
+
+/* ---- memory ------------------------------------------------------------ */
+
 /*
  * Reserves address space for a region; takes no memory. Called once for each
  * region during boot; OB_REGION_MODULES first, while there is room near the text. `size`: bytes, a multiple of 4096.
- * Stores the address, aligned to 16 MB. Errors: -ENOMEM. A platform that cannot map memory
- * returns -ENOSYS for VMALLOC, MODULES and CLIENT (a CONFIG_MMU=n kernel does
- * not ask for them).
+ * Stores the address, aligned to 16 MB. Errors: -ENOMEM. VMALLOC, MODULES and CLIENT are asked for
+ * only if the host has the mapping group.
  *
  * OB_REGION_SHADOW is wanted at the address that is stored there before, readable and writable; its bytes are zero and take memory
  * when they are written. It outlives ob_host_regions_release, and is there after a fork.
@@ -71,17 +100,28 @@ int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t
 int ob_host_region_commit(struct ob_host *host, uint64_t address, uint64_t size);
 
 /*
- * RAM has so far been used up to `address`, and grows by `size` bytes, multiples of 16 MB. The platform may put better memory there, now
- * and from then on. The caller's interrupts are off.
+ * RAM has so far been used up to `address`, and is to grow by `size` bytes: a multiple of 4 MB, and
+ * at most 4 MB but for the first call, which is for what the kernel boots with. The platform may
+ * put better memory there, now and from then on. -ENOMEM: the host has no more; RAM stays as it
+ * is. The caller's interrupts are off, and on between two calls.
  */
-void ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size);
+int ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size);
 
-/* Gives the memory of a committed range, or of a range of RAM, back to the host; its contents are lost (zero when touched again, in STACKS perhaps
- * what a snapshot had there). */
+/*
+ * Gives the memory of a committed range, or of a range of RAM, back to the host. What is there when it
+ * is touched again is undefined, but no secret of others.
+ */
 void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t size);
 
 /* Gives the whole address space of all regions back. Only after every vCPU has stopped. */
 void ob_host_regions_release(struct ob_host *host);
+
+/* ---- mapping ----------------------------------------------------------- */
+
+/*
+ * A host may lack this group: then a client's mmap() fails with -ENODEV, vmalloc gives runs of
+ * neighbouring pages, and no module is loaded.
+ */
 
 enum ob_protection {
 	OB_PROTECTION_READ = 1,
@@ -101,66 +141,12 @@ int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint6
 /* Makes a range of a window inaccessible again. -ENOMEM as above. */
 int ob_host_unmap(struct ob_host *host, uint64_t address, uint64_t size);
 
-/* Bytes of memory that the host has in all: the basis of the default ceiling. */
-uint64_t ob_host_memory_size(struct ob_host *host);
-
-/* ---- snapshots --------------------------------------------------------- */
-
-/*
- * A snapshot is the memory of a kernel that has booted and waits, in a file: all regions, at their addresses, and
- * the data of the kernel's image. The platform knows where the file is and whether it fits this kernel; where
- * the image is not at the same address in every process, there are no snapshots. These calls may use the
- * program's heap: only the booting thread makes them.
- */
-enum ob_snapshot_kind {
-	OB_SNAPSHOT_PRIVATE,	/* what starts from it may see the file's pages, and copies of those it writes to */
-	OB_SNAPSHOT_SHARED,	/* RAM that a window shows: ob_host_map must show the same page */
-	OB_SNAPSHOT_URGENT,	/* private, of STACKS: it will be touched at once, while others may never be */
-};
-
-/*
- * Reserves the regions, and brings all memory of the snapshot back. -ENOENT: there is none that fits, and
- * nothing has changed. Blocks.
- */
-int ob_host_snapshot_load(struct ob_host *host);
-
-/*
- * Does what loading a snapshot has left for later. Called again and again, by threads that hold no vCPU: cheap when there is
- * nothing left. Blocks.
- */
-void ob_host_snapshot_finish(struct ob_host *host);
-
-/*
- * Saving: begin, add each range, end with 0 or with the error that stops it. What is not added is zero in what
- * starts from it; in RAM, anything. Ranges are of pages, but for those of the image. -ENOENT: no
- * snapshot is wanted; or what the host says. Block.
- */
-int ob_host_snapshot_begin(struct ob_host *host);
-int ob_host_snapshot_add(struct ob_host *host, uint64_t address, uint64_t size,
-			 enum ob_snapshot_kind kind);
-/*
- * A page of a window that the kernel looks at nowhere else. The platform may keep it apart from RAM for as long as
- * neither ob_host_map nor ob_host_unmap touches the window there; then RAM at `physical` must have its contents.
- */
-int ob_host_snapshot_add_window(struct ob_host *host, uint64_t address, uint64_t physical,
-				uint32_t protection);
-int ob_host_snapshot_commit(struct ob_host *host);
-void ob_host_snapshot_end(struct ob_host *host, int error);
-
-/*
- * Pages of RAM are used for something new: those that are a snapshot's become ordinary ones, with undefined contents.
- * Their address is their only one.
- */
-void ob_host_ram_renew(struct ob_host *host, uint64_t address, uint64_t size);
-
 /* ---- threads ----------------------------------------------------------- */
-
-/* Processors that the host lets this program use; at least 1. */
-uint32_t ob_host_processor_count(struct ob_host *host);
 
 /*
  * Starts a host thread that runs fn(arg) with all of the program's signals
- * blocked, and ends when fn returns. Stores a handle for ob_host_thread_join.
+ * blocked, and ends when fn returns. Stores a handle for ob_host_thread_join, which is not 0.
+ * A stack of 64 KB is enough, beside what the platform's own handlers take.
  * `name` is for debuggers. -EAGAIN when the host has no more threads.
  * The caller's interrupts are off, or it holds no vCPU.
  */
@@ -209,6 +195,26 @@ void ob_host_wait(struct ob_host *host, const uint32_t *word, uint32_t value,
  * sleep, by a signal or a debugger, does not count: the kernel looks for another one then.
  */
 uint32_t ob_host_wake(struct ob_host *host, const uint32_t *word, uint32_t count);
+
+/* ---- timer ------------------------------------------------------------- */
+
+/*
+ * A host may lack this group: then each vCPU has a thread of its own, its service thread, that
+ * sleeps until its next timer is due and does the same. A host with timers needs no such
+ * threads: it calls ob_kernel_service() itself, when it is asked to and when time has come.
+ */
+
+/*
+ * Has ob_kernel_service(vcpu) called soon, and once more if that runs already; does not call it
+ * itself. The first call for a vCPU starts its service. Any thread, interrupt or signal handler.
+ */
+void ob_host_service_request(struct ob_host *host, uint32_t vcpu);
+
+/*
+ * Ends the service of a vCPU: when this returns, ob_kernel_service(vcpu) does not run, and will not
+ * be called again. Never called with a vCPU held. Blocks.
+ */
+void ob_host_service_end(struct ob_host *host, uint32_t vcpu);
 
 /* ---- clocks ------------------------------------------------------------ */
 
@@ -288,8 +294,8 @@ struct ob_block_request {
 	uint32_t operation;
 	uint32_t force_unit_access;	/* a write is complete when it is on stable storage */
 	uint32_t segment_count;
-	uint64_t offset;		/* bytes from the start of the disk */
-	uint64_t length;		/* bytes in all segments, or the range of a discard */
+	uint64_t offset;		/* bytes from the start of the disk; 0 for FLUSH */
+	uint64_t length;		/* bytes in all segments, or the range of a discard; 0 for FLUSH */
 	const struct ob_block_segment *segments;
 	int32_t result;			/* set by the platform: 0 or -errno */
 	uint32_t ahead;			/* a read of what is likely to be wanted next: the caller has other things to do meanwhile */
@@ -340,14 +346,48 @@ int ob_host_component_node(struct ob_host *host, uint32_t index,
 
 /* ---- upcalls: implemented by the kernel -------------------------------- */
 
+/*
+ * Rules that hold for every upcall unless its comment says otherwise:
+ *  - the calling thread has its block (tables.h), and enough stack: 64 KB, or what is left of the
+ *    stack that was interrupted;
+ *  - no lock of the platform is held: the kernel may make any hypercall;
+ *  - the host's interrupts and signals are as they are in the program;
+ *  - it is an ordinary call of the System V ABI. The kernel uses the vector registers, so a trap or
+ *    signal handler that calls up saves them all before and restores them after. The control
+ *    words of the x87 and SSE units are the ABI's at the call, and not changed.
+ */
+
 enum ob_interrupt {
 	OB_INTERRUPT_BLOCK = 1,
 	OB_INTERRUPT_NET = 2,
 	OB_INTERRUPTS = 8
 };
 
-/* Raises a device interrupt. Any thread; does not block. */
+/*
+ * Raises a device interrupt. Any thread, also in a trap or signal handler that interrupted the kernel,
+ * and with the host's interrupts off; does not block. It makes no hypercall but ob_host_wake(),
+ * ob_host_service_request() and ob_host_clock_monotonic().
+ */
 void ob_kernel_interrupt(uint32_t interrupt);
+
+/*
+ * Does what a vCPU's service thread would do: raises its timer, takes interrupts in the place of a
+ * client that is out in host code, looks after a thread that does not poll. Returns the time of the
+ * host's monotonic clock at which it is to be called again; OB_FOREVER: when
+ * ob_host_service_request() asks for it.
+ *
+ * Called on a thread that is neither a client nor made by ob_host_thread_create(): it has a block of
+ * its own (tables.h), so never in the middle of other code of the kernel. One call at a time for a
+ * vCPU; calls for several vCPUs may come from one thread, one after the other, or from several.
+ * It does not wait for a vCPU, but may spin for a lock of the kernel, and yields then.
+ */
+uint64_t ob_kernel_service(uint32_t vcpu);
+
+enum ob_fault_flags {
+	OB_FAULT_WRITE = 1,
+	OB_FAULT_EXECUTE = 2,		/* there is nothing to execute: `address` is that of the instruction */
+	OB_FAULT_NO_ADDRESS = 4,	/* the host does not know the address; it is 0 */
+};
 
 /* What a platform tells about a memory fault. */
 struct ob_fault {
@@ -355,31 +395,36 @@ struct ob_fault {
 	uint64_t instruction;		/* that did it; the kernel may change it */
 	uint64_t frame;			/* frame pointer, for a back-trace */
 	uint64_t stack;			/* pointer: what it points to is a return address after a jump to nowhere */
-	uint32_t write;
+	uint32_t flags;			/* enum ob_fault_flags */
 	uint32_t reserved;
 };
 
 /*
  * Handles a fault, on the thread and the stack where it happened, with the
- * processor's state saved by the platform. Returns 1: resume at
+ * processor's state saved by the platform. May continue on another thread: the platform uses nothing
+ * afterwards that belongs to the first one. Another fault may happen meanwhile. Returns 1: resume at
  * fault->instruction. 0: the fault is not the kernel's (the platform then does what the
  * program had asked for). Faults of the kernel's own making do not return: they panic.
  */
 int ob_kernel_fault(struct ob_fault *fault);
 
 /*
- * The thread was interrupted by ob_host_thread_interrupt. 1: it shall take pending interrupts; until it calls
+ * The thread was interrupted by ob_host_thread_interrupt(): called in the handler, where that
+ * interrupt is still masked; makes no hypercall but ob_host_thread_self(). 1: the thread shall take pending interrupts; until it calls
  * ob_kernel_preempt() for that, this function says 0 to it. 0: it need not, or may not here.
  */
 int ob_kernel_preempt_begin(void);
 
-/* After ob_kernel_preempt_begin() said 1: takes the interrupts. May switch coroutines. */
+/*
+ * After ob_kernel_preempt_begin() said 1: takes the interrupts. The platform's own interrupt is
+ * unmasked before. May continue on another thread, as ob_kernel_fault().
+ */
 void ob_kernel_preempt(void);
 
-/* The calling client thread ends: its task exits. May block like a system call. */
+/* The calling client thread ends: its task exits. Not in a handler. Blocks like a system call. */
 void ob_kernel_thread_exit(void);
 
-/* This process is a fork()ed child of the one that booted: every later call of the calling thread gets -ENODEV. */
+/* The only thread of a fork()ed child of the process that booted calls this: every later call of the calling thread gets -ENODEV. */
 void ob_kernel_forked(void);
 
 #endif

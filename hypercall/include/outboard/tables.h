@@ -29,6 +29,7 @@
 
 #include <outboard/gate.h>
 #include <outboard/hypercall.h>
+#include <outboard/hypercall_snapshot.h>
 
 #define OB_INTERFACE_VERSION 2
 
@@ -39,16 +40,17 @@
 
 /* Required groups: a host without one of these cannot load the kernel. */
 
+#define OB_HOST_INFO(member, group)	\
+	member(group, info)
+
 #define OB_HOST_MEMORY(member, group)	\
 	member(group, region_reserve)	\
 	member(group, region_commit)	\
 	member(group, region_discard)	\
 	member(group, regions_release)	\
-	member(group, ram_extend)	\
-	member(group, memory_size)
+	member(group, ram_extend)
 
 #define OB_HOST_THREADS(member, group)	\
-	member(group, processor_count)	\
 	member(group, thread_create)	\
 	member(group, thread_join)	\
 	member(group, thread_self)	\
@@ -70,10 +72,15 @@
 
 /* Optional groups. */
 
-/* Without it: -ENOSYS. A kernel that was built with MMU=y needs it. */
+/* Without it there are no windows but STACKS and PAGES, and no fault is the kernel's to fill. */
 #define OB_HOST_MAPPING(member, group)	\
 	member(group, map)		\
 	member(group, unmap)
+
+/* Without it each vCPU has a thread that keeps its time. */
+#define OB_HOST_TIMER(member, group)	\
+	member(group, service_request)	\
+	member(group, service_end)
 
 /* Without it: -ENOSYS, there are no disks. */
 #define OB_HOST_BLOCK(member, group)	\
@@ -100,11 +107,13 @@
 
 /* All groups: name, list of members, whether it is required, the error without it. */
 #define OB_HOST_GROUPS(group)					\
+	group(info, OB_HOST_INFO, true, ENOSYS)			\
 	group(memory, OB_HOST_MEMORY, true, ENOSYS)		\
 	group(threads, OB_HOST_THREADS, true, ENOSYS)		\
 	group(clocks, OB_HOST_CLOCKS, true, ENOSYS)		\
 	group(console, OB_HOST_CONSOLE, true, ENOSYS)		\
 	group(mapping, OB_HOST_MAPPING, false, ENOSYS)		\
+	group(timer, OB_HOST_TIMER, false, ENOSYS)		\
 	group(block, OB_HOST_BLOCK, false, ENOSYS)		\
 	group(components, OB_HOST_COMPONENTS, false, ENOENT)	\
 	group(snapshot, OB_HOST_SNAPSHOT, false, ENOENT)
@@ -139,6 +148,7 @@ struct ob_hypercalls {
 	member(component_insert)	\
 	member(component_state)		\
 	member(interrupt)		\
+	member(service)			\
 	member(fault)			\
 	member(preempt_begin)		\
 	member(preempt)			\

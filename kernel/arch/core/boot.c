@@ -8,20 +8,13 @@
 #include <linux/sched/task.h>
 #include <linux/start_kernel.h>
 #include <outboard/gate.h>
+#include "host.h"
 #include "kasan.h"
+#include "memory.h"
 #include "snapshot.h"
 #include "vcpu.h"
 
 struct ob_layout ob_layout __ro_after_init;
-
-/* Address space is free; these are generous. */
-#define OB_VMALLOC_SIZE (32ULL << 30)
-#define OB_MODULES_SIZE (128ULL << 20)
-#define OB_CLIENT_SIZE (64ULL << 30)
-#define OB_STACKS_SIZE (2ULL << 30)
-
-#define OB_MEMORY_MINIMUM (32ULL << 20)
-#define OB_SECTION (1ULL << 24)
 
 static int ob_reserve(enum ob_region region, u64 size, unsigned long *start, unsigned long *end)
 {
@@ -36,20 +29,20 @@ static int ob_reserve(enum ob_region region, u64 size, unsigned long *start, uns
 }
 
 /* Modules first: they must be near the text, where nothing else may take the room. */
-static int ob_reserve_windows(void)
+static int ob_reserve_windows(const struct ob_info *info)
 {
-#ifdef CONFIG_MMU
-	int error = ob_reserve(OB_REGION_MODULES, OB_MODULES_SIZE,
-			       &ob_layout.modules, &ob_layout.modules_end) ?:
-		    ob_reserve(OB_REGION_VMALLOC, OB_VMALLOC_SIZE,
-			       &ob_layout.vmalloc, &ob_layout.vmalloc_end) ?:
-		    ob_reserve(OB_REGION_CLIENT, OB_CLIENT_SIZE,
-			       &ob_layout.client, &ob_layout.client_end);
-	if (error)
-		return error;
-#endif
-	return ob_reserve(OB_REGION_STACKS, OB_STACKS_SIZE,
-			  &ob_layout.stacks, &ob_layout.stacks_end);
+	const u64 *sizes = info->windows;
+	int error = 0;
+
+	if (IS_ENABLED(CONFIG_MMU) && ob_host_groups.mapping)
+		error = ob_reserve(OB_REGION_MODULES, sizes[OB_REGION_MODULES],
+				   &ob_layout.modules, &ob_layout.modules_end) ?:
+			ob_reserve(OB_REGION_VMALLOC, sizes[OB_REGION_VMALLOC],
+				   &ob_layout.vmalloc, &ob_layout.vmalloc_end) ?:
+			ob_reserve(OB_REGION_CLIENT, sizes[OB_REGION_CLIENT],
+				   &ob_layout.client, &ob_layout.client_end);
+	return error ?: ob_reserve(OB_REGION_STACKS, sizes[OB_REGION_STACKS],
+				   &ob_layout.stacks, &ob_layout.stacks_end);
 }
 
 /* The array of struct page covers all of RAM's ceiling; it begins with the page frame of RAM's first byte. */
@@ -67,14 +60,14 @@ static int ob_reserve_page_array(u64 memory)
 	return 0;
 }
 
-static int ob_layout_reserve(u64 memory)
+static int ob_layout_reserve(const struct ob_info *info, u64 memory)
 {
-	int error = ob_reserve_windows() ?:
+	int error = ob_reserve_windows(info) ?:
 		    ob_reserve(OB_REGION_RAM, memory, &ob_layout.ram, &ob_layout.ram_ceiling) ?:
 		    ob_reserve_page_array(memory);
 
 	ob_layout.direct_offset = ob_layout.ram - OB_PHYS_OFFSET;
-	return error;
+	return error ?: ob_host_ram_extend(ob_host, ob_layout.ram, ob_memory_at_boot());
 }
 
 static void ob_wait_for(u32 *word)
@@ -108,26 +101,27 @@ static int ob_boot_first_vcpu(void)
 }
 
 /* What a kernel that starts from a snapshot is told anew. */
-void ob_configure(const struct ob_boot_parameters *parameters)
+void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_info *info)
 {
-	ob_machine.vcpus = min(parameters->vcpus, NR_CPUS);
-	ob_machine.memory = round_down(parameters->memory, OB_SECTION);
-	ob_machine.spinners_max = ob_host_processor_count(ob_host);
-	if (ob_machine.spinners_max == 1)
-		ob_machine.spinners_max = 0;
+	ob_machine.memory = ob_memory_ceiling(parameters->memory);
+	ob_machine.vcpus = min3((u64)parameters->vcpus, (u64)NR_CPUS,
+				ob_machine.memory / OB_MEMORY_FOR_VCPU);
+	ob_machine.ram_is_pinned = info->features & OB_HOST_RAM_IS_PINNED;
+	ob_machine.spinners_max = info->processors > 1 ? info->processors : 0;
 	ob_machine.console_level = parameters->log_level;
 	ob_machine.command_line = parameters->command_line ?: "";
 	ob_machine.components = parameters->components ?: "";
 }
 
-static int ob_boot_cold(const struct ob_boot_parameters *parameters)
+static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struct ob_info *info)
 {
 	int error;
 
-	ob_configure(parameters);
-	ob_machine.snapshot = IS_ENABLED(CONFIG_OUTBOARD_SNAPSHOT) && parameters->snapshot;
+	ob_configure(parameters, info);
+	ob_machine.snapshot = IS_ENABLED(CONFIG_OUTBOARD_SNAPSHOT) && parameters->snapshot &&
+			      !ob_machine.ram_is_pinned;
 	ob_machine.boot_time = ob_clock();
-	error = ob_layout_reserve(ob_machine.memory) ?: ob_kasan_setup() ?: ob_boot_first_vcpu();
+	error = ob_layout_reserve(info, ob_machine.memory) ?: ob_kasan_setup() ?: ob_boot_first_vcpu();
 	if (!error && ob_machine.snapshot) {
 		ob_wait_for(&ob_machine.prepared);
 		ob_snapshot_take();
@@ -144,17 +138,20 @@ void ob_become_client(void)
 
 int ob_kernel_boot(const struct ob_boot_parameters *parameters)
 {
-	int error;
+	struct ob_info info = {};
+	int error = -ENOENT;
 
-	if (!parameters->vcpus || !(u16)parameters->boot || parameters->memory < OB_MEMORY_MINIMUM)
+	if (!parameters->vcpus || !(u16)parameters->boot || parameters->memory < OB_MEMORY_LEAST)
 		return -EINVAL;
 	if (xchg(&ob_machine.booted, 1))
 		return -EALREADY;
 	WRITE_ONCE(ob_boot, parameters->boot);
 	ob_thread_begin(OB_THREAD_CLIENT);
-	error = parameters->snapshot ? ob_snapshot_start(parameters) : -ENOENT;
+	ob_host_info(ob_host, &info);
+	if (parameters->snapshot && !(info.features & OB_HOST_RAM_IS_PINNED))
+		error = ob_snapshot_start(parameters, &info);
 	if (error == -ENOENT)
-		error = ob_boot_cold(parameters);
+		error = ob_boot_cold(parameters, &info);
 	if (error) {
 		ob_host_regions_release(ob_host);
 		return error;

@@ -38,7 +38,7 @@ static bool ob_is_by_kernel(const struct ob_fault *fault)
 	if (ob_is_kernel_code(fault->instruction))
 		return true;
 	/* The stack of a program that has jumped nowhere may be unreadable. */
-	return fault->instruction == fault->address && ob_in_kernel() &&
+	return fault->flags & OB_FAULT_EXECUTE && ob_in_kernel() &&
 	       ob_is_kernel_code(READ_ONCE_NOCHECK(*(unsigned long *)fault->stack));
 }
 
@@ -72,7 +72,7 @@ static bool ob_in_client_window(unsigned long address)
 int ob_client_fault(const struct ob_fault *fault, bool user)
 {
 	unsigned long address = fault->address;
-	bool write = fault->write;
+	bool write = fault->flags & OB_FAULT_WRITE;
 	unsigned int flags = FAULT_FLAG_DEFAULT | (write ? FAULT_FLAG_WRITE : 0) |
 			     (user ? FAULT_FLAG_USER : 0);
 	struct mm_struct *mm = current->mm;
@@ -90,7 +90,7 @@ int ob_client_fault(const struct ob_fault *fault, bool user)
 		if (!vma)
 			return -EFAULT;
 		if (!(vma->vm_flags & (write ? VM_WRITE : VM_ACCESS_FLAGS)) ||
-		    (fault->instruction == address && !(vma->vm_flags & VM_EXEC))) {
+		    (fault->flags & OB_FAULT_EXECUTE && !(vma->vm_flags & VM_EXEC))) {
 			mmap_read_unlock(mm);
 			return -EFAULT;
 		}
@@ -136,6 +136,18 @@ static bool ob_may_fill(bool by_kernel)
 	return by_kernel || (!ob_this_thread->irqs_off && ob_in_kernel());
 }
 
+/* Is the page there now? */
+static bool ob_is_filled(struct ob_fault *fault, bool by_kernel)
+{
+	bool known = !(fault->flags & OB_FAULT_NO_ADDRESS);
+
+	if (known && ob_may_fill(by_kernel) && ob_kernel_fill(fault))
+		return true;
+	if (by_kernel && (!ob_thread_is_known() || !current))
+		ob_host_panic(ob_host, "bad memory access by kernel code outside of a task");
+	return known && ob_window_fault(fault, by_kernel);
+}
+
 int ob_kernel_fault(struct ob_fault *fault)
 {
 	bool by_kernel;
@@ -144,11 +156,7 @@ int ob_kernel_fault(struct ob_fault *fault)
 	if (READ_ONCE(ob_machine.stopping))
 		return 0;
 	by_kernel = ob_is_by_kernel(fault);
-	if (ob_may_fill(by_kernel) && ob_kernel_fill(fault))
-		return 1;
-	if (by_kernel && (!ob_thread_is_known() || !current))
-		ob_host_panic(ob_host, "bad memory access by kernel code outside of a task");
-	if (ob_window_fault(fault, by_kernel))
+	if (ob_is_filled(fault, by_kernel))
 		return 1;
 	if (!by_kernel)
 		return 0;

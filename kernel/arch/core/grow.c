@@ -74,26 +74,47 @@ static void ob_raise_marks(void)
 	}
 }
 
+/* In small steps: other tasks may run between them. Returns how much more there is, in whole units. */
+static u64 ob_extend(u64 size, u64 more)
+{
+	u64 done = 0;
+	int error = 0;
+
+	while (done < more) {
+		local_irq_disable();
+		error = ob_host_ram_extend(ob_host, ob_layout.ram + size + done, OB_MEMORY_STEP);
+		local_irq_enable();
+		if (error)
+			break;
+		done += OB_MEMORY_STEP;
+		cond_resched();
+	}
+	return round_down(done, memory_block_size_bytes());
+}
+
+/* No more memory will come than these bytes. */
+static void ob_grow_no_more(u64 size, int error)
+{
+	WRITE_ONCE(ob_grower.finished, true);
+	totalram_pages_add(-(long)PFN_DOWN(ob_machine.memory - size));
+	if (error)
+		pr_warn("memory stays at %llu MB: error %d\n", size >> 20, error);
+}
+
 static void ob_grow(void)
 {
 	u64 size = (u64)(max_pfn << PAGE_SHIFT) - OB_PHYS_OFFSET;
-	u64 step = min(size, ob_machine.memory - size);
-	int error = -ENOSPC;
+	u64 wanted = min(size, ob_machine.memory - size);
+	u64 step = ob_extend(size, wanted);
+	int error = step ? add_memory(0, OB_PHYS_OFFSET + size, step, MHP_NONE) : 0;
 
-	if (step) {
-		local_irq_disable();
-		ob_host_ram_extend(ob_host, ob_layout.ram + size, step);
-		local_irq_enable();
-		error = add_memory(0, OB_PHYS_OFFSET + size, step, MHP_NONE);
+	if (error) {
+		ob_grow_no_more(size, error);
+		return;
 	}
-	if (!error)
-		totalram_pages_add(-(long)PFN_DOWN(step));
-	if (error || size + step >= ob_machine.memory)
-		WRITE_ONCE(ob_grower.finished, true);
-	if (error && step) {
-		totalram_pages_add(-(long)PFN_DOWN(ob_machine.memory - size));
-		pr_warn("memory stays at %llu MB: error %d\n", size >> 20, error);
-	}
+	totalram_pages_add(-(long)PFN_DOWN(step));
+	if (step < wanted || size + step >= ob_machine.memory)
+		ob_grow_no_more(size + step, step < wanted ? -ENOMEM : 0);
 }
 
 static int ob_grower_main(void *unused)
@@ -207,8 +228,11 @@ bool __wrap_out_of_memory(struct oom_control *control)
 
 	if (current == ob_grower.task)
 		return false;
-	if (ob_has_just_grown())
+	if (ob_has_just_grown()) {
+		/* A host that cannot interrupt us has its timer run now: the moment must end. */
+		ob_host_thread_yield(ob_host);
 		return true;
+	}
 	if (READ_ONCE(ob_memory_is_reported)) {
 		schedule_timeout_uninterruptible(1);
 		return true;

@@ -388,8 +388,7 @@ static void ob_join_threads(void)
 
 	for (cpu = 0; cpu < ob_machine.vcpus; cpu++) {
 		/* It may have to make the other one. */
-		if (ob_vcpus[cpu].service.handle)
-			ob_host_thread_join(ob_host, ob_vcpus[cpu].service.handle);
+		ob_service_end(&ob_vcpus[cpu]);
 		if (ob_vcpus[cpu].carrier.handle)
 			ob_host_thread_join(ob_host, ob_vcpus[cpu].carrier.handle);
 	}

@@ -17,6 +17,7 @@
 #include <asm/page.h>
 #include <asm/vcpu.h>
 #include <outboard/tables.h>
+#include "host.h"
 #include "vcpu.h"
 
 ELFNOTE32("Outboard", OB_NOTE_INTERFACE, OB_INTERFACE_VERSION);
@@ -33,6 +34,7 @@ extern struct ob_host_table ob_host_table;
 struct ob_host_table ob_host_table __ob_host_data __aligned(PAGE_SIZE) = {};
 
 struct ob_host *ob_host __ob_host_data = NULL;
+struct ob_host_groups ob_host_groups __ob_host_data = {};
 
 unsigned long ob_thread_block_offset __ob_host_data = 0;
 EXPORT_SYMBOL(ob_thread_block_offset);
@@ -77,9 +79,17 @@ static void ob_copy_group(u64 *to, u64 size, const u64 *from, long (*absent)(voi
 		to[i] = i < known && from[i] ? from[i] : (unsigned long)absent;
 }
 
+/* Is the group there, with all its members? */
 static bool ob_is_whole(const u64 *group, u64 size)
 {
-	return group && *group >= size;
+	u64 i;
+
+	if (!group || *group < size)
+		return false;
+	for (i = 1; i < size / sizeof(*group); i++)
+		if (!group[i])
+			return false;
+	return true;
 }
 
 static bool ob_host_fits(const struct ob_hypercalls *table)
@@ -120,6 +130,10 @@ const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struc
 	OB_HOST_GROUPS(OB_GROUP)
 #undef OB_GROUP
 	ob_host = host;
+	ob_host_groups = (struct ob_host_groups) {
+		.mapping = ob_is_whole(&table->mapping->size, sizeof(*table->mapping)),
+		.timer = ob_is_whole(&table->timer->size, sizeof(*table->timer)),
+	};
 	ob_thread_block_offset = thread_block;
 	return &ob_upcalls;
 }

@@ -6,7 +6,9 @@
  * is not taken from RAM: its region is filled by the host as it is touched.
  */
 #include <linux/gfp.h>
+#include <linux/export.h>
 #include <linux/memblock.h>
+#include <linux/memory.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/vmstat.h>
@@ -18,8 +20,25 @@
 struct page *ob_zero_page;
 EXPORT_SYMBOL(ob_zero_page);
 
+static u64 ob_memory_unit(u64 memory)
+{
+	return memory < OB_MEMORY_IS_LITTLE ? OB_MEMORY_UNIT_SMALL : OB_MEMORY_UNIT;
+}
+
+/* The most memory of a kernel that may have so much: whole units. */
+u64 ob_memory_ceiling(u64 memory)
+{
+	return round_down(memory, ob_memory_unit(memory));
+}
+
+/* Linux adds memory in these units, and has an object in /sys for each. */
+unsigned long memory_block_size_bytes(void)
+{
+	return ob_memory_unit(ob_machine.memory);
+}
+
 /* Without hot-add there is all of it from the start. */
-static u64 __init ob_memory_at_boot(void)
+u64 ob_memory_at_boot(void)
 {
 	u64 more = 0;
 
@@ -27,7 +46,7 @@ static u64 __init ob_memory_at_boot(void)
 		return ob_machine.memory;
 	if (ob_machine.vcpus > OB_VCPUS_FREE)
 		more = (u64)(ob_machine.vcpus - OB_VCPUS_FREE) * OB_MEMORY_PER_VCPU;
-	return min_t(u64, ob_machine.memory, OB_MEMORY_AT_BOOT + round_up(more, SZ_16M));
+	return min_t(u64, ob_machine.memory, OB_MEMORY_AT_BOOT + round_up(more, OB_MEMORY_UNIT));
 }
 
 void __init ob_memory_setup(void)
@@ -67,7 +86,8 @@ int __wrap___vm_enough_memory(struct mm_struct *mm, long pages, int privileged);
  */
 int __wrap___vm_enough_memory(struct mm_struct *mm, long pages, int privileged)
 {
-	unsigned long all = PFN_DOWN(ob_machine.memory), rest = max(all / 8, PFN_DOWN(SZ_16M));
+	unsigned long all = PFN_DOWN(ob_machine.memory);
+	unsigned long rest = max(all / 8, min(all / 2, PFN_DOWN(SZ_16M)));
 
 	if (global_node_page_state(NR_SHMEM) + global_node_page_state(NR_ANON_MAPPED) >= all - rest)
 		return -ENOMEM;

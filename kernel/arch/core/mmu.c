@@ -214,9 +214,9 @@ static bool ob_in_kernel_windows(unsigned long address)
 
 static bool ob_kernel_allows(pte_t entry, const struct ob_fault *fault)
 {
-	if (!pte_present(entry) || (fault->write && !pte_write(entry)))
+	if (!pte_present(entry) || (fault->flags & OB_FAULT_WRITE && !pte_write(entry)))
 		return false;
-	return fault->instruction != fault->address || pte_val(entry) & _PAGE_EXECUTE;
+	return !(fault->flags & OB_FAULT_EXECUTE) || pte_val(entry) & _PAGE_EXECUTE;
 }
 
 /* A fault in the kernel's windows. Returns true if the page is there now. */

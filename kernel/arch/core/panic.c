@@ -109,10 +109,10 @@ void __noreturn ob_die(const char *what, const struct ob_fault *fault)
 	if (!ob_panic_ready)
 		ob_panic_host(what);
 	/* A jump to nowhere has made no frame: who jumped is on top of the stack. */
-	if (fault->instruction == fault->address)
+	if (fault->flags & OB_FAULT_EXECUTE)
 		ob_words_add(&ob_last_words, READ_ONCE_NOCHECK(*(unsigned long *)fault->stack));
 	ob_walk_frames(fault->frame, ob_words_add, &ob_last_words);
-	panic("%s: %s address %llx at %pS", what, fault->write ? "write to" : "read from",
+	panic("%s: %s address %llx at %pS", what, fault->flags & OB_FAULT_WRITE ? "write to" : "read from",
 	      fault->address, (void *)fault->instruction);
 }
 

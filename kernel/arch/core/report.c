@@ -15,6 +15,7 @@
 #include <linux/workqueue.h>
 #include <asm/host.h>
 #include "memory.h"
+#include "vcpu.h"
 
 /* Runs of 256 KB and more: smaller ones are soon used again, and would cost a host call each. */
 #define OB_REPORT_ORDER 6
@@ -52,6 +53,8 @@ static struct page_reporting_dev_info ob_report_device = {
 
 static int __init ob_report_start(void)
 {
+	if (ob_machine.ram_is_pinned)
+		return 0;
 	return page_reporting_register(&ob_report_device);
 }
 late_initcall(ob_report_start);

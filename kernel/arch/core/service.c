@@ -19,7 +19,9 @@
 #include <linux/sched.h>
 #include <linux/task_work.h>
 #include <linux/timekeeping.h>
+#include <outboard/hypercall_snapshot.h>
 #include "delay.h"
+#include "host.h"
 #include "runqueue.h"
 #include "vcpu.h"
 
@@ -48,14 +50,33 @@
 /* A thread that watches an idle vCPU is its timer. After this time the service thread steps in. */
 #define OB_TIMER_LATE (50 * NSEC_PER_USEC)
 
+/* In the place of a thread's handle, where the host calls ob_kernel_service(). */
+#define OB_SERVICE_BY_HOST 1
+
 /* How long the first vCPU waits for the host to have a thread for it. */
 #define OB_START_PATIENCE (10 * NSEC_PER_SEC)
 
-/* Has the service thread look again. Any thread. */
+/*
+ * Has the service thread, or the host in its place, look again. Any thread. Returns the word to
+ * wake the thread on; NULL: the host knows already.
+ */
+u32 *ob_service_raise(struct ob_vcpu *vcpu)
+{
+	if (ob_host_groups.timer) {
+		ob_host_service_request(ob_host, vcpu->id);
+		return NULL;
+	}
+	__atomic_fetch_add(&vcpu->service.word, 1, __ATOMIC_SEQ_CST);
+	return &vcpu->service.word;
+}
+
+/* As ob_service_raise(), and wakes it. */
 void ob_service_notify(struct ob_vcpu *vcpu)
 {
-	__atomic_fetch_add(&vcpu->service.word, 1, __ATOMIC_SEQ_CST);
-	ob_host_wake(ob_host, &vcpu->service.word, 1);
+	u32 *word = ob_service_raise(vcpu);
+
+	if (word)
+		ob_host_wake(ob_host, word, 1);
 }
 
 /*
@@ -250,21 +271,6 @@ static u64 ob_timer_look(struct ob_vcpu *vcpu)
 	return READ_ONCE(vcpu->idle) ? deadline + OB_TIMER_LATE : deadline;
 }
 
-static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)
-{
-	u64 now;
-
-	WRITE_ONCE(vcpu->service.sleeps_until, until);
-	virt_mb();
-	ob_delay_point();
-	if (ob_timer_look(vcpu) < until)
-		return;
-	now = ob_host_clock_monotonic(ob_host);
-	if (until > now)
-		ob_host_wait(ob_host, &vcpu->service.word, word,
-			     until == OB_FOREVER ? OB_FOREVER : until - now);
-}
-
 /* Whether the vCPU has no carrier yet: the host had no more threads. What is passed to it until then waits. */
 static bool ob_carrier_is_missing(struct ob_vcpu *vcpu)
 {
@@ -273,45 +279,97 @@ static bool ob_carrier_is_missing(struct ob_vcpu *vcpu)
 	return vcpu->service.starts_carrier;
 }
 
+/* When there is something to do that nobody will tell of. */
+static u64 ob_service_plan(struct ob_vcpu *vcpu, u64 now, bool again)
+{
+	struct ob_service *service = &vcpu->service;
+	u64 until = min(ob_watch_holder(vcpu, now), ob_watch_kicked(vcpu, now));
+
+	if (now >= service->finish_at) {
+		ob_host_snapshot_finish(ob_host);
+		service->finish_at = OB_FOREVER;
+	}
+	until = min(until, service->finish_at);
+	if (again)
+		until = min(until, now + OB_AGAIN_AFTER);
+	if (service->look_at)
+		until = min(until, service->look_at);
+	return min(until, ob_timer_look(vcpu));
+}
+
+/* All that there is to do for the vCPU now. Returns when there will be more; 0: at once. */
+static u64 ob_service_turn(struct ob_vcpu *vcpu)
+{
+	u64 now = ob_host_clock_monotonic(ob_host);
+	bool again = ob_carrier_is_missing(vcpu);
+	u64 until;
+
+	if (now >= ob_timer_look(vcpu))
+		ob_timer_expire(vcpu, now);
+	if (READ_ONCE(vcpu->pending) || ob_look_is_due(vcpu, now))
+		ob_service_parked(vcpu);
+	ob_look_plan(vcpu, now);
+	if (READ_ONCE(ob_machine.stopping))
+		return OB_FOREVER;
+	if (READ_ONCE(vcpu->pending) && ob_is_parked(READ_ONCE(vcpu->state)))
+		return 0;
+	until = ob_service_plan(vcpu, now, again);
+	/* Whoever sets an earlier deadline from here on tells us. */
+	WRITE_ONCE(vcpu->service.sleeps_until, until);
+	virt_mb();
+	ob_delay_point();
+	return min(until, ob_timer_look(vcpu));
+}
+
+static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)
+{
+	u64 now = until == OB_FOREVER ? 0 : ob_host_clock_monotonic(ob_host);
+
+	if (until > now)
+		ob_host_wait(ob_host, &vcpu->service.word, word,
+			     until == OB_FOREVER ? OB_FOREVER : until - now);
+}
+
 static void ob_service_main(void *argument)
 {
 	struct ob_vcpu *vcpu = argument;
-	u64 finish_at = ob_host_clock_monotonic(ob_host) + OB_FINISH_AFTER;
 
 	ob_thread_begin(OB_THREAD_SERVICE);
-	while (!READ_ONCE(ob_machine.stopping)) {
-		u32 word = READ_ONCE(vcpu->service.word);
-		u64 now = ob_host_clock_monotonic(ob_host);
-		u64 until;
-		bool again = ob_carrier_is_missing(vcpu);
+	for (;;) {
+		u32 word = smp_load_acquire(&vcpu->service.word);
 
 		ob_panic_check();
-		if (now >= ob_timer_look(vcpu))
-			ob_timer_expire(vcpu, now);
-		if (READ_ONCE(vcpu->pending) || ob_look_is_due(vcpu, now))
-			ob_service_parked(vcpu);
-		ob_look_plan(vcpu, now);
 		if (READ_ONCE(ob_machine.stopping))
 			break;
-		if (READ_ONCE(vcpu->pending) && ob_is_parked(READ_ONCE(vcpu->state)))
-			continue;
-		until = min(ob_watch_holder(vcpu, now), ob_watch_kicked(vcpu, now));
-		if (now >= finish_at) {
-			ob_host_snapshot_finish(ob_host);
-			finish_at = OB_FOREVER;
-		}
-		until = min(until, finish_at);
-		if (again)
-			until = min(until, now + OB_AGAIN_AFTER);
-		if (vcpu->service.look_at)
-			until = min(until, vcpu->service.look_at);
-		until = min(until, ob_timer_look(vcpu));
-		ob_service_sleep(vcpu, word, until);
+		ob_service_sleep(vcpu, word, ob_service_turn(vcpu));
 	}
 }
 
+/* The host calls, in the place of a service thread. */
+u64 ob_kernel_service(u32 number)
+{
+	struct ob_vcpu *vcpu = &ob_vcpus[number];
+	u64 until;
+
+	ob_thread_begin(OB_THREAD_SERVICE);
+	do {
+		if (READ_ONCE(ob_machine.stopping) ||
+		    READ_ONCE(ob_machine.panicking) == OB_PANIC_REPORTED)
+			return OB_FOREVER;
+		until = ob_service_turn(vcpu);
+	} while (!until);
+	return until;
+}
+
+/* The host has a timer for the vCPU, or gets a thread that is one. */
 static int ob_service_create(struct ob_vcpu *vcpu)
 {
+	vcpu->service.finish_at = ob_host_clock_monotonic(ob_host) + OB_FINISH_AFTER;
+	if (ob_host_groups.timer) {
+		vcpu->service.handle = OB_SERVICE_BY_HOST;
+		ob_host_service_request(ob_host, vcpu->id);
+		return 0;
+	}
 	return ob_host_thread_create(ob_host, ob_service_main, vcpu, "outboard-timer", &vcpu->service.handle);
 }
 
@@ -351,10 +409,21 @@ void ob_service_start_now(struct ob_vcpu *vcpu)
 	}
 }
 
+/* The machine is stopping. Blocks. */
+void ob_service_end(struct ob_vcpu *vcpu)
+{
+	if (!vcpu->service.handle)
+		return;
+	if (ob_host_groups.timer)
+		ob_host_service_end(ob_host, vcpu->id);
+	else
+		ob_host_thread_join(ob_host, vcpu->service.handle);
+}
+
 /* For a vCPU that did not start, on a machine that will not run. */
 void ob_service_stop(struct ob_vcpu *vcpu)
 {
 	WRITE_ONCE(ob_machine.stopping, 1);
 	ob_service_notify(vcpu);
-	ob_host_thread_join(ob_host, vcpu->service.handle);
+	ob_service_end(vcpu);
 }

@@ -28,6 +28,7 @@
 #include <linux/sizes.h>
 #include <uapi/linux/random.h>
 #include <outboard/gate.h>
+#include <outboard/hypercall_snapshot.h>
 #include "deferred.h"
 #include "snapshot.h"
 #include "vcpu.h"
@@ -238,7 +239,7 @@ static int ob_continue(struct ob_vcpu *vcpu)
  * Starts from a snapshot, if the platform has one that fits; -ENOENT: it has not, and nothing has happened.
  * Called instead of booting. Blocks.
  */
-int ob_snapshot_start(const struct ob_boot_parameters *parameters)
+int ob_snapshot_start(const struct ob_boot_parameters *parameters, const struct ob_info *info)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
 
@@ -246,7 +247,7 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters)
 		return -ENOENT;
 	/* From here on the data are those that were saved. */
 	ob_forget_host(vcpu, ob_host_clock_monotonic(ob_host) - ob_machine.saved_time);
-	ob_configure(parameters);
+	ob_configure(parameters, info);
 	ob_go_on();
 	return ob_continue(vcpu);
 }

@@ -7,13 +7,16 @@
 #include <linux/types.h>
 
 struct ob_boot_parameters;
+struct ob_info;
 
 #ifdef CONFIG_OUTBOARD_SNAPSHOT
-int ob_snapshot_start(const struct ob_boot_parameters *parameters);
+int ob_snapshot_start(const struct ob_boot_parameters *parameters,
+		      const struct ob_info *info);
 void ob_snapshot_take(void);
 void ob_snapshot_renew(void);
 #else
-static inline int ob_snapshot_start(const struct ob_boot_parameters *parameters)
+static inline int ob_snapshot_start(const struct ob_boot_parameters *parameters,
+		      const struct ob_info *info)
 {
 	return -ENOENT;
 }

@@ -132,8 +132,7 @@ static u32 *ob_notify(struct ob_vcpu *vcpu)
 	ob_delay_point();
 	if (!ob_is_parked(state) && state != OB_VCPU_INTERRUPT)
 		return NULL;
-	__atomic_fetch_add(&vcpu->service.word, 1, __ATOMIC_SEQ_CST);
-	return &vcpu->service.word;
+	return ob_service_raise(vcpu);
 }
 
 /*

@@ -103,6 +103,7 @@ struct ob_service {
 	void *context;
 	void *stack;			/* for evicting a task */
 	bool starts_carrier;		/* that is left to the thread */
+	u64 finish_at;			/* what a snapshot has left for later; OB_FOREVER: it is done */
 	u64 handle;			/* 0: not started */
 };
 
@@ -152,6 +153,7 @@ struct ob_machine {
 	atomic_t spinners;
 	int console_level;
 	u64 memory;			/* ceiling */
+	bool ram_is_pinned;		/* OB_HOST_RAM_IS_PINNED */
 	u64 clock_offset;		/* what the host's monotonic clock is ahead of ours */
 	u64 boot_time;			/* of our clock */
 	u64 saved_time;			/* of our clock, when a snapshot was taken */
@@ -273,11 +275,13 @@ static inline void ob_service_needed(struct ob_vcpu *vcpu)
 		ob_service_start_now(vcpu);
 }
 void ob_service_stop(struct ob_vcpu *vcpu);
+void ob_service_end(struct ob_vcpu *vcpu);
+u32 *ob_service_raise(struct ob_vcpu *vcpu);
 void ob_service_notify(struct ob_vcpu *vcpu);
 void ob_service_look(struct ob_vcpu *vcpu);
 
 /* boot.c */
-void ob_configure(const struct ob_boot_parameters *parameters);
+void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_info *info);
 
 /* time.c, smp.c */
 u64 ob_clock(void);

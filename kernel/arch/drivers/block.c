@@ -121,7 +121,7 @@ static blk_status_t ob_queue_rq(struct blk_mq_hw_ctx *queue, const struct blk_mq
 		.disk = disk->number,
 		.operation = operation,
 		.force_unit_access = !!(rq->cmd_flags & REQ_FUA),
-		.offset = blk_rq_pos(rq) << SECTOR_SHIFT,
+		.offset = operation == OB_BLOCK_FLUSH ? 0 : blk_rq_pos(rq) << SECTOR_SHIFT,
 		.length = blk_rq_bytes(rq),
 		.segments = command->segments,
 		.ahead = !!(rq->cmd_flags & REQ_RAHEAD),

@@ -24,7 +24,11 @@ extern "C" {
 struct ob_config {
 	size_t size;			/* sizeof(struct ob_config) */
 	unsigned int vcpus;		/* virtual CPUs, 1 to 64; 0: as many as the host's. A kernel built with SMP=n has one */
-	uint64_t memory;		/* most memory that the kernel may use, in bytes, 32 MB at least; 0: a quarter of the host's */
+	/*
+	 * Most memory that the kernel may use, in bytes: at least 16 MB, or 4 MB if it has no disks
+	 * (profile base). 0: a quarter of the host's.
+	 */
+	uint64_t memory;
 	const char *command_line;	/* added to the kernel's command line, at most 384 characters; NULL: nothing */
 	/*
 	 * Kernel log lines of this level and below (0 emergency to 7 debug) go to

@@ -2,7 +2,7 @@
 #ifndef _ASM_OUTBOARD_SPARSEMEM_H
 #define _ASM_OUTBOARD_SPARSEMEM_H
 
-/* Memory grows in sections of 16 MB, up to 1 TB. */
-#define SECTION_SIZE_BITS 24
+/* Memory is added in sections of 4 MB, up to 1 TB. */
+#define SECTION_SIZE_BITS 22
 #define MAX_PHYSMEM_BITS 40
 #endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What this host is like. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* Address space is free; these are generous. */
+#define VMALLOC_BYTES (32ull << 30)
+#define MODULES_BYTES (128ull << 20)
+#define CLIENT_BYTES (64ull << 30)
+#define STACKS_BYTES (2ull << 30)
+
+static uint32_t processor_count(void)
+{
+	cpu_set_t set;
+	long online;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		return (uint32_t)CPU_COUNT(&set);
+	/* More processors than the set has room for. */
+	online = sysconf(_SC_NPROCESSORS_ONLN);
+	return online > 0 ? (uint32_t)online : 1;
+}
+
+static uint64_t memory_size(void)
+{
+	struct sysinfo info;
+
+	if (sysinfo(&info))
+		return 0;
+	return (uint64_t)info.totalram * info.mem_unit;
+}
+
+void ob_host_info(struct ob_host *host, struct ob_info *info)
+{
+	(void)host;
+	*info = (struct ob_info) {
+		.memory = memory_size(),
+		.processors = processor_count(),
+		.windows = {
+			[OB_REGION_VMALLOC] = VMALLOC_BYTES,
+			[OB_REGION_MODULES] = MODULES_BYTES,
+			[OB_REGION_CLIENT] = CLIENT_BYTES,
+			[OB_REGION_STACKS] = STACKS_BYTES,
+		},
+	};
+}
