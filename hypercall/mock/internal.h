@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of the mock platform share. */
+#ifndef OUTBOARD_MOCK_INTERNAL_H
+#define OUTBOARD_MOCK_INTERNAL_H
+
+#include <stddef.h>
+#include <ucontext.h>
+
+#include "mock.h"
+
+#define MOCK_VCPUS 64
+#define MOCK_THREADS 256
+
+#define PAGE_BYTES 4096ull
+
+struct mock_region {
+	uint64_t address;
+	uint64_t size;			/* 0: not reserved */
+};
+
+/* A thread of this platform: a coroutine of the only host thread. */
+struct mock_thread {
+	ucontext_t context;		/* while another one runs */
+	void *stack;			/* NULL: that of the program */
+	void (*fn)(void *arg);
+	void *arg;
+	const uint32_t *word;		/* that it waits on; NULL: it can run */
+	uint64_t until;			/* of the monotonic clock; OB_FOREVER */
+	uint32_t ended;			/* word: 1 when fn has returned */
+	bool used;
+	bool adopted;			/* by the kernel, which wants to know of its end */
+	char block[OB_THREAD_BLOCK_BYTES];	/* the kernel's, while another one runs */
+};
+
+/* The service of a vCPU. */
+struct mock_service {
+	uint64_t at;			/* when it is due */
+	bool runs;
+	bool on;
+};
+
+struct ob_host {
+	struct mock_options options;
+	struct mock_counts counts;
+	const struct ob_upcalls *upcalls;
+	void *image;			/* where the kernel is loaded */
+	uint64_t image_size;
+	struct mock_region regions[OB_REGIONS];
+	struct mock_thread threads[MOCK_THREADS];
+	struct mock_thread *current;
+	struct mock_service services[MOCK_VCPUS];
+	uint32_t service_word;		/* changes when a service is requested */
+	char *disk;
+};
+
+/* load.c: fills upcalls, image and image_size. */
+bool mock_load(struct ob_host *host, const char *path);
+
+/* threads.c */
+void mock_threads_begin(struct ob_host *host);
+void mock_threads_end(struct ob_host *host);
+/* Of each thread's block, from the thread pointer. */
+int64_t mock_thread_block_distance(void);
+
+/* tables.c */
+void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table);
+
+#endif

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the host is like, and its memory: ranges of the address space that can be used from the
+ * moment the kernel says so.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+
+#define ALIGNMENT (16ull << 20)
+#define STACKS_BYTES (64ull << 20)
+
+void ob_host_info(struct ob_host *host, struct ob_info *info)
+{
+	*info = (struct ob_info) {
+		.features = host->options.pinned ? OB_HOST_RAM_IS_PINNED : 0,
+		.memory = host->options.memory,
+		.processors = 1,
+		.windows[OB_REGION_STACKS] = STACKS_BYTES,
+	};
+}
+
+/* More than is wanted, so that there is an aligned address in it. */
+int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t size,
+			   uint64_t *address)
+{
+	void *start = mmap(NULL, size + ALIGNMENT, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (start == MAP_FAILED)
+		return -ENOMEM;
+	host->regions[region] = (struct mock_region){ (uint64_t)start, size + ALIGNMENT };
+	*address = ((uint64_t)start + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+	return 0;
+}
+
+static int make_usable(uint64_t address, uint64_t size)
+{
+	return mprotect((void *)address, size, PROT_READ | PROT_WRITE) ? -ENOMEM : 0;
+}
+
+int ob_host_region_commit(struct ob_host *host, uint64_t address, uint64_t size)
+{
+	(void)host;
+	return make_usable(address, size);
+}
+
+int ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
+{
+	struct mock_counts *counts = &host->counts;
+	uint64_t most = host->options.memory_given;
+
+	if (most && counts->extended + size > most)
+		return -ENOMEM;
+	if (counts->extended && size > counts->longest_extension)
+		counts->longest_extension = size;
+	counts->extended += size;
+	return make_usable(address, size);
+}
+
+static bool is_ram(const struct ob_host *host, uint64_t address)
+{
+	const struct mock_region *ram = &host->regions[OB_REGION_RAM];
+
+	return address >= ram->address && address < ram->address + ram->size;
+}
+
+void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t size)
+{
+	if (is_ram(host, address))
+		host->counts.discarded += size;
+	madvise((void *)address, size, MADV_DONTNEED);
+}
+
+void ob_host_regions_release(struct ob_host *host)
+{
+	for (int i = 0; i < OB_REGIONS; i++) {
+		if (host->regions[i].size)
+			munmap((void *)host->regions[i].address, host->regions[i].size);
+		host->regions[i] = (struct mock_region){ 0 };
+	}
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The smallest platform: what docs/porting.md explains, and tests boot a kernel with.
+ *
+ * One host thread runs everything. The kernel's threads, its clients and its timer are coroutines
+ * of this platform, which change at hypercalls only (threads.c). It needs of its host memory, a
+ * clock, random numbers and a place for messages. It has no mapping group, no signals, no
+ * components and no snapshots. Its only disk is memory.
+ *
+ * A test that links this platform calls the functions below, and the upcalls of the kernel.
+ */
+#ifndef OUTBOARD_MOCK_H
+#define OUTBOARD_MOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <outboard/tables.h>
+
+struct mock_options {
+	uint64_t memory;		/* ceiling in bytes */
+	uint64_t memory_given;		/* bytes of RAM that the host gives before it refuses; 0: all */
+	uint64_t disk_size;		/* bytes; 0: there is no block group */
+	uint32_t vcpus;
+	uint32_t log_level;		/* lines of this level and below go to standard error */
+	bool pinned;			/* OB_HOST_RAM_IS_PINNED */
+};
+
+/* What the kernel has asked for so far. */
+struct mock_counts {
+	uint64_t extended;		/* bytes of RAM */
+	uint64_t discarded;		/* bytes of RAM */
+	uint64_t longest_extension;	/* in bytes, but for the first */
+	uint32_t services;		/* calls of ob_kernel_service() */
+	uint32_t threads;		/* made for the kernel and by mock_client() */
+};
+
+/*
+ * Loads the image in that file. A process can have one at a time. NULL, and a message on standard
+ * error: it is no kernel image of this interface version, or the host has no memory.
+ */
+struct ob_host *mock_new(const char *image, const struct mock_options *options);
+
+/* Boots. The calling thread is a client then. 0 or what ob_kernel_boot() says. */
+int mock_boot(struct ob_host *host);
+
+/* One system call of the calling client. */
+long mock_call(struct ob_host *host, long number, long a, long b, long c, long d, long e);
+
+/*
+ * Starts another client: fn(arg) on a thread of this platform, which is adopted with its first
+ * call. Returns its handle for ob_host_thread_join(), 0: none could be made.
+ */
+uint64_t mock_client(struct ob_host *host, void (*fn)(void *arg), void *arg);
+
+/* Halts the kernel: 0 or what ob_kernel_halt() says. */
+int mock_halt(struct ob_host *host);
+
+/* Gives back what mock_new() took. The kernel has halted. */
+void mock_free(struct ob_host *host);
+
+/* The bytes of the disk, whose path is "ram". */
+char *mock_disk(struct ob_host *host);
+
+const struct ob_upcalls *mock_upcalls(const struct ob_host *host);
+const struct mock_counts *mock_counts(const struct ob_host *host);
+
+#endif

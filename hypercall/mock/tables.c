@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The table of hypercalls: the required groups, the timer, and the disk if there is one. */
+#include "internal.h"
+
+#define MEMBER(group, name) .name = ob_host_##name,
+#define GROUP(name, members)					\
+	static const struct ob_host_##name host_##name = {	\
+		.size = sizeof(host_##name),			\
+		members(MEMBER, name)				\
+	}
+
+GROUP(info, OB_HOST_INFO);
+GROUP(memory, OB_HOST_MEMORY);
+GROUP(threads, OB_HOST_THREADS);
+GROUP(clocks, OB_HOST_CLOCKS);
+GROUP(console, OB_HOST_CONSOLE);
+GROUP(timer, OB_HOST_TIMER);
+GROUP(block, OB_HOST_BLOCK);
+
+void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
+{
+	*table = (struct ob_hypercalls) {
+		.size = sizeof(*table),
+		.version = OB_INTERFACE_VERSION,
+		.info = &host_info,
+		.memory = &host_memory,
+		.threads = &host_threads,
+		.clocks = &host_clocks,
+		.console = &host_console,
+		.timer = &host_timer,
+		.block = host->options.disk_size ? &host_block : NULL,
+	};
+}

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The kernel on a second platform, hypercall/mock, from the very image files that the POSIX platform loads.
+
+That platform has one host thread, cannot map memory and keeps time for the kernel. The C program says what failed.
+"""
+
+import glob
+import os
+
+import pytest
+
+from library import test_capi as capi
+from support import host, images
+
+MOCK = os.path.join(capi.REPOSITORY, "hypercall", "mock")
+BASE = os.path.join(capi.LIBRARIES, "base")
+BUILTIN = os.path.join(capi.LIBRARIES, "vfs-builtin")
+
+
+def image_of(libraries):
+    """The image file beside a library of the build: the one that the library carries."""
+    path = os.path.join(libraries, "outboard-kernel")
+    if not os.path.exists(path):
+        pytest.skip(f"this build has no kernel in {libraries}")
+    return path
+
+
+@pytest.fixture(scope="module", name="mock")
+def mock_program(tmp_path_factory):
+    return capi.compile_c(str(tmp_path_factory.mktemp("mock") / "mock_test"),
+                          ["mock_test.c", *sorted(glob.glob(os.path.join(MOCK, "*.c")))],
+                          "-I", MOCK, "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"))
+
+
+@pytest.mark.parametrize("case", ["files", "little", "refused", "clients", "clients-2"])
+def test_base(mock, case):
+    assert capi.run(mock, image_of(BASE), case, timeout=120) == "done\n"
+
+
+def test_same_file_on_both_platforms(mock, work):
+    """The library boots a named image file; the mock has booted that file before, and does so after."""
+    image = image_of(BASE)
+    program = capi.library_program(work, "named_image_test.c", "client.c")
+    capi.run(mock, image, "files", timeout=120)
+    capi.run(program, image, timeout=120, LD_LIBRARY_PATH=capi.LIBRARIES)
+    capi.run(mock, image, "files", timeout=120)
+
+
+def test_pinned_memory(mock):
+    capi.run(mock, image_of(BASE), "pinned", timeout=180)
+
+
+@pytest.mark.parametrize("case", ["files", "least-with-disks", "disk"])
+def test_full(mock, case):
+    capi.run(mock, image_of(capi.LIBRARIES), case, timeout=120)
+
+
+@pytest.mark.long
+def test_ext4(mock, work):
+    disk = images.make(os.path.join(work, "disk.img"), "ext4", 64)
+    capi.run(mock, image_of(BUILTIN), "file-system", disk, timeout=120)
+    host.run("e2fsck", "-f", "-n", disk)
+    assert "made-by-mock" in host.run("debugfs", "-R", "ls -p /", disk).stdout
