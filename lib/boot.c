@@ -25,6 +25,7 @@
 #define CONFIG_SIZE_BEFORE_CONTAIN_PANIC offsetof(struct ob_config, contain_panic)
 #define MEMORY_STEP (4ull << 20)
 #define MEMORY_MINIMUM (4ull << 20)
+#define MEMORY_FOR_DISKS (16ull << 20)
 #define MEMORY_DEFAULT_MINIMUM (64ull << 20)
 
 /* Notes why booting fails, and passes the error on. */
@@ -182,9 +183,13 @@ static int fail_to_start(struct ob_instance *instance,
 			 const struct ob_boot_parameters *parameters, int error)
 {
 	char limits[128] = "";
-	bool limited = ob_posix_limits_describe(parameters->memory + WINDOWS_BYTES, limits,
-						sizeof(limits));
+	bool limited;
 
+	if (error == -EINVAL && parameters->memory < MEMORY_FOR_DISKS)
+		return fail(instance, error, "memory is %llu MB: a kernel with disks needs %llu MB",
+			    (unsigned long long)parameters->memory >> 20, MEMORY_FOR_DISKS >> 20);
+	limited = ob_posix_limits_describe(parameters->memory + WINDOWS_BYTES, limits,
+					   sizeof(limits));
 	return fail(instance, error, "the kernel does not start with %u vCPUs and %llu MB: %s%s%s",
 		    parameters->vcpus, (unsigned long long)parameters->memory >> 20, strerror(-error),
 		    limited ? "; limits of this process: " : "", limits);

@@ -20,8 +20,9 @@
 /* What the host is asked for at a time. */
 #define OB_MEMORY_STEP SZ_4M
 
-/* The least ceiling that a kernel boots with: one that has no disks needs less. */
-#define OB_MEMORY_LEAST (IS_ENABLED(CONFIG_BLOCK) ? SZ_16M : SZ_4M)
+/* The least ceiling that a kernel boots with: one that has no disks needs less, KASAN more. */
+#define OB_MEMORY_LEAST							\
+	(IS_ENABLED(CONFIG_KASAN) ? SZ_32M : IS_ENABLED(CONFIG_BLOCK) ? SZ_16M : SZ_4M)
 
 /* There are no more vCPUs than have so much of the ceiling each. */
 #define OB_MEMORY_FOR_VCPU SZ_512K
