@@ -6,9 +6,9 @@
  * a kernel without CONFIG_MMU: neighbouring pages, 4 MB at most, and nothing if no such run is
  * free. No address is one of vmalloc's, so kvfree() and is_vmalloc_addr() are right as they are.
  *
- * Refused are: vmap() and vm_map_ram(), which Linux refuses by itself when the window is empty;
- * memory that is to be executed, so modules; and more memory for per-CPU data than Linux sets
- * aside at boot.
+ * Refused are: vmap() and vm_map_ram(), which Linux refuses by itself when the window is empty, as it
+ * does vmalloc_user(), vmalloc_huge(), vmalloc_node(), vzalloc_node() and __vmalloc_node(); memory
+ * that is to be executed, so modules; and more memory for per-CPU data than Linux sets aside at boot.
  */
 #include <linux/mm.h>
 #include <linux/pgtable.h>
