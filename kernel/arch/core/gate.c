@@ -201,7 +201,8 @@ static __always_inline int ob_enter_fast(void)
 {
 	unsigned long parked = ob_this_thread->parked;
 
-	if (likely(ob_is_of_this_boot(parked))) {
+	/* Before the first boot, 0 is its number, too. */
+	if (likely(parked && ob_is_of_this_boot(parked))) {
 		struct ob_vcpu *vcpu = ob_this_vcpu();
 
 		if (likely(try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD)))
