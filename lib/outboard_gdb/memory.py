@@ -171,7 +171,7 @@ SYMBOLS = {}  # addresses by (address of ob_vcpus, name)
 def symbol(name: str, required=True):
     """The address of one of the kernel's variables."""
     anchor = address_by_expression("ob_vcpus")
-    if anchor is None and address_by_expression("ob_upcalls") is not None:
+    if anchor is None and address_by_expression("ob_boot") is not None:
         raise Problem("no kernel has been booted in this process yet")
     if anchor is None:
         raise Problem("no kernel of Outboard here: the program has not loaded the library yet, or the symbols "

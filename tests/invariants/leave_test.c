@@ -106,9 +106,15 @@ static int is_exchange(unsigned long code, const struct user_regs_struct *regist
 	return register_value(registers, (code >> 19 & 7) | (code & 4 ? 8 : 0)) & 1;
 }
 
-static int is_host_call(unsigned long code)
+/*
+ * Is the next step a call of the host? Also one that a signal or the tracer has interrupted, which the
+ * host repeats: its result is ERESTARTSYS (512) to ERESTART_RESTARTBLOCK (516) then.
+ */
+static int is_host_call(unsigned long code, const struct user_regs_struct *registers)
 {
-	return (code & 0xffff) == 0x050f;
+	long result = (long)registers->rax;
+
+	return (code & 0xffff) == 0x050f || (result <= -512 && result >= -516);
 }
 
 /* One instruction. A signal comes before it. SIGURG only asks the slow thread to hurry: dropped. */
@@ -192,10 +198,10 @@ static void step_to_exchange(pid_t process, pid_t thread)
 	stop_others(process, thread);
 	for (int steps = 0; !is_exchange(code = next_code(thread, &registers), &registers); steps++) {
 		CHECK(steps < STEPS_MOST);
-		if (is_host_call(code))
+		if (is_host_call(code, &registers))
 			let_others_go();
 		step(thread);
-		if (is_host_call(code))
+		if (is_host_call(code, &registers))
 			stop_others(process, thread);
 	}
 }

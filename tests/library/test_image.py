@@ -16,8 +16,10 @@ SCRIPT = os.path.join(LIBRARIES, "outboard-gdb.py")
 # Offsets in the structures of ELF: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
 HEADER = struct.Struct("<16s2HI3QI6H")
 SEGMENT = struct.Struct("<2I6Q")
+RELOCATION = struct.Struct("<2Qq")
 PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_TLS, PT_GNU_STACK = 1, 2, 4, 7, 0x6474e551
-DT_RELA = 7
+DT_RELA, DT_RELASZ = 7, 8
+R_X86_64_RELATIVE = 8
 INTERFACE = 2  # OB_INTERFACE_VERSION of outboard/tables.h
 
 
@@ -52,13 +54,20 @@ class Image:
         raise AssertionError(f"no segment has {address:#x}")
 
     def rela(self):
-        """Where the first relocation with an addend is."""
+        """
+        Gives the image a relocation with an addend, as the only one: the linker may need none. It is
+        in its code, where nothing runs. Returns where the relocation is.
+        """
         _, row = self.segment(PT_DYNAMIC)
+        _, data = self.segment(PT_LOAD, writable=True)
+        table = self.entry + 64
         for offset in range(row[2], row[2] + row[5], 16):
-            tag, value = struct.unpack_from("<2Q", self.bytes, offset)
-            if tag == DT_RELA:
-                return self.offset_of(value)
-        raise AssertionError("no relocations")
+            tag, _ = struct.unpack_from("<2Q", self.bytes, offset)
+            if tag in (DT_RELA, DT_RELASZ):
+                value = table if tag == DT_RELA else RELOCATION.size
+                self.put(offset + 8, struct.pack("<Q", value))
+        self.put(self.offset_of(table), RELOCATION.pack(data[3], R_X86_64_RELATIVE, 0))
+        return self.offset_of(table)
 
 
 def preferred_address():

@@ -10,10 +10,11 @@ import os
 import pytest
 
 from library import test_capi as capi
-from support import host, images
+from support import host, images, modules
 
 MOCK = os.path.join(capi.REPOSITORY, "hypercall", "mock")
-BASE = os.path.join(capi.LIBRARIES, "base")
+# The profile base, as `make test` builds it. The suites are modules, which nothing loads here.
+BASE = modules.libraries_of(modules.BASE_SUITES)
 BUILTIN = os.path.join(capi.LIBRARIES, "vfs-builtin")
 
 
