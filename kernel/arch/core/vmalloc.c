@@ -91,6 +91,7 @@ void __wrap_vfree(const void *address)
 		kfree(address);
 }
 
+#ifdef CONFIG_SMP
 struct vm_struct **__real_pcpu_get_vm_areas(const unsigned long *offsets, const size_t *sizes,
 					    int count, size_t align);
 struct vm_struct **__wrap_pcpu_get_vm_areas(const unsigned long *offsets, const size_t *sizes,
@@ -102,3 +103,4 @@ struct vm_struct **__wrap_pcpu_get_vm_areas(const unsigned long *offsets, const 
 {
 	return ob_has_window() ? __real_pcpu_get_vm_areas(offsets, sizes, count, align) : NULL;
 }
+#endif
