@@ -165,6 +165,11 @@ static void tell(enum jit_action action, struct jit_code_entry *entry)
 	__jit_debug_descriptor.action = JIT_NOACTION;
 }
 
+static bool is_moved(const struct ob_image *image)
+{
+	return image->address != image->linked;
+}
+
 /* Without memory there are no symbols. */
 void ob_debugger_add(struct ob_image *image)
 {
@@ -175,13 +180,13 @@ void ob_debugger_add(struct ob_image *image)
 	entry = calloc(1, sizeof(*entry));
 	if (entry)
 		entry->code.size = image->file.size;
-	if (entry && image->moved)
+	if (entry && is_moved(image))
 		entry->copy = moved_copy(image, &entry->code.size);
-	if (!entry || (image->moved && !entry->copy)) {
+	if (!entry || (is_moved(image) && !entry->copy)) {
 		free(entry);
 		return;
 	}
-	entry->code.file = image->moved ? entry->copy : image->file.bytes;
+	entry->code.file = is_moved(image) ? entry->copy : image->file.bytes;
 	entry->code.next = __jit_debug_descriptor.first;
 	if (entry->code.next)
 		entry->code.next->previous = &entry->code;

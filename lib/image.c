@@ -449,9 +449,9 @@ static int reserve(struct loading *loading)
 	image->address = loading->first;
 	image->size = loading->end - loading->first;
 	image->linked = loading->first;
-	error = ob_platform_image_reserve(image->size, &image->address);
+	error = ob_platform_image_reserve(image->host, image->size, &image->address,
+					  &image->placed);
 	loading->distance = image->address - loading->first;
-	image->moved = loading->distance != 0;
 	return error;
 }
 
@@ -526,13 +526,13 @@ bool ob_image_is_same(const struct ob_image *image, const char *path)
 	return !strcmp(path, image->path) && ob_platform_image_is_same(path, &image->file);
 }
 
-/* One that waits, for that host now. Those at their preferred address come first. */
+/* One that waits. Those of other hosts are at the places of these: no snapshot would fit. */
 static struct ob_image *take_waiting(const char *path, struct ob_host *host)
 {
 	struct ob_image *found = NULL;
 
 	for (struct ob_image *image = images; image; image = image->next)
-		if (!image->used && (!found || found->moved) && ob_image_is_same(image, path))
+		if (!image->used && image->host == host && ob_image_is_same(image, path))
 			found = image;
 	if (found) {
 		const Elf64_Ehdr *header = found->file.bytes;
@@ -541,7 +541,6 @@ static struct ob_image *take_waiting(const char *path, struct ob_host *host)
 		};
 
 		loading.distance = found->address - found->linked;
-		found->host = host;
 		if (enter(&loading))
 			return NULL;
 	}

@@ -13,8 +13,8 @@
 
 /*
  * An image that is loaded, for one host. Its code stays for as long as the process lives, since
- * threads may be late to leave it: when its instance ends, the image waits for the next one that
- * wants the same file.
+ * threads may be late to leave it: when its instance ends, the image waits until an instance with
+ * this host wants the same file.
  */
 struct ob_image {
 	struct ob_image *next;		/* of all; under the mutex of image.c, as the next two */
@@ -26,7 +26,7 @@ struct ob_image {
 	uint64_t address;
 	uint64_t linked;		/* the address that it was linked for */
 	uint64_t size;			/* in memory */
-	bool moved;			/* its preferred address was taken */
+	bool placed;			/* at an address that other processes have for it, too */
 	struct ob_platform_file file;	/* its bytes stay, for debuggers */
 	uint32_t id_size;		/* 0: it has no build id */
 	unsigned char id[OB_BUILD_ID_MOST];
