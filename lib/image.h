@@ -26,6 +26,8 @@ struct ob_image {
 	uint64_t address;
 	uint64_t linked;		/* the address that it was linked for */
 	uint64_t size;			/* in memory */
+	uint64_t shown;			/* for debuggers, the file once more; 0: it is not */
+	uint64_t reserved;		/* bytes of address space, for both */
 	bool placed;			/* at an address that other processes have for it, too */
 	struct ob_platform_file file;	/* its bytes stay, for debuggers */
 	uint32_t id_size;		/* 0: it has no build id */
@@ -55,6 +57,12 @@ void ob_image_release(struct ob_image *image);
 
 /* In a fork()ed child, which has one thread and no kernel: all images go. */
 void ob_images_forget(void);
+
+/*
+ * debugger.c: bytes before the file as debuggers see it, whose mapping follows. They are zero at first, and
+ * stay with the image. A multiple of the page size.
+ */
+#define OB_DEBUGGER_BYTES 8192u
 
 /* debugger.c: shows the symbols of an image to debuggers, and takes them away again. With the mutex held. */
 void ob_debugger_add(struct ob_image *image);
