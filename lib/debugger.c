@@ -4,9 +4,10 @@
  * made at run time ("JIT Compilation Interface" in gdb's manual). gdb finds the two names below in
  * the program or library, live or in a core dump, and reads the ELF file that they lead to.
  *
- * gdb takes the addresses in that file as they are. An image that is not where it was linked to
- * gets a file with the right ones, which has only what names and back-traces need. Each image in
- * use has an entry.
+ * gdb takes the addresses in that file as they are. An image that is not where it was linked to is
+ * shown as a relocatable file: there symbols count from their sections, so that only the headers
+ * need other addresses. The headers lie before the file itself, which is mapped once more. Each
+ * image in use has an entry.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -44,18 +45,7 @@ __attribute__((used, noinline)) void __jit_debug_register_code(void)
 
 struct ob_debugger_entry {
 	struct jit_code_entry code;	/* first: gdb's list is of these */
-	char *copy;			/* NULL: the file itself is shown */
 };
-
-static void move_symbols(char *file, const Elf64_Shdr *table, uint64_t distance)
-{
-	Elf64_Sym *symbols = (Elf64_Sym *)(file + table->sh_offset);
-
-	for (uint64_t i = 0; i < table->sh_size / sizeof(*symbols); i++)
-		if (symbols[i].st_shndx != SHN_UNDEF && symbols[i].st_shndx < SHN_LORESERVE &&
-		    ELF64_ST_TYPE(symbols[i].st_info) != STT_TLS)
-			symbols[i].st_value += distance;
-}
 
 static bool is_inside(uint64_t start, uint64_t size, uint64_t limit)
 {
@@ -69,24 +59,7 @@ static bool has_sections(const Elf64_Ehdr *header, uint64_t size)
 	       is_inside(header->e_shoff, header->e_shnum * sizeof(Elf64_Shdr), size);
 }
 
-/* Symbols and their names, and how to unwind the stack, which says so relative to itself. */
-static bool is_copied(const Elf64_Ehdr *header, const Elf64_Shdr *section)
-{
-	const char *file = (const char *)header;
-	const Elf64_Shdr *sections = (const Elf64_Shdr *)(file + header->e_shoff);
-	const Elf64_Shdr *names = &sections[header->e_shstrndx];
-
-	return section->sh_type == SHT_SYMTAB ||
-	       (section->sh_type == SHT_STRTAB && !(section->sh_flags & SHF_ALLOC)) ||
-	       !strcmp(file + names->sh_offset + section->sh_name, ".eh_frame");
-}
-
-static uint64_t aligned(uint64_t size)
-{
-	return (size + 15) & ~15ull;
-}
-
-/* All that is read of the file is inside of it. */
+/* The file has its sections' names, and all headers have room before it. */
 static bool is_whole(const Elf64_Ehdr *header, uint64_t size)
 {
 	const Elf64_Shdr *sections = (const Elf64_Shdr *)((const char *)header + header->e_shoff);
@@ -96,65 +69,56 @@ static bool is_whole(const Elf64_Ehdr *header, uint64_t size)
 	    !names->sh_size || ((const char *)header)[names->sh_offset + names->sh_size - 1])
 		return false;
 	for (int i = 0; i < header->e_shnum; i++)
-		if (sections[i].sh_name >= names->sh_size ||
-		    (is_copied(header, &sections[i]) &&
-		     !is_inside(sections[i].sh_offset, sections[i].sh_size, size)))
+		if (sections[i].sh_name >= names->sh_size)
 			return false;
-	return true;
+	return sizeof(*header) + header->e_shnum * sizeof(*sections) <= OB_DEBUGGER_BYTES;
 }
 
-static uint64_t copy_size(const Elf64_Ehdr *header)
-{
-	const Elf64_Shdr *sections = (const Elf64_Shdr *)((const char *)header + header->e_shoff);
-	uint64_t size = aligned(sizeof(*header)) + aligned(header->e_shnum * sizeof(*sections));
-
-	for (int i = 0; i < header->e_shnum; i++)
-		if (is_copied(header, &sections[i]))
-			size += aligned(sections[i].sh_size);
-	return size;
-}
-
-/* All sections, where they are now; with contents those that are copied. */
-static void fill_copy(char *copy, const Elf64_Ehdr *header, uint64_t distance)
+static const Elf64_Shdr *find(const Elf64_Ehdr *header, const char *name)
 {
 	const char *file = (const char *)header;
-	Elf64_Ehdr *new = (Elf64_Ehdr *)copy;
-	Elf64_Shdr *sections = (Elf64_Shdr *)(copy + aligned(sizeof(*header)));
-	uint64_t at = aligned(sizeof(*header)) + aligned(header->e_shnum * sizeof(*sections));
+	const Elf64_Shdr *sections = (const Elf64_Shdr *)(file + header->e_shoff);
+	const char *names = file + sections[header->e_shstrndx].sh_offset;
 
-	*new = *header;
-	new->e_phoff = new->e_phnum = 0;
-	new->e_shoff = aligned(sizeof(*header));
-	memcpy(sections, file + header->e_shoff, header->e_shnum * sizeof(*sections));
-	for (int i = 0; i < header->e_shnum; i++) {
-		Elf64_Shdr *section = &sections[i];
-
-		if (is_copied(header, section)) {
-			memcpy(copy + at, file + section->sh_offset, section->sh_size);
-			section->sh_offset = at;
-			at += aligned(section->sh_size);
-		} else if (section->sh_type != SHT_NULL) {
-			section->sh_type = SHT_NOBITS;
-		}
-		if (section->sh_flags & SHF_ALLOC)
-			section->sh_addr += distance;
-		if (section->sh_type == SHT_SYMTAB)
-			move_symbols(copy, section, distance);
-	}
+	for (int i = 0; i < header->e_shnum; i++)
+		if (!strcmp(names + sections[i].sh_name, name))
+			return &sections[i];
+	return NULL;
 }
 
-static char *moved_copy(const struct ob_image *image, uint64_t *size)
+/* Where a section is from now on; what is neither in memory nor about symbols keeps its place. */
+static void move(Elf64_Shdr *section, const Elf64_Shdr *symbols, uint64_t distance)
+{
+	if (section->sh_type == SHT_SYMTAB)
+		section->sh_offset = symbols->sh_offset;
+	if (section->sh_type == SHT_RELA || section->sh_type == SHT_DYNAMIC)
+		section->sh_type = SHT_PROGBITS;
+	if (section->sh_flags & SHF_ALLOC)
+		section->sh_addr += distance;
+	section->sh_offset += OB_DEBUGGER_BYTES;
+}
+
+/* Fills the headers before the file. False: it has no symbols that can be shown. */
+static bool show_moved(const struct ob_image *image)
 {
 	const Elf64_Ehdr *header = image->file.bytes;
-	char *copy;
+	Elf64_Ehdr *new = (Elf64_Ehdr *)image->shown;
+	Elf64_Shdr *sections = (Elf64_Shdr *)(new + 1);
+	const Elf64_Shdr *symbols;
 
-	if (!is_whole(header, image->file.size))
-		return NULL;
-	*size = copy_size(header);
-	copy = malloc(*size);
-	if (copy)
-		fill_copy(copy, header, image->address - image->linked);
-	return copy;
+	if (!new || !is_whole(header, image->file.size))
+		return false;
+	symbols = find(header, "outboard_symbols");
+	if (!symbols)
+		return false;
+	*new = *header;
+	new->e_type = ET_REL;
+	new->e_phoff = new->e_phnum = 0;
+	new->e_shoff = sizeof(*new);
+	memcpy(sections, (const char *)header + header->e_shoff, header->e_shnum * sizeof(*sections));
+	for (int i = 0; i < header->e_shnum; i++)
+		move(&sections[i], symbols, image->address - image->linked);
+	return true;
 }
 
 static void tell(enum jit_action action, struct jit_code_entry *entry)
@@ -165,6 +129,15 @@ static void tell(enum jit_action action, struct jit_code_entry *entry)
 	__jit_debug_descriptor.action = JIT_NOACTION;
 }
 
+/* Where debuggers find the file of the image. */
+static void locate(const struct ob_image *image, struct jit_code_entry *code)
+{
+	bool moved = image->address != image->linked;
+
+	code->file = moved ? (const char *)image->shown : image->file.bytes;
+	code->size = moved ? OB_DEBUGGER_BYTES + image->file.size : image->file.size;
+}
+
 /* Without memory there are no symbols. */
 void ob_debugger_add(struct ob_image *image)
 {
@@ -172,16 +145,12 @@ void ob_debugger_add(struct ob_image *image)
 
 	if (!has_sections(image->file.bytes, image->file.size))
 		return;
-	entry = calloc(1, sizeof(*entry));
-	if (entry)
-		entry->code.size = image->file.size;
-	if (entry && image->moved)
-		entry->copy = moved_copy(image, &entry->code.size);
-	if (!entry || (image->moved && !entry->copy)) {
-		free(entry);
+	if (image->address != image->linked && !show_moved(image))
 		return;
-	}
-	entry->code.file = image->moved ? entry->copy : image->file.bytes;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return;
+	locate(image, &entry->code);
 	entry->code.next = __jit_debug_descriptor.first;
 	if (entry->code.next)
 		entry->code.next->previous = &entry->code;
@@ -203,7 +172,6 @@ void ob_debugger_remove(struct ob_image *image)
 	if (entry->code.next)
 		entry->code.next->previous = entry->code.previous;
 	tell(JIT_UNREGISTER, &entry->code);
-	free(entry->copy);
 	free(entry);
 	image->debugger = NULL;
 }

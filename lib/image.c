@@ -449,10 +449,30 @@ static int reserve(struct loading *loading)
 	image->address = loading->first;
 	image->size = loading->end - loading->first;
 	image->linked = loading->first;
-	error = ob_platform_image_reserve(image->size, &image->address);
+	image->reserved = image->size + OB_DEBUGGER_BYTES + page_end(loading->file.size);
+	error = ob_platform_image_reserve(image->host, image->reserved, &image->address,
+					  &image->placed);
 	loading->distance = image->address - loading->first;
-	image->moved = loading->distance != 0;
 	return error;
+}
+
+/* For debuggers, which want headers and file in one range. A mapping takes no memory of its own. */
+static void show_file(struct loading *loading)
+{
+	struct ob_image *image = loading->image;
+	uint64_t first = image->address + image->size;
+	struct ob_platform_segment header = {
+		.address = first, .size = OB_DEBUGGER_BYTES,
+		.protection = OB_PROTECTION_READ | OB_PROTECTION_WRITE,
+	};
+	struct ob_platform_segment file = {
+		.address = first + OB_DEBUGGER_BYTES, .size = loading->file.size,
+		.file_size = loading->file.size, .protection = OB_PROTECTION_READ,
+	};
+
+	if (loading->file.handle >= 0 && !ob_platform_image_map(&loading->file, &header) &&
+	    !ob_platform_image_map(&loading->file, &file))
+		image->shown = first;
 }
 
 static int enter(struct loading *loading)
@@ -488,7 +508,9 @@ static int load(struct loading *loading)
 	if (!error)
 		error = enter(loading);
 	if (error)
-		ob_platform_image_release(image->address, image->size);
+		ob_platform_image_release(image->address, image->reserved);
+	else if (loading->distance)
+		show_file(loading);
 	return error;
 }
 
@@ -526,13 +548,13 @@ bool ob_image_is_same(const struct ob_image *image, const char *path)
 	return !strcmp(path, image->path) && ob_platform_image_is_same(path, &image->file);
 }
 
-/* One that waits, for that host now. Those at their preferred address come first. */
+/* One that waits. Those of other hosts are at the places of these: no snapshot would fit. */
 static struct ob_image *take_waiting(const char *path, struct ob_host *host)
 {
 	struct ob_image *found = NULL;
 
 	for (struct ob_image *image = images; image; image = image->next)
-		if (!image->used && (!found || found->moved) && ob_image_is_same(image, path))
+		if (!image->used && image->host == host && ob_image_is_same(image, path))
 			found = image;
 	if (found) {
 		const Elf64_Ehdr *header = found->file.bytes;
@@ -541,7 +563,6 @@ static struct ob_image *take_waiting(const char *path, struct ob_host *host)
 		};
 
 		loading.distance = found->address - found->linked;
-		found->host = host;
 		if (enter(&loading))
 			return NULL;
 	}
@@ -654,7 +675,7 @@ void ob_images_forget(void)
 	pthread_mutex_init(&mutex, NULL);
 	ob_debugger_forget();
 	for (struct ob_image *image = images; image; image = image->next) {
-		ob_platform_image_release(image->address, image->size);
+		ob_platform_image_release(image->address, image->reserved);
 		ob_platform_image_close(&image->file);
 	}
 	/* Their memory stays: another thread of the parent may have been in the heap. */

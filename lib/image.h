@@ -13,8 +13,8 @@
 
 /*
  * An image that is loaded, for one host. Its code stays for as long as the process lives, since
- * threads may be late to leave it: when its instance ends, the image waits for the next one that
- * wants the same file.
+ * threads may be late to leave it: when its instance ends, the image waits until an instance with
+ * this host wants the same file.
  */
 struct ob_image {
 	struct ob_image *next;		/* of all; under the mutex of image.c, as the next two */
@@ -26,7 +26,9 @@ struct ob_image {
 	uint64_t address;
 	uint64_t linked;		/* the address that it was linked for */
 	uint64_t size;			/* in memory */
-	bool moved;			/* its preferred address was taken */
+	uint64_t shown;			/* for debuggers, the file once more; 0: it is not */
+	uint64_t reserved;		/* bytes of address space, for both */
+	bool placed;			/* at an address that other processes have for it, too */
 	struct ob_platform_file file;	/* its bytes stay, for debuggers */
 	uint32_t id_size;		/* 0: it has no build id */
 	unsigned char id[OB_BUILD_ID_MOST];
@@ -55,6 +57,12 @@ void ob_image_release(struct ob_image *image);
 
 /* In a fork()ed child, which has one thread and no kernel: all images go. */
 void ob_images_forget(void);
+
+/*
+ * debugger.c: bytes before the file as debuggers see it, whose mapping follows. They are zero at first, and
+ * stay with the image. A multiple of the page size.
+ */
+#define OB_DEBUGGER_BYTES 8192u
 
 /* debugger.c: shows the symbols of an image to debuggers, and takes them away again. With the mutex held. */
 void ob_debugger_add(struct ob_image *image);

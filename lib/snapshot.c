@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Which snapshot fits: its key names everything that a kernel's memory depends on after booting.
- * That is the kernel image, which must be at its preferred address; the library, or the program that
- * it is linked into, down to the byte; the archive of components; where the threads' blocks are; the
- * configuration; and the processor, whose abilities kernel code may have looked at.
+ * That is the kernel image and its address, which is another one for each kernel of the process; the
+ * library, or the program that it is linked into, down to the byte; the archive of components; where
+ * the threads' blocks are; the configuration; and the processor, whose abilities kernel code may have
+ * looked at.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -150,6 +151,7 @@ static void make_key(struct text *key, const struct image *image, const struct o
 
 	append_id(key, "build id", image->id, image->id_size);
 	append_id(key, "kernel", kernel->id, kernel->id_size);
+	append(key, "address %llx\n", (unsigned long long)kernel->address);
 	append(key, "thread block %lld\n", (long long)thread_block);
 	append(key, "layout %016llx\n", (unsigned long long)image->layout);
 	append(key, "vcpus %u\nmemory %llu\nlog level %u\n", parameters->vcpus,
@@ -230,8 +232,10 @@ static const char *fault_of_process(const struct image *image, const struct ob_i
 		return "not used: the program has more rights than who started it";
 	if (!image->id_size)
 		return "not used: the program, or the library that it uses, has no build id";
-	if (kernel->moved || !kernel->id_size)
-		return "not used: the kernel image's address is taken, or it has no build id";
+	if (!kernel->id_size)
+		return "not used: the kernel image has no build id";
+	if (!kernel->placed)
+		return "not used: the addresses for the kernel image are taken";
 	if (parameters->log_level > LOG_WARNING)
 		return "not used: the log is wanted";
 	return NULL;

@@ -24,8 +24,8 @@
 
 #define PAGE_BYTES 4096ull
 
-/* Other places for an image whose address is taken: more than a process can have kernels. */
-#define PLACES 64
+/* Places for images: each kernel of a process has several of its own, OB_HOSTS_MOST apart. */
+#define PLACES (4 * OB_HOSTS_MOST)
 #define PLACE_DISTANCE (4ull << 30)
 
 /* kernel/build/image.S. Weak: tests of the platform are linked without an image. */
@@ -196,17 +196,20 @@ static void *reserve_at(uint64_t address, uint64_t size)
 }
 
 /*
- * If the address is taken, then at a distance from it where OB_REGION_MODULES has room beside the
- * image. Where the host would put it, regions of other kernels may be all around.
+ * Each kernel has places of its own, so that the nth kernel of any process finds the same snapshot.
+ * At all of them OB_REGION_MODULES has room beside the image. Where the host would put it, regions
+ * of other kernels may be all around.
  */
-int ob_platform_image_reserve(uint64_t size, uint64_t *address)
+int ob_platform_image_reserve(const struct ob_host *host, uint64_t size, uint64_t *address,
+			      bool *placed)
 {
-	uint64_t wanted = *address;
-	void *got = reserve_at(wanted, size);
+	uint64_t linked = *address;
+	void *got = MAP_FAILED;
 
-	for (int i = 1; got == MAP_FAILED && i <= PLACES; i++)
-		got = reserve_at(wanted + i * PLACE_DISTANCE, size);
-	if (got == MAP_FAILED)
+	for (long i = host - ob_host_first(); got == MAP_FAILED && i < PLACES; i += OB_HOSTS_MOST)
+		got = reserve_at(linked + (uint64_t)i * PLACE_DISTANCE, size);
+	*placed = got != MAP_FAILED;
+	if (!*placed)
 		got = reserve_at(0, size);
 	if (got == MAP_FAILED)
 		return -ENOMEM;

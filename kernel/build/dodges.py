@@ -114,7 +114,7 @@ def means() -> list:
             found(r'^\t\{ "\w+", "(\w+)"', read(SYSCTL), SYSCTL),
         ),
         Means(
-            "Initcalls run later",
+            "Initcalls run later, or again",
             "The linker script puts them aside.",
             "file of Linux",
             found(r"KEEP\(\*(\S+\.o)\(\.initcall", read(SCRIPT), SCRIPT),

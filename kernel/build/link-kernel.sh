@@ -74,6 +74,10 @@ fi
 	-z separate-code -z norelro -z max-page-size=4096 -z pack-relative-relocs \
 	-o "$directory/kernel-new.image" "$directory/kernel.o"
 rm "$directory/kernel.o"
+# Debuggers read these where the image is not at that address (lib/debugger.c).
+"$here/section-symbols.py" "$directory/kernel-new.image" "$directory/symbols"
+"$OBJCOPY" --add-section "outboard_symbols=$directory/symbols" "$directory/kernel-new.image"
+rm "$directory/symbols"
 "$here/check-names.py" "$directory/names" "$directory/kernel-new.image"
 "$here/check-image.py" "$directory/kernel-new.image"
 mv "$directory/kernel-new.image" "$directory/kernel.image"

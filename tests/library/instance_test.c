@@ -10,6 +10,8 @@
  *   fork       a child has none of its parent's kernels, and boots the same handles
  *   snapshot DIRECTORY
  *              boots after a halt start from the snapshot that the first one has left
+ *   several DIRECTORY STATUS N
+ *              each of N instances at once, booted by threads of their own, has this snapshot status
  *   bad        handles that are NULL, freed, halted, or of a running kernel
  *   panic FILE one kernel panics, by the component FILE, and the other finishes its work
  */
@@ -415,6 +417,45 @@ static void snapshots(const char *directory)
 	CHECK_EQUAL(ob_halt(), 0);
 }
 
+struct one_of_several {
+	pthread_t thread;
+	struct ob_instance *instance;
+	const char *directory;
+	const char *status;
+};
+
+static void *boot_with_snapshot(void *argument)
+{
+	const struct one_of_several *one = argument;
+	struct ob_config config = small();
+	const char *status;
+
+	config.snapshots = one->directory;
+	CHECK_EQUAL(ob_boot_on(one->instance, &config), 0);
+	status = ob_snapshot_status_on(one->instance);
+	if (!strstr(status, one->status))
+		fprintf(stderr, "%s\n", status);
+	CHECK(strstr(status, one->status));
+	return NULL;
+}
+
+static void several(const char *directory, const char *status, long number)
+{
+	struct one_of_several all[MOST];
+
+	for (long i = 0; i < number; i++) {
+		all[i] = (struct one_of_several){ .directory = directory, .status = status };
+		CHECK_EQUAL(ob_instance_new(&all[i].instance), 0);
+		CHECK(!pthread_create(&all[i].thread, NULL, boot_with_snapshot, &all[i]));
+	}
+	for (long i = 0; i < number; i++)
+		CHECK(!pthread_join(all[i].thread, NULL));
+	for (long i = 0; i < number; i++)
+		work(all[i].instance, i);
+	for (long i = 0; i < number; i++)
+		end(all[i].instance);
+}
+
 /* ---- bad ---------------------------------------------------------------- */
 
 static void nothing(void *context, const struct ob_component_info *info)
@@ -547,6 +588,8 @@ int main(int number, char **arguments)
 		forks();
 	else if (!strcmp(what, "snapshot"))
 		snapshots(arguments[2]);
+	else if (!strcmp(what, "several") && number > 4)
+		several(arguments[2], arguments[3], atol(arguments[4]));
 	else if (!strcmp(what, "bad"))
 		bad();
 	else if (!strcmp(what, "panic"))

@@ -14,10 +14,13 @@ from test_capi import HERE, LIBRARIES, check_ext4, compile_c, image, pkg_config,
 FIXED = ["-no-pie", "-Wl,-Ttext-segment=0x40000000"]
 
 
+def static_flags():
+    return [*pkg_config("--cflags"), os.path.join(LIBRARIES, "liboutboard.a"), "-Wl,--whole-archive",
+            os.path.join(LIBRARIES, "liboutboard-components.a"), "-Wl,--no-whole-archive"]
+
+
 def fixed_program(directory, name):
-    flags = [*pkg_config("--cflags"), os.path.join(LIBRARIES, "liboutboard.a"), "-Wl,--whole-archive",
-             os.path.join(LIBRARIES, "liboutboard-components.a"), "-Wl,--no-whole-archive"]
-    return compile_c(os.path.join(directory, name), [f"{name}.c", "client.c"], *FIXED, *flags)
+    return compile_c(os.path.join(directory, name), [f"{name}.c", "client.c"], *FIXED, *static_flags())
 
 
 @pytest.fixture(name="program", scope="module")
@@ -300,38 +303,60 @@ int main(int count, char **arguments)
 """
 
 
-def build_pie(directory):
-    flags = [*pkg_config("--cflags"), os.path.join(LIBRARIES, "liboutboard.a"), "-Wl,--whole-archive",
-             os.path.join(LIBRARIES, "liboutboard-components.a"), "-Wl,--no-whole-archive"]
-    return compile_c(os.path.join(directory, "program"), ["snapshot_test.c", "client.c"], "-fPIE",
-                     "-pie", *flags)
+def build_fixed(directory, source):
+    return fixed_program(directory, source[:-2])
 
 
-def build_shared(directory):
-    return compile_c(os.path.join(directory, "program"), ["snapshot_test.c", "client.c"],
+def build_pie(directory, source):
+    return compile_c(os.path.join(directory, "program"), [source, "client.c"], "-fPIE", "-pie",
+                     *static_flags())
+
+
+def build_shared(directory, source):
+    return compile_c(os.path.join(directory, "program"), [source, "client.c"],
                      *pkg_config("--cflags", "--libs"))
 
 
-def build_plugin(directory):
-    compile_c(os.path.join(directory, "plugin.so"), ["snapshot_test.c", "client.c"], "-shared",
+def build_plugin(directory, source):
+    compile_c(os.path.join(directory, "plugin.so"), [source, "client.c"], "-shared",
               "-fPIC", "-Dmain=program_main", *pkg_config("--cflags", "--libs"))
-    source = os.path.join(directory, "loader.c")
-    with open(source, "w", encoding="ascii") as stream:
+    loader = os.path.join(directory, "loader.c")
+    with open(loader, "w", encoding="ascii") as stream:
         stream.write(LOADER)
-    return compile_c(os.path.join(directory, "program"), [source])
+    return compile_c(os.path.join(directory, "program"), [loader])
 
 
-@pytest.mark.parametrize("build", [build_pie, build_shared, build_plugin])
-def test_program_at_another_address_each_time(work, cache, build, monkeypatch):
-    program = build(work)
+BUILDS = [build_fixed, build_pie, build_shared, build_plugin]
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_program_of_each_kind(work, cache, build, monkeypatch):
+    program = build(work, "snapshot_test.c")
     monkeypatch.chdir(work)
     for expected in ("saved as", "started from", "started from"):
         said = start(program, cache, LD_LIBRARY_PATH=LIBRARIES, COMPONENTS="ext4")
         assert expected in said["snapshot:"]
 
 
+@pytest.mark.parametrize("build", BUILDS)
+def test_each_instance_of_a_program(work, cache, build, monkeypatch):
+    """Several kernels of one process, whose threads boot them in any order."""
+    program = build(work, "instance_test.c")
+    monkeypatch.chdir(work)
+    for number, status in ((2, "saved as"), (2, "started from"), (2, "started from")):
+        run(program, "several", cache, status, str(number), LD_LIBRARY_PATH=LIBRARIES)
+    assert len(snapshots(cache)) == 2
+
+
+def test_sixteen_instances(work, cache):
+    program = build_shared(work, "instance_test.c")
+    for status in ("saved as", "started from", "started from"):
+        run(program, "several", cache, status, "16", LD_LIBRARY_PATH=LIBRARIES)
+    assert len(snapshots(cache)) == 16
+
+
 def test_another_archive_of_components(work, cache):
-    program, archive = build_shared(work), os.path.join(work, "archive")
+    program, archive = build_shared(work, "snapshot_test.c"), os.path.join(work, "archive")
     variables = {"LD_LIBRARY_PATH": LIBRARIES, "OUTBOARD_COMPONENTS": archive, "COMPONENTS": "ext4"}
     for count in (1, 2):
         shutil.copy(os.path.join(LIBRARIES, "outboard-components"), archive)

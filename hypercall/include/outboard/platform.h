@@ -57,10 +57,14 @@ bool ob_platform_image_is_same(const char *path, const struct ob_platform_file *
 void ob_platform_image_reopen(const char *path, struct ob_platform_file *file);
 
 /*
- * Reserves address space, at *address if it is free there, else anywhere; stores the address.
- * All sizes and addresses are multiples of the page size. -ENOMEM.
+ * Reserves address space for an image of that kernel. *address is where the image is linked to, and
+ * becomes where it is. The first kernel of a process gets the address that it asks for, each other
+ * one has another place, the same in all processes. *placed: the address is one of those, not
+ * one that the host chose because they were taken. All sizes and addresses are multiples of the
+ * page size. -ENOMEM.
  */
-int ob_platform_image_reserve(uint64_t size, uint64_t *address);
+int ob_platform_image_reserve(const struct ob_host *host, uint64_t size, uint64_t *address,
+			      bool *placed);
 
 /* A part of an image in memory. `protection`: enum ob_protection. */
 struct ob_platform_segment {

@@ -12,7 +12,8 @@
  *
  * In a process that starts from it, the booting thread carries the vCPU until the kernel is ready.
  *
- * Renewing is what must differ between two starts: random numbers, the wall clock, what the program asked for.
+ * Renewing is what must differ between two starts: random numbers and secrets (renew.c), the wall
+ * clock, what the program asked for.
  * The kernel's monotonic clock goes on from where it was.
  *
  * Memory of a snapshot is the file's, copied page by page when it is written to. A window of the kernel shows
@@ -21,12 +22,9 @@
  * they are allocated anew.
  */
 #include <linux/bitmap.h>
-#include <linux/fs.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
-#include <linux/random.h>
 #include <linux/sizes.h>
-#include <uapi/linux/random.h>
 #include <outboard/gate.h>
 #include <outboard/hypercall_snapshot.h>
 #include "deferred.h"
@@ -252,18 +250,11 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters, const struct 
 	return ob_continue(vcpu);
 }
 
-/* drivers/char/random.c: has the generator take new random numbers from the host before the next one is asked for. */
-static void ob_renew_random(void)
-{
-	/* -ENODATA: nobody can have got any yet. */
-	random_fops.unlocked_ioctl(NULL, RNDRESEEDCRNG, 0);
-}
-
 /* As the leader of the clients' process, before the first call. */
 void ob_snapshot_renew(void)
 {
 	ob_machine.renew = 0;
-	ob_renew_random();
+	ob_renew_secrets();
 	ob_renew_wall_clock();
 	ob_ready();
 }

@@ -14,6 +14,12 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters,
 		      const struct ob_info *info);
 void ob_snapshot_take(void);
 void ob_snapshot_renew(void);
+
+/* renew.c: notes what is to be renewed, before the kernel is saved. Blocks. */
+void ob_secrets_prepare(void);
+
+/* renew.c: no secret that Linux chose before the snapshot stays, where nothing depends on it. Blocks. */
+void ob_renew_secrets(void);
 #else
 static inline int ob_snapshot_start(const struct ob_boot_parameters *parameters,
 		      const struct ob_info *info)
@@ -26,6 +32,10 @@ static inline void ob_snapshot_take(void)
 }
 
 static inline void ob_snapshot_renew(void)
+{
+}
+
+static inline void ob_secrets_prepare(void)
 {
 }
 #endif

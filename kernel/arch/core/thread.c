@@ -150,6 +150,7 @@ static void ob_adopt_all(struct ob_adoption *adoption)
 
 static void ob_prepared(void)
 {
+	ob_secrets_prepare();
 	/* Free pages that this CPU keeps for itself would be saved as if they were in use. */
 	preempt_disable();
 	drain_local_pages(NULL);

@@ -69,6 +69,13 @@ SECTIONS
 		KEEP(*mm/slub.o(.initcall7.init))
 		KEEP(*kernel/params.o(.initcall7.init))
 		ob_deferred_initcalls_end = .;
+#ifdef CONFIG_OUTBOARD_SNAPSHOT
+		/* Dodge kernel/kcmp.o, lib/vsprintf.o: only choose a secret; core/renew.c runs them again after a snapshot. */
+		ob_secret_initcalls = .;
+		KEEP(*kernel/kcmp.o(.initcall3.init))
+		KEEP(*lib/vsprintf.o(.initcall4.init))
+		ob_secret_initcalls_end = .;
+#endif
 		. = ALIGN(16);
 		INIT_DATA
 		INIT_SETUP(16)

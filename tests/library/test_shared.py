@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What two starts of one snapshot have in common, and what not: the table of docs/snapshots.md."""
+
+import os
+
+import pytest
+
+from library import shared
+from library.test_capi import LIBRARIES, library_program, run
+from support import modules
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SECRETS = {"pointer", "namespace", "addresses", "neighbours", "root", "order"}
+
+
+@pytest.mark.needs("gdb")
+def test_page_has_all_that_linux_chooses():
+    assert shared.on_page() == shared.made(), "run: tests/library/shared.py --write"
+
+
+def test_starts_have_secrets_of_their_own(work, tmp_path):
+    cache = os.path.join(work, "cache")
+    os.mkdir(cache, 0o700)
+    modules.build(os.path.join(HERE, "secrets"), str(tmp_path))
+    program = library_program(work, "secrets_test.c", "client.c")
+    starts = []
+    for expected in ("saved as", "started from", "started from"):
+        said = run(program, str(tmp_path / "secrets.ko"), SNAPSHOTS=cache, LD_LIBRARY_PATH=LIBRARIES)
+        assert expected in said
+        starts.append(dict(line.split(maxsplit=1) for line in said.splitlines() if line))
+    for name in SECRETS:
+        assert len({start[name] for start in starts}) == len(starts), (name, starts)
