@@ -128,8 +128,9 @@ def test_requests_are_completed_where_they_were_submitted(work):
     run_library_program(work, "disk_interrupt_test", path)
 
 
-def test_timer_of_an_idle_vcpu(work):
-    run_library_program(work, "timer_test", timeout=600)
+@pytest.mark.parametrize("does", ["sleep", "turns"])
+def test_without_the_service_thread(work, does):
+    run_library_program(work, "service_test", does, timeout=600)
 
 
 def test_pages_of_files_are_recycled_before_memory_grows(work):

@@ -22,7 +22,8 @@
  *
  * PARKED(task): the task's thread is out in host code. HELD: some thread runs
  * kernel code, or the vCPU idles. INTERRUPT: the service thread runs
- * interrupts in the place of the parked task. STOPPED: the machine has halted.
+ * interrupts in the place of the parked task, or another client's thread does, which wants the vCPU
+ * (ob_service_replace()). STOPPED: the machine has halted.
  *
  * A vCPU that idles is held by nobody: its idle coroutine is at rest. Its word `idle` names the baton of whoever comes
  * when a pending bit is set: its carrier, or a client's thread that has lent itself (switch.c). A client's
@@ -261,6 +262,7 @@ bool ob_is_carrying(void);
 void __noreturn ob_carrier_leave(void);
 void ob_switch_finished(void);
 void ob_give_up(struct ob_vcpu *vcpu);
+bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton);
 bool ob_lend(struct ob_vcpu *vcpu, u32 *baton);
 bool ob_arrive(struct task_struct *task, bool switched);
 
@@ -279,6 +281,7 @@ void ob_service_end(struct ob_vcpu *vcpu);
 u32 *ob_service_raise(struct ob_vcpu *vcpu);
 void ob_service_notify(struct ob_vcpu *vcpu);
 void ob_service_look(struct ob_vcpu *vcpu);
+bool ob_service_replace(struct ob_vcpu *vcpu);
 
 /* boot.c */
 void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_info *info);
