@@ -92,6 +92,14 @@ def run_library_program(directory, name, *arguments, timeout=300, **variables):
     return run(program, *arguments, timeout=timeout, LD_LIBRARY_PATH=LIBRARIES, **variables)
 
 
+def hello_module(directory):
+    """The module of the documentation, built as the documentation says."""
+    source = os.path.join(directory, "hello")
+    shutil.copytree(os.path.join(REPOSITORY, "docs", "examples", "hello_module"), source)
+    run("make", "-s", "-C", REPOSITORY, "modules", f"M={source}", timeout=600)
+    return os.path.join(source, "hello.ko")
+
+
 @pytest.fixture
 def image(work):
     """A small ext4 image with a file /hello in it."""

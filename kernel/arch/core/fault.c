@@ -19,10 +19,17 @@
 #include <asm/sections.h>
 #include "vcpu.h"
 
+/* On a host without a window for modules, what is executed in RAM are modules. */
+static bool ob_is_module_code(unsigned long address)
+{
+	if (!ob_layout.modules_end && ob_machine.ram_is_executable)
+		return address >= ob_layout.ram && address < ob_layout.ram_ceiling;
+	return address >= ob_layout.modules && address < ob_layout.modules_end;
+}
+
 static bool ob_is_kernel_code(unsigned long address)
 {
-	return is_kernel_text(address) || is_kernel_inittext(address) ||
-	       (address >= ob_layout.modules && address < ob_layout.modules_end);
+	return is_kernel_text(address) || is_kernel_inittext(address) || ob_is_module_code(address);
 }
 
 /* Is the calling thread in the kernel, which may have called the platform? */

@@ -155,6 +155,7 @@ struct ob_machine {
 	int console_level;
 	u64 memory;			/* ceiling */
 	bool ram_is_pinned;		/* OB_HOST_RAM_IS_PINNED */
+	bool ram_is_executable;		/* OB_HOST_RAM_IS_EXECUTABLE */
 	u64 clock_offset;		/* what the host's monotonic clock is ahead of ours */
 	u64 boot_time;			/* of our clock */
 	u64 saved_time;			/* of our clock, when a snapshot was taken */
