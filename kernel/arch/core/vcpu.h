@@ -322,6 +322,7 @@ void ob_eintr_run(void);
 /* mmu.c, fault.c */
 struct mm_struct;
 int ob_client_fault(const struct ob_fault *fault, bool user);
+bool ob_client_is_untouched(struct mm_struct *mm, unsigned long address);
 void ob_client_refill_begin(void);
 int ob_client_refill(struct mm_struct *mm, unsigned long address);
 #ifdef CONFIG_MMU
