@@ -7,7 +7,8 @@
  * Mounts DEVICE (the host: a block device; the library: an image or a block device) and works on it.
  * Prints a line for each work: its name, and the seconds that the work itself took.
  *   fill    makes what `read` needs, and prints nothing
- *   read    reads a file of 512 MB in pieces of 1 MB; walks a tree of 8,000 files as `ls -lR` does
+ *   read    reads a file of 512 MB in pieces of 1 MB, and by 16 threads at random places, 4 KB each;
+ *           walks a tree of 8,000 files as `ls -lR` does
  *   write   copies a tree of 4,000 files as `cp -a` does, and syncs; creates 2,000 files, with fsync each
  * Before a cold work the file system is mounted afresh: its kernel has nothing in memory. IMAGE, the
  * host's file behind it all, stays in the host's page cache, but for what is "from disk".
@@ -16,6 +17,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,6 +41,9 @@
 #define SYNCED_FILES 2000
 #define SYNCED_SIZE 1024
 #define ENTRIES_SIZE 32768
+#define RANDOM_READERS 16
+#define RANDOM_READS 512		/* of each */
+#define RANDOM_SIZE 4096
 
 static long (*call)(long number, ...);
 static const char *image, *device, *type, *directory;
@@ -150,6 +155,42 @@ static void read_big(int root)
 
 	if (read_all(file, buffer, MEGABYTE) != BIG_SIZE)
 		must("big: size", -EIO);
+	close_file(file);
+}
+
+struct random_reader {
+	int file;
+	unsigned int chosen;
+};
+
+static void *read_random_places(void *argument)
+{
+	struct random_reader *reader = argument;
+	char data[RANDOM_SIZE];
+
+	for (int i = 0; i < RANDOM_READS; i++) {
+		long place;
+
+		reader->chosen = reader->chosen * 1103515245 + 12345;
+		place = (reader->chosen >> 8) % (BIG_SIZE / RANDOM_SIZE) * RANDOM_SIZE;
+		if (must("pread64", call(SYS_pread64, reader->file, data, sizeof(data), place)) != RANDOM_SIZE)
+			must("pread64: short", -EIO);
+	}
+	return NULL;
+}
+
+static void read_random(int root)
+{
+	int file = open_at(root, "big", O_RDONLY);
+	struct random_reader readers[RANDOM_READERS];
+	pthread_t threads[RANDOM_READERS];
+
+	for (unsigned int i = 0; i < RANDOM_READERS; i++) {
+		readers[i] = (struct random_reader){ file, i };
+		must("thread", -pthread_create(&threads[i], NULL, read_random_places, &readers[i]));
+	}
+	for (int i = 0; i < RANDOM_READERS; i++)
+		pthread_join(threads[i], NULL);
 	close_file(file);
 }
 
@@ -293,6 +334,9 @@ static void read_work(const char *source)
 	evict(source);
 	evict(image);
 	unmount(timed("disk_read", read_big, mount_it(MS_RDONLY)));
+	evict(source);
+	evict(image);
+	unmount(timed("random_read", read_random, mount_it(MS_RDONLY)));
 }
 
 static void write_work(void)

@@ -16,6 +16,7 @@ NAMES = {
     "cold_read": "cold read of 512 MB",
     "warm_read": "warm read of 512 MB",
     "disk_read": "read of 512 MB from disk",
+    "random_read": "8,192 random reads of 4 KB from disk, 16 at once",
     "cold_list": "cold ls -lR of 8,000 files",
     "warm_list": "warm ls -lR of 8,000 files",
     "copy": "cp -a of 4,000 files, synced",

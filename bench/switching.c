@@ -8,8 +8,11 @@
  *   two threads; eight threads             the same, a mixture of calls
  *   pipe ping-pong                         ns per round trip
  *   a thread that is created, makes one call and is joined    ns
+ *   two threads in turn, a call each, handed over by the host's futex    ns per turn of both
  */
+#include <linux/futex.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -22,6 +25,7 @@
 #define CALLS 400000L
 #define TRIPS 10000L
 #define CREATED 2000L
+#define TURNS 5000L
 #define THREADS_MAX 8
 
 struct system {
@@ -163,11 +167,46 @@ static double create(const struct system *system)
 	return (now() - begin) / CREATED;
 }
 
+struct turns {
+	const struct system *system;
+	uint32_t whose;			/* 0 or 1 */
+};
+
+static void take_turns(struct turns *turns, uint32_t own)
+{
+	for (long i = 0; i < TURNS; i++) {
+		while (__atomic_load_n(&turns->whose, __ATOMIC_SEQ_CST) != own)
+			syscall(SYS_futex, &turns->whose, FUTEX_WAIT_PRIVATE, !own, NULL, NULL, 0);
+		require(turns->system->call(SYS_getppid) >= 0);
+		__atomic_store_n(&turns->whose, !own, __ATOMIC_SEQ_CST);
+		syscall(SYS_futex, &turns->whose, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	}
+}
+
+static void *take_second_turns(void *turns)
+{
+	take_turns(turns, 1);
+	return NULL;
+}
+
+static double in_turn(const struct system *system)
+{
+	struct turns turns = { .system = system };
+	double begin = now();
+	pthread_t other;
+
+	require(!pthread_create(&other, NULL, take_second_turns, &turns));
+	take_turns(&turns, 0);
+	pthread_join(other, NULL);
+	return (now() - begin) / TURNS;
+}
+
 static void measure(const struct system *system)
 {
 	printf("%f %f %f %f ", calls(system, get_limit, 1), calls(system, get_limit, 2), calls(system, set_limit, 1),
 	       calls(system, set_limit, 2));
-	printf("%f %f %f %f\n", calls(system, mixture, 2), calls(system, mixture, 8), ping_pong(system), create(system));
+	printf("%f %f %f %f %f\n", calls(system, mixture, 2), calls(system, mixture, 8), ping_pong(system),
+	       create(system), in_turn(system));
 }
 
 int main(int argc, char **argv)

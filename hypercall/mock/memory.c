@@ -15,7 +15,8 @@
 void ob_host_info(struct ob_host *host, struct ob_info *info)
 {
 	*info = (struct ob_info) {
-		.features = host->options.pinned ? OB_HOST_RAM_IS_PINNED : 0,
+		.features = (host->options.pinned ? OB_HOST_RAM_IS_PINNED : 0) |
+			    (host->options.executable ? OB_HOST_RAM_IS_EXECUTABLE : 0),
 		.memory = host->options.memory,
 		.processors = 1,
 		.windows[OB_REGION_STACKS] = STACKS_BYTES,
@@ -36,15 +37,15 @@ int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t
 	return 0;
 }
 
-static int make_usable(uint64_t address, uint64_t size)
+static int make_usable(uint64_t address, uint64_t size, int more)
 {
-	return mprotect((void *)address, size, PROT_READ | PROT_WRITE) ? -ENOMEM : 0;
+	return mprotect((void *)address, size, PROT_READ | PROT_WRITE | more) ? -ENOMEM : 0;
 }
 
 int ob_host_region_commit(struct ob_host *host, uint64_t address, uint64_t size)
 {
 	(void)host;
-	return make_usable(address, size);
+	return make_usable(address, size, 0);
 }
 
 int ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
@@ -57,7 +58,7 @@ int ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
 	if (counts->extended && size > counts->longest_extension)
 		counts->longest_extension = size;
 	counts->extended += size;
-	return make_usable(address, size);
+	return make_usable(address, size, host->options.executable ? PROT_EXEC : 0);
 }
 
 static bool is_ram(const struct ob_host *host, uint64_t address)

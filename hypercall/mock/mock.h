@@ -24,6 +24,7 @@ struct mock_options {
 	uint32_t vcpus;
 	uint32_t log_level;		/* lines of this level and below go to standard error */
 	bool pinned;			/* OB_HOST_RAM_IS_PINNED */
+	bool executable;		/* OB_HOST_RAM_IS_EXECUTABLE */
 };
 
 /* What the kernel has asked for so far. */

@@ -299,6 +299,40 @@ static void test_disk(const char *image)
 	stop();
 }
 
+/* What /proc/modules says of the module "hello": its size, 0 if it is not there. */
+static long hello_size(void)
+{
+	char modules[4096];
+	long fd = OK(SYS_open, "/proc/modules", O_RDONLY, 0, 0, 0), length;
+
+	length = OK(SYS_read, fd, modules, sizeof(modules) - 1, 0, 0);
+	OK(SYS_close, fd, 0, 0, 0, 0);
+	modules[length] = '\0';
+	return strncmp(modules, "hello ", 6) ? 0 : atol(modules + 6);
+}
+
+/* A module in RAM, if that can be executed; else it is refused. */
+static void test_module(const char *image, const char *path, bool executable)
+{
+	int fd = open(path, O_RDONLY), error;
+	struct stat status;
+	void *bytes;
+
+	CHECK(fd >= 0 && !fstat(fd, &status));
+	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	CHECK(bytes != MAP_FAILED);
+	start(image, (struct mock_options){ .memory = 64 * MB, .executable = executable });
+	for (int i = 0; i < 3; i++) {
+		error = mock_upcalls(host)->component_insert(bytes, (uint64_t)status.st_size, "");
+		CHECK_EQUAL(error, executable ? 0 : -ENOSYS);
+		CHECK_EQUAL(hello_size() > 0, executable);
+		if (executable)
+			OK(SYS_delete_module, "hello", 0, 0, 0, 0);
+		CHECK_EQUAL(hello_size(), 0);
+	}
+	stop();
+}
+
 static void copy_file(const char *path, bool to_disk)
 {
 	int fd = open(path, to_disk ? O_RDONLY : O_WRONLY | O_TRUNC);
@@ -351,6 +385,10 @@ int main(int argc, char **argv)
 		test_clients(image, 2);
 	else if (!strcmp(which, "disk"))
 		test_disk(image);
+	else if (!strcmp(which, "module") && argc > 3)
+		test_module(image, argv[3], true);
+	else if (!strcmp(which, "no-module") && argc > 3)
+		test_module(image, argv[3], false);
 	else if (!strcmp(which, "file-system") && argc > 3)
 		test_file_system(image, argv[3]);
 	else

@@ -92,6 +92,14 @@ def run_library_program(directory, name, *arguments, timeout=300, **variables):
     return run(program, *arguments, timeout=timeout, LD_LIBRARY_PATH=LIBRARIES, **variables)
 
 
+def hello_module(directory):
+    """The module of the documentation, built as the documentation says."""
+    source = os.path.join(directory, "hello")
+    shutil.copytree(os.path.join(REPOSITORY, "docs", "examples", "hello_module"), source)
+    run("make", "-s", "-C", REPOSITORY, "modules", f"M={source}", timeout=600)
+    return os.path.join(source, "hello.ko")
+
+
 @pytest.fixture
 def image(work):
     """A small ext4 image with a file /hello in it."""
@@ -128,8 +136,9 @@ def test_requests_are_completed_where_they_were_submitted(work):
     run_library_program(work, "disk_interrupt_test", path)
 
 
-def test_timer_of_an_idle_vcpu(work):
-    run_library_program(work, "timer_test", timeout=600)
+@pytest.mark.parametrize("does", ["sleep", "turns"])
+def test_without_the_service_thread(work, does):
+    run_library_program(work, "service_test", does, timeout=600)
 
 
 def test_pages_of_files_are_recycled_before_memory_grows(work):

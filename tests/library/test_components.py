@@ -3,12 +3,11 @@
 
 import os
 import random
-import shutil
 import struct
 import subprocess
 
 import pytest
-from test_capi import LIBRARIES, REPOSITORY, library_program, run
+from test_capi import LIBRARIES, REPOSITORY, hello_module, library_program, run
 
 ARCHIVE = os.path.join(LIBRARIES, "outboard-components")
 MAKERS = {"ext4": ["mke2fs", "-q", "-t", "ext4"], "xfs": ["mkfs.xfs", "-q"], "btrfs": ["mkfs.btrfs", "-q"],
@@ -26,11 +25,7 @@ def fixture_tester(tmp_path_factory):
 
 @pytest.fixture(name="hello", scope="module")
 def fixture_hello(tmp_path_factory):
-    """The module of the documentation, built as the documentation says."""
-    directory = str(tmp_path_factory.mktemp("hello"))
-    shutil.copytree(os.path.join(REPOSITORY, "docs", "examples", "hello_module"), directory, dirs_exist_ok=True)
-    run("make", "-s", "-C", REPOSITORY, "modules", f"M={directory}", timeout=600)
-    return os.path.join(directory, "hello.ko")
+    return hello_module(str(tmp_path_factory.mktemp("hello")))
 
 
 @pytest.mark.parametrize("kind", MAKERS)

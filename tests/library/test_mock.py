@@ -56,6 +56,12 @@ def test_full(mock, case):
     capi.run(mock, image_of(capi.LIBRARIES), case, timeout=120)
 
 
+@pytest.mark.parametrize("case", ["module", "no-module"])
+def test_module_in_memory(mock, work, case):
+    """Without a window for modules, RAM is where they are, if the host lets it be executed."""
+    capi.run(mock, image_of(capi.LIBRARIES), case, capi.hello_module(work), timeout=120)
+
+
 @pytest.mark.long
 def test_ext4(mock, work):
     disk = images.make(os.path.join(work, "disk.img"), "ext4", 64)

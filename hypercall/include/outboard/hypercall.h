@@ -64,6 +64,12 @@ enum ob_host_feature {
 	 * it has extended it.
 	 */
 	OB_HOST_RAM_IS_PINNED = 1,
+	/*
+	 * RAM can be executed. A kernel on a host without the mapping group then loads modules into
+	 * RAM. Each page of a module must be within 2 GB of the kernel's text and of the other pages
+	 * of RAM that modules are in: else a module is refused with -ERANGE.
+	 */
+	OB_HOST_RAM_IS_EXECUTABLE = 2,
 };
 
 struct ob_info {
@@ -120,7 +126,7 @@ void ob_host_regions_release(struct ob_host *host);
 
 /*
  * A host may lack this group: then a client's mmap() fails with -ENODEV, vmalloc gives runs of
- * neighbouring pages, and no module is loaded.
+ * neighbouring pages, and no module is loaded unless OB_HOST_RAM_IS_EXECUTABLE.
  */
 
 enum ob_protection {

@@ -107,6 +107,7 @@ void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_i
 	ob_machine.vcpus = min3((u64)parameters->vcpus, (u64)NR_CPUS,
 				ob_machine.memory / OB_MEMORY_FOR_VCPU);
 	ob_machine.ram_is_pinned = info->features & OB_HOST_RAM_IS_PINNED;
+	ob_machine.ram_is_executable = info->features & OB_HOST_RAM_IS_EXECUTABLE;
 	ob_machine.spinners_max = info->processors > 1 ? info->processors : 0;
 	ob_machine.console_level = parameters->log_level;
 	ob_machine.command_line = parameters->command_line ?: "";

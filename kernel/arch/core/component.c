@@ -36,7 +36,7 @@ struct ob_load {
 
 static long ob_insert(const void *image, u64 size, const char *parameters)
 {
-	if (!ob_layout.modules_end)
+	if (!ob_layout.modules_end && !ob_machine.ram_is_executable)
 		return -ENOSYS;
 	return sys_call_table[__NR_init_module]((long)image, size, (long)parameters, 0, 0, 0);
 }

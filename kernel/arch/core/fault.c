@@ -19,10 +19,17 @@
 #include <asm/sections.h>
 #include "vcpu.h"
 
+/* On a host without a window for modules, what is executed in RAM are modules. */
+static bool ob_is_module_code(unsigned long address)
+{
+	if (!ob_layout.modules_end && ob_machine.ram_is_executable)
+		return address >= ob_layout.ram && address < ob_layout.ram_ceiling;
+	return address >= ob_layout.modules && address < ob_layout.modules_end;
+}
+
 static bool ob_is_kernel_code(unsigned long address)
 {
-	return is_kernel_text(address) || is_kernel_inittext(address) ||
-	       (address >= ob_layout.modules && address < ob_layout.modules_end);
+	return is_kernel_text(address) || is_kernel_inittext(address) || ob_is_module_code(address);
 }
 
 /* Is the calling thread in the kernel, which may have called the platform? */
@@ -68,6 +75,23 @@ static bool ob_in_client_window(unsigned long address)
 	return address >= ob_layout.client && address < ob_layout.client_end;
 }
 
+/* Pages that a client gets with one fault if it touches one page after the other. */
+#define OB_FAULT_PAGES 8
+
+/*
+ * The client has written to the page at `address`, and before to the one that ends there. A fault
+ * costs more than a page: the client gets the next ones, too, of its own memory that nobody has
+ * touched yet. The mm is locked for reading.
+ */
+static void ob_client_fault_ahead(struct vm_area_struct *vma, unsigned long address)
+{
+	unsigned long end = min3(address + OB_FAULT_PAGES * PAGE_SIZE, vma->vm_end, ob_layout.client_end);
+
+	while ((address += PAGE_SIZE) < end && ob_client_is_untouched(vma->vm_mm, address))
+		if (handle_mm_fault(vma, address, FAULT_FLAG_WRITE, NULL) & VM_FAULT_ERROR)
+			return;
+}
+
 /* The page fault handler, for a client or for a kernel access on its behalf. 0, or -EFAULT. */
 int ob_client_fault(const struct ob_fault *fault, bool user)
 {
@@ -78,8 +102,9 @@ int ob_client_fault(const struct ob_fault *fault, bool user)
 	struct mm_struct *mm = current->mm;
 	struct pt_regs regs = { .ip = fault->instruction, .user = user };
 	struct vm_area_struct *vma;
+	/* What the last fault has shown ends here. */
+	bool refused, in_sequence = write && current->thread.shown_end == (address & PAGE_MASK);
 	vm_fault_t outcome;
-	bool refused;
 
 	/* The window shows one mm: memory of another cannot be accessed by its address. */
 	if (!mm || !mm->context.mirrored || faulthandler_disabled())
@@ -102,6 +127,8 @@ int ob_client_fault(const struct ob_fault *fault, bool user)
 		flags |= FAULT_FLAG_TRIED;
 	} while (outcome & VM_FAULT_RETRY);
 	refused = outcome & VM_FAULT_ERROR || ob_client_refill(mm, address);
+	if (!refused && in_sequence && vma_is_anonymous(vma))
+		ob_client_fault_ahead(vma, address & PAGE_MASK);
 	mmap_read_unlock(mm);
 	return refused ? -EFAULT : 0;
 }

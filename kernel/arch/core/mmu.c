@@ -295,6 +295,18 @@ static pte_t *ob_client_entry_lock(struct mm_struct *mm, unsigned long address, 
 	return pmd ? pte_offset_map_lock(mm, pmd, address, lock) : NULL;
 }
 
+/* Has nobody accessed that page of a client yet? */
+bool ob_client_is_untouched(struct mm_struct *mm, unsigned long address)
+{
+	spinlock_t *lock;
+	pte_t *p = ob_client_entry_lock(mm, address, &lock);
+	bool untouched = !p || pte_none(*p);
+
+	if (p)
+		pte_unmap_unlock(p, lock);
+	return untouched;
+}
+
 /* Before the calling task handles a page fault. */
 void ob_client_refill_begin(void)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Loading components: unmodified modules, relocated into the modules window,
- * which is near enough to the kernel's text for 32-bit displacements.
+ * which is near enough to the kernel's text for 32-bit displacements. Without a window they are in
+ * RAM, where the host can execute that.
  *
  * Relocation types are those of the System V ABI for AMD64. There is no global
  * offset table for a module, so an instruction that would load an address from it
@@ -33,14 +34,14 @@ EXPORT_SYMBOL(strlen);
 #ifdef CONFIG_MMU
 static struct execmem_info ob_execmem;
 
-/* On a host that cannot map, no module fits between the two. */
-#define OB_NO_MODULES PAGE_SIZE
+/* On a host that cannot map, vmalloc.c decides where modules are, if anywhere. */
+#define OB_NO_WINDOW PAGE_SIZE
 
 struct execmem_info __init *execmem_arch_setup(void)
 {
 	ob_execmem.ranges[EXECMEM_DEFAULT] = (struct execmem_range) {
-		.start = MODULES_VADDR ?: OB_NO_MODULES,
-		.end = MODULES_END ?: OB_NO_MODULES,
+		.start = MODULES_VADDR ?: OB_NO_WINDOW,
+		.end = MODULES_END ?: OB_NO_WINDOW,
 		.pgprot = PAGE_KERNEL_EXEC,
 		.alignment = 1,
 	};

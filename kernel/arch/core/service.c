@@ -14,6 +14,9 @@
  * A task that is parked needs no vCPU, but to the scheduler it is one that computes: another that is woken waits
  * until it has had its share, which is for ticks. So while others wait, the service thread looks again soon, and again
  * less and less soon as long as the client is in and out all the time: that one would wait as long itself.
+ *
+ * A client's thread whose task sleeps does all this for the parked vCPU itself, if the parked task's
+ * thread stays out: ob_service_replace(). To wake the service thread, and be woken by it, takes far longer.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
@@ -34,6 +37,9 @@
 
 /* A client that has called less often since the last look is out for longer than it is in. */
 #define OB_LOOK_BUSY 16
+
+/* In nanoseconds. A client that wants in lets the thread of a parked task have this time to call. */
+#define OB_EVICTION_TAKES (3 * NSEC_PER_USEC)
 
 /* What failed for want of a host thread is tried again after this many nanoseconds. */
 #define OB_AGAIN_AFTER NSEC_PER_MSEC
@@ -95,7 +101,10 @@ static void ob_evict_main(void)
 	BUG();				/* __switch_to() does not come back here */
 }
 
-/* The parked task sleeps until its thread calls again. The vCPU goes to another task. */
+/*
+ * The parked task sleeps until its thread calls again. The caller passes the vCPU on, with interrupts
+ * still off.
+ */
 static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why)
 {
 	struct ob_vcpu *asked = NULL;
@@ -116,8 +125,6 @@ static void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evi
 	ob_delay_point();
 	ob_coroutine_switch(&vcpu->service.context,
 			    ob_coroutine_prepare(vcpu->service.stack, ob_evict_main));
-	ob_give_up(vcpu);
-	ob_this_thread->irqs_off = 0;
 }
 
 /* Sets the time of the next look, which is later each time. */
@@ -181,28 +188,82 @@ static bool ob_in_the_way(struct ob_vcpu *vcpu, u32 bits, bool arriving)
 	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT || ob_outstays(vcpu);
 }
 
-/* Runs a parked vCPU's interrupts. Does nothing if its thread has entered meanwhile. */
-static void ob_service_parked(struct ob_vcpu *vcpu)
+/*
+ * Runs the interrupts of a vCPU whose state was `state`, PARKED, in the place of its task. Returns true
+ * if the task was evicted: the caller holds the vCPU, with interrupts off, and passes it on. Does
+ * nothing if the task's thread has entered meanwhile.
+ *
+ * The caller is the service thread, or a client's thread that is lent. The latter comes for the vCPU.
+ */
+static bool ob_interrupt_parked(struct ob_vcpu *vcpu, unsigned long state)
 {
-	unsigned long state = READ_ONCE(vcpu->state);
-	bool arriving = state & OB_VCPU_ARRIVING;
-	struct task_struct *task;
+	bool lent = ob_this_thread->kind == OB_THREAD_CLIENT, arriving = state & OB_VCPU_ARRIVING;
+	struct task_struct *task = ob_parked_task(state), *own = current;
+	struct ob_loan loan = { .task = own };
+	bool evict;
 	u32 bits;
 
 	ob_delay_point();
-	if (!ob_is_parked(state) || !try_cmpxchg(&vcpu->state, &state, OB_VCPU_INTERRUPT))
-		return;
-	task = ob_parked_task(state);
+	if (!try_cmpxchg(&vcpu->state, &state, OB_VCPU_INTERRUPT))
+		return false;
+	/* A signal handler of the program finds the thread's own task: eintr.c. */
+	WRITE_ONCE(ob_this_thread->loan, lent ? &loan : NULL);
 	ob_bind(vcpu, task);
 	bits = READ_ONCE(vcpu->pending);
+	ob_this_thread->irqs_off = 0;
 	ob_interrupts_run(!arriving);
-	if (ob_in_the_way(vcpu, bits, arriving)) {
+	ob_this_thread->irqs_off = lent;
+	evict = ob_in_the_way(vcpu, bits, arriving) || (lent && ob_others_wait());
+	if (evict)
 		ob_evict(vcpu, task, arriving ? OB_EVICTED_ARRIVING : OB_EVICTED_OUT);
-		return;
-	}
-	ob_unbind();
+	if (own)
+		ob_set_task(own);
+	else
+		ob_unbind();
+	WRITE_ONCE(ob_this_thread->loan, NULL);
 	ob_delay_point();
-	xchg(&vcpu->state, state);
+	if (!evict)
+		xchg(&vcpu->state, state);
+	return evict;
+}
+
+static void ob_service_parked(struct ob_vcpu *vcpu)
+{
+	unsigned long state = READ_ONCE(vcpu->state);
+
+	if (ob_is_parked(state) && ob_interrupt_parked(vcpu, state)) {
+		ob_give_up(vcpu);
+		ob_this_thread->irqs_off = 0;
+	}
+}
+
+/* Is the thread of the parked task out in host code for as long as it would take to evict the task? */
+static bool ob_stays_out(struct ob_vcpu *vcpu, unsigned long state)
+{
+	unsigned long entries = READ_ONCE(vcpu->entries);
+	u64 end = ob_host_clock_monotonic(ob_host) + OB_EVICTION_TAKES;
+
+	if (!ob_is_parked(state) || state & OB_VCPU_ARRIVING)
+		return false;
+	/* On a host with one processor it is out, since it is not the thread that runs. */
+	while (ob_machine.spinners_max && ob_host_clock_monotonic(ob_host) < end) {
+		asm volatile("pause" ::: "memory");
+		if (READ_ONCE(vcpu->state) != state || READ_ONCE(vcpu->entries) != entries)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * By a client's thread that wants in, after it has set a pending bit for that. If another client is out
+ * in host code, the caller does what the service thread would, which takes less than waking that. Returns
+ * as ob_interrupt_parked().
+ */
+bool ob_service_replace(struct ob_vcpu *vcpu)
+{
+	unsigned long state = READ_ONCE(vcpu->state);
+
+	return vcpu->service.stack && ob_stays_out(vcpu, state) && ob_interrupt_parked(vcpu, state);
 }
 
 /* Returns when to look again at a holder that has bits pending, OB_FOREVER if there are none. */

@@ -27,7 +27,7 @@
  * that was none.
  *
  * A host thread that gives the baton away waits for its own; unless it acts for
- * a task that leaves it: a service thread that evicts the parked task, or
+ * a task that leaves it: a thread that evicts the parked task, or
  * a client thread whose task exits. Those come to the switch on a stack that is only good for that, and
  * go on on their own.
  *
@@ -219,8 +219,7 @@ static void ob_switch_coroutine(struct ob_vcpu *vcpu, struct task_struct *prev,
 /* For a task that leaves its thread: back to the thread's own stack, which goes on with ob_give_up(). */
 static void ob_switch_leave(struct ob_vcpu *vcpu, struct task_struct *prev, struct task_struct *next)
 {
-	void **leave_to = ob_this_thread->kind == OB_THREAD_SERVICE ?
-			  &vcpu->service.context : prev->thread.argument;
+	void **leave_to = READ_ONCE(prev->thread.evicted) ? &vcpu->service.context : prev->thread.argument;
 	void *abandoned;
 
 	vcpu->carrier.pass_to = next;
@@ -233,7 +232,7 @@ static void ob_switch_host_bound(struct ob_vcpu *vcpu, struct task_struct *prev,
 	bool switched = false;
 
 	ob_delay_point();
-	if (ob_this_thread->kind == OB_THREAD_SERVICE || READ_ONCE(prev->__state) == TASK_DEAD)
+	if (READ_ONCE(prev->thread.evicted) || READ_ONCE(prev->__state) == TASK_DEAD)
 		ob_switch_leave(vcpu, prev, next);
 	if (is_idle_task(next)) {
 		switched = ob_lend(vcpu, &prev->thread.baton);
@@ -318,6 +317,22 @@ void ob_give_up(struct ob_vcpu *vcpu)
 	if (is_idle_task(next) && ob_this_thread->kind == OB_THREAD_CLIENT)
 		next = ob_carry(vcpu, next, true);
 	ob_release(vcpu, next);
+}
+
+/*
+ * As ob_give_up(), by the thread of another task, whose baton that is: it has evicted the vCPU's. Returns
+ * as ob_lend(). Blocks.
+ */
+bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton)
+{
+	struct task_struct *next = vcpu->carrier.pass_to;
+
+	if (is_idle_task(next))
+		return ob_lend(vcpu, baton);
+	if (ob_pass_to(vcpu, next, baton))
+		return true;
+	ob_baton_wait(baton);
+	return false;
 }
 
 /* The calling thread, which is no task, carries the vCPU, which nobody else does, while there is nothing but idling. */

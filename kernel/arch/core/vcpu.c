@@ -375,7 +375,8 @@ bool ob_idle_take(struct ob_vcpu *vcpu)
 
 /*
  * As ob_raise(), by a thread whose task's turn comes through it, and that waits for its turn. It takes the
- * interrupt itself if the vCPU idles and is its carrier's to look after. Returns as ob_lend(). Blocks.
+ * interrupt itself if the vCPU idles and is its carrier's to look after, or is parked on the task of a
+ * client that is out in host code. Returns as ob_lend(). Blocks.
  */
 bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 {
@@ -383,7 +384,10 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 	ob_delay_point();
 	if (ob_idle_take(vcpu))
 		return ob_lend(vcpu, baton);
-	ob_kick(vcpu);
+	if (ob_service_replace(vcpu))
+		return ob_give_up_and_wait(vcpu, baton);
+	if (READ_ONCE(vcpu->pending))
+		ob_kick(vcpu);
 	ob_baton_wait(baton);
 	return false;
 }

@@ -22,7 +22,8 @@
  *
  * PARKED(task): the task's thread is out in host code. HELD: some thread runs
  * kernel code, or the vCPU idles. INTERRUPT: the service thread runs
- * interrupts in the place of the parked task. STOPPED: the machine has halted.
+ * interrupts in the place of the parked task, or another client's thread does, which wants the vCPU
+ * (ob_service_replace()). STOPPED: the machine has halted.
  *
  * A vCPU that idles is held by nobody: its idle coroutine is at rest. Its word `idle` names the baton of whoever comes
  * when a pending bit is set: its carrier, or a client's thread that has lent itself (switch.c). A client's
@@ -154,6 +155,7 @@ struct ob_machine {
 	int console_level;
 	u64 memory;			/* ceiling */
 	bool ram_is_pinned;		/* OB_HOST_RAM_IS_PINNED */
+	bool ram_is_executable;		/* OB_HOST_RAM_IS_EXECUTABLE */
 	u64 clock_offset;		/* what the host's monotonic clock is ahead of ours */
 	u64 boot_time;			/* of our clock */
 	u64 saved_time;			/* of our clock, when a snapshot was taken */
@@ -261,6 +263,7 @@ bool ob_is_carrying(void);
 void __noreturn ob_carrier_leave(void);
 void ob_switch_finished(void);
 void ob_give_up(struct ob_vcpu *vcpu);
+bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton);
 bool ob_lend(struct ob_vcpu *vcpu, u32 *baton);
 bool ob_arrive(struct task_struct *task, bool switched);
 
@@ -279,6 +282,7 @@ void ob_service_end(struct ob_vcpu *vcpu);
 u32 *ob_service_raise(struct ob_vcpu *vcpu);
 void ob_service_notify(struct ob_vcpu *vcpu);
 void ob_service_look(struct ob_vcpu *vcpu);
+bool ob_service_replace(struct ob_vcpu *vcpu);
 
 /* boot.c */
 void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_info *info);
@@ -318,6 +322,7 @@ void ob_eintr_run(void);
 /* mmu.c, fault.c */
 struct mm_struct;
 int ob_client_fault(const struct ob_fault *fault, bool user);
+bool ob_client_is_untouched(struct mm_struct *mm, unsigned long address);
 void ob_client_refill_begin(void);
 int ob_client_refill(struct mm_struct *mm, unsigned long address);
 #ifdef CONFIG_MMU

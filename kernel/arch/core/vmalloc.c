@@ -8,13 +8,15 @@
  *
  * Refused are: vmap() and vm_map_ram(), which Linux refuses by itself when the window is empty, as it
  * does vmalloc_user(), vmalloc_huge(), vmalloc_node(), vzalloc_node() and __vmalloc_node(); memory
- * that is to be executed, so modules; and more memory for per-CPU data than Linux sets aside at boot.
+ * that is to be executed, so modules, unless all of RAM can be executed; and more memory for per-CPU
+ * data than Linux sets aside at boot.
  */
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <asm/page.h>
+#include "vcpu.h"
 
 static bool ob_has_window(void)
 {
@@ -49,7 +51,9 @@ void *__wrap___vmalloc_node_range_noprof(unsigned long size, unsigned long align
 	if (ob_has_window())
 		return __real___vmalloc_node_range_noprof(size, align, start, end, gfp, protection,
 							  flags, node, caller);
-	if (align > PAGE_SIZE || pgprot_val(protection) & _PAGE_EXECUTE)
+	if (align > PAGE_SIZE)
+		return NULL;
+	if (pgprot_val(protection) & _PAGE_EXECUTE && !ob_machine.ram_is_executable)
 		return NULL;
 	return ob_contiguous(size, gfp);
 }

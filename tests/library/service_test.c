@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A thread that sleeps in the kernel with a timeout, on a vCPU that idles, is woken by its own
- * timeout: the vCPU's service thread is stopped by a debugger, which a parent plays, and the thread
- * wakes up all the same. The slack of the thread's own timers stays as the program wants it.
+ * Clients go on without the service thread of their vCPU, which is stopped by a debugger. A parent
+ * plays that.
+ *
+ *   service_test sleep    A thread that sleeps in the kernel with a timeout, on a vCPU that idles,
+ *                         is woken by its own timeout. The slack of the thread's own timers stays
+ *                         as the program wants it.
+ *   service_test turns    Two threads call in turn. Each finds the vCPU parked on the task of the
+ *                         other, which is out in host code, and evicts it.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -19,6 +26,7 @@
 #include "client.h"
 
 #define SLEEPS 20
+#define TURNS 200
 #define SLACK 70000ul		/* nanoseconds */
 #define PATIENCE 300000		/* milliseconds */
 
@@ -59,8 +67,42 @@ static void sleep_often(void)
 	}
 }
 
-/* The program: says which thread is to be stopped, waits until that is so, and sleeps. */
-static void program(int to_debugger, int from_debugger)
+/* Of the two threads. Their tasks are on the vCPU before the first turn. */
+static sem_t turn_of[2];
+
+static void take_turns(int own, int turns)
+{
+	long number = OK(ob_sys_gettid());
+
+	for (int i = 0; i < turns; i++) {
+		CHECK(!sem_wait(&turn_of[own]));
+		CHECK_EQUAL(OK(ob_sys_gettid()), number);
+		CHECK(!sem_post(&turn_of[!own]));
+	}
+}
+
+static void *take_other_turns(void *unused)
+{
+	take_turns(1, 2 * TURNS);
+	return unused;
+}
+
+static void call_in_turn(void)
+{
+	static pthread_t other;
+
+	if (!other) {
+		CHECK(!sem_init(&turn_of[0], 0, 1) && !sem_init(&turn_of[1], 0, 0));
+		CHECK(!pthread_create(&other, NULL, take_other_turns, NULL));
+	}
+	take_turns(0, TURNS);
+	/* The last turn of the other is over, too. */
+	CHECK(!sem_wait(&turn_of[0]));
+	CHECK(!sem_post(&turn_of[0]));
+}
+
+/* The program: says which thread is to be stopped, waits until that is so, and works. */
+static void program(void (*work)(void), int to_debugger, int from_debugger)
 {
 	pid_t thread;
 	char go;
@@ -68,12 +110,12 @@ static void program(int to_debugger, int from_debugger)
 	client_boot(1);
 	OK(prctl(PR_SET_TIMERSLACK, SLACK));
 	/* All that the kernel does once is done now. */
-	sleep_often();
+	work();
 	thread = service_thread();
 	CHECK(thread);
 	CHECK(write(to_debugger, &thread, sizeof(thread)) == sizeof(thread));
 	CHECK(read(from_debugger, &go, 1) == 1);
-	sleep_often();
+	work();
 	CHECK_EQUAL(prctl(PR_GET_TIMERSLACK), SLACK);
 	CHECK(write(to_debugger, &thread, sizeof(thread)) == sizeof(thread));
 	CHECK(read(from_debugger, &go, 1) == 1);
@@ -120,11 +162,12 @@ static void stop(pid_t child, pid_t thread)
 	}
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
 	int up[2], down[2], status;
 	pid_t child, thread;
 
+	CHECK_EQUAL(count, 2);
 	OK(pipe(up));
 	OK(pipe(down));
 	child = OK(fork());
@@ -132,7 +175,7 @@ int main(void)
 		close(up[0]);
 		close(down[1]);
 		OK(prctl(PR_SET_PDEATHSIG, SIGKILL));
-		program(up[1], down[0]);
+		program(strcmp(arguments[1], "turns") ? sleep_often : call_in_turn, up[1], down[0]);
 		return 0;
 	}
 	close(up[1]);
