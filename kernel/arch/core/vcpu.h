@@ -303,6 +303,7 @@ void ob_transit_begin_exit(void);
 void ob_transit_end(void);
 unsigned int ob_transit_count(void);
 int ob_enter(void);
+int ob_enter_again(unsigned long parked);
 long ob_leave(long result);
 void ob_become_client(void);
 long ob_call(long (*function)(void *argument), void *argument);
