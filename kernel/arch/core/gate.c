@@ -13,7 +13,7 @@
  *   halted, forked         refused
  *   block of another boot  emptied; then as without a task, but see ob_enter_again()
  *
- * A thread that is on the slow path, or ends its task, is in transit. Halt
+ * A thread that is on the slow path, in ob_interrupt(), or ends its task, is in transit. Halt
  * waits until none is; "halting" and the count are ordered by full barriers on
  * both sides, so that whoever is not counted has seen that the machine halts.
  * A refused call is not counted: callers that try again and again would keep halt waiting.
@@ -41,7 +41,8 @@ static bool ob_is_open(void)
 	return READ_ONCE(ob_machine.ready) && !READ_ONCE(ob_machine.halting);
 }
 
-static int ob_transit_begin(void)
+/* 0: halt waits until ob_transit_end(). -ENODEV: there is no kernel, or it halts. */
+int ob_transit_begin(void)
 {
 	if (!ob_is_open())
 		return -ENODEV;

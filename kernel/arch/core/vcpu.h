@@ -299,6 +299,7 @@ bool ob_task_end_evicted(struct task_struct *task);
 
 /* gate.c */
 void ob_thread_begin(enum ob_thread_kind kind);
+int ob_transit_begin(void);
 void ob_transit_begin_exit(void);
 void ob_transit_end(void);
 unsigned int ob_transit_count(void);
