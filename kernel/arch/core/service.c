@@ -361,8 +361,7 @@ u64 ob_kernel_service(u32 number)
 	return until;
 }
 
-/* The host has a timer for the vCPU, or gets a thread that is one. */
-static int ob_service_create(struct ob_vcpu *vcpu)
+static int ob_service_make(struct ob_vcpu *vcpu)
 {
 	vcpu->service.finish_at = ob_host_clock_monotonic(ob_host) + OB_FINISH_AFTER;
 	if (ob_host_groups.timer) {
@@ -373,12 +372,27 @@ static int ob_service_create(struct ob_vcpu *vcpu)
 	return ob_host_thread_create(ob_host, ob_service_main, vcpu, "outboard-timer", &vcpu->service.handle);
 }
 
+/*
+ * The host has a timer for the vCPU, or gets a thread that is one. The booting thread of a kernel from
+ * a snapshot and another thread's first call may both come here: the second one has nothing to do.
+ */
+static int ob_service_create(struct ob_vcpu *vcpu)
+{
+	int error = 0;
+
+	if (!xchg(&vcpu->service.is_made, 1))
+		error = ob_service_make(vcpu);
+	if (error)
+		WRITE_ONCE(vcpu->service.is_made, 0);
+	return error;
+}
+
 /* Before the vCPU starts. It stays if the vCPU then does not. */
 int ob_service_start(struct ob_vcpu *vcpu)
 {
 	int error;
 
-	if (vcpu->service.handle)
+	if (READ_ONCE(vcpu->service.is_made))
 		return 0;
 	/* One that starts from a snapshot has its stack. */
 	if (!vcpu->service.stack)

@@ -383,6 +383,7 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 	ob_delay_point();
 	if (ob_idle_take(vcpu))
 		return ob_lend(vcpu, baton);
+	ob_service_needed(vcpu);
 	ob_kick(vcpu);
 	ob_baton_wait(baton);
 	return false;

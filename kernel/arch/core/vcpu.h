@@ -104,6 +104,7 @@ struct ob_service {
 	void *stack;			/* for evicting a task */
 	bool starts_carrier;		/* that is left to the thread */
 	u64 finish_at;			/* what a snapshot has left for later; OB_FOREVER: it is done */
+	u32 is_made;			/* some thread has made it, or is about to */
 	u64 handle;			/* 0: not started */
 };
 
@@ -271,7 +272,7 @@ void ob_service_start_now(struct ob_vcpu *vcpu);
 /* Before the calling thread has another one do something for the vCPU: does the vCPU have its threads yet? */
 static inline void ob_service_needed(struct ob_vcpu *vcpu)
 {
-	if (unlikely(vcpu->service.starts_carrier) && !vcpu->service.handle)
+	if (unlikely(vcpu->service.starts_carrier) && !READ_ONCE(vcpu->service.is_made))
 		ob_service_start_now(vcpu);
 }
 void ob_service_stop(struct ob_vcpu *vcpu);
