@@ -134,7 +134,7 @@ static int ob_enter_known(struct task_struct *task)
 		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD))
 			return 0;
 		if (state == ob_moved(task) && try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD)) {
-			ob_bind(vcpu, task);
+			ob_bind(vcpu, task, ob_this_thread->self);
 			return 0;
 		}
 		ob_delay_point();

@@ -193,7 +193,7 @@ static void ob_service_parked(struct ob_vcpu *vcpu)
 	if (!ob_is_parked(state) || !try_cmpxchg(&vcpu->state, &state, OB_VCPU_INTERRUPT))
 		return;
 	task = ob_parked_task(state);
-	ob_bind(vcpu, task);
+	ob_bind(vcpu, task, task->thread.host_thread);
 	bits = READ_ONCE(vcpu->pending);
 	ob_interrupts_run(!arriving);
 	if (ob_in_the_way(vcpu, bits, arriving)) {

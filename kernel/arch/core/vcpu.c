@@ -62,8 +62,12 @@ static void ob_spin(const u32 *word, u32 bits)
 	atomic_dec(&ob_machine.spinners);
 }
 
-/* Makes the calling host thread run as `task` on the vCPU, which it has just been given. */
-void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
+/*
+ * Makes the calling host thread run as `task` on the vCPU, which it has just been given. `holder`: the
+ * host thread that the vCPU's signals (V6) go to. It is in the kernel, or the vCPU is not held: a
+ * client that calls finds out by this word whether it is in already.
+ */
+void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 holder)
 {
 	struct ob_thread __ob_tls *thread = ob_this_thread;
 
@@ -72,7 +76,7 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
 	thread->percpu_offset = vcpu->percpu_offset;
 	ob_set_task(task);
 	ob_delay_point();
-	WRITE_ONCE(vcpu->holder, (task->thread.stack ? 0 : task->thread.host_thread) ?: ob_this_thread->self);
+	WRITE_ONCE(vcpu->holder, holder);
 }
 
 /* The calling thread has no task any more and gives its vCPU away: from here on it has none. */

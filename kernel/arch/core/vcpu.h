@@ -226,7 +226,7 @@ static __always_inline bool ob_is_parked(unsigned long state)
 }
 
 /* vcpu.c */
-void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task);
+void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 holder);
 void ob_unbind(void);
 bool ob_client_is_in(void);
 void ob_raise(struct ob_vcpu *vcpu, u32 bits);
