@@ -395,7 +395,8 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 
 /*
  * Of a loop that waits for another CPU: it may be that which waits for this very thread. A thread
- * without a vCPU (core/lock.h) owes nobody a wake-up and takes no interrupts.
+ * without a vCPU (core/lock.h) owes nobody a wake-up and takes no interrupts. When the machine has
+ * stopped, a thread that carries does not come back: the other one may have left for good.
  */
 static void ob_wait_step(void)
 {
@@ -406,6 +407,8 @@ static void ob_wait_step(void)
 		ob_wake_now();
 	if (!ob_this_thread->irqs_off && ob_pending())
 		ob_interrupts_poll();
+	if (unlikely(READ_ONCE(ob_machine.stopping)) && ob_is_carrying())
+		ob_carrier_leave();
 }
 
 /* A poll point of every loop that waits for another CPU (V5). */
@@ -455,8 +458,6 @@ void ob_spin_wait(u32 *locked)
 		}
 		/* Whoever has the lock may wait for an answer of ours, or have stopped with it. */
 		ob_wait_step();
-		if (unlikely(READ_ONCE(ob_machine.stopping)) && ob_is_carrying())
-			ob_carrier_leave();
 		ob_host_thread_yield(ob_host);
 	}
 }
