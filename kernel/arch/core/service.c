@@ -154,7 +154,10 @@ static bool ob_outstays(struct ob_vcpu *vcpu)
 	return false;
 }
 
-/* The vCPU's client leaves it while others wait for it, and nobody may have told the service thread. By its holder. */
+/*
+ * Others wait for the vCPU, and nobody may have told the service thread: its client leaves it, or a
+ * new task was put there. Any thread.
+ */
 void ob_service_look(struct ob_vcpu *vcpu)
 {
 	struct ob_service *service = &vcpu->service;
