@@ -108,6 +108,7 @@ void ob_interrupts_run(bool user)
 			return;
 		}
 		bits = xchg(&vcpu->pending, 0);
+		WRITE_ONCE(vcpu->polls, vcpu->polls + 1);
 		if (bits & OB_PENDING_WAKE_HOST)
 			ob_wake_now();
 		if (!(bits & ~(OB_PENDING_WAKE_HOST | OB_PENDING_EXIT)))

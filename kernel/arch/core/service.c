@@ -212,12 +212,14 @@ static void ob_service_parked(struct ob_vcpu *vcpu)
 static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
+	u32 polls = READ_ONCE(vcpu->polls);
 
 	if (!READ_ONCE(vcpu->pending) || READ_ONCE(vcpu->state) != OB_VCPU_HELD) {
 		service->pending_since = 0;
 		return OB_FOREVER;
 	}
-	if (!service->pending_since) {
+	if (!service->pending_since || service->polls_seen != polls) {
+		service->polls_seen = polls;
 		service->pending_since = now;
 	} else if (now - service->pending_since >= OB_PENDING_OLD) {
 		ob_host_thread_interrupt(ob_host, READ_ONCE(vcpu->holder));
@@ -230,14 +232,16 @@ static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 static u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
-	u32 *baton = READ_ONCE(vcpu->kicked);
+	u32 kicks = READ_ONCE(vcpu->kicks), *baton = READ_ONCE(vcpu->kicked);
 
 	if (!baton) {
 		service->kicked_since = 0;
 		return OB_FOREVER;
 	}
-	if (!service->kicked_since)
+	if (!service->kicked_since || service->kicks_seen != kicks) {
+		service->kicks_seen = kicks;
 		service->kicked_since = now;
+	}
 	if (now - service->kicked_since < OB_KICK_OLD)
 		return service->kicked_since + OB_KICK_OLD;
 	service->kicked_since = 0;

@@ -117,6 +117,7 @@ static u32 *ob_idle_end(struct ob_vcpu *vcpu)
 		return NULL;
 	if (baton == &vcpu->carrier.baton)
 		return ob_baton_set(baton, OB_BATON_PASSED);
+	WRITE_ONCE(vcpu->kicks, vcpu->kicks + 1);
 	WRITE_ONCE(vcpu->kicked, baton);
 	return ob_baton_set(baton, OB_BATON_KICKED);
 }

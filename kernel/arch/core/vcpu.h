@@ -93,8 +93,10 @@ struct ob_service {
 	u32 word;			/* changes when there is something to look at */
 	u64 deadline;			/* of the clock event device; 0: none */
 	u64 sleeps_until;
-	u64 pending_since;		/* a holder has not polled since then; 0: it has */
-	u64 kicked_since;		/* a lent thread has not come since then; 0: none is awaited */
+	u64 pending_since;		/* a holder has bits pending since then, and took none; 0: it has not */
+	u32 polls_seen;
+	u64 kicked_since;		/* a lent thread was kicked by then, and has not come; 0: it has */
+	u32 kicks_seen;
 	unsigned long entries_seen;
 	u64 look_at;			/* again at a parked task that others wait for; 0: none do */
 	u64 look_pause;
@@ -123,6 +125,8 @@ struct ob_vcpu {
 	unsigned long entries;		/* times that a client entered */
 	unsigned long percpu_offset;
 	u32 id;
+	u32 polls;			/* how often interrupts were taken */
+	u32 kicks;			/* how often a lent thread was kicked */
 	u64 holder;			/* host thread that was bound last */
 	struct task_struct *switched_from;
 	struct task_struct *wake_list;
