@@ -119,7 +119,9 @@ static u32 *ob_idle_end(struct ob_vcpu *vcpu)
 		return ob_baton_set(baton, OB_BATON_PASSED);
 	WRITE_ONCE(vcpu->kicks, vcpu->kicks + 1);
 	WRITE_ONCE(vcpu->kicked, baton);
-	return ob_baton_set(baton, OB_BATON_KICKED);
+	baton = ob_baton_set(baton, OB_BATON_KICKED);
+	WRITE_ONCE(vcpu->kicked_awake, !baton);
+	return baton;
 }
 
 /* Makes sure that pending bits which are set already will be looked at. Returns as above. */
@@ -241,9 +243,24 @@ void ob_baton_pass(u32 *baton)
 	ob_wake(ob_baton_set(baton, OB_BATON_PASSED));
 }
 
+/*
+ * A lent thread that was kicked while it spins was not woken. A signal handler of the program may have
+ * interrupted it there, and wait for another thread. That thread comes here before it sleeps, and has
+ * the service thread watch the kick (L4).
+ */
+static void ob_kicks_report(void)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < ob_machine.vcpus; cpu++)
+		if (READ_ONCE(ob_vcpus[cpu].kicked) && READ_ONCE(ob_vcpus[cpu].kicked_awake))
+			ob_service_notify(&ob_vcpus[cpu]);
+}
+
 /* Sleeps until the baton is changed, or for `timeout` nanoseconds, or for no reason. */
 static void ob_baton_doze(u32 *baton, u32 seen, u64 timeout)
 {
+	ob_kicks_report();
 	if (try_cmpxchg(baton, &seen, seen | OB_BATON_AWAITED)) {
 		ob_delay_point();
 		ob_host_wait(ob_host, baton, seen | OB_BATON_AWAITED, timeout);

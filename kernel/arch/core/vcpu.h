@@ -126,6 +126,7 @@ struct ob_vcpu {
 	unsigned long percpu_offset;
 	u32 id;
 	u32 polls;			/* how often interrupts were taken */
+	bool kicked_awake;		/* the thread of `kicked` was not asleep, so nobody has woken it */
 	u32 kicks;			/* how often a lent thread was kicked */
 	u64 holder;			/* host thread that was bound last */
 	struct task_struct *switched_from;
