@@ -2,37 +2,81 @@
 /*
  * Virtual CPUs.
  *
- * A vCPU is a token. Kernel code runs only on a host thread that holds one
- * (V2). Its state is one word:
+ * A vCPU is a token. Kernel code runs only on a host thread that holds one (V2). Three words of
+ * struct ob_vcpu say who has it: `state`, `idle` and `kicked`. The last two name batons; -: NULL.
+ * W is the word ob_parked(task).
  *
- *            enter: compare-and-swap by the client's own thread
- *   PARKED(task) ---------------------------------------------> HELD
- *        ^  ^  <-------------------------------------------------'
- *        |  |    leave: exchange, then a look at the pending word
- *        |  |
- *        |  '--- nothing to do ---- INTERRUPT <-- taken by the service thread
- *        |                             |            because something is pending
- *        |                             | the parked task stands in the way (V8)
- *        |                             v
- *        '-- the task runs again --- HELD by whoever the scheduler picks
+ *   name          state         idle        kicked      what it means
+ *   HELD          HELD          -           -           a thread runs kernel code, or the vCPU is
+ *                                                       on its way to a thread whose baton was
+ *                                                       passed
+ *   IDLE-CARRIER  HELD          carrier's   -           the idle coroutine rests, the carrier
+ *                                                       watches it
+ *   IDLE-LENT     HELD          a client's  -           the same, a client's thread watches it
+ *                                                       (L4)
+ *   KICKED        HELD          -           a client's  that thread was called to carry the vCPU
+ *   PARKED        W             -           -           the task's thread is out in host code
+ *   MOVED         W | MOVED     -           -           the same, but the thread has to bind
+ *                                                       itself
+ *   ARRIVING      W | ARRIVING  -           -           the task is in the kernel, its thread was
+ *                                                       called
+ *   INTERRUPT     INTERRUPT     -           -           the service thread runs interrupts as the
+ *                                                       task
  *
- * A switch to a client's task ends in PARKED, too, with ARRIVING: the side that switches has unlocked
- * the run queue (V15), and the task's thread comes as if it entered. If it does not, because it is
- * stopped or in a signal handler of the program, the task is evicted as any other that is parked.
+ *   from          to            by
+ *   PARKED        HELD          the task's thread: ob_enter(); also ob_leave(), if a bit is
+ *                               pending
+ *   MOVED         HELD          the task's thread: ob_enter_known(), ob_arrive()
+ *   ARRIVING      HELD          the task's thread: ob_arrive()
+ *   any of these  INTERRUPT     the service thread, if a bit is pending or a look is due
+ *   INTERRUPT     the same      the service thread, when it is done: the word that it found
+ *   INTERRUPT     HELD          the service thread evicts the task (V8)
+ *   HELD          PARKED        the holder leaves: ob_leave()
+ *   HELD          ARRIVING      the holder switches to a client's task: ob_switch_end(),
+ *                               ob_work_end()
+ *   HELD          MOVED         the same, but the task's thread is out and has not asked for the
+ *                               task
+ *   HELD          IDLE-*        the holder has left the idle coroutine: ob_idle_begin()
+ *   IDLE-CARRIER  HELD          a bit is set: ob_idle_end() passes the carrier's baton; or a
+ *                               thread takes the vCPU for itself: ob_idle_take()
+ *   IDLE-LENT     KICKED        a bit is set: ob_idle_end()
+ *   IDLE-LENT     IDLE-CARRIER  the client's baton was passed: the thread is called back,
+ *                               ob_idle_watch()
+ *   KICKED        HELD          the lent thread comes; or the carrier, if the lent thread does not
+ *                               come for a millisecond, or has been called back
  *
- * PARKED(task): the task's thread is out in host code. HELD: some thread runs
- * kernel code, or the vCPU idles. INTERRUPT: the service thread runs
- * interrupts in the place of the parked task. STOPPED: the machine has halted.
+ * A vCPU begins as OFFLINE and is HELD when it starts. The one that halts the machine ends as
+ * STOPPED.
  *
- * A vCPU that idles is held by nobody: its idle coroutine is at rest. Its word `idle` names the baton of whoever comes
- * when a pending bit is set: its carrier, or a client's thread that has lent itself (switch.c). A client's
- * thread that wants in may take an idle vCPU from its carrier, by a compare-and-swap of that word, and need not wake it.
+ * Interrupts are bits of the pending word (V5). The sender makes sure that they are seen: it ends
+ * the idling of a vCPU, or notifies the service thread of a parked one; a holder looks by itself.
+ * Setting a bit and looking at the state, and leaving and looking at the bits, are ordered by full
+ * barriers on both sides, so that one of the two always sees the other. They are between host
+ * threads: virt_mb(), which SMP=n leaves in.
  *
- * Interrupts are bits of the pending word (V5). Whoever sets one makes sure
- * that it is seen: an idle vCPU is woken, a parked one's service thread is
- * told, a holder looks by itself. Setting a bit and looking at the state, and
- * leaving and looking at the bits, are ordered by full barriers on both sides,
- * so that one of the two always sees the other. They are between host threads: virt_mb(), which SMP=n leaves in.
+ * The word `evicted` of a client's task says why its thread cannot go on when it enters. Its bits
+ * are those of enum ob_evicted.
+ *
+ *   evicted           to                 by               what it means
+ *   0                 OUT, ARRIVING      ob_evict()       the task runs, sleeps in a call, or a
+ *                                                         vCPU is parked on it
+ *   OUT               OUT | WANTED       ob_come_back()   it sleeps, its thread is out
+ *                     WORKING            ob_work_begin()  - it is switched to
+ *                     0                  ob_pass_to()     - the same, without a stack: the vCPU is
+ *                                                         MOVED
+ *   ARRIVING          ARRIVING | WANTED  ob_come_back()   it sleeps in the kernel, its thread did
+ *                                                         not come
+ *                     0                  ob_switch_end()  - it is switched to: the vCPU is
+ *                                                         ARRIVING
+ *   either | WANTED   0                  ob_switch_end()  its thread waits for the baton; the vCPU
+ *                                                         is ARRIVING
+ *   WORKING           WORKING | WANTED   ob_come_back()   it does exit work as a coroutine
+ *                     0                  ob_work_end()    - the work is done: the vCPU is MOVED
+ *   WORKING | WANTED  0                  ob_work_end()    its thread waits; the vCPU is ARRIVING
+ *                                                         then
+ *
+ * A thread that has switched to its own task (ob_lend()) holds the vCPU already: ob_arrive() clears
+ * the word. Halt ends a task that is OUT as a coroutine, in the place of its thread.
  */
 #ifndef OUTBOARD_CORE_VCPU_H
 #define OUTBOARD_CORE_VCPU_H
@@ -122,7 +166,7 @@ struct ob_vcpu {
 	u32 *idle;			/* baton of who looks after the vCPU, while it idles; NULL: it does not */
 	u32 *kicked;			/* baton of a lent thread that shall carry on; NULL: it does, or none shall */
 	unsigned long state;
-	unsigned long entries;		/* times that a client entered */
+	unsigned long entries;		/* times that a client entered and left */
 	unsigned long percpu_offset;
 	u32 id;
 	u32 polls;			/* how often interrupts were taken */
