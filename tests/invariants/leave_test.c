@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A thread that has given its vCPU away touches nothing of its task any more (V4).
+ * A thread that has given its vCPU away touches nothing of its task any more (V4):
+ *
+ *   leave_test call|interrupt
  *
  * A tracer, the parent, stops a client's thread behind the exchange by which it leaves a call: by no
- * instruction, by one, ... Meanwhile another thread halts the machine, which ends the stopped
+ * instruction, by one, ... Or it stops a thread in ob_interrupt(), which takes no vCPU. Meanwhile another thread halts the machine, which ends the stopped
  * thread's task and gives all memory of the kernel back. Then the stopped thread goes on: it must
  * come out of its call.
  *
@@ -15,7 +17,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
@@ -32,6 +36,15 @@
 /* Instructions behind the exchange: all that could look at the task. */
 #define INSTRUCTIONS 4
 
+/* The same of ob_interrupt(): it looks at the task among these, and is stopped at some of them. */
+#define INTERRUPT_INSTRUCTIONS 60
+#define INTERRUPT_STEP 4
+
+/* A halt waits for a thread in ob_interrupt() that looks at its task. So the thread goes on then. */
+#define HALT_MOST 300		/* milliseconds */
+
+static bool interrupts;
+
 static volatile struct {
 	pid_t thread;		/* that makes calls */
 	int is_stopped;
@@ -43,7 +56,7 @@ static void *call(void *unused)
 	OK(ob_sys_getppid());
 	shared->thread = gettid();
 	while (!shared->is_halted)
-		ob_sys_getppid();
+		interrupts ? ob_interrupt(0) : ob_sys_getppid();
 	CHECK(ob_sys_getppid() == -1 && errno == ENODEV);
 	return unused;
 }
@@ -104,6 +117,12 @@ static int is_exchange(unsigned long code, const struct user_regs_struct *regist
 	if ((code & 0xf8) != 0x48 || (code >> 8 & 0xff) != 0x87 || (code >> 16 & 0xc0) == 0xc0)
 		return 0;
 	return register_value(registers, (code >> 19 & 7) | (code & 4 ? 8 : 0)) & 1;
+}
+
+static int is_interrupt(unsigned long code, const struct user_regs_struct *registers)
+{
+	(void)code;
+	return registers->rip == (unsigned long)ob_interrupt;
 }
 
 /*
@@ -190,13 +209,15 @@ static void let_others_go(void)
 }
 
 /* The thread may wait for others in a call of the host: they run meanwhile. */
-static void step_to_exchange(pid_t process, pid_t thread)
+static void step_to_place(pid_t process, pid_t thread)
 {
+	int (*is_there)(unsigned long, const struct user_regs_struct *) =
+		interrupts ? is_interrupt : is_exchange;
 	struct user_regs_struct registers;
 	unsigned long code;
 
 	stop_others(process, thread);
-	for (int steps = 0; !is_exchange(code = next_code(thread, &registers), &registers); steps++) {
+	for (int steps = 0; !is_there(code = next_code(thread, &registers), &registers); steps++) {
 		CHECK(steps < STEPS_MOST);
 		if (is_host_call(code, &registers))
 			let_others_go();
@@ -206,13 +227,13 @@ static void step_to_exchange(pid_t process, pid_t thread)
 	}
 }
 
-static void stop_behind_exchange(pid_t process, pid_t thread, int instructions)
+static void stop_behind_place(pid_t process, pid_t thread, int instructions)
 {
 	CHECK(!ptrace(PTRACE_SEIZE, thread, NULL, PTRACE_O_EXITKILL));
 	CHECK(!ptrace(PTRACE_INTERRUPT, thread, NULL, NULL));
 	while (wait_for_stop(thread) != SIGTRAP)
 		CHECK(!ptrace(PTRACE_CONT, thread, NULL, NULL));
-	step_to_exchange(process, thread);
+	step_to_place(process, thread);
 	for (int i = 0; i <= instructions; i++)
 		step(thread);
 	let_others_go();
@@ -230,23 +251,26 @@ static void trace(int instructions)
 		_Exit(client());
 	while (!shared->thread)
 		CHECK(!waitpid(child, &status, WNOHANG) && !usleep(1000));
-	stop_behind_exchange(child, shared->thread, instructions);
+	stop_behind_place(child, shared->thread, instructions);
 	shared->is_stopped = 1;
-	while (!shared->is_halted)
+	for (int waited = 0; !shared->is_halted && !(interrupts && waited == HALT_MOST); waited++)
 		CHECK(!waitpid(child, &status, WNOHANG) && !usleep(1000));
 	CHECK(!ptrace(PTRACE_DETACH, shared->thread, NULL, NULL));
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
 	if (WIFSIGNALED(status))
-		fprintf(stderr, "stopped %d instructions behind the exchange, the client ended by signal %d\n",
+		fprintf(stderr, "stopped %d instructions behind the place, the client ended by signal %d\n",
 			instructions, WTERMSIG(status));
 	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+	CHECK_EQUAL(count, 2);
+	interrupts = !strcmp(arguments[1], "interrupt");
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);
-	for (int i = 0; i < INSTRUCTIONS; i++)
+	for (int i = 0; i < (interrupts ? INTERRUPT_INSTRUCTIONS : INSTRUCTIONS);
+	     i += interrupts ? INTERRUPT_STEP : 1)
 		trace(i);
 	return 0;
 }

@@ -79,7 +79,11 @@ def test_v5_calls_from_handlers_run_with_interrupts_on(work):
 
 
 def test_v4_leaving_looks_at_nothing_of_the_task(work):
-    good(build(work, "leave_test"), timeout=300)
+    good(build(work, "leave_test"), "call", timeout=300)
+
+
+def test_v4_interrupting_looks_at_no_task_that_is_gone(work):
+    good(build(work, "leave_test"), "interrupt", timeout=300)
 
 
 @pytest.mark.needs("strace")

@@ -3,7 +3,8 @@
  * Several kernels in one process, and boots after halts: instance_test WHAT
  *
  *   again N    N boots and halts leave nothing behind
- *   busy N     the same while four threads call
+ *   busy N [DIRECTORY]
+ *              the same while four threads call; from a snapshot in the directory
  *   data       two kernels exchange data through a pipe of the host, in both directions
  *   many N     N instances at once, while the first works; one more is refused
  *   turns N    N boots in two instances by turns, whose threads' blocks change places
@@ -32,11 +33,13 @@
 #define DATA_BYTES (8l << 20)
 #define PIECE 65536
 
+static const char *snapshot_directory;
+
 static struct ob_config small(void)
 {
 	return (struct ob_config){
 		.size = sizeof(struct ob_config), .vcpus = 2, .memory = 64 << 20,
-		.log_level = OB_LOG_DEFAULT,
+		.log_level = OB_LOG_DEFAULT, .snapshots = snapshot_directory,
 	};
 }
 
@@ -168,6 +171,8 @@ static void *call_always(void *number)
 
 		CHECK(got > 0 || got == -ENODEV);
 		++*(got > 0 ? &calls[mine] : &refusals[mine]);
+		/* No thread of the program has that number; a vCPU takes an interrupt all the same. */
+		ob_interrupt(1);
 	}
 	return NULL;
 }
@@ -576,9 +581,10 @@ int main(int number, char **arguments)
 
 	if (!strcmp(what, "again"))
 		again(times);
-	else if (!strcmp(what, "busy"))
+	else if (!strcmp(what, "busy")) {
+		snapshot_directory = number > 3 ? arguments[3] : NULL;
 		again_while_others_call(times);
-	else if (!strcmp(what, "data"))
+	} else if (!strcmp(what, "data"))
 		exchange();
 	else if (!strcmp(what, "many"))
 		many(times);

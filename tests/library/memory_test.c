@@ -97,6 +97,20 @@ static void direct_io_with_flags(int fd, char *host)
 	CHECK(host[0] == 'v' && host[MB - 1] == 'v');
 }
 
+/* What a read cannot give is not read: the file's position says so. */
+static void direct_io_with_bad_buffer(int fd)
+{
+	char *border = client_border();
+
+	OK(ob_sys_lseek(fd, 0, SEEK_SET));
+	CHECK_EQUAL(ob_sys_read(fd, NULL, 4096), -1);
+	CHECK_EQUAL(errno, EFAULT);
+	CHECK_EQUAL(OK(ob_sys_lseek(fd, 0, SEEK_CUR)), 0);
+	CHECK_EQUAL(OK(ob_sys_read(fd, border - 4096, 8192)), 4096);
+	CHECK(border[-4096] == 'v' && border[-1] == 'v');
+	CHECK_EQUAL(OK(ob_sys_lseek(fd, 0, SEEK_CUR)), 4096);
+}
+
 static void direct_io(void)
 {
 	int fd = OK(ob_sys_openat(AT_FDCWD, "/disk/direct",
@@ -114,6 +128,7 @@ static void direct_io(void)
 	CHECK_EQUAL(OK(ob_sys_pread64(fd, window, MB, MB)), MB);
 	CHECK(!memcmp(host, window, MB));
 	direct_io_with_flags(fd, host);
+	direct_io_with_bad_buffer(fd);
 	free(host);
 	OK(ob_sys_munmap(window, MB));
 	OK(ob_sys_close(fd));

@@ -263,6 +263,11 @@ def test_kernel_signals(work):
     run_library_program(work, "kernel_signals_test")
 
 
+@pytest.mark.parametrize("way", ["again", "other", "itself"])
+def test_handler_outlives_its_kernel(work, way):
+    run_library_program(work, "handler_halt_test", way)
+
+
 def test_exit_races(work):
     run_library_program(work, "exit_race_test")
 

@@ -37,6 +37,12 @@ def test_boots_while_others_call(work):
     run_library_program(work, "instance_test", "busy", "200", timeout=600)
 
 
+def test_starts_from_a_snapshot_while_others_call(work):
+    directory = os.path.join(work, "snapshots")
+    os.mkdir(directory, mode=0o700)
+    run_library_program(work, "instance_test", "busy", "100", directory, timeout=600)
+
+
 def test_two_kernels_exchange_data(work):
     run_library_program(work, "instance_test", "data")
 

@@ -63,6 +63,15 @@ static ssize_t ob_transfer_file(struct ob_transfer *transfer, size_t size)
 	return vfs_iter_read(transfer->file, &pages, transfer->position, transfer->flags);
 }
 
+/* Copies what was read. The file's position is only moved by what the program has got. */
+static ssize_t ob_transfer_out(struct ob_transfer *transfer, struct iov_iter *user, size_t done)
+{
+	size_t copied = copy_to_iter(page_address(transfer->bounce), done, user);
+
+	*transfer->position -= done - copied;
+	return copied ?: -EFAULT;
+}
+
 static ssize_t ob_transfer_piece(struct ob_transfer *transfer, struct iov_iter *user, size_t size)
 {
 	void *bounce = page_address(transfer->bounce);
@@ -71,8 +80,8 @@ static ssize_t ob_transfer_piece(struct ob_transfer *transfer, struct iov_iter *
 	if (transfer->write && copy_from_iter(bounce, size, user) != size)
 		return -EFAULT;
 	done = ob_transfer_file(transfer, size);
-	if (done > 0 && !transfer->write && copy_to_iter(bounce, done, user) != done)
-		return -EFAULT;
+	if (done > 0 && !transfer->write)
+		return ob_transfer_out(transfer, user, done);
 	return done;
 }
 

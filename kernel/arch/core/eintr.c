@@ -58,13 +58,11 @@ static bool ob_eintr_note(u32 number)
 	return false;
 }
 
-int ob_kernel_interrupt_call(int thread)
+static int ob_interrupt_call(int thread)
 {
 	struct task_struct *task = NULL;
 	u32 number = thread;
 
-	if (!READ_ONCE(ob_machine.ready) || READ_ONCE(ob_machine.halting))
-		return -ENODEV;
 	if (ob_thread_is_known())
 		task = ob_this_thread->loan ? ob_this_thread->loan->task : current;
 	if (!thread && task)
@@ -76,4 +74,17 @@ int ob_kernel_interrupt_call(int thread)
 	ob_delay_point();
 	ob_raise(ob_vcpu_to_interrupt(), OB_PENDING_EINTR);
 	return 0;
+}
+
+/* In transit, since a halt frees the calling thread's task, and another boot makes all data new. */
+int ob_kernel_interrupt_call(int thread)
+{
+	int error = ob_transit_begin();
+
+	if (error)
+		return error;
+	ob_delay_point();
+	error = ob_interrupt_call(thread);
+	ob_transit_end();
+	return error;
 }

@@ -11,9 +11,9 @@
  *   task evicted           have it woken, and wait for a vCPU
  *   vCPU held by us        a signal handler of the program interrupted a system call: refused
  *   halted, forked         refused
- *   block of another boot  emptied; then as without a task
+ *   block of another boot  emptied; then as without a task, but see ob_enter_again()
  *
- * A thread that is on the slow path, or ends its task, is in transit. Halt
+ * A thread that is on the slow path, in ob_interrupt(), or ends its task, is in transit. Halt
  * waits until none is; "halting" and the count are ordered by full barriers on
  * both sides, so that whoever is not counted has seen that the machine halts.
  * A refused call is not counted: callers that try again and again would keep halt waiting.
@@ -41,7 +41,8 @@ static bool ob_is_open(void)
 	return READ_ONCE(ob_machine.ready) && !READ_ONCE(ob_machine.halting);
 }
 
-static int ob_transit_begin(void)
+/* 0: halt waits until ob_transit_end(). -ENODEV: there is no kernel, or it halts. */
+int ob_transit_begin(void)
 {
 	if (!ob_is_open())
 		return -ENODEV;
@@ -133,7 +134,7 @@ static int ob_enter_known(struct task_struct *task)
 		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD))
 			return 0;
 		if (state == ob_moved(task) && try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD)) {
-			ob_bind(vcpu, task);
+			ob_bind(vcpu, task, ob_this_thread->self);
 			return 0;
 		}
 		ob_delay_point();
@@ -216,18 +217,37 @@ int ob_enter(void)
 	return ob_enter_fast();
 }
 
-/* The kernel's exit work. Returns true if the system call is to be made again. */
-static noinline bool ob_leave_slow(long *result)
+/*
+ * As ob_enter(), by a thread that left in the middle of a call: for a signal handler of the program.
+ * `parked`: the word of its block, before it left. Returns -ENODEV if its task has ended meanwhile,
+ * even if there is another kernel by now, or the thread another task.
+ */
+int ob_enter_again(unsigned long parked)
 {
-	bool again = false;
+	int error = ob_transit_begin();
+
+	if (error)
+		return error;
+	if (ob_is_of_this_boot(parked) && ob_this_thread->parked == parked)
+		error = ob_enter_counted();
+	else
+		error = -ENODEV;
+	ob_transit_end();
+	return error;
+}
+
+/* The kernel's exit work. */
+static noinline enum ob_exit ob_leave_slow(long *result)
+{
+	enum ob_exit exit = OB_EXIT_LEAVE;
 
 	if (need_resched())
 		schedule();
 	if (read_thread_flags() & (OB_TIF_EXIT_WORK & ~_TIF_NEED_RESCHED))
-		again = ob_signal_work(result);
-	if (current && ob_pending())
+		exit = ob_signal_work(result);
+	if (exit != OB_EXIT_GONE && ob_pending())
 		ob_interrupts_run(false);
-	return again;
+	return exit;
 }
 
 /* That is work for the next call that would block. */
@@ -237,6 +257,7 @@ static bool ob_only_interrupted(struct task_struct *task)
 	       (READ_ONCE(task->thread_info.flags) & OB_TIF_EXIT_WORK) == _TIF_NOTIFY_SIGNAL;
 }
 
+/* Returns true if the system call is to be made again. */
 static __always_inline bool ob_leave_fast(struct task_struct *task, long *result)
 {
 	for (;;) {
@@ -244,11 +265,10 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 		unsigned long parked;
 
 		while (unlikely(READ_ONCE(task->thread_info.flags) & OB_TIF_EXIT_WORK || ob_pending())) {
-			if (ob_leave_slow(result))
-				return true;
-			/* A halting machine ends the tasks of its clients. */
-			if (unlikely(!current))
-				return false;
+			enum ob_exit exit = ob_leave_slow(result);
+
+			if (exit != OB_EXIT_LEAVE)
+				return exit == OB_EXIT_AGAIN;
 			if (ob_only_interrupted(task))
 				break;
 		}

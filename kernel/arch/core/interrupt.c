@@ -13,23 +13,29 @@
 #include <linux/sched/task.h>
 #include <linux/smp.h>
 #include <asm/irq_regs.h>
+#include "delay.h"
 #include "vcpu.h"
 
 /* Device interrupts that were raised and not yet handled. */
 static u32 ob_devices_pending;
 
 /*
- * Another vCPU may have marked the task as evicted before it sleeps: waking it then would be lost. That
- * takes no longer than a switch, so a task that is there for a tick is about to run.
+ * Is another vCPU about to put the task to sleep? Waking the task now would be lost. That vCPU has
+ * interrupts off until the task sleeps, so it is the one to wake the task.
  */
-static void ob_wait_for_eviction(struct task_struct *task)
+static bool ob_is_being_evicted(struct task_struct *task)
 {
-	u64 end = ob_host_clock_monotonic(ob_host) + NSEC_PER_SEC / HZ;
+	return READ_ONCE(task->thread.evicted) & (OB_EVICTED_OUT | OB_EVICTED_ARRIVING) &&
+	       task_cpu(task) != smp_processor_id() && task_curr(task);
+}
 
-	while (READ_ONCE(task->thread.evicted) & (OB_EVICTED_OUT | OB_EVICTED_ARRIVING) &&
-	       task_cpu(task) != smp_processor_id() && task_curr(task) &&
-	       ob_host_clock_monotonic(ob_host) < end)
-		cpu_relax();
+/* Leaves the task to its vCPU. */
+static void ob_wake_elsewhere(struct task_struct *task)
+{
+	struct ob_vcpu *vcpu = ob_work_ask(task);
+
+	if (vcpu)
+		ob_send(vcpu, OB_PENDING_WAKE);
 }
 
 static void ob_wake_evicted(struct ob_vcpu *vcpu)
@@ -39,8 +45,11 @@ static void ob_wake_evicted(struct ob_vcpu *vcpu)
 	for (; task; task = next) {
 		next = task->thread.wake_next;
 		xchg(&task->thread.asked, 0);
-		ob_wait_for_eviction(task);
-		wake_up_state(task, TASK_PARKED);
+		ob_delay_point();
+		if (ob_is_being_evicted(task))
+			ob_wake_elsewhere(task);
+		else
+			wake_up_state(task, TASK_PARKED);
 		put_task_struct(task);
 	}
 }
@@ -99,6 +108,7 @@ void ob_interrupts_run(bool user)
 			return;
 		}
 		bits = xchg(&vcpu->pending, 0);
+		WRITE_ONCE(vcpu->polls, vcpu->polls + 1);
 		if (bits & OB_PENDING_WAKE_HOST)
 			ob_wake_now();
 		if (!(bits & ~(OB_PENDING_WAKE_HOST | OB_PENDING_EXIT)))

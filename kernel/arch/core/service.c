@@ -161,7 +161,10 @@ static bool ob_outstays(struct ob_vcpu *vcpu)
 	return false;
 }
 
-/* The vCPU's client leaves it while others wait for it, and nobody may have told the service thread. By its holder. */
+/*
+ * Others wait for the vCPU, and nobody may have told the service thread: its client leaves it, or a
+ * new task was put there. Any thread.
+ */
 void ob_service_look(struct ob_vcpu *vcpu)
 {
 	struct ob_service *service = &vcpu->service;
@@ -208,7 +211,7 @@ static bool ob_interrupt_parked(struct ob_vcpu *vcpu, unsigned long state)
 		return false;
 	/* A signal handler of the program finds the thread's own task: eintr.c. */
 	WRITE_ONCE(ob_this_thread->loan, lent ? &loan : NULL);
-	ob_bind(vcpu, task);
+	ob_bind(vcpu, task, task->thread.host_thread);
 	bits = READ_ONCE(vcpu->pending);
 	ob_this_thread->irqs_off = 0;
 	ob_interrupts_run(!arriving);
@@ -270,12 +273,14 @@ bool ob_service_replace(struct ob_vcpu *vcpu)
 static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
+	u32 polls = READ_ONCE(vcpu->polls);
 
 	if (!READ_ONCE(vcpu->pending) || READ_ONCE(vcpu->state) != OB_VCPU_HELD) {
 		service->pending_since = 0;
 		return OB_FOREVER;
 	}
-	if (!service->pending_since) {
+	if (!service->pending_since || service->polls_seen != polls) {
+		service->polls_seen = polls;
 		service->pending_since = now;
 	} else if (now - service->pending_since >= OB_PENDING_OLD) {
 		ob_host_thread_interrupt(ob_host, READ_ONCE(vcpu->holder));
@@ -288,14 +293,16 @@ static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 static u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
-	u32 *baton = READ_ONCE(vcpu->kicked);
+	u32 kicks = READ_ONCE(vcpu->kicks), *baton = READ_ONCE(vcpu->kicked);
 
 	if (!baton) {
 		service->kicked_since = 0;
 		return OB_FOREVER;
 	}
-	if (!service->kicked_since)
+	if (!service->kicked_since || service->kicks_seen != kicks) {
+		service->kicks_seen = kicks;
 		service->kicked_since = now;
+	}
 	if (now - service->kicked_since < OB_KICK_OLD)
 		return service->kicked_since + OB_KICK_OLD;
 	service->kicked_since = 0;
@@ -422,8 +429,7 @@ u64 ob_kernel_service(u32 number)
 	return until;
 }
 
-/* The host has a timer for the vCPU, or gets a thread that is one. */
-static int ob_service_create(struct ob_vcpu *vcpu)
+static int ob_service_make(struct ob_vcpu *vcpu)
 {
 	vcpu->service.finish_at = ob_host_clock_monotonic(ob_host) + OB_FINISH_AFTER;
 	if (ob_host_groups.timer) {
@@ -434,12 +440,27 @@ static int ob_service_create(struct ob_vcpu *vcpu)
 	return ob_host_thread_create(ob_host, ob_service_main, vcpu, "outboard-timer", &vcpu->service.handle);
 }
 
+/*
+ * The host has a timer for the vCPU, or gets a thread that is one. The booting thread of a kernel from
+ * a snapshot and another thread's first call may both come here: the second one has nothing to do.
+ */
+static int ob_service_create(struct ob_vcpu *vcpu)
+{
+	int error = 0;
+
+	if (!xchg(&vcpu->service.is_made, 1))
+		error = ob_service_make(vcpu);
+	if (error)
+		WRITE_ONCE(vcpu->service.is_made, 0);
+	return error;
+}
+
 /* Before the vCPU starts. It stays if the vCPU then does not. */
 int ob_service_start(struct ob_vcpu *vcpu)
 {
 	int error;
 
-	if (vcpu->service.handle)
+	if (READ_ONCE(vcpu->service.is_made))
 		return 0;
 	/* One that starts from a snapshot has its stack. */
 	if (!vcpu->service.stack)

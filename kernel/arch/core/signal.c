@@ -94,9 +94,10 @@ static void ob_action_used_up(int number)
 	ob_set_action(number, &none, NULL);
 }
 
-/* If the machine has halted meanwhile, current is NULL afterwards. */
-static void ob_call_handler(struct ksignal *signal)
+/* Returns whether the thread's task is still there. If not, the thread has not entered again. */
+static bool ob_call_handler(struct ksignal *signal)
 {
+	unsigned long parked = ob_this_thread->parked;
 	void (*handler)(int, siginfo_t *, void *) = (void *)signal->ka.sa.sa_handler;
 	sigset_t mask = *sigmask_to_save();
 	siginfo_t info;
@@ -108,10 +109,10 @@ static void ob_call_handler(struct ksignal *signal)
 		ob_action_used_up(signal->sig);
 	ob_leave(0);
 	handler(signal->sig, &info, NULL);
-	if (ob_enter())
-		ob_unbind();
-	else
-		set_current_blocked(&mask);
+	if (ob_enter_again(parked))
+		return false;
+	set_current_blocked(&mask);
+	return true;
 }
 
 /* get_signal() must not find a SIGKILL: only ob_signal_work() ends a client's task, on a stack for that. */
@@ -126,7 +127,7 @@ static void ob_hold_kill(bool hold)
 	spin_unlock_irq(&current->sighand->siglock);
 }
 
-static bool ob_signals_deliver(long *result)
+static enum ob_exit ob_signals_deliver(long *result)
 {
 	struct ksignal signal;
 	bool again, handled;
@@ -137,37 +138,38 @@ static bool ob_signals_deliver(long *result)
 	if (!handled) {
 		again = ob_restart(result, NULL);
 		restore_saved_sigmask();
-		return again;
+		return again ? OB_EXIT_AGAIN : OB_EXIT_LEAVE;
 	}
 	again = ob_restart(result, &signal);
-	ob_call_handler(&signal);
-	if (current)
-		return again;
-	*result = -ENODEV;
-	return false;
+	if (!ob_call_handler(&signal)) {
+		*result = -ENODEV;
+		return OB_EXIT_GONE;
+	}
+	return again ? OB_EXIT_AGAIN : OB_EXIT_LEAVE;
 }
 
 /*
- * Does the exit work except rescheduling. Returns true if the system call is to
- * be made again. A task that was killed (when the machine halts, or by a limit)
- * ends here: current is NULL then.
+ * Does the exit work except rescheduling. A task that was killed (when the machine halts, or by a
+ * limit) ends here.
  */
-bool ob_signal_work(long *result)
+enum ob_exit ob_signal_work(long *result)
 {
-	bool again = false;
+	enum ob_exit exit = OB_EXIT_LEAVE;
 
 	if (fatal_signal_pending(current)) {
 		ob_task_exit();
 		*result = -ENODEV;
-		return false;
+		return OB_EXIT_GONE;
 	}
 	if (test_thread_flag(TIF_NOTIFY_SIGNAL) || test_thread_flag(TIF_SIGPENDING))
-		again = ob_signals_deliver(result);
+		exit = ob_signals_deliver(result);
 	else if (test_thread_flag(TIF_RESTORE_SIGMASK))
 		restore_saved_sigmask();
-	if (current && test_thread_flag(TIF_NOTIFY_RESUME))
+	if (exit == OB_EXIT_GONE)
+		return exit;
+	if (test_thread_flag(TIF_NOTIFY_RESUME))
 		resume_user_mode_work(current_pt_regs());
-	if (current && READ_ONCE(current->thread.interrupted))
+	if (READ_ONCE(current->thread.interrupted))
 		set_thread_flag(TIF_NOTIFY_SIGNAL);
-	return again;
+	return exit;
 }

@@ -58,7 +58,7 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 void __init smp_prepare_boot_cpu(void)
 {
 	ob_vcpu_prepare(0);
-	ob_bind(&ob_vcpus[0], current);
+	ob_bind(&ob_vcpus[0], current, ob_this_thread->self);
 }
 
 void __init smp_prepare_cpus(unsigned int max_cpus)

@@ -68,8 +68,7 @@ static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsign
 	/* Meanwhile the calling thread is lent: a handler of the program finds its own task (eintr.c). */
 	barrier();
 	WRITE_ONCE(ob_this_thread->loan, &loan);
-	ob_bind(vcpu, next);
-	WRITE_ONCE(vcpu->holder, ob_this_thread->self);
+	ob_bind(vcpu, next, ob_this_thread->self);
 	WRITE_ONCE(next->thread.evicted, 0);
 	schedule_tail(vcpu->switched_from);
 	ob_this_thread->irqs_off = 1;
@@ -172,7 +171,7 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		else
 			ob_host_thread_yield(ob_host);
 	}
-	ob_bind(task->thread.vcpu, task);
+	ob_bind(task->thread.vcpu, task, ob_this_thread->self);
 	ob_delay_point();
 	if (task->thread.plug) {
 		task->plug = task->thread.plug;
@@ -272,7 +271,7 @@ static struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *fi
 	/* A signal handler of the program finds the thread's own task at every step: eintr.c. */
 	barrier();
 	WRITE_ONCE(ob_this_thread->loan, lent ? &loan : NULL);
-	ob_bind(vcpu, first);
+	ob_bind(vcpu, first, ob_this_thread->self);
 	ob_coroutine_switch(&vcpu->carrier.context, first->thread.coroutine);
 	ob_set_task(own);
 	WRITE_ONCE(ob_this_thread->loan, NULL);

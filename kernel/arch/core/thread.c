@@ -17,6 +17,7 @@
 #include <linux/sched/task.h>
 #include <linux/gfp.h>
 #include <linux/oom.h>
+#include <linux/pid_namespace.h>
 #include <linux/wait.h>
 #include <asm/switch_to.h>
 #include "deferred.h"
@@ -119,6 +120,23 @@ void ob_adoptions_wake(void)
 	wake_up(&ob_adoptions_waiting);
 }
 
+/*
+ * A new task sends no interrupt to the vCPU where it waits. If that is parked on a client that
+ * computes, nobody would look before the next tick.
+ */
+static void ob_adopted(int pid)
+{
+	struct task_struct *task;
+	struct ob_vcpu *vcpu;
+
+	rcu_read_lock();
+	task = find_task_by_pid_ns(pid, &init_pid_ns);
+	vcpu = task ? &ob_vcpus[task_cpu(task)] : NULL;
+	rcu_read_unlock();
+	if (vcpu && ob_is_parked(READ_ONCE(vcpu->state)))
+		ob_service_look(vcpu);
+}
+
 static void ob_adopt_one(struct ob_adoption *adoption)
 {
 	const unsigned long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
@@ -126,6 +144,8 @@ static void ob_adopt_one(struct ob_adoption *adoption)
 	int pid = ob_machine.halting ? -ENODEV :
 		  user_mode_thread(ob_client_main, adoption, flags);
 
+	if (pid > 0)
+		ob_adopted(pid);
 	if (get_nr_threads(current) > 2)
 		ob_vcpus_start_now();
 	if (pid < 0) {

@@ -62,8 +62,12 @@ static void ob_spin(const u32 *word, u32 bits)
 	atomic_dec(&ob_machine.spinners);
 }
 
-/* Makes the calling host thread run as `task` on the vCPU, which it has just been given. */
-void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
+/*
+ * Makes the calling host thread run as `task` on the vCPU, which it has just been given. `holder`: the
+ * host thread that the vCPU's signals (V6) go to. It is in the kernel, or the vCPU is not held: a
+ * client that calls finds out by this word whether it is in already.
+ */
+void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 holder)
 {
 	struct ob_thread __ob_tls *thread = ob_this_thread;
 
@@ -72,7 +76,7 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task)
 	thread->percpu_offset = vcpu->percpu_offset;
 	ob_set_task(task);
 	ob_delay_point();
-	WRITE_ONCE(vcpu->holder, (task->thread.stack ? 0 : task->thread.host_thread) ?: ob_this_thread->self);
+	WRITE_ONCE(vcpu->holder, holder);
 }
 
 /* The calling thread has no task any more and gives its vCPU away: from here on it has none. */
@@ -113,8 +117,11 @@ static u32 *ob_idle_end(struct ob_vcpu *vcpu)
 		return NULL;
 	if (baton == &vcpu->carrier.baton)
 		return ob_baton_set(baton, OB_BATON_PASSED);
+	WRITE_ONCE(vcpu->kicks, vcpu->kicks + 1);
 	WRITE_ONCE(vcpu->kicked, baton);
-	return ob_baton_set(baton, OB_BATON_KICKED);
+	baton = ob_baton_set(baton, OB_BATON_KICKED);
+	WRITE_ONCE(vcpu->kicked_awake, !baton);
+	return baton;
 }
 
 /* Makes sure that pending bits which are set already will be looked at. Returns as above. */
@@ -236,9 +243,24 @@ void ob_baton_pass(u32 *baton)
 	ob_wake(ob_baton_set(baton, OB_BATON_PASSED));
 }
 
+/*
+ * A lent thread that was kicked while it spins was not woken. A signal handler of the program may have
+ * interrupted it there, and wait for another thread. That thread comes here before it sleeps, and has
+ * the service thread watch the kick (L4).
+ */
+static void ob_kicks_report(void)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < ob_machine.vcpus; cpu++)
+		if (READ_ONCE(ob_vcpus[cpu].kicked) && READ_ONCE(ob_vcpus[cpu].kicked_awake))
+			ob_service_notify(&ob_vcpus[cpu]);
+}
+
 /* Sleeps until the baton is changed, or for `timeout` nanoseconds, or for no reason. */
 static void ob_baton_doze(u32 *baton, u32 seen, u64 timeout)
 {
+	ob_kicks_report();
 	if (try_cmpxchg(baton, &seen, seen | OB_BATON_AWAITED)) {
 		ob_delay_point();
 		ob_host_wait(ob_host, baton, seen | OB_BATON_AWAITED, timeout);
@@ -384,6 +406,7 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 	ob_delay_point();
 	if (ob_idle_take(vcpu))
 		return ob_lend(vcpu, baton);
+	ob_service_needed(vcpu);
 	if (ob_service_replace(vcpu))
 		return ob_give_up_and_wait(vcpu, baton);
 	if (READ_ONCE(vcpu->pending))
@@ -394,7 +417,8 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 
 /*
  * Of a loop that waits for another CPU: it may be that which waits for this very thread. A thread
- * without a vCPU (core/lock.h) owes nobody a wake-up and takes no interrupts.
+ * without a vCPU (core/lock.h) owes nobody a wake-up and takes no interrupts. When the machine has
+ * stopped, a thread that carries does not come back: the other one may have left for good.
  */
 static void ob_wait_step(void)
 {
@@ -405,6 +429,8 @@ static void ob_wait_step(void)
 		ob_wake_now();
 	if (!ob_this_thread->irqs_off && ob_pending())
 		ob_interrupts_poll();
+	if (unlikely(READ_ONCE(ob_machine.stopping)) && ob_is_carrying())
+		ob_carrier_leave();
 }
 
 /* A poll point of every loop that waits for another CPU (V5). */
@@ -454,8 +480,6 @@ void ob_spin_wait(u32 *locked)
 		}
 		/* Whoever has the lock may wait for an answer of ours, or have stopped with it. */
 		ob_wait_step();
-		if (unlikely(READ_ONCE(ob_machine.stopping)) && ob_is_carrying())
-			ob_carrier_leave();
 		ob_host_thread_yield(ob_host);
 	}
 }

@@ -2,38 +2,83 @@
 /*
  * Virtual CPUs.
  *
- * A vCPU is a token. Kernel code runs only on a host thread that holds one
- * (V2). Its state is one word:
+ * A vCPU is a token. Kernel code runs only on a host thread that holds one (V2). Three words of
+ * struct ob_vcpu say who has it: `state`, `idle` and `kicked`. The last two name batons; -: NULL.
+ * W is the word ob_parked(task).
  *
- *            enter: compare-and-swap by the client's own thread
- *   PARKED(task) ---------------------------------------------> HELD
- *        ^  ^  <-------------------------------------------------'
- *        |  |    leave: exchange, then a look at the pending word
- *        |  |
- *        |  '--- nothing to do ---- INTERRUPT <-- taken by the service thread
- *        |                             |            because something is pending
- *        |                             | the parked task stands in the way (V8)
- *        |                             v
- *        '-- the task runs again --- HELD by whoever the scheduler picks
+ *   name          state         idle        kicked      what it means
+ *   HELD          HELD          -           -           a thread runs kernel code, or the vCPU is
+ *                                                       on its way to a thread whose baton was
+ *                                                       passed
+ *   IDLE-CARRIER  HELD          carrier's   -           the idle coroutine rests, the carrier
+ *                                                       watches it
+ *   IDLE-LENT     HELD          a client's  -           the same, a client's thread watches it
+ *                                                       (L4)
+ *   KICKED        HELD          -           a client's  that thread was called to carry the vCPU
+ *   PARKED        W             -           -           the task's thread is out in host code
+ *   MOVED         W | MOVED     -           -           the same, but the thread has to bind
+ *                                                       itself
+ *   ARRIVING      W | ARRIVING  -           -           the task is in the kernel, its thread was
+ *                                                       called
+ *   INTERRUPT     INTERRUPT     -           -           the service thread runs interrupts as the
+ *                                                       task, or a client's thread that wants
+ *                                                       the vCPU: ob_service_replace()
  *
- * A switch to a client's task ends in PARKED, too, with ARRIVING: the side that switches has unlocked
- * the run queue (V15), and the task's thread comes as if it entered. If it does not, because it is
- * stopped or in a signal handler of the program, the task is evicted as any other that is parked.
+ *   from          to            by
+ *   PARKED        HELD          the task's thread: ob_enter(); also ob_leave(), if a bit is
+ *                               pending
+ *   MOVED         HELD          the task's thread: ob_enter_known(), ob_arrive()
+ *   ARRIVING      HELD          the task's thread: ob_arrive()
+ *   any of these  INTERRUPT     the service thread, if a bit is pending or a look is due;
+ *                               not of ARRIVING: a client's thread that wants the vCPU
+ *   INTERRUPT     the same      the same thread, when it is done: the word that it found
+ *   INTERRUPT     HELD          the same thread evicts the task (V8)
+ *   HELD          PARKED        the holder leaves: ob_leave()
+ *   HELD          ARRIVING      the holder switches to a client's task: ob_switch_end(),
+ *                               ob_work_end()
+ *   HELD          MOVED         the same, but the task's thread is out and has not asked for the
+ *                               task
+ *   HELD          IDLE-*        the holder has left the idle coroutine: ob_idle_begin()
+ *   IDLE-CARRIER  HELD          a bit is set: ob_idle_end() passes the carrier's baton; or a
+ *                               thread takes the vCPU for itself: ob_idle_take()
+ *   IDLE-LENT     KICKED        a bit is set: ob_idle_end()
+ *   IDLE-LENT     IDLE-CARRIER  the client's baton was passed: the thread is called back,
+ *                               ob_idle_watch()
+ *   KICKED        HELD          the lent thread comes; or the carrier, if the lent thread does not
+ *                               come for a millisecond, or has been called back
  *
- * PARKED(task): the task's thread is out in host code. HELD: some thread runs
- * kernel code, or the vCPU idles. INTERRUPT: the service thread runs
- * interrupts in the place of the parked task, or another client's thread does, which wants the vCPU
- * (ob_service_replace()). STOPPED: the machine has halted.
+ * A vCPU begins as OFFLINE and is HELD when it starts. The one that halts the machine ends as
+ * STOPPED.
  *
- * A vCPU that idles is held by nobody: its idle coroutine is at rest. Its word `idle` names the baton of whoever comes
- * when a pending bit is set: its carrier, or a client's thread that has lent itself (switch.c). A client's
- * thread that wants in may take an idle vCPU from its carrier, by a compare-and-swap of that word, and need not wake it.
+ * Interrupts are bits of the pending word (V5). The sender makes sure that they are seen: it ends
+ * the idling of a vCPU, or notifies the service thread of a parked one; a holder looks by itself.
+ * Setting a bit and looking at the state, and leaving and looking at the bits, are ordered by full
+ * barriers on both sides, so that one of the two always sees the other. They are between host
+ * threads: virt_mb(), which SMP=n leaves in.
  *
- * Interrupts are bits of the pending word (V5). Whoever sets one makes sure
- * that it is seen: an idle vCPU is woken, a parked one's service thread is
- * told, a holder looks by itself. Setting a bit and looking at the state, and
- * leaving and looking at the bits, are ordered by full barriers on both sides,
- * so that one of the two always sees the other. They are between host threads: virt_mb(), which SMP=n leaves in.
+ * The word `evicted` of a client's task says why its thread cannot go on when it enters. Its bits
+ * are those of enum ob_evicted.
+ *
+ *   evicted           to                 by               what it means
+ *   0                 OUT, ARRIVING      ob_evict()       the task runs, sleeps in a call, or a
+ *                                                         vCPU is parked on it
+ *   OUT               OUT | WANTED       ob_come_back()   it sleeps, its thread is out
+ *                     WORKING            ob_work_begin()  - it is switched to
+ *                     0                  ob_pass_to()     - the same, without a stack: the vCPU is
+ *                                                         MOVED
+ *   ARRIVING          ARRIVING | WANTED  ob_come_back()   it sleeps in the kernel, its thread did
+ *                                                         not come
+ *                     0                  ob_switch_end()  - it is switched to: the vCPU is
+ *                                                         ARRIVING
+ *   either | WANTED   0                  ob_switch_end()  its thread waits for the baton; the vCPU
+ *                                                         is ARRIVING
+ *   WORKING           WORKING | WANTED   ob_come_back()   it does exit work as a coroutine
+ *                     0                  ob_work_end()    - the work is done: the vCPU is MOVED
+ *   WORKING | WANTED  0                  ob_work_end()    its thread waits; the vCPU is ARRIVING
+ *                                                         then
+ *
+ * A thread that has switched to its own task (ob_lend()) holds the vCPU already: ob_arrive() clears
+ * the word. Halt ends a task that is OUT as a coroutine, in the place of its thread.
  */
 #ifndef OUTBOARD_CORE_VCPU_H
 #define OUTBOARD_CORE_VCPU_H
@@ -94,8 +139,10 @@ struct ob_service {
 	u32 word;			/* changes when there is something to look at */
 	u64 deadline;			/* of the clock event device; 0: none */
 	u64 sleeps_until;
-	u64 pending_since;		/* a holder has not polled since then; 0: it has */
-	u64 kicked_since;		/* a lent thread has not come since then; 0: none is awaited */
+	u64 pending_since;		/* a holder has bits pending since then, and took none; 0: it has not */
+	u32 polls_seen;
+	u64 kicked_since;		/* a lent thread was kicked by then, and has not come; 0: it has */
+	u32 kicks_seen;
 	unsigned long entries_seen;
 	u64 look_at;			/* again at a parked task that others wait for; 0: none do */
 	u64 look_pause;
@@ -105,6 +152,7 @@ struct ob_service {
 	void *stack;			/* for evicting a task */
 	bool starts_carrier;		/* that is left to the thread */
 	u64 finish_at;			/* what a snapshot has left for later; OB_FOREVER: it is done */
+	u32 is_made;			/* some thread has made it, or is about to */
 	u64 handle;			/* 0: not started */
 };
 
@@ -120,9 +168,12 @@ struct ob_vcpu {
 	u32 *idle;			/* baton of who looks after the vCPU, while it idles; NULL: it does not */
 	u32 *kicked;			/* baton of a lent thread that shall carry on; NULL: it does, or none shall */
 	unsigned long state;
-	unsigned long entries;		/* times that a client entered */
+	unsigned long entries;		/* times that a client entered and left */
 	unsigned long percpu_offset;
 	u32 id;
+	u32 polls;			/* how often interrupts were taken */
+	bool kicked_awake;		/* the thread of `kicked` was not asleep, so nobody has woken it */
+	u32 kicks;			/* how often a lent thread was kicked */
 	u64 holder;			/* host thread that was bound last */
 	struct task_struct *switched_from;
 	struct task_struct *wake_list;
@@ -227,7 +278,7 @@ static __always_inline bool ob_is_parked(unsigned long state)
 }
 
 /* vcpu.c */
-void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task);
+void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 holder);
 void ob_unbind(void);
 bool ob_client_is_in(void);
 void ob_raise(struct ob_vcpu *vcpu, u32 bits);
@@ -274,7 +325,7 @@ void ob_service_start_now(struct ob_vcpu *vcpu);
 /* Before the calling thread has another one do something for the vCPU: does the vCPU have its threads yet? */
 static inline void ob_service_needed(struct ob_vcpu *vcpu)
 {
-	if (unlikely(vcpu->service.starts_carrier) && !vcpu->service.handle)
+	if (unlikely(vcpu->service.starts_carrier) && !READ_ONCE(vcpu->service.is_made))
 		ob_service_start_now(vcpu);
 }
 void ob_service_stop(struct ob_vcpu *vcpu);
@@ -303,10 +354,12 @@ bool ob_task_end_evicted(struct task_struct *task);
 
 /* gate.c */
 void ob_thread_begin(enum ob_thread_kind kind);
+int ob_transit_begin(void);
 void ob_transit_begin_exit(void);
 void ob_transit_end(void);
 unsigned int ob_transit_count(void);
 int ob_enter(void);
+int ob_enter_again(unsigned long parked);
 long ob_leave(long result);
 void ob_become_client(void);
 long ob_call(long (*function)(void *argument), void *argument);

@@ -31,7 +31,7 @@ void schedule_tail(struct task_struct *prev);
  */
 struct ob_vcpu *ob_work_ask(struct task_struct *task)
 {
-	struct ob_vcpu *vcpu = READ_ONCE(task->thread.vcpu);
+	struct ob_vcpu *vcpu = &ob_vcpus[task_cpu(task)];
 
 	if (xchg(&task->thread.asked, 1))
 		return NULL;
