@@ -18,8 +18,9 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 
 from outboard_gdb.components import SYMBOL_FILES, Module, modules  # noqa: E402 (needs the path above)
+from outboard_gdb.instances import Instance, choose, chosen, instances  # noqa: E402
 from outboard_gdb.log import log_lines  # noqa: E402
-from outboard_gdb.memory import TYPES, Problem, Record, hexadecimal, location, machine, symbol  # noqa: E402
+from outboard_gdb.memory import TYPES, Problem, Record, hexadecimal, location  # noqa: E402
 from outboard_gdb.tasks import Task, Vcpu, World, selection_kept  # noqa: E402
 
 
@@ -63,16 +64,20 @@ def print_backtrace(world: World, task: Task) -> None:
 
 def is_kernels_fault() -> bool:
     """Whether the fault that stopped the selected thread is one that the library is there to handle, or to report."""
-    layout = Record("struct ob_layout", symbol("ob_layout"))
     info = gdb.parse_and_eval("$_siginfo")
     if int(info["si_code"]) <= 0:
         return False
     address = int(info["_sifields"]["_sigfault"]["si_addr"]) & (1 << 64) - 1
     pc = gdb.newest_frame().pc()
+    return any(is_fault_of(instance, address, pc) for instance in instances())
+
+
+def is_fault_of(instance: Instance, address: int, pc: int) -> bool:
+    layout = Record("struct ob_layout", instance.need("ob_layout"))
     parts = [("ram", "ram_ceiling"), ("vmalloc", "vmalloc_end"), ("client", "client_end")]
     if any(layout.number(start) <= address < layout.number(end) for start, end in parts):
         return True
-    return symbol("_text") <= pc < symbol("_etext") or layout.number("modules") <= pc < layout.number("modules_end")
+    return instance.has_code(pc) or layout.number("modules") <= pc < layout.number("modules_end")
 
 
 class OwnFault(gdb.Function):
@@ -103,14 +108,18 @@ def handle_signals() -> None:
 class Command(gdb.Command):
     """A command whose failures are sentences."""
 
+    is_of_one = True  # looks at the chosen instance
+
     def __init__(self):
         super().__init__(self.name, gdb.COMMAND_STATUS)
 
     def invoke(self, argument, from_tty):
         try:
             words = gdb.string_to_argv(argument)
-            machine()
+            instance, all_of_them = choose()
             SYMBOL_FILES.update()
+            if len(all_of_them) > 1 and self.is_of_one:
+                print(f"Instance {instance.number}:")
             self.run(words)
         except Problem:
             raise
@@ -121,6 +130,24 @@ class Command(gdb.Command):
     def no_arguments(self, words) -> None:
         if words:
             raise Problem(f"{self.name} takes no argument")
+
+
+class Instances(Command):
+    """Lists the instances: number, state, vCPUs, where the kernel's code is, and * for the one that
+the other commands look at. 'set outboard-instance NUMBER' chooses another one."""
+
+    name = "outboard-instances"
+    is_of_one = False
+
+    def run(self, words):
+        self.no_arguments(words)
+        rows = [("", "INSTANCE", "STATE", "VCPUS", "TEXT")]
+        for instance in instances():
+            mark = "*" if instance.number == chosen().number else ""
+            rows.append((mark, str(instance.number), guarded(instance.state),
+                         guarded(lambda: instance.machine.number("vcpus")),
+                         hexadecimal(instance.need("_text"))))
+        print_table(rows)
 
 
 class Tasks(Command):
@@ -216,7 +243,7 @@ class Modules(Command):
         self.no_arguments(words)
         rows = [("NAME", "SIZE", "STATE", "USERS", "TEXT")]
         try:
-            for module in modules():
+            for module in modules(chosen()):
                 rows.append((module.name, str(module.size()), module.state(), guarded(lambda: self.users(module), "-"),
                              next((hexadecimal(base) for kind, base, _ in module.regions if kind == Module.TEXT), "-")))
         finally:
@@ -235,7 +262,7 @@ class Symbols(Command):
     def run(self, words):
         if not words:
             raise Problem("outboard-symbols FILE.ko...: see outboard-modules for what is loaded")
-        loaded = {module.name: module for module in modules()}
+        loaded = {module.name: module for module in modules(chosen())}
         for path in words:
             self.read(os.path.expanduser(path), loaded)
 
@@ -253,7 +280,7 @@ class Symbols(Command):
 
 
 class Overview(gdb.Command):
-    """Outboard's kernel: outboard-tasks, -backtrace, -vcpus, -dmesg, -modules, -symbols. 'help outboard-tasks' etc. say more."""
+    """Outboard's kernels: outboard-instances, -tasks, -backtrace, -vcpus, -dmesg, -modules, -symbols. 'help outboard-tasks' etc. say more."""
 
     def __init__(self):
         super().__init__("outboard", gdb.COMMAND_STATUS)
@@ -263,7 +290,7 @@ class Overview(gdb.Command):
 
 
 def start() -> None:
-    for command in (Overview, Tasks, Backtrace, Vcpus, Dmesg, Modules, Symbols):
+    for command in (Overview, Instances, Tasks, Backtrace, Vcpus, Dmesg, Modules, Symbols):
         command()
     OwnFault()
     handle_signals()

@@ -41,6 +41,7 @@ static __attribute__((noreturn)) void stay(struct ob_host *host)
 void ob_host_panic(struct ob_host *host, const char *message)
 {
 	unsigned int rest = OB_POSIX_PANIC_PRINT;
+	struct ob_host *other;
 
 	if (host->panic)
 		rest = host->panic(host->panic_context, message, strlen(message));
@@ -51,6 +52,7 @@ void ob_host_panic(struct ob_host *host, const char *message)
 	}
 	if (rest & OB_POSIX_PANIC_STAY)
 		stay(host);
-	ob_posix_memory_skip_unused(host);
+	ob_for_each_live_host(other)
+		ob_posix_memory_skip_unused(other);
 	abort();
 }

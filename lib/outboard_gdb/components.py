@@ -9,8 +9,9 @@ import tempfile
 
 import gdb
 
+from outboard_gdb.instances import Instance, instances
 from outboard_gdb.memory import (LIST_LIMIT, STRING_LIMIT, Problem, Record, hexadecimal, kernel_type, offset_of, read_bytes, read_string, read_word,
-                                 symbol, walk_list)
+                                 walk_list)
 
 NAME = re.compile(r"[\w-]+")
 
@@ -96,8 +97,9 @@ class Module(Record):
             end += 4 + length
         return address, raw[:end] + bytes(4)
 
-def modules():
-    head = symbol("modules", required=False)
+
+def modules(instance: Instance):
+    head = instance.symbol("modules")
     if head is None:
         return
     shift = offset_of("struct module", "list")
@@ -117,9 +119,10 @@ class SymbolFiles:
 
     def update(self) -> None:
         present = {}
-        with contextlib.suppress(Problem):
-            for module in modules():
-                present[module.key()] = module
+        for instance in instances():
+            with contextlib.suppress(Problem):
+                for module in modules(instance):
+                    present[module.key()] = module
         for key in [key for key in self.told if key not in present]:
             self.forget(key)
         for key, module in present.items():
@@ -133,18 +136,24 @@ class SymbolFiles:
             gdb.execute(f"with confirm off -- remove-symbol-file '{path}'", to_string=True)
 
     def tell(self, key, module: Module) -> None:
-        path = os.path.join(self.directory.name, module.name)
+        path = os.path.join(self.place_of(module), module.name)
         with open(path, "wb") as stream:
             stream.write(module_image(module))
         self.told[key] = path
         gdb.execute(f"with confirm off -- add-symbol-file '{path}'", to_string=True)
+
+    def place_of(self, module: Module) -> str:
+        """Several kernels may have loaded components of the same name."""
+        path = os.path.join(self.directory.name, f"{module.address:x}")
+        os.makedirs(path, exist_ok=True)
+        return path
 
     def read_file(self, module: Module, path: str, sections: str) -> None:
         """The component's own file takes the place of what the kernel knows."""
         for key in [key for key in self.told if key[0] == module.address]:
             self.forget(key)
         # As long as gdb has it, it must not change: compilers write where they wrote before.
-        copy = os.path.join(self.directory.name, module.name + ".ko")
+        copy = os.path.join(self.place_of(module), module.name + ".ko")
         with open(copy, "wb") as stream:
             stream.write(without_addresses(path))
         gdb.execute(f"with confirm off -- add-symbol-file '{copy}' {sections}", to_string=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kernel's log."""
 
-from outboard_gdb.memory import Problem, Record, kernel_type, printable, read_bytes, read_word, symbol
+from outboard_gdb.instances import symbol
+from outboard_gdb.memory import Problem, Record, kernel_type, printable, read_bytes, read_word
 
 
 def log_text(ring: Record, begin: int, following: int, length: int) -> str:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-Memory, types and variables of the kernel.
+Memory and types of the kernel.
 
 The kernel is compiled without debug information. Its types come from outboard-types.o, which lies beside
-this package and belongs to the same build; addresses come from the symbol table of the kernel
-image, which the library shows to gdb when it has loaded it (lib/debugger.c).
+this package and belongs to the same build.
 
 Whatever is read may be broken. Every read that fails becomes a Problem, which says what could not be read.
 """
@@ -145,63 +144,6 @@ class Types:
 
 TYPES = Types()
 kernel_type = TYPES.get
-
-
-def address_by_expression(name: str):
-    try:
-        return int(gdb.parse_and_eval(f"(unsigned long)&{name}"))
-    except gdb.error:
-        return None
-
-
-def addresses_by_search(name: str) -> list:
-    """Everything of this name in any file. Slow, and needed only where another file has the name too."""
-    text = "".join(gdb.execute(f"info {kind} ^{name}$", to_string=True) for kind in ("variables", "functions"))
-    return [int(line.split()[0], 16) for line in text.splitlines() if line.startswith("0x") and line.split()[-1] == name]
-
-
-def home_of(address: int) -> str:
-    """The object file whose variable or function this is, as gdb names it."""
-    return gdb.execute(f"info symbol {address:#x}", to_string=True).strip().rpartition(" of ")[2]
-
-
-SYMBOLS = {}  # addresses by (address of ob_vcpus, name)
-
-
-def symbol(name: str, required=True):
-    """The address of one of the kernel's variables."""
-    anchor = address_by_expression("ob_vcpus")
-    if anchor is None and address_by_expression("ob_boot") is not None:
-        raise Problem("no kernel has been booted in this process yet")
-    if anchor is None:
-        raise Problem("no kernel of Outboard here: the program has not loaded the library yet, or the symbols "
-                      "were stripped from the library (see docs/debugging.md)")
-    if (anchor, name) not in SYMBOLS:
-        found = address_by_expression(name)
-        if found is None or home_of(found) != home_of(anchor):
-            found = next((address for address in addresses_by_search(name) if home_of(address) == home_of(anchor)), None)
-        SYMBOLS[anchor, name] = found
-    if SYMBOLS[anchor, name] is None and required:
-        raise Problem(f"the kernel's {name} is not in the symbol table")
-    return SYMBOLS[anchor, name]
-
-
-def need_process() -> None:
-    inferior = gdb.selected_inferior()
-    if not inferior.is_valid() or not inferior.threads():
-        raise Problem("there is no process: start the program, attach to one (gdb -p), or open a core dump (gdb PROGRAM CORE)")
-
-
-def machine() -> Record:
-    """The running kernel. Fails with a reason if there is none."""
-    need_process()
-    record = Record("struct ob_machine", symbol("ob_machine"))
-    if not record.number("booted"):
-        raise Problem("no kernel has been booted in this process yet")
-    swapper = Record("struct task_struct", symbol("init_task")).text("comm")
-    if not swapper.startswith("swapper"):
-        raise Problem(f"{TYPES_FILE} is of another build than the kernel: the first task's name reads {swapper!r}")
-    return record
 
 
 def location(address: int) -> str:

@@ -5,7 +5,8 @@ import contextlib
 
 import gdb
 
-from outboard_gdb.memory import TYPES_FILE, Problem, Record, kernel_type, machine, offset_of, read_word, symbol, walk_list
+from outboard_gdb.instances import machine, symbol
+from outboard_gdb.memory import TYPES_FILE, Problem, Record, kernel_type, offset_of, read_word, walk_list
 
 FRAMES_LIMIT = 64
 

@@ -161,7 +161,9 @@ def test_live_process(target, component):
             "kthreadd": ("schedule", "kthreadd"),
         }
         pids = [tasks[name]["PID"] for name in wanted]
-        *shown, named, everything = outputs(gdb(*attached, commands=[f"outboard-backtrace {pid}" for pid in [*pids, "pipe-reader", "all"]]))
+        commands = [f"outboard-backtrace {pid}" for pid in [*pids, "pipe-reader"]]
+        commands += ["outboard-tasks", "outboard-backtrace all"]
+        *shown, named, tasks_text, everything = outputs(gdb(*attached, commands=commands))
         assert named == shown[0]
         for name, text in zip(wanted, shown):
             assert f" {name}: " in text
@@ -211,8 +213,8 @@ def core_file(directory: str):
     return os.path.join(directory, names[0]) if names else None
 
 
-def test_core_of_the_host(target, component, work):
-    """A panic ends by abort(): the host itself writes the core."""
+def core_of(directory: str, *command) -> tuple:
+    """The core of a program that panics, and what the program has printed."""
     with open("/proc/sys/kernel/core_pattern", encoding="ascii") as stream:
         pattern = stream.read().strip()
     if "/" in pattern or not pattern.startswith("core"):
@@ -223,13 +225,24 @@ def test_core_of_the_host(target, component, work):
     def allow_cores():
         resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
 
-    done = subprocess.run([target, component, "how=bug"], cwd=work, preexec_fn=allow_cores, capture_output=True, text=True,
-                          timeout=120, check=False)
+    done = subprocess.run(command, cwd=directory, preexec_fn=allow_cores, capture_output=True,
+                          text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGABRT and "outboard: kernel panic: BUG!" in done.stderr
-    core = core_file(work)
+    core = core_file(directory)
     assert core, "no core was written"
     assert os.path.getsize(core) < 200 << 20, "memory that was never used is in it"
-    check_panic(gdb(target, core, commands=PANIC_COMMANDS), threads_named(done.stdout))
+    return core, done.stdout
+
+
+def test_core_of_the_host(target, component, work):
+    """A panic ends by abort(): the host itself writes the core."""
+    core, said = core_of(work, target, component, "how=bug")
+    check_panic(gdb(target, core, commands=PANIC_COMMANDS), threads_named(said))
+
+
+def test_core_with_several_instances(target, component, work):
+    core, _ = core_of(work, target, "two", component, "how=bug")
+    check_panic_of_the_second(gdb(target, core, commands=SEVERAL_COMMANDS))
 
 
 def test_panic_under_gdb(target, component):
@@ -238,6 +251,69 @@ def test_panic_under_gdb(target, component):
     stop, rest = said.split("==== ", 2)[1:]
     assert "received signal SIGABRT" in stop and "SIGSEGV" not in stop and "Catchpoint" not in stop
     check_panic("==== " + rest, threads_named(stop))
+
+
+def select(lwp: int) -> str:
+    return f"python next(t for t in gdb.selected_inferior().threads() if t.ptid[1] == {lwp}).switch()"
+
+
+def test_several_instances(target):
+    """The setting chooses one; without it the selected thread's, or else the first."""
+    with Live(target, "two") as live:
+        attached = ("-p", str(live.process.pid))
+        listed, = outputs(gdb(*attached, commands=("outboard-instances",)))
+        rows = instance_rows(listed)
+        assert [(row["STATE"], row["VCPUS"]) for row in rows] == [("running", "2"), ("running", "1")]
+        assert rows[0]["MARK"] == "*" and not rows[1]["MARK"] and rows[0]["TEXT"] != rows[1]["TEXT"]
+        first, second = (row["INSTANCE"] for row in rows)
+        said = outputs(gdb(*attached, commands=(
+            "outboard-tasks", f"set outboard-instance {second}", "outboard-instances",
+            "outboard-tasks", "outboard-vcpus", "outboard-backtrace second-reader",
+            "outboard-backtrace kthreadd", "outboard-backtrace pipe-reader", "outboard-dmesg",
+            f"set outboard-instance {first}", "outboard-backtrace pipe-reader", "outboard-dmesg",
+            "show outboard-instance", "set outboard-instance 12345", "outboard-tasks",
+            "set outboard-instance 0", select(live.threads["second-reader"]), "outboard-tasks",
+            select(live.threads["main-thread"]), "outboard-tasks")))
+    assert said[0].startswith(f"Instance {first}:\n")
+    check_clients(by_name(table(said[0], "PID")), live.threads, leader_has_left=True)
+    assert [row["MARK"] for row in instance_rows(said[2])] == ["", "*"]
+    tasks = by_name(table(said[3], "PID"))
+    reader = tasks["second-reader"]
+    assert reader["STATE"] == "sleeping"
+    assert f"(LWP {live.threads['second-reader']})" in reader["HOST"]
+    assert "pipe-reader" not in tasks
+    assert len(table(said[4], "VCPU")) == 1
+    assert in_order(("pipe_read", "read_second_pipe"), functions(said[5])), said[5]
+    assert in_order(("schedule", "kthreadd", "ob_coroutine_main"), functions(said[6])), said[6]
+    assert "there is no task pipe-reader" in said[7]
+    assert "a line of the second" in said[8] and "a line of ours" not in said[8]
+    assert in_order(("pipe_read", "ob_kernel_syscall", "read_empty_pipe"), functions(said[10])), said[10]
+    assert "a line of ours" in said[11] and "a line of the second" not in said[11]
+    assert f"look at instance {first}." in said[12]
+    assert "there is no instance 12345: see outboard-instances" in said[14]
+    assert "second-reader" in said[17] and "pipe-reader" in said[19]
+
+
+def instance_rows(text: str) -> list:
+    """Rows of outboard-instances; the first column has no name."""
+    lines = [line for line in text.splitlines() if re.match(r"[ *]  +[\dI]", line)]
+    names = ["MARK", *lines[0].split()]
+    return [dict(zip(names, [line[0].strip(), *line[1:].split()])) for line in lines[1:]]
+
+
+SEVERAL_COMMANDS = ("outboard-instances", "outboard-tasks", "outboard-backtrace second-reader",
+                    "set outboard-instance 1", "outboard-tasks", "outboard-backtrace pipe-reader")
+
+
+def check_panic_of_the_second(said: str) -> None:
+    """Without a choice, commands look at the kernel that has panicked."""
+    listed, tasks, second, _, others, first = outputs(said)
+    states = [(row["MARK"], row["STATE"]) for row in instance_rows(listed)]
+    assert states == [("", "running"), ("*", "panicked")]
+    assert "second-reader" in by_name(table(tasks, "PID"))
+    assert "pipe-reader" in by_name(table(others, "PID"))
+    assert in_order(("pipe_read", "read_second_pipe"), functions(second)), second
+    assert in_order(("pipe_read", "ob_kernel_syscall", "read_empty_pipe"), functions(first)), first
 
 
 def test_faults(target):

@@ -6,7 +6,6 @@
  * with sectors of 4096 bytes whose contents may be lost.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,6 +22,7 @@
 #include "check.h"
 #include "mock_kernel.h"
 #include "posix.h"
+#include "threads.h"
 
 #define IMAGE_SIZE (4ul << 20)
 
@@ -661,28 +661,9 @@ static void test_flush(void)
 	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
-/* Threads of this process with the name of a worker. */
 static int workers(void)
 {
-	DIR *tasks = opendir("/proc/self/task");
-	struct dirent *task;
-	char path[300], name[32];
-	int count = 0;
-
-	CHECK(tasks);
-	while ((task = readdir(tasks))) {
-		FILE *file;
-
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
-		file = fopen(path, "r");
-		if (!file)
-			continue;
-		if (fgets(name, sizeof(name), file) && !strcmp(name, "outboard-block\n"))
-			count++;
-		fclose(file);
-	}
-	closedir(tasks);
-	return count;
+	return threads_named("outboard-block", NULL);
 }
 
 /* A disk whose requests end when there are as many as there may be at a time. */

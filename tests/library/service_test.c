@@ -10,7 +10,6 @@
  *                         other, which is out in host code, and evicts it.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -24,35 +23,12 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "threads.h"
 
 #define SLEEPS 20
 #define TURNS 200
 #define SLACK 70000ul		/* nanoseconds */
 #define PATIENCE 300000		/* milliseconds */
-
-/* The service thread of the only vCPU. */
-static pid_t service_thread(void)
-{
-	DIR *tasks = opendir("/proc/self/task");
-	struct dirent *task;
-	char path[300], name[32];
-	pid_t found = 0;
-
-	CHECK(tasks);
-	while (!found && (task = readdir(tasks))) {
-		FILE *file;
-
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
-		file = fopen(path, "r");
-		if (!file)
-			continue;
-		if (fgets(name, sizeof(name), file) && !strcmp(name, "outboard-timer\n"))
-			found = atoi(task->d_name);
-		fclose(file);
-	}
-	closedir(tasks);
-	return found;
-}
 
 static void sleep_often(void)
 {
@@ -111,8 +87,8 @@ static void program(void (*work)(void), int to_debugger, int from_debugger)
 	OK(prctl(PR_SET_TIMERSLACK, SLACK));
 	/* All that the kernel does once is done now. */
 	work();
-	thread = service_thread();
-	CHECK(thread);
+	/* The service thread of the only vCPU. */
+	CHECK_EQUAL(threads_named("outboard-timer", &thread), 1);
 	CHECK(write(to_debugger, &thread, sizeof(thread)) == sizeof(thread));
 	CHECK(read(from_debugger, &go, 1) == 1);
 	work();

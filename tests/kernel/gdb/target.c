@@ -6,12 +6,16 @@
  *   (none)             prints "ready" and waits to be killed
  *   FILE PARAMETERS    loads a module first
  *   fault              has faults that the library handles, and then one of its own
+ *   two                boots a second kernel, with a thread that waits there
+ *   two FILE PARAMETERS
+ *                      loads a module into the second kernel then
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -92,6 +96,56 @@ static __attribute__((noinline)) void fault_of_our_own(void)
 	*(volatile int *)16 = 1;
 }
 
+static struct ob_instance *second;
+static int second_ends[2];
+static volatile long second_reader;	/* its number in the second kernel */
+
+static void *read_second_pipe(void *unused)
+{
+	char byte;
+
+	(void)unused;
+	OK(ob_sys_prctl_on(second, PR_SET_NAME, (unsigned long)"second-reader", 0, 0, 0));
+	printf("second-reader %d\n", gettid());
+	second_reader = OK(ob_sys_gettid_on(second));
+	OK(ob_sys_read_on(second, second_ends[0], &byte, 1));
+	return NULL;
+}
+
+static bool sleeps_in_second(long number)
+{
+	char path[64], text[256] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%ld/status", number);
+	fd = ob_sys_openat_on(second, AT_FDCWD, path, O_RDONLY, 0);
+	if (fd < 0)
+		return false;
+	OK(ob_sys_read_on(second, fd, text, sizeof(text) - 1));
+	OK(ob_sys_close_on(second, fd));
+	return strstr(text, "State:\tS");
+}
+
+static void boot_second(void)
+{
+	struct ob_config config = {
+		.size = sizeof(config), .vcpus = 1, .memory = 64 << 20, .log_level = OB_LOG_DEFAULT,
+	};
+	static const char line[] = "<4>gdb_target: a line of the second\n";
+	pthread_t thread;
+	int fd;
+
+	CHECK_EQUAL(ob_instance_new(&second), 0);
+	CHECK_EQUAL(ob_boot_on(second, &config), 0);
+	fd = (int)OK(ob_sys_openat_on(second, AT_FDCWD, "/dev/kmsg", O_WRONLY, 0));
+	CHECK_EQUAL(OK(ob_sys_write_on(second, fd, line, sizeof(line) - 1)), sizeof(line) - 1);
+	OK(ob_sys_close_on(second, fd));
+	OK(ob_sys_pipe2_on(second, second_ends, 0));
+	CHECK(!pthread_create(&thread, NULL, read_second_pipe, NULL));
+	while (!second_reader || !sleeps_in_second(second_reader))
+		usleep(1000);
+}
+
 static char parameter(const char *path)
 {
 	int fd = (int)OK(ob_sys_openat(AT_FDCWD, path, O_RDONLY, 0));
@@ -136,8 +190,13 @@ int main(int count, char **arguments)
 		usleep(1000);
 	client_wait_until_asleep(&reader);
 	client_wait_until_asleep(&waiter);
-	if (count == 3)
+	if (count > 1 && !strcmp(arguments[1], "two")) {
+		boot_second();
+		if (count == 4)
+			CHECK(!ob_component_load_file_on(second, arguments[2], arguments[3]));
+	} else if (count == 3) {
 		hold_vcpu(arguments[1], arguments[2]);
+	}
 	puts("ready");
 	fflush(stdout);
 	for (;;)
