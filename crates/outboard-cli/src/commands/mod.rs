@@ -53,7 +53,7 @@ use crate::session::Session;
 use clap::{Args, Subcommand};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The enum of all commands, and how the command line of one is built without those of the others.
 macro_rules! commands {
@@ -214,6 +214,11 @@ impl Command {
         let done = self.work(session);
         if done.is_err() {
             session.note_missing_inodes();
+            let access = self.access();
+            let images = access.images.iter().filter(|(_, write)| *write);
+            let images = images.map(|(path, _)| path);
+            let paths: Vec<&Path> = images.chain(&access.writes).map(PathBuf::as_path).collect();
+            session.note_missing_host_inodes(&paths);
         }
         done
     }

@@ -194,6 +194,17 @@ impl Target {
         }
     }
 
+    /// What a signal left, until all is complete: it all happens in a private file.
+    fn untouched(&self, name: &ImageName) -> String {
+        let shown = name.shown();
+        match self {
+            Self::File { replace: false, .. } => {
+                format!("interrupted: {shown} was not made, and nothing is left of it")
+            }
+            _ => format!("interrupted: {shown} was not changed"),
+        }
+    }
+
     /// Bytes of a sector.
     fn sector(&self) -> u64 {
         match self {
@@ -225,11 +236,22 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     let making = Making::new(options, maker, name.shown(), target.sector())?;
     let wish = making.wish(&target, has)?;
     let scratch = target.scratch()?;
-    let made = making.make(session, &scratch, wish)?;
-    check::check_made(session, options, maker, &scratch, wish, &name.shown())?;
-    interrupt.check_before("nothing was changed")?;
-    finish(session, scratch, &target, &name)?;
-    match made {
+    let private = scratch.path().display().to_string();
+    let mut make = || {
+        let made = making.make(session, &scratch, wish)?;
+        check::check_made(session, options, maker, &scratch, wish, &name.shown())?;
+        interrupt.check()?;
+        Ok(made)
+    };
+    let complete = make().map_err(|error| match error {
+        Error::Interrupted(_) => Error::Interrupted(target.untouched(&name)),
+        other => other,
+    });
+    let made = complete.and_then(|made| {
+        finish(session, scratch, &target, &name)?;
+        Ok(made)
+    });
+    match made.map_err(|error| error.naming(&private, &name.shown()))? {
         Copied::All => Ok(()),
         // As with cp: all the rest is there.
         _ => Err(Error::Told),
