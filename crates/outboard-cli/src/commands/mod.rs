@@ -320,13 +320,28 @@ fn runs_programs(image: &OsString) -> HostAccess {
 /// An operand that must be in an image.
 fn image_place(operand: &OsStr) -> Result<Place> {
     match Place::find(operand) {
-        Place::Host(path) => Err(Error::Usage(format!(
-            "{} is not a place in an image: write IMAGE:/PATH, as in {}",
-            path.display(),
-            likely_place(operand)
-        ))),
+        Place::Host(path) => {
+            check_file_name(&path)?;
+            Err(Error::Usage(format!(
+                "{} is not a place in an image: write IMAGE:/PATH, as in {}",
+                path.display(),
+                likely_place(operand)
+            )))
+        }
         place => Ok(place),
     }
+}
+
+/// Refuses the name of a file that is not there if it names a partition of an image that is.
+fn check_file_name(path: &Path) -> Result<()> {
+    let name = ImageName::find(path.as_os_str());
+    if name.partition.is_none() || name.volume.is_some() || !name.file.exists() {
+        return Ok(());
+    }
+    let shown = name.shown();
+    Err(Error::Usage(format!(
+        "{shown} is a partition, not a place in it: \":/\" is missing, as in {shown}:/"
+    )))
 }
 
 /// What somebody may have meant who wrote something else than a place: IMAGE, "IMAGE:" or "IMAGE:PATH", or a path inside of some image.

@@ -18,7 +18,7 @@ use crate::address::{ImageName, Place};
 use crate::apart::apart;
 use crate::commands::cp::{self, Changes, Copied};
 use crate::commands::tar::input::{unpack_file, unpack_reads};
-use crate::commands::uses_image;
+use crate::commands::{check_file_name, uses_image};
 use crate::error::{Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::image::{cannot_open, Image};
@@ -115,6 +115,7 @@ impl Source {
                 "{shown} is a place in an image, but --from takes a directory or an archive of the host: pack it with outboard tar-out before"
             )));
         }
+        check_file_name(path)?;
         let metadata = std::fs::metadata(path)
             .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
         Ok(match metadata.is_dir() {
