@@ -180,6 +180,21 @@ def test_other_files_need_no_force(place):
         good("tar-out", "a.img:/", "-f", "old", cwd=place)
 
 
+@pytest.mark.parametrize("pack", ("gzip", "xz", "zstd"))
+def test_a_compressed_image_needs_force(place, pack):
+    if not host.have(pack):
+        pytest.skip(f"{pack} is not installed")
+    for words in ("cp a.img:/p packed", "tar-out a.img:/ -f packed"):
+        with open(f"{place}/packed", "wb") as stream:
+            subprocess.run([pack, "-c", f"{place}/b.img"], stdout=stream, check=True)
+        before = state(f"{place}/packed")
+        bad(*words.split(), cwd=place, mentions=("packed", "ext4", pack, "--force"))
+        assert state(f"{place}/packed") == before
+        first, *rest = words.split()
+        good(first, "--force", *rest, cwd=place)
+        assert state(f"{place}/packed") != before
+
+
 def test_a_script_overwrites_itself(place):
     """All of it is read before its first line runs."""
     script = f"{place}/script"
