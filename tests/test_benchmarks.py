@@ -248,9 +248,13 @@ def test_without_matplotlib_there_is_no_plot(monkeypatch):
 
 @pytest.mark.long
 def test_they_run():
-    """Two short ones, with all that `bench/run` compiles before."""
-    said = host.run(os.path.join(record.REPOSITORY, "bench", "run"), "null_call", "listing", "--rounds", "1", timeout=600).stdout
+    """Short ones, with all that `bench/run` compiles before."""
+    names = ("null_call", "instructions", "listing")
+    said = host.run(os.path.join(record.REPOSITORY, "bench", "run"), *names, "--rounds", "1",
+                    timeout=600).stdout
     assert "ls of an ext4 image, whole process" in said
     found = record.read(os.path.join(program.OUT, "bench"))
     assert found["listing"]["command"] == "bench/run listing --rounds 1"
     assert len(found["null_call"]["results"][0]["samples"]["outboard"]) == 1
+    counts = {result["name"]: result["samples"]["outboard"] for result in found["instructions"]["results"]}
+    assert len(counts) == 4 and 50 < counts["instructions of getppid"][0] < 300, counts

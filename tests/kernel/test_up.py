@@ -36,8 +36,6 @@ def test_program(work, owner, name, arguments):
 
 def instructions_of_null_call(program, libraries):
     done = subprocess.run([program, "21"], env={**os.environ, "LD_LIBRARY_PATH": libraries}, capture_output=True, text=True, timeout=900, check=False)
-    if "PTRACE" in done.stderr:
-        pytest.skip("this host does not let programs trace")
     assert done.returncode == 0, done.stderr
     return next(int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("getppid "))
 

@@ -180,6 +180,45 @@ def test_other_files_need_no_force(place):
         good("tar-out", "a.img:/", "-f", "old", cwd=place)
 
 
+@pytest.mark.parametrize("pack", ("gzip", "xz", "zstd"))
+def test_a_compressed_image_needs_force(place, pack):
+    if not host.have(pack):
+        pytest.skip(f"{pack} is not installed")
+    for words in ("cp a.img:/p packed", "tar-out a.img:/ -f packed"):
+        with open(f"{place}/packed", "wb") as stream:
+            subprocess.run([pack, "-c", f"{place}/b.img"], stdout=stream, check=True)
+        before = state(f"{place}/packed")
+        bad(*words.split(), cwd=place, mentions=("packed", "ext4", pack, "--force"))
+        assert state(f"{place}/packed") == before
+        first, *rest = words.split()
+        good(first, "--force", *rest, cwd=place)
+        assert state(f"{place}/packed") != before
+
+
+def test_a_script_overwrites_itself(place):
+    """All of it is read before its first line runs."""
+    script = f"{place}/script"
+    with open(script, "w", encoding="ascii") as stream:
+        stream.write("cp a.img:/p script\nls a.img:/plain\n")
+    assert "a.img" in good("run-script", "script", cwd=place).out
+    with open(script, encoding="ascii") as stream:
+        assert stream.read() == "a few bytes\n"
+
+
+def test_a_partition_without_a_path(place):
+    """It would be taken for the name of a file of the host."""
+    good("part", f"{place}/disk", "create", "--size", "8M", "linux:rest")
+    good("mkfs", "ext2", f"{place}/disk@1")
+    before = sorted(os.listdir(place))
+    for words in ("cp a.img:/p disk@1", "cp disk@1 a.img:/", "tar-out a.img:/ -f disk@1", "tar-in a.img:/ disk@1",
+                  "tar-in disk@1 x.tar", "ls disk@1", "mkfs ext4 new --from disk@1"):
+        bad(*words.split(), cwd=place, code=2, mentions=("disk@1", '":/" is missing', "disk@1:/"))
+    assert sorted(os.listdir(place)) == before
+    # Where a file of the host is meant, it is there or --force names it.
+    good("cp", "--force", "a.img:/p", "disk@1", cwd=place)
+    good("cp", "a.img:/p", "disk@1", cwd=place)
+
+
 def test_a_forgotten_image_name(place):
     before = state(f"{place}/b.img")
     bad("cp", "key", "b.img", cwd=place, code=2, mentions=("b.img:/", "--force"))

@@ -2,17 +2,20 @@
 """Messages that help: each names the thing, the reason and the next step."""
 
 import contextlib
+import glob
 import io
 import json
 import os
 import re
+import signal
+import subprocess
 import tarfile
 
 import pytest
 
-from support import host, images, mounts
+from support import host, images, mounts, patience
 from support.images import MEGABYTE
-from support.program import bad, good, run
+from support.program import bad, command, good, run
 
 needs_mounts = pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
 UNSHARE = ("unshare", "--mount", "--fork")
@@ -193,6 +196,52 @@ def test_no_inodes_left(work):
         assert advice, done.err
         good(*words, *advice.group(1).split())
         os.remove(f"{work}/new")
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs("unshare")
+@pytest.mark.parametrize("words", (("cp", "{image}:/file", "{full}/"), ("tar-out", "{image}:/", "-f", "{full}/new.tar"),
+                                   ("mkfs", "ext4", "{full}/new.img", "--size", "8M")), ids=lambda words: words[0])
+def test_no_inodes_left_on_the_host(work, words):
+    if not host.may_mount():
+        pytest.skip("nothing can be mounted here")
+    image = images.make(f"{work}/image", "ext4")
+    full = f"{work}/full"
+    os.mkdir(full)
+    good("touch", f"{image}:/file")
+    words = [word.format(image=image, full=full) for word in words]
+    script = f'mount -t tmpfs -o size=64M,nr_inodes=2 none {full} && touch {full}/last || exit 99; "$@"'
+    done = bad(*words, prefix=(*UNSHARE, "sh", "-c", script, "sh"),
+               mentions=["No space left", f"host's file system of {full}", "no inodes left: all 2"])
+    assert done.err.count("no inodes") == 1 and ".outboard-" not in done.err, done.err
+
+
+# ---- mkfs works in a private file ----
+
+
+def test_mkfs_names_what_the_user_named(work):
+    done = bad("mkfs", "ext4", f"{work}/large", "--size", "8000000T", mentions=[f"{work}/large"])
+    assert ".outboard-" not in done.err and ".tmp" not in done.err, done.err
+
+
+@pytest.mark.parametrize("name, left", (("new", "was not made, and nothing is left"), ("old", "was not changed")))
+def test_an_interrupted_mkfs_says_what_is_left(work, name, left):
+    """By a tool that goes on until it is ended."""
+    old = images.make(f"{work}/old", "ext4")
+    before = images.contents(old)
+    os.mkdir(f"{work}/bin")
+    tool = write(f"{work}/bin/mke2fs", b'#!/bin/sh\nfor last; do :; done\n'
+                 b': > "${last%/*}/started"\nwhile :; do sleep 0.05; done\n')
+    os.chmod(tool, 0o755)
+    variables = {**os.environ, "PATH": f"{work}/bin:{os.environ['PATH']}"}
+    words = command("mkfs", "ext4", f"{work}/{name}", "--size", "8M", "--force")
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=variables) as running:
+        patience.wait_until(lambda: glob.glob(f"{work}/.outboard-*/started"), "the tool runs")
+        running.send_signal(signal.SIGTERM)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 128 + signal.SIGTERM, said
+    assert said == f"outboard: interrupted: {work}/{name} {left}" + (" of it" if name == "new" else "") + "\n"
+    assert sorted(os.listdir(work)) == ["bin", "old"] and images.contents(old) == before
 
 
 # ---- deep trees ----

@@ -4,6 +4,7 @@
 //!
 //! Names say nothing here: symbolic links, hard links, device nodes and loop devices lead to the same bytes.
 
+use crate::containers::beginning;
 use crate::error::{Error, Result};
 use crate::loop_devices::{devices_of_file, file_of_device, whole_and_partitions};
 use outboard::{Fd, System};
@@ -12,7 +13,7 @@ use outboard_image::{probe, Class, FileSource, Source};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -307,12 +308,39 @@ fn image_kind(source: &impl Source) -> Option<String> {
     kind_of(&small[..length])
 }
 
+/// Reads a source from its start.
+struct Reader<'a, S: ?Sized> {
+    source: &'a S,
+    offset: u64,
+}
+
+impl<S: Source + ?Sized> Read for Reader<'_, S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.source.read_at(buffer, self.offset)?;
+        self.offset += length as u64;
+        Ok(length)
+    }
+}
+
 fn kind_of<S: Source + ?Sized>(source: &S) -> Option<String> {
-    // An archive is no disk. A compressed file may be anything; as a rule it is no disk.
-    const OTHERS: [&str; 9] = [
-        "gzip", "xz", "zstd", "bzip2", "lz4", "zip", "7z", "tar", "cpio",
-    ];
-    let is_image = |class: Class, kind: &str| class != Class::Wrapped || !OTHERS.contains(&kind);
+    // An archive is no disk.
+    const OTHERS: [&str; 6] = ["bzip2", "lz4", "zip", "7z", "tar", "cpio"];
+    // What is in a compressed file decides: these are opened as images.
+    const COMPRESSED: [&str; 3] = ["gzip", "xz", "zstd"];
+    match probe(source) {
+        Some(found) if found.class == Class::Wrapped && COMPRESSED.contains(&found.kind) => {
+            let reader = Reader { source, offset: 0 };
+            let inside = beginning(found.kind, reader, SMALL as usize);
+            plain_kind_of(inside.as_slice(), &[&OTHERS, &COMPRESSED[..]].concat())
+                .map(|kind| format!("{kind}, compressed by {}", found.kind))
+        }
+        _ => plain_kind_of(source, &OTHERS),
+    }
+}
+
+/// What a file holds; `others`: kinds that are no images.
+fn plain_kind_of<S: Source + ?Sized>(source: &S, others: &[&str]) -> Option<String> {
+    let is_image = |class: Class, kind: &str| class != Class::Wrapped || !others.contains(&kind);
     if let Some(found) = probe(source) {
         return is_image(found.class, found.kind).then(|| found.kind.to_owned());
     }
@@ -328,6 +356,7 @@ mod tests {
     use outboard::Tree;
     use std::ffi::CString;
     use std::fs;
+    use std::io::Write;
     use std::os::unix::ffi::OsStrExt;
 
     fn used(path: &Path) -> UsedFiles {
@@ -373,8 +402,20 @@ mod tests {
         assert!(overwrite(&files, &image, true).is_ok());
     }
 
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
     #[test]
-    fn compressed_files_are_no_images() {
+    fn compressed_files_are_what_is_in_them() {
+        let mut image = b"QFI\xfb".to_vec();
+        image.resize(1 << 20, 0);
+        let found = kind_of(gzip(&image).as_slice());
+        assert_eq!(found.as_deref(), Some("qcow2, compressed by gzip"));
+        assert_eq!(kind_of(gzip(&gzip(&image)).as_slice()), None);
+        assert_eq!(kind_of(gzip(&[b'a'; 100_000]).as_slice()), None);
         let mut bytes = b"\x1f\x8b\x08".to_vec();
         bytes.resize(4096, 0);
         assert_eq!(kind_of(bytes.as_slice()), None);

@@ -41,6 +41,16 @@ impl Error {
         }
     }
 
+    /// The same error, with the name that the user knows in the place of a private file's path.
+    pub fn naming(self, path: &str, shown: &str) -> Self {
+        match self {
+            Error::Usage(text) => Error::Usage(text.replace(path, shown)),
+            Error::Failed(text) => Error::Failed(text.replace(path, shown)),
+            Error::Interrupted(text) => Error::Interrupted(text.replace(path, shown)),
+            Error::Told | Error::Status(_) => self,
+        }
+    }
+
     pub fn message(&self) -> Option<&str> {
         match self {
             Error::Usage(text) | Error::Failed(text) | Error::Interrupted(text) => Some(text),

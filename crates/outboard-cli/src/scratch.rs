@@ -32,7 +32,7 @@ pub struct Scratch {
 }
 
 /// The directory that a file is in.
-fn directory_of(path: &Path) -> &Path {
+pub fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -53,10 +53,11 @@ impl Scratch {
         };
         make().map_err(|error| match directory == temporary::large_place() {
             true => Error::Failed(temporary::failure(directory, &error).to_string()),
-            false => {
-                let what = format!("cannot make a file in {}", directory.display());
-                Error::failed(what, &error)
-            }
+            false => Error::Failed(format!(
+                "cannot make a file in {}: {}",
+                directory.display(),
+                temporary::short_reason(&error)
+            )),
         })
     }
 

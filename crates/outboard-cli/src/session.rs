@@ -20,6 +20,7 @@ use crate::interrupt::{Guard, Interrupt};
 use crate::layers::keys::Keys;
 use crate::limits::kernel_memory;
 use crate::sandbox::{HostAccess, Sandbox};
+use crate::scratch::directory_of;
 use crate::snapshots;
 use crate::warnings;
 pub use devices::Wanted;
@@ -27,7 +28,7 @@ use layered::OpenStack;
 use outboard::image::{Probe, State};
 use outboard::{
     component_of, BlockDevice, Disk, DiskOptions, Fd, FileLock, Kernel, Level, LogRing, Mount,
-    MountOptions, Storage, System, Tree,
+    MountOptions, Space, Storage, System, Tree,
 };
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
@@ -469,9 +470,8 @@ impl Session {
     pub fn note_missing_inodes(&mut self) {
         let full = |mounted: &Mounted| {
             let space = mounted.mount.space().ok()?;
-            let full = space.files > 0 && space.files_free == 0 && space.available >= MUCH_ROOM;
             let writable = !mounted.mount.is_read_only();
-            (full && writable).then(|| {
+            (space.lacks_inodes(MUCH_ROOM) && writable).then(|| {
                 format!(
                     "note: {} has no inodes left: all {} are in use, though {} are free (remove files, or make it again with more: outboard mkfs ... -- -N NUMBER)",
                     mounted.name,
@@ -482,6 +482,29 @@ impl Session {
         };
         let notes: Vec<String> = self.mounts.iter().flatten().filter_map(full).collect();
         notes.into_iter().for_each(|note| self.note(note));
+    }
+
+    /// The same for the host's file systems on which a command makes files: `paths` are the
+    /// places that it writes, and the images.
+    pub fn note_missing_host_inodes(&mut self, paths: &[&Path]) {
+        for path in paths {
+            let directory = match path.is_dir() {
+                true => path,
+                false => directory_of(path),
+            };
+            let found = Tree::host().open_fd(directory, libc::O_PATH, 0);
+            let Ok(space) = found.and_then(|directory| Space::of(&directory)) else {
+                continue;
+            };
+            if space.lacks_inodes(MUCH_ROOM) {
+                self.note(format!(
+                    "note: the host's file system of {} has no inodes left: all {} are in use, though {} are free (remove files there)",
+                    escaped(directory.as_os_str().as_bytes()),
+                    space.files,
+                    size_text(space.available)
+                ));
+            }
+        }
     }
 
     /// Says something once.

@@ -21,14 +21,21 @@ pub fn large_place() -> PathBuf {
     place.map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
 
+/// The reason of an error of the crate tempfile, without the random name that it adds.
+pub fn short_reason(error: &io::Error) -> String {
+    let why = reason(error);
+    why.split(" (os error ")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
 /// Explains why nothing can be made in one of these directories.
 pub fn failure(place: &Path, error: &io::Error) -> io::Error {
-    // The crate adds the random name that it tried, which would only confuse.
-    let why = reason(error);
     let text = format!(
         "cannot make a temporary file in {}: {} (set TMPDIR to a directory that can be written)",
         place.display(),
-        why.split(" (os error ").next().unwrap_or_default()
+        short_reason(error)
     );
     io::Error::new(error.kind(), text)
 }

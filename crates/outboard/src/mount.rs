@@ -104,6 +104,27 @@ pub struct Space {
     pub files_free: u64,
 }
 
+impl Space {
+    /// Of the file system, of the host or of a kernel, that an open file is on.
+    pub fn of(file: &Fd) -> io::Result<Self> {
+        let statfs = file.statfs()?;
+        let unit = statfs.unit();
+        Ok(Self {
+            block_size: statfs.block_size.max(0) as u64,
+            size: statfs.size(),
+            free: statfs.blocks_free.saturating_mul(unit),
+            available: statfs.blocks_available.saturating_mul(unit),
+            files: statfs.files,
+            files_free: statfs.files_free,
+        })
+    }
+
+    /// Whether it has room for at least `room` bytes in its files, but for no further file.
+    pub fn lacks_inodes(&self, room: u64) -> bool {
+        self.files > 0 && self.files_free == 0 && self.available >= room
+    }
+}
+
 /// A mounted file system. Its files are used through [`Tree`]. Unmounted when dropped, but
 /// only [`Mount::unmount`] tells whether everything was written.
 pub struct Mount {
@@ -205,16 +226,7 @@ impl Mount {
     }
 
     pub fn space(&self) -> io::Result<Space> {
-        let statfs = self.root().statfs()?;
-        let unit = statfs.unit();
-        Ok(Space {
-            block_size: statfs.block_size.max(0) as u64,
-            size: statfs.size(),
-            free: statfs.blocks_free.saturating_mul(unit),
-            available: statfs.blocks_available.saturating_mul(unit),
-            files: statfs.files,
-            files_free: statfs.files_free,
-        })
+        Space::of(self.root())
     }
 
     /// Writes everything to stable storage. Also tells of errors that happened earlier.

@@ -53,7 +53,7 @@ use crate::session::Session;
 use clap::{Args, Subcommand};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The enum of all commands, and how the command line of one is built without those of the others.
 macro_rules! commands {
@@ -214,6 +214,11 @@ impl Command {
         let done = self.work(session);
         if done.is_err() {
             session.note_missing_inodes();
+            let access = self.access();
+            let images = access.images.iter().filter(|(_, write)| *write);
+            let images = images.map(|(path, _)| path);
+            let paths: Vec<&Path> = images.chain(&access.writes).map(PathBuf::as_path).collect();
+            session.note_missing_host_inodes(&paths);
         }
         done
     }
@@ -315,13 +320,28 @@ fn runs_programs(image: &OsString) -> HostAccess {
 /// An operand that must be in an image.
 fn image_place(operand: &OsStr) -> Result<Place> {
     match Place::find(operand) {
-        Place::Host(path) => Err(Error::Usage(format!(
-            "{} is not a place in an image: write IMAGE:/PATH, as in {}",
-            path.display(),
-            likely_place(operand)
-        ))),
+        Place::Host(path) => {
+            check_file_name(&path)?;
+            Err(Error::Usage(format!(
+                "{} is not a place in an image: write IMAGE:/PATH, as in {}",
+                path.display(),
+                likely_place(operand)
+            )))
+        }
         place => Ok(place),
     }
+}
+
+/// Refuses the name of a file that is not there if it names a partition of an image that is.
+fn check_file_name(path: &Path) -> Result<()> {
+    let name = ImageName::find(path.as_os_str());
+    if name.partition.is_none() || name.volume.is_some() || !name.file.exists() {
+        return Ok(());
+    }
+    let shown = name.shown();
+    Err(Error::Usage(format!(
+        "{shown} is a partition, not a place in it: \":/\" is missing, as in {shown}:/"
+    )))
 }
 
 /// What somebody may have meant who wrote something else than a place: IMAGE, "IMAGE:" or "IMAGE:PATH", or a path inside of some image.

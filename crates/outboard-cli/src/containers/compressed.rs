@@ -57,7 +57,7 @@ fn new_bar(size: u64) -> ProgressBar {
     bar
 }
 
-fn decoder(kind: &str, input: Input) -> io::Result<Box<dyn Read>> {
+fn decoder<'a>(kind: &str, input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     Ok(match kind {
         "gzip" => Box::new(flate2::read::MultiGzDecoder::new(input)),
         "zstd" => {
@@ -70,6 +70,16 @@ fn decoder(kind: &str, input: Input) -> io::Result<Box<dyn Read>> {
             Box::new(liblzma::read::XzDecoder::new_stream(input, stream))
         }
     })
+}
+
+/// Up to `length` bytes of the beginning of what was compressed, as far as that can be decompressed.
+pub fn beginning(kind: &str, input: impl Read, length: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Ok(decoder) = decoder(kind, input) {
+        // What came before an error counts.
+        let _ = decoder.take(length as u64).read_to_end(&mut bytes);
+    }
+    bytes
 }
 
 /// Reads until the buffer is full or there is no more.

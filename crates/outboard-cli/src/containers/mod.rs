@@ -11,6 +11,7 @@ mod convert;
 mod qcow2;
 
 use crate::error::warn;
+pub use compressed::beginning;
 use compressed::Compressed;
 use outboard::{FileLock, Storage};
 use outboard_image::{file_format, FileSource, Source};

@@ -17,7 +17,7 @@ pub(super) mod report;
 mod walk;
 
 use crate::address::Place;
-use crate::commands::{likely_place, uses};
+use crate::commands::{check_file_name, likely_place, uses};
 use crate::error::{reason, Error, Result};
 use crate::interrupt::Interrupt;
 use crate::sandbox::HostAccess;
@@ -115,9 +115,17 @@ pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
     }
 }
 
-/// Refuses operands that are all paths of the host: somebody forgot to write which one is an image.
+/// Refuses operands that are all paths of the host, and partitions without a path: somebody forgot
+/// to write which one is an image.
 fn check_operands(sources: &[Place], destination: &Place) -> Result<()> {
     let is_host = |place: &Place| matches!(place, Place::Host(_));
+    for place in sources
+        .iter()
+        .chain([destination])
+        .filter(|place| is_host(place))
+    {
+        check_file_name(place.path())?;
+    }
     if !sources.iter().chain([destination]).all(is_host) {
         return Ok(());
     }

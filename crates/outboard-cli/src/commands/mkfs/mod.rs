@@ -18,7 +18,7 @@ use crate::address::{ImageName, Place};
 use crate::apart::apart;
 use crate::commands::cp::{self, Changes, Copied};
 use crate::commands::tar::input::{unpack_file, unpack_reads};
-use crate::commands::uses_image;
+use crate::commands::{check_file_name, uses_image};
 use crate::error::{Error, Result};
 use crate::format::{escaped, size as size_text};
 use crate::image::{cannot_open, Image};
@@ -115,6 +115,7 @@ impl Source {
                 "{shown} is a place in an image, but --from takes a directory or an archive of the host: pack it with outboard tar-out before"
             )));
         }
+        check_file_name(path)?;
         let metadata = std::fs::metadata(path)
             .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
         Ok(match metadata.is_dir() {
@@ -194,6 +195,17 @@ impl Target {
         }
     }
 
+    /// What a signal left, until all is complete: it all happens in a private file.
+    fn untouched(&self, name: &ImageName) -> String {
+        let shown = name.shown();
+        match self {
+            Self::File { replace: false, .. } => {
+                format!("interrupted: {shown} was not made, and nothing is left of it")
+            }
+            _ => format!("interrupted: {shown} was not changed"),
+        }
+    }
+
     /// Bytes of a sector.
     fn sector(&self) -> u64 {
         match self {
@@ -225,11 +237,22 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     let making = Making::new(options, maker, name.shown(), target.sector())?;
     let wish = making.wish(&target, has)?;
     let scratch = target.scratch()?;
-    let made = making.make(session, &scratch, wish)?;
-    check::check_made(session, options, maker, &scratch, wish, &name.shown())?;
-    interrupt.check_before("nothing was changed")?;
-    finish(session, scratch, &target, &name)?;
-    match made {
+    let private = scratch.path().display().to_string();
+    let mut make = || {
+        let made = making.make(session, &scratch, wish)?;
+        check::check_made(session, options, maker, &scratch, wish, &name.shown())?;
+        interrupt.check()?;
+        Ok(made)
+    };
+    let complete = make().map_err(|error| match error {
+        Error::Interrupted(_) => Error::Interrupted(target.untouched(&name)),
+        other => other,
+    });
+    let made = complete.and_then(|made| {
+        finish(session, scratch, &target, &name)?;
+        Ok(made)
+    });
+    match made.map_err(|error| error.naming(&private, &name.shown()))? {
         Copied::All => Ok(()),
         // As with cp: all the rest is there.
         _ => Err(Error::Told),

@@ -8,7 +8,7 @@ use super::stream::{Counted, Stop, Stream};
 use crate::accounts::Accounts;
 use crate::address::Place;
 use crate::commands::cp::report::Report;
-use crate::commands::{image_place, writes_images};
+use crate::commands::{check_file_name, image_place, writes_images};
 use crate::error::{reason, warn, Error, Result};
 use crate::format::escaped;
 use crate::interrupt::Interrupt;
@@ -118,7 +118,9 @@ impl TarIn {
 
 pub fn run(options: &TarIn, session: &mut Session) -> Result<()> {
     let place = image_place(&options.place)?;
-    let input = Input::open(options.file.as_deref().or(options.archive.as_deref()))?;
+    let archive = options.file.as_deref().or(options.archive.as_deref());
+    archive.map_or(Ok(()), |path| check_file_name(Path::new(path)))?;
+    let input = Input::open(archive)?;
     session
         .used()
         .check_source(input.metadata.as_ref(), &input.name)?;

@@ -5,7 +5,7 @@ use super::compression::{Compressor, Format};
 use super::pack::pack;
 use super::tree::{Choice, Walk};
 use crate::commands::cp::report::Report;
-use crate::commands::{image_place, reads_images};
+use crate::commands::{check_file_name, image_place, reads_images};
 use crate::destination::UsedFiles;
 use crate::error::{Error, Result};
 use crate::format::escaped;
@@ -105,6 +105,9 @@ impl Target {
         };
         let name = escaped(path.as_bytes());
         let path = Path::new(path);
+        if !options.force {
+            check_file_name(path)?;
+        }
         let mut new = File::options();
         let new = new.write(true).mode(mode).create_new(true).open(path);
         let (file, made) = match new {
