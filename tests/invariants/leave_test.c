@@ -5,9 +5,9 @@
  *   leave_test call|interrupt
  *
  * A tracer, the parent, stops a client's thread behind the exchange by which it leaves a call: by no
- * instruction, by one, ... Or it stops a thread in ob_interrupt(), which takes no vCPU. Meanwhile another thread halts the machine, which ends the stopped
- * thread's task and gives all memory of the kernel back. Then the stopped thread goes on: it must
- * come out of its call.
+ * instruction, by one, ... Or it stops a thread in ob_interrupt(), which takes no vCPU. Meanwhile
+ * another thread halts the machine, which ends the stopped thread's task and gives all memory of the
+ * kernel back. Then the stopped thread goes on: it must come out of its call.
  *
  * While the tracer steps, it stops all other threads: a stepped thread is so slow that ticks would
  * come faster than it handles them, and it would never get to the exchange.
@@ -40,7 +40,7 @@
 #define INTERRUPT_INSTRUCTIONS 60
 #define INTERRUPT_STEP 4
 
-/* A halt waits for a thread in ob_interrupt() that looks at its task. So the thread goes on then. */
+/* A halt waits for a thread that looks at its task in ob_interrupt(). The thread goes on then. */
 #define HALT_MOST 300		/* milliseconds */
 
 static bool interrupts;

@@ -218,9 +218,9 @@ int ob_enter(void)
 }
 
 /*
- * As ob_enter(), by a thread that left in the middle of a call: for a signal handler of the program.
- * `parked`: the word of its block, before it left. Returns -ENODEV if its task has ended meanwhile,
- * even if there is another kernel by now, or the thread another task.
+ * As ob_enter(), by a thread that left in the middle of a call, for a signal handler of the
+ * program. `parked`: the word of its block, before it left. Returns -ENODEV if its task has ended
+ * meanwhile, even if there is another kernel by now, or the thread has another task.
  */
 int ob_enter_again(unsigned long parked)
 {

@@ -441,8 +441,9 @@ static int ob_service_make(struct ob_vcpu *vcpu)
 }
 
 /*
- * The host has a timer for the vCPU, or gets a thread that is one. The booting thread of a kernel from
- * a snapshot and another thread's first call may both come here: the second one has nothing to do.
+ * The host has a timer for the vCPU, or gets a thread that is one. The booting thread of a kernel
+ * from a snapshot and another thread's first call may both come here: the second one has nothing
+ * to do.
  */
 static int ob_service_create(struct ob_vcpu *vcpu)
 {

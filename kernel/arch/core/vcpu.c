@@ -63,9 +63,9 @@ static void ob_spin(const u32 *word, u32 bits)
 }
 
 /*
- * Makes the calling host thread run as `task` on the vCPU, which it has just been given. `holder`: the
- * host thread that the vCPU's signals (V6) go to. It is in the kernel, or the vCPU is not held: a
- * client that calls finds out by this word whether it is in already.
+ * Makes the calling host thread run as `task` on the vCPU, which it has just been given. `holder`:
+ * the host thread that the vCPU's signals (V6) go to. It is in the kernel, or the vCPU is not held:
+ * a client that calls finds out by this word whether it is in already.
  */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 holder)
 {
@@ -244,8 +244,8 @@ void ob_baton_pass(u32 *baton)
 }
 
 /*
- * A lent thread that was kicked while it spins was not woken. A signal handler of the program may have
- * interrupted it there, and wait for another thread. That thread comes here before it sleeps, and has
+ * A lent thread that was kicked while it spins was not woken. A signal handler of the program may
+ * have interrupted it there, and wait for another thread. The next thread that goes to sleep has
  * the service thread watch the kick (L4).
  */
 static void ob_kicks_report(void)
