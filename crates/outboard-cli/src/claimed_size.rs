@@ -7,7 +7,7 @@
 
 use crate::error::reason;
 use crate::stream::LARGE;
-use outboard::{capacity, Fd, System};
+use outboard::{capacity, Fd};
 use std::io;
 
 /// Reads begin at multiples of this.
@@ -17,7 +17,7 @@ const BLOCK: u64 = 4096;
 /// file system has room for, and cannot be read beyond that.
 pub fn check(file: &Fd, size: u64) -> io::Result<()> {
     // The host's files are the host's affair; what is small does no harm.
-    if file.system() == System::Host || size < LARGE {
+    if file.system().is_host() || size < LARGE {
         return Ok(());
     }
     let room = capacity(file)?;

@@ -7,7 +7,7 @@
 use crate::containers::beginning;
 use crate::error::{Error, Result};
 use crate::loop_devices::{devices_of_file, file_of_device, whole_and_partitions};
-use outboard::{Fd, System};
+use outboard::Fd;
 use outboard_image::partition::{read_table, TableKind};
 use outboard_image::{probe, Class, FileSource, Source};
 use std::collections::{HashMap, HashSet};
@@ -195,7 +195,7 @@ impl UsedFiles {
 
     /// Whether a name of the host may be taken by another file. Names in an image may.
     pub fn check_name(&self, directory: &Fd, name: &CStr, force: bool) -> io::Result<()> {
-        if directory.system() != System::Host {
+        if !directory.system().is_host() {
             return Ok(());
         }
         match directory.stat_at(name, libc::AT_SYMLINK_NOFOLLOW) {
@@ -208,7 +208,7 @@ impl UsedFiles {
     /// Opens a file for writing and empties it, if it may be overwritten. `force`: a file that looks like an image may.
     pub fn overwrite(&self, directory: &Fd, name: &CStr, force: bool) -> io::Result<Fd> {
         let flags = libc::O_WRONLY | libc::O_NOFOLLOW;
-        if directory.system() != System::Host {
+        if !directory.system().is_host() {
             return directory.open_at(name, flags | libc::O_TRUNC, 0);
         }
         let file = directory.open_at(name, flags | libc::O_NOCTTY, 0)?;

@@ -27,8 +27,8 @@ pub use devices::Wanted;
 use layered::OpenStack;
 use outboard::image::{Probe, State};
 use outboard::{
-    component_of, BlockDevice, Disk, DiskOptions, Fd, FileLock, Kernel, Level, LogRing, Mount,
-    MountOptions, Space, Storage, System, Tree,
+    component_of, BlockDevice, Builder, Disk, DiskOptions, Fd, FileLock, Kernel, Level, LogRing,
+    Mount, MountOptions, Space, Storage, System, Tree,
 };
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
@@ -161,6 +161,8 @@ pub struct Session {
     log: Arc<LogRing>,
     advice: Arc<Advice>,
     host: Tree,
+    /// How the kernel is booted, and what was prepared for that.
+    builder: Builder,
     kernel: Option<Kernel>,
     /// A slot is empty once its disk was released; so are those of its mounts.
     disks: Vec<Option<OpenDisk>>,
@@ -242,6 +244,7 @@ impl Session {
             log: Arc::new(LogRing::new(256)),
             advice: Arc::default(),
             host: Tree::host(),
+            builder: Kernel::builder(),
             kernel: None,
             disks: Vec::new(),
             mounts: Vec::new(),
@@ -260,6 +263,10 @@ impl Session {
         let harmless = access.images.is_empty() && !access.parses;
         if harmless || access.programs || self.settings.no_sandbox {
             return Ok(());
+        }
+        // Memory for a kernel that grows comes by a namespace, too.
+        if !access.is_small {
+            self.builder = std::mem::take(&mut self.builder).prepare();
         }
         let components = &self.settings.components;
         // Images that were named as /dev/fd/N are open by themselves now.
@@ -355,7 +362,7 @@ impl Session {
             Some(most) if most > Level::Warning as u8 => Level::Info,
             _ => Level::Warning,
         };
-        let mut builder = Kernel::builder()
+        let mut builder = std::mem::take(&mut self.builder)
             .vcpus(self.vcpus())
             .memory(self.settings.memory.unwrap_or(self.memory))
             .command_line(TABLES.to_owned())

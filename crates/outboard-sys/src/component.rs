@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Components: modules of the kernel, as safe functions.
 
-use crate::ffi;
+use crate::{ffi, Instance};
 use libc::c_void;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -39,28 +39,6 @@ fn check(result: i32) -> io::Result<()> {
     Err(io::Error::new(error.kind(), reason.to_string_lossy()))
 }
 
-/// Loads a component by its name or an alias, and what it needs. Loaded already is no error.
-pub fn load(name: &str, parameters: &str) -> io::Result<()> {
-    let (name, parameters) = (CString::new(name)?, CString::new(parameters)?);
-    // SAFETY: both strings outlive the call.
-    check(unsafe { ffi::ob_component_load(name.as_ptr(), parameters.as_ptr()) })
-}
-
-/// Loads a module that was built for this kernel from a file.
-pub fn load_file(path: &Path, parameters: &str) -> io::Result<()> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    let parameters = CString::new(parameters)?;
-    // SAFETY: both strings outlive the call.
-    check(unsafe { ffi::ob_component_load_file(path.as_ptr(), parameters.as_ptr()) })
-}
-
-/// Unloads a component. An error while it is in use.
-pub fn unload(name: &str) -> io::Result<()> {
-    let name = CString::new(name)?;
-    // SAFETY: the string outlives the call.
-    check(unsafe { ffi::ob_component_unload(name.as_ptr()) })
-}
-
 extern "C" fn collect(context: *mut c_void, info: *const ffi::ob_component_info) {
     // SAFETY: `context` is the vector that list() passes, used by nobody else meanwhile; the
     // library passes a valid description.
@@ -78,10 +56,61 @@ extern "C" fn collect(context: *mut c_void, info: *const ffi::ob_component_info)
     });
 }
 
-/// All components, sorted by name; then the loaded ones that did not come with the library. An error if none came with it.
-pub fn list() -> io::Result<Vec<Component>> {
+/// # Safety
+/// `instance` is a handle that is not freed during the call.
+unsafe fn list_of(instance: *mut ffi::ob_instance) -> io::Result<Vec<Component>> {
     let mut found: Vec<Component> = Vec::new();
     // SAFETY: collect() takes the context for what it is, and is called only during this call.
-    check(unsafe { ffi::ob_component_list(collect, (&raw mut found).cast()) })?;
-    Ok(found)
+    let result = unsafe { ffi::ob_component_list_on(instance, collect, (&raw mut found).cast()) };
+    check(result).map(|()| found)
+}
+
+/// All components that came with the library, sorted by name. An error if none came with it.
+pub fn list() -> io::Result<Vec<Component>> {
+    // SAFETY: the default instance is always there.
+    unsafe { list_of(ffi::ob_instance_default()) }
+}
+
+impl Instance {
+    /// As [`list`], with what is loaded in this kernel; then the loaded ones that did not come with
+    /// the library.
+    pub fn components(&self) -> io::Result<Vec<Component>> {
+        // SAFETY: the handle is good.
+        unsafe { list_of(self.raw()) }
+    }
+
+    fn check_component(&self, result: i32) -> io::Result<()> {
+        if result == -libc::ENODEV {
+            self.check()?;
+        }
+        check(result)
+    }
+
+    /// Loads a component by its name or an alias, and what it needs. Loaded already is no error.
+    pub fn load_component(&self, name: &str, parameters: &str) -> io::Result<()> {
+        let (name, parameters) = (CString::new(name)?, CString::new(parameters)?);
+        // SAFETY: both strings outlive the call.
+        let result =
+            unsafe { ffi::ob_component_load_on(self.raw(), name.as_ptr(), parameters.as_ptr()) };
+        self.check_component(result)
+    }
+
+    /// Loads a module that was built for this kernel from a file.
+    pub fn load_component_file(&self, path: &Path, parameters: &str) -> io::Result<()> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let parameters = CString::new(parameters)?;
+        // SAFETY: both strings outlive the call.
+        let result = unsafe {
+            ffi::ob_component_load_file_on(self.raw(), path.as_ptr(), parameters.as_ptr())
+        };
+        self.check_component(result)
+    }
+
+    /// Unloads a component. An error while it is in use.
+    pub fn unload_component(&self, name: &str) -> io::Result<()> {
+        let name = CString::new(name)?;
+        // SAFETY: the string outlives the call.
+        let result = unsafe { ffi::ob_component_unload_on(self.raw(), name.as_ptr()) };
+        self.check_component(result)
+    }
 }

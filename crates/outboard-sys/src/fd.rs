@@ -60,23 +60,32 @@ impl Drop for Fd {
 
 impl Fd {
     /// Closes it, and tells of an error of writing that only shows now, as on NFS.
-    pub fn close(self) -> io::Result<()> {
-        let file = std::mem::ManuallyDrop::new(self);
-        // SAFETY: this is the only owner of the descriptor, and is never dropped.
-        unsafe { file.call(libc::SYS_close, [0; 5]) }.map(drop)
+    pub fn close(mut self) -> io::Result<()> {
+        // SAFETY: this is the only owner of the descriptor, and forgets it.
+        let closed = unsafe { self.call(libc::SYS_close, [0; 5]) };
+        self.raw = libc::AT_FDCWD;
+        closed.map(drop)
     }
 
     /// The working directory, without opening it.
-    pub fn working_directory(system: System) -> Self {
+    pub fn working_directory(system: &System) -> Self {
         Self {
-            system,
+            system: system.clone(),
             raw: libc::AT_FDCWD,
         }
     }
 
     /// The kernel that this file belongs to.
-    pub fn system(&self) -> System {
-        self.system
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// EXDEV: the other file's number means another file here.
+    fn check_same_system(&self, other: &Fd) -> io::Result<()> {
+        match self.system == other.system {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::EXDEV)),
+        }
     }
 
     pub fn raw(&self) -> c_int {
@@ -92,7 +101,7 @@ impl Fd {
                 [libc::F_DUPFD_CLOEXEC as usize, 0, 0, 0, 0],
             )
         }?;
-        Ok(Self::own(self.system, raw))
+        Ok(Self::own(&self.system, raw))
     }
 
     /// A second descriptor of the host's standard input, output or error (0, 1, 2).
@@ -104,9 +113,9 @@ impl Fd {
         borrowed.duplicate()
     }
 
-    pub(crate) fn own(system: System, raw: usize) -> Self {
+    pub(crate) fn own(system: &System, raw: usize) -> Self {
         Self {
-            system,
+            system: system.clone(),
             raw: raw as c_int,
         }
     }
@@ -134,7 +143,7 @@ impl Fd {
         // SAFETY: the name is a NUL-terminated string that outlives the call.
         let raw =
             unsafe { self.call(libc::SYS_openat, [string(name), flags, mode as usize, 0, 0]) }?;
-        Ok(Self::own(self.system, raw))
+        Ok(Self::own(&self.system, raw))
     }
 
     /// A file in this directory, itself also if it is a symbolic link.
@@ -172,12 +181,12 @@ impl Fd {
         // SAFETY: path and `how` outlive the call; `size` is that of `how`.
         let raw =
             unsafe { self.call(libc::SYS_openat2, [string(path), pointer(&how), size, 0, 0]) }?;
-        Ok(Self::own(self.system, raw))
+        Ok(Self::own(&self.system, raw))
     }
 
     /// Opens this file once more, which may be open with `O_PATH`; through /proc.
     pub fn reopen(&self, flags: c_int) -> io::Result<Self> {
-        Self::working_directory(self.system).open_at(&self.proc_path(), flags, 0)
+        Self::working_directory(&self.system).open_at(&self.proc_path(), flags, 0)
     }
 
     /// The way to this file through /proc: to the file itself also if that is a symbolic link.
@@ -325,7 +334,7 @@ impl Fd {
 
     /// Waits until there is something to read, or the end, but not for longer than this. In an image nothing is waited for.
     pub fn wait_to_read(&self, milliseconds: c_int) -> io::Result<bool> {
-        if self.system == System::Kernel {
+        if !self.system.is_host() {
             return Ok(true);
         }
         let mut asked = libc::pollfd {
@@ -384,6 +393,7 @@ impl Fd {
         new_name: &CStr,
         flags: c_int,
     ) -> io::Result<()> {
+        self.check_same_system(new_directory)?;
         let arguments = [
             string(name),
             new_directory.raw as usize,
@@ -409,6 +419,7 @@ impl Fd {
         new_name: &CStr,
         flags: u32,
     ) -> io::Result<()> {
+        self.check_same_system(new_directory)?;
         let arguments = [
             string(name),
             new_directory.raw as usize,
@@ -571,6 +582,7 @@ impl Fd {
         target_offset: u64,
         length: usize,
     ) -> io::Result<usize> {
+        self.check_same_system(target)?;
         let mut from = offset as i64;
         let mut to = target_offset as i64;
         let arguments = [

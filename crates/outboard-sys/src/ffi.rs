@@ -26,6 +26,14 @@ pub struct ob_config {
     pub snapshots: *const c_char,
     pub panic: Option<PanicFunction>,
     pub panic_context: *mut c_void,
+    pub kernel: *const c_char,
+    pub contain_panic: c_int,
+}
+
+/// A handle; only pointers to it exist.
+#[repr(C)]
+pub struct ob_instance {
+    _private: [u8; 0],
 }
 
 pub type TransferFunction = extern "C" fn(*mut c_void, u64, *const iovec, c_int) -> c_int;
@@ -66,21 +74,40 @@ pub struct ob_component_info {
 pub type ComponentFunction = extern "C" fn(*mut c_void, *const ob_component_info);
 
 extern "C" {
-    pub fn ob_boot(config: *const ob_config) -> c_int;
-    pub fn ob_prepare();
-    pub fn ob_boot_error() -> *const c_char;
-    pub fn ob_snapshot_status() -> *const c_char;
-    pub fn ob_halt() -> c_int;
-    pub fn ob_syscall(number: c_long, ...) -> c_long;
-    pub fn ob_disk_add(config: *const ob_disk_config, name: *mut c_char) -> c_int;
-    pub fn ob_disk_remove(disk: c_int) -> c_int;
+    pub fn ob_instance_new(instance: *mut *mut ob_instance) -> c_int;
+    pub fn ob_instance_free(instance: *mut ob_instance) -> c_int;
+    pub fn ob_instance_default() -> *mut ob_instance;
+    pub fn ob_prepare_on(instance: *mut ob_instance);
+    pub fn ob_boot_on(instance: *mut ob_instance, config: *const ob_config) -> c_int;
+    pub fn ob_boot_error_on(instance: *mut ob_instance) -> *const c_char;
+    pub fn ob_snapshot_status_on(instance: *mut ob_instance) -> *const c_char;
+    pub fn ob_halt_on(instance: *mut ob_instance) -> c_int;
+    pub fn ob_syscall_on(instance: *mut ob_instance, number: c_long, ...) -> c_long;
+    pub fn ob_disk_add_on(
+        instance: *mut ob_instance,
+        config: *const ob_disk_config,
+        name: *mut c_char,
+    ) -> c_int;
+    pub fn ob_disk_remove_on(instance: *mut ob_instance, disk: c_int) -> c_int;
+    pub fn ob_component_load_on(
+        instance: *mut ob_instance,
+        name: *const c_char,
+        parameters: *const c_char,
+    ) -> c_int;
+    pub fn ob_component_load_file_on(
+        instance: *mut ob_instance,
+        path: *const c_char,
+        parameters: *const c_char,
+    ) -> c_int;
+    pub fn ob_component_unload_on(instance: *mut ob_instance, name: *const c_char) -> c_int;
+    pub fn ob_component_list_on(
+        instance: *mut ob_instance,
+        function: ComponentFunction,
+        context: *mut c_void,
+    ) -> c_int;
+    pub fn ob_component_error() -> *const c_char;
     pub fn ob_file_lock(fd: c_int, exclusive: c_int) -> c_int;
     pub fn ob_file_unlock(fd: c_int);
-    pub fn ob_component_load(name: *const c_char, parameters: *const c_char) -> c_int;
-    pub fn ob_component_load_file(path: *const c_char, parameters: *const c_char) -> c_int;
-    pub fn ob_component_unload(name: *const c_char) -> c_int;
-    pub fn ob_component_error() -> *const c_char;
-    pub fn ob_component_list(function: ComponentFunction, context: *mut c_void) -> c_int;
     pub fn ob_version() -> *const c_char;
     pub fn ob_kernel_release() -> *const c_char;
     pub fn ob_profile() -> *const c_char;

@@ -4,13 +4,12 @@
 //! This is the only crate of Outboard that contains `unsafe`. It has three layers:
 //!
 //! * [`ffi`]: the C functions of `outboard/outboard.h`, as they are;
-//! * [`kernel`] and [`component`]: boot, halt, disks and modules as safe functions;
+//! * [`Instance`], [`kernel`] and [`component`]: boot, halt, disks and modules as safe functions;
 //! * [`System`] and [`Fd`]: Linux system calls as safe functions. A [`System`] is
-//!   the host's kernel or the one in this process; both speak the same language,
-//!   so code above is written once and works on either.
+//!   the host's kernel or one in this process; all speak the same language,
+//!   so code above is written once and works on each.
 
 pub mod component;
-pub mod credentials;
 pub mod ffi;
 pub mod kernel;
 pub mod signals;
@@ -20,11 +19,13 @@ mod assembly;
 mod btrfs;
 mod child;
 mod control;
+mod credentials;
 mod device_mapper;
 mod entries;
 mod fd;
 mod handle;
 mod inode_flags;
+mod instance;
 mod maintenance;
 mod path;
 mod pattern;
@@ -42,6 +43,7 @@ pub use device_mapper::{MapperRequest, MAPPER_HEADER_SIZE};
 pub use entries::{Entries, Entry};
 pub use fd::Fd;
 pub use handle::Handle;
+pub use instance::{EmptyInstance, Instance, KernelError};
 pub use libc;
 pub use path::PathFd;
 pub use pattern::matches;

@@ -33,7 +33,7 @@ impl PathFd {
         &self.fd
     }
 
-    pub fn system(&self) -> System {
+    pub fn system(&self) -> &System {
         self.fd.system()
     }
 

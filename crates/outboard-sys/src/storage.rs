@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 /// What a disk is that this program serves. The kernel's worker threads call it, several at once; a call may block,
-/// and must not use the kernel. Requests lie inside the disk and are multiples of its sectors.
+/// and must not use any kernel. Requests lie inside the disk and are multiples of its sectors.
 pub trait Storage: Send + Sync {
     /// Size in bytes. It does not change.
     fn size(&self) -> u64;
@@ -151,8 +151,12 @@ impl Drop for FileLock {
 }
 
 impl Fd {
-    /// Locks this file of the host, until its last descriptor is closed.
+    /// Locks this file of the host, until its last descriptor is closed. `InvalidInput`: it is a
+    /// kernel's.
     pub fn lock(&self, exclusive: bool) -> io::Result<()> {
+        if !self.system().is_host() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         lock(self.raw(), exclusive)
     }
 }

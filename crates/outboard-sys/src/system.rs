@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A Linux kernel that takes system calls, and those calls that need no open file.
 
-use crate::ffi;
+use crate::Instance;
 use libc::{c_int, c_long, c_uint, c_ulong};
 use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
 
-/// A Linux kernel: the host's, or the one that this process carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A Linux kernel: the host's, or one in this process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum System {
     Host,
-    Kernel,
+    Kernel(Instance),
 }
 
 /// Sizes and kind of a file system, in the kernel's layout. (`libc::statfs` hides the flags.)
@@ -74,12 +74,16 @@ pub(crate) fn string(string: &CStr) -> usize {
 }
 
 impl System {
+    pub fn is_host(&self) -> bool {
+        matches!(self, System::Host)
+    }
+
     /// Makes one system call.
     ///
     /// # Safety
     /// The arguments are right for the call: pointers are valid for what it
     /// reads and writes, and it does nothing to memory or descriptors that Rust code relies on.
-    pub(crate) unsafe fn call(self, number: c_long, a: [usize; 6]) -> io::Result<usize> {
+    pub(crate) unsafe fn call(&self, number: c_long, a: [usize; 6]) -> io::Result<usize> {
         match self {
             System::Host => {
                 // SAFETY: the caller's promise.
@@ -89,20 +93,14 @@ impl System {
                 }
                 Ok(result as usize)
             }
-            System::Kernel => {
-                // SAFETY: the caller's promise.
-                let result = unsafe { ffi::ob_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]) };
-                if (-4095..0).contains(&result) {
-                    return Err(io::Error::from_raw_os_error(-result as c_int));
-                }
-                Ok(result as usize)
-            }
+            // SAFETY: the caller's promise.
+            System::Kernel(instance) => unsafe { instance.call(number, a) },
         }
     }
 
     /// Mounts `source` at `target`. `flags`: `MS_*`; `options`: as after `-o`.
     pub fn mount(
-        self,
+        &self,
         source: &CStr,
         target: &CStr,
         kind: &CStr,
@@ -122,7 +120,7 @@ impl System {
     }
 
     /// Unmounts. `flags`: `MNT_*`.
-    pub fn unmount(self, target: &CStr, flags: c_int) -> io::Result<()> {
+    pub fn unmount(&self, target: &CStr, flags: c_int) -> io::Result<()> {
         // SAFETY: the path is a NUL-terminated string that outlives the call.
         unsafe {
             self.call(
@@ -134,7 +132,7 @@ impl System {
     }
 
     /// Sizes and kind of the file system that holds `path`.
-    pub fn statfs(self, path: &CStr) -> io::Result<StatFs> {
+    pub fn statfs(&self, path: &CStr) -> io::Result<StatFs> {
         let mut result = StatFs::default();
         let arguments = [string(path), pointer_mut(&mut result), 0, 0, 0, 0];
         // SAFETY: the path is NUL-terminated, the result has the kernel's layout.
@@ -143,7 +141,7 @@ impl System {
     }
 
     /// Sets the mask of permissions that new files do not get; returns the old one.
-    pub fn umask(self, mask: u32) -> u32 {
+    pub fn umask(&self, mask: u32) -> u32 {
         // SAFETY: has only a number as its argument.
         unsafe { self.call(libc::SYS_umask, [mask as usize, 0, 0, 0, 0, 0]) }.unwrap_or(0) as u32
     }
@@ -151,7 +149,7 @@ impl System {
     /// Waits until all processors of the library's kernel are online, which takes up to 20 ms after
     /// its start. Linux without CPU hotplug takes them for constant: where it empties the caches of
     /// each (slub.c, flush_all_cpus_locked), it warns of one that comes meanwhile.
-    pub fn wait_for_processors(self) {
+    pub fn wait_for_processors(&self) {
         let mut set = [0_u64; 16];
         let arguments = [0, size_of_val(&set), pointer_mut(&mut set), 0, 0, 0];
         // SAFETY: the kernel writes at most `size_of_val(&set)` bytes. The answer is of no use.
@@ -159,26 +157,26 @@ impl System {
     }
 
     /// The user that files are made and rights are checked as.
-    pub fn effective_user(self) -> u32 {
+    pub fn effective_user(&self) -> u32 {
         // SAFETY: has no arguments.
         unsafe { self.call(libc::SYS_geteuid, [0; 6]) }.unwrap_or(0) as u32
     }
 
     /// The group that files are made and rights are checked as.
-    pub fn effective_group(self) -> u32 {
+    pub fn effective_group(&self) -> u32 {
         // SAFETY: has no arguments.
         unsafe { self.call(libc::SYS_getegid, [0; 6]) }.unwrap_or(0) as u32
     }
 
     /// Gives the process name spaces of its own. `flags`: `CLONE_NEW*`. EINVAL, if the host is meant: the process has more than one thread.
-    pub fn unshare(self, flags: c_int) -> io::Result<()> {
+    pub fn unshare(&self, flags: c_int) -> io::Result<()> {
         // SAFETY: has only a number as its argument; name spaces are no matter of memory.
         unsafe { self.call(libc::SYS_unshare, [flags as usize, 0, 0, 0, 0, 0]) }.map(drop)
     }
 
     /// From now on no device node of any mounted file system can be opened, in the mount name space of this process, which
     /// has to be its own. ENOSYS before Linux 5.12.
-    pub fn hide_devices(self) -> io::Result<()> {
+    pub fn hide_devices(&self) -> io::Result<()> {
         let attributes = MountAttributes {
             set: MOUNT_ATTR_NODEV,
             clear: 0,
@@ -198,7 +196,7 @@ impl System {
     }
 
     /// Lowers a limit of this process for good, unless it is lower already. `resource`: `RLIMIT_*`.
-    pub fn set_limit(self, resource: c_uint, most: u64) -> io::Result<()> {
+    pub fn set_limit(&self, resource: c_uint, most: u64) -> io::Result<()> {
         let mut old = libc::rlimit64 {
             rlim_cur: 0,
             rlim_max: 0,
@@ -220,7 +218,7 @@ impl System {
     }
 
     /// Raises a limit of this process as far towards `wanted` as its hard limit allows. Returns what it is then.
-    pub fn raise_limit(self, resource: c_uint, wanted: u64) -> io::Result<u64> {
+    pub fn raise_limit(&self, resource: c_uint, wanted: u64) -> io::Result<u64> {
         let mut limit = libc::rlimit64 {
             rlim_cur: 0,
             rlim_max: 0,
@@ -243,7 +241,7 @@ impl System {
     }
 
     /// Raises this process's limit of open files: to the hard limit, or where rights allow it to `wanted`.
-    pub fn raise_file_limit(self, wanted: u64) -> io::Result<()> {
+    pub fn raise_file_limit(&self, wanted: u64) -> io::Result<()> {
         let mut old = libc::rlimit64 {
             rlim_cur: 0,
             rlim_max: 0,

@@ -9,7 +9,7 @@
 use crate::device::BlockDevice;
 use crate::kernel::{make_node, write_text, Kernel, HOME};
 use crate::{Fd, System};
-use outboard_sys::{component, libc};
+use outboard_sys::libc;
 use std::ffi::{CStr, CString};
 use std::io;
 
@@ -31,12 +31,12 @@ pub(crate) struct Array {
 impl Drop for Array {
     fn drop(&mut self) {
         // After a halt it was stopped already.
-        let _ = open(&self.node).and_then(|device| device.stop_array());
+        let _ = open(self.kernel.system(), &self.node).and_then(|device| device.stop_array());
     }
 }
 
-fn open(node: &CStr) -> io::Result<Fd> {
-    Fd::working_directory(System::Kernel).open_at(node, libc::O_RDONLY, 0)
+fn open(system: &System, node: &CStr) -> io::Result<Fd> {
+    Fd::working_directory(system).open_at(node, libc::O_RDONLY, 0)
 }
 
 impl Array {
@@ -55,10 +55,11 @@ impl Array {
         }
         let parameters = "/sys/module/md_mod/parameters";
         let dirty = if self.read_only { "1" } else { "0" };
-        write_text(&format!("{parameters}/start_ro"), "1")?;
-        write_text(&format!("{parameters}/start_dirty_degraded"), dirty)?;
+        let write = |path: &str, text| write_text(self.kernel.system(), path, text);
+        write(&format!("{parameters}/start_ro"), "1")?;
+        write(&format!("{parameters}/start_dirty_degraded"), dirty)?;
         device.run_array()?;
-        match write_text(&format!("/sys/block/{name}/md/sync_action"), "frozen") {
+        match write(&format!("/sys/block/{name}/md/sync_action"), "frozen") {
             // There is nothing to synchronise without redundancy.
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -67,8 +68,8 @@ impl Array {
 }
 
 /// A number that no array has.
-fn free_number() -> io::Result<u32> {
-    let root = Fd::working_directory(System::Kernel);
+fn free_number(system: &System) -> io::Result<u32> {
+    let root = Fd::working_directory(system);
     for number in 0..ARRAYS {
         let path = CString::new(format!("/sys/block/md{number}"))?;
         if root.stat_at(&path, 0).is_err() {
@@ -87,13 +88,16 @@ impl Kernel {
         members: &[BlockDevice],
         read_only: bool,
     ) -> io::Result<BlockDevice> {
-        System::Kernel.wait_for_processors();
-        component::load("md-mod", "")?;
-        let number = free_number()?;
+        self.check_devices(members)?;
+        let system = self.system();
+        system.wait_for_processors();
+        self.load_component("md-mod", "")?;
+        let number = free_number(system)?;
         let name = format!("md{number}");
         let node = CString::new(format!("{HOME}/dev/{name}"))?;
-        make_node(&node, libc::S_IFBLK, libc::makedev(MD_MAJOR, number))?;
-        let device = open(&node)?;
+        let device = libc::makedev(MD_MAJOR, number);
+        make_node(system, &node, libc::S_IFBLK, device)?;
+        let device = open(system, &node)?;
         let array = Array {
             kernel: self.clone(),
             node,
@@ -109,13 +113,12 @@ impl Kernel {
 
     /// Tells btrfs of a device that is part of a file system on several.
     pub fn register_btrfs(&self, device: &BlockDevice) -> io::Result<()> {
-        component::load("btrfs", "")?;
+        self.check_devices(std::slice::from_ref(device))?;
+        let system = self.system();
+        self.load_component("btrfs", "")?;
         let node = CString::new(format!("{HOME}/dev/btrfs-control"))?;
-        make_node(
-            &node,
-            libc::S_IFCHR,
-            libc::makedev(BTRFS_CONTROL.0, BTRFS_CONTROL.1),
-        )?;
-        open(&node)?.register_btrfs(device.node())
+        let number = libc::makedev(BTRFS_CONTROL.0, BTRFS_CONTROL.1);
+        make_node(system, &node, libc::S_IFCHR, number)?;
+        open(system, &node)?.register_btrfs(device.node())
     }
 }

@@ -19,15 +19,15 @@ pub fn capacity(file: &Fd) -> io::Result<u64> {
     };
     // File systems on several devices have a number that is no disk's.
     let disk = match file.system() {
-        System::Kernel => disk_size(file.stat()?.st_dev),
         System::Host => None,
+        system => disk_size(system, file.stat()?.st_dev),
     };
     Ok(disk.map_or(claimed, |size| size.min(claimed)))
 }
 
-fn disk_size(number: u64) -> Option<u64> {
+fn disk_size(system: &System, number: u64) -> Option<u64> {
     let (major, minor) = (libc::major(number), libc::minor(number));
     let path = CString::new(format!("/sys/dev/block/{major}:{minor}/size")).ok()?;
-    let sectors: u64 = read_text(&path).ok()?.trim().parse().ok()?;
+    let sectors: u64 = read_text(system, &path).ok()?.trim().parse().ok()?;
     sectors.checked_mul(SECTOR)
 }

@@ -20,6 +20,16 @@ enum Backing {
     Array(Array),
 }
 
+impl Backing {
+    fn kernel(&self) -> &Kernel {
+        match self {
+            Backing::Disk(disk) => disk.kernel(),
+            Backing::Mapping(mapping) => mapping.kernel(),
+            Backing::Array(array) => array.kernel(),
+        }
+    }
+}
+
 struct Shared {
     backing: Backing,
     name: String,
@@ -38,8 +48,8 @@ const NODES: &str = "/dev";
 
 /// The number of the device that a node is of. ENXIO: there is none of this name. A look at sysfs
 /// instead would have the kernel fill all of sysfs and start all vCPUs.
-fn number_of(node: &CStr) -> io::Result<u64> {
-    let found = Fd::working_directory(System::Kernel).stat_at(node, 0);
+fn number_of(system: &System, node: &CStr) -> io::Result<u64> {
+    let found = Fd::working_directory(system).stat_at(node, 0);
     match found {
         Ok(stat) if stat.st_mode & libc::S_IFMT == libc::S_IFBLK => Ok(stat.st_rdev),
         Ok(_) => Err(io::ErrorKind::InvalidData.into()),
@@ -53,7 +63,7 @@ fn number_of(node: &CStr) -> io::Result<u64> {
 impl BlockDevice {
     fn new(backing: Backing, name: String) -> io::Result<Self> {
         let node = CString::new(format!("{NODES}/{name}"))?;
-        let number = number_of(&node)?;
+        let number = number_of(backing.kernel().system(), &node)?;
         let shared = Shared {
             backing,
             name,
@@ -96,12 +106,9 @@ impl BlockDevice {
         &self.shared.node
     }
 
-    pub(crate) fn kernel(&self) -> &Kernel {
-        match &self.shared.backing {
-            Backing::Disk(disk) => disk.kernel(),
-            Backing::Mapping(mapping) => mapping.kernel(),
-            Backing::Array(array) => array.kernel(),
-        }
+    /// The kernel that it belongs to.
+    pub fn kernel(&self) -> &Kernel {
+        self.shared.backing.kernel()
     }
 
     /// Whether it was opened for reading only.
@@ -139,7 +146,7 @@ impl BlockDevice {
     /// Opens the device itself, for reading, and if `write` says so also for writing: nobody else may have mounted it then.
     pub fn open_as(&self, write: bool) -> io::Result<Fd> {
         let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
-        Fd::working_directory(System::Kernel).open_at(self.node(), flags, 0)
+        Fd::working_directory(self.kernel().system()).open_at(self.node(), flags, 0)
     }
 
     /// What is on it, as far as its first blocks tell.

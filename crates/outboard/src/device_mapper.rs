@@ -6,8 +6,8 @@
 
 use crate::device::BlockDevice;
 use crate::kernel::{make_directory, make_node, Kernel, HOME};
-use crate::{Fd, System};
-use outboard_sys::{component, libc, MapperRequest, MAPPER_HEADER_SIZE};
+use crate::Fd;
+use outboard_sys::{libc, MapperRequest, MAPPER_HEADER_SIZE};
 use std::ffi::CString;
 use std::io;
 use zeroize::{Zeroize, Zeroizing};
@@ -122,14 +122,14 @@ fn put_target(bytes: &mut [u8], target: &Target) -> io::Result<()> {
 }
 
 /// Loads the device mapper and opens its control device.
-fn open_control() -> io::Result<Fd> {
-    component::load("dm-mod", "")?;
-    let root = Fd::working_directory(System::Kernel);
+fn open_control(kernel: &Kernel) -> io::Result<Fd> {
+    kernel.load_component("dm-mod", "")?;
+    let root = Fd::working_directory(kernel.system());
     make_directory(&root, &CString::new(format!("{HOME}/dev/mapper"))?)?;
-    System::Kernel.wait_for_processors();
+    kernel.system().wait_for_processors();
     let node = CString::new(format!("{HOME}/dev/mapper/control"))?;
     let number = libc::makedev(CONTROL.0, CONTROL.1);
-    make_node(&node, libc::S_IFCHR, number)?;
+    make_node(kernel.system(), &node, libc::S_IFCHR, number)?;
     root.open_at(&node, libc::O_RDWR, 0)
 }
 
@@ -191,7 +191,8 @@ impl Kernel {
         targets: &[Target],
         below: &[BlockDevice],
     ) -> io::Result<BlockDevice> {
-        let control = open_control()?;
+        self.check_devices(below)?;
+        let control = open_control(self)?;
         let mut create = Message::new(name, 0)?;
         create.send(&control, MapperRequest::Create)?;
         let mapping = Mapping {

@@ -7,7 +7,7 @@
 use crate::capacity::capacity;
 use crate::metadata::{FileType, Metadata};
 use crate::Fd;
-use outboard_sys::{libc, Entries, System};
+use outboard_sys::{libc, Entries};
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -42,10 +42,7 @@ impl Listing {
     ) -> io::Result<Option<Entries<'a>>> {
         let found = directory.entries(buffer)?;
         // The host's directories are the host's affair.
-        if let Some(entries) = found
-            .as_ref()
-            .filter(|_| directory.system() == System::Kernel)
-        {
+        if let Some(entries) = found.as_ref().filter(|_| !directory.system().is_host()) {
             self.advance(entries)?;
             self.check_size(directory)?;
         }

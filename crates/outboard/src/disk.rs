@@ -3,8 +3,8 @@
 
 use crate::device::BlockDevice;
 use crate::kernel::{read_text, Kernel};
-use crate::{Fd, System};
-use outboard_sys::kernel::{disk_add, disk_remove, disk_serve, DiskConfig};
+use crate::Fd;
+use outboard_sys::kernel::DiskConfig;
 use outboard_sys::{libc, Storage};
 use std::ffi::CString;
 use std::io;
@@ -70,13 +70,13 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // Busy or gone after a halt: nothing is lost, the kernel removes it at its end.
-        let _ = disk_remove(self.number);
+        let _ = self.kernel.instance().remove_disk(self.number);
     }
 }
 
 impl Disk {
     pub(crate) fn add(kernel: Kernel, path: &Path, options: DiskOptions) -> io::Result<Self> {
-        let added = disk_add(path, options.config)?;
+        let added = kernel.instance().add_disk(path, options.config)?;
         Ok(Self::new(kernel, added, options))
     }
 
@@ -85,7 +85,7 @@ impl Disk {
         storage: Arc<dyn Storage>,
         options: DiskOptions,
     ) -> io::Result<Self> {
-        let added = disk_serve(storage, options.config)?;
+        let added = kernel.instance().serve_disk(storage, options.config)?;
         Ok(Self::new(kernel, added, options))
     }
 
@@ -116,7 +116,7 @@ impl Disk {
     /// The partitions, by number.
     pub fn partitions(&self) -> io::Result<Vec<Partition>> {
         let directory = format!("/sys/class/block/{}", self.name());
-        let names = Fd::working_directory(System::Kernel).open_at(
+        let names = Fd::working_directory(self.kernel().system()).open_at(
             &CString::new(directory)?,
             libc::O_RDONLY | libc::O_DIRECTORY,
             0,
@@ -147,7 +147,7 @@ impl Disk {
 
     fn attribute(&self, partition: &str, attribute: &str) -> io::Result<u64> {
         let path = format!("/sys/class/block/{}/{partition}/{attribute}", self.name());
-        let text = read_text(&CString::new(path)?)?;
+        let text = read_text(self.kernel().system(), &CString::new(path)?)?;
         text.trim()
             .parse()
             .map_err(|_| io::ErrorKind::InvalidData.into())

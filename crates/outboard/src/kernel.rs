@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel in this process: boot and halt.
+//! A kernel in this process: boot and halt.
 
 use crate::disk::{Disk, DiskOptions};
 use crate::log::Level;
-use crate::{Fd, System};
-use outboard_sys::component;
+use crate::{BlockDevice, Component, Fd, KernelError, System};
 use outboard_sys::kernel as sys;
-use outboard_sys::{libc, Storage};
+use outboard_sys::{libc, EmptyInstance, Instance, Storage};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-pub use sys::{option, prepare, profile, release, snapshot_status, version};
+pub use sys::{option, profile, release, version};
 
 /// Below this the kernel has no directories of its own, so ours is safe here.
 pub(crate) const HOME: &str = "/outboard";
@@ -25,6 +24,7 @@ const FILE_LIMIT: u64 = 1 << 20;
 #[derive(Default)]
 pub struct Builder {
     config: sys::Config,
+    prepared: Option<EmptyInstance>,
 }
 
 impl Builder {
@@ -54,7 +54,7 @@ impl Builder {
 
     /// A directory of snapshots: a kernel that was booted there before with the same configuration is gone
     /// on with, and another one leaves its snapshot. It must be the user's alone.
-    /// [`snapshot_status`] tells what became of it.
+    /// [`Kernel::snapshot_status`] tells what became of it.
     pub fn snapshots(mut self, directory: CString) -> Self {
         self.config.snapshots = Some(directory);
         self
@@ -79,32 +79,53 @@ impl Builder {
         self
     }
 
-    /// Boots the kernel. `AlreadyExists` if this process has booted one before,
-    /// also if that one was halted.
+    /// The file of a kernel image, as the build leaves it. Default: the one that is part of the
+    /// library.
+    pub fn image(mut self, file: CString) -> Self {
+        self.config.image = Some(file);
+        self
+    }
+
+    /// A panic ends this kernel, not the process: its calls fail with ENODEV from then on, and
+    /// [`Kernel::check`] tells why. Threads that are in a call stay there for ever. The kernel keeps
+    /// its memory, the locks of its disks, and its place among those that a process can have.
+    pub fn contain_panic(mut self) -> Self {
+        self.config.contain_panic = true;
+        self
+    }
+
+    /// For programs that sandbox themselves before they boot: asks the host now for what it may
+    /// refuse later. The kernel does without what the host refuses. Blocks for some tenths of a
+    /// millisecond.
+    pub fn prepare(mut self) -> Self {
+        // Without a handle the boot fails, and tells why.
+        self.prepared = EmptyInstance::new().ok();
+        self.prepared.iter().for_each(EmptyInstance::prepare);
+        self
+    }
+
+    /// Boots the kernel. [`KernelError::TooMany`] if this process has as many as it can.
     pub fn boot(self) -> io::Result<Kernel> {
-        sys::boot(self.config).map_err(|error| match error.raw_os_error() {
-            Some(libc::EALREADY) => io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "this process has booted a kernel before: there is one kernel per process",
-            ),
-            _ => error,
-        })?;
-        let shared = Arc::new(Shared {
-            halted: AtomicBool::new(false),
-            mounts: AtomicU32::new(0),
-        });
-        make_home()?;
-        Ok(Kernel { shared })
+        let empty = self.prepared.map_or_else(EmptyInstance::new, Ok)?;
+        let instance = empty.boot(self.config)?;
+        let kernel = Kernel {
+            shared: Arc::new(Shared {
+                system: System::Kernel(instance.clone()),
+                instance,
+                mounts: AtomicU32::new(0),
+            }),
+        };
+        make_home(kernel.system())?;
+        Ok(kernel)
     }
 }
 
 /// Makes the directories that this crate works with. /proc, /sys and /dev are there.
-fn make_home() -> io::Result<()> {
-    let kernel = System::Kernel;
-    kernel.umask(0);
+fn make_home(system: &System) -> io::Result<()> {
+    system.umask(0);
     // More open files only make deep trees possible; the default works otherwise.
-    let _ = kernel.raise_file_limit(FILE_LIMIT);
-    let root = Fd::working_directory(kernel);
+    let _ = system.raise_file_limit(FILE_LIMIT);
+    let root = Fd::working_directory(system);
     for directory in [c"/outboard", c"/outboard/dev"] {
         make_directory(&root, directory)?;
     }
@@ -119,7 +140,9 @@ pub(crate) fn make_directory(root: &Fd, path: &CStr) -> io::Result<()> {
 }
 
 pub(crate) struct Shared {
-    halted: AtomicBool,
+    instance: Instance,
+    /// The same, for calls.
+    system: System,
     mounts: AtomicU32,
 }
 
@@ -128,21 +151,24 @@ impl Shared {
     pub(crate) fn mount_directory(&self) -> io::Result<CString> {
         let number = self.mounts.fetch_add(1, Ordering::Relaxed);
         let path = CString::new(format!("{HOME}/{number}"))?;
-        make_directory(&Fd::working_directory(System::Kernel), &path)?;
+        make_directory(&Fd::working_directory(&self.system), &path)?;
         Ok(path)
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if !self.halted.load(Ordering::Relaxed) {
-            let _ = sys::halt();
-        }
+        // It was halted, or nobody is there to learn of an error.
+        let _ = self.instance.halt();
     }
 }
 
-/// The kernel in this process. It stops when the last handle is dropped: those of
-/// its disks and mounts count too. Dropping ignores errors; [`Kernel::halt`] tells them.
+/// A kernel in this process. It stops when the last handle is dropped: those of
+/// its disks and mounts count too, those of files do not. Dropping ignores errors; [`Kernel::halt`]
+/// tells them.
+///
+/// A clone is the same kernel. What belongs to a kernel works with that kernel only: EXDEV where it
+/// is handed to another one.
 #[derive(Clone)]
 pub struct Kernel {
     pub(crate) shared: Arc<Shared>,
@@ -151,6 +177,35 @@ pub struct Kernel {
 impl Kernel {
     pub fn builder() -> Builder {
         Builder::default()
+    }
+
+    pub(crate) fn instance(&self) -> &Instance {
+        &self.shared.instance
+    }
+
+    /// What takes its system calls.
+    pub fn system(&self) -> &System {
+        &self.shared.system
+    }
+
+    /// Whether the kernel takes calls, and if not, why. Files, disks and mounts do not tell: their
+    /// calls fail with ENODEV.
+    pub fn check(&self) -> Result<(), KernelError> {
+        self.instance().check()
+    }
+
+    /// EXDEV: a device is another kernel's, where the same number means another device.
+    pub(crate) fn check_devices(&self, devices: &[BlockDevice]) -> io::Result<()> {
+        let foreign = |device: &BlockDevice| device.kernel().system() != self.system();
+        match devices.iter().any(foreign) {
+            true => Err(io::Error::from_raw_os_error(libc::EXDEV)),
+            false => Ok(()),
+        }
+    }
+
+    /// What became of the snapshot when it was booted.
+    pub fn snapshot_status(&self) -> String {
+        self.instance().snapshot_status()
     }
 
     /// Adds a disk: a regular file or a block device of the host. `ResourceBusy`
@@ -172,37 +227,62 @@ impl Kernel {
     /// Loads a component by its name or an alias, and what it needs, with parameters as in
     /// `"name=value"`. Linux does this by itself when a file system is mounted or a socket opened.
     pub fn load_component(&self, name: &str, parameters: &str) -> io::Result<()> {
-        component::load(name, parameters)
+        self.instance().load_component(name, parameters)
     }
 
     /// Loads a module that was built for this kernel (`make modules M=DIRECTORY`) from a file.
     pub fn load_component_file(&self, path: &Path, parameters: &str) -> io::Result<()> {
-        component::load_file(path, parameters)
+        self.instance().load_component_file(path, parameters)
     }
 
     /// Unloads a component. An error while it is in use.
     pub fn unload_component(&self, name: &str) -> io::Result<()> {
-        component::unload(name)
+        self.instance().unload_component(name)
+    }
+
+    /// As [`crate::components`], with what is loaded in this kernel; then the loaded ones that did
+    /// not come with the library.
+    pub fn components(&self) -> io::Result<Vec<Component>> {
+        self.instance().components()
+    }
+
+    /// From now on, files that the calling thread makes belong to this user and group and do not
+    /// get the permissions of the mask, except where their directory has a default ACL.
+    pub fn make_files_as(&self, user: u32, group: u32, umask: u32) -> io::Result<()> {
+        self.instance().make_files_as(user, group, umask)
+    }
+
+    /// From now on, the calling thread changes data as a member of this group does. `privileged`:
+    /// set-user-ID and set-group-ID bits stay.
+    pub fn change_files_as(&self, group: u32, privileged: bool) -> io::Result<()> {
+        self.instance().change_files_as(group, privileged)
+    }
+
+    /// Whether changes that the calling thread makes to files from now on leave their set-user-ID
+    /// and set-group-ID bits alone, as those of the privileged do.
+    pub fn keep_set_id(&self, keep: bool) -> io::Result<()> {
+        self.instance().keep_set_id(keep)
     }
 
     /// Whether a type of file system, as in "ext4", is part of this kernel. Loads it if it is.
     pub fn has_file_system(&self, kind: &str) -> bool {
         // Without a component of that name it may be built in.
-        let _ = component::load(&format!("fs-{kind}"), "");
+        let _ = self.load_component(&format!("fs-{kind}"), "");
         self.file_systems()
             .is_ok_and(|kinds| kinds.iter().any(|name| name == kind))
     }
 
     /// Whether a type of file system lies on no device, as tmpfs. Loads it if it is part of this kernel.
     pub fn needs_no_device(&self, kind: &str) -> bool {
-        let _ = component::load(&format!("fs-{kind}"), "");
+        let _ = self.load_component(&format!("fs-{kind}"), "");
         let line = format!("nodev\t{kind}");
-        read_text(c"/proc/filesystems").is_ok_and(|text| text.lines().any(|known| known == line))
+        read_text(self.system(), c"/proc/filesystems")
+            .is_ok_and(|text| text.lines().any(|known| known == line))
     }
 
     /// The types of file systems on disks that are loaded now.
     pub fn file_systems(&self) -> io::Result<Vec<String>> {
-        let text = read_text(c"/proc/filesystems")?;
+        let text = read_text(self.system(), c"/proc/filesystems")?;
         Ok(text
             .lines()
             .filter_map(|line| line.strip_prefix('\t'))
@@ -211,23 +291,32 @@ impl Kernel {
     }
 
     /// Unmounts everything, writes everything to the disks and stops. What is
-    /// still used of this kernel afterwards fails with ENODEV. `EBUSY`: something could not
-    /// be unmounted (it was synced); `EIO`: something could not be written.
+    /// still used of this kernel afterwards fails with ENODEV, in every thread. `EBUSY`: something
+    /// could not be unmounted (it was synced); `EIO`: something could not be written;
+    /// [`KernelError`]: there is no kernel to halt.
     pub fn halt(self) -> io::Result<()> {
-        self.shared.halted.store(true, Ordering::Relaxed);
-        sys::halt()
+        self.instance().halt()
     }
 }
 
-/// Has the kernel give up what it remembers of files that nobody has open: names, inodes, and pages that are written. By itself it
-/// does so only when its memory cannot grow any more.
-pub fn forget_unused() -> io::Result<()> {
+/// `InvalidInput`: the host's memory is the host's affair.
+fn check_is_not_host(system: &System) -> io::Result<()> {
+    match system {
+        System::Host => Err(io::ErrorKind::InvalidInput.into()),
+        System::Kernel(_) => Ok(()),
+    }
+}
+
+/// Has a kernel give up what it remembers of files that nobody has open: names, inodes, and pages
+/// that are written. By itself it does so only when its memory cannot grow any more.
+pub fn forget_unused(system: &System) -> io::Result<()> {
+    check_is_not_host(system)?;
     let caches = "/proc/sys/vm/drop_caches";
     // Not a line in the log each time.
-    write_text(caches, "4")?;
+    write_text(system, caches, "4")?;
     // A journal holds the disk's pages until its own objects are given up; a file's inode stays until its pages are.
-    write_text(caches, "2")?;
-    write_text(caches, "3")
+    write_text(system, caches, "2")?;
+    write_text(system, caches, "3")
 }
 
 /// What the kernel remembers of files, in bytes.
@@ -239,9 +328,10 @@ pub struct Remembered {
     pub other: u64,
 }
 
-/// What the kernel remembers of files now.
-pub fn remembered() -> io::Result<Remembered> {
-    let text = read_text(c"/proc/meminfo")?;
+/// What a kernel remembers of files now.
+pub fn remembered(system: &System) -> io::Result<Remembered> {
+    check_is_not_host(system)?;
+    let text = read_text(system, c"/proc/meminfo")?;
     let bytes = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name));
         let number = value.and_then(|value| value.trim().strip_suffix(" kB")?.parse().ok());
@@ -254,8 +344,8 @@ pub fn remembered() -> io::Result<Remembered> {
 }
 
 /// A small text file of the kernel's own file systems, as in /proc.
-pub(crate) fn read_text(path: &CStr) -> io::Result<String> {
-    let file = Fd::working_directory(System::Kernel).open_at(path, libc::O_RDONLY, 0)?;
+pub(crate) fn read_text(system: &System, path: &CStr) -> io::Result<String> {
+    let file = Fd::working_directory(system).open_at(path, libc::O_RDONLY, 0)?;
     let mut text = Vec::new();
     let mut buffer = [0u8; 4096];
     loop {
@@ -267,15 +357,15 @@ pub(crate) fn read_text(path: &CStr) -> io::Result<String> {
 }
 
 /// Writes to an attribute of the kernel's own file systems, as in /sys.
-pub(crate) fn write_text(path: &str, text: &str) -> io::Result<()> {
+pub(crate) fn write_text(system: &System, path: &str, text: &str) -> io::Result<()> {
     let path = CString::new(path)?;
-    let file = Fd::working_directory(System::Kernel).open_at(&path, libc::O_WRONLY, 0)?;
+    let file = Fd::working_directory(system).open_at(&path, libc::O_WRONLY, 0)?;
     file.write_all(text.as_bytes())
 }
 
 /// Makes a device node of a type (`S_IF*`). One of a device that is gone may have the same name, but another number.
-pub(crate) fn make_node(path: &CStr, kind: u32, number: u64) -> io::Result<()> {
-    let root = Fd::working_directory(System::Kernel);
+pub(crate) fn make_node(system: &System, path: &CStr, kind: u32, number: u64) -> io::Result<()> {
+    let root = Fd::working_directory(system);
     let make = || root.make_node_at(path, kind | 0o600, number);
     match make() {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Linux kernel code as a library, safely: boot a kernel in this process, add
+//! Linux kernel code as a library, safely: boot kernels in this process, add
 //! disk images, mount their file systems and use the files in them.
 //!
 //! ```no_run
@@ -16,7 +16,8 @@
 //! ```
 //!
 //! Everything can be used from any thread. Errors are [`std::io::Error`] with the
-//! errno that the kernel returned. A process can boot one kernel in its life.
+//! errno that the kernel returned, or have the name of a [`KernelError`]. A process can have
+//! several kernels, and boot again after a halt.
 
 mod array;
 mod capacity;
@@ -40,21 +41,19 @@ pub use disk::{Disk, DiskOptions, Partition};
 pub use file::{File, OpenOptions};
 pub use file_systems::component_of;
 pub use kernel::{
-    forget_unused, option, prepare, profile, release, remembered, snapshot_status, version,
-    Builder, Kernel,
+    forget_unused, option, profile, release, remembered, version, Builder, Kernel, Remembered,
 };
 pub use log::{Level, LogRing};
 pub use metadata::{FileType, Metadata};
 pub use mount::{Mount, MountOptions, Space};
 pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
-pub use outboard_sys::credentials;
 pub use outboard_sys::signals;
 pub use outboard_sys::{
     end_at_once, end_with_parent, fork, has_no_output, host_memory, ignore, is_ignored,
     make_files_private, matches, receive_fd, send_fd, signal_child, signal_group,
     tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries, Entry, Fd, FileLock,
-    Handle, Inherited, PathFd, Storage, System, CONTROL_SIZE,
+    Handle, Inherited, KernelError, PathFd, Storage, System, CONTROL_SIZE,
 };
 pub use tree::Tree;
 

@@ -7,7 +7,7 @@
 use crate::device::BlockDevice;
 use crate::file_systems::{driver, mask_option, needed_options, owner_options, without_journal};
 use crate::tree::Tree;
-use crate::{Fd, System};
+use crate::Fd;
 use outboard_image::Probe;
 use outboard_sys::libc;
 use std::ffi::{CStr, CString};
@@ -250,9 +250,10 @@ impl Mount {
             false => self.write_back(),
         };
         self.tree = None;
-        let unmounted = System::Kernel.unmount(&self.directory, 0);
+        let system = self.device.kernel().system();
+        let unmounted = system.unmount(&self.directory, 0);
         if unmounted.is_err() {
-            let _ = System::Kernel.unmount(&self.directory, libc::MNT_DETACH);
+            let _ = system.unmount(&self.directory, libc::MNT_DETACH);
         }
         let flushed = if self.read_only {
             Ok(())
@@ -266,7 +267,8 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if self.tree.take().is_some() {
-            let _ = System::Kernel.unmount(&self.directory, libc::MNT_DETACH);
+            let system = self.device.kernel().system();
+            let _ = system.unmount(&self.directory, libc::MNT_DETACH);
         }
     }
 }
@@ -286,22 +288,20 @@ fn mount_at(
     flags: u64,
     options: &str,
 ) -> io::Result<Tree> {
-    System::Kernel.mount(
+    let system = device.kernel().system();
+    system.mount(
         device.node(),
         directory,
         &CString::new(driver(kind))?,
         flags,
         &CString::new(options)?,
     )?;
-    let opened = Fd::working_directory(System::Kernel).open_at(
-        directory,
-        libc::O_RDONLY | libc::O_DIRECTORY,
-        0,
-    );
+    let opened =
+        Fd::working_directory(system).open_at(directory, libc::O_RDONLY | libc::O_DIRECTORY, 0);
     match opened {
         Ok(root) => Ok(Tree::below(root)),
         Err(error) => {
-            let _ = System::Kernel.unmount(directory, libc::MNT_DETACH);
+            let _ = system.unmount(directory, libc::MNT_DETACH);
             Err(error)
         }
     }

@@ -42,7 +42,7 @@ impl Tree {
     /// The host's files, as this process sees them.
     pub fn host() -> Self {
         Self {
-            root: Fd::working_directory(System::Host),
+            root: Fd::working_directory(&System::Host),
             confined: false,
         }
     }
@@ -60,7 +60,7 @@ impl Tree {
     }
 
     /// The kernel whose files these are.
-    pub fn system(&self) -> System {
+    pub fn system(&self) -> &System {
         self.root.system()
     }
 

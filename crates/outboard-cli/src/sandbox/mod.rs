@@ -89,10 +89,6 @@ impl Sandbox {
         components: &[PathBuf],
     ) -> Result<Self> {
         let files = !access.is_images_only();
-        // Memory for a kernel that grows comes by a namespace, too.
-        if !access.is_small {
-            outboard::prepare();
-        }
         // Owners of the host's files have meaning to a command that uses them.
         if !files {
             rights::separate();

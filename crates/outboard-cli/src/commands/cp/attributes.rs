@@ -86,10 +86,10 @@ impl Kind<'_> {
 
 /// The mode that a copy is created with. On the host nobody else may read it before it has its
 /// owner; in an image nobody else is there.
-pub fn first_mode(system: System, mode: u32) -> u32 {
+pub fn first_mode(system: &System, mode: u32) -> u32 {
     match system {
         System::Host => mode & 0o700,
-        System::Kernel => mode & 0o7777,
+        System::Kernel(_) => mode & 0o7777,
     }
 }
 

@@ -10,7 +10,7 @@
 //! When that is much, all of the file system is written.
 
 use super::data::WRITE_AND_WAIT;
-use outboard::Fd;
+use outboard::{Fd, System};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,25 +50,25 @@ struct Memory {
 }
 
 impl Memory {
-    fn now() -> io::Result<u64> {
-        let remembered = outboard::remembered()?;
+    fn now(system: &System) -> io::Result<u64> {
+        let remembered = outboard::remembered(system)?;
         Ok(remembered.contents.saturating_sub(MOST) + remembered.other)
     }
 
-    fn forget(&mut self) -> io::Result<u64> {
-        outboard::forget_unused()?;
-        let left = Self::now()?;
+    fn forget(&mut self, system: &System) -> io::Result<u64> {
+        outboard::forget_unused(system)?;
+        let left = Self::now(system)?;
         self.least = Some(left);
         Ok(left)
     }
 
     /// Forgets if there is much. Returns whether so much is left that all should be written now.
-    fn forget_much(&mut self) -> io::Result<bool> {
-        let now = Self::now()?;
+    fn forget_much(&mut self, system: &System) -> io::Result<bool> {
+        let now = Self::now(system)?;
         if now < *self.least.get_or_insert(now) + MORE {
             return Ok(false);
         }
-        let left = self.forget()?;
+        let left = self.forget(system)?;
         // Of what was written some can be forgotten only later, when it is in its place and not in the journal alone.
         self.written = self.written.min(left);
         Ok(left >= UNWRITTEN.max(self.written + UNWRITTEN_MORE))
@@ -77,9 +77,9 @@ impl Memory {
     /// Keeps it small. `place` is any file or directory of the file system.
     fn look(&mut self, place: &Fd) -> io::Result<()> {
         // Where memory cannot be looked at it comes back later.
-        if self.forget_much().unwrap_or(false) {
+        if self.forget_much(place.system()).unwrap_or(false) {
             place.sync_file_system()?;
-            self.written = self.forget().unwrap_or(self.written);
+            self.written = self.forget(place.system()).unwrap_or(self.written);
         }
         Ok(())
     }

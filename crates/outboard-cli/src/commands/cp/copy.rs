@@ -13,7 +13,7 @@ use crate::destination::UsedFiles;
 use crate::error::reason;
 use crate::format::escaped;
 use crate::interrupt::Interrupt;
-use outboard::{Fd, System};
+use outboard::Fd;
 use std::ffi::{CStr, CString};
 use std::fmt::Display;
 use std::io;
@@ -109,7 +109,7 @@ fn settle(file: &Fd) -> io::Result<()> {
 
 impl<'a> Copier<'a> {
     pub fn new(job: &Job<'a>, base: Arc<Fd>, base_shown: String, used: Arc<UsedFiles>) -> Self {
-        let inside = base.system() == System::Kernel;
+        let inside = !base.system().is_host();
         Self {
             settles: inside && base.statfs().is_ok_and(|found| found.kind == NTFS3),
             options: job.options,
@@ -240,7 +240,7 @@ impl Worker<'_> {
             other if other != libc::S_IFREG && self.copier.options.recursive => {
                 self.once(item, &stat, |worker| worker.special(item, &stat))
             }
-            other if other != libc::S_IFREG && item.source().system() == System::Kernel => {
+            other if other != libc::S_IFREG && !item.source().system().is_host() => {
                 Err(Failure::Reading(io::Error::other(no_contents(other))))
             }
             _ => {
@@ -277,8 +277,9 @@ impl Worker<'_> {
         if !self.copier.options.archive || stat.st_nlink < 2 {
             return copy(self);
         }
-        let key = (item.source().system(), stat.st_dev, stat.st_ino);
-        match self.copier.links.turn(key) {
+        let key = (item.source().system().clone(), stat.st_dev, stat.st_ino);
+        let turn = self.copier.links.turn(&key);
+        match turn {
             Turn::First(mark) => {
                 copy(self)?;
                 let made = item

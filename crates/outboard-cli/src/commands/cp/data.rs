@@ -3,7 +3,7 @@
 
 use super::copy::{Copier, Failure};
 use crate::stream::LARGE;
-use outboard::{Fd, System};
+use outboard::Fd;
 use std::io;
 
 /// What is read and written at once.
@@ -34,7 +34,7 @@ pub struct Trail<'a> {
 
 impl<'a> Trail<'a> {
     pub fn new(file: &'a Fd, writes: bool) -> Option<Self> {
-        (file.system() == System::Kernel).then_some(Self {
+        (!file.system().is_host()).then_some(Self {
             file,
             writes,
             started: 0,
@@ -102,7 +102,7 @@ impl<'a> Passage<'a> {
     fn inside(&self) -> impl Iterator<Item = &'a Fd> {
         [self.source, self.target]
             .into_iter()
-            .filter(|file| file.system() == System::Kernel)
+            .filter(|file| !file.system().is_host())
     }
 
     fn end_direct(&mut self) -> io::Result<()> {
@@ -155,7 +155,7 @@ impl Buffer {
 /// some smaller way; an image may lie about blocks, to fill the host's disk with zeros.
 fn may_have_holes(source: &Fd, stat: &libc::stat) -> bool {
     let fewer_blocks = stat.st_blocks.saturating_mul(512) < stat.st_size;
-    stat.st_size > 0 && (fewer_blocks || source.system() == System::Kernel)
+    stat.st_size > 0 && (fewer_blocks || !source.system().is_host())
 }
 
 /// Where the first data is of a file that has holes. `None`: it has none, cannot tell, or
@@ -176,7 +176,7 @@ pub fn copy_data(
     stat: &libc::stat,
 ) -> Result<(), Failure> {
     let size = stat.st_size.max(0) as u64;
-    if target.system() == System::Host && target.seek(0, libc::SEEK_CUR).is_err() {
+    if target.system().is_host() && target.seek(0, libc::SEEK_CUR).is_err() {
         return copy_stream(copier, buffer, source, target, size);
     }
     if may_have_holes(source, stat) {

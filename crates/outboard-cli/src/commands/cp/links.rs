@@ -39,7 +39,7 @@ pub enum Turn<'a> {
 
 pub struct Mark<'a> {
     links: &'a Links,
-    key: Key,
+    key: &'a Key,
     copy: Option<Copy>,
 }
 
@@ -53,8 +53,8 @@ impl Drop for Mark<'_> {
     fn drop(&mut self) {
         if let Ok(mut states) = self.links.states.lock() {
             match self.copy.take() {
-                Some(copy) => states.insert(self.key, State::Copied(copy)),
-                None => states.remove(&self.key),
+                Some(copy) => states.insert(self.key.clone(), State::Copied(copy)),
+                None => states.remove(self.key),
             };
         }
         self.links.changed.notify_all();
@@ -63,12 +63,12 @@ impl Drop for Mark<'_> {
 
 impl Links {
     /// Whose turn it is; waits while another thread copies this file.
-    pub fn turn(&self, key: Key) -> Turn<'_> {
+    pub fn turn<'a>(&'a self, key: &'a Key) -> Turn<'a> {
         let mut states = self.states.lock().expect("no thread panics");
         loop {
-            match states.get(&key) {
+            match states.get(key) {
                 None => {
-                    states.insert(key, State::Copying);
+                    states.insert(key.clone(), State::Copying);
                     return Turn::First(Mark {
                         links: self,
                         key,
@@ -88,7 +88,7 @@ impl Links {
 mod tests {
     use super::*;
 
-    const KEY: Key = (System::Host, 1, 2);
+    static KEY: Key = (System::Host, 1, 2);
 
     fn copy() -> Copy {
         Copy {
@@ -100,28 +100,28 @@ mod tests {
     #[test]
     fn later_names_link_to_the_first() {
         let links = Links::default();
-        match links.turn(KEY) {
+        match links.turn(&KEY) {
             Turn::First(mark) => mark.done(copy()),
             Turn::Later(_) => panic!("nothing was copied yet"),
         }
-        assert!(matches!(links.turn(KEY), Turn::Later(found) if found == copy()));
+        assert!(matches!(links.turn(&KEY), Turn::Later(found) if found == copy()));
     }
 
     #[test]
     fn after_a_failure_the_next_copies() {
         let links = Links::default();
-        drop(links.turn(KEY));
-        assert!(matches!(links.turn(KEY), Turn::First(_)));
+        drop(links.turn(&KEY));
+        assert!(matches!(links.turn(&KEY), Turn::First(_)));
     }
 
     #[test]
     fn waits_for_the_copy() {
         let links = Links::default();
         std::thread::scope(|scope| {
-            let Turn::First(mark) = links.turn(KEY) else {
+            let Turn::First(mark) = links.turn(&KEY) else {
                 panic!("nothing was copied yet");
             };
-            let waiter = scope.spawn(|| matches!(links.turn(KEY), Turn::Later(_)));
+            let waiter = scope.spawn(|| matches!(links.turn(&KEY), Turn::Later(_)));
             mark.done(copy());
             assert!(waiter.join().unwrap());
         });

@@ -262,7 +262,7 @@ fn copy_all(
         trees.push(session.open(source, false)?);
     }
     if target_tree != TreeId::Host {
-        let _ = System::Kernel.raise_file_limit(1 << 16);
+        let _ = session.tree(target_tree).system().raise_file_limit(1 << 16);
     }
     let threads = session.vcpus();
     let session: &Session = session;
@@ -425,7 +425,7 @@ fn add_source(
 }
 
 /// Whether `directory` is the one that `stat` is of, or below it.
-fn is_inside(directory: &Fd, system: System, stat: &libc::stat) -> io::Result<bool> {
+fn is_inside(directory: &Fd, system: &System, stat: &libc::stat) -> io::Result<bool> {
     if directory.system() != system {
         return Ok(false);
     }

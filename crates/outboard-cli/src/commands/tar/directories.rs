@@ -250,7 +250,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("outboard-{}-again", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();
-        let here = Fd::working_directory(System::Host);
+        let here = Fd::working_directory(&System::Host);
         let name = CString::new(path.as_os_str().as_bytes()).unwrap();
         let mut directories = Directories::new(here.open_at(&name, FLAGS, 0).unwrap()).unwrap();
         let made = directories.make(b"a", false, &mut |_| ()).unwrap();

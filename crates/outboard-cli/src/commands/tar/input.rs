@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::sandbox::HostAccess;
 use crate::session::Session;
 use clap::Args;
-use outboard::{System, Tree};
+use outboard::Tree;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{IsTerminal, Read};
@@ -206,7 +206,7 @@ fn unpack(
     let name = input.name.clone();
     let interrupt = session.catch_interrupts();
     let id = session.open(place, true)?;
-    let _ = System::Kernel.raise_file_limit(1 << 16);
+    let _ = session.tree(id).system().raise_file_limit(1 << 16);
     let tree = session.tree(id);
     let failed = |error| Error::failed(format!("cannot write to {shown}"), &error);
     let root = open_directory(tree, place.path()).map_err(failed)?;

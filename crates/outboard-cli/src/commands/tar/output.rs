@@ -13,7 +13,6 @@ use crate::output::check_open;
 use crate::sandbox::HostAccess;
 use crate::session::{Session, TreeId};
 use clap::{Args, ValueEnum};
-use outboard::System;
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -170,7 +169,7 @@ pub fn run(options: &TarOut, session: &mut Session) -> Result<()> {
     let choice = options.choice()?;
     let interrupt = session.catch_interrupts();
     let id = session.open(&place, false)?;
-    let _ = System::Kernel.raise_file_limit(1 << 16);
+    let _ = session.tree(id).system().raise_file_limit(1 << 16);
     let shown = place.shown();
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
     let root = session

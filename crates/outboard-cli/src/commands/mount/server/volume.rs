@@ -18,7 +18,6 @@ use super::nodes::{Named, Nodes};
 use super::room::Room;
 use crate::commands::mount::owners::Owners;
 use fuser::{FileAttr, TimeOrNow};
-use outboard::credentials::{keep_set_id, make_files_as};
 use outboard::{BlockDevice, Control, Fd, Mount, CONTROL_SIZE};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -226,7 +225,7 @@ impl Volume {
     fn make_as(&self, caller: Caller, umask: u32) -> io::Result<()> {
         let owner = self.owners.of_new(caller.user, caller.group);
         let (user, group) = owner.ok_or_else(|| error(libc::EOVERFLOW))?;
-        make_files_as(user, group, umask)
+        self.device.kernel().make_files_as(user, group, umask)
     }
 
     pub fn lookup(&self, parent: u64, name: &OsStr) -> io::Result<Found> {
@@ -284,7 +283,7 @@ impl Volume {
         }
         // After the owner, whose change takes bits away.
         if let Some(mode) = changes.mode {
-            keep_set_id(true)?;
+            self.device.kernel().keep_set_id(true)?;
             node.set_own_mode(mode & 0o7777)?;
         }
         if let Some(size) = changes.size {
@@ -493,7 +492,9 @@ impl Volume {
             // The set-group-ID bit goes if the caller is not in the file's group.
             self.make_as(caller, 0)?;
         }
-        keep_set_id(caller.is_privileged() || !is_access_list(&attribute))?;
+        self.device
+            .kernel()
+            .keep_set_id(caller.is_privileged() || !is_access_list(&attribute))?;
         let node = self.nodes.get(id)?;
         self.with_room_for_attribute(value.len(), || {
             node.set_xattr_of_path_fd(&attribute, value, flags)

@@ -4,7 +4,6 @@
 use super::super::files::OpenFile;
 use super::super::nodes::ROOT;
 use super::{error, Caller, Volume};
-use outboard::credentials::{change_files_as, keep_set_id};
 use outboard::Fd;
 use std::io;
 
@@ -80,7 +79,9 @@ impl Volume {
     /// From now on this thread changes data as the caller. `privileged`: set-user-ID bits stay.
     pub(super) fn change_as(&self, caller: Caller, privileged: bool) -> io::Result<()> {
         let group = self.owners.groups.to_image(caller.group);
-        change_files_as(group.unwrap_or(NO_GROUP), privileged)
+        self.device
+            .kernel()
+            .change_files_as(group.unwrap_or(NO_GROUP), privileged)
     }
 
     /// Changes data of a file as the caller. The change may take set-user-ID bits away, which the host does not look for.
@@ -171,7 +172,7 @@ impl Volume {
     }
 
     fn write_cached(&self, fd: &Fd, data: &[u8], offset: u64) -> io::Result<usize> {
-        keep_set_id(true)?;
+        self.device.kernel().keep_set_id(true)?;
         let mut done = 0;
         while done < data.len() {
             match self.with_room(|| fd.write_at(&data[done..], offset + done as u64)) {

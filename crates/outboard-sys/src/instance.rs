@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Instances: one kernel each, from its boot to its end, as safe functions.
+//!
+//! A handle of the C library boots once here. All that belongs to a kernel (files, disks) shares
+//! the handle, which is given back with the last of them. So a file of a kernel that has halted can
+//! never be taken for one of a kernel that was booted later: its calls fail with ENODEV.
+
+use crate::ffi;
+use crate::kernel::{check, text, Callbacks, Config, DiskConfig};
+use crate::storage::{drop_context, into_context, Storage, OPERATIONS};
+use libc::{c_int, c_long};
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process;
+use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::Arc;
+
+/// Why there is no kernel to call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// The process has as many kernels as the library can keep. Kernels that have panicked count.
+    TooMany,
+    /// The kernel was halted.
+    Halted,
+    /// The kernel has panicked, and the panic was contained.
+    Panicked,
+    /// The kernel is in the parent of this forked process.
+    InParent,
+}
+
+impl KernelError {
+    /// The reason that an error of this crate has, if it is one of these.
+    pub fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+}
+
+impl fmt::Display for KernelError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::TooMany => "this process has as many kernels as it can: halt and drop one",
+            Self::Halted => "this kernel was halted",
+            Self::Panicked => "this kernel has panicked",
+            Self::InParent => "this kernel is in the parent process: boot another one",
+        })
+    }
+}
+
+impl std::error::Error for KernelError {}
+
+impl From<KernelError> for io::Error {
+    fn from(error: KernelError) -> Self {
+        let kind = match error {
+            KernelError::TooMany => io::ErrorKind::QuotaExceeded,
+            _ => io::ErrorKind::NotConnected,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+const RUNNING: u8 = 0;
+const HALTED: u8 = 1;
+const PANICKED: u8 = 2;
+
+/// A handle of the C library.
+pub(crate) struct Handle {
+    raw: NonNull<ffi::ob_instance>,
+    callbacks: Callbacks,
+    /// The process that has booted it.
+    process: u32,
+    /// HALTED also before the boot.
+    state: AtomicU8,
+}
+
+// SAFETY: any thread may call the library with a handle at any time until it is freed, which only
+// drop() does. The callbacks are Send and Sync.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let raw = self.raw.as_ptr();
+        // SAFETY: nobody else has the handle any more.
+        let frees = || unsafe { ffi::ob_instance_free(raw) == 0 };
+        // SAFETY: the handle is good until it is freed.
+        let halts = || unsafe { ffi::ob_halt_on(raw) };
+        if frees() || (halts(), frees()).1 {
+            // SAFETY: the kernel is gone. Where it has panicked or threads have not left it, the
+            // library keeps the handle, and the kernel may still call.
+            unsafe { self.callbacks.free() };
+        }
+    }
+}
+
+/// An instance that has not booted.
+pub struct EmptyInstance(Handle);
+
+impl EmptyInstance {
+    /// [`KernelError::TooMany`]: the library has no further handle.
+    pub fn new() -> io::Result<Self> {
+        let mut raw = null_mut();
+        // SAFETY: `raw` outlives the call, which stores a handle there.
+        match unsafe { ffi::ob_instance_new(&mut raw) } {
+            error if error == -libc::EAGAIN => return Err(KernelError::TooMany.into()),
+            result => check(result)?,
+        };
+        Ok(Self(Handle {
+            raw: NonNull::new(raw).expect("the library has stored a handle"),
+            callbacks: Callbacks::default(),
+            process: process::id(),
+            state: AtomicU8::new(HALTED),
+        }))
+    }
+
+    /// For programs that sandbox themselves before they boot: asks the host now for what it may
+    /// refuse later. The kernel does without what the host refuses. Blocks for some tenths of a
+    /// millisecond.
+    pub fn prepare(&self) {
+        // SAFETY: the handle is freed by drop() only.
+        unsafe { ffi::ob_prepare_on(self.0.raw.as_ptr()) };
+    }
+
+    /// Boots the kernel. An error that the library explains has the explanation as its text.
+    pub fn boot(mut self, mut config: Config) -> io::Result<Instance> {
+        let handle = &mut self.0;
+        let raw = config.raw(&mut handle.callbacks);
+        // SAFETY: `raw` and what it points to live until the call returns, the callbacks until the
+        // handle is freed.
+        let result = unsafe { ffi::ob_boot_on(handle.raw.as_ptr(), &raw) };
+        if let Err(error) = check(result) {
+            // SAFETY: the library returns a string that lives as long as the handle.
+            let reason = unsafe { text(ffi::ob_boot_error_on(handle.raw.as_ptr())) };
+            return Err(match reason.is_empty() {
+                true => error,
+                false => io::Error::new(error.kind(), reason),
+            });
+        }
+        handle.process = process::id();
+        *handle.state.get_mut() = RUNNING;
+        Ok(Instance {
+            handle: Arc::new(self.0),
+        })
+    }
+}
+
+/// A kernel that was booted. A clone is the same kernel. The kernel halts when the last clone is
+/// dropped, unless it was halted before. Files have clones, too.
+#[derive(Clone)]
+pub struct Instance {
+    pub(crate) handle: Arc<Handle>,
+}
+
+impl PartialEq for Instance {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
+    }
+}
+
+impl Eq for Instance {}
+
+impl Hash for Instance {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.handle).hash(state);
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Instance({:p})", self.raw())
+    }
+}
+
+impl Instance {
+    /// The handle, which is good for as long as this instance lives.
+    pub(crate) fn raw(&self) -> *mut ffi::ob_instance {
+        self.handle.raw.as_ptr()
+    }
+
+    /// Makes one system call. ENODEV: maybe because there is no kernel, see [`Self::check`].
+    ///
+    /// # Safety
+    /// As for `System::call`.
+    pub(crate) unsafe fn call(&self, number: c_long, a: [usize; 6]) -> io::Result<usize> {
+        // SAFETY: the caller's promise; the handle is good.
+        let result =
+            unsafe { ffi::ob_syscall_on(self.raw(), number, a[0], a[1], a[2], a[3], a[4], a[5]) };
+        if (-4095..0).contains(&result) {
+            return Err(io::Error::from_raw_os_error(-result as c_int));
+        }
+        Ok(result as usize)
+    }
+
+    /// Whether the kernel takes calls, and if not, why. A system call does not tell: it fails with
+    /// ENODEV. Makes a system call.
+    pub fn check(&self) -> Result<(), KernelError> {
+        let state = &self.handle.state;
+        if state.load(SeqCst) == RUNNING {
+            if process::id() != self.handle.process {
+                return Err(KernelError::InParent);
+            }
+            // SAFETY: the call has no arguments.
+            let answer = unsafe { self.call(libc::SYS_getpid, [0; 6]) };
+            if answer.map_err(|error| error.raw_os_error()) != Err(Some(libc::ENODEV)) {
+                return Ok(());
+            }
+            // Unless another thread has halted it meanwhile.
+            let _ = state.compare_exchange(RUNNING, PANICKED, SeqCst, SeqCst);
+        }
+        match state.load(SeqCst) {
+            PANICKED => Err(KernelError::Panicked),
+            _ => Err(KernelError::Halted),
+        }
+    }
+
+    /// The result of a function of the library, with the reason where there is no kernel.
+    pub(crate) fn named(&self, result: c_int) -> io::Result<c_int> {
+        if result == -libc::ENODEV {
+            self.check()?;
+        }
+        check(result)
+    }
+
+    /// Unmounts, writes everything to the disks and stops. `EBUSY`: something could not be
+    /// unmounted (it was synced); `EIO`: something could not be written; [`KernelError`]: there is
+    /// no kernel to halt.
+    pub fn halt(&self) -> io::Result<()> {
+        self.check()?;
+        // Before any call fails for that reason, and by one thread.
+        let state = &self.handle.state;
+        if state
+            .compare_exchange(RUNNING, HALTED, SeqCst, SeqCst)
+            .is_err()
+        {
+            return Err(KernelError::Halted.into());
+        }
+        // SAFETY: the handle is good.
+        check(unsafe { ffi::ob_halt_on(self.raw()) }).map(drop)
+    }
+
+    /// What became of the snapshot when the kernel was booted.
+    pub fn snapshot_status(&self) -> String {
+        // SAFETY: the library returns a string that lives as long as the handle.
+        unsafe { text(ffi::ob_snapshot_status_on(self.raw())) }
+    }
+
+    /// Adds a disk: a regular file or block device of the host. Returns its number and
+    /// the name of its block device ("vda"). `EBUSY`: in use by somebody else; `EROFS`: can only be
+    /// read.
+    pub fn add_disk(&self, path: &Path, config: DiskConfig) -> io::Result<(i32, String)> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let mut raw = config.raw();
+        raw.path = path.as_ptr();
+        self.add(&raw)
+    }
+
+    /// Adds a disk that this program serves. `config`: it has no lock.
+    pub fn serve_disk(
+        &self,
+        storage: Arc<dyn Storage>,
+        config: DiskConfig,
+    ) -> io::Result<(i32, String)> {
+        let mut raw = config.raw();
+        raw.operations = &OPERATIONS;
+        raw.capacity = storage.size();
+        raw.context = into_context(storage);
+        self.add(&raw).inspect_err(|_| {
+            // SAFETY: what could not be added does not use its context, nor close it.
+            unsafe { drop_context(raw.context) }
+        })
+    }
+
+    /// What `raw` points to lives until the call returns.
+    fn add(&self, raw: &ffi::ob_disk_config) -> io::Result<(i32, String)> {
+        let mut name = [0u8; ffi::DISK_NAME_SIZE];
+        // SAFETY: `raw` and what it points to live until the call returns; a context lives until
+        // `closed`. `name` has the room that the header asks for.
+        let result = unsafe { ffi::ob_disk_add_on(self.raw(), raw, name.as_mut_ptr().cast()) };
+        let disk = self.named(result)?;
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        Ok((disk, name.to_string_lossy().into_owned()))
+    }
+
+    /// Removes a disk. `EBUSY` while it is mounted or open.
+    pub fn remove_disk(&self, disk: i32) -> io::Result<()> {
+        // SAFETY: the handle is good.
+        let result = unsafe { ffi::ob_disk_remove_on(self.raw(), disk) };
+        self.named(result).map(drop)
+    }
+}

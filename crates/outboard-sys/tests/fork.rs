@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A fork(2) while kernels run. Its own process: the child has nothing of the threads of other
+//! tests. Needs the real library.
+
+use outboard_sys::kernel::Config;
+use outboard_sys::{libc, EmptyInstance, Fd, Instance, KernelError, System};
+use std::io;
+
+fn boot() -> io::Result<Instance> {
+    EmptyInstance::new()?.boot(Config {
+        vcpus: 2,
+        memory: 64 << 20,
+        ..Config::default()
+    })
+}
+
+fn open(instance: &Instance) -> io::Result<Fd> {
+    let root = Fd::working_directory(&System::Kernel(instance.clone()));
+    root.open_at(c"/tmp/file", libc::O_RDWR | libc::O_CREAT, 0o600)
+}
+
+fn is_gone(file: &Fd) -> bool {
+    let error = file.write(b"x").err();
+    error.and_then(|error| error.raw_os_error()) == Some(libc::ENODEV)
+}
+
+fn is_in_parent<T>(result: io::Result<T>) -> bool {
+    result.err().as_ref().and_then(KernelError::of) == Some(KernelError::InParent)
+}
+
+/// What is wrong in the child, by its number. All that it has of the parent is dropped at the end.
+fn child(instance: Instance, file: Fd, prepared: EmptyInstance) -> i32 {
+    let inherited = is_gone(&file)
+        && instance.check() == Err(KernelError::InParent)
+        && is_in_parent(instance.load_component("ext4", ""))
+        && is_in_parent(instance.remove_disk(0))
+        && is_in_parent(instance.halt());
+    if !inherited {
+        return 1;
+    }
+    let Ok(own) = boot() else { return 2 };
+    let Ok(new) = open(&own) else { return 3 };
+    if new.raw() != file.raw() || new.write_all(b"child").is_err() || !is_gone(&file) {
+        return 4;
+    }
+    drop((instance, file));
+    if new.stat().map_or(0, |stat| stat.st_size) != 5 || own.halt().is_err() {
+        return 5;
+    }
+    match prepared.boot(Config::default()) {
+        Ok(_) => 0,
+        Err(_) => 6,
+    }
+}
+
+#[test]
+fn a_child_has_none_and_boots_its_own() -> io::Result<()> {
+    let instance = boot()?;
+    let file = open(&instance)?;
+    let prepared = EmptyInstance::new()?;
+    prepared.prepare();
+    file.write_all(b"parent")?;
+    // SAFETY: the child runs the code below only, and the other threads of this process are the
+    // kernel's or wait for this one: no lock of the C library or of Rust is held.
+    let id = unsafe { libc::fork() };
+    if id == 0 {
+        outboard_sys::end_at_once(child(instance, file, prepared));
+    }
+    let mut status = 0;
+    // SAFETY: `status` outlives the call.
+    assert_eq!(unsafe { libc::waitpid(id, &mut status, 0) }, id);
+    assert!(libc::WIFEXITED(status), "{status:#x}");
+    assert_eq!(libc::WEXITSTATUS(status), 0);
+    assert_eq!(file.stat()?.st_size, 6, "the parent's goes on");
+    instance.halt()
+}
