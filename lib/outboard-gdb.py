@@ -116,7 +116,7 @@ class Command(gdb.Command):
     def invoke(self, argument, from_tty):
         try:
             words = gdb.string_to_argv(argument)
-            instance, all_of_them = choose()
+            instance, all_of_them = choose(self.is_of_one)
             SYMBOL_FILES.update()
             if len(all_of_them) > 1 and self.is_of_one:
                 print(f"Instance {instance.number}:")

@@ -2,9 +2,9 @@
 """
 The kernels of a process: one command looks at one of them, which choose() determines.
 
-The library shows each kernel image to debuggers as an ELF file in memory (lib/debugger.c), with
-the addresses that the image has. Symbols are read from there: gdb's own look-up by name finds the
-first of several kernels only.
+The library shows each kernel image to debuggers as an ELF file in memory (lib/debugger.c), whose
+sections have the addresses of the image. Symbols are read from there: gdb's own look-up by name
+finds the first of several kernels only.
 """
 
 import contextlib
@@ -17,14 +17,17 @@ from outboard_gdb.memory import TYPES_FILE, Problem, Record, read_bytes, read_wo
 IMAGES_LIMIT = 1 << 12  # a longer list is a ring that has lost its end
 SECTION_SIZE, SYMBOL_SIZE = 64, 24
 SHT_SYMTAB = 2
+ET_REL = 1
+SHN_LORESERVE = 0xff00
 FRAMES_LIMIT = 64
 
 
 class Image:
     """A kernel image that is loaded."""
 
-    def __init__(self, file: int, sections: bytes):
+    def __init__(self, file: int, kind: int, sections: bytes):
         self.file, self.addresses = file, {}
+        self.is_relocatable = kind == ET_REL
         self.sections = list(struct.iter_unpack("<IIQQQQIIQQ", sections))
         table = next((section for section in self.sections if section[1] == SHT_SYMTAB), None)
         if table is None:
@@ -46,8 +49,13 @@ class Image:
         while (start := self.strings.find(text, start + 1)) >= 0:
             places.add(start)
         symbols = struct.iter_unpack("<IBBHQQ", self.symbols)
-        return next((value for string, _, _, section, value, _ in symbols
+        return next((value + self.start_of(section) for string, _, _, section, value, _ in symbols
                      if string in places and section), None)
+
+    def start_of(self, section: int) -> int:
+        """What symbols of a section count from."""
+        counts = self.is_relocatable and section < SHN_LORESERVE
+        return self.sections[section][3] if counts else 0
 
 
 # Image by address and table of sections of its file; None for a file that is no kernel's.
@@ -56,6 +64,7 @@ IMAGES = {}
 
 def image_at(file: int):
     header = read_bytes(file, 64, "a file that is shown to debuggers")
+    kind, = struct.unpack_from("<H", header, 16)
     table, = struct.unpack_from("<Q", header, 40)
     size, count = struct.unpack_from("<HH", header, 58)
     if header[:4] != b"\x7fELF" or size != SECTION_SIZE:
@@ -64,7 +73,7 @@ def image_at(file: int):
     if (file, sections) not in IMAGES:
         found = None
         with contextlib.suppress(Problem):
-            found = Image(file, sections)
+            found = Image(file, kind, sections)
         IMAGES[file, sections] = found if found and found.symbol("ob_machine") else None
     return IMAGES[file, sections]
 
@@ -76,11 +85,12 @@ def shown_by(descriptor: int) -> list:
         if not entry:
             return found
         links = read_bytes(entry, 24, "the list of kernel images")
-        following, _, file = struct.unpack("<QQQ", links)
-        image = image_at(file)
-        if image:
-            found.append(image)
-        entry = following
+        entry, _, file = struct.unpack("<QQQ", links)
+        # What another library shows may be gone.
+        with contextlib.suppress(Problem):
+            image = image_at(file)
+            if image:
+                found.append(image)
     raise Problem("the list of kernel images does not end")
 
 
@@ -193,8 +203,11 @@ def of_thread(all_of_them: list):
 CHOSEN = []  # the instance of the command that runs
 
 
-def choose() -> tuple:
-    """Determines the instance of the command that begins. Returns that instance, and all."""
+def choose(is_of_one: bool) -> tuple:
+    """
+    Determines the instance of the command that begins. Returns that instance, and all. A command
+    that looks at all kernels goes on if the chosen one has ended: it gets None.
+    """
     CHOSEN.clear()
     found = instances()
     if not found and (images() or has_library()):
@@ -204,12 +217,13 @@ def choose() -> tuple:
                       "the symbols were stripped from the library (see docs/debugging.md)")
     if CHOICE.value:
         chosen = next((instance for instance in found if instance.number == CHOICE.value), None)
-        if chosen is None:
+        if chosen is None and is_of_one:
             raise Problem(f"there is no instance {CHOICE.value}: see outboard-instances")
     else:
         chosen = (of_thread(found) if len(found) > 1 else None) or found[0]
-    chosen.check_types()
-    CHOSEN.append(chosen)
+    if chosen:
+        chosen.check_types()
+        CHOSEN.append(chosen)
     return chosen, found
 
 
