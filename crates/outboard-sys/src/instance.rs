@@ -205,9 +205,7 @@ impl Instance {
             if process::id() != self.handle.process {
                 return Err(KernelError::InParent);
             }
-            // SAFETY: the call has no arguments.
-            let answer = unsafe { self.call(libc::SYS_getpid, [0; 6]) };
-            if answer.map_err(|error| error.raw_os_error()) != Err(Some(libc::ENODEV)) {
+            if self.answers() {
                 return Ok(());
             }
             // Unless another thread has halted it meanwhile.
@@ -228,8 +226,9 @@ impl Instance {
     }
 
     /// Unmounts, writes everything to the disks and stops. `EBUSY`: something could not be
-    /// unmounted (it was synced); `EIO`: something could not be written; [`KernelError`]: there is
-    /// no kernel to halt.
+    /// unmounted (it was synced); `EIO`: something could not be written; `EDEADLK`: a signal handler
+    /// has interrupted a call, and the kernel goes on; `EAGAIN`, `ENOMEM`: it goes on for want of
+    /// threads or memory; [`KernelError`]: there is no kernel to halt, or another thread halts it.
     pub fn halt(&self) -> io::Result<()> {
         self.check()?;
         // Before any call fails for that reason, and by one thread.
@@ -241,7 +240,18 @@ impl Instance {
             return Err(KernelError::Halted.into());
         }
         // SAFETY: the handle is good.
-        check(unsafe { ffi::ob_halt_on(self.raw()) }).map(drop)
+        let halted = check(unsafe { ffi::ob_halt_on(self.raw()) }).map(drop);
+        // A halt that did not begin: the kernel goes on.
+        if halted.is_err() && self.answers() {
+            state.store(RUNNING, SeqCst);
+        }
+        halted
+    }
+
+    fn answers(&self) -> bool {
+        // SAFETY: the call has no arguments.
+        let answer = unsafe { self.call(libc::SYS_getpid, [0; 6]) };
+        answer.map_err(|error| error.raw_os_error()) != Err(Some(libc::ENODEV))
     }
 
     /// What became of the snapshot when the kernel was booted.

@@ -6,6 +6,7 @@ use libc::{c_int, c_void, iovec};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
+use std::process;
 use std::sync::Arc;
 
 /// What a disk is that this program serves. The kernel's worker threads call it, several at once; a call may block,
@@ -134,16 +135,26 @@ fn lock(descriptor: c_int, exclusive: bool) -> io::Result<()> {
 /// A file's lock against a second user, given back when it is dropped.
 pub struct FileLock {
     file: File,
+    /// The process that has taken it.
+    process: u32,
 }
 
 impl FileLock {
     pub fn new(file: File, exclusive: bool) -> io::Result<Self> {
-        lock(file.as_raw_fd(), exclusive).map(|()| Self { file })
+        lock(file.as_raw_fd(), exclusive)?;
+        Ok(Self {
+            file,
+            process: process::id(),
+        })
     }
 }
 
 impl Drop for FileLock {
     fn drop(&mut self) {
+        // A forked child shares the open file, and with it the lock, with its parent.
+        if process::id() != self.process {
+            return;
+        }
         // Other descriptors of the same open file would keep it.
         // SAFETY: has only a number as its argument.
         unsafe { ffi::ob_file_unlock(self.file.as_raw_fd()) };

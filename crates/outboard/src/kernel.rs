@@ -73,7 +73,8 @@ impl Builder {
     }
 
     /// Hands the text of a kernel panic, in lines, to a function instead of standard error. It keeps the rules of
-    /// [`Builder::log`], and may end the process by [`crate::end_at_once`]. When it returns, the process ends by abort(3).
+    /// [`Builder::log`], and may end the process by [`crate::end_at_once`]. When it returns, the process ends by
+    /// abort(3), unless [`Builder::contain_panic`] was called.
     pub fn panic(mut self, panic: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
         self.config.panic = Some(Box::new(panic));
         self

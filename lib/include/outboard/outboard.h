@@ -108,7 +108,8 @@ const char *ob_snapshot_status(void);
  * Closes this program's files in the kernel, unmounts, writes everything to
  * the disks, stops and returns. Calls of other threads end with -ENODEV, now and
  * later. Returns 0, -ENODEV if no kernel runs, -EBUSY if something could not be unmounted (it was synced),
- * -EIO if something could not be written.
+ * -EIO if something could not be written. The kernel goes on after -EDEADLK (a signal handler has interrupted a
+ * call), -EAGAIN and -ENOMEM (no thread or memory for the halt).
  */
 int ob_halt(void);
 
