@@ -195,6 +195,23 @@ def test_a_compressed_image_needs_force(place, pack):
         assert state(f"{place}/packed") != before
 
 
+@pytest.mark.parametrize("table", ["mbr", "gpt"])
+def test_a_compressed_disk_needs_force(place, table):
+    """Its partitions lie behind what is looked at."""
+    good("part", "disk", "create", "--table", table, "--size", "8M", "linux:rest", cwd=place)
+    with open(f"{place}/packed", "wb") as stream:
+        subprocess.run(["gzip", "-c", f"{place}/disk"], stdout=stream, check=True)
+    before = state(f"{place}/packed")
+    bad("cp", "a.img:/p", "packed", cwd=place, mentions=("packed", "partition table", "gzip", "--force"))
+    assert state(f"{place}/packed") == before
+
+
+def test_a_name_like_a_partition_beside_a_directory(place):
+    os.mkdir(f"{place}/notes")
+    good("cp", "a.img:/p", "notes@2", cwd=place)
+    assert os.path.getsize(f"{place}/notes@2")
+
+
 def test_a_script_overwrites_itself(place):
     """All of it is read before its first line runs."""
     script = f"{place}/script"

@@ -322,6 +322,28 @@ impl<S: Source + ?Sized> Read for Reader<'_, S> {
     }
 }
 
+/// The beginning of a disk whose size is not known: its partitions may lie behind that.
+struct Beginning(Vec<u8>);
+
+impl Source for Beginning {
+    fn size(&self) -> u64 {
+        let length = self.0.len() as u64;
+        if length < SMALL {
+            length
+        } else {
+            i64::MAX as u64
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.0.get(start..).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    }
+}
+
 fn kind_of<S: Source + ?Sized>(source: &S) -> Option<String> {
     // An archive is no disk.
     const OTHERS: [&str; 6] = ["bzip2", "lz4", "zip", "7z", "tar", "cpio"];
@@ -331,7 +353,7 @@ fn kind_of<S: Source + ?Sized>(source: &S) -> Option<String> {
         Some(found) if found.class == Class::Wrapped && COMPRESSED.contains(&found.kind) => {
             let reader = Reader { source, offset: 0 };
             let inside = beginning(found.kind, reader, SMALL as usize);
-            plain_kind_of(inside.as_slice(), &[&OTHERS, &COMPRESSED[..]].concat())
+            plain_kind_of(&Beginning(inside), &[&OTHERS, &COMPRESSED[..]].concat())
                 .map(|kind| format!("{kind}, compressed by {}", found.kind))
         }
         _ => plain_kind_of(source, &OTHERS),

@@ -52,7 +52,9 @@ use crate::sandbox::HostAccess;
 use crate::session::Session;
 use clap::{Args, Subcommand};
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// The enum of all commands, and how the command line of one is built without those of the others.
@@ -332,10 +334,12 @@ fn image_place(operand: &OsStr) -> Result<Place> {
     }
 }
 
-/// Refuses the name of a file that is not there if it names a partition of an image that is.
+/// Refuses the name of a file that is not there if it names a partition of a file that is.
 fn check_file_name(path: &Path) -> Result<()> {
     let name = ImageName::find(path.as_os_str());
-    if name.partition.is_none() || name.volume.is_some() || !name.file.exists() {
+    let may_be_image = |file: Metadata| file.is_file() || file.file_type().is_block_device();
+    let is_there = name.file.metadata().is_ok_and(may_be_image);
+    if name.partition.is_none() || name.volume.is_some() || !is_there {
         return Ok(());
     }
     let shown = name.shown();

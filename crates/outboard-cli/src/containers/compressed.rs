@@ -72,10 +72,13 @@ fn decoder<'a>(kind: &str, input: impl Read + 'a) -> io::Result<Box<dyn Read + '
     })
 }
 
+/// A stream can go on for long without any data in it.
+const BEGINNING_MOST: u64 = 64 << 20;
+
 /// Up to `length` bytes of the beginning of what was compressed, as far as that can be decompressed.
 pub fn beginning(kind: &str, input: impl Read, length: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    if let Ok(decoder) = decoder(kind, input) {
+    if let Ok(decoder) = decoder(kind, input.take(BEGINNING_MOST)) {
         // What came before an error counts.
         let _ = decoder.take(length as u64).read_to_end(&mut bytes);
     }

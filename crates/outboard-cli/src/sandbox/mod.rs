@@ -2,8 +2,9 @@
 //! The sandbox: gives up what a command does not need of the host, before anything of an image is looked at.
 //! An image can exploit a mistake of the file systems' code; what it then can do is what is left here.
 //!
-//! 1. The command says what it uses of the host ([`HostAccess`]). Images are opened.
-//! 2. [`Sandbox::enter`], while the process has one thread: a file for the kernel's memory, name spaces of its own, no capabilities ([`rights`]), no
+//! 1. The command says what it uses of the host ([`HostAccess`]). Images are opened, and a file for
+//!    the kernel's memory.
+//! 2. [`Sandbox::enter`], while the process has one thread: name spaces of its own, no capabilities ([`rights`]), no
 //!    files but the named ones (Landlock, [`files`]), no system calls but the needed ones (seccomp, [`filter`]).
 //! 3. The kernel boots, which may read and write its snapshot.
 //! 4. [`Sandbox::close`], for all threads: no more files are opened if the command works on images alone.
