@@ -22,7 +22,10 @@
 		ok_;                                                                 \
 	})
 
-/* Boots with so many vCPUs (0: the default) and 512 MB, or ends the program. */
+/*
+ * Boots with so many vCPUs (0: the default) and 512 MB, or ends the program. From the environment:
+ * SNAPSHOTS and COMPONENTS, directories, and COMMAND_LINE.
+ */
 void client_boot(unsigned int vcpus);
 
 /* Adds the image as a disk and mounts it on a new directory. Returns the disk. */

@@ -30,3 +30,13 @@ def test_starts_have_secrets_of_their_own(work, tmp_path):
         starts.append(dict(line.split(maxsplit=1) for line in said.splitlines() if line))
     for name in SECRETS:
         assert len({start[name] for start in starts}) == len(starts), (name, starts)
+
+
+def test_starts_without_ipv6(work):
+    """Linux has no table of IPv6 neighbours then, whose secret could be renewed."""
+    cache = os.path.join(work, "cache")
+    os.mkdir(cache, 0o700)
+    program = library_program(work, "threads_test.c", "client.c")
+    for expected in ("saved as", "started from"):
+        assert expected in run(program, "2", "2", SNAPSHOTS=cache, COMMAND_LINE="ipv6.disable=1",
+                               LD_LIBRARY_PATH=LIBRARIES)

@@ -7,7 +7,7 @@
  * the matter is sorted out on the slow path:
  *
  *   no task yet            the thread is adopted (thread.c)
- *   service thread busy    it is a matter of microseconds: wait
+ *   INTERRUPT              another thread runs interrupts for the task, for microseconds: wait
  *   task evicted           have it woken, and wait for a vCPU
  *   vCPU held by us        a signal handler of the program interrupted a system call: refused
  *   halted, forked         refused
@@ -160,12 +160,13 @@ static int ob_enter_unknown(void)
  * The word `entering` says that the calling thread is on the slow path. Interrupts are on while its
  * task may be parked: a signal handler of the program that makes a call then finds the fast path open.
  * A handler that does not is refused, because of this word; so the thread can turn interrupts off once
- * its task sleeps. Finding interrupts off means that a handler interrupted just this, or the kernel.
+ * its task sleeps. Finding interrupts off, or the thread lent, means that a handler interrupted just
+ * this, or the kernel.
  */
 static bool ob_is_interrupted(void)
 {
 	return ob_this_thread->entering == READ_ONCE(ob_boot) ||
-	       (ob_thread_is_known() && ob_this_thread->irqs_off);
+	       (ob_thread_is_known() && (ob_this_thread->irqs_off || ob_this_thread->loan));
 }
 
 /* In transit. */

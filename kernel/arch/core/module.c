@@ -52,8 +52,10 @@ struct execmem_info __init *execmem_arch_setup(void)
 /* mov symbol@gotpcrel(%rip), %reg  ->  lea symbol(%rip), %reg */
 static int ob_relax_got(u8 *displacement, s64 relative)
 {
-	if (displacement[-2] != 0x8b || relative != (s32)relative)
+	if (displacement[-2] != 0x8b)
 		return -ENOEXEC;
+	if (relative != (s32)relative)
+		return -ERANGE;
 	displacement[-2] = 0x8d;
 	put_unaligned((u32)relative, (u32 *)displacement);
 	return 0;

@@ -44,7 +44,7 @@ static unsigned int ob_with_uuid_count;
 
 static void ob_note_uuid(struct super_block *sb, void *unused)
 {
-	if (sb->s_uuid_len == sizeof(uuid_t) && ob_with_uuid_count < OB_UUIDS)
+	if (sb->s_uuid_len == sizeof(uuid_t) && !WARN_ON_ONCE(ob_with_uuid_count == OB_UUIDS))
 		ob_with_uuid[ob_with_uuid_count++] = sb;
 }
 
@@ -72,7 +72,8 @@ static void ob_renew_neighbour_hash(struct neigh_table *table)
 {
 	struct neigh_hash_table *hash = rcu_dereference_protected(table->nht, true);
 
-	for (int i = 0; i < NEIGH_NUM_HASH_RND && !atomic_read(&table->entries); i++)
+	/* ipv6.disable=1: Linux has not made the table of NDP. */
+	for (int i = 0; hash && i < NEIGH_NUM_HASH_RND && !atomic_read(&table->entries); i++)
 		hash->hash_rnd[i] = get_random_u32() | 1;
 }
 

@@ -459,17 +459,18 @@ static int ob_service_create(struct ob_vcpu *vcpu)
 /* Before the vCPU starts. It stays if the vCPU then does not. */
 int ob_service_start(struct ob_vcpu *vcpu)
 {
+	bool has_stack = vcpu->service.stack;
 	int error;
 
 	if (READ_ONCE(vcpu->service.is_made))
 		return 0;
-	/* One that starts from a snapshot has its stack. */
-	if (!vcpu->service.stack)
+	/* One that starts from a snapshot has its stack, which other threads may be about to use. */
+	if (!has_stack)
 		vcpu->service.stack = ob_stack_alloc();
 	if (!vcpu->service.stack)
 		return -ENOMEM;
 	error = ob_service_create(vcpu);
-	if (error) {
+	if (error && !has_stack) {
 		ob_stack_free(vcpu->service.stack);
 		vcpu->service.stack = NULL;
 	}

@@ -118,9 +118,12 @@ static u32 *ob_idle_end(struct ob_vcpu *vcpu)
 	if (baton == &vcpu->carrier.baton)
 		return ob_baton_set(baton, OB_BATON_PASSED);
 	WRITE_ONCE(vcpu->kicks, vcpu->kicks + 1);
+	/* Until it is known: what was seen in vain costs a notification. */
+	WRITE_ONCE(vcpu->kicked_awake, true);
 	WRITE_ONCE(vcpu->kicked, baton);
 	baton = ob_baton_set(baton, OB_BATON_KICKED);
-	WRITE_ONCE(vcpu->kicked_awake, !baton);
+	if (baton)
+		WRITE_ONCE(vcpu->kicked_awake, false);
 	return baton;
 }
 
