@@ -209,7 +209,9 @@ int ob_platform_image_reserve(const struct ob_host *host, uint64_t size, uint64_
 	for (long i = host - ob_host_first(); got == MAP_FAILED && i < PLACES; i += OB_HOSTS_MOST)
 		got = reserve_at(linked + (uint64_t)i * PLACE_DISTANCE, size);
 	*placed = got != MAP_FAILED;
-	if (!*placed)
+	for (long i = 0; got == MAP_FAILED && i < PLACES; i++)
+		got = reserve_at(linked + (uint64_t)i * PLACE_DISTANCE, size);
+	if (got == MAP_FAILED)
 		got = reserve_at(0, size);
 	if (got == MAP_FAILED)
 		return -ENOMEM;
