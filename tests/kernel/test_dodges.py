@@ -3,11 +3,10 @@
 
 import os
 import re
-import subprocess
 
 import pytest
 
-from support import host, program
+from support import debugger, host, program
 
 GENERATOR = os.path.join(program.REPOSITORY, "kernel", "build", "dodges.py")
 PAGE = os.path.join(program.REPOSITORY, "docs", "dodges.md")
@@ -73,16 +72,6 @@ def test_each_wrap_is_reached(tmp_path):
             )
         )
     )
-    done = subprocess.run(
-        ["gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no", "-x", str(script), str(target)],
-        env=host.environment(DEBUGINFOD_URLS=""),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=600,
-        check=False,
-    )
-    assert "\ndone\n" in done.stdout, done.stdout
-    assert set(re.findall(r"^reached (\w+)$", done.stdout, flags=re.M)) == set(stops), done.stdout
+    said = debugger.run_script(str(script), str(target))
+    assert "\ndone\n" in said, said
+    assert set(re.findall(r"^reached (\w+)$", said, flags=re.M)) == set(stops), said

@@ -13,7 +13,6 @@ snapshot. A caller that is not known, and a known one that does not call, are er
 import argparse
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from support import c_programs, host, modules  # noqa: E402  (needs the path above)
+from support import c_programs, debugger, modules  # noqa: E402  (needs the path above)
 
 PAGE = REPOSITORY / "docs" / "snapshots.md"
 BEGIN, END = "<!-- shared: begin -->\n", "<!-- shared: end -->\n"
@@ -119,20 +118,10 @@ def trace(directory: str) -> str:
     script = Path(directory, "script")
     script.write_text(gdb_script(), encoding="ascii")
     components = " ".join(name for name in modules.every() if not NOT_LOADED.search(name))
-    done = subprocess.run(
-        ["gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no", "-x", str(script), boot],
-        env=host.environment(DEBUGINFOD_URLS="", COMPONENTS=components),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=600,
-        check=False,
-    )
-    if "\nready\n" not in done.stdout:
-        raise Wrong(f"the kernel did not boot:\n{done.stdout[-3000:]}")
-    return done.stdout
+    said = debugger.run_script(str(script), boot, COMPONENTS=components)
+    if "\nready\n" not in said:
+        raise Wrong(f"the kernel did not boot:\n{said[-3000:]}")
+    return said
 
 
 def caller(frames: list, component: str) -> str:

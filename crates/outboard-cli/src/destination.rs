@@ -347,7 +347,7 @@ impl Source for Beginning {
 fn kind_of<S: Source + ?Sized>(source: &S) -> Option<String> {
     // An archive is no disk.
     const OTHERS: [&str; 6] = ["bzip2", "lz4", "zip", "7z", "tar", "cpio"];
-    // What is in a compressed file decides: these are opened as images.
+    // The program opens these as images: what they hold decides.
     const COMPRESSED: [&str; 3] = ["gzip", "xz", "zstd"];
     match probe(source) {
         Some(found) if found.class == Class::Wrapped && COMPRESSED.contains(&found.kind) => {

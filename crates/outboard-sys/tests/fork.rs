@@ -3,7 +3,8 @@
 //! tests. Needs the real library.
 
 use outboard_sys::kernel::Config;
-use outboard_sys::{libc, EmptyInstance, Fd, Instance, KernelError, System};
+use outboard_sys::{libc, EmptyInstance, Fd, FileLock, Instance, KernelError, System};
+use std::fs::{self, File};
 use std::io;
 
 fn boot() -> io::Result<Instance> {
@@ -28,8 +29,8 @@ fn is_in_parent<T>(result: io::Result<T>) -> bool {
     result.err().as_ref().and_then(KernelError::of) == Some(KernelError::InParent)
 }
 
-/// What is wrong in the child, by its number. All that it has of the parent is dropped at the end.
-fn child(instance: Instance, file: Fd, prepared: EmptyInstance) -> i32 {
+/// Returns the number of what is wrong in the child, 0 for nothing. Drops all that it has of the parent.
+fn child(instance: Instance, file: Fd, prepared: EmptyInstance, lock: FileLock) -> i32 {
     let inherited = is_gone(&file)
         && instance.check() == Err(KernelError::InParent)
         && is_in_parent(instance.load_component("ext4", ""))
@@ -43,7 +44,7 @@ fn child(instance: Instance, file: Fd, prepared: EmptyInstance) -> i32 {
     if new.raw() != file.raw() || new.write_all(b"child").is_err() || !is_gone(&file) {
         return 4;
     }
-    drop((instance, file));
+    drop((instance, file, lock));
     if new.stat().map_or(0, |stat| stat.st_size) != 5 || own.halt().is_err() {
         return 5;
     }
@@ -57,6 +58,8 @@ fn child(instance: Instance, file: Fd, prepared: EmptyInstance) -> i32 {
 fn a_child_has_none_and_boots_its_own() -> io::Result<()> {
     let instance = boot()?;
     let file = open(&instance)?;
+    let image = std::env::temp_dir().join(format!("outboard-lock-{}", std::process::id()));
+    let lock = FileLock::new(File::create(&image)?, true)?;
     let prepared = EmptyInstance::new()?;
     prepared.prepare();
     file.write_all(b"parent")?;
@@ -64,7 +67,7 @@ fn a_child_has_none_and_boots_its_own() -> io::Result<()> {
     // kernel's or wait for this one: no lock of the C library or of Rust is held.
     let id = unsafe { libc::fork() };
     if id == 0 {
-        outboard_sys::end_at_once(child(instance, file, prepared));
+        outboard_sys::end_at_once(child(instance, file, prepared, lock));
     }
     let mut status = 0;
     // SAFETY: `status` outlives the call.
@@ -72,5 +75,10 @@ fn a_child_has_none_and_boots_its_own() -> io::Result<()> {
     assert!(libc::WIFEXITED(status), "{status:#x}");
     assert_eq!(libc::WEXITSTATUS(status), 0);
     assert_eq!(file.stat()?.st_size, 6, "the parent's goes on");
+    let other = || FileLock::new(File::open(&image)?, false);
+    assert!(other().is_err(), "the parent has its lock");
+    drop(lock);
+    other()?;
+    fs::remove_file(&image)?;
     instance.halt()
 }
