@@ -344,6 +344,52 @@ struct ob_component_node {
 int ob_host_component_node(struct ob_host *host, uint32_t index,
 			   struct ob_component_node *node);
 
+/* ---- interrupts -------------------------------------------------------- */
+
+/*
+ * Interrupts have numbers from 1 to OB_INTERRUPTS - 1. Those below OB_INTERRUPT_FIRST belong to
+ * groups of this header: they are always open. The kernel chooses the others, and opens each of
+ * them for one source. A host may lack this group: then there are no other interrupts.
+ *
+ * The host raises an interrupt by ob_kernel_interrupt(). Interrupts are edges: the host raises
+ * one each time its source asks for it. The kernel may merge those that come before it has
+ * handled the first.
+ */
+enum ob_interrupt {
+	OB_INTERRUPT_BLOCK = 1,		/* disks have completed requests */
+	OB_INTERRUPT_FIRST = 16,
+	OB_INTERRUPTS = 1024
+};
+
+/* A device raises its interrupt by writing `data`, 32 bits, to `address` of the bus. */
+struct ob_interrupt_message {
+	uint64_t address;
+	uint32_t data;
+	uint32_t reserved;
+};
+
+/*
+ * Opens an interrupt for messages of devices, and stores what raises it. It is masked at first.
+ * -EBUSY: it is open; -ENOSPC: the host has no more. Any thread; so for all calls of the group.
+ */
+int ob_host_interrupt_open(struct ob_host *host, uint32_t interrupt,
+			   struct ob_interrupt_message *message);
+
+/* Messages raise the interrupt no more. It is masked. One that is on its way may still come. */
+void ob_host_interrupt_close(struct ob_host *host, uint32_t interrupt);
+
+/*
+ * Masks or unmasks an interrupt that is open. The host should hold back what comes while it is
+ * masked, and raise it when it is unmasked. It need not: the kernel notes what comes for a driver
+ * that is not ready. Unmasking may call ob_kernel_interrupt().
+ */
+void ob_host_interrupt_mask(struct ob_host *host, uint32_t interrupt);
+void ob_host_interrupt_unmask(struct ob_host *host, uint32_t interrupt);
+
+/* A hint: that vCPU handles the interrupt. OB_ANY_VCPU: whichever has time. */
+#define OB_ANY_VCPU (~0u)
+void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint32_t vcpu);
+
 /* ---- upcalls: implemented by the kernel -------------------------------- */
 
 /*
@@ -357,16 +403,12 @@ int ob_host_component_node(struct ob_host *host, uint32_t index,
  *    words of the x87 and SSE units are the ABI's at the call, and not changed.
  */
 
-enum ob_interrupt {
-	OB_INTERRUPT_BLOCK = 1,
-	OB_INTERRUPT_NET = 2,
-	OB_INTERRUPTS = 8
-};
-
 /*
- * Raises a device interrupt. Any thread, also in a trap or signal handler that interrupted the kernel,
- * and with the host's interrupts off; does not block. It makes no hypercall but ob_host_wake(),
- * ob_host_service_request() and ob_host_clock_monotonic().
+ * Raises an interrupt. Any thread, also in a trap or signal handler that interrupted the kernel,
+ * with the host's interrupts off, and while the kernel boots; does not block. A number that is not
+ * open is ignored, and so is each one after a halt. One that a driver has disabled is handled when
+ * the driver enables it. It makes no hypercall but ob_host_wake(), ob_host_service_request() and
+ * ob_host_clock_monotonic().
  */
 void ob_kernel_interrupt(uint32_t interrupt);
 

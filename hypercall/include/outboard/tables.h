@@ -105,6 +105,14 @@
 	member(group, snapshot_end)	\
 	member(group, ram_renew)
 
+/* Without it: -ENOSYS, no interrupt can be opened. */
+#define OB_HOST_INTERRUPTS(member, group)\
+	member(group, interrupt_open)	\
+	member(group, interrupt_close)	\
+	member(group, interrupt_mask)	\
+	member(group, interrupt_unmask)	\
+	member(group, interrupt_affinity)
+
 /* All groups: name, list of members, whether it is required, the error without it. */
 #define OB_HOST_GROUPS(group)					\
 	group(info, OB_HOST_INFO, true, ENOSYS)			\
@@ -116,7 +124,8 @@
 	group(timer, OB_HOST_TIMER, false, ENOSYS)		\
 	group(block, OB_HOST_BLOCK, false, ENOSYS)		\
 	group(components, OB_HOST_COMPONENTS, false, ENOENT)	\
-	group(snapshot, OB_HOST_SNAPSHOT, false, ENOENT)
+	group(snapshot, OB_HOST_SNAPSHOT, false, ENOENT)	\
+	group(interrupts, OB_HOST_INTERRUPTS, false, ENOSYS)
 
 #define OB_HOST_MEMBER(group, name) __typeof__(ob_host_##name) *name;
 #define OB_HOST_GROUP(name, members, required, error)	\
