@@ -390,6 +390,77 @@ void ob_host_interrupt_unmask(struct ob_host *host, uint32_t interrupt);
 #define OB_ANY_VCPU (~0u)
 void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint32_t vcpu);
 
+/* ---- device memory ----------------------------------------------------- */
+
+/*
+ * Addresses are those of the host's bus, below 2^52. A host may lack this group: then no
+ * device memory can be mapped. Which ranges there are, the bus says that has them.
+ */
+
+/*
+ * Shows device memory in the address space, uncached. Stores where; it may be accessed there in
+ * the sizes that the device knows. -EOPNOTSUPP: the host cannot, the kernel uses the calls below.
+ * -EINVAL: there is no device. -ENOMEM.
+ */
+int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uint64_t *pointer);
+
+/* What ob_host_iomem_map() has stored: that range is accessed no more. */
+void ob_host_iomem_unmap(struct ob_host *host, uint64_t pointer);
+
+/*
+ * Accesses device memory. `size`: 1, 2, 4 or 8 bytes; the address is a multiple of it. A read
+ * that nobody answers gives all ones, such a write is lost. Interrupts of the caller may be off.
+ * Either may call ob_kernel_interrupt().
+ */
+uint64_t ob_host_iomem_read(struct ob_host *host, uint64_t address, uint32_t size);
+void ob_host_iomem_write(struct ob_host *host, uint64_t address, uint32_t size, uint64_t value);
+
+/* ---- DMA --------------------------------------------------------------- */
+
+/* A part of RAM, and where devices find it. */
+struct ob_dma_extent {
+	uint64_t physical;		/* 0 is the first byte of RAM */
+	uint64_t bus;
+	uint64_t size;			/* bytes; as the others a multiple of 4 MB */
+};
+
+/*
+ * Devices reach RAM as these extents say, in ascending order and without a gap, up to RAM's
+ * ceiling at least: index 0, 1, ... until -ENOENT, 16 at most. They are asked for at boot and
+ * stay. If the bus has an IOMMU, the host maps what it gives in ob_host_ram_extend(), before that
+ * returns. Devices see what processors have written, and the other way round. A host may lack
+ * this group: then devices have no access to RAM.
+ */
+int ob_host_dma_extent(struct ob_host *host, uint32_t index, struct ob_dma_extent *extent);
+
+/* ---- PCI --------------------------------------------------------------- */
+
+/*
+ * One bus with what is behind its bridges. A host may lack this group: then there is none, and
+ * nothing is done at boot. A host that has it has the groups interrupts, device memory and DMA,
+ * too, and sets OB_HOST_RAM_IS_PINNED.
+ */
+
+/* Where the kernel puts the memory of devices: addresses for the group above. */
+struct ob_pci_window {
+	uint64_t address;
+	uint64_t size;
+	uint32_t prefetchable;
+	uint32_t reserved;
+};
+
+/* Index 0, 1, ... until -ENOENT; at most 8. */
+int ob_host_pci_window(struct ob_host *host, uint32_t index, struct ob_pci_window *window);
+
+/*
+ * Accesses configuration space. `device`: bus << 8 | device << 3 | function. `size`: 1, 2 or 4
+ * bytes; `offset` is a multiple of it, below 4096. Of what is not there all bits read as 1, and
+ * writes are lost. The caller's interrupts are off; one call at a time.
+ */
+uint32_t ob_host_pci_read(struct ob_host *host, uint32_t device, uint32_t offset, uint32_t size);
+void ob_host_pci_write(struct ob_host *host, uint32_t device, uint32_t offset, uint32_t size,
+		       uint32_t value);
+
 /* ---- upcalls: implemented by the kernel -------------------------------- */
 
 /*

@@ -141,6 +141,8 @@ const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struc
 	ob_host_groups = (struct ob_host_groups) {
 		.mapping = OB_HAS(table, mapping),
 		.timer = OB_HAS(table, timer),
+		.dma = OB_HAS(table, dma),
+		.pci = OB_HAS(table, pci) && OB_HAS(table, interrupts) && OB_HAS(table, iomem),
 	};
 	ob_thread_block_offset = thread_block;
 	return &ob_upcalls;
