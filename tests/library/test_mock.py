@@ -33,7 +33,8 @@ def mock_program(tmp_path_factory):
                           "-I", MOCK, "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"))
 
 
-@pytest.mark.parametrize("case", ["files", "little", "refused", "clients", "clients-2"])
+@pytest.mark.parametrize("case", ["files", "little", "refused", "clients", "clients-2",
+                                  "interrupts", "interrupts-2"])
 def test_base(mock, case):
     assert capi.run(mock, image_of(BASE), case, timeout=120) == "done\n"
 

@@ -8,6 +8,8 @@
 struct ob_host_groups {
 	bool mapping;
 	bool timer;
+	bool dma;
+	bool pci;			/* and all groups that PCI needs */
 };
 extern struct ob_host_groups ob_host_groups;
 

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Where devices find RAM: dma.c. */
+#ifndef OUTBOARD_CORE_DMA_H
+#define OUTBOARD_CORE_DMA_H
+
+/* Asks the host. Once, when RAM is known to memblock and not in use yet. */
+void ob_dma_setup(void);
+
+#endif
