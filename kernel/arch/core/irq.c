@@ -12,6 +12,7 @@
 #include <linux/irq.h>
 #include <linux/irqdesc.h>
 #include <linux/msi.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include "irq.h"
 #include "vcpu.h"
@@ -169,6 +170,8 @@ static void ob_irq_free(struct irq_domain *domain, unsigned int irq, unsigned in
 	struct irq_data *data = irq_domain_get_irq_data(domain, irq);
 
 	ob_host_interrupt_close(ob_host, data->hwirq);
+	/* A vCPU that handles a late message may have looked up `data`, which the caller frees. */
+	synchronize_rcu();
 	WRITE_ONCE(ob_irq_vcpus[data->hwirq], 0);
 	kfree(irq_data_get_irq_chip_data(data));
 	ida_free(&ob_irq_numbers, data->hwirq);
