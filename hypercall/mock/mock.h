@@ -49,6 +49,8 @@ struct mock_options {
 	bool pinned;			/* OB_HOST_RAM_IS_PINNED */
 	bool executable;		/* OB_HOST_RAM_IS_EXECUTABLE */
 	const struct mock_device *device;	/* NULL: the groups that drivers need are absent */
+	bool no_dma;			/* the group dma is absent, even if there is a device */
+	uint64_t table_size;		/* that the table of hypercalls states; 0: all of it */
 };
 
 /* What the kernel has asked for so far. */

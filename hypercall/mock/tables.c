@@ -29,7 +29,7 @@ void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
 	bool device = host->options.device;
 
 	*table = (struct ob_hypercalls) {
-		.size = sizeof(*table),
+		.size = host->options.table_size ? host->options.table_size : sizeof(*table),
 		.version = OB_INTERFACE_VERSION,
 		.info = &host_info,
 		.memory = &host_memory,
@@ -40,7 +40,7 @@ void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
 		.block = host->options.disk_size ? &host_block : NULL,
 		.interrupts = device ? &host_interrupts : NULL,
 		.iomem = device ? &host_iomem : NULL,
-		.dma = device ? &host_dma : NULL,
+		.dma = device && !host->options.no_dma ? &host_dma : NULL,
 		.pci = device ? &host_pci : NULL,
 	};
 }

@@ -46,6 +46,11 @@ phys_addr_t dma_to_phys(struct device *device, dma_addr_t address)
 }
 EXPORT_SYMBOL_GPL(dma_to_phys);
 
+bool ob_dma_reaches_ram(void)
+{
+	return ob_dma.count;
+}
+
 /* The page frame that stays out of use at the end of extent `i`; 0: none does. */
 static unsigned long ob_dma_border(unsigned int i)
 {

@@ -142,7 +142,9 @@ const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struc
 		.mapping = OB_HAS(table, mapping),
 		.timer = OB_HAS(table, timer),
 		.dma = OB_HAS(table, dma),
-		.pci = OB_HAS(table, pci) && OB_HAS(table, interrupts) && OB_HAS(table, iomem),
+		.pci = OB_GROUP_OF(table, pci),
+		.pci_is_whole = OB_HAS(table, pci) && OB_HAS(table, interrupts) &&
+				OB_HAS(table, iomem) && OB_HAS(table, dma),
 	};
 	ob_thread_block_offset = thread_block;
 	return &ob_upcalls;

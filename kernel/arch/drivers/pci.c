@@ -9,6 +9,7 @@
 #include <linux/irq.h>
 #include <linux/msi.h>
 #include <linux/pci.h>
+#include "../core/dma.h"
 #include "../core/host.h"
 #include "../core/irq.h"
 #include "../core/vcpu.h"
@@ -116,8 +117,21 @@ static int __init ob_pci_start(void)
 
 	if (!ob_host_groups.pci)
 		return 0;
-	if (!ob_machine.ram_is_pinned) {
-		pr_err("the PCI bus is not used: the host has not pinned RAM\n");
+/* Why the kernel does not use the host's bus; NULL: the kernel uses the bus. */
+static const char * __init ob_pci_refusal(void)
+{
+	if (!ob_host_groups.pci_is_whole)
+		return "the host lacks calls of the groups pci, interrupts, iomem or dma";
+	if (!ob_machine.ram_is_pinned)
+		return "the host has not pinned RAM";
+	if (!ob_dma_reaches_ram())
+		return "no device reaches RAM";
+	return NULL;
+}
+
+	if (reason) {
+		pr_err("the PCI bus is not used: %s\n", reason);
+	const char *reason = ob_pci_refusal();
 		return 0;
 	}
 	ob_pci.bridge = pci_alloc_host_bridge(0);
