@@ -59,6 +59,10 @@ static void fill_config(struct rng *rng)
 	set(rng->config, PCI_SUBSYSTEM_VENDOR_ID, 2, 0x1af4);
 	set(rng->config, PCI_STATUS, 2, PCI_STATUS_CAP_LIST);
 	set(rng->config, PCI_CAPABILITY_LIST, 1, CAPABILITIES);
+	/* Firmware has left the line of a pin there; 1 is the number of another Linux interrupt. */
+	set(rng->config, PCI_INTERRUPT_LINE, 1, 1);
+	set(rng->config, PCI_INTERRUPT_PIN, 1, 1);
+	set(rng->writable, PCI_INTERRUPT_LINE, 1, 0xff);
 	set(rng->writable, PCI_COMMAND, 2, 0xffff);
 	set(rng->writable, PCI_BASE_ADDRESS_0, 4, ~(BAR_SIZE - 1u));
 	at = add_capability(rng, at, VIRTIO_PCI_CAP_COMMON_CFG, COMMON, 16);

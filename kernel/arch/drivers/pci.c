@@ -44,6 +44,12 @@ static struct pci_ops ob_pci_operations = {
 	.write = ob_pci_config_write,
 };
 
+/* Pins of devices raise no interrupt: 0 keeps drivers from the firmware's interrupt line. */
+static int ob_pci_map_irq(const struct pci_dev *device, u8 slot, u8 pin)
+{
+	return 0;
+}
+
 /* Not every device has mask bits: the parent masks, too. */
 static void ob_msi_mask(struct irq_data *data)
 {
@@ -111,12 +117,6 @@ static int __init ob_pci_add_messages(void)
 	return 0;
 }
 
-static int __init ob_pci_start(void)
-{
-	int error;
-
-	if (!ob_host_groups.pci)
-		return 0;
 /* Why the kernel does not use the host's bus; NULL: the kernel uses the bus. */
 static const char * __init ob_pci_refusal(void)
 {
@@ -129,15 +129,22 @@ static const char * __init ob_pci_refusal(void)
 	return NULL;
 }
 
+static int __init ob_pci_start(void)
+{
+	const char *reason = ob_pci_refusal();
+	int error;
+
+	if (!ob_host_groups.pci)
+		return 0;
 	if (reason) {
 		pr_err("the PCI bus is not used: %s\n", reason);
-	const char *reason = ob_pci_refusal();
 		return 0;
 	}
 	ob_pci.bridge = pci_alloc_host_bridge(0);
 	if (!ob_pci.bridge)
 		return -ENOMEM;
 	ob_pci.bridge->ops = &ob_pci_operations;
+	ob_pci.bridge->map_irq = ob_pci_map_irq;
 	error = ob_pci_read_windows() ?: ob_pci_add_messages() ?:
 		pci_host_probe(ob_pci.bridge);
 	if (error)
