@@ -93,7 +93,7 @@ static int ob_irq_retrigger(struct irq_data *data)
 static int ob_irq_set_affinity(struct irq_data *data, const struct cpumask *mask, bool force)
 {
 	unsigned int cpu = cpumask_any_and(mask, cpu_online_mask);
-	bool any = cpumask_subset(cpu_online_mask, mask);
+	bool any = !irqd_affinity_is_managed(data) && cpumask_subset(cpu_online_mask, mask);
 
 	if (cpu >= nr_cpu_ids)
 		return -EINVAL;
