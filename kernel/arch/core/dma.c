@@ -122,7 +122,8 @@ void __init ob_dma_setup(void)
 {
 	unsigned int i;
 
-	if (!ob_host_groups.dma)
+	/* Devices reach pinned RAM only, and a snapshot must not contain extents of the host. */
+	if (!ob_host_groups.dma || !ob_machine.ram_is_pinned)
 		return;
 	if (!ob_dma_read()) {
 		pr_err("no device reaches RAM: the host's extents are wrong, or do not cover it\n");
