@@ -3,6 +3,9 @@
  * Memory of devices. Where the host can show it, ioremap() returns its address, and an access is
  * one instruction. Where the host cannot, ioremap() returns a token, which is no address of any
  * process: bit 63 and the address of the bus. Each access is then a call of the host.
+ *
+ * inb() and its relatives arrive here with the number of a port as the address. No port answers:
+ * a read returns ones, a write does nothing.
  */
 #include <linux/align.h>
 #include <linux/export.h>
@@ -10,10 +13,16 @@
 #include <asm/host.h>
 
 #define OB_TOKEN (1UL << 63)
+#define OB_PORTS 0x10000
 
 static bool ob_is_token(const volatile void __iomem *address)
 {
 	return ((unsigned long)address & -OB_IOMEM_BASE) == OB_TOKEN;
+}
+
+static bool ob_is_port(const volatile void __iomem *address)
+{
+	return (unsigned long)address < OB_PORTS;
 }
 
 static u64 ob_token_address(const volatile void __iomem *address)
@@ -51,6 +60,8 @@ type __raw_read##letter(const volatile void __iomem *address)				\
 	if (ob_is_token(address))							\
 		return ob_host_iomem_read(ob_host, ob_token_address(address),		\
 					  sizeof(type));				\
+	if (ob_is_port(address))							\
+		return (type)~0ULL;							\
 	return *(const volatile type __force *)address;					\
 }											\
 EXPORT_SYMBOL(__raw_read##letter);							\
@@ -60,7 +71,7 @@ void __raw_write##letter(type value, volatile void __iomem *address)			\
 	if (ob_is_token(address))							\
 		ob_host_iomem_write(ob_host, ob_token_address(address), sizeof(type),	\
 				    value);						\
-	else										\
+	else if (!ob_is_port(address))							\
 		*(volatile type __force *)address = value;				\
 }											\
 EXPORT_SYMBOL(__raw_write##letter)
