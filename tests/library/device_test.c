@@ -8,9 +8,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "mock.h"
@@ -18,6 +20,8 @@
 
 #define MB (1ul << 20)
 #define FUNCTION "0000:00:00.0"
+#define DEVICE "/sys/bus/pci/devices/" FUNCTION
+#define ALL_VCPUS (-1)
 #define LOWEST_BUS 0x40000000ull
 
 static struct ob_host *host;
@@ -77,31 +81,40 @@ static void write_file(const char *path, const char *value)
 	CALL(SYS_close, fd, 0, 0, 0, 0);
 }
 
-/*
- * How often the interrupt of that name has been handled, on all vCPUs; stores Linux's number of
- * it.
- */
-static long handled(const char *name, long *irq)
+static void read_file(const char *path)
 {
-	long fd = CALL(SYS_open, "/proc/interrupts", O_RDONLY, 0, 0, 0), length, count = 0;
-	char *line, *end;
+	long fd = CALL(SYS_open, path, O_RDONLY, 0, 0, 0), length;
 
 	CHECK(fd >= 0);
 	length = CALL(SYS_read, fd, text, sizeof(text) - 1, 0, 0);
 	CHECK(length > 0);
 	text[length] = '\0';
 	CALL(SYS_close, fd, 0, 0, 0, 0);
+}
+
+/*
+ * How often a vCPU has handled the interrupt of that name; ALL_VCPUS: the sum of all vCPUs. Stores
+ * Linux's number of the interrupt.
+ */
+static long handled(const char *name, int vcpu, long *irq)
+{
+	long count = 0;
+	char *line, *end;
+
+	read_file("/proc/interrupts");
 	line = strstr(text, name);
 	CHECK(line);
 	while (line > text && line[-1] != '\n')
 		line--;
 	*irq = strtol(line, &line, 10);
-	for (line++;; line = end) {
+	line++;
+	for (int column = 0;; column++, line = end) {
 		long part = strtol(line, &end, 10);
 
 		if (end == line)
 			return count;
-		count += part;
+		if (vcpu == ALL_VCPUS || vcpu == column)
+			count += part;
 	}
 }
 
@@ -119,10 +132,13 @@ static void test_transfers(const char *image, uint32_t vcpus)
 
 	start(image, (struct mock_options){ .memory = 64 * MB, .vcpus = vcpus, .pinned = true });
 	CHECK_EQUAL(mock_counts(host)->interrupts_open, RNG_VECTORS);
-	before = handled("virtio0-input", &irq);
+	/* The firmware's interrupt line is not the number of a Linux interrupt. */
+	read_file(DEVICE "/irq");
+	CHECK(!strcmp(text, "0\n"));
+	before = handled("virtio0-input", ALL_VCPUS, &irq);
 	read_random();
 	check_transfers();
-	CHECK(handled("virtio0-input", &irq) > before);
+	CHECK(handled("virtio0-input", ALL_VCPUS, &irq) > before);
 	stop();
 }
 
@@ -134,7 +150,7 @@ static void test_early(const char *image)
 	rng_init(&rng, &host);
 	rng.hasty = true;
 	start_as_prepared(image, (struct mock_options){ .memory = 64 * MB, .pinned = true });
-	CHECK_EQUAL(handled("virtio0-config", &irq), 1);
+	CHECK_EQUAL(handled("virtio0-config", ALL_VCPUS, &irq), 1);
 	read_random();
 	check_transfers();
 	stop();
@@ -180,38 +196,72 @@ static void test_unbind(const char *image)
 	stop();
 }
 
-/* The host gets the hint, and the vCPU handles the interrupt. */
+/* The host gets the hint, and only that vCPU handles the interrupt. */
 static void test_affinity(const char *image)
 {
 	unsigned long vcpus = 0;
+	long irq, before[2];
 	char path[64];
-	long irq;
 
 	start(image, (struct mock_options){ .memory = 64 * MB, .vcpus = 2, .pinned = true });
 	/* The second one may still be coming up: this call waits for it. */
 	CHECK(CALL(SYS_sched_getaffinity, 0, sizeof(vcpus), &vcpus, 0, 0) > 0);
 	CHECK_EQUAL(vcpus, 3);
 	CHECK_EQUAL(mock_counts(host)->affinity, OB_ANY_VCPU);
-	handled("virtio0-input", &irq);
+	handled("virtio0-input", ALL_VCPUS, &irq);
 	snprintf(path, sizeof(path), "/proc/irq/%ld/smp_affinity", irq);
 	write_file(path, "2");
 	CHECK_EQUAL(mock_counts(host)->affinity, 1);
+	/* What was on its way to the first one arrives before the counts are read. */
 	read_random();
+	for (int i = 0; i < 2; i++)
+		before[i] = handled("virtio0-input", i, &irq);
+	read_random();
+	CHECK_EQUAL(handled("virtio0-input", 0, &irq), before[0]);
+	CHECK(handled("virtio0-input", 1, &irq) > before[1]);
 	check_transfers();
 	stop();
 }
 
-/* RAM is not pinned: the bus is left alone, and the kernel works. */
-static void test_not_pinned(const char *image)
+/* The host lacks what PCI needs: the kernel works, and leaves the bus alone. */
+static void test_no_bus(const char *image, struct mock_options options)
 {
 	long fd;
 
-	start(image, (struct mock_options){ .memory = 64 * MB });
+	options.memory = 64 * MB;
+	start(image, options);
+	CHECK_EQUAL(CALL(SYS_access, DEVICE, F_OK, 0, 0, 0), -ENOENT);
 	CHECK_EQUAL(rng.status, 0);
 	CHECK(!rng_is_master(&rng));
 	CHECK_EQUAL(mock_counts(host)->interrupts_open, 0);
 	fd = CALL(SYS_open, "/dev/hwrng", O_RDONLY, 0, 0, 0);
 	CHECK(fd < 0 || CALL(SYS_read, fd, text, 16, 0, 0) < 0);
+	stop();
+}
+
+/* A table that ends before a required group. */
+static void test_short_table(const char *image)
+{
+	struct mock_options options = {
+		.memory = 64 * MB, .vcpus = 1,
+		.table_size = offsetof(struct ob_hypercalls, console),
+	};
+
+	CHECK(!mock_new(image, &options));
+}
+
+/* Found by Linux, with or without a driver. */
+static void test_bus(const char *image)
+{
+	char path[64];
+
+	start(image, (struct mock_options){ .memory = 64 * MB, .pinned = true });
+	CHECK_EQUAL(CALL(SYS_access, DEVICE, F_OK, 0, 0, 0), 0);
+	/* Clients cannot map device memory. */
+	for (int i = 0; i < 6; i++) {
+		snprintf(path, sizeof(path), DEVICE "/resource%d", i);
+		CHECK_EQUAL(CALL(SYS_access, path, F_OK, 0, 0, 0), -ENOENT);
+	}
 	stop();
 }
 
@@ -274,7 +324,17 @@ int main(int argc, char **argv)
 	else if (!strcmp(which, "affinity"))
 		test_affinity(image);
 	else if (!strcmp(which, "not-pinned"))
-		test_not_pinned(image);
+		test_no_bus(image, (struct mock_options){});
+	else if (!strcmp(which, "no-dma"))
+		test_no_bus(image, (struct mock_options){ .pinned = true, .no_dma = true });
+	else if (!strcmp(which, "old-table"))
+		test_no_bus(image, (struct mock_options){
+			.pinned = true, .table_size = offsetof(struct ob_hypercalls, interrupts),
+		});
+	else if (!strcmp(which, "short-table"))
+		test_short_table(image);
+	else if (!strcmp(which, "bus"))
+		test_bus(image);
 	else if (!strcmp(which, "borders"))
 		test_borders(image);
 	else
