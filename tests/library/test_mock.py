@@ -13,7 +13,8 @@ from library import test_capi as capi
 from support import host, images, modules
 
 MOCK = os.path.join(capi.REPOSITORY, "hypercall", "mock")
-# The profile base, as `make test` builds it. The suites are modules, which nothing loads here.
+# The profile base with the suites, as `make test` builds it: the suites are modules, which nothing
+# loads here, and the drivers of test_device.py are linked in.
 BASE = modules.libraries_of(modules.BASE_SUITES)
 BUILTIN = os.path.join(capi.LIBRARIES, "vfs-builtin")
 

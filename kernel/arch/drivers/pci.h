@@ -4,7 +4,10 @@
 #define OUTBOARD_DRIVERS_PCI_H
 
 #ifdef CONFIG_PCI
-/* No device writes to RAM from now on. */
+/*
+ * Takes the right to write to RAM from all devices. Writes that have left a device may still
+ * arrive, and a driver at work on another vCPU may give its device the right again.
+ */
 void ob_pci_stop(void);
 #else
 static inline void ob_pci_stop(void)
