@@ -16,6 +16,12 @@ export PROFILE MMU SMP BUILTIN MODULES DEBUG SUITES SANITIZE LINUX_SOURCE PREFIX
 BUILD := kernel/build
 TEST_PACKAGES := $(BUILD)/packages-test.txt tests/packages.txt
 
+# Before the first 'make', the demo builds a kernel with only the file systems that it shows.
+ifeq ($(wildcard out/bin/outboard),)
+DEMO_KERNEL := PROFILE=vfs BUILTIN="EXT4_FS XFS_FS" MODULES=n
+DEMO_PROGRAM := out/bin/outboard-vfs-builtin
+endif
+
 .NOTPARALLEL:
 .PHONY: all setup source kernel library program modules demo test test-long bench soak install check-untouched check-clang clean help
 
@@ -39,9 +45,10 @@ library: kernel
 program: library
 	@$(BUILD)/program.sh
 
-demo: program
+demo:
+	@$(MAKE) --no-print-directory $(DEMO_KERNEL) program
 	@$(BUILD)/setup.sh $(BUILD)/packages-demo.txt
-	@tests/demo
+	@tests/demo $(DEMO_PROGRAM)
 
 test: program
 	@$(BUILD)/setup.sh $(TEST_PACKAGES)

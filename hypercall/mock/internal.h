@@ -46,6 +46,8 @@ struct ob_host {
 	void *image;			/* where the kernel is loaded */
 	uint64_t image_size;
 	struct mock_region regions[OB_REGIONS];
+	void *ram;			/* its first byte */
+	bool interrupts[OB_INTERRUPTS];	/* open */
 	struct mock_thread threads[MOCK_THREADS];
 	struct mock_thread *current;
 	struct mock_service services[MOCK_VCPUS];

@@ -34,6 +34,8 @@ int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t
 		return -ENOMEM;
 	host->regions[region] = (struct mock_region){ (uint64_t)start, size + ALIGNMENT };
 	*address = ((uint64_t)start + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+	if (region == OB_REGION_RAM)
+		host->ram = (void *)*address;
 	return 0;
 }
 

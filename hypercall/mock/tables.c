@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The table of hypercalls: the required groups, the timer, and the disk if there is one. */
+/*
+ * The table of hypercalls: the required groups, the timer, and those of the disk and the device
+ * if there are.
+ */
 #include "internal.h"
 
 #define MEMBER(group, name) .name = ob_host_##name,
@@ -16,11 +19,17 @@ GROUP(clocks, OB_HOST_CLOCKS);
 GROUP(console, OB_HOST_CONSOLE);
 GROUP(timer, OB_HOST_TIMER);
 GROUP(block, OB_HOST_BLOCK);
+GROUP(interrupts, OB_HOST_INTERRUPTS);
+GROUP(iomem, OB_HOST_IOMEM);
+GROUP(dma, OB_HOST_DMA);
+GROUP(pci, OB_HOST_PCI);
 
 void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
 {
+	bool device = host->options.device;
+
 	*table = (struct ob_hypercalls) {
-		.size = sizeof(*table),
+		.size = host->options.table_size ? host->options.table_size : sizeof(*table),
 		.version = OB_INTERFACE_VERSION,
 		.info = &host_info,
 		.memory = &host_memory,
@@ -29,5 +38,9 @@ void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
 		.console = &host_console,
 		.timer = &host_timer,
 		.block = host->options.disk_size ? &host_block : NULL,
+		.interrupts = device ? &host_interrupts : NULL,
+		.iomem = device ? &host_iomem : NULL,
+		.dma = device && !host->options.no_dma ? &host_dma : NULL,
+		.pci = device ? &host_pci : NULL,
 	};
 }

@@ -22,6 +22,8 @@ if [ "$SUITES" = y ]; then
 	full) fragments+=(suites suites-full) ;;
 	*) fragments+=(crypto suites) ;;
 	esac
+	[ "$DEBUG" = 0 ] || fragments+=(suites-debug)
+	[[ $SANITIZE != *undefined* ]] || fragments+=(suites-ubsan)
 fi
 # Last, for it takes back what the others ask for.
 if [ "$MMU" = n ]; then

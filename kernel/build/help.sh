@@ -4,7 +4,8 @@
 # What 'make help' prints.
 cat <<'TEXT'
 make                  build the libraries and the program, in out/
-make demo             build, and show the main job on an image made on the spot
+make demo             show the main job on an image made on the spot; before the first 'make', this
+                      builds only what the demo shows
 make test             build, and run the tests; TESTS="tests/program/test_cli.py -k ls" runs these only
 make test-long        build, and run the tests that make test leaves out: an hour and more
 make bench            build, and compare with what else there is; RECORD=docs/benchmarks keeps the samples

@@ -3,7 +3,8 @@
 
 One process per module: an oops in one hides no other. tests/kernel/kunit_skip.txt lists
 what is left out, with the reason; everything else must pass. `make test` has the suites of the
-smallest profile, `make test-long` those of the profile full.
+smallest profile, `make test-long` those of the profile full, and those of the smallest again, on a
+kernel that checks itself.
 """
 
 import functools
@@ -25,7 +26,7 @@ RESULT = re.compile(r"^(?:\[[^]]*\] ?)?( *)(not ok|ok) \d+ (?:- )?([^\s#]+)[^#]*
 TIMEOUT = 120
 
 
-VARIANTS = (modules.BASE_SUITES, modules.FULL_SUITES)
+VARIANTS = (modules.BASE_SUITES, modules.FULL_SUITES, modules.DEBUG_SUITES)
 
 
 def cases() -> list:

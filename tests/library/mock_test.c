@@ -206,6 +206,40 @@ static void test_pinned_memory(const char *image)
 	CHECK(discarded_after_work(image, false) > 0);
 }
 
+/*
+ * Numbers that belong to nobody, or are none: before the boot, while the kernel runs, after the
+ * halt.
+ */
+static void raise_unknown(void)
+{
+	static const uint32_t numbers[] = {
+		0, OB_INTERRUPT_BLOCK, 2, OB_INTERRUPT_FIRST - 1, OB_INTERRUPT_FIRST, 63, 64, 65, 500,
+		OB_INTERRUPTS - 1, OB_INTERRUPTS, 1u << 31, UINT32_MAX,
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		mock_upcalls(host)->interrupt(numbers[i]);
+}
+
+static void test_interrupts(const char *image, uint32_t vcpus)
+{
+	struct mock_options options = { .memory = 32 * MB, .vcpus = vcpus, .log_level = 4 };
+
+	host = mock_new(image, &options);
+	CHECK(host);
+	raise_unknown();
+	CHECK_EQUAL(mock_boot(host), 0);
+	mount_tmpfs("/ram", NULL);
+	for (int i = 0; i < 20; i++) {
+		raise_unknown();
+		sleep_for(1000000);
+		work_on_file("/ram/a", "/ram/b", 64 * KB);
+	}
+	CHECK_EQUAL(mock_halt(host), 0);
+	raise_unknown();
+	mock_free(host);
+}
+
 #define ROUNDS 300
 
 struct player {
@@ -379,6 +413,10 @@ int main(int argc, char **argv)
 		test_refused_memory(image);
 	else if (!strcmp(which, "pinned"))
 		test_pinned_memory(image);
+	else if (!strcmp(which, "interrupts"))
+		test_interrupts(image, 1);
+	else if (!strcmp(which, "interrupts-2"))
+		test_interrupts(image, 2);
 	else if (!strcmp(which, "clients"))
 		test_clients(image, 1);
 	else if (!strcmp(which, "clients-2"))

@@ -13,7 +13,8 @@ from library import test_capi as capi
 from support import host, images, modules
 
 MOCK = os.path.join(capi.REPOSITORY, "hypercall", "mock")
-# The profile base, as `make test` builds it. The suites are modules, which nothing loads here.
+# The profile base with the suites, as `make test` builds it: the suites are modules, which nothing
+# loads here, and the drivers of test_device.py are linked in.
 BASE = modules.libraries_of(modules.BASE_SUITES)
 BUILTIN = os.path.join(capi.LIBRARIES, "vfs-builtin")
 
@@ -33,7 +34,8 @@ def mock_program(tmp_path_factory):
                           "-I", MOCK, "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"))
 
 
-@pytest.mark.parametrize("case", ["files", "little", "refused", "clients", "clients-2"])
+@pytest.mark.parametrize("case", ["files", "little", "refused", "clients", "clients-2",
+                                  "interrupts", "interrupts-2"])
 def test_base(mock, case):
     assert capi.run(mock, image_of(BASE), case, timeout=120) == "done\n"
 

@@ -15,9 +15,10 @@ import pytest
 from . import c_programs, host, program
 
 SOURCE = os.path.join(program.REPOSITORY, "tests", "kernel", "run_modules.c")
-# `make test` builds the first, `make test-long` the second.
+# `make test` builds the first, `make test-long` the others. The last is a kernel that checks itself.
 BASE_SUITES = "base-suites"
 FULL_SUITES = "full-suites"
+DEBUG_SUITES = "base-debug-ubsan-suites"
 
 
 def objects_of(variant: str) -> str:

@@ -350,6 +350,123 @@ struct ob_component_node {
 int ob_host_component_node(struct ob_host *host, uint32_t index,
 			   struct ob_component_node *node);
 
+/* ---- interrupts -------------------------------------------------------- */
+
+/*
+ * Interrupts have numbers from 1 to OB_INTERRUPTS - 1. Those below OB_INTERRUPT_FIRST belong to
+ * groups of this header: they are always open. The kernel chooses the others, and opens each of
+ * them for one source. A host may lack this group: then there are no other interrupts.
+ *
+ * The host raises an interrupt by ob_kernel_interrupt(). Interrupts are edges: the host raises
+ * one each time its source asks for it. The kernel may merge those that come before it has
+ * handled the first.
+ */
+enum ob_interrupt {
+	OB_INTERRUPT_BLOCK = 1,		/* disks have completed requests */
+	OB_INTERRUPT_FIRST = 16,
+	OB_INTERRUPTS = 1024
+};
+
+/* A device raises its interrupt by writing `data`, 32 bits, to `address` of the bus. */
+struct ob_interrupt_message {
+	uint64_t address;
+	uint32_t data;
+	uint32_t reserved;
+};
+
+/*
+ * Opens an interrupt for messages of devices, and stores what raises it. It is masked at first.
+ * -EBUSY: it is open; -ENOSPC: the host has no more. Any thread; so for all calls of the group.
+ */
+int ob_host_interrupt_open(struct ob_host *host, uint32_t interrupt,
+			   struct ob_interrupt_message *message);
+
+/* Messages raise the interrupt no more. It is masked. One that is on its way may still come. */
+void ob_host_interrupt_close(struct ob_host *host, uint32_t interrupt);
+
+/*
+ * Masks or unmasks an interrupt that is open. The host should hold back what comes while it is
+ * masked, and raise it when it is unmasked. It need not: the kernel notes what comes for a driver
+ * that is not ready. Unmasking may call ob_kernel_interrupt().
+ */
+void ob_host_interrupt_mask(struct ob_host *host, uint32_t interrupt);
+void ob_host_interrupt_unmask(struct ob_host *host, uint32_t interrupt);
+
+/* A hint: that vCPU handles the interrupt. OB_ANY_VCPU: whichever has time. */
+#define OB_ANY_VCPU (~0u)
+void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint32_t vcpu);
+
+/* ---- device memory ----------------------------------------------------- */
+
+/*
+ * Addresses are those of the host's bus, below 2^52. A host may lack this group: then no
+ * device memory can be mapped. Which ranges there are, the bus says that has them.
+ */
+
+/*
+ * Shows device memory in the address space, uncached. Stores where; it may be accessed there in
+ * the sizes that the device knows. -EOPNOTSUPP: the host cannot, the kernel uses the calls below.
+ * -EINVAL: there is no device. -ENOMEM.
+ */
+int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uint64_t *pointer);
+
+/* What ob_host_iomem_map() has stored: that range is accessed no more. */
+void ob_host_iomem_unmap(struct ob_host *host, uint64_t pointer);
+
+/*
+ * Accesses device memory. `size`: 1, 2, 4 or 8 bytes; the address is a multiple of it. A read
+ * that nobody answers gives all ones, such a write is lost. Interrupts of the caller may be off.
+ * Either may call ob_kernel_interrupt().
+ */
+uint64_t ob_host_iomem_read(struct ob_host *host, uint64_t address, uint32_t size);
+void ob_host_iomem_write(struct ob_host *host, uint64_t address, uint32_t size, uint64_t value);
+
+/* ---- DMA --------------------------------------------------------------- */
+
+/* A part of RAM, and where devices find it. */
+struct ob_dma_extent {
+	uint64_t physical;		/* 0 is the first byte of RAM */
+	uint64_t bus;
+	uint64_t size;			/* bytes; as the others a multiple of 4 MB */
+};
+
+/*
+ * Devices reach RAM as these extents say, in ascending order and without a gap, up to RAM's
+ * ceiling at least: index 0, 1, ... until -ENOENT, 16 at most. They are asked for at boot and
+ * stay. If the bus has an IOMMU, the host maps what it gives in ob_host_ram_extend(), before that
+ * returns. Devices see what processors have written, and the other way round. A host may lack
+ * this group: then devices have no access to RAM.
+ */
+int ob_host_dma_extent(struct ob_host *host, uint32_t index, struct ob_dma_extent *extent);
+
+/* ---- PCI --------------------------------------------------------------- */
+
+/*
+ * One bus with what is behind its bridges. A host may lack this group: then there is none, and
+ * nothing is done at boot. A host that has it has the groups interrupts, device memory and DMA,
+ * too, and sets OB_HOST_RAM_IS_PINNED.
+ */
+
+/* Where the kernel puts the memory of devices: addresses for the group above. */
+struct ob_pci_window {
+	uint64_t address;
+	uint64_t size;
+	uint32_t prefetchable;
+	uint32_t reserved;
+};
+
+/* Index 0, 1, ... until -ENOENT; at most 8. */
+int ob_host_pci_window(struct ob_host *host, uint32_t index, struct ob_pci_window *window);
+
+/*
+ * Accesses configuration space. `device`: bus << 8 | device << 3 | function. `size`: 1, 2 or 4
+ * bytes; `offset` is a multiple of it, below 4096. Of what is not there all bits read as 1, and
+ * writes are lost. The caller's interrupts are off; one call at a time.
+ */
+uint32_t ob_host_pci_read(struct ob_host *host, uint32_t device, uint32_t offset, uint32_t size);
+void ob_host_pci_write(struct ob_host *host, uint32_t device, uint32_t offset, uint32_t size,
+		       uint32_t value);
+
 /* ---- upcalls: implemented by the kernel -------------------------------- */
 
 /*
@@ -363,16 +480,12 @@ int ob_host_component_node(struct ob_host *host, uint32_t index,
  *    words of the x87 and SSE units are the ABI's at the call, and not changed.
  */
 
-enum ob_interrupt {
-	OB_INTERRUPT_BLOCK = 1,
-	OB_INTERRUPT_NET = 2,
-	OB_INTERRUPTS = 8
-};
-
 /*
- * Raises a device interrupt. Any thread, also in a trap or signal handler that interrupted the kernel,
- * and with the host's interrupts off; does not block. It makes no hypercall but ob_host_wake(),
- * ob_host_service_request() and ob_host_clock_monotonic().
+ * Raises an interrupt. Any thread, also in a trap or signal handler that interrupted the kernel,
+ * with the host's interrupts off, and while the kernel boots; does not block. A number that is not
+ * open is ignored, and so is each one after a halt. One that a driver has disabled is handled when
+ * the driver enables it. It makes no hypercall but ob_host_wake(), ob_host_service_request() and
+ * ob_host_clock_monotonic().
  */
 void ob_kernel_interrupt(uint32_t interrupt);
 

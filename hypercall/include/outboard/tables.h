@@ -105,6 +105,31 @@
 	member(group, snapshot_end)	\
 	member(group, ram_renew)
 
+/* Without it: -ENOSYS, no interrupt can be opened. */
+#define OB_HOST_INTERRUPTS(member, group)\
+	member(group, interrupt_open)	\
+	member(group, interrupt_close)	\
+	member(group, interrupt_mask)	\
+	member(group, interrupt_unmask)	\
+	member(group, interrupt_affinity)
+
+/* Without it: -ENOSYS, no device memory can be mapped. */
+#define OB_HOST_IOMEM(member, group)	\
+	member(group, iomem_map)	\
+	member(group, iomem_unmap)	\
+	member(group, iomem_read)	\
+	member(group, iomem_write)
+
+/* Without it: -ENOENT, no device reaches RAM. */
+#define OB_HOST_DMA(member, group)	\
+	member(group, dma_extent)
+
+/* Without it, or one of the three above, there is no PCI bus. */
+#define OB_HOST_PCI(member, group)	\
+	member(group, pci_window)	\
+	member(group, pci_read)		\
+	member(group, pci_write)
+
 /* All groups: name, list of members, whether it is required, the error without it. */
 #define OB_HOST_GROUPS(group)					\
 	group(info, OB_HOST_INFO, true, ENOSYS)			\
@@ -116,7 +141,11 @@
 	group(timer, OB_HOST_TIMER, false, ENOSYS)		\
 	group(block, OB_HOST_BLOCK, false, ENOSYS)		\
 	group(components, OB_HOST_COMPONENTS, false, ENOENT)	\
-	group(snapshot, OB_HOST_SNAPSHOT, false, ENOENT)
+	group(snapshot, OB_HOST_SNAPSHOT, false, ENOENT)	\
+	group(interrupts, OB_HOST_INTERRUPTS, false, ENOSYS)	\
+	group(iomem, OB_HOST_IOMEM, false, ENOSYS)		\
+	group(dma, OB_HOST_DMA, false, ENOENT)			\
+	group(pci, OB_HOST_PCI, false, ENOSYS)
 
 #define OB_HOST_MEMBER(group, name) __typeof__(ob_host_##name) *name;
 #define OB_HOST_GROUP(name, members, required, error)	\

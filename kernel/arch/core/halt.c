@@ -30,6 +30,7 @@
 #include <asm/syscall.h>
 #include <outboard/gate.h>
 #include "../drivers/block.h"
+#include "../drivers/pci.h"
 #include "deferred.h"
 #include "vcpu.h"
 
@@ -364,6 +365,7 @@ static long ob_halt_call(void *argument)
 	ksys_sync();
 	if (ob_block_write_errors() && !halt->result)
 		halt->result = -EIO;
+	ob_pci_stop();
 	revert_creds(client);
 	return 0;
 }

@@ -92,12 +92,20 @@ static bool ob_is_whole(const u64 *group, u64 size)
 	return true;
 }
 
+/* The host's group; NULL: the host has none, or its table ends before. */
+#define OB_GROUP_OF(table, name)							\
+	((table)->size >= offsetofend(struct ob_hypercalls, name) ?				\
+	 (const u64 *)(table)->name : NULL)
+
+#define OB_HAS(table, name)								\
+	ob_is_whole(OB_GROUP_OF(table, name), sizeof(struct ob_host_##name))
+
 static bool ob_host_fits(const struct ob_hypercalls *table)
 {
-	bool fits = table->version == OB_INTERFACE_VERSION && table->size >= sizeof(*table);
+	bool fits = table->version == OB_INTERFACE_VERSION;
 
-#define OB_GROUP(name, members, required, error)						\
-	fits = fits && (!(required) || ob_is_whole(&table->name->size, sizeof(*table->name)));
+#define OB_GROUP(name, members, required, error)	\
+	fits = fits && (!(required) || OB_HAS(table, name));
 	OB_HOST_GROUPS(OB_GROUP)
 #undef OB_GROUP
 	return fits;
@@ -126,13 +134,17 @@ const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struc
 		return NULL;
 #define OB_GROUP(name, members, required, error)					\
 	ob_copy_group((u64 *)&ob_host_table.name, sizeof(ob_host_table.name),		\
-		      (const u64 *)table->name, ob_absent_##error);
+		      OB_GROUP_OF(table, name), ob_absent_##error);
 	OB_HOST_GROUPS(OB_GROUP)
 #undef OB_GROUP
 	ob_host = host;
 	ob_host_groups = (struct ob_host_groups) {
-		.mapping = ob_is_whole(&table->mapping->size, sizeof(*table->mapping)),
-		.timer = ob_is_whole(&table->timer->size, sizeof(*table->timer)),
+		.mapping = OB_HAS(table, mapping),
+		.timer = OB_HAS(table, timer),
+		.dma = OB_HAS(table, dma),
+		.pci = OB_GROUP_OF(table, pci),
+		.pci_is_whole = OB_HAS(table, pci) && OB_HAS(table, interrupts) &&
+				OB_HAS(table, iomem) && OB_HAS(table, dma),
 	};
 	ob_thread_block_offset = thread_block;
 	return &ob_upcalls;

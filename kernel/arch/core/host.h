@@ -8,6 +8,9 @@
 struct ob_host_groups {
 	bool mapping;
 	bool timer;
+	bool dma;
+	bool pci;			/* perhaps without some of its members */
+	bool pci_is_whole;		/* with all members of the groups that PCI needs */
 };
 extern struct ob_host_groups ob_host_groups;
 

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Taking interrupts: the bits of a vCPU's pending word, and device interrupts,
- * which are ordinary interrupt descriptors behind one of those bits.
+ * Taking interrupts: the bits of a vCPU's pending word. Those of devices are behind one of them: irq.c.
  */
-#include <linux/cpumask.h>
 #include <linux/export.h>
 #include <linux/hardirq.h>
-#include <linux/interrupt.h>
-#include <linux/irq.h>
 #include <linux/irq_work.h>
-#include <linux/irqdesc.h>
 #include <linux/sched/task.h>
 #include <linux/smp.h>
 #include <asm/irq_regs.h>
 #include "delay.h"
+#include "irq.h"
 #include "vcpu.h"
-
-/* Device interrupts that were raised and not yet handled. */
-static u32 ob_devices_pending;
 
 /*
  * Is another vCPU about to put the task to sleep? Waking the task now would be lost. That vCPU has
@@ -54,15 +47,6 @@ static void ob_wake_evicted(struct ob_vcpu *vcpu)
 	}
 }
 
-static void ob_devices_run(void)
-{
-	unsigned long devices = xchg(&ob_devices_pending, 0);
-	unsigned int irq;
-
-	for_each_set_bit(irq, &devices, OB_INTERRUPTS)
-		generic_handle_irq(irq);
-}
-
 static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
 {
 	if (bits & OB_PENDING_TIMER && vcpu->clock.event_handler)
@@ -78,7 +62,7 @@ static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
 	if (bits & OB_PENDING_ADOPT)
 		ob_adoptions_wake();
 	if (bits & OB_PENDING_DEVICE)
-		ob_devices_run();
+		ob_devices_run(vcpu);
 	if (bits & OB_PENDING_EINTR)
 		ob_eintr_run();
 }
@@ -131,13 +115,6 @@ void ob_interrupts_poll(void)
 }
 EXPORT_SYMBOL(ob_interrupts_poll);
 
-void ob_kernel_interrupt(u32 interrupt)
-{
-	__atomic_fetch_or(&ob_devices_pending, 1u << interrupt, __ATOMIC_SEQ_CST);
-	ob_raise(interrupt == OB_INTERRUPT_BLOCK ? ob_vcpu_for_disks() : ob_vcpu_to_interrupt(),
-		 OB_PENDING_DEVICE);
-}
-
 /*
  * The signal of V6, on the thread that held a vCPU too long without polling.
  * It may come late: then the thread is out in host code, or interrupts are off.
@@ -173,32 +150,6 @@ void ob_kernel_preempt(void)
 	}
 	/* They stay off if there was nothing to dispatch. */
 	ob_this_thread->irqs_off = 0;
-}
-
-static void ob_irq_nothing(struct irq_data *data)
-{
-}
-
-static struct irq_chip ob_irq_chip = {
-	.name = "outboard",
-	.irq_ack = ob_irq_nothing,
-	.irq_mask = ob_irq_nothing,
-	.irq_unmask = ob_irq_nothing,
-};
-
-/* Descriptors that exist from the start: one for each device there can be. */
-int __init arch_probe_nr_irqs(void)
-{
-	return OB_INTERRUPTS;
-}
-
-/* Edges: one that comes while its handler runs on another vCPU makes it run again. */
-void __init init_IRQ(void)
-{
-	unsigned int irq;
-
-	for (irq = 1; irq < OB_INTERRUPTS; irq++)
-		irq_set_chip_and_handler(irq, &ob_irq_chip, handle_edge_irq);
 }
 
 void arch_irq_work_raise(void)

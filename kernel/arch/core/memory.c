@@ -14,6 +14,7 @@
 #include <linux/vmstat.h>
 #include <linux/sizes.h>
 #include <linux/string.h>
+#include "dma.h"
 #include "memory.h"
 #include "vcpu.h"
 
@@ -55,6 +56,7 @@ void __init ob_memory_setup(void)
 	u64 size = ob_memory_at_boot();
 
 	memblock_add(OB_PHYS_OFFSET, size);
+	ob_dma_setup();
 	min_low_pfn = PFN_UP(OB_PHYS_OFFSET);
 	max_low_pfn = max_pfn = PFN_DOWN(OB_PHYS_OFFSET + size);
 	high_memory = (void *)(ob_layout.ram + size);

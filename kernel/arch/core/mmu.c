@@ -21,6 +21,7 @@
 #include <linux/sched/mm.h>
 #include <linux/vmalloc.h>
 #include <asm/cacheflush.h>
+#include <asm/io.h>
 #include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
 #include "lock.h"
@@ -255,6 +256,16 @@ static bool ob_client_visible(unsigned long address, pte_t entry)
 	       address >= ob_layout.client && address < ob_layout.client_end;
 }
 
+/* A driver may have mapped device memory for a client. The window shows RAM only. */
+static bool ob_is_device_memory(pte_t entry)
+{
+	return pte_val(entry) >= OB_IOMEM_BASE;
+}
+
+/*
+ * -EFAULT: there is an entry that no window can show. Other errors may come from a lack of room,
+ * so the whole window is dropped.
+ */
 static int ob_client_show(unsigned long address, pte_t *p, unsigned int count)
 {
 	struct ob_run run = {};
@@ -262,9 +273,10 @@ static int ob_client_show(unsigned long address, pte_t *p, unsigned int count)
 
 	for (; count && !error; count--, address += PAGE_SIZE, p++)
 		if (ob_client_visible(address, *p))
-			error = ob_run_add(&run, address, *p, ob_client_protection(*p));
+			error = ob_is_device_memory(*p) ? -EFAULT :
+				ob_run_add(&run, address, *p, ob_client_protection(*p));
 	error = error ?: ob_run_map(&run);
-	if (error)
+	if (error && error != -EFAULT)
 		ob_host_unmap(ob_host, ob_layout.client, ob_layout.client_end - ob_layout.client);
 	return error;
 }

@@ -179,6 +179,7 @@ struct ob_vcpu {
 	struct task_struct *wake_list;
 	u32 *wake_later;		/* a host thread sleeps on this word */
 	atomic_t requests;		/* of disks, submitted here and not complete */
+	u64 devices[OB_INTERRUPTS / 64];	/* interrupts raised and not handled yet: irq.c */
 	struct ob_carrier carrier;
 	struct ob_service service;
 	struct clock_event_device clock;

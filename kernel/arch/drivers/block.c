@@ -15,6 +15,7 @@
 #include <linux/mutex.h>
 #include <linux/slab.h>
 #include <outboard/gate.h>
+#include "../core/irq.h"
 #include "../core/vcpu.h"
 #include "block.h"
 
@@ -364,6 +365,8 @@ void ob_block_close_all(void)
 
 static int __init ob_block_init(void)
 {
-	return request_irq(OB_INTERRUPT_BLOCK, ob_block_interrupt, 0, "block", NULL);
+	unsigned int irq = irq_create_mapping(ob_irq_domain, OB_INTERRUPT_BLOCK);
+
+	return irq ? request_irq(irq, ob_block_interrupt, 0, "block", NULL) : -ENOMEM;
 }
 subsys_initcall(ob_block_init);

@@ -1,8 +1,52 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Memory of devices (core/iomem.c). ioremap() returns an address of the host's address space if
+ * the host can show device memory there, and else a token: each access is then a hypercall.
+ */
 #ifndef _ASM_OUTBOARD_IO_H
 #define _ASM_OUTBOARD_IO_H
 
+#include <linux/compiler_types.h>
+#include <linux/const.h>
+#include <linux/types.h>
+
+/* There are no ports. */
 #define IO_SPACE_LIMIT 0
+
+/*
+ * Device memory has its bus address above this physical address, where there is never RAM.
+ */
+#define OB_IOMEM_BASE (_AC(1, UL) << 52)
+
+#define ioremap ioremap
+void __iomem *ioremap(phys_addr_t address, size_t size);
+#define iounmap iounmap
+void iounmap(volatile void __iomem *address);
+
+#define __raw_readb __raw_readb
+u8 __raw_readb(const volatile void __iomem *address);
+#define __raw_readw __raw_readw
+u16 __raw_readw(const volatile void __iomem *address);
+#define __raw_readl __raw_readl
+u32 __raw_readl(const volatile void __iomem *address);
+#define __raw_readq __raw_readq
+u64 __raw_readq(const volatile void __iomem *address);
+#define __raw_writeb __raw_writeb
+void __raw_writeb(u8 value, volatile void __iomem *address);
+#define __raw_writew __raw_writew
+void __raw_writew(u16 value, volatile void __iomem *address);
+#define __raw_writel __raw_writel
+void __raw_writel(u32 value, volatile void __iomem *address);
+#define __raw_writeq __raw_writeq
+void __raw_writeq(u64 value, volatile void __iomem *address);
+
+#define memset_io memset_io
+void memset_io(volatile void __iomem *address, int value, size_t size);
+#define memcpy_fromio memcpy_fromio
+void memcpy_fromio(void *buffer, const volatile void __iomem *address, size_t size);
+#define memcpy_toio memcpy_toio
+void memcpy_toio(volatile void __iomem *address, const void *buffer, size_t size);
+
 #include <asm-generic/io.h>
 #define page_to_phys(page) ((phys_addr_t)page_to_pfn(page) << PAGE_SHIFT)
 #endif

@@ -2,7 +2,7 @@
 #ifndef _ASM_OUTBOARD_IRQ_H
 #define _ASM_OUTBOARD_IRQ_H
 
-/* One for each device of the hypercall interface (enum ob_interrupt). */
+/* At boot. Descriptors are made when sources of interrupts are opened: core/irq.c. */
 #define NR_IRQS 32
 
 #include <asm-generic/irq.h>

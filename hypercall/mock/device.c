@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The groups that drivers need, for one device that a test brings along: interrupts by messages,
+ * device memory, DMA and a PCI bus. The device is function 0 of slot 0.
+ *
+ * RAM has three extents, none of which a device finds at its physical address. The second one is
+ * below the first one on the bus.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define MESSAGE_ADDRESS 0xfee00000ull
+#define MESSAGE_DATA 0x4000u
+#define NOTHING 0xffffffffu
+
+#define MB (1ull << 20)
+
+static const struct ob_dma_extent extents[] = {
+	{ .physical = 0, .bus = 0x100000000ull, .size = MOCK_BORDER_BOOT },
+	{ .physical = MOCK_BORDER_BOOT, .bus = 0x40000000ull,
+	  .size = MOCK_BORDER_LATE - MOCK_BORDER_BOOT },
+	{ .physical = MOCK_BORDER_LATE, .bus = 0x200000000ull, .size = 1024 * MB },
+};
+
+static const struct ob_pci_window window = {
+	.address = MOCK_WINDOW_ADDRESS, .size = MOCK_WINDOW_SIZE,
+};
+
+int ob_host_interrupt_open(struct ob_host *host, uint32_t interrupt,
+			   struct ob_interrupt_message *message)
+{
+	if (interrupt < OB_INTERRUPT_FIRST || interrupt >= OB_INTERRUPTS)
+		return -EINVAL;
+	if (host->interrupts[interrupt])
+		return -EBUSY;
+	host->interrupts[interrupt] = true;
+	host->counts.interrupts_open++;
+	*message = (struct ob_interrupt_message) {
+		.address = MESSAGE_ADDRESS, .data = MESSAGE_DATA + interrupt,
+	};
+	return 0;
+}
+
+void ob_host_interrupt_close(struct ob_host *host, uint32_t interrupt)
+{
+	host->counts.interrupts_open -= host->interrupts[interrupt];
+	host->interrupts[interrupt] = false;
+}
+
+/* This platform leaves it to the kernel to hold back what is masked. */
+void ob_host_interrupt_mask(struct ob_host *host, uint32_t interrupt)
+{
+	(void)interrupt;
+	host->counts.masked++;
+}
+
+void ob_host_interrupt_unmask(struct ob_host *host, uint32_t interrupt)
+{
+	(void)interrupt;
+	host->counts.unmasked++;
+}
+
+void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint32_t vcpu)
+{
+	(void)interrupt;
+	host->counts.affinity = vcpu;
+}
+
+void mock_message(struct ob_host *host, uint64_t address, uint32_t data)
+{
+	if (address == MESSAGE_ADDRESS)
+		host->upcalls->interrupt(data - MESSAGE_DATA);
+}
+
+int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uint64_t *pointer)
+{
+	(void)host;
+	(void)pointer;
+	if (address < window.address || address - window.address > window.size ||
+	    size > window.size - (address - window.address))
+		return -EINVAL;
+	return -EOPNOTSUPP;
+}
+
+void ob_host_iomem_unmap(struct ob_host *host, uint64_t pointer)
+{
+	(void)host;
+	(void)pointer;
+}
+
+uint64_t ob_host_iomem_read(struct ob_host *host, uint64_t address, uint32_t size)
+{
+	const struct mock_device *device = host->options.device;
+
+	return device->read(device->state, address, size);
+}
+
+void ob_host_iomem_write(struct ob_host *host, uint64_t address, uint32_t size, uint64_t value)
+{
+	const struct mock_device *device = host->options.device;
+
+	device->write(device->state, address, size, value);
+}
+
+int ob_host_dma_extent(struct ob_host *host, uint32_t index, struct ob_dma_extent *extent)
+{
+	(void)host;
+	if (index >= sizeof(extents) / sizeof(extents[0]))
+		return -ENOENT;
+	*extent = extents[index];
+	return 0;
+}
+
+void *mock_ram(struct ob_host *host, uint64_t physical)
+{
+	return (char *)host->ram + physical;
+}
+
+void *mock_dma(struct ob_host *host, uint64_t bus, uint64_t size)
+{
+	for (size_t i = 0; i < sizeof(extents) / sizeof(extents[0]); i++) {
+		uint64_t offset = bus - extents[i].bus;
+
+		if (bus < extents[i].bus || offset > extents[i].size ||
+		    size > extents[i].size - offset)
+			continue;
+		if (extents[i].physical + offset + size > host->counts.extended)
+			return NULL;
+		return mock_ram(host, extents[i].physical + offset);
+	}
+	return NULL;
+}
+
+int ob_host_pci_window(struct ob_host *host, uint32_t index, struct ob_pci_window *found)
+{
+	(void)host;
+	if (index)
+		return -ENOENT;
+	*found = window;
+	return 0;
+}
+
+uint32_t ob_host_pci_read(struct ob_host *host, uint32_t function, uint32_t offset, uint32_t size)
+{
+	const struct mock_device *device = host->options.device;
+
+	return function ? NOTHING : device->config_read(device->state, offset, size);
+}
+
+void ob_host_pci_write(struct ob_host *host, uint32_t function, uint32_t offset, uint32_t size,
+		       uint32_t value)
+{
+	const struct mock_device *device = host->options.device;
+
+	if (!function)
+		device->config_write(device->state, offset, size, value);
+}

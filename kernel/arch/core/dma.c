@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Where devices find RAM: the host's extents, which Linux's dma-direct asks for each buffer.
+ *
+ * Linux takes neighbouring pages for one buffer, so no buffer may reach from one extent into
+ * another whose bus address is elsewhere. The last page of the first one stays out of use: no run
+ * of pages contains the border then. At boot it is reserved; of memory that is added later it
+ * does not come online.
+ */
+#include <linux/dma-direct.h>
+#include <linux/export.h>
+#include <linux/memblock.h>
+#include <linux/memory_hotplug.h>
+#include "dma.h"
+#include "host.h"
+#include "memory.h"
+#include "vcpu.h"
+
+#define OB_EXTENTS_MOST 16
+
+struct ob_dma {
+	struct ob_dma_extent extents[OB_EXTENTS_MOST];	/* physical addresses are Linux's */
+	unsigned int count;		/* 0: no device reaches RAM */
+};
+static struct ob_dma ob_dma __ro_after_init;
+
+dma_addr_t phys_to_dma(struct device *device, phys_addr_t address)
+{
+	unsigned int i;
+
+	for (i = 0; i < ob_dma.count; i++)
+		if (address - ob_dma.extents[i].physical < ob_dma.extents[i].size)
+			return address - ob_dma.extents[i].physical + ob_dma.extents[i].bus;
+	return DMA_MAPPING_ERROR;
+}
+EXPORT_SYMBOL_GPL(phys_to_dma);
+
+phys_addr_t dma_to_phys(struct device *device, dma_addr_t address)
+{
+	unsigned int i;
+
+	for (i = 0; i < ob_dma.count; i++)
+		if (address - ob_dma.extents[i].bus < ob_dma.extents[i].size)
+			return address - ob_dma.extents[i].bus + ob_dma.extents[i].physical;
+	return -1;
+}
+EXPORT_SYMBOL_GPL(dma_to_phys);
+
+bool ob_dma_reaches_ram(void)
+{
+	return ob_dma.count;
+}
+
+/* The page frame that stays out of use at the end of extent `i`; 0: none does. */
+static unsigned long ob_dma_border(unsigned int i)
+{
+	const struct ob_dma_extent *extent = &ob_dma.extents[i];
+
+	if (i + 1 >= ob_dma.count || extent[1].bus == extent->bus + extent->size)
+		return 0;
+	return PHYS_PFN(extent[1].physical) - 1;
+}
+
+static bool __init ob_dma_overlaps(const struct ob_dma_extent *extent)
+{
+	unsigned int i;
+
+	for (i = 0; i < ob_dma.count; i++)
+		if (extent->bus < ob_dma.extents[i].bus + ob_dma.extents[i].size &&
+		    ob_dma.extents[i].bus < extent->bus + extent->size)
+			return true;
+	return false;
+}
+
+static bool __init ob_dma_add(const struct ob_dma_extent *extent, u64 end)
+{
+	u64 bits = extent->physical | extent->bus | extent->size;
+
+	if (ob_dma.count == OB_EXTENTS_MOST || extent->physical != end || !extent->size ||
+	    !IS_ALIGNED(bits, OB_MEMORY_STEP) ||
+	    extent->physical + extent->size < extent->size ||
+	    extent->bus + extent->size < extent->size || ob_dma_overlaps(extent))
+		return false;
+	ob_dma.extents[ob_dma.count] = *extent;
+	ob_dma.extents[ob_dma.count++].physical += OB_PHYS_OFFSET;
+	return true;
+}
+
+static bool __init ob_dma_read(void)
+{
+	struct ob_dma_extent extent;
+	u64 end = 0;
+	u32 i;
+
+	for (i = 0; !ob_host_dma_extent(ob_host, i, &extent); i++) {
+		if (!ob_dma_add(&extent, end))
+			return false;
+		end += extent.size;
+	}
+	return end >= ob_machine.memory;
+}
+
+#ifdef CONFIG_MEMORY_HOTPLUG
+static bool ob_dma_has_border(unsigned long start, unsigned long count)
+{
+	unsigned int i;
+
+	for (i = 0; i < ob_dma.count; i++)
+		if (ob_dma_border(i) - start < count)
+			return true;
+	return false;
+}
+
+/* Halves the block until what contains a border is one page, which stays offline. */
+static void ob_dma_online(struct page *page, unsigned int order)
+{
+	if (!ob_dma_has_border(page_to_pfn(page), 1UL << order)) {
+		generic_online_page(page, order);
+	} else if (order) {
+		ob_dma_online(page, order - 1);
+		ob_dma_online(page + (1UL << (order - 1)), order - 1);
+	}
+}
+
+static int __init ob_dma_online_set(void)
+{
+	return ob_dma.count > 1 ? set_online_page_callback(ob_dma_online) : 0;
+}
+early_initcall(ob_dma_online_set);
+#endif
+
+void __init ob_dma_setup(void)
+{
+	unsigned int i;
+
+	/* Devices reach pinned RAM only, and a snapshot must not contain extents of the host. */
+	if (!ob_host_groups.dma || !ob_machine.ram_is_pinned)
+		return;
+	if (!ob_dma_read()) {
+		pr_err("no device reaches RAM: the host's extents are wrong, or do not cover it\n");
+		ob_dma = (struct ob_dma) {};
+		return;
+	}
+	for (i = 0; i < ob_dma.count; i++)
+		if (ob_dma_border(i))
+			memblock_reserve(PFN_PHYS(ob_dma_border(i)), PAGE_SIZE);
+}

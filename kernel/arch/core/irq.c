@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupts of devices: a number of the hypercall interface is a hardware number of one domain.
+ *
+ * Raised: any host thread sets the number's bit in a vCPU's bitmap, then the vCPU's
+ * OB_PENDING_DEVICE. Handled: the vCPU takes the bits. A number without a Linux interrupt is
+ * dropped. One that is disabled is noted by Linux, and raised again when it is enabled, by
+ * ob_irq_retrigger().
+ */
+#include <linux/idr.h>
+#include <linux/interrupt.h>
+#include <linux/irq.h>
+#include <linux/irqdesc.h>
+#include <linux/msi.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include "irq.h"
+#include "vcpu.h"
+
+struct irq_domain *ob_irq_domain __ro_after_init;
+static DEFINE_IDA(ob_irq_numbers);
+
+/* The vCPU that handles each interrupt, counted from 1; 0: any does. */
+static u8 ob_irq_vcpus[OB_INTERRUPTS];
+
+static void ob_device_set(struct ob_vcpu *vcpu, u32 interrupt)
+{
+	__atomic_fetch_or(&vcpu->devices[interrupt / 64], 1ULL << interrupt % 64, __ATOMIC_SEQ_CST);
+}
+
+static struct ob_vcpu *ob_device_vcpu(u32 interrupt)
+{
+	u8 vcpu = READ_ONCE(ob_irq_vcpus[interrupt]);
+
+	if (vcpu)
+		return &ob_vcpus[vcpu - 1];
+	return interrupt == OB_INTERRUPT_BLOCK ? ob_vcpu_for_disks() : ob_vcpu_to_interrupt();
+}
+
+void ob_kernel_interrupt(u32 interrupt)
+{
+	struct ob_vcpu *vcpu;
+
+	if (interrupt >= OB_INTERRUPTS || READ_ONCE(ob_machine.stopping))
+		return;
+	vcpu = ob_device_vcpu(interrupt);
+	ob_device_set(vcpu, interrupt);
+	ob_raise(vcpu, OB_PENDING_DEVICE);
+}
+
+void ob_devices_run(struct ob_vcpu *vcpu)
+{
+	unsigned int word, bit;
+
+	for (word = 0; word < ARRAY_SIZE(vcpu->devices); word++) {
+		unsigned long bits = READ_ONCE(vcpu->devices[word]);
+
+		if (bits)
+			bits = xchg(&vcpu->devices[word], 0);
+		for_each_set_bit(bit, &bits, 64)
+			generic_handle_domain_irq(ob_irq_domain, word * 64 + bit);
+	}
+}
+
+static void ob_irq_ack(struct irq_data *data)
+{
+}
+
+static void ob_irq_mask(struct irq_data *data)
+{
+	if (data->hwirq >= OB_INTERRUPT_FIRST)
+		ob_host_interrupt_mask(ob_host, data->hwirq);
+}
+
+static void ob_irq_unmask(struct irq_data *data)
+{
+	if (data->hwirq >= OB_INTERRUPT_FIRST)
+		ob_host_interrupt_unmask(ob_host, data->hwirq);
+}
+
+/*
+ * What came while the interrupt was disabled: once more, as soon as this vCPU enables interrupts.
+ */
+static int ob_irq_retrigger(struct irq_data *data)
+{
+	struct ob_vcpu *vcpu = ob_this_vcpu();
+
+	ob_device_set(vcpu, data->hwirq);
+	__atomic_fetch_or(&vcpu->pending, OB_PENDING_DEVICE, __ATOMIC_SEQ_CST);
+	return 1;
+}
+
+static int ob_irq_set_affinity(struct irq_data *data, const struct cpumask *mask, bool force)
+{
+	unsigned int cpu = cpumask_any_and(mask, cpu_online_mask);
+	bool any = !irqd_affinity_is_managed(data) && cpumask_subset(cpu_online_mask, mask);
+
+	if (cpu >= nr_cpu_ids)
+		return -EINVAL;
+	WRITE_ONCE(ob_irq_vcpus[data->hwirq], any ? 0 : cpu + 1);
+	if (data->hwirq >= OB_INTERRUPT_FIRST)
+		ob_host_interrupt_affinity(ob_host, data->hwirq, any ? OB_ANY_VCPU : cpu);
+	irq_data_update_effective_affinity(data, any ? mask : cpumask_of(cpu));
+	return IRQ_SET_MASK_OK;
+}
+
+static void ob_irq_compose(struct irq_data *data, struct msi_msg *msg)
+{
+	const struct ob_interrupt_message *message = irq_data_get_irq_chip_data(data);
+
+	msg->address_hi = upper_32_bits(message->address);
+	msg->address_lo = lower_32_bits(message->address);
+	msg->data = message->data;
+}
+
+static struct irq_chip ob_irq_chip = {
+	.name = "outboard",
+	.irq_ack = ob_irq_ack,
+	.irq_mask = ob_irq_mask,
+	.irq_unmask = ob_irq_unmask,
+	.irq_retrigger = ob_irq_retrigger,
+	.irq_set_affinity = ob_irq_set_affinity,
+	.irq_compose_msi_msg = ob_irq_compose,
+};
+
+/*
+ * Of those that are always open. Edges: one that comes while its handler runs makes it run again.
+ */
+static int ob_irq_map(struct irq_domain *domain, unsigned int irq, irq_hw_number_t interrupt)
+{
+	irq_set_chip_and_handler(irq, &ob_irq_chip, handle_edge_irq);
+	return 0;
+}
+
+static int ob_irq_open(struct irq_domain *domain, unsigned int irq, u32 interrupt)
+{
+	struct ob_interrupt_message *message = kzalloc(sizeof(*message), GFP_KERNEL);
+	int error;
+
+	if (!message)
+		return -ENOMEM;
+	error = ob_host_interrupt_open(ob_host, interrupt, message);
+	if (error) {
+		kfree(message);
+		return error;
+	}
+	irq_domain_set_info(domain, irq, interrupt, &ob_irq_chip, message, handle_edge_irq, NULL,
+			    NULL);
+	return 0;
+}
+
+static int ob_irq_alloc(struct irq_domain *domain, unsigned int irq, unsigned int count, void *info)
+{
+	int interrupt, error;
+
+	if (count != 1)
+		return -ENOSPC;
+	interrupt = ida_alloc_range(&ob_irq_numbers, OB_INTERRUPT_FIRST, OB_INTERRUPTS - 1,
+				    GFP_KERNEL);
+	if (interrupt < 0)
+		return interrupt;
+	error = ob_irq_open(domain, irq, interrupt);
+	if (error)
+		ida_free(&ob_irq_numbers, interrupt);
+	return error;
+}
+
+static void ob_irq_free(struct irq_domain *domain, unsigned int irq, unsigned int count)
+{
+	struct irq_data *data = irq_domain_get_irq_data(domain, irq);
+
+	ob_host_interrupt_close(ob_host, data->hwirq);
+	/* A vCPU that handles a late message may have looked up `data`, which the caller frees. */
+	synchronize_rcu();
+	WRITE_ONCE(ob_irq_vcpus[data->hwirq], 0);
+	kfree(irq_data_get_irq_chip_data(data));
+	ida_free(&ob_irq_numbers, data->hwirq);
+	irq_domain_reset_irq_data(data);
+}
+
+static const struct irq_domain_ops ob_irq_operations = {
+	.map = ob_irq_map,
+	.alloc = ob_irq_alloc,
+	.free = ob_irq_free,
+};
+
+/* Linux makes its descriptors when they are needed. */
+int __init arch_probe_nr_irqs(void)
+{
+	return 0;
+}
+
+void __init init_IRQ(void)
+{
+	ob_irq_domain = irq_domain_add_tree(NULL, &ob_irq_operations, NULL);
+	if (!ob_irq_domain)
+		panic("no memory for interrupts");
+}

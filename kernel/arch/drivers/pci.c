@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The host's PCI bus: a host bridge whose configuration space, memory and messages are
+ * hypercalls. Linux's own code does the rest. It scans the bus and gives the devices addresses in
+ * the host's windows.
+ *
+ *   driver -> PCI-MSI domain (mask bits of the device) -> ob_irq_domain (core/irq.c) -> host
+ */
+#include <linux/irq.h>
+#include <linux/msi.h>
+#include <linux/pci.h>
+#include "../core/dma.h"
+#include "../core/host.h"
+#include "../core/irq.h"
+#include "../core/vcpu.h"
+#include "pci.h"
+
+#define OB_WINDOWS_MOST 8
+
+/* There is one bus; what it consists of lives as long as the kernel. */
+struct ob_pci {
+	struct resource buses;
+	struct resource windows[OB_WINDOWS_MOST];
+	struct pci_host_bridge *bridge;
+};
+static struct ob_pci ob_pci;
+
+static int ob_pci_config_read(struct pci_bus *bus, unsigned int function, int offset, int size,
+			      u32 *value)
+{
+	*value = ob_host_pci_read(ob_host, PCI_DEVID(bus->number, function), offset, size);
+	return PCIBIOS_SUCCESSFUL;
+}
+
+static int ob_pci_config_write(struct pci_bus *bus, unsigned int function, int offset, int size,
+			       u32 value)
+{
+	ob_host_pci_write(ob_host, PCI_DEVID(bus->number, function), offset, size, value);
+	return PCIBIOS_SUCCESSFUL;
+}
+
+static struct pci_ops ob_pci_operations = {
+	.read = ob_pci_config_read,
+	.write = ob_pci_config_write,
+};
+
+/* Pins of devices raise no interrupt: 0 keeps drivers from the firmware's interrupt line. */
+static int ob_pci_map_irq(const struct pci_dev *device, u8 slot, u8 pin)
+{
+	return 0;
+}
+
+/* Not every device has mask bits: the parent masks, too. */
+static void ob_msi_mask(struct irq_data *data)
+{
+	pci_msi_mask_irq(data);
+	irq_chip_mask_parent(data);
+}
+
+static void ob_msi_unmask(struct irq_data *data)
+{
+	irq_chip_unmask_parent(data);
+	pci_msi_unmask_irq(data);
+}
+
+static struct irq_chip ob_msi_chip = {
+	.name = "PCI-MSI",
+	.irq_ack = irq_chip_ack_parent,
+	.irq_mask = ob_msi_mask,
+	.irq_unmask = ob_msi_unmask,
+	.irq_retrigger = irq_chip_retrigger_hierarchy,
+};
+
+static struct msi_domain_info ob_msi_info = {
+	.flags = MSI_FLAG_USE_DEF_DOM_OPS | MSI_FLAG_USE_DEF_CHIP_OPS | MSI_FLAG_PCI_MSIX,
+	.chip = &ob_msi_chip,
+};
+
+static int __init ob_pci_add_window(struct resource *resource, const struct ob_pci_window *window)
+{
+	*resource = (struct resource) {
+		.name = "PCI",
+		.start = OB_IOMEM_BASE + window->address,
+		.end = OB_IOMEM_BASE + window->address + window->size - 1,
+		.flags = IORESOURCE_MEM | (window->prefetchable ? IORESOURCE_PREFETCH : 0),
+	};
+	pci_add_resource_offset(&ob_pci.bridge->windows, resource, OB_IOMEM_BASE);
+	return request_resource(&iomem_resource, resource);
+}
+
+static int __init ob_pci_read_windows(void)
+{
+	struct ob_pci_window window;
+	u32 i;
+
+	for (i = 0; !ob_host_pci_window(ob_host, i, &window); i++) {
+		if (i == OB_WINDOWS_MOST || !window.size || window.address >= OB_IOMEM_BASE ||
+		    window.size > OB_IOMEM_BASE - window.address ||
+		    ob_pci_add_window(&ob_pci.windows[i], &window))
+			return -EINVAL;
+	}
+	ob_pci.buses = (struct resource) { .name = "PCI", .end = 255, .flags = IORESOURCE_BUS };
+	pci_add_resource(&ob_pci.bridge->windows, &ob_pci.buses);
+	return 0;
+}
+
+static int __init ob_pci_add_messages(void)
+{
+	struct fwnode_handle *node = irq_domain_alloc_named_fwnode("outboard-pci");
+	struct irq_domain *domain = NULL;
+
+	if (node)
+		domain = pci_msi_create_irq_domain(node, &ob_msi_info, ob_irq_domain);
+	if (!domain)
+		return -ENOMEM;
+	dev_set_msi_domain(&ob_pci.bridge->dev, domain);
+	return 0;
+}
+
+/* Why the kernel does not use the host's bus; NULL: the kernel uses the bus. */
+static const char * __init ob_pci_refusal(void)
+{
+	if (!ob_host_groups.pci_is_whole)
+		return "the host lacks calls of the groups pci, interrupts, iomem or dma";
+	if (!ob_machine.ram_is_pinned)
+		return "the host has not pinned RAM";
+	if (!ob_dma_reaches_ram())
+		return "no device reaches RAM";
+	return NULL;
+}
+
+static int __init ob_pci_start(void)
+{
+	const char *reason = ob_pci_refusal();
+	int error;
+
+	if (!ob_host_groups.pci)
+		return 0;
+	if (reason) {
+		pr_err("the PCI bus is not used: %s\n", reason);
+		return 0;
+	}
+	ob_pci.bridge = pci_alloc_host_bridge(0);
+	if (!ob_pci.bridge)
+		return -ENOMEM;
+	ob_pci.bridge->ops = &ob_pci_operations;
+	ob_pci.bridge->map_irq = ob_pci_map_irq;
+	error = ob_pci_read_windows() ?: ob_pci_add_messages() ?:
+		pci_host_probe(ob_pci.bridge);
+	if (error)
+		pr_err("the PCI bus is not used: error %d\n", error);
+	return error;
+}
+subsys_initcall_sync(ob_pci_start);
+
+void ob_pci_stop(void)
+{
+	struct pci_dev *device = NULL;
+
+	if (!ob_pci.bridge)
+		return;
+	while ((device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, device)))
+		pci_clear_master(device);
+}
