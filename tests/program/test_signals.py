@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Signals at random moments: the image stays clean, nothing temporary stays, the exit code is the signal's.
 
+A text that `edit` could not write into the image is kept, and the message says where.
+
 Each round copies a clean image, starts a command on it, and sends SIGINT, SIGTERM or SIGHUP: once, or twice as timeout(1)
 does, to the command and then to its process group. Then the file system's own checker must find nothing.
 `make test` sends 40 signals in all, `make test-long` 200 more.
@@ -9,6 +11,7 @@ does, to the command and then to its process group. Then the file system's own c
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -53,8 +56,17 @@ class Place:
             images.check_unmounted_ext4(image)
         assert done.returncode == 0, f"{said}\n{done.stdout.decode(errors='replace')[-2000:]}"
 
+    def take_kept_text(self, said):
+        """Removes the text that `edit` says it has kept, which must be as the editor saved it."""
+        for path in re.findall(f"the edited text is in ({re.escape(self.temporary)}/.+)", said):
+            with open(path, encoding="utf-8") as kept:
+                text = kept.read()
+            assert "board" in text and "outboard" not in text, f"{said}: {text}"
+            shutil.rmtree(os.path.dirname(path))
+
     def check_all(self, said):
         """Every file here must be an image that is clean, and nothing else may be there."""
+        self.take_kept_text(said)
         left = {*os.listdir(self.here), *os.listdir(self.temporary)}
         assert left <= {"whole", "parts", "new"}, f"{said}: {left} stayed"
         for name in ("whole", "new"):
@@ -73,7 +85,7 @@ class Place:
 
     def start(self, words):
         words = [word.format(here=self.here, work=self.work, kind=self.kind) for word in words]
-        variables = {"TMPDIR": self.temporary, "EDITOR": "sed -i s/outboard/board/", "VISUAL": ""}
+        variables = {"TMPDIR": self.temporary, "EDITOR": "sed -i s/outboard/board/g", "VISUAL": ""}
         return subprocess.Popen(program.command(*words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                 start_new_session=True, env={**os.environ, **variables})
 
