@@ -17,7 +17,7 @@
 
 #define OB_PAGE_BYTES 4096ull
 
-/* memory.c */
+/* address_space.c, regions.c, ram.c, spare.c, snapshot/pages.c, snapshot/pieces.c */
 
 struct ob_posix_region {
 	uint64_t address;
@@ -50,7 +50,7 @@ struct ob_posix_memory {
 	struct ob_posix_region regions[OB_REGIONS];
 };
 
-/* closed.c */
+/* snapshot/closed.c */
 
 struct ob_closed_piece {
 	uint64_t address;
@@ -122,7 +122,7 @@ struct ob_posix_offers {
 	int last_number;
 };
 
-/* snapshot.c */
+/* snapshot/ */
 
 struct ob_posix_snapshot {
 	int directory;			/* -1: no snapshot is wanted */

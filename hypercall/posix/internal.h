@@ -30,7 +30,7 @@ void ob_posix_hosts_forked(void);
 /* tables.c */
 void ob_posix_thread_blocks_forked(void);
 
-/* memory.c: takes the kernel's memory out of a fork()ed child; out of a core dump, what was never used of it. */
+/* regions.c, ram.c: takes the kernel's memory out of a fork()ed child; out of a core dump, what was never used of it. */
 void ob_posix_memory_forked(struct ob_host *host);
 void ob_posix_memory_skip_unused(struct ob_host *host);
 
@@ -49,32 +49,30 @@ void ob_posix_huge_forked(struct ob_host *host);
 uint64_t ob_posix_checksum(const void *bytes, uint64_t size);
 uint64_t ob_posix_checksum_avx2(const void *bytes, uint64_t size);
 
-/* memory.c, for snapshot.c */
-
-/* From here on regions but MODULES are reserved at fixed, random addresses, which other processes are likely to have free. */
+/* address_space.c: from here on regions but MODULES are reserved at fixed, random addresses, which other processes are likely to have free. */
 void ob_posix_memory_place(struct ob_host *host);
-/* All regions: OB_REGIONS of them. */
+/* regions.c: all of them, OB_REGIONS. */
 const struct ob_posix_region *ob_posix_memory_regions(struct ob_host *host);
-/* Reserves all regions at these addresses, with empty RAM. -EBUSY: one is not free, and none is reserved. */
+/* snapshot/fill.c: reserves all regions at these addresses, with empty RAM. -EBUSY: one is not free, and none is reserved. */
 int ob_posix_memory_reserve(struct ob_host *host, const struct ob_posix_region regions[]);
 /* Fills a piece of a reserved region, or of the image, from the file. -EINVAL, or what the host says. */
 int ob_posix_memory_fill(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind);
 /*
- * Stacks, and pages of the MODULES window that are the file's: map them as a whole, without access, then say what is in them:
+ * snapshot/pieces.c: stacks, and pages of the MODULES window that are the file's: map them as a whole, without access, then say what is in them:
  * stacks; and which pages of RAM stand behind each piece of the window.
  */
 int ob_posix_memory_map_closed(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset);
 int ob_posix_memory_note_stack(struct ob_host *host, uint64_t address, uint64_t size, bool urgent);
 int ob_posix_memory_note_window(struct ob_host *host, uint64_t address, uint64_t size, uint64_t physical, uint32_t protection);
-/* Makes all of it this process's own: a fork()ed child gets none. */
+/* snapshot/fill.c: makes all of it this process's own: a fork()ed child gets none. */
 void ob_posix_memory_filled(struct ob_host *host);
-/* A fault that is over when it is looked at: a page of RAM was on its way from a snapshot to the memfd. */
+/* snapshot/pages.c: a fault that is over when it is looked at: a page of RAM was on its way from a snapshot to the memfd. */
 bool ob_posix_memory_fault_is_passing(struct ob_host *host, uint64_t address);
 
-/* Gives the mappings up that are kept in reserve. */
-void ob_posix_memory_give_up_spare(struct ob_host *host);
+/* spare.c: gives the mappings up that are kept in reserve. */
+void ob_posix_spare_give_up(struct ob_host *host);
 
-/* closed.c: adds a piece that is mapped without access, or will be opened at once; `protection` is the host's. -EACCES, or what the host says. */
+/* snapshot/closed.c: adds a piece that is mapped without access, or will be opened at once; `protection` is the host's. -EACCES, or what the host says. */
 int ob_posix_closed_add(struct ob_host *host, uint64_t address, uint64_t size, int protection, bool urgent);
 /* A fault: if a piece that was closed was touched, in a way that its protection allows, the access can be tried again. */
 bool ob_posix_closed_touched(struct ob_host *host, uint64_t address, int protection);
@@ -100,7 +98,7 @@ void ob_posix_signals_remove(void);
 /* Sends the preempt signal to a thread of this process, marked as ours. */
 void ob_posix_preempt_send(uint64_t tid);
 
-/* snapshot.c, thread.c: what a fork()ed child forgets. */
+/* snapshot/request.c, thread.c: what a fork()ed child forgets. */
 void ob_posix_snapshot_forked(struct ob_host *host);
 /* No snapshot is wanted yet. */
 void ob_posix_snapshot_reset(struct ob_host *host);

@@ -11,7 +11,8 @@ FLAGS := -O2 -g -fPIC -fno-semantic-interposition -fno-omit-frame-pointer -pthre
 	-Wall -Wextra -Werror -I$(REPO)/hypercall/include
 LIB_FLAGS := -I$(REPO)/lib -I$(REPO)/lib/include -I$(REPO)/hypercall/posix \
 	-I$(WORK)/generated -DOB_VERSION='"$(VERSION)"'
-HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/posix/*.c)
+HYPERCALL_FLAGS := -I$(REPO)/hypercall/posix
+HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/posix/*.c $(REPO)/hypercall/posix/snapshot/*.c)
 HYPERCALL_OBJECTS := $(HYPERCALL_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
 LIB_SOURCES := $(wildcard $(REPO)/lib/*.c)
 LIB_OBJECTS := $(LIB_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
@@ -27,7 +28,7 @@ objects: $(HYPERCALL_OBJECTS) $(API_OBJECTS)
 
 $(HYPERCALL_OBJECTS): $(WORK)/%.o: $(REPO)/%.c $(BUILD)/library.mk
 	mkdir -p $(@D)
-	$(COMPILER) $(FLAGS) -MMD -MP -c -o $@ $<
+	$(COMPILER) $(FLAGS) $(HYPERCALL_FLAGS) -MMD -MP -c -o $@ $<
 
 $(WORK)/hypercall/posix/checksum_avx2.o: FLAGS += -mavx2
 

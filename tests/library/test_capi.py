@@ -4,6 +4,7 @@
 Each program says what failed and where, and ends with 1. The library is found through OUTBOARD_OUT.
 """
 
+import glob
 import os
 import re
 import shutil
@@ -44,7 +45,7 @@ def compile_c(target, sources, *flags):
 
 
 def platform_program(directory, source, sanitizer):
-    files = sorted(os.path.join(PLATFORM, name) for name in os.listdir(PLATFORM) if name.endswith(".c"))
+    files = sorted(glob.glob(os.path.join(PLATFORM, "*.c")) + glob.glob(os.path.join(PLATFORM, "snapshot", "*.c")))
     return compile_c(os.path.join(directory, "program"), [source, "mock_kernel.c", *files],
                      "-I", PLATFORM, "-I", os.path.join(REPOSITORY, "hypercall", "include"),
                      *SANITIZERS[sanitizer])

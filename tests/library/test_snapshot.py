@@ -209,13 +209,13 @@ def test_address_that_is_taken(program, cache):
     told = start(program, cache, TAKEN=f"{before:x}")["snapshot:"]
     assert "not used: its addresses are not free in this process; saved as" in told
     after = ram_of(the_file(cache))
-    # hypercall/posix/memory.c, PLACE_FIRST and PLACE_RANGE; other regions may be before it.
+    # hypercall/posix/address_space.c, PLACE_FIRST and PLACE_RANGE; other regions may be before it.
     assert before != after and all(48 << 40 <= ram < 65 << 40 for ram in (before, after))
     assert "started from" in start(program, cache)["snapshot:"]
 
 
 def note_as_right(path):
-    """What the library notes of a file whose checksum was right: hypercall/posix/snapshot.c, struct note."""
+    """What the library notes of a file whose checksum was right: hypercall/posix/snapshot/snapshot.h, struct ob_snapshot_note."""
     status = os.stat(path)
     with open("/proc/sys/kernel/random/boot_id", "rb") as stream:
         host = stream.read()

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The files of RAM.
+ *
+ * RAM is a memfd, mapped once as a whole. The host provides a page when it is touched, and takes it
+ * back when a hole is punched there. Memory that RAM grows by moves, before its first use, to a file
+ * with huge pages if the host gives one (huge.c). In both files a page is at the offset of its
+ * physical address.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "regions.h"
+#include "raw.h"
+
+/* Puts a memfd of the region's size behind the reserved range. */
+int ob_posix_ram_populate(struct ob_host *host, const struct ob_posix_region *ram)
+{
+	int fd = memfd_create("outboard-ram", MFD_CLOEXEC);
+	void *got;
+
+	if (fd < 0)
+		return -ENOMEM;
+	if (ftruncate(fd, (off_t)ram->size))
+		goto fail;
+	got = mmap((void *)ram->address, ram->size, PROT_READ | PROT_WRITE,
+		   MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0);
+	if (got == MAP_FAILED)
+		goto fail;
+	host->memory.fd = fd;
+	return 0;
+fail:
+	raw_close(fd);
+	return -ENOMEM;
+}
+
+/* The file that has this page of RAM. */
+int ob_posix_ram_fd(struct ob_host *host, uint64_t physical)
+{
+	return host->memory.huge_from && physical >= host->memory.huge_from ? host->memory.huge_fd : host->memory.fd;
+}
+
+/* From `physical` on RAM is in the other file. */
+static int move_ram(struct ob_host *host, const struct ob_posix_region *ram, uint64_t physical, int fd)
+{
+	void *start = (void *)(ram->address + physical);
+	uint64_t size = ram->size - physical;
+
+	if (ftruncate(fd, (off_t)ram->size) ||
+	    mmap(start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
+		 (off_t)physical) == MAP_FAILED)
+		return -ENOMEM;
+	madvise(start, size, MADV_DONTFORK);
+	host->memory.huge_fd = fd;
+	host->memory.huge_from = physical;
+	return 0;
+}
+
+/*
+ * In a file with huge pages, or, where the host lets it have them, in the memfd. What there was of the range is nothing
+ * yet: it was never touched. What the kernel boots with stays in the memfd.
+ */
+int ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
+{
+	const struct ob_posix_region *ram = &host->memory.regions[OB_REGION_RAM];
+	uint64_t physical = address - ram->address;
+	int fd;
+
+	if (!physical)
+		return 0;
+	fd = host->memory.huge_from ? -1 : ob_posix_huge_take(host);
+	if (fd >= 0 && move_ram(host, ram, physical, fd))
+		raw_close(fd);
+	if (!host->memory.huge_from)
+		madvise((void *)address, size, MADV_HUGEPAGE);
+	return 0;
+}
+
+void ob_posix_ram_close(struct ob_host *host)
+{
+	raw_close(host->memory.fd);
+	if (host->memory.huge_from)
+		raw_close(host->memory.huge_fd);
+	host->memory.huge_from = 0;
+}
+
+/* Pages of a snapshot are not in the memfd, and are used. */
+static void skip_in_core(struct ob_host *host, uint64_t ram, uint64_t from, uint64_t to)
+{
+	uint64_t limit = to < OB_SNAPSHOT_BYTES ? to : OB_SNAPSHOT_BYTES;
+
+	for (; from < limit; from += PAGE_BYTES)
+		if (!ob_posix_pages_contain(host, from))
+			madvise((void *)(ram + from), PAGE_BYTES, MADV_DONTDUMP);
+	if (to > from)
+		madvise((void *)(ram + from), to - from, MADV_DONTDUMP);
+}
+
+static void skip_unused(struct ob_host *host, int fd, uint64_t ram, off_t from, off_t to)
+{
+	off_t data, hole;
+
+	for (hole = from; hole < to; hole = lseek(fd, data, SEEK_HOLE)) {
+		data = lseek(fd, hole, SEEK_DATA);
+		if (hole < 0 || (data < 0 && errno != ENXIO))
+			return;
+		if (data < 0 || data > to)
+			data = to;
+		if (data > hole)
+			skip_in_core(host, ram, (uint64_t)hole, (uint64_t)data);
+		if (data == to)
+			return;
+	}
+}
+
+/*
+ * A core dump would read all of RAM, and make the host take what was never
+ * used. Works in a signal handler.
+ */
+void ob_posix_memory_skip_unused(struct ob_host *host)
+{
+	const struct ob_posix_region *ram = &host->memory.regions[OB_REGION_RAM];
+	off_t size = (off_t)ram->size, border = host->memory.huge_from ? (off_t)host->memory.huge_from : size;
+
+	skip_unused(host, host->memory.fd, ram->address, 0, border);
+	if (border < size)
+		skip_unused(host, host->memory.huge_fd, ram->address, border, size);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files about memory share: address space, regions, RAM, windows, pages of a snapshot. */
+#ifndef OUTBOARD_POSIX_REGIONS_H
+#define OUTBOARD_POSIX_REGIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+
+#define PAGE_BYTES OB_PAGE_BYTES
+
+static inline bool ob_posix_is_page_range(uint64_t address, uint64_t size)
+{
+	return size && address % PAGE_BYTES == 0 && size % PAGE_BYTES == 0;
+}
+
+/* The host's protection for one of the kernel's (enum ob_protection). */
+static inline int ob_posix_protection(uint32_t protection)
+{
+	return (protection & OB_PROTECTION_READ ? PROT_READ : 0) |
+	       (protection & OB_PROTECTION_WRITE ? PROT_WRITE : 0) |
+	       (protection & OB_PROTECTION_EXECUTE ? PROT_EXEC : 0);
+}
+
+/* address_space.c: address space without access. Flags are those of mmap(). */
+void *ob_posix_reservation(uint64_t address, uint64_t size, int extra_flags);
+/* False: it is not free. */
+bool ob_posix_reserve_exactly(uint64_t address, uint64_t size);
+/* At the host's next fixed address, or where the operating system likes. 0 or -ENOMEM. */
+int ob_posix_reserve_placed(struct ob_host *host, uint64_t size, uint64_t *address);
+/* Within reach of the kernel's text. 0 or -ENOMEM. */
+int ob_posix_reserve_near_text(struct ob_host *host, uint64_t size, uint64_t *address);
+
+/* regions.c */
+bool ob_posix_is_window(enum ob_region region);
+/* False also if the region is not reserved. */
+bool ob_posix_region_contains(struct ob_host *host, enum ob_region region, uint64_t address,
+			      uint64_t size);
+
+/* ram.c: puts a memfd of the region's size behind the reserved range. 0 or -ENOMEM. */
+int ob_posix_ram_populate(struct ob_host *host, const struct ob_posix_region *ram);
+/* The file that has this page of RAM. */
+int ob_posix_ram_fd(struct ob_host *host, uint64_t physical);
+void ob_posix_ram_close(struct ob_host *host);
+
+/* shadow.c: one host at a time has it. -EEXIST, -EBUSY or -ENOMEM. */
+int ob_posix_shadow_take(struct ob_host *host, uint64_t size, uint64_t address);
+void ob_posix_shadow_give_up(struct ob_host *host);
+
+/* spare.c: before the first mapping of a window; and after the spare was given up. */
+void ob_posix_spare_begin(struct ob_host *host);
+void ob_posix_spare_keep(struct ob_host *host);
+
+/* snapshot/pages.c: whether this page of RAM is a snapshot's, and the bits that say so. */
+bool ob_posix_pages_contain(struct ob_host *host, uint64_t physical);
+void ob_posix_pages_note(struct ob_host *host, uint64_t physical, uint64_t size, bool set);
+/* Moves those of them that are a snapshot's to the memfd, with their contents. 0 or -ENOMEM. */
+int ob_posix_pages_share(struct ob_host *host, uint64_t physical, uint64_t size);
+/* No memory is a snapshot's any more. */
+void ob_posix_memory_forget_snapshot(struct ob_host *host);
+
+/*
+ * snapshot/pieces.c: the window is about to change there. `keep`: RAM gets what was in it. 0, or
+ * -ENOMEM as ob_host_map().
+ */
+int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size, bool keep);
+
+#endif

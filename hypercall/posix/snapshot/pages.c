@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Pages of RAM that came from a snapshot.
+ *
+ * They are private mappings of its file at first. A page becomes one of the memfd in two ways. When
+ * the kernel allocates it for something new, its contents are dropped (ob_host_ram_renew). When a
+ * window is to show it, its contents are copied (ob_posix_pages_share): a thread that writes to it
+ * meanwhile faults and tries again.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "regions.h"
+#include "raw.h"
+
+bool ob_posix_pages_contain(struct ob_host *host, uint64_t physical)
+{
+	uint64_t page = physical / PAGE_BYTES;
+
+	return page / 64 < OB_SNAPSHOT_WORDS &&
+	       __atomic_load_n(&host->memory.snapshot[page / 64], __ATOMIC_RELAXED) >> page % 64 & 1;
+}
+
+void ob_posix_pages_note(struct ob_host *host, uint64_t physical, uint64_t size, bool set)
+{
+	uint64_t page = physical / PAGE_BYTES, end = (physical + size) / PAGE_BYTES, next;
+
+	for (; page < end && page / 64 < OB_SNAPSHOT_WORDS; page = next) {
+		uint64_t *word = &host->memory.snapshot[page / 64], bits = ~0ull << page % 64;
+
+		next = (page / 64 + 1) * 64;
+		if (next > end)
+			bits &= ~0ull >> (next - end);
+		if (set)
+			__atomic_fetch_or(word, bits, __ATOMIC_SEQ_CST);
+		else
+			__atomic_fetch_and(word, ~bits, __ATOMIC_SEQ_CST);
+	}
+}
+
+static bool has_snapshot_pages(struct ob_host *host, uint64_t physical, uint64_t size)
+{
+	for (uint64_t end = physical + size; physical < end; physical += PAGE_BYTES)
+		if (ob_posix_pages_contain(host, physical))
+			return true;
+	return false;
+}
+
+/* Puts pages of the memfd at their place in RAM. */
+static bool map_ram(struct ob_host *host, uint64_t physical, uint64_t size)
+{
+	void *address = (void *)(host->memory.regions[OB_REGION_RAM].address + physical);
+
+	return mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+		    host->memory.fd, (off_t)physical) != MAP_FAILED;
+}
+
+/* If the host has no room for another mapping they stay what they are: it is tried again when a window shows them. */
+void ob_host_ram_renew(struct ob_host *host, uint64_t address, uint64_t size)
+{
+	uint64_t physical = address - host->memory.regions[OB_REGION_RAM].address;
+
+	if (has_snapshot_pages(host, physical, size) && map_ram(host, physical, size))
+		ob_posix_pages_note(host, physical, size, false);
+}
+
+/* With its contents. The caller sees to it that nobody else does the same. */
+static int share_page(struct ob_host *host, uint64_t physical)
+{
+	char *address = (char *)host->memory.regions[OB_REGION_RAM].address + physical;
+
+	if (mprotect(address, PAGE_BYTES, PROT_READ))
+		return -ENOMEM;
+	if (raw_pwrite(host->memory.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
+	    !map_ram(host, physical, PAGE_BYTES)) {
+		/* As before, for those that wait to write to it, and for the next owner, who may count on zeroes. */
+		raw_fallocate(host->memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical, PAGE_BYTES);
+		while (mprotect(address, PAGE_BYTES, PROT_READ | PROT_WRITE))
+			sched_yield();
+		return -ENOMEM;
+	}
+	ob_posix_pages_note(host, physical, PAGE_BYTES, false);
+	return 0;
+}
+
+int ob_posix_pages_share(struct ob_host *host, uint64_t physical, uint64_t size)
+{
+	int error = 0;
+
+	for (uint64_t end = physical + size; physical < end && !error; physical += PAGE_BYTES)
+		if (ob_posix_pages_contain(host, physical))
+			error = share_page(host, physical);
+	return error;
+}
+
+/* RAM is always accessible but for that moment. */
+bool ob_posix_memory_fault_is_passing(struct ob_host *host, uint64_t address)
+{
+	return ob_posix_region_contains(host, OB_REGION_RAM, address, 1);
+}
+
+void ob_posix_memory_forget_snapshot(struct ob_host *host)
+{
+	host->memory.piece_count = 0;
+	memset(host->memory.snapshot, 0, sizeof(host->memory.snapshot));
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Which snapshot the program wants, and what became of it. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "raw.h"
+#include "snapshot.h"
+
+__attribute__((format(printf, 3, 4))) int ob_posix_snapshot_tell(struct ob_host *host, int error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(host->snapshot.status, sizeof(host->snapshot.status), format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+int ob_posix_snapshot_use(struct ob_host *host, int directory, const char *name, const char *key)
+{
+	if (strlen(name) >= sizeof(host->snapshot.name) || strlen(key) >= sizeof(host->snapshot.key))
+		return ob_posix_snapshot_tell(host, -ENAMETOOLONG, "not used: the configuration is too long");
+	host->snapshot.directory = directory;
+	strcpy(host->snapshot.name, name);
+	strcpy(host->snapshot.key, key);
+	ob_posix_memory_place(host);
+	return ob_posix_snapshot_tell(host, 0, "not used: this kernel cannot be saved");
+}
+
+void ob_posix_snapshot_done(struct ob_host *host)
+{
+	if (host->snapshot.directory >= 0)
+		raw_close(host->snapshot.directory);
+	host->snapshot.directory = -1;
+}
+
+void ob_posix_snapshot_reset(struct ob_host *host)
+{
+	host->snapshot.directory = -1;
+	host->memory.place = 0;
+	ob_posix_snapshot_tell(host, 0, "not wanted");
+}
+
+/* The parent may be saving one. */
+void ob_posix_snapshot_forked(struct ob_host *host)
+{
+	ob_posix_snapshot_done(host);
+	host->snapshot.extents = NULL;
+	host->snapshot.extent_count = host->snapshot.extent_room = host->snapshot.data_size = 0;
+	ob_posix_snapshot_tell(host, 0, "not wanted");
+}
+
+const char *ob_posix_snapshot_status(struct ob_host *host)
+{
+	return host->snapshot.status;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The format of snapshot files, and what the files that read and write them share.
+ *
+ *   struct ob_snapshot_header | key | table of struct ob_extent | pages
+ */
+#ifndef OUTBOARD_POSIX_SNAPSHOT_H
+#define OUTBOARD_POSIX_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "internal.h"
+
+#define PAGE_BYTES OB_PAGE_BYTES
+
+#define OB_SNAPSHOT_MAGIC "outboard snapshot 2\n"
+#define OB_SNAPSHOT_DAY (24 * 3600)	/* seconds */
+
+struct ob_snapshot_header {
+	char magic[24];
+	uint64_t checksum;		/* of all that follows this field */
+	uint64_t file_size;
+	uint64_t key_size;
+	uint64_t extent_count;
+	uint64_t data;			/* offset of the first page */
+	struct ob_posix_region regions[OB_REGIONS];
+};
+
+/* Kinds of extents beyond enum ob_snapshot_kind. */
+enum {
+	EXTENT_COMMITTED = 100,		/* no pages, but accessible memory */
+	EXTENT_STACK,
+	EXTENT_URGENT_STACK,
+	EXTENT_WINDOW,
+};
+
+struct ob_extent {
+	uint64_t address;
+	uint64_t size;
+	uint64_t offset;		/* from the header's data */
+	uint64_t physical;		/* of what a window shows */
+	uint32_t kind;
+	uint32_t protection;		/* of a window */
+};
+
+/* For which version of a file the checksum was right, and since when the host runs. */
+struct ob_snapshot_note {
+	uint64_t device, number, size, seconds, nanoseconds;
+	char host[40];
+};
+
+/* request.c: notes what became of the snapshot. Returns `error`. */
+__attribute__((format(printf, 3, 4)))
+int ob_posix_snapshot_tell(struct ob_host *host, int error, const char *format, ...);
+
+/* check.c: opens the file. -ENOENT: there is none, or it is not the user's alone. */
+int ob_posix_snapshot_open(struct ob_host *host, struct stat *status);
+/* Header, key and table; NULL: they are damaged, or there is no memory. The caller frees them. */
+struct ob_snapshot_header *ob_posix_snapshot_read_header(int fd, const struct stat *status);
+/* Returns what is wrong with the file; NULL: it may be mapped. */
+const char *ob_posix_snapshot_fault(struct ob_host *host, const struct ob_snapshot_header *header,
+				    int fd, const struct stat *status);
+/* Of all of the file, of which the header is the beginning. */
+uint64_t ob_posix_snapshot_checksum(const struct ob_snapshot_header *header);
+const struct ob_extent *ob_posix_snapshot_extents(const struct ob_snapshot_header *header);
+/* A file that nobody else can read or write. */
+bool ob_posix_snapshot_is_own(const struct stat *status);
+
+/* checked.c. False: the host does not say since when it runs. */
+bool ob_posix_snapshot_make_note(struct ob_snapshot_note *note, const struct stat *status);
+bool ob_posix_snapshot_is_noted(struct ob_host *host, const struct ob_snapshot_note *note);
+void ob_posix_snapshot_write_note(struct ob_host *host, const struct ob_snapshot_note *note);
+
+/* load.c */
+bool ob_posix_snapshot_is_in(struct ob_host *host, enum ob_region region, uint64_t address);
+bool ob_posix_snapshot_is_stack(const struct ob_extent *e);
+/* Mapped without access at first, together with its neighbours. */
+bool ob_posix_snapshot_is_closed(const struct ob_extent *e);
+
+/* extents.c: bytes of the pages from here on that are zero, or that are not. */
+uint64_t ob_posix_snapshot_run_length(uint64_t address, uint64_t end, bool zero);
+
+/* clean.c: the directory. */
+void ob_posix_snapshot_clean(struct ob_host *host);
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Spare mappings.
+ *
+ * The host limits the number of mappings of a process. At the limit it refuses even the call that
+ * would remove one. Unmapping must not fail then: a page that the kernel took back would stay
+ * visible. So some mappings are kept in reserve, and given up for as long as the host refuses.
+ */
+#define _GNU_SOURCE
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#include "regions.h"
+
+#define SPARE_MAPPINGS 32ull
+
+/* Pages whose access alternates, so that each is a mapping of its own. */
+void ob_posix_spare_keep(struct ob_host *host)
+{
+	uint64_t size = SPARE_MAPPINGS * PAGE_BYTES, none = 0;
+	void *start = ob_posix_reservation(0, size, 0);
+
+	if (start == MAP_FAILED)
+		return;
+	for (uint64_t offset = 0; offset < size; offset += 2 * PAGE_BYTES)
+		mprotect((char *)start + offset, PAGE_BYTES, PROT_READ);
+	if (!__atomic_compare_exchange_n(&host->memory.spare, &none, (uint64_t)start, false,
+					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		munmap(start, size);
+}
+
+/* With the first mapping of a window: many programs never have one. */
+void ob_posix_spare_begin(struct ob_host *host)
+{
+	if (!__atomic_load_n(&host->memory.spare_begun, __ATOMIC_RELAXED) &&
+	    !__atomic_exchange_n(&host->memory.spare_begun, true, __ATOMIC_SEQ_CST))
+		ob_posix_spare_keep(host);
+}
+
+void ob_posix_spare_give_up(struct ob_host *host)
+{
+	uint64_t start = __atomic_exchange_n(&host->memory.spare, 0, __ATOMIC_SEQ_CST);
+
+	if (start)
+		munmap((void *)start, SPARE_MAPPINGS * PAGE_BYTES);
+}

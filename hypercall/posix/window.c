@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Windows: ob_host_map shows a piece of RAM's files in reserved address space, ob_host_unmap puts
+ * the reservation back.
+ *
+ * Pages of a snapshot come first: pages of RAM move to the memfd before a window shows them
+ * (snapshot/pages.c), and a piece of the window that is the snapshot's is settled before its
+ * mappings change (snapshot/pieces.c).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#include "regions.h"
+
+static bool window_contains(struct ob_host *host, uint64_t address, uint64_t size)
+{
+	return ob_posix_region_contains(host, OB_REGION_VMALLOC, address, size) ||
+	       ob_posix_region_contains(host, OB_REGION_MODULES, address, size) ||
+	       ob_posix_region_contains(host, OB_REGION_CLIENT, address, size);
+}
+
+/* Of one of RAM's files. */
+static int show(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
+{
+	void *got = mmap((void *)address, size, ob_posix_protection(protection), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+			 ob_posix_ram_fd(host, physical), (off_t)physical);
+
+	return got == MAP_FAILED ? -ENOMEM : 0;
+}
+
+int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
+{
+	uint64_t ram_size = host->memory.regions[OB_REGION_RAM].size, border = host->memory.huge_from, below = 0;
+
+	if (!ob_posix_is_page_range(address, size) || !window_contains(host, address, size))
+		return -EINVAL;
+	if (physical % PAGE_BYTES || physical > ram_size || size > ram_size - physical)
+		return -EINVAL;
+	if (ob_posix_pages_share(host, physical, size) || ob_posix_pieces_settle(host, address, size, true))
+		return -ENOMEM;
+	ob_posix_spare_begin(host);
+	if (physical < border && border - physical < size)
+		below = border - physical;
+	if (below && show(host, address, physical, below, protection))
+		return -ENOMEM;
+	return show(host, address + below, physical + below, size - below, protection);
+}
+
+/* The kernel drops what it can show again. All else that it hides is over. */
+static bool is_whole_window(struct ob_host *host, uint64_t address, uint64_t size)
+{
+	const struct ob_posix_region *modules = &host->memory.regions[OB_REGION_MODULES];
+
+	return address == modules->address && size == modules->size;
+}
+
+int ob_host_unmap(struct ob_host *host, uint64_t address, uint64_t size)
+{
+	int error;
+
+	if (!ob_posix_is_page_range(address, size) || !window_contains(host, address, size))
+		return -EINVAL;
+	if (ob_posix_pieces_settle(host, address, size, is_whole_window(host, address, size))) {
+		ob_posix_spare_give_up(host);
+		error = ob_posix_pieces_settle(host, address, size, is_whole_window(host, address, size));
+		ob_posix_spare_keep(host);
+		if (error)
+			return -ENOMEM;
+	}
+	if (ob_posix_reservation(address, size, MAP_FIXED) != MAP_FAILED)
+		return 0;
+	ob_posix_spare_give_up(host);
+	if (ob_posix_reservation(address, size, MAP_FIXED) == MAP_FAILED)
+		return -ENOMEM;
+	ob_posix_spare_keep(host);
+	return 0;
+}
