@@ -49,12 +49,12 @@ static int reserve_anywhere(uint64_t size, uint64_t *address)
 	return 0;
 }
 
-void ob_posix_memory_place(struct ob_host *host)
+void ob_posix_choose_place(struct ob_host *host)
 {
 	uint64_t random;
 
 	if (!ob_host_random(host, &random, sizeof(random)))
-		host->memory.place = PLACE_FIRST + (random % PLACE_RANGE & ~(REGION_ALIGNMENT - 1));
+		host->place = PLACE_FIRST + (random % PLACE_RANGE & ~(REGION_ALIGNMENT - 1));
 }
 
 bool ob_posix_reserve_exactly(uint64_t address, uint64_t size)
@@ -73,13 +73,13 @@ bool ob_posix_reserve_exactly(uint64_t address, uint64_t size)
 /* At the next fixed address, if that is wanted; at another one if it is not free. */
 int ob_posix_reserve_placed(struct ob_host *host, uint64_t size, uint64_t *address)
 {
-	for (int tries = 0; host->memory.place && tries < PLACE_TRIES; tries++) {
-		if (ob_posix_reserve_exactly(host->memory.place, size)) {
-			*address = host->memory.place;
-			host->memory.place += (size + 2 * REGION_ALIGNMENT - 1) & ~(REGION_ALIGNMENT - 1);
+	for (int tries = 0; host->place && tries < PLACE_TRIES; tries++) {
+		if (ob_posix_reserve_exactly(host->place, size)) {
+			*address = host->place;
+			host->place += (size + 2 * REGION_ALIGNMENT - 1) & ~(REGION_ALIGNMENT - 1);
 			return 0;
 		}
-		ob_posix_memory_place(host);
+		ob_posix_choose_place(host);
 	}
 	return reserve_anywhere(size, address);
 }

@@ -17,16 +17,39 @@
 
 #define OB_PAGE_BYTES 4096ull
 
-/* address_space.c, regions.c, ram.c, spare.c, snapshot/pages.c, snapshot/pieces.c */
+/* regions.c */
 
 struct ob_posix_region {
 	uint64_t address;
 	uint64_t size;		/* 0: not reserved */
 };
 
+/* ram.c */
+
+struct ob_posix_ram {
+	int fd;			/* the memfd; meaningful when RAM is reserved */
+	int huge_fd;		/* the file of what is at huge_from and above */
+	uint64_t huge_from;	/* 0: there is none. No page of a snapshot is above */
+};
+
+/* spare.c */
+
+struct ob_posix_spare {
+	uint64_t address;	/* of the mappings, 0: given up; atomic */
+	bool begun;		/* atomic */
+};
+
+/* snapshot/pages.c */
+
 /* RAM that can come from a snapshot. */
 #define OB_SNAPSHOT_BYTES (128ull << 20)
 #define OB_SNAPSHOT_WORDS (OB_SNAPSHOT_BYTES / OB_PAGE_BYTES / 64)
+
+struct ob_posix_pages {
+	uint64_t words[OB_SNAPSHOT_WORDS];	/* a bit for each page of RAM that is a snapshot's; atomic */
+};
+
+/* snapshot/pieces.c */
 
 /* Pages of a window that are the file's; whoever changes a window there gives them to RAM first. */
 struct ob_window_piece {
@@ -37,17 +60,9 @@ struct ob_window_piece {
 
 #define OB_WINDOW_PIECES 512
 
-struct ob_posix_memory {
-	int fd;			/* the memfd of RAM; meaningful when RAM is reserved */
-	int huge_fd;		/* the file of what is at huge_from and above; no page of a snapshot is there */
-	uint64_t huge_from;	/* 0: there is none */
-	uint64_t spare;		/* address of the spare mappings, 0: given up; atomic */
-	bool spare_begun;	/* atomic */
-	uint64_t place;		/* of the next region; 0: anywhere */
-	uint64_t snapshot[OB_SNAPSHOT_WORDS];	/* a bit for each page of RAM that is a snapshot's; atomic */
-	struct ob_window_piece pieces[OB_WINDOW_PIECES];	/* of the MODULES window, which are a snapshot's */
-	int piece_count;
-	struct ob_posix_region regions[OB_REGIONS];
+struct ob_posix_pieces {
+	struct ob_window_piece pieces[OB_WINDOW_PIECES];	/* of the MODULES window */
+	int count;
 };
 
 /* snapshot/closed.c */
@@ -122,16 +137,20 @@ struct ob_posix_offers {
 	int last_number;
 };
 
-/* snapshot/ */
+/* snapshot/request.c, snapshot/extents.c */
 
 struct ob_posix_snapshot {
 	int directory;			/* -1: no snapshot is wanted */
 	char name[64];
 	char key[1024];
 	char status[256];
-	/* While one is being saved. */
+};
+
+/* While a snapshot is saved. */
+struct ob_posix_saving {
 	struct ob_extent *extents;
-	uint64_t extent_count, extent_room, data_size;
+	uint64_t count, room;		/* of extents */
+	uint64_t data_size;
 };
 
 /* thread.c */
@@ -167,13 +186,20 @@ struct ob_host {
 	void *panic_context;
 	/* image.c: where the kernel's code is */
 	uint64_t text_address, text_size;
-	struct ob_posix_memory memory;
+	/* address_space.c: of the next region; 0: anywhere */
+	uint64_t place;
+	struct ob_posix_region regions[OB_REGIONS];
+	struct ob_posix_ram ram;
+	struct ob_posix_spare spare;
+	struct ob_posix_pages pages;
+	struct ob_posix_pieces pieces;
 	struct ob_posix_closed closed;
 	struct ob_posix_huge huge;
 	struct ob_posix_disks disks;
 	struct ob_posix_queue queue;
 	struct ob_posix_offers offers;
 	struct ob_posix_snapshot snapshot;
+	struct ob_posix_saving saving;
 	struct ob_posix_threads threads;
 };
 

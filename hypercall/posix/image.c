@@ -19,10 +19,8 @@
 
 #include <outboard/platform.h>
 
-#include "internal.h"
 #include "raw.h"
-
-#define PAGE_BYTES 4096ull
+#include "regions.h"
 
 /* Places for images: each kernel of a process has several of its own, OB_HOSTS_MOST apart. */
 #define PLACES (4 * OB_HOSTS_MOST)
@@ -219,16 +217,9 @@ int ob_platform_image_reserve(const struct ob_host *host, uint64_t size, uint64_
 	return 0;
 }
 
-static int host_protection(uint32_t protection)
-{
-	return (protection & OB_PROTECTION_READ ? PROT_READ : 0) |
-	       (protection & OB_PROTECTION_WRITE ? PROT_WRITE : 0) |
-	       (protection & OB_PROTECTION_EXECUTE ? PROT_EXEC : 0);
-}
-
 int ob_platform_image_protect(uint64_t address, uint64_t size, uint32_t protection)
 {
-	return mprotect((void *)address, size, host_protection(protection)) ? -errno : 0;
+	return mprotect((void *)address, size, ob_posix_protection(protection)) ? -errno : 0;
 }
 
 /* From the first to the last page of the segment that has bytes of the file. */
@@ -239,7 +230,7 @@ static int map_from_file(const struct ob_platform_file *file,
 	void *first = (void *)(segment->address - slack);
 	off_t offset = (off_t)(file->offset + segment->offset - slack);
 
-	return mmap(first, size, host_protection(segment->protection), MAP_PRIVATE | MAP_FIXED,
+	return mmap(first, size, ob_posix_protection(segment->protection), MAP_PRIVATE | MAP_FIXED,
 		    file->handle, offset) == MAP_FAILED ? -errno : 0;
 }
 
@@ -254,7 +245,7 @@ static int copy_from_bytes(const struct ob_platform_file *file,
 		return -ENOMEM;
 	memcpy((void *)segment->address, (const char *)file->bytes + segment->offset,
 	       segment->file_size);
-	return mprotect(first, size, host_protection(segment->protection)) ? -errno : 0;
+	return mprotect(first, size, ob_posix_protection(segment->protection)) ? -errno : 0;
 }
 
 /* The rest of the last page that has bytes of the file, and whole pages after it. */
@@ -267,7 +258,7 @@ static int map_zeroes(const struct ob_platform_segment *segment, uint64_t file_e
 		memset((void *)end, 0, (memory_end < file_end ? memory_end : file_end) - end);
 	if (memory_end <= file_end)
 		return 0;
-	return mmap((void *)file_end, memory_end - file_end, host_protection(segment->protection),
+	return mmap((void *)file_end, memory_end - file_end, ob_posix_protection(segment->protection),
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED ? -ENOMEM : 0;
 }
 

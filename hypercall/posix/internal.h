@@ -31,8 +31,8 @@ void ob_posix_hosts_forked(void);
 void ob_posix_thread_blocks_forked(void);
 
 /* regions.c, ram.c: takes the kernel's memory out of a fork()ed child; out of a core dump, what was never used of it. */
-void ob_posix_memory_forked(struct ob_host *host);
-void ob_posix_memory_skip_unused(struct ob_host *host);
+void ob_posix_regions_forked(struct ob_host *host);
+void ob_posix_ram_skip_unused(struct ob_host *host);
 
 /*
  * huge.c: the descriptor of an empty file with huge pages, which is the caller's then; -1: there is none, or not yet, and it is being
@@ -50,24 +50,22 @@ uint64_t ob_posix_checksum(const void *bytes, uint64_t size);
 uint64_t ob_posix_checksum_avx2(const void *bytes, uint64_t size);
 
 /* address_space.c: from here on regions but MODULES are reserved at fixed, random addresses, which other processes are likely to have free. */
-void ob_posix_memory_place(struct ob_host *host);
-/* regions.c: all of them, OB_REGIONS. */
-const struct ob_posix_region *ob_posix_memory_regions(struct ob_host *host);
+void ob_posix_choose_place(struct ob_host *host);
 /* snapshot/fill.c: reserves all regions at these addresses, with empty RAM. -EBUSY: one is not free, and none is reserved. */
-int ob_posix_memory_reserve(struct ob_host *host, const struct ob_posix_region regions[]);
+int ob_posix_regions_reserve(struct ob_host *host, const struct ob_posix_region regions[]);
 /* Fills a piece of a reserved region, or of the image, from the file. -EINVAL, or what the host says. */
-int ob_posix_memory_fill(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind);
+int ob_posix_snapshot_fill(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind);
 /*
  * snapshot/pieces.c: stacks, and pages of the MODULES window that are the file's: map them as a whole, without access, then say what is in them:
  * stacks; and which pages of RAM stand behind each piece of the window.
  */
-int ob_posix_memory_map_closed(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset);
-int ob_posix_memory_note_stack(struct ob_host *host, uint64_t address, uint64_t size, bool urgent);
-int ob_posix_memory_note_window(struct ob_host *host, uint64_t address, uint64_t size, uint64_t physical, uint32_t protection);
+int ob_posix_pieces_map(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset);
+int ob_posix_pieces_note_stack(struct ob_host *host, uint64_t address, uint64_t size, bool urgent);
+int ob_posix_pieces_note_window(struct ob_host *host, uint64_t address, uint64_t size, uint64_t physical, uint32_t protection);
 /* snapshot/fill.c: makes all of it this process's own: a fork()ed child gets none. */
-void ob_posix_memory_filled(struct ob_host *host);
+void ob_posix_snapshot_filled(struct ob_host *host);
 /* snapshot/pages.c: a fault that is over when it is looked at: a page of RAM was on its way from a snapshot to the memfd. */
-bool ob_posix_memory_fault_is_passing(struct ob_host *host, uint64_t address);
+bool ob_posix_pages_fault_is_passing(struct ob_host *host, uint64_t address);
 
 /* spare.c: gives the mappings up that are kept in reserve. */
 void ob_posix_spare_give_up(struct ob_host *host);

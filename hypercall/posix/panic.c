@@ -53,6 +53,6 @@ void ob_host_panic(struct ob_host *host, const char *message)
 	if (rest & OB_POSIX_PANIC_STAY)
 		stay(host);
 	ob_for_each_live_host(other)
-		ob_posix_memory_skip_unused(other);
+		ob_posix_ram_skip_unused(other);
 	abort();
 }

@@ -29,7 +29,7 @@ int ob_posix_ram_populate(struct ob_host *host, const struct ob_posix_region *ra
 		   MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0);
 	if (got == MAP_FAILED)
 		goto fail;
-	host->memory.fd = fd;
+	host->ram.fd = fd;
 	return 0;
 fail:
 	raw_close(fd);
@@ -39,7 +39,7 @@ fail:
 /* The file that has this page of RAM. */
 int ob_posix_ram_fd(struct ob_host *host, uint64_t physical)
 {
-	return host->memory.huge_from && physical >= host->memory.huge_from ? host->memory.huge_fd : host->memory.fd;
+	return host->ram.huge_from && physical >= host->ram.huge_from ? host->ram.huge_fd : host->ram.fd;
 }
 
 /* From `physical` on RAM is in the other file. */
@@ -53,8 +53,8 @@ static int move_ram(struct ob_host *host, const struct ob_posix_region *ram, uin
 		 (off_t)physical) == MAP_FAILED)
 		return -ENOMEM;
 	madvise(start, size, MADV_DONTFORK);
-	host->memory.huge_fd = fd;
-	host->memory.huge_from = physical;
+	host->ram.huge_fd = fd;
+	host->ram.huge_from = physical;
 	return 0;
 }
 
@@ -64,26 +64,26 @@ static int move_ram(struct ob_host *host, const struct ob_posix_region *ram, uin
  */
 int ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
 {
-	const struct ob_posix_region *ram = &host->memory.regions[OB_REGION_RAM];
+	const struct ob_posix_region *ram = &host->regions[OB_REGION_RAM];
 	uint64_t physical = address - ram->address;
 	int fd;
 
 	if (!physical)
 		return 0;
-	fd = host->memory.huge_from ? -1 : ob_posix_huge_take(host);
+	fd = host->ram.huge_from ? -1 : ob_posix_huge_take(host);
 	if (fd >= 0 && move_ram(host, ram, physical, fd))
 		raw_close(fd);
-	if (!host->memory.huge_from)
+	if (!host->ram.huge_from)
 		madvise((void *)address, size, MADV_HUGEPAGE);
 	return 0;
 }
 
 void ob_posix_ram_close(struct ob_host *host)
 {
-	raw_close(host->memory.fd);
-	if (host->memory.huge_from)
-		raw_close(host->memory.huge_fd);
-	host->memory.huge_from = 0;
+	raw_close(host->ram.fd);
+	if (host->ram.huge_from)
+		raw_close(host->ram.huge_fd);
+	host->ram.huge_from = 0;
 }
 
 /* Pages of a snapshot are not in the memfd, and are used. */
@@ -119,12 +119,12 @@ static void skip_unused(struct ob_host *host, int fd, uint64_t ram, off_t from, 
  * A core dump would read all of RAM, and make the host take what was never
  * used. Works in a signal handler.
  */
-void ob_posix_memory_skip_unused(struct ob_host *host)
+void ob_posix_ram_skip_unused(struct ob_host *host)
 {
-	const struct ob_posix_region *ram = &host->memory.regions[OB_REGION_RAM];
-	off_t size = (off_t)ram->size, border = host->memory.huge_from ? (off_t)host->memory.huge_from : size;
+	const struct ob_posix_region *ram = &host->regions[OB_REGION_RAM];
+	off_t size = (off_t)ram->size, border = host->ram.huge_from ? (off_t)host->ram.huge_from : size;
 
-	skip_unused(host, host->memory.fd, ram->address, 0, border);
+	skip_unused(host, host->ram.fd, ram->address, 0, border);
 	if (border < size)
-		skip_unused(host, host->memory.huge_fd, ram->address, border, size);
+		skip_unused(host, host->ram.huge_fd, ram->address, border, size);
 }

@@ -36,7 +36,7 @@ int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t
 		return -EINVAL;
 	if (region == OB_REGION_SHADOW)
 		return ob_posix_shadow_take(host, size, *address);
-	if (host->memory.regions[region].size)
+	if (host->regions[region].size)
 		return -EEXIST;
 	if (size > (1ull << 47))
 		return -ENOMEM;
@@ -54,14 +54,14 @@ int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t
 	}
 	if (!ob_posix_is_window(region))
 		madvise((void *)new.address, size, MADV_DONTFORK);
-	host->memory.regions[region] = new;
+	host->regions[region] = new;
 	*address = new.address;
 	return 0;
 }
 
 bool ob_posix_region_contains(struct ob_host *host, enum ob_region region, uint64_t address, uint64_t size)
 {
-	const struct ob_posix_region *r = &host->memory.regions[region];
+	const struct ob_posix_region *r = &host->regions[region];
 
 	return address >= r->address && address - r->address <= r->size &&
 	       size <= r->size - (address - r->address);
@@ -81,7 +81,7 @@ int ob_host_region_commit(struct ob_host *host, uint64_t address, uint64_t size)
 
 void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t size)
 {
-	uint64_t ram = host->memory.regions[OB_REGION_RAM].address;
+	uint64_t ram = host->regions[OB_REGION_RAM].address;
 
 	if (!ob_posix_is_page_range(address, size))
 		return;
@@ -93,16 +93,11 @@ void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t siz
 		madvise((void *)address, size, MADV_DONTNEED);
 }
 
-const struct ob_posix_region *ob_posix_memory_regions(struct ob_host *host)
-{
-	return host->memory.regions;
-}
-
 void ob_host_regions_release(struct ob_host *host)
 {
 	ob_posix_spare_give_up(host);
 	for (int i = 0; i < OB_REGIONS; i++) {
-		struct ob_posix_region *r = &host->memory.regions[i];
+		struct ob_posix_region *r = &host->regions[i];
 
 		if (!r->size)
 			continue;
@@ -111,18 +106,19 @@ void ob_host_regions_release(struct ob_host *host)
 			ob_posix_ram_close(host);
 		*r = (struct ob_posix_region){ 0 };
 	}
-	host->memory.spare_begun = false;
+	host->spare.begun = false;
 	ob_posix_shadow_give_up(host);
 	ob_posix_huge_release(host);
 	ob_posix_closed_forget(host);
-	ob_posix_memory_forget_snapshot(host);
+	ob_posix_pages_forget(host);
+	ob_posix_pieces_forget(host);
 }
 
-void ob_posix_memory_forked(struct ob_host *host)
+void ob_posix_regions_forked(struct ob_host *host)
 {
 	ob_posix_closed_forget(host);
 	for (int i = 0; i < OB_REGIONS; i++) {
-		struct ob_posix_region *r = &host->memory.regions[i];
+		struct ob_posix_region *r = &host->regions[i];
 
 		if (r->size && (ob_posix_is_window(i) || i == OB_REGION_RAM))
 			munmap((void *)r->address, r->size);
@@ -130,8 +126,9 @@ void ob_posix_memory_forked(struct ob_host *host)
 			ob_posix_ram_close(host);
 		*r = (struct ob_posix_region){ 0 };
 	}
-	ob_posix_memory_forget_snapshot(host);
+	ob_posix_pages_forget(host);
+	ob_posix_pieces_forget(host);
 	ob_posix_shadow_give_up(host);
-	host->memory.place = 0;
+	host->place = 0;
 	ob_posix_huge_forked(host);
 }

@@ -58,13 +58,15 @@ bool ob_posix_pages_contain(struct ob_host *host, uint64_t physical);
 void ob_posix_pages_note(struct ob_host *host, uint64_t physical, uint64_t size, bool set);
 /* Moves those of them that are a snapshot's to the memfd, with their contents. 0 or -ENOMEM. */
 int ob_posix_pages_share(struct ob_host *host, uint64_t physical, uint64_t size);
-/* No memory is a snapshot's any more. */
-void ob_posix_memory_forget_snapshot(struct ob_host *host);
+/* No page is a snapshot's any more. */
+void ob_posix_pages_forget(struct ob_host *host);
 
 /*
  * snapshot/pieces.c: the window is about to change there. `keep`: RAM gets what was in it. 0, or
  * -ENOMEM as ob_host_map().
  */
 int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size, bool keep);
+/* No piece is a snapshot's any more. */
+void ob_posix_pieces_forget(struct ob_host *host);
 
 #endif

@@ -85,7 +85,7 @@ static void default_action(int number, const siginfo_t *info)
 
 	sigaction(number, &action, NULL);
 	ob_for_each_live_host(host)
-		ob_posix_memory_skip_unused(host);
+		ob_posix_ram_skip_unused(host);
 	/* The instruction that faulted faults again; a signal that was sent is sent again. */
 	if (info->si_code <= 0)
 		raise(number);
@@ -141,7 +141,7 @@ static bool is_repeated(struct ob_host *host, const struct ob_fault *fault)
 {
 	if (ob_posix_closed_touched(host, fault->address, wanted_access(fault)))
 		return true;
-	if (!(fault->flags & OB_FAULT_WRITE) || !ob_posix_memory_fault_is_passing(host, fault->address))
+	if (!(fault->flags & OB_FAULT_WRITE) || !ob_posix_pages_fault_is_passing(host, fault->address))
 		return false;
 	sched_yield();
 	return true;

@@ -24,7 +24,7 @@ void ob_posix_spare_keep(struct ob_host *host)
 		return;
 	for (uint64_t offset = 0; offset < size; offset += 2 * PAGE_BYTES)
 		mprotect((char *)start + offset, PAGE_BYTES, PROT_READ);
-	if (!__atomic_compare_exchange_n(&host->memory.spare, &none, (uint64_t)start, false,
+	if (!__atomic_compare_exchange_n(&host->spare.address, &none, (uint64_t)start, false,
 					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		munmap(start, size);
 }
@@ -32,14 +32,14 @@ void ob_posix_spare_keep(struct ob_host *host)
 /* With the first mapping of a window: many programs never have one. */
 void ob_posix_spare_begin(struct ob_host *host)
 {
-	if (!__atomic_load_n(&host->memory.spare_begun, __ATOMIC_RELAXED) &&
-	    !__atomic_exchange_n(&host->memory.spare_begun, true, __ATOMIC_SEQ_CST))
+	if (!__atomic_load_n(&host->spare.begun, __ATOMIC_RELAXED) &&
+	    !__atomic_exchange_n(&host->spare.begun, true, __ATOMIC_SEQ_CST))
 		ob_posix_spare_keep(host);
 }
 
 void ob_posix_spare_give_up(struct ob_host *host)
 {
-	uint64_t start = __atomic_exchange_n(&host->memory.spare, 0, __ATOMIC_SEQ_CST);
+	uint64_t start = __atomic_exchange_n(&host->spare.address, 0, __ATOMIC_SEQ_CST);
 
 	if (start)
 		munmap((void *)start, SPARE_MAPPINGS * PAGE_BYTES);

@@ -24,7 +24,7 @@ static void set_live(struct ob_host *host, bool live)
 
 static void forget_parent(struct ob_host *host)
 {
-	ob_posix_memory_forked(host);
+	ob_posix_regions_forked(host);
 	ob_posix_block_forked(host);
 	ob_posix_snapshot_forked(host);
 	ob_posix_threads_forked(host);

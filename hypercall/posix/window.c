@@ -32,7 +32,7 @@ static int show(struct ob_host *host, uint64_t address, uint64_t physical, uint6
 
 int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
 {
-	uint64_t ram_size = host->memory.regions[OB_REGION_RAM].size, border = host->memory.huge_from, below = 0;
+	uint64_t ram_size = host->regions[OB_REGION_RAM].size, border = host->ram.huge_from, below = 0;
 
 	if (!ob_posix_is_page_range(address, size) || !window_contains(host, address, size))
 		return -EINVAL;
@@ -51,7 +51,7 @@ int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint6
 /* The kernel drops what it can show again. All else that it hides is over. */
 static bool is_whole_window(struct ob_host *host, uint64_t address, uint64_t size)
 {
-	const struct ob_posix_region *modules = &host->memory.regions[OB_REGION_MODULES];
+	const struct ob_posix_region *modules = &host->regions[OB_REGION_MODULES];
 
 	return address == modules->address && size == modules->size;
 }

@@ -86,7 +86,7 @@ static void open_pieces(struct ob_host *host, struct ob_closed_piece *piece, uin
 
 static bool is_in(struct ob_host *host, enum ob_region region, uint64_t address)
 {
-	const struct ob_posix_region *r = &ob_posix_memory_regions(host)[region];
+	const struct ob_posix_region *r = &host->regions[region];
 
 	return address - r->address < r->size;
 }

@@ -23,38 +23,38 @@ int ob_host_snapshot_begin(struct ob_host *host)
 {
 	if (host->snapshot.directory < 0)
 		return -ENOENT;
-	host->snapshot.extent_count = 0;
-	host->snapshot.data_size = 0;
+	host->saving.count = 0;
+	host->saving.data_size = 0;
 	return 0;
 }
 
 static int add_extent(struct ob_host *host, uint64_t address, uint64_t size, uint32_t kind)
 {
-	if (host->snapshot.extent_count == host->snapshot.extent_room) {
-		uint64_t room = host->snapshot.extent_room ? 2 * host->snapshot.extent_room : 64;
-		struct ob_extent *more = realloc(host->snapshot.extents, room * sizeof(*more));
+	if (host->saving.count == host->saving.room) {
+		uint64_t room = host->saving.room ? 2 * host->saving.room : 64;
+		struct ob_extent *more = realloc(host->saving.extents, room * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
-		host->snapshot.extents = more;
-		host->snapshot.extent_room = room;
+		host->saving.extents = more;
+		host->saving.room = room;
 	}
-	host->snapshot.extents[host->snapshot.extent_count++] = (struct ob_extent){
-		.address = address, .size = size, .offset = host->snapshot.data_size, .kind = kind,
+	host->saving.extents[host->saving.count++] = (struct ob_extent){
+		.address = address, .size = size, .offset = host->saving.data_size, .kind = kind,
 	};
 	if (kind != EXTENT_COMMITTED)
-		host->snapshot.data_size += (size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+		host->saving.data_size += (size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 	return 0;
 }
 
 /* At the distance from the one before that it has in memory, if that is not far. */
 static int add_closed(struct ob_host *host, uint64_t address, uint64_t size, uint32_t kind)
 {
-	const struct ob_extent *last = host->snapshot.extent_count ? &host->snapshot.extents[host->snapshot.extent_count - 1] : NULL;
+	const struct ob_extent *last = host->saving.count ? &host->saving.extents[host->saving.count - 1] : NULL;
 
 	if (last && ob_posix_snapshot_is_closed(last) && address >= last->address + last->size &&
 	    address - (last->address + last->size) <= HOLE_BYTES_MOST)
-		host->snapshot.data_size += address - (last->address + last->size);
+		host->saving.data_size += address - (last->address + last->size);
 	return add_extent(host, address, size, kind);
 }
 
@@ -130,18 +130,18 @@ int ob_host_snapshot_add(struct ob_host *host, uint64_t address, uint64_t size, 
 
 int ob_host_snapshot_add_window(struct ob_host *host, uint64_t address, uint64_t physical, uint32_t protection)
 {
-	struct ob_extent *last = host->snapshot.extent_count ? &host->snapshot.extents[host->snapshot.extent_count - 1] : NULL;
+	struct ob_extent *last = host->saving.count ? &host->saving.extents[host->saving.count - 1] : NULL;
 	int error;
 
 	if (last && last->kind == EXTENT_WINDOW && last->address + last->size == address &&
 	    last->physical + last->size == physical && last->protection == protection) {
 		last->size += PAGE_BYTES;
-		host->snapshot.data_size += PAGE_BYTES;
+		host->saving.data_size += PAGE_BYTES;
 		return 0;
 	}
 	error = add_closed(host, address, PAGE_BYTES, EXTENT_WINDOW);
 	if (!error) {
-		last = &host->snapshot.extents[host->snapshot.extent_count - 1];
+		last = &host->saving.extents[host->saving.count - 1];
 		last->physical = physical;
 		last->protection = protection;
 	}

@@ -8,7 +8,7 @@
 #include "regions.h"
 #include "raw.h"
 
-int ob_posix_memory_reserve(struct ob_host *host, const struct ob_posix_region regions[])
+int ob_posix_regions_reserve(struct ob_host *host, const struct ob_posix_region regions[])
 {
 	for (int i = 0; i < OB_REGIONS; i++) {
 		const struct ob_posix_region *r = &regions[i];
@@ -24,7 +24,7 @@ int ob_posix_memory_reserve(struct ob_host *host, const struct ob_posix_region r
 			ob_host_regions_release(host);
 			return -ENOMEM;
 		}
-		host->memory.regions[i] = *r;
+		host->regions[i] = *r;
 	}
 	return 0;
 }
@@ -49,14 +49,14 @@ static int fill_shared(struct ob_host *host, uint64_t physical, uint64_t size, i
 
 	if (pages == MAP_FAILED)
 		return -errno;
-	done = raw_pwrite(host->memory.fd, pages, size, (off_t)physical) == (ssize_t)size;
+	done = raw_pwrite(host->ram.fd, pages, size, (off_t)physical) == (ssize_t)size;
 	munmap(pages, size);
 	return done ? 0 : -ENOMEM;
 }
 
-int ob_posix_memory_fill(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind)
+int ob_posix_snapshot_fill(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind)
 {
-	uint64_t physical = address - host->memory.regions[OB_REGION_RAM].address;
+	uint64_t physical = address - host->regions[OB_REGION_RAM].address;
 	bool in_ram = ob_posix_region_contains(host, OB_REGION_RAM, address, size);
 	int error;
 
@@ -70,9 +70,9 @@ int ob_posix_memory_fill(struct ob_host *host, uint64_t address, uint64_t size, 
 	return error;
 }
 
-void ob_posix_memory_filled(struct ob_host *host)
+void ob_posix_snapshot_filled(struct ob_host *host)
 {
 	for (int i = 0; i < OB_REGIONS; i++)
-		if (host->memory.regions[i].size && !ob_posix_is_window(i))
-			madvise((void *)host->memory.regions[i].address, host->memory.regions[i].size, MADV_DONTFORK);
+		if (host->regions[i].size && !ob_posix_is_window(i))
+			madvise((void *)host->regions[i].address, host->regions[i].size, MADV_DONTFORK);
 }

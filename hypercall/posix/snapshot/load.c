@@ -19,17 +19,17 @@ static int fill(struct ob_host *host, const struct ob_snapshot_header *header, c
 		return ob_host_region_commit(host, e->address, e->size);
 	case EXTENT_STACK:
 	case EXTENT_URGENT_STACK:
-		return ob_posix_memory_note_stack(host, e->address, e->size, e->kind == EXTENT_URGENT_STACK);
+		return ob_posix_pieces_note_stack(host, e->address, e->size, e->kind == EXTENT_URGENT_STACK);
 	case EXTENT_WINDOW:
-		return ob_posix_memory_note_window(host, e->address, e->size, e->physical, e->protection);
+		return ob_posix_pieces_note_window(host, e->address, e->size, e->physical, e->protection);
 	}
-	return ob_posix_memory_fill(host, e->address, e->size, fd, header->data + e->offset,
+	return ob_posix_snapshot_fill(host, e->address, e->size, fd, header->data + e->offset,
 				    (enum ob_snapshot_kind)e->kind);
 }
 
 bool ob_posix_snapshot_is_in(struct ob_host *host, enum ob_region region, uint64_t address)
 {
-	const struct ob_posix_region *r = &ob_posix_memory_regions(host)[region];
+	const struct ob_posix_region *r = &host->regions[region];
 
 	return address >= r->address && address - r->address < r->size;
 }
@@ -66,7 +66,7 @@ static int map_closed(struct ob_host *host, const struct ob_snapshot_header *hea
 
 	while (last + 1 < end && is_continued(last, last + 1))
 		last++;
-	return ob_posix_memory_map_closed(host, e->address, last->address + last->size - e->address,
+	return ob_posix_pieces_map(host, e->address, last->address + last->size - e->address,
 					  fd, header->data + e->offset);
 }
 
@@ -101,7 +101,7 @@ static __attribute__((noreturn)) void end_half_loaded(struct ob_host *host, int 
 /* The image comes last: when its data are mixed, there is no way back. */
 static int load_from(struct ob_host *host, const struct ob_snapshot_header *header, int fd)
 {
-	int error = ob_posix_memory_reserve(host, header->regions);
+	int error = ob_posix_regions_reserve(host, header->regions);
 
 	if (error)
 		return ob_posix_snapshot_tell(host, error, "not used: its addresses are not free in this process");
@@ -115,7 +115,7 @@ static int load_from(struct ob_host *host, const struct ob_snapshot_header *head
 		unlinkat(host->snapshot.directory, host->snapshot.name, 0);
 		end_half_loaded(host, error);
 	}
-	ob_posix_memory_filled(host);
+	ob_posix_snapshot_filled(host);
 	if (ob_posix_faults_are_blocked())
 		ob_posix_closed_open_all(host);
 	return ob_posix_snapshot_tell(host, 0, "started from %s", host->snapshot.name);

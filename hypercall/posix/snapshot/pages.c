@@ -23,7 +23,7 @@ bool ob_posix_pages_contain(struct ob_host *host, uint64_t physical)
 	uint64_t page = physical / PAGE_BYTES;
 
 	return page / 64 < OB_SNAPSHOT_WORDS &&
-	       __atomic_load_n(&host->memory.snapshot[page / 64], __ATOMIC_RELAXED) >> page % 64 & 1;
+	       __atomic_load_n(&host->pages.words[page / 64], __ATOMIC_RELAXED) >> page % 64 & 1;
 }
 
 void ob_posix_pages_note(struct ob_host *host, uint64_t physical, uint64_t size, bool set)
@@ -31,7 +31,7 @@ void ob_posix_pages_note(struct ob_host *host, uint64_t physical, uint64_t size,
 	uint64_t page = physical / PAGE_BYTES, end = (physical + size) / PAGE_BYTES, next;
 
 	for (; page < end && page / 64 < OB_SNAPSHOT_WORDS; page = next) {
-		uint64_t *word = &host->memory.snapshot[page / 64], bits = ~0ull << page % 64;
+		uint64_t *word = &host->pages.words[page / 64], bits = ~0ull << page % 64;
 
 		next = (page / 64 + 1) * 64;
 		if (next > end)
@@ -54,16 +54,16 @@ static bool has_snapshot_pages(struct ob_host *host, uint64_t physical, uint64_t
 /* Puts pages of the memfd at their place in RAM. */
 static bool map_ram(struct ob_host *host, uint64_t physical, uint64_t size)
 {
-	void *address = (void *)(host->memory.regions[OB_REGION_RAM].address + physical);
+	void *address = (void *)(host->regions[OB_REGION_RAM].address + physical);
 
 	return mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-		    host->memory.fd, (off_t)physical) != MAP_FAILED;
+		    host->ram.fd, (off_t)physical) != MAP_FAILED;
 }
 
 /* If the host has no room for another mapping they stay what they are: it is tried again when a window shows them. */
 void ob_host_ram_renew(struct ob_host *host, uint64_t address, uint64_t size)
 {
-	uint64_t physical = address - host->memory.regions[OB_REGION_RAM].address;
+	uint64_t physical = address - host->regions[OB_REGION_RAM].address;
 
 	if (has_snapshot_pages(host, physical, size) && map_ram(host, physical, size))
 		ob_posix_pages_note(host, physical, size, false);
@@ -72,14 +72,14 @@ void ob_host_ram_renew(struct ob_host *host, uint64_t address, uint64_t size)
 /* With its contents. The caller sees to it that nobody else does the same. */
 static int share_page(struct ob_host *host, uint64_t physical)
 {
-	char *address = (char *)host->memory.regions[OB_REGION_RAM].address + physical;
+	char *address = (char *)host->regions[OB_REGION_RAM].address + physical;
 
 	if (mprotect(address, PAGE_BYTES, PROT_READ))
 		return -ENOMEM;
-	if (raw_pwrite(host->memory.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
+	if (raw_pwrite(host->ram.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
 	    !map_ram(host, physical, PAGE_BYTES)) {
 		/* As before, for those that wait to write to it, and for the next owner, who may count on zeroes. */
-		raw_fallocate(host->memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical, PAGE_BYTES);
+		raw_fallocate(host->ram.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical, PAGE_BYTES);
 		while (mprotect(address, PAGE_BYTES, PROT_READ | PROT_WRITE))
 			sched_yield();
 		return -ENOMEM;
@@ -99,13 +99,12 @@ int ob_posix_pages_share(struct ob_host *host, uint64_t physical, uint64_t size)
 }
 
 /* RAM is always accessible but for that moment. */
-bool ob_posix_memory_fault_is_passing(struct ob_host *host, uint64_t address)
+bool ob_posix_pages_fault_is_passing(struct ob_host *host, uint64_t address)
 {
 	return ob_posix_region_contains(host, OB_REGION_RAM, address, 1);
 }
 
-void ob_posix_memory_forget_snapshot(struct ob_host *host)
+void ob_posix_pages_forget(struct ob_host *host)
 {
-	host->memory.piece_count = 0;
-	memset(host->memory.snapshot, 0, sizeof(host->memory.snapshot));
+	memset(&host->pages, 0, sizeof(host->pages));
 }

@@ -22,10 +22,10 @@ static int settle(struct ob_host *host, const struct ob_window_piece *piece, uin
 
 	if (mprotect((void *)from, size, PROT_READ))
 		return -ENOMEM;
-	return raw_pwrite(host->memory.fd, (void *)from, size, physical) == (ssize_t)size ? 0 : -ENOMEM;
+	return raw_pwrite(host->ram.fd, (void *)from, size, physical) == (ssize_t)size ? 0 : -ENOMEM;
 }
 
-int ob_posix_memory_map_closed(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset)
+int ob_posix_pieces_map(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset)
 {
 	void *got;
 
@@ -36,18 +36,18 @@ int ob_posix_memory_map_closed(struct ob_host *host, uint64_t address, uint64_t 
 	return got == MAP_FAILED ? -errno : 0;
 }
 
-int ob_posix_memory_note_stack(struct ob_host *host, uint64_t address, uint64_t size, bool urgent)
+int ob_posix_pieces_note_stack(struct ob_host *host, uint64_t address, uint64_t size, bool urgent)
 {
 	return ob_posix_closed_add(host, address, size, PROT_READ | PROT_WRITE, urgent);
 }
 
-int ob_posix_memory_note_window(struct ob_host *host, uint64_t address, uint64_t size, uint64_t physical, uint32_t protection)
+int ob_posix_pieces_note_window(struct ob_host *host, uint64_t address, uint64_t size, uint64_t physical, uint32_t protection)
 {
 	struct ob_window_piece piece = { address, size, physical };
 
-	if (host->memory.piece_count == OB_WINDOW_PIECES)
+	if (host->pieces.count == OB_WINDOW_PIECES)
 		return settle(host, &piece, address, address + size);
-	host->memory.pieces[host->memory.piece_count++] = piece;
+	host->pieces.pieces[host->pieces.count++] = piece;
 	return ob_posix_closed_add(host, address, size, ob_posix_protection(protection), false);
 }
 
@@ -56,8 +56,8 @@ static void shrink_piece(struct ob_host *host, struct ob_window_piece *piece, ui
 {
 	uint64_t end = piece->address + piece->size;
 
-	if (to < end && from > piece->address && host->memory.piece_count < OB_WINDOW_PIECES)
-		host->memory.pieces[host->memory.piece_count++] =
+	if (to < end && from > piece->address && host->pieces.count < OB_WINDOW_PIECES)
+		host->pieces.pieces[host->pieces.count++] =
 			(struct ob_window_piece){ to, end - to, piece->physical + (to - piece->address) };
 	if (from > piece->address) {
 		piece->size = from - piece->address;
@@ -76,8 +76,8 @@ int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size
 {
 	int error = 0;
 
-	for (int i = 0; i < host->memory.piece_count && !error; i++) {
-		struct ob_window_piece *piece = &host->memory.pieces[i];
+	for (int i = 0; i < host->pieces.count && !error; i++) {
+		struct ob_window_piece *piece = &host->pieces.pieces[i];
 		uint64_t from = piece->address > address ? piece->address : address;
 		uint64_t end = piece->address + piece->size, to = end < address + size ? end : address + size;
 		uint64_t cut = from;
@@ -88,7 +88,7 @@ int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size
 		if (error)
 			break;
 		/* There may be no room to remember two halves: then RAM gets the first one as well, which is in use. */
-		if (from > piece->address && to < end && host->memory.piece_count == OB_WINDOW_PIECES) {
+		if (from > piece->address && to < end && host->pieces.count == OB_WINDOW_PIECES) {
 			cut = piece->address;
 			error = settle(host, piece, cut, from);
 		}
@@ -98,4 +98,9 @@ int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size
 			shrink_piece(host, piece, cut, to);
 	}
 	return error;
+}
+
+void ob_posix_pieces_forget(struct ob_host *host)
+{
+	host->pieces.count = 0;
 }

@@ -25,7 +25,7 @@ int ob_posix_snapshot_use(struct ob_host *host, int directory, const char *name,
 	host->snapshot.directory = directory;
 	strcpy(host->snapshot.name, name);
 	strcpy(host->snapshot.key, key);
-	ob_posix_memory_place(host);
+	ob_posix_choose_place(host);
 	return ob_posix_snapshot_tell(host, 0, "not used: this kernel cannot be saved");
 }
 
@@ -39,7 +39,7 @@ void ob_posix_snapshot_done(struct ob_host *host)
 void ob_posix_snapshot_reset(struct ob_host *host)
 {
 	host->snapshot.directory = -1;
-	host->memory.place = 0;
+	host->place = 0;
 	ob_posix_snapshot_tell(host, 0, "not wanted");
 }
 
@@ -47,8 +47,8 @@ void ob_posix_snapshot_reset(struct ob_host *host)
 void ob_posix_snapshot_forked(struct ob_host *host)
 {
 	ob_posix_snapshot_done(host);
-	host->snapshot.extents = NULL;
-	host->snapshot.extent_count = host->snapshot.extent_room = host->snapshot.data_size = 0;
+	host->saving.extents = NULL;
+	host->saving.count = host->saving.room = host->saving.data_size = 0;
 	ob_posix_snapshot_tell(host, 0, "not wanted");
 }
 

@@ -53,14 +53,14 @@ static struct ob_snapshot_header make_header(struct ob_host *host)
 {
 	struct ob_snapshot_header header = {
 		.key_size = (strlen(host->snapshot.key) + 8) & ~7ull,
-		.extent_count = host->snapshot.extent_count,
+		.extent_count = host->saving.count,
 	};
 
 	memcpy(header.magic, OB_SNAPSHOT_MAGIC, sizeof(OB_SNAPSHOT_MAGIC));
-	memcpy(header.regions, ob_posix_memory_regions(host), sizeof(header.regions));
+	memcpy(header.regions, host->regions, sizeof(header.regions));
 	header.data = sizeof(header) + header.key_size + header.extent_count * sizeof(struct ob_extent);
 	header.data = (header.data + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-	header.file_size = header.data + host->snapshot.data_size;
+	header.file_size = header.data + host->saving.data_size;
 	return header;
 }
 
@@ -87,10 +87,10 @@ int ob_posix_snapshot_write(struct ob_host *host, int fd)
 	if (!error)
 		error = write_all(fd, host->snapshot.key, strlen(host->snapshot.key), sizeof(header));
 	if (!error)
-		error = write_all(fd, host->snapshot.extents, host->snapshot.extent_count * sizeof(struct ob_extent),
+		error = write_all(fd, host->saving.extents, host->saving.count * sizeof(struct ob_extent),
 				  sizeof(header) + header.key_size);
-	for (uint64_t i = 0; i < host->snapshot.extent_count && !error; i++) {
-		const struct ob_extent *e = &host->snapshot.extents[i];
+	for (uint64_t i = 0; i < host->saving.count && !error; i++) {
+		const struct ob_extent *e = &host->saving.extents[i];
 
 		if (ob_posix_snapshot_is_stack(e))
 			error = write_sparse(fd, e->address, e->size, header.data + e->offset);
@@ -126,9 +126,9 @@ void ob_host_snapshot_end(struct ob_host *host, int error)
 {
 	size_t length = strlen(host->snapshot.status);
 
-	free(host->snapshot.extents);
-	host->snapshot.extents = NULL;
-	host->snapshot.extent_room = 0;
+	free(host->saving.extents);
+	host->saving.extents = NULL;
+	host->saving.room = 0;
 	if (error)
 		snprintf(host->snapshot.status + length, sizeof(host->snapshot.status) - length, "; not saved: %s", strerror(-error));
 	else
