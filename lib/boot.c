@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "instance.h"
-#include "posix.h"
 #include "snapshot.h"
 
 #define MAX_VCPUS 64
@@ -80,7 +79,7 @@ static int choose_vcpus(struct ob_instance *instance, const struct ob_config *co
 static int choose_memory(struct ob_instance *instance, const struct ob_config *config,
 			 struct ob_boot_parameters *parameters)
 {
-	uint64_t memory = config->memory, most = ob_posix_memory_most();
+	uint64_t memory = config->memory, most = ob_platform_memory_most();
 	uint64_t least = memory ? memory : MEMORY_DEFAULT_MINIMUM;
 	struct ob_info info;
 
@@ -188,7 +187,7 @@ static int fail_to_start(struct ob_instance *instance,
 	if (error == -EINVAL && parameters->memory < MEMORY_FOR_DISKS)
 		return fail(instance, error, "memory is %llu MB: a kernel with disks needs %llu MB",
 			    (unsigned long long)parameters->memory >> 20, MEMORY_FOR_DISKS >> 20);
-	limited = ob_posix_limits_describe(parameters->memory + WINDOWS_BYTES, limits,
+	limited = ob_platform_limits_describe(parameters->memory + WINDOWS_BYTES, limits,
 					   sizeof(limits));
 	return fail(instance, error, "the kernel does not start with %u vCPUs and %llu MB: %s%s%s",
 		    parameters->vcpus, (unsigned long long)parameters->memory >> 20, strerror(-error),
@@ -217,16 +216,16 @@ static int load_image(struct ob_instance *instance, const char *path)
 	return 0;
 }
 
-/* An ob_posix_panic. In a signal handler, perhaps: nothing that takes a lock. */
+/* An ob_platform_panic. In a signal handler, perhaps: nothing that takes a lock. */
 static unsigned int on_panic(void *argument, const char *text, size_t length)
 {
 	struct ob_instance *instance = argument;
-	unsigned int rest = instance->panic ? 0 : OB_POSIX_PANIC_PRINT;
+	unsigned int rest = instance->panic ? 0 : OB_PLATFORM_PANIC_PRINT;
 
 	if (instance->contains_panic) {
 		set_state(instance, OB_INSTANCE_PANICKED);
 		ob_instance_attach(instance, NULL);
-		rest |= OB_POSIX_PANIC_STAY;
+		rest |= OB_PLATFORM_PANIC_STAY;
 	}
 	if (instance->panic)
 		instance->panic(instance->panic_context, text, length);
@@ -249,7 +248,7 @@ static uint32_t next_boot(void)
 static void clean_up(struct ob_instance *instance)
 {
 	ob_instance_attach(instance, NULL);
-	ob_posix_stop(instance->host);
+	ob_platform_stop(instance->host);
 	if (instance->image->upcalls->free()) {
 		set_state(instance, OB_INSTANCE_STUCK);
 		return;
@@ -276,7 +275,7 @@ static int start_kernel(struct ob_instance *instance, const struct ob_boot_param
 	set_state(instance, OB_INSTANCE_RUNNING);
 	ob_instance_attach(instance, kernel);
 	error = kernel->boot(parameters);
-	ob_posix_snapshot_done(instance->host);
+	ob_platform_snapshot_done(instance->host);
 	if (!error)
 		return 0;
 	/* It runs where only a component is missing. */
@@ -300,17 +299,16 @@ static int start(struct ob_instance *instance, const struct ob_config *config,
 	instance->panic_context = config->panic_context;
 	/* Of a panic during the boot the booting thread would know nothing. */
 	instance->contains_panic = false;
-	ob_posix_set_panic(instance->host, on_panic, instance);
-	error = ob_posix_start(instance->host, ob_log_line, &instance->log);
+	ob_platform_set_panic(instance->host, on_panic, instance);
+	error = ob_platform_start(instance->host, ob_log_line, &instance->log);
 	if (error)
 		return fail(instance, error, "the host refuses signal or thread hooks: %s",
 			    strerror(-error));
 	error = check_components(instance, config->components ? config->components : "");
 	if (error) {
-		ob_posix_stop(instance->host);
+		ob_platform_stop(instance->host);
 		return error;
 	}
-	instance->snapshot_fault = NULL;
 	parameters->boot = next_boot();
 	parameters->snapshot = config->snapshots &&
 			       ob_snapshot_prepare(instance, config->snapshots, parameters);
@@ -373,7 +371,7 @@ void ob_prepare_on(struct ob_instance *instance)
 	if (instance->state == OB_INSTANCE_EMPTY && !make_host(instance)) {
 		load_image(instance, NULL);
 		/* Later than the hook above: the platform's finds no kernel attached in a child. */
-		ob_posix_prepare(instance->host);
+		ob_platform_prepare(instance->host);
 	}
 	instance->error[0] = '\0';
 	pthread_mutex_unlock(&instance->mutex);

@@ -9,17 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <outboard/gate.h>
 #include <outboard/outboard.h>
 
 #include "instance.h"
-#include "posix.h"
-#include "raw.h"
 
 #define VERSION_KEY "vermagic="
 
@@ -113,9 +108,9 @@ int ob_component_load_on(struct ob_instance *instance, const char *name, const c
 	if (!name)
 		return fail(-EINVAL, "no name of a component");
 	error = ob_upcall(instance, component_load)(name, parameters ? parameters : "");
-	if (error == -ENOENT && ob_posix_components_problem())
+	if (error == -ENOENT && ob_platform_components_problem())
 		return fail(error, "%.100s: no such component, because there are none (%s)", name,
-			    ob_posix_components_problem());
+			    ob_platform_components_problem());
 	if (error == -ENOENT && ob_host_component_find(instance->host, name, 0, &unused))
 		return fail(error, "%s: no such component", name);
 	return error ? fail(error, "%s: %s", name, reason(error)) : 0;
@@ -145,48 +140,47 @@ static int fail_format(struct ob_instance *instance, const char *path, const cha
 	return fail(-ENOEXEC, "%s: %s; the kernel's log says why", path, reason(-ENOEXEC));
 }
 
-static int insert(struct ob_instance *instance, const char *path, int file, const char *parameters)
+static const char *file_reason(int error)
 {
-	struct stat status;
-	void *image;
-	int error;
+	switch (error) {
+	case -EINVAL:
+		return "not a kernel module";
+	case -EIO:
+		return "cannot be read";
+	default:
+		return strerror(-error);
+	}
+}
 
-	if (fstat(file, &status))
-		return fail(-errno, "%s: %s", path, strerror(errno));
-	if (!S_ISREG(status.st_mode) || !status.st_size)
-		return fail(-ENOEXEC, "%s: not a kernel module", path);
-	/* A copy: a file that shrinks while it is read would be a signal, not an error. */
-	image = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (image == MAP_FAILED)
-		return fail(-ENOMEM, "%s: %s", path, strerror(ENOMEM));
-	if (raw_read(file, image, (size_t)status.st_size) != status.st_size)
-		error = fail(-EIO, "%s: cannot be read", path);
-	else
-		error = ob_upcall(instance, component_insert)(image, (uint64_t)status.st_size, parameters ? parameters : "");
+static int insert(struct ob_instance *instance, const char *path, const void *image, uint64_t size,
+		  const char *parameters)
+{
+	int error = ob_upcall(instance, component_insert)(image, size, parameters ? parameters : "");
+
 	if (error == -ENOEXEC)
-		fail_format(instance, path, image, (size_t)status.st_size);
-	else if (error && !*ob_component_error())
+		fail_format(instance, path, image, size);
+	else if (error)
 		fail(error, "%s: %s", path, error == -EEXIST ? "already loaded" : reason(error));
-	munmap(image, (size_t)status.st_size);
 	return error;
 }
 
 int ob_component_load_file_on(struct ob_instance *instance, const char *path,
 			      const char *parameters)
 {
-	int error, file;
+	uint64_t size;
+	void *image;
+	int error;
 
 	clear_error();
 	if (!instance)
 		return fail(-EINVAL, "no instance");
 	if (!path)
 		return fail(-EINVAL, "no path of a component");
-	/* A FIFO must not block; it is refused as what is no regular file. */
-	file = raw_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (file < 0)
-		return fail(-errno, "%s: %s", path, strerror(errno));
-	error = insert(instance, path, file, parameters);
-	raw_close(file);
+	error = ob_platform_file_read(path, &image, &size);
+	if (error)
+		return fail(error == -EINVAL ? -ENOEXEC : error, "%s: %s", path, file_reason(error));
+	error = insert(instance, path, image, size, parameters);
+	ob_platform_file_free(image, size);
 	return error;
 }
 
@@ -236,7 +230,7 @@ static void tell(ob_component_function *function, void *context, const struct ob
 
 int ob_component_list_on(struct ob_instance *instance, ob_component_function *function, void *context)
 {
-	const char *problem = ob_posix_components_problem();
+	const char *problem = ob_platform_components_problem();
 	struct ob_component_state state;
 	struct ob_component component;
 
@@ -245,7 +239,7 @@ int ob_component_list_on(struct ob_instance *instance, ob_component_function *fu
 		return fail(-EINVAL, "no instance");
 	if (!function)
 		return fail(-EINVAL, "no function to call for each component");
-	for (uint32_t index = 0; !ob_posix_component(index, &component); index++)
+	for (uint32_t index = 0; !ob_platform_component(index, &component); index++)
 		tell(function, context, &component, find_loaded(instance, component.name, &state) ? NULL : &state);
 	for (uint32_t index = 0; !ob_upcall(instance, component_state)(index, &state); index++)
 		if (ob_host_component_find(instance->host, state.name, 0, &component))

@@ -9,7 +9,6 @@
 #include <outboard/outboard.h>
 
 #include "instance.h"
-#include "posix.h"
 
 _Static_assert(OB_DISK_READ_ONLY == OB_BLOCK_READ_ONLY, "flags are passed on as they are");
 _Static_assert(OB_DISK_NO_LOCK == OB_BLOCK_NO_LOCK, "flags are passed on as they are");
@@ -120,7 +119,7 @@ static int add_served(struct ob_instance *instance, const struct ob_disk_config 
 {
 	struct ob_disk_parameters parameters = { .flags = config->flags | OB_BLOCK_SERVED };
 	struct ob_host *host = instance->host;
-	struct ob_posix_served served;
+	struct ob_platform_served served;
 	struct served_disk *disk;
 	char path[16];
 	int number, result;
@@ -131,7 +130,7 @@ static int add_served(struct ob_instance *instance, const struct ob_disk_config 
 	if (!disk)
 		return -ENOMEM;
 	*disk = (struct served_disk){ .operations = *config->operations, .context = config->context };
-	served = (struct ob_posix_served){
+	served = (struct ob_platform_served){
 		.perform = perform,
 		.closed = closed,
 		.context = disk,
@@ -140,7 +139,7 @@ static int add_served(struct ob_instance *instance, const struct ob_disk_config 
 		.can_discard = !(config->flags & OB_DISK_READ_ONLY) && config->operations->discard,
 	};
 	served.size = config->capacity - config->capacity % served.sector_size;
-	number = ob_posix_serve(host, &served);
+	number = ob_platform_serve(host, &served);
 	if (number < 0) {
 		free(disk);
 		return number;
@@ -150,7 +149,7 @@ static int add_served(struct ob_instance *instance, const struct ob_disk_config 
 	result = ob_upcall(instance, disk_add)(&parameters, name);
 	if (result >= 0)
 		__atomic_store_n(&disk->added, true, __ATOMIC_RELEASE);
-	if (!ob_posix_serve_done(host, number))
+	if (!ob_platform_serve_done(host, number))
 		free(disk);
 	return result;
 }
@@ -178,12 +177,12 @@ int ob_disk_add_on(struct ob_instance *instance, const struct ob_disk_config *co
 
 int ob_file_lock(int fd, int exclusive)
 {
-	return ob_posix_lock(fd, exclusive);
+	return ob_platform_file_lock(fd, exclusive);
 }
 
 void ob_file_unlock(int fd)
 {
-	ob_posix_unlock(fd);
+	ob_platform_file_unlock(fd);
 }
 
 int ob_disk_remove_on(struct ob_instance *instance, int disk)

@@ -38,7 +38,6 @@ struct ob_instance {
 	struct ob_host *host;		/* NULL: it has never booted */
 	struct ob_image *image;		/* NULL: none is loaded */
 	char error[512];		/* why the last boot failed */
-	const char *snapshot_fault;	/* why the platform was not asked for a snapshot; NULL: it was */
 	struct ob_log log;
 	void (*panic)(void *context, const char *text, size_t length);
 	void *panic_context;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The log: OUTBOARD_LOG, OUTBOARD_LOG_FILE, and the way of a line to the program, to standard error and to that file. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
+#include <outboard/platform.h>
+
 #include "log.h"
-#include "raw.h"
 
 #define LEVEL_OF_FILE 4		/* warning */
 
@@ -32,37 +31,17 @@ int ob_log_level_from_environment(void)
 	return OB_LOG_INVALID;
 }
 
-/* One system call per line, so that lines of several threads do not mix. */
 static void write_to_stderr(void *context, int level, const char *line, size_t length)
 {
-	struct iovec parts[2] = {
-		{ .iov_base = (void *)line, .iov_len = length },
-		{ .iov_base = (void *)"\n", .iov_len = 1 },
-	};
-	ssize_t written = raw_writev(STDERR_FILENO, parts, 2);
-
-	/* There is nowhere to report that a log line is lost. */
-	(void)written;
 	(void)context;
 	(void)level;
-}
-
-static void append_to_file(const struct ob_log *log, const char *line, size_t length)
-{
-	struct iovec parts[3] = {
-		{ .iov_base = (void *)log->process, .iov_len = strlen(log->process) },
-		{ .iov_base = (void *)line, .iov_len = length },
-		{ .iov_base = (void *)"\n", .iov_len = 1 },
-	};
-	ssize_t written = raw_writev(log->file, parts, 3);
-
-	(void)written;
+	ob_platform_log_write(OB_PLATFORM_STANDARD_ERROR, "", line, length);
 }
 
 void ob_log_close(struct ob_log *log)
 {
 	if (log->file >= 0)
-		raw_close(log->file);
+		ob_platform_log_close(log->file);
 	log->file = -1;
 }
 
@@ -74,8 +53,7 @@ static void open_file(struct ob_log *log)
 	ob_log_close(log);
 	if (!path || !*path)
 		return;
-	log->file = raw_openat(AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
-			       O_NOCTTY | O_NONBLOCK, 0666);
+	log->file = ob_platform_log_open(path);
 	snprintf(log->process, sizeof(log->process), "outboard %d: ", (int)getpid());
 }
 
@@ -93,7 +71,7 @@ void ob_log_line(void *argument, int level, const char *line, uint64_t length)
 	const struct ob_log *log = argument;
 
 	if (log->file >= 0 && level <= LEVEL_OF_FILE)
-		append_to_file(log, line, length);
+		ob_platform_log_write(log->file, log->process, line, length);
 	if (level <= log->level)
 		log->write(log->context, level, line, length);
 }

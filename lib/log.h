@@ -34,7 +34,7 @@ int ob_log_configure(struct ob_log *log, int level, const struct ob_config *conf
 /* Closes the file. */
 void ob_log_close(struct ob_log *log);
 
-/* Takes a line from the platform (an ob_posix_log). `log`: a struct ob_log. */
+/* Takes a line from the platform (an ob_platform_log). `log`: a struct ob_log. */
 void ob_log_line(void *log, int level, const char *line, uint64_t length);
 
 #endif

@@ -20,7 +20,7 @@
 
 struct ob_disk {
 	bool in_use;			/* else this number is free */
-	struct ob_posix_served served;	/* of a disk that the program serves: `perform` is set, and nothing below but size and flags */
+	struct ob_platform_served served;	/* of a disk that the program serves: `perform` is set, and nothing below but size and flags */
 	int fd;				/* -1 for a disk that the program serves */
 	uint64_t size;			/* bytes, as it was on opening */
 	uint32_t sector_size;
@@ -48,7 +48,7 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request);
 /* Carries out a request that passed the check, from its start. Blocks. Returns 0 or -errno. */
 int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request);
 
-/* block_served.c: as ob_disk_open for what ob_posix_serve said. `number`: decimal digits. */
+/* block_served.c: as ob_disk_open for what ob_platform_serve said. `number`: decimal digits. */
 int ob_disk_open_served(struct ob_host *host, struct ob_disk *disk, const char *number);
 
 /* block.c: the disk of a number, NULL if there is none. Any thread. */

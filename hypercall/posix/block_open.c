@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "block.h"
-#include "posix.h"
 #include "raw.h"
 
 #define FILE_SECTOR_SIZE 512
@@ -157,7 +156,7 @@ static int prepare(struct ob_disk *disk, const char *path, uint32_t flags)
 
 	error = number < 0 ? open_path(disk, path, lock) : open_descriptor(disk, number);
 	if (!error && lock)
-		error = ob_posix_lock(disk->fd, !disk->read_only);
+		error = ob_platform_file_lock(disk->fd, !disk->read_only);
 	if (!error)
 		error = disk->is_device ? measure_device(disk) : measure_file(disk);
 	if (!error)
@@ -186,7 +185,7 @@ void ob_disk_close(struct ob_disk *disk)
 		return;
 	}
 	/* A fork()ed child may have a copy of the descriptor: the lock shall not live on with it. */
-	ob_posix_unlock(disk->fd);
+	ob_platform_file_unlock(disk->fd);
 	raw_close(disk->fd);
 	disk->fd = -1;
 }

@@ -12,7 +12,7 @@
 #include "block.h"
 
 struct ob_offer {
-	struct ob_posix_served served;
+	struct ob_platform_served served;
 	int number;
 	bool opened;
 	struct ob_offer *next;
@@ -28,7 +28,7 @@ static struct ob_offer **find(struct ob_host *host, int number)
 	return place;
 }
 
-int ob_posix_serve(struct ob_host *host, const struct ob_posix_served *served)
+int ob_platform_serve(struct ob_host *host, const struct ob_platform_served *served)
 {
 	struct ob_offer *offer = malloc(sizeof(*offer));
 	int number;
@@ -45,7 +45,7 @@ int ob_posix_serve(struct ob_host *host, const struct ob_posix_served *served)
 	return number;
 }
 
-bool ob_posix_serve_done(struct ob_host *host, int number)
+bool ob_platform_serve_done(struct ob_host *host, int number)
 {
 	struct ob_offer **place, *offer;
 	bool opened = false;

@@ -271,13 +271,13 @@ int ob_host_component_node(struct ob_host *host, uint32_t index, struct ob_compo
 	return 0;
 }
 
-const char *ob_posix_components_problem(void)
+const char *ob_platform_components_problem(void)
 {
 	ob_posix_components_find();
 	return archive ? NULL : problem;
 }
 
-int ob_posix_component(uint32_t index, struct ob_component *component)
+int ob_platform_component(uint32_t index, struct ob_component *component)
 {
 	ob_posix_components_find();
 	if (!archive || index >= archive->modules.count)

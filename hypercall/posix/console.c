@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-void ob_posix_set_log(struct ob_host *host, ob_posix_log *log, void *context)
+void ob_posix_set_log(struct ob_host *host, ob_platform_log *log, void *context)
 {
 	host->log = log;
 	host->log_context = context;

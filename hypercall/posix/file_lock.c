@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include "posix.h"
+#include <outboard/platform.h>
 
 enum { CONSISTENT_READ, WRITE, WRITE_UNCHANGED, RESIZE, COUNT };
 
@@ -71,7 +71,7 @@ static int lock_as_qemu(int fd, bool exclusive)
 	return error;
 }
 
-int ob_posix_lock(int fd, bool exclusive)
+int ob_platform_file_lock(int fd, bool exclusive)
 {
 	int error;
 
@@ -84,11 +84,11 @@ int ob_posix_lock(int fd, bool exclusive)
 	}
 	error = lock_as_qemu(fd, exclusive);
 	if (error)
-		ob_posix_unlock(fd);
+		ob_platform_file_unlock(fd);
 	return error;
 }
 
-void ob_posix_unlock(int fd)
+void ob_platform_file_unlock(int fd)
 {
 	unlock_bytes(fd);
 	flock(fd, LOCK_UN);

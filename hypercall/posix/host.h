@@ -11,9 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <outboard/tables.h>
+#include <outboard/platform.h>
 
-#include "posix.h"
 
 #define OB_PAGE_BYTES 4096ull
 
@@ -179,10 +178,10 @@ struct ob_host {
 	bool live;			/* its kernel may run: signals and ends of threads concern it; atomic */
 	const struct ob_upcalls *upcalls;	/* never NULL once it was taken; atomic */
 	/* console.c */
-	ob_posix_log *log;
+	ob_platform_log *log;
 	void *log_context;
 	/* panic.c */
-	ob_posix_panic *panic;
+	ob_platform_panic *panic;
 	void *panic_context;
 	/* image.c: where the kernel's code is */
 	uint64_t text_address, text_size;

@@ -8,10 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <outboard/hypercall_snapshot.h>
+#include <outboard/platform.h>
 
 #include "host.h"
-#include "posix.h"
 
 /*
  * Interrupts a thread (invariant V6). Not a real-time signal: those queue up,
@@ -22,7 +21,7 @@
 #define OB_PREEMPT_SIGNAL SIGURG
 
 /* console.c */
-void ob_posix_set_log(struct ob_host *host, ob_posix_log *log, void *context);
+void ob_posix_set_log(struct ob_host *host, ob_platform_log *log, void *context);
 
 /* host.c */
 void ob_posix_hosts_forked(void);
@@ -88,6 +87,8 @@ uint64_t ob_posix_text(struct ob_host *host);
 
 /* component.c: looks for the archive. The first call counts. */
 void ob_posix_components_find(void);
+/* One line, which differs for another archive. */
+const char *ob_posix_components_identity(void);
 
 /* signal.c */
 bool ob_posix_faults_are_blocked(void);
@@ -96,6 +97,11 @@ void ob_posix_signals_remove(void);
 /* Sends the preempt signal to a thread of this process, marked as ours. */
 void ob_posix_preempt_send(uint64_t tid);
 
+/*
+ * snapshot/request.c: the snapshot is, or is to be, the file `name` in the directory, which the host
+ * then owns. `key`: what it must have been made with, down to the byte. -ENAMETOOLONG.
+ */
+int ob_posix_snapshot_request(struct ob_host *host, int directory, const char *name, const char *key);
 /* snapshot/request.c, thread.c: what a fork()ed child forgets. */
 void ob_posix_snapshot_forked(struct ob_host *host);
 /* No snapshot is wanted yet. */

@@ -19,12 +19,12 @@ static uint64_t limit_of(__rlimit_resource_t resource)
 	return limit.rlim_cur;
 }
 
-uint64_t ob_posix_memory_most(void)
+uint64_t ob_platform_memory_most(void)
 {
 	return limit_of(RLIMIT_FSIZE);
 }
 
-bool ob_posix_limits_describe(uint64_t address_space, char *text, size_t size)
+bool ob_platform_limits_describe(uint64_t address_space, char *text, size_t size)
 {
 	uint64_t space = limit_of(RLIMIT_AS), data = limit_of(RLIMIT_DATA);
 	size_t used = 0;

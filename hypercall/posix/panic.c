@@ -10,7 +10,7 @@
 #include "internal.h"
 #include "raw.h"
 
-void ob_posix_set_panic(struct ob_host *host, ob_posix_panic *handler, void *context)
+void ob_platform_set_panic(struct ob_host *host, ob_platform_panic *handler, void *context)
 {
 	host->panic = handler;
 	host->panic_context = context;
@@ -40,17 +40,17 @@ static __attribute__((noreturn)) void stay(struct ob_host *host)
 
 void ob_host_panic(struct ob_host *host, const char *message)
 {
-	unsigned int rest = OB_POSIX_PANIC_PRINT;
+	unsigned int rest = OB_PLATFORM_PANIC_PRINT;
 	struct ob_host *other;
 
 	if (host->panic)
 		rest = host->panic(host->panic_context, message, strlen(message));
-	if (rest & OB_POSIX_PANIC_PRINT) {
+	if (rest & OB_PLATFORM_PANIC_PRINT) {
 		print("outboard: kernel panic: ");
 		print(message);
 		print("\n");
 	}
-	if (rest & OB_POSIX_PANIC_STAY)
+	if (rest & OB_PLATFORM_PANIC_STAY)
 		stay(host);
 	ob_for_each_live_host(other)
 		ob_posix_ram_skip_unused(other);

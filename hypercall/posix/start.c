@@ -39,7 +39,7 @@ static void forked_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	ob_posix_hosts_forked();
-	ob_host_for_all(ob_posix_stop);
+	ob_host_for_all(ob_platform_stop);
 	ob_host_for_all(forget_parent);
 	ob_posix_thread_blocks_forked();
 }
@@ -56,7 +56,7 @@ static bool fork_hook_is_installed(void)
 }
 
 /* Without the hook, children would share what is prepared. */
-void ob_posix_prepare(struct ob_host *host)
+void ob_platform_prepare(struct ob_host *host)
 {
 	if (fork_hook_is_installed())
 		ob_posix_huge_prepare(host);
@@ -73,7 +73,7 @@ static int start_first(void)
 	return 0;
 }
 
-int ob_posix_start(struct ob_host *host, ob_posix_log *log, void *context)
+int ob_platform_start(struct ob_host *host, ob_platform_log *log, void *context)
 {
 	int error = 0;
 
@@ -90,7 +90,7 @@ int ob_posix_start(struct ob_host *host, ob_posix_log *log, void *context)
 	return error;
 }
 
-void ob_posix_stop(struct ob_host *host)
+void ob_platform_stop(struct ob_host *host)
 {
 	pthread_mutex_lock(&mutex);
 	if (__atomic_load_n(&host->live, __ATOMIC_SEQ_CST)) {

@@ -19,9 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <outboard/platform.h>
+
 #include "check.h"
 #include "mock_kernel.h"
-#include "posix.h"
 #include "threads.h"
 
 #define IMAGE_SIZE (4ul << 20)
@@ -699,7 +700,7 @@ static void leave(void *context)
 /* One thread waits for work. More start when some block, so that requests run side by side. */
 static void test_workers(void)
 {
-	struct ob_posix_served served = {
+	struct ob_platform_served served = {
 		.perform = meet, .closed = leave, .size = IMAGE_SIZE, .sector_size = 512,
 	};
 	struct ob_block_request requests[TOGETHER];
@@ -708,7 +709,7 @@ static void test_workers(void)
 	int disk;
 
 	CHECK_EQUAL(workers(), 0);
-	snprintf(number, sizeof(number), "%d", ob_posix_serve(mock_host, &served));
+	snprintf(number, sizeof(number), "%d", ob_platform_serve(mock_host, &served));
 	disk = ob_host_block_open(mock_host, number, OB_BLOCK_SERVED, &info);
 	CHECK(disk >= 0);
 	CHECK(workers() <= 1);		/* it may have no name yet */
@@ -723,7 +724,7 @@ static void test_workers(void)
 	alarm(0);
 	ob_host_block_close(mock_host, (uint32_t)disk);
 	CHECK_EQUAL(meeting.closed, 1);
-	CHECK(ob_posix_serve_done(mock_host, atoi(number)));
+	CHECK(ob_platform_serve_done(mock_host, atoi(number)));
 	CHECK_EQUAL(workers(), 0);
 }
 
@@ -769,7 +770,7 @@ int main(int count, char **arguments)
 
 	CHECK(count == 2 || count == 3);
 	snprintf(image, sizeof(image), "%s/disk.img", directory);
-	CHECK_EQUAL(ob_posix_start(mock_host, NULL, NULL), 0);
+	CHECK_EQUAL(ob_platform_start(mock_host, NULL, NULL), 0);
 	test_open_errors(directory);
 	test_size();
 	test_lock();
@@ -789,7 +790,7 @@ int main(int count, char **arguments)
 	test_workers();
 	if (count == 3)
 		test_device(arguments[2]);
-	ob_posix_stop(mock_host);
+	ob_platform_stop(mock_host);
 	CHECK_EQUAL(unlink(image), 0);
 	return 0;
 }

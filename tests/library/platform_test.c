@@ -15,9 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <outboard/platform.h>
+
 #include "check.h"
 #include "mock_kernel.h"
-#include "posix.h"
 
 #define MB (1ull << 20)
 #define RAM_SIZE (64 * MB)
@@ -28,7 +29,7 @@ static uint64_t regions[OB_REGIONS];
 
 static void start(void)
 {
-	CHECK_EQUAL(ob_posix_start(mock_host, NULL, NULL), 0);
+	CHECK_EQUAL(ob_platform_start(mock_host, NULL, NULL), 0);
 }
 
 static void reserve_all(void)
@@ -152,7 +153,7 @@ static void test_extend(void)
 	const uint64_t border = 32 * MB;
 	char *ram, *window;
 
-	ob_posix_prepare(mock_host);
+	ob_platform_prepare(mock_host);
 	setup();
 	ram = (char *)regions[OB_REGION_RAM];
 	window = (char *)regions[OB_REGION_CLIENT];
@@ -414,7 +415,7 @@ static void test_stop_restores_handlers(void)
 	install(SIGSEGV, chained_plain, NULL, 0);
 	start();
 	install(SIGBUS, chained_plain, NULL, SA_NODEFER);	/* on top of ours: stays */
-	ob_posix_stop(mock_host);
+	ob_platform_stop(mock_host);
 	sigaction(SIGSEGV, NULL, &now);
 	CHECK(now.sa_handler == chained_plain);
 	sigaction(SIGBUS, NULL, &now);
@@ -530,7 +531,7 @@ static void test_adopted_thread_ends(void)
 	CHECK_EQUAL(pthread_create(&thread, NULL, adopted_body, &other_key), 0);
 	pthread_join(thread, NULL);
 	CHECK_EQUAL(mock.thread_exits, 3);
-	ob_posix_stop(mock_host);
+	ob_platform_stop(mock_host);
 }
 
 /* ---- waiting and clocks ---- */
@@ -621,7 +622,7 @@ static void test_preempt_chains(void)
 	if (!sigsetjmp(after_fault, 1))
 		raise(SIGURG);
 	CHECK_EQUAL(chained, 1);
-	ob_posix_stop(mock_host);
+	ob_platform_stop(mock_host);
 	if (!sigsetjmp(after_fault, 1))
 		raise(SIGURG);
 	CHECK_EQUAL(chained, 2);
@@ -638,7 +639,7 @@ static void test_preempt_ignored_by_default(void)
 
 static void child_of_fork(void)
 {
-	if (mock.forks != 1 || ob_posix_start(mock_host, NULL, NULL))
+	if (mock.forks != 1 || ob_platform_start(mock_host, NULL, NULL))
 		_exit(1);
 	for (int i = 0; i < OB_REGIONS; i++) {
 		if (mock_read_byte((void *)regions[i]) != -EFAULT)
@@ -679,7 +680,7 @@ static void log_line(void *context, int level, const char *line, uint64_t length
 static void test_console(void)
 {
 	ob_host_console_write(mock_host, 3, "lost", 4);
-	CHECK_EQUAL(ob_posix_start(mock_host, log_line, NULL), 0);
+	CHECK_EQUAL(ob_platform_start(mock_host, log_line, NULL), 0);
 	ob_host_console_write(mock_host, 3, "a line and more", 6);
 	CHECK(!strcmp(logged, "3 a line"));
 }
@@ -707,7 +708,7 @@ static unsigned int end_with_seven(void *context, const char *text, size_t lengt
 
 static void handled_panic(void)
 {
-	ob_posix_set_panic(mock_host, end_with_seven, "this is a test");
+	ob_platform_set_panic(mock_host, end_with_seven, "this is a test");
 	panic();
 }
 
@@ -721,7 +722,7 @@ static unsigned int do_nothing(void *context, const char *text, size_t length)
 
 static void panic_of_quiet_handler(void)
 {
-	ob_posix_set_panic(mock_host, do_nothing, NULL);
+	ob_platform_set_panic(mock_host, do_nothing, NULL);
 	panic();
 }
 
@@ -760,7 +761,7 @@ static void test_two_hosts(void)
 	CHECK_EQUAL(ob_platform_host_new(&upcalls, &other), 0);
 	CHECK(other != mock_host);
 	CHECK(ob_platform_thread_block(other) != ob_platform_thread_block(mock_host));
-	CHECK_EQUAL(ob_posix_start(other, log_line, NULL), 0);
+	CHECK_EQUAL(ob_platform_start(other, log_line, NULL), 0);
 	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_STACKS, size, &address[0]), 0);
 	CHECK_EQUAL(ob_host_region_reserve(other, OB_REGION_STACKS, size, &address[1]), 0);
 	CHECK_EQUAL(ob_host_region_commit(other, address[0], 4096), -EINVAL);
@@ -770,8 +771,8 @@ static void test_two_hosts(void)
 	CHECK_EQUAL(*(char *)address[1], 0);
 	CHECK_EQUAL(mock_read_byte((void *)address[0]), -14);
 	other_faults = 0;
-	ob_posix_stop(other);
-	ob_posix_stop(other);
+	ob_platform_stop(other);
+	ob_platform_stop(other);
 	CHECK_EQUAL(mock_read_byte((void *)address[0]), -14);
 	CHECK_EQUAL(other_faults, 0);
 	ob_host_regions_release(other);

@@ -1,47 +1,114 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What lib/ asks of a platform to load a kernel image. lib/image.c knows the file format, the
- * platform knows files and memory. None of this is called by the kernel.
+ * What lib/ asks of a platform, besides the hypercalls: a handle for each kernel, start and stop,
+ * the bytes and the memory of kernel images, snapshots, components, disks that the program serves,
+ * files. The kernel calls none of this.
  *
- * One thread at a time calls what concerns one kernel or image; all calls may block. Errors are negative Linux errno values.
+ * lib/ includes nothing else of a platform. A platform that has no snapshots, components, served
+ * disks or locks has functions here that fail.
+ *
+ * Rules for all functions, unless one says otherwise: any thread may call; a call may block; calls
+ * that concern one kernel or image come from one thread at a time. Errors are negative Linux errno
+ * values.
  */
 #ifndef OUTBOARD_PLATFORM_H
 #define OUTBOARD_PLATFORM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <outboard/tables.h>
+
+/* ---- kernels ------------------------------------------------------------ */
 
 /* Kernels that a process can have at a time. */
 #define OB_HOSTS_MOST 16
 
 /*
- * Makes the handle of one kernel. Signals and other events reach the kernel by the table `upcalls`,
- * whose members may change at any time; it stays for ever. -EAGAIN: there are OB_HOSTS_MOST already.
+ * Makes the handle of one kernel. Signals and other events reach the kernel by the table `upcalls`.
+ * The table's members may change at any time; the table itself stays for ever. -EAGAIN: there are
+ * OB_HOSTS_MOST kernels already.
  */
 int ob_platform_host_new(const struct ob_upcalls *upcalls, struct ob_host **host);
 
-/* The platform was stopped for it, and its kernel has given all regions back. */
+/* Frees the handle. The platform was stopped for it, and its kernel has released all regions. */
 void ob_platform_host_free(struct ob_host *host);
 
-/* An image that has not been loaded yet: its bytes, and where they come from. */
+/* The table of hypercalls, for the entry point of an image. */
+const struct ob_hypercalls *ob_platform_hypercalls(void);
+
+/* The distance of that kernel's thread blocks (outboard/tables.h) from the thread pointer. */
+int64_t ob_platform_thread_block(const struct ob_host *host);
+
+/* ---- start and stop ----------------------------------------------------- */
+
+/* Receives one line of the kernel's log, on any thread, also in a signal handler. */
+typedef void ob_platform_log(void *context, int level, const char *line, uint64_t length);
+
+/* What is left to do for a panic. */
+enum ob_platform_panic_rest {
+	OB_PLATFORM_PANIC_PRINT = 1,	/* write the text to standard error */
+	OB_PLATFORM_PANIC_STAY = 2,	/* block the thread for ever; else abort() ends the process */
+};
+
+/*
+ * Receives the text of a kernel panic on the thread that panics, maybe in a signal handler. The
+ * function may end the process. It returns bits of enum ob_platform_panic_rest.
+ */
+typedef unsigned int ob_platform_panic(void *context, const char *text, size_t length);
+
+/* Before ob_kernel_boot. NULL: the text goes to standard error, and the process ends. */
+void ob_platform_set_panic(struct ob_host *host, ob_platform_panic *handler, void *context);
+
+/*
+ * Asks the host now for what a sandboxed process may not ask for. Optional, before
+ * ob_platform_start. Takes some tenths of a millisecond. What the host refuses is not used.
+ */
+void ob_platform_prepare(struct ob_host *host);
+
+/*
+ * Prepares the process for a kernel, before ob_kernel_boot: the receiver of the log, and, for the
+ * first kernel, hooks for signals, fork() and the end of threads. The POSIX platform then owns the
+ * handlers of SIGSEGV, SIGBUS and SIGURG. Each handler calls the one that the program had installed
+ * before. A program that installs another handler later must do the same. -EAGAIN.
+ */
+int ob_platform_start(struct ob_host *host, ob_platform_log *log, void *context);
+
+/*
+ * The kernel has halted, or booting failed. With the last kernel the hooks go, where they are still
+ * the platform's. A second call does nothing.
+ */
+void ob_platform_stop(struct ob_host *host);
+
+/* Most bytes of memory that a kernel may have: RAM is a file, and the process may have a limit. */
+uint64_t ob_platform_memory_most(void);
+
+/*
+ * Names the limits of the process that leave too little for a kernel that wants this much address
+ * space. False: there is no such limit.
+ */
+bool ob_platform_limits_describe(uint64_t address_space, char *text, size_t size);
+
+/* ---- kernel images ------------------------------------------------------ */
+
+/* An open image: its bytes, and where they come from. */
 struct ob_platform_file {
 	const void *bytes;		/* page-aligned; valid until ob_platform_image_close */
 	uint64_t size;
 	uint64_t offset;		/* of the image in the file: a multiple of the page size */
 	int handle;			/* of the file; -1: there is none, only the bytes */
-	bool owned;			/* the bytes are given back by ob_platform_image_close */
-	uint64_t identity[5];		/* which version of which file it is; zeroes for the library's own */
+	bool owned;			/* ob_platform_image_close frees the bytes */
+	uint64_t identity[5];		/* file and version; zeroes for the library's own image */
 };
 
 /*
- * Opens an image: the file `path` names, or the image that is part of the library (NULL). -ENOENT
- * and the like; -EINVAL: not a regular file, or empty; -ENOMEM.
+ * Opens an image: the file `path`, or the image that is part of the library (NULL). -ENOENT and the
+ * like; -EINVAL: the file is not a regular one, or empty; -ENOMEM.
  */
 int ob_platform_image_open(const char *path, struct ob_platform_file *file);
 
-/* The file is needed no more. The bytes go too, unless they are the library's own. */
+/* Closes the file. The bytes go too, unless they are the library's own. */
 void ob_platform_image_close(struct ob_platform_file *file);
 
 /* As ob_platform_image_close, but the bytes stay for ever: debuggers read them. */
@@ -51,17 +118,17 @@ void ob_platform_image_keep(struct ob_platform_file *file);
 bool ob_platform_image_is_same(const char *path, const struct ob_platform_file *file);
 
 /*
- * Opens a file once more whose bytes were kept, so that segments are mapped from it. A file that is
- * gone or another one by now is no error: then segments are copies of the bytes.
+ * Opens a file again whose bytes were kept, so that segments can be mapped from it. It is no error
+ * if the file is gone or has changed: then segments are copies of the bytes.
  */
 void ob_platform_image_reopen(const char *path, struct ob_platform_file *file);
 
 /*
- * Reserves address space for an image of that kernel. *address is where the image is linked to, and
- * becomes where it is. The first kernel of a process gets the address that it asks for, each other
- * one has another place, the same in all processes. *placed: the address is one of those, not
- * one that the host chose because they were taken. All sizes and addresses are multiples of the
- * page size. -ENOMEM.
+ * Reserves address space for an image of that kernel. *address is the address that the image is
+ * linked for; the call changes it to the address that the image gets. The first kernel of a process
+ * gets the address that it asks for. Each other kernel has a place of its own, the same in all
+ * processes. *placed is false if these places were taken, so that the host chose an address. Sizes
+ * and addresses are multiples of the page size. -ENOMEM.
  */
 int ob_platform_image_reserve(const struct ob_host *host, uint64_t size, uint64_t *address,
 			      bool *placed);
@@ -69,28 +136,104 @@ int ob_platform_image_reserve(const struct ob_host *host, uint64_t size, uint64_
 /* A part of an image in memory. `protection`: enum ob_protection. */
 struct ob_platform_segment {
 	uint64_t address;
-	uint64_t size;			/* in memory; zeroes after what comes from the file */
+	uint64_t size;			/* in memory; zeroes follow the bytes of the file */
 	uint64_t offset;		/* in the image */
 	uint64_t file_size;
 	uint32_t protection;
 	uint32_t reserved;
 };
 
-/* Shows a segment in the reserved address space. Its memory is private; clean pages are shared. */
+/* Maps a segment into the reserved address space, privately; processes share clean pages. */
 int ob_platform_image_map(const struct ob_platform_file *file,
 			  const struct ob_platform_segment *segment);
 
 int ob_platform_image_protect(uint64_t address, uint64_t size, uint32_t protection);
 
-/* Gives the address space back, with all that is mapped there. */
+/* Releases the address space, with all that is mapped there. */
 void ob_platform_image_release(uint64_t address, uint64_t size);
 
-/* The kernel's code is here from now on: OB_REGION_MODULES is placed near it. */
+/* Tells where the kernel's code is: the platform places OB_REGION_MODULES near it. */
 void ob_platform_text(struct ob_host *host, uint64_t address, uint64_t size);
 
-/* The distance of that kernel's threads' blocks (outboard/tables.h) from the thread pointer. */
-int64_t ob_platform_thread_block(const struct ob_host *host);
+/* ---- snapshots ---------------------------------------------------------- */
 
-const struct ob_hypercalls *ob_platform_hypercalls(void);
+/* What a snapshot depends on besides the host: the kernel, and what it boots with. */
+struct ob_platform_kernel {
+	uint64_t address;		/* of the image */
+	bool placed;			/* ob_platform_image_reserve found the kernel's own place */
+	const unsigned char *id;	/* build id of the image */
+	uint32_t id_size;		/* 0: it has none */
+	const struct ob_boot_parameters *parameters;
+};
+
+/*
+ * Looks in the directory for a snapshot that fits this kernel; the kernel's boot starts from the
+ * snapshot or saves one. Between ob_platform_start and ob_kernel_boot. False: no snapshot is
+ * possible; ob_platform_snapshot_status has the reason.
+ */
+bool ob_platform_snapshot_use(struct ob_host *host, const char *directory,
+			      const struct ob_platform_kernel *kernel);
+/* After booting. */
+void ob_platform_snapshot_done(struct ob_host *host);
+/* What became of the snapshot, in one line. */
+const char *ob_platform_snapshot_status(struct ob_host *host);
+
+/* ---- components --------------------------------------------------------- */
+
+/* The archive's components, sorted by name: `index` 0, 1, ... until -ENOENT. */
+int ob_platform_component(uint32_t index, struct ob_component *component);
+
+/* Why there is no archive, in one line; NULL if there is one. */
+const char *ob_platform_components_problem(void);
+
+/* ---- disks that the program serves -------------------------------------- */
+
+struct ob_platform_served {
+	/*
+	 * Carries out a request that is inside the disk and allowed on it. May block. Several
+	 * threads call it at once. Returns 0 or -errno.
+	 */
+	int (*perform)(void *context, const struct ob_block_request *request);
+	/* The disk is closed: the last call with this context. */
+	void (*closed)(void *context);
+	void *context;
+	uint64_t size;			/* bytes, a multiple of the sector size */
+	uint32_t sector_size;
+	bool read_only;
+	bool can_discard;		/* OB_BLOCK_DISCARD and OB_BLOCK_WRITE_ZEROES */
+};
+
+/*
+ * Offers a served disk for one ob_host_block_open with OB_BLOCK_SERVED. The path of that call is the
+ * number which this function returns, in decimal. -ENOMEM. Does not block for long.
+ */
+int ob_platform_serve(struct ob_host *host, const struct ob_platform_served *served);
+/* Withdraws the offer. Returns whether the disk was opened: only then `closed` is called. */
+bool ob_platform_serve_done(struct ob_host *host, int number);
+
+/* ---- files -------------------------------------------------------------- */
+
+/*
+ * Locks a file that is a disk against other users of this library and against QEMU, as long as its
+ * open file description lives. -EBUSY: another user has it. A file system without such locks is no
+ * error. Does not block.
+ */
+int ob_platform_file_lock(int fd, bool exclusive);
+/* Unlocks it, also for copies of the descriptor that a fork()ed child has. */
+void ob_platform_file_unlock(int fd);
+
+/*
+ * Reads a whole file into memory. -EINVAL: the file is not a regular one, or empty; -EIO: it cannot
+ * be read; -ENOMEM; or the host's error for opening it.
+ */
+int ob_platform_file_read(const char *path, void **bytes, uint64_t *size);
+void ob_platform_file_free(void *bytes, uint64_t size);
+
+/* Opens a file that lines of the log are appended to. -1: it cannot be opened. */
+int ob_platform_log_open(const char *path);
+void ob_platform_log_close(int handle);
+/* Writes the prefix, the line and a line feed in one piece. For signal handlers, too. */
+#define OB_PLATFORM_STANDARD_ERROR 2
+void ob_platform_log_write(int handle, const char *prefix, const char *line, uint64_t length);
 
 #endif

@@ -18,7 +18,7 @@ __attribute__((format(printf, 3, 4))) int ob_posix_snapshot_tell(struct ob_host 
 	return error;
 }
 
-int ob_posix_snapshot_use(struct ob_host *host, int directory, const char *name, const char *key)
+int ob_posix_snapshot_request(struct ob_host *host, int directory, const char *name, const char *key)
 {
 	if (strlen(name) >= sizeof(host->snapshot.name) || strlen(key) >= sizeof(host->snapshot.key))
 		return ob_posix_snapshot_tell(host, -ENAMETOOLONG, "not used: the configuration is too long");
@@ -29,7 +29,7 @@ int ob_posix_snapshot_use(struct ob_host *host, int directory, const char *name,
 	return ob_posix_snapshot_tell(host, 0, "not used: this kernel cannot be saved");
 }
 
-void ob_posix_snapshot_done(struct ob_host *host)
+void ob_platform_snapshot_done(struct ob_host *host)
 {
 	if (host->snapshot.directory >= 0)
 		raw_close(host->snapshot.directory);
@@ -46,13 +46,13 @@ void ob_posix_snapshot_reset(struct ob_host *host)
 /* The parent may be saving one. */
 void ob_posix_snapshot_forked(struct ob_host *host)
 {
-	ob_posix_snapshot_done(host);
+	ob_platform_snapshot_done(host);
 	host->saving.extents = NULL;
 	host->saving.count = host->saving.room = host->saving.data_size = 0;
 	ob_posix_snapshot_tell(host, 0, "not wanted");
 }
 
-const char *ob_posix_snapshot_status(struct ob_host *host)
+const char *ob_platform_snapshot_status(struct ob_host *host)
 {
 	return host->snapshot.status;
 }
