@@ -130,7 +130,8 @@ static const char *find_version(const char *image, size_t size)
 /* Linux says only that the format is wrong; what is wrong with it is in its log. */
 static int fail_format(struct ob_instance *instance, const char *path, const char *image, size_t size)
 {
-	const char *magic = ob_upcall(instance, version_magic), *version = find_version(image, size);
+	const char *magic = ob_upcall(instance, version_magic);
+	const char *version = find_version(image, size);
 
 	if (!version)
 		return fail(-ENOEXEC, "%s: not a kernel module", path);
@@ -155,8 +156,11 @@ static const char *file_reason(int error)
 static int insert(struct ob_instance *instance, const char *path, const void *image, uint64_t size,
 		  const char *parameters)
 {
-	int error = ob_upcall(instance, component_insert)(image, size, parameters ? parameters : "");
+	int error;
 
+	if (!parameters)
+		parameters = "";
+	error = ob_upcall(instance, component_insert)(image, size, parameters);
 	if (error == -ENOEXEC)
 		fail_format(instance, path, image, size);
 	else if (error)

@@ -27,8 +27,9 @@ static int load_new(const char *path, struct ob_image *image, char *reason, size
 
 	error = ob_platform_image_open(path, &loading.file);
 	if (error) {
-		ob_image_refuse(&loading, "%s", error == -EINVAL ? "it is not a regular file, or empty" :
-		       strerror(-error));
+		ob_image_refuse(&loading, "%s",
+				error == -EINVAL ? "it is not a regular file, or empty"
+						 : strerror(-error));
 		return error;
 	}
 	error = ob_image_load(&loading);

@@ -253,13 +253,15 @@ static int map_zeroes(const struct ob_platform_segment *segment, uint64_t file_e
 {
 	uint64_t end = segment->address + segment->file_size;
 	uint64_t memory_end = segment->address + segment->size;
+	void *got;
 
 	if (memory_end > end)
 		memset((void *)end, 0, (memory_end < file_end ? memory_end : file_end) - end);
 	if (memory_end <= file_end)
 		return 0;
-	return mmap((void *)file_end, memory_end - file_end, ob_posix_protection(segment->protection),
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED ? -ENOMEM : 0;
+	got = mmap((void *)file_end, memory_end - file_end, ob_posix_protection(segment->protection),
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	return got == MAP_FAILED ? -ENOMEM : 0;
 }
 
 int ob_platform_image_map(const struct ob_platform_file *file,

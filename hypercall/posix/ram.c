@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -39,7 +40,9 @@ fail:
 /* The file that has this page of RAM. */
 int ob_posix_ram_fd(struct ob_host *host, uint64_t physical)
 {
-	return host->ram.huge_from && physical >= host->ram.huge_from ? host->ram.huge_fd : host->ram.fd;
+	bool is_huge = host->ram.huge_from && physical >= host->ram.huge_from;
+
+	return is_huge ? host->ram.huge_fd : host->ram.fd;
 }
 
 /* From `physical` on RAM is in the other file. */
@@ -122,7 +125,8 @@ static void skip_unused(struct ob_host *host, int fd, uint64_t ram, off_t from, 
 void ob_posix_ram_skip_unused(struct ob_host *host)
 {
 	const struct ob_posix_region *ram = &host->regions[OB_REGION_RAM];
-	off_t size = (off_t)ram->size, border = host->ram.huge_from ? (off_t)host->ram.huge_from : size;
+	off_t size = (off_t)ram->size;
+	off_t border = host->ram.huge_from ? (off_t)host->ram.huge_from : size;
 
 	skip_unused(host, host->ram.fd, ram->address, 0, border);
 	if (border < size)

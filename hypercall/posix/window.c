@@ -32,7 +32,8 @@ static int show(struct ob_host *host, uint64_t address, uint64_t physical, uint6
 
 int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
 {
-	uint64_t ram_size = host->regions[OB_REGION_RAM].size, border = host->ram.huge_from, below = 0;
+	uint64_t ram_size = host->regions[OB_REGION_RAM].size;
+	uint64_t border = host->ram.huge_from, below = 0;
 
 	if (!ob_posix_is_page_range(address, size) || !window_contains(host, address, size))
 		return -EINVAL;

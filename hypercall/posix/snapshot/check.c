@@ -26,17 +26,17 @@
 #define CHECKED_FROM (offsetof(struct ob_snapshot_header, checksum) + sizeof(uint64_t))
 
 /* The user's alone. */
-bool ob_posix_snapshot_is_own(const struct stat *status)
+bool ob_snapshot_is_own(const struct stat *status)
 {
 	return S_ISREG(status->st_mode) && status->st_uid == geteuid() && !(status->st_mode & 077);
 }
 
-uint64_t ob_posix_snapshot_checksum(const struct ob_snapshot_header *header)
+uint64_t ob_snapshot_checksum(const struct ob_snapshot_header *header)
 {
 	return ob_posix_checksum((const char *)header + CHECKED_FROM, header->file_size - CHECKED_FROM);
 }
 
-const struct ob_extent *ob_posix_snapshot_extents(const struct ob_snapshot_header *header)
+const struct ob_extent *ob_snapshot_extents(const struct ob_snapshot_header *header)
 {
 	return (const struct ob_extent *)((const char *)(header + 1) + header->key_size);
 }
@@ -49,7 +49,7 @@ static bool is_sum_right(const struct ob_snapshot_header *header, int fd)
 
 	if (file == MAP_FAILED)
 		return false;
-	right = !memcmp(file, header, header->data) && header->checksum == ob_posix_snapshot_checksum(file);
+	right = !memcmp(file, header, header->data) && header->checksum == ob_snapshot_checksum(file);
 	munmap((void *)file, header->file_size);
 	return right;
 }
@@ -57,19 +57,19 @@ static bool is_sum_right(const struct ob_snapshot_header *header, int fd)
 static bool is_right(struct ob_host *host, const struct ob_snapshot_header *header, int fd, const struct stat *status)
 {
 	struct ob_snapshot_note note;
-	bool can_note = ob_posix_snapshot_make_note(&note, status);
+	bool can_note = ob_snapshot_make_note(&note, status);
 
-	if (can_note && ob_posix_snapshot_is_noted(host, &note))
+	if (can_note && ob_snapshot_is_noted(host, &note))
 		return true;
 	if (!is_sum_right(header, fd))
 		return false;
 	if (can_note)
-		ob_posix_snapshot_write_note(host, &note);
+		ob_snapshot_write_note(host, &note);
 	return true;
 }
 
 /* Returns what is wrong with the file, NULL if nothing is. */
-const char *ob_posix_snapshot_fault(struct ob_host *host, const struct ob_snapshot_header *header, int fd, const struct stat *status)
+const char *ob_snapshot_fault(struct ob_host *host, const struct ob_snapshot_header *header, int fd, const struct stat *status)
 {
 	uint64_t size = (uint64_t)status->st_size;
 	uint64_t key_size = strlen(host->snapshot.key) + 1;
@@ -84,7 +84,7 @@ const char *ob_posix_snapshot_fault(struct ob_host *host, const struct ob_snapsh
 	if (header->key_size < key_size || memcmp(header + 1, host->snapshot.key, key_size))
 		return "it was made with something else";
 	for (uint64_t i = 0; i < header->extent_count; i++) {
-		const struct ob_extent *e = &ob_posix_snapshot_extents(header)[i];
+		const struct ob_extent *e = &ob_snapshot_extents(header)[i];
 
 		if (e->kind != EXTENT_COMMITTED &&
 		    (e->offset > size - header->data || e->size > size - header->data - e->offset))
@@ -94,7 +94,7 @@ const char *ob_posix_snapshot_fault(struct ob_host *host, const struct ob_snapsh
 }
 
 /* Header, key and table: NULL if it is not that much. To be freed. */
-struct ob_snapshot_header *ob_posix_snapshot_read_header(int fd, const struct stat *status)
+struct ob_snapshot_header *ob_snapshot_read_header(int fd, const struct stat *status)
 {
 	struct ob_snapshot_header first, *header;
 
@@ -109,19 +109,21 @@ struct ob_snapshot_header *ob_posix_snapshot_read_header(int fd, const struct st
 }
 
 /* Opens the file if it may be trusted. */
-int ob_posix_snapshot_open(struct ob_host *host, struct stat *status)
+int ob_snapshot_open(struct ob_host *host, struct stat *status)
 {
 	int fd = raw_openat(host->snapshot.directory, host->snapshot.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 
+	if (fd < 0 && errno == ENOENT)
+		return ob_snapshot_report(host, -ENOENT, "not used: there was none");
 	if (fd < 0)
-		return ob_posix_snapshot_tell(host, -ENOENT, errno == ENOENT ? "not used: there was none" : "not used: it cannot be opened: %m");
-	if (fstat(fd, status) || !ob_posix_snapshot_is_own(status)) {
+		return ob_snapshot_report(host, -ENOENT, "not used: it cannot be opened: %m");
+	if (fstat(fd, status) || !ob_snapshot_is_own(status)) {
 		raw_close(fd);
-		return ob_posix_snapshot_tell(host, -ENOENT, "not used: it is not the user's own file alone");
+		return ob_snapshot_report(host, -ENOENT, "not used: it is not the user's own file alone");
 	}
 	if ((uint64_t)status->st_size < sizeof(struct ob_snapshot_header) || (uint64_t)status->st_size > FILE_BYTES_MOST) {
 		raw_close(fd);
-		return ob_posix_snapshot_tell(host, -ENOENT, "not used: it has an impossible size");
+		return ob_snapshot_report(host, -ENOENT, "not used: it has an impossible size");
 	}
 	/* That it is used, for who cleans up. */
 	if (status->st_mtime < time(NULL) - OB_SNAPSHOT_DAY && !futimens(fd, NULL))

@@ -21,7 +21,7 @@
 /* A file that changes twice within this time may show one time for both. */
 #define CLOCK_TICK_SECONDS 2
 
-bool ob_posix_snapshot_make_note(struct ob_snapshot_note *note, const struct stat *status)
+bool ob_snapshot_make_note(struct ob_snapshot_note *note, const struct stat *status)
 {
 	int fd = raw_open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	ssize_t length;
@@ -42,7 +42,7 @@ static void note_name(struct ob_host *host, char name[96])
 	snprintf(name, 96, "%s.checked", host->snapshot.name);
 }
 
-bool ob_posix_snapshot_is_noted(struct ob_host *host, const struct ob_snapshot_note *note)
+bool ob_snapshot_is_noted(struct ob_host *host, const struct ob_snapshot_note *note)
 {
 	struct ob_snapshot_note found;
 	struct stat status;
@@ -54,14 +54,14 @@ bool ob_posix_snapshot_is_noted(struct ob_host *host, const struct ob_snapshot_n
 	fd = raw_openat(host->snapshot.directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
-	same = !fstat(fd, &status) && ob_posix_snapshot_is_own(&status) && raw_read(fd, &found, sizeof(found)) == sizeof(found) &&
+	same = !fstat(fd, &status) && ob_snapshot_is_own(&status) && raw_read(fd, &found, sizeof(found)) == sizeof(found) &&
 	       !memcmp(&found, note, sizeof(found));
 	raw_close(fd);
 	return same;
 }
 
 /* If that does not work, the checksum is looked at again. */
-void ob_posix_snapshot_write_note(struct ob_host *host, const struct ob_snapshot_note *note)
+void ob_snapshot_write_note(struct ob_host *host, const struct ob_snapshot_note *note)
 {
 	char name[96];
 	int fd;

@@ -25,7 +25,7 @@ static bool is_snapshot(const char *name)
 }
 
 /* What has not been used for a month, or was left half-written, goes; and the oldest one, if there are many. */
-void ob_posix_snapshot_clean(struct ob_host *host)
+void ob_snapshot_clean(struct ob_host *host)
 {
 	time_t oldest_time = time(NULL);
 	char oldest[256] = "";

@@ -47,12 +47,17 @@ static int add_extent(struct ob_host *host, uint64_t address, uint64_t size, uin
 	return 0;
 }
 
+static struct ob_extent *last_extent(struct ob_host *host)
+{
+	return host->saving.count ? &host->saving.extents[host->saving.count - 1] : NULL;
+}
+
 /* At the distance from the one before that it has in memory, if that is not far. */
 static int add_closed(struct ob_host *host, uint64_t address, uint64_t size, uint32_t kind)
 {
-	const struct ob_extent *last = host->saving.count ? &host->saving.extents[host->saving.count - 1] : NULL;
+	const struct ob_extent *last = last_extent(host);
 
-	if (last && ob_posix_snapshot_is_closed(last) && address >= last->address + last->size &&
+	if (last && ob_snapshot_is_closed(last) && address >= last->address + last->size &&
 	    address - (last->address + last->size) <= HOLE_BYTES_MOST)
 		host->saving.data_size += address - (last->address + last->size);
 	return add_extent(host, address, size, kind);
@@ -66,7 +71,7 @@ static bool is_zero_page(uint64_t address)
 }
 
 /* How many of the pages from here on are zero, or are not. */
-uint64_t ob_posix_snapshot_run_length(uint64_t address, uint64_t end, bool zero)
+uint64_t ob_snapshot_run_length(uint64_t address, uint64_t end, bool zero)
 {
 	uint64_t start = address;
 
@@ -82,7 +87,7 @@ static int add_sparse(struct ob_host *host, uint64_t address, uint64_t end, uint
 	int error = 0;
 
 	while (address < end && !error) {
-		zeroes = ob_posix_snapshot_run_length(address, end, true);
+		zeroes = ob_snapshot_run_length(address, end, true);
 		if (zeroes < GAP_PAGES * PAGE_BYTES && address > start && address + zeroes < end) {
 			address += zeroes;
 		} else {
@@ -90,7 +95,7 @@ static int add_sparse(struct ob_host *host, uint64_t address, uint64_t end, uint
 				error = add_extent(host, start, address - start, kind);
 			start = address += zeroes;
 		}
-		address += ob_posix_snapshot_run_length(address, end, false);
+		address += ob_snapshot_run_length(address, end, false);
 	}
 	if (!error && address > start)
 		error = add_extent(host, start, address - start, kind);
@@ -100,7 +105,8 @@ static int add_sparse(struct ob_host *host, uint64_t address, uint64_t end, uint
 /* Part of the image: what is less than a page of it is somebody else's too. */
 static int add_image(struct ob_host *host, uint64_t address, uint64_t end)
 {
-	uint64_t first = (address + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1), last = end & ~(PAGE_BYTES - 1);
+	uint64_t first = (address + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+	uint64_t last = end & ~(PAGE_BYTES - 1);
 	int error = 0;
 
 	if (first >= last)
@@ -118,11 +124,11 @@ int ob_host_snapshot_add(struct ob_host *host, uint64_t address, uint64_t size, 
 {
 	int error;
 
-	if (ob_posix_snapshot_is_in(host, OB_REGION_RAM, address))
+	if (ob_snapshot_is_in(host, OB_REGION_RAM, address))
 		return add_sparse(host, address, address + size, kind);
-	if (!ob_posix_snapshot_is_in(host, OB_REGION_STACKS, address) && !ob_posix_snapshot_is_in(host, OB_REGION_PAGES, address))
+	if (!ob_snapshot_is_in(host, OB_REGION_STACKS, address) && !ob_snapshot_is_in(host, OB_REGION_PAGES, address))
 		return add_image(host, address, address + size);
-	if (ob_posix_snapshot_is_in(host, OB_REGION_STACKS, address))
+	if (ob_snapshot_is_in(host, OB_REGION_STACKS, address))
 		return add_closed(host, address, size, kind == OB_SNAPSHOT_URGENT ? EXTENT_URGENT_STACK : EXTENT_STACK);
 	error = add_extent(host, address, size, EXTENT_COMMITTED);
 	return error ? error : add_sparse(host, address, address + size, kind);
@@ -130,7 +136,7 @@ int ob_host_snapshot_add(struct ob_host *host, uint64_t address, uint64_t size, 
 
 int ob_host_snapshot_add_window(struct ob_host *host, uint64_t address, uint64_t physical, uint32_t protection)
 {
-	struct ob_extent *last = host->saving.count ? &host->saving.extents[host->saving.count - 1] : NULL;
+	struct ob_extent *last = last_extent(host);
 	int error;
 
 	if (last && last->kind == EXTENT_WINDOW && last->address + last->size == address &&
@@ -141,7 +147,7 @@ int ob_host_snapshot_add_window(struct ob_host *host, uint64_t address, uint64_t
 	}
 	error = add_closed(host, address, PAGE_BYTES, EXTENT_WINDOW);
 	if (!error) {
-		last = &host->saving.extents[host->saving.count - 1];
+		last = last_extent(host);
 		last->physical = physical;
 		last->protection = protection;
 	}

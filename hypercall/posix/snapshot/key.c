@@ -32,7 +32,7 @@
 
 static bool not_used(struct ob_host *host, const char *why)
 {
-	ob_posix_snapshot_tell(host, 0, "not used: %s", why);
+	ob_snapshot_report(host, 0, "not used: %s", why);
 	return false;
 }
 
@@ -47,7 +47,8 @@ static void find_build_id(struct program *program, const char *notes, size_t siz
 {
 	while (size >= sizeof(ElfW(Nhdr))) {
 		const ElfW(Nhdr) *note = (const void *)notes;
-		size_t name = (note->n_namesz + 3) & ~3u, room = sizeof(*note) + name + ((note->n_descsz + 3) & ~3u);
+		size_t name = (note->n_namesz + 3) & ~3u;
+		size_t room = sizeof(*note) + name + ((note->n_descsz + 3) & ~3u);
 
 		if (room > size)
 			return;
@@ -161,7 +162,8 @@ static void make_key(struct text *key, const struct program *program, const stru
 static bool is_remote(int fd)
 {
 	static const unsigned long remote[] = {
-		0x6969 /* nfs */, 0xff534d42 /* cifs */, 0xfe534d42 /* smb2 */, 0x517b /* smb */, 0x65735546 /* fuse */,
+		0x6969 /* nfs */, 0xff534d42 /* cifs */, 0xfe534d42 /* smb2 */,
+		0x517b /* smb */, 0x65735546 /* fuse */,
 		0x01021997 /* 9p */, 0x00c36400 /* ceph */, 0x5346414f /* afs */, 0x73757245 /* coda */,
 	};
 	struct statfs status;

@@ -27,7 +27,7 @@ static int fill(struct ob_host *host, const struct ob_snapshot_header *header, c
 				    (enum ob_snapshot_kind)e->kind);
 }
 
-bool ob_posix_snapshot_is_in(struct ob_host *host, enum ob_region region, uint64_t address)
+bool ob_snapshot_is_in(struct ob_host *host, enum ob_region region, uint64_t address)
 {
 	const struct ob_posix_region *r = &host->regions[region];
 
@@ -37,25 +37,25 @@ bool ob_posix_snapshot_is_in(struct ob_host *host, enum ob_region region, uint64
 static bool is_in_image(struct ob_host *host, uint64_t address)
 {
 	for (int i = 0; i < OB_REGIONS; i++)
-		if (ob_posix_snapshot_is_in(host, (enum ob_region)i, address))
+		if (ob_snapshot_is_in(host, (enum ob_region)i, address))
 			return false;
 	return true;
 }
 
-bool ob_posix_snapshot_is_stack(const struct ob_extent *e)
+bool ob_snapshot_is_stack(const struct ob_extent *e)
 {
 	return e->kind == EXTENT_STACK || e->kind == EXTENT_URGENT_STACK;
 }
 
 /* Mapped without access at first, together with its neighbours. */
-bool ob_posix_snapshot_is_closed(const struct ob_extent *e)
+bool ob_snapshot_is_closed(const struct ob_extent *e)
 {
-	return ob_posix_snapshot_is_stack(e) || e->kind == EXTENT_WINDOW;
+	return ob_snapshot_is_stack(e) || e->kind == EXTENT_WINDOW;
 }
 
 static bool is_continued(const struct ob_extent *e, const struct ob_extent *next)
 {
-	return ob_posix_snapshot_is_closed(next) && ob_posix_snapshot_is_stack(next) == ob_posix_snapshot_is_stack(e) && next->address > e->address &&
+	return ob_snapshot_is_closed(next) && ob_snapshot_is_stack(next) == ob_snapshot_is_stack(e) && next->address > e->address &&
 	       next->address - e->address == next->offset - e->offset;
 }
 
@@ -73,13 +73,14 @@ static int map_closed(struct ob_host *host, const struct ob_snapshot_header *hea
 /* Those of the image, or all others. */
 static int fill_all(struct ob_host *host, const struct ob_snapshot_header *header, int fd, bool image)
 {
-	const struct ob_extent *first = ob_posix_snapshot_extents(header), *end = first + header->extent_count, *e;
+	const struct ob_extent *first = ob_snapshot_extents(header);
+	const struct ob_extent *end = first + header->extent_count, *e;
 	int error = 0;
 
 	for (e = first; e < end && !error; e++) {
 		if (is_in_image(host, e->address) != image)
 			continue;
-		if (ob_posix_snapshot_is_closed(e) && (e == first || !is_continued(e - 1, e)))
+		if (ob_snapshot_is_closed(e) && (e == first || !is_continued(e - 1, e)))
 			error = map_closed(host, header, e, end, fd);
 		if (!error)
 			error = fill(host, header, e, fd);
@@ -104,11 +105,11 @@ static int load_from(struct ob_host *host, const struct ob_snapshot_header *head
 	int error = ob_posix_regions_reserve(host, header->regions);
 
 	if (error)
-		return ob_posix_snapshot_tell(host, error, "not used: its addresses are not free in this process");
+		return ob_snapshot_report(host, error, "not used: its addresses are not free in this process");
 	error = fill_all(host, header, fd, false);
 	if (error) {
 		ob_host_regions_release(host);
-		return ob_posix_snapshot_tell(host, error, "not used: it cannot be mapped: %s", strerror(-error));
+		return ob_snapshot_report(host, error, "not used: it cannot be mapped: %s", strerror(-error));
 	}
 	error = fill_all(host, header, fd, true);
 	if (error) {
@@ -118,7 +119,7 @@ static int load_from(struct ob_host *host, const struct ob_snapshot_header *head
 	ob_posix_snapshot_filled(host);
 	if (ob_posix_faults_are_blocked())
 		ob_posix_closed_open_all(host);
-	return ob_posix_snapshot_tell(host, 0, "started from %s", host->snapshot.name);
+	return ob_snapshot_report(host, 0, "started from %s", host->snapshot.name);
 }
 
 int ob_host_snapshot_load(struct ob_host *host)
@@ -130,13 +131,13 @@ int ob_host_snapshot_load(struct ob_host *host)
 
 	if (host->snapshot.directory < 0)
 		return -ENOENT;
-	fd = ob_posix_snapshot_open(host, &status);
+	fd = ob_snapshot_open(host, &status);
 	if (fd < 0)
 		return fd;
-	header = ob_posix_snapshot_read_header(fd, &status);
-	fault = header ? ob_posix_snapshot_fault(host, header, fd, &status) : "its header is damaged";
+	header = ob_snapshot_read_header(fd, &status);
+	fault = header ? ob_snapshot_fault(host, header, fd, &status) : "its header is damaged";
 	if (fault)
-		ob_posix_snapshot_tell(host, 0, "not used: %s", fault);
+		ob_snapshot_report(host, 0, "not used: %s", fault);
 	else
 		error = load_from(host, header, fd);
 	free(header);

@@ -20,9 +20,10 @@ static int settle(struct ob_host *host, const struct ob_window_piece *piece, uin
 	off_t physical = (off_t)(piece->physical + (from - piece->address));
 	uint64_t size = to - from;
 
-	if (mprotect((void *)from, size, PROT_READ))
+	if (mprotect((void *)from, size, PROT_READ) ||
+	    raw_pwrite(host->ram.fd, (void *)from, size, physical) != (ssize_t)size)
 		return -ENOMEM;
-	return raw_pwrite(host->ram.fd, (void *)from, size, physical) == (ssize_t)size ? 0 : -ENOMEM;
+	return 0;
 }
 
 int ob_posix_pieces_map(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset)
@@ -79,7 +80,8 @@ int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size
 	for (int i = 0; i < host->pieces.count && !error; i++) {
 		struct ob_window_piece *piece = &host->pieces.pieces[i];
 		uint64_t from = piece->address > address ? piece->address : address;
-		uint64_t end = piece->address + piece->size, to = end < address + size ? end : address + size;
+		uint64_t end = piece->address + piece->size;
+		uint64_t to = end < address + size ? end : address + size;
 		uint64_t cut = from;
 
 		if (from >= to)

@@ -8,7 +8,7 @@
 #include "raw.h"
 #include "snapshot.h"
 
-__attribute__((format(printf, 3, 4))) int ob_posix_snapshot_tell(struct ob_host *host, int error, const char *format, ...)
+int ob_snapshot_report(struct ob_host *host, int error, const char *format, ...)
 {
 	va_list arguments;
 
@@ -21,12 +21,12 @@ __attribute__((format(printf, 3, 4))) int ob_posix_snapshot_tell(struct ob_host 
 int ob_posix_snapshot_request(struct ob_host *host, int directory, const char *name, const char *key)
 {
 	if (strlen(name) >= sizeof(host->snapshot.name) || strlen(key) >= sizeof(host->snapshot.key))
-		return ob_posix_snapshot_tell(host, -ENAMETOOLONG, "not used: the configuration is too long");
+		return ob_snapshot_report(host, -ENAMETOOLONG, "not used: the configuration is too long");
 	host->snapshot.directory = directory;
 	strcpy(host->snapshot.name, name);
 	strcpy(host->snapshot.key, key);
 	ob_posix_choose_place(host);
-	return ob_posix_snapshot_tell(host, 0, "not used: this kernel cannot be saved");
+	return ob_snapshot_report(host, 0, "not used: this kernel cannot be saved");
 }
 
 void ob_platform_snapshot_done(struct ob_host *host)
@@ -40,7 +40,7 @@ void ob_posix_snapshot_reset(struct ob_host *host)
 {
 	host->snapshot.directory = -1;
 	host->place = 0;
-	ob_posix_snapshot_tell(host, 0, "not wanted");
+	ob_snapshot_report(host, 0, "not wanted");
 }
 
 /* The parent may be saving one. */
@@ -49,7 +49,7 @@ void ob_posix_snapshot_forked(struct ob_host *host)
 	ob_platform_snapshot_done(host);
 	host->saving.extents = NULL;
 	host->saving.count = host->saving.room = host->saving.data_size = 0;
-	ob_posix_snapshot_tell(host, 0, "not wanted");
+	ob_snapshot_report(host, 0, "not wanted");
 }
 
 const char *ob_platform_snapshot_status(struct ob_host *host)

@@ -54,36 +54,36 @@ struct ob_snapshot_note {
 
 /* request.c: notes what became of the snapshot. Returns `error`. */
 __attribute__((format(printf, 3, 4)))
-int ob_posix_snapshot_tell(struct ob_host *host, int error, const char *format, ...);
+int ob_snapshot_report(struct ob_host *host, int error, const char *format, ...);
 
 /* check.c: opens the file. -ENOENT: there is none, or it is not the user's alone. */
-int ob_posix_snapshot_open(struct ob_host *host, struct stat *status);
+int ob_snapshot_open(struct ob_host *host, struct stat *status);
 /* Header, key and table; NULL: they are damaged, or there is no memory. The caller frees them. */
-struct ob_snapshot_header *ob_posix_snapshot_read_header(int fd, const struct stat *status);
+struct ob_snapshot_header *ob_snapshot_read_header(int fd, const struct stat *status);
 /* Returns what is wrong with the file; NULL: it may be mapped. */
-const char *ob_posix_snapshot_fault(struct ob_host *host, const struct ob_snapshot_header *header,
+const char *ob_snapshot_fault(struct ob_host *host, const struct ob_snapshot_header *header,
 				    int fd, const struct stat *status);
 /* Of all of the file, of which the header is the beginning. */
-uint64_t ob_posix_snapshot_checksum(const struct ob_snapshot_header *header);
-const struct ob_extent *ob_posix_snapshot_extents(const struct ob_snapshot_header *header);
+uint64_t ob_snapshot_checksum(const struct ob_snapshot_header *header);
+const struct ob_extent *ob_snapshot_extents(const struct ob_snapshot_header *header);
 /* A file that nobody else can read or write. */
-bool ob_posix_snapshot_is_own(const struct stat *status);
+bool ob_snapshot_is_own(const struct stat *status);
 
 /* checked.c. False: the host does not say since when it runs. */
-bool ob_posix_snapshot_make_note(struct ob_snapshot_note *note, const struct stat *status);
-bool ob_posix_snapshot_is_noted(struct ob_host *host, const struct ob_snapshot_note *note);
-void ob_posix_snapshot_write_note(struct ob_host *host, const struct ob_snapshot_note *note);
+bool ob_snapshot_make_note(struct ob_snapshot_note *note, const struct stat *status);
+bool ob_snapshot_is_noted(struct ob_host *host, const struct ob_snapshot_note *note);
+void ob_snapshot_write_note(struct ob_host *host, const struct ob_snapshot_note *note);
 
 /* load.c */
-bool ob_posix_snapshot_is_in(struct ob_host *host, enum ob_region region, uint64_t address);
-bool ob_posix_snapshot_is_stack(const struct ob_extent *e);
+bool ob_snapshot_is_in(struct ob_host *host, enum ob_region region, uint64_t address);
+bool ob_snapshot_is_stack(const struct ob_extent *e);
 /* Mapped without access at first, together with its neighbours. */
-bool ob_posix_snapshot_is_closed(const struct ob_extent *e);
+bool ob_snapshot_is_closed(const struct ob_extent *e);
 
 /* extents.c: bytes of the pages from here on that are zero, or that are not. */
-uint64_t ob_posix_snapshot_run_length(uint64_t address, uint64_t end, bool zero);
+uint64_t ob_snapshot_run_length(uint64_t address, uint64_t end, bool zero);
 
 /* clean.c: the directory. */
-void ob_posix_snapshot_clean(struct ob_host *host);
+void ob_snapshot_clean(struct ob_host *host);
 
 #endif

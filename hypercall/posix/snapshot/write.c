@@ -40,7 +40,8 @@ static int write_sparse(int fd, uint64_t address, uint64_t size, uint64_t offset
 	int error = 0;
 
 	while (at < end && !error) {
-		uint64_t zeroes = ob_posix_snapshot_run_length(at, end, true), length = ob_posix_snapshot_run_length(at + zeroes, end, false);
+		uint64_t zeroes = ob_snapshot_run_length(at, end, true);
+		uint64_t length = ob_snapshot_run_length(at + zeroes, end, false);
 
 		at += zeroes;
 		error = write_all(fd, (const void *)at, length, offset + (at - address));
@@ -72,7 +73,7 @@ static int seal(int fd, uint64_t size)
 
 	if (header == MAP_FAILED)
 		return -errno;
-	sum = ob_posix_snapshot_checksum(header);
+	sum = ob_snapshot_checksum(header);
 	munmap(header, size);
 	return write_all(fd, &sum, sizeof(sum), offsetof(struct ob_snapshot_header, checksum));
 }
@@ -92,7 +93,7 @@ int ob_posix_snapshot_write(struct ob_host *host, int fd)
 	for (uint64_t i = 0; i < host->saving.count && !error; i++) {
 		const struct ob_extent *e = &host->saving.extents[i];
 
-		if (ob_posix_snapshot_is_stack(e))
+		if (ob_snapshot_is_stack(e))
 			error = write_sparse(fd, e->address, e->size, header.data + e->offset);
 		else if (e->kind != EXTENT_COMMITTED)
 			error = write_all(fd, (const void *)e->address, e->size, header.data + e->offset);
@@ -118,7 +119,7 @@ int ob_host_snapshot_commit(struct ob_host *host)
 		error = -errno;
 	if (error)
 		unlinkat(host->snapshot.directory, temporary, 0);
-	ob_posix_snapshot_clean(host);
+	ob_snapshot_clean(host);
 	return error;
 }
 
