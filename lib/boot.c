@@ -49,13 +49,16 @@ static int make_host(struct ob_instance *instance)
 	int error = ob_fork_hook_install();
 
 	if (error)
-		return fail(instance, error, "the host refuses a hook for fork: %s", strerror(-error));
+		return fail(instance, error, "the host refuses a hook for fork: %s",
+			    strerror(-error));
 	if (instance->host)
 		return 0;
 	error = ob_platform_host_new(&instance->upcalls, &instance->host);
 	if (error)
-		return fail(instance, error, "there are %d kernels already, which is the most that a "
-			    "process can have: free an instance", OB_HOSTS_MOST);
+		return fail(instance, error,
+			    "there are %d kernels already, which is the most that a "
+			    "process can have: free an instance",
+			    OB_HOSTS_MOST);
 	return 0;
 }
 
@@ -84,7 +87,8 @@ static int choose_memory(struct ob_instance *instance, const struct ob_config *c
 	struct ob_info info;
 
 	if (memory && memory < MEMORY_MINIMUM)
-		return fail(instance, -EINVAL, "memory is %llu bytes: use at least %llu MB, or 0 for a "
+		return fail(instance, -EINVAL,
+			    "memory is %llu bytes: use at least %llu MB, or 0 for a "
 			    "quarter of the host's",
 			    (unsigned long long)memory, MEMORY_MINIMUM >> 20);
 	ob_host_info(instance->host, &info);
@@ -110,9 +114,11 @@ static int choose_log(struct ob_instance *instance, const struct ob_config *conf
 	if (level == OB_LOG_DEFAULT)
 		level = ob_log_level_from_environment();
 	else if (level < 0 || level > 7)
-		return fail(instance, -EINVAL, "log_level is %d: use 0 to 7, or OB_LOG_DEFAULT", level);
+		return fail(instance, -EINVAL, "log_level is %d: use 0 to 7, or OB_LOG_DEFAULT",
+			    level);
 	if (level == OB_LOG_INVALID)
-		return fail(instance, -EINVAL, "OUTBOARD_LOG: use emerg, alert, crit, err, warning, "
+		return fail(instance, -EINVAL,
+			    "OUTBOARD_LOG: use emerg, alert, crit, err, warning, "
 			    "notice, info, debug, or 0 to 7");
 	level = ob_log_configure(&instance->log, level, config);
 	/* The kernel's least is 0; ob_log_line drops the rest of what is not wanted. */
@@ -130,7 +136,8 @@ static int complete(struct ob_instance *instance, const struct ob_config *given,
 	if (given->size != sizeof(*config) && given->size != CONFIG_SIZE_BEFORE_CONTAIN_PANIC &&
 	    given->size != CONFIG_SIZE_BEFORE_KERNEL &&
 	    given->size != CONFIG_SIZE_BEFORE_PANIC)
-		return fail(instance, -EINVAL, "size of struct ob_config is %zu, this library's is %zu: "
+		return fail(instance, -EINVAL,
+			    "size of struct ob_config is %zu, this library's is %zu: "
 			    "recompile the program",
 			    given->size, sizeof(*config));
 	memcpy(config, given, given->size);
@@ -143,7 +150,8 @@ static int choose(struct ob_instance *instance, const struct ob_config *config,
 	int error;
 
 	if (config->command_line && strlen(config->command_line) > COMMAND_LINE_MOST)
-		return fail(instance, -EINVAL, "command_line has %zu characters: the kernel has room "
+		return fail(instance, -EINVAL,
+			    "command_line has %zu characters: the kernel has room "
 			    "for %d",
 			    strlen(config->command_line), COMMAND_LINE_MOST);
 	parameters->command_line = config->command_line;
@@ -169,8 +177,10 @@ static int check_components(struct ob_instance *instance, const char *names)
 			memcpy(name, names, length);
 			name[length] = '\0';
 		}
-		if (length >= sizeof(name) || ob_host_component_find(instance->host, name, 0, &unused))
-			return fail(instance, -ENOENT, "no component is called \"%.*s\"", (int)length, names);
+		if (length >= sizeof(name) ||
+		    ob_host_component_find(instance->host, name, 0, &unused))
+			return fail(instance, -ENOENT, "no component is called \"%.*s\"",
+				    (int)length, names);
 	}
 	return 0;
 }
@@ -190,8 +200,8 @@ static int fail_to_start(struct ob_instance *instance,
 	limited = ob_platform_limits_describe(parameters->memory + WINDOWS_BYTES, limits,
 					   sizeof(limits));
 	return fail(instance, error, "the kernel does not start with %u vCPUs and %llu MB: %s%s%s",
-		    parameters->vcpus, (unsigned long long)parameters->memory >> 20, strerror(-error),
-		    limited ? "; limits of this process: " : "", limits);
+		    parameters->vcpus, (unsigned long long)parameters->memory >> 20,
+		    strerror(-error), limited ? "; limits of this process: " : "", limits);
 }
 
 static void set_state(struct ob_instance *instance, enum ob_instance_state state)

@@ -91,7 +91,8 @@ static const char *reason(int error)
 	case -ENOENT:
 		return "it uses a function that this kernel does not have";
 	case -EINVAL:
-		return "a parameter has a wrong value, or it cannot start; the kernel's log says why";
+		return "a parameter has a wrong value, or it cannot start; the kernel's log says "
+		       "why";
 	default:
 		return strerror(-error);
 	}
@@ -116,7 +117,10 @@ int ob_component_load_on(struct ob_instance *instance, const char *name, const c
 	return error ? fail(error, "%s: %s", name, reason(error)) : 0;
 }
 
-/* The module's version magic, or NULL. It is a string in the section .modinfo, after a NUL or at its start. */
+/*
+ * The module's version magic, or NULL. It is a string in the section .modinfo, after a NUL or at
+ * its start.
+ */
 static const char *find_version(const char *image, size_t size)
 {
 	const char *found = memmem(image, size, VERSION_KEY, strlen(VERSION_KEY));
@@ -128,7 +132,8 @@ static const char *find_version(const char *image, size_t size)
 }
 
 /* Linux says only that the format is wrong; what is wrong with it is in its log. */
-static int fail_format(struct ob_instance *instance, const char *path, const char *image, size_t size)
+static int fail_format(struct ob_instance *instance, const char *path, const char *image,
+		       size_t size)
 {
 	const char *magic = ob_upcall(instance, version_magic);
 	const char *version = find_version(image, size);
@@ -136,7 +141,9 @@ static int fail_format(struct ob_instance *instance, const char *path, const cha
 	if (!version)
 		return fail(-ENOEXEC, "%s: not a kernel module", path);
 	if (strcmp(version, magic))
-		return fail(-ENOEXEC, "%s was built for \"%.100s\", but this kernel is \"%s\": build it with its 'make modules M=...'",
+		return fail(-ENOEXEC,
+			    "%s was built for \"%.100s\", but this kernel is \"%s\": build it with "
+			    "its 'make modules M=...'",
 			    path, version, magic);
 	return fail(-ENOEXEC, "%s: %s; the kernel's log says why", path, reason(-ENOEXEC));
 }
@@ -182,7 +189,8 @@ int ob_component_load_file_on(struct ob_instance *instance, const char *path,
 		return fail(-EINVAL, "no path of a component");
 	error = ob_platform_file_read(path, &image, &size);
 	if (error)
-		return fail(error == -EINVAL ? -ENOEXEC : error, "%s: %s", path, file_reason(error));
+		return fail(error == -EINVAL ? -ENOEXEC : error, "%s: %s", path,
+			    file_reason(error));
 	error = insert(instance, path, image, size, parameters);
 	ob_platform_file_free(image, size);
 	return error;
@@ -209,11 +217,13 @@ int ob_component_unload_on(struct ob_instance *instance, const char *name)
 	return error ? fail((int)error, "%s: %s", name, strerror(-(int)error)) : 0;
 }
 
-static int find_loaded(struct ob_instance *instance, const char *name, struct ob_component_state *state)
+static int find_loaded(struct ob_instance *instance, const char *name,
+		       struct ob_component_state *state)
 {
 	int error;
 
-	for (uint32_t index = 0; !(error = ob_upcall(instance, component_state)(index, state)); index++)
+	for (uint32_t index = 0; !(error = ob_upcall(instance, component_state)(index, state));
+	     index++)
 		if (!strcmp(state->name, name))
 			return 0;
 	return error;
@@ -232,7 +242,8 @@ static void tell(ob_component_function *function, void *context, const struct ob
 	function(context, &info);
 }
 
-int ob_component_list_on(struct ob_instance *instance, ob_component_function *function, void *context)
+int ob_component_list_on(struct ob_instance *instance, ob_component_function *function,
+			 void *context)
 {
 	const char *problem = ob_platform_components_problem();
 	struct ob_component_state state;
@@ -244,7 +255,8 @@ int ob_component_list_on(struct ob_instance *instance, ob_component_function *fu
 	if (!function)
 		return fail(-EINVAL, "no function to call for each component");
 	for (uint32_t index = 0; !ob_platform_component(index, &component); index++)
-		tell(function, context, &component, find_loaded(instance, component.name, &state) ? NULL : &state);
+		tell(function, context, &component,
+		     find_loaded(instance, component.name, &state) ? NULL : &state);
 	for (uint32_t index = 0; !ob_upcall(instance, component_state)(index, &state); index++)
 		if (ob_host_component_find(instance->host, state.name, 0, &component))
 			tell(function, context, NULL, &state);

@@ -6,7 +6,10 @@
 extern const char ob_config_release[];
 extern const char ob_config_profile[];
 
-/* "NAME=value" strings one after the other, an empty one at the end. No pointers: nothing to relocate at start. */
+/*
+ * "NAME=value" strings one after the other, an empty one at the end. No pointers: nothing to
+ * relocate at start.
+ */
 extern const char ob_config_options[];
 
 #endif

@@ -65,8 +65,9 @@ static bool is_whole(const Elf64_Ehdr *header, uint64_t size)
 	const Elf64_Shdr *sections = (const Elf64_Shdr *)((const char *)header + header->e_shoff);
 	const Elf64_Shdr *names = &sections[header->e_shstrndx];
 
-	if (header->e_shstrndx >= header->e_shnum || !is_inside(names->sh_offset, names->sh_size, size) ||
-	    !names->sh_size || ((const char *)header)[names->sh_offset + names->sh_size - 1])
+	if (header->e_shstrndx >= header->e_shnum ||
+	    !is_inside(names->sh_offset, names->sh_size, size) || !names->sh_size ||
+	    ((const char *)header)[names->sh_offset + names->sh_size - 1])
 		return false;
 	for (int i = 0; i < header->e_shnum; i++)
 		if (sections[i].sh_name >= names->sh_size)
@@ -115,7 +116,8 @@ static bool show_moved(const struct ob_image *image)
 	new->e_type = ET_REL;
 	new->e_phoff = new->e_phnum = 0;
 	new->e_shoff = sizeof(*new);
-	memcpy(sections, (const char *)header + header->e_shoff, header->e_shnum * sizeof(*sections));
+	memcpy(sections, (const char *)header + header->e_shoff,
+	       header->e_shnum * sizeof(*sections));
 	for (int i = 0; i < header->e_shnum; i++)
 		move(&sections[i], symbols, image->address - image->linked);
 	return true;

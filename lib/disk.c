@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Disks: checks what the program asks for before the kernel sees it, and calls the functions of disks that it serves. */
+/*
+ * Disks: checks what the program asks for before the kernel sees it, and calls the functions of
+ * disks that it serves.
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -68,7 +71,8 @@ static int perform(void *context, const struct ob_block_request *request)
 		error = disk->operations.discard(disk->context, request->offset, request->length);
 		break;
 	case OB_BLOCK_WRITE_ZEROES:
-		error = disk->operations.write_zeroes(disk->context, request->offset, request->length);
+		error = disk->operations.write_zeroes(disk->context, request->offset,
+						      request->length);
 		break;
 	}
 	return error || !request->force_unit_access ? error : disk->operations.flush(disk->context);
@@ -129,7 +133,8 @@ static int add_served(struct ob_instance *instance, const struct ob_disk_config 
 	disk = malloc(sizeof(*disk));
 	if (!disk)
 		return -ENOMEM;
-	*disk = (struct served_disk){ .operations = *config->operations, .context = config->context };
+	*disk = (struct served_disk){ .operations = *config->operations,
+				      .context = config->context };
 	served = (struct ob_platform_served){
 		.perform = perform,
 		.closed = closed,

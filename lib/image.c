@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The kernel images of this process: takes one for a host, or loads another, makes its data new, and
- * forgets them all in a fork()ed child.
+ * The kernel images of this process: takes one for a host, or loads another, makes its data new,
+ * and forgets them all in a fork()ed child.
  *
- * The code of an image stays when its instance ends. The image waits until an instance with the same
- * host wants the same file.
+ * The code of an image stays when its instance ends. The image waits until an instance with the
+ * same host wants the same file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +22,9 @@ static struct ob_image *images;
 
 static int load_new(const char *path, struct ob_image *image, char *reason, size_t reason_size)
 {
-	struct ob_loading loading = { .image = image, .reason = reason, .reason_size = reason_size };
+	struct ob_loading loading = { .image = image,
+				      .reason = reason,
+				      .reason_size = reason_size };
 	int error;
 
 	error = ob_platform_image_open(path, &loading.file);
@@ -62,7 +64,10 @@ static struct ob_image *take_waiting(const char *path, struct ob_host *host)
 	if (found) {
 		const Elf64_Ehdr *header = found->file.bytes;
 		struct ob_loading loading = {
-			.image = found, .header = header, .reason = (char[256]){ 0 }, .reason_size = 256,
+			.image = found,
+			.header = header,
+			.reason = (char[256]){ 0 },
+			.reason_size = 256,
 		};
 
 		loading.distance = found->address - found->linked;
@@ -132,8 +137,12 @@ int ob_image_renew(struct ob_image *image)
 {
 	char reason[256];
 	struct ob_loading loading = {
-		.image = image, .file = image->file, .reason = reason, .reason_size = sizeof(reason),
-		.distance = image->address - image->linked, .renews = true,
+		.image = image,
+		.file = image->file,
+		.reason = reason,
+		.reason_size = sizeof(reason),
+		.distance = image->address - image->linked,
+		.renews = true,
 	};
 	int error;
 

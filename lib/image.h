@@ -35,10 +35,10 @@ struct ob_image {
 };
 
 /*
- * Gives the host an image of the file `path`, or the library's own (NULL). On failure nothing of the
- * file stays, at most its entry point has run, and `reason` says in words what is wrong. Errors:
- * those of ob_platform_image_open; -ENOEXEC: not a kernel image that this library can load; what
- * the host says. Any thread.
+ * Gives the host an image of the file `path`, or the library's own (NULL). On failure nothing of
+ * the file stays, at most its entry point has run, and `reason` says in words what is wrong.
+ * Errors: those of ob_platform_image_open; -ENOEXEC: not a kernel image that this library can load;
+ * what the host says. Any thread.
  */
 int ob_image_take(const char *path, struct ob_host *host, struct ob_image **image, char *reason,
 		  size_t reason_size);
@@ -47,8 +47,8 @@ int ob_image_take(const char *path, struct ob_host *host, struct ob_image **imag
 bool ob_image_is_same(const struct ob_image *image, const char *path);
 
 /*
- * Makes the data as they were at first, but for what tables.h says is kept. The kernel has halted and
- * has freed its memory. If that fails, the image is of no use any more: the host's error.
+ * Makes the data as they were at first, but for what tables.h says is kept. The kernel has halted
+ * and has freed its memory. If that fails, the image is of no use any more: the host's error.
  */
 int ob_image_renew(struct ob_image *image);
 
@@ -59,12 +59,15 @@ void ob_image_release(struct ob_image *image);
 void ob_images_forget(void);
 
 /*
- * debugger.c: bytes before the file as debuggers see it, whose mapping follows. They are zero at first, and
- * stay with the image. A multiple of the page size.
+ * debugger.c: bytes before the file as debuggers see it, whose mapping follows. They are zero at
+ * first, and stay with the image. A multiple of the page size.
  */
 #define OB_DEBUGGER_BYTES 8192u
 
-/* debugger.c: shows the symbols of an image to debuggers, and takes them away again. With the mutex held. */
+/*
+ * debugger.c: shows the symbols of an image to debuggers, and takes them away again. With the mutex
+ * held.
+ */
 void ob_debugger_add(struct ob_image *image);
 void ob_debugger_remove(struct ob_image *image);
 /* In a fork()ed child: there are none. */

@@ -61,13 +61,15 @@ static bool check_header(struct ob_loading *loading)
 static bool check_load_segment(struct ob_loading *loading, const Elf64_Phdr *segment)
 {
 	if (!is_inside(segment->p_offset, segment->p_filesz, loading->file.size))
-		return ob_image_refuse(loading, "it is truncated: a segment ends beyond the end of the file");
+		return ob_image_refuse(loading, "it is truncated: a segment ends beyond the end of "
+						"the file");
 	if (segment->p_filesz > segment->p_memsz || segment->p_memsz > SPAN_MOST ||
 	    segment->p_vaddr > UINT64_MAX / 2 ||
 	    (segment->p_vaddr - segment->p_offset) % PAGE_BYTES)
 		return ob_image_refuse(loading, "a segment has impossible addresses");
 	if (!(segment->p_flags & PF_W) && segment->p_filesz != segment->p_memsz)
-		return ob_image_refuse(loading, "a read-only segment is larger than its part of the file");
+		return ob_image_refuse(loading, "a read-only segment is larger than its part of "
+						"the file");
 	if ((segment->p_flags & PF_W) && (segment->p_flags & PF_X))
 		return ob_image_refuse(loading, "a segment is writable and executable");
 	if (loading->end && ob_page_of(segment->p_vaddr) < loading->end)
@@ -171,9 +173,11 @@ static bool check_notes(struct ob_loading *loading)
 	if (!loading->has_interface)
 		return ob_image_refuse(loading, "it is not a kernel of Outboard");
 	if (loading->interface != OB_INTERFACE_VERSION)
-		return ob_image_refuse(loading, "its interface has version %u, this library's has version %u: "
-			      "use an image and a library of the same release",
-			      loading->interface, OB_INTERFACE_VERSION);
+		return ob_image_refuse(loading,
+				       "its interface has version %u, this library's has version "
+				       "%u: "
+				       "use an image and a library of the same release",
+				       loading->interface, OB_INTERFACE_VERSION);
 	return true;
 }
 
@@ -229,12 +233,14 @@ static bool check_rela(struct ob_loading *loading)
 	const Elf64_Rela *entries = ob_image_rela_of(loading, &count);
 
 	for (uint64_t i = 0; i < count; i++) {
-		const Elf64_Phdr *segment = ob_image_segment_of(loading, entries[i].r_offset, 8, false);
+		const Elf64_Phdr *segment = ob_image_segment_of(loading, entries[i].r_offset, 8,
+								false);
 		uint64_t type = ELF64_R_TYPE(entries[i].r_info);
 
 		if (type != R_X86_64_RELATIVE)
-			return ob_image_refuse(loading, "it has relocations of the unknown type %llu",
-				      (unsigned long long)type);
+			return ob_image_refuse(loading,
+					       "it has relocations of the unknown type %llu",
+					       (unsigned long long)type);
 		if (!segment || !(segment->p_flags & PF_W))
 			return ob_image_refuse(loading, "a relocation is not in its data");
 	}

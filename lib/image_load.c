@@ -53,7 +53,8 @@ static int map_segment(const struct ob_loading *loading, const Elf64_Phdr *segme
 
 static int protect_segment(const struct ob_loading *loading, const Elf64_Phdr *segment)
 {
-	uint64_t first = ob_page_of(segment->p_vaddr), end = ob_page_end(segment->p_vaddr + segment->p_memsz);
+	uint64_t first = ob_page_of(segment->p_vaddr),
+		 end = ob_page_end(segment->p_vaddr + segment->p_memsz);
 
 	if (!is_changed(loading, segment))
 		return 0;
@@ -211,7 +212,8 @@ int ob_image_load_data(struct ob_loading *loading)
 	int error;
 
 	/* Its bytes may be others by now, if somebody has written to the file. */
-	if (!ob_image_check(loading) || ob_page_end(loading->end) - loading->first != loading->image->size)
+	if (!ob_image_check(loading) ||
+	    ob_page_end(loading->end) - loading->first != loading->image->size)
 		return -ENOEXEC;
 	if (!ob_image_check_relocated(loading))
 		return -ENOEXEC;

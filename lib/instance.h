@@ -30,7 +30,10 @@ enum ob_instance_state {
 };
 
 struct ob_instance {
-	/* Where calls and signals go: the kernel's functions, or those of kernel.c. Members: atomic. */
+	/*
+	 * Where calls and signals go: the kernel's functions, or those of kernel.c. Members:
+	 * atomic.
+	 */
 	struct ob_upcalls upcalls;
 	bool taken;			/* under the mutex of instance.c */
 	pthread_mutex_t mutex;		/* of all below; not taken by calls of the kernel */
@@ -46,7 +49,9 @@ struct ob_instance {
 
 extern struct ob_instance ob_default;
 
-/* kernel.c: calls go to that kernel from now on; NULL: there is none, and they fail with -ENODEV. */
+/*
+ * kernel.c: calls go to that kernel from now on; NULL: there is none, and they fail with -ENODEV.
+ */
 void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *upcalls);
 
 /* The kernel's function, as in ob_upcall(instance, disk_remove)(disk). */

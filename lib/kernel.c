@@ -3,9 +3,10 @@
  * Where an instance's calls go. Without a kernel they go to the functions here, which refuse. The
  * functions of outboard/gate.h are jumps into the default instance's kernel.
  *
- * Any thread may call at any time, also while a kernel is attached or gone: each member of the table
- * is always a function, and is replaced as a whole. A thread that has read a member before may still
- * jump there after the kernel's halt, because the kernel's code stays: it refuses as well.
+ * Any thread may call at any time, also while a kernel is attached or gone: each member of the
+ * table is always a function, and is replaced as a whole. A thread that has read a member before
+ * may still jump there after the kernel's halt, because the kernel's code stays: it refuses as
+ * well.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -91,6 +92,7 @@ void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *u
 {
 	if (!upcalls)
 		upcalls = &without_kernel;
-	__atomic_store_n(&instance->upcalls.version_magic, upcalls->version_magic, __ATOMIC_RELEASE);
+	__atomic_store_n(&instance->upcalls.version_magic, upcalls->version_magic,
+			 __ATOMIC_RELEASE);
 	OB_UPCALLS(ATTACH)
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The log: OUTBOARD_LOG, OUTBOARD_LOG_FILE, and the way of a line to the program, to standard error and to that file. */
+/*
+ * The log: OUTBOARD_LOG, OUTBOARD_LOG_FILE, and the way of a line to the program, to standard error
+ * and to that file.
+ */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +48,10 @@ void ob_log_close(struct ob_log *log)
 	log->file = -1;
 }
 
-/* A file that cannot be opened is none: programs run with other rights than the test that wants to see warnings. */
+/*
+ * A file that cannot be opened is none: programs run with other rights than the test that wants to
+ * see warnings.
+ */
 static void open_file(struct ob_log *log)
 {
 	const char *path = secure_getenv("OUTBOARD_LOG_FILE");

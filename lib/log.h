@@ -22,12 +22,16 @@ struct ob_log {
 
 #define OB_NO_LOG { .level = OB_LOG_NOTHING, .file = -1 }
 
-/* The level that OUTBOARD_LOG names; OB_LOG_NOTHING if it is not set, OB_LOG_INVALID if it names none. */
+/*
+ * The level that OUTBOARD_LOG names; OB_LOG_NOTHING if it is not set, OB_LOG_INVALID if it names
+ * none.
+ */
 int ob_log_level_from_environment(void);
 
 /*
- * Sets where lines go; `level`: the last that is wanted, or OB_LOG_NOTHING. Before the kernel boots. Returns the last
- * level that the kernel must print, which is more if OUTBOARD_LOG_FILE names a file.
+ * Sets where lines go; `level`: the last that is wanted, or OB_LOG_NOTHING. Before the kernel
+ * boots. Returns the last level that the kernel must print, which is more if OUTBOARD_LOG_FILE
+ * names a file.
  */
 int ob_log_configure(struct ob_log *log, int level, const struct ob_config *config);
 

@@ -104,7 +104,8 @@ int ob_posix_reserve_near_text(struct ob_host *host, uint64_t size, uint64_t *ad
 				return 0;
 		}
 	}
-	for (distance = MODULES_REACH - REGION_ALIGNMENT; distance >= size; distance -= REGION_ALIGNMENT) {
+	for (distance = MODULES_REACH - REGION_ALIGNMENT; distance >= size;
+	     distance -= REGION_ALIGNMENT) {
 		*address = (text + distance - size) & ~(REGION_ALIGNMENT - 1);
 		if (ob_posix_reserve_exactly(*address, size))
 			return 0;

@@ -72,12 +72,14 @@ static int table_insert(struct ob_host *host, const struct ob_disk *open)
 	return (int)number;
 }
 
-int ob_host_block_open(struct ob_host *host, const char *path, uint32_t flags, struct ob_block_info *info)
+int ob_host_block_open(struct ob_host *host, const char *path, uint32_t flags,
+		       struct ob_block_info *info)
 {
 	struct ob_disk disk;
 	int number, error;
 
-	error = flags & OB_BLOCK_SERVED ? ob_disk_open_served(host, &disk, path) : ob_disk_open(&disk, path, flags);
+	error = flags & OB_BLOCK_SERVED ? ob_disk_open_served(host, &disk, path)
+					: ob_disk_open(&disk, path, flags);
 	if (error)
 		return error;
 	error = ob_block_queue_get(host);

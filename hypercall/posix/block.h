@@ -20,7 +20,10 @@
 
 struct ob_disk {
 	bool in_use;			/* else this number is free */
-	struct ob_platform_served served;	/* of a disk that the program serves: `perform` is set, and nothing below but size and flags */
+	/*
+	 * of a disk that the program serves: `perform` is set, and nothing below but size and flags
+	 */
+	struct ob_platform_served served;
 	int fd;				/* -1 for a disk that the program serves */
 	uint64_t size;			/* bytes, as it was on opening */
 	uint32_t sector_size;
@@ -58,7 +61,10 @@ struct ob_disk *ob_disk_find(struct ob_host *host, uint32_t number);
 int ob_block_queue_get(struct ob_host *host);
 void ob_block_queue_put(struct ob_host *host);
 
-/* A forked child has neither the workers nor their requests; block_served.c: nor its parent's offers. */
+/*
+ * A forked child has neither the workers nor their requests; block_served.c: nor its parent's
+ * offers.
+ */
 void ob_block_queue_forked(struct ob_host *host);
 void ob_block_served_forked(struct ob_host *host);
 

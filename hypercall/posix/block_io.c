@@ -2,10 +2,10 @@
 /*
  * Block: carries out one request on one disk.
  *
- * A request is tried without blocking first: what the host has in its page
- * cache is copied at once, with no switch of threads. Whatever does not work
- * that way is done from its start by a worker, and so is what is long and read ahead. To transfer the same bytes twice is
- * harmless, since nobody may count on them before the request is complete.
+ * A request is tried without blocking first: what the host has in its page cache is copied at once,
+ * with no switch of threads. Whatever does not work that way is done from its start by a worker,
+ * and so is what is long and read ahead. To transfer the same bytes twice is harmless, since nobody
+ * may count on them before the request is complete.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,7 +48,8 @@ struct position {
 };
 
 /* Fills in what comes next; returns the number of entries. */
-static int next_batch(const struct ob_block_request *request, const struct position *at, struct iovec *batch)
+static int next_batch(const struct ob_block_request *request, const struct position *at,
+		      struct iovec *batch)
 {
 	uint64_t left = request->length - at->done;
 	uint64_t within = at->within;
@@ -100,7 +101,8 @@ static int transfer(const struct ob_disk *disk, const struct ob_block_request *r
 		if (bytes < 0)
 			return -errno;
 		if (bytes == 0)
-			return -EIO;	/* the file shrank, or the segments are shorter than the request */
+			/* the file shrank, or the segments are shorter than the request */
+			return -EIO;
 		advance(request, &at, (uint64_t)bytes);
 	}
 	return 0;
@@ -177,8 +179,8 @@ static int flush(struct ob_disk *disk)
 }
 
 /*
- * What was written goes on to the host's disk now and then, so that a flush, which everybody waits for, has less to do. Errors
- * do not matter here: the flush tells them.
+ * What was written goes on to the host's disk now and then, so that a flush, which everybody waits
+ * for, has less to do. Errors do not matter here: the flush tells them.
  */
 static void send_on(struct ob_disk *disk, uint64_t length)
 {
@@ -275,7 +277,8 @@ int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request
 	case OB_BLOCK_READ:
 		return transfer(disk, request, 0);
 	case OB_BLOCK_WRITE:
-		return request->force_unit_access ? write_durably(disk, request) : write_through_cache(disk, request);
+		return request->force_unit_access ? write_durably(disk, request)
+						  : write_through_cache(disk, request);
 	case OB_BLOCK_DISCARD:
 		return discard(disk, request);
 	case OB_BLOCK_WRITE_ZEROES:

@@ -141,7 +141,10 @@ static int measure_file(struct ob_disk *disk)
 		return -errno;
 	disk->size = (uint64_t)status.st_size;
 	disk->sector_size = FILE_SECTOR_SIZE;
-	/* Beyond the end there is nothing to lose: a hole there only asks whether holes can be made. */
+	/*
+	 * Beyond the end there is nothing to lose: a hole there only asks whether holes can be
+	 * made.
+	 */
 	disk->can_discard = !disk->read_only &&
 			    raw_fallocate(disk->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				      status.st_size, FILE_SECTOR_SIZE) == 0;
@@ -184,7 +187,9 @@ void ob_disk_close(struct ob_disk *disk)
 		disk->served.closed(disk->served.context);
 		return;
 	}
-	/* A fork()ed child may have a copy of the descriptor: the lock shall not live on with it. */
+	/*
+	 * A fork()ed child may have a copy of the descriptor: the lock shall not live on with it.
+	 */
 	ob_platform_file_unlock(disk->fd);
 	raw_close(disk->fd);
 	disk->fd = -1;

@@ -36,7 +36,8 @@ static void push(struct ob_block_request **stack, struct ob_block_request *reque
 }
 
 /* Takes all of a stack, oldest first. *last is the newest. */
-static struct ob_block_request *take_all(struct ob_block_request **stack, struct ob_block_request **last)
+static struct ob_block_request *take_all(struct ob_block_request **stack,
+					 struct ob_block_request **last)
 {
 	struct ob_block_request *request = __atomic_exchange_n(stack, NULL, __ATOMIC_ACQUIRE);
 	struct ob_block_request *reversed = NULL;
@@ -134,7 +135,8 @@ static void leave_another(struct ob_host *host)
 {
 	if (__atomic_load_n(&host->queue.worker_count, __ATOMIC_ACQUIRE) < WORKERS &&
 	    !__atomic_load_n(&host->queue.sleepers, __ATOMIC_SEQ_CST))
-		start_worker(host);		/* without one, requests wait for those that there are */
+		/* without one, requests wait for those that there are */
+		start_worker(host);
 }
 
 static void work(void *pointer)

@@ -2,8 +2,9 @@
 /*
  * Block: disks that the program serves, on their way to the table.
  *
- * The kernel passes on a path and knows nothing of functions. So lib/ leaves here what serves the disk, gives the
- * kernel the number that it got for it, and the kernel's ob_host_block_open comes back with that number.
+ * The kernel passes on a path and knows nothing of functions. So lib/ leaves here what serves the
+ * disk, gives the kernel the number that it got for it, and the kernel's ob_host_block_open comes
+ * back with that number.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,7 +19,10 @@ struct ob_offer {
 	struct ob_offer *next;
 };
 
-/* The place that points to the offer; the last one, which is NULL, if there is none. With the mutex held. */
+/*
+ * The place that points to the offer; the last one, which is NULL, if there is none. With the mutex
+ * held.
+ */
 static struct ob_offer **find(struct ob_host *host, int number)
 {
 	struct ob_offer **place = &host->offers.first;
@@ -39,7 +43,9 @@ int ob_platform_serve(struct ob_host *host, const struct ob_platform_served *ser
 	do {
 		number = host->offers.last_number = (host->offers.last_number + 1) & 0x7fffffff;
 	} while (*find(host, number));
-	*offer = (struct ob_offer){ .served = *served, .number = number, .next = host->offers.first };
+	*offer = (struct ob_offer){ .served = *served,
+				    .number = number,
+				    .next = host->offers.first };
 	host->offers.first = offer;
 	pthread_mutex_unlock(&host->offers.mutex);
 	return number;
@@ -72,8 +78,12 @@ int ob_disk_open_served(struct ob_host *host, struct ob_disk *disk, const char *
 	if (offer && !offer->opened) {
 		offer->opened = true;
 		*disk = (struct ob_disk){
-			.in_use = true, .fd = -1, .served = offer->served, .size = offer->served.size,
-			.sector_size = offer->served.sector_size, .read_only = offer->served.read_only,
+			.in_use = true,
+			.fd = -1,
+			.served = offer->served,
+			.size = offer->served.size,
+			.sector_size = offer->served.sector_size,
+			.read_only = offer->served.read_only,
 			.can_discard = offer->served.can_discard,
 		};
 		error = 0;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The checksum of snapshots: XXH3, with the widest vectors that the processor has. It is most of what a start costs. */
+/*
+ * The checksum of snapshots: XXH3, with the widest vectors that the processor has. It is most of
+ * what a start costs.
+ */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -81,10 +81,14 @@ static bool table_is_inside(const struct header *header, struct table table, uin
 	       table.count <= (header->size - table.offset) / row;
 }
 
-/* What a name is read from ends with a NUL somewhere before the images, at the latest with the first image. */
+/*
+ * What a name is read from ends with a NUL somewhere before the images, at the latest with the
+ * first image.
+ */
 static bool name_is_inside(const struct header *header, uint32_t name)
 {
-	return name < header->size && memchr((const char *)header + name, '\0', header->size - name);
+	return name < header->size &&
+	       memchr((const char *)header + name, '\0', header->size - name);
 }
 
 static bool rows_are_inside(const struct header *header)
@@ -100,7 +104,8 @@ static bool rows_are_inside(const struct header *header)
 		    modules[i].size > header->size - modules[i].image)
 			return false;
 	for (uint32_t i = 0; i < header->aliases.count; i++)
-		if (!name_is_inside(header, aliases[i].name) || aliases[i].first > header->orders.count ||
+		if (!name_is_inside(header, aliases[i].name) ||
+		    aliases[i].first > header->orders.count ||
 		    aliases[i].count > header->orders.count - aliases[i].first)
 			return false;
 	for (uint32_t i = 0; i < header->orders.count; i++)
@@ -119,7 +124,8 @@ static bool is_archive(const struct header *header, uint64_t size)
 	       table_is_inside(header, header->modules, sizeof(struct module)) &&
 	       table_is_inside(header, header->aliases, sizeof(struct alias)) &&
 	       table_is_inside(header, header->orders, sizeof(uint32_t)) &&
-	       table_is_inside(header, header->nodes, sizeof(struct node)) && rows_are_inside(header);
+	       table_is_inside(header, header->nodes, sizeof(struct node)) &&
+	       rows_are_inside(header);
 }
 
 static const struct header *map_file(int file, uint64_t size)
@@ -159,7 +165,8 @@ static const struct header *open_file(const char *path)
 	if (found)
 		note_identity(&status);
 	else
-		snprintf(problem, sizeof(problem), "%s: not an archive of components, or damaged", path);
+		snprintf(problem, sizeof(problem), "%s: not an archive of components, or damaged",
+			 path);
 	raw_close(file);
 	return found;
 }
@@ -173,8 +180,9 @@ static const struct header *open_beside_library(void)
 	if (!dladdr((const void *)&ob_host_component_find, &info) || !info.dli_fname)
 		return NULL;
 	slash = strrchr(info.dli_fname, '/');
-	if (!slash || (size_t)snprintf(path, sizeof(path), "%.*s/" FILE_NAME,
-				       (int)(slash - info.dli_fname), info.dli_fname) >= sizeof(path))
+	if (!slash ||
+	    (size_t)snprintf(path, sizeof(path), "%.*s/" FILE_NAME, (int)(slash - info.dli_fname),
+			     info.dli_fname) >= sizeof(path))
 		return NULL;
 	return open_file(path);
 }
@@ -240,7 +248,8 @@ static void describe(const struct module *module, bool wanted, struct ob_compone
 	};
 }
 
-int ob_host_component_find(struct ob_host *host, const char *name, uint32_t index, struct ob_component *component)
+int ob_host_component_find(struct ob_host *host, const char *name, uint32_t index,
+			   struct ob_component *component)
 {
 	const struct alias *alias = archive ? find_alias(name) : NULL;
 	const uint32_t *orders;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The lock on a file that is a disk: by flock() between programs of this library, and as QEMU has it.
+ * The lock on a file that is a disk: by flock() between programs of this library, and as QEMU has
+ * it.
  *
- * QEMU reads and writes images after it has locked single bytes, by which each tells the others what it does and what it bears
- * (block/file-posix.c): byte HELD + n if it does n, byte NOT_SHARED + n if nobody else may. Such locks are
- * always shared ones: that a byte is locked is what counts. Which are taken here, and looked for, are those of a qcow2 image's user.
+ * QEMU reads and writes images after it has locked single bytes, by which each tells the others
+ * what it does and what it bears (block/file-posix.c): byte HELD + n if it does n, byte NOT_SHARED
+ * + n if nobody else may. Such locks are always shared ones: that a byte is locked is what counts.
+ * Which are taken here, and looked for, are those of a qcow2 image's user.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +25,9 @@ enum { CONSISTENT_READ, WRITE, WRITE_UNCHANGED, RESIZE, COUNT };
 
 static int byte_lock(int fd, int command, short type, off_t byte, off_t count, struct flock *lock)
 {
-	*lock = (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = count };
+	*lock = (struct flock){
+		.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = count
+	};
 	return fcntl(fd, command, lock);
 }
 
@@ -33,7 +37,8 @@ static int lock_bytes(int fd, off_t first, unsigned int bits)
 	struct flock lock;
 
 	for (int n = 0; n < COUNT; n++)
-		if (bits & BIT(n) && byte_lock(fd, F_OFD_SETLK, F_RDLCK, first + n, 1, &lock) && (errno == EAGAIN || errno == EACCES))
+		if (bits & BIT(n) && byte_lock(fd, F_OFD_SETLK, F_RDLCK, first + n, 1, &lock) &&
+		    (errno == EAGAIN || errno == EACCES))
 			return -EBUSY;
 	return 0;
 }
@@ -43,7 +48,8 @@ static int check_bytes(int fd, off_t first, unsigned int bits)
 	struct flock lock;
 
 	for (int n = 0; n < COUNT; n++)
-		if (bits & BIT(n) && !byte_lock(fd, F_OFD_GETLK, F_WRLCK, first + n, 1, &lock) && lock.l_type != F_UNLCK)
+		if (bits & BIT(n) && !byte_lock(fd, F_OFD_GETLK, F_WRLCK, first + n, 1, &lock) &&
+		    lock.l_type != F_UNLCK)
 			return -EBUSY;
 	return 0;
 }
@@ -56,7 +62,10 @@ static void unlock_bytes(int fd)
 	byte_lock(fd, F_OFD_SETLK, F_UNLCK, NOT_SHARED, COUNT, &lock);
 }
 
-/* Others must see what is done here before it is looked what they do: of two that begin at once, both may fail, but never none. */
+/*
+ * Others must see what is done here before it is looked what they do: of two that begin at once,
+ * both may fail, but never none.
+ */
 static int lock_as_qemu(int fd, bool exclusive)
 {
 	unsigned int held = BIT(CONSISTENT_READ) | (exclusive ? CHANGES : 0);

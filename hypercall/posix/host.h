@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the platform knows of one kernel: struct ob_host of outboard/hypercall.h. Each member belongs
- * to the file of its name. What a process has once stays static in its file: signal handlers
- * (signal.c), hooks (start.c, thread.c), the archive of components.
+ * What the platform knows of one kernel: struct ob_host of outboard/hypercall.h. Each member
+ * belongs to the file of its name. What a process has once stays static in its file: signal
+ * handlers (signal.c), hooks (start.c, thread.c), the archive of components.
  */
 #ifndef OUTBOARD_POSIX_HOST_H
 #define OUTBOARD_POSIX_HOST_H
@@ -45,7 +45,8 @@ struct ob_posix_spare {
 #define OB_SNAPSHOT_WORDS (OB_SNAPSHOT_BYTES / OB_PAGE_BYTES / 64)
 
 struct ob_posix_pages {
-	uint64_t words[OB_SNAPSHOT_WORDS];	/* a bit for each page of RAM that is a snapshot's; atomic */
+	/* a bit for each page of RAM that is a snapshot's; atomic */
+	uint64_t words[OB_SNAPSHOT_WORDS];
 };
 
 /* snapshot/pieces.c */
@@ -92,7 +93,8 @@ struct ob_posix_huge {
 	int fd;			/* while MADE */
 	bool has_thread;
 	uint64_t thread;
-	_Alignas(64) char stack[OB_HUGE_STACK_BYTES];	/* of the child: the one that makes is alone */
+	/* of the child: the one that makes is alone */
+	_Alignas(64) char stack[OB_HUGE_STACK_BYTES];
 };
 
 /* block.c */
@@ -158,8 +160,9 @@ struct ob_posix_saving {
 #define OB_STARTS 64
 
 /*
- * What a new thread shall do; owned by the thread once it runs. Not from the heap: a thread that gives something
- * back to it gets a heap of its own from the C library, which takes longer than to start it.
+ * What a new thread shall do; owned by the thread once it runs. Not from the heap: a thread that
+ * gives something back to it gets a heap of its own from the C library, which takes longer than to
+ * start it.
  */
 struct ob_start {
 	struct ob_host *host;
@@ -175,7 +178,8 @@ struct ob_posix_threads {
 
 struct ob_host {
 	bool taken;			/* by a kernel */
-	bool live;			/* its kernel may run: signals and ends of threads concern it; atomic */
+	/* its kernel may run: signals and ends of threads concern it; atomic */
+	bool live;
 	const struct ob_upcalls *upcalls;	/* never NULL once it was taken; atomic */
 	/* console.c */
 	ob_platform_log *log;
@@ -203,8 +207,8 @@ struct ob_host {
 };
 
 /*
- * The hosts from `host` on that have a live kernel, NULL at the end. For signal handlers, too: a host
- * is never freed, only taken by another kernel.
+ * The hosts from `host` on that have a live kernel, NULL at the end. For signal handlers, too: a
+ * host is never freed, only taken by another kernel.
  */
 struct ob_host *ob_host_live(struct ob_host *host);
 struct ob_host *ob_host_first(void);

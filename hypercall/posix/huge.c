@@ -2,10 +2,12 @@
 /*
  * A file of memory in huge pages, for what RAM grows by: a page fault then brings 2 MB, not 4 KB.
  *
- * The host's usual setting gives a memfd none. A tmpfs that is mounted with huge=always has them, and in a user and mount
- * name space of one's own anybody may mount one. So a child enters such name spaces, makes a file without a name there, and
- * ends: file and tmpfs live on by the descriptor. The child shares memory and descriptors with this process, which waits for
- * it: nothing is copied, and no SIGCHLD comes. Where any step is refused there is no such file, and RAM stays in the memfd.
+ * The host's usual setting gives a memfd none. A tmpfs that is mounted with huge=always has them,
+ * and in a user and mount name space of one's own anybody may mount one. So a child enters such
+ * name spaces, makes a file without a name there, and ends: file and tmpfs live on by the
+ * descriptor. The child shares memory and descriptors with this process, which waits for it:
+ * nothing is copied, and no SIGCHLD comes. Where any step is refused there is no such file, and RAM
+ * stays in the memfd.
  *
  *   none -> making -> made -> taken
  *                  \-> refused
@@ -156,7 +158,8 @@ static bool begin(struct ob_host *host)
 {
 	uint32_t none = NONE;
 
-	return __atomic_compare_exchange_n(&host->huge.state, &none, MAKING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&host->huge.state, &none, MAKING, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 void ob_posix_huge_prepare(struct ob_host *host)
@@ -168,7 +171,8 @@ void ob_posix_huge_prepare(struct ob_host *host)
 int ob_posix_huge_take(struct ob_host *host)
 {
 	if (begin(host)) {
-		host->huge.has_thread = !ob_host_thread_create(host, make, host, "huge", &host->huge.thread);
+		host->huge.has_thread = !ob_host_thread_create(host, make, host, "huge",
+							       &host->huge.thread);
 		if (!host->huge.has_thread)
 			__atomic_store_n(&host->huge.state, REFUSED, __ATOMIC_RELEASE);
 	}

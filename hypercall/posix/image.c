@@ -48,7 +48,8 @@ static int find_origin(struct dl_phdr_info *info, size_t size, void *argument)
 
 		if (segment->p_type != PT_LOAD || distance >= segment->p_filesz)
 			continue;
-		origin->path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
+		origin->path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name
+								   : "/proc/self/exe";
 		origin->offset = segment->p_offset + distance;
 		return 1;
 	}
@@ -259,7 +260,8 @@ static int map_zeroes(const struct ob_platform_segment *segment, uint64_t file_e
 		memset((void *)end, 0, (memory_end < file_end ? memory_end : file_end) - end);
 	if (memory_end <= file_end)
 		return 0;
-	got = mmap((void *)file_end, memory_end - file_end, ob_posix_protection(segment->protection),
+	got = mmap((void *)file_end, memory_end - file_end,
+		   ob_posix_protection(segment->protection),
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	return got == MAP_FAILED ? -ENOMEM : 0;
 }

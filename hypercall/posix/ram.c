@@ -3,8 +3,8 @@
  * The files of RAM.
  *
  * RAM is a memfd, mapped once as a whole. The host provides a page when it is touched, and takes it
- * back when a hole is punched there. Memory that RAM grows by moves, before its first use, to a file
- * with huge pages if the host gives one (huge.c). In both files a page is at the offset of its
+ * back when a hole is punched there. Memory that RAM grows by moves, before its first use, to a
+ * file with huge pages if the host gives one (huge.c). In both files a page is at the offset of its
  * physical address.
  */
 #define _GNU_SOURCE
@@ -46,7 +46,8 @@ int ob_posix_ram_fd(struct ob_host *host, uint64_t physical)
 }
 
 /* From `physical` on RAM is in the other file. */
-static int move_ram(struct ob_host *host, const struct ob_posix_region *ram, uint64_t physical, int fd)
+static int move_ram(struct ob_host *host, const struct ob_posix_region *ram, uint64_t physical,
+		    int fd)
 {
 	void *start = (void *)(ram->address + physical);
 	uint64_t size = ram->size - physical;
@@ -62,8 +63,8 @@ static int move_ram(struct ob_host *host, const struct ob_posix_region *ram, uin
 }
 
 /*
- * In a file with huge pages, or, where the host lets it have them, in the memfd. What there was of the range is nothing
- * yet: it was never touched. What the kernel boots with stays in the memfd.
+ * In a file with huge pages, or, where the host lets it have them, in the memfd. What there was of
+ * the range is nothing yet: it was never touched. What the kernel boots with stays in the memfd.
  */
 int ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
 {

@@ -24,10 +24,12 @@
 
 bool ob_posix_is_window(enum ob_region region)
 {
-	return region == OB_REGION_VMALLOC || region == OB_REGION_MODULES || region == OB_REGION_CLIENT;
+	return region == OB_REGION_VMALLOC || region == OB_REGION_MODULES ||
+	       region == OB_REGION_CLIENT;
 }
 
-int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t size, uint64_t *address)
+int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t size,
+			   uint64_t *address)
 {
 	struct ob_posix_region new = { .size = size };
 	int error;
@@ -59,7 +61,8 @@ int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t
 	return 0;
 }
 
-bool ob_posix_region_contains(struct ob_host *host, enum ob_region region, uint64_t address, uint64_t size)
+bool ob_posix_region_contains(struct ob_host *host, enum ob_region region, uint64_t address,
+			      uint64_t size)
 {
 	const struct ob_posix_region *r = &host->regions[region];
 
@@ -86,8 +89,9 @@ void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t siz
 	if (!ob_posix_is_page_range(address, size))
 		return;
 	if (ob_posix_region_contains(host, OB_REGION_RAM, address, size))
-		raw_fallocate(ob_posix_ram_fd(host, address - ram), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			  (off_t)(address - ram), (off_t)size);
+		raw_fallocate(ob_posix_ram_fd(host, address - ram),
+			      FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(address - ram),
+			      (off_t)size);
 	else if (ob_posix_region_contains(host, OB_REGION_STACKS, address, size) ||
 		 ob_posix_region_contains(host, OB_REGION_PAGES, address, size))
 		madvise((void *)address, size, MADV_DONTNEED);

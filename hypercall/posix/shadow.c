@@ -26,8 +26,8 @@ static int reserve_shadow(uint64_t size, uint64_t address)
 }
 
 /*
- * SHADOW is the process's: it stays when a kernel halts, and in a fork()ed child. The next kernel gets
- * it at the same address, with zeroes from then on. It has one owner at a time.
+ * SHADOW is the process's: it stays when a kernel halts, and in a fork()ed child. The next kernel
+ * gets it at the same address, with zeroes from then on. It has one owner at a time.
  */
 static struct {
 	struct ob_posix_region region;

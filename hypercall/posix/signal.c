@@ -41,7 +41,8 @@ struct handled_signal {
 	void (*handler)(int number, siginfo_t *info, void *context);
 	int flags;
 	struct sigaction before;
-	bool covered;		/* the program's handler, which calls ours, could not be taken away */
+	/* the program's handler, which calls ours, could not be taken away */
+	bool covered;
 };
 
 static void on_fault(int number, siginfo_t *info, void *context);
@@ -141,7 +142,8 @@ static bool is_repeated(struct ob_host *host, const struct ob_fault *fault)
 {
 	if (ob_posix_closed_touched(host, fault->address, wanted_access(fault)))
 		return true;
-	if (!(fault->flags & OB_FAULT_WRITE) || !ob_posix_pages_fault_is_passing(host, fault->address))
+	if (!(fault->flags & OB_FAULT_WRITE) ||
+	    !ob_posix_pages_fault_is_passing(host, fault->address))
 		return false;
 	sched_yield();
 	return true;

@@ -9,7 +9,10 @@
 static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
 static int fork_hook_error;
 
-/* Of the signal handlers and of the hook for the end of threads: they are there while a host is live. */
+/*
+ * Of the signal handlers and of the hook for the end of threads: they are there while a host is
+ * live.
+ */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static bool is_any_live(void)
@@ -32,8 +35,8 @@ static void forget_parent(struct ob_host *host)
 }
 
 /*
- * The child has one thread and no kernel; it can boot one of its own. Handlers that it installs until
- * then are its own: none of them covers ours.
+ * The child has one thread and no kernel; it can boot one of its own. Handlers that it installs
+ * until then are its own: none of them covers ours.
  */
 static void forked_child(void)
 {

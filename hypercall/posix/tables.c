@@ -9,8 +9,8 @@
 
 /*
  * A block for each host. The C library gives each thread its own, zero-filled; initial-exec: at one
- * distance in all. A library that is loaded by dlopen() gets what the C library keeps for that, about
- * 1.6 KB for all such libraries together.
+ * distance in all. A library that is loaded by dlopen() gets what the C library keeps for that,
+ * about 1.6 KB for all such libraries together.
  */
 static __thread char thread_blocks[OB_HOSTS_MOST][OB_THREAD_BLOCK_BYTES]
 	__attribute__((aligned(OB_THREAD_BLOCK_BYTES), tls_model("initial-exec")));

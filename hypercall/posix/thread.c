@@ -33,7 +33,8 @@ static struct ob_start *start_take(struct ob_host *host)
 
 static void start_release(struct ob_host *host, struct ob_start *start)
 {
-	__atomic_store_n(&host->threads.used[start - host->threads.starts], false, __ATOMIC_RELEASE);
+	__atomic_store_n(&host->threads.used[start - host->threads.starts], false,
+			 __ATOMIC_RELEASE);
 }
 
 static void *run_thread(void *pointer)
@@ -71,7 +72,8 @@ static int create_with_attributes(pthread_t *thread, struct ob_start *start)
 	if (error)
 		return error;
 	blocked_signals(&blocked);
-	error = pthread_attr_setstacksize(&attributes, STACK_BYTES + (minimum > 0 ? (size_t)minimum : 0));
+	error = pthread_attr_setstacksize(&attributes,
+					  STACK_BYTES + (minimum > 0 ? (size_t)minimum : 0));
 	if (!error)
 		error = pthread_attr_setsigmask_np(&attributes, &blocked);
 	if (!error)
@@ -80,7 +82,8 @@ static int create_with_attributes(pthread_t *thread, struct ob_start *start)
 	return error;
 }
 
-int ob_host_thread_create(struct ob_host *host, void (*fn)(void *arg), void *arg, const char *name, uint64_t *thread)
+int ob_host_thread_create(struct ob_host *host, void (*fn)(void *arg), void *arg, const char *name,
+			  uint64_t *thread)
 {
 	struct ob_start *start = start_take(host);
 	pthread_t new;
@@ -153,7 +156,10 @@ void ob_posix_thread_hook_delete(void)
 	pthread_key_delete(adopted_key);
 }
 
-/* The kernel touches memory that is made accessible by a fault: with these blocked, the host would end the process. */
+/*
+ * The kernel touches memory that is made accessible by a fault: with these blocked, the host would
+ * end the process.
+ */
 static void unblock_faults(void)
 {
 	sigset_t faults;

@@ -22,15 +22,18 @@ static bool window_contains(struct ob_host *host, uint64_t address, uint64_t siz
 }
 
 /* Of one of RAM's files. */
-static int show(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
+static int show(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size,
+		uint32_t protection)
 {
-	void *got = mmap((void *)address, size, ob_posix_protection(protection), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-			 ob_posix_ram_fd(host, physical), (off_t)physical);
+	void *got = mmap((void *)address, size, ob_posix_protection(protection),
+			 MAP_SHARED | MAP_FIXED | MAP_NORESERVE, ob_posix_ram_fd(host, physical),
+			 (off_t)physical);
 
 	return got == MAP_FAILED ? -ENOMEM : 0;
 }
 
-int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size, uint32_t protection)
+int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size,
+		uint32_t protection)
 {
 	uint64_t ram_size = host->regions[OB_REGION_RAM].size;
 	uint64_t border = host->ram.huge_from, below = 0;
@@ -39,7 +42,8 @@ int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint6
 		return -EINVAL;
 	if (physical % PAGE_BYTES || physical > ram_size || size > ram_size - physical)
 		return -EINVAL;
-	if (ob_posix_pages_share(host, physical, size) || ob_posix_pieces_settle(host, address, size, true))
+	if (ob_posix_pages_share(host, physical, size) ||
+	    ob_posix_pieces_settle(host, address, size, true))
 		return -ENOMEM;
 	ob_posix_spare_begin(host);
 	if (physical < border && border - physical < size)
@@ -65,7 +69,8 @@ int ob_host_unmap(struct ob_host *host, uint64_t address, uint64_t size)
 		return -EINVAL;
 	if (ob_posix_pieces_settle(host, address, size, is_whole_window(host, address, size))) {
 		ob_posix_spare_give_up(host);
-		error = ob_posix_pieces_settle(host, address, size, is_whole_window(host, address, size));
+		error = ob_posix_pieces_settle(host, address, size,
+					       is_whole_window(host, address, size));
 		ob_posix_spare_keep(host);
 		if (error)
 			return -ENOMEM;

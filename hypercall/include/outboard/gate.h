@@ -11,19 +11,28 @@
 #include <outboard/hypercall.h>
 
 struct ob_boot_parameters {
-	uint32_t vcpus;			/* 1 to 64; a kernel that can have fewer takes what it can have */
-	uint32_t log_level;		/* lines of this level and below reach the console: 0 to 8 */
+	/* 1 to 64; a kernel that can have fewer takes what it can have */
+	uint32_t vcpus;
+	/* lines of this level and below reach the console: 0 to 8 */
+	uint32_t log_level;
 	uint64_t memory;		/* ceiling in bytes */
 	const char *command_line;	/* added to the kernel's command line; may be NULL */
-	const char *components;		/* names or aliases, loaded before this returns; separated by spaces; may be NULL */
-	uint32_t snapshot;		/* start from the platform's snapshot, or else leave one there */
-	uint32_t boot;			/* counts the boots of the process: no two kernels have the same; the lower 16 bits are not 0 */
+	/* names or aliases, loaded before this returns; separated by spaces; may be NULL */
+	const char *components;
+	/* start from the platform's snapshot, or else leave one there */
+	uint32_t snapshot;
+	/*
+	 * counts the boots of the process: no two kernels have the same; the lower 16 bits are not
+	 * 0
+	 */
+	uint32_t boot;
 };
 
 /*
- * Boots the kernel. Returns when the first system call can be made. -EALREADY if this
- * image has booted before and its data were not made new since (tables.h), -EINVAL for bad parameters, -ENOMEM. When a component cannot be loaded,
- * the kernel runs, and the error is that of loading. Blocks.
+ * Boots the kernel. Returns when the first system call can be made. -EALREADY if this image has
+ * booted before and its data were not made new since (tables.h), -EINVAL for bad parameters,
+ * -ENOMEM. When a component cannot be loaded, the kernel runs, and the error is that of loading.
+ * Blocks.
  */
 int ob_kernel_boot(const struct ob_boot_parameters *parameters);
 
@@ -34,24 +43,25 @@ int ob_kernel_boot(const struct ob_boot_parameters *parameters);
 long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long f);
 
 /*
- * The present call of that client thread (Linux's number for it; 0: the calling one), or its next one that
- * would block, fails with EINTR. -ESRCH: 0 on a thread that never called; no other thread that does not exist is an
- * error. -EAGAIN: too many at once. -ENODEV. Does not block, takes no vCPU: for signal handlers too.
+ * The present call of that client thread (Linux's number for it; 0: the calling one), or its next
+ * one that would block, fails with EINTR. -ESRCH: 0 on a thread that never called; no other thread
+ * that does not exist is an error. -EAGAIN: too many at once. -ENODEV. Does not block, takes no
+ * vCPU: for signal handlers too.
  */
 int ob_kernel_interrupt_call(int thread);
 
 /*
- * Closes the files of the clients, unmounts, writes back, stops every vCPU and
- * ends every thread of the kernel. Calls of other threads, also those that are
- * blocked, end with -ENODEV. Returns 0, -EBUSY if a file system could not be unmounted
- * (it was then synced), -ENODEV if nothing runs. `halted`: whether the kernel has ended; if not, it runs on as
- * if nothing had been asked, and the result says why. Blocks.
+ * Closes the files of the clients, unmounts, writes back, stops every vCPU and ends every thread of
+ * the kernel. Calls of other threads, also those that are blocked, end with -ENODEV. Returns 0,
+ * -EBUSY if a file system could not be unmounted (it was then synced), -ENODEV if nothing runs.
+ * `halted`: whether the kernel has ended; if not, it runs on as if nothing had been asked, and the
+ * result says why. Blocks.
  */
 int ob_kernel_halt(int *halted);
 
 /*
- * After the halt, when no signal handler of the platform looks at the kernel's memory any more: gives
- * it back. -EBUSY: threads are still in calls, so it must stay, and the image's data with it.
+ * After the halt, when no signal handler of the platform looks at the kernel's memory any more:
+ * gives it back. -EBUSY: threads are still in calls, so it must stay, and the image's data with it.
  */
 int ob_kernel_free(void);
 
@@ -69,8 +79,8 @@ struct ob_disk_parameters {
 int ob_kernel_disk_add(const struct ob_disk_parameters *parameters, char name[32]);
 
 /*
- * Loads the component of that name or alias, and what it needs. What is loaded already is no
- * error. `parameters`: as for Linux's init_module. -ENOENT: the host has none of that name; -ENOSYS: this
+ * Loads the component of that name or alias, and what it needs. What is loaded already is no error.
+ * `parameters`: as for Linux's init_module. -ENOENT: the host has none of that name; -ENOSYS: this
  * kernel loads nothing; else what Linux says. Blocks.
  */
 int ob_kernel_component_load(const char *name, const char *parameters);

@@ -49,7 +49,7 @@ typedef void ob_platform_log(void *context, int level, const char *line, uint64_
 /* What is left to do for a panic. */
 enum ob_platform_panic_rest {
 	OB_PLATFORM_PANIC_PRINT = 1,	/* write the text to standard error */
-	OB_PLATFORM_PANIC_STAY = 2,	/* block the thread for ever; else abort() ends the process */
+	OB_PLATFORM_PANIC_STAY = 2,	/* block the thread for ever; else abort() */
 };
 
 /*
@@ -204,8 +204,8 @@ struct ob_platform_served {
 };
 
 /*
- * Offers a served disk for one ob_host_block_open with OB_BLOCK_SERVED. The path of that call is the
- * number which this function returns, in decimal. -ENOMEM. Does not block for long.
+ * Offers a served disk for one ob_host_block_open with OB_BLOCK_SERVED. The path of that call is
+ * the number which this function returns, in decimal. -ENOMEM. Does not block for long.
  */
 int ob_platform_serve(struct ob_host *host, const struct ob_platform_served *served);
 /* Withdraws the offer. Returns whether the disk was opened: only then `closed` is called. */

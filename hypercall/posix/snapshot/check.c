@@ -2,9 +2,10 @@
 /*
  * Decides whether a snapshot file may be mapped.
  *
- * It must be the user's own file, which nobody else can read or write. Its header and its table must
- * lie within it. Its checksum must be right, and its key must equal, to the byte, the key that this
- * process would save it with. After that its contents are trusted: they are a program's memory.
+ * It must be the user's own file, which nobody else can read or write. Its header and its table
+ * must lie within it. Its checksum must be right, and its key must equal, to the byte, the key that
+ * this process would save it with. After that its contents are trusted: they are a program's
+ * memory.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,7 +34,8 @@ bool ob_snapshot_is_own(const struct stat *status)
 
 uint64_t ob_snapshot_checksum(const struct ob_snapshot_header *header)
 {
-	return ob_posix_checksum((const char *)header + CHECKED_FROM, header->file_size - CHECKED_FROM);
+	return ob_posix_checksum((const char *)header + CHECKED_FROM,
+				 header->file_size - CHECKED_FROM);
 }
 
 const struct ob_extent *ob_snapshot_extents(const struct ob_snapshot_header *header)
@@ -44,17 +46,20 @@ const struct ob_extent *ob_snapshot_extents(const struct ob_snapshot_header *hea
 /* As a whole: that is what the header and the table were read from. */
 static bool is_sum_right(const struct ob_snapshot_header *header, int fd)
 {
-	const struct ob_snapshot_header *file = mmap(NULL, header->file_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	const struct ob_snapshot_header *file = mmap(NULL, header->file_size, PROT_READ,
+						     MAP_PRIVATE, fd, 0);
 	bool right;
 
 	if (file == MAP_FAILED)
 		return false;
-	right = !memcmp(file, header, header->data) && header->checksum == ob_snapshot_checksum(file);
+	right = !memcmp(file, header, header->data) &&
+		header->checksum == ob_snapshot_checksum(file);
 	munmap((void *)file, header->file_size);
 	return right;
 }
 
-static bool is_right(struct ob_host *host, const struct ob_snapshot_header *header, int fd, const struct stat *status)
+static bool is_right(struct ob_host *host, const struct ob_snapshot_header *header, int fd,
+		     const struct stat *status)
 {
 	struct ob_snapshot_note note;
 	bool can_note = ob_snapshot_make_note(&note, status);
@@ -69,15 +74,19 @@ static bool is_right(struct ob_host *host, const struct ob_snapshot_header *head
 }
 
 /* Returns what is wrong with the file, NULL if nothing is. */
-const char *ob_snapshot_fault(struct ob_host *host, const struct ob_snapshot_header *header, int fd, const struct stat *status)
+const char *ob_snapshot_fault(struct ob_host *host, const struct ob_snapshot_header *header, int fd,
+			      const struct stat *status)
 {
 	uint64_t size = (uint64_t)status->st_size;
 	uint64_t key_size = strlen(host->snapshot.key) + 1;
 
-	if (memcmp(header->magic, OB_SNAPSHOT_MAGIC, sizeof(OB_SNAPSHOT_MAGIC)) || header->file_size != size)
+	if (memcmp(header->magic, OB_SNAPSHOT_MAGIC, sizeof(OB_SNAPSHOT_MAGIC)) ||
+	    header->file_size != size)
 		return "it is no snapshot, or not whole";
-	if (header->data > size || header->data < sizeof(*header) || header->key_size > header->data - sizeof(*header) ||
-	    header->extent_count > (header->data - sizeof(*header) - header->key_size) / sizeof(struct ob_extent))
+	if (header->data > size || header->data < sizeof(*header) ||
+	    header->key_size > header->data - sizeof(*header) ||
+	    header->extent_count >
+		    (header->data - sizeof(*header) - header->key_size) / sizeof(struct ob_extent))
 		return "its header is damaged";
 	if (!is_right(host, header, fd, status))
 		return "its checksum is wrong";
@@ -98,8 +107,9 @@ struct ob_snapshot_header *ob_snapshot_read_header(int fd, const struct stat *st
 {
 	struct ob_snapshot_header first, *header;
 
-	if (raw_pread(fd, &first, sizeof(first), 0) != (ssize_t)sizeof(first) || first.data < sizeof(first) ||
-	    first.data > (uint64_t)status->st_size || first.data > HEADER_BYTES_MOST)
+	if (raw_pread(fd, &first, sizeof(first), 0) != (ssize_t)sizeof(first) ||
+	    first.data < sizeof(first) || first.data > (uint64_t)status->st_size ||
+	    first.data > HEADER_BYTES_MOST)
 		return NULL;
 	header = malloc(first.data);
 	if (header && raw_pread(fd, header, first.data, 0) == (ssize_t)first.data)
@@ -111,7 +121,8 @@ struct ob_snapshot_header *ob_snapshot_read_header(int fd, const struct stat *st
 /* Opens the file if it may be trusted. */
 int ob_snapshot_open(struct ob_host *host, struct stat *status)
 {
-	int fd = raw_openat(host->snapshot.directory, host->snapshot.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+	int fd = raw_openat(host->snapshot.directory, host->snapshot.name,
+			    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 
 	if (fd < 0 && errno == ENOENT)
 		return ob_snapshot_report(host, -ENOENT, "not used: there was none");
@@ -119,9 +130,11 @@ int ob_snapshot_open(struct ob_host *host, struct stat *status)
 		return ob_snapshot_report(host, -ENOENT, "not used: it cannot be opened: %m");
 	if (fstat(fd, status) || !ob_snapshot_is_own(status)) {
 		raw_close(fd);
-		return ob_snapshot_report(host, -ENOENT, "not used: it is not the user's own file alone");
+		return ob_snapshot_report(host, -ENOENT,
+					  "not used: it is not the user's own file alone");
 	}
-	if ((uint64_t)status->st_size < sizeof(struct ob_snapshot_header) || (uint64_t)status->st_size > FILE_BYTES_MOST) {
+	if ((uint64_t)status->st_size < sizeof(struct ob_snapshot_header) ||
+	    (uint64_t)status->st_size > FILE_BYTES_MOST) {
 		raw_close(fd);
 		return ob_snapshot_report(host, -ENOENT, "not used: it has an impossible size");
 	}

@@ -29,8 +29,11 @@ bool ob_snapshot_make_note(struct ob_snapshot_note *note, const struct stat *sta
 	if (fd < 0)
 		return false;
 	*note = (struct ob_snapshot_note){
-		.device = status->st_dev, .number = status->st_ino, .size = (uint64_t)status->st_size,
-		.seconds = (uint64_t)status->st_ctim.tv_sec, .nanoseconds = (uint64_t)status->st_ctim.tv_nsec,
+		.device = status->st_dev,
+		.number = status->st_ino,
+		.size = (uint64_t)status->st_size,
+		.seconds = (uint64_t)status->st_ctim.tv_sec,
+		.nanoseconds = (uint64_t)status->st_ctim.tv_nsec,
 	};
 	length = raw_read(fd, note->host, sizeof(note->host));
 	raw_close(fd);
@@ -51,10 +54,12 @@ bool ob_snapshot_is_noted(struct ob_host *host, const struct ob_snapshot_note *n
 	int fd;
 
 	note_name(host, name);
-	fd = raw_openat(host->snapshot.directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+	fd = raw_openat(host->snapshot.directory, name,
+			O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
-	same = !fstat(fd, &status) && ob_snapshot_is_own(&status) && raw_read(fd, &found, sizeof(found)) == sizeof(found) &&
+	same = !fstat(fd, &status) && ob_snapshot_is_own(&status) &&
+	       raw_read(fd, &found, sizeof(found)) == sizeof(found) &&
 	       !memcmp(&found, note, sizeof(found));
 	raw_close(fd);
 	return same;
@@ -70,7 +75,8 @@ void ob_snapshot_write_note(struct ob_host *host, const struct ob_snapshot_note 
 		return;
 	note_name(host, name);
 	unlinkat(host->snapshot.directory, name, 0);
-	fd = raw_openat(host->snapshot.directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = raw_openat(host->snapshot.directory, name,
+			O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return;
 	if (raw_write(fd, note, sizeof(*note)) != sizeof(*note))

@@ -21,17 +21,22 @@
 static bool is_snapshot(const char *name)
 {
 	name += *name == '.';
-	return strspn(name, "0123456789abcdef") == 16 && !strncmp(name + 16, SUFFIX, strlen(SUFFIX));
+	return strspn(name, "0123456789abcdef") == 16 &&
+	       !strncmp(name + 16, SUFFIX, strlen(SUFFIX));
 }
 
-/* What has not been used for a month, or was left half-written, goes; and the oldest one, if there are many. */
+/*
+ * What has not been used for a month, or was left half-written, goes; and the oldest one, if there
+ * are many.
+ */
 void ob_snapshot_clean(struct ob_host *host)
 {
 	time_t oldest_time = time(NULL);
 	char oldest[256] = "";
 	int count = 0;
 
-	DIR *directory = fdopendir(raw_openat(host->snapshot.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
+	DIR *directory = fdopendir(
+		raw_openat(host->snapshot.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
 	time_t limit = time(NULL) - KEPT_SECONDS;
 	struct dirent *entry;
 	struct stat status;

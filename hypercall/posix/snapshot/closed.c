@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pieces of a snapshot that are mapped, but closed: a mapping with its own access costs a system call, and most stacks
- * and components are not looked at for a while, or ever. A piece is opened by whoever touches it first, in the handler of the
- * fault; and by the thread that opens all of them when the kernel runs already. A thread that blocks SIGSEGV would be
- * ended by the host: before it becomes a client, everything is opened.
+ * Pieces of a snapshot that are mapped, but closed: a mapping with its own access costs a system
+ * call, and most stacks and components are not looked at for a while, or ever. A piece is opened by
+ * whoever touches it first, in the handler of the fault; and by the thread that opens all of them
+ * when the kernel runs already. A thread that blocks SIGSEGV would be ended by the host: before it
+ * becomes a client, everything is opened.
  *
  *   closed -> open -> settled
  *
- * Opening is one mprotect(): whoever does it a second time changes nothing, and nobody waits for anybody. Only when
- * the piece is settled, because its mappings are to be others, nobody may be about to open it. Threads in
- * between are counted, and no signal can keep them there.
+ * Opening is one mprotect(): whoever does it a second time changes nothing, and nobody waits for
+ * anybody. Only when the piece is settled, because its mappings are to be others, nobody may be
+ * about to open it. Threads in between are counted, and no signal can keep them there.
  *
  * Pieces are added by the booting thread, before anything else can touch them.
  */
@@ -32,7 +33,8 @@ static int protect(const struct ob_closed_piece *piece)
 	return mprotect((void *)piece->address, piece->size, piece->protection) ? -errno : 0;
 }
 
-int ob_posix_closed_add(struct ob_host *host, uint64_t address, uint64_t size, int protection, bool urgent)
+int ob_posix_closed_add(struct ob_host *host, uint64_t address, uint64_t size, int protection,
+			bool urgent)
 {
 	struct ob_closed_piece *piece = &host->closed.pieces[host->closed.count];
 
@@ -49,8 +51,8 @@ int ob_posix_closed_add(struct ob_host *host, uint64_t address, uint64_t size, i
 }
 
 /*
- * -ENOMEM: the host has no room for another mapping. What else it says cannot be helped: then faults there are the
- * kernel's. Signals are blocked.
+ * -ENOMEM: the host has no room for another mapping. What else it says cannot be helped: then
+ * faults there are the kernel's. Signals are blocked.
  */
 static int try_to_open(struct ob_host *host, struct ob_closed_piece *piece)
 {
@@ -61,8 +63,8 @@ static int try_to_open(struct ob_host *host, struct ob_closed_piece *piece)
 	if (__atomic_load_n(&piece->state, __ATOMIC_SEQ_CST) == CLOSED) {
 		error = protect(piece);
 		if (error != -ENOMEM)
-			__atomic_compare_exchange_n(&piece->state, &before, error ? SETTLED : OPEN, false,
-						    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+			__atomic_compare_exchange_n(&piece->state, &before, error ? SETTLED : OPEN,
+						    false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	}
 	__atomic_fetch_sub(&host->closed.opening, 1, __ATOMIC_SEQ_CST);
 	return error == -ENOMEM ? error : 0;
@@ -102,7 +104,10 @@ static struct ob_closed_piece *find(struct ob_host *host, uint64_t address)
 	return NULL;
 }
 
-/* A fault where somebody else has opened the piece meanwhile is over as well: what is open does not fault in this way. */
+/*
+ * A fault where somebody else has opened the piece meanwhile is over as well: what is open does not
+ * fault in this way.
+ */
 bool ob_posix_closed_touched(struct ob_host *host, uint64_t address, int protection)
 {
 	struct ob_closed_piece *piece = find(host, address);

@@ -16,7 +16,10 @@
 /* Runs of zero pages that are shorter are saved: a mapping costs more than they do. */
 #define GAP_PAGES 4
 
-/* Pieces that are mapped as one are as far from each other in the file as in memory, if they are not farther than this. */
+/*
+ * Pieces that are mapped as one are as far from each other in the file as in memory, if they are
+ * not farther than this.
+ */
 #define HOLE_BYTES_MOST (256ull << 10)
 
 int ob_host_snapshot_begin(struct ob_host *host)
@@ -120,21 +123,25 @@ static int add_image(struct ob_host *host, uint64_t address, uint64_t end)
 	return error;
 }
 
-int ob_host_snapshot_add(struct ob_host *host, uint64_t address, uint64_t size, enum ob_snapshot_kind kind)
+int ob_host_snapshot_add(struct ob_host *host, uint64_t address, uint64_t size,
+			 enum ob_snapshot_kind kind)
 {
 	int error;
 
 	if (ob_snapshot_is_in(host, OB_REGION_RAM, address))
 		return add_sparse(host, address, address + size, kind);
-	if (!ob_snapshot_is_in(host, OB_REGION_STACKS, address) && !ob_snapshot_is_in(host, OB_REGION_PAGES, address))
+	if (!ob_snapshot_is_in(host, OB_REGION_STACKS, address) &&
+	    !ob_snapshot_is_in(host, OB_REGION_PAGES, address))
 		return add_image(host, address, address + size);
 	if (ob_snapshot_is_in(host, OB_REGION_STACKS, address))
-		return add_closed(host, address, size, kind == OB_SNAPSHOT_URGENT ? EXTENT_URGENT_STACK : EXTENT_STACK);
+		return add_closed(host, address, size,
+				  kind == OB_SNAPSHOT_URGENT ? EXTENT_URGENT_STACK : EXTENT_STACK);
 	error = add_extent(host, address, size, EXTENT_COMMITTED);
 	return error ? error : add_sparse(host, address, address + size, kind);
 }
 
-int ob_host_snapshot_add_window(struct ob_host *host, uint64_t address, uint64_t physical, uint32_t protection)
+int ob_host_snapshot_add_window(struct ob_host *host, uint64_t address, uint64_t physical,
+				uint32_t protection)
 {
 	struct ob_extent *last = last_extent(host);
 	int error;

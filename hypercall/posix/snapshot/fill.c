@@ -31,7 +31,8 @@ int ob_posix_regions_reserve(struct ob_host *host, const struct ob_posix_region 
 
 static int fill_private(uint64_t address, uint64_t size, int fd, uint64_t offset)
 {
-	void *got = mmap((void *)address, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset);
+	void *got = mmap((void *)address, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd,
+			 (off_t)offset);
 
 	return got == MAP_FAILED ? -errno : 0;
 }
@@ -42,7 +43,8 @@ static int fill_bytes(uint64_t address, uint64_t size, int fd, uint64_t offset)
 	return raw_pread(fd, (void *)address, size, (off_t)offset) == (ssize_t)size ? 0 : -EIO;
 }
 
-static int fill_shared(struct ob_host *host, uint64_t physical, uint64_t size, int fd, uint64_t offset)
+static int fill_shared(struct ob_host *host, uint64_t physical, uint64_t size, int fd,
+		       uint64_t offset)
 {
 	void *pages = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, (off_t)offset);
 	bool done;
@@ -54,7 +56,8 @@ static int fill_shared(struct ob_host *host, uint64_t physical, uint64_t size, i
 	return done ? 0 : -ENOMEM;
 }
 
-int ob_posix_snapshot_fill(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset, enum ob_snapshot_kind kind)
+int ob_posix_snapshot_fill(struct ob_host *host, uint64_t address, uint64_t size, int fd,
+			   uint64_t offset, enum ob_snapshot_kind kind)
 {
 	uint64_t physical = address - host->regions[OB_REGION_RAM].address;
 	bool in_ram = ob_posix_region_contains(host, OB_REGION_RAM, address, size);
@@ -74,5 +77,6 @@ void ob_posix_snapshot_filled(struct ob_host *host)
 {
 	for (int i = 0; i < OB_REGIONS; i++)
 		if (host->regions[i].size && !ob_posix_is_window(i))
-			madvise((void *)host->regions[i].address, host->regions[i].size, MADV_DONTFORK);
+			madvise((void *)host->regions[i].address, host->regions[i].size,
+				MADV_DONTFORK);
 }

@@ -52,8 +52,8 @@ static void find_build_id(struct program *program, const char *notes, size_t siz
 
 		if (room > size)
 			return;
-		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz <= BUILD_ID_MOST &&
-		    !memcmp(note + 1, "GNU", 4)) {
+		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+		    note->n_descsz <= BUILD_ID_MOST && !memcmp(note + 1, "GNU", 4)) {
 			program->id_size = note->n_descsz;
 			memcpy(program->id, notes + sizeof(*note) + name, note->n_descsz);
 			return;
@@ -68,7 +68,8 @@ static const char here;
 
 static bool contains(const struct dl_phdr_info *info, const ElfW(Phdr) *segment, uintptr_t address)
 {
-	return segment->p_type == PT_LOAD && address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
+	return segment->p_type == PT_LOAD &&
+	       address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
 }
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
@@ -84,7 +85,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
 	program->layout = XXH3_64bits(info->dlpi_phdr, info->dlpi_phnum * sizeof(*info->dlpi_phdr));
 	for (int i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_NOTE && !program->id_size)
-			find_build_id(program, (const char *)info->dlpi_addr + info->dlpi_phdr[i].p_vaddr,
+			find_build_id(program,
+				      (const char *)info->dlpi_addr + info->dlpi_phdr[i].p_vaddr,
 				      info->dlpi_phdr[i].p_memsz);
 	return 1;
 }
@@ -112,8 +114,8 @@ static __attribute__((format(printf, 2, 3))) void append(struct text *text, cons
 }
 
 /*
- * But for what differs between the processors of one machine. The C library has asked the processor already: in a virtual machine
- * to do so takes long.
+ * But for what differs between the processors of one machine. The C library has asked the processor
+ * already: in a virtual machine to do so takes long.
  */
 static void append_processor(struct text *key)
 {
@@ -121,10 +123,10 @@ static void append_processor(struct text *key)
 	const struct cpuid_feature *leaf7 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_7);
 	enum { EAX, EBX, ECX, EDX };
 
-	append(key, "processor %08x %08x %08x", leaf1->cpuid_array[EAX], leaf1->cpuid_array[ECX] & ~(1u << 27),
-	       leaf1->cpuid_array[EDX]);
-	append(key, " %08x %08x %08x\n", leaf7->cpuid_array[EBX], leaf7->cpuid_array[ECX] & ~(1u << 4),
-	       leaf7->cpuid_array[EDX]);
+	append(key, "processor %08x %08x %08x", leaf1->cpuid_array[EAX],
+	       leaf1->cpuid_array[ECX] & ~(1u << 27), leaf1->cpuid_array[EDX]);
+	append(key, " %08x %08x %08x\n", leaf7->cpuid_array[EBX],
+	       leaf7->cpuid_array[ECX] & ~(1u << 4), leaf7->cpuid_array[EDX]);
 }
 
 static void append_id(struct text *key, const char *name, const unsigned char *id, uint32_t size)
@@ -135,8 +137,8 @@ static void append_id(struct text *key, const char *name, const unsigned char *i
 	append(key, "\n");
 }
 
-static void make_key(struct text *key, const struct program *program, const struct ob_platform_kernel *kernel,
-		     struct ob_host *host)
+static void make_key(struct text *key, const struct program *program,
+		     const struct ob_platform_kernel *kernel, struct ob_host *host)
 {
 	/* The kernel's coroutines may have it in their registers. */
 	int64_t thread_block = ob_platform_thread_block(host);
@@ -156,15 +158,15 @@ static void make_key(struct text *key, const struct program *program, const stru
 }
 
 /*
- * File systems whose files others can change or take away while they are mapped: those of networks, and of programs.
- * Numbers of linux/magic.h and of the file systems' own headers.
+ * File systems whose files others can change or take away while they are mapped: those of networks,
+ * and of programs. Numbers of linux/magic.h and of the file systems' own headers.
  */
 static bool is_remote(int fd)
 {
 	static const unsigned long remote[] = {
-		0x6969 /* nfs */, 0xff534d42 /* cifs */, 0xfe534d42 /* smb2 */,
-		0x517b /* smb */, 0x65735546 /* fuse */,
-		0x01021997 /* 9p */, 0x00c36400 /* ceph */, 0x5346414f /* afs */, 0x73757245 /* coda */,
+		0x6969 /* nfs */,      0xff534d42 /* cifs */, 0xfe534d42 /* smb2 */,
+		0x517b /* smb */,      0x65735546 /* fuse */, 0x01021997 /* 9p */,
+		0x00c36400 /* ceph */, 0x5346414f /* afs */,  0x73757245 /* coda */,
 	};
 	struct statfs status;
 
@@ -215,7 +217,8 @@ static int open_directory(struct ob_host *host, const char *path)
 }
 
 /* Why this process can have no snapshot, wherever; NULL if it can. */
-static const char *fault_of_process(const struct program *program, const struct ob_platform_kernel *kernel)
+static const char *fault_of_process(const struct program *program,
+				    const struct ob_platform_kernel *kernel)
 {
 	const char *wish = secure_getenv("OUTBOARD_SNAPSHOT");
 

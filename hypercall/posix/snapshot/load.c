@@ -12,16 +12,19 @@
 #include "raw.h"
 #include "snapshot.h"
 
-static int fill(struct ob_host *host, const struct ob_snapshot_header *header, const struct ob_extent *e, int fd)
+static int fill(struct ob_host *host, const struct ob_snapshot_header *header,
+		const struct ob_extent *e, int fd)
 {
 	switch (e->kind) {
 	case EXTENT_COMMITTED:
 		return ob_host_region_commit(host, e->address, e->size);
 	case EXTENT_STACK:
 	case EXTENT_URGENT_STACK:
-		return ob_posix_pieces_note_stack(host, e->address, e->size, e->kind == EXTENT_URGENT_STACK);
+		return ob_posix_pieces_note_stack(host, e->address, e->size,
+						  e->kind == EXTENT_URGENT_STACK);
 	case EXTENT_WINDOW:
-		return ob_posix_pieces_note_window(host, e->address, e->size, e->physical, e->protection);
+		return ob_posix_pieces_note_window(host, e->address, e->size, e->physical,
+						   e->protection);
 	}
 	return ob_posix_snapshot_fill(host, e->address, e->size, fd, header->data + e->offset,
 				    (enum ob_snapshot_kind)e->kind);
@@ -55,12 +58,14 @@ bool ob_snapshot_is_closed(const struct ob_extent *e)
 
 static bool is_continued(const struct ob_extent *e, const struct ob_extent *next)
 {
-	return ob_snapshot_is_closed(next) && ob_snapshot_is_stack(next) == ob_snapshot_is_stack(e) && next->address > e->address &&
-	       next->address - e->address == next->offset - e->offset;
+	return ob_snapshot_is_closed(next) &&
+	       ob_snapshot_is_stack(next) == ob_snapshot_is_stack(e) &&
+	       next->address > e->address && next->address - e->address == next->offset - e->offset;
 }
 
 /* The pieces from this one on that one call can map. */
-static int map_closed(struct ob_host *host, const struct ob_snapshot_header *header, const struct ob_extent *e, const struct ob_extent *end, int fd)
+static int map_closed(struct ob_host *host, const struct ob_snapshot_header *header,
+		      const struct ob_extent *e, const struct ob_extent *end, int fd)
 {
 	const struct ob_extent *last = e;
 
@@ -71,7 +76,8 @@ static int map_closed(struct ob_host *host, const struct ob_snapshot_header *hea
 }
 
 /* Those of the image, or all others. */
-static int fill_all(struct ob_host *host, const struct ob_snapshot_header *header, int fd, bool image)
+static int fill_all(struct ob_host *host, const struct ob_snapshot_header *header, int fd,
+		    bool image)
 {
 	const struct ob_extent *first = ob_snapshot_extents(header);
 	const struct ob_extent *end = first + header->extent_count, *e;
@@ -92,7 +98,9 @@ static int fill_all(struct ob_host *host, const struct ob_snapshot_header *heade
 static __attribute__((noreturn)) void end_half_loaded(struct ob_host *host, int error)
 {
 	char line[256];
-	int length = snprintf(line, sizeof(line), "outboard: the snapshot %.96s cannot be mapped, and is removed: %.96s\n",
+	int length = snprintf(line, sizeof(line),
+			      "outboard: the snapshot %.96s cannot be mapped, and is removed: "
+			      "%.96s\n",
 			      host->snapshot.name, strerror(-error));
 
 	raw_write(STDERR_FILENO, line, (size_t)length);
@@ -105,11 +113,13 @@ static int load_from(struct ob_host *host, const struct ob_snapshot_header *head
 	int error = ob_posix_regions_reserve(host, header->regions);
 
 	if (error)
-		return ob_snapshot_report(host, error, "not used: its addresses are not free in this process");
+		return ob_snapshot_report(host, error,
+					  "not used: its addresses are not free in this process");
 	error = fill_all(host, header, fd, false);
 	if (error) {
 		ob_host_regions_release(host);
-		return ob_snapshot_report(host, error, "not used: it cannot be mapped: %s", strerror(-error));
+		return ob_snapshot_report(host, error, "not used: it cannot be mapped: %s",
+					  strerror(-error));
 	}
 	error = fill_all(host, header, fd, true);
 	if (error) {

@@ -60,7 +60,10 @@ static bool map_ram(struct ob_host *host, uint64_t physical, uint64_t size)
 		    host->ram.fd, (off_t)physical) != MAP_FAILED;
 }
 
-/* If the host has no room for another mapping they stay what they are: it is tried again when a window shows them. */
+/*
+ * If the host has no room for another mapping they stay what they are: it is tried again when a
+ * window shows them.
+ */
 void ob_host_ram_renew(struct ob_host *host, uint64_t address, uint64_t size)
 {
 	uint64_t physical = address - host->regions[OB_REGION_RAM].address;
@@ -78,8 +81,12 @@ static int share_page(struct ob_host *host, uint64_t physical)
 		return -ENOMEM;
 	if (raw_pwrite(host->ram.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
 	    !map_ram(host, physical, PAGE_BYTES)) {
-		/* As before, for those that wait to write to it, and for the next owner, who may count on zeroes. */
-		raw_fallocate(host->ram.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical, PAGE_BYTES);
+		/*
+		 * As before, for those that wait to write to it, and for the next owner, who may
+		 * count on zeroes.
+		 */
+		raw_fallocate(host->ram.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			      (off_t)physical, PAGE_BYTES);
 		while (mprotect(address, PAGE_BYTES, PROT_READ | PROT_WRITE))
 			sched_yield();
 		return -ENOMEM;

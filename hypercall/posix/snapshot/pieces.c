@@ -15,7 +15,8 @@
 #include "raw.h"
 
 /* Whoever writes meanwhile faults, and comes back when the kernel shows the page of RAM. */
-static int settle(struct ob_host *host, const struct ob_window_piece *piece, uint64_t from, uint64_t to)
+static int settle(struct ob_host *host, const struct ob_window_piece *piece, uint64_t from,
+		  uint64_t to)
 {
 	off_t physical = (off_t)(piece->physical + (from - piece->address));
 	uint64_t size = to - from;
@@ -26,12 +27,14 @@ static int settle(struct ob_host *host, const struct ob_window_piece *piece, uin
 	return 0;
 }
 
-int ob_posix_pieces_map(struct ob_host *host, uint64_t address, uint64_t size, int fd, uint64_t offset)
+int ob_posix_pieces_map(struct ob_host *host, uint64_t address, uint64_t size, int fd,
+			uint64_t offset)
 {
 	void *got;
 
 	if (!ob_posix_is_page_range(address, size) ||
-	    (!ob_posix_region_contains(host, OB_REGION_MODULES, address, size) && !ob_posix_region_contains(host, OB_REGION_STACKS, address, size)))
+	    (!ob_posix_region_contains(host, OB_REGION_MODULES, address, size) &&
+	     !ob_posix_region_contains(host, OB_REGION_STACKS, address, size)))
 		return -EINVAL;
 	got = mmap((void *)address, size, PROT_NONE, MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset);
 	return got == MAP_FAILED ? -errno : 0;
@@ -42,7 +45,8 @@ int ob_posix_pieces_note_stack(struct ob_host *host, uint64_t address, uint64_t 
 	return ob_posix_closed_add(host, address, size, PROT_READ | PROT_WRITE, urgent);
 }
 
-int ob_posix_pieces_note_window(struct ob_host *host, uint64_t address, uint64_t size, uint64_t physical, uint32_t protection)
+int ob_posix_pieces_note_window(struct ob_host *host, uint64_t address, uint64_t size,
+				uint64_t physical, uint32_t protection)
 {
 	struct ob_window_piece piece = { address, size, physical };
 
@@ -53,13 +57,15 @@ int ob_posix_pieces_note_window(struct ob_host *host, uint64_t address, uint64_t
 }
 
 /* What is left of a piece, without [from, to). */
-static void shrink_piece(struct ob_host *host, struct ob_window_piece *piece, uint64_t from, uint64_t to)
+static void shrink_piece(struct ob_host *host, struct ob_window_piece *piece, uint64_t from,
+			 uint64_t to)
 {
 	uint64_t end = piece->address + piece->size;
 
 	if (to < end && from > piece->address && host->pieces.count < OB_WINDOW_PIECES)
-		host->pieces.pieces[host->pieces.count++] =
-			(struct ob_window_piece){ to, end - to, piece->physical + (to - piece->address) };
+		host->pieces.pieces[host->pieces.count++] = (struct ob_window_piece){
+			to, end - to, piece->physical + (to - piece->address)
+		};
 	if (from > piece->address) {
 		piece->size = from - piece->address;
 	} else {
@@ -70,8 +76,8 @@ static void shrink_piece(struct ob_host *host, struct ob_window_piece *piece, ui
 }
 
 /*
- * The window is to be changed there, `keep`: RAM is to have what was in it. The kernel lets nobody else do the same
- * meanwhile.
+ * The window is to be changed there, `keep`: RAM is to have what was in it. The kernel lets nobody
+ * else do the same meanwhile.
  */
 int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size, bool keep)
 {
@@ -89,7 +95,10 @@ int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size
 		error = ob_posix_closed_settle(host, piece->address, piece->size);
 		if (error)
 			break;
-		/* There may be no room to remember two halves: then RAM gets the first one as well, which is in use. */
+		/*
+		 * There may be no room to remember two halves: then RAM gets the first one as well,
+		 * which is in use.
+		 */
 		if (from > piece->address && to < end && host->pieces.count == OB_WINDOW_PIECES) {
 			cut = piece->address;
 			error = settle(host, piece, cut, from);

@@ -18,10 +18,13 @@ int ob_snapshot_report(struct ob_host *host, int error, const char *format, ...)
 	return error;
 }
 
-int ob_posix_snapshot_request(struct ob_host *host, int directory, const char *name, const char *key)
+int ob_posix_snapshot_request(struct ob_host *host, int directory, const char *name,
+			      const char *key)
 {
-	if (strlen(name) >= sizeof(host->snapshot.name) || strlen(key) >= sizeof(host->snapshot.key))
-		return ob_snapshot_report(host, -ENAMETOOLONG, "not used: the configuration is too long");
+	if (strlen(name) >= sizeof(host->snapshot.name) ||
+	    strlen(key) >= sizeof(host->snapshot.key))
+		return ob_snapshot_report(host, -ENAMETOOLONG,
+					  "not used: the configuration is too long");
 	host->snapshot.directory = directory;
 	strcpy(host->snapshot.name, name);
 	strcpy(host->snapshot.key, key);

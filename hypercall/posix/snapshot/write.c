@@ -59,7 +59,8 @@ static struct ob_snapshot_header make_header(struct ob_host *host)
 
 	memcpy(header.magic, OB_SNAPSHOT_MAGIC, sizeof(OB_SNAPSHOT_MAGIC));
 	memcpy(header.regions, host->regions, sizeof(header.regions));
-	header.data = sizeof(header) + header.key_size + header.extent_count * sizeof(struct ob_extent);
+	header.data = sizeof(header) + header.key_size +
+		      header.extent_count * sizeof(struct ob_extent);
 	header.data = (header.data + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 	header.file_size = header.data + host->saving.data_size;
 	return header;
@@ -86,9 +87,11 @@ int ob_posix_snapshot_write(struct ob_host *host, int fd)
 	if (!error)
 		error = write_all(fd, &header, sizeof(header), 0);
 	if (!error)
-		error = write_all(fd, host->snapshot.key, strlen(host->snapshot.key), sizeof(header));
+		error = write_all(fd, host->snapshot.key, strlen(host->snapshot.key),
+				  sizeof(header));
 	if (!error)
-		error = write_all(fd, host->saving.extents, host->saving.count * sizeof(struct ob_extent),
+		error = write_all(fd, host->saving.extents,
+				  host->saving.count * sizeof(struct ob_extent),
 				  sizeof(header) + header.key_size);
 	for (uint64_t i = 0; i < host->saving.count && !error; i++) {
 		const struct ob_extent *e = &host->saving.extents[i];
@@ -96,7 +99,8 @@ int ob_posix_snapshot_write(struct ob_host *host, int fd)
 		if (ob_snapshot_is_stack(e))
 			error = write_sparse(fd, e->address, e->size, header.data + e->offset);
 		else if (e->kind != EXTENT_COMMITTED)
-			error = write_all(fd, (const void *)e->address, e->size, header.data + e->offset);
+			error = write_all(fd, (const void *)e->address, e->size,
+					  header.data + e->offset);
 	}
 	return error ? error : seal(fd, header.file_size);
 }
@@ -109,13 +113,16 @@ int ob_host_snapshot_commit(struct ob_host *host)
 
 	if (ob_host_random(host, &random, sizeof(random)))
 		return -EIO;
-	snprintf(temporary, sizeof(temporary), ".%s.%016llx", host->snapshot.name, (unsigned long long)random);
-	fd = raw_openat(host->snapshot.directory, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	snprintf(temporary, sizeof(temporary), ".%s.%016llx", host->snapshot.name,
+		 (unsigned long long)random);
+	fd = raw_openat(host->snapshot.directory, temporary,
+			O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
 	error = ob_posix_snapshot_write(host, fd);
 	raw_close(fd);
-	if (!error && renameat(host->snapshot.directory, temporary, host->snapshot.directory, host->snapshot.name))
+	if (!error && renameat(host->snapshot.directory, temporary, host->snapshot.directory,
+			       host->snapshot.name))
 		error = -errno;
 	if (error)
 		unlinkat(host->snapshot.directory, temporary, 0);
@@ -131,7 +138,9 @@ void ob_host_snapshot_end(struct ob_host *host, int error)
 	host->saving.extents = NULL;
 	host->saving.room = 0;
 	if (error)
-		snprintf(host->snapshot.status + length, sizeof(host->snapshot.status) - length, "; not saved: %s", strerror(-error));
+		snprintf(host->snapshot.status + length, sizeof(host->snapshot.status) - length,
+			 "; not saved: %s", strerror(-error));
 	else
-		snprintf(host->snapshot.status + length, sizeof(host->snapshot.status) - length, "; saved as %s", host->snapshot.name);
+		snprintf(host->snapshot.status + length, sizeof(host->snapshot.status) - length,
+			 "; saved as %s", host->snapshot.name);
 }
