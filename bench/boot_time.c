@@ -3,8 +3,8 @@
  * How long a boot takes and what memory it leaves in use. One line: milliseconds
  * to the end of the first system call, private dirty and resident kilobytes added by it.
  *
- * Usage: boot_time [KERNEL-COMMAND-LINE]. The environment's SNAPSHOTS and COMPONENTS are those of struct ob_config.
- * With one, the kernel's log goes to standard error (boot_table.py).
+ * Usage: boot_time [KERNEL-COMMAND-LINE]. The environment's SNAPSHOTS and COMPONENTS are those of
+ * struct ob_config. With one, the kernel's log goes to standard error (boot_table.py).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +56,7 @@ int main(int count, char **arguments)
 		return 1;
 	}
 	end = now();
-	printf("%f %ld %ld\n", end - begin, memory("Private_Dirty:") - dirty, memory("Rss:") - resident);
+	printf("%f %ld %ld\n", end - begin, memory("Private_Dirty:") - dirty,
+	       memory("Rss:") - resident);
 	return ob_halt() == 0 ? 0 : 1;
 }

@@ -4,14 +4,15 @@
  *
  * Usage: filework host|library fill|read|write DEVICE TYPE DIRECTORY IMAGE
  *
- * Mounts DEVICE (the host: a block device; the library: an image or a block device) and works on it.
- * Prints a line for each work: its name, and the seconds that the work itself took.
+ * Mounts DEVICE (the host: a block device; the library: an image or a block device) and works on
+ * it. Prints a line for each work: its name, and the seconds that the work itself took.
  *   fill    makes what `read` needs, and prints nothing
- *   read    reads a file of 512 MB in pieces of 1 MB, and by 16 threads at random places, 4 KB each;
- *           walks a tree of 8,000 files as `ls -lR` does
- *   write   copies a tree of 4,000 files as `cp -a` does, and syncs; creates 2,000 files, with fsync each
- * Before a cold work the file system is mounted afresh: its kernel has nothing in memory. IMAGE, the
- * host's file behind it all, stays in the host's page cache, but for what is "from disk".
+ *   read    reads a file of 512 MB in pieces of 1 MB, and by 16 threads at random places, 4 KB
+ *           each; walks a tree of 8,000 files as `ls -lR` does
+ *   write   copies a tree of 4,000 files as `cp -a` does, and syncs; creates 2,000 files, with
+ *           fsync each
+ * Before a cold work the file system is mounted afresh: its kernel has nothing in memory. IMAGE,
+ * the host's file behind it all, stays in the host's page cache, but for what is "from disk".
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -62,7 +63,8 @@ static long must(const char *what, long result)
 {
 	/* The C library has the reason in errno, the library in the result. */
 	if (result < 0) {
-		fprintf(stderr, "filework: %s: %s\n", what, strerror(result < -1 ? (int)-result : errno));
+		fprintf(stderr, "filework: %s: %s\n", what,
+			strerror(result < -1 ? (int)-result : errno));
 		exit(1);
 	}
 	return result;
@@ -133,7 +135,8 @@ static void make_tree(int root, const char *name, int directories, long largest,
 		for (int j = 0; j < FILES_EACH; j++) {
 			chosen = chosen * 1103515245 + 12345;
 			snprintf(child, sizeof(child), "file%d", j);
-			write_file(place, child, vary ? (long)(chosen >> 8) % largest : largest, false);
+			write_file(place, child, vary ? (long)(chosen >> 8) % largest : largest,
+				   false);
 		}
 		close_file(place);
 	}
@@ -173,7 +176,8 @@ static void *read_random_places(void *argument)
 
 		reader->chosen = reader->chosen * 1103515245 + 12345;
 		place = (reader->chosen >> 8) % (BIG_SIZE / RANDOM_SIZE) * RANDOM_SIZE;
-		if (must("pread64", call(SYS_pread64, reader->file, data, sizeof(data), place)) != RANDOM_SIZE)
+		if (must("pread64", call(SYS_pread64, reader->file, data, sizeof(data), place)) !=
+		    RANDOM_SIZE)
 			must("pread64: short", -EIO);
 	}
 	return NULL;
@@ -202,7 +206,8 @@ static void walk(int place, visit *each, void *context)
 	char entries[ENTRIES_SIZE];
 	long length;
 
-	while ((length = must("getdents64", call(SYS_getdents64, place, entries, sizeof(entries)))) > 0)
+	while ((length = must("getdents64",
+			      call(SYS_getdents64, place, entries, sizeof(entries)))) > 0)
 		for (long at = 0; at < length;) {
 			const struct entry *entry = (const struct entry *)(entries + at);
 			struct statx status;
@@ -210,12 +215,14 @@ static void walk(int place, visit *each, void *context)
 			at += entry->length;
 			if (!strcmp(entry->name, ".") || !strcmp(entry->name, ".."))
 				continue;
-			must(entry->name, call(SYS_statx, place, entry->name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &status));
+			must(entry->name, call(SYS_statx, place, entry->name, AT_SYMLINK_NOFOLLOW,
+					       STATX_BASIC_STATS, &status));
 			each(place, entry, &status, context);
 		}
 }
 
-static void list_one(int place, const struct entry *entry, const struct statx *status, void *context)
+static void list_one(int place, const struct entry *entry, const struct statx *status,
+		     void *context)
 {
 	if (S_ISDIR(status->stx_mode)) {
 		int child = open_at(place, entry->name, O_RDONLY | O_DIRECTORY);
@@ -238,10 +245,12 @@ static void list_tree(int root)
 		must("listed: number of files", -EIO);
 }
 
-static void copy_one(int place, const struct entry *entry, const struct statx *status, void *context)
+static void copy_one(int place, const struct entry *entry, const struct statx *status,
+		     void *context)
 {
 	const struct timespec times[2] = {
-		{ status->stx_atime.tv_sec, status->stx_atime.tv_nsec }, { status->stx_mtime.tv_sec, status->stx_mtime.tv_nsec },
+		{ status->stx_atime.tv_sec, status->stx_atime.tv_nsec },
+		{ status->stx_mtime.tv_sec, status->stx_mtime.tv_nsec },
 	};
 	bool is_directory = S_ISDIR(status->stx_mode);
 	int from = open_at(place, entry->name, is_directory ? O_RDONLY | O_DIRECTORY : O_RDONLY);

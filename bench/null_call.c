@@ -2,9 +2,9 @@
 /*
  * What a call costs that does nothing (getppid), against the host's own.
  *
- * Usage: null_call ROUNDS [one]. Each round measures, in turn, the host with one and
- * two threads and the library with one and two. One line per round: four numbers, nanoseconds of
- * wall time per call, all threads counted together. With "one": a number per round, the library with one thread.
+ * Usage: null_call ROUNDS [one]. Each round measures, in turn, the host with one and two threads
+ * and the library with one and two. One line per round: four numbers, nanoseconds of wall time per
+ * call, all threads counted together. With "one": a number per round, the library with one thread.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -65,7 +65,9 @@ static double measure(void *(*calls)(void *), int threads)
 
 int main(int argc, char **argv)
 {
-	struct ob_config config = { .size = sizeof(config), .vcpus = THREADS, .log_level = OB_LOG_DEFAULT };
+	struct ob_config config = { .size = sizeof(config),
+				    .vcpus = THREADS,
+				    .log_level = OB_LOG_DEFAULT };
 	int rounds = argc > 1 ? atoi(argv[1]) : 5;
 
 	if (ob_boot(&config) != 0) {

@@ -89,7 +89,8 @@ static void *make_calls(void *argument)
 	return NULL;
 }
 
-static double calls(const struct system *system, void (*one)(const struct system *, long), int threads)
+static double calls(const struct system *system, void (*one)(const struct system *, long),
+		    int threads)
 {
 	struct job job = { system, one, CALLS };
 	pthread_t others[THREADS_MAX];
@@ -203,10 +204,10 @@ static double in_turn(const struct system *system)
 
 static void measure(const struct system *system)
 {
-	printf("%f %f %f %f ", calls(system, get_limit, 1), calls(system, get_limit, 2), calls(system, set_limit, 1),
-	       calls(system, set_limit, 2));
-	printf("%f %f %f %f %f\n", calls(system, mixture, 2), calls(system, mixture, 8), ping_pong(system),
-	       create(system), in_turn(system));
+	printf("%f %f %f %f ", calls(system, get_limit, 1), calls(system, get_limit, 2),
+	       calls(system, set_limit, 1), calls(system, set_limit, 2));
+	printf("%f %f %f %f %f\n", calls(system, mixture, 2), calls(system, mixture, 8),
+	       ping_pong(system), create(system), in_turn(system));
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A client that polls shared memory sees its completions (V9): completion_test VCPUS parked|evicted|calls
+ * A client that polls shared memory sees its completions (V9): completion_test VCPUS
+ * parked|evicted|calls
  *
  * It submits reads with O_DIRECT to an io_uring, and makes no call until the completion is in the
  * ring. The kernel puts it there in work of the client's task. Meanwhile that task is
@@ -44,9 +45,13 @@ static int disk_read(void *context, uint64_t offset, const struct iovec *pieces,
 
 static int open_disk(void)
 {
-	static const struct ob_disk_operations operations = { .size = sizeof(operations), .read = disk_read };
+	static const struct ob_disk_operations operations = { .size = sizeof(operations),
+							      .read = disk_read };
 	struct ob_disk_config config = {
-		.size = sizeof(config), .flags = OB_DISK_READ_ONLY, .operations = &operations, .capacity = CAPACITY,
+		.size = sizeof(config),
+		.flags = OB_DISK_READ_ONLY,
+		.operations = &operations,
+		.capacity = CAPACITY,
 	};
 	char name[32], device[48];
 
@@ -68,9 +73,12 @@ static void ring_open(struct ring *ring)
 	char *submitted, *completed;
 
 	ring->fd = (int)OK(ob_sys_io_uring_setup(4, &p));
-	submitted = map(ring->fd, p.sq_off.array + p.sq_entries * sizeof(unsigned int), IORING_OFF_SQ_RING);
-	completed = map(ring->fd, p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe), IORING_OFF_CQ_RING);
-	ring->entries = (void *)map(ring->fd, p.sq_entries * sizeof(struct io_uring_sqe), IORING_OFF_SQES);
+	submitted = map(ring->fd, p.sq_off.array + p.sq_entries * sizeof(unsigned int),
+			IORING_OFF_SQ_RING);
+	completed = map(ring->fd, p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe),
+			IORING_OFF_CQ_RING);
+	ring->entries = (void *)map(ring->fd, p.sq_entries * sizeof(struct io_uring_sqe),
+				    IORING_OFF_SQES);
 	ring->tail = (void *)(submitted + p.sq_off.tail);
 	ring->mask = (void *)(submitted + p.sq_off.ring_mask);
 	ring->array = (void *)(submitted + p.sq_off.array);
@@ -118,7 +126,9 @@ int main(int count, char **arguments)
 	disk = open_disk();
 	ring_open(&ring);
 	buffer = map(-1, BLOCK, 0);
-	disk_takes = !strcmp(arguments[2], "parked") ? 0 : !strcmp(arguments[2], "evicted") ? 50000 : 500;
+	disk_takes = !strcmp(arguments[2], "evicted") ? 50000 : 500;
+	if (!strcmp(arguments[2], "parked"))
+		disk_takes = 0;
 	for (unsigned int i = 0; i < 20; i++) {
 		submit(&ring, disk, buffer, i);
 		await(&ring, i, !strcmp(arguments[2], "calls"));

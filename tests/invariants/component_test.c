@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Loads a component of components/. Arguments: the module's file, its parameters, the number of vCPUs, and then one of
+ * Loads a component of components/. Arguments: the module's file, its parameters, the number of
+ * vCPUs, and then one of
  *
- *   CPU:NAME:TIMES...   reads /proc/NAME so many times, on that vCPU ("any": wherever), with pauses now and then that get the task
- *                       evicted, and prints what it said last; each in a thread of its own, begun a moment after each other
- *   -- IMAGE            before the component is loaded: writes and syncs the file /durable in the image, an ext4
+ *   CPU:NAME:TIMES...   reads /proc/NAME so many times, on that vCPU ("any": wherever), with pauses
+ *                       now and then that get the task evicted, and prints what it said last; each
+ *                       in a thread of its own, begun a moment after each other
+ *   -- IMAGE            before the component is loaded: writes and syncs the file /durable in the
+ *                       image, an ext4
  *   on IMAGE TYPE       before the component is loaded: mounts the image on /disk
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What was reported durable is on stable storage (V11). Writes a file in the way that is
- * named, and is killed the moment that the call has returned; the disk's write cache is lost with it
+ * What was reported durable is on stable storage (V11). Writes a file in the way that is named, and
+ * is killed the moment that the call has returned; the disk's write cache is lost with it
  * (model_disk.h). Arguments: an image, a copy of it, its type, the way.
  */
 #define _GNU_SOURCE

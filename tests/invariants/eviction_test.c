@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * With one vCPU, a task that is parked on it while its thread computes is not in anybody's way (V8):
- * another thread makes all of its calls before the first is done computing. The first is done only then, so that no time
- * is measured; a deadline ends it when the other cannot go on.
+ * With one vCPU, a task that is parked on it while its thread computes is not in anybody's way
+ * (V8): another thread makes all of its calls before the first is done computing. The first is done
+ * only then, so that no time is measured; a deadline ends it when the other cannot go on.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * On the way out of the kernel its exit work is done (V9). A close() is complete when it returns: a deleted file's room is
- * free, and the file system can be unmounted; an unmounted file system is clean. The process then ends
- * without a halt. Arguments: an image, its type, "unmount" or "stay" (the second is there to show
- * that what the test looks at in the image differs).
+ * On the way out of the kernel its exit work is done (V9). A close() is complete when it returns: a
+ * deleted file's room is free, and the file system can be unmounted; an unmounted file system is
+ * clean. The process then ends without a halt. Arguments: an image, its type, "unmount" or "stay"
+ * (the second is there to show that what the test looks at in the image differs).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -27,7 +27,8 @@ static void room_is_free_at_once(void)
 	long before = free_blocks();
 
 	for (int i = 0; i < 200; i++) {
-		int fd = (int)OK(ob_sys_openat(AT_FDCWD, "/tmpfs/f", O_RDWR | O_CREAT | O_EXCL, 0644));
+		int fd = (int)OK(
+			ob_sys_openat(AT_FDCWD, "/tmpfs/f", O_RDWR | O_CREAT | O_EXCL, 0644));
 
 		CHECK_EQUAL(OK(ob_sys_write(fd, block, sizeof(block))), sizeof(block));
 		OK(ob_sys_unlink("/tmpfs/f"));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory starts small at low physical addresses, grows up to its ceiling, and ends there (V13). Arguments: the ceiling and the
- * size of a file to write to a tmpfs, in MB; "fits" or "full", which is what must happen.
+ * Memory starts small at low physical addresses, grows up to its ceiling, and ends there (V13).
+ * Arguments: the ceiling and the size of a file to write to a tmpfs, in MB; "fits" or "full", which
+ * is what must happen.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,7 +22,10 @@ static char block[MB], got[MB];
 static void boot(uint64_t megabytes)
 {
 	struct ob_config config = {
-		.size = sizeof(config), .vcpus = 2, .memory = megabytes * MB, .log_level = OB_LOG_DEFAULT,
+		.size = sizeof(config),
+		.vcpus = 2,
+		.memory = megabytes * MB,
+		.log_level = OB_LOG_DEFAULT,
 	};
 
 	CHECK_EQUAL(ob_boot(&config), 0);
@@ -31,7 +35,10 @@ static void boot(uint64_t megabytes)
 	OK(ob_sys_mount("none", "/tmpfs", "tmpfs", 0, "size=1g"));
 }
 
-/* The number behind the last occurrence of a word in a file of /proc; each zone has one, and ours is the last that is not empty. */
+/*
+ * The number behind the last occurrence of a word in a file of /proc; each zone has one, and ours
+ * is the last that is not empty.
+ */
 static long number_in(const char *path, const char *word)
 {
 	static char text[65536];
@@ -97,13 +104,17 @@ int main(int count, char **arguments)
 	CHECK(memory_present() <= MOST_AT_BOOT);
 	CHECK(number_in("/proc/meminfo", "MemFree:") * 1024 < (long)MOST_AT_BOOT);
 	for (int round = 0; round < 2; round++) {
-		fd = (int)OK(ob_sys_openat(AT_FDCWD, "/tmpfs/big", O_CREAT | O_RDWR | O_EXCL, 0644));
+		fd = (int)OK(
+			ob_sys_openat(AT_FDCWD, "/tmpfs/big", O_CREAT | O_RDWR | O_EXCL, 0644));
 		written = write_file(fd, size);
 		CHECK(fits ? written == size : written < size);
 		/* A quarter of a small ceiling is the least that a file must get. */
 		CHECK(written >= (fits ? size : ceiling / 4));
 		check_file(fd, written);
-		/* First of all room: while the file takes all that there is, even a path can be too much. */
+		/*
+		 * First of all room: while the file takes all that there is, even a path can be too
+		 * much.
+		 */
 		OK(ob_sys_ftruncate(fd, 0));
 		OK(ob_sys_close(fd));
 		OK(ob_sys_unlink("/tmpfs/big"));

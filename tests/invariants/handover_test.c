@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * vCPUs change hands all the time, and nothing is lost (V2, V3, V4): threads in pairs exchange
- * data by pipes, wait for each other by futexes in the host's memory, write files, sleep and yield, with pauses in
- * host code between, short ones and such as get a task evicted. Wrong data, a lost update
+ * vCPUs change hands all the time, and nothing is lost (V2, V3, V4): threads in pairs exchange data
+ * by pipes, wait for each other by futexes in the host's memory, write files, sleep and yield, with
+ * pauses in host code between, short ones and such as get a task evicted. Wrong data, a lost update
  * or a lost wake-up ends the program; the last shows as an alarm. Argument: the number of vCPUs.
  */
 #define _GNU_SOURCE
@@ -54,8 +54,8 @@ static void on_alarm(int number)
 	(void)number;
 	for (int i = 0; i < 2 * PAIRS; i++)
 		if (sides[i].round < ROUNDS)
-			fprintf(stderr, "thread %d hangs in round %d, operation %d\n", i, sides[i].round,
-				sides[i].operation);
+			fprintf(stderr, "thread %d hangs in round %d, operation %d\n", i,
+				sides[i].round, sides[i].operation);
 	_Exit(1);
 }
 
@@ -211,7 +211,9 @@ int main(int count, char **arguments)
 		OK(ob_sys_pipe2(pairs[i].back, 0));
 	}
 	for (int i = 0; i < 2 * PAIRS; i++)
-		sides[i] = (struct side){ .pair = &pairs[i / 2], .index = i % 2, .random = (unsigned int)i + 1 };
+		sides[i] = (struct side){ .pair = &pairs[i / 2],
+					  .index = i % 2,
+					  .random = (unsigned int)i + 1 };
 	for (int i = 0; i < 2 * PAIRS; i++)
 		CHECK(!pthread_create(&threads[i], NULL, run_side, &sides[i]));
 	for (int i = 0; i < 2 * PAIRS; i++)

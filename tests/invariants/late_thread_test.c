@@ -133,7 +133,10 @@ static void hold_by_signal(pthread_t thread)
 	}
 }
 
-/* Does the first thread, which is blocked, watch the idle vCPU? It does if it was the last to block there. */
+/*
+ * Does the first thread, which is blocked, watch the idle vCPU? It does if it was the last to block
+ * there.
+ */
 static void block(pthread_t *threads, int lent)
 {
 	if (lent) {
@@ -218,7 +221,8 @@ int main(int count, char **arguments)
 	CHECK(child >= 0);
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		_Exit(client((unsigned int)atoi(arguments[1]), by_tracer, !strcmp(arguments[3], "lent")));
+		_Exit(client((unsigned int)atoi(arguments[1]), by_tracer,
+			     !strcmp(arguments[3], "lent")));
 	}
 	if (by_tracer)
 		trace(child);

@@ -4,10 +4,10 @@
  *
  *   leave_test call|interrupt
  *
- * A tracer, the parent, stops a client's thread behind the exchange by which it leaves a call: by no
- * instruction, by one, ... Or it stops a thread in ob_interrupt(), which takes no vCPU. Meanwhile
- * another thread halts the machine, which ends the stopped thread's task and gives all memory of the
- * kernel back. Then the stopped thread goes on: it must come out of its call.
+ * A tracer, the parent, stops a client's thread behind the exchange by which it leaves a call: by
+ * no instruction, by one, ... Or it stops a thread in ob_interrupt(), which takes no vCPU.
+ * Meanwhile another thread halts the machine, which ends the stopped thread's task and gives all
+ * memory of the kernel back. Then the stopped thread goes on: it must come out of its call.
  *
  * While the tracer steps, it stops all other threads: a stepped thread is so slow that ticks would
  * come faster than it handles them, and it would never get to the exchange.
@@ -126,8 +126,8 @@ static int is_interrupt(unsigned long code, const struct user_regs_struct *regis
 }
 
 /*
- * Is the next step a call of the host? Also one that a signal or the tracer has interrupted, which the
- * host repeats: its result is ERESTARTSYS (512) to ERESTART_RESTARTBLOCK (516) then.
+ * Is the next step a call of the host? Also one that a signal or the tracer has interrupted, which
+ * the host repeats: its result is ERESTARTSYS (512) to ERESTART_RESTARTBLOCK (516) then.
  */
 static int is_host_call(unsigned long code, const struct user_regs_struct *registers)
 {
@@ -142,7 +142,8 @@ static void step(pid_t thread)
 	int number = 0;
 
 	do {
-		CHECK(!ptrace(PTRACE_SINGLESTEP, thread, NULL, (long)(number == SIGURG ? 0 : number)));
+		CHECK(!ptrace(PTRACE_SINGLESTEP, thread, NULL,
+			      (long)(number == SIGURG ? 0 : number)));
 		number = wait_for_stop(thread);
 	} while (number != SIGTRAP);
 }
@@ -258,7 +259,8 @@ static void trace(int instructions)
 	CHECK(!ptrace(PTRACE_DETACH, shared->thread, NULL, NULL));
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
 	if (WIFSIGNALED(status))
-		fprintf(stderr, "stopped %d instructions behind the place, the client ended by signal %d\n",
+		fprintf(stderr,
+			"stopped %d instructions behind the place, the client ended by signal %d\n",
 			instructions, WTERMSIG(status));
 	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
 }

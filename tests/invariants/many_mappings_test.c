@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * More mappings than the host has room for (V12): pages that are no neighbours are touched until the host's limit is passed. What
- * had to be dropped comes back with its contents, and at the limit what is unmapped is gone all the same.
- * Argument: the number of pages.
+ * More mappings than the host has room for (V12): pages that are no neighbours are touched until
+ * the host's limit is passed. What had to be dropped comes back with its contents, and at the limit
+ * what is unmapped is gone all the same. Argument: the number of pages.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -61,7 +61,8 @@ static void punch(char *memory, long pages)
 
 static char *map(long pages, int flags, int fd)
 {
-	char *memory = ob_sys_mmap(NULL, (size_t)pages * 2 * PAGE, PROT_READ | PROT_WRITE, flags, fd, 0);
+	char *memory = ob_sys_mmap(NULL, (size_t)pages * 2 * PAGE, PROT_READ | PROT_WRITE, flags,
+				   fd, 0);
 
 	CHECK(memory != MAP_FAILED);
 	return memory;
@@ -88,7 +89,8 @@ int main(int count, char **arguments)
 	shared = map(pages, MAP_SHARED, fd);
 	write_all(shared, pages);
 	for (long i = 0; i < pages; i++) {
-		CHECK_EQUAL(OK(ob_sys_pread64(fd, &got, sizeof(got), i * 2 * (long)PAGE)), sizeof(got));
+		CHECK_EQUAL(OK(ob_sys_pread64(fd, &got, sizeof(got), i * 2 * (long)PAGE)),
+			    sizeof(got));
 		CHECK_EQUAL(got, i * 3 + 1);
 	}
 	check_all(shared, pages);

@@ -71,7 +71,8 @@ static void written(off_t offset, off_t length)
 	if (!model_disk_stable || length <= 0)
 		return;
 	pthread_mutex_lock(&mutex);
-	for (unsigned long block = first_block(offset); block <= last_block(offset, length); block++)
+	for (unsigned long block = first_block(offset); block <= last_block(offset, length);
+	     block++)
 		unflushed[block] = 1;
 	pthread_mutex_unlock(&mutex);
 }
@@ -109,7 +110,8 @@ static void forced(int fd, off_t offset, off_t length)
 	if (!model_disk_stable || length <= 0)
 		return;
 	pthread_mutex_lock(&mutex);
-	for (unsigned long block = first_block(offset); block <= last_block(offset, length); block++)
+	for (unsigned long block = first_block(offset); block <= last_block(offset, length);
+	     block++)
 		copy_to_stable(fd, block);
 	pthread_mutex_unlock(&mutex);
 }
@@ -163,7 +165,10 @@ static long model_hole(const long *a)
 	return error;
 }
 
-/* Takes the place of the C library's. Each caller passes at most six arguments; the rest is not looked at. */
+/*
+ * Takes the place of the C library's. Each caller passes at most six arguments; the rest is not
+ * looked at.
+ */
 long syscall(long number, ...)
 {
 	va_list list;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A signal handler that makes a call: nested_call.py has it come while its thread is on its way into another one. */
+/*
+ * A signal handler that makes a call: nested_call.py has it come while its thread is on its way
+ * into another one.
+ */
 #include <signal.h>
 
 #include "../library/client.h"

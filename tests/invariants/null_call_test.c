@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many null calls between two marks, for a tracer that counts what the host is asked for meanwhile (V4).
- * Argument: the number of calls.
+ * Many null calls between two marks, for a tracer that counts what the host is asked for meanwhile
+ * (V4). Argument: the number of calls.
  */
 #define _GNU_SOURCE
 #include <string.h>

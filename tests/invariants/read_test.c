@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Mounts an image, which replays its journal, prints a file of it, halts. Arguments: an image, its type, a path in it. */
+/*
+ * Mounts an image, which replays its journal, prints a file of it, halts. Arguments: an image, its
+ * type, a path in it.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * With one vCPU, nobody holds it while a disk works (V7): each read and flush lasts until another thread has
- * made calls meanwhile, which it could not if the vCPU were kept for the length of the operation. Argument: an ext4 image.
+ * With one vCPU, nobody holds it while a disk works (V7): each read and flush lasts until another
+ * thread has made calls meanwhile, which it could not if the vCPU were kept for the length of the
+ * operation. Argument: an ext4 image.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

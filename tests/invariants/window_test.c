@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The host's mappings of the client window are a cache of the kernel's page tables, and no more (V12): what the
- * kernel takes away is gone, what it protects is protected, what it cleans is dirtied again by the next write. The process
- * ends without a halt: what is in the image came by msync. Argument: an ext4 image, which has a file /by-mapping then.
+ * The host's mappings of the client window are a cache of the kernel's page tables, and no more
+ * (V12): what the kernel takes away is gone, what it protects is protected, what it cleans is
+ * dirtied again by the next write. The process ends without a halt: what is in the image came by
+ * msync. Argument: an ext4 image, which has a file /by-mapping then.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -41,7 +42,8 @@ static void protected_is_protected(void)
 
 	memset(memory, 'x', 2 * PAGE);
 	OK(ob_sys_mprotect(memory, PAGE, PROT_READ));
-	CHECK(client_can_read(memory) && !client_can_write(memory) && client_can_write(memory + PAGE));
+	CHECK(client_can_read(memory) && !client_can_write(memory) &&
+	      client_can_write(memory + PAGE));
 	OK(ob_sys_mprotect(memory, PAGE, PROT_NONE));
 	CHECK(!client_can_read(memory) && !client_can_write(memory));
 	OK(ob_sys_mprotect(memory, PAGE, READ_WRITE));
@@ -74,7 +76,8 @@ static void cut_off_is_gone(void)
 	memset(memory, 's', 2 * PAGE);
 	CHECK(client_can_read(private + PAGE));
 	OK(ob_sys_ftruncate(fd, PAGE));
-	CHECK(client_can_write(memory) && !client_can_read(memory + PAGE) && !client_can_read(private + PAGE));
+	CHECK(client_can_write(memory) && !client_can_read(memory + PAGE) &&
+	      !client_can_read(private + PAGE));
 	OK(ob_sys_ftruncate(fd, 2 * PAGE));
 	CHECK_EQUAL(memory[PAGE], 0);
 	OK(ob_sys_munmap(memory, 2 * PAGE));

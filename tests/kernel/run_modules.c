@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Boots the kernel, loads modules, halts. The kernel's log goes to standard output: the kernel's own tests are modules that say
- * there what they found.
+ * Boots the kernel, loads modules, halts. The kernel's log goes to standard output: the kernel's
+ * own tests are modules that say there what they found.
  *
  *   run_modules SECONDS MODULE.ko... [-- PARAMETERS...]
  *
- * All are loaded in that order, the last with the parameters. With SECONDS other than 0, the last is unloaded after so
- * many: tests that run until then. What loading the last one returned is printed as "run_modules: result NUMBER".
- * With several arguments after --, the last module is loaded with each of them, one after the other.
+ * All are loaded in that order, the last with the parameters. With SECONDS other than 0, the last
+ * is unloaded after so many: tests that run until then. What loading the last one returned is
+ * printed as "run_modules: result NUMBER". With several arguments after --, the last module is
+ * loaded with each of them, one after the other.
  *
- * The environment's VCPUS and COMMAND_LINE are the kernel's. SHOW names one of the kernel's files: it is printed after the
- * last module was loaded.
+ * The environment's VCPUS and COMMAND_LINE are the kernel's. SHOW names one of the kernel's files:
+ * it is printed after the last module was loaded.
  *
  * Exit code: 0, or 1 if another than the last could not be loaded or the last not unloaded.
  */
@@ -147,7 +148,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "cannot boot: %s\n", ob_boot_error());
 		return 1;
 	}
-	failed = run((unsigned int)atoi(argv[1]), argv + 2, count - 2, argv + (count < argc ? count + 1 : argc));
+	failed = run((unsigned int)atoi(argv[1]), argv + 2, count - 2,
+		     argv + (count < argc ? count + 1 : argc));
 	ob_halt();
 	return failed;
 }

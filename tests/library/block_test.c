@@ -185,7 +185,8 @@ static int open_beside(const int *bytes, uint32_t flags)
 
 static void test_lock_of_qemu(void)
 {
-	static const int writer[] = { 100, 101, 103, 201, 203, 0 }, sharing_writer[] = { 100, 101, 0 }, reader[] = { 100, 201, 203, 0 };
+	static const int writer[] = { 100, 101, 103, 201, 203, 0 },
+			 sharing_writer[] = { 100, 101, 0 }, reader[] = { 100, 201, 203, 0 };
 	static const int forced_reader[] = { 100, 0 }, alone[] = { 200, 0 };
 	struct ob_block_info info;
 	int disk, fd;
@@ -206,7 +207,8 @@ static void test_lock_of_qemu(void)
 	for (uint32_t flags = 0; flags <= OB_BLOCK_READ_ONLY; flags++) {
 		disk = open_image(flags, &info);
 		for (const int *byte = writer; *byte; byte++)
-			CHECK_EQUAL(byte_lock(fd, F_OFD_GETLK, F_WRLCK, *byte), flags == 0 || (*byte != 101 && *byte != 103));
+			CHECK_EQUAL(byte_lock(fd, F_OFD_GETLK, F_WRLCK, *byte),
+				    flags == 0 || (*byte != 101 && *byte != 103));
 		CHECK(!byte_lock(fd, F_OFD_GETLK, F_WRLCK, 200));
 		ob_host_block_close(mock_host, (uint32_t)disk);
 		for (const int *byte = writer; *byte; byte++)
@@ -438,7 +440,9 @@ static void test_many_segments(void)
 	enum { SEGMENTS = 3000 };
 	static struct ob_block_segment segments[SEGMENTS];
 	static char out[IMAGE_SIZE], in[IMAGE_SIZE];
-	struct ob_block_request request = { .segment_count = SEGMENTS, .segments = segments, .offset = 512 };
+	struct ob_block_request request = { .segment_count = SEGMENTS,
+					    .segments = segments,
+					    .offset = 512 };
 	struct ob_block_info info;
 	int disk;
 
@@ -598,8 +602,12 @@ static void test_many_submitters(void)
 	for (int i = 0; i < SUBMITTERS; i++) {
 		for (int j = 0; j < PER_SUBMITTER; j++)
 			shared_requests[i][j] = (struct ob_block_request){
-				.disk = (uint32_t)disk, .operation = OB_BLOCK_WRITE, .length = 512,
-				.offset = (uint64_t)j * 512, .segment_count = 1, .segments = &segment,
+				.disk = (uint32_t)disk,
+				.operation = OB_BLOCK_WRITE,
+				.length = 512,
+				.offset = (uint64_t)j * 512,
+				.segment_count = 1,
+				.segments = &segment,
 				.result = 12345,
 			};
 		CHECK_EQUAL(pthread_create(&threads[i], NULL, submit_many, shared_requests[i]), 0);
@@ -751,7 +759,9 @@ static void test_device(const char *device)
 	memset(buffer, 'd', sizeof(buffer));
 	durable.disk = (uint32_t)disk;
 	CHECK_EQUAL(run(&durable), 0);
-	CHECK_EQUAL(transfer(disk, OB_BLOCK_WRITE, IMAGE_SIZE - sizeof(buffer), buffer, sizeof(buffer)), 0);
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_WRITE, IMAGE_SIZE - sizeof(buffer), buffer,
+			     sizeof(buffer)),
+		    0);
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_WRITE, IMAGE_SIZE, buffer, 4096), -EIO);
 	CHECK_EQUAL(range(disk, OB_BLOCK_FLUSH, 0, 0), 0);
 	check_bytes(disk, 0, sizeof(buffer), 'd');

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program that starts from a snapshot with all signals blocked, or calls in a thread that blocks them: memory that is made accessible when it
- * is touched would end it. And each kernel stack still has its guard area.
+ * A program that starts from a snapshot with all signals blocked, or calls in a thread that blocks
+ * them: memory that is made accessible when it is touched would end it. And each kernel stack still
+ * has its guard area.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +23,9 @@ static void block_all(void)
 	CHECK_EQUAL(pthread_sigmask(SIG_BLOCK, &all, NULL), 0);
 }
 
-/* Wakes kernel threads that have slept since the kernel was saved, and runs what was loaded before. */
+/*
+ * Wakes kernel threads that have slept since the kernel was saved, and runs what was loaded before.
+ */
 static void *work(void *unused)
 {
 	struct timespec nap = { .tv_nsec = 1000000 };
@@ -49,7 +52,8 @@ static void guards(void)
 	CHECK(maps);
 	while (fgets(line, sizeof(line), maps)) {
 		CHECK_EQUAL(sscanf(line, "%lx-%lx %4s", &start, &end, access), 3);
-		if (strstr(line, ".snapshot") && !strcmp(access, "rw-p") && end - start == STACK_BYTES && inaccessible_to == start) {
+		if (strstr(line, ".snapshot") && !strcmp(access, "rw-p") &&
+		    end - start == STACK_BYTES && inaccessible_to == start) {
 			CHECK(inaccessible_to - inaccessible_from >= STACK_BYTES);
 			stacks++;
 		}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Boots whatever profile it is linked with, makes two system calls, halts. Exit code 0 if all went well. */
+/*
+ * Boots whatever profile it is linked with, makes two system calls, halts. Exit code 0 if all went
+ * well.
+ */
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -21,6 +24,7 @@ int main(void)
 		fprintf(stderr, "a system call failed\n");
 		return 1;
 	}
-	printf("profile %s: %s %s booted, we are process %ld in it\n", ob_profile(), name.sysname, name.release, pid);
+	printf("profile %s: %s %s booted, we are process %ld in it\n", ob_profile(), name.sysname,
+	       name.release, pid);
 	return ob_halt() == 0 ? 0 : 1;
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Boot and halt: what is refused, what can be done only once, what the library says about itself. Argument: an ext4 image. */
+/*
+ * Boot and halt: what is refused, what can be done only once, what the library says about itself.
+ * Argument: an ext4 image.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -125,10 +128,15 @@ static void about_itself(void)
 	CHECK(strlen(ob_profile()) > 0);
 }
 
-/* The longest command line that is taken arrives as it is, from a program that was built before `panic` existed. */
+/*
+ * The longest command line that is taken arrives as it is, from a program that was built before
+ * `panic` existed.
+ */
 static void boot_with_all_words(void)
 {
-	struct ob_config config = { .size = offsetof(struct ob_config, panic), .memory = 512ull << 20, .log_level = OB_LOG_DEFAULT };
+	struct ob_config config = { .size = offsetof(struct ob_config, panic),
+				    .memory = 512ull << 20,
+				    .log_level = OB_LOG_DEFAULT };
 	char words[COMMAND_LINE_MOST + 1] = "", read[4096] = "";
 	long file;
 

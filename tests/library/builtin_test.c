@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A file system that is linked in works where no component can be loaded: builtin_test IMAGE TYPE ROUND
+ * A file system that is linked in works where no component can be loaded: builtin_test IMAGE TYPE
+ * ROUND
  *
  * Each round looks whether the rounds before have left what they should, and adds to it.
  */

@@ -79,7 +79,8 @@ static void log_lines(void)
 /* Memory grows, pages are shown and hidden. */
 static void map_pages(void)
 {
-	char *pages = ob_sys_mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages = ob_sys_mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	CHECK(pages != MAP_FAILED);
 	for (long i = 0; i < 64 << 20; i += 4096)

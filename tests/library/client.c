@@ -15,8 +15,12 @@
 void client_boot(unsigned int vcpus)
 {
 	struct ob_config config = {
-		.size = sizeof(config), .vcpus = vcpus, .memory = 512ull << 20, .log_level = OB_LOG_DEFAULT,
-		.snapshots = getenv("SNAPSHOTS"), .components = getenv("COMPONENTS"),
+		.size = sizeof(config),
+		.vcpus = vcpus,
+		.memory = 512ull << 20,
+		.log_level = OB_LOG_DEFAULT,
+		.snapshots = getenv("SNAPSHOTS"),
+		.components = getenv("COMPONENTS"),
 		.command_line = getenv("COMMAND_LINE"),
 	};
 	int error = ob_boot(&config);

@@ -37,7 +37,10 @@ void client_tmpfs(const char *directory);
 /* A page that nobody may access, preceded by a readable and writable one. Returns the border. */
 char *client_border(void);
 
-/* Before the kernel is booted: the library hands on the faults that are not its own, for client_can_read and client_can_write. */
+/*
+ * Before the kernel is booted: the library hands on the faults that are not its own, for
+ * client_can_read and client_can_write.
+ */
 void client_catch_faults(void);
 
 /* Whether the byte can be read; and written, which leaves what it has. One thread at a time. */
@@ -56,7 +59,10 @@ void client_wait_until_asleep(const volatile long *number);
 /* Tasks that the kernel has. */
 long client_task_count(void);
 
-/* Wait until there are at most so many tasks, or so many bytes are taken: what threads had goes a moment after they end. */
+/*
+ * Wait until there are at most so many tasks, or so many bytes are taken: what threads had goes a
+ * moment after they end.
+ */
 void client_wait_for_tasks(long most);
 void client_wait_for_memory(uint64_t most);
 

@@ -11,7 +11,8 @@
  *   race                    threads that want the same one at the same time
  *   user                    a client without rights has Linux load what it needs
  *   chroot                  a client with another root directory
- *   off                     an empty modprobe_path: nothing is loaded on demand, but what is asked for
+ *   off                     an empty modprobe_path: nothing is loaded on demand, but what is
+ *                           asked for
  *   all                     every component, one after the other
  *   damaged                 the archive is damaged somewhere: nothing may crash, whatever fails
  *   none WORDS              there is no archive, and what is said then
@@ -154,7 +155,8 @@ static void *want(void *name)
 
 static void race(void)
 {
-	static const char *const wanted[] = { "xfs", "f2fs", "xfs", "btrfs", "xfs", "f2fs", "btrfs", "fs-btrfs" };
+	static const char *const wanted[] = { "xfs", "f2fs", "xfs",   "btrfs",
+					      "xfs", "f2fs", "btrfs", "fs-btrfs" };
 	pthread_t threads[8];
 
 	pthread_barrier_init(&start, NULL, 8);

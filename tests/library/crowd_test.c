@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many kernels at once: crowd_test NUMBER. Each is a process of its own that boots, makes calls, waits until all have, and makes
- * some more. Prints how long it took until the last had booted, and the memory that they take together.
+ * Many kernels at once: crowd_test NUMBER. Each is a process of its own that boots, makes calls,
+ * waits until all have, and makes some more. Prints how long it took until the last had booted, and
+ * the memory that they take together.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -37,7 +38,9 @@ static void file_round(int number)
 
 static int member(int number, int ready, int go)
 {
-	struct ob_config config = { .size = sizeof(config), .vcpus = 1, .memory = 64 << 20, .log_level = OB_LOG_DEFAULT };
+	struct ob_config config = {
+		.size = sizeof(config), .vcpus = 1, .memory = 64 << 20, .log_level = OB_LOG_DEFAULT
+	};
 	char byte = 'r';
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -90,10 +93,12 @@ int main(int count, char **arguments)
 	}
 	for (int i = 0; i < number; i++)
 		CHECK_EQUAL(read(ready[0], &byte, 1), 1);
-	printf("%ld kernels: %.1f s until all had booted, %.2f ms each", number, now() - begin, (now() - begin) * 1000 / (double)number);
+	printf("%ld kernels: %.1f s until all had booted, %.2f ms each", number, now() - begin,
+	       (now() - begin) * 1000 / (double)number);
 	for (int i = 0; i < number; i++)
 		kilobytes += proportional(children[i]);
-	printf(", %lu MB in all, %.2f MB each\n", kilobytes / 1024, (double)kilobytes / 1024 / (double)number);
+	printf(", %lu MB in all, %.2f MB each\n", kilobytes / 1024,
+	       (double)kilobytes / 1024 / (double)number);
 	close(go[1]);
 	for (int i = 0; i < number; i++)
 		CHECK(waitpid(children[i], &status, 0) == children[i] && !status);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Bad pointers in every direction are EFAULT, and no byte beyond a border is touched (invariant V10). */
+/*
+ * Bad pointers in every direction are EFAULT, and no byte beyond a border is touched (invariant
+ * V10).
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +44,9 @@ static void make_pointers(void)
 
 static void kernel_writes(void)
 {
-	char *bad[] = { NULL, (char *)8, unmapped, border, read_only, NON_CANONICAL, (char *)-4096l };
+	char *bad[] = {
+		NULL, (char *)8, unmapped, border, read_only, NON_CANONICAL, (char *)-4096l
+	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		EXPECT_EFAULT(ob_sys_pread64(file, bad[i], 100, 0));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Host threads end at bad moments: while their task is evicted, while others want its vCPU, while it holds file locks
- * and robust futexes, while signals and interrupts are on the way to it. Nothing leaks, nobody hangs.
+ * Host threads end at bad moments: while their task is evicted, while others want its vCPU, while
+ * it holds file locks and robust futexes, while signals and interrupts are on the way to it.
+ * Nothing leaks, nobody hangs.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -40,7 +41,10 @@ static void *live(void *argument)
 
 	numbers[life->place] = (int)OK(ob_sys_gettid());
 	file = (int)OK(ob_sys_openat(AT_FDCWD, "/locked", O_RDWR | O_CREAT, 0600));
-	/* The lock goes with the file, which is closed below or by a later round: who waits must get on. */
+	/*
+	 * The lock goes with the file, which is closed below or by a later round: who waits must
+	 * get on.
+	 */
 	if (random & 1) {
 		while (ob_sys_flock(file, LOCK_EX))
 			;
@@ -82,7 +86,12 @@ static void on_signal(int number)
 
 int main(void)
 {
-	struct { void (*handler)(int); unsigned long flags; void *restorer; uint64_t mask; } action = { on_signal, SA_RESTART, NULL, 0 };
+	struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void *restorer;
+		uint64_t mask;
+	} action = { on_signal, SA_RESTART, NULL, 0 };
 	pthread_t threads[THREADS], other;
 	struct life lives[THREADS];
 	long tasks;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The address space is limited just after the boot, before the other vCPUs come up: few_threads_test KILOBYTES-LEFT */
+/*
+ * The address space is limited just after the boot, before the other vCPUs come up:
+ * few_threads_test KILOBYTES-LEFT
+ */
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,7 +21,9 @@ static rlim_t address_space(void)
 
 int main(int count, char **arguments)
 {
-	struct ob_config config = { .size = sizeof(config), .vcpus = 8, .memory = 256 << 20, .log_level = 0 };
+	struct ob_config config = {
+		.size = sizeof(config), .vcpus = 8, .memory = 256 << 20, .log_level = 0
+	};
 	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
 	unsigned long set[16] = { 0 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * fork() in a program that has booted: the child gets clear errors, and can boot a kernel of its own.
- * The parent is unharmed. With the argument "prepared": fork() between ob_prepare() and ob_boot().
+ * fork() in a program that has booted: the child gets clear errors, and can boot a kernel of its
+ * own. The parent is unharmed. With the argument "prepared": fork() between ob_prepare() and
+ * ob_boot().
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,12 +37,13 @@ static int has_handlers_of_its_own;
 
 static int child(const char *window)
 {
+	struct ob_disk_config disk = { .size = sizeof(disk), .path = "/" };
 	unsigned char resident;
 
 	CHECK_EQUAL(ob_syscall(OB_SYS_getppid), -ENODEV);
 	CHECK_EQUAL(ob_sys_openat(-100, "/tmp/f", 0, 0), -1);
 	CHECK_EQUAL(errno, ENODEV);
-	CHECK_EQUAL(ob_disk_add(&(struct ob_disk_config){ .size = sizeof(struct ob_disk_config), .path = "/" }, NULL), -ENODEV);
+	CHECK_EQUAL(ob_disk_add(&disk, NULL), -ENODEV);
 	CHECK_EQUAL(ob_halt(), -ENODEV);
 	/* The window is not there any more, so nothing can be written to the parent's memory. */
 	CHECK_EQUAL(mincore((void *)window, 4096, &resident), -1);

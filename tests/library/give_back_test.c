@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Memory grows with use, step by step, and goes back to the host when it is free: give_back_test MEGABYTES */
+/*
+ * Memory grows with use, step by step, and goes back to the host when it is free: give_back_test
+ * MEGABYTES
+ */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,7 +26,9 @@ static void fill(long megabytes)
 
 int main(int count, char **arguments)
 {
-	struct ob_config config = { .size = sizeof(config), .vcpus = 2, .log_level = OB_LOG_DEFAULT };
+	struct ob_config config = { .size = sizeof(config),
+				    .vcpus = 2,
+				    .log_level = OB_LOG_DEFAULT };
 	uint64_t before = client_resident_bytes(), now, rest;
 	char size[32];
 	long megabytes;

@@ -9,7 +9,8 @@
  *      rings    the same of threads that are out in host code
  *      full     there is no memory left
  *      storm    threads that are out in host code get SIGURG all the time
- *      handler  the first try is made by a signal handler that interrupted a call: it is refused, and nothing has changed
+ *      handler  the first try is made by a signal handler that interrupted a call: it is refused,
+ *               and nothing has changed
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -202,7 +203,9 @@ static void handler(const char *image)
 	while (answer == 1)
 		ob_sys_nanosleep(&long_time, NULL);
 	CHECK_EQUAL(answer, -EDEADLK);
-	/* The kernel runs on: a mapping needs the fault handler, a new thread the hook for its end. */
+	/*
+	 * The kernel runs on: a mapping needs the fault handler, a new thread the hook for its end.
+	 */
 	mapped = ob_sys_mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	CHECK(mapped != MAP_FAILED);
 	memcpy(mapped, "abc", 3);
@@ -212,13 +215,15 @@ static const struct {
 	const char *name;
 	void (*prepare)(const char *image);
 } ways[] = {
-	{ "chroot", in_chroot }, { "over", over_root }, { "apart", apart }, { "ring", ring }, { "rings", rings },
-	{ "full", full }, { "storm", storm }, { "handler", handler },
+	{ "chroot", in_chroot }, { "over", over_root }, { "apart", apart }, { "ring", ring },
+	{ "rings", rings },	 { "full", full },	{ "storm", storm }, { "handler", handler },
 };
 
 int main(int count, char **arguments)
 {
-	struct ob_config config = { .size = sizeof(config), .vcpus = 2, .log_level = OB_LOG_DEFAULT };
+	struct ob_config config = { .size = sizeof(config),
+				    .vcpus = 2,
+				    .log_level = OB_LOG_DEFAULT };
 	int result;
 
 	CHECK_EQUAL(count, 3);

@@ -34,8 +34,10 @@
 #include <linux/openat2.h>
 #include <linux/perf_event.h>
 
-static inline long use_all(struct stat *status, struct timespec *time, sigset_t *set, struct utsname *name)
+static inline long use_all(struct stat *status, struct timespec *time, sigset_t *set,
+			   struct utsname *name)
 {
-	return ob_sys_uname(name) + ob_sys_rt_sigprocmask(0, set, set, 8) + ob_sys_nanosleep(time, time) +
-	       ob_sys_newfstatat(AT_FDCWD, "/", status, 0) + OB_SYS_read;
+	return ob_sys_uname(name) + ob_sys_rt_sigprocmask(0, set, set, 8) +
+	       ob_sys_nanosleep(time, time) + ob_sys_newfstatat(AT_FDCWD, "/", status, 0) +
+	       OB_SYS_read;
 }

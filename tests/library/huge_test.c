@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory that the kernel grows by is of huge pages where the host gives them, and works the same where it does not:
- * huge_test alone|prepared|filtered huge|small
+ * Memory that the kernel grows by is of huge pages where the host gives them, and works the same
+ * where it does not: huge_test alone|prepared|filtered huge|small
  *   alone     asks for them when it grows
  *   prepared  asks before it boots, then has a filter that ends the process if it tries later
  *   filtered  has that filter from the start
@@ -96,11 +96,15 @@ static void fill(const char *name)
 	OK(ob_sys_close(file));
 }
 
-/* Both kinds of memory are in the file: a window shows what the other way writes, and hides it from a child. */
+/*
+ * Both kinds of memory are in the file: a window shows what the other way writes, and hides it from
+ * a child.
+ */
 static void windows(const char *name)
 {
 	int file = (int)OK(ob_sys_openat(AT_FDCWD, name, O_RDWR, 0)), status;
-	char *window = ob_sys_mmap(NULL, FILE_MEGABYTES * MB, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	char *window = ob_sys_mmap(NULL, FILE_MEGABYTES * MB, PROT_READ | PROT_WRITE, MAP_SHARED,
+				   file, 0);
 	unsigned char resident;
 	pid_t child;
 
@@ -113,7 +117,8 @@ static void windows(const char *name)
 	}
 	child = fork();
 	if (!child)
-		_exit(!(mincore(window, 4096, &resident) == -1 && errno == ENOMEM && huge_megabytes() == 0));
+		_exit(!(mincore(window, 4096, &resident) == -1 && errno == ENOMEM &&
+			huge_megabytes() == 0));
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
 	CHECK_EQUAL(status, 0);
 	OK(ob_sys_munmap(window, FILE_MEGABYTES * MB));

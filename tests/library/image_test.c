@@ -51,7 +51,10 @@ static int count_descriptors(void)
 static int boot(const char *kernel)
 {
 	const struct ob_config config = {
-		.size = sizeof(config), .vcpus = 2, .memory = 256 << 20, .log_level = OB_LOG_DEFAULT,
+		.size = sizeof(config),
+		.vcpus = 2,
+		.memory = 256 << 20,
+		.log_level = OB_LOG_DEFAULT,
 		.kernel = kernel,
 	};
 

@@ -12,7 +12,8 @@
  *   snapshot DIRECTORY
  *              boots after a halt start from the snapshot that the first one has left
  *   several DIRECTORY STATUS N
- *              each of N instances at once, booted by threads of their own, has this snapshot status
+ *              each of N instances at once, booted by threads of their own, has this snapshot
+ *              status
  *   bad        handles that are NULL, freed, halted, or of a running kernel
  *   panic FILE one kernel panics, by the component FILE, and the other finishes its work
  */
@@ -171,7 +172,9 @@ static void *call_always(void *number)
 
 		CHECK(got > 0 || got == -ENODEV);
 		++*(got > 0 ? &calls[mine] : &refusals[mine]);
-		/* No thread of the program has that number; a vCPU takes an interrupt all the same. */
+		/*
+		 * No thread of the program has that number; a vCPU takes an interrupt all the same.
+		 */
 		ob_interrupt(1);
 	}
 	return NULL;
@@ -271,7 +274,8 @@ static void compare(struct ob_instance *instance, int file, int original)
 static void exchange(void)
 {
 	struct ob_instance *one = booted(), *other = booted();
-	int original = (int)OK(ob_sys_openat_on(one, AT_FDCWD, "/tmp/original", O_CREAT | O_RDWR, 0600));
+	int original = (int)OK(
+		ob_sys_openat_on(one, AT_FDCWD, "/tmp/original", O_CREAT | O_RDWR, 0600));
 	int file = (int)OK(ob_sys_openat_on(one, AT_FDCWD, "/tmp/data", O_CREAT | O_RDWR, 0600));
 
 	fill(one, original);
@@ -326,10 +330,11 @@ static void many(long number)
 	boot(ob_instance_default());
 	for (long i = 1; i < number; i += 2) {
 		char text[32] = "", wanted[32];
+		int fd;
 
 		snprintf(wanted, sizeof(wanted), "kernel %ld", i);
-		CHECK(OK(ob_sys_pread64_on(all[i], (int)OK(ob_sys_openat_on(all[i], AT_FDCWD, "/tmp/file", O_RDONLY, 0)),
-					   text, sizeof(text), 0)) > 0);
+		fd = (int)OK(ob_sys_openat_on(all[i], AT_FDCWD, "/tmp/file", O_RDONLY, 0));
+		CHECK(OK(ob_sys_pread64_on(all[i], fd, text, sizeof(text), 0)) > 0);
 		CHECK(!strcmp(text, wanted));
 		end(all[i]);
 	}

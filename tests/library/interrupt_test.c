@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* ob_interrupt: blocked calls of other threads end with EINTR, none is missed, and nothing else is disturbed. */
+/*
+ * ob_interrupt: blocked calls of other threads end with EINTR, none is missed, and nothing else is
+ * disturbed.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +62,8 @@ static int poll_forever(void)
 
 static int lock_file(void)
 {
-	int file = (int)OK(ob_sys_openat(AT_FDCWD, "/locked", O_RDWR, 0)), result = (int)ob_sys_flock(file, LOCK_EX), error = errno;
+	int file = (int)OK(ob_sys_openat(AT_FDCWD, "/locked", O_RDWR, 0)),
+	    result = (int)ob_sys_flock(file, LOCK_EX), error = errno;
 
 	OK(ob_sys_close(file));
 	errno = error;
@@ -121,7 +125,8 @@ static void finish(struct victim *victim)
 
 static void every_kind_of_wait(void)
 {
-	static int (*const calls[])(void) = { read_pipe, sleep_long, wait_futex, poll_forever, lock_file, wait_signal, receive };
+	static int (*const calls[])(void) = { read_pipe, sleep_long,  wait_futex, poll_forever,
+					      lock_file, wait_signal, receive };
 	struct victim victim;
 
 	/* The last needs a network. */

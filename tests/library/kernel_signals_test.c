@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Signals, timers and job control inside the kernel's world: between clients, and from the kernel to them. */
+/*
+ * Signals, timers and job control inside the kernel's world: between clients, and from the kernel
+ * to them.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +96,9 @@ static void until(volatile int *counter, int value)
 	}
 }
 
-/* tgkill to a blocked thread: EINTR, or the call goes on after the handler if that was asked for. */
+/*
+ * tgkill to a blocked thread: EINTR, or the call goes on after the handler if that was asked for.
+ */
 static void between_threads(void)
 {
 	int pid = (int)OK(ob_sys_getpid()), ends[2], before;
@@ -144,7 +149,8 @@ static void to_the_process(void)
 /* Blocked signals wait; sigsuspend and ppoll let them through for as long as they wait. */
 static void masks(void)
 {
-	int self = (int)OK(ob_sys_gettid()), pid = (int)OK(ob_sys_getpid()), before = count[SIGUSR1];
+	int self = (int)OK(ob_sys_gettid()), pid = (int)OK(ob_sys_getpid()),
+	    before = count[SIGUSR1];
 	struct timespec long_time = { 60, 0 };
 	uint64_t none = 0, pending;
 
@@ -181,7 +187,8 @@ static void queued(void)
 		OK(ob_sys_rt_tgsigqueueinfo(pid, self, number, &info));
 	}
 	for (int i = 0; i < 50; i++) {
-		CHECK_EQUAL(OK(ob_sys_rt_sigtimedwait((void *)&set, &info, NULL, sizeof(set))), number);
+		CHECK_EQUAL(OK(ob_sys_rt_sigtimedwait((void *)&set, &info, NULL, sizeof(set))),
+			    number);
 		CHECK_EQUAL(info.si_value.sival_int, i);
 	}
 	handle(number, 0);
@@ -213,7 +220,8 @@ static void timer_descriptor(void)
 
 	OK(ob_sys_timerfd_settime(file, 0, (void *)&every, NULL));
 	while (sum < 10) {
-		CHECK_EQUAL(OK(ob_sys_read(file, (char *)&ticks, sizeof(ticks))), (long)sizeof(ticks));
+		CHECK_EQUAL(OK(ob_sys_read(file, (char *)&ticks, sizeof(ticks))),
+			    (long)sizeof(ticks));
 		CHECK(ticks > 0);
 		sum += ticks;
 	}
@@ -266,7 +274,10 @@ static void broken_pipe(void)
 	}
 }
 
-/* A terminal: control-C is SIGINT to its foreground process group; a window size change is SIGWINCH. */
+/*
+ * A terminal: control-C is SIGINT to its foreground process group; a window size change is
+ * SIGWINCH.
+ */
 static void job_control(void)
 {
 	int master, slave, unlock = 0, group, number;
@@ -301,7 +312,8 @@ static void job_control(void)
 /* A handler for one time; then the default again. */
 static void one_time(void)
 {
-	int self = (int)OK(ob_sys_gettid()), pid = (int)OK(ob_sys_getpid()), before = count[SIGTERM];
+	int self = (int)OK(ob_sys_gettid()), pid = (int)OK(ob_sys_getpid()),
+	    before = count[SIGTERM];
 
 	handle(SIGTERM, SA_RESETHAND);
 	for (int i = 0; i < 3; i++) {

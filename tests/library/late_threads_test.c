@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A host that has no more threads for a while: a start from a snapshot gets the vCPU's service thread, and its carrier
- * only at the twentieth try. Calls work meanwhile, but for those that have the kernel's coroutines do something: they wait. The argument is
- * how many threads there are before.
+ * A host that has no more threads for a while: a start from a snapshot gets the vCPU's service
+ * thread, and its carrier only at the twentieth try. Calls work meanwhile, but for those that have
+ * the kernel's coroutines do something: they wait. The argument is how many threads there are
+ * before.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,11 +19,14 @@
 static int room, refused;	/* atomic */
 
 /* The library's calls come here. */
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+		   void *argument)
 {
-	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = dlsym(RTLD_NEXT, "pthread_create");
+	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+		    void *) = dlsym(RTLD_NEXT, "pthread_create");
 
-	if (__atomic_fetch_sub(&room, 1, __ATOMIC_SEQ_CST) > 0 || __atomic_load_n(&refused, __ATOMIC_SEQ_CST) == REFUSED)
+	if (__atomic_fetch_sub(&room, 1, __ATOMIC_SEQ_CST) > 0 ||
+	    __atomic_load_n(&refused, __ATOMIC_SEQ_CST) == REFUSED)
 		return real(thread, attributes, run, argument);
 	__atomic_fetch_add(&refused, 1, __ATOMIC_SEQ_CST);
 	return EAGAIN;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The lock checker of a kernel that checks itself works, and has not given up: without it, tests on that kernel say nothing. */
+/*
+ * The lock checker of a kernel that checks itself works, and has not given up: without it, tests on
+ * that kernel say nothing.
+ */
 #include <fcntl.h>
 #include <string.h>
 

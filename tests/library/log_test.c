@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The kernel's log goes to the callback, by level. Argument: the level. Prints how many lines of each level came. */
+/*
+ * The kernel's log goes to the callback, by level. Argument: the level. Prints how many lines of
+ * each level came.
+ */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * So many threads of the program are tasks at the same time, and the one too many gets an error that
- * says so: many_threads_test THREADS MOST
+ * So many threads of the program are tasks at the same time, and the one too many gets an error
+ * that says so: many_threads_test THREADS MOST
  *
- * THREADS can be all there at once. Then Linux's own limit is set to MOST more tasks than there are, and
- * that many more threads are tried: the last of them make no call.
+ * THREADS can be all there at once. Then Linux's own limit is set to MOST more tasks than there
+ * are, and that many more threads are tried: the last of them make no call.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -44,7 +44,8 @@ static void start(pthread_t *threads, long count)
 	long before = called + refused;
 	pthread_attr_t attributes;
 
-	CHECK(!pthread_attr_init(&attributes) && !pthread_attr_setstacksize(&attributes, STACK_BYTES));
+	CHECK(!pthread_attr_init(&attributes) &&
+	      !pthread_attr_setstacksize(&attributes, STACK_BYTES));
 	for (long i = 0; i < count; i++)
 		CHECK(!pthread_create(&threads[i], &attributes, call_and_stay, NULL));
 	pthread_mutex_lock(&lock);
@@ -74,7 +75,11 @@ static void note_log(void *unused, int level, const char *line, size_t length)
 int main(int count, char **arguments)
 {
 	struct ob_config config = {
-		.size = sizeof(config), .vcpus = 2, .memory = 512ull << 20, .log_level = 4, .log = note_log,
+		.size = sizeof(config),
+		.vcpus = 2,
+		.memory = 512ull << 20,
+		.log_level = 4,
+		.log = note_log,
 	};
 	long most, number;
 	pthread_t *threads;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory: mmap of kernel files in the client window, private and shared and coherent
- * with read and write; memfd; tmpfs with xattrs; big vmalloc; growing beyond what the kernel starts with.
+ * Memory: mmap of kernel files in the client window, private and shared and coherent with read and
+ * write; memfd; tmpfs with xattrs; big vmalloc; growing beyond what the kernel starts with.
  * Argument: an ext4 image, which has a file /mapped of two pages afterwards.
  */
 #define _GNU_SOURCE
@@ -76,8 +76,8 @@ static void bad_mappings(long file)
 	CHECK(ob_sys_mmap(NULL, 4096, PROT_READ, MAP_SHARED, (int)file, 100) == MAP_FAILED);
 	CHECK_EQUAL(errno, EINVAL);
 	/* The host's addresses are not the kernel's to map or unmap. */
-	CHECK(ob_sys_mmap(client_border() - 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-			  -1, 0) == MAP_FAILED);
+	CHECK(ob_sys_mmap(client_border() - 4096, 4096, PROT_READ,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED);
 	ob_sys_munmap(client_border() - 4096, 4096);
 	client_border()[-1] = 1;
 }

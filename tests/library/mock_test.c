@@ -28,14 +28,15 @@ static char block[MB], copy[MB];
 #define CALL(number, a, b, c, d, e) \
 	mock_call(host, number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
 /* A system call that succeeds. */
-#define OK(number, a, b, c, d, e)					\
-	({								\
-		long ok_ = CALL(number, a, b, c, d, e);			\
-		if (ok_ < 0) {						\
-			fprintf(stderr, "%s:%d: " #number ": error %ld\n", __FILE__, __LINE__, ok_); \
-			_Exit(1);					\
-		}							\
-		ok_;							\
+#define OK(number, a, b, c, d, e)                                                                  \
+	({                                                                                         \
+		long ok_ = CALL(number, a, b, c, d, e);                                            \
+		if (ok_ < 0) {                                                                     \
+			fprintf(stderr, "%s:%d: " #number ": error %ld\n", __FILE__, __LINE__,     \
+				ok_);                                                              \
+			_Exit(1);                                                                  \
+		}                                                                                  \
+		ok_;                                                                               \
 	})
 
 static void start(const char *image, struct mock_options options)
@@ -97,7 +98,8 @@ static void work_on_file(const char *path, const char *other, unsigned long size
 
 static void sleep_for(long nanoseconds)
 {
-	struct timespec time = { nanoseconds / 1000000000, nanoseconds % 1000000000 }, before, after;
+	struct timespec time = { nanoseconds / 1000000000, nanoseconds % 1000000000 }, before,
+			after;
 
 	clock_gettime(CLOCK_MONOTONIC, &before);
 	OK(SYS_nanosleep, &time, NULL, 0, 0, 0);
@@ -122,10 +124,12 @@ static void test_files(const char *image)
 	services = mock_counts(host)->services;
 	sleep_for(20000000);
 	CHECK(mock_counts(host)->services > services);
-	CHECK_EQUAL(CALL(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1),
+	CHECK_EQUAL(CALL(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			 -1),
 		    -ENODEV);
-	CHECK_EQUAL(CALL(SYS_mmap, 0x10000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-			 -1), -ENODEV);
+	CHECK_EQUAL(CALL(SYS_mmap, 0x10000, 4096, PROT_READ,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1),
+		    -ENODEV);
 	CHECK_EQUAL(mock_upcalls(host)->component_insert(block, MB, ""), -ENOSYS);
 	/* One carrier, and no service thread. */
 	CHECK_EQUAL(mock_counts(host)->threads, 1);
@@ -213,8 +217,19 @@ static void test_pinned_memory(const char *image)
 static void raise_unknown(void)
 {
 	static const uint32_t numbers[] = {
-		0, OB_INTERRUPT_BLOCK, 2, OB_INTERRUPT_FIRST - 1, OB_INTERRUPT_FIRST, 63, 64, 65, 500,
-		OB_INTERRUPTS - 1, OB_INTERRUPTS, 1u << 31, UINT32_MAX,
+		0,
+		OB_INTERRUPT_BLOCK,
+		2,
+		OB_INTERRUPT_FIRST - 1,
+		OB_INTERRUPT_FIRST,
+		63,
+		64,
+		65,
+		500,
+		OB_INTERRUPTS - 1,
+		OB_INTERRUPTS,
+		1u << 31,
+		UINT32_MAX,
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)

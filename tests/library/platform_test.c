@@ -130,7 +130,9 @@ static void test_map(void)
 	setup();
 	ram = (char *)regions[OB_REGION_RAM];
 	window = (char *)regions[OB_REGION_VMALLOC];
-	CHECK_EQUAL(ob_host_map(mock_host, (uint64_t)window, 8192, 4096, OB_PROTECTION_READ | OB_PROTECTION_WRITE), 0);
+	CHECK_EQUAL(ob_host_map(mock_host, (uint64_t)window, 8192, 4096,
+				OB_PROTECTION_READ | OB_PROTECTION_WRITE),
+		    0);
 	ram[8192] = 'a';
 	CHECK_EQUAL(window[0], 'a');
 	window[1] = 'b';
@@ -164,7 +166,9 @@ static void test_extend(void)
 	CHECK_EQUAL(ram[border - 1], 'a');
 	CHECK_EQUAL(ram[border], 0);
 	memset(ram + border, 'b', 16 * MB);
-	CHECK_EQUAL(ob_host_map(mock_host, (uint64_t)window, border - 4096, 8192, OB_PROTECTION_READ | OB_PROTECTION_WRITE), 0);
+	CHECK_EQUAL(ob_host_map(mock_host, (uint64_t)window, border - 4096, 8192,
+				OB_PROTECTION_READ | OB_PROTECTION_WRITE),
+		    0);
 	CHECK_EQUAL(window[0], 'a');
 	CHECK_EQUAL(window[4096], 'b');
 	window[0] = window[4096] = 'c';
@@ -195,14 +199,16 @@ static void test_map_errors(void)
 	CHECK_EQUAL(ob_host_map(mock_host, window, UINT64_MAX - 4095, 8192, ALL_ACCESS), -EINVAL);
 	CHECK_EQUAL(ob_host_map(mock_host, end - 4096, 0, 8192, ALL_ACCESS), -EINVAL);
 	CHECK_EQUAL(ob_host_map(mock_host, regions[OB_REGION_RAM], 0, 4096, ALL_ACCESS), -EINVAL);
-	CHECK_EQUAL(ob_host_map(mock_host, regions[OB_REGION_STACKS], 0, 4096, ALL_ACCESS), -EINVAL);
+	CHECK_EQUAL(ob_host_map(mock_host, regions[OB_REGION_STACKS], 0, 4096, ALL_ACCESS),
+		    -EINVAL);
 	CHECK_EQUAL(ob_host_unmap(mock_host, end, 4096), -EINVAL);
 	CHECK_EQUAL(ob_host_unmap(mock_host, regions[OB_REGION_RAM], 4096), -EINVAL);
 }
 
 static void test_modules_near_and_executable(void)
 {
-	static const unsigned char return_42[] = { 0xb8, 42, 0, 0, 0, 0xc3 };	/* mov $42, %eax; ret */
+	/* mov $42, %eax; ret */
+	static const unsigned char return_42[] = { 0xb8, 42, 0, 0, 0, 0xc3 };
 	int64_t distance;
 	uint64_t window;
 
@@ -211,7 +217,9 @@ static void test_modules_near_and_executable(void)
 	distance = (int64_t)(window - (uint64_t)&ob_host_region_reserve);
 	CHECK(distance > -(1l << 30) && distance + (int64_t)WINDOW_SIZE < 1l << 30);
 	memcpy((char *)regions[OB_REGION_RAM] + 4096, return_42, sizeof(return_42));
-	CHECK_EQUAL(ob_host_map(mock_host, window, 4096, 4096, OB_PROTECTION_READ | OB_PROTECTION_EXECUTE), 0);
+	CHECK_EQUAL(ob_host_map(mock_host, window, 4096, 4096,
+				OB_PROTECTION_READ | OB_PROTECTION_EXECUTE),
+		    0);
 	CHECK_EQUAL(((int (*)(void))window)(), 42);
 }
 
@@ -222,7 +230,9 @@ static void test_mappings_run_out(void)
 	int error = 0;
 
 	start();
-	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_RAM, RAM_SIZE, &regions[OB_REGION_RAM]), 0);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_RAM, RAM_SIZE,
+					   &regions[OB_REGION_RAM]),
+		    0);
 	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_CLIENT, size, &window), 0);
 	while (!error && mapped < pages / 2) {
 		/* With gaps, so that no two become one. */
@@ -244,11 +254,14 @@ static void test_address_space_runs_out(void)
 	uint64_t address;
 
 	start();
-	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_CLIENT, 1ull << 48, &address), -ENOMEM);
-	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_MODULES, 1ull << 30, &address), -ENOMEM);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_CLIENT, 1ull << 48, &address),
+		    -ENOMEM);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_MODULES, 1ull << 30, &address),
+		    -ENOMEM);
 	CHECK_EQUAL(setrlimit(RLIMIT_AS, &limit), 0);
 	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_RAM, RAM_SIZE, &address), -ENOMEM);
-	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_MODULES, WINDOW_SIZE, &address), -ENOMEM);
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_MODULES, WINDOW_SIZE, &address),
+		    -ENOMEM);
 }
 
 static void test_sizes(void)
@@ -315,7 +328,8 @@ static void chained_with_info(int number, siginfo_t *info, void *context)
 	chained++;
 	sigprocmask(SIG_BLOCK, NULL, &now);
 	/* As the program had asked for: its mask, and the signal itself. */
-	if (!context || info->si_signo != number || !sigismember(&now, number) || !sigismember(&now, SIGUSR2))
+	if (!context || info->si_signo != number || !sigismember(&now, number) ||
+	    !sigismember(&now, SIGUSR2))
 		_exit(9);
 	siglongjmp(after_fault, 1);
 }
@@ -332,7 +346,8 @@ static void fault_of_the_program(void)
 	*(volatile char *)16 = 1;
 }
 
-static void install(int number, void (*plain)(int), void (*with_info)(int, siginfo_t *, void *), int flags)
+static void install(int number, void (*plain)(int), void (*with_info)(int, siginfo_t *, void *),
+		    int flags)
 {
 	struct sigaction action = { .sa_flags = flags };
 
@@ -451,7 +466,8 @@ static void thread_body(void *argument)
 	CHECK(!strcmp(name, "a-name-that-is-"));
 	pthread_sigmask(SIG_BLOCK, NULL, &mask);
 	CHECK(sigismember(&mask, SIGALRM) && sigismember(&mask, SIGTERM));
-	CHECK(!sigismember(&mask, SIGSEGV) && !sigismember(&mask, SIGBUS) && !sigismember(&mask, SIGURG));
+	CHECK(!sigismember(&mask, SIGSEGV) && !sigismember(&mask, SIGBUS) &&
+	      !sigismember(&mask, SIGURG));
 	*(uint64_t *)argument = ob_host_thread_self(mock_host);
 }
 
@@ -461,7 +477,9 @@ static void test_thread(void)
 	sigset_t mask;
 
 	start();
-	CHECK_EQUAL(ob_host_thread_create(mock_host, thread_body, &self, "a-name-that-is-too-long", &thread), 0);
+	CHECK_EQUAL(ob_host_thread_create(mock_host, thread_body, &self, "a-name-that-is-too-long",
+					  &thread),
+		    0);
 	ob_host_thread_join(mock_host, thread);
 	CHECK(self && self != ob_host_thread_self(mock_host));
 	pthread_sigmask(SIG_BLOCK, NULL, &mask);
@@ -557,7 +575,8 @@ static void test_wait(void)
 	ob_host_thread_join(mock_host, thread);
 	CHECK(ob_host_clock_realtime(mock_host) > 1700000000ull * 1000000000ull);
 	before = ob_host_clock_realtime_coarse(mock_host);
-	CHECK(before > 1700000000ull * 1000000000ull && before <= ob_host_clock_realtime(mock_host));
+	CHECK(before > 1700000000ull * 1000000000ull &&
+	      before <= ob_host_clock_realtime(mock_host));
 }
 
 static void test_random(void)
@@ -591,7 +610,8 @@ static void *blocked_reader(void *unused)
 
 static void wait_for_preemptions(uint32_t count)
 {
-	for (int i = 0; i < 60000 && __atomic_load_n(&mock.preemptions, __ATOMIC_SEQ_CST) < count; i++)
+	for (int i = 0; i < 60000 && __atomic_load_n(&mock.preemptions, __ATOMIC_SEQ_CST) < count;
+	     i++)
 		usleep(1000);
 	CHECK_EQUAL(mock.preemptions, count);
 }
@@ -797,15 +817,38 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	TEST(regions), TEST(shadow), TEST(commit), TEST(map), TEST(extend), TEST(map_errors), TEST(modules_near_and_executable),
-	TEST(mappings_run_out), TEST(address_space_runs_out), TEST(sizes), TEST(fault_is_resumed), TEST(fault_beyond_file),
-	TEST(fault_chains_to_handler), TEST(fault_default_actions), TEST(stop_restores_handlers),
-	TEST(thread), TEST(many_threads), TEST(adopted_thread_ends), TEST(wait), TEST(random),
-	TEST(preempt), TEST(preempt_chains), TEST(preempt_ignored_by_default), TEST(fork),
-	TEST(console), TEST(panic),
-	TEST(panic_handler), TEST(two_hosts), TEST(too_many_hosts),
+	TEST(regions),
+	TEST(shadow),
+	TEST(commit),
+	TEST(map),
+	TEST(extend),
+	TEST(map_errors),
+	TEST(modules_near_and_executable),
+	TEST(mappings_run_out),
+	TEST(address_space_runs_out),
+	TEST(sizes),
+	TEST(fault_is_resumed),
+	TEST(fault_beyond_file),
+	TEST(fault_chains_to_handler),
+	TEST(fault_default_actions),
+	TEST(stop_restores_handlers),
+	TEST(thread),
+	TEST(many_threads),
+	TEST(adopted_thread_ends),
+	TEST(wait),
+	TEST(random),
+	TEST(preempt),
+	TEST(preempt_chains),
+	TEST(preempt_ignored_by_default),
+	TEST(fork),
+	TEST(console),
+	TEST(panic),
+	TEST(panic_handler),
+	TEST(two_hosts),
+	TEST(too_many_hosts),
 #ifndef __SANITIZE_ADDRESS__
-	TEST(thread_limit),	/* the sanitizer itself ends a program that is out of address space */
+	/* the sanitizer itself ends a program that is out of address space */
+	TEST(thread_limit),
 #endif
 };
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What a library cannot do says so: no new processes, no other program, no end of a host thread from inside. */
+/*
+ * What a library cannot do says so: no new processes, no other program, no end of a host thread
+ * from inside.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +30,9 @@ int main(void)
 	EXPECT_REFUSED(ob_sys_fork());
 	EXPECT_REFUSED(ob_sys_vfork());
 	EXPECT_REFUSED(ob_sys_clone(SIGCHLD, NULL, NULL, NULL, 0));
-	EXPECT_REFUSED(ob_sys_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD,
-				    stack, NULL, NULL, 0));
+	EXPECT_REFUSED(
+		ob_sys_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD,
+			     stack, NULL, NULL, 0));
 	EXPECT_REFUSED(ob_sys_clone3(NULL, 0));
 	EXPECT_REFUSED(ob_sys_execve("/program", none, none));
 	EXPECT_REFUSED(ob_sys_execveat(AT_FDCWD, "/program", none, none, 0));

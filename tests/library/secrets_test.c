@@ -15,7 +15,8 @@
 static void print_values(void)
 {
 	char text[1024];
-	int file = (int)OK(ob_sys_openat(AT_FDCWD, "/sys/module/secrets/parameters/values", O_RDONLY, 0));
+	int file = (int)OK(
+		ob_sys_openat(AT_FDCWD, "/sys/module/secrets/parameters/values", O_RDONLY, 0));
 	long length = OK(ob_sys_read(file, text, sizeof(text) - 1));
 
 	text[length] = '\0';

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Disks that the program serves. One in memory, which loses at a "power cut" what was not flushed; then it fails, and is
- * slow. Arguments: an ext4 image that is its contents at first, and a file for what is stable at the end.
+ * Disks that the program serves. One in memory, which loses at a "power cut" what was not flushed;
+ * then it fails, and is slow. Arguments: an ext4 image that is its contents at first, and a file
+ * for what is stable at the end.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -44,7 +45,8 @@ static int leave(struct memory_disk *disk)
 	return error;
 }
 
-static int transfer(struct memory_disk *disk, uint64_t offset, const struct iovec *pieces, int count, bool write)
+static int transfer(struct memory_disk *disk, uint64_t offset, const struct iovec *pieces,
+		    int count, bool write)
 {
 	enter(disk);
 	for (int i = 0; i < count; i++) {
@@ -106,8 +108,13 @@ static void memory_closed(void *context)
 }
 
 static const struct ob_disk_operations operations = {
-	.size = sizeof(operations), .read = memory_read, .write = memory_write, .flush = memory_flush,
-	.discard = memory_discard, .write_zeroes = memory_write_zeroes, .closed = memory_closed,
+	.size = sizeof(operations),
+	.read = memory_read,
+	.write = memory_write,
+	.flush = memory_flush,
+	.discard = memory_discard,
+	.write_zeroes = memory_write_zeroes,
+	.closed = memory_closed,
 };
 
 static void load(const char *image)
@@ -133,7 +140,10 @@ static void load(const char *image)
 static struct ob_disk_config new_config(void)
 {
 	return (struct ob_disk_config){
-		.size = sizeof(struct ob_disk_config), .operations = &operations, .context = &memory, .capacity = memory.size,
+		.size = sizeof(struct ob_disk_config),
+		.operations = &operations,
+		.context = &memory,
+		.capacity = memory.size,
 	};
 }
 
@@ -143,7 +153,8 @@ static void refuses_capacities(void)
 	static const struct {
 		uint64_t capacity;
 		unsigned int sector_size;
-	} bad[] = { { 0, 0 }, { 100, 0 }, { 511, 512 }, { 4095, 4096 }, { 1ull << 63, 0 }, { UINT64_MAX, 4096 } };
+	} bad[] = { { 0, 0 },	    { 100, 0 },	       { 511, 512 },
+		    { 4095, 4096 }, { 1ull << 63, 0 }, { UINT64_MAX, 4096 } };
 	struct ob_disk_config config = new_config();
 	int disk;
 
@@ -247,7 +258,10 @@ static void wait_until_busy(int wanted)
 	}
 }
 
-/* A disk that is stuck holds up who waits for it and nobody else, and gets several requests at once. */
+/*
+ * A disk that is stuck holds up who waits for it and nobody else, and gets several requests at
+ * once.
+ */
 static void stuck(void)
 {
 	pthread_t threads[3];

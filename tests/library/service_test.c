@@ -106,7 +106,10 @@ static void receive(int from_program, pid_t *thread)
 	CHECK(read(from_program, thread, sizeof(*thread)) == sizeof(*thread));
 }
 
-/* Whether the stopped thread sleeps in futex(2): it then watches a parked vCPU, and has taken nothing. */
+/*
+ * Whether the stopped thread sleeps in futex(2): it then watches a parked vCPU, and has taken
+ * nothing.
+ */
 static bool is_asleep(pid_t child, pid_t thread)
 {
 	char path[64];

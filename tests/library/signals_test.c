@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Signals of the host program keep working while it uses the kernel, and its handlers are back after halt. */
+/*
+ * Signals of the host program keep working while it uses the kernel, and its handlers are back
+ * after halt.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -102,8 +105,8 @@ static void *busy(void *unused)
 }
 
 /*
- * The thread computes between its calls while others want its vCPU, so it is
- * evicted and has to wait on its way in. A handler that makes a call in that moment must not get in its way.
+ * The thread computes between its calls while others want its vCPU, so it is evicted and has to
+ * wait on its way in. A handler that makes a call in that moment must not get in its way.
  */
 static void calls_while_evicted(void)
 {
@@ -154,7 +157,8 @@ static void signal_to_a_blocked_thread(void)
 
 static void faults_are_the_programs(void)
 {
-	char *page = ob_sys_mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *page = ob_sys_mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				 -1, 0);
 
 	CHECK(page != MAP_FAILED);
 	page[4096] = 1;

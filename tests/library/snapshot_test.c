@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What must differ between two starts of one snapshot, and what must not. Prints random numbers for the caller
- * to compare; checks clocks, vCPUs, and memory that the snapshot has when it gets another use.
+ * What must differ between two starts of one snapshot, and what must not. Prints random numbers for
+ * the caller to compare; checks clocks, vCPUs, and memory that the snapshot has when it gets
+ * another use.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -59,7 +60,10 @@ static void clocks(void)
 	CHECK(seconds(&after) - seconds(&before) < 120);
 }
 
-/* Pages of the snapshot that are free or become so are used again, in windows too: those show what the kernel sees. */
+/*
+ * Pages of the snapshot that are free or become so are used again, in windows too: those show what
+ * the kernel sees.
+ */
 static void memory(void)
 {
 	int file = (int)OK(ob_sys_openat(AT_FDCWD, "/tmp/file", O_CREAT | O_RDWR, 0600));
@@ -67,16 +71,19 @@ static void memory(void)
 	unsigned int *view, word;
 
 	OK(ob_sys_ftruncate(file, (long)size));
-	view = (unsigned int *)OK(ob_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+	view = (unsigned int *)OK(
+		ob_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
 	for (size_t i = 0; i < size / 4096; i++) {
 		CHECK_EQUAL(view[i * 1024], 0);
 		view[i * 1024] = (unsigned int)i + 1;
 	}
 	for (size_t i = 0; i < size / 4096; i++) {
-		CHECK_EQUAL(OK(ob_sys_pread64(file, &word, sizeof(word), (long)i * 4096)), (long)sizeof(word));
+		CHECK_EQUAL(OK(ob_sys_pread64(file, &word, sizeof(word), (long)i * 4096)),
+			    (long)sizeof(word));
 		CHECK_EQUAL(word, (unsigned int)i + 1);
 		word = ~word;
-		CHECK_EQUAL(OK(ob_sys_pwrite64(file, &word, sizeof(word), (long)i * 4096)), (long)sizeof(word));
+		CHECK_EQUAL(OK(ob_sys_pwrite64(file, &word, sizeof(word), (long)i * 4096)),
+			    (long)sizeof(word));
 		CHECK_EQUAL(view[i * 1024], ~((unsigned int)i + 1));
 	}
 	OK(ob_sys_munmap(view, size));
@@ -86,7 +93,8 @@ static void memory(void)
 
 static void anonymous_zero_page(void)
 {
-	unsigned char *page = (unsigned char *)OK(ob_sys_mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	unsigned char *page = (unsigned char *)OK(
+		ob_sys_mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 
 	for (int i = 0; i < 4096; i++)
 		CHECK_EQUAL(page[i], 0);
@@ -115,8 +123,9 @@ static void take_address(const char *number)
 {
 	void *address = number ? (void *)strtoul(number, NULL, 16) : NULL;
 
-	CHECK(!address || mmap(address, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-			       -1, 0) == address);
+	CHECK(!address ||
+	      mmap(address, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+		   0) == address);
 }
 
 /* Arguments: vCPUs; and any other one: only tell what is random. */

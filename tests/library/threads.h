@@ -26,7 +26,9 @@ static inline bool thread_has_name(const char *thread, const char *wanted)
 	return !strcmp(name, wanted);
 }
 
-/* How many threads of this process have the name. `one` (may be NULL): the number of one of them. */
+/*
+ * How many threads of this process have the name. `one` (may be NULL): the number of one of them.
+ */
 static inline int threads_named(const char *name, pid_t *one)
 {
 	DIR *threads = opendir("/proc/self/task");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Host threads become tasks and leave as they end: nothing is left of many
- * short-lived ones, many can be inside at once, and halting ends the calls of those that are blocked.
+ * Host threads become tasks and leave as they end: nothing is left of many short-lived ones, many
+ * can be inside at once, and halting ends the calls of those that are blocked.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -146,7 +146,8 @@ static void halt_under_load(void)
 
 	OK(ob_sys_pipe2(ends, 0));
 	for (int i = 0; i < 8; i++)
-		CHECK(!pthread_create(&threads[i], NULL, i % 2 ? blocked_for_good : calls_until_halt,
+		CHECK(!pthread_create(&threads[i], NULL,
+				      i % 2 ? blocked_for_good : calls_until_halt,
 				      (void *)(long)ends[0]));
 	usleep(100000);
 	CHECK_EQUAL(ob_halt(), 0);

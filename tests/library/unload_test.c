@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Components that were loaded at boot, or are in a snapshot, are unloaded and loaded again while others stay; all of them work. */
+/*
+ * Components that were loaded at boot, or are in a snapshot, are unloaded and loaded again while
+ * others stay; all of them work.
+ */
 #include <string.h>
 
 #include "client.h"
@@ -35,7 +38,8 @@ int main(void)
 			CHECK_EQUAL(ob_component_unload("f2fs"), 0);
 			/* What the others have in their memory is right: mount looks at it. */
 			for (size_t j = 0; j < sizeof(names) / sizeof(*names); j++)
-				CHECK(ob_sys_mount("/dev/nothing", "/mnt", names[j], 0, NULL) == -1);
+				CHECK(ob_sys_mount("/dev/nothing", "/mnt", names[j], 0, NULL) ==
+				      -1);
 		}
 	}
 	CHECK_EQUAL(ob_halt(), 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Kernel code that is broken, in the way that the parameter "how" says: read, write, copy (by
- * memcpy), jump (to where no code is), panic, bug, kthread (a read in a kernel thread), overflow (of
- * the stack of one) (V1, V10).
+ * memcpy), jump (to where no code is), panic, bug, kthread (a read in a kernel thread), overflow
+ * (of the stack of one) (V1, V10).
  */
 #include <linux/delay.h>
 #include <linux/kthread.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Kernel code that counts on being alone on its vCPU (V2, V3): it does not sleep, so nobody else may run there meanwhile, and
- * neither its vCPU nor its task may change.
+ * Kernel code that counts on being alone on its vCPU (V2, V3): it does not sleep, so nobody else
+ * may run there meanwhile, and neither its vCPU nor its task may change.
  *
  *   /proc/exclusive           does that on a client's thread
  *   /proc/exclusive-kthread   the same in a new kernel thread, with sleeps between

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes a file of 1 MB, whose name is the parameter "path", and reads it back from the disk. Loads if the page cache had
- * it in large folios both times.
+ * Writes a file of 1 MB, whose name is the parameter "path", and reads it back from the disk. Loads
+ * if the page cache had it in large folios both times.
  */
 #include <linux/fs.h>
 #include <linux/module.h>
@@ -32,7 +32,8 @@ static int look(struct file *file, void *buffer)
 	if (kernel_write(file, buffer, SZ_1M, &start) != SZ_1M)
 		return -EIO;
 	written = is_in_large_folio(file);
-	if (vfs_fsync(file, 0) || invalidate_inode_pages2(file->f_mapping) || kernel_read(file, buffer, SZ_1M, &at) != SZ_1M)
+	if (vfs_fsync(file, 0) || invalidate_inode_pages2(file->f_mapping) ||
+	    kernel_read(file, buffer, SZ_1M, &at) != SZ_1M)
 		return -EIO;
 	read = is_in_large_folio(file);
 	return written && read ? 0 : -ENOTSUPP;

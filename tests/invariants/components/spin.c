@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Kernel code that loops without any poll point: what it waits for can only come by an interrupt (V5, V6).
+ * Kernel code that loops without any poll point: what it waits for can only come by an interrupt
+ * (V5, V6).
  *
  *   /proc/spin-jiffies   until three ticks have come, on a client's thread
  *   /proc/spin-kthread   the same in a kernel thread, which is a coroutine

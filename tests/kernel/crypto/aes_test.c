@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Compares what aesni.c encrypts and decrypts with Linux's portable code: keys, lengths, pieces of memory and their
- * alignment at random, in place and not. Loading fails at the first difference, which the log describes.
+ * Compares what aesni.c encrypts and decrypts with Linux's portable code: keys, lengths, pieces of
+ * memory and their alignment at random, in place and not. Loading fails at the first difference,
+ * which the log describes.
  */
 #include <crypto/skcipher.h>
 #include <linux/module.h>
@@ -40,7 +41,10 @@ static u32 below(struct run *run, u32 end)
 	return prandom_u32_state(&run->random) % end;
 }
 
-/* The memory in pieces, the first of them as long as a block at most; the same ones for both ciphers. */
+/*
+ * The memory in pieces, the first of them as long as a block at most; the same ones for both
+ * ciphers.
+ */
 static void cut(struct run *run, u64 seed, struct scatterlist *list, u8 *start)
 {
 	unsigned int left = run->length, i;
@@ -50,7 +54,8 @@ static void cut(struct run *run, u64 seed, struct scatterlist *list, u8 *start)
 	sg_init_table(list, PIECES_MOST);
 	for (i = 0; left; i++) {
 		unsigned int most = i ? left : min(left, 16u);
-		unsigned int piece = i == PIECES_MOST - 1 ? left : 1 + prandom_u32_state(&random) % most;
+		unsigned int piece = i == PIECES_MOST - 1 ? left
+							  : 1 + prandom_u32_state(&random) % most;
 
 		sg_set_buf(&list[i], start, piece);
 		start += piece;
@@ -76,10 +81,14 @@ static int crypt(struct run *run, int which, u64 seed, u8 *iv)
 		memcpy(output, run->input, run->length);
 	cut(run, seed, from, run->in_place ? output : run->input);
 	cut(run, seed + 1, to, output);
-	skcipher_request_set_callback(request, CRYPTO_TFM_REQ_MAY_SLEEP | CRYPTO_TFM_REQ_MAY_BACKLOG, crypto_req_done, &wait);
+	skcipher_request_set_callback(request,
+				      CRYPTO_TFM_REQ_MAY_SLEEP | CRYPTO_TFM_REQ_MAY_BACKLOG,
+				      crypto_req_done, &wait);
 	skcipher_request_set_crypt(request, from, run->in_place ? from : to, run->length, iv);
-	error = crypto_skcipher_setkey(run->ciphers[which], run->key, run->key_length) ?:
-		crypto_wait_req(run->encrypt ? crypto_skcipher_encrypt(request) : crypto_skcipher_decrypt(request), &wait);
+	error = crypto_skcipher_setkey(run->ciphers[which], run->key, run->key_length)
+			?: crypto_wait_req(run->encrypt ? crypto_skcipher_encrypt(request)
+							: crypto_skcipher_decrypt(request),
+					   &wait);
 	skcipher_request_free(request);
 	return error;
 }
@@ -111,8 +120,9 @@ static int compare(struct run *run)
 	if (errors[0] == errors[1] && !memcmp(run->outputs[0], run->outputs[1], LENGTH_MOST + 64) &&
 	    (run->mode->step == 1 || !memcmp(ivs[0], ivs[1], IV_SIZE)))
 		return errors[0];
-	pr_err("aes_test: %s %s %u bytes%s, key of %u: differs (errors %d, %d)\n", run->mode->ours, run->encrypt ? "encrypts" : "decrypts",
-	       run->length, run->in_place ? " in place" : "", run->key_length, errors[0], errors[1]);
+	pr_err("aes_test: %s %s %u bytes%s, key of %u: differs (errors %d, %d)\n", run->mode->ours,
+	       run->encrypt ? "encrypts" : "decrypts", run->length,
+	       run->in_place ? " in place" : "", run->key_length, errors[0], errors[1]);
 	return -EBADMSG;
 }
 
@@ -170,7 +180,8 @@ static int __init aes_test_init(void)
 
 		pr_info("aes_test: seed %llu\n", seed);
 		prandom_seed_state(&run->random, seed);
-		error = preferred(&modes[0], "xts(aes)") ?: preferred(&modes[1], "cbc(aes)") ?: preferred(&modes[2], "ecb(aes)");
+		error = preferred(&modes[0], "xts(aes)") ?: preferred(&modes[1], "cbc(aes)");
+		error = error ?: preferred(&modes[2], "ecb(aes)");
 		for (i = 0; i < ARRAY_SIZE(modes) && !error; i++) {
 			run->mode = &modes[i];
 			error = compare_mode(run);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * For test_gdb.py: kernel threads in known functions, one asleep and one that holds vCPU 1 for good. With how=bug, no threads but
- * a BUG() on the caller's. The loop begins when "go" is set, and sets "looping".
+ * For test_gdb.py: kernel threads in known functions, one asleep and one that holds vCPU 1 for
+ * good. With how=bug, no threads but a BUG() on the caller's. The loop begins when "go" is set, and
+ * sets "looping".
  */
 #include <linux/err.h>
 #include <linux/kthread.h>
@@ -30,7 +31,10 @@ static int hold_asleep(void *unused)
 	return 0;
 }
 
-/* Not before the module is loaded, for which Linux waits until every CPU has been idle or out of the kernel. */
+/*
+ * Not before the module is loaded, for which Linux waits until every CPU has been idle or out of
+ * the kernel.
+ */
 static int hold_looping(void *unused)
 {
 	while (!READ_ONCE(go))

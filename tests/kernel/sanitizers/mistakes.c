@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Makes one mistake, that which the parameter "how" names, for KASAN or UBSAN to report; or "none". The mistakes hit
- * nothing that anybody uses, so that the kernel goes on after all of them.
+ * Makes one mistake, that which the parameter "how" names, for KASAN or UBSAN to report; or "none".
+ * The mistakes hit nothing that anybody uses, so that the kernel goes on after all of them.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>

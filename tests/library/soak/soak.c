@@ -2,12 +2,14 @@
 /*
  * Load on everything at once, for long: soak SECONDS EXT4-IMAGE XFS-IMAGE
  *
- * 32 threads on 4 vCPUs, with less memory than they want: files that are written, read back and renamed on two file
- * systems, pipes, TCP connections, mounts that come and go, dropped caches, and hogs that fill memory until there is
- * none, and give it back. Whatever is read must be what was written; ENOMEM and ENOSPC may come at any time, nothing else.
+ * 32 threads on 4 vCPUs, with less memory than they want: files that are written, read back and
+ * renamed on two file systems, pipes, TCP connections, mounts that come and go, dropped caches, and
+ * hogs that fill memory until there is none, and give it back. Whatever is read must be what was
+ * written; ENOMEM and ENOSPC may come at any time, nothing else.
  *
- * Every half second a line goes to standard output: seconds, resident MB of the process, MB that the kernel has, MB of
- * it that are free, and whether the hogs are at work. At the end one line of counts.
+ * Every half second a line goes to standard output: seconds, resident MB of the process, MB that
+ * the kernel has, MB of it that are free, and whether the hogs are at work. At the end one line of
+ * counts.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -79,7 +81,8 @@ static void fill(unsigned char *buffer, unsigned int seed, unsigned long positio
 		buffer[i] = pattern(seed, position + i);
 }
 
-static void verify(const unsigned char *buffer, unsigned int seed, unsigned long position, size_t size, const char *where)
+static void verify(const unsigned char *buffer, unsigned int seed, unsigned long position,
+		   size_t size, const char *where)
 {
 	for (size_t i = 0; i < size; i++) {
 		if (buffer[i] != pattern(seed, position + i)) {
@@ -90,7 +93,8 @@ static void verify(const unsigned char *buffer, unsigned int seed, unsigned long
 }
 
 /* Returns how much could be written. */
-static unsigned long write_pattern(struct worker *worker, int file, unsigned int seed, unsigned long size)
+static unsigned long write_pattern(struct worker *worker, int file, unsigned int seed,
+				   unsigned long size)
 {
 	unsigned long done = 0;
 
@@ -107,7 +111,8 @@ static unsigned long write_pattern(struct worker *worker, int file, unsigned int
 	return done;
 }
 
-static void read_pattern(struct worker *worker, const char *path, unsigned int seed, unsigned long size)
+static void read_pattern(struct worker *worker, const char *path, unsigned int seed,
+			 unsigned long size)
 {
 	int file = (int)ob_sys_openat(AT_FDCWD, path, O_RDONLY, 0);
 	unsigned long done = 0;
@@ -158,7 +163,8 @@ static void send_turn(struct worker *worker)
 	fill(worker->buffer, worker->number / 2, worker->turns * BLOCK, BLOCK);
 	for (size_t done = 0; done < BLOCK; ) {
 		size_t part = BLOCK - done < size ? BLOCK - done : size;
-		long sent = ob_sys_write(worker->ends[1], (const char *)worker->buffer + done, part);
+		long sent = ob_sys_write(worker->ends[1], (const char *)worker->buffer + done,
+					 part);
 
 		if (good(sent, "send"))
 			done += (size_t)sent;
@@ -171,7 +177,8 @@ static void send_turn(struct worker *worker)
 static void receive_turn(struct worker *worker)
 {
 	for (size_t done = 0; done < BLOCK; ) {
-		long part = ob_sys_read(worker->ends[0], (char *)worker->buffer + done, BLOCK - done);
+		long part = ob_sys_read(worker->ends[0], (char *)worker->buffer + done,
+					BLOCK - done);
 
 		/* When memory is short, Linux resets connections whose other side is closed. */
 		if (!part || (part < 0 && errno == ECONNRESET && atomic_load(&over)))
@@ -214,7 +221,9 @@ static void drop_turn(struct worker *worker)
 	usleep(300000);
 }
 
-/* Takes all memory that there is, keeps it for a moment, gives it back. Rests while there is calm. */
+/*
+ * Takes all memory that there is, keeps it for a moment, gives it back. Rests while there is calm.
+ */
 static void hog_turn(struct worker *worker)
 {
 	char path[32];
@@ -254,7 +263,8 @@ static void *work(void *argument)
 
 static void connect_pair(int ends[2])
 {
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int size = sizeof(address), listener = (int)OK(ob_sys_socket(AF_INET, SOCK_STREAM, 0));
 
 	OK(ob_sys_bind(listener, (void *)&address, sizeof(address)));
@@ -309,7 +319,10 @@ static void appoint(void)
 			else
 				connect_pair(worker->ends);
 		} else {
-			worker->turn = i < 24 ? file_turn : i < 27 ? mount_turn : i < 28 ? drop_turn : hog_turn;
+			worker->turn = i < 24	? file_turn
+				       : i < 27 ? mount_turn
+				       : i < 28 ? drop_turn
+						: hog_turn;
 		}
 	}
 }
@@ -320,14 +333,16 @@ static void report(double seconds)
 
 	OK(ob_sys_sysinfo(&info));
 	printf("%.1f %lu %lu %lu %d\n", seconds, (unsigned long)(client_resident_bytes() / MB),
-	       (unsigned long)(info.totalram * info.mem_unit / MB), (unsigned long)(info.freeram * info.mem_unit / MB),
-	       atomic_load(&pressure));
+	       (unsigned long)(info.totalram * info.mem_unit / MB),
+	       (unsigned long)(info.freeram * info.mem_unit / MB), atomic_load(&pressure));
 	fflush(stdout);
 }
 
 int main(int count, char **arguments)
 {
-	struct ob_config config = { .size = sizeof(config), .vcpus = 4, .memory = MEMORY, .log_level = OB_LOG_DEFAULT };
+	struct ob_config config = {
+		.size = sizeof(config), .vcpus = 4, .memory = MEMORY, .log_level = OB_LOG_DEFAULT
+	};
 	long halves;
 
 	CHECK_EQUAL(count, 4);
@@ -338,15 +353,16 @@ int main(int count, char **arguments)
 		CHECK(!pthread_create(&workers[i].thread, NULL, work, &workers[i]));
 	halves = 2 * atol(arguments[1]);
 	for (long i = 0; i < halves; i++) {
-		atomic_store(&pressure, halves < 4 * PHASE ? i < halves / 2 : i / (2 * PHASE) % 2 == 0);
+		atomic_store(&pressure,
+			     halves < 4 * PHASE ? i < halves / 2 : i / (2 * PHASE) % 2 == 0);
 		report((double)i / 2);
 		usleep(500000);
 	}
 	atomic_store(&over, 1);
 	for (int i = 0; i < WORKERS; i++)
 		CHECK(!pthread_join(workers[i].thread, NULL));
-	printf("files %lu messages %lu mounts %lu drops %lu full %lu refused %lu\n", counts.files, counts.messages, counts.mounts,
-	       counts.drops, counts.full, counts.refused);
+	printf("files %lu messages %lu mounts %lu drops %lu full %lu refused %lu\n", counts.files,
+	       counts.messages, counts.mounts, counts.drops, counts.full, counts.refused);
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;
 }
