@@ -23,23 +23,29 @@ SHOWN = 20
 CALL = re.compile(r"initcall (\w+)\+\S+ returned \S+ after (\d+) usecs")
 LINE = re.compile(r"^\[ *(\d+\.\d+)\] (.*)$", re.MULTILINE)
 # The first line of the log that belongs to a stage.
-STAGES = [("memory map, per-CPU areas", "Linux version"), ("allocators, scheduler, RCU, console", "Kernel command line"),
-          ("first processes, before initcalls", "Calibrating delay loop"), ("initcalls", "devtmpfs: initialized"),
-          ("root, /dev, init", "Run /init as init process")]
+STAGES = [("memory map, per-CPU areas", "Linux version"),
+          ("allocators, scheduler, RCU, console", "Kernel command line"),
+          ("first processes, before initcalls", "Calibrating delay loop"),
+          ("initcalls", "devtmpfs: initialized"), ("root, /dev, init", "Run /init as init process")]
 
 
 def boot(profile: str, command_line: str) -> tuple[float, str]:
-    done = subprocess.run([os.path.join(OUT, "bench", f"boot_time-{profile}"), *([command_line] if command_line else [])],
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run([
+        os.path.join(OUT, "bench", f"boot_time-{profile}"),
+        *([command_line] if command_line else [])
+    ], capture_output=True, text=True, check=True)
     return float(done.stdout.split()[0]), done.stderr
 
 
 def stages(log: str) -> list[float]:
     starts = []
     for _, text in STAGES:
-        starts.append(next((float(time) * 1e6 for time, line in LINE.findall(log) if line.startswith(text)), None))
+        starts.append(
+            next((float(time) * 1e6 for time, line in LINE.findall(log) if line.startswith(text)),
+                 None))
     if None in starts:
-        raise ValueError(f"the kernel's log has no line that starts with: {STAGES[starts.index(None)][1]}")
+        raise ValueError(
+            f"the kernel's log has no line that starts with: {STAGES[starts.index(None)][1]}")
     return [later - sooner for sooner, later in zip(starts, starts[1:])]
 
 
@@ -56,7 +62,8 @@ def measure(profile: str) -> list[str]:
         rows.append(f"| {name} | {min(times):.0f} |")
     largest = sorted(least.items(), key=lambda item: -item[1])
     rows += [f"| initcall `{name}` | {time} |" for name, time in largest[:SHOWN]]
-    rows.append(f"| the other {len(largest) - SHOWN} initcalls | {sum(time for _, time in largest[SHOWN:])} |")
+    rest = sum(time for _, time in largest[SHOWN:])
+    rows.append(f"| the other {len(largest) - SHOWN} initcalls | {rest} |")
     return rows
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The measuring itself: contenders take turns, round by round; medians are kept with all samples."""
+"""The measuring itself: contenders take turns, round by round; medians are kept with all samples.
+"""
 
 import contextlib
 import dataclasses
@@ -12,7 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                "tests"))
 
 from support import host, program  # noqa: E402  (needs the path above)
 
@@ -46,7 +48,9 @@ class Result:
 
     def pair(self, contender: str, peer: str) -> float:
         """Keeps the contender's ratio to the peer in each round. Returns their median."""
-        self.ratios[contender] = [ours / theirs for ours, theirs in zip(self.samples[contender], self.samples[peer])]
+        self.ratios[contender] = [
+            ours / theirs for ours, theirs in zip(self.samples[contender], self.samples[peer])
+        ]
         return statistics.median(self.ratios[contender])
 
 
@@ -95,8 +99,8 @@ def take_turns(contenders: list[Contender], rounds: int) -> Turns:
 def seconds(*command, stdout=subprocess.DEVNULL, **variables) -> float:
     """Wall time of one command, which must succeed."""
     start = time.monotonic()
-    done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
-                          env=host.environment(**variables), check=False)
+    done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=stdout,
+                          stderr=subprocess.PIPE, env=host.environment(**variables), check=False)
     taken = time.monotonic() - start
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace")[-300:]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Work on files in ext4 and xfs, by the library and by the host's kernel: filework.c, the same code for both."""
+"""Work on files in ext4 and xfs, by the library and by the host's kernel: filework.c, the same code
+for both.
+"""
 
 import os
 
@@ -50,7 +52,8 @@ class Round:
         return {**run("read", self.source), **run("write", self.target)}
 
     def library(self) -> dict:
-        return self.both(lambda work, image: times_of("library", work, image, self.kind, self.mount, image))
+        return self.both(
+            lambda work, image: times_of("library", work, image, self.kind, self.mount, image))
 
     def library_on_device(self) -> dict:
         return self.both(lambda work, image: on_loop("library", work, self.kind, self.mount, image))
@@ -80,13 +83,16 @@ def measure(kind: str, rounds: int) -> Turns:
 def judge(result: Result) -> Result:
     """The slower one of image and block device counts."""
     if HOST in result.samples and OURS in result.samples:
-        result.ratio = max(result.pair(name, HOST) for name in (OURS, ON_DEVICE) if name in result.samples)
+        result.ratio = max(
+            result.pair(name, HOST) for name in (OURS, ON_DEVICE) if name in result.samples)
         result.reached = result.ratio <= SLOWEST
     return result
 
 
 def file_work(rounds: int) -> list:
-    """Image and block device against the host's loop mount; the image is in the host's page cache, but for "from disk"."""
+    """Image and block device against the host's loop mount; the image is in the host's page cache,
+    but for "from disk".
+    """
     results = []
     for kind in ("ext4", "xfs"):
         turns = measure(kind, rounds)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-A mounted image in use: ours, other FUSE servers for the same image, and the best that FUSE can do: a server that only
-passes requests on to the host's loop mount. That is bindfs with several threads; libfuse's own example is not packaged.
+A mounted image in use: ours, other FUSE servers for the same image, and the best that FUSE can do:
+a server that only passes requests on to the host's loop mount. That is bindfs with several threads;
+libfuse's own example is not packaged.
 """
 
 import contextlib
@@ -43,7 +44,8 @@ def ours(image: str):
 
 @contextlib.contextmanager
 def pass_through(image: str):
-    with host.loop_mount(image, "ext4") as below, host.mounted("bindfs", "--multithreaded", below) as directory:
+    with host.loop_mount(image, "ext4") as below, host.mounted("bindfs", "--multithreaded",
+                                                               below) as directory:
         yield directory
 
 
@@ -53,7 +55,8 @@ def drop_caches() -> None:
 
 
 def fio(directory: str, *options: str) -> dict:
-    done = host.run("fio", "--name=f", f"--filename={directory}/big", "--output-format=json", "--group_reporting", *options)
+    done = host.run("fio", "--name=f", f"--filename={directory}/big", "--output-format=json",
+                    "--group_reporting", *options)
     text = done.stdout
     return json.loads(text[text.index("{"):])["jobs"][0]
 
@@ -75,22 +78,29 @@ def looked_up(names: list) -> None:
 
 
 def reading(directory: str) -> dict:
-    """Of a file `big` that is there: each time from the server first, then more and more from the host's memory."""
+    """Of a file `big` that is there: each time from the server first, then more and more from the
+    host's memory.
+    """
     found = {}
     drop_caches()
     found["read"] = fio(directory, "--rw=read", "--bs=1m")["read"]["bw"] / 1024
     for name, jobs in (("random", 1), ("random16", 16)):
         drop_caches()
-        found[name] = fio(directory, "--rw=randread", "--bs=4k", "--runtime=2", "--time_based", f"--numjobs={jobs}", "--thread")["read"]["iops"]
+        found[name] = fio(directory, "--rw=randread", "--bs=4k", "--runtime=2", "--time_based",
+                          f"--numjobs={jobs}", "--thread")["read"]["iops"]
     return found
 
 
 def all_work(directory: str) -> dict:
-    found = {"write": fio(directory, "--rw=write", "--bs=1m", f"--size={MEGABYTES}m", "--end_fsync=1")["write"]["bw"] / 1024}
+    found = {
+        "write": fio(directory, "--rw=write", "--bs=1m", f"--size={MEGABYTES}m",
+                     "--end_fsync=1")["write"]["bw"] / 1024
+    }
     found |= reading(directory)
     names = [f"{directory}/file{number}" for number in range(FILES)]
     found["create"] = per_second(FILES, lambda: touch(names))
-    # A new process: what the host remembers of a file is not its server's speed, so all is forgotten first.
+    # A new process: what the host remembers of a file is not its server's speed, so all is
+    # forgotten first.
     with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as stream:
         stream.write("2")
     found["stat"] = per_second(FILES, lambda: looked_up(names))
@@ -129,25 +139,37 @@ def fuse_mount(rounds: int) -> list:
 
         on_ext4 = [turn(ours, "ext4", OURS), turn(pass_through, "ext4", PASS_THROUGH),
                    turn(lambda path: host.mounted("fuse2fs", "-o", "rw", path), "ext4", "fuse2fs")]
-        on_ntfs = [turn(ours, "ntfs", OURS), turn(lambda path: host.mounted("ntfs-3g", "-o", "big_writes", path), "ntfs", "ntfs-3g")]
-        on_squashfs = [Contender(OURS, lambda: in_mount(ours, squash(), reading)),
-                       Contender("squashfuse", lambda: in_mount(lambda path: host.mounted("squashfuse", path), squash(), reading))]
+        on_ntfs = [
+            turn(ours, "ntfs", OURS),
+            turn(lambda path: host.mounted("ntfs-3g", "-o", "big_writes", path), "ntfs", "ntfs-3g")
+        ]
+        on_squashfs = [
+            Contender(OURS, lambda: in_mount(ours, squash(), reading)),
+            Contender(
+                "squashfuse",
+                lambda: in_mount(lambda path: host.mounted("squashfuse", path), squash(), reading))
+        ]
         results = []
-        for kind, contenders, least in (("ext4", on_ext4, 0.8), ("ntfs", on_ntfs, 1), ("squashfs", on_squashfs, 1)):
+        for kind, contenders, least in (("ext4", on_ext4, 0.8), ("ntfs", on_ntfs, 1),
+                                        ("squashfs", on_squashfs, 1)):
             results += rows(kind, take_turns(contenders, rounds), least)
     return results
 
 
 def rows(kind: str, turns: Turns, least: float) -> list[Result]:
-    """A line of the table for each kind of work. Every other contender must be reached, the pass-through by `least`."""
+    """A line of the table for each kind of work. Every other contender must be reached, the
+    pass-through by `least`.
+    """
     results = []
     for row, (name, unit) in ROWS.items():
         values = {who: [turn[row] for turn in measured]
                   for who, measured in turns.samples.items() if row in measured[0]}
         if not values and turns.samples:  # squashfs has no rows of writing
             continue
-        result = Result(f"FUSE mount of {kind}: {name}", unit, values, f"at least {least} of the pass-through, and all others" if kind == "ext4"
-                        else "at least the other", None, left_out=turns.left_out)
+        result = Result(
+            f"FUSE mount of {kind}: {name}", unit, values,
+            f"at least {least} of the pass-through, and all others"
+            if kind == "ext4" else "at least the other", None, left_out=turns.left_out)
         results.append(result)
         if OURS in values and len(values) > 1:
             mine = result.median(OURS)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-Very many small files in a large sparse image: does time grow as their number does, and memory not at all? The number is that of
-the environment's MANY_FILES (100,000; what was to be reached is about 1,000,000), against a quarter of it.
+Very many small files in a large sparse image: does time grow as their number does, and memory not
+at all? The number is that of the environment's MANY_FILES (100,000; what was to be reached is about
+1,000,000), against a quarter of it.
 """
 
 import io
@@ -36,8 +37,11 @@ def make_archive(path: str, count: int) -> str:
 
 
 def seconds_and_memory(image: str, archive: str) -> tuple:
-    """Of unpacking by ours: seconds of processors, and MB that the process had at most, its kernel included."""
-    with open(archive, "rb") as stream, subprocess.Popen(program.command("tar-in", f"{image}:/"), stdin=stream) as running:
+    """Of unpacking by ours: seconds of processors, and MB that the process had at most, its kernel
+    included.
+    """
+    with open(archive, "rb") as stream, subprocess.Popen(program.command("tar-in", f"{image}:/"),
+                                                         stdin=stream) as running:
         _, status, usage = os.wait4(running.pid, 0)
         running.returncode = os.waitstatus_to_exitcode(status)
     if running.returncode:
@@ -50,7 +54,10 @@ def many_files(rounds: int) -> list:
         image, place = os.path.join(directory, "many.img"), os.path.join(directory, "mount")
         os.mkdir(place)
         counts = (COUNT // 4, COUNT)
-        archives = {count: make_archive(os.path.join(directory, f"{count}.tar"), count) for count in counts}
+        archives = {
+            count: make_archive(os.path.join(directory, f"{count}.tar"), count)
+            for count in counts
+        }
 
         def fresh() -> None:
             host.sparse_file(image, SIZE)
@@ -68,17 +75,20 @@ def many_files(rounds: int) -> list:
 
         def whole() -> float:
             fresh()
-            return seconds("sh", "-ec", f'"{program.PROGRAM}" tar-in "$1:/" < "$2"; sync "$1"', "sh", image, archives[COUNT])
+            return seconds("sh", "-ec", f'"{program.PROGRAM}" tar-in "$1:/" < "$2"; sync "$1"',
+                           "sh", image, archives[COUNT])
 
         names = [f"{count:,} files" for count in counts]
         contenders = [Contender(name, lambda count=count: ours(count))
                       for name, count in zip(names, counts)]
         turns = take_turns(contenders, min(rounds, ROUNDS))
-        compared = take_turns([Contender(OURS, whole), Contender(HOST, theirs)], min(rounds, ROUNDS))
-    per_file = Result(f"tar-in of {COUNT:,} small files into 70 GB of ext4: processor time per file", "us",
-                      {name: [1e6 * turn[0] / count for turn in turns.samples[name]]
-                       for name, count in zip(names, counts) if name in turns.samples},
-                      f"at most 1.25 of that of {names[0]}", None, left_out=turns.left_out)
+        compared = take_turns(
+            [Contender(OURS, whole), Contender(HOST, theirs)], min(rounds, ROUNDS))
+    per_file = Result(
+        f"tar-in of {COUNT:,} small files into 70 GB of ext4: processor time per file", "us", {
+            name: [1e6 * turn[0] / count for turn in turns.samples[name]]
+            for name, count in zip(names, counts) if name in turns.samples
+        }, f"at most 1.25 of that of {names[0]}", None, left_out=turns.left_out)
     memory = turns.result("the same: memory of the whole process at most", "MB",
                           f"at most {MOST} MB", lambda turn: turn[1])
     if not turns.left_out:

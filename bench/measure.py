@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The benchmarks: each compares outboard with what a user would take instead, side by side in one run.
+"""The benchmarks: each compares outboard, in one run, with what a user would take instead.
 
 Prints one table; writes out/bench/NAME.json with every sample, and a plot. Figures are
 medians; only ratios of one run mean anything. Nothing here fails because something is slow.
@@ -31,20 +31,23 @@ LEAST_ROUNDS = 5
 
 
 def lines_of_numbers(command: list, **variables) -> list:
-    return [[float(word) for word in line.split()] for line in host.run(*command, **variables).stdout.splitlines()]
+    return [[float(word) for word in line.split()]
+            for line in host.run(*command, **variables).stdout.splitlines()]
 
 
 def null_call(rounds: int) -> list:
     """getppid, one thread and two."""
     columns = list(zip(*lines_of_numbers([os.path.join(OUT, "null_call"), rounds])))
     host_one, host_two, ours_one, ours_two = map(list, columns)
-    one = Result("null call (getppid), one thread", "ns", {OURS: ours_one, "host's system call": host_one}, "at most 0.25 of the host's", None)
+    one = Result("null call (getppid), one thread", "ns",
+                 {OURS: ours_one, "host's system call": host_one}, "at most 0.25 of the host's",
+                 None)
     one.ratio = one.median(OURS) / one.median("host's system call")
     one.reached = one.ratio <= 0.25
     scaling = [single / double for single, double in zip(ours_one, ours_two)]
     host_scaling = [single / double for single, double in zip(host_one, host_two)]
-    two = Result("two threads against one, calls per second", "times", {OURS: scaling, "host's system call": host_scaling},
-                 "at least 1.7 times", None)
+    two = Result("two threads against one, calls per second", "times",
+                 {OURS: scaling, "host's system call": host_scaling}, "at least 1.7 times", None)
     two.ratio = two.median(OURS)
     two.reached = two.ratio >= 1.7
     return [one, two]
@@ -58,7 +61,9 @@ def switching(rounds: int) -> list:
     results = []
     for vcpus in (1, 2):
         lines = lines_of_numbers([os.path.join(OUT, "switching"), vcpus, rounds])
-        columns = {HOST_CALLS: list(map(list, zip(*lines[0::2]))), OURS: list(map(list, zip(*lines[1::2])))}
+        columns = {
+            HOST_CALLS: list(map(list, zip(*lines[0::2]))), OURS: list(map(list, zip(*lines[1::2])))
+        }
         if vcpus == 1:
             # Two threads of one vCPU never wake another processor: nor do these.
             processor = min(os.sched_getaffinity(0))
@@ -68,26 +73,38 @@ def switching(rounds: int) -> list:
 
         def result(name: str, unit: str, value, target: str) -> Result:
             samples = {who: value(*of) for who, of in columns.items()}
-            return Result(f"{name}, {vcpus} vCPU{'s' if vcpus > 1 else ''}", unit, samples, target, None)
+            return Result(f"{name}, {vcpus} vCPU{'s' if vcpus > 1 else ''}", unit, samples, target,
+                          None)
 
         def times(slow: int, fast: int):
             return lambda *of: [one / two for one, two in zip(of[slow], of[fast])]
 
         limit = 1.0 if vcpus == 1 else 1.2
-        trip = result("pipe ping-pong of two threads", "ns", lambda *of: of[6], f"at most {limit} of the host's")
+        trip = result("pipe ping-pong of two threads", "ns", lambda *of: of[6],
+                      f"at most {limit} of the host's")
         compare(trip, HOST_CALLS, limit)
         results.append(trip)
-        turns = result("two threads in turn, a call each", "ns", lambda *of: of[8], "at most 50,000 ns")
+        turns = result("two threads in turn, a call each", "ns", lambda *of: of[8],
+                       "at most 50,000 ns")
         turns.ratio = turns.pair(OURS, HOST_CALLS)
         turns.reached = turns.median(OURS) <= 50_000
         results.append(turns)
         if vcpus == 2:
-            created = result("thread created, one call, joined", "ns", lambda *of: of[7], "at most twice the host's")
+            created = result("thread created, one call, joined", "ns", lambda *of: of[7],
+                             "at most twice the host's")
             compare(created, HOST_CALLS, 2.0)
-            results += [created,
-                        reach(result("getrlimit: two threads against one", "times", times(0, 1), "at least 1.9"), 1.9),
-                        reach(result("setrlimit: two threads against one", "times", times(2, 3), "at least 1.5"), 1.5),
-                        reach(result("mixed calls: eight threads against two", "times", times(4, 5), "at least 0.9"), 0.9)]
+            results += [
+                created,
+                reach(
+                    result("getrlimit: two threads against one", "times", times(0, 1),
+                           "at least 1.9"), 1.9),
+                reach(
+                    result("setrlimit: two threads against one", "times", times(2, 3),
+                           "at least 1.5"), 1.5),
+                reach(
+                    result("mixed calls: eight threads against two", "times", times(4, 5),
+                           "at least 0.9"), 0.9)
+            ]
     return results
 
 
@@ -107,7 +124,9 @@ def small_tree(directory: str) -> str:
 
 
 def guestfish() -> dict:
-    """The environments of libguestfs by the contender's name. Most places where images are built have no KVM."""
+    """The environments of libguestfs by the contender's name. Most places where images are built
+    have no KVM.
+    """
     direct = {"LIBGUESTFS_BACKEND": "direct"}
     found = {"libguestfs without KVM": {**direct, "LIBGUESTFS_BACKEND_SETTINGS": "force_tcg"}}
     if os.access("/dev/kvm", os.R_OK | os.W_OK):
@@ -124,7 +143,8 @@ def listing(rounds: int) -> list:
         mounting = 'fuse2fs -o ro "$1" "$2"; ls "$2"; umount "$2"'
         contenders = [
             Contender(OURS, lambda: seconds(program.PROGRAM, "ls", f"{image}:/")),
-            Contender("outboard --no-sandbox", lambda: seconds(program.PROGRAM, "--no-sandbox", "ls", f"{image}:/")),
+            Contender("outboard --no-sandbox",
+                      lambda: seconds(program.PROGRAM, "--no-sandbox", "ls", f"{image}:/")),
             Contender("fuse2fs + ls", lambda: seconds("sh", "-ec", mounting, "sh", image, place)),
             Contender("debugfs", lambda: seconds("debugfs", "-R", "ls /", image)),
             Contender("e2ls", lambda: seconds("e2ls", f"{image}:/")),
@@ -177,13 +197,16 @@ def big_read(rounds: int) -> list:
             return seconds("cat", os.path.join(mount, "file"))
 
         def cat_as_ours(mount: str) -> float:
-            """As `outboard cat` reads a large file: several readers, past the page cache of the file system."""
+            """As `outboard cat` reads a large file: several readers, past the page cache of the
+            file system.
+            """
             return seconds("sh", "-ec", FOUR_READERS, "sh", os.path.join(mount, "file"))
 
         contenders = [
             Contender(OURS, lambda: seconds(program.PROGRAM, "cat", f"{image}:/file")),
             Contender("host's loop mount", lambda: loop_seconds(image, "ro", cat)),
-            Contender("the same, four readers with O_DIRECT", lambda: loop_seconds(image, "ro", cat_as_ours)),
+            Contender("the same, four readers with O_DIRECT",
+                      lambda: loop_seconds(image, "ro", cat_as_ours)),
             Contender("fuse2fs", lambda: fuse_seconds(image, "ro", cat)),
             Contender("debugfs cat", lambda: seconds("debugfs", "-R", "cat /file", image)),
         ]
@@ -249,20 +272,28 @@ def copiers_in(directory: str, tree: str) -> list:
 
     def ours():
         fresh()
-        return seconds("sh", "-ec", '"$1" cp -a "$2" "$3:/"; sync "$3"', "sh", program.PROGRAM, tree, image)
+        return seconds("sh", "-ec", '"$1" cp -a "$2" "$3:/"; sync "$3"', "sh", program.PROGRAM,
+                       tree, image)
 
     def mounted(mount, *unmount):
         fresh()
         place = os.path.join(directory, "mount")
         os.makedirs(place, exist_ok=True)
-        return seconds("sh", "-ec", f'{mount} "$1" "$2"; cp -a "$3" "$2"; {" ".join(unmount)} "$2"; sync "$1"', "sh", image, place, tree)
+        return seconds("sh", "-ec",
+                       f'{mount} "$1" "$2"; cp -a "$3" "$2"; {" ".join(unmount)} "$2"; sync "$1"',
+                       "sh", image, place, tree)
 
     def mke2fs():
         host.sparse_file(image, 512 * MEGABYTE)
-        return seconds("sh", "-ec", 'mke2fs -q -F -t ext4 -d "$1" "$2"; sync "$2"', "sh", tree, image)
+        return seconds("sh", "-ec", 'mke2fs -q -F -t ext4 -d "$1" "$2"; sync "$2"', "sh", tree,
+                       image)
 
-    return [Contender(OURS, ours), Contender("host's loop mount", lambda: mounted("mount -o loop", "umount")),
-            Contender("fuse2fs", lambda: mounted("fuse2fs -o rw", "umount")), Contender("mke2fs -d", mke2fs)]
+    return [
+        Contender(OURS, ours),
+        Contender("host's loop mount", lambda: mounted("mount -o loop", "umount")),
+        Contender("fuse2fs", lambda: mounted("fuse2fs -o rw", "umount")),
+        Contender("mke2fs -d", mke2fs)
+    ]
 
 
 def copiers_out(directory: str, image: str) -> list:
@@ -282,12 +313,20 @@ def copiers_out(directory: str, image: str) -> list:
         os.mkdir(target)
         return seconds("debugfs", "-R", f"rdump /tree {target}", image)
 
-    return [Contender(OURS, lambda: timed(lambda: seconds(program.PROGRAM, "cp", "-a", f"{image}:/tree", target))),
-            Contender("host's loop mount", mounted("mount -o loop,ro")),
-            Contender("fuse2fs", mounted("fuse2fs -o ro")), Contender("debugfs rdump", lambda: timed(rdump))]
+    return [
+        Contender(
+            OURS,
+            lambda: timed(lambda: seconds(program.PROGRAM, "cp", "-a", f"{image}:/tree", target))),
+        Contender("host's loop mount", mounted("mount -o loop,ro")),
+        Contender("fuse2fs", mounted("fuse2fs -o ro")),
+        Contender("debugfs rdump", lambda: timed(rdump))
+    ]
 
 
-CALLS = {"getppid": "getppid", "getrlimit": "getrlimit", "read": "read of 1 byte of /dev/zero", "pread64": "pread64 of 1 byte of a file in memory"}
+CALLS = {
+    "getppid": "getppid", "getrlimit": "getrlimit", "read": "read of 1 byte of /dev/zero",
+    "pread64": "pread64 of 1 byte of a file in memory"
+}
 
 
 def count_instructions(path: str) -> dict:
@@ -301,22 +340,32 @@ def count_instructions(path: str) -> dict:
 
 
 def instructions(rounds: int) -> list:
-    """The way of a call into the kernel and out again, the call's own work included, counted by single-stepping."""
+    """The way of a call into the kernel and out again, the call's own work included, counted by
+    single-stepping.
+    """
     counts = [count_instructions(os.path.join(OUT, "instructions")) for _ in range(rounds)]
-    return [Result(f"instructions of {name}", "", {OURS: [count[call] for count in counts]}, "shown; no host call", None)
-            for call, name in CALLS.items()]
+    return [
+        Result(f"instructions of {name}", "", {OURS: [count[call] for count in counts]},
+               "shown; no host call", None) for call, name in CALLS.items()
+    ]
 
 
 UNIPROCESSOR = "SMP=n"
 
 
 def smp(rounds: int) -> list:
-    """What it costs that there can be more than one vCPU: the profile base against the same with SMP=n, if both are built."""
+    """What it costs that there can be more than one vCPU: the profile base against the same with
+    SMP=n, if both are built.
+    """
     variants = {OURS: "base", UNIPROCESSOR: "base-up"}
     if not os.path.exists(os.path.join(OUT, "null_call-base-up")):
         print("left out: smp: make library PROFILE=base, and the same with SMP=n, come first")
         return []
-    contenders = [Contender(name, lambda variant=variant: lines_of_numbers([os.path.join(OUT, f"null_call-{variant}"), 1, "one"])[0][0])
+
+    def null_call_of(variant):
+        return lines_of_numbers([os.path.join(OUT, f"null_call-{variant}"), 1, "one"])[0][0]
+
+    contenders = [Contender(name, lambda variant=variant: null_call_of(variant))
                   for name, variant in variants.items()]
     time_taken = take_turns(contenders, rounds).result(
         "null call (getppid), one thread of a kernel with two vCPUs", "ns",
@@ -324,18 +373,29 @@ def smp(rounds: int) -> list:
     if not time_taken.left_out:
         time_taken.pair(OURS, UNIPROCESSOR)
     compare(time_taken, UNIPROCESSOR, 1.10)
-    counts = {name: count_instructions(os.path.join(OUT, f"instructions-{variant}")) for name, variant in variants.items()}
+    counts = {
+        name: count_instructions(os.path.join(OUT, f"instructions-{variant}"))
+        for name, variant in variants.items()
+    }
     results = [time_taken]
     for call, name in CALLS.items():
-        results.append(Result(f"instructions of {name}", "", {who: [count[call]] for who, count in counts.items()}, "shown", None))
+        results.append(
+            Result(f"instructions of {name}", "",
+                   {who: [count[call]]
+                    for who, count in counts.items()}, "shown", None))
         results[-1].ratio = counts[OURS][call] / counts[UNIPROCESSOR][call]
     return results
 
 
 def boot(rounds: int) -> list:
-    """Per profile that is built: boot to the first system call, memory after it, size of the library."""
+    """Per profile that is built: boot to the first system call, memory after it, size of the
+    library.
+    """
     os.sync()  # pages of a library that was just written would count as dirty
-    profiles = [name for name in ("base", "vfs", "net", "full") if os.path.exists(os.path.join(OUT, f"boot_time-{name}"))]
+    profiles = [
+        name for name in ("base", "vfs", "net", "full")
+        if os.path.exists(os.path.join(OUT, f"boot_time-{name}"))
+    ]
     if "base" not in profiles:
         print("left out: boot of the profile base: make library PROFILE=base comes first")
     samples = {name: [] for name in profiles}
@@ -343,24 +403,33 @@ def boot(rounds: int) -> list:
         for name in profiles:
             samples[name] += lines_of_numbers([os.path.join(OUT, f"boot_time-{name}")])
     results = []
-    for index, (what, unit) in enumerate((("boot to the first system call", "ms"), ("private dirty memory after boot", "kB"),
-                                          ("resident memory after boot", "kB"))):
+    columns = (("boot to the first system call", "ms"), ("private dirty memory after boot", "kB"),
+               ("resident memory after boot", "kB"))
+    for index, (what, unit) in enumerate(columns):
         values = {name: [sample[index] for sample in rows] for name, rows in samples.items()}
         base = index == 0 and "base" in values
-        results.append(Result(what, unit, values, "base at most 2 ms, full 4 ms" if base else "shown", None))
+        results.append(
+            Result(what, unit, values, "base at most 2 ms, full 4 ms" if base else "shown", None))
         if base:
-            results[-1].reached = all(results[-1].median(name) <= most for name, most in (("base", 2), ("full", 4)) if name in values)
+            results[-1].reached = all(results[-1].median(name) <= most
+                                      for name, most in (("base", 2), ("full", 4))
+                                      if name in values)
     sizes = {name: [library_size(name)] for name in profiles}
     return [*results, Result("size of liboutboard.so, stripped", "kB", sizes, "shown", None)]
 
 
 def snapshot(rounds: int) -> list:
-    """From a snapshot to the first system call, and memory after it: with nothing loaded, and with drivers."""
-    wishes = {"nothing loaded": "", "with ext4": "ext4", "with ext4, xfs and btrfs": "ext4 xfs btrfs"}
+    """From a snapshot to the first system call, and memory after it: with nothing loaded, and with
+    drivers.
+    """
+    wishes = {
+        "nothing loaded": "", "with ext4": "ext4", "with ext4, xfs and btrfs": "ext4 xfs btrfs"
+    }
     samples = {name: [] for name in wishes}
     with scratch() as directory:
         def start(components: str) -> list:
-            return lines_of_numbers([os.path.join(OUT, "snapshot_time")], SNAPSHOTS=directory, COMPONENTS=components)
+            return lines_of_numbers([os.path.join(OUT, "snapshot_time")], SNAPSHOTS=directory,
+                                    COMPONENTS=components)
         os.chmod(directory, 0o700)
         for components in wishes.values():
             start(components)
@@ -372,7 +441,9 @@ def snapshot(rounds: int) -> list:
             for name, components in wishes.items():
                 samples[name] += start(components)
     results = []
-    for index, (what, unit, most) in enumerate((("from a snapshot to the first system call", "ms", 0.5), ("private dirty memory after a start from a snapshot", "kB", 700))):
+    columns = (("from a snapshot to the first system call", "ms", 0.5),
+               ("private dirty memory after a start from a snapshot", "kB", 700))
+    for index, (what, unit, most) in enumerate(columns):
         values = {name: [sample[index] for sample in rows] for name, rows in samples.items()}
         results.append(Result(what, unit, values, f"at most {most} {unit}, with ext4", None))
         results[-1].reached = results[-1].median("with ext4") <= most
@@ -388,9 +459,12 @@ def library_size(profile: str) -> float:
     return size
 
 
-BENCHMARKS = {"null_call": null_call, "instructions": instructions, "smp": smp, "switching": switching, "listing": listing, "big_read": big_read,
-              "copy_tree": copy_tree, "file_work": file_work, "tar_in_out": tar_in_out, "fuse_mount": fuse_mount, "many_files": many_files,
-              "boot": boot, "snapshot": snapshot}
+BENCHMARKS = {
+    "null_call": null_call, "instructions": instructions, "smp": smp, "switching": switching,
+    "listing": listing, "big_read": big_read, "copy_tree": copy_tree, "file_work": file_work,
+    "tar_in_out": tar_in_out, "fuse_mount": fuse_mount, "many_files": many_files, "boot": boot,
+    "snapshot": snapshot
+}
 
 
 def print_result(result: Result) -> None:
@@ -398,9 +472,12 @@ def print_result(result: Result) -> None:
     ratio = f" (ratio {result.ratio:.2f})" if result.ratio is not None else ""
     print(f"\n{result.name}\n    to reach: {result.target}{verdict}{ratio}")
     for name, values in result.samples.items():
-        line = f"    {name:24} {result.median(name):12.4g} {result.unit:6} [{min(values):.4g} - {max(values):.4g}, n={len(values)}]"
+        line = (f"    {name:24} {result.median(name):12.4g} {result.unit:6} "
+                f"[{min(values):.4g} - {max(values):.4g}, n={len(values)}]")
         pairs = result.ratios.get(name)
-        print(line + (f", round by round {statistics.median(pairs):.2f} [{min(pairs):.2f} - {max(pairs):.2f}]" if pairs else ""))
+        print(line + (
+            f", round by round {statistics.median(pairs):.2f} [{min(pairs):.2f} - {max(pairs):.2f}]"
+            if pairs else ""))
     for name, reason in result.left_out.items():
         print(f"    {name:24} left out: {reason}")
 
@@ -419,7 +496,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--record", metavar="DIR", help="keep the samples of committed sources in this directory, too")
+    parser.add_argument("--record", metavar="DIR",
+                        help="keep the samples of committed sources in this directory, too")
     chosen = parser.parse_args()
     unknown = set(chosen.names) - set(BENCHMARKS)
     if unknown:
@@ -431,7 +509,8 @@ def main() -> None:
         parser.error("a record names the commit that was measured: "
                      "commit the changes and new files first")
     found = []
-    print(f"{os.cpu_count()} processors, Linux {os.uname().release}, load average at the start: {os.getloadavg()[0]:.2f}")
+    print(f"{os.cpu_count()} processors, Linux {os.uname().release}, "
+          f"load average at the start: {os.getloadavg()[0]:.2f}")
     for name in chosen.names or BENCHMARKS:
         before = os.getloadavg()[0]
         results = BENCHMARKS[name](chosen.rounds)
@@ -445,7 +524,8 @@ def main() -> None:
     measured = [result for result in found if result.samples]
     if measured:
         print(plotted(measured))
-    print(f"\n{tables.of_readme(record.read(OUT)) or 'No table of README.md: not all of its benchmarks have been run.'}")
+    table = tables.of_readme(record.read(OUT))
+    print(f"\n{table or 'No table of README.md: not all of its benchmarks have been run.'}")
 
 
 if __name__ == "__main__":

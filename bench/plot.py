@@ -13,7 +13,8 @@ from matplotlib import pyplot  # noqa: E402  (after the choice of the backend)
 
 def draw(results: list, directory: str) -> str:
     """Writes bench.svg and bench.png to the directory. Returns the path of the first."""
-    figure, axes = pyplot.subplots(len(results), 1, figsize=(8, 1.5 * len(results) + 0.5), squeeze=False)
+    figure, axes = pyplot.subplots(len(results), 1, figsize=(8, 1.5 * len(results) + 0.5),
+                                   squeeze=False)
     for axis, result in zip(axes[:, 0], results):
         names = list(result.samples)[::-1]
         values = [statistics.median(result.samples[name]) for name in names]

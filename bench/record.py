@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The samples of one benchmark as a file: with the commit, the date, the machine, its load, the command."""
+"""The samples of one benchmark as a file: with the commit, the date, the machine, its load, the
+command.
+"""
 
 import datetime
 import glob
@@ -46,18 +48,16 @@ def text(name: str, results: list, rounds: int, measured: str, load: float) -> s
         "processors": os.cpu_count(),
         "linux": os.uname().release,
         "load": [short(load), short(os.getloadavg()[0])],
-        "results": [
-            {
-                "name": result.name,
-                "unit": result.unit,
-                "target": result.target,
-                "reached": result.reached,
-                "ratio": None if result.ratio is None else short(result.ratio),
-                "samples": {who: list(map(short, values)) for who, values in result.samples.items()},
-                "left_out": result.left_out,
-            }
-            for result in results
-        ],
+        "results": [{
+            "name": result.name,
+            "unit": result.unit,
+            "target": result.target,
+            "reached": result.reached,
+            "ratio": None if result.ratio is None else short(result.ratio),
+            "samples": {who: list(map(short, values))
+                        for who, values in result.samples.items()},
+            "left_out": result.left_out,
+        } for result in results],
     }
 
     def on_one_line(found: re.Match) -> str:

@@ -42,21 +42,29 @@ ROWS = [
     Row("null call (getppid)", "null_call", "null call (getppid), one thread"),
     Row("instructions of that", "instructions", "instructions of getppid"),
     Row("two threads against one", "null_call", "two threads against one, calls per second"),
-    Row("pipe ping-pong of two threads, one vCPU", "switching", "pipe ping-pong of two threads, 1 vCPU"),
+    Row("pipe ping-pong of two threads, one vCPU", "switching",
+        "pipe ping-pong of two threads, 1 vCPU"),
     Row("the same, two vCPUs", "switching", "pipe ping-pong of two threads, 2 vCPUs"),
-    Row("thread created, one call, joined", "switching", "thread created, one call, joined, 2 vCPUs"),
-    Row("`ls` of an ext4 image, whole process, sandboxed", "listing", "ls of an ext4 image, whole process"),
-    Row("tar-in of 500 MB, 20,000 files, flushed", "tar_in_out", "tar-in of 500 MB, 20,000 files, into ext4, flushed"),
-    Row("`cp -a` of 8,000 files, 114 MB, in, flushed", "copy_tree", "cp -a of 8,000 files, 114 MB, into ext4, flushed"),
+    Row("thread created, one call, joined", "switching",
+        "thread created, one call, joined, 2 vCPUs"),
+    Row("`ls` of an ext4 image, whole process, sandboxed", "listing",
+        "ls of an ext4 image, whole process"),
+    Row("tar-in of 500 MB, 20,000 files, flushed", "tar_in_out",
+        "tar-in of 500 MB, 20,000 files, into ext4, flushed"),
+    Row("`cp -a` of 8,000 files, 114 MB, in, flushed", "copy_tree",
+        "cp -a of 8,000 files, 114 MB, into ext4, flushed"),
     Row("the same out", "copy_tree", "the same out again"),
-    Row("C API, ext4: first read of 512 MB after boot", "file_work", "ext4: first read of 512 MB after boot"),
+    Row("C API, ext4: first read of 512 MB after boot", "file_work",
+        "ext4: first read of 512 MB after boot"),
     Row("the same, cold", "file_work", "ext4: cold read of 512 MB"),
     Row("the same, warm", "file_work", "ext4: warm read of 512 MB"),
-    Row("2,000 files created, each with fsync", "file_work", "ext4: create and fsync of 2,000 files"),
+    Row("2,000 files created, each with fsync", "file_work",
+        "ext4: create and fsync of 2,000 files"),
     Row("boot to the first system call", "boot", "boot to the first system call"),
     Row("the same from a snapshot", "snapshot", "from a snapshot to the first system call"),
     Row("private memory after boot", "boot", "private dirty memory after boot"),
-    Row("the same from a snapshot", "snapshot", "private dirty memory after a start from a snapshot"),
+    Row("the same from a snapshot", "snapshot",
+        "private dirty memory after a start from a snapshot"),
 ]
 
 
@@ -66,7 +74,8 @@ def digits(value: float) -> str:
 
 
 def shown(value: float, unit: str) -> str:
-    """A figure with its unit, which is the next smaller or larger one where that is easier to read."""
+    """A figure with its unit, which is the next smaller or larger one where that is easier to read.
+    """
     if unit == "s" and value < 0.1:
         value, unit = 1000 * value, "ms"
     elif unit == "ns" and value >= 1000:
@@ -112,8 +121,10 @@ def circumstances(documents: list) -> str:
     def several(values) -> str:
         return ", ".join(sorted(set(map(str, values))))
 
-    return (f"commit {several(one['commit'] for one in documents)}, {several(one['date'][:10] for one in documents)}, "
-            f"{several(one['processors'] for one in documents)} processors, Linux {several(one['linux'] for one in documents)}, "
+    return (f"commit {several(one['commit'] for one in documents)}, "
+            f"{several(one['date'][:10] for one in documents)}, "
+            f"{several(one['processors'] for one in documents)} processors, "
+            f"Linux {several(one['linux'] for one in documents)}, "
             f"load average {span([load for one in documents for load in one['load']])}")
 
 
@@ -123,13 +134,17 @@ def of_readme(records: dict) -> str | None:
     if None in results:
         return None
     documents = [records[name] for name in sorted({row.benchmark for row in ROWS})]
-    lines = [f"Medians of `make bench`: {circumstances(documents)}.", "", "| what | Outboard | beside it |", "|---|---|---|"]
+    lines = [
+        f"Medians of `make bench`: {circumstances(documents)}.", "",
+        "| what | Outboard | beside it |", "|---|---|---|"
+    ]
     return "\n".join([*lines, *map(readme_row, ROWS, results)]) + "\n"
 
 
 def cell(values: list, unit: str) -> str:
     """The median, and the least and the most."""
-    spread = f" ({shown(min(values), unit)} to {shown(max(values), unit)})" if min(values) != max(values) else ""
+    least, most = min(values), max(values)
+    spread = f" ({shown(least, unit)} to {shown(most, unit)})" if least != most else ""
     return shown(statistics.median(values), unit) + spread
 
 
@@ -141,14 +156,21 @@ def verdict(result: dict) -> str:
 
 def of_benchmark(document: dict) -> str:
     """All results of a benchmark: a table for each set of contenders."""
-    lines = [f"`{document['command']}`: {circumstances([document])}; [samples](benchmarks/{document['benchmark']}.json).", ""]
+    lines = [
+        f"`{document['command']}`: {circumstances([document])}; "
+        f"[samples](benchmarks/{document['benchmark']}.json).",
+        "",
+    ]
     contenders: list[str] = []
     for result in document["results"]:
         cells = {who: cell(values, result["unit"]) for who, values in result["samples"].items()}
         cells |= left_out(result)
         if list(cells) != contenders:
             contenders = list(cells)
-            lines += ["", f"| what | {' | '.join(contenders)} | to reach |", f"|---|{'---|' * len(contenders)}---|"]
+            lines += [
+                "", f"| what | {' | '.join(contenders)} | to reach |",
+                f"|---|{'---|' * len(contenders)}---|"
+            ]
         lines.append(f"| {result['name']} | {' | '.join(cells.values())} | {verdict(result)} |")
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Archives into and out of an ext4 image: tar-in of a small and a large tree, tar-out of the large one; flushed to the disk."""
+"""Archives into and out of an ext4 image: tar-in of a small and a large tree, tar-out of the large
+one; flushed to the disk.
+"""
 
 import os
 import random
@@ -13,7 +15,9 @@ MEGABYTE = 1 << 20
 
 
 def make_tree(directory: str, files: int, megabytes: int) -> str:
-    """Files of noise in directories of 20, sizes as they are found: many small ones, few large ones."""
+    """Files of noise in directories of 20, sizes as they are found: many small ones, few large
+    ones.
+    """
     chosen = random.Random(5)
     mean = megabytes * MEGABYTE / files
     for number in range(files):
@@ -43,12 +47,19 @@ def packers_in(directory: str, tree: str, megabytes: int) -> list:
     def mke2fs() -> float:
         fresh()
         host.sparse_file(image, megabytes * MEGABYTE)
-        return seconds("sh", "-ec", 'mke2fs -q -F -t ext4 -d "$1" "$2"; sync "$2"', "sh", tree, image)
+        return seconds("sh", "-ec", 'mke2fs -q -F -t ext4 -d "$1" "$2"; sync "$2"', "sh", tree,
+                       image)
 
-    return [Contender(OURS, lambda: shell(f'"{program.PROGRAM}" tar-in "$1:/" < "$3"; sync "$1"')),
-            Contender(HOST, lambda: shell('mount -o loop "$1" "$2"; tar -xf "$3" -C "$2"; umount "$2"; sync "$1"')),
-            Contender("fuse2fs + tar", lambda: shell('fuse2fs -o rw "$1" "$2"; tar -xf "$3" -C "$2"; umount "$2"; sync "$1"')),
-            Contender(MKE2FS, mke2fs)]
+    return [
+        Contender(OURS, lambda: shell(f'"{program.PROGRAM}" tar-in "$1:/" < "$3"; sync "$1"')),
+        Contender(
+            HOST,
+            lambda: shell('mount -o loop "$1" "$2"; tar -xf "$3" -C "$2"; umount "$2"; sync "$1"')),
+        Contender(
+            "fuse2fs + tar",
+            lambda: shell('fuse2fs -o rw "$1" "$2"; tar -xf "$3" -C "$2"; umount "$2"; sync "$1"')),
+        Contender(MKE2FS, mke2fs)
+    ]
 
 
 def packers_out(directory: str, image: str) -> list:
@@ -60,9 +71,13 @@ def packers_out(directory: str, image: str) -> list:
         os.sync()
         return seconds("sh", "-ec", script, "sh", image, place, archive)
 
-    return [Contender(OURS, lambda: shell(f'"{program.PROGRAM}" tar-out "$1:/" > "$3"')),
-            Contender(HOST, lambda: shell('mount -o loop,ro "$1" "$2"; tar -cf "$3" -C "$2" .; umount "$2"')),
-            Contender("fuse2fs + tar", lambda: shell('fuse2fs -o ro "$1" "$2"; tar -cf "$3" -C "$2" .; umount "$2"'))]
+    return [
+        Contender(OURS, lambda: shell(f'"{program.PROGRAM}" tar-out "$1:/" > "$3"')),
+        Contender(HOST,
+                  lambda: shell('mount -o loop,ro "$1" "$2"; tar -cf "$3" -C "$2" .; umount "$2"')),
+        Contender("fuse2fs + tar",
+                  lambda: shell('fuse2fs -o ro "$1" "$2"; tar -cf "$3" -C "$2" .; umount "$2"'))
+    ]
 
 
 def judge(result: Result, peer: str, most: float) -> Result:
@@ -75,7 +90,9 @@ def judge(result: Result, peer: str, most: float) -> Result:
 
 def tar_in_out(rounds: int) -> list:
     with scratch() as directory:
-        small = take_turns(packers_in(directory, make_tree(os.path.join(directory, "small"), 1900, 32), 256), rounds)
+        small = take_turns(
+            packers_in(directory, make_tree(os.path.join(directory, "small"), 1900, 32), 256),
+            rounds)
         tree = make_tree(os.path.join(directory, "large"), 20_000, 500)
         large = take_turns(packers_in(directory, tree, 1024), rounds)
         filled = images.make_ext4_of(os.path.join(directory, "filled.img"), tree, 1024)

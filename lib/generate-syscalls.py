@@ -7,7 +7,8 @@
 writes
     OUTDIR/outboard/syscall.h     OB_SYS_name numbers (x86-64)
     OUTDIR/outboard/syscalls.h    prototypes of ob_sys_name()
-    OUTDIR/syscalls.c             the stubs: compile with -I lib/include -I hypercall/include -I OUTDIR
+    OUTDIR/syscalls.c             the stubs: compile with
+                                  -I lib/include -I hypercall/include -I OUTDIR
 
 Numbers come from arch/x86/entry/syscalls/syscall_64.tbl, prototypes from
 include/linux/syscalls.h. Kernel types become those that a C program has; a
@@ -41,14 +42,17 @@ NO_STUB = {
 # one that does not say what is an address and what is only read.
 BY_HAND = {
     "clone": "unsigned long flags, void *stack, int *parent_tid, int *child_tid, unsigned long tls",
-    "fanotify_mark": "int fanotify_fd, unsigned int flags, uint64_t mask, int fd, const char *pathname",
+    "fanotify_mark": "int fanotify_fd, unsigned int flags, uint64_t mask, int fd, "
+                     "const char *pathname",
     "getsockopt": "int fd, int level, int optname, void *optval, int *optlen",
     "madvise": "void *address, size_t length, int advice",
     "mlock": "const void *address, size_t length",
     "mmap": "void *address, size_t length, int protection, int flags, int fd, off_t offset",
-    "mount": "const char *device, const char *directory, const char *type, unsigned long flags, const void *data",
+    "mount": "const char *device, const char *directory, const char *type, unsigned long flags, "
+             "const void *data",
     "mprotect": "void *address, size_t length, int protection",
-    "mremap": "void *old_address, size_t old_length, size_t new_length, int flags, void *new_address",
+    "mremap": "void *old_address, size_t old_length, size_t new_length, int flags, "
+              "void *new_address",
     "msync": "void *address, size_t length, int flags",
     "munlock": "const void *address, size_t length",
     "munmap": "void *address, size_t length",
@@ -109,7 +113,9 @@ SAME_TYPES = {
 }
 
 # Names of parameters that C++ does not allow.
-RESERVED = {"new", "delete", "class", "this", "private", "public", "template", "namespace", "operator"}
+RESERVED = {
+    "new", "delete", "class", "this", "private", "public", "template", "namespace", "operator"
+}
 
 NOTICE = "/* Made by lib/generate-syscalls.py from the kernel's own tables: do not edit. */\n"
 
@@ -195,7 +201,8 @@ def convert_parameters(text: str, where: str) -> list[Parameter]:
             for position, part in enumerate(text.split(","), start=1)]
 
 
-def with_stubs(entries: list[Entry], prototypes: dict[str, str]) -> list[tuple[Entry, list[Parameter]]]:
+def with_stubs(entries: list[Entry],
+               prototypes: dict[str, str]) -> list[tuple[Entry, list[Parameter]]]:
     stubs = []
     for entry in entries:
         if entry.function is None or entry.name in NO_STUB:
@@ -223,12 +230,15 @@ def numbers_header(entries: list[Entry]) -> str:
 
 
 def handle_stub(entry: Entry, parameters: list[Parameter]) -> str:
-    """The same call with an instance's handle: inline, so that the library does not have all names twice."""
+    """The same call with an instance's handle: inline, so that the library does not have all names
+    twice.
+    """
     result, cast = ("void *", "(void *)") if entry.name in RETURNS_POINTER else ("long ", "")
     texts = ["struct ob_instance *instance", *(p.text for p in parameters)]
     arguments = [f"(long){p.name}" for p in parameters] + ["0"] * (6 - len(parameters))
+    call = f"ob_sys_on(instance, {entry.number}, {', '.join(arguments)})"
     return (f"static inline {result}ob_sys_{entry.name}_on({', '.join(texts)})\n"
-            f"{{\n\treturn {cast}ob_sys_on(instance, {entry.number}, {', '.join(arguments)});\n}}\n")
+            f"{{\n\treturn {cast}{call};\n}}\n")
 
 
 def prototypes_header(stubs: list[tuple[Entry, list[Parameter]]]) -> str:
@@ -243,14 +253,16 @@ def prototypes_header(stubs: list[tuple[Entry, list[Parameter]]]) -> str:
         f"{missing}"
         " */\n"
         "#ifndef OUTBOARD_SYSCALLS_H\n#define OUTBOARD_SYSCALLS_H\n\n"
-        "#include <stddef.h>\n#include <stdint.h>\n#include <sys/select.h>\n#include <sys/types.h>\n"
-        "#include <time.h>\n\n"
+        "#include <stddef.h>\n#include <stdint.h>\n"
+        "#include <sys/select.h>\n#include <sys/types.h>\n#include <time.h>\n\n"
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
         + "".join(f"{tag};\n" for tag in tags) + "\n"
         + "".join(declaration(*stub) + ";\n" for stub in stubs)
-        + "\n/* The same on an instance (outboard.h). Any call: all arguments as numbers, errno as above. */\n"
+        + "\n/* The same on an instance (outboard.h). Any call: all arguments as numbers, errno as"
+        " above. */\n"
         "struct ob_instance;\n"
-        "long ob_sys_on(struct ob_instance *instance, long number, long a, long b, long c, long d, long e, long f);\n\n"
+        "long ob_sys_on(struct ob_instance *instance, long number, long a, long b, long c,\n"
+        "\t       long d, long e, long f);\n\n"
         + "\n".join(handle_stub(*stub) for stub in stubs)
         + "\n#ifdef __cplusplus\n}\n#endif\n#endif\n")
 
@@ -281,7 +293,8 @@ def write(path: Path, text: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Makes system call headers and stubs from a Linux tree.")
+    parser = argparse.ArgumentParser(
+        description="Makes system call headers and stubs from a Linux tree.")
     parser.add_argument("tree", type=Path, help="Linux source tree")
     parser.add_argument("outdir", type=Path, help="directory for the results")
     arguments = parser.parse_args()

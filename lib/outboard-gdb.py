@@ -17,7 +17,8 @@ import gdb
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 
-from outboard_gdb.components import SYMBOL_FILES, Module, modules  # noqa: E402 (needs the path above)
+# noqa: E402: these need the path above.
+from outboard_gdb.components import SYMBOL_FILES, Module, modules  # noqa: E402
 from outboard_gdb.instances import Instance, choose, chosen, instances  # noqa: E402
 from outboard_gdb.log import log_lines  # noqa: E402
 from outboard_gdb.memory import TYPES, Problem, Record, hexadecimal, location  # noqa: E402
@@ -46,7 +47,8 @@ def print_saved(task: Task) -> None:
 
 
 def print_backtrace(world: World, task: Task) -> None:
-    print(f"Task {task.pid} {task.name}: {world.state_of(task)}, vCPU {task.vcpu()}, {world.place_of(task)}")
+    print(f"Task {task.pid} {task.name}: {world.state_of(task)}, vCPU {task.vcpu()}, "
+          f"{world.place_of(task)}")
     thread = world.thread_of(task)
     if thread is None and not task.number("thread.coroutine"):
         print("its stack is its host thread's, which is not there")
@@ -63,7 +65,9 @@ def print_backtrace(world: World, task: Task) -> None:
 # Signals
 
 def is_kernels_fault() -> bool:
-    """Whether the fault that stopped the selected thread is one that the library is there to handle, or to report."""
+    """Whether the fault that stopped the selected thread is one that the library is there to
+    handle, or to report.
+    """
     info = gdb.parse_and_eval("$_siginfo")
     if int(info["si_code"]) <= 0:
         return False
@@ -94,10 +98,12 @@ class OwnFault(gdb.Function):
 
 
 def handle_signals() -> None:
-    """The library's own signals pass; a fault of the program itself stops it, as it does without the library."""
+    """The library's own signals pass; a fault of the program itself stops it, as it does without
+    the library.
+    """
     gdb.execute("handle SIGSEGV SIGBUS SIGURG nostop noprint pass", to_string=True)
-    if any(point.type == getattr(gdb, "BP_CATCHPOINT", None) and point.condition == "$_outboard_own_fault()"
-           for point in gdb.breakpoints()):
+    if any(point.type == getattr(gdb, "BP_CATCHPOINT", None)
+           and point.condition == "$_outboard_own_fault()" for point in gdb.breakpoints()):
         return
     gdb.execute("catch signal SIGSEGV SIGBUS", to_string=True)
     gdb.execute("condition $bpnum $_outboard_own_fault()", to_string=True)
@@ -151,7 +157,7 @@ the other commands look at. 'set outboard-instance NUMBER' chooses another one."
 
 
 class Tasks(Command):
-    """Lists all tasks: number, process, state, vCPU where it ran last, name, and where its stack is."""
+    """Lists all tasks: number, process, state, last vCPU, name, and where the stack is."""
 
     name = "outboard-tasks"
 
@@ -163,21 +169,24 @@ class Tasks(Command):
             if task is None:
                 problems.append(problem)
                 continue
-            rows.append((guarded(lambda: task.pid), guarded(lambda: task.number("tgid")), guarded(lambda: world.state_of(task)),
-                         guarded(task.vcpu), guarded(lambda: task.name, hexadecimal(task.address)), guarded(lambda: world.place_of(task))))
+            rows.append((guarded(lambda: task.pid), guarded(lambda: task.number("tgid")),
+                         guarded(lambda: world.state_of(task)), guarded(task.vcpu),
+                         guarded(lambda: task.name, hexadecimal(task.address)),
+                         guarded(lambda: world.place_of(task))))
         print_table(rows)
         for problem in problems:
             raise problem
 
 
 class Backtrace(Command):
-    """outboard-backtrace PID|NAME|ADDRESS|all: the back-trace of a task, wherever its stack is, or of all."""
+    """outboard-backtrace PID|NAME|ADDRESS|all: the back-trace of a task, or of all tasks."""
 
     name = "outboard-backtrace"
 
     def run(self, words):
         if len(words) != 1:
-            raise Problem("outboard-backtrace PID, NAME, ADDRESS (of a task_struct) or all: see outboard-tasks")
+            raise Problem("outboard-backtrace PID, NAME, ADDRESS (of a task_struct) or all: "
+                          "see outboard-tasks")
         world = World()
         if words[0] != "all":
             print_backtrace(world, world.find(words[0]))
@@ -197,7 +206,7 @@ class Backtrace(Command):
 
 
 class Vcpus(Command):
-    """Lists the vCPUs: state, pending interrupts, times that clients entered, the task and the host thread that have it."""
+    """Lists the vCPUs: state, pending interrupts, entries of clients, task and host thread."""
 
     name = "outboard-vcpus"
 
@@ -206,20 +215,25 @@ class Vcpus(Command):
         world = World()
         rows = [("VCPU", "STATE", "PENDING", "ENTRIES", "TASK", "HOST")]
         for vcpu in world.vcpus:
-            rows.append((str(vcpu.id), vcpu.state(), guarded(vcpu.pending), str(vcpu.number("entries")), *self.who(world, vcpu)))
+            rows.append((str(vcpu.id), vcpu.state(), guarded(vcpu.pending),
+                         str(vcpu.number("entries")), *self.who(world, vcpu)))
         print_table(rows)
         if world.machine.number("stopping"):
             print("the machine has stopped")
 
     def who(self, world: World, vcpu: Vcpu) -> tuple:
-        task, thread = vcpu.holder(world.threads) if vcpu.state() not in ("parked", "arriving", "offline", "stopped") else (0, None)
+        task, thread = 0, None
+        if vcpu.state() not in ("parked", "arriving", "offline", "stopped"):
+            task, thread = vcpu.holder(world.threads)
         if vcpu.parked_task():
             task = vcpu.parked_task()
             thread = world.own.get(task)
         if not task:
             return "-", "on its way to another task" if vcpu.state() == "held" else "-"
-        return (guarded(lambda: f"{Task(task).pid} {Task(task).name}", hexadecimal(task)),
-                f"{thread}, {thread.kind}" if thread else "-" if vcpu.state() == "free" else "not there")
+        name = guarded(lambda: f"{Task(task).pid} {Task(task).name}", hexadecimal(task))
+        if thread:
+            return name, f"{thread}, {thread.kind}"
+        return name, "-" if vcpu.state() == "free" else "not there"
 
 
 class Dmesg(Command):
@@ -244,8 +258,10 @@ class Modules(Command):
         rows = [("NAME", "SIZE", "STATE", "USERS", "TEXT")]
         try:
             for module in modules(chosen()):
-                rows.append((module.name, str(module.size()), module.state(), guarded(lambda: self.users(module), "-"),
-                             next((hexadecimal(base) for kind, base, _ in module.regions if kind == Module.TEXT), "-")))
+                bases = [base for kind, base, _ in module.regions if kind == Module.TEXT]
+                rows.append((module.name, str(module.size()), module.state(),
+                             guarded(lambda: self.users(module), "-"),
+                             hexadecimal(bases[0]) if bases else "-"))
         finally:
             print_table(rows)
 
@@ -255,7 +271,8 @@ class Modules(Command):
 
 
 class Symbols(Command):
-    """outboard-symbols FILE.ko...: reads the symbols of loaded components from their files, for breakpoints and source lines."""
+    """outboard-symbols FILE.ko...: reads the symbols of loaded components from their files.
+Breakpoints and source lines need them."""
 
     name = "outboard-symbols"
 
@@ -280,7 +297,8 @@ class Symbols(Command):
 
 
 class Overview(gdb.Command):
-    """Outboard's kernels: outboard-instances, -tasks, -backtrace, -vcpus, -dmesg, -modules, -symbols. 'help outboard-tasks' etc. say more."""
+    """Outboard's kernels: outboard-instances, -tasks, -backtrace, -vcpus, -dmesg and others.
+The others are outboard-modules and outboard-symbols. 'help outboard-tasks' etc. say more."""
 
     def __init__(self):
         super().__init__("outboard", gdb.COMMAND_STATUS)

@@ -10,7 +10,8 @@ import tempfile
 import gdb
 
 from outboard_gdb.instances import Instance, instances
-from outboard_gdb.memory import (LIST_LIMIT, STRING_LIMIT, Problem, Record, hexadecimal, kernel_type, offset_of, read_bytes, read_string, read_word,
+from outboard_gdb.memory import (LIST_LIMIT, STRING_LIMIT, Problem, Record, hexadecimal,
+                                 kernel_type, offset_of, read_bytes, read_string, read_word,
                                  walk_list)
 
 NAME = re.compile(r"[\w-]+")
@@ -31,12 +32,14 @@ class Module(Record):
     def memory(self) -> list:
         """(type, base, size) of each part."""
         parts = self.value("mem")
-        return [(i, int(parts[i]["base"]), int(parts[i]["size"])) for i in range(parts.type.range()[1] + 1)
+        return [(i, int(parts[i]["base"]), int(parts[i]["size"]))
+                for i in range(parts.type.range()[1] + 1)
                 if int(parts[i]["base"]) and int(parts[i]["size"])]
 
     def key(self) -> tuple:
         """What tells it from another, and from itself loaded again."""
-        return self.address, self.name, *(base for kind, base, _ in self.regions if kind == self.TEXT)
+        return self.address, self.name, *(base
+                                          for kind, base, _ in self.regions if kind == self.TEXT)
 
     def size(self) -> int:
         return sum(size for _, _, size in self.regions)
@@ -51,7 +54,8 @@ class Module(Record):
         """Addresses by name. The kernel keeps them for /sys/module/NAME/sections."""
         if not self.has("sect_attrs") or not self.number("sect_attrs"):
             return {}
-        # Its layout is private to a file of the kernel's: an attribute group, whose attributes are each followed by the address.
+        # Its layout is private to a file of the kernel's: an attribute group, whose attributes are
+        # each followed by the address.
         group = Record("struct attribute_group", self.number("sect_attrs"))
         entry = group.number("bin_attrs")
         size = kernel_type("struct bin_attribute").sizeof
@@ -60,7 +64,8 @@ class Module(Record):
             attribute = read_word(entry, f"the sections of {self.name}")
             if not attribute:
                 break
-            name = read_string(Record("struct bin_attribute", attribute).number("attr.name"), "a section's name")
+            name = read_string(
+                Record("struct bin_attribute", attribute).number("attr.name"), "a section's name")
             address = read_word(attribute + size, f"the sections of {self.name}")
             if self.contains(address):
                 found[name] = address
@@ -82,11 +87,14 @@ class Module(Record):
                 yield read_string(strings + name, "a symbol's name"), value, size
 
     def unwinding(self):
-        """(address, bytes) of the section .eh_frame, relocated as the loader left it. None if there is none."""
+        """(address, bytes) of the section .eh_frame, relocated as the loader left it. None if there
+        is none.
+        """
         address = self.sections().get(".eh_frame")
         if address is None:
             return None
-        _, base, size = next(region for region in self.regions if region[1] <= address < region[1] + region[2])
+        _, base, size = next(region for region in self.regions
+                             if region[1] <= address < region[1] + region[2])
         raw = read_bytes(address, base + size - address, f"the unwinding tables of {self.name}")
         end = 0
         # Records with their lengths; what follows them is not ours.
@@ -109,8 +117,9 @@ def modules(instance: Instance):
 
 class SymbolFiles:
     """
-    What gdb is told of loaded components: for each an ELF file with the names that the kernel keeps for its own back-traces,
-    and with the unwinding tables as they are in memory. So gdb's own commands work in components too.
+    What gdb is told of loaded components: for each an ELF file with the names that the kernel keeps
+    for its own back-traces, and with the unwinding tables as they are in memory. So gdb's own
+    commands work in components too.
     """
 
     def __init__(self):
@@ -161,13 +170,16 @@ class SymbolFiles:
 
 
 def without_addresses(path: str) -> bytes:
-    """A relocatable file in which all sections are at 0. Linkers leave other values there, which gdb takes seriously."""
+    """A relocatable file in which all sections are at 0. Linkers leave other values there, which
+    gdb takes seriously.
+    """
     try:
         with open(path, "rb") as stream:
             image = bytearray(stream.read())
         if image[:6] != b"\x7fELF\2\1":
             raise Problem(f"{path} is not an ELF file of 64 bits")
-        table, size, count = *struct.unpack_from("<Q", image, 40), *struct.unpack_from("<HH", image, 58)
+        (table,) = struct.unpack_from("<Q", image, 40)
+        size, count = struct.unpack_from("<HH", image, 58)
         for i in range(count):
             struct.pack_into("<Q", image, table + i * size + 16, 0)
     except OSError as error:
@@ -181,22 +193,27 @@ SYMBOL_FILES = SymbolFiles()
 
 
 def module_image(module: Module) -> bytes:
-    """An executable without code: sections at their addresses in memory, symbols, unwinding tables."""
+    """An executable without code: sections at their addresses in memory, symbols, unwinding tables.
+    """
     strings = bytearray(b"\0")
 
     def string(text: str) -> int:
         strings.extend(text.encode() + b"\0")
         return len(strings) - len(text.encode()) - 1
 
-    code = [(base, size) for kind, base, size in module.regions if kind in (Module.TEXT, Module.INIT_TEXT)]
+    code = [(base, size) for kind, base, size in module.regions
+            if kind in (Module.TEXT, Module.INIT_TEXT)]
     symbols = bytearray(24)
     for name, value, size in module.functions():
-        section = next((i + 1 for i, (base, length) in enumerate(code) if base <= value < base + length), 0)
+        section = next(
+            (i + 1 for i, (base, length) in enumerate(code) if base <= value < base + length), 0)
         if section:
-            symbols += struct.pack("<IBBHQQ", string(name), 0x12, 0, section, value, size)  # a global function
+            symbols += struct.pack("<IBBHQQ", string(name), 0x12, 0, section, value,
+                                   size)  # a global function
     # name, type, flags, address, content (None: not in the file), its size, link, size of an entry
     sections = [("", 0, 0, 0, b"", 0, 0, 0)]
-    sections += [(".text" if i == 0 else f".text.{i}", 8, 6, base, None, size, 0, 0) for i, (base, size) in enumerate(code)]
+    sections += [(".text" if i == 0 else f".text.{i}", 8, 6, base, None, size, 0, 0)
+                 for i, (base, size) in enumerate(code)]
     frames = module.unwinding()
     if frames:
         sections.append((".eh_frame", 1, 2, frames[0], frames[1], len(frames[1]), 0, 0))
@@ -206,7 +223,9 @@ def module_image(module: Module) -> bytes:
     headers, body = b"", b""
     for name, (_, kind, flags, address, content, size, link, entry) in zip(names, sections):
         size = len(content) if content is not None else size
-        headers += struct.pack("<IIQQQQIIQQ", name, kind, flags, address, 64 + len(body), size, link, 1 if kind == 2 else 0, 8, entry)
+        headers += struct.pack("<IIQQQQIIQQ", name, kind, flags, address, 64 + len(body), size,
+                               link, 1 if kind == 2 else 0, 8, entry)
         body += bytes(content or b"") + bytes(-len(content or b"") % 8)
-    return struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 2, 62, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64,
-                       len(sections), len(sections) - 1) + body + headers
+    return struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 2, 62, 1, 0, 0, 64 + len(body), 0, 64,
+                       0, 0, 64, len(sections),
+                       len(sections) - 1) + body + headers

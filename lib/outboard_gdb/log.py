@@ -14,7 +14,8 @@ def log_text(ring: Record, begin: int, following: int, length: int) -> str:
     else:
         start, room = 0, following % size
     length = min(length, max(room - 8, 0))
-    return printable(read_bytes(ring.number("data") + start + 8, length, "the text of a log line")) if length else ""
+    return printable(read_bytes(ring.number("data") + start
+                                + 8, length, "the text of a log line")) if length else ""
 
 
 def log_lines():
@@ -30,13 +31,18 @@ def log_lines():
     head = descriptors.number("head_id.counter") & id_mask
     for _ in range(count):
         index = number & count - 1
-        descriptor = Record("struct prb_desc", descriptors.number("descs") + index * kernel_type("struct prb_desc").sizeof)
+        descriptor = Record(
+            "struct prb_desc",
+            descriptors.number("descs") + index * kernel_type("struct prb_desc").sizeof)
         state = descriptor.number("state_var.counter") & (1 << 64) - 1
         # Committed or final: the others are being written, or free.
         if state & id_mask == number and state >> 62 in (1, 2):
-            info = Record("struct printk_info", descriptors.number("infos") + index * kernel_type("struct printk_info").sizeof)
+            info = Record(
+                "struct printk_info",
+                descriptors.number("infos") + index * kernel_type("struct printk_info").sizeof)
             yield info.number("ts_nsec"), log_text(texts, descriptor.number("text_blk_lpos.begin"),
-                                                   descriptor.number("text_blk_lpos.next"), info.number("text_len"))
+                                                   descriptor.number("text_blk_lpos.next"),
+                                                   info.number("text_len"))
         if number == head:
             return
         number = number + 1 & id_mask

@@ -2,10 +2,11 @@
 """
 Memory and types of the kernel.
 
-The kernel is compiled without debug information. Its types come from outboard-types.o, which lies beside
-this package and belongs to the same build.
+The kernel is compiled without debug information. Its types come from outboard-types.o, which lies
+beside this package and belongs to the same build.
 
-Whatever is read may be broken. Every read that fails becomes a Problem, which says what could not be read.
+Whatever is read may be broken. Every read that fails becomes a Problem, which says what could not
+be read.
 """
 
 import os
@@ -13,7 +14,8 @@ import struct
 
 import gdb
 
-TYPES_FILE = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "outboard-types.o")
+TYPES_FILE = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))),
+                          "outboard-types.o")
 
 LIST_LIMIT = 1 << 20  # a longer list is a ring that has lost its head
 STRING_LIMIT = 256
@@ -70,17 +72,20 @@ class Record:
             value.fetch_lazy()
             return value
         except gdb.MemoryError:
-            raise Problem(f"{self.type_name} at {hexadecimal(self.address)} cannot be read") from None
+            raise Problem(
+                f"{self.type_name} at {hexadecimal(self.address)} cannot be read") from None
         except gdb.error as error:
             raise Problem(f"{self.type_name} has no {path}: {error}") from None
 
     def number(self, path: str) -> int:
         value = self.value(path)
-        return int(value.address) if value.type.strip_typedefs().code == gdb.TYPE_CODE_ARRAY else int(value)
+        is_array = value.type.strip_typedefs().code == gdb.TYPE_CODE_ARRAY
+        return int(value.address) if is_array else int(value)
 
     def text(self, path: str) -> str:
         value = self.value(path)
-        return printable(bytes(int(value[i]) & 0xff for i in range(value.type.range()[1] + 1)).split(b"\0")[0])
+        return printable(
+            bytes(int(value[i]) & 0xff for i in range(value.type.range()[1] + 1)).split(b"\0")[0])
 
     def has(self, name: str) -> bool:
         return any(field.name == name for field in self.type.fields())
@@ -117,7 +122,8 @@ class Types:
         self.objfile, self.known = self.find() or self.add(), {}
 
     def find(self):
-        return next((objfile for objfile in gdb.objfiles() if objfile.is_valid() and objfile.filename == TYPES_FILE), None)
+        return next((objfile for objfile in gdb.objfiles()
+                     if objfile.is_valid() and objfile.filename == TYPES_FILE), None)
 
     def add(self):
         if not os.path.exists(TYPES_FILE):

@@ -6,7 +6,8 @@ import contextlib
 import gdb
 
 from outboard_gdb.instances import machine, symbol
-from outboard_gdb.memory import TYPES_FILE, Problem, Record, kernel_type, offset_of, read_word, walk_list
+from outboard_gdb.memory import (TYPES_FILE, Problem, Record, kernel_type, offset_of, read_word,
+                                 walk_list)
 
 FRAMES_LIMIT = 64
 
@@ -23,14 +24,17 @@ class HostThread:
         self.kind = self.task = self.vcpu = None
 
     def examine(self, offset, boot: int, first_vcpu: int, end: int) -> None:
-        """Reads the thread's block. A thread that has none, a damaged one, or one of a kernel that has halted stays without a kind."""
+        """Reads the thread's block. A thread that has none, a damaged one, or one of a kernel that
+        has halted stays without a kind.
+        """
         self.thread.switch()
         with contextlib.suppress(Problem, gdb.error):
             self.pointer = int(gdb.newest_frame().read_register("fs_base")) & (1 << 64) - 1
             block = Record("struct ob_thread", (self.pointer + offset) & (1 << 64) - 1)
             vcpu = block.number("vcpu")
-            if block.number("boot") == boot and first_vcpu <= vcpu < end and block.number("kind") in self.KINDS:
-                self.kind, self.vcpu, self.task = self.KINDS[block.number("kind")], vcpu, block.number("task")
+            kind = block.number("kind")
+            if block.number("boot") == boot and first_vcpu <= vcpu < end and kind in self.KINDS:
+                self.kind, self.vcpu, self.task = self.KINDS[kind], vcpu, block.number("task")
 
     def __str__(self):
         return f"thread {self.thread.num} (LWP {self.lwp})"
@@ -80,23 +84,29 @@ class Vcpu(Record):
 
     def parked_task(self) -> int:
         address = self.word & (1 << self.BOOT_SHIFT) - 1
-        return address & ~(self.PARKED | self.ARRIVING | self.MOVED) if self.word & self.PARKED else 0
+        return address & ~(self.PARKED | self.ARRIVING
+                           | self.MOVED) if self.word & self.PARKED else 0
 
     def state(self) -> str:
         if self.word & self.PARKED:
             return "arriving" if self.word & self.ARRIVING else "parked"
         if self.word == self.HELD:
             return "free" if self.number("idle") else "held"
-        return {0: "offline", self.INTERRUPT: "interrupt", self.STOPPED: "stopped"}.get(self.word, f"? {self.word:#x}")
+        return {0: "offline", self.INTERRUPT: "interrupt",
+                self.STOPPED: "stopped"}.get(self.word, f"? {self.word:#x}")
 
     def pending(self) -> str:
-        names = [field for field in kernel_type("enum ob_pending").fields() if field.enumval & self.number("pending")]
+        names = [
+            field for field in kernel_type("enum ob_pending").fields()
+            if field.enumval & self.number("pending")
+        ]
         return ",".join(field.name.replace("OB_PENDING_", "").lower() for field in names) or "-"
 
     def holder(self, threads: list):
         """
-        (task, host thread) of who runs kernel code with it, or (task, None), (0, None). Of a free vCPU, the idle task rests. A service or
-        carrier thread has a task only as long as it holds the vCPU; a client's thread keeps its own, so the vCPU's note of who was bound last decides.
+        (task, host thread) of who runs kernel code with it, or (task, None), (0, None). Of a free
+        vCPU, the idle task rests. A service or carrier thread has a task only as long as it holds
+        the vCPU; a client's thread keeps its own, so the vCPU's note of who was bound last decides.
         """
         if self.state() == "free":
             return self.number("carrier.run"), None
@@ -112,7 +122,8 @@ class Vcpu(Record):
                 return thread.task, thread
         # The host may count threads otherwise inside of a container.
         for thread in clients:
-            if Task(thread.task).number("on_cpu") and Task(thread.task).number("thread.vcpu") == self.address:
+            task = Task(thread.task)
+            if task.number("on_cpu") and task.number("thread.vcpu") == self.address:
                 return thread.task, thread
         return 0, None
 
@@ -121,14 +132,16 @@ def vcpus() -> list:
     count = machine().number("vcpus")
     first, size = symbol("ob_vcpus"), kernel_type("struct ob_vcpu").sizeof
     if not 0 < count <= 64:
-        raise Problem(f"the number of vCPUs reads {count}: the kernel's data is damaged, or {TYPES_FILE} is of another build")
+        raise Problem(f"the number of vCPUs reads {count}: the kernel's data is damaged, or "
+                      f"{TYPES_FILE} is of another build")
     return [Vcpu(first + i * size) for i in range(count)]
 
 
 # Tasks
 
 class Task(Record):
-    INTERRUPTIBLE, UNINTERRUPTIBLE, STOPPED, TRACED, PARKED, DEAD, NOLOAD, NEW = 1, 2, 4, 8, 0x40, 0x80, 0x400, 0x800
+    INTERRUPTIBLE, UNINTERRUPTIBLE, STOPPED, TRACED = 1, 2, 4, 8
+    PARKED, DEAD, NOLOAD, NEW = 0x40, 0x80, 0x400, 0x800
     EXIT_ZOMBIE = 0x20
 
     def __init__(self, address: int):
@@ -164,7 +177,8 @@ class Task(Record):
             return "switching" if self.number("on_cpu") else "ready"
         if word & self.UNINTERRUPTIBLE:
             return "idle" if word & self.NOLOAD else "blocked"
-        for bit, name in ((self.INTERRUPTIBLE, "sleeping"), (self.STOPPED, "stopped"), (self.TRACED, "traced"),
+        for bit, name in ((self.INTERRUPTIBLE, "sleeping"), (self.STOPPED, "stopped"), (self.TRACED,
+                                                                                        "traced"),
                           (self.PARKED, "unplugged"), (self.DEAD, "dead"), (self.NEW, "new")):
             if word & bit:
                 return name
@@ -178,7 +192,8 @@ class Task(Record):
         frame, addresses = read_word(stack + 40, what), [read_word(stack + 48, what)]
         bottom = self.number("thread.stack")
         with contextlib.suppress(Problem):
-            while len(addresses) < FRAMES_LIMIT and bottom <= frame < bottom + (64 << 10) and not frame % 8:
+            while len(addresses
+                      ) < FRAMES_LIMIT and bottom <= frame < bottom + (64 << 10) and not frame % 8:
                 following, back = read_word(frame, what), read_word(frame + 8, what)
                 if not back:
                     break
@@ -220,7 +235,10 @@ class World:
                 if task:
                     self.running[task] = thread
                     self.holders[task] = "waiting" if vcpu.state() == "free" else "running"
-        self.own = {thread.task: thread for thread in self.threads if thread.kind == "client" and thread.task}
+        self.own = {
+            thread.task: thread
+            for thread in self.threads if thread.kind == "client" and thread.task
+        }
 
     def tasks(self):
         """(task, None), and at the end (None, problem) if the list breaks off."""
@@ -238,7 +256,8 @@ class World:
                 yield Task(address), None
 
     def thread_of(self, task: Task):
-        """The host thread whose stack the task's is now, None for a coroutine that is switched out."""
+        """The host thread whose stack the task's is now, None for a coroutine that is switched out.
+        """
         return self.running.get(task.address) or self.own.get(task.address)
 
     def state_of(self, task: Task) -> str:
@@ -248,12 +267,17 @@ class World:
         thread = self.running.get(task.address)
         if task.is_client():
             own = self.own.get(task.address)
-            text = str(own) if own else f"LWP {task.number('thread.host_thread')}, which is not there"
-            return f"{text}, in whose place {thread} runs" if thread and own and thread is not own else text
+            text = str(
+                own) if own else f"LWP {task.number('thread.host_thread')}, which is not there"
+            if thread and own and thread is not own:
+                return f"{text}, in whose place {thread} runs"
+            return text
         return f"coroutine, on {thread}" if thread else "coroutine"
 
     def find(self, wanted: str) -> Task:
-        """By its number, by the address of its task_struct, or by its name if no other task has the same."""
+        """By its number, by the address of its task_struct, or by its name if no other task has the
+        same.
+        """
         try:
             number = int(wanted, 0)
         except ValueError:
@@ -269,5 +293,6 @@ class World:
         if not found:
             raise Problem(f"there is no task {wanted}: see outboard-tasks{''.join(problems)}")
         if len(found) > 1:
-            raise Problem(f"{len(found)} tasks have the name {wanted}: {', '.join(str(task.pid) for task in found)}")
+            pids = ", ".join(str(task.pid) for task in found)
+            raise Problem(f"{len(found)} tasks have the name {wanted}: {pids}")
         return found[0]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""For gdb: a thread that ends has given its vCPU away when it frees its stack, and has to wait for the lock (V2).
+"""For gdb: a thread that ends has given its vCPU away when it frees its stack, and has to wait for
+the lock (V2).
 
 It must not take part in anything of the vCPU any more, which is another thread's.
 """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""For gdb: a thread waits on its way into the kernel, for the service thread that is at work for its vCPU.
+"""For gdb: a thread waits on its way into the kernel, for the service thread that is at work for
+its vCPU.
 
-When that has ended, and before the thread looks again, a signal handler of the program makes a call: interrupts are
-on in that.
+When that has ended, and before the thread looks again, a signal handler of the program makes a
+call: interrupts are on in that.
 """
 # pylint: disable=import-error
 import gdb
@@ -23,7 +24,9 @@ def word(address: int, kind: str = "unsigned long") -> int:
 
 
 def state_address(block: int) -> int:
-    """Where the vCPU says that it is parked on the thread's task. 0: it is not, the task was evicted."""
+    """Where the vCPU says that it is parked on the thread's task. 0: it is not, the task was
+    evicted.
+    """
     vcpu, parked = word(block + VCPU_AT), word(block + PARKED_AT)
     return next((at for at in range(vcpu, vcpu + VCPU_BYTES, 8) if word(at) == parked), 0)
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Invariants V1 to V15 of the design: each has a test that fails when it is broken (docs/invariants.md has the table).
+"""Invariants V1 to V15 of the design: each has a test that fails when it is broken
+(docs/invariants.md has the table).
 
-Most are C programs of this directory; where something must happen inside the kernel, they load a component of
-components/, built here with the kernel's own build directory. What tests/library covers is not repeated.
+Most are C programs of this directory; where something must happen inside the kernel, they load a
+component of components/, built here with the kernel's own build directory. What tests/library
+covers is not repeated.
 """
 
 import os
@@ -32,13 +34,15 @@ def start(program: str, *arguments, timeout=120, wrapper=()) -> subprocess.Compl
     """Runs a program however it may end."""
     environment = {**os.environ, "LD_LIBRARY_PATH": capi.LIBRARIES}
     environment.pop("OUTBOARD_LOG", None)
-    return subprocess.run([*wrapper, program, *map(str, arguments)], env=environment, capture_output=True, text=True,
-                          errors="replace", timeout=timeout, stdin=subprocess.DEVNULL, check=False)
+    return subprocess.run([*wrapper, program, *map(str, arguments)], env=environment,
+                          capture_output=True, text=True, errors="replace", timeout=timeout,
+                          stdin=subprocess.DEVNULL, check=False)
 
 
 def good(program: str, *arguments, **options) -> str:
     done = start(program, *arguments, **options)
-    assert done.returncode == 0, f"{os.path.basename(program)} ended with {done.returncode}\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, (f"{os.path.basename(program)} ended with {done.returncode}\n"
+                                  f"{done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -67,7 +71,9 @@ def in_gdb(program: str, script: str) -> str:
 
 @pytest.mark.needs("gdb")
 def test_v2_thread_that_ends_has_no_vcpu(work):
-    """Where it waits for others after it has given its vCPU away, it does nothing in the vCPU's name."""
+    """Where it waits for others after it has given its vCPU away, it does nothing in the vCPU's
+    name.
+    """
     said = in_gdb(build(work, "exit_test"), "exit_wait.py")
     assert "vcpu: 0x0\n" in said and "waits: True\n" in said and "exited normally" in said, said
 
@@ -88,7 +94,9 @@ def test_v4_interrupting_looks_at_no_task_that_is_gone(work):
 
 @pytest.mark.needs("strace")
 def test_v4_no_host_call(work):
-    """The calling thread asks the host for nothing; a few calls are those of evictions, many on a busy host."""
+    """The calling thread asks the host for nothing; a few calls are those of evictions, many on a
+    busy host.
+    """
     calls, trace = 100_000, os.path.join(work, "trace")
     done = start(build(work, "null_call_test"), calls, wrapper=("strace", "-f", "-o", trace))
     if "PTRACE" in done.stderr or "ptrace" in done.stderr:
@@ -96,10 +104,14 @@ def test_v4_no_host_call(work):
     assert done.returncode == 0, done.stderr
     with open(trace, encoding="utf-8", errors="replace") as stream:
         lines = stream.readlines()
-    begin, end = (next(i for i, line in enumerate(lines) if f"calls {word}" in line) for word in ("begin", "end"))
+    begin, end = (next(i for i, line in enumerate(lines) if f"calls {word}" in line)
+                  for word in ("begin", "end"))
     thread = lines[begin].split()[0]
     # Lines that begin with --- are signals: the ones that interrupt a vCPU.
-    made = [line for line in lines[begin + 1:end] if line.split()[0] == thread and line.split()[1] != "---"]
+    made = [
+        line for line in lines[begin + 1:end]
+        if line.split()[0] == thread and line.split()[1] != "---"
+    ]
     assert len(made) < calls // 20, f"{len(made)} host calls:\n{''.join(made[:20])}"
 
 
@@ -136,7 +148,9 @@ def check(image: str, kind: str) -> None:
 @pytest.mark.needs("dumpe2fs", "xfs_logprint")
 @pytest.mark.parametrize("kind", ["ext4", "xfs"])
 def test_v9_exit_work(work, kind):
-    """What was unmounted is clean although nobody halted; what was not shows that the difference can be seen."""
+    """What was unmounted is clean although nobody halted; what was not shows that the difference
+    can be seen.
+    """
     program = build(work, "exit_work_test")
     for end, clean in ("unmount", True), ("stay", False):
         image = images.make(os.path.join(work, f"{end}.img"), kind)
@@ -174,7 +188,9 @@ WAYS = ["fsync", "fdatasync", "syncfs", "sync", "umount", "O_SYNC"]
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs"])
 def test_v11_durable(work, mended, kind):
-    """The process is killed as soon as the call returned, and what the disk has not been told to flush is lost."""
+    """The process is killed as soon as the call returned, and what the disk has not been told to
+    flush is lost.
+    """
     program = build(work, "durable_test", "model_disk")
     image = images.make(os.path.join(work, "disk.img"), kind)
     for way in WAYS + WAYS:
@@ -182,7 +198,8 @@ def test_v11_durable(work, mended, kind):
         done = start(program, image, stable, kind, way)
         assert done.returncode == -signal.SIGKILL, done.stderr
         lines = 21 if way == "O_SYNC" else 1000
-        assert mended.read(stable, kind, f"by-{way}") == "".join(f"{way} {i}\n" for i in range(lines))
+        assert mended.read(stable, kind, f"by-{way}") == "".join(f"{way} {i}\n"
+                                                                 for i in range(lines))
         os.replace(stable, image)
 
 
@@ -200,21 +217,24 @@ def test_v12_client_window(work):
     good(build(work, "window_test"), image)
     host.run("e2fsck", "-f", "-y", image, ok=(0, 1))
     text = host.run("debugfs", "-R", "cat /by-mapping", image, text=False).stdout
-    assert text.startswith(b"round 4 of msync\0") and text[4096:].startswith(b"second page, round 4\0")
+    assert text.startswith(b"round 4 of msync\0")
+    assert text[4096:].startswith(b"second page, round 4\0")
 
 
 def test_v12_more_mappings_than_the_host_has(work):
     with open(MAPPINGS_LIMIT, encoding="ascii") as stream:
         limit = int(stream.read())
     if limit > 90_000:
-        pytest.skip(f"the host allows {limit} mappings: the kernel's memory does not suffice to pass that")
+        pytest.skip(
+            f"the host allows {limit} mappings: the kernel's memory does not suffice to pass that")
     good(build(work, "many_mappings_test"), limit + 5000)
 
 
 def test_v12_without_mmu(work):
     if not os.path.exists(os.path.join(NOMMU, "liboutboard.so")):
         pytest.skip("the library without an MMU is not built here; tests/run builds and boots it")
-    program = c_programs.build(os.path.join(work, "boot"), os.path.join(capi.HERE, "boot.c"), library=NOMMU)
+    program = c_programs.build(os.path.join(work, "boot"), os.path.join(capi.HERE, "boot.c"),
+                               library=NOMMU)
     assert "booted" in capi.run(program, timeout=60)
 
 
@@ -226,11 +246,12 @@ def test_v13_memory(work, ceiling, size, end):
 @pytest.fixture(scope="session")
 def components(tmp_path_factory):
     """The modules of components/, built in a directory of their own."""
-    assert os.path.exists(os.path.join(KERNEL_BUILD, "Module.symvers")), f"no kernel that takes components in {KERNEL_BUILD}"
+    exports = os.path.join(KERNEL_BUILD, "Module.symvers")
+    assert os.path.exists(exports), f"no kernel that takes components in {KERNEL_BUILD}"
     directory = str(tmp_path_factory.mktemp("components"))
     shutil.copytree(os.path.join(HERE, "components"), directory, dirs_exist_ok=True)
-    host.run("make", "-C", KERNEL_SOURCE, f"O={KERNEL_BUILD}", "ARCH=outboard", f"M={directory}", "modules",
-             MAKEFLAGS="", MAKELEVEL="")
+    host.run("make", "-C", KERNEL_SOURCE, f"O={KERNEL_BUILD}", "ARCH=outboard", f"M={directory}",
+             "modules", MAKEFLAGS="", MAKELEVEL="")
     return directory
 
 
@@ -246,7 +267,9 @@ def component_program(work, components):
 
 @pytest.mark.parametrize("vcpus", [1, 2, 4, 64])
 def test_v2_v3_alone_on_a_vcpu(component_program, vcpus):
-    """Kernel code that does not sleep keeps its vCPU, task and per-CPU data to itself, whatever goes on around it."""
+    """Kernel code that does not sleep keeps its vCPU, task and per-CPU data to itself, whatever
+    goes on around it.
+    """
     entries = ["any:exclusive:60", "any:exclusive-kthread:20"] * 8
     lines = good(*component_program("exclusive", "", vcpus, *entries)).splitlines()
     assert len(lines) == len(entries)
@@ -261,7 +284,9 @@ def test_v6_ticks_reach_a_loop(component_program, vcpus, entry):
 
 
 def test_v5_v6_calls_reach_a_loop(component_program):
-    """An interrupt between vCPUs runs on its target, in the middle of what loops there, and not on its sender."""
+    """An interrupt between vCPUs runs on its target, in the middle of what loops there, and not on
+    its sender.
+    """
     output = good(*component_program("spin", "", 2, "1:spin-called:1", "0:spin-call:1"), timeout=30)
     assert "spin-called: on vCPU 1, in an interrupt 1, of the spinner 1\n" in output
     assert "spin-call: error 0, from vCPU 0\n" in output
@@ -307,9 +332,12 @@ def test_v10_panic(work, component_program, how):
 
 @pytest.mark.kernel_reports("the component's own mistake")
 def test_v1_guard_page(component_program):
-    """A kernel thread that uses more than its stack ends the process there and then. Without a guard it would come back."""
+    """A kernel thread that uses more than its stack ends the process there and then. Without a
+    guard it would come back.
+    """
     done = start(*component_program("die", "how=overflow", 2), timeout=60)
-    assert done.returncode in (-signal.SIGABRT, -signal.SIGSEGV), f"ended with {done.returncode}: {done.stderr}"
+    assert done.returncode in (-signal.SIGABRT,
+                               -signal.SIGSEGV), f"ended with {done.returncode}: {done.stderr}"
 
 
 @pytest.mark.kernel_reports("the component's own mistake")

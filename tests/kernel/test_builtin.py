@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A file system that is linked into the kernel (BUILTIN="EXT4_FS"), where no component can be loaded.
+"""A file system that is linked into the kernel (BUILTIN="EXT4_FS"), where no component can be
+loaded.
 
 `tests/run --long` builds this variant before, without its modules. See docs/components.md.
 """
@@ -14,8 +15,11 @@ from support import host, images
 LIBRARIES = os.path.join(capi.LIBRARIES, "vfs-builtin")
 
 BUILT = os.path.exists(os.path.join(LIBRARIES, "liboutboard.so"))
-pytestmark = [pytest.mark.long,
-              pytest.mark.skipif(not BUILT, reason="make PROFILE=vfs BUILTIN=EXT4_FS MODULES=n library has not been run")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not BUILT,
+                       reason="make PROFILE=vfs BUILTIN=EXT4_FS MODULES=n library has not been run")
+]
 
 
 def test_ext4_is_linked_in(work):

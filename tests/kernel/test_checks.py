@@ -11,17 +11,22 @@ import pytest
 
 from support import modules
 
-pytestmark = [pytest.mark.long,
-              pytest.mark.kernel_reports("the tests make mistakes that must be reported"),
-              pytest.mark.skipif(not modules.is_built(modules.DEBUG_SUITES),
-                                 reason="make library PROFILE=base DEBUG=1 SANITIZE=undefined SUITES=y"
-                                        " has not been run")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.kernel_reports("the tests make mistakes that must be reported"),
+    pytest.mark.skipif(
+        not modules.is_built(modules.DEBUG_SUITES),
+        reason="make library PROFILE=base DEBUG=1 SANITIZE=undefined SUITES=y"
+        " has not been run")
+]
 
 # How test_ubsan.ko announces a mistake: a function, a word on it, and whether its check is on.
 MISTAKE = re.compile(r"(test_ubsan_\w+) +(?:(\w[\w ]*\w) +)?\(CONFIG_(UBSAN_\w+)=([yn])\)")
 # The mistakes by the check that must report each, and what the report is called.
-CHECKED = {"UBSAN_SHIFT": (2, "shift-out-of-bounds"), "UBSAN_BOUNDS": (2, "array-index-out-of-bounds"),
-           "UBSAN_BOOL": (1, "invalid-load"), "UBSAN_ENUM": (1, "invalid-load")}
+CHECKED = {
+    "UBSAN_SHIFT": (2, "shift-out-of-bounds"), "UBSAN_BOUNDS": (2, "array-index-out-of-bounds"),
+    "UBSAN_BOOL": (1, "invalid-load"), "UBSAN_ENUM": (1, "invalid-load")
+}
 # Checks that are off, with the number of their mistakes: kernel/configs/ubsan.config.
 OFF = {"UBSAN_SIGNED_WRAP": 4, "UBSAN_ALIGNMENT": 1}
 # Mistakes that nothing reports although the check is on.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Dodges: docs/dodges.md is what the sources and the linked kernel do, and a program reaches each wrap."""
+"""Dodges: docs/dodges.md is what the sources and the linked kernel do, and a program reaches each
+wrap.
+"""
 
 import os
 import re

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""gdb and the script lib/outboard-gdb.py: a live process, a core dump of a panic, the program, what 'make install' installs.
+"""gdb and the script lib/outboard-gdb.py: a live process, a core dump of a panic, the program, what
+'make install' installs.
 
-gdb runs in batch mode. What each command prints is compared with what the program under test says of itself.
+gdb runs in batch mode. What each command prints is compared with what the program under test says
+of itself.
 """
 
 import os
@@ -22,13 +24,17 @@ LIBRARIES = c_programs.LIBRARIES
 KERNEL_BUILD = os.path.join(program.OUT, "kernel", "full")
 SCRIPT = os.path.join(LIBRARIES, "outboard-gdb.py")
 
-pytestmark = [pytest.mark.needs("gdb"), pytest.mark.kernel_reports("the kernel that gdb looks at has a BUG()")]
+pytestmark = [
+    pytest.mark.needs("gdb"),
+    pytest.mark.kernel_reports("the kernel that gdb looks at has a BUG()")
+]
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
     """The program of target.c."""
-    return c_programs.build(str(tmp_path_factory.mktemp("gdb") / "target"), os.path.join(HERE, "target.c"), os.path.join(CAPI, "client.c"))
+    return c_programs.build(str(tmp_path_factory.mktemp("gdb") / "target"),
+                            os.path.join(HERE, "target.c"), os.path.join(CAPI, "client.c"))
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +43,8 @@ def component(tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("component"))
     for name in ("Kbuild", "hold.c"):
         shutil.copy(os.path.join(HERE, name), directory)
-    host.run("make", "-C", os.path.join(program.OUT, "source", "linux"), f"O={KERNEL_BUILD}", "ARCH=outboard", f"M={directory}",
-             "KCFLAGS=-g", "modules", MAKEFLAGS="", MAKELEVEL="")
+    host.run("make", "-C", os.path.join(program.OUT, "source", "linux"), f"O={KERNEL_BUILD}",
+             "ARCH=outboard", f"M={directory}", "KCFLAGS=-g", "modules", MAKEFLAGS="", MAKELEVEL="")
     return os.path.join(directory, "hold.ko")
 
 
@@ -66,13 +72,18 @@ class Live:
 
 def gdb(*arguments, script=SCRIPT, commands=(), timeout=120):
     """What gdb says. None of it may be a Python back-trace."""
-    words = ["gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no", "-ex", "set width 0", "-ex", "set pagination off"]
+    words = [
+        "gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no", "-ex", "set width 0", "-ex",
+        "set pagination off"
+    ]
     if script:
         words += ["-ex", f"source {script}"]
     for command in commands:
         words += ["-ex", f"echo ==== {command}\\n", "-ex", command]
-    done = subprocess.run([*words, *arguments], env=host.environment(DEBUGINFOD_URLS=""), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout, check=False)
+    done = subprocess.run([*words, *arguments], env=host.environment(DEBUGINFOD_URLS=""),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout,
+                          check=False)
     said = done.stdout
     for text in ("Traceback", "Python Exception", "Error occurred in Python"):
         assert text not in said, said
@@ -93,7 +104,10 @@ def table(text: str, first: str) -> list:
     rows = []
     for line in lines[start + 1:]:
         if line.strip():
-            rows.append({name: line[begin:end].strip() for name, begin, end in zip(names, starts, [*starts[1:], None])})
+            rows.append({
+                name: line[begin:end].strip()
+                for name, begin, end in zip(names, starts, [*starts[1:], None])
+            })
     return rows
 
 
@@ -103,10 +117,14 @@ def by_name(rows: list) -> dict:
 
 def check_clients(tasks: dict, threads: dict, leader_has_left: bool) -> None:
     """Tasks that wait, and that are out, have the host threads that they say they have."""
-    for name, states in (("pipe-reader", {"sleeping"}), ("futex-waiter", {"sleeping"}), ("gone-out", {"evicted", "parked"})):
+    for name, states in (("pipe-reader", {"sleeping"}), ("futex-waiter", {"sleeping"}),
+                         ("gone-out", {"evicted", "parked"})):
         assert tasks[name]["STATE"] in states, tasks[name]
         assert f"(LWP {threads[name]})" in tasks[name]["HOST"], tasks[name]
-    assert len({tasks[name]["TGID"] for name in ("pipe-reader", "futex-waiter", "gone-out", "main-thread")}) == 1
+    assert len({
+        tasks[name]["TGID"]
+        for name in ("pipe-reader", "futex-waiter", "gone-out", "main-thread")
+    }) == 1
     if leader_has_left:
         assert tasks["main-thread"]["STATE"] in {"evicted", "parked"}
     assert f"(LWP {threads['main-thread']})" in tasks["main-thread"]["HOST"]
@@ -133,10 +151,12 @@ def test_live_process(target, component):
     with Live(target, component, "how=") as live:
         attached = ("-p", str(live.process.pid))
         tasks_text, vcpus_text, log, modules_text = outputs(
-            gdb(*attached, commands=("outboard-tasks", "outboard-vcpus", "outboard-dmesg", "outboard-modules")))
+            gdb(*attached, commands=("outboard-tasks", "outboard-vcpus", "outboard-dmesg",
+                                     "outboard-modules")))
         tasks = by_name(table(tasks_text, "PID"))
         check_clients(tasks, live.threads, leader_has_left=True)
-        assert tasks["hold-asleep"]["STATE"] == "sleeping" and tasks["hold-asleep"]["HOST"] == "coroutine"
+        assert tasks["hold-asleep"]["STATE"] == "sleeping" and tasks["hold-asleep"][
+            "HOST"] == "coroutine"
         assert tasks["hold-looping"]["STATE"] == "running" and tasks["hold-looping"]["VCPU"] == "1"
         assert re.fullmatch(r"coroutine, on thread \d+ \(LWP \d+\)", tasks["hold-looping"]["HOST"])
 
@@ -144,7 +164,8 @@ def test_live_process(target, component):
         assert [row["VCPU"] for row in vcpus] == ["0", "1"]
         assert vcpus[1]["STATE"] == "held"
         assert vcpus[1]["TASK"] == f"{tasks['hold-looping']['PID']} hold-looping"
-        assert vcpus[1]["HOST"] == tasks["hold-looping"]["HOST"].removeprefix("coroutine, on ") + ", carrier"
+        carrier = tasks["hold-looping"]["HOST"].removeprefix("coroutine, on ")
+        assert vcpus[1]["HOST"] == f"{carrier}, carrier"
         if vcpus[0]["STATE"] == "free":
             assert vcpus[0]["TASK"] == "0 swapper/0"
 
@@ -156,7 +177,8 @@ def test_live_process(target, component):
             "pipe-reader": ("pipe_read", "ob_kernel_syscall", "read_empty_pipe"),
             "futex-waiter": ("schedule", "futex_wait", "ob_kernel_syscall", "wait_for_futex"),
             "gone-out": ("stay_in_host_code", "leave_the_kernel"),
-            "hold-asleep": ("__switch_to", "schedule", "sleep_for_good", "hold_asleep", "kthread", "ob_coroutine_main"),
+            "hold-asleep": ("__switch_to", "schedule", "sleep_for_good", "hold_asleep", "kthread",
+                            "ob_coroutine_main"),
             "hold-looping": ("hold_looping", "kthread", "ob_coroutine_main"),
             "kthreadd": ("schedule", "kthreadd"),
         }
@@ -171,7 +193,10 @@ def test_live_process(target, component):
             assert text.strip() in everything or name == "hold-looping"
         assert everything.count("\nTask ") == len(tasks_text.splitlines()) - 2, "each task once"
 
-        _, text = outputs(gdb(*attached, commands=(f"outboard-symbols {component}", f"outboard-backtrace {tasks['hold-looping']['PID']}")))
+        _, text = outputs(
+            gdb(
+                *attached, commands=(f"outboard-symbols {component}",
+                                     f"outboard-backtrace {tasks['hold-looping']['PID']}")))
         assert re.search(r"hold_looping \(.*hold\.c:\d+", text), text
 
 
@@ -182,7 +207,9 @@ def backtraces(text: str) -> dict:
 
 
 def check_panic(said: str, threads: dict) -> None:
-    """What PANIC_COMMANDS show of a BUG() in the module, in a core or in the process that gdb has stopped."""
+    """What PANIC_COMMANDS show of a BUG() in the module, in a core or in the process that gdb has
+    stopped.
+    """
     tasks_text, vcpus_text, log, backtrace, everything = outputs(said)
     tasks = by_name(table(tasks_text, "PID"))
     check_clients(tasks, threads, leader_has_left=False)
@@ -191,20 +218,26 @@ def check_panic(said: str, threads: dict) -> None:
     mine = [row for row in held if row["TASK"] == f"{tasks['main-thread']['PID']} main-thread"]
     assert len(mine) == 1 and mine[0]["HOST"] == tasks["main-thread"]["HOST"] + ", client"
     check_log(log)
-    assert in_order(("ob_host_panic", "panic", "hold_bug", "do_one_initcall", "load_module", "ob_kernel_syscall", "main"),
-                    functions(backtrace)), backtrace
+    assert in_order(("ob_host_panic", "panic", "hold_bug", "do_one_initcall", "load_module",
+                     "ob_kernel_syscall", "main"), functions(backtrace)), backtrace
     shown = backtraces(everything)
-    for task, wanted in (("pipe-reader", "pipe_read"), ("futex-waiter", "futex_wait"), ("gone-out", "stay_in_host_code"),
-                         ("kthreadd", "kthreadd"), ("main-thread", "hold_bug")):
+    for task, wanted in (("pipe-reader", "pipe_read"), ("futex-waiter", "futex_wait"),
+                         ("gone-out", "stay_in_host_code"), ("kthreadd", "kthreadd"),
+                         ("main-thread", "hold_bug")):
         assert wanted in functions(shown[task]), everything
 
 
-PANIC_COMMANDS = ("outboard-tasks", "outboard-vcpus", "outboard-dmesg", "backtrace", "outboard-backtrace all")
+PANIC_COMMANDS = ("outboard-tasks", "outboard-vcpus", "outboard-dmesg", "backtrace",
+                  "outboard-backtrace all")
 
 
 def threads_named(said: str) -> dict:
     """The lines in which target.c says who is who."""
-    return {name: int(number) for name, number in re.findall(r"^(main-thread|pipe-reader|futex-waiter|gone-out) (\d+)$", said, flags=re.M)}
+    return {
+        name: int(number)
+        for name, number in re.findall(r"^(main-thread|pipe-reader|futex-waiter|gone-out) (\d+)$",
+                                       said, flags=re.M)
+    }
 
 
 def core_file(directory: str):
@@ -218,7 +251,8 @@ def core_of(directory: str, *command) -> tuple:
     with open("/proc/sys/kernel/core_pattern", encoding="ascii") as stream:
         pattern = stream.read().strip()
     if "/" in pattern or not pattern.startswith("core"):
-        pytest.skip(f"the host's core_pattern is {pattern!r}: its cores are not written where the program is")
+        pytest.skip(f"the host's core_pattern is {pattern!r}: "
+                    "its cores are not written where the program is")
     if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
         pytest.skip("the host forbids core dumps (ulimit -H -c)")
 
@@ -254,7 +288,8 @@ def test_panic_under_gdb(target, component):
 
 
 def select(lwp: int) -> str:
-    return f"python next(t for t in gdb.selected_inferior().threads() if t.ptid[1] == {lwp}).switch()"
+    return ("python next(t for t in gdb.selected_inferior().threads() "
+            f"if t.ptid[1] == {lwp}).switch()")
 
 
 def test_several_instances(target):
@@ -263,7 +298,8 @@ def test_several_instances(target):
         attached = ("-p", str(live.process.pid))
         listed, = outputs(gdb(*attached, commands=("outboard-instances",)))
         rows = instance_rows(listed)
-        assert [(row["STATE"], row["VCPUS"]) for row in rows] == [("running", "2"), ("running", "1")]
+        assert [(row["STATE"], row["VCPUS"]) for row in rows] == [("running", "2"),
+                                                                  ("running", "1")]
         assert rows[0]["MARK"] == "*" and not rows[1]["MARK"] and rows[0]["TEXT"] != rows[1]["TEXT"]
         first, second = (row["INSTANCE"] for row in rows)
         said = outputs(gdb(*attached, commands=(
@@ -287,7 +323,8 @@ def test_several_instances(target):
     assert in_order(("schedule", "kthreadd", "ob_coroutine_main"), functions(said[6])), said[6]
     assert "there is no task pipe-reader" in said[7]
     assert "a line of the second" in said[8] and "a line of ours" not in said[8]
-    assert in_order(("pipe_read", "ob_kernel_syscall", "read_empty_pipe"), functions(said[10])), said[10]
+    assert in_order(("pipe_read", "ob_kernel_syscall", "read_empty_pipe"),
+                    functions(said[10])), said[10]
     assert "a line of ours" in said[11] and "a line of the second" not in said[11]
     assert f"look at instance {first}." in said[12]
     assert "there is no instance 12345: see outboard-instances" in said[14]
@@ -340,8 +377,10 @@ def check_program(path: str, script: str, image: str) -> None:
         try:
             assert process.stdout.read(1)
             time.sleep(0.5)
-            attached = gdb("-p", str(process.pid), script=script,
-                           commands=("outboard-tasks", "outboard-vcpus", "outboard-dmesg", "outboard-modules", "outboard-backtrace 2"))
+            attached = gdb(
+                "-p", str(process.pid), script=script,
+                commands=("outboard-tasks", "outboard-vcpus", "outboard-dmesg", "outboard-modules",
+                          "outboard-backtrace 2"))
         finally:
             process.kill()
     tasks, vcpus, log, modules, backtrace = outputs(attached)
@@ -359,12 +398,16 @@ def test_program(image):
 
 def test_installed(work, image):
     prefix = os.path.join(work, "prefix")
-    host.run("make", "-C", program.REPOSITORY, "install", f"PREFIX={prefix}", "DESTDIR=", MAKEFLAGS="", MAKELEVEL="")
-    check_program(os.path.join(prefix, "bin", "outboard"), os.path.join(prefix, "lib", "outboard-gdb.py"), image)
-    assert os.path.realpath(os.path.join(prefix, "lib", "liboutboard.so.0-gdb.py")) == os.path.join(prefix, "lib", "outboard-gdb.py")
+    host.run("make", "-C", program.REPOSITORY, "install", f"PREFIX={prefix}", "DESTDIR=",
+             MAKEFLAGS="", MAKELEVEL="")
+    check_program(os.path.join(prefix, "bin", "outboard"),
+                  os.path.join(prefix, "lib", "outboard-gdb.py"), image)
+    found = os.path.realpath(os.path.join(prefix, "lib", "liboutboard.so.0-gdb.py"))
+    assert found == os.path.join(prefix, "lib", "outboard-gdb.py")
 
 
-COMMANDS = ("outboard-tasks", "outboard-backtrace 1", "outboard-vcpus", "outboard-dmesg", "outboard-modules", "outboard-symbols x.ko")
+COMMANDS = ("outboard-tasks", "outboard-backtrace 1", "outboard-vcpus", "outboard-dmesg",
+            "outboard-modules", "outboard-symbols x.ko")
 
 
 def test_says_what_is_missing(target, work):
@@ -381,25 +424,37 @@ def test_says_what_is_missing(target, work):
     with Live(target) as live:
         for text in outputs(gdb("-p", str(live.process.pid), script=alone, commands=COMMANDS)):
             assert "outboard-types.o is missing" in text
-        wrong = ("outboard-backtrace", "outboard-backtrace 1 2", "outboard-tasks 1", "outboard-backtrace 99999", "outboard-backtrace x",
-                 "outboard-symbols", "outboard-symbols /nowhere/hold.ko")
-        reasons = ("PID, NAME, ADDRESS", "PID, NAME, ADDRESS", "takes no argument", "there is no task 99999", "there is no task",
-                   "outboard-symbols FILE.ko", "hold is not loaded")
+        wrong = ("outboard-backtrace", "outboard-backtrace 1 2", "outboard-tasks 1",
+                 "outboard-backtrace 99999", "outboard-backtrace x", "outboard-symbols",
+                 "outboard-symbols /nowhere/hold.ko")
+        reasons = ("PID, NAME, ADDRESS", "PID, NAME, ADDRESS", "takes no argument",
+                   "there is no task 99999", "there is no task", "outboard-symbols FILE.ko",
+                   "hold is not loaded")
         for text, reason in zip(outputs(gdb("-p", str(live.process.pid), commands=wrong)), reasons):
             assert reason in text
 
 
-@pytest.mark.parametrize("damage,command,reason", [
-    # The second task's links, the descriptors of the log, a vCPU's state, the number of vCPUs, the list of modules.
-    ("set *(long *)(((struct task_struct *)&init_task)->tasks.next) = 0x10", "outboard-tasks", "the list of tasks: an entry at 0x10 cannot be read"),
-    ("set *(long *)(((struct task_struct *)&init_task)->tasks.next) = 0x10", "outboard-backtrace all", "an entry at 0x10 cannot be read"),
-    ("set (*(struct printk_ringbuffer **)&prb)->desc_ring.descs = 0x20", "outboard-dmesg", "struct prb_desc at 0x"),
-    ("set *(long *)&prb = 0", "outboard-dmesg", "struct printk_ringbuffer at 0x0 cannot be read"),
-    ("set ((struct ob_vcpu *)&ob_vcpus)->state = 0x101", "outboard-vcpus", "parked"),
-    ("set ((struct ob_machine *)&ob_machine)->vcpus = 12345", "outboard-vcpus", "the number of vCPUs reads 12345"),
-    ("set *(long *)&modules = 0x30", "outboard-modules", "the list of modules: an entry at 0x30 cannot be read"),
-    ("set ((struct task_struct *)&init_task)->comm[0] = 0", "outboard-tasks", "of another build than the kernel"),
-])
+@pytest.mark.parametrize(
+    "damage,command,reason",
+    [
+        # The second task's links, the descriptors of the log, a vCPU's state, the number of vCPUs,
+        # the list of modules.
+        ("set *(long *)(((struct task_struct *)&init_task)->tasks.next) = 0x10", "outboard-tasks",
+         "the list of tasks: an entry at 0x10 cannot be read"),
+        ("set *(long *)(((struct task_struct *)&init_task)->tasks.next) = 0x10",
+         "outboard-backtrace all", "an entry at 0x10 cannot be read"),
+        ("set (*(struct printk_ringbuffer **)&prb)->desc_ring.descs = 0x20", "outboard-dmesg",
+         "struct prb_desc at 0x"),
+        ("set *(long *)&prb = 0", "outboard-dmesg",
+         "struct printk_ringbuffer at 0x0 cannot be read"),
+        ("set ((struct ob_vcpu *)&ob_vcpus)->state = 0x101", "outboard-vcpus", "parked"),
+        ("set ((struct ob_machine *)&ob_machine)->vcpus = 12345", "outboard-vcpus",
+         "the number of vCPUs reads 12345"),
+        ("set *(long *)&modules = 0x30", "outboard-modules",
+         "the list of modules: an entry at 0x30 cannot be read"),
+        ("set ((struct task_struct *)&init_task)->comm[0] = 0", "outboard-tasks",
+         "of another build than the kernel"),
+    ])
 def test_broken_memory(target, damage, command, reason):
     """What can still be read is shown; what cannot is named."""
     with Live(target) as live:

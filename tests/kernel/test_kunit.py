@@ -17,7 +17,8 @@ import pytest
 
 from support import host, modules, program
 
-pytestmark = pytest.mark.kernel_reports("KUnit suites provoke warnings; the runner looks at their own verdicts")
+pytestmark = pytest.mark.kernel_reports(
+    "KUnit suites provoke warnings; the runner looks at their own verdicts")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONFIGS = os.path.join(program.REPOSITORY, "kernel", "configs")
@@ -30,9 +31,14 @@ VARIANTS = (modules.BASE_SUITES, modules.FULL_SUITES, modules.DEBUG_SUITES)
 
 
 def cases() -> list:
-    """(Variant, module) of each module with suites; a module of None stands for a variant that is not built."""
-    return [pytest.param(variant, name, id=f"{variant}-{name}", marks=[] if variant == modules.BASE_SUITES else pytest.mark.long)
-            for variant in VARIANTS for name in modules.with_suites(variant) or [None]]
+    """(Variant, module) of each module with suites; a module of None stands for a variant that is
+    not built.
+    """
+    return [
+        pytest.param(variant, name, id=f"{variant}-{name}",
+                     marks=[] if variant == modules.BASE_SUITES else pytest.mark.long)
+        for variant in VARIANTS for name in modules.with_suites(variant) or [None]
+    ]
 
 
 @functools.cache
@@ -57,19 +63,26 @@ def options_of_the_tree() -> set:
         folders[:] = [name for name in folders if name not in ("arch", "Documentation", "tools")]
         for name in files:
             if name.startswith("Kconfig"):
-                with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as stream:
-                    found |= {option for option, body in OPTION.findall(stream.read()) if is_test(option, body)}
+                with open(os.path.join(directory, name), encoding="utf-8",
+                          errors="replace") as stream:
+                    found |= {
+                        option
+                        for option, body in OPTION.findall(stream.read()) if is_test(option, body)
+                    }
     return found
 
 
 def is_test(option: str, body: str) -> bool:
     head = re.split(r"^\s+help\s*$", body, maxsplit=1, flags=re.MULTILINE)[0]
     named = "KUNIT" in option or option.endswith("_TEST") or option.endswith("_TESTS")
-    return named and re.search(r"depends on.*\bKUNIT\b|\bif KUNIT\b|KUNIT_ALL_TESTS", head) is not None
+    return named and re.search(r"depends on.*\bKUNIT\b|\bif KUNIT\b|KUNIT_ALL_TESTS",
+                               head) is not None
 
 
 def built() -> set:
-    """Every option that a fragment of the suites asks for; kernel/build/configure.sh sees to it that they are granted."""
+    """Every option that a fragment of the suites asks for; kernel/build/configure.sh sees to it
+    that they are granted.
+    """
     found = set()
     for path in glob.glob(os.path.join(CONFIGS, "suites*.config")):
         with open(path, encoding="ascii") as stream:
@@ -80,13 +93,16 @@ def built() -> set:
 @pytest.fixture(scope="module")
 def runner_of(tmp_path_factory):
     """Path of the program that loads modules, by variant."""
-    return functools.cache(lambda variant: modules.compile_runner(str(tmp_path_factory.mktemp("kunit")), variant))
+    return functools.cache(
+        lambda variant: modules.compile_runner(str(tmp_path_factory.mktemp("kunit")), variant))
 
 
 class Report:
-    """Suites and cases of one KTAP report: suites stand at the left, after their cases, which are four columns further in.
+    """Suites and cases of one KTAP report: suites stand at the left, after their cases, which are
+    four columns further in.
 
-    `planned` counts what the plans of the report (lines as 1..7) promise: suites, and cases of all suites.
+    `planned` counts what the plans of the report (lines as 1..7) promise: suites, and cases of all
+    suites.
     """
 
     def __init__(self, text: str):
@@ -116,12 +132,21 @@ class Report:
     def failed(self) -> list:
         """Cases that may not fail, and suites that failed without a case."""
         cases = [(suite, case) for suite, case, state in self.cases if state == "not ok"]
-        alone = [suite for suite, state in self.suites.items() if state == "not ok" and suite not in {suite for suite, _ in cases}]
-        return [f"{suite}: {case}" for suite, case in cases if ("case", suite, case) not in left_out()] + alone
+        alone = [
+            suite for suite, state in self.suites.items()
+            if state == "not ok" and suite not in {suite
+                                                   for suite, _ in cases}
+        ]
+        return [
+            f"{suite}: {case}" for suite, case in cases if ("case", suite, case) not in left_out()
+        ] + alone
 
     def passed_again(self) -> list:
         """Cases that are listed as failing, and do not."""
-        return [f"{suite}: {case}" for suite, case, state in self.cases if state == "ok" and ("case", suite, case) in left_out()]
+        return [
+            f"{suite}: {case}" for suite, case, state in self.cases
+            if state == "ok" and ("case", suite, case) in left_out()
+        ]
 
     def count(self, state: str) -> int:
         return sum(1 for *_, found in self.cases if found == state)
@@ -143,14 +168,17 @@ def test_module(variant, name, runner_of, request):
         pytest.skip(f"the kernel {variant} is not built: tests/run builds it")
     if ("module", name) in left_out():
         pytest.skip(f"left out: {left_out()['module', name]}")
-    run = modules.Run(runner_of(variant), modules.needed_by("kunit", name, variant=variant), timeout=TIMEOUT)
+    run = modules.Run(runner_of(variant), modules.needed_by("kunit", name, variant=variant),
+                      timeout=TIMEOUT)
     report = Report(run.log)
     request.config.stash.setdefault(program.KUNIT_REPORTS, []).append(report)
     assert run.result == 0, f"not loaded\n{run.tail}"
     assert report.suites, f"no suite ran\n{run.tail}"
-    assert report.is_complete(), f"results of {len(report.suites)} suites and {len(report.cases)} cases, not {report.planned}\n{run.tail}"
+    assert report.is_complete(), (f"results of {len(report.suites)} suites and "
+                                  f"{len(report.cases)} cases, not {report.planned}\n{run.tail}")
     assert not report.failed(), f"failed: {report.failed()}\n{run.tail}"
-    assert not report.passed_again(), f"pass again, so tests/kernel/kunit_skip.txt need not list them: {report.passed_again()}"
+    again = report.passed_again()
+    assert not again, f"pass again, so tests/kernel/kunit_skip.txt need not list them: {again}"
 
 
 KTAP = """KTAP version 1
@@ -176,5 +204,6 @@ def test_report(monkeypatch):
     assert not Report(KTAP.replace("not ok 2 two\n", "")).is_complete()
     monkeypatch.setattr(sys.modules[__name__], "left_out", lambda: {})
     assert report.failed() == ["one: bad", "two"] and report.passed_again() == []
-    monkeypatch.setattr(sys.modules[__name__], "left_out", lambda: {("case", "one", "bad"): "", ("case", "one", "good"): ""})
+    monkeypatch.setattr(sys.modules[__name__], "left_out", lambda: {("case", "one", "bad"): "",
+                                                                    ("case", "one", "good"): ""})
     assert report.failed() == ["two"] and report.passed_again() == ["one: good"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""KASAN and UBSAN (SANITIZE=address,undefined) see what they must: the mistakes of tests/kernel/sanitizers/mistakes.c.
+"""KASAN and UBSAN (SANITIZE=address,undefined) see what they must: the mistakes of
+tests/kernel/sanitizers/mistakes.c.
 
 `tests/run --long` builds its smallest profile before. For the whole program, see docs/debugging.md.
 """
@@ -12,7 +13,8 @@ import pytest
 from support import host, modules, program
 
 # The first that is built.
-VARIANT = next((name for name in ("base-asan-ubsan", "vfs-asan-ubsan") if os.path.exists(os.path.join(program.OUT, "lib", name))), "")
+VARIANT = next((name for name in ("base-asan-ubsan", "vfs-asan-ubsan")
+                if os.path.exists(os.path.join(program.OUT, "lib", name))), "")
 KERNEL_SOURCE = os.path.join(program.OUT, "source", "linux")
 KERNEL_BUILD = os.path.join(program.OUT, "kernel", VARIANT)
 MISTAKES = os.path.join(program.REPOSITORY, "tests", "kernel", "sanitizers")
@@ -32,8 +34,12 @@ REPORTS = {
     "bool": ("UBSAN: invalid-load", "not_a_bool"),
 }
 
-pytestmark = [pytest.mark.long, pytest.mark.kernel_reports("mistakes that the sanitizers must report"),
-              pytest.mark.skipif(not VARIANT, reason="make SANITIZE=address,undefined PROFILE=base library has not been run")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.kernel_reports("mistakes that the sanitizers must report"),
+    pytest.mark.skipif(
+        not VARIANT, reason="make SANITIZE=address,undefined PROFILE=base library has not been run")
+]
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +49,15 @@ def runner(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def component(tmp_path_factory):
-    """The smallest kernel has no components, and so no list of what they may use: it is not asked for."""
+    """The smallest kernel has no components, and so no list of what they may use: it is not asked
+    for.
+    """
     directory = str(tmp_path_factory.mktemp("mistakes"))
     shutil.copytree(MISTAKES, directory, dirs_exist_ok=True)
     build = ("make", "-C", KERNEL_SOURCE, f"O={KERNEL_BUILD}", "ARCH=outboard")
     host.run(*build, "modules_prepare", MAKEFLAGS="", MAKELEVEL="")
-    host.run(*build, f"M={directory}", "KBUILD_MODPOST_WARN=1", "modules", MAKEFLAGS="", MAKELEVEL="")
+    host.run(*build, f"M={directory}", "KBUILD_MODPOST_WARN=1", "modules", MAKEFLAGS="",
+             MAKELEVEL="")
     return os.path.join(directory, "mistakes.ko")
 
 

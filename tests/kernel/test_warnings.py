@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""OUTBOARD_LOG_FILE gets the warnings of every kernel; conftest.py fails a test during which one came."""
+"""OUTBOARD_LOG_FILE gets the warnings of every kernel; conftest.py fails a test during which one
+came.
+"""
 
 import os
 import subprocess
@@ -48,7 +50,8 @@ def test_of_a_mount(ext4, warner):
 def test_of_a_program_of_the_c_api(work, warner):
     """Nothing is on standard error; without the variable, nothing is anywhere."""
     runner, before = modules.compile_runner(work), kernel_log.size()
-    command, variables = [runner, "0", warner, "--", ""], {**os.environ, "VCPUS": "1", "COMMAND_LINE": ""}
+    command, variables = [runner, "0", warner, "--",
+                          ""], {**os.environ, "VCPUS": "1", "COMMAND_LINE": ""}
     subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, check=True, timeout=60)
     found = came(before)
     assert found.startswith("outboard ") and found.count("WARNING: ") == 1, found
@@ -59,8 +62,11 @@ def test_of_a_program_of_the_c_api(work, warner):
 
 
 def test_a_file_that_cannot_be_opened_is_none(work):
-    done = subprocess.run([capi.library_program(work, "refused_test.c", "client.c")], capture_output=True, text=True, timeout=60, check=True,
-                          env={**os.environ, "LD_LIBRARY_PATH": capi.LIBRARIES, "OUTBOARD_LOG_FILE": f"{work}/none/file"})
+    done = subprocess.run([capi.library_program(work, "refused_test.c", "client.c")],
+                          capture_output=True, text=True, timeout=60, check=True, env={
+                              **os.environ, "LD_LIBRARY_PATH": capi.LIBRARIES,
+                              "OUTBOARD_LOG_FILE": f"{work}/none/file"
+                          })
     assert done.stderr == ""
 
 
@@ -76,16 +82,19 @@ def test_with_a_wanted_warning(): subprocess.run({loud}, check=True)
 
 def test_a_warning_fails_the_test(work, warner, pytester_of):
     image = images.make(f"{work}/disk.img", "ext4")
-    silent, loud = (program.command(*words, "ls", f"{image}:/") for words in ((), ("--component", warner)))
+    silent, loud = (program.command(*words, "ls", f"{image}:/")
+                    for words in ((), ("--component", warner)))
     said = pytester_of(SUITE.format(silent=silent, loud=loud))
-    assert "3 passed, 1 error" in said and "ERROR test_suite.py::test_with_a_warning" in said and TEXT in said, said
+    for words in ("3 passed, 1 error", "ERROR test_suite.py::test_with_a_warning", TEXT):
+        assert words in said, said
 
 
 LATE_SUITE = """
 import subprocess
 processes = []
 def test_that_starts_it():
-    processes.append(subprocess.Popen(["sh", "-c", 'read line; exec "$@"', "sh", *{loud}], stdin=subprocess.PIPE))
+    command = ["sh", "-c", 'read line; exec "$@"', "sh", *{loud}]
+    processes.append(subprocess.Popen(command, stdin=subprocess.PIPE))
 def test_with_the_warning():
     processes[0].communicate(b"go\\n")
     assert processes[0].returncode == 0
@@ -95,8 +104,10 @@ def test_after_it(): pass
 
 def test_a_late_warning_fails_the_test_that_caused_it(work, warner, pytester_of):
     image = images.make(f"{work}/disk.img", "ext4")
-    said = pytester_of(LATE_SUITE.format(loud=program.command("--component", warner, "ls", f"{image}:/")))
-    assert "3 passed, 1 error" in said and "ERROR test_suite.py::test_that_starts_it" in said and TEXT in said, said
+    said = pytester_of(
+        LATE_SUITE.format(loud=program.command("--component", warner, "ls", f"{image}:/")))
+    for words in ("3 passed, 1 error", "ERROR test_suite.py::test_that_starts_it", TEXT):
+        assert words in said, said
     assert "at the time of test_suite.py::test_with_the_warning" in said, said
 
 
@@ -108,10 +119,14 @@ def pytester_of(tmp_path):
         (tmp_path / "test_suite.py").write_text(text)
         for name in ("conftest.py", "pytest.ini", "support"):
             os.symlink(os.path.join(program.REPOSITORY, "tests", name), tmp_path / name)
-        done = subprocess.run([os.path.join(program.OUT, "venv", "bin", "python"), "-m", "pytest", "-p", "no:cacheprovider", "-ra", "."],
-                              cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=300, check=False,
-                              env={**os.environ, "OUTBOARD_OUT": program.OUT, "OUTBOARD_OUTCOMES": "",
-                                   "PYTHONPATH": os.path.join(program.REPOSITORY, "tests")})
+        done = subprocess.run(
+            [
+                os.path.join(program.OUT, "venv", "bin", "python"), "-m", "pytest", "-p",
+                "no:cacheprovider", "-ra", "."
+            ], cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=300, check=False, env={
+                **os.environ, "OUTBOARD_OUT": program.OUT, "OUTBOARD_OUTCOMES": "",
+                "PYTHONPATH": os.path.join(program.REPOSITORY, "tests")
+            })
         return done.stdout
 
     return run

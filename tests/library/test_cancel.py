@@ -10,15 +10,16 @@ OBJECTS = os.path.join(OUT, "kernel", "full", "outboard-library")
 
 # POSIX's list and glibc's additions, without what only differs by a suffix (64, _chk, _2).
 CANCELLATION_POINTS = set("""
-accept accept4 aio_suspend clock_nanosleep close connect copy_file_range creat epoll_pwait epoll_wait fallocate fcntl
-fdatasync fsync getrandom lockf mq_receive mq_send mq_timedreceive mq_timedsend msgrcv msgsnd msync nanosleep open
-open_by_handle_at openat pause poll posix_fallocate ppoll pread preadv preadv2 pselect pthread_cond_clockwait
-pthread_cond_timedwait pthread_cond_wait pthread_join pthread_testcancel pthread_timedjoin_np pwrite pwritev pwritev2
-read readv recv recvfrom recvmmsg recvmsg select sem_clockwait sem_timedwait sem_wait send sendmmsg sendmsg sendto
-sigpause sigsuspend sigtimedwait sigwait sigwaitinfo sleep splice sync_file_range system tcdrain tee thrd_join
-thrd_sleep usleep vmsplice wait wait3 wait4 waitid waitpid write writev
-dprintf fclose fflush fgetc fgets fopen fprintf fputc fputs fread fscanf fseek fwrite getline perror popen printf
-putchar puts syslog vdprintf vfprintf vprintf
+accept accept4 aio_suspend clock_nanosleep close connect copy_file_range creat epoll_pwait
+epoll_wait fallocate fcntl fdatasync fsync getrandom lockf mq_receive mq_send mq_timedreceive
+mq_timedsend msgrcv msgsnd msync nanosleep open open_by_handle_at openat pause poll posix_fallocate
+ppoll pread preadv preadv2 pselect pthread_cond_clockwait pthread_cond_timedwait pthread_cond_wait
+pthread_join pthread_testcancel pthread_timedjoin_np pwrite pwritev pwritev2 read readv recv
+recvfrom recvmmsg recvmsg select sem_clockwait sem_timedwait sem_wait send sendmmsg sendmsg sendto
+sigpause sigsuspend sigtimedwait sigwait sigwaitinfo sleep splice sync_file_range system tcdrain tee
+thrd_join thrd_sleep usleep vmsplice wait wait3 wait4 waitid waitpid write writev
+dprintf fclose fflush fgetc fgets fopen fprintf fputc fputs fread fscanf fseek fwrite getline perror
+popen printf putchar puts syslog vdprintf vfprintf vprintf
 """.split())
 
 # What may be imported although it is in the list, and why.
@@ -42,7 +43,9 @@ def test_no_cancellation_points():
     patterns = ("hypercall/posix/*.o", "hypercall/posix/snapshot/*.o", "lib/*.o")
     objects = [path for pattern in patterns for path in glob.glob(os.path.join(OBJECTS, pattern))]
     assert len(objects) > 20
-    found = {(os.path.basename(path), name) for path in objects for name in imports(path) & CANCELLATION_POINTS}
+    found = {(os.path.basename(path), name)
+             for path in objects
+             for name in imports(path) & CANCELLATION_POINTS}
     assert found == set(ALLOWED)
 
 
@@ -56,5 +59,6 @@ def test_cancelled_threads(work):
     with open(os.path.join(work, "second.img"), "wb") as stream:
         stream.truncate(1 << 20)
     program = library_program(work, "cancel_test.c", "client.c")
-    run("sh", "-c", 'cd "$1" && exec "$0" disk.img', program, work, LD_LIBRARY_PATH=LIBRARIES, OUTBOARD_LOG="info", timeout=300)
+    run("sh", "-c", 'cd "$1" && exec "$0" disk.img', program, work, LD_LIBRARY_PATH=LIBRARIES,
+        OUTBOARD_LOG="info", timeout=300)
     check_ext4(image)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The C API, by C programs that use nothing else, and the POSIX platform below it, without a kernel.
+"""The C API, by C programs that use nothing else, and the POSIX platform below it, without a
+kernel.
 
 Each program says what failed and where, and ends with 1. The library is found through OUTBOARD_OUT.
 """
@@ -29,11 +30,15 @@ SANITIZERS = {
 
 
 def run(*command, timeout=300, ok=0, **variables):
-    """Runs a program. It must end with `ok`; what it said is shown otherwise. Returns its output."""
-    environment = {**os.environ, **{name: value for name, value in variables.items() if value is not None}}
+    """Runs a program. It must end with `ok`; what it said is shown otherwise. Returns its output.
+    """
+    environment = {
+        **os.environ, **{name: value
+                         for name, value in variables.items() if value is not None}
+    }
     environment["PATH"] += ":/usr/sbin:/sbin"
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace",
-                          timeout=timeout, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True,
+                          errors="replace", timeout=timeout, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == ok, (f"{os.path.basename(command[0])} ended with {done.returncode}\n"
                                    f"{done.stdout[-2000:]}{done.stderr[-4000:]}")
     return done.stdout
@@ -45,7 +50,9 @@ def compile_c(target, sources, *flags):
 
 
 def platform_program(directory, source, sanitizer):
-    files = sorted(glob.glob(os.path.join(PLATFORM, "*.c")) + glob.glob(os.path.join(PLATFORM, "snapshot", "*.c")))
+    files = sorted(
+        glob.glob(os.path.join(PLATFORM, "*.c"))
+        + glob.glob(os.path.join(PLATFORM, "snapshot", "*.c")))
     return compile_c(os.path.join(directory, "program"), [source, "mock_kernel.c", *files],
                      "-I", PLATFORM, "-I", os.path.join(REPOSITORY, "hypercall", "include"),
                      *SANITIZERS[sanitizer])
@@ -82,8 +89,11 @@ def library_program(directory, *sources, compiler="gcc", static=False):
     target = os.path.join(directory, os.path.basename(sources[0]).partition(".")[0])
     flags = pkg_config("--cflags", "--libs")
     if static:
-        flags = [*pkg_config("--cflags"), os.path.join(LIBRARIES, "liboutboard.a"), "-Wl,--whole-archive",
-                 os.path.join(LIBRARIES, "liboutboard-components.a"), "-Wl,--no-whole-archive"]
+        flags = [
+            *pkg_config("--cflags"),
+            os.path.join(LIBRARIES, "liboutboard.a"), "-Wl,--whole-archive",
+            os.path.join(LIBRARIES, "liboutboard-components.a"), "-Wl,--no-whole-archive"
+        ]
     run(compiler, *FLAGS, "-o", target, *(os.path.join(HERE, source) for source in sources), *flags)
     return target
 
@@ -167,7 +177,8 @@ def test_log_goes_to_standard_error_only_when_asked(work):
         environment.pop("OUTBOARD_LOG", None)
         if wanted:
             environment["OUTBOARD_LOG"] = wanted
-        done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run([program], env=environment, capture_output=True, text=True,
+                              timeout=60, check=True)
         assert ("Linux version" in done.stderr) == expected
         assert expected or done.stderr == ""
 
@@ -186,7 +197,8 @@ def test_faults_in_handlers(work, vcpus):
     run_library_program(work, "handler_fault_test", str(vcpus))
 
 
-@pytest.mark.parametrize("vcpus,count", [(1, 10000), (2, 20000), (4, 10000), pytest.param(2, 100000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("vcpus,count", [(1, 10000), (2, 20000), (4, 10000),
+                                         pytest.param(2, 100000, marks=pytest.mark.long)])
 def test_threads(work, vcpus, count):
     run_library_program(work, "threads_test", str(vcpus), str(count), timeout=600)
 
@@ -209,7 +221,8 @@ def test_memory(work, image):
 
 
 def test_mappings(work):
-    """A page that a client touches is mapped once; one that the host cannot map is a bad pointer."""
+    """A page that a client touches is mapped once; one that the host cannot map is a bad pointer.
+    """
     run_library_program(work, "mapping_test", timeout=120)
 
 
@@ -218,9 +231,14 @@ NO_LOG_FILE = {"OUTBOARD_LOG_FILE": ""}
 
 
 def host_gives_huge_pages():
-    """To a tmpfs in name spaces of one's own, whatever the setting for other memory files is, but for this one."""
+    """To a tmpfs in name spaces of one's own, whatever the setting for other memory files is, but
+    for this one.
+    """
     script = "test ! -e $0 || ! grep -qF '[deny]' $0; mount -t tmpfs -o huge=always none /mnt"
-    command = ["unshare", "--map-root-user", "--mount", "sh", "-ec", script, "/sys/kernel/mm/transparent_hugepage/shmem_enabled"]
+    command = [
+        "unshare", "--map-root-user", "--mount", "sh", "-ec", script,
+        "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+    ]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
@@ -244,7 +262,8 @@ def test_memory_where_name_spaces_are_refused(work, way):
     apart = ["unshare", "--map-root-user", "--mount"]
     if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
         refuse, apart = 'exec "$0" "$@"', []
-    run(*apart, "sh", "-ec", refuse, program, way, "small", LD_LIBRARY_PATH=LIBRARIES, **NO_LOG_FILE)
+    run(*apart, "sh", "-ec", refuse, program, way, "small", LD_LIBRARY_PATH=LIBRARIES,
+        **NO_LOG_FILE)
 
 
 def test_thousand_kernels(work, capsys):
@@ -275,7 +294,8 @@ def test_exit_races(work):
 
 def available_megabytes():
     with open("/proc/meminfo", encoding="ascii") as lines:
-        return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
+        return next(
+            int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
 @pytest.mark.parametrize("megabytes", [300, pytest.param(8000, marks=pytest.mark.long)])
@@ -285,7 +305,8 @@ def test_memory_goes_back(work, megabytes):
     run_library_program(work, "give_back_test", str(megabytes))
 
 
-@pytest.mark.parametrize("way", ["chroot", "over", "apart", "ring", "rings", "full", "storm", "handler"])
+@pytest.mark.parametrize("way",
+                         ["chroot", "over", "apart", "ring", "rings", "full", "storm", "handler"])
 def test_halt_unmounts_everything(work, image, way):
     run_library_program(work, "halt_test", way, image)
     assert "abc" in run("debugfs", "-R", "cat /left-open", image)
@@ -318,16 +339,18 @@ def test_example(work, image, compiler):
     run(program, os.path.join(work, "missing.img"), "/hello", ok=1, LD_LIBRARY_PATH=LIBRARIES)
 
 
-@pytest.mark.parametrize("compiler,standard", [("gcc", "c99"), ("gcc", "gnu17"), ("g++", "c++11"), ("g++", "c++20")])
+@pytest.mark.parametrize("compiler,standard", [("gcc", "c99"), ("gcc", "gnu17"), ("g++", "c++11"),
+                                               ("g++", "c++20")])
 def test_headers(work, compiler, standard):
     """The headers stand alone, and beside the C library's."""
-    ours = "".join(f"#include <outboard/{name}.h>\n" for name in ("outboard", "syscall", "syscalls"))
+    ours = "".join(f"#include <outboard/{name}.h>\n"
+                   for name in ("outboard", "syscall", "syscalls"))
     for name, text in ("alone", ours), ("both", '#include "headers.h"\n'):
         source = os.path.join(work, f"{name}.{'cc' if compiler == 'g++' else 'c'}")
         with open(source, "w", encoding="ascii") as stream:
             stream.write(text)
-        run(compiler, f"-std={standard}", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", source,
-            "-D_GNU_SOURCE", "-I", HERE, *pkg_config("--cflags"))
+        run(compiler, f"-std={standard}", "-pedantic", "-Wall", "-Wextra", "-Werror",
+            "-fsyntax-only", source, "-D_GNU_SOURCE", "-I", HERE, *pkg_config("--cflags"))
 
 
 def defined_symbols(*arguments):
@@ -351,4 +374,5 @@ def test_exported_symbols():
     assert {"ob_boot", "ob_halt", "ob_syscall", "ob_sys_openat", "ob_disk_add"} <= declared
     assert len(declared) > 300
     assert defined_symbols("-D", os.path.join(LIBRARIES, "liboutboard.so")) == declared
-    assert defined_symbols("-g", "--defined-only", os.path.join(LIBRARIES, "liboutboard.a")) == declared
+    assert defined_symbols("-g", "--defined-only", os.path.join(LIBRARIES,
+                                                                "liboutboard.a")) == declared

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Components: loaded on demand and on request, modules of one's own, and what is wrong with files that are none."""
+"""Components: loaded on demand and on request, modules of one's own, and what is wrong with files
+that are none.
+"""
 
 import os
 import random
@@ -10,13 +12,16 @@ import pytest
 from test_capi import LIBRARIES, REPOSITORY, hello_module, library_program, run
 
 ARCHIVE = os.path.join(LIBRARIES, "outboard-components")
-MAKERS = {"ext4": ["mke2fs", "-q", "-t", "ext4"], "xfs": ["mkfs.xfs", "-q"], "btrfs": ["mkfs.btrfs", "-q"],
-          "f2fs": ["mkfs.f2fs", "-q"], "vfat": ["mkfs.vfat", "-F", "32"]}
+MAKERS = {
+    "ext4": ["mke2fs", "-q", "-t", "ext4"], "xfs": ["mkfs.xfs", "-q"],
+    "btrfs": ["mkfs.btrfs", "-q"], "f2fs": ["mkfs.f2fs", "-q"], "vfat": ["mkfs.vfat", "-F", "32"]
+}
 
 
 @pytest.fixture(name="tester", scope="module")
 def fixture_tester(tmp_path_factory):
-    program = library_program(str(tmp_path_factory.mktemp("component")), "component_test.c", "client.c")
+    program = library_program(str(tmp_path_factory.mktemp("component")), "component_test.c",
+                              "client.c")
 
     def test(*arguments, ok=0, **variables):
         return run(program, *arguments, ok=ok, timeout=60, LD_LIBRARY_PATH=LIBRARIES, **variables)
@@ -49,10 +54,14 @@ def test_race(tester):
 
 def test_module_of_ones_own(work, hello):
     program = library_program(work, "component_test.c", "client.c")
-    done = subprocess.run([program, "own", hello], capture_output=True, text=True, timeout=60, check=False,
+    done = subprocess.run([program, "own", hello], capture_output=True, text=True, timeout=60,
+                          check=False,
                           env={**os.environ, "LD_LIBRARY_PATH": LIBRARIES, "OUTBOARD_LOG": "info"})
     assert done.returncode == 0, done.stderr
-    said = [line.partition("hello: ")[2] for line in done.stderr.splitlines() if "hello: hello," in line or "hello: goodbye," in line]
+    said = [
+        line.partition("hello: ")[2] for line in done.stderr.splitlines()
+        if "hello: hello," in line or "hello: goodbye," in line
+    ]
     assert said[:3] == ["hello, tester", "goodbye, tester", "hello, world"]
 
 
@@ -93,7 +102,9 @@ def test_files_that_are_no_components(tester, work, hello):
 
 
 def test_damaged_archives(tester, work):
-    """Damage in the tables is found when the archive is opened, or harmless; it never ends the program."""
+    """Damage in the tables is found when the archive is opened, or harmless; it never ends the
+    program.
+    """
     chosen = random.Random(7)
     with open(ARCHIVE, "rb") as stream:
         archive = stream.read()
@@ -128,5 +139,6 @@ def test_damaged_module_in_the_archive(tester, work):
 
 
 def test_builtin_names_are_checked():
-    output = run("env", "BUILTIN=NO_SUCH_THING", "PROFILE=vfs", os.path.join(REPOSITORY, "kernel", "build", "configure.sh"), ok=1)
+    output = run("env", "BUILTIN=NO_SUCH_THING", "PROFILE=vfs",
+                 os.path.join(REPOSITORY, "kernel", "build", "configure.sh"), ok=1)
     assert "compiling" not in output

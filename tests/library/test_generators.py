@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The generators of lib/, on small trees: what they make compiles and is right, what they do not know is an error."""
+"""The generators of lib/, on small trees: what they make compiles and is right, what they do not
+know is an error.
+"""
 
 import os
 import subprocess
@@ -42,8 +44,10 @@ def tree(tmp_path):
 
 
 def generate(program, *arguments):
-    return subprocess.run([sys.executable, os.path.join(REPOSITORY, "lib", program), *map(str, arguments)],
-                          capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable,
+         os.path.join(REPOSITORY, "lib", program), *map(str, arguments)], capture_output=True,
+        text=True, check=False)
 
 
 # Echoes number and arguments, or fails as asked.
@@ -67,7 +71,8 @@ long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long
 
 static struct ob_instance *asked;
 
-long ob_sys_on(struct ob_instance *instance, long number, long a, long b, long c, long d, long e, long f)
+long ob_sys_on(struct ob_instance *instance, long number, long a, long b, long c, long d,
+	       long e, long f)
 {
 	asked = instance;
 	return ob_kernel_syscall(number, a, b, c, d, e, f);
@@ -90,11 +95,13 @@ int main(void)
 	if (ob_sys_rename("a", "b") != -4096 || errno)
 		return 3;
 	answer = -12;
-	if (ob_sys_mmap(0, 1, 2, 3, -1, 4096) != (void *)-1 || errno != ENOMEM || seen[5] != -1 || seen[6] != 4096)
+	if (ob_sys_mmap(0, 1, 2, 3, -1, 4096) != (void *)-1 || errno != ENOMEM || seen[5] != -1 ||
+	    seen[6] != 4096)
 		return 4;
 	answer = 4096;
-	if (ob_sys_read_on((void *)buffer, 7, buffer, 4) != 4096 || (void *)asked != buffer || seen[0] != OB_SYS_read ||
-	    seen[1] != 7 || seen[2] != (long)buffer || seen[3] != 4 || seen[4])
+	if (ob_sys_read_on((void *)buffer, 7, buffer, 4) != 4096 || (void *)asked != buffer ||
+	    seen[0] != OB_SYS_read || seen[1] != 7 || seen[2] != (long)buffer || seen[3] != 4 ||
+	    seen[4])
 		return 5;
 	if (ob_sys_mmap_on(0, 0, 1, 2, 3, -1, 4096) != (void *)4096 || asked)
 		return 6;
@@ -113,9 +120,11 @@ def test_syscalls(tree, tmp_path):
     assert "long ob_sys_rename(const char *old, const char *new_);\n" in prototypes
     assert "ob_sys_iopl" not in prototypes and "ob_sys_uselib" not in prototypes
     (tmp_path / "gate.c").write_text(GATE)
-    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-I", tmp_path,
-                    "-I", os.path.join(REPOSITORY, "hypercall", "include"),
-                    "-o", tmp_path / "program", tmp_path / "gate.c", tmp_path / "syscalls.c"], check=True)
+    subprocess.run([
+        "gcc", "-Wall", "-Wextra", "-Werror", "-I", tmp_path, "-I",
+        os.path.join(REPOSITORY, "hypercall", "include"), "-o", tmp_path / "program",
+        tmp_path / "gate.c", tmp_path / "syscalls.c"
+    ], check=True)
     subprocess.run([tmp_path / "program"], check=True)
 
 
@@ -130,7 +139,8 @@ def test_unchanged_files_keep_their_time(tree, tmp_path):
     (TABLE, PROTOTYPES.replace("size_t", "mystery_t"), "read_x: unknown type 'mystery_t'"),
     (TABLE, "", "no prototype of sys_read"),
     ("", PROTOTYPES, "no system calls found"),
-    ("0 common f sys_f", f"asmlinkage long sys_f({', '.join(['int'] * 7)});", "f: more than six parameters"),
+    ("0 common f sys_f", f"asmlinkage long sys_f({', '.join(['int'] * 7)});",
+     "f: more than six parameters"),
 ])
 def test_what_is_not_understood_is_an_error(tree, tmp_path, table, prototypes, reason):
     # A name that is not written by hand.
@@ -165,15 +175,18 @@ int main(void)
 def test_config(tmp_path):
     (tmp_path / "include/config").mkdir(parents=True)
     (tmp_path / ".config").write_text(
-        '# CONFIG_OFF is not set\nCONFIG_ON=y\nCONFIG_TEXT="a \\"quoted\\" \\\\ ??/ 1"\nCONFIG_EMPTY=""\nCONFIG_N=12\n')
+        '# CONFIG_OFF is not set\nCONFIG_ON=y\nCONFIG_TEXT="a \\"quoted\\" \\\\ ??/ 1"\n'
+        'CONFIG_EMPTY=""\nCONFIG_N=12\n')
     (tmp_path / "include/config/kernel.release").write_text("6.12.90\n")
     done = generate("generate-config.py", tmp_path, "vfs", tmp_path / "made")
     assert (done.returncode, done.stderr) == (0, "")
     (tmp_path / "main.c").write_text(CONFIG_PROGRAM)
     subprocess.run(["gcc", "-I", os.path.join(REPOSITORY, "lib"), "-o", tmp_path / "program",
                     tmp_path / "main.c", tmp_path / "made/config.c"], check=True)
-    output = subprocess.run([tmp_path / "program"], check=True, capture_output=True, text=True).stdout
-    assert output == '6.12.90 vfs|CONFIG_ON=y|CONFIG_TEXT=a "quoted" \\ ??/ 1|CONFIG_EMPTY=|CONFIG_N=12'
+    output = subprocess.run([tmp_path / "program"], check=True, capture_output=True,
+                            text=True).stdout
+    assert output == ('6.12.90 vfs|CONFIG_ON=y|CONFIG_TEXT=a "quoted" \\ ??/ 1|'
+                      'CONFIG_EMPTY=|CONFIG_N=12')
 
 
 def test_config_of_a_build_that_is_not_there(tmp_path):

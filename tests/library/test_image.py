@@ -55,8 +55,8 @@ class Image:
 
     def rela(self):
         """
-        Gives the image a relocation with an addend, as the only one: the linker may need none. It is
-        in its code, where nothing runs. Returns where the relocation is.
+        Gives the image a relocation with an addend, as the only one: the linker may need none. It
+        is in its code, where nothing runs. Returns where the relocation is.
         """
         _, row = self.segment(PT_DYNAMIC)
         _, data = self.segment(PT_LOAD, writable=True)

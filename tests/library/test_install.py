@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The installed C library: programs that know it by pkg-config alone, as docs/c-api.md says, static and not."""
+"""The installed C library: programs that know it by pkg-config alone, as docs/c-api.md says, static
+and not.
+"""
 
 import os
 
@@ -34,19 +36,22 @@ int main(void)
 
 def flags(root, *words):
     library = f"{root}/opt/outboard/lib"
-    return host.run("pkg-config", *words, "--cflags", "--libs", "outboard", PKG_CONFIG_PATH=f"{library}/pkgconfig",
+    return host.run("pkg-config", *words, "--cflags", "--libs", "outboard",
+                    PKG_CONFIG_PATH=f"{library}/pkgconfig",
                     PKG_CONFIG_SYSROOT_DIR=root).stdout.split()
 
 
 @pytest.mark.needs("make", "pkg-config", "gcc")
 def test_programs_of_users(work):
     root, source, program = f"{work}/root", f"{work}/program.c", f"{work}/program"
-    host.run("make", "-C", REPOSITORY, "install", f"DESTDIR={root}", "PREFIX=/opt/outboard", timeout=600)
+    host.run("make", "-C", REPOSITORY, "install", f"DESTDIR={root}", "PREFIX=/opt/outboard",
+             timeout=600)
     with open(source, "w", encoding="ascii") as stream:
         stream.write(SOURCE)
     for words in ((), ("--static",)):
         options = [word.removeprefix("-") for word in words]
-        host.run("gcc", "-Wall", "-Wextra", "-Werror", *options, "-o", program, source, *flags(root, *words))
+        host.run("gcc", "-Wall", "-Wextra", "-Werror", *options, "-o", program, source,
+                 *flags(root, *words))
         # A static one finds its components in itself: nothing says where the library is.
         variables = {} if words else {"LD_LIBRARY_PATH": f"{root}/opt/outboard/lib"}
         assert host.run(program, **variables).stdout == "works\n", words
@@ -55,5 +60,6 @@ def test_programs_of_users(work):
     with open(f"{work}/tree/file", "w", encoding="ascii") as stream:
         stream.write("text")
     image = images.make_ext4_of(f"{work}/image", f"{work}/tree")
-    host.run("gcc", "-static", "-o", program, f"{REPOSITORY}/docs/examples/read_file.c", *flags(root, "--static"))
+    host.run("gcc", "-static", "-o", program, f"{REPOSITORY}/docs/examples/read_file.c",
+             *flags(root, "--static"))
     assert host.run(program, image, "/file").stdout == "text"

@@ -74,10 +74,11 @@ def test_bad_handles(work):
 @pytest.mark.needs("gdb")
 def test_gdb_has_the_names_of_all(work):
     program = library_program(work, "instance_test.c", "client.c")
-    commands = ("handle SIGURG SIGSEGV nostop noprint pass", "break end", "run", "thread apply all backtrace")
+    commands = ("handle SIGURG SIGSEGV nostop noprint pass", "break end", "run",
+                "thread apply all backtrace")
     options = [word for command in commands for word in ("-ex", command)]
-    said = run("gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no", *options, "--args", program, "data",
-               LD_LIBRARY_PATH=LIBRARIES, DEBUGINFOD_URLS="")
+    said = run("gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no", *options, "--args",
+               program, "data", LD_LIBRARY_PATH=LIBRARIES, DEBUGINFOD_URLS="")
     places = {line.split()[1] for line in said.splitlines() if " in ob_carrier_main ()" in line}
     assert len(places) == 2, said
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The tables between kernel images and hosts: what an interface version has once had stays where it is.
+"""The tables between kernel images and hosts: what an interface version has once had stays where it
+is.
 
-`interface.txt` is the record. After a change that its version allows (a new member at the end of a table or a
-group), or with a new version, write it again:
+`interface.txt` is the record. After a change that its version allows (a new member at the end of a
+table or a group), or with a new version, write it again:
 
     gcc -Ihypercall/include tests/library/interface_test.c && ./a.out >tests/library/interface.txt
 """

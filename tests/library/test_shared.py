@@ -25,7 +25,8 @@ def test_starts_have_secrets_of_their_own(work, tmp_path):
     program = library_program(work, "secrets_test.c", "client.c")
     starts = []
     for expected in ("saved as", "started from", "started from"):
-        said = run(program, str(tmp_path / "secrets.ko"), SNAPSHOTS=cache, LD_LIBRARY_PATH=LIBRARIES)
+        said = run(program, str(tmp_path / "secrets.ko"), SNAPSHOTS=cache,
+                   LD_LIBRARY_PATH=LIBRARIES)
         assert expected in said
         starts.append(dict(line.split(maxsplit=1) for line in said.splitlines() if line))
     for name in SECRETS:

@@ -8,19 +8,24 @@ import subprocess
 import time
 
 import pytest
-from test_capi import HERE, LIBRARIES, check_ext4, compile_c, image, pkg_config, run  # noqa: F401  (image is a fixture)
+# `image` is a fixture.
+from test_capi import HERE, LIBRARIES, check_ext4, compile_c, image, pkg_config, run  # noqa: F401
 
 # Where the program of the command line is linked to, too.
 FIXED = ["-no-pie", "-Wl,-Ttext-segment=0x40000000"]
 
 
 def static_flags():
-    return [*pkg_config("--cflags"), os.path.join(LIBRARIES, "liboutboard.a"), "-Wl,--whole-archive",
-            os.path.join(LIBRARIES, "liboutboard-components.a"), "-Wl,--no-whole-archive"]
+    return [
+        *pkg_config("--cflags"),
+        os.path.join(LIBRARIES, "liboutboard.a"), "-Wl,--whole-archive",
+        os.path.join(LIBRARIES, "liboutboard-components.a"), "-Wl,--no-whole-archive"
+    ]
 
 
 def fixed_program(directory, name):
-    return compile_c(os.path.join(directory, name), [f"{name}.c", "client.c"], *FIXED, *static_flags())
+    return compile_c(os.path.join(directory, name), [f"{name}.c", "client.c"], *FIXED,
+                     *static_flags())
 
 
 @pytest.fixture(name="program", scope="module")
@@ -85,7 +90,10 @@ def age(path):
 
 def test_unused_ones_go(program, cache):
     old = time.time() - 31 * 24 * 3600
-    names = ["0123456789abcdef.snapshot", "0123456789abcdef.snapshot.checked", ".0123456789abcdef.snapshot.fedcba9876543210"]
+    names = [
+        "0123456789abcdef.snapshot", "0123456789abcdef.snapshot.checked",
+        ".0123456789abcdef.snapshot.fedcba9876543210"
+    ]
     kept = ["mine.snapshot", "0123456789abcdef.txt"]
     for name in [*names, *kept]:
         path = os.path.join(cache, name)
@@ -192,7 +200,8 @@ def test_directory_that_others_write_to(program, cache, mode):
 @pytest.mark.needs_root
 def test_directory_without_execution(work, program, cache):
     """A home directory that is mounted noexec: nothing can be mapped from there to be executed."""
-    script = f'mount -t tmpfs -o noexec,mode=700 none "{cache}" && for i in 1 2; do COMPONENTS=ext4 SNAPSHOTS="{cache}" "{program}"; done'
+    script = (f'mount -t tmpfs -o noexec,mode=700 none "{cache}" && for i in 1 2; do '
+              f'COMPONENTS=ext4 SNAPSHOTS="{cache}" "{program}"; done')
     told = run("unshare", "--mount", "sh", "-c", script)
     assert told.count("not used: the directory's file system is mounted noexec") == 2
 
@@ -215,17 +224,24 @@ def test_address_that_is_taken(program, cache):
 
 
 def note_as_right(path):
-    """What the library notes of a file whose checksum was right: hypercall/posix/snapshot/snapshot.h, struct ob_snapshot_note."""
+    """What the library notes of a file whose checksum was right:
+    hypercall/posix/snapshot/snapshot.h, struct ob_snapshot_note.
+    """
     status = os.stat(path)
     with open("/proc/sys/kernel/random/boot_id", "rb") as stream:
         host = stream.read()
     seconds, nanoseconds = divmod(status.st_ctime_ns, 10**9)
-    with open(f"{path}.checked", "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as stream:
-        stream.write(struct.pack("<5Q40s", status.st_dev, status.st_ino, status.st_size, seconds, nanoseconds, host))
+    with open(f"{path}.checked", "wb",
+              opener=lambda name, flags: os.open(name, flags, 0o600)) as stream:
+        stream.write(
+            struct.pack("<5Q40s", status.st_dev, status.st_ino, status.st_size, seconds,
+                        nanoseconds, host))
 
 
 def test_what_cannot_be_mapped_is_booted(program, cache):
-    """The host refuses a piece of RAM, when much is mapped already: here, because of where it is in the file."""
+    """The host refuses a piece of RAM, when much is mapped already: here, because of where it is in
+    the file.
+    """
     start(program, cache)
     path = the_file(cache)
     with open(path, "r+b") as stream:
@@ -233,12 +249,14 @@ def test_what_cannot_be_mapped_is_booted(program, cache):
         key_size, count = struct.unpack_from("<2Q", content, 40)
         ram, size = struct.unpack_from("<2Q", content, 64)
         table = [176 + key_size + 40 * number for number in range(count)]
-        last = next(entry for entry in reversed(table) if ram <= struct.unpack_from("<Q", content, entry)[0] < ram + size)
+        last = next(entry for entry in reversed(table)
+                    if ram <= struct.unpack_from("<Q", content, entry)[0] < ram + size)
         offset, = struct.unpack_from("<Q", content, last + 16)
         stream.seek(last + 16)
         stream.write(struct.pack("<Q", offset - 1))
     note_as_right(path)
-    assert "not used: it cannot be mapped: Invalid argument; saved as" in start(program, cache)["snapshot:"]
+    assert "not used: it cannot be mapped: Invalid argument; saved as" in start(program,
+                                                                                cache)["snapshot:"]
     assert "started from" in start(program, cache)["snapshot:"]
 
 
@@ -367,14 +385,19 @@ def test_another_archive_of_components(work, cache):
 
 def test_many_at_once(program, cache):
     for _ in range(2):
-        all_of_them = [subprocess.Popen([program], env={**os.environ, "SNAPSHOTS": cache}, stdout=subprocess.DEVNULL) for _ in range(12)]
+        all_of_them = [
+            subprocess.Popen([program], env={**os.environ, "SNAPSHOTS": cache},
+                             stdout=subprocess.DEVNULL) for _ in range(12)
+        ]
         assert [one.wait(timeout=120) for one in all_of_them] == [0] * 12
     the_file(cache)
     assert "started from" in start(program, cache)["snapshot:"]
 
 
-@pytest.mark.parametrize("name,arguments", [("threads_test", ("2", "2000")), ("signals_test", ("2",)), ("interrupt_test", ()), ("kernel_signals_test", ()),
-                                            ("exit_race_test", ()), ("fork_test", ()), ("efault_test", ())])
+@pytest.mark.parametrize("name,arguments", [("threads_test", ("2", "2000")),
+                                            ("signals_test", ("2", )), ("interrupt_test", ()),
+                                            ("kernel_signals_test", ()), ("exit_race_test", ()),
+                                            ("fork_test", ()), ("efault_test", ())])
 def test_programs_that_start_from_one(work, cache, name, arguments):
     program = fixed_program(work, name)
     for expected in ("saved as", "started from"):
@@ -382,7 +405,9 @@ def test_programs_that_start_from_one(work, cache, name, arguments):
 
 
 def test_saved_at_any_moment(work):
-    """At some, the tick is due: then kernel threads run in the start, before the vCPU has threads of the host."""
+    """At some, the tick is due: then kernel threads run in the start, before the vCPU has threads
+    of the host.
+    """
     program = fixed_program(work, "late_threads_test")
     for number in range(25):
         cache = os.path.join(work, f"cache{number}")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A short soak: half of it with less memory than is wanted, half without. `make soak` lasts ten minutes."""
+"""A short soak: half of it with less memory than is wanted, half without. `make soak` lasts ten
+minutes.
+"""
 
 import pytest
 

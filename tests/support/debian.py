@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Debian systems made by mmdebstrap, from the mirror that this machine's apt uses. They are made once and kept."""
+"""Debian systems made by mmdebstrap, from the mirror that this machine's apt uses. They are made
+once and kept.
+"""
 
 import functools
 import hashlib
@@ -10,7 +12,8 @@ import pytest
 
 from . import host, program
 
-# A directory for $PATH: a program that takes the place of mmdebstrap with what a test has made by it.
+# A directory for $PATH: a program that takes the place of mmdebstrap with what a test has made by
+# it.
 STAND_IN = """#!/bin/sh -e
 [ "$*" = "{words}" ] || {{ echo "other words than the test's: $*" >&2; exit 1; }}
 mv "$(dirname "$0")/kept" "{name}"
@@ -22,7 +25,8 @@ def mirror(suite: str) -> str:
     """Where this machine gets the packages of a suite from."""
     if not host.have("apt-get"):
         pytest.skip("no apt, which would know a mirror of Debian")
-    listed = host.run("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages", ok=None).stdout
+    listed = host.run("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)",
+                      "Created-By: Packages", ok=None).stdout
     for uri, release, component in (line.split() for line in listed.splitlines()):
         if (release, component) == (suite, "main"):
             return uri
@@ -30,11 +34,14 @@ def mirror(suite: str) -> str:
 
 
 def system(words: list, user: list) -> str:
-    """The archive that mmdebstrap makes with these words (the last two: suite and a name), run by `user`."""
+    """The archive that mmdebstrap makes with these words (the last two: suite and a name), run by
+    `user`.
+    """
     uri = mirror(words[-2])
     cache = os.path.join(os.environ["XDG_CACHE_HOME"], "debian")
     os.makedirs(cache, exist_ok=True)
-    kept = os.path.join(cache, hashlib.sha256(" ".join([*words, uri]).encode()).hexdigest() + ".tar")
+    kept = os.path.join(cache,
+                        hashlib.sha256(" ".join([*words, uri]).encode()).hexdigest() + ".tar")
     if os.path.exists(kept):
         return kept
     scratch = os.path.join(program.OUT, "test-tmp", "debian")
@@ -43,8 +50,11 @@ def system(words: list, user: list) -> str:
     os.chmod(scratch, 0o777)
     try:
         made = os.path.join(scratch, "system.tar")
-        done = host.run(*user, "mmdebstrap", *words[:-1], made, uri, ok=None, cwd=scratch, TMPDIR=scratch, HOME=scratch, timeout=900)
-        missing = [line for line in done.stderr.splitlines() if line.startswith("E: Failed to fetch")]
+        done = host.run(*user, "mmdebstrap", *words[:-1], made, uri, ok=None, cwd=scratch,
+                        TMPDIR=scratch, HOME=scratch, timeout=900)
+        missing = [
+            line for line in done.stderr.splitlines() if line.startswith("E: Failed to fetch")
+        ]
         if done.returncode and missing:
             pytest.skip(f"Debian's mirror cannot be had: {missing[0]}")
         assert done.returncode == 0, done.stderr[-3000:]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Direct reads and writes from Python, synchronous and by Linux AIO, and what the page cache has."""
+"""Direct reads and writes from Python, synchronous and by Linux AIO, and what the page cache has.
+"""
 
 import contextlib
 import ctypes
@@ -57,12 +58,17 @@ def write_asynchronously(path, data, piece):
     view = ctypes.c_char.from_buffer(buffer)
     try:
         address = ctypes.addressof(view)
-        blocks = [ctypes.create_string_buffer(struct.pack("<QIiHhIQQqQII", number, 0, 0, PWRITE, 0, file, address + number * piece, piece, number * piece, 0, 0, 0))
-                  for number in range(count)]
+        blocks = [
+            ctypes.create_string_buffer(
+                struct.pack("<QIiHhIQQqQII", number, 0, 0, PWRITE, 0, file,
+                            address + number * piece, piece, number * piece, 0, 0, 0))
+            for number in range(count)
+        ]
         pointers = (ctypes.c_void_p * count)(*map(ctypes.addressof, blocks))
         submitted = 0
         while submitted < count:
-            rest = ctypes.c_void_p(ctypes.addressof(pointers) + submitted * ctypes.sizeof(ctypes.c_void_p))
+            rest = ctypes.c_void_p(
+                ctypes.addressof(pointers) + submitted * ctypes.sizeof(ctypes.c_void_p))
             submitted += system_call(IO_SUBMIT, context, count - submitted, rest)
         events = ctypes.create_string_buffer(32 * count)
         assert system_call(IO_GETEVENTS, context, count, count, events, None) == count

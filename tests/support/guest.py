@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-A virtual machine with the distribution's kernel and tools, for what the host's own kernel may lack or root may not do:
-device mapper and md. It boots from a memory file system that is made here of installed programs, runs one shell script
-with disks as /dev/vdb, /dev/vdc... and ends. It needs no /dev/kvm; booting takes some 15 seconds.
+A virtual machine with the distribution's kernel and tools, for what the host's own kernel may lack
+or root may not do: device mapper and md. It boots from a memory file system that is made here of
+installed programs, runs one shell script with disks as /dev/vdb, /dev/vdc... and ends. It needs no
+/dev/kvm; booting takes some 15 seconds.
 """
 
 import functools
@@ -14,9 +15,11 @@ import tempfile
 
 from support import host
 
-MODULES = ("virtio_pci", "virtio_blk", "dm-mod", "dm-raid", "dm-snapshot", "dm-thin-pool", "dm-mirror", "dm-crypt", "dm-verity", "dm-integrity",
-           "raid0", "raid1", "raid10", "raid456", "ext4", "btrfs")
-PROGRAMS = ("busybox", "lvm", "mdadm", "dmsetup", "thin_check", "mke2fs", "e2fsck", "mkfs.btrfs", "btrfs")
+MODULES = ("virtio_pci", "virtio_blk", "dm-mod", "dm-raid", "dm-snapshot", "dm-thin-pool",
+           "dm-mirror", "dm-crypt", "dm-verity", "dm-integrity", "raid0", "raid1", "raid10",
+           "raid456", "ext4", "btrfs")
+PROGRAMS = ("busybox", "lvm", "mdadm", "dmsetup", "thin_check", "mke2fs", "e2fsck", "mkfs.btrfs",
+            "btrfs")
 END = "guest ended with"
 # Where the host has other work, the emulated timer looks broken to Linux, which panics.
 NO_TIMER_CHECK = "no_timer_check"
@@ -29,7 +32,11 @@ mount -t devtmpfs dev /dev
 ln -s /proc/self/fd /dev/fd
 mkdir -p /run/lock /tmp /mnt /etc/lvm /dev/mapper
 for module in $(cat /modules); do insmod $module; done
-printf 'devices { obtain_device_list_from_udev = 0 }\nactivation { udev_sync = 0 udev_rules = 0 monitoring = 0 verify_udev_operations = 0 }\nbackup { backup = 0 archive = 0 }\n' > /etc/lvm/lvm.conf
+cat > /etc/lvm/lvm.conf <<'END'
+devices { obtain_device_list_from_udev = 0 }
+activation { udev_sync = 0 udev_rules = 0 monitoring = 0 verify_udev_operations = 0 }
+backup { backup = 0 archive = 0 }
+END
 mkdir /work
 tar -x -C /work -f /dev/vda
 cd /work
@@ -42,7 +49,9 @@ poweroff -f
 
 @functools.cache
 def kernel():
-    """The newest installed kernel that has what is needed, as (file, directory of its modules). None: there is none."""
+    """The newest installed kernel that has what is needed, as (file, directory of its modules).
+    None: there is none.
+    """
     for modules in sorted(glob.glob("/lib/modules/*"), reverse=True):
         file = "/boot/vmlinuz-" + os.path.basename(modules)
         if os.path.exists(file) and os.path.exists(f"{modules}/kernel/drivers/md/dm-mod.ko"):
@@ -102,13 +111,14 @@ def initial_files() -> bytes:
             stream.write(INIT)
         os.chmod(f"{root}/init", 0o755)
         names = host.run("find", ".", cwd=root).stdout
-        return host.run("cpio", "-o", "-H", "newc", "--quiet", cwd=root, input=names.encode(), text=False).stdout
+        return host.run("cpio", "-o", "-H", "newc", "--quiet", cwd=root, input=names.encode(),
+                        text=False).stdout
 
 
 def run(script: str, disks, files=(), timeout=1500) -> str:
     """
-    Runs a shell script that must succeed, in a directory that has `files`. `disks`: raw images, which it may change.
-    Returns what it wrote.
+    Runs a shell script that must succeed, in a directory that has `files`. `disks`: raw images,
+    which it may change. Returns what it wrote.
     """
     file, _ = kernel()
     with tempfile.TemporaryDirectory() as directory:
@@ -117,16 +127,23 @@ def run(script: str, disks, files=(), timeout=1500) -> str:
         with open(f"{directory}/root", "wb") as stream:
             stream.write(initial_files())
         for path in files:
-            (shutil.copytree if os.path.isdir(path) else shutil.copy)(path, f"{directory}/{os.path.basename(path)}")
+            copy = shutil.copytree if os.path.isdir(path) else shutil.copy
+            copy(path, f"{directory}/{os.path.basename(path)}")
         payload = f"{directory}/payload.tar"
         names = ["script", *map(os.path.basename, files)]
         host.run("tar", "-c", "-f", payload, "-C", directory, "--numeric-owner", *names)
-        drives = [word for path in [payload, *disks] for word in ("-drive", f"file={path},if=virtio,format=raw,cache=unsafe")]
-        done = subprocess.run(["qemu-system-x86_64", "-accel", "tcg", "-m", "512", "-nographic", "-no-reboot", "-nodefaults",
-                               "-serial", "stdio", "-net", "none", "-kernel", file, "-initrd", f"{directory}/root",
-                               "-append", f"console=ttyS0 quiet panic=-1 {NO_TIMER_CHECK}", *drives],
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
+        drives = [
+            word for path in [payload, *disks]
+            for word in ("-drive", f"file={path},if=virtio,format=raw,cache=unsafe")
+        ]
+        done = subprocess.run([
+            "qemu-system-x86_64", "-accel", "tcg", "-m", "512", "-nographic", "-no-reboot",
+            "-nodefaults", "-serial", "stdio", "-net", "none", "-kernel", file, "-initrd",
+            f"{directory}/root", "-append", f"console=ttyS0 quiet panic=-1 {NO_TIMER_CHECK}",
+            *drives
+        ], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
     text = done.stdout.decode(errors="replace").replace("\r\n", "\n")
     if f"{END} 0" not in text:
-        raise host.ToolFailed(f"the guest failed:\n{text[-6000:]}{done.stderr.decode(errors='replace')[-1000:]}")
+        raise host.ToolFailed(
+            f"the guest failed:\n{text[-6000:]}{done.stderr.decode(errors='replace')[-1000:]}")
     return text.partition(END)[0]

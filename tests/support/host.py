@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The host's side of a test: tools of the distribution, loop mounts, FUSE mounts.
 
-Every mount is a context manager that takes it down again, whatever happens inside, and waits until the host has let go
-of the image: any process that has just copied its mount namespace (each sandbox does) keeps mounts and loop devices of
-others busy for a moment.
+Every mount is a context manager that takes it down again, whatever happens inside, and waits until
+the host has let go of the image: any process that has just copied its mount namespace (each sandbox
+does) keeps mounts and loop devices of others busy for a moment.
 """
 
 import contextlib
@@ -19,7 +19,8 @@ import time
 from support.patience import GUARD, wait_until
 
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
-# QEMU measures how fast it derives keys, and gives up where other work disturbs that: it is tried again.
+# QEMU measures how fast it derives keys, and gives up where other work disturbs that: it is tried
+# again.
 BUSY_HOST = "Unable to get accurate CPU usage"
 IS_ROOT = os.geteuid() == 0
 
@@ -38,17 +39,21 @@ def have(tool: str) -> bool:
 
 
 def run(*command, ok=(0,), timeout=300, text=True, cwd=None, input=None, **variables):
-    """Runs a host tool; its exit code must be one of `ok` (None: any). Returns the CompletedProcess."""
+    """Runs a host tool; its exit code must be one of `ok` (None: any). Returns the
+    CompletedProcess.
+    """
     stdin = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
     for _ in range(20):
-        done = subprocess.run([str(word) for word in command], env=environment(**variables), text=text, cwd=cwd,
-                              errors="replace" if text else None, capture_output=True, timeout=timeout, **stdin)
+        done = subprocess.run([str(word) for word in command], env=environment(**variables),
+                              text=text, cwd=cwd, errors="replace" if text else None,
+                              capture_output=True, timeout=timeout, **stdin)
         shown = (done.stdout + done.stderr) if text else done.stderr.decode(errors="replace")
         if done.returncode == 0 or BUSY_HOST not in shown:
             break
         time.sleep(0.5)
     if ok is not None and done.returncode not in ok:
-        raise ToolFailed(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{shown[-3000:]}")
+        raise ToolFailed(
+            f"{' '.join(map(str, command))} ended with {done.returncode}:\n{shown[-3000:]}")
     return done
 
 
@@ -72,7 +77,8 @@ def knows(kind: str) -> bool:
     if not may_mount():
         return False
     if not file_system_listed(kind):
-        subprocess.run(["modprobe", "-q", kind], env=environment(), check=False, capture_output=True)
+        subprocess.run(["modprobe", "-q", kind], env=environment(), check=False,
+                       capture_output=True)
     return file_system_listed(kind)
 
 
@@ -86,7 +92,9 @@ def has_fuse() -> bool:
 
 
 def unmount(directory: str) -> None:
-    """Unmounts. What keeps a mount busy, such as a FUSE server or a copied mount namespace, is gone in a moment."""
+    """Unmounts. What keeps a mount busy, such as a FUSE server or a copied mount namespace, is gone
+    in a moment.
+    """
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         done = run("umount", directory, ok=None)
@@ -100,11 +108,15 @@ def mounts_below(directory: str) -> list:
     """Mount points in a directory and below it, the last one first."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
         points = [line.split()[4] for line in lines]
-    return [point for point in reversed(points) if point == directory or point.startswith(f"{directory}/")]
+    return [
+        point for point in reversed(points)
+        if point == directory or point.startswith(f"{directory}/")
+    ]
 
 
 def remove_tree(directory: str) -> None:
-    """Removes what a test leaves: mounts too, and files that a process makes which is just ending."""
+    """Removes what a test leaves: mounts too, and files that a process makes which is just ending.
+    """
     deadline = time.monotonic() + GUARD
     while True:
         for point in mounts_below(directory):
@@ -136,7 +148,9 @@ def mounted(*command):
 
 
 def with_loop_device(*command):
-    """Runs a command that may set up a loop device. Two that look for a free one at once can find the same."""
+    """Runs a command that may set up a loop device. Two that look for a free one at once can find
+    the same.
+    """
     for _ in range(100):
         done = run(*command, ok=None)
         if done.returncode == 0:
@@ -151,7 +165,8 @@ def loop_devices_of(image: str) -> list:
     """Loop devices that have this file."""
     path, found = os.path.realpath(image), []
     for name in glob.glob("/sys/block/loop*/loop/backing_file"):
-        with contextlib.suppress(OSError), open(name, encoding="utf-8", errors="surrogateescape") as stream:
+        with contextlib.suppress(OSError), open(name, encoding="utf-8",
+                                                errors="surrogateescape") as stream:
             if stream.read().rstrip("\n").removesuffix(" (deleted)") == path:
                 found.append(name.split("/")[3])
     return found

@@ -20,7 +20,10 @@ MAKERS = {
     "ntfs": ("mkfs.ntfs", "-q", "-F", "-f"),
     "minix": ("mkfs.minix", "-1"),
 }
-LEAST = {"ext4": 64, "ext2": 64, "xfs": 320, "btrfs": 128, "vfat": 64, "exfat": 64, "ntfs": 64, "minix": 32}
+LEAST = {
+    "ext4": 64, "ext2": 64, "xfs": 320, "btrfs": 128, "vfat": 64, "exfat": 64, "ntfs": 64,
+    "minix": 32
+}
 
 
 def make(path: str, kind: str, megabytes: int = 0, *options: str) -> str:
@@ -45,7 +48,8 @@ def partitioned(path: str, script: str, parts: dict, megabytes: int = 256) -> st
     host.sparse_file(path, megabytes * MEGABYTE)
     host.run("sfdisk", "-q", path, input=script)
     for sector, image in parts.items():
-        host.run("dd", f"if={image}", f"of={path}", "bs=512", f"seek={sector}", "conv=notrunc,sparse", "status=none")
+        host.run("dd", f"if={image}", f"of={path}", "bs=512", f"seek={sector}",
+                 "conv=notrunc,sparse", "status=none")
     return path
 
 
@@ -74,7 +78,8 @@ def write_few_files(directory: str) -> str:
 
 @contextlib.contextmanager
 def shown(work: str, image: str, kind: str):
-    """A directory with what is in the image: the host's own mount, where its kernel knows the type."""
+    """A directory with what is in the image: the host's own mount, where its kernel knows the type.
+    """
     if host.knows(kind):
         with host.loop_mount(image, kind, "ro") as directory:
             yield directory
@@ -88,7 +93,8 @@ def shown(work: str, image: str, kind: str):
 def check_unmounted_ext4(image: str) -> None:
     """Clean, and with no journal to replay: a look by e2fsck passes that over."""
     host.run("e2fsck", "-f", "-n", image)
-    assert "needs_recovery" not in host.run("dumpe2fs", "-h", image).stdout, f"{image}: its journal has to be replayed"
+    header = host.run("dumpe2fs", "-h", image).stdout
+    assert "needs_recovery" not in header, f"{image}: its journal has to be replayed"
 
 
 def check_ext4(image: str) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-Makes a device of dm-integrity, which integritysetup does only where the host's kernel has a device mapper: here the library's kernel formats it, by its C API.
-Run as a program: integrity.py LIBRARY IMAGE CONTENTS ALGORITHM TAG-SIZE BLOCK-SIZE
+Makes a device of dm-integrity, which integritysetup does only where the host's kernel has a device
+mapper: here the library's kernel formats it, by its C API. Run as a program: integrity.py LIBRARY
+IMAGE CONTENTS ALGORITHM TAG-SIZE BLOCK-SIZE
 """
 
 import ctypes
@@ -10,7 +11,10 @@ import struct
 import subprocess
 import sys
 
-SYS = {"read": 0, "write": 1, "open": 2, "close": 3, "lseek": 8, "ioctl": 16, "fsync": 74, "mkdir": 83, "mknod": 133, "mount": 165}
+SYS = {
+    "read": 0, "write": 1, "open": 2, "close": 3, "lseek": 8, "ioctl": 16, "fsync": 74, "mkdir": 83,
+    "mknod": 133, "mount": 165
+}
 MAJOR, MINOR = 10, 236
 CREATE, REMOVE, SUSPEND, LOAD = (0xc138_fd00 + number for number in (3, 4, 6, 9))
 S_IFBLK, S_IFCHR, O_RDWR = 0o060600, 0o020600, 2
@@ -18,8 +22,9 @@ BLOCK = 1 << 20
 
 
 class DiskConfig(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("path", ctypes.c_char_p), ("flags", ctypes.c_uint), ("sector_size", ctypes.c_uint),
-                ("operations", ctypes.c_void_p), ("context", ctypes.c_void_p), ("capacity", ctypes.c_uint64)]
+    _fields_ = [("size", ctypes.c_size_t), ("path", ctypes.c_char_p), ("flags", ctypes.c_uint),
+                ("sector_size", ctypes.c_uint), ("operations", ctypes.c_void_p),
+                ("context", ctypes.c_void_p), ("capacity", ctypes.c_uint64)]
 
 
 class Mapper:
@@ -42,8 +47,10 @@ class Mapper:
         self.disk = self.read(b"/w/sys/class/block/" + name.value + b"/dev")
 
     def call(self, name, *arguments, may_fail=False):
-        result = self.library.ob_syscall(ctypes.c_long(SYS[name]), *(
-            argument if isinstance(argument, (bytes, ctypes.Array)) else ctypes.c_long(argument) for argument in arguments))
+        result = self.library.ob_syscall(
+            ctypes.c_long(SYS[name]),
+            *(argument if isinstance(argument, (bytes, ctypes.Array)) else ctypes.c_long(argument)
+              for argument in arguments))
         assert result >= 0 or may_fail, f"{name}{arguments}: {os.strerror(-result)}"
         return result
 
@@ -55,7 +62,9 @@ class Mapper:
         return text.value.decode().strip()
 
     def ask(self, request, flags=0, table=None):
-        """One request about our only mapping. Returns its device number. `table`: sectors and parameters."""
+        """One request about our only mapping. Returns its device number. `table`: sectors and
+        parameters.
+        """
         data, count = b"", 0
         if table:
             sectors, parameters = table
@@ -63,7 +72,8 @@ class Mapper:
             text += bytes(-len(text) % 8)
             data = struct.pack("=QQiI16s", 0, sectors, 0, 40 + len(text), b"integrity") + text
             count = 1
-        header = struct.pack("=3IIIIiIIIQ128s129s7x", 4, 27, 0, 312 + len(data), 312, count, 0, flags, 0, 0, 0, b"made", b"")
+        header = struct.pack("=3IIIIiIIIQ128s129s7x", 4, 27, 0, 312 + len(data), 312, count, 0,
+                             flags, 0, 0, 0, b"made", b"")
         buffer = ctypes.create_string_buffer(header[:312].ljust(312, b"\0") + data, 312 + len(data))
         self.call("ioctl", self.control, request, buffer)
         return struct.unpack_from("=Q", buffer.raw, 40)[0]
@@ -102,7 +112,8 @@ def main(library, image, contents, algorithm, tag_size, block_size):
     assert mapper.library.ob_halt() == 0
 
 
-def make(library: str, path: str, contents: str, algorithm="crc32c", tag_size=4, block_size=4096) -> str:
+def make(library: str, path: str, contents: str, algorithm="crc32c", tag_size=4,
+         block_size=4096) -> str:
     """A device with these contents, in a new file."""
     with open(path, "wb") as stream:
         stream.truncate(os.path.getsize(contents) + (16 << 20))

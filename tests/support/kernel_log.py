@@ -60,7 +60,8 @@ def report_since(position: int) -> str:
 
 def late_reports() -> list:
     """(Test, report) of kernels that have reported something since their test ended."""
-    late = [(log.test, log.report(log.seen)) for log in logs if os.stat(log.path).st_size > log.seen]
+    late = [(log.test, log.report(log.seen)) for log in logs
+            if os.stat(log.path).st_size > log.seen]
     return [(test, report) for test, report in late if report]
 
 

@@ -12,7 +12,8 @@ FAST = ("--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000")
 def make(path: str, key: str, size: int, *options: str) -> str:
     """An encrypted volume of about this size, with nothing in it. Returns the path."""
     host.sparse_file(path, size + (16 << 20))
-    host.run("cryptsetup", "-q", "luksFormat", "--type", "luks2", "--key-file", key, *FAST, *options, path)
+    host.run("cryptsetup", "-q", "luksFormat", "--type", "luks2", "--key-file", key, *FAST,
+             *options, path)
     return path
 
 
@@ -27,5 +28,6 @@ def encrypt(image: str, key: str, *options: str) -> None:
 def decrypted(image: str, key: str) -> str:
     """Makes a volume of LUKS2 what is in it. Returns the path."""
     header = f"{image}.header"
-    host.run("cryptsetup", "-q", "reencrypt", "--decrypt", "--force-offline-reencrypt", "--header", header, "--key-file", key, image)
+    host.run("cryptsetup", "-q", "reencrypt", "--decrypt", "--force-offline-reencrypt", "--header",
+             header, "--key-file", key, image)
     return image

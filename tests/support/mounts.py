@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`outboard mount` in tests: mounts that are taken down again, their servers, and who else may use them."""
+"""`outboard mount` in tests: mounts that are taken down again, their servers, and who else may use
+them.
+"""
 
 import contextlib
 import fcntl
@@ -18,7 +20,8 @@ from support.program import OUT, good
 MARKS = [pytest.mark.needs_root, pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")]
 KINDS = ("ext4", "xfs", "btrfs")
 NOBODY = 65534
-AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env", "HOME=/nonexistent")
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env",
+             "HOME=/nonexistent")
 
 
 def check(image, kind):
@@ -70,7 +73,8 @@ def servers(image):
 
 def server_of(image):
     """The one process that serves an image. Another one may just be starting, or ending."""
-    return wait_until(lambda: len(found := servers(image)) == 1 and found, f"one process serves {image}")[0]
+    return wait_until(lambda: len(found := servers(image)) == 1 and found,
+                      f"one process serves {image}")[0]
 
 
 def wait_until_unserved(image):
@@ -81,8 +85,8 @@ def wait_until_unserved(image):
 @contextlib.contextmanager
 def fuse_for_all():
     """
-    /dev/fuse for every user, until the last test of all streams that asked for this has ended: the mode must not be
-    restored under a test of another stream.
+    /dev/fuse for every user, until the last test of all streams that asked for this has ended: the
+    mode must not be restored under a test of another stream.
     """
     with open(f"{OUT}/fuse.turn", "w") as turn, open(f"{OUT}/fuse.mode", "a+") as users:
         fcntl.flock(turn, fcntl.LOCK_EX)

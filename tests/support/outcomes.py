@@ -16,7 +16,8 @@ PATH = os.environ.get("OUTBOARD_OUTCOMES")
 def write(identity, when, outcome, text):
     if PATH:
         with open(PATH, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"id": identity, "when": when, "outcome": outcome, "text": text}) + "\n")
+            stream.write(
+                json.dumps({"id": identity, "when": when, "outcome": outcome, "text": text}) + "\n")
 
 
 def text_of(report) -> str:
@@ -29,7 +30,8 @@ def pytest_runtest_logreport(report):
     # A failure that was expected counts as a pass.
     outcome = "passed" if hasattr(report, "wasxfail") else report.outcome
     if outcome != "passed" or report.when == "call":
-        captured = "".join(f"\n---- {name}\n{content}" for name, content in report.sections) if report.failed else ""
+        captured = "".join(f"\n---- {name}\n{content}"
+                           for name, content in report.sections) if report.failed else ""
         write(report.nodeid, report.when, outcome, text_of(report) + captured)
 
 

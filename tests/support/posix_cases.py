@@ -2,9 +2,10 @@
 """
 What system calls do to files of each kind, as users with different rights: every outcome as text.
 
-Run as root with a directory of the file system in question, and one of the users if only that is to be looked at; prints
-JSON, case to outcome. Two file systems behave alike if they print the same. What is right is not written here: the host kernel's own mount says it.
-Not among them: chown with -1 twice and truncate to the same size, which are FUSE's own matter (docs/caveats.md).
+Run as root with a directory of the file system in question, and one of the users if only that is to
+be looked at; prints JSON, case to outcome. Two file systems behave alike if they print the same.
+What is right is not written here: the host kernel's own mount says it. Not among them: chown with
+-1 twice and truncate to the same size, which are FUSE's own matter (docs/caveats.md).
 """
 
 import errno
@@ -15,7 +16,10 @@ import stat
 import sys
 
 OLD = (10**9, 10**9)
-USERS = {"root": (0, 0, []), "owner": (1000, 1000, []), "member": (2000, 2000, [1000]), "other": (3000, 3000, [])}
+USERS = {
+    "root": (0, 0, []), "owner": (1000, 1000, []), "member": (2000, 2000, [1000]),
+    "other": (3000, 3000, [])
+}
 
 
 def file(path, content=b"text"):
@@ -109,26 +113,36 @@ ONE = {
     "readlink": os.readlink,
     "listdir": os.listdir,
     "access": lambda path: [os.access(path, mode) for mode in (os.R_OK, os.W_OK, os.X_OK)],
-    "setxattr": lambda path: (os.setxattr(path, "user.name", b"value"), os.getxattr(path, "user.name")),
-    "setxattr create twice": lambda path: [os.setxattr(path, "user.a", b"b", os.XATTR_CREATE) for _ in range(2)],
+    "setxattr": lambda path:
+    (os.setxattr(path, "user.name", b"value"), os.getxattr(path, "user.name")),
+    "setxattr create twice": lambda path:
+    [os.setxattr(path, "user.a", b"b", os.XATTR_CREATE) for _ in range(2)],
     "setxattr replace none": lambda path: os.setxattr(path, "user.a", b"b", os.XATTR_REPLACE),
     "getxattr none": lambda path: os.getxattr(path, "user.none"),
     "removexattr none": lambda path: os.removexattr(path, "user.none"),
     "setxattr trusted": lambda path: os.setxattr(path, "trusted.name", b"value"),
     "setxattr unknown": lambda path: os.setxattr(path, "unknown.name", b"value"),
     "chdir": os.chdir,
-    **{f"rename onto {kind}": renamed_onto(kind) for kind in ("file", "directory", "full directory", "dangling link")},
+    **{
+        f"rename onto {kind}": renamed_onto(kind)
+        for kind in ("file", "directory", "full directory", "dangling link")
+    },
 }
-NAMES = {"255 bytes": "n" * 255, "256 bytes": "n" * 256, "bytes": b"\xff\x01\n".decode(errors="surrogateescape"), "long path": "a/" * 2100}
+NAMES = {
+    "255 bytes": "n" * 255, "256 bytes": "n" * 256,
+    "bytes": b"\xff\x01\n".decode(errors="surrogateescape"), "long path": "a/" * 2100
+}
 NAMED = ("open create", "mkdir", "symlink", "mkfifo", "unlink", "open read")
 
 
 def attributes(path):
     found = os.lstat(path)
     changed = found.st_mtime_ns // 10**9 != OLD[1]
-    times = (found.st_mtime_ns if found.st_mtime_ns < OLD[1] * 10**9 else "now") if changed else "old"
+    times = (found.st_mtime_ns if found.st_mtime_ns < OLD[1]
+             * 10**9 else "now") if changed else "old"
     size = found.st_size if stat.S_ISREG(found.st_mode) else 0
-    return f"{stat.filemode(found.st_mode)} {found.st_uid}:{found.st_gid} {found.st_nlink} {size} {times} {found.st_rdev}"
+    return (f"{stat.filemode(found.st_mode)} {found.st_uid}:{found.st_gid} {found.st_nlink} {size} "
+            f"{times} {found.st_rdev}")
 
 
 def state(directory):
@@ -189,7 +203,12 @@ def case(kind, parent, work, user, name="x"):
 
 
 def of_users(users):
-    return {f"{what}: {kind} as {user}": case(kind, "open", work, user) for what, work in ONE.items() for kind in KINDS for user in users}
+    return {
+        f"{what}: {kind} as {user}": case(kind, "open", work, user)
+        for what, work in ONE.items()
+        for kind in KINDS
+        for user in users
+    }
 
 
 def of_places():

@@ -30,8 +30,13 @@ def threads_of(pid: int) -> list:
 
 
 def states_of(pid: int) -> set:
-    """States of all threads of a process and of those below it, as letters: R runs or would, S waits."""
-    texts = [read(f"/proc/{process}/task/{thread}/stat") for process in tree_of(pid) for thread in threads_of(process)]
+    """States of all threads of a process and of those below it, as letters: R runs or would, S
+    waits.
+    """
+    texts = [
+        read(f"/proc/{process}/task/{thread}/stat") for process in tree_of(pid)
+        for thread in threads_of(process)
+    ]
     return {text.rpartition(")")[2].split()[0] for text in texts if text}
 
 
@@ -46,7 +51,9 @@ def wait_until_caught(pid: int, number: int) -> None:
 
 
 def wait_until_it_waits(pid: int, number: int) -> None:
-    """Until the process has a handler for the signal, and has waited for something for a while: nothing in it would run."""
+    """Until the process has a handler for the signal, and has waited for something for a while:
+    nothing in it would run.
+    """
     wait_until_caught(pid, number)
     deadline, quiet = time.monotonic() + GUARD, 0
     while quiet < 15:
@@ -56,7 +63,9 @@ def wait_until_it_waits(pid: int, number: int) -> None:
 
 
 def blocks_open_below(pid: int, directory: str) -> int:
-    """Blocks of 512 bytes of the files in a directory that a process, or one below it, has open: also of unnamed ones."""
+    """Blocks of 512 bytes of the files in a directory that a process, or one below it, has open:
+    also of unnamed ones.
+    """
     most = 0
     for process in tree_of(pid):
         with contextlib.suppress(OSError):
@@ -81,5 +90,7 @@ def users_of(path: str) -> list:
 
 
 def wait_until_closed(path: str) -> None:
-    """Until no process has the file open: after a kill, the children of the killed one end a moment later."""
+    """Until no process has the file open: after a kill, the children of the killed one end a moment
+    later.
+    """
     wait_until(lambda: not users_of(path), f"nobody has {path} open")

@@ -24,7 +24,10 @@ FORBIDDEN = ("panicked at", "RUST_BACKTRACE", "AddressSanitizer", "stack backtra
 
 
 # What a kernel that checks itself says when it finds something; and what it says always.
-REPORT = re.compile(r"WARNING: |BUG: |KASAN: |UBSAN: |INFO: possible|INFO: task|suspicious RCU|INFO: trying|Slab corruption|list_(?:add|del) corruption")
+REPORT = re.compile(
+    r"WARNING: |BUG: |KASAN: |UBSAN: |INFO: possible|INFO: task|suspicious RCU|INFO: trying"
+    r"|Slab corruption|list_(?:add|del) corruption"
+)
 # Reports about Linux itself, on good images, that docs/debugging.md lists.
 # And what md says of an array whose members are partitions of one disk.
 KNOWN_REPORT = re.compile(r"UBSAN: shift-out-of-bounds in \S*/fs/ufs/super\.c:|"
@@ -64,7 +67,9 @@ class Result:
 
     @property
     def kernel_bug(self) -> bool:
-        """The documented end when an image makes the kernel itself BUG or oops: a message and this exit code."""
+        """The documented end when an image makes the kernel itself BUG or oops: a message and this
+        exit code.
+        """
         return self.code == PANIC and "outboard: kernel panic: " in self.err
 
 
@@ -77,8 +82,9 @@ def run(*words, vcpus=None, timeout=120, cwd=None, prefix=(), **variables) -> Re
     """Runs `outboard words...` to its end. A hang is subprocess.TimeoutExpired."""
     if CHECKS_ITSELF:
         variables.setdefault("OUTBOARD_LOG", "warning")
-    done = subprocess.run([*prefix, *command(*words, vcpus=vcpus)], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
-                          cwd=cwd, env={**os.environ, **variables}, check=False)
+    done = subprocess.run([*prefix, *command(*words, vcpus=vcpus)], stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=timeout, cwd=cwd,
+                          env={**os.environ, **variables}, check=False)
     result = Result(done)
     if CHECKS_ITSELF:
         result.take_log()
@@ -95,10 +101,12 @@ def good(*words, **options) -> Result:
 
 
 def bad(*words, code=1, mentions=(), **options) -> Result:
-    """A run that must fail with this exit code and a message that mentions these words (any case)."""
+    """A run that must fail with this exit code and a message that mentions these words (any case).
+    """
     result = run(*words, **options)
     assert result.code == code, f"expected exit code {code}\n{result}"
     for word in mentions:
-        assert str(word).lower() in result.err.lower(), f"the message does not mention {word!r}\n{result}"
+        word = str(word).lower()
+        assert word in result.err.lower(), f"the message does not mention {word!r}\n{result}"
     assert result.err.strip(), f"no message\n{result}"
     return result

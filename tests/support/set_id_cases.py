@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-Changes data of programs with set-user-ID and set-group-ID bits, each case on a file of its own in the directory that
-is the argument. Prints as JSON the error numbers, as whom the program runs afterwards, and its mode.
+Changes data of programs with set-user-ID and set-group-ID bits, each case on a file of its own in
+the directory that is the argument. Prints as JSON the error numbers, as whom the program runs
+afterwards, and its mode.
 """
 
 import ctypes
@@ -16,7 +17,10 @@ PAGE = 4096
 LIBC = ctypes.CDLL(None, use_errno=True)
 OWNER, GROUP = 1000, 2000
 # User and group of each caller.
-CALLERS = {"owner": (OWNER, GROUP), "owner elsewhere": (OWNER, 2001), "member": (1001, GROUP), "stranger": (1002, 2002), "root": (0, 0)}
+CALLERS = {
+    "owner": (OWNER, GROUP), "owner elsewhere": (OWNER, 2001), "member": (1001, GROUP),
+    "stranger": (1002, 2002), "root": (0, 0)
+}
 MODES = (0o6777, 0o2767)
 KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 16
 
@@ -87,7 +91,8 @@ def in_child(user, group, work):
 
 def identity(path):
     """As whom the program runs that a stranger starts."""
-    done = subprocess.run([path], user=3000, group=3000, extra_groups=[], capture_output=True, text=True, check=False)
+    done = subprocess.run([path], user=3000, group=3000, extra_groups=[], capture_output=True,
+                          text=True, check=False)
     return done.stdout
 
 
@@ -116,7 +121,8 @@ def main(directory):
     for mode in MODES:
         for caller in CALLERS:
             for name, work in OPERATIONS.items():
-                found[f"{name}, {oct(mode)}, {caller}"] = outcome(directory, len(found), mode, caller, work)
+                found[f"{name}, {oct(mode)}, {caller}"] = outcome(directory, len(found), mode,
+                                                                  caller, work)
     json.dump(found, sys.stdout)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The soak: builds and runs tests/library/soak/soak.c, checks the file systems that it leaves, draws its memory."""
+"""The soak: builds and runs tests/library/soak/soak.c, checks the file systems that it leaves,
+draws its memory.
+"""
 
 import dataclasses
 import os
@@ -7,7 +9,10 @@ import subprocess
 
 from . import c_programs, host, images, program
 
-SOURCES = [os.path.join(program.REPOSITORY, "tests", *names) for names in (("library", "soak", "soak.c"), ("library", "client.c"))]
+SOURCES = [
+    os.path.join(program.REPOSITORY, "tests", *names)
+    for names in (("library", "soak", "soak.c"), ("library", "client.c"))
+]
 
 
 @dataclasses.dataclass
@@ -20,17 +25,22 @@ class Sample:
 
 
 def compile_program(directory: str) -> str:
-    return c_programs.build(os.path.join(directory, "soak"), *SOURCES, flags=("-std=gnu11", "-I", os.path.dirname(SOURCES[1])))
+    return c_programs.build(os.path.join(directory, "soak"), *SOURCES,
+                            flags=("-std=gnu11", "-I", os.path.dirname(SOURCES[1])))
 
 
 def run(directory: str, seconds: int) -> tuple:
-    """Returns the samples and the line of counts. Raises if the program complains or a checker does."""
+    """Returns the samples and the line of counts. Raises if the program complains or a checker
+    does.
+    """
     ext4, xfs = (os.path.join(directory, f"{name}.img") for name in ("ext4", "xfs"))
     images.make(ext4, "ext4", 400)
     images.make(xfs, "xfs", 400)
-    done = subprocess.run([compile_program(directory), str(seconds), ext4, xfs], capture_output=True, text=True,
-                          timeout=seconds + 300, check=False)
-    assert done.returncode == 0, f"ended with {done.returncode}\n{done.stdout[-500:]}\n{done.stderr[-5000:]}"
+    done = subprocess.run(
+        [compile_program(directory), str(seconds), ext4, xfs], capture_output=True, text=True,
+        timeout=seconds + 300, check=False)
+    assert done.returncode == 0, (f"ended with {done.returncode}\n{done.stdout[-500:]}\n"
+                                  f"{done.stderr[-5000:]}")
     host.run("e2fsck", "-f", "-n", ext4)
     host.run("xfs_repair", "-n", xfs)
     *lines, counts = done.stdout.splitlines()
@@ -51,10 +61,13 @@ def draw(samples: list, path: str) -> None:
 
     figure, axis = pyplot.subplots(figsize=(9, 4))
     seconds = [sample.second for sample in samples]
-    axis.plot(seconds, [sample.resident for sample in samples], color="tab:orange", label="resident memory of the process")
-    axis.plot(seconds, [sample.total - sample.free for sample in samples], color="tab:blue", linewidth=0.8, label="in use in the kernel")
-    axis.fill_between(seconds, 0, 1, where=[sample.pressure for sample in samples], transform=axis.get_xaxis_transform(),
-                      color="lightgrey", label="memory is full")
+    axis.plot(seconds, [sample.resident for sample in samples], color="tab:orange",
+              label="resident memory of the process")
+    axis.plot(seconds, [sample.total - sample.free for sample in samples], color="tab:blue",
+              linewidth=0.8, label="in use in the kernel")
+    axis.fill_between(seconds, 0, 1, where=[sample.pressure for sample in samples],
+                      transform=axis.get_xaxis_transform(), color="lightgrey",
+                      label="memory is full")
     axis.set_xlabel("seconds")
     axis.set_ylabel("MB")
     axis.set_ylim(0)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A model of a file tree with directories, files, links and attributes, and of what each operation on it must do."""
+"""A model of a file tree with directories, files, links and attributes, and of what each operation
+on it must do.
+"""
 
 import dataclasses
 import errno
@@ -129,14 +131,18 @@ class Model:
             node = self.find(tuple(group[0].split("/")))
             mode = None if node.kind == "link" else node.mode
             for name in group:
-                found[name] = (node.kind, mode, node.data, node.target, tuple(sorted(node.attributes.items())), tuple(sorted(group)))
+                found[name] = (node.kind, mode, node.data, node.target,
+                               tuple(sorted(node.attributes.items())), tuple(sorted(group)))
         return found
 
 
 class Chooser:
     """Chooses operations below a directory: a name of a method of the model, and its arguments."""
 
-    WEIGHTS = {"mkdir": 10, "create": 14, "symlink": 4, "link": 6, "rmdir": 5, "unlink": 7, "rename": 12, "truncate": 8, "setxattr": 6, "chmod": 4}
+    WEIGHTS = {
+        "mkdir": 10, "create": 14, "symlink": 4, "link": 6, "rmdir": 5, "unlink": 7, "rename": 12,
+        "truncate": 8, "setxattr": 6, "chmod": 4
+    }
     NAMES = ("a", "b", "c", "name with a space", "\u00fc\u4e00", "n" * 200)
 
     def __init__(self, model: Model, seed: int):
@@ -154,7 +160,9 @@ class Chooser:
     def present(self, below: tuple, kinds=("directory", "file", "link")) -> tuple:
         """Mostly something that is there."""
         paths = self.model.paths(below, kinds)
-        return self.random.choice(paths) if paths and self.random.random() < 0.95 else self.place(below)
+        if paths and self.random.random() < 0.95:
+            return self.random.choice(paths)
+        return self.place(below)
 
     def choose(self, below: tuple = ()) -> tuple:
         (name,) = self.random.choices(list(self.WEIGHTS), self.WEIGHTS.values())
@@ -171,9 +179,12 @@ class Chooser:
         if name == "truncate":
             return name, self.present(below), chance.randrange(9000)
         if name == "setxattr":
-            return name, self.present(below, ("directory", "file")), f"user.{chance.randrange(4)}", chance.randbytes(chance.randrange(1, 200)).hex()
+            where = self.present(below, ("directory", "file"))
+            key = f"user.{chance.randrange(4)}"
+            return name, where, key, chance.randbytes(chance.randrange(1, 200)).hex()
         if name == "chmod":
-            return name, self.present(below, ("directory", "file")), chance.choice((0o600, 0o644, 0o755, 0o1777, 0o750))
+            where = self.present(below, ("directory", "file"))
+            return name, where, chance.choice((0o600, 0o644, 0o755, 0o1777, 0o750))
         return name, self.present(below)
 
     def apply(self, operation: tuple) -> int:

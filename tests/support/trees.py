@@ -194,8 +194,11 @@ class Builder:
 
 
 def acl(user: int) -> bytes:
-    """A POSIX ACL as the kernel's xattr holds it: rwx for the owner, r-x for `user`, r-- for the rest."""
-    entries = ((0x01, 7, 0xFFFFFFFF), (0x02, 5, user), (0x04, 4, 0xFFFFFFFF), (0x10, 5, 0xFFFFFFFF), (0x20, 4, 0xFFFFFFFF))
+    """A POSIX ACL as the kernel's xattr holds it: rwx for the owner, r-x for `user`, r-- for the
+    rest.
+    """
+    entries = ((0x01, 7, 0xFFFFFFFF), (0x02, 5, user), (0x04, 4, 0xFFFFFFFF), (0x10, 5, 0xFFFFFFFF),
+               (0x20, 4, 0xFFFFFFFF))
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
 
 
@@ -248,8 +251,9 @@ def describe(root: str) -> dict:
 
 def entry_of(path: str, relative: str, inodes: dict) -> Entry:
     info = os.lstat(path)
-    entry = Entry(kind=stat.S_IFMT(info.st_mode), mode=stat.S_IMODE(info.st_mode), uid=info.st_uid, gid=info.st_gid,
-                  mtime=info.st_mtime_ns, rdev=info.st_rdev, blocks=info.st_blocks, xattrs=xattrs_of(path))
+    entry = Entry(kind=stat.S_IFMT(info.st_mode), mode=stat.S_IMODE(info.st_mode), uid=info.st_uid,
+                  gid=info.st_gid, mtime=info.st_mtime_ns, rdev=info.st_rdev, blocks=info.st_blocks,
+                  xattrs=xattrs_of(path))
     if stat.S_ISREG(info.st_mode):
         entry.size = info.st_size
         entry.sha256 = sha256_of(path)
@@ -264,7 +268,9 @@ def differences(expected: dict, actual: dict, abilities: Abilities) -> list:
     lines = [f"missing: {path}" for path in sorted(expected.keys() - actual.keys())]
     lines += [f"unexpected: {path}" for path in sorted(actual.keys() - expected.keys())]
     for path in sorted(expected.keys() & actual.keys()):
-        lines += [f"{path}: {line}" for line in entry_differences(expected[path], actual[path], abilities)]
+        lines += [
+            f"{path}: {line}" for line in entry_differences(expected[path], actual[path], abilities)
+        ]
     return lines
 
 
@@ -288,7 +294,8 @@ def entry_differences(want: Entry, got: Entry, abilities: Abilities) -> list:
 
 
 def xattr_differences(want: Entry, got: Entry, abilities: Abilities) -> list:
-    prefixes = (("user.",) if abilities.xattrs else ()) + (("system.posix_acl",) if abilities.acls else ())
+    prefixes = (("user.", ) if abilities.xattrs else
+                ()) + (("system.posix_acl", ) if abilities.acls else ())
     if not prefixes:
         return []
     names = {name for name in want.xattrs.keys() | got.xattrs.keys() if name.startswith(prefixes)}
