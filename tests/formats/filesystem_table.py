@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import sys
+import textwrap
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -18,12 +19,17 @@ from support.program import REPOSITORY  # noqa: E402
 HEAD = """<!-- Made by tests/formats/filesystem_table.py from a run of tests/formats/matrix. Do not edit. -->
 # File systems
 
-Each line is one kind of image that the tests make with other people's tools. *Read*: a tree that those tools
-put into the image is read by `outboard` and compared, as far as the type and the tool keep it: contents, modes, owners, times, links,
-extended attributes, ACLs, device nodes. *Written*: `outboard` copies such a tree into an empty image; then the
-checker finds nothing, `outboard` reads the same tree back with another boot, and the independent reader sees the same: the host's kernel all of
-it, the others the files' contents, as far as their drivers go (GRUB: files of up to 8 MB, in some types none with holes). Where no
-tool of Debian 12 makes an empty volume, ours does, and the line says so.
+Each row is one kind of image that the tests make with other people's tools.
+
+*Read*: those tools put a tree into the image. `outboard` reads the tree, and the test compares
+contents, modes, owners, times, links, extended attributes, ACLs and device nodes, as far as the
+type and the tool keep them.
+
+*Written*: `outboard` copies such a tree into an empty image. Then the checker finds nothing,
+`outboard` reads the same tree back with another boot, and the independent reader agrees. The host's
+kernel compares all of the tree. Other readers compare the contents of files, as far as their
+drivers go (GRUB: files of up to 8 MB, in some types none with holes). Where no tool of Debian 12
+makes an empty volume, `outboard` does, and the row says so.
 
 | type | image made by | filled by | read | written | checked by | then read by |
 |---|---|---|---|---|---|---|
@@ -31,7 +37,8 @@ tool of Debian 12 makes an empty volume, ours does, and the line says so.
 
 
 def outcome(entry: dict, step: str, otherwise: str) -> str:
-    found = [value for key, value in sorted(entry.items()) if key == step or key.startswith(step + " with")]
+    found = [value for key, value in sorted(entry.items())
+             if key == step or key.startswith(step + " with")]
     worst = [value for value in found if value != "yes"]
     return worst[0].replace("|", "/") if worst else "yes" if found else otherwise
 
@@ -48,12 +55,19 @@ def line(entry: dict) -> str:
     return "| " + " | ".join(cells) + " |\n"
 
 
+def paragraph(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, 100, subsequent_indent=indent, break_long_words=False,
+                         break_on_hyphens=False) + "\n"
+
+
 def table(document: dict) -> str:
     entries = sorted(document["file_systems"].items(), key=lambda item: (item[1]["type"], item[0]))
     text = HEAD + "".join(line(entry) for _, entry in entries)
-    text += "\nNot tested:\n\n" + "".join(f"- {name}: {reason}\n" for name, reason in sorted(document["not_tested"].items()))
+    text += "\nNot tested:\n\n"
+    text += "".join(paragraph(f"- {name}: {reason}", "  ")
+                    for name, reason in sorted(document["not_tested"].items()))
     versions = sorted({version for _, entry in entries for version in entry["versions"]})
-    return text + "\nTools: " + ", ".join(versions) + ".\n"
+    return text + "\n" + paragraph("Tools: " + ", ".join(versions) + ".")
 
 
 def main() -> None:
