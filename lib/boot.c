@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Boot and halt: checks and completes the configuration, loads the kernel image, and starts
- * platform and kernel in this order. After a halt the image's data are made new: the instance can
- * boot again, from the same image or another one.
+ * Boot and halt: checks and completes the configuration, loads the kernel image, starts platform
+ * and kernel. After a halt the image's data are reset, and the instance can boot again, from the
+ * same image or another one.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -16,9 +16,9 @@
 #include "snapshot.h"
 
 #define MAX_VCPUS 64
-/* Linux's COMMAND_LINE_SIZE, but for the words that every boot gets (kernel/arch/core/setup.c). */
+/* Linux's COMMAND_LINE_SIZE, less the words that every boot adds (kernel/arch/core/setup.c). */
 #define COMMAND_LINE_MOST 384
-/* The members that struct ob_config had at first, and later. */
+/* Sizes of struct ob_config in older releases. */
 #define CONFIG_SIZE_BEFORE_PANIC offsetof(struct ob_config, panic)
 #define CONFIG_SIZE_BEFORE_KERNEL offsetof(struct ob_config, kernel)
 #define CONFIG_SIZE_BEFORE_CONTAIN_PANIC offsetof(struct ob_config, contain_panic)
@@ -27,7 +27,7 @@
 #define MEMORY_FOR_DISKS (16ull << 20)
 #define MEMORY_DEFAULT_MINIMUM (64ull << 20)
 
-/* Notes why booting fails, and passes the error on. */
+/* Stores why booting fails. Returns the error. */
 static __attribute__((format(printf, 3, 4))) int fail(struct ob_instance *instance, int error,
 						      const char *format, ...)
 {
@@ -121,12 +121,12 @@ static int choose_log(struct ob_instance *instance, const struct ob_config *conf
 			    "OUTBOARD_LOG: use emerg, alert, crit, err, warning, "
 			    "notice, info, debug, or 0 to 7");
 	level = ob_log_configure(&instance->log, level, config);
-	/* The kernel's least is 0; ob_log_line drops the rest of what is not wanted. */
+	/* The kernel's lowest level is 0. ob_log_line drops lines that are not wanted. */
 	parameters->log_level = level < 0 ? 0 : (uint32_t)level;
 	return 0;
 }
 
-/* Completes what the program gives, which may be of an older library, or nothing. */
+/* Completes the program's configuration, which may be an older library's, or NULL. */
 static int complete(struct ob_instance *instance, const struct ob_config *given,
 		    struct ob_config *config)
 {
@@ -164,7 +164,7 @@ static int choose(struct ob_instance *instance, const struct ob_config *config,
 	return error;
 }
 
-/* While nothing has happened yet: the program can boot without them. */
+/* Checked early, while the program can still boot without them. */
 static int check_components(struct ob_instance *instance, const char *names)
 {
 	struct ob_component unused;
@@ -185,7 +185,7 @@ static int check_components(struct ob_instance *instance, const char *names)
 	return 0;
 }
 
-/* What the kernel takes of the address space besides its memory: windows and stacks. */
+/* Address space that the kernel needs besides its memory: windows and stacks. */
 #define WINDOWS_BYTES (100ull << 30)
 
 static int fail_to_start(struct ob_instance *instance,
@@ -226,7 +226,7 @@ static int load_image(struct ob_instance *instance, const char *path)
 	return 0;
 }
 
-/* An ob_platform_panic. In a signal handler, perhaps: nothing that takes a lock. */
+/* An ob_platform_panic. May run in a signal handler, so it takes no lock. */
 static unsigned int on_panic(void *argument, const char *text, size_t length)
 {
 	struct ob_instance *instance = argument;
@@ -242,7 +242,7 @@ static unsigned int on_panic(void *argument, const char *text, size_t length)
 	return rest;
 }
 
-/* No two kernels of this process have the same number: outboard/gate.h. */
+/* Each kernel of this process gets another number: outboard/gate.h. */
 static uint32_t next_boot(void)
 {
 	static uint32_t boots;
@@ -254,7 +254,7 @@ static uint32_t next_boot(void)
 	return boot;
 }
 
-/* The kernel has stopped, or never ran: puts all of it away. */
+/* Releases everything of a kernel that has stopped, or never ran. */
 static void clean_up(struct ob_instance *instance)
 {
 	ob_instance_attach(instance, NULL);
@@ -264,13 +264,13 @@ static void clean_up(struct ob_instance *instance)
 		return;
 	}
 	if (ob_image_renew(instance->image)) {
-		/* Whatever there is of it stays, without use. */
+		/* Its memory stays, and is of no use. */
 		instance->image = NULL;
 	}
 	set_state(instance, OB_INSTANCE_EMPTY);
 }
 
-/* The kernel runs, and cannot be halted. */
+/* Gives up a kernel that runs and cannot be halted. */
 static void abandon(struct ob_instance *instance)
 {
 	ob_instance_attach(instance, NULL);
@@ -288,7 +288,7 @@ static int start_kernel(struct ob_instance *instance, const struct ob_boot_param
 	ob_platform_snapshot_done(instance->host);
 	if (!error)
 		return 0;
-	/* It runs where only a component is missing. */
+	/* The kernel runs if only a component is missing. */
 	halt_error = kernel->halt(&halted);
 	if (halted || halt_error == -ENODEV)
 		clean_up(instance);
@@ -307,7 +307,7 @@ static int start(struct ob_instance *instance, const struct ob_config *config,
 
 	instance->panic = config->panic;
 	instance->panic_context = config->panic_context;
-	/* Of a panic during the boot the booting thread would know nothing. */
+	/* The booting thread could not report a panic during the boot. */
 	instance->contains_panic = false;
 	ob_platform_set_panic(instance->host, on_panic, instance);
 	error = ob_platform_start(instance->host, ob_log_line, &instance->log);
@@ -377,10 +377,13 @@ void ob_prepare_on(struct ob_instance *instance)
 	if (check_handle(instance))
 		return;
 	pthread_mutex_lock(&instance->mutex);
-	/* ob_boot tries again, and reports why it cannot be loaded. */
+	/* If loading fails here, ob_boot tries again and reports the reason. */
 	if (instance->state == OB_INSTANCE_EMPTY && !make_host(instance)) {
 		load_image(instance, NULL);
-		/* Later than the hook above: the platform's finds no kernel attached in a child. */
+		/*
+		 * After the fork hook above: so in a child, the platform's hook finds no kernel
+		 * attached.
+		 */
 		ob_platform_prepare(instance->host);
 	}
 	instance->error[0] = '\0';
@@ -414,7 +417,7 @@ int ob_halt_on(struct ob_instance *instance)
 	return error;
 }
 
-/* What there was of images, memory and threads is not here, or others forget it. */
+/* Resets the instance in a fork()ed child. Other hooks drop images, memory and threads. */
 void ob_instance_forget(struct ob_instance *instance)
 {
 	pthread_mutex_init(&instance->mutex, NULL);

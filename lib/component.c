@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Components: loads modules by name or from a file, says what went wrong, lists them. */
+/* Components: loads modules by name or from a file, explains failures, lists them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,8 @@
 #define ERROR_BYTES 512
 
 /*
- * Why the thread's last call failed: each thread has its own, as errno. From the heap, because
- * thread-local storage of a library that is loaded by dlopen() is scarce.
+ * The reason of the last failure, for each thread its own, as errno. On the heap: a library that is
+ * loaded by dlopen() has little thread-local storage.
  */
 static pthread_key_t error_key;
 static pthread_once_t error_key_once = PTHREAD_ONCE_INIT;
@@ -33,7 +33,7 @@ static void make_error_key(void)
 	has_error_key = !pthread_key_create(&error_key, free);
 }
 
-/* NULL: nothing has failed yet, or there is no memory. */
+/* NULL: no call has failed yet, or there is no memory. */
 static char *error_text(bool make)
 {
 	char *text;
@@ -118,8 +118,8 @@ int ob_component_load_on(struct ob_instance *instance, const char *name, const c
 }
 
 /*
- * The module's version magic, or NULL. It is a string in the section .modinfo, after a NUL or at
- * its start.
+ * Returns the module's version magic, or NULL. It is a string in .modinfo, after a NUL or at the
+ * start.
  */
 static const char *find_version(const char *image, size_t size)
 {
@@ -131,7 +131,7 @@ static const char *find_version(const char *image, size_t size)
 	return memchr(found, '\0', size - (size_t)(found - image)) ? found : NULL;
 }
 
-/* Linux says only that the format is wrong; what is wrong with it is in its log. */
+/* Linux's error says only that the format is wrong. Its log has the details. */
 static int fail_format(struct ob_instance *instance, const char *path, const char *image,
 		       size_t size)
 {

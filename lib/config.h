@@ -7,8 +7,8 @@ extern const char ob_config_release[];
 extern const char ob_config_profile[];
 
 /*
- * "NAME=value" strings one after the other, an empty one at the end. No pointers: nothing to
- * relocate at start.
+ * "NAME=value" strings, one after the other, with an empty one at the end. There are no pointers,
+ * which would need relocations at start.
  */
 extern const char ob_config_options[];
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shows the symbols of the loaded kernel image to debuggers, by gdb's interface for code that is
- * made at run time ("JIT Compilation Interface" in gdb's manual). gdb finds the two names below in
- * the program or library, live or in a core dump, and reads the ELF file that they lead to.
+ * Shows the symbols of loaded kernel images to debuggers, by gdb's interface for code that is made
+ * at run time ("JIT Compilation Interface" in gdb's manual). gdb finds the two names below in the
+ * program or library, live or in a core dump, and reads the ELF file that they refer to.
  *
- * gdb takes the addresses in that file as they are. An image that is not where it was linked to is
- * shown as a relocatable file: there symbols count from their sections, so that only the headers
- * need other addresses. The headers lie before the file itself, which is mapped once more. Each
- * image in use has an entry.
+ * gdb uses the addresses in that file unchanged. An image that was moved is shown as a relocatable
+ * file: there symbols count from their sections, so only the headers need other addresses. The
+ * headers are before the file itself, which is mapped once more. Each image in use has an entry.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -37,7 +36,7 @@ struct jit_descriptor {
 
 __attribute__((used)) struct jit_descriptor __jit_debug_descriptor = { .version = 1 };
 
-/* gdb has a breakpoint here. */
+/* gdb sets a breakpoint here. */
 __attribute__((used, noinline)) void __jit_debug_register_code(void)
 {
 	__asm__ volatile("" : : : "memory");
@@ -52,14 +51,14 @@ static bool is_inside(uint64_t start, uint64_t size, uint64_t limit)
 	return start <= limit && size <= limit - start;
 }
 
-/* An image without a table of sections, or with a damaged one, has no symbols. */
+/* Without a table of sections, or with a damaged one, an image has no symbols. */
 static bool has_sections(const Elf64_Ehdr *header, uint64_t size)
 {
 	return header->e_shentsize == sizeof(Elf64_Shdr) && header->e_shoff % 8 == 0 &&
 	       is_inside(header->e_shoff, header->e_shnum * sizeof(Elf64_Shdr), size);
 }
 
-/* The file has its sections' names, and all headers have room before it. */
+/* The file has names of sections, and all headers fit before it. */
 static bool is_whole(const Elf64_Ehdr *header, uint64_t size)
 {
 	const Elf64_Shdr *sections = (const Elf64_Shdr *)((const char *)header + header->e_shoff);
@@ -87,7 +86,7 @@ static const Elf64_Shdr *find(const Elf64_Ehdr *header, const char *name)
 	return NULL;
 }
 
-/* Where a section is from now on; what is neither in memory nor about symbols keeps its place. */
+/* Moves a section. Sections that are neither in memory nor about symbols keep their place. */
 static void move(Elf64_Shdr *section, const Elf64_Shdr *symbols, uint64_t distance)
 {
 	if (section->sh_type == SHT_SYMTAB)
@@ -99,7 +98,7 @@ static void move(Elf64_Shdr *section, const Elf64_Shdr *symbols, uint64_t distan
 	section->sh_offset += OB_DEBUGGER_BYTES;
 }
 
-/* Fills the headers before the file. False: it has no symbols that can be shown. */
+/* Fills in the headers before the file. False: no symbols can be shown. */
 static bool show_moved(const struct ob_image *image)
 {
 	const Elf64_Ehdr *header = image->file.bytes;
@@ -131,7 +130,7 @@ static void tell(enum jit_action action, struct jit_code_entry *entry)
 	__jit_debug_descriptor.action = JIT_NOACTION;
 }
 
-/* Where debuggers find the file of the image. */
+/* Sets where debuggers find the image's file. */
 static void locate(const struct ob_image *image, struct jit_code_entry *code)
 {
 	bool moved = image->address != image->linked;
@@ -140,7 +139,7 @@ static void locate(const struct ob_image *image, struct jit_code_entry *code)
 	code->size = moved ? OB_DEBUGGER_BYTES + image->file.size : image->file.size;
 }
 
-/* Without memory there are no symbols. */
+/* If there is no memory, there are no symbols. */
 void ob_debugger_add(struct ob_image *image)
 {
 	struct ob_debugger_entry *entry;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Disks: checks what the program asks for before the kernel sees it, and calls the functions of
- * disks that it serves.
+ * Disks: checks the program's configuration before the kernel sees it, and calls the functions of
+ * disks that the program serves.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -18,17 +18,17 @@ _Static_assert(OB_DISK_NO_LOCK == OB_BLOCK_NO_LOCK, "flags are passed on as they
 
 #define DEFAULT_SECTOR_SIZE 512
 
-/* As loff_t, in which Linux counts a disk's bytes. */
+/* As loff_t, the type of Linux's offsets. */
 #define CAPACITY_MOST INT64_MAX
 
-/* Pieces that are handed to the program at a time. */
+/* Pieces of memory in one call of the program's functions. */
 #define BATCH 128
 
-/* A disk that the program serves; freed when the platform closes it. */
+/* A disk that the program serves. The platform's last call frees it. */
 struct served_disk {
 	struct ob_disk_operations operations;
 	void *context;
-	bool added;			/* else the program knows nothing of it */
+	bool added;			/* if not, the program does not know of the disk */
 };
 
 static int transfer(const struct served_disk *disk, const struct ob_block_request *request)

@@ -16,7 +16,7 @@
 #include "image.h"
 #include "image_load.h"
 
-/* All that are loaded. A fork()ed child does not know one that is just changing. */
+/* All loaded images. A fork()ed child does not know one that is changing at that moment. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct ob_image *images;
 
@@ -53,7 +53,7 @@ bool ob_image_is_same(const struct ob_image *image, const char *path)
 	return !strcmp(path, image->path) && ob_platform_image_is_same(path, &image->file);
 }
 
-/* One that waits. Those of other hosts are at the places of these: no snapshot would fit. */
+/* Takes a waiting image. Those of other hosts are at places where no snapshot of this host fits. */
 static struct ob_image *take_waiting(const char *path, struct ob_host *host)
 {
 	struct ob_image *found = NULL;
@@ -160,6 +160,6 @@ void ob_images_forget(void)
 		ob_platform_image_release(image->address, image->reserved);
 		ob_platform_image_close(&image->file);
 	}
-	/* Their memory stays: another thread of the parent may have been in the heap. */
+	/* Does not free them: another thread of the parent may have been in the heap. */
 	images = NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Kernel images: checks a file, loads it, and calls its entry point. */
+/* Kernel images: taken for a host, reset after a halt, released. */
 #ifndef OUTBOARD_LIB_IMAGE_H
 #define OUTBOARD_LIB_IMAGE_H
 
@@ -12,65 +12,63 @@
 #define OB_BUILD_ID_MOST 32
 
 /*
- * An image that is loaded, for one host. Its code stays for as long as the process lives, since
- * threads may be late to leave it: when its instance ends, the image waits until an instance with
- * this host wants the same file.
+ * A loaded image, for one host. Its code stays mapped as long as the process lives, because threads
+ * may leave it late. When its instance ends, the image waits until an instance with this host wants
+ * the same file.
  */
 struct ob_image {
-	struct ob_image *next;		/* of all; under the mutex of image.c, as the next two */
+	/* Next image; under the mutex of image.c, as the next two */
+	struct ob_image *next;
 	bool used;			/* by an instance */
-	struct ob_debugger_entry *debugger;	/* NULL: it is not shown */
-	char *path;			/* NULL: it is the library's own */
+	struct ob_debugger_entry *debugger;	/* NULL: debuggers do not see it */
+	char *path;			/* NULL: the library's own image */
 	const struct ob_upcalls *upcalls;
 	struct ob_host *host;
 	uint64_t address;
 	uint64_t linked;		/* the address that it was linked for */
 	uint64_t size;			/* in memory */
-	uint64_t shown;			/* for debuggers, the file once more; 0: it is not */
-	uint64_t reserved;		/* bytes of address space, for both */
-	bool placed;			/* at an address that other processes have for it, too */
-	struct ob_platform_file file;	/* its bytes stay, for debuggers */
+	uint64_t shown;			/* where debuggers see the file; 0: nowhere */
+	uint64_t reserved;		/* address space, `shown` included */
+	bool placed;			/* at its own place, as in other processes */
+	struct ob_platform_file file;	/* the bytes stay, for debuggers */
 	uint32_t id_size;		/* 0: it has no build id */
 	unsigned char id[OB_BUILD_ID_MOST];
 };
 
 /*
- * Gives the host an image of the file `path`, or the library's own (NULL). On failure nothing of
- * the file stays, at most its entry point has run, and `reason` says in words what is wrong.
- * Errors: those of ob_platform_image_open; -ENOEXEC: not a kernel image that this library can load;
- * what the host says. Any thread.
+ * Takes an image for the host: of the file `path`, or the library's own (NULL). On failure nothing
+ * of the file stays, but its entry point may have run, and `reason` explains the failure. -ENOEXEC:
+ * this library cannot load the file as a kernel image; errors of ob_platform_image_open and of the
+ * host. Any thread.
  */
 int ob_image_take(const char *path, struct ob_host *host, struct ob_image **image, char *reason,
 		  size_t reason_size);
 
-/* Would ob_image_take with that path give the same? */
+/* True: ob_image_take with that path would give the same image. */
 bool ob_image_is_same(const struct ob_image *image, const char *path);
 
 /*
- * Makes the data as they were at first, but for what tables.h says is kept. The kernel has halted
- * and has freed its memory. If that fails, the image is of no use any more: the host's error.
+ * Resets the data to what they were at first, except what tables.h keeps. The kernel has halted and
+ * released its memory. On failure the image is of no more use: returns the host's error.
  */
 int ob_image_renew(struct ob_image *image);
 
-/* No kernel runs in it, and its data are new. */
+/* Releases an image whose kernel has halted and whose data were reset. */
 void ob_image_release(struct ob_image *image);
 
-/* In a fork()ed child, which has one thread and no kernel: all images go. */
+/* Drops all images, in a fork()ed child. */
 void ob_images_forget(void);
 
 /*
- * debugger.c: bytes before the file as debuggers see it, whose mapping follows. They are zero at
- * first, and stay with the image. A multiple of the page size.
+ * debugger.c: bytes of the headers before the file that debuggers see. They are zero at first, and
+ * stay with the image. A multiple of the page size.
  */
 #define OB_DEBUGGER_BYTES 8192u
 
-/*
- * debugger.c: shows the symbols of an image to debuggers, and takes them away again. With the mutex
- * held.
- */
+/* debugger.c: shows an image's symbols to debuggers, and removes them. With the mutex held. */
 void ob_debugger_add(struct ob_image *image);
 void ob_debugger_remove(struct ob_image *image);
-/* In a fork()ed child: there are none. */
+/* In a fork()ed child: forgets all images. */
 void ob_debugger_forget(void);
 
 #endif

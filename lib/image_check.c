@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Checks of a kernel image. A file can be anything, so these come before a byte of it is used as an
- * address or run as code. What image_load.c does with a file relies on them.
+ * Checks of a kernel image. The file can be anything, so the checks come before any of its bytes is
+ * used as an address or run as code. image_load.c relies on them.
  *
- * Headers, segments, notes, dynamic section, relocations and entry point are checked in this order:
- * each check relies on those before it.
+ * The order is: header, segments, notes, dynamic section, relocations, entry point. Each check
+ * relies on those before it.
  */
 #include <elf.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #define DT_RELR 36
 #endif
 
-/* All that it takes of the address space; OB_REGION_MODULES must come near it. */
+/* Largest span of addresses: OB_REGION_MODULES must come near all of it. */
 #define SPAN_MOST (256ull << 20)
 #define SEGMENTS_MOST 16
 
@@ -97,13 +97,13 @@ static bool check_segments(struct ob_loading *loading)
 	return loading->end ? true : ob_image_refuse(loading, "it has no segments to load");
 }
 
-/* At 0 it would be where NULL points to; and NULL tells the host to choose. */
+/* The address 0 is NULL's, and in a request for address space 0 means any. */
 static bool check_address(struct ob_loading *loading)
 {
 	return loading->first ? true : ob_image_refuse(loading, "it is linked to the address 0");
 }
 
-/* The segment that has all of the range in memory, or in the file; NULL if none has. */
+/* Returns the segment that contains the range in memory, or in the file; or NULL. */
 const Elf64_Phdr *ob_image_segment_of(const struct ob_loading *loading, uint64_t address,
 				    uint64_t size, bool in_file)
 {
@@ -118,7 +118,7 @@ const Elf64_Phdr *ob_image_segment_of(const struct ob_loading *loading, uint64_t
 	return NULL;
 }
 
-/* The bytes of the file for a range of addresses as linked; NULL if there are none. */
+/* Returns the file's bytes for a range of addresses as linked, or NULL. */
 static const void *bytes_of(const struct ob_loading *loading, uint64_t address, uint64_t size)
 {
 	const Elf64_Phdr *segment = ob_image_segment_of(loading, address, size, true);
@@ -282,7 +282,7 @@ static bool check_relr(struct ob_loading *loading, uint64_t address)
 	return true;
 }
 
-/* There are ten thousands of them: they are not even looked at where none is applied. */
+/* There are tens of thousands: they are checked only where they are applied. */
 bool ob_image_check_relocated(struct ob_loading *loading)
 {
 	return !loading->distance || ob_image_visit_relr(loading, check_relr);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Puts a kernel image into memory.
+ * Loads a kernel image into memory.
  *
  *   checked -> reserved -> mapped -> relocated -> protected -> entered
  *
- * Addresses in the file are right at the address that it was linked for. If that is free, hardly
- * anything has to be relocated. After a halt the writable data are mapped and relocated once more.
+ * The addresses in the file are those that it was linked for. If they are free, almost nothing
+ * needs relocation. After a halt the writable data are mapped and relocated again.
  */
 #include <elf.h>
 #include <errno.h>
@@ -19,13 +19,13 @@ static uint32_t protection_of(const Elf64_Phdr *segment)
 	       (segment->p_flags & PF_X ? OB_PROTECTION_EXECUTE : 0);
 }
 
-/* Data that a relocation changes are writable until then. */
+/* A segment that relocations change is writable until then. */
 static bool is_changed(const struct ob_loading *loading, const Elf64_Phdr *segment)
 {
 	return loading->distance && !(segment->p_flags & (PF_W | PF_X));
 }
 
-/* The part of the segment from `first` to `end`, which are where it is in memory. */
+/* Maps a part of the segment: `first` and `end` are addresses in memory. */
 static int map_part(const struct ob_loading *loading, const Elf64_Phdr *segment, uint64_t first,
 		    uint64_t end)
 {
@@ -73,7 +73,7 @@ static int for_each_load_segment(const struct ob_loading *loading,
 	return error;
 }
 
-/* While data are made new, all others are as they shall be. */
+/* When only the data are loaded again, everything else is relocated already. */
 static bool is_relocated(const struct ob_loading *loading, uint64_t address)
 {
 	const Elf64_Phdr *segment;
@@ -135,7 +135,7 @@ static int reserve(struct ob_loading *loading)
 	return error;
 }
 
-/* For debuggers, which want headers and file in one range. A mapping takes no memory of its own. */
+/* Maps headers and file in one range, as debuggers need them. That takes no memory. */
 static void show_file(struct ob_loading *loading)
 {
 	struct ob_image *image = loading->image;
@@ -211,7 +211,7 @@ int ob_image_load_data(struct ob_loading *loading)
 {
 	int error;
 
-	/* Its bytes may be others by now, if somebody has written to the file. */
+	/* Somebody may have written to the file, so it is checked again. */
 	if (!ob_image_check(loading) ||
 	    ob_page_end(loading->end) - loading->first != loading->image->size)
 		return -ENOEXEC;

@@ -12,23 +12,23 @@
 
 #define PAGE_BYTES 4096ull
 
-/* A part of the file that says how something else is to be read. */
+/* A table of relocations. */
 struct ob_image_table {
 	uint64_t address;		/* as linked */
 	uint64_t size;
 };
 
-/* An image on its way into memory. */
+/* An image that is being loaded. */
 struct ob_loading {
 	struct ob_platform_file file;
 	const Elf64_Ehdr *header;
 	const Elf64_Phdr *segments;
 	uint64_t first, end;		/* addresses as linked, of whole pages */
-	uint64_t distance;		/* from where it was linked to where it is */
+	uint64_t distance;		/* from the address as linked to the address in memory */
 	struct ob_image_table rela, relr;
 	uint32_t interface;
 	bool has_interface;
-	bool renews;			/* only the data, of an image that was loaded before */
+	bool renews;			/* only the data of a loaded image */
 	struct ob_image *image;
 	char *reason;
 	size_t reason_size;
@@ -44,16 +44,16 @@ static inline uint64_t ob_page_end(uint64_t address)
 	return ob_page_of(address + PAGE_BYTES - 1);
 }
 
-/* image_check.c: notes why the image is refused. Returns false, so that checks can return that. */
+/* image_check.c: stores why the image is refused. Returns false, for the callers. */
 __attribute__((format(printf, 2, 3)))
 bool ob_image_refuse(struct ob_loading *loading, const char *format, ...);
 
-/* Checks all but the relocations that only an image at another address needs. */
+/* Checks everything but the relocations that only a moved image needs. */
 bool ob_image_check(struct ob_loading *loading);
-/* Checks those, if the image is at another address. */
+/* Checks these relocations, if the image is moved. */
 bool ob_image_check_relocated(struct ob_loading *loading);
 
-/* Of an image that was checked. The segment that has all of the range in memory, or in the file. */
+/* For a checked image: the segment that contains the range in memory, or in the file. */
 const Elf64_Phdr *ob_image_segment_of(const struct ob_loading *loading, uint64_t address,
 				      uint64_t size, bool in_file);
 const Elf64_Rela *ob_image_rela_of(const struct ob_loading *loading, uint64_t *count);

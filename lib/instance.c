@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The instances of this process: handles that programs get, and what becomes of them on fork(). */
+/* The instances of this process: the handles that programs get, and fork(). */
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -7,8 +7,8 @@
 #include "instance.h"
 
 /*
- * A handle's memory is never freed: with one that was given back, a call fails with -ENODEV, until
- * the place is another instance's.
+ * The memory of a handle is never freed. A call with a freed handle fails with -ENODEV, until the
+ * place is another instance's.
  */
 static struct ob_instance instances[OB_HOSTS_MOST];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;	/* of `taken` */
@@ -19,7 +19,7 @@ struct ob_instance *ob_instance_default(void)
 	return &ob_default;
 }
 
-/* After the place that was taken last: an old handle leads nowhere for as long as possible. */
+/* Starts after the last place taken, so that an old handle stays invalid for long. */
 static struct ob_instance *take(void)
 {
 	struct ob_instance *instance = last_taken;
@@ -55,7 +55,7 @@ int ob_instance_new(struct ob_instance **instance)
 	return 0;
 }
 
-/* Nothing runs in it any more: its image and its host are for others. */
+/* Frees an instance without a kernel: others may use its image and its host. */
 static void give_back(struct ob_instance *instance)
 {
 	if (instance->image)

@@ -7,8 +7,8 @@
  *                              |  \-- threads that do not leave it --> STUCK
  *                              '---- contained panic ----------------> PANICKED
  *
- * A fork()ed child begins with all instances of its parent, EMPTY. The default instance is one that
- * is always there: functions of the C API without a handle are for that one.
+ * A fork()ed child begins with all instances of its parent, EMPTY. The default instance always
+ * exists: functions of the C API without a handle use it.
  */
 #ifndef OUTBOARD_LIB_INSTANCE_H
 #define OUTBOARD_LIB_INSTANCE_H
@@ -31,12 +31,12 @@ enum ob_instance_state {
 
 struct ob_instance {
 	/*
-	 * Where calls and signals go: the kernel's functions, or those of kernel.c. Members:
+	 * Targets of calls and signals: the kernel's functions, or those of kernel.c. Members are
 	 * atomic.
 	 */
 	struct ob_upcalls upcalls;
 	bool taken;			/* under the mutex of instance.c */
-	pthread_mutex_t mutex;		/* of all below; not taken by calls of the kernel */
+	pthread_mutex_t mutex;		/* protects all below; calls of the kernel do not take it */
 	enum ob_instance_state state;	/* atomic: a panic changes it */
 	struct ob_host *host;		/* NULL: it has never booted */
 	struct ob_image *image;		/* NULL: none is loaded */
@@ -49,18 +49,16 @@ struct ob_instance {
 
 extern struct ob_instance ob_default;
 
-/*
- * kernel.c: calls go to that kernel from now on; NULL: there is none, and they fail with -ENODEV.
- */
+/* kernel.c: directs calls to that kernel. NULL: calls fail with -ENODEV. */
 void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *upcalls);
 
 /* The kernel's function, as in ob_upcall(instance, disk_remove)(disk). */
 #define ob_upcall(instance, name) __atomic_load_n(&(instance)->upcalls.name, __ATOMIC_ACQUIRE)
 
-/* boot.c: a fork()ed child has nothing of the kernel. */
+/* boot.c: resets the instance in a fork()ed child. */
 void ob_instance_forget(struct ob_instance *instance);
 
-/* instance.c: once, before the first kernel. 0 or an error of the host. */
+/* instance.c: installs the hook once, before the first kernel. 0 or the host's error. */
 int ob_fork_hook_install(void);
 
 #endif

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where an instance's calls go. Without a kernel they go to the functions here, which refuse. The
- * functions of outboard/gate.h are jumps into the default instance's kernel.
+ * The targets of an instance's calls. Without a kernel, calls go to the functions here, which
+ * refuse. The functions of outboard/gate.h are jumps into the default instance's kernel.
  *
- * Any thread may call at any time, also while a kernel is attached or gone: each member of the
- * table is always a function, and is replaced as a whole. A thread that has read a member before
- * may still jump there after the kernel's halt, because the kernel's code stays: it refuses as
- * well.
+ * Any thread may call at any time, also while a kernel is attached or detached. Each member of the
+ * table is always a function, and is replaced atomically. A thread that has read a member may jump
+ * there after the kernel's halt: the kernel's code stays, and refuses as well.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -26,13 +25,13 @@ static int no_halt(int *halted)
 	return -ENODEV;
 }
 
-/* A fault or a signal is not a kernel's. */
+/* The fault or signal belongs to no kernel. */
 static int not_ours(void)
 {
 	return 0;
 }
 
-/* The functions' types differ: what takes no argument and returns a number can stand in for all. */
+/* The types differ. A function without arguments that returns a number can replace all. */
 #define WITHOUT_KERNEL {					\
 	.size = sizeof(struct ob_upcalls),			\
 	.version = OB_INTERFACE_VERSION,			\
@@ -79,7 +78,7 @@ _Static_assert(offsetof(struct ob_instance, upcalls) == 0, "the jumps below coun
 			 ".popsection"					\
 			 : : "i"(offsetof(struct ob_upcalls, name)));
 
-/* Never called. It makes ob_kernel_NAME, which jumps to the kernel's function. */
+/* Never called. It defines ob_kernel_NAME, which jumps to the kernel's function. */
 static __attribute__((used)) void make_gate(void)
 {
 	GATE(syscall)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The log: OUTBOARD_LOG, OUTBOARD_LOG_FILE, and the way of a line to the program, to standard error
- * and to that file.
+ * The log: reads OUTBOARD_LOG and OUTBOARD_LOG_FILE, and passes each line to the program, to
+ * standard error and to that file.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -49,8 +49,8 @@ void ob_log_close(struct ob_log *log)
 }
 
 /*
- * A file that cannot be opened is none: programs run with other rights than the test that wants to
- * see warnings.
+ * It is no error if the file cannot be opened: the program may have other rights than the test that
+ * wants the warnings.
  */
 static void open_file(struct ob_log *log)
 {

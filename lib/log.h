@@ -13,7 +13,7 @@
 
 /* Where the lines of one kernel go. */
 struct ob_log {
-	int level;			/* the last that is wanted */
+	int level;			/* the highest level that is wanted */
 	void (*write)(void *context, int level, const char *line, size_t length);
 	void *context;
 	int file;			/* gets warnings and worse; -1: there is none */
@@ -29,16 +29,16 @@ struct ob_log {
 int ob_log_level_from_environment(void);
 
 /*
- * Sets where lines go; `level`: the last that is wanted, or OB_LOG_NOTHING. Before the kernel
- * boots. Returns the last level that the kernel must print, which is more if OUTBOARD_LOG_FILE
- * names a file.
+ * Sets where lines go, before the kernel boots. `level`: the highest that is wanted, or
+ * OB_LOG_NOTHING. Returns the highest level that the kernel must print, which is more if
+ * OUTBOARD_LOG_FILE names a file.
  */
 int ob_log_configure(struct ob_log *log, int level, const struct ob_config *config);
 
 /* Closes the file. */
 void ob_log_close(struct ob_log *log);
 
-/* Takes a line from the platform (an ob_platform_log). `log`: a struct ob_log. */
+/* Receives a line from the platform (an ob_platform_log). `log`: a struct ob_log. */
 void ob_log_line(void *log, int level, const char *line, uint64_t length);
 
 #endif

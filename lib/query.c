@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What this library is and what it was made from. */
+/* The library's version and configuration. */
 #include <string.h>
 
 #include <outboard/outboard.h>
 
 #include "config.h"
 
-/* OB_VERSION is given by the build, which puts it into the pkg-config file too. */
+/* The build defines OB_VERSION, and writes it into the pkg-config file, too. */
 const char *ob_version(void)
 {
 	return OB_VERSION;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Snapshots: tells the platform what a snapshot of this kernel depends on. */
+/* Snapshots: describes this kernel to the platform. */
 #include <outboard/outboard.h>
 
 #include "snapshot.h"

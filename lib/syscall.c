@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* ob_syscall and ob_interrupt; the functions for single system calls are generated. */
+/* ob_syscall and ob_interrupt. The functions for single system calls are generated. */
 #include <errno.h>
 #include <stdarg.h>
 
@@ -9,8 +9,8 @@
 #include "instance.h"
 
 /*
- * All six are always taken: the kernel looks at as many as the call has. In a macro, since the
- * compiler makes moves of registers of it only where the list is not handed on.
+ * Reads six arguments always: the kernel uses as many as the call has. A macro, because the
+ * compiler turns it into moves of registers only if the list is not passed on.
  */
 #define TAKE_ARGUMENTS(arguments, last)				\
 	do {							\

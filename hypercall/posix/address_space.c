@@ -13,12 +13,13 @@
 #include "regions.h"
 
 #define REGION_ALIGNMENT (16ull << 20)
-/* 1 GB, less what the kernel's own image may take. */
+/* 1 GB, less what the kernel's own image may occupy. */
 #define MODULES_REACH ((1ull << 30) - (64ull << 20))
 
 /*
- * Where regions are placed: free in any program. The shadows of sanitizers are below, that of a
- * kernel with KASAN too (KASAN_SHADOW_OFFSET, 32 to 48 TB). Above are the host's own choices.
+ * Regions are placed in this range, which is free in any program. The shadows of sanitizers are
+ * below, also that of a kernel with KASAN (KASAN_SHADOW_OFFSET, 32 to 48 TB). The host's own
+ * choices are above.
  */
 #define PLACE_FIRST (48ull << 40)
 #define PLACE_RANGE (16ull << 40)
@@ -30,7 +31,7 @@ void *ob_posix_reservation(uint64_t address, uint64_t size, int extra_flags)
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | extra_flags, -1, 0);
 }
 
-/* Reserves an aligned range anywhere: takes more than is needed and trims both ends. */
+/* Reserves an aligned range anywhere: reserves more than is needed and trims both ends. */
 static int reserve_anywhere(uint64_t size, uint64_t *address)
 {
 	void *start = ob_posix_reservation(0, size + REGION_ALIGNMENT, 0);
@@ -65,12 +66,12 @@ bool ob_posix_reserve_exactly(uint64_t address, uint64_t size)
 		return false;
 	if ((uint64_t)got == address)
 		return true;
-	/* A host before 4.17 takes the address as a hint only. */
+	/* Linux before 4.17 treats the address as a hint only. */
 	munmap(got, size);
 	return false;
 }
 
-/* At the next fixed address, if that is wanted; at another one if it is not free. */
+/* Reserves at the next fixed address if the host has one, else anywhere. */
 int ob_posix_reserve_placed(struct ob_host *host, uint64_t size, uint64_t *address)
 {
 	for (int tries = 0; host->place && tries < PLACE_TRIES; tries++) {
@@ -85,8 +86,8 @@ int ob_posix_reserve_placed(struct ob_host *host, uint64_t size, uint64_t *addre
 }
 
 /*
- * Reserves a range whose farthest byte is within MODULES_REACH of the kernel's text, which may lie
- * anywhere. Below it first: above the image of a program lies the heap.
+ * Reserves a range whose farthest byte is within MODULES_REACH of the kernel's text. Tries below
+ * the text first: the heap lies above the image of a program.
  */
 int ob_posix_reserve_near_text(struct ob_host *host, uint64_t size, uint64_t *address)
 {

@@ -2,9 +2,9 @@
 /*
  * Block: the hypercalls, and the table of disks.
  *
- * The table grows in chunks that double and never move: disk n is in chunk
- * floor(log2(n + 1)). So a number is looked up without a lock while another
- * disk is opened. Opening and closing take a mutex; no vCPU is held there.
+ * The table grows in chunks that double and never move: disk n is in chunk floor(log2(n + 1)). So a
+ * thread finds a disk by its number without a lock while another thread opens one. Opening and
+ * closing take a mutex, and no vCPU is held there.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -21,7 +21,7 @@
 struct ob_disk {
 	bool in_use;			/* else this number is free */
 	/*
-	 * of a disk that the program serves: `perform` is set, and nothing below but size and flags
+	 * A disk that the program serves: `perform` is set, and below only the size and the flags.
 	 */
 	struct ob_platform_served served;
 	int fd;				/* -1 for a disk that the program serves */
@@ -30,41 +30,43 @@ struct ob_disk {
 	bool read_only;
 	bool is_device;
 	bool can_discard;
-	/* What the host turned out not to support; set once, by any thread. */
+	/* Features that the host turned out to lack. Any thread sets them, once. */
 	bool no_nowait[2];		/* RWF_NOWAIT, by direction: 0 read, 1 write */
 	bool no_dsync;			/* RWF_DSYNC */
-	uint64_t written;		/* bytes, through the host's cache; atomic */
-	uint64_t changes;		/* requests that a flush has to make durable; atomic */
-	uint64_t durable;		/* so many of them are; atomic */
+	uint64_t written;		/* bytes in the host's cache; atomic */
+	uint64_t changes;		/* requests that a flush must make durable; atomic */
+	uint64_t durable;		/* how many of them are durable; atomic */
 };
 
 /* block_open.c: fills in all of *disk. Blocks. Errors as ob_host_block_open. */
 int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags);
 void ob_disk_close(struct ob_disk *disk);
 
-/* block_io.c: result for a request that must not reach the disk, 0 for one that may. */
+/* block_io.c: the error of a request that must not reach the disk, or 0. */
 int ob_disk_check(const struct ob_disk *disk, const struct ob_block_request *request);
 
-/* Tries without blocking. Returns false, with nothing promised, if that is not possible. */
+/*
+ * Tries without blocking. False: that is not possible, and a worker must start from the beginning.
+ */
 bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request);
 
-/* Carries out a request that passed the check, from its start. Blocks. Returns 0 or -errno. */
+/* Carries out a request that passed the check, from its beginning. Blocks. Returns 0 or -errno. */
 int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request);
 
-/* block_served.c: as ob_disk_open for what ob_platform_serve said. `number`: decimal digits. */
+/*
+ * block_served.c: as ob_disk_open, for a disk that ob_platform_serve offers. `number`: decimal
+ * digits.
+ */
 int ob_disk_open_served(struct ob_host *host, struct ob_disk *disk, const char *number);
 
-/* block.c: the disk of a number, NULL if there is none. Any thread. */
+/* block.c: finds a disk by its number; NULL: there is none. Any thread. */
 struct ob_disk *ob_disk_find(struct ob_host *host, uint32_t number);
 
-/* block_queue.c: workers run while somebody holds the queue. Both block. */
+/* block_queue.c: workers run as long as the queue has users. Both functions block. */
 int ob_block_queue_get(struct ob_host *host);
 void ob_block_queue_put(struct ob_host *host);
 
-/*
- * A forked child has neither the workers nor their requests; block_served.c: nor its parent's
- * offers.
- */
+/* A fork()ed child has neither workers nor requests, and (block_served.c) no offers. */
 void ob_block_queue_forked(struct ob_host *host);
 void ob_block_served_forked(struct ob_host *host);
 

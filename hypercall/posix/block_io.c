@@ -2,10 +2,10 @@
 /*
  * Block: carries out one request on one disk.
  *
- * A request is tried without blocking first: what the host has in its page cache is copied at once,
- * with no switch of threads. Whatever does not work that way is done from its start by a worker,
- * and so is what is long and read ahead. To transfer the same bytes twice is harmless, since nobody
- * may count on them before the request is complete.
+ * The caller tries each request without blocking first. Data in the host's page cache are copied at
+ * once, without a switch of threads. If that fails, a worker does the request from its beginning.
+ * Long requests of a readahead go to a worker at once. To transfer the same bytes twice is
+ * harmless, since the client does not use them before the request is complete.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,10 +21,10 @@
 /* Segments handed to the host at a time; on the stack, well below the host's IOV_MAX. */
 #define BATCH 64
 
-/* Bytes read ahead that pay for the switch of threads. */
+/* Least bytes of a readahead that pay for the switch of threads. */
 #define AHEAD_LEAST (512ull << 10)
 
-/* Bytes written to a disk after which they are sent on. */
+/* Bytes written to a disk after which writeback starts. */
 #define SEND_STEP (16ull << 20)
 
 int ob_disk_check(const struct ob_disk *disk, const struct ob_block_request *request)
@@ -40,14 +40,14 @@ int ob_disk_check(const struct ob_disk *disk, const struct ob_block_request *req
 	return 0;
 }
 
-/* How far a transfer has come. */
+/* The progress of a transfer. */
 struct position {
 	uint32_t segment;
 	uint64_t within;	/* bytes done of that segment */
 	uint64_t done;		/* bytes done in all */
 };
 
-/* Fills in what comes next; returns the number of entries. */
+/* Fills the batch with the next segments. Returns the number of entries. */
 static int next_batch(const struct ob_block_request *request, const struct position *at,
 		      struct iovec *batch)
 {
@@ -101,7 +101,7 @@ static int transfer(const struct ob_disk *disk, const struct ob_block_request *r
 		if (bytes < 0)
 			return -errno;
 		if (bytes == 0)
-			/* the file shrank, or the segments are shorter than the request */
+			/* The file shrank, or the segments are shorter than the request. */
 			return -EIO;
 		advance(request, &at, (uint64_t)bytes);
 	}
@@ -113,7 +113,7 @@ static bool is_unsupported(int error)
 	return error == -EOPNOTSUPP || error == -ENOSYS || error == -EINVAL;
 }
 
-/* A request was carried out, perhaps in part, and is not reported yet. */
+/* Counts a request that was carried out, perhaps in part, and is not reported yet. */
 static void note_change(struct ob_disk *disk)
 {
 	__atomic_add_fetch(&disk->changes, 1, __ATOMIC_SEQ_CST);
@@ -143,7 +143,7 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 
 	if (request->operation == OB_BLOCK_FLUSH && disk->read_only)
 		return true;
-	/* What the program does may block. */
+	/* The program's function may block. */
 	if (disk->served.perform)
 		return false;
 	if (request->operation == OB_BLOCK_FLUSH)
@@ -152,7 +152,7 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 		return false;
 	if (request->force_unit_access && is_write)
 		return false;
-	/* The worker copies it while the caller copies what came before. */
+	/* The worker copies these bytes while the caller copies those before them. */
 	if (request->ahead && request->length >= AHEAD_LEAST)
 		return false;
 	if (__atomic_load_n(&disk->no_nowait[is_write], __ATOMIC_RELAXED))
@@ -167,7 +167,7 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 
 static int flush(struct ob_disk *disk)
 {
-	/* The host may miss a write that completes during this flush. */
+	/* The host's flush may miss a write that completes meanwhile. */
 	uint64_t changes = __atomic_load_n(&disk->changes, __ATOMIC_SEQ_CST);
 
 	while (raw_fdatasync(disk->fd)) {
@@ -179,8 +179,8 @@ static int flush(struct ob_disk *disk)
 }
 
 /*
- * What was written goes on to the host's disk now and then, so that a flush, which everybody waits
- * for, has less to do. Errors do not matter here: the flush tells them.
+ * Starts writeback to the host's disk from time to time. So a flush, for which everybody waits, has
+ * less to do. Errors do not matter here: the flush reports them.
  */
 static void send_on(struct ob_disk *disk, uint64_t length)
 {
@@ -246,7 +246,7 @@ static int discard(struct ob_disk *disk, const struct ob_block_request *request)
 	return error;
 }
 
-/* A hole is preferred to written zeroes: a sparse image stays sparse. */
+/* Prefers a hole to written zeroes: a sparse image stays sparse. */
 static int write_zeroes(const struct ob_disk *disk, const struct ob_block_request *request)
 {
 	int error;

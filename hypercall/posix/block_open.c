@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Block: opens, measures and locks what a path names. */
+/* Block: opens, measures and locks the file that a path names. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #define FILE_SECTOR_SIZE 512
 
-/* 0 if it is something that can be a disk. */
+/* 0: a file of this type can be a disk. */
 static int check_type(const struct stat *status)
 {
 	if (S_ISREG(status->st_mode) || S_ISBLK(status->st_mode))
@@ -25,7 +25,7 @@ static int check_type(const struct stat *status)
 	return S_ISDIR(status->st_mode) ? -EISDIR : -ENOTBLK;
 }
 
-/* Why a path cannot be opened for writing: -EROFS if it can be read. */
+/* The error for a path that cannot be opened for writing: -EROFS if it can be read. */
 static int why_not_writable(const char *path, int error)
 {
 	int fd;
@@ -48,7 +48,10 @@ static int descriptor_number(const char *path)
 	return sscanf(path, "/dev/fd/%9u%c", &number, &rest) == 1 ? (int)number : -1;
 }
 
-/* To open the descriptor's file anew may not be allowed, and is another thing. */
+/*
+ * Duplicates the descriptor. To open its file again may not be allowed, and would give another open
+ * file description.
+ */
 static int open_descriptor(struct ob_disk *disk, int number)
 {
 	int flags = fcntl(number, F_GETFL);
@@ -69,7 +72,7 @@ static int open_descriptor(struct ob_disk *disk, int number)
 	return disk->fd < 0 ? -errno : 0;
 }
 
-/* Opens the path after a look at its type: opening a FIFO or a terminal would have effects. */
+/* Opens the path after a check of its type: opening a FIFO or a terminal has side effects. */
 static int open_path(struct ob_disk *disk, const char *path, bool lock)
 {
 	int flags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (disk->read_only ? O_RDONLY : O_RDWR);
@@ -81,13 +84,13 @@ static int open_path(struct ob_disk *disk, const char *path, bool lock)
 	error = check_type(&status);
 	if (error)
 		return error;
-	/* The host refuses a device that is mounted or otherwise claimed. */
+	/* With O_EXCL the host refuses a device that is mounted or otherwise claimed. */
 	if (S_ISBLK(status.st_mode) && lock && !disk->read_only)
 		flags |= O_EXCL;
 	disk->fd = raw_open(path, flags);
 	if (disk->fd < 0)
 		return disk->read_only ? -errno : why_not_writable(path, errno);
-	/* The path may name something else by now. */
+	/* The path may name another file by now. */
 	if (fstat(disk->fd, &status))
 		return -errno;
 	disk->is_device = S_ISBLK(status.st_mode);
@@ -142,8 +145,8 @@ static int measure_file(struct ob_disk *disk)
 	disk->size = (uint64_t)status.st_size;
 	disk->sector_size = FILE_SECTOR_SIZE;
 	/*
-	 * Beyond the end there is nothing to lose: a hole there only asks whether holes can be
-	 * made.
+	 * A hole beyond the end loses nothing. It only shows whether the file system supports
+	 * holes.
 	 */
 	disk->can_discard = !disk->read_only &&
 			    raw_fallocate(disk->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -171,7 +174,10 @@ int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags)
 {
 	int error;
 
-	/* What others have written before has to become durable, too: that is one change. */
+	/*
+	 * The first flush must also make durable what other programs wrote before: that counts as
+	 * one change.
+	 */
 	*disk = (struct ob_disk){
 		.in_use = true, .fd = -1, .read_only = flags & OB_BLOCK_READ_ONLY, .changes = 1,
 	};
@@ -187,9 +193,7 @@ void ob_disk_close(struct ob_disk *disk)
 		disk->served.closed(disk->served.context);
 		return;
 	}
-	/*
-	 * A fork()ed child may have a copy of the descriptor: the lock shall not live on with it.
-	 */
+	/* Unlock: a fork()ed child may have a copy of the descriptor, which would keep the lock. */
 	ob_platform_file_unlock(disk->fd);
 	raw_close(disk->fd);
 	disk->fd = -1;

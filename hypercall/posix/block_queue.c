@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Block: worker threads for requests that may block, and the completed list.
+ * Block: worker threads for requests that may block, and the list of completed requests.
  *
- * Both lists are stacks that are pushed with one compare-and-swap and taken as
- * a whole with one exchange, so there is no ABA problem and a submitter never
- * waits for a worker. Whoever takes a stack reverses it into the order of arrival.
+ * Both lists are stacks. A thread pushes with one compare-and-swap, and takes a whole stack with
+ * one exchange. So there is no ABA problem, and a submitter never waits for a worker. The thread
+ * that takes a stack reverses it into the order of arrival.
  *
  *   submitter --push--> inbox --exchange, by one worker at a time--> waiting --> a worker
  *   worker --push--> completed --exchange--> kernel
  *
- * Sleeping: a worker reads `arrivals`, finds nothing to do, counts itself as a
- * sleeper and waits while `arrivals` is unchanged. A submitter pushes, counts
- * the arrival, and wakes somebody if there are sleepers. Either it sees the
- * sleeper, or the sleeper sees the arrival.
+ * Sleeping: a worker reads `arrivals`, finds nothing to do, counts itself as a sleeper and waits
+ * while `arrivals` is unchanged. A submitter pushes, counts the arrival, and wakes a worker if
+ * there are sleepers. Either the submitter sees the sleeper, or the sleeper sees the arrival.
  *
- * One worker starts with the first disk. A worker that is about to block, while no other one
- * sleeps, starts another first: a submitter holds a vCPU and starts no threads.
+ * One worker starts with the first disk. A worker that is about to block starts another one first
+ * if no other worker sleeps. A submitter starts no threads, because it holds a vCPU.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -35,7 +34,7 @@ static void push(struct ob_block_request **stack, struct ob_block_request *reque
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* Takes all of a stack, oldest first. *last is the newest. */
+/* Takes a whole stack. Returns the oldest request, and the newest in *last. */
 static struct ob_block_request *take_all(struct ob_block_request **stack,
 					 struct ob_block_request **last)
 {
@@ -112,7 +111,7 @@ static void sleep_until_arrival(struct ob_host *host, uint32_t seen)
 
 static void work(void *pointer);
 
-/* Returns 0 also if there are as many as there may be. */
+/* Returns 0 also if the number of workers is at its limit. */
 static int start_worker(struct ob_host *host)
 {
 	uint32_t count;
@@ -130,12 +129,15 @@ static int start_worker(struct ob_host *host)
 	return error;
 }
 
-/* The calling worker may block for long. Whoever submits meanwhile shall find one that sleeps. */
+/*
+ * The calling worker may block for long. Leaves another worker asleep for those that submit
+ * meanwhile.
+ */
 static void leave_another(struct ob_host *host)
 {
 	if (__atomic_load_n(&host->queue.worker_count, __ATOMIC_ACQUIRE) < WORKERS &&
 	    !__atomic_load_n(&host->queue.sleepers, __ATOMIC_SEQ_CST))
-		/* without one, requests wait for those that there are */
+		/* If no worker starts, requests wait for the workers that exist. */
 		start_worker(host);
 }
 
@@ -160,7 +162,7 @@ static void work(void *pointer)
 
 static void stop_workers(struct ob_host *host)
 {
-	/* A worker that starts another one does so before this, or not at all. */
+	/* A worker starts others before this point, or not at all. */
 	pthread_mutex_lock(&host->queue.start_mutex);
 	__atomic_store_n(&host->queue.stopping, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&host->queue.start_mutex);

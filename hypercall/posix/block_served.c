@@ -2,9 +2,9 @@
 /*
  * Block: disks that the program serves, on their way to the table.
  *
- * The kernel passes on a path and knows nothing of functions. So lib/ leaves here what serves the
- * disk, gives the kernel the number that it got for it, and the kernel's ob_host_block_open comes
- * back with that number.
+ * The kernel passes on a path and knows nothing of functions. So lib/ offers the disk's functions
+ * here and gets a number. The kernel gets this number as a path, and passes it to
+ * ob_host_block_open.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,10 +19,7 @@ struct ob_offer {
 	struct ob_offer *next;
 };
 
-/*
- * The place that points to the offer; the last one, which is NULL, if there is none. With the mutex
- * held.
- */
+/* The link to the offer, or the last link, which is NULL. With the mutex held. */
 static struct ob_offer **find(struct ob_host *host, int number)
 {
 	struct ob_offer **place = &host->offers.first;
@@ -92,7 +89,7 @@ int ob_disk_open_served(struct ob_host *host, struct ob_disk *disk, const char *
 	return error;
 }
 
-/* Their memory is not freed: another thread of the parent may have been about to. */
+/* Does not free the offers: another thread of the parent may have been freeing one. */
 void ob_block_served_forked(struct ob_host *host)
 {
 	pthread_mutex_init(&host->offers.mutex, NULL);

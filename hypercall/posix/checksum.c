@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The checksum of snapshots: XXH3, with the widest vectors that the processor has. It is most of
- * what a start costs.
+ * The checksum of snapshots: XXH3, with the widest vectors of the processor. A start from a
+ * snapshot spends most of its time here.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -2,11 +2,10 @@
 /*
  * Components: the archive of modules (kernel/build/components.py describes its layout).
  *
- * It is linked into the program (liboutboard-components.a), or a file: the one that the
- * environment's OUTBOARD_COMPONENTS names, or outboard-components beside the
- * library. It is as much to be trusted as the library itself; that every
- * offset lies inside is checked all the same, when it is opened. It is found before the kernel
- * boots and stays mapped; then it is only read.
+ * The archive is linked into the program (liboutboard-components.a), or is a file: the one that the
+ * environment's OUTBOARD_COMPONENTS names, or outboard-components beside the library. The library
+ * trusts it as much as itself. All the same, each offset is checked when the archive is opened.
+ * That happens before the kernel boots. The archive stays mapped, and is only read from then on.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -68,7 +67,7 @@ extern const struct header ob_component_archive __attribute__((weak, visibility(
 
 static const struct header *archive;	/* NULL: there is none */
 static char problem[PATH_MAX + 64];	/* why there is none */
-static char identity[160] = "own";	/* of its file, if it is one */
+static char identity[160] = "own";	/* of the archive's file, if it is one */
 
 static const void *at(uint64_t offset)
 {
@@ -81,10 +80,7 @@ static bool table_is_inside(const struct header *header, struct table table, uin
 	       table.count <= (header->size - table.offset) / row;
 }
 
-/*
- * What a name is read from ends with a NUL somewhere before the images, at the latest with the
- * first image.
- */
+/* A name must begin inside the archive and end with a NUL before its end. */
 static bool name_is_inside(const struct header *header, uint32_t name)
 {
 	return name < header->size &&
@@ -140,7 +136,7 @@ static const struct header *map_file(int file, uint64_t size)
 	return NULL;
 }
 
-/* Writing to the file, or replacing it, changes one of these. */
+/* To write to the file, or to replace it, changes one of these values. */
 static void note_identity(const struct stat *status)
 {
 	snprintf(identity, sizeof(identity), "file %llx:%llx of %lld bytes, %lld.%09ld, %lld.%09ld",
@@ -211,7 +207,7 @@ const char *ob_posix_components_identity(void)
 	return archive ? identity : "none";
 }
 
-/* Compares as Linux does: '-' and '_' are the same. The archive has only '_'. */
+/* Compares as Linux does: '-' and '_' are equal. The archive has only '_'. */
 static int compare_names(const char *asked, const char *known)
 {
 	for (; *asked && (*asked == '-' ? '_' : *asked) == *known; asked++)

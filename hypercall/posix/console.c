@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Console: log lines go to the sink that lib/ has set. */
+/* Console: passes log lines to the function that lib/ has set. */
 #include <pthread.h>
 
 #include "internal.h"
@@ -16,7 +16,7 @@ void ob_host_console_write(struct ob_host *host, int level, const char *line, ui
 
 	if (!host->log)
 		return;
-	/* The sink is the program's, and may call cancellation points: raw.h. */
+	/* The function is the program's, and may call cancellation points: raw.h. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	host->log(host->log_context, level, line, length);
 	pthread_setcancelstate(before, NULL);

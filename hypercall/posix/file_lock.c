@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The lock on a file that is a disk: by flock() between programs of this library, and as QEMU has
- * it.
+ * The lock on a file that is a disk: flock() between programs of this library, and QEMU's protocol.
  *
- * QEMU reads and writes images after it has locked single bytes, by which each tells the others
- * what it does and what it bears (block/file-posix.c): byte HELD + n if it does n, byte NOT_SHARED
- * + n if nobody else may. Such locks are always shared ones: that a byte is locked is what counts.
- * Which are taken here, and looked for, are those of a qcow2 image's user.
+ * QEMU locks single bytes of an image that it uses (block/file-posix.c). Byte HELD + n says that
+ * the owner does operation n. Byte NOT_SHARED + n says that nobody else may do it. All of these
+ * locks are shared ones: only the fact that a byte is locked counts. This file takes, and respects,
+ * the locks of a program that uses a qcow2 image.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,7 +30,7 @@ static int byte_lock(int fd, int command, short type, off_t byte, off_t count, s
 	return fcntl(fd, command, lock);
 }
 
-/* -EBUSY only for a lock of somebody else; a file system may have no such locks. */
+/* -EBUSY: another program has the lock. A file system may have no such locks. */
 static int lock_bytes(int fd, off_t first, unsigned int bits)
 {
 	struct flock lock;
@@ -63,8 +62,8 @@ static void unlock_bytes(int fd)
 }
 
 /*
- * Others must see what is done here before it is looked what they do: of two that begin at once,
- * both may fail, but never none.
+ * Locks first, then checks the other programs' locks. Of two that begin at once both may fail, but
+ * never none.
  */
 static int lock_as_qemu(int fd, bool exclusive)
 {
@@ -87,7 +86,7 @@ int ob_platform_file_lock(int fd, bool exclusive)
 	while (flock(fd, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB)) {
 		if (errno == EWOULDBLOCK)
 			return -EBUSY;
-		/* Anything else: a file system that has no such locks. */
+		/* Any other error: the file system has no such locks. */
 		if (errno != EINTR)
 			break;
 	}

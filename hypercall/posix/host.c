@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The hosts of the kernels that this process has. */
+/* The hosts: one handle for each kernel of this process. */
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the platform knows of one kernel: struct ob_host of outboard/hypercall.h. Each member
- * belongs to the file of its name. What a process has once stays static in its file: signal
- * handlers (signal.c), hooks (start.c, thread.c), the archive of components.
+ * The state of one kernel's platform: struct ob_host of outboard/hypercall.h. Each member belongs
+ * to the file that the comment above its type names. State of the whole process is static in its
+ * file: signal handlers (signal.c), hooks (start.c, thread.c), the archive of components.
  */
 #ifndef OUTBOARD_POSIX_HOST_H
 #define OUTBOARD_POSIX_HOST_H
@@ -27,31 +27,34 @@ struct ob_posix_region {
 
 struct ob_posix_ram {
 	int fd;			/* the memfd; meaningful when RAM is reserved */
-	int huge_fd;		/* the file of what is at huge_from and above */
-	uint64_t huge_from;	/* 0: there is none. No page of a snapshot is above */
+	int huge_fd;		/* file of the addresses from huge_from on */
+	uint64_t huge_from;	/* physical; 0: there is no such file. No snapshot page is above */
 };
 
 /* spare.c */
 
 struct ob_posix_spare {
-	uint64_t address;	/* of the mappings, 0: given up; atomic */
+	uint64_t address;	/* of the mappings; 0: given up; atomic */
 	bool begun;		/* atomic */
 };
 
 /* snapshot/pages.c */
 
-/* RAM that can come from a snapshot. */
+/* How much of RAM can come from a snapshot. */
 #define OB_SNAPSHOT_BYTES (128ull << 20)
 #define OB_SNAPSHOT_WORDS (OB_SNAPSHOT_BYTES / OB_PAGE_BYTES / 64)
 
 struct ob_posix_pages {
-	/* a bit for each page of RAM that is a snapshot's; atomic */
+	/* One bit for each page of RAM: the page is a snapshot's. Atomic. */
 	uint64_t words[OB_SNAPSHOT_WORDS];
 };
 
 /* snapshot/pieces.c */
 
-/* Pages of a window that are the file's; whoever changes a window there gives them to RAM first. */
+/*
+ * Pages of a window that are mapped from a snapshot. Before the window changes there, their
+ * contents must move to RAM.
+ */
 struct ob_window_piece {
 	uint64_t address;
 	uint64_t size;
@@ -79,8 +82,8 @@ struct ob_closed_piece {
 struct ob_posix_closed {
 	struct ob_closed_piece pieces[OB_CLOSED_PIECES];
 	uint32_t count;
-	bool executable;	/* there is one */
-	uint32_t opening;	/* threads that look at a state and open; atomic */
+	bool executable;	/* one of them is executable */
+	uint32_t opening;	/* threads between reading a state and opening a piece; atomic */
 	bool all_open;		/* atomic */
 };
 
@@ -93,13 +96,13 @@ struct ob_posix_huge {
 	int fd;			/* while MADE */
 	bool has_thread;
 	uint64_t thread;
-	/* of the child: the one that makes is alone */
+	/* The child's. Only one thread makes a child. */
 	_Alignas(64) char stack[OB_HUGE_STACK_BYTES];
 };
 
 /* block.c */
 
-#define OB_DISK_CHUNKS 31	/* all numbers that a positive int has */
+#define OB_DISK_CHUNKS 31	/* enough for all positive values of an int */
 
 struct ob_posix_disks {
 	struct ob_disk *chunks[OB_DISK_CHUNKS];
@@ -111,7 +114,7 @@ struct ob_posix_disks {
 #define OB_BLOCK_WORKERS 16
 
 struct ob_posix_queue {
-	/* Shared with submitters: atomic. */
+	/* Shared with submitters; atomic. */
 	struct ob_block_request *inbox;
 	struct ob_block_request *completed;
 	uint32_t arrivals;
@@ -121,10 +124,10 @@ struct ob_posix_queue {
 	pthread_mutex_t mutex;
 	struct ob_block_request *waiting;	/* oldest first */
 	struct ob_block_request *waiting_last;
-	/* Owned by whoever opens and closes disks. */
+	/* Owned by threads that open or close a disk. */
 	pthread_mutex_t users_mutex;
 	uint32_t users;
-	/* Grows with start_mutex held. The last user sets it back, when no request is left. */
+	/* Grows with start_mutex held. The last user resets it when no request is left. */
 	pthread_mutex_t start_mutex;
 	uint32_t worker_count;		/* atomic */
 	uint64_t workers[OB_BLOCK_WORKERS];
@@ -156,13 +159,13 @@ struct ob_posix_saving {
 
 /* thread.c */
 
-/* Threads that can be on their way at the same time. */
+/* Most threads that can be starting at the same time. */
 #define OB_STARTS 64
 
 /*
- * What a new thread shall do; owned by the thread once it runs. Not from the heap: a thread that
- * gives something back to it gets a heap of its own from the C library, which takes longer than to
- * start it.
+ * What a new thread is to run. Owned by the thread once it runs. Not from the heap: a thread that
+ * frees heap memory first gets a heap arena of its own from the C library, which takes longer than
+ * to start it.
  */
 struct ob_start {
 	struct ob_host *host;
@@ -177,19 +180,19 @@ struct ob_posix_threads {
 };
 
 struct ob_host {
-	bool taken;			/* by a kernel */
-	/* its kernel may run: signals and ends of threads concern it; atomic */
+	bool taken;			/* by an instance of lib/ */
+	/* its kernel may run, so signals and ends of threads concern it; atomic */
 	bool live;
-	const struct ob_upcalls *upcalls;	/* never NULL once it was taken; atomic */
+	const struct ob_upcalls *upcalls;	/* not NULL after the host was taken once; atomic */
 	/* console.c */
 	ob_platform_log *log;
 	void *log_context;
 	/* panic.c */
 	ob_platform_panic *panic;
 	void *panic_context;
-	/* image.c: where the kernel's code is */
+	/* image.c: the kernel's code */
 	uint64_t text_address, text_size;
-	/* address_space.c: of the next region; 0: anywhere */
+	/* address_space.c: address of the next region; 0: anywhere */
 	uint64_t place;
 	struct ob_posix_region regions[OB_REGIONS];
 	struct ob_posix_ram ram;
@@ -207,8 +210,8 @@ struct ob_host {
 };
 
 /*
- * The hosts from `host` on that have a live kernel, NULL at the end. For signal handlers, too: a
- * host is never freed, only taken by another kernel.
+ * The first host from `host` on that has a live kernel; NULL: there is none. Signal handlers may
+ * call this, because a host is never freed: another kernel takes it.
  */
 struct ob_host *ob_host_live(struct ob_host *host);
 struct ob_host *ob_host_first(void);
@@ -216,7 +219,7 @@ struct ob_host *ob_host_first(void);
 #define ob_for_each_live_host(host) \
 	for (host = ob_host_live(ob_host_first()); host; host = ob_host_live(host + 1))
 
-/* All that were ever taken: a fork()ed child goes through them. */
+/* Calls the function for all hosts that were ever taken. For a fork()ed child. */
 void ob_host_for_all(void (*function)(struct ob_host *host));
 
 #endif

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A file of memory in huge pages, for what RAM grows by: a page fault then brings 2 MB, not 4 KB.
+ * A file in huge pages, for the memory that RAM grows by: one page fault brings 2 MB instead of 4
+ * KB.
  *
- * The host's usual setting gives a memfd none. A tmpfs that is mounted with huge=always has them,
- * and in a user and mount name space of one's own anybody may mount one. So a child enters such
- * name spaces, makes a file without a name there, and ends: file and tmpfs live on by the
- * descriptor. The child shares memory and descriptors with this process, which waits for it:
- * nothing is copied, and no SIGCHLD comes. Where any step is refused there is no such file, and RAM
- * stays in the memfd.
+ * By default the host gives a memfd no huge pages. A tmpfs that is mounted with huge=always has
+ * them, and any user may mount one in user and mount namespaces of its own. So a child process
+ * enters such namespaces, creates an unnamed file there, and exits. The descriptor keeps file and
+ * tmpfs alive. The child shares memory and descriptors with this process, which waits for it:
+ * nothing is copied, and no SIGCHLD arrives. If the host refuses a step, there is no such file, and
+ * RAM stays in the memfd.
  *
  *   none -> making -> made -> taken
  *                  \-> refused
  *
- * It takes some tenths of a millisecond, and so is a thread's work while a kernel runs.
+ * This takes some tenths of a millisecond. While a kernel runs, a thread does it.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -36,7 +37,7 @@
 
 enum { NONE, MAKING, MADE, TAKEN, REFUSED };
 
-/* What the child is told, and gives back. */
+/* What the child gets, and what it returns. */
 struct child {
 	char users[32];
 	char groups[32];
@@ -56,7 +57,7 @@ static bool write_setting(const char *name, const char *text)
 	return done;
 }
 
-/* Files can only be made by users that the name space knows. */
+/* Creating files needs a user that the namespace knows. */
 static bool become_known(const struct child *child)
 {
 	return write_setting("/proc/self/uid_map", child->users) &&
@@ -69,7 +70,7 @@ static bool configure(int context, unsigned int command, const char *key, const 
 	return !syscall(SYS_fsconfig, context, command, key, value, 0);
 }
 
-/* The root of a new tmpfs, without limit: RAM has one. */
+/* The root of a new tmpfs without a size limit: RAM has its own. */
 static int mount_tmpfs(void)
 {
 	int context = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC), root = -1;
@@ -99,14 +100,14 @@ static int child_main(void *pointer)
 	return 0;
 }
 
-/* Returns when it has ended. */
+/* Returns when the child has ended. */
 static void run_child(struct ob_host *host, struct child *child)
 {
 	char *stack = host->huge.stack;
 	sigset_t all, before;
 	int pid;
 
-	/* It has our handlers, which are not for it. */
+	/* The child has the handlers of this process, and must not run them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	pid = clone(child_main, stack + sizeof(host->huge.stack),
@@ -116,7 +117,7 @@ static void run_child(struct ob_host *host, struct child *child)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Components lie in RAM, and some hosts run no code from files of a tmpfs. */
+/* Components are in RAM, and some hosts run no code from files of a tmpfs. */
 static bool can_run_code(int fd)
 {
 	void *page;
@@ -130,7 +131,7 @@ static bool can_run_code(int fd)
 	return true;
 }
 
-/* A filter of system calls may end the process for what we are about to try. */
+/* A seccomp filter may end the process for the system calls that make() tries. */
 static bool is_filtered(void)
 {
 	return prctl(PR_GET_SECCOMP) != 0;
@@ -153,7 +154,7 @@ static void make(void *pointer)
 	__atomic_store_n(&host->huge.state, child.fd >= 0 ? MADE : REFUSED, __ATOMIC_RELEASE);
 }
 
-/* Whether the caller is who makes it. */
+/* True: the caller must make the file. */
 static bool begin(struct ob_host *host)
 {
 	uint32_t none = NONE;

@@ -2,11 +2,10 @@
 /*
  * Kernel images in the memory of a process.
  *
- * The library contains an image, in a section of its own. To share its pages with all processes
- * and instances, a segment is not copied from there but mapped once more from the file that the
- * library or the program is. That file may be gone or replaced by now: it is used only if the
- * image's first page, which has the build id, is at the same place in it. Else the segments are
- * copies.
+ * The library contains an image, in a section of its own. So that processes and instances share its
+ * pages, a segment is mapped once more from the file that contains the library. That file may be
+ * gone or replaced by now. So it is used only if the image's first page, which has the build id, is
+ * at the same offset in it. Otherwise the segments are copies.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +21,7 @@
 #include "raw.h"
 #include "regions.h"
 
-/* Places for images: each kernel of a process has several of its own, OB_HOSTS_MOST apart. */
+/* Places for images. Each kernel has several, OB_HOSTS_MOST apart. */
 #define PLACES (4 * OB_HOSTS_MOST)
 #define PLACE_DISTANCE (4ull << 30)
 
@@ -30,7 +29,7 @@
 extern const char ob_own_image[] __attribute__((weak, visibility("hidden")));
 extern const char ob_own_image_end[] __attribute__((weak, visibility("hidden")));
 
-/* The file that a byte of this process was mapped from. */
+/* The file that an address of this process is mapped from. */
 struct origin {
 	uint64_t address;
 	const char *path;
@@ -64,7 +63,7 @@ static bool file_has(int handle, uint64_t offset, const void *bytes)
 	       !memcmp(page, bytes, sizeof(page));
 }
 
-/* The file that the library or the program is, if it still has the image. */
+/* Finds the file that contains the library, if the image is still in it. */
 static void find_own(struct ob_platform_file *file)
 {
 	struct origin origin = { .address = (uint64_t)ob_own_image };
@@ -89,7 +88,7 @@ static int open_own(struct ob_platform_file *file)
 	return 0;
 }
 
-/* Writing to the file, or replacing it, changes one of these. */
+/* To write to the file, or to replace it, changes one of these values. */
 static void identify(const struct stat *status, uint64_t identity[5])
 {
 	identity[0] = status->st_dev;
@@ -126,12 +125,12 @@ int ob_platform_image_open(const char *path, struct ob_platform_file *file)
 	*file = (struct ob_platform_file){ .handle = -1 };
 	if (!path)
 		return open_own(file);
-	/* To open a device can do something. */
+	/* Opening a device can have side effects. */
 	if (stat(path, &status))
 		return -errno;
 	if (!S_ISREG(status.st_mode))
 		return -EINVAL;
-	/* If it is a FIFO by now, it must not block; it is refused below. */
+	/* If the path is a FIFO by now, opening must not block. map_bytes() refuses it. */
 	file->handle = raw_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file->handle < 0)
 		return -errno;
@@ -196,8 +195,8 @@ static void *reserve_at(uint64_t address, uint64_t size)
 
 /*
  * Each kernel has places of its own, so that the nth kernel of any process finds the same snapshot.
- * At all of them OB_REGION_MODULES has room beside the image. Where the host would put it, regions
- * of other kernels may be all around.
+ * At all of these places OB_REGION_MODULES has room beside the image. At an address of the host's
+ * choice, regions of other kernels may be all around.
  */
 int ob_platform_image_reserve(const struct ob_host *host, uint64_t size, uint64_t *address,
 			      bool *placed)
@@ -223,7 +222,7 @@ int ob_platform_image_protect(uint64_t address, uint64_t size, uint32_t protecti
 	return mprotect((void *)address, size, ob_posix_protection(protection)) ? -errno : 0;
 }
 
-/* From the first to the last page of the segment that has bytes of the file. */
+/* Maps the pages of the segment that have bytes of the file. */
 static int map_from_file(const struct ob_platform_file *file,
 			 const struct ob_platform_segment *segment, uint64_t size)
 {
@@ -249,7 +248,7 @@ static int copy_from_bytes(const struct ob_platform_file *file,
 	return mprotect(first, size, ob_posix_protection(segment->protection)) ? -errno : 0;
 }
 
-/* The rest of the last page that has bytes of the file, and whole pages after it. */
+/* Clears the rest of the last page of the file, and maps the pages after it. */
 static int map_zeroes(const struct ob_platform_segment *segment, uint64_t file_end)
 {
 	uint64_t end = segment->address + segment->file_size;
@@ -294,7 +293,10 @@ void ob_platform_text(struct ob_host *host, uint64_t address, uint64_t size)
 	host->text_size = size;
 }
 
-/* Modules are placed near it. Without an image, in tests of the platform: near this function. */
+/*
+ * Modules are placed near this address. Without an image, in tests of the platform: near this
+ * function.
+ */
 uint64_t ob_posix_text(struct ob_host *host)
 {
 	return host->text_size ? host->text_address : (uint64_t)(uintptr_t)&ob_posix_text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What this host is like. */
+/* Info: describes this host to the kernel. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/sysinfo.h>
@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-/* Address space is free; these are generous. */
+/* Address space costs nothing, so these are generous. */
 #define VMALLOC_BYTES (32ull << 30)
 #define MODULES_BYTES (128ull << 20)
 #define CLIENT_BYTES (64ull << 30)
@@ -20,7 +20,7 @@ static uint32_t processor_count(void)
 
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		return (uint32_t)CPU_COUNT(&set);
-	/* More processors than the set has room for. */
+	/* The host has more processors than the set has room for. */
 	online = sysconf(_SC_NPROCESSORS_ONLN);
 	return online > 0 ? (uint32_t)online : 1;
 }

@@ -6,10 +6,10 @@
 
 #include "internal.h"
 
-/* Less than this is too little for private memory: stacks, page tables, the program's own heap. */
+/* With less than this there is too little private memory for stacks, page tables and the heap. */
 #define DATA_PLENTY (1ull << 30)
 
-/* UINT64_MAX: there is none. */
+/* UINT64_MAX: there is no limit. */
 static uint64_t limit_of(__rlimit_resource_t resource)
 {
 	struct rlimit limit;

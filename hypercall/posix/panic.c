@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Panic: works in a signal handler, so it uses nothing but system calls and abort(3). The program's
- * own handler comes first, and may end the process in its own way.
+ * Panic. Works in a signal handler, so it uses only system calls and abort(3). The program's own
+ * handler runs first, and may end the process in its own way.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -37,7 +37,7 @@ fail:
 	return -ENOMEM;
 }
 
-/* The file that has this page of RAM. */
+/* The descriptor of the file that has this page. */
 int ob_posix_ram_fd(struct ob_host *host, uint64_t physical)
 {
 	bool is_huge = host->ram.huge_from && physical >= host->ram.huge_from;
@@ -45,7 +45,7 @@ int ob_posix_ram_fd(struct ob_host *host, uint64_t physical)
 	return is_huge ? host->ram.huge_fd : host->ram.fd;
 }
 
-/* From `physical` on RAM is in the other file. */
+/* Maps the other file into RAM from `physical` on. */
 static int move_ram(struct ob_host *host, const struct ob_posix_region *ram, uint64_t physical,
 		    int fd)
 {
@@ -63,8 +63,9 @@ static int move_ram(struct ob_host *host, const struct ob_posix_region *ram, uin
 }
 
 /*
- * In a file with huge pages, or, where the host lets it have them, in the memfd. What there was of
- * the range is nothing yet: it was never touched. What the kernel boots with stays in the memfd.
+ * Grows RAM in a file with huge pages. If there is none: in the memfd, with huge pages if the host
+ * allows them there. The range was never touched, so there are no contents to keep. The memory that
+ * the kernel boots with stays in the memfd.
  */
 int ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
 {
@@ -90,7 +91,7 @@ void ob_posix_ram_close(struct ob_host *host)
 	host->ram.huge_from = 0;
 }
 
-/* Pages of a snapshot are not in the memfd, and are used. */
+/* Keeps pages of a snapshot in the core: they are in use, though not in the memfd. */
 static void skip_in_core(struct ob_host *host, uint64_t ram, uint64_t from, uint64_t to)
 {
 	uint64_t limit = to < OB_SNAPSHOT_BYTES ? to : OB_SNAPSHOT_BYTES;
@@ -120,8 +121,8 @@ static void skip_unused(struct ob_host *host, int fd, uint64_t ram, off_t from, 
 }
 
 /*
- * A core dump would read all of RAM, and make the host take what was never
- * used. Works in a signal handler.
+ * A core dump would read all of RAM, and make the host allocate what was never used. Works in a
+ * signal handler.
  */
 void ob_posix_ram_skip_unused(struct ob_host *host)
 {

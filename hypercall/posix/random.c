@@ -12,7 +12,7 @@ int ob_host_random(struct ob_host *host, void *buffer, uint64_t size)
 
 	(void)host;
 	while (size) {
-		/* Up to 256 bytes are never cut short by a signal once the host's pool is ready. */
+		/* A signal never cuts up to 256 bytes short once the host's pool is ready. */
 		ssize_t got = raw_getrandom(next, size < 256 ? size : 256, GRND_NONBLOCK);
 
 		if (got < 0 && errno == EINTR)

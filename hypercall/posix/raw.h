@@ -2,14 +2,14 @@
 /*
  * System calls of the host that are no cancellation points (invariant V7).
  *
- * pthread_cancel() ends a thread inside one of the C library's cancellation points. A client's
- * thread that ended inside a hypercall would take its vCPU, the kernel's locks and the request
- * with it: the kernel would wait for them for ever. So the platform and lib/ call the host
- * through these functions; syscall(2) is no cancellation point. The thread ends at the next
- * cancellation point of the program itself.
+ * pthread_cancel() ends a thread inside one of the C library's cancellation points. If a client's
+ * thread ended inside a hypercall, it would keep its vCPU, the kernel's locks and the request, and
+ * the kernel would wait for them for ever. So the platform calls the host through these functions:
+ * syscall(2) is no cancellation point. The thread ends at the next cancellation point of the
+ * program itself.
  *
- * Results and errno are those of the functions of the same name. A test compares what the
- * objects import with the list of cancellation points: tests/library/test_cancel.py.
+ * Results and errno are those of the functions of the same name. tests/library/test_cancel.py
+ * compares the imports of all objects with the list of cancellation points.
  */
 #ifndef OUTBOARD_POSIX_RAW_H
 #define OUTBOARD_POSIX_RAW_H
@@ -61,7 +61,7 @@ static inline ssize_t raw_pwrite(int fd, const void *bytes, size_t size, off_t o
 	return syscall(SYS_pwrite64, fd, bytes, size, offset);
 }
 
-/* The host takes an offset in two words; the second is unused where a word has 64 bits. */
+/* The host takes an offset in two words. Where a word has 64 bits, the second is unused. */
 static inline ssize_t raw_preadv2(int fd, const struct iovec *parts, int count, off_t offset,
 				  int flags)
 {

@@ -26,9 +26,9 @@ static inline int ob_posix_protection(uint32_t protection)
 
 /* address_space.c: address space without access. Flags are those of mmap(). */
 void *ob_posix_reservation(uint64_t address, uint64_t size, int extra_flags);
-/* False: it is not free. */
+/* False: the range is not free. */
 bool ob_posix_reserve_exactly(uint64_t address, uint64_t size);
-/* At the host's next fixed address, or where the operating system likes. 0 or -ENOMEM. */
+/* At the next fixed address, or at one of the operating system's choice. 0 or -ENOMEM. */
 int ob_posix_reserve_placed(struct ob_host *host, uint64_t size, uint64_t *address);
 /* Within reach of the kernel's text. 0 or -ENOMEM. */
 int ob_posix_reserve_near_text(struct ob_host *host, uint64_t size, uint64_t *address);
@@ -49,24 +49,24 @@ void ob_posix_ram_close(struct ob_host *host);
 int ob_posix_shadow_take(struct ob_host *host, uint64_t size, uint64_t address);
 void ob_posix_shadow_give_up(struct ob_host *host);
 
-/* spare.c: before the first mapping of a window; and after the spare was given up. */
+/* spare.c: before the first mapping of a window, and after the spare mappings were given up. */
 void ob_posix_spare_begin(struct ob_host *host);
 void ob_posix_spare_keep(struct ob_host *host);
 
-/* snapshot/pages.c: whether this page of RAM is a snapshot's, and the bits that say so. */
+/* snapshot/pages.c: tests, sets and clears the marks of pages that are a snapshot's. */
 bool ob_posix_pages_contain(struct ob_host *host, uint64_t physical);
 void ob_posix_pages_note(struct ob_host *host, uint64_t physical, uint64_t size, bool set);
-/* Moves those of them that are a snapshot's to the memfd, with their contents. 0 or -ENOMEM. */
+/* Copies the pages of the range that are a snapshot's to the memfd. 0 or -ENOMEM. */
 int ob_posix_pages_share(struct ob_host *host, uint64_t physical, uint64_t size);
-/* No page is a snapshot's any more. */
+/* Forgets all of them. */
 void ob_posix_pages_forget(struct ob_host *host);
 
 /*
- * snapshot/pieces.c: the window is about to change there. `keep`: RAM gets what was in it. 0, or
- * -ENOMEM as ob_host_map().
+ * snapshot/pieces.c: prepares a range of the window for a change. `keep`: copies its contents to
+ * RAM. 0, or -ENOMEM as ob_host_map().
  */
 int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size, bool keep);
-/* No piece is a snapshot's any more. */
+/* Forgets all pieces. */
 void ob_posix_pieces_forget(struct ob_host *host);
 
 #endif

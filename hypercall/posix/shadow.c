@@ -11,7 +11,7 @@
 
 #include "regions.h"
 
-/* Small pages: what is touched is a byte here and there. */
+/* Small pages: the kernel touches single bytes. */
 static int reserve_shadow(uint64_t size, uint64_t address)
 {
 	if (!ob_posix_reserve_exactly(address, size))
@@ -26,8 +26,8 @@ static int reserve_shadow(uint64_t size, uint64_t address)
 }
 
 /*
- * SHADOW is the process's: it stays when a kernel halts, and in a fork()ed child. The next kernel
- * gets it at the same address, with zeroes from then on. It has one owner at a time.
+ * SHADOW belongs to the process: it stays when a kernel halts, and in a fork()ed child. The next
+ * kernel gets it at the same address, filled with zeroes. It has one owner at a time.
  */
 static struct {
 	struct ob_posix_region region;

@@ -2,24 +2,23 @@
 /*
  * Signals: memory faults (SIGSEGV, SIGBUS) and the preempt signal.
  *
- * Handlers run on the stack that is current, which may be a coroutine's, and
- * may be left on another host thread than they were entered on (the kernel
- * switches coroutines inside ob_kernel_fault and ob_kernel_preempt). From this follow:
+ * A handler runs on the current stack, which may be a coroutine's. It may return on another host
+ * thread than it was entered on, because the kernel switches coroutines inside ob_kernel_fault and
+ * ob_kernel_preempt. Therefore:
  *  - no SA_ONSTACK: an alternate stack belongs to one thread and is small;
- *  - SA_NODEFER and an empty mask: the signal mask is the same before and
- *    within a handler, so that it does not matter where it is left. The preempt signal is
- *    blocked at first, or many of them at once would pile up; it is unblocked before the upcall, when
- *    interrupts are off and another one does nothing;
- *  - nothing in TLS is remembered across the upcall: errno is saved and
- *    restored by functions that are not inlined;
+ *  - SA_NODEFER and an empty mask: the signal mask is the same before a handler and within it, so
+ *    a handler may return on any thread. The preempt signal is blocked at first, or many of them
+ *    would pile up. It is unblocked before the upcall, when interrupts are off and another one has
+ *    no effect;
+ *  - nothing caches a TLS address across the upcall: functions that are not inlined save and
+ *    restore errno;
  *  - frames are small.
  *
  * A process may have several kernels: each is asked whether the signal is its own.
  *
- * A signal that is not ours goes to the handler that was installed before.
- * That handler runs on the current stack also if it had asked for an alternate
- * one; a thread that has no stack left to run a handler on is ended by the
- * host with SIGSEGV.
+ * A signal that is no kernel's goes to the handler that was installed before. That handler runs on
+ * the current stack even if it asked for an alternate one. If a thread has no stack left to run a
+ * handler on, the host ends it with SIGSEGV.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,13 +34,13 @@
 
 #define PAGE_FAULT_WRITE 2	/* in the error code of an x86 page fault */
 
-/* A signal that we handle, and who handled it before us. */
+/* A signal that the platform handles, and the handler before it. */
 struct handled_signal {
 	int number;
 	void (*handler)(int number, siginfo_t *info, void *context);
 	int flags;
 	struct sigaction before;
-	/* the program's handler, which calls ours, could not be taken away */
+	/* The program's later handler, which calls ours, could not be removed. */
 	bool covered;
 };
 
@@ -56,7 +55,7 @@ static struct handled_signal handled[] = {
 
 #define HANDLED_SIGNALS (sizeof(handled) / sizeof(handled[0]))
 
-/* Its address marks the signals that we send ourselves. */
+/* Its address marks the signals that this process sends itself. */
 static char preempt_mark;
 
 static __attribute__((noinline)) int errno_save(void)
@@ -78,7 +77,7 @@ static struct handled_signal *find_handled(int number)
 	return h;
 }
 
-/* Does what the program would have got had it no handler: ends it, with a core where that is so. */
+/* The default action: ends the program, with a core dump where the signal has one. */
 static void default_action(int number, const siginfo_t *info)
 {
 	struct sigaction action = { .sa_handler = SIG_DFL };
@@ -87,7 +86,10 @@ static void default_action(int number, const siginfo_t *info)
 	sigaction(number, &action, NULL);
 	ob_for_each_live_host(host)
 		ob_posix_ram_skip_unused(host);
-	/* The instruction that faulted faults again; a signal that was sent is sent again. */
+	/*
+	 * A signal of a fault repeats by itself when the instruction runs again. One that was sent
+	 * is sent again.
+	 */
 	if (info->si_code <= 0)
 		raise(number);
 }
@@ -113,7 +115,7 @@ static bool is_handler(const struct sigaction *action)
 	       (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
 }
 
-/* Hands a signal that is not ours to whoever had it before. */
+/* Passes a signal that is no kernel's to the handler before ours. */
 static void chain(int number, siginfo_t *info, void *context)
 {
 	struct handled_signal *h = find_handled(number);
@@ -137,7 +139,7 @@ static int wanted_access(const struct ob_fault *fault)
 	return fault->flags & OB_FAULT_EXECUTE ? PROT_EXEC : PROT_READ;
 }
 
-/* The platform's own affair: the access can be tried again. */
+/* A fault that the platform itself resolves: the access can be tried again. */
 static bool is_repeated(struct ob_host *host, const struct ob_fault *fault)
 {
 	if (ob_posix_closed_touched(host, fault->address, wanted_access(fault)))
@@ -194,7 +196,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 	errno_restore(saved);
 }
 
-/* By the calling thread, which would be ended by the first one. */
+/* Whether the calling thread blocks them: the host would end it at the first fault. */
 bool ob_posix_faults_are_blocked(void)
 {
 	sigset_t blocked;
@@ -218,8 +220,8 @@ static void on_preempt(int number, siginfo_t *info, void *context)
 	struct ob_host *host;
 
 	/*
-	 * A thread has room for one pending signal of a kind: ours may have been
-	 * merged into somebody else's, so every one of them is a preemption too.
+	 * A thread has room for one pending signal of each number. Ours may have been merged into
+	 * another program's, so each SIGURG counts as a preemption, too.
 	 */
 	if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &preempt_mark)
 		chain(number, info, context);
@@ -253,7 +255,7 @@ void ob_posix_signals_install(void)
 		if (h->covered)
 			continue;
 		sigemptyset(&action.sa_mask);
-		/* Known before ours is in place: a signal may arrive at once. */
+		/* Read before our handler is in place: a signal may arrive at once. */
 		sigaction(h->number, NULL, &h->before);
 		sigaction(h->number, &action, NULL);
 	}

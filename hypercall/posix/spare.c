@@ -14,7 +14,7 @@
 
 #define SPARE_MAPPINGS 32ull
 
-/* Pages whose access alternates, so that each is a mapping of its own. */
+/* Reserves pages whose protection alternates, so that each is a mapping of its own. */
 void ob_posix_spare_keep(struct ob_host *host)
 {
 	uint64_t size = SPARE_MAPPINGS * PAGE_BYTES, none = 0;
@@ -29,7 +29,7 @@ void ob_posix_spare_keep(struct ob_host *host)
 		munmap(start, size);
 }
 
-/* With the first mapping of a window: many programs never have one. */
+/* At the first mapping of a window: many programs have none. */
 void ob_posix_spare_begin(struct ob_host *host)
 {
 	if (!__atomic_load_n(&host->spare.begun, __ATOMIC_RELAXED) &&

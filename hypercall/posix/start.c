@@ -9,10 +9,7 @@
 static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
 static int fork_hook_error;
 
-/*
- * Of the signal handlers and of the hook for the end of threads: they are there while a host is
- * live.
- */
+/* For the signal handlers and the hook for the end of threads, which exist while a host is live. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static bool is_any_live(void)
@@ -35,8 +32,8 @@ static void forget_parent(struct ob_host *host)
 }
 
 /*
- * The child has one thread and no kernel; it can boot one of its own. Handlers that it installs
- * until then are its own: none of them covers ours.
+ * The child has one thread and no kernel, and can boot one of its own. Handlers that it installs
+ * until then are its own: no old one covers ours.
  */
 static void forked_child(void)
 {
@@ -58,7 +55,7 @@ static bool fork_hook_is_installed(void)
 	return !fork_hook_error;
 }
 
-/* Without the hook, children would share what is prepared. */
+/* Without the hook, children would share the file that this prepares. */
 void ob_platform_prepare(struct ob_host *host)
 {
 	if (fork_hook_is_installed())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The table of hypercalls, and the threads' blocks: what a kernel image gets at its start. */
+/* The table of hypercalls, and the thread blocks: what a kernel image gets at its start. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -8,14 +8,14 @@
 #include "internal.h"
 
 /*
- * A block for each host. The C library gives each thread its own, zero-filled; initial-exec: at one
- * distance in all. A library that is loaded by dlopen() gets what the C library keeps for that,
- * about 1.6 KB for all such libraries together.
+ * One block for each host. The C library gives each thread its own blocks, zero-filled;
+ * initial-exec puts them at the same distance from each thread pointer. A library that is loaded by
+ * dlopen() takes them from the C library's reserve, about 1.6 KB for all such libraries together.
  */
 static __thread char thread_blocks[OB_HOSTS_MOST][OB_THREAD_BLOCK_BYTES]
 	__attribute__((aligned(OB_THREAD_BLOCK_BYTES), tls_model("initial-exec")));
 
-/* All groups but the timer: a process has none that needs no thread or signal. */
+/* All groups but the timer: a process has no timer that needs neither a thread nor a signal. */
 #define POSIX_GROUPS(group)			\
 	group(info, OB_HOST_INFO)		\
 	group(memory, OB_HOST_MEMORY)		\
@@ -57,7 +57,7 @@ int64_t ob_platform_thread_block(const struct ob_host *host)
 	return (int64_t)((uint64_t)thread_blocks[host - ob_host_first()] - thread_pointer);
 }
 
-/* The only thread of a fork()ed child has known its parent's kernels. */
+/* The only thread of a fork()ed child has blocks of its parent's kernels. */
 void ob_posix_thread_blocks_forked(void)
 {
 	memset(thread_blocks, 0, sizeof(thread_blocks));

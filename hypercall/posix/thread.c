@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Host threads: those that the kernel starts, and the hook that tells it when
- * a client's thread ends.
+ * Host threads: those that the kernel starts, and the hook for the end of a client's thread.
  *
- * The hook is the destructor of a thread-specific value. Destructors run in no
- * particular order, so that of another library may make a system call after
- * ours: the thread is then adopted again, the value set again, and the C
- * library calls us again (PTHREAD_DESTRUCTOR_ITERATIONS rounds).
+ * The hook is the destructor of a thread-specific value. Destructors run in no particular order, so
+ * that of another library may make a system call after ours. Then the thread is adopted again, the
+ * value is set again, and the C library calls our destructor again (PTHREAD_DESTRUCTOR_ITERATIONS
+ * rounds).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -43,7 +42,7 @@ static void *run_thread(void *pointer)
 
 	start_release(start.host, pointer);
 	pthread_setname_np(pthread_self(), start.name);
-	/* The kernel's timers expire here, and it has added the slack that it allows. */
+	/* The kernel's timers expire in this thread, and the kernel has added its slack already. */
 	prctl(PR_SET_TIMERSLACK, 1ul);
 	start.fn(start.arg);
 	return NULL;
@@ -62,7 +61,7 @@ static void blocked_signals(sigset_t *set)
 
 static int create_with_attributes(pthread_t *thread, struct ob_start *start)
 {
-	/* The C library takes its own needs, thread-local storage included, out of the stack. */
+	/* The C library takes what it needs, thread-local storage included, out of the stack. */
 	long minimum = sysconf(_SC_THREAD_STACK_MIN);
 	pthread_attr_t attributes;
 	sigset_t blocked;
@@ -131,7 +130,7 @@ void ob_host_thread_yield(struct ob_host *host)
 	sched_yield();
 }
 
-/* Threads that were about to start are the parent's. */
+/* The threads that were starting are the parent's. */
 void ob_posix_threads_forked(struct ob_host *host)
 {
 	memset(host->threads.used, 0, sizeof(host->threads.used));
@@ -157,8 +156,8 @@ void ob_posix_thread_hook_delete(void)
 }
 
 /*
- * The kernel touches memory that is made accessible by a fault: with these blocked, the host would
- * end the process.
+ * The kernel touches memory that a fault makes accessible. If the thread blocked these signals, the
+ * host would end the process.
  */
 static void unblock_faults(void)
 {

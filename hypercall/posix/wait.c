@@ -12,7 +12,9 @@
 
 #define NSEC_PER_SEC 1000000000ull
 
-/* The kernel has added the slack that it allows to each timeout: the host shall add no more. */
+/*
+ * The kernel has added its slack to each timeout already, so the host adds as little as possible.
+ */
 #define SLACK_NSEC 1ul
 
 static void wait_for(const uint32_t *word, uint32_t value, const struct timespec *timeout)
@@ -33,7 +35,7 @@ void ob_host_wait(struct ob_host *host, const uint32_t *word, uint32_t value, ui
 		wait_for(word, value, NULL);
 		return;
 	}
-	/* A client's thread has the slack that the program wants, and gets it back. */
+	/* A client's thread has the slack that the program chose, and gets it back. */
 	if (timeout < NSEC_PER_SEC)
 		slack = syscall(SYS_prctl, PR_GET_TIMERSLACK);	/* prctl() returns an int */
 	if (slack > (long)SLACK_NSEC)

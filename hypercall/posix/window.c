@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Windows: ob_host_map shows a piece of RAM's files in reserved address space, ob_host_unmap puts
- * the reservation back.
+ * Windows: ob_host_map maps a range of RAM's files into reserved address space, ob_host_unmap
+ * restores the reservation.
  *
- * Pages of a snapshot come first: pages of RAM move to the memfd before a window shows them
- * (snapshot/pages.c), and a piece of the window that is the snapshot's is settled before its
+ * Memory of a snapshot comes first. Pages of RAM move to the memfd before a window shows them
+ * (snapshot/pages.c). A piece of the window that is mapped from the snapshot is settled before its
  * mappings change (snapshot/pieces.c).
  */
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@ static bool window_contains(struct ob_host *host, uint64_t address, uint64_t siz
 	       ob_posix_region_contains(host, OB_REGION_CLIENT, address, size);
 }
 
-/* Of one of RAM's files. */
+/* Maps a range that is in one of RAM's files. */
 static int show(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size,
 		uint32_t protection)
 {
@@ -53,7 +53,10 @@ int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint6
 	return show(host, address + below, physical + below, size - below, protection);
 }
 
-/* The kernel drops what it can show again. All else that it hides is over. */
+/*
+ * When the kernel unmaps the whole window, it will map the same pages again. Contents that it
+ * unmaps otherwise are of no more use.
+ */
 static bool is_whole_window(struct ob_host *host, uint64_t address, uint64_t size)
 {
 	const struct ob_posix_region *modules = &host->regions[OB_REGION_MODULES];

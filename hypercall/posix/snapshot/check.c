@@ -2,10 +2,9 @@
 /*
  * Decides whether a snapshot file may be mapped.
  *
- * It must be the user's own file, which nobody else can read or write. Its header and its table
- * must lie within it. Its checksum must be right, and its key must equal, to the byte, the key that
- * this process would save it with. After that its contents are trusted: they are a program's
- * memory.
+ * It must be the user's own file, which nobody else can read or write. Header and table must lie
+ * within the file. The checksum must be right. The key must equal, to the byte, the key that this
+ * process would save with. After that the contents are trusted: they are a program's memory.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +25,7 @@
 
 #define CHECKED_FROM (offsetof(struct ob_snapshot_header, checksum) + sizeof(uint64_t))
 
-/* The user's alone. */
+/* A file that nobody else can read or write. */
 bool ob_snapshot_is_own(const struct stat *status)
 {
 	return S_ISREG(status->st_mode) && status->st_uid == geteuid() && !(status->st_mode & 077);
@@ -43,7 +42,7 @@ const struct ob_extent *ob_snapshot_extents(const struct ob_snapshot_header *hea
 	return (const struct ob_extent *)((const char *)(header + 1) + header->key_size);
 }
 
-/* As a whole: that is what the header and the table were read from. */
+/* Reads the file again as a whole: header and table must be what was read before. */
 static bool is_sum_right(const struct ob_snapshot_header *header, int fd)
 {
 	const struct ob_snapshot_header *file = mmap(NULL, header->file_size, PROT_READ,
@@ -73,7 +72,7 @@ static bool is_right(struct ob_host *host, const struct ob_snapshot_header *head
 	return true;
 }
 
-/* Returns what is wrong with the file, NULL if nothing is. */
+/* Returns what is wrong with the file, or NULL. */
 const char *ob_snapshot_fault(struct ob_host *host, const struct ob_snapshot_header *header, int fd,
 			      const struct stat *status)
 {
@@ -102,7 +101,7 @@ const char *ob_snapshot_fault(struct ob_host *host, const struct ob_snapshot_hea
 	return NULL;
 }
 
-/* Header, key and table: NULL if it is not that much. To be freed. */
+/* Reads header, key and table. NULL: they are damaged, or there is no memory. */
 struct ob_snapshot_header *ob_snapshot_read_header(int fd, const struct stat *status)
 {
 	struct ob_snapshot_header first, *header;
@@ -138,7 +137,7 @@ int ob_snapshot_open(struct ob_host *host, struct stat *status)
 		raw_close(fd);
 		return ob_snapshot_report(host, -ENOENT, "not used: it has an impossible size");
 	}
-	/* That it is used, for who cleans up. */
+	/* Marks the file as used: clean.c removes old ones. */
 	if (status->st_mtime < time(NULL) - OB_SNAPSHOT_DAY && !futimens(fd, NULL))
 		fstat(fd, status);
 	return fd;

@@ -65,7 +65,7 @@ bool ob_snapshot_is_noted(struct ob_host *host, const struct ob_snapshot_note *n
 	return same;
 }
 
-/* If that does not work, the checksum is looked at again. */
+/* If this fails, the next start computes the checksum again. */
 void ob_snapshot_write_note(struct ob_host *host, const struct ob_snapshot_note *note)
 {
 	char name[96];

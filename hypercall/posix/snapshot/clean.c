@@ -26,8 +26,7 @@ static bool is_snapshot(const char *name)
 }
 
 /*
- * What has not been used for a month, or was left half-written, goes; and the oldest one, if there
- * are many.
+ * Removes files that were not used for a month or are half-written, and the oldest one of too many.
  */
 void ob_snapshot_clean(struct ob_host *host)
 {

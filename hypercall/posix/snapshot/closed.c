@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pieces of a snapshot that are mapped, but closed: a mapping with its own access costs a system
- * call, and most stacks and components are not looked at for a while, or ever. A piece is opened by
- * whoever touches it first, in the handler of the fault; and by the thread that opens all of them
- * when the kernel runs already. A thread that blocks SIGSEGV would be ended by the host: before it
- * becomes a client, everything is opened.
+ * Pieces of a snapshot that are mapped without access.
+ *
+ * To give each piece its own protection costs a system call, and most stacks and components are not
+ * used for a while, or ever. So a piece is opened by the thread that touches it first, in the
+ * handler of the fault. When the kernel runs, one thread opens all of them. A thread that blocks
+ * SIGSEGV would die by such a fault: before it becomes a client, all pieces are opened.
  *
  *   closed -> open -> settled
  *
- * Opening is one mprotect(): whoever does it a second time changes nothing, and nobody waits for
- * anybody. Only when the piece is settled, because its mappings are to be others, nobody may be
- * about to open it. Threads in between are counted, and no signal can keep them there.
+ * Opening is one mprotect(). A second thread that does it changes nothing, so nobody waits. A piece
+ * is settled before its mappings change. Then no thread may be about to open it: threads between
+ * reading the state and opening are counted, and no signal can hold them there.
  *
- * Pieces are added by the booting thread, before anything else can touch them.
+ * The booting thread adds the pieces, before anything else can touch them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +43,7 @@ int ob_posix_closed_add(struct ob_host *host, uint64_t address, uint64_t size, i
 		return mprotect((void *)address, size, protection) ? -errno : 0;
 	*piece = (struct ob_closed_piece){ address, size, protection, CLOSED };
 	host->closed.count++;
-	/* Where the host lets nobody make memory executable, that is to be known now. */
+	/* A host may forbid executable memory: open the first such piece now, to know. */
 	if (!urgent && (host->closed.executable || !(protection & PROT_EXEC)))
 		return 0;
 	host->closed.executable |= protection & PROT_EXEC;
@@ -51,8 +52,8 @@ int ob_posix_closed_add(struct ob_host *host, uint64_t address, uint64_t size, i
 }
 
 /*
- * -ENOMEM: the host has no room for another mapping. What else it says cannot be helped: then
- * faults there are the kernel's. Signals are blocked.
+ * -ENOMEM: the host has no room for another mapping. Other errors cannot be handled: then faults
+ * there are the kernel's. Signals are blocked.
  */
 static int try_to_open(struct ob_host *host, struct ob_closed_piece *piece)
 {
@@ -70,7 +71,7 @@ static int try_to_open(struct ob_host *host, struct ob_closed_piece *piece)
 	return error == -ENOMEM ? error : 0;
 }
 
-/* If the host has no room, others unmap something, sooner or later. */
+/* If the host has no room, waits until another thread unmaps something. */
 static void open_pieces(struct ob_host *host, struct ob_closed_piece *piece, uint32_t count)
 {
 	sigset_t all, before;
@@ -93,7 +94,7 @@ static bool is_in(struct ob_host *host, enum ob_region region, uint64_t address)
 	return address - r->address < r->size;
 }
 
-/* Most faults are elsewhere: in the client window, or of a bad pointer. */
+/* Most faults are in the client window, or of a bad pointer. */
 static struct ob_closed_piece *find(struct ob_host *host, uint64_t address)
 {
 	if (!is_in(host, OB_REGION_STACKS, address) && !is_in(host, OB_REGION_MODULES, address))
@@ -105,8 +106,8 @@ static struct ob_closed_piece *find(struct ob_host *host, uint64_t address)
 }
 
 /*
- * A fault where somebody else has opened the piece meanwhile is over as well: what is open does not
- * fault in this way.
+ * If another thread has opened the piece meanwhile, the fault is over as well: an open piece does
+ * not fault in this way.
  */
 bool ob_posix_closed_touched(struct ob_host *host, uint64_t address, int protection)
 {

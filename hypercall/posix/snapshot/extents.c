@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Saving, first step: the table of extents, which says what of the kernel's memory is saved.
+ * Saving, first step: the table of extents, which lists the memory to save.
  *
- * Memory that is zero is not saved. The image's is, because it is not zero in a process that has
- * just started. Stacks and pieces of the MODULES window are mapped as a whole later (closed.c): in
- * the file they are as far from each other as in memory, with holes between them.
+ * Zero pages are not saved, except in the image, whose data are not zero in a new process. Stacks
+ * and pieces of the MODULES window are mapped as a whole later (closed.c). So they are as far from
+ * each other in the file as in memory, with holes between them.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -13,13 +13,10 @@
 
 #include "snapshot.h"
 
-/* Runs of zero pages that are shorter are saved: a mapping costs more than they do. */
+/* Shorter runs of zero pages are saved: a mapping costs more. */
 #define GAP_PAGES 4
 
-/*
- * Pieces that are mapped as one are as far from each other in the file as in memory, if they are
- * not farther than this.
- */
+/* The largest hole in the file between two pieces that one call maps. */
 #define HOLE_BYTES_MOST (256ull << 10)
 
 int ob_host_snapshot_begin(struct ob_host *host)
@@ -55,7 +52,7 @@ static struct ob_extent *last_extent(struct ob_host *host)
 	return host->saving.count ? &host->saving.extents[host->saving.count - 1] : NULL;
 }
 
-/* At the distance from the one before that it has in memory, if that is not far. */
+/* Leaves the same distance to the extent before as in memory, if it is short. */
 static int add_closed(struct ob_host *host, uint64_t address, uint64_t size, uint32_t kind)
 {
 	const struct ob_extent *last = last_extent(host);
@@ -73,7 +70,7 @@ static bool is_zero_page(uint64_t address)
 	return !*page && !memcmp(page, page + 1, PAGE_BYTES - 1);
 }
 
-/* How many of the pages from here on are zero, or are not. */
+/* Bytes of the pages from here on that are all zero, or all not. */
 uint64_t ob_snapshot_run_length(uint64_t address, uint64_t end, bool zero)
 {
 	uint64_t start = address;
@@ -83,7 +80,7 @@ uint64_t ob_snapshot_run_length(uint64_t address, uint64_t end, bool zero)
 	return address - start;
 }
 
-/* A range of pages, without its longer runs of zeroes. */
+/* Adds a range of pages, without its longer runs of zero pages. */
 static int add_sparse(struct ob_host *host, uint64_t address, uint64_t end, uint32_t kind)
 {
 	uint64_t start = address, zeroes;
@@ -105,7 +102,7 @@ static int add_sparse(struct ob_host *host, uint64_t address, uint64_t end, uint
 	return error;
 }
 
-/* Part of the image: what is less than a page of it is somebody else's too. */
+/* Adds a part of the image. Its first and last page may be shared with other data. */
 static int add_image(struct ob_host *host, uint64_t address, uint64_t end)
 {
 	uint64_t first = (address + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);

@@ -37,7 +37,7 @@ static int fill_private(uint64_t address, uint64_t size, int fd, uint64_t offset
 	return got == MAP_FAILED ? -errno : 0;
 }
 
-/* Less than pages of the program's own data. */
+/* Parts of pages, which the program's own data share. */
 static int fill_bytes(uint64_t address, uint64_t size, int fd, uint64_t offset)
 {
 	return raw_pread(fd, (void *)address, size, (off_t)offset) == (ssize_t)size ? 0 : -EIO;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which snapshot fits a kernel. The key names everything that the memory of a booted kernel depends
- * on: the kernel image and its address, which each kernel of a process has another of; the library,
- * or the program that it is linked into, down to the byte; the archive of components; the place of
- * the thread blocks; the configuration; and the processor, whose features kernel code may have
- * tested.
+ * Chooses the snapshot that fits a kernel.
+ *
+ * The key names everything that the memory of a booted kernel depends on:
+ *  - the kernel image, and its address, which differs for each kernel of a process;
+ *  - the library, or the program that it is linked into, down to the byte;
+ *  - the archive of components, the place of the thread blocks, the configuration;
+ *  - the processor, whose features kernel code may have tested.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,9 +38,9 @@ static bool not_used(struct ob_host *host, const char *why)
 	return false;
 }
 
-/* The file that this library is linked into; the kernel image is another one. */
+/* The file that contains this library. The kernel image is another file. */
 struct program {
-	uint64_t layout;		/* hash of what is where: a build id can be anything */
+	uint64_t layout;		/* hash of the segments, since a build id can be anything */
 	uint32_t id_size;		/* 0: it has no build id */
 	unsigned char id[BUILD_ID_MOST];
 };
@@ -63,7 +65,7 @@ static void find_build_id(struct program *program, const char *notes, size_t siz
 	}
 }
 
-/* Its address is inside that file. */
+/* This object is inside that file. */
 static const char here;
 
 static bool contains(const struct dl_phdr_info *info, const ElfW(Phdr) *segment, uintptr_t address)
@@ -91,7 +93,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
 	return 1;
 }
 
-/* A string that is built piece by piece. */
+/* A string that is built step by step. */
 struct text {
 	char bytes[1024];
 	size_t length;
@@ -114,8 +116,8 @@ static __attribute__((format(printf, 2, 3))) void append(struct text *text, cons
 }
 
 /*
- * But for what differs between the processors of one machine. The C library has asked the processor
- * already: in a virtual machine to do so takes long.
+ * Leaves out bits that differ between the processors of one machine. Uses the C library's copy: the
+ * CPUID instruction is slow in a virtual machine.
  */
 static void append_processor(struct text *key)
 {
@@ -140,7 +142,7 @@ static void append_id(struct text *key, const char *name, const unsigned char *i
 static void make_key(struct text *key, const struct program *program,
 		     const struct ob_platform_kernel *kernel, struct ob_host *host)
 {
-	/* The kernel's coroutines may have it in their registers. */
+	/* The kernel's coroutines may have this address in their registers. */
 	int64_t thread_block = ob_platform_thread_block(host);
 	const struct ob_boot_parameters *parameters = kernel->parameters;
 
@@ -158,8 +160,8 @@ static void make_key(struct text *key, const struct program *program,
 }
 
 /*
- * File systems whose files others can change or take away while they are mapped: those of networks,
- * and of programs. Numbers of linux/magic.h and of the file systems' own headers.
+ * File systems whose files may change or vanish while they are mapped: network and FUSE. The
+ * numbers are from linux/magic.h and from the file systems' own headers.
  */
 static bool is_remote(int fd)
 {
@@ -185,7 +187,7 @@ static bool is_noexec(int fd)
 	return fstatvfs(fd, &status) || status.f_flag & ST_NOEXEC;
 }
 
-/* What is wrong with the directory; NULL if nothing is. Nobody else may put a file there. */
+/* Returns what is wrong with the directory, or NULL. Nobody else may create a file there. */
 static const char *fault_of(int fd)
 {
 	struct stat directory;
@@ -216,7 +218,7 @@ static int open_directory(struct ob_host *host, const char *path)
 	return -1;
 }
 
-/* Why this process can have no snapshot, wherever; NULL if it can. */
+/* Why this process cannot use any snapshot, or NULL. */
 static const char *fault_of_process(const struct program *program,
 				    const struct ob_platform_kernel *kernel)
 {

@@ -63,7 +63,7 @@ static bool is_continued(const struct ob_extent *e, const struct ob_extent *next
 	       next->address > e->address && next->address - e->address == next->offset - e->offset;
 }
 
-/* The pieces from this one on that one call can map. */
+/* Maps as many pieces from this one on as one call can. */
 static int map_closed(struct ob_host *host, const struct ob_snapshot_header *header,
 		      const struct ob_extent *e, const struct ob_extent *end, int fd)
 {
@@ -75,7 +75,7 @@ static int map_closed(struct ob_host *host, const struct ob_snapshot_header *hea
 					  fd, header->data + e->offset);
 }
 
-/* Those of the image, or all others. */
+/* Fills the extents of the image, or all others. */
 static int fill_all(struct ob_host *host, const struct ob_snapshot_header *header, int fd,
 		    bool image)
 {
@@ -94,7 +94,7 @@ static int fill_all(struct ob_host *host, const struct ob_snapshot_header *heade
 	return error;
 }
 
-/* The message is short: snapshot names are. */
+/* The buffer is large enough: snapshot names are short. */
 static __attribute__((noreturn)) void end_half_loaded(struct ob_host *host, int error)
 {
 	char line[256];
@@ -107,7 +107,7 @@ static __attribute__((noreturn)) void end_half_loaded(struct ob_host *host, int 
 	abort();
 }
 
-/* The image comes last: when its data are mixed, there is no way back. */
+/* The image comes last: once its data are mixed, there is no way back. */
 static int load_from(struct ob_host *host, const struct ob_snapshot_header *header, int fd)
 {
 	int error = ob_posix_regions_reserve(host, header->regions);

@@ -2,10 +2,10 @@
 /*
  * Pages of RAM that came from a snapshot.
  *
- * They are private mappings of its file at first. A page becomes one of the memfd in two ways. When
- * the kernel allocates it for something new, its contents are dropped (ob_host_ram_renew). When a
- * window is to show it, its contents are copied (ob_posix_pages_share): a thread that writes to it
- * meanwhile faults and tries again.
+ * At first they are private mappings of the snapshot file. A page moves to the memfd in two ways.
+ * When the kernel allocates the page for something new, the contents are dropped
+ * (ob_host_ram_renew). When a window is to show the page, the contents are copied
+ * (ob_posix_pages_share): a thread that writes to it meanwhile faults and tries again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -51,7 +51,7 @@ static bool has_snapshot_pages(struct ob_host *host, uint64_t physical, uint64_t
 	return false;
 }
 
-/* Puts pages of the memfd at their place in RAM. */
+/* Maps pages of the memfd at their place in RAM. */
 static bool map_ram(struct ob_host *host, uint64_t physical, uint64_t size)
 {
 	void *address = (void *)(host->regions[OB_REGION_RAM].address + physical);
@@ -60,10 +60,7 @@ static bool map_ram(struct ob_host *host, uint64_t physical, uint64_t size)
 		    host->ram.fd, (off_t)physical) != MAP_FAILED;
 }
 
-/*
- * If the host has no room for another mapping they stay what they are: it is tried again when a
- * window shows them.
- */
+/* If the host has no room for another mapping, the pages stay. ob_host_map tries again. */
 void ob_host_ram_renew(struct ob_host *host, uint64_t address, uint64_t size)
 {
 	uint64_t physical = address - host->regions[OB_REGION_RAM].address;
@@ -72,7 +69,7 @@ void ob_host_ram_renew(struct ob_host *host, uint64_t address, uint64_t size)
 		ob_posix_pages_note(host, physical, size, false);
 }
 
-/* With its contents. The caller sees to it that nobody else does the same. */
+/* Copies the contents. The caller makes sure that no other thread does the same. */
 static int share_page(struct ob_host *host, uint64_t physical)
 {
 	char *address = (char *)host->regions[OB_REGION_RAM].address + physical;
@@ -81,10 +78,7 @@ static int share_page(struct ob_host *host, uint64_t physical)
 		return -ENOMEM;
 	if (raw_pwrite(host->ram.fd, address, PAGE_BYTES, (off_t)physical) != (ssize_t)PAGE_BYTES ||
 	    !map_ram(host, physical, PAGE_BYTES)) {
-		/*
-		 * As before, for those that wait to write to it, and for the next owner, who may
-		 * count on zeroes.
-		 */
+		/* Undo: threads may be waiting to write, and the next owner may expect zeroes. */
 		raw_fallocate(host->ram.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			      (off_t)physical, PAGE_BYTES);
 		while (mprotect(address, PAGE_BYTES, PROT_READ | PROT_WRITE))
@@ -105,7 +99,7 @@ int ob_posix_pages_share(struct ob_host *host, uint64_t physical, uint64_t size)
 	return error;
 }
 
-/* RAM is always accessible but for that moment. */
+/* RAM is accessible at all other times. */
 bool ob_posix_pages_fault_is_passing(struct ob_host *host, uint64_t address)
 {
 	return ob_posix_region_contains(host, OB_REGION_RAM, address, 1);

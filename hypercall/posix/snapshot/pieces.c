@@ -3,8 +3,8 @@
  * Stacks, and pieces of the MODULES window, that are mapped from a snapshot.
  *
  * A piece of the window is a private mapping of the file, and the page of RAM behind it is empty.
- * Before the kernel changes the window there, the piece is settled: its contents go to RAM. All of
- * them are mapped without access at first: closed.c.
+ * Before the kernel changes the window there, the piece is settled: its contents move to RAM. All
+ * of them are mapped without access at first (closed.c).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "regions.h"
 #include "raw.h"
 
-/* Whoever writes meanwhile faults, and comes back when the kernel shows the page of RAM. */
+/* A thread that writes meanwhile faults, and goes on when the window shows the page of RAM. */
 static int settle(struct ob_host *host, const struct ob_window_piece *piece, uint64_t from,
 		  uint64_t to)
 {
@@ -56,7 +56,7 @@ int ob_posix_pieces_note_window(struct ob_host *host, uint64_t address, uint64_t
 	return ob_posix_closed_add(host, address, size, ob_posix_protection(protection), false);
 }
 
-/* What is left of a piece, without [from, to). */
+/* Shrinks a piece to what is outside of [from, to). */
 static void shrink_piece(struct ob_host *host, struct ob_window_piece *piece, uint64_t from,
 			 uint64_t to)
 {
@@ -76,8 +76,8 @@ static void shrink_piece(struct ob_host *host, struct ob_window_piece *piece, ui
 }
 
 /*
- * The window is to be changed there, `keep`: RAM is to have what was in it. The kernel lets nobody
- * else do the same meanwhile.
+ * Prepares a change of the window there. `keep`: copies the contents to RAM. The kernel lets no
+ * other thread do the same meanwhile.
  */
 int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size, bool keep)
 {
@@ -96,8 +96,8 @@ int ob_posix_pieces_settle(struct ob_host *host, uint64_t address, uint64_t size
 		if (error)
 			break;
 		/*
-		 * There may be no room to remember two halves: then RAM gets the first one as well,
-		 * which is in use.
+		 * If the table has no room for two halves, RAM also gets the first one, which is in
+		 * use.
 		 */
 		if (from > piece->address && to < end && host->pieces.count == OB_WINDOW_PIECES) {
 			cut = piece->address;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Which snapshot the program wants, and what became of it. */
+/* The snapshot that the program wants, and its status. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ void ob_posix_snapshot_reset(struct ob_host *host)
 	ob_snapshot_report(host, 0, "not wanted");
 }
 
-/* The parent may be saving one. */
+/* The parent may be saving a snapshot. */
 void ob_posix_snapshot_forked(struct ob_host *host)
 {
 	ob_platform_snapshot_done(host);

@@ -21,7 +21,7 @@
 
 struct ob_snapshot_header {
 	char magic[24];
-	uint64_t checksum;		/* of all that follows this field */
+	uint64_t checksum;		/* of everything after this field */
 	uint64_t file_size;
 	uint64_t key_size;
 	uint64_t extent_count;
@@ -41,35 +41,35 @@ struct ob_extent {
 	uint64_t address;
 	uint64_t size;
 	uint64_t offset;		/* from the header's data */
-	uint64_t physical;		/* of what a window shows */
+	uint64_t physical;		/* in RAM, of an extent of a window */
 	uint32_t kind;
 	uint32_t protection;		/* of a window */
 };
 
-/* For which version of a file the checksum was right, and since when the host runs. */
+/* The version of the file whose checksum was right, and the boot of the host. */
 struct ob_snapshot_note {
 	uint64_t device, number, size, seconds, nanoseconds;
 	char host[40];
 };
 
-/* request.c: notes what became of the snapshot. Returns `error`. */
+/* request.c: sets the status line. Returns `error`. */
 __attribute__((format(printf, 3, 4)))
 int ob_snapshot_report(struct ob_host *host, int error, const char *format, ...);
 
-/* check.c: opens the file. -ENOENT: there is none, or it is not the user's alone. */
+/* check.c: opens the file. -ENOENT: there is none, or it is not the user's own. */
 int ob_snapshot_open(struct ob_host *host, struct stat *status);
 /* Header, key and table; NULL: they are damaged, or there is no memory. The caller frees them. */
 struct ob_snapshot_header *ob_snapshot_read_header(int fd, const struct stat *status);
 /* Returns what is wrong with the file; NULL: it may be mapped. */
 const char *ob_snapshot_fault(struct ob_host *host, const struct ob_snapshot_header *header,
 				    int fd, const struct stat *status);
-/* Of all of the file, of which the header is the beginning. */
+/* The checksum of the whole file, which begins with this header. */
 uint64_t ob_snapshot_checksum(const struct ob_snapshot_header *header);
 const struct ob_extent *ob_snapshot_extents(const struct ob_snapshot_header *header);
 /* A file that nobody else can read or write. */
 bool ob_snapshot_is_own(const struct stat *status);
 
-/* checked.c. False: the host does not say since when it runs. */
+/* checked.c. False: the host does not say when it was booted. */
 bool ob_snapshot_make_note(struct ob_snapshot_note *note, const struct stat *status);
 bool ob_snapshot_is_noted(struct ob_host *host, const struct ob_snapshot_note *note);
 void ob_snapshot_write_note(struct ob_host *host, const struct ob_snapshot_note *note);
@@ -83,7 +83,7 @@ bool ob_snapshot_is_closed(const struct ob_extent *e);
 /* extents.c: bytes of the pages from here on that are zero, or that are not. */
 uint64_t ob_snapshot_run_length(uint64_t address, uint64_t end, bool zero);
 
-/* clean.c: the directory. */
+/* clean.c: removes old files from the directory. */
 void ob_snapshot_clean(struct ob_host *host);
 
 #endif

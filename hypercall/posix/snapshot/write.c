@@ -2,9 +2,9 @@
 /*
  * Saving, second step: writes the file.
  *
- * It is written under another name, and renamed when it is complete, so that nobody finds half of
- * one. If several processes save the same snapshot, the last one wins. Processes that have mapped
- * the file before keep their version.
+ * The file is written under another name, and renamed when it is complete, so that nobody finds
+ * half of one. If several processes save the same snapshot, the last one wins. Processes that have
+ * mapped the file before keep their version.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,7 +33,7 @@ static int write_all(int fd, const void *from, uint64_t size, uint64_t offset)
 	return 0;
 }
 
-/* What is zero stays a hole of the file. */
+/* Leaves zero pages as holes of the file. */
 static int write_sparse(int fd, uint64_t address, uint64_t size, uint64_t offset)
 {
 	uint64_t end = address + size, at = address;
