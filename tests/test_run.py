@@ -75,7 +75,8 @@ class Repository:
 
     def __init__(self, path):
         self.path = path
-        for name in ("run", "streams.py", "support/__init__.py", "support/outcomes.py"):
+        for name in ("run", "streams.py", "line_lengths.py", "support/__init__.py",
+                     "support/outcomes.py"):
             os.makedirs(os.path.dirname(f"{path}/tests/{name}"), exist_ok=True)
             shutil.copy(f"{HERE}/{name}", f"{path}/tests/{name}")
         write(f"{path}/tests/pytest.ini", "[pytest]\naddopts = --strict-markers\nmarkers =\n    long: long\n")
@@ -144,6 +145,13 @@ def test_a_tool_of_rust_that_is_missing(repository):
     """In CI that is a failure: nobody would notice."""
     assert "not run: cargo fmt" in repository.run(good=True, broken="cargo --version")
     assert "cargo fmt" in failed_parts(repository.run(good=False, broken="cargo --version", ci="true"))
+
+
+def test_a_line_that_is_too_long(repository):
+    write(f"{repository.path}/lib/a.c", "\t" * 12 + "12345\n")
+    output = repository.run(good=False)
+    assert "lib/a.c:1: 101 columns" in output
+    assert failed_parts(output) == ["lines of at most 100 columns"]
 
 
 def test_unsteady_tests_pass_and_are_named(repository):

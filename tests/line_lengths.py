@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Fails for a line over 100 columns, a tab being 8: prints file, line and width of each.
+
+Looks at C, headers, assembler, shell, Python, Kconfig and Markdown of the places below. Rust is
+left to cargo fmt. In Markdown these lines may be longer: rows of tables, code blocks, and a line
+that is one word, such as an address.
+"""
+
+import os
+import re
+import sys
+
+COLUMNS = 100
+PLACES = ("README.md", "bench", "docs", "hypercall", "kernel", "lib", "tests/invariants",
+          "tests/kernel", "tests/library", "tests/line_lengths.py", "tests/support",
+          "tests/test_line_lengths.py")
+# Other pages replace it.
+LEFT_OUT = {"docs/using.md"}
+SUFFIXES = (".c", ".h", ".S", ".sh", ".py", ".md")
+SCRIPT = re.compile(rb"#!.*\b(sh|bash|python3?)\b")
+FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+
+
+def is_script(path: str) -> bool:
+    with open(path, "rb") as stream:
+        return bool(SCRIPT.match(stream.readline(100)))
+
+
+def is_looked_at(path: str) -> bool:
+    name = os.path.basename(path)
+    if name.startswith("Kconfig") or name.endswith(SUFFIXES):
+        return True
+    return "." not in name and is_script(path)
+
+
+def files_below(place: str):
+    if os.path.isfile(place):
+        yield place
+    for directory, directories, names in os.walk(place):
+        directories[:] = sorted(name for name in directories if name != "__pycache__")
+        yield from (os.path.join(directory, name) for name in sorted(names))
+
+
+def width(line: str) -> int:
+    return len(line.expandtabs(8))
+
+
+def is_one_word(line: str) -> bool:
+    return len(re.sub(r"^\s*([*+-]|\d+\.|>)\s+", "", line).split()) <= 1
+
+
+def paragraph_lines(lines):
+    """The lines of a page of Markdown that are neither code nor rows of a table."""
+    fence = None
+    for number, line in lines:
+        found = FENCE.match(line)
+        if fence:
+            if found and found[1].startswith(fence):
+                fence = None
+        elif found:
+            fence = found[1]
+        elif not line.lstrip().startswith("|") and not is_one_word(line):
+            yield number, line
+
+
+def long_lines(path: str):
+    """The numbers and widths of the lines of a file that are too long."""
+    with open(path, encoding="utf-8") as stream:
+        lines = enumerate(stream.read().split("\n"), 1)
+    if path.endswith(".md"):
+        lines = paragraph_lines(lines)
+    return [(number, width(line)) for number, line in lines if width(line) > COLUMNS]
+
+
+def main(root: str) -> int:
+    os.chdir(root)
+    looked_at = bad = 0
+    for place in PLACES:
+        for path in files_below(place):
+            if path in LEFT_OUT or os.path.islink(path) or not is_looked_at(path):
+                continue
+            looked_at += 1
+            for number, columns in long_lines(path):
+                print(f"{path}:{number}: {columns} columns, more than {COLUMNS}")
+                bad += 1
+    if bad:
+        print(f"{bad} lines are too long: wrap them")
+        return 1
+    print(f"{looked_at} files have no line over {COLUMNS} columns")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The check that no line is too long: tests/line_lengths.py, on tiny trees."""
+
+import os
+
+import line_lengths
+import pytest
+
+LONG = "word " * 20 + "x"
+FITS = LONG[:-1].rstrip() + "x"
+
+
+def outcome(root, capsys, path, text):
+    """Writes one file into the tree, and returns whether the check passes and what it prints."""
+    os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
+    with open(f"{root}/{path}", "w", encoding="utf-8") as stream:
+        stream.write(text)
+    before = os.getcwd()
+    try:
+        passes = line_lengths.main(str(root)) == 0
+    finally:
+        os.chdir(before)
+    return passes, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", [
+    "lib/a.c", "hypercall/posix/a.h", "kernel/arch/a.S", "kernel/build/a.sh", "bench/a.py",
+    "kernel/arch/Kconfig", "kernel/arch/Kconfig.debug", "docs/lab/a.md", "tests/library/a.c",
+    "tests/invariants/a.py", "tests/kernel/a.c", "tests/support/a.py",
+])
+def test_too_long(tmp_path, capsys, path):
+    passes, said = outcome(tmp_path, capsys, path, f"{FITS}\n{LONG}\n")
+    assert not passes and f"{path}:2: 101 columns" in said
+    assert f"{path}:1:" not in said
+
+
+def test_tabs(tmp_path, capsys):
+    passes, said = outcome(tmp_path, capsys, "lib/a.c", "\t" * 12 + "12345\n")
+    assert not passes and "lib/a.c:1: 101 columns" in said
+    assert outcome(tmp_path, capsys, "lib/a.c", "\t" * 12 + "1234\n")[0]
+
+
+def test_scripts_without_a_suffix(tmp_path, capsys):
+    assert not outcome(tmp_path, capsys, "bench/run", f"#!/bin/bash\n# {LONG}\n")[0]
+    assert outcome(tmp_path, capsys, "bench/run", f"{LONG}\n")[0]
+
+
+@pytest.mark.parametrize("text", [
+    f"| {LONG} |\n", f"```sh\n{LONG}\n```\n", f"  ```\n  {LONG}\n  ```\n", "x" * 120 + "\n",
+    "* " + "x" * 120 + "\n",
+])
+def test_markdown_that_may_be_long(tmp_path, capsys, text):
+    assert outcome(tmp_path, capsys, "docs/a.md", text)[0]
+
+
+@pytest.mark.parametrize("text", [f"{LONG}\n", f"* {LONG}\n", f"```\na\n```\n{LONG}\n"])
+def test_markdown_that_may_not(tmp_path, capsys, text):
+    assert not outcome(tmp_path, capsys, "docs/a.md", text)[0]
+
+
+def test_what_is_left_out(tmp_path, capsys):
+    for path in ("docs/using.md", "crates/a.rs", "docs/a.svg", "kernel/out.bin"):
+        assert outcome(tmp_path, capsys, path, f"{LONG}\n")[0]
