@@ -9,18 +9,6 @@
  *   host-bound -> coroutine   the baton goes to the vCPU's carrier
  *   host-bound -> host-bound  the baton goes from thread to thread
  *
- * The thread that runs a vCPU's coroutines carries it. That is the vCPU's carrier; but waking
- * it costs more than most of what is to do. So a client's thread whose task has to wait carries the vCPU itself
- * while there is nothing but idling, and so does one whose task is not there yet or no more, and the one
- * that starts from a snapshot. It is lent:
- *
- *   L1  its own task may be switched to on another vCPU meanwhile, which then waits for this thread.
- *       So what a lent thread carries is short.
- *   L2  it waits on its own stack: the program's signal handlers run there.
- *   L3  it takes no signal of ours (V6): the handler could end on another thread, with the program's signal mask.
- *   L4  while it watches an idle vCPU it may be stopped, or in a signal handler of the program. If it
- *       does not come when there is something to do, the carrier does (ob_idle_take_from()).
- *
  * The thread of a host-bound task may not come either. So the side that switches ends the switch in
  * its place: it unlocks the run queue and leaves the vCPU parked on the task (V15). What Linux has the
  * task do at the end of a switch is done again when its thread comes, for a switch from the idle task
@@ -95,7 +83,7 @@ static bool ob_switch_can_end(struct task_struct *next)
 }
 
 /* Gives the vCPU to the thread that runs `next`. Returns true if that is the calling one, which waits for `own`. */
-static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
+bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 {
 	struct ob_adoption *adoption = next->thread.adoption;
 	u32 *baton = &next->thread.baton;
@@ -124,24 +112,6 @@ static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32
 		ob_switch_end(vcpu, next, ob_arriving(next));
 	}
 	ob_baton_pass(baton);
-	return false;
-}
-
-/* The task, which was evicted, asks to run again. Returns as ob_lend(). */
-static bool ob_come_back(struct task_struct *task)
-{
-	u32 seen = READ_ONCE(task->thread.evicted);
-	struct ob_vcpu *asked = NULL;
-
-	if (!seen || !try_cmpxchg(&task->thread.evicted, &seen, seen | OB_EVICTED_WANTED))
-		return false;
-	ob_delay_point();
-	/* It sleeps. Else it does exit work, and its thread is called when that is done. */
-	if (seen & (OB_EVICTED_OUT | OB_EVICTED_ARRIVING))
-		asked = ob_work_ask(task);
-	if (asked)
-		return ob_raise_and_wait(asked, OB_PENDING_WAKE, &task->thread.baton);
-	ob_baton_wait(&task->thread.baton);
 	return false;
 }
 
@@ -257,146 +227,4 @@ struct task_struct *__switch_to(struct task_struct *prev, struct task_struct *ne
 	else
 		ob_switch_host_bound(vcpu, prev, next);
 	return ob_this_vcpu()->switched_from;
-}
-
-/*
- * Runs the vCPU's coroutines, beginning with `first`. Returns the task that the vCPU is to be passed to, NULL
- * if it is to idle. `lent`: the thread is a client's.
- */
-static struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, bool lent)
-{
-	struct task_struct *own = current;
-	struct ob_loan loan = { .task = own };
-
-	/* A signal handler of the program finds the thread's own task at every step: eintr.c. */
-	barrier();
-	WRITE_ONCE(ob_this_thread->loan, lent ? &loan : NULL);
-	ob_bind(vcpu, first, ob_this_thread->self);
-	ob_coroutine_switch(&vcpu->carrier.context, first->thread.coroutine);
-	ob_set_task(own);
-	WRITE_ONCE(ob_this_thread->loan, NULL);
-	ob_switch_finished();
-	ob_delay_point();
-	return vcpu->carrier.pass_to;
-}
-
-/*
- * The calling client's thread, whose task is not its turn, holds a vCPU that is to idle: it carries it until the baton
- * is passed, or there is more to do than that. When this returns, its task was switched to. Returns true if the
- * calling thread has done it, and holds the vCPU; false if the baton was passed. Blocks.
- */
-bool ob_lend(struct ob_vcpu *vcpu, u32 *baton)
-{
-	struct task_struct *next;
-
-	do {
-		next = ob_carry(vcpu, idle_task(vcpu->id), true);
-		if (next && ob_pass_to(vcpu, next, baton))
-			return true;
-	} while (!next && ob_idle_watch(vcpu, baton));
-	ob_baton_wait(baton);
-	return false;
-}
-
-/* The calling thread, which has no task, gives the vCPU to that of `next`. NULL: the vCPU idles. */
-static void ob_release(struct ob_vcpu *vcpu, struct task_struct *next)
-{
-	ob_unbind();
-	if (next)
-		ob_pass_to(vcpu, next, NULL);
-	else
-		ob_idle_begin(vcpu, &vcpu->carrier.baton);
-}
-
-/* The calling thread's task has left it, and the vCPU is to go to `pass_to`. */
-void ob_give_up(struct ob_vcpu *vcpu)
-{
-	struct task_struct *next = vcpu->carrier.pass_to;
-
-	if (is_idle_task(next) && ob_this_thread->kind == OB_THREAD_CLIENT)
-		next = ob_carry(vcpu, next, true);
-	ob_release(vcpu, next);
-}
-
-/*
- * As ob_give_up(), by the thread of another task, whose baton that is: it has evicted the vCPU's. Returns
- * as ob_lend(). Blocks.
- */
-bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton)
-{
-	struct task_struct *next = vcpu->carrier.pass_to;
-
-	if (is_idle_task(next))
-		return ob_lend(vcpu, baton);
-	if (ob_pass_to(vcpu, next, baton))
-		return true;
-	ob_baton_wait(baton);
-	return false;
-}
-
-/* The calling thread, which is no task, carries the vCPU, which nobody else does, while there is nothing but idling. */
-void ob_carry_on(struct ob_vcpu *vcpu)
-{
-	ob_this_thread->irqs_off = 1;
-	ob_this_thread->self = ob_host_thread_self(ob_host);
-	vcpu->carrier.pass_to = idle_task(vcpu->id);
-	ob_give_up(vcpu);
-	ob_this_thread->irqs_off = 0;
-}
-
-/* A carrier's life: get the vCPU, run coroutines, pass it or let it idle. */
-static void ob_carrier_main(void *argument)
-{
-	struct ob_vcpu *vcpu = argument;
-	struct ob_carrier *carrier = &vcpu->carrier;
-
-	ob_thread_begin(OB_THREAD_CARRIER);
-	/* The vCPU may be another thread's for long. */
-	ob_this_thread->spinning.waits_to_skip = 1;
-	ob_this_thread->irqs_off = 1;
-	ob_this_thread->self = ob_host_thread_self(ob_host);
-	for (;;) {
-		struct task_struct *next;
-
-		ob_idle_await(vcpu, &carrier->baton, OB_BATON_PASSED);
-		ob_baton_wait(&carrier->baton);
-		if (READ_ONCE(ob_machine.stopping))
-			break;
-		next = ob_carry(vcpu, carrier->run, false);
-		if (READ_ONCE(ob_machine.stopping))
-			break;
-		ob_release(vcpu, next);
-	}
-}
-
-/* Is the calling thread on the stack of a coroutine? */
-bool ob_is_carrying(void)
-{
-	return current && current->thread.stack;
-}
-
-/* The carrier of a vCPU that has been started already. */
-int ob_carrier_start(struct ob_vcpu *vcpu)
-{
-	return ob_host_thread_create(ob_host, ob_carrier_main, vcpu, "outboard-cpu", &vcpu->carrier.handle);
-}
-
-/* Starts a vCPU: its carrier begins with the coroutine `first`. */
-int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first)
-{
-	vcpu->state = OB_VCPU_HELD;
-	vcpu->carrier.run = first;
-	vcpu->carrier.baton = OB_BATON_PASSED;
-	return ob_carrier_start(vcpu);
-}
-
-/* The machine has stopped: the calling thread leaves the coroutine that it carries for good. */
-void __noreturn ob_carrier_leave(void)
-{
-	void *abandoned;
-
-	ob_this_thread->irqs_off = 1;
-	ob_this_vcpu()->carrier.pass_to = NULL;
-	ob_coroutine_switch(&abandoned, ob_this_vcpu()->carrier.context);
-	unreachable();
 }

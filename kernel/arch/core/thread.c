@@ -32,7 +32,7 @@ static struct ob_adoption *ob_adoptions;
 static DECLARE_WAIT_QUEUE_HEAD(ob_adoptions_waiting);
 
 /* What a new task begins with, interrupts off: the end of the switch that brought it here. */
-static void ob_task_begin(void)
+void ob_task_begin(void)
 {
 	schedule_tail(ob_this_vcpu()->switched_from);
 }
@@ -267,54 +267,6 @@ int ob_adopt(void)
 	sigemptyset(&none);
 	set_current_blocked(&none);
 	return 0;
-}
-
-/* In the place of a host thread that makes no more calls. */
-static void ob_evicted_end_main(void)
-{
-	ob_switch_finished();
-	ob_task_begin();
-	do_exit(0);
-}
-
-/* Has a vCPU not left the task yet? */
-static bool ob_is_on_vcpu(struct task_struct *task)
-{
-#ifdef CONFIG_SMP
-	return smp_load_acquire(&task->on_cpu);
-#else
-	return task == current;
-#endif
-}
-
-/*
- * Ends an evicted task: it goes on as a coroutine, to its end. The machine is halting, so its thread does
- * not come back. Returns false if that is not possible at this moment. Blocks.
- */
-bool ob_task_end_evicted(struct task_struct *task)
-{
-	bool sleeps;
-	void *stack;
-
-	/* Its eviction may not be over. */
-	if (!wait_task_inactive(task, TASK_PARKED))
-		return false;
-	stack = ob_stack_alloc();
-	if (!stack)
-		return false;
-	/* Others may be about to wake it for its exit work. */
-	raw_spin_lock_irq(&task->pi_lock);
-	sleeps = READ_ONCE(task->__state) == TASK_PARKED && !task->on_rq && !ob_is_on_vcpu(task);
-	if (sleeps) {
-		task->thread.stack = stack;
-		task->thread.coroutine = ob_coroutine_prepare(stack, ob_evicted_end_main);
-	}
-	raw_spin_unlock_irq(&task->pi_lock);
-	if (sleeps)
-		wake_up_state(task, TASK_PARKED);
-	else
-		ob_stack_free(stack);
-	return sleeps;
 }
 
 static void ob_exit_main(void)

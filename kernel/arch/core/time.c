@@ -117,6 +117,23 @@ static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)
 	return 0;
 }
 
+/*
+ * Raises the timer interrupt if it is due. Any thread. A client's thread may be stopped in here by a
+ * debugger or a signal handler. The deadline is there until the interrupt is raised, so the service
+ * thread raises it then. A second interrupt does no harm.
+ */
+void ob_timer_expire(struct ob_vcpu *vcpu, u64 now)
+{
+	u64 deadline = READ_ONCE(vcpu->service.deadline);
+
+	if (!deadline || now < deadline)
+		return;
+	ob_raise(vcpu, OB_PENDING_TIMER);
+	ob_delay_point();
+	/* Unless the interrupt has set another one already. */
+	cmpxchg(&vcpu->service.deadline, deadline, 0);
+}
+
 static int ob_timer_stop(struct clock_event_device *clock)
 {
 	WRITE_ONCE(container_of(clock, struct ob_vcpu, clock)->service.deadline, 0);

@@ -124,7 +124,7 @@ enum ob_pending {
 	OB_PENDING_EXIT = 1 << 11,	/* a signal (V6) has left exit work to a thread on its way out */
 };
 
-/* Who runs a vCPU's coroutines, and the host thread that does it when nobody else does. core/switch.c */
+/* Who runs a vCPU's coroutines, and the host thread that does it when nobody else does. core/carrier.c */
 struct ob_carrier {
 	u32 baton;
 	struct task_struct *run;	/* coroutine that the thread goes on with */
@@ -154,13 +154,6 @@ struct ob_service {
 	u64 finish_at;			/* what a snapshot has left for later; OB_FOREVER: it is done */
 	u32 is_made;			/* some thread has made it, or is about to */
 	u64 handle;			/* 0: not started */
-};
-
-/* Bits of a baton. */
-enum ob_baton {
-	OB_BATON_PASSED = 1,		/* a vCPU is the thread's, for its own task */
-	OB_BATON_KICKED = 2,		/* the idle vCPU that the thread looks after has something to do */
-	OB_BATON_AWAITED = 4,		/* the thread sleeps on the word */
 };
 
 struct ob_vcpu {
@@ -286,17 +279,15 @@ void ob_raise(struct ob_vcpu *vcpu, u32 bits);
 void ob_kick(struct ob_vcpu *vcpu);
 void ob_send(struct ob_vcpu *vcpu, u32 bits);
 void ob_wake_now(void);
-bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
 struct ob_vcpu *ob_vcpu_for_disks(void);
+
+/* baton.c: also baton.h */
 void ob_baton_pass(u32 *baton);
 void ob_baton_wait(u32 *baton);
-void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton);
-bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton);
-bool ob_idle_take(struct ob_vcpu *vcpu);
-bool ob_idle_take_from(struct ob_vcpu *vcpu, u32 *baton);
-void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits);
-void ob_timer_expire(struct ob_vcpu *vcpu, u64 now);
+
+/* spin.c */
+void ob_spin(const u32 *word, u32 bits);
 
 /* interrupt.c */
 void ob_interrupts_run(bool user);
@@ -308,16 +299,42 @@ void *ob_coroutine_prepare(void *stack, void (*entry)(void));
 void ob_coroutine_switch(void **save, void *load);
 
 /* switch.c */
-void ob_carry_on(struct ob_vcpu *vcpu);
+void ob_switch_finished(void);
+bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own);
+bool ob_arrive(struct task_struct *task, bool switched);
+
+/* carrier.c */
+struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, bool lent);
 int ob_carrier_start(struct ob_vcpu *vcpu);
 int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first);
 bool ob_is_carrying(void);
 void __noreturn ob_carrier_leave(void);
-void ob_switch_finished(void);
+
+/* idle.c */
+u32 *ob_idle_end(struct ob_vcpu *vcpu);
+void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton);
+bool ob_idle_take(struct ob_vcpu *vcpu);
+void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits);
+u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now);
+bool ob_lend(struct ob_vcpu *vcpu, u32 *baton);
+void ob_release(struct ob_vcpu *vcpu, struct task_struct *next);
 void ob_give_up(struct ob_vcpu *vcpu);
 bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton);
-bool ob_lend(struct ob_vcpu *vcpu, u32 *baton);
-bool ob_arrive(struct task_struct *task, bool switched);
+void ob_carry_on(struct ob_vcpu *vcpu);
+bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
+
+/* parked.c */
+void ob_service_parked(struct ob_vcpu *vcpu);
+void ob_service_look(struct ob_vcpu *vcpu);
+bool ob_service_replace(struct ob_vcpu *vcpu);
+bool ob_look_is_due(struct ob_vcpu *vcpu, u64 now);
+void ob_look_plan(struct ob_vcpu *vcpu, u64 now);
+
+/* evict.c */
+struct ob_vcpu *ob_work_ask(struct task_struct *task);
+void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why);
+bool ob_come_back(struct task_struct *task);
+bool ob_task_end_evicted(struct task_struct *task);
 
 /* service.c */
 int ob_service_start(struct ob_vcpu *vcpu);
@@ -333,8 +350,6 @@ void ob_service_stop(struct ob_vcpu *vcpu);
 void ob_service_end(struct ob_vcpu *vcpu);
 u32 *ob_service_raise(struct ob_vcpu *vcpu);
 void ob_service_notify(struct ob_vcpu *vcpu);
-void ob_service_look(struct ob_vcpu *vcpu);
-bool ob_service_replace(struct ob_vcpu *vcpu);
 
 /* boot.c */
 void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_info *info);
@@ -342,6 +357,7 @@ void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_i
 /* time.c, smp.c */
 u64 ob_clock(void);
 void ob_timer_start(void);
+void ob_timer_expire(struct ob_vcpu *vcpu, u64 now);
 void ob_secondary_start(void);
 void ob_calls_run(void);
 
@@ -350,8 +366,8 @@ int ob_adopt(void);
 void ob_adoptions_wake(void);
 void ob_ready(void);
 int ob_leader_main(void *unused);
+void ob_task_begin(void);
 void ob_task_exit(void);
-bool ob_task_end_evicted(struct task_struct *task);
 
 /* gate.c */
 void ob_thread_begin(enum ob_thread_kind kind);
@@ -366,7 +382,6 @@ void ob_become_client(void);
 long ob_call(long (*function)(void *argument), void *argument);
 
 /* work.c */
-struct ob_vcpu *ob_work_ask(struct task_struct *task);
 void ob_work_begin(struct task_struct *task);
 void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task);
 

@@ -24,25 +24,6 @@
 
 void schedule_tail(struct task_struct *prev);
 
-/*
- * Puts an evicted task into the list of those that want to run again. Returns NULL if it is there
- * already; else the vCPU whose list it is, for the caller to raise OB_PENDING_WAKE there. The task may
- * be on another one by then. The list has a reference to it.
- */
-struct ob_vcpu *ob_work_ask(struct task_struct *task)
-{
-	struct ob_vcpu *vcpu = &ob_vcpus[task_cpu(task)];
-
-	if (xchg(&task->thread.asked, 1))
-		return NULL;
-	get_task_struct(task);
-	task->thread.wake_next = READ_ONCE(vcpu->wake_list);
-	while (!try_cmpxchg(&vcpu->wake_list, &task->thread.wake_next, task))
-		;
-	ob_delay_point();
-	return vcpu;
-}
-
 /* The calling task leaves its stack. Its carrier goes on with ob_work_end(). */
 static void __noreturn ob_work_leave(void)
 {

@@ -24,7 +24,7 @@ struct thread_struct {
 	u32 interrupted;		/* its next call that would block fails with EINTR: core/eintr.c */
 	u32 asked;			/* it is in a list of evicted tasks */
 	struct task_struct *wake_next;	/* list of evicted tasks that want to run again */
-	struct blk_plug *plug;		/* of an evicted task, which sleeps without: core/service.c */
+	struct blk_plug *plug;		/* of an evicted task, which sleeps without: core/evict.c */
 	u64 host_thread;		/* ob_host_thread_self() of a host-bound task's thread */
 	unsigned long shown, shown_end;	/* client pages that its page fault has shown: core/mmu.c */
 	struct pt_regs regs;

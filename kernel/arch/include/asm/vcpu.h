@@ -31,7 +31,7 @@ struct ob_loan {
 	struct task_struct *task;	/* its own, if it has one already */
 };
 
-/* What a host thread has learnt of spinning for a baton, and for a lock: core/vcpu.c */
+/* What a host thread has learnt of spinning for a baton, and for a lock: core/spin.c */
 struct ob_spinning {
 	u8 waits_to_skip;		/* in which it does not spin */
 	u8 reluctance;			/* the same, after it was in vain last */

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A vCPU's carrier: the host thread that runs its coroutines when no other thread does. */
+#include <linux/sched.h>
+#include "baton.h"
+#include "delay.h"
+#include "vcpu.h"
+
+/*
+ * Runs the vCPU's coroutines, beginning with `first`. Returns the task that the vCPU is to be passed to, NULL
+ * if it is to idle. `lent`: the thread is a client's.
+ */
+struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, bool lent)
+{
+	struct task_struct *own = current;
+	struct ob_loan loan = { .task = own };
+
+	/* A signal handler of the program finds the thread's own task at every step: eintr.c. */
+	barrier();
+	WRITE_ONCE(ob_this_thread->loan, lent ? &loan : NULL);
+	ob_bind(vcpu, first, ob_this_thread->self);
+	ob_coroutine_switch(&vcpu->carrier.context, first->thread.coroutine);
+	ob_set_task(own);
+	WRITE_ONCE(ob_this_thread->loan, NULL);
+	ob_switch_finished();
+	ob_delay_point();
+	return vcpu->carrier.pass_to;
+}
+
+/* A carrier's life: get the vCPU, run coroutines, pass it or let it idle. */
+static void ob_carrier_main(void *argument)
+{
+	struct ob_vcpu *vcpu = argument;
+	struct ob_carrier *carrier = &vcpu->carrier;
+
+	ob_thread_begin(OB_THREAD_CARRIER);
+	/* The vCPU may be another thread's for long. */
+	ob_this_thread->spinning.waits_to_skip = 1;
+	ob_this_thread->irqs_off = 1;
+	ob_this_thread->self = ob_host_thread_self(ob_host);
+	for (;;) {
+		struct task_struct *next;
+
+		ob_idle_await(vcpu, &carrier->baton, OB_BATON_PASSED);
+		ob_baton_wait(&carrier->baton);
+		if (READ_ONCE(ob_machine.stopping))
+			break;
+		next = ob_carry(vcpu, carrier->run, false);
+		if (READ_ONCE(ob_machine.stopping))
+			break;
+		ob_release(vcpu, next);
+	}
+}
+
+/* Is the calling thread on the stack of a coroutine? */
+bool ob_is_carrying(void)
+{
+	return current && current->thread.stack;
+}
+
+/* The carrier of a vCPU that has been started already. */
+int ob_carrier_start(struct ob_vcpu *vcpu)
+{
+	return ob_host_thread_create(ob_host, ob_carrier_main, vcpu, "outboard-cpu", &vcpu->carrier.handle);
+}
+
+/* Starts a vCPU: its carrier begins with the coroutine `first`. */
+int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first)
+{
+	vcpu->state = OB_VCPU_HELD;
+	vcpu->carrier.run = first;
+	vcpu->carrier.baton = OB_BATON_PASSED;
+	return ob_carrier_start(vcpu);
+}
+
+/* The machine has stopped: the calling thread leaves the coroutine that it carries for good. */
+void __noreturn ob_carrier_leave(void)
+{
+	void *abandoned;
+
+	ob_this_thread->irqs_off = 1;
+	ob_this_vcpu()->carrier.pass_to = NULL;
+	ob_coroutine_switch(&abandoned, ob_this_vcpu()->carrier.context);
+	unreachable();
+}
