@@ -147,101 +147,82 @@ static long ob_retry_vector(unsigned int fd, bool write, loff_t *position, const
 	return result;
 }
 
+/* The call's result; that of `retry` if the call found memory that the kernel did not map. */
+#define ob_retry_if_fault(call, retry) ({				\
+	long result_ = (call);						\
+									\
+	unlikely(result_ == -EFAULT) ? (retry) : result_;		\
+})
+
 long ob_sys_read(unsigned int fd, char __user *buffer, size_t size)
 {
-	long result = ksys_read(fd, buffer, size);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_buffer(fd, false, NULL, buffer, size);
+	return ob_retry_if_fault(ksys_read(fd, buffer, size),
+				 ob_retry_buffer(fd, false, NULL, buffer, size));
 }
 
 long ob_sys_write(unsigned int fd, const char __user *buffer, size_t size)
 {
-	long result = ksys_write(fd, buffer, size);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_buffer(fd, true, NULL, buffer, size);
+	return ob_retry_if_fault(ksys_write(fd, buffer, size),
+				 ob_retry_buffer(fd, true, NULL, buffer, size));
 }
 
 long ob_sys_pread64(unsigned int fd, char __user *buffer, size_t size, loff_t position)
 {
-	long result = ksys_pread64(fd, buffer, size, position);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_buffer(fd, false, &position, buffer, size);
+	return ob_retry_if_fault(ksys_pread64(fd, buffer, size, position),
+				 ob_retry_buffer(fd, false, &position, buffer, size));
 }
 
 long ob_sys_pwrite64(unsigned int fd, const char __user *buffer, size_t size, loff_t position)
 {
-	long result = ksys_pwrite64(fd, buffer, size, position);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_buffer(fd, true, &position, buffer, size);
+	return ob_retry_if_fault(ksys_pwrite64(fd, buffer, size, position),
+				 ob_retry_buffer(fd, true, &position, buffer, size));
 }
 
 long ob_sys_readv(unsigned long fd, const struct iovec __user *vector, unsigned long count)
 {
-	long result = sys_readv(fd, vector, count);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, false, NULL, vector, count, 0);
+	return ob_retry_if_fault(sys_readv(fd, vector, count),
+				 ob_retry_vector(fd, false, NULL, vector, count, 0));
 }
 
 long ob_sys_writev(unsigned long fd, const struct iovec __user *vector, unsigned long count)
 {
-	long result = sys_writev(fd, vector, count);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, true, NULL, vector, count, 0);
+	return ob_retry_if_fault(sys_writev(fd, vector, count),
+				 ob_retry_vector(fd, true, NULL, vector, count, 0));
 }
 
 long ob_sys_preadv(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		   unsigned long low, unsigned long high)
 {
-	long result = sys_preadv(fd, vector, count, low, high);
 	loff_t position = low;
 
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, false, &position, vector, count, 0);
+	return ob_retry_if_fault(sys_preadv(fd, vector, count, low, high),
+				 ob_retry_vector(fd, false, &position, vector, count, 0));
 }
 
 long ob_sys_pwritev(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		    unsigned long low, unsigned long high)
 {
-	long result = sys_pwritev(fd, vector, count, low, high);
 	loff_t position = low;
 
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, true, &position, vector, count, 0);
+	return ob_retry_if_fault(sys_pwritev(fd, vector, count, low, high),
+				 ob_retry_vector(fd, true, &position, vector, count, 0));
 }
 
 /* A position of -1 is the file's own. */
 long ob_sys_preadv2(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		    unsigned long low, unsigned long high, rwf_t flags)
 {
-	long result = sys_preadv2(fd, vector, count, low, high, flags);
-	loff_t position = low;
+	loff_t position = low, *chosen = position == -1 ? NULL : &position;
 
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, false, position == -1 ? NULL : &position, vector, count, flags);
+	return ob_retry_if_fault(sys_preadv2(fd, vector, count, low, high, flags),
+				 ob_retry_vector(fd, false, chosen, vector, count, flags));
 }
 
 long ob_sys_pwritev2(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		     unsigned long low, unsigned long high, rwf_t flags)
 {
-	long result = sys_pwritev2(fd, vector, count, low, high, flags);
-	loff_t position = low;
+	loff_t position = low, *chosen = position == -1 ? NULL : &position;
 
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, true, position == -1 ? NULL : &position, vector, count, flags);
+	return ob_retry_if_fault(sys_pwritev2(fd, vector, count, low, high, flags),
+				 ob_retry_vector(fd, true, chosen, vector, count, flags));
 }
