@@ -52,7 +52,7 @@ void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted wh
 	struct ob_vcpu *asked = NULL;
 
 	local_irq_disable();
-	vcpu->service.look_at = 0;
+	vcpu->service.check_at = 0;
 	ob_delay_point();
 	WRITE_ONCE(vcpu->holder, ob_this_thread->self);
 	WRITE_ONCE(task->thread.evicted, why);

@@ -276,7 +276,7 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 		vcpu = ob_this_vcpu();
 		parked = ob_this_thread->parked;
 		if (ob_others_wait())
-			ob_service_look(vcpu);
+			ob_check_request(vcpu);
 		vcpu->entries++;
 		ob_delay_point();
 		xchg(&vcpu->state, parked);

@@ -225,7 +225,7 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 	if (ob_idle_take(vcpu))
 		return ob_lend(vcpu, baton);
 	ob_service_needed(vcpu);
-	if (ob_service_replace(vcpu))
+	if (ob_evict_by_client(vcpu))
 		return ob_give_up_and_wait(vcpu, baton);
 	if (READ_ONCE(vcpu->pending))
 		ob_kick(vcpu);

@@ -13,7 +13,7 @@
  * less and less soon as long as the client is in and out all the time: that one would wait as long itself.
  *
  * A client's thread whose task sleeps does all this for the parked vCPU itself, if the parked task's
- * thread stays out: ob_service_replace(). To wake the service thread, and be woken by it, takes far longer.
+ * thread stays out: ob_evict_by_client(). To wake the service thread, and be woken by it, takes far longer.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
@@ -23,46 +23,46 @@
 #include "vcpu.h"
 
 /* How soon the service thread looks again at a parked task that others wait for: at first, and at last. In nanoseconds. */
-#define OB_LOOK_FIRST (50 * NSEC_PER_USEC)
-#define OB_LOOK_LAST (NSEC_PER_SEC / HZ)
+#define OB_CHECK_FIRST (50 * NSEC_PER_USEC)
+#define OB_CHECK_LAST (NSEC_PER_SEC / HZ)
 
 /* A client that has called less often since the last look is out for longer than it is in. */
-#define OB_LOOK_BUSY 16
+#define OB_LEAVES_BUSY 16
 
 /* In nanoseconds. A client that wants in lets the thread of a parked task have this time to call. */
 #define OB_EVICTION_TAKES (3 * NSEC_PER_USEC)
 
 /* Sets the time of the next look, which is later each time. */
-static void ob_look_again(struct ob_vcpu *vcpu, u64 now)
+static void ob_check_postpone(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
 
-	service->look_pause *= 2;
-	service->look_at = service->look_pause < OB_LOOK_LAST ? now + service->look_pause : 0;
-	service->look_entries = vcpu->entries;
+	service->check_pause *= 2;
+	service->check_at = service->check_pause < OB_CHECK_LAST ? now + service->check_pause : 0;
+	service->leaves_at_check = vcpu->entries;
 }
 
-static void ob_look_begin(struct ob_vcpu *vcpu, u64 now)
+static void ob_check_begin(struct ob_vcpu *vcpu, u64 now)
 {
-	vcpu->service.look_pause = OB_LOOK_FIRST / 2;
-	ob_look_again(vcpu, now);
+	vcpu->service.check_pause = OB_CHECK_FIRST / 2;
+	ob_check_postpone(vcpu, now);
 }
 
 /* Others wait for the vCPU, whose task is parked and hardly makes use of it. On the vCPU. */
-static bool ob_outstays(struct ob_vcpu *vcpu)
+static bool ob_parked_task_overstays(struct ob_vcpu *vcpu)
 {
 	struct ob_service *service = &vcpu->service;
 	u64 now;
 
 	if (!ob_others_wait()) {
-		service->look_at = 0;
+		service->check_at = 0;
 		return false;
 	}
 	now = ob_host_clock_monotonic(ob_host);
-	if (!service->look_at)
-		ob_look_begin(vcpu, now);
-	else if (now >= service->look_at)
-		return vcpu->entries - service->look_entries < OB_LOOK_BUSY;
+	if (!service->check_at)
+		ob_check_begin(vcpu, now);
+	else if (now >= service->check_at)
+		return vcpu->entries - service->leaves_at_check < OB_LEAVES_BUSY;
 	return false;
 }
 
@@ -70,30 +70,30 @@ static bool ob_outstays(struct ob_vcpu *vcpu)
  * Others wait for the vCPU, and nobody may have told the service thread: its client leaves it, or a
  * new task was put there. Any thread.
  */
-void ob_service_look(struct ob_vcpu *vcpu)
+void ob_check_request(struct ob_vcpu *vcpu)
 {
 	struct ob_service *service = &vcpu->service;
 
-	if (READ_ONCE(service->look_at) || READ_ONCE(service->look_wanted))
+	if (READ_ONCE(service->check_at) || READ_ONCE(service->check_wanted))
 		return;
-	WRITE_ONCE(service->look_wanted, 1);
+	WRITE_ONCE(service->check_wanted, 1);
 	ob_service_notify(vcpu);
 }
 
-static bool ob_in_the_way(struct ob_vcpu *vcpu, u32 bits, bool arriving)
+static bool ob_must_evict(struct ob_vcpu *vcpu, u32 bits, bool arriving)
 {
 	bool idle_for_a_tick = bits & OB_PENDING_TIMER &&
-			       vcpu->entries == vcpu->service.entries_seen;
+			       vcpu->entries == vcpu->service.leaves_at_tick;
 
 	if (bits & OB_PENDING_TIMER)
-		vcpu->service.entries_seen = vcpu->entries;
+		vcpu->service.leaves_at_tick = vcpu->entries;
 	/* Its thread is on its way, if nothing holds it up. */
 	if (arriving)
 		return idle_for_a_tick;
 	/* Exit work is not its thread's, which may poll memory for what that does (V9). */
 	if (task_work_pending(current))
 		return true;
-	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT || ob_outstays(vcpu);
+	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT || ob_parked_task_overstays(vcpu);
 }
 
 /*
@@ -103,7 +103,7 @@ static bool ob_in_the_way(struct ob_vcpu *vcpu, u32 bits, bool arriving)
  *
  * The caller is the service thread, or a client's thread that is lent. The latter comes for the vCPU.
  */
-static bool ob_interrupt_parked(struct ob_vcpu *vcpu, unsigned long state)
+static bool ob_parked_interrupt(struct ob_vcpu *vcpu, unsigned long state)
 {
 	bool lent = ob_this_thread->kind == OB_THREAD_CLIENT, arriving = state & OB_VCPU_ARRIVING;
 	struct task_struct *task = ob_parked_task(state), *own = current;
@@ -121,7 +121,7 @@ static bool ob_interrupt_parked(struct ob_vcpu *vcpu, unsigned long state)
 	ob_this_thread->irqs_off = 0;
 	ob_interrupts_run(!arriving);
 	ob_this_thread->irqs_off = lent;
-	evict = ob_in_the_way(vcpu, bits, arriving) || (lent && ob_others_wait());
+	evict = ob_must_evict(vcpu, bits, arriving) || (lent && ob_others_wait());
 	if (evict)
 		ob_evict(vcpu, task, arriving ? OB_EVICTED_ARRIVING : OB_EVICTED_OUT);
 	if (own)
@@ -135,18 +135,18 @@ static bool ob_interrupt_parked(struct ob_vcpu *vcpu, unsigned long state)
 	return evict;
 }
 
-void ob_service_parked(struct ob_vcpu *vcpu)
+void ob_parked_service(struct ob_vcpu *vcpu)
 {
 	unsigned long state = READ_ONCE(vcpu->state);
 
-	if (ob_is_parked(state) && ob_interrupt_parked(vcpu, state)) {
+	if (ob_is_parked(state) && ob_parked_interrupt(vcpu, state)) {
 		ob_give_up(vcpu);
 		ob_this_thread->irqs_off = 0;
 	}
 }
 
 /* Is the thread of the parked task out in host code for as long as it would take to evict the task? */
-static bool ob_stays_out(struct ob_vcpu *vcpu, unsigned long state)
+static bool ob_client_stayed_out(struct ob_vcpu *vcpu, unsigned long state)
 {
 	unsigned long entries = READ_ONCE(vcpu->entries);
 	u64 end = ob_host_clock_monotonic(ob_host) + OB_EVICTION_TAKES;
@@ -165,29 +165,29 @@ static bool ob_stays_out(struct ob_vcpu *vcpu, unsigned long state)
 /*
  * By a client's thread that wants in, after it has set a pending bit for that. If another client is out
  * in host code, the caller does what the service thread would, which takes less than waking that. Returns
- * as ob_interrupt_parked().
+ * as ob_parked_interrupt().
  */
-bool ob_service_replace(struct ob_vcpu *vcpu)
+bool ob_evict_by_client(struct ob_vcpu *vcpu)
 {
 	unsigned long state = READ_ONCE(vcpu->state);
 
-	return vcpu->service.stack && ob_stays_out(vcpu, state) && ob_interrupt_parked(vcpu, state);
+	return vcpu->service.stack && ob_client_stayed_out(vcpu, state) && ob_parked_interrupt(vcpu, state);
 }
 
-bool ob_look_is_due(struct ob_vcpu *vcpu, u64 now)
+bool ob_check_is_due(struct ob_vcpu *vcpu, u64 now)
 {
-	return vcpu->service.look_at && now >= vcpu->service.look_at;
+	return vcpu->service.check_at && now >= vcpu->service.check_at;
 }
 
 /* After the looks that were due: when is the next one? */
-void ob_look_plan(struct ob_vcpu *vcpu, u64 now)
+void ob_check_plan(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
 
 	if (READ_ONCE(vcpu->idle))
-		service->look_at = 0;
-	else if (ob_look_is_due(vcpu, now))
-		ob_look_again(vcpu, now);
-	if (xchg(&service->look_wanted, 0) && !service->look_at)
-		ob_look_begin(vcpu, now);
+		service->check_at = 0;
+	else if (ob_check_is_due(vcpu, now))
+		ob_check_postpone(vcpu, now);
+	if (xchg(&service->check_wanted, 0) && !service->check_at)
+		ob_check_begin(vcpu, now);
 }

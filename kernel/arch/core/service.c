@@ -75,7 +75,7 @@ static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 }
 
 /* When the service thread has to look at the vCPU's timer, OB_FOREVER if it is not set. */
-static u64 ob_timer_look(struct ob_vcpu *vcpu)
+static u64 ob_timer_check_time(struct ob_vcpu *vcpu)
 {
 	u64 deadline = READ_ONCE(vcpu->service.deadline);
 
@@ -105,9 +105,9 @@ static u64 ob_service_plan(struct ob_vcpu *vcpu, u64 now, bool again)
 	until = min(until, service->finish_at);
 	if (again)
 		until = min(until, now + OB_AGAIN_AFTER);
-	if (service->look_at)
-		until = min(until, service->look_at);
-	return min(until, ob_timer_look(vcpu));
+	if (service->check_at)
+		until = min(until, service->check_at);
+	return min(until, ob_timer_check_time(vcpu));
 }
 
 /* All that there is to do for the vCPU now. Returns when there will be more; 0: at once. */
@@ -117,11 +117,11 @@ static u64 ob_service_turn(struct ob_vcpu *vcpu)
 	bool again = ob_carrier_is_missing(vcpu);
 	u64 until;
 
-	if (now >= ob_timer_look(vcpu))
+	if (now >= ob_timer_check_time(vcpu))
 		ob_timer_expire(vcpu, now);
-	if (READ_ONCE(vcpu->pending) || ob_look_is_due(vcpu, now))
-		ob_service_parked(vcpu);
-	ob_look_plan(vcpu, now);
+	if (READ_ONCE(vcpu->pending) || ob_check_is_due(vcpu, now))
+		ob_parked_service(vcpu);
+	ob_check_plan(vcpu, now);
 	if (READ_ONCE(ob_machine.stopping))
 		return OB_FOREVER;
 	if (READ_ONCE(vcpu->pending) && ob_is_parked(READ_ONCE(vcpu->state)))
@@ -131,7 +131,7 @@ static u64 ob_service_turn(struct ob_vcpu *vcpu)
 	WRITE_ONCE(vcpu->service.sleeps_until, until);
 	virt_mb();
 	ob_delay_point();
-	return min(until, ob_timer_look(vcpu));
+	return min(until, ob_timer_check_time(vcpu));
 }
 
 static void ob_service_sleep(struct ob_vcpu *vcpu, u32 word, u64 until)

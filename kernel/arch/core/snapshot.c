@@ -196,7 +196,7 @@ static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 	*service = (struct ob_service) {
 		/* If there is none, that process was about to say that the time has come. */
 		.deadline = service->deadline ? service->deadline + later : ob_machine.saved_time + clock_offset,
-		.entries_seen = service->entries_seen,
+		.leaves_at_tick = service->leaves_at_tick,
 		.stack = service->stack,
 		.starts_carrier = true,
 	};

@@ -9,7 +9,7 @@
 #define OB_SPINS 128
 
 /* How often a spinner looks at a lock before it lets others run, and the most that it pauses before a look. */
-#define OB_LOOKS 6
+#define OB_LOCK_LOOKS 6
 #define OB_PAUSES_MOST 32u
 
 /*
@@ -108,7 +108,7 @@ void ob_spin_wait(u32 *locked)
 	u32 looks, pauses = ob_pauses_begin();
 
 	for (;;) {
-		for (looks = 0; looks < OB_LOOKS; looks++) {
+		for (looks = 0; looks < OB_LOCK_LOOKS; looks++) {
 			ob_pause(pauses);
 			if (ob_spin_try(locked)) {
 				ob_pauses_end(pauses);

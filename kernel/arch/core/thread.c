@@ -134,7 +134,7 @@ static void ob_adopted(int pid)
 	vcpu = task ? &ob_vcpus[task_cpu(task)] : NULL;
 	rcu_read_unlock();
 	if (vcpu && ob_is_parked(READ_ONCE(vcpu->state)))
-		ob_service_look(vcpu);
+		ob_check_request(vcpu);
 }
 
 static void ob_adopt_one(struct ob_adoption *adoption)

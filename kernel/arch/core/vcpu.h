@@ -22,7 +22,7 @@
  *                                                       called
  *   INTERRUPT     INTERRUPT     -           -           the service thread runs interrupts as the
  *                                                       task, or a client's thread that wants
- *                                                       the vCPU: ob_service_replace()
+ *                                                       the vCPU: ob_evict_by_client()
  *
  *   from          to            by
  *   PARKED        HELD          the task's thread: ob_enter(); also ob_leave(), if a bit is
@@ -143,11 +143,11 @@ struct ob_service {
 	u32 polls_seen;
 	u64 kicked_since;		/* a lent thread was kicked by then, and has not come; 0: it has */
 	u32 kicks_seen;
-	unsigned long entries_seen;
-	u64 look_at;			/* again at a parked task that others wait for; 0: none do */
-	u64 look_pause;
-	unsigned long look_entries;
-	u32 look_wanted;
+	unsigned long leaves_at_tick;
+	u64 check_at;			/* again at a parked task that others wait for; 0: none do */
+	u64 check_pause;
+	unsigned long leaves_at_check;
+	u32 check_wanted;
 	void *context;
 	void *stack;			/* for evicting a task */
 	bool starts_carrier;		/* that is left to the thread */
@@ -324,11 +324,11 @@ void ob_carry_on(struct ob_vcpu *vcpu);
 bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
 
 /* parked.c */
-void ob_service_parked(struct ob_vcpu *vcpu);
-void ob_service_look(struct ob_vcpu *vcpu);
-bool ob_service_replace(struct ob_vcpu *vcpu);
-bool ob_look_is_due(struct ob_vcpu *vcpu, u64 now);
-void ob_look_plan(struct ob_vcpu *vcpu, u64 now);
+void ob_parked_service(struct ob_vcpu *vcpu);
+void ob_check_request(struct ob_vcpu *vcpu);
+bool ob_evict_by_client(struct ob_vcpu *vcpu);
+bool ob_check_is_due(struct ob_vcpu *vcpu, u64 now);
+void ob_check_plan(struct ob_vcpu *vcpu, u64 now);
 
 /* evict.c */
 struct ob_vcpu *ob_work_ask(struct task_struct *task);
