@@ -33,7 +33,7 @@ static void ob_kicks_report(void)
 	unsigned int cpu;
 
 	for (cpu = 0; cpu < ob_machine.vcpus; cpu++)
-		if (READ_ONCE(ob_vcpus[cpu].kicked) && READ_ONCE(ob_vcpus[cpu].kicked_awake))
+		if (READ_ONCE(ob_vcpus[cpu].kicked) && READ_ONCE(ob_vcpus[cpu].kicked_while_awake))
 			ob_service_notify(&ob_vcpus[cpu]);
 }
 
@@ -60,7 +60,7 @@ static void ob_baton_await(u32 *baton, u32 bits)
 {
 	if (READ_ONCE(*baton) & bits)
 		return;
-	ob_spin(baton, bits);
+	ob_spin_for_bits(baton, bits);
 	ob_baton_sleep(baton, bits);
 }
 

@@ -47,12 +47,12 @@ static void ob_carrier_main(void *argument)
 		next = ob_carry(vcpu, carrier->run, false);
 		if (READ_ONCE(ob_machine.stopping))
 			break;
-		ob_release(vcpu, next);
+		ob_pass_or_idle(vcpu, next);
 	}
 }
 
 /* Is the calling thread on the stack of a coroutine? */
-bool ob_is_carrying(void)
+bool ob_is_on_coroutine(void)
 {
 	return current && current->thread.stack;
 }

@@ -13,7 +13,7 @@
  * already; else the vCPU whose list it is, for the caller to raise OB_PENDING_WAKE there. The task may
  * be on another one by then. The list has a reference to it.
  */
-struct ob_vcpu *ob_work_ask(struct task_struct *task)
+struct ob_vcpu *ob_wake_list_add(struct task_struct *task)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[task_cpu(task)];
 
@@ -60,7 +60,7 @@ void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted wh
 	ob_delay_point();
 	/* Interrupts are off until the task sleeps: this one wakes it. */
 	if (why == OB_EVICTED_OUT && task_work_pending(task))
-		asked = ob_work_ask(task);
+		asked = ob_wake_list_add(task);
 	if (asked)
 		__atomic_fetch_or(&asked->pending, OB_PENDING_WAKE, __ATOMIC_SEQ_CST);
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
@@ -70,7 +70,7 @@ void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted wh
 }
 
 /* The task, which was evicted, asks to run again. Returns as ob_lend(). */
-bool ob_come_back(struct task_struct *task)
+bool ob_evicted_wake_and_wait(struct task_struct *task)
 {
 	u32 seen = READ_ONCE(task->thread.evicted);
 	struct ob_vcpu *asked = NULL;
@@ -80,7 +80,7 @@ bool ob_come_back(struct task_struct *task)
 	ob_delay_point();
 	/* It sleeps. Else it does exit work, and its thread is called when that is done. */
 	if (seen & (OB_EVICTED_OUT | OB_EVICTED_ARRIVING))
-		asked = ob_work_ask(task);
+		asked = ob_wake_list_add(task);
 	if (asked)
 		return ob_raise_and_wait(asked, OB_PENDING_WAKE, &task->thread.baton);
 	ob_baton_wait(&task->thread.baton);
@@ -88,7 +88,7 @@ bool ob_come_back(struct task_struct *task)
 }
 
 /* In the place of a host thread that makes no more calls. */
-static void ob_evicted_end_main(void)
+static void ob_end_evicted_main(void)
 {
 	ob_switch_finished();
 	ob_task_begin();
@@ -125,7 +125,7 @@ bool ob_task_end_evicted(struct task_struct *task)
 	sleeps = READ_ONCE(task->__state) == TASK_PARKED && !task->on_rq && !ob_is_on_vcpu(task);
 	if (sleeps) {
 		task->thread.stack = stack;
-		task->thread.coroutine = ob_coroutine_prepare(stack, ob_evicted_end_main);
+		task->thread.coroutine = ob_coroutine_prepare(stack, ob_end_evicted_main);
 	}
 	raw_spin_unlock_irq(&task->pi_lock);
 	if (sleeps)

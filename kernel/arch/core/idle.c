@@ -12,7 +12,7 @@
  *   L2  it waits on its own stack: the program's signal handlers run there.
  *   L3  it takes no signal of ours (V6): the handler could end on another thread, with the program's signal mask.
  *   L4  while it watches an idle vCPU it may be stopped, or in a signal handler of the program. If it
- *       does not come when there is something to do, the carrier does (ob_idle_take_from()).
+ *       does not come when there is something to do, the carrier does (ob_kicked_take()).
  */
 #include <linux/cpu.h>
 #include <linux/sched.h>
@@ -37,11 +37,11 @@ u32 *ob_idle_end(struct ob_vcpu *vcpu)
 		return ob_baton_set(baton, OB_BATON_PASSED);
 	WRITE_ONCE(vcpu->kicks, vcpu->kicks + 1);
 	/* Until it is known: what was seen in vain costs a notification. */
-	WRITE_ONCE(vcpu->kicked_awake, true);
+	WRITE_ONCE(vcpu->kicked_while_awake, true);
 	WRITE_ONCE(vcpu->kicked, baton);
 	baton = ob_baton_set(baton, OB_BATON_KICKED);
 	if (baton)
-		WRITE_ONCE(vcpu->kicked_awake, false);
+		WRITE_ONCE(vcpu->kicked_while_awake, false);
 	return baton;
 }
 
@@ -56,7 +56,7 @@ void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 
 	if (READ_ONCE(*baton) & bits)
 		return;
-	ob_spin(baton, bits);
+	ob_spin_for_bits(baton, bits);
 	while (!((seen = READ_ONCE(*baton)) & bits)) {
 		deadline = READ_ONCE(vcpu->idle) == baton ? READ_ONCE(vcpu->service.deadline) : 0;
 		now = deadline ? ob_host_clock_monotonic(ob_host) : 0;
@@ -90,7 +90,7 @@ void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton)
  * A kicked vCPU goes to its lent thread, or to the carrier when that thread has not come for long.
  * Returns whether the caller was the first to take it.
  */
-static bool ob_idle_take_from(struct ob_vcpu *vcpu, u32 *baton)
+static bool ob_kicked_take(struct ob_vcpu *vcpu, u32 *baton)
 {
 	return cmpxchg(&vcpu->kicked, baton, NULL) == baton;
 }
@@ -111,7 +111,7 @@ static bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
 		return false;
 	/* Whoever took it from there sets the bit. */
 	ob_baton_take(baton, OB_BATON_KICKED);
-	if (!ob_idle_take_from(vcpu, baton))
+	if (!ob_kicked_take(vcpu, baton))
 		return false;
 	if (!(READ_ONCE(*baton) & OB_BATON_PASSED))
 		return true;
@@ -144,7 +144,7 @@ u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now)
 	if (now - service->kicked_since < OB_KICK_OLD)
 		return service->kicked_since + OB_KICK_OLD;
 	service->kicked_since = 0;
-	if (ob_idle_take_from(vcpu, baton))
+	if (ob_kicked_take(vcpu, baton))
 		ob_baton_pass(&vcpu->carrier.baton);
 	return OB_FOREVER;
 }
@@ -168,7 +168,7 @@ bool ob_lend(struct ob_vcpu *vcpu, u32 *baton)
 }
 
 /* The calling thread, which has no task, gives the vCPU to that of `next`. NULL: the vCPU idles. */
-void ob_release(struct ob_vcpu *vcpu, struct task_struct *next)
+void ob_pass_or_idle(struct ob_vcpu *vcpu, struct task_struct *next)
 {
 	ob_unbind();
 	if (next)
@@ -184,7 +184,7 @@ void ob_give_up(struct ob_vcpu *vcpu)
 
 	if (is_idle_task(next) && ob_this_thread->kind == OB_THREAD_CLIENT)
 		next = ob_carry(vcpu, next, true);
-	ob_release(vcpu, next);
+	ob_pass_or_idle(vcpu, next);
 }
 
 /*
@@ -204,7 +204,7 @@ bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton)
 }
 
 /* The calling thread, which is no task, carries the vCPU, which nobody else does, while there is nothing but idling. */
-void ob_carry_on(struct ob_vcpu *vcpu)
+void ob_carry_without_task(struct ob_vcpu *vcpu)
 {
 	ob_this_thread->irqs_off = 1;
 	ob_this_thread->self = ob_host_thread_self(ob_host);

@@ -87,9 +87,9 @@ static u64 ob_timer_check_time(struct ob_vcpu *vcpu)
 /* Whether the vCPU has no carrier yet: the host had no more threads. What is passed to it until then waits. */
 static bool ob_carrier_is_missing(struct ob_vcpu *vcpu)
 {
-	if (vcpu->service.starts_carrier && !ob_carrier_start(vcpu))
-		vcpu->service.starts_carrier = false;
-	return vcpu->service.starts_carrier;
+	if (vcpu->service.owes_carrier && !ob_carrier_start(vcpu))
+		vcpu->service.owes_carrier = false;
+	return vcpu->service.owes_carrier;
 }
 
 /* When there is something to do that nobody will tell of. */
@@ -190,7 +190,7 @@ static int ob_service_make(struct ob_vcpu *vcpu)
  * from a snapshot and another thread's first call may both come here: the second one has nothing
  * to do.
  */
-static int ob_service_create(struct ob_vcpu *vcpu)
+static int ob_service_make_once(struct ob_vcpu *vcpu)
 {
 	int error = 0;
 
@@ -214,7 +214,7 @@ int ob_service_start(struct ob_vcpu *vcpu)
 		vcpu->service.stack = ob_stack_alloc();
 	if (!vcpu->service.stack)
 		return -ENOMEM;
-	error = ob_service_create(vcpu);
+	error = ob_service_make_once(vcpu);
 	if (error && !has_stack) {
 		ob_stack_free(vcpu->service.stack);
 		vcpu->service.stack = NULL;
@@ -231,7 +231,7 @@ void ob_service_start_now(struct ob_vcpu *vcpu)
 	u64 end = ob_host_clock_monotonic(ob_host) + OB_START_PATIENCE;
 	u32 never = 0;
 
-	while (ob_service_create(vcpu)) {
+	while (ob_service_make_once(vcpu)) {
 		if (ob_host_clock_monotonic(ob_host) >= end)
 			panic("the host has no thread for the first vCPU");
 		ob_host_wait(ob_host, &never, never, OB_AGAIN_AFTER);

@@ -198,7 +198,7 @@ static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 		.deadline = service->deadline ? service->deadline + later : ob_machine.saved_time + clock_offset,
 		.leaves_at_tick = service->leaves_at_tick,
 		.stack = service->stack,
-		.starts_carrier = true,
+		.owes_carrier = true,
 	};
 	vcpu->carrier = (struct ob_carrier) { .run = vcpu->carrier.run };
 	vcpu->holder = 0;
@@ -223,7 +223,7 @@ static int ob_continue(struct ob_vcpu *vcpu)
 {
 	int error;
 
-	ob_carry_on(vcpu);
+	ob_carry_without_task(vcpu);
 	ob_become_client();
 	error = ob_service_start(vcpu);
 	if (error) {

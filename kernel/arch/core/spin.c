@@ -35,7 +35,7 @@ static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
 	return false;
 }
 
-void ob_spin(const u32 *word, u32 bits)
+void ob_spin_for_bits(const u32 *word, u32 bits)
 {
 	struct ob_spinning __ob_tls *mine = &ob_this_thread->spinning;
 
@@ -63,11 +63,11 @@ static void ob_wait_step(void)
 	ob_panic_check();
 	if (unlikely(!ob_this_vcpu()))
 		return;
-	if (unlikely(ob_this_vcpu()->wake_later))
-		ob_wake_now();
+	if (unlikely(ob_this_vcpu()->deferred_wake))
+		ob_wake_deferred();
 	if (!ob_this_thread->irqs_off && ob_pending())
 		ob_interrupts_poll();
-	if (unlikely(READ_ONCE(ob_machine.stopping)) && ob_is_carrying())
+	if (unlikely(READ_ONCE(ob_machine.stopping)) && ob_is_on_coroutine())
 		ob_carrier_leave();
 }
 

@@ -127,7 +127,7 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		unsigned long state = ob_arriving(task);
 
 		if (READ_ONCE(task->thread.evicted)) {
-			switched = ob_come_back(task);
+			switched = ob_evicted_wake_and_wait(task);
 			continue;
 		}
 		ob_delay_point();

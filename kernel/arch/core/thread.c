@@ -55,13 +55,13 @@ static void ob_coroutine_main(void)
  * A clone begins on the vCPU that its host thread carries: the thread goes on with it without being woken. After
  * that it goes where it is best. These are what Linux itself changes where migration is disabled.
  */
-static void ob_begin_on(struct task_struct *task, struct ob_vcpu *vcpu)
+static void ob_clone_pin(struct task_struct *task, struct ob_vcpu *vcpu)
 {
 	task->cpus_ptr = cpumask_of(vcpu->id);
 	task->nr_cpus_allowed = 1;
 }
 
-static void ob_begun(void)
+static void ob_clone_unpin(void)
 {
 	raw_spin_lock_irq(&current->pi_lock);
 	current->cpus_ptr = &current->cpus_mask;
@@ -84,7 +84,7 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 		thread->adoption = args->fn_arg;
 		thread->host_thread = thread->adoption->host_thread;
 		if (thread->adoption->vcpu)
-			ob_begin_on(task, thread->adoption->vcpu);
+			ob_clone_pin(task, thread->adoption->vcpu);
 		return 0;
 	}
 	/* A copy of a client's host thread cannot be had. */
@@ -124,7 +124,7 @@ void ob_adoptions_wake(void)
  * A new task sends no interrupt to the vCPU where it waits. If that is parked on a client that
  * computes, nobody would look before the next tick.
  */
-static void ob_adopted(int pid)
+static void ob_clone_announce(int pid)
 {
 	struct task_struct *task;
 	struct ob_vcpu *vcpu;
@@ -145,7 +145,7 @@ static void ob_adopt_one(struct ob_adoption *adoption)
 		  user_mode_thread(ob_client_main, adoption, flags);
 
 	if (pid > 0)
-		ob_adopted(pid);
+		ob_clone_announce(pid);
 	if (get_nr_threads(current) > 2)
 		ob_vcpus_start_now();
 	if (pid < 0) {
@@ -263,7 +263,7 @@ int ob_adopt(void)
 	}
 	if (ob_arrive(adoption.task, switched))
 		ob_task_begin();
-	ob_begun();
+	ob_clone_unpin();
 	sigemptyset(&none);
 	set_current_blocked(&none);
 	return 0;

@@ -82,12 +82,12 @@ void ob_raise(struct ob_vcpu *vcpu, u32 bits)
 }
 
 /* Wakes whom ob_send() did not wake yet. */
-void ob_wake_now(void)
+void ob_wake_deferred(void)
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();
-	u32 *word = vcpu->wake_later;
+	u32 *word = vcpu->deferred_wake;
 
-	vcpu->wake_later = NULL;
+	vcpu->deferred_wake = NULL;
 	ob_wake(word);
 }
 
@@ -102,8 +102,8 @@ void ob_send(struct ob_vcpu *vcpu, u32 bits)
 
 	__atomic_fetch_or(&vcpu->pending, bits, __ATOMIC_SEQ_CST);
 	word = ob_notify(vcpu);
-	if (word && ob_this_thread->irqs_off && !own->wake_later) {
-		own->wake_later = word;
+	if (word && ob_this_thread->irqs_off && !own->deferred_wake) {
+		own->deferred_wake = word;
 		__atomic_fetch_or(&own->pending, OB_PENDING_WAKE_HOST, __ATOMIC_SEQ_CST);
 	} else {
 		ob_wake(word);

@@ -62,17 +62,17 @@
  *   evicted           to                 by               what it means
  *   0                 OUT, ARRIVING      ob_evict()       the task runs, sleeps in a call, or a
  *                                                         vCPU is parked on it
- *   OUT               OUT | WANTED       ob_come_back()   it sleeps, its thread is out
+ *   OUT               OUT | WANTED       ob_evicted_wake_and_wait()   it sleeps, its thread is out
  *                     WORKING            ob_work_begin()  - it is switched to
  *                     0                  ob_pass_to()     - the same, without a stack: the vCPU is
  *                                                         MOVED
- *   ARRIVING          ARRIVING | WANTED  ob_come_back()   it sleeps in the kernel, its thread did
+ *   ARRIVING          ARRIVING | WANTED  ob_evicted_wake_and_wait()   it sleeps in the kernel, its thread did
  *                                                         not come
  *                     0                  ob_switch_end()  - it is switched to: the vCPU is
  *                                                         ARRIVING
  *   either | WANTED   0                  ob_switch_end()  its thread waits for the baton; the vCPU
  *                                                         is ARRIVING
- *   WORKING           WORKING | WANTED   ob_come_back()   it does exit work as a coroutine
+ *   WORKING           WORKING | WANTED   ob_evicted_wake_and_wait()   it does exit work as a coroutine
  *                     0                  ob_work_end()    - the work is done: the vCPU is MOVED
  *   WORKING | WANTED  0                  ob_work_end()    its thread waits; the vCPU is ARRIVING
  *                                                         then
@@ -120,7 +120,7 @@ enum ob_pending {
 	OB_PENDING_EVICT = 1 << 7,	/* the parked task must sleep: the machine is halting */
 	OB_PENDING_STOP = 1 << 8,
 	OB_PENDING_EINTR = 1 << 9,	/* calls are to end early */
-	OB_PENDING_WAKE_HOST = 1 << 10,	/* ob_wake_now() */
+	OB_PENDING_WAKE_HOST = 1 << 10,	/* ob_wake_deferred() */
 	OB_PENDING_EXIT = 1 << 11,	/* a signal (V6) has left exit work to a thread on its way out */
 };
 
@@ -150,7 +150,7 @@ struct ob_service {
 	u32 check_wanted;
 	void *context;
 	void *stack;			/* for evicting a task */
-	bool starts_carrier;		/* that is left to the thread */
+	bool owes_carrier;		/* that is left to the thread */
 	u64 finish_at;			/* what a snapshot has left for later; OB_FOREVER: it is done */
 	u32 is_made;			/* some thread has made it, or is about to */
 	u64 handle;			/* 0: not started */
@@ -165,12 +165,12 @@ struct ob_vcpu {
 	unsigned long percpu_offset;
 	u32 id;
 	u32 polls;			/* how often interrupts were taken */
-	bool kicked_awake;		/* the thread of `kicked` was not asleep, so nobody has woken it */
+	bool kicked_while_awake;		/* the thread of `kicked` was not asleep, so nobody has woken it */
 	u32 kicks;			/* how often a lent thread was kicked */
 	u64 holder;			/* host thread that was bound last */
 	struct task_struct *switched_from;
 	struct task_struct *wake_list;
-	u32 *wake_later;		/* a host thread sleeps on this word */
+	u32 *deferred_wake;		/* a host thread sleeps on this word */
 	atomic_t requests;		/* of disks, submitted here and not complete */
 	u64 devices[OB_INTERRUPTS / 64];	/* interrupts raised and not handled yet: irq.c */
 	struct ob_carrier carrier;
@@ -278,7 +278,7 @@ bool ob_client_is_in(void);
 void ob_raise(struct ob_vcpu *vcpu, u32 bits);
 void ob_kick(struct ob_vcpu *vcpu);
 void ob_send(struct ob_vcpu *vcpu, u32 bits);
-void ob_wake_now(void);
+void ob_wake_deferred(void);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
 struct ob_vcpu *ob_vcpu_for_disks(void);
 
@@ -287,7 +287,7 @@ void ob_baton_pass(u32 *baton);
 void ob_baton_wait(u32 *baton);
 
 /* spin.c */
-void ob_spin(const u32 *word, u32 bits);
+void ob_spin_for_bits(const u32 *word, u32 bits);
 
 /* interrupt.c */
 void ob_interrupts_run(bool user);
@@ -307,7 +307,7 @@ bool ob_arrive(struct task_struct *task, bool switched);
 struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, bool lent);
 int ob_carrier_start(struct ob_vcpu *vcpu);
 int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first);
-bool ob_is_carrying(void);
+bool ob_is_on_coroutine(void);
 void __noreturn ob_carrier_leave(void);
 
 /* idle.c */
@@ -317,10 +317,10 @@ bool ob_idle_take(struct ob_vcpu *vcpu);
 void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits);
 u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now);
 bool ob_lend(struct ob_vcpu *vcpu, u32 *baton);
-void ob_release(struct ob_vcpu *vcpu, struct task_struct *next);
+void ob_pass_or_idle(struct ob_vcpu *vcpu, struct task_struct *next);
 void ob_give_up(struct ob_vcpu *vcpu);
 bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton);
-void ob_carry_on(struct ob_vcpu *vcpu);
+void ob_carry_without_task(struct ob_vcpu *vcpu);
 bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
 
 /* parked.c */
@@ -331,9 +331,9 @@ bool ob_check_is_due(struct ob_vcpu *vcpu, u64 now);
 void ob_check_plan(struct ob_vcpu *vcpu, u64 now);
 
 /* evict.c */
-struct ob_vcpu *ob_work_ask(struct task_struct *task);
+struct ob_vcpu *ob_wake_list_add(struct task_struct *task);
 void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why);
-bool ob_come_back(struct task_struct *task);
+bool ob_evicted_wake_and_wait(struct task_struct *task);
 bool ob_task_end_evicted(struct task_struct *task);
 
 /* service.c */
@@ -343,7 +343,7 @@ void ob_service_start_now(struct ob_vcpu *vcpu);
 /* Before the calling thread has another one do something for the vCPU: does the vCPU have its threads yet? */
 static inline void ob_service_needed(struct ob_vcpu *vcpu)
 {
-	if (unlikely(vcpu->service.starts_carrier) && !READ_ONCE(vcpu->service.is_made))
+	if (unlikely(vcpu->service.owes_carrier) && !READ_ONCE(vcpu->service.is_made))
 		ob_service_start_now(vcpu);
 }
 void ob_service_stop(struct ob_vcpu *vcpu);

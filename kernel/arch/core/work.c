@@ -116,7 +116,7 @@ int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
 	struct ob_vcpu *asked = NULL;
 
 	if (!error && notify != TWA_NONE && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT)
-		asked = ob_work_ask(task);
+		asked = ob_wake_list_add(task);
 	if (asked)
 		ob_send(asked, OB_PENDING_WAKE);
 	return error;
