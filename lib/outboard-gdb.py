@@ -197,16 +197,16 @@ class Backtrace(Command):
 
 
 class Vcpus(Command):
-    """Lists the vCPUs: state, pending interrupts, times that clients entered, the task and the host thread that have it."""
+    """Lists the vCPUs: state, pending interrupts, how often clients left it, the task and the host thread that have it."""
 
     name = "outboard-vcpus"
 
     def run(self, words):
         self.no_arguments(words)
         world = World()
-        rows = [("VCPU", "STATE", "PENDING", "ENTRIES", "TASK", "HOST")]
+        rows = [("VCPU", "STATE", "PENDING", "LEAVES", "TASK", "HOST")]
         for vcpu in world.vcpus:
-            rows.append((str(vcpu.id), vcpu.state(), guarded(vcpu.pending), str(vcpu.number("entries")), *self.who(world, vcpu)))
+            rows.append((str(vcpu.id), vcpu.state(), guarded(vcpu.pending), str(vcpu.number("leaves")), *self.who(world, vcpu)))
         print_table(rows)
         if world.machine.number("stopping"):
             print("the machine has stopped")

@@ -13,7 +13,7 @@ void ob_wake_missed(const u32 *word)
 	unsigned int cpu;
 
 	for (cpu = 0; cpu < ob_machine.vcpus; cpu++)
-		if (READ_ONCE(ob_vcpus[cpu].kicked) == word)
+		if (READ_ONCE(ob_vcpus[cpu].kicked_baton) == word)
 			ob_service_notify(&ob_vcpus[cpu]);
 }
 
@@ -33,7 +33,7 @@ static void ob_kicks_report(void)
 	unsigned int cpu;
 
 	for (cpu = 0; cpu < ob_machine.vcpus; cpu++)
-		if (READ_ONCE(ob_vcpus[cpu].kicked) && READ_ONCE(ob_vcpus[cpu].kicked_while_awake))
+		if (READ_ONCE(ob_vcpus[cpu].kicked_baton) && READ_ONCE(ob_vcpus[cpu].kicked_while_awake))
 			ob_service_notify(&ob_vcpus[cpu]);
 }
 

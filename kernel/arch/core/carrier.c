@@ -44,7 +44,7 @@ static void ob_carrier_main(void *argument)
 		ob_baton_wait(&carrier->baton);
 		if (READ_ONCE(ob_machine.stopping))
 			break;
-		next = ob_carry(vcpu, carrier->run, false);
+		next = ob_carry(vcpu, carrier->to_run, false);
 		if (READ_ONCE(ob_machine.stopping))
 			break;
 		ob_pass_or_idle(vcpu, next);
@@ -67,7 +67,7 @@ int ob_carrier_start(struct ob_vcpu *vcpu)
 int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first)
 {
 	vcpu->state = OB_VCPU_HELD;
-	vcpu->carrier.run = first;
+	vcpu->carrier.to_run = first;
 	vcpu->carrier.baton = OB_BATON_PASSED;
 	return ob_carrier_start(vcpu);
 }

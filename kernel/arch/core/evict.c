@@ -17,7 +17,7 @@ struct ob_vcpu *ob_wake_list_add(struct task_struct *task)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[task_cpu(task)];
 
-	if (xchg(&task->thread.asked, 1))
+	if (xchg(&task->thread.on_wake_list, 1))
 		return NULL;
 	get_task_struct(task);
 	task->thread.wake_next = READ_ONCE(vcpu->wake_list);
@@ -54,7 +54,7 @@ void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted wh
 	local_irq_disable();
 	vcpu->service.check_at = 0;
 	ob_delay_point();
-	WRITE_ONCE(vcpu->holder, ob_this_thread->self);
+	WRITE_ONCE(vcpu->bound_thread, ob_this_thread->self);
 	WRITE_ONCE(task->thread.evicted, why);
 	virt_mb();
 	ob_delay_point();

@@ -277,7 +277,7 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 		parked = ob_this_thread->parked;
 		if (ob_others_wait())
 			ob_check_request(vcpu);
-		vcpu->entries++;
+		vcpu->leaves++;
 		ob_delay_point();
 		xchg(&vcpu->state, parked);
 		ob_delay_point();

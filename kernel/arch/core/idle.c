@@ -29,7 +29,7 @@
 /* Ends the idling of a vCPU, unless somebody else does. Returns the word to wake a thread on, NULL if none sleeps. */
 u32 *ob_idle_end(struct ob_vcpu *vcpu)
 {
-	u32 *baton = xchg(&vcpu->idle, NULL);
+	u32 *baton = xchg(&vcpu->watcher_baton, NULL);
 
 	if (!baton)
 		return NULL;
@@ -38,7 +38,7 @@ u32 *ob_idle_end(struct ob_vcpu *vcpu)
 	WRITE_ONCE(vcpu->kicks, vcpu->kicks + 1);
 	/* Until it is known: what was seen in vain costs a notification. */
 	WRITE_ONCE(vcpu->kicked_while_awake, true);
-	WRITE_ONCE(vcpu->kicked, baton);
+	WRITE_ONCE(vcpu->kicked_baton, baton);
 	baton = ob_baton_set(baton, OB_BATON_KICKED);
 	if (baton)
 		WRITE_ONCE(vcpu->kicked_while_awake, false);
@@ -58,7 +58,7 @@ void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 		return;
 	ob_spin_for_bits(baton, bits);
 	while (!((seen = READ_ONCE(*baton)) & bits)) {
-		deadline = READ_ONCE(vcpu->idle) == baton ? READ_ONCE(vcpu->service.deadline) : 0;
+		deadline = READ_ONCE(vcpu->watcher_baton) == baton ? READ_ONCE(vcpu->service.deadline) : 0;
 		now = deadline ? ob_host_clock_monotonic(ob_host) : 0;
 		if (!deadline) {
 			ob_baton_doze(baton, seen, OB_FOREVER);
@@ -78,9 +78,9 @@ void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
  */
 void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton)
 {
-	vcpu->carrier.run = idle_task(vcpu->id);
+	vcpu->carrier.to_run = idle_task(vcpu->id);
 	ob_delay_point();
-	xchg(&vcpu->idle, baton);
+	xchg(&vcpu->watcher_baton, baton);
 	ob_delay_point();
 	if (READ_ONCE(vcpu->pending))
 		ob_wake(ob_idle_end(vcpu));
@@ -92,7 +92,7 @@ void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton)
  */
 static bool ob_kicked_take(struct ob_vcpu *vcpu, u32 *baton)
 {
-	return cmpxchg(&vcpu->kicked, baton, NULL) == baton;
+	return cmpxchg(&vcpu->kicked_baton, baton, NULL) == baton;
 }
 
 /*
@@ -107,7 +107,7 @@ static bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
 	ob_idle_begin(vcpu, baton);
 	ob_idle_await(vcpu, baton, OB_BATON_PASSED | OB_BATON_KICKED);
 	ob_delay_point();
-	if (cmpxchg(&vcpu->idle, baton, &vcpu->carrier.baton) == baton)
+	if (cmpxchg(&vcpu->watcher_baton, baton, &vcpu->carrier.baton) == baton)
 		return false;
 	/* Whoever took it from there sets the bit. */
 	ob_baton_take(baton, OB_BATON_KICKED);
@@ -124,14 +124,14 @@ bool ob_idle_take(struct ob_vcpu *vcpu)
 {
 	u32 *baton = &vcpu->carrier.baton;
 
-	return READ_ONCE(vcpu->idle) == baton && cmpxchg(&vcpu->idle, baton, NULL) == baton;
+	return READ_ONCE(vcpu->watcher_baton) == baton && cmpxchg(&vcpu->watcher_baton, baton, NULL) == baton;
 }
 
 /* Has the carrier come where a lent thread does not (L4). Returns when to look again, OB_FOREVER if none is awaited. */
 u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
-	u32 kicks = READ_ONCE(vcpu->kicks), *baton = READ_ONCE(vcpu->kicked);
+	u32 kicks = READ_ONCE(vcpu->kicks), *baton = READ_ONCE(vcpu->kicked_baton);
 
 	if (!baton) {
 		service->kicked_since = 0;

@@ -37,7 +37,7 @@ static void ob_wake_evicted(struct ob_vcpu *vcpu)
 
 	for (; task; task = next) {
 		next = task->thread.wake_next;
-		xchg(&task->thread.asked, 0);
+		xchg(&task->thread.on_wake_list, 0);
 		ob_delay_point();
 		if (ob_is_being_evicted(task))
 			ob_wake_elsewhere(task);

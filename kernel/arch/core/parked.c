@@ -39,7 +39,7 @@ static void ob_check_postpone(struct ob_vcpu *vcpu, u64 now)
 
 	service->check_pause *= 2;
 	service->check_at = service->check_pause < OB_CHECK_LAST ? now + service->check_pause : 0;
-	service->leaves_at_check = vcpu->entries;
+	service->leaves_at_check = vcpu->leaves;
 }
 
 static void ob_check_begin(struct ob_vcpu *vcpu, u64 now)
@@ -62,7 +62,7 @@ static bool ob_parked_task_overstays(struct ob_vcpu *vcpu)
 	if (!service->check_at)
 		ob_check_begin(vcpu, now);
 	else if (now >= service->check_at)
-		return vcpu->entries - service->leaves_at_check < OB_LEAVES_BUSY;
+		return vcpu->leaves - service->leaves_at_check < OB_LEAVES_BUSY;
 	return false;
 }
 
@@ -83,10 +83,10 @@ void ob_check_request(struct ob_vcpu *vcpu)
 static bool ob_must_evict(struct ob_vcpu *vcpu, u32 bits, bool arriving)
 {
 	bool idle_for_a_tick = bits & OB_PENDING_TIMER &&
-			       vcpu->entries == vcpu->service.leaves_at_tick;
+			       vcpu->leaves == vcpu->service.leaves_at_tick;
 
 	if (bits & OB_PENDING_TIMER)
-		vcpu->service.leaves_at_tick = vcpu->entries;
+		vcpu->service.leaves_at_tick = vcpu->leaves;
 	/* Its thread is on its way, if nothing holds it up. */
 	if (arriving)
 		return idle_for_a_tick;
@@ -148,7 +148,7 @@ void ob_parked_service(struct ob_vcpu *vcpu)
 /* Is the thread of the parked task out in host code for as long as it would take to evict the task? */
 static bool ob_client_stayed_out(struct ob_vcpu *vcpu, unsigned long state)
 {
-	unsigned long entries = READ_ONCE(vcpu->entries);
+	unsigned long leaves = READ_ONCE(vcpu->leaves);
 	u64 end = ob_host_clock_monotonic(ob_host) + OB_EVICTION_TAKES;
 
 	if (!ob_is_parked(state) || state & OB_VCPU_ARRIVING)
@@ -156,7 +156,7 @@ static bool ob_client_stayed_out(struct ob_vcpu *vcpu, unsigned long state)
 	/* On a host with one processor it is out, since it is not the thread that runs. */
 	while (ob_machine.spinners_max && ob_host_clock_monotonic(ob_host) < end) {
 		asm volatile("pause" ::: "memory");
-		if (READ_ONCE(vcpu->state) != state || READ_ONCE(vcpu->entries) != entries)
+		if (READ_ONCE(vcpu->state) != state || READ_ONCE(vcpu->leaves) != leaves)
 			return false;
 	}
 	return true;
@@ -184,7 +184,7 @@ void ob_check_plan(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
 
-	if (READ_ONCE(vcpu->idle))
+	if (READ_ONCE(vcpu->watcher_baton))
 		service->check_at = 0;
 	else if (ob_check_is_due(vcpu, now))
 		ob_check_postpone(vcpu, now);

@@ -68,7 +68,7 @@ static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 		service->polls_seen = polls;
 		service->pending_since = now;
 	} else if (now - service->pending_since >= OB_PENDING_OLD) {
-		ob_host_thread_interrupt(ob_host, READ_ONCE(vcpu->holder));
+		ob_host_thread_interrupt(ob_host, READ_ONCE(vcpu->bound_thread));
 		service->pending_since = now;
 	}
 	return service->pending_since + OB_PENDING_OLD;
@@ -81,7 +81,7 @@ static u64 ob_timer_check_time(struct ob_vcpu *vcpu)
 
 	if (!deadline)
 		return OB_FOREVER;
-	return READ_ONCE(vcpu->idle) ? deadline + OB_TIMER_LATE : deadline;
+	return READ_ONCE(vcpu->watcher_baton) ? deadline + OB_TIMER_LATE : deadline;
 }
 
 /* Whether the vCPU has no carrier yet: the host had no more threads. What is passed to it until then waits. */

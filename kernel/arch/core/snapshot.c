@@ -200,8 +200,8 @@ static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 		.stack = service->stack,
 		.owes_carrier = true,
 	};
-	vcpu->carrier = (struct ob_carrier) { .run = vcpu->carrier.run };
-	vcpu->holder = 0;
+	vcpu->carrier = (struct ob_carrier) { .to_run = vcpu->carrier.to_run };
+	vcpu->bound_thread = 0;
 	ob_machine.clock_offset = clock_offset;
 	atomic_set(&ob_machine.spinners, 0);
 }

@@ -90,7 +90,7 @@ bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 
 	if (next->thread.coroutine) {
 		ob_service_needed(vcpu);
-		vcpu->carrier.run = next;
+		vcpu->carrier.to_run = next;
 		baton = &vcpu->carrier.baton;
 	} else if (adoption) {
 		next->thread.adoption = NULL;

@@ -13,11 +13,11 @@ struct ob_vcpu ob_vcpus[NR_CPUS];
 struct ob_machine ob_machine;
 
 /*
- * Makes the calling host thread run as `task` on the vCPU, which it has just been given. `holder`:
+ * Makes the calling host thread run as `task` on the vCPU, which it has just been given. `host_thread`:
  * the host thread that the vCPU's signals (V6) go to. It is in the kernel, or the vCPU is not held:
  * a client that calls finds out by this word whether it is in already.
  */
-void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 holder)
+void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 host_thread)
 {
 	struct ob_thread __ob_tls *thread = ob_this_thread;
 
@@ -26,7 +26,7 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 holder)
 	thread->percpu_offset = vcpu->percpu_offset;
 	ob_set_task(task);
 	ob_delay_point();
-	WRITE_ONCE(vcpu->holder, holder);
+	WRITE_ONCE(vcpu->bound_thread, host_thread);
 }
 
 /* The calling thread has no task any more and gives its vCPU away: from here on it has none. */
@@ -47,7 +47,7 @@ bool ob_client_is_in(void)
 	struct ob_vcpu *vcpu = ob_this_vcpu();
 
 	return READ_ONCE(vcpu->state) == OB_VCPU_HELD &&
-	       READ_ONCE(vcpu->holder) == ob_this_thread->self &&
+	       READ_ONCE(vcpu->bound_thread) == ob_this_thread->self &&
 	       !READ_ONCE(current->thread.evicted);
 }
 
@@ -58,7 +58,7 @@ static u32 *ob_notify(struct ob_vcpu *vcpu)
 
 	ob_delay_point();
 	virt_mb();
-	if (READ_ONCE(vcpu->idle)) {
+	if (READ_ONCE(vcpu->watcher_baton)) {
 		ob_delay_point();
 		return ob_idle_end(vcpu);
 	}
@@ -121,11 +121,11 @@ struct ob_vcpu *ob_vcpu_to_interrupt(void)
 
 	for_each_online_cpu(cpu) {
 		struct ob_vcpu *vcpu = &ob_vcpus[cpu];
-		u32 *idle = READ_ONCE(vcpu->idle);
+		u32 *watcher = READ_ONCE(vcpu->watcher_baton);
 
-		if (idle && idle != &vcpu->carrier.baton)
+		if (watcher && watcher != &vcpu->carrier.baton)
 			return vcpu;
-		if (idle && !best)
+		if (watcher && !best)
 			best = vcpu;
 	}
 	return best ?: &ob_vcpus[0];
@@ -140,7 +140,7 @@ struct ob_vcpu *ob_vcpu_for_disks(void)
 	unsigned int cpu;
 
 	for_each_online_cpu(cpu)
-		if (READ_ONCE(ob_vcpus[cpu].idle) && atomic_read(&ob_vcpus[cpu].requests))
+		if (READ_ONCE(ob_vcpus[cpu].watcher_baton) && atomic_read(&ob_vcpus[cpu].requests))
 			return &ob_vcpus[cpu];
 	return ob_vcpu_to_interrupt();
 }

@@ -3,10 +3,10 @@
  * Virtual CPUs.
  *
  * A vCPU is a token. Kernel code runs only on a host thread that holds one (V2). Three words of
- * struct ob_vcpu say who has it: `state`, `idle` and `kicked`. The last two name batons; -: NULL.
+ * struct ob_vcpu say who has it: `state`, `watcher_baton` and `kicked_baton`; -: NULL.
  * W is the word ob_parked(task).
  *
- *   name          state         idle        kicked      what it means
+ *   name          state         watcher     kicked      what it means
  *   HELD          HELD          -           -           a thread runs kernel code, or the vCPU is
  *                                                       on its way to a thread whose baton was
  *                                                       passed
@@ -127,7 +127,7 @@ enum ob_pending {
 /* Who runs a vCPU's coroutines, and the host thread that does it when nobody else does. core/carrier.c */
 struct ob_carrier {
 	u32 baton;
-	struct task_struct *run;	/* coroutine that the thread goes on with */
+	struct task_struct *to_run;	/* coroutine that the thread goes on with */
 	struct task_struct *pass_to;	/* task that gets the vCPU next; NULL: the vCPU idles */
 	void *context;			/* the own stack of the thread that is on a coroutine's */
 	void *dead_stack;		/* of a coroutine that has ended: free it after leaving it */
@@ -158,16 +158,16 @@ struct ob_service {
 
 struct ob_vcpu {
 	u32 pending;			/* first: asm/irqflags.h */
-	u32 *idle;			/* baton of who looks after the vCPU, while it idles; NULL: it does not */
-	u32 *kicked;			/* baton of a lent thread that shall carry on; NULL: it does, or none shall */
+	u32 *watcher_baton;		/* of the thread that watches the vCPU while it idles; NULL: it does not */
+	u32 *kicked_baton;		/* of a lent thread that shall carry on; NULL: it does, or none shall */
 	unsigned long state;
-	unsigned long entries;		/* times that a client entered and left */
+	unsigned long leaves;		/* how often clients left the kernel */
 	unsigned long percpu_offset;
 	u32 id;
 	u32 polls;			/* how often interrupts were taken */
-	bool kicked_while_awake;		/* the thread of `kicked` was not asleep, so nobody has woken it */
+	bool kicked_while_awake;		/* the thread of `kicked_baton` was not asleep, so nobody has woken it */
 	u32 kicks;			/* how often a lent thread was kicked */
-	u64 holder;			/* host thread that was bound last */
+	u64 bound_thread;		/* handle of the host thread that was bound last */
 	struct task_struct *switched_from;
 	struct task_struct *wake_list;
 	u32 *deferred_wake;		/* a host thread sleeps on this word */
@@ -272,7 +272,7 @@ static __always_inline bool ob_is_parked(unsigned long state)
 }
 
 /* vcpu.c */
-void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 holder);
+void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 host_thread);
 void ob_unbind(void);
 bool ob_client_is_in(void);
 void ob_raise(struct ob_vcpu *vcpu, u32 bits);

@@ -86,7 +86,7 @@ void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task)
 	u32 working = OB_EVICTED_WORKING;
 	bool out;
 
-	WRITE_ONCE(vcpu->holder, ob_this_thread->self);
+	WRITE_ONCE(vcpu->bound_thread, ob_this_thread->self);
 	out = try_cmpxchg(&task->thread.evicted, &working, 0);
 	ob_delay_point();
 	if (!out)

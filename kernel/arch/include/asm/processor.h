@@ -22,8 +22,8 @@ struct thread_struct {
 	u32 baton;			/* word by which a vCPU is handed to the host thread */
 	u32 evicted;			/* sleeps while its host thread is out in host code (V8) */
 	u32 interrupted;		/* its next call that would block fails with EINTR: core/eintr.c */
-	u32 asked;			/* it is in a list of evicted tasks */
-	struct task_struct *wake_next;	/* list of evicted tasks that want to run again */
+	u32 on_wake_list;		/* of evicted tasks that want to run again */
+	struct task_struct *wake_next;	/* in that list */
 	struct blk_plug *plug;		/* of an evicted task, which sleeps without: core/evict.c */
 	u64 host_thread;		/* ob_host_thread_self() of a host-bound task's thread */
 	unsigned long shown, shown_end;	/* client pages that its page fault has shown: core/mmu.c */
