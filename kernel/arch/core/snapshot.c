@@ -159,14 +159,14 @@ static int ob_snapshot_write(void)
 }
 
 /* Takes the first vCPU as soon as it idles: its idle coroutine is at rest then, and no thread carries it. */
-static void ob_rest(struct ob_vcpu *vcpu)
+static void ob_take_first_vcpu(struct ob_vcpu *vcpu)
 {
 	while (!ob_idle_take(vcpu))
 		ob_host_thread_yield(ob_host);
 }
 
 /* The leader of the clients' process takes it from here: ob_snapshot_renew(). */
-static void ob_go_on(void)
+static void ob_renewal_start(void)
 {
 	ob_machine.renew = 1;
 	ob_raise(&ob_vcpus[0], OB_PENDING_ADOPT);
@@ -180,11 +180,11 @@ void ob_snapshot_take(void)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
 
-	ob_rest(vcpu);
+	ob_take_first_vcpu(vcpu);
 	ob_host_snapshot_end(ob_host, ob_snapshot_write());
 	ob_snapshot_end = 0;
 	ob_idle_begin(vcpu, &vcpu->carrier.baton);
-	ob_go_on();
+	ob_renewal_start();
 }
 
 /* What belonged to the process that saved it. */
@@ -219,7 +219,7 @@ static bool ob_host_has_random(void)
  * no other thread, which would have to get a processor first. Those of the vCPU are made after that: as long as there is
  * one thread, changes of the memory's mappings need not be told to other processors.
  */
-static int ob_continue(struct ob_vcpu *vcpu)
+static int ob_carry_until_ready(struct ob_vcpu *vcpu)
 {
 	int error;
 
@@ -246,8 +246,8 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters, const struct 
 	/* From here on the data are those that were saved. */
 	ob_forget_host(vcpu, ob_host_clock_monotonic(ob_host) - ob_machine.saved_time);
 	ob_configure(parameters, info);
-	ob_go_on();
-	return ob_continue(vcpu);
+	ob_renewal_start();
+	return ob_carry_until_ready(vcpu);
 }
 
 /* As the leader of the clients' process, before the first call. */
