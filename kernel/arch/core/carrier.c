@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A vCPU's carrier: the host thread that runs its coroutines when no other thread does. */
+/*
+ * Carriers. A thread carries a vCPU while it runs the vCPU's coroutines: kernel threads, the idle
+ * task, init. Each vCPU has a host thread for that, its carrier. A client's thread may carry a vCPU
+ * for a short time: it is lent (idle.c).
+ *
+ * The carrier's life, and a lent thread's: get the vCPU, run coroutines until one of them leaves to
+ * `pass_to`, then give the vCPU to that task; NULL: the vCPU idles.
+ */
 #include <linux/sched.h>
 #include "baton.h"
 #include "delay.h"
 #include "vcpu.h"
 
 /*
- * Runs the vCPU's coroutines, beginning with `first`. Returns the task that the vCPU is to be passed to, NULL
- * if it is to idle. `lent`: the thread is a client's.
+ * Runs the vCPU's coroutines, beginning with `first`. Returns the task to which the vCPU goes next;
+ * NULL: the vCPU idles. `lent`: the thread is a client's.
  */
 struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, bool lent)
 {
 	struct task_struct *own = current;
 	struct ob_loan loan = { .task = own };
 
-	/* A signal handler of the program finds the thread's own task at every step: eintr.c. */
+	/* At every step a signal handler of the program finds the thread's own task: eintr.c. */
 	barrier();
 	WRITE_ONCE(ob_this_thread->loan, lent ? &loan : NULL);
 	ob_bind(vcpu, first, ob_this_thread->self);
@@ -26,14 +33,13 @@ struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, bo
 	return vcpu->carrier.pass_to;
 }
 
-/* A carrier's life: get the vCPU, run coroutines, pass it or let it idle. */
 static void ob_carrier_main(void *argument)
 {
 	struct ob_vcpu *vcpu = argument;
 	struct ob_carrier *carrier = &vcpu->carrier;
 
 	ob_thread_begin(OB_THREAD_CARRIER);
-	/* The vCPU may be another thread's for long. */
+	/* Another thread may hold the vCPU for long. */
 	ob_this_thread->spinning.waits_to_skip = 1;
 	ob_this_thread->irqs_off = 1;
 	ob_this_thread->self = ob_host_thread_self(ob_host);
@@ -57,13 +63,14 @@ bool ob_is_on_coroutine(void)
 	return current && current->thread.stack;
 }
 
-/* The carrier of a vCPU that has been started already. */
+/* Makes the carrier of a vCPU that has started. */
 int ob_carrier_start(struct ob_vcpu *vcpu)
 {
-	return ob_host_thread_create(ob_host, ob_carrier_main, vcpu, "outboard-cpu", &vcpu->carrier.handle);
+	return ob_host_thread_create(ob_host, ob_carrier_main, vcpu, "outboard-cpu",
+				     &vcpu->carrier.handle);
 }
 
-/* Starts a vCPU: its carrier begins with the coroutine `first`. */
+/* Starts a vCPU. Its carrier begins with the coroutine `first`. */
 int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first)
 {
 	vcpu->state = OB_VCPU_HELD;
@@ -72,7 +79,7 @@ int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first)
 	return ob_carrier_start(vcpu);
 }
 
-/* The machine has stopped: the calling thread leaves the coroutine that it carries for good. */
+/* The machine has stopped. The calling thread leaves the coroutine that it is on for good. */
 void __noreturn ob_carrier_leave(void)
 {
 	void *abandoned;

@@ -1,18 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Idling, and the threads that lend themselves meanwhile. The protocol is in vcpu.h.
+ * Idle vCPUs: which thread watches one, and how clients' threads lend themselves for that.
  *
- * The thread that runs a vCPU's coroutines carries it. That is the vCPU's carrier; but waking
- * it costs more than most of what is to do. So a client's thread whose task has to wait carries the vCPU itself
- * while there is nothing but idling, and so does one whose task is not there yet or no more, and the one
- * that starts from a snapshot. It is lent:
+ * Linux's idle task is a coroutine, one for each vCPU. When the task has nothing to do, its thread
+ * leaves it (arch_cpu_idle()). The coroutine then rests, no thread holds the vCPU, and one thread
+ * watches the vCPU: the thread sleeps on its own baton until somebody raises an interrupt. Two
+ * words of struct ob_vcpu name that thread, while `state` stays HELD:
  *
- *   L1  its own task may be switched to on another vCPU meanwhile, which then waits for this thread.
- *       So what a lent thread carries is short.
- *   L2  it waits on its own stack: the program's signal handlers run there.
- *   L3  it takes no signal of ours (V6): the handler could end on another thread, with the program's signal mask.
- *   L4  while it watches an idle vCPU it may be stopped, or in a signal handler of the program. If it
- *       does not come when there is something to do, the carrier does (ob_kicked_take()).
+ *   name           watcher_baton  kicked_baton  what it means
+ *   BUSY           NULL           NULL          a thread runs on the vCPU, or comes for it, or the
+ *                                               vCPU is parked
+ *   IDLE-CARRIER   the carrier's  NULL          the carrier watches
+ *   IDLE-LENT      a client's     NULL          a client's thread watches: it is lent
+ *   KICKED         NULL           a client's    an interrupt waits for the lent thread
+ *
+ *   event                              from          to            by
+ *   the idle task rests                BUSY          IDLE-CARRIER  ob_pass_or_idle()
+ *   - on a lent thread                 BUSY          IDLE-LENT     ob_idle_watch()
+ *   a bit is set in `pending`          IDLE-CARRIER  BUSY          ob_idle_end() passes the baton
+ *                                      IDLE-LENT     KICKED        ob_idle_end() kicks the thread
+ *   a client's thread wants the vCPU   IDLE-CARRIER  BUSY          ob_idle_take(): it is lent now
+ *   the lent thread is called back     IDLE-LENT     IDLE-CARRIER  ob_idle_watch()
+ *   the lent thread comes              KICKED        BUSY          ob_idle_watch()
+ *   - and was called back meanwhile    KICKED        BUSY          the same, for the carrier
+ *   the lent thread stays away 1 ms    KICKED        BUSY          ob_watch_kicked(), for the same
+ *
+ * Each transition is one atomic exchange of the word that names the old owner. So one thread wins.
+ *
+ *   carry      run a vCPU's coroutines (carrier.c). The carrier does; so does a lent thread.
+ *   lend       a client's thread carries an idle vCPU while its own task waits.
+ *   kick       ask a lent thread to carry on. Only the bit KICKED in its baton says so.
+ *   call back  pass a lent thread its own baton, because its task was switched to elsewhere.
+ *   give up    the thread's task has left the vCPU for good, or was evicted from it.
+ *
+ * Waking the carrier costs more than most of what an idle vCPU has to do. Hence lending. These
+ * threads lend themselves: one whose task waits or does not exist yet (ob_lend()), one whose task
+ * has ended (ob_give_up()), and one that starts a kernel from a snapshot (ob_carry_without_task()).
+ *
+ *   L1  A lent thread carries only short work: another vCPU may switch to its task meanwhile.
+ *   L2  A lent thread sleeps on its own stack: the program's signal handlers run there.
+ *   L3  A lent thread ignores our signal (V6): the handler could end on another thread, with the
+ *       program's signal mask.
+ *   L4  A lent thread may be stopped, or in a signal handler of the program. If it does not come
+ *       when it is kicked, the carrier comes instead.
+ *
+ * Two words of struct ob_carrier go with this. `pass_to` is written by a thread that leaves a
+ * coroutine, and read by the same thread on its own stack. `to_run` is written before the carrier
+ * gets the vCPU, and read by the carrier.
  */
 #include <linux/cpu.h>
 #include <linux/sched.h>
@@ -20,13 +54,13 @@
 #include "delay.h"
 #include "vcpu.h"
 
-/*
- * How long a lent thread may take to come to an idle vCPU that has something to do, when it was not
- * asleep to be woken. Then the carrier comes.
- */
+/* A lent thread that was kicked while it was awake must come within this time, in nanoseconds. */
 #define OB_KICK_OLD NSEC_PER_MSEC
 
-/* Ends the idling of a vCPU, unless somebody else does. Returns the word to wake a thread on, NULL if none sleeps. */
+/*
+ * Ends the idling of a vCPU, unless another thread has ended it. Returns the baton on which to wake
+ * the watcher; NULL if the watcher does not sleep.
+ */
 u32 *ob_idle_end(struct ob_vcpu *vcpu)
 {
 	u32 *baton = xchg(&vcpu->watcher_baton, NULL);
@@ -36,7 +70,7 @@ u32 *ob_idle_end(struct ob_vcpu *vcpu)
 	if (baton == &vcpu->carrier.baton)
 		return ob_baton_set(baton, OB_BATON_PASSED);
 	WRITE_ONCE(vcpu->kicks, vcpu->kicks + 1);
-	/* Until it is known: what was seen in vain costs a notification. */
+	/* Before `kicked_baton`: a reader that is wrong notifies the service thread in vain. */
 	WRITE_ONCE(vcpu->kicked_while_awake, true);
 	WRITE_ONCE(vcpu->kicked_baton, baton);
 	baton = ob_baton_set(baton, OB_BATON_KICKED);
@@ -46,8 +80,8 @@ u32 *ob_idle_end(struct ob_vcpu *vcpu)
 }
 
 /*
- * As ob_baton_await(), by a thread that may watch the idle vCPU. While it does, it is the vCPU's
- * timer as well: the service thread would have to be woken to wake it.
+ * As ob_baton_await(), by a thread that may watch the vCPU. A watcher is the vCPU's timer as well.
+ * Else the host would have to wake the service thread, only to have that wake the watcher.
  */
 void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 {
@@ -58,14 +92,16 @@ void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 		return;
 	ob_spin_for_bits(baton, bits);
 	while (!((seen = READ_ONCE(*baton)) & bits)) {
-		deadline = READ_ONCE(vcpu->watcher_baton) == baton ? READ_ONCE(vcpu->service.deadline) : 0;
+		deadline = 0;
+		if (READ_ONCE(vcpu->watcher_baton) == baton)
+			deadline = READ_ONCE(vcpu->service.deadline);
 		now = deadline ? ob_host_clock_monotonic(ob_host) : 0;
 		if (!deadline) {
 			ob_baton_doze(baton, seen, OB_FOREVER);
 		} else if (now < deadline) {
 			ob_baton_doze(baton, seen, deadline - now);
 		} else {
-			/* Nobody sleeps on the baton: raising wakes nobody in vain. */
+			/* No thread sleeps on the baton: raising must not wake one. */
 			__atomic_fetch_and(baton, ~OB_BATON_AWAITED, __ATOMIC_SEQ_CST);
 			ob_timer_expire(vcpu, now);
 		}
@@ -73,8 +109,8 @@ void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 }
 
 /*
- * The vCPU idles, and is the calling thread's no more: whose baton it is looks after it. It may be the calling
- * thread's, which is told at once if there is something to do already.
+ * The calling thread leaves the vCPU idle. The owner of the baton watches the vCPU from now on; the
+ * owner may be the calling thread. If a bit is pending already, the watcher is called at once.
  */
 void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton)
 {
@@ -87,8 +123,8 @@ void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton)
 }
 
 /*
- * A kicked vCPU goes to its lent thread, or to the carrier when that thread has not come for long.
- * Returns whether the caller was the first to take it.
+ * The lent thread and the service thread both want a KICKED vCPU. Returns whether the caller got
+ * it.
  */
 static bool ob_kicked_take(struct ob_vcpu *vcpu, u32 *baton)
 {
@@ -96,8 +132,8 @@ static bool ob_kicked_take(struct ob_vcpu *vcpu, u32 *baton)
 }
 
 /*
- * The calling thread, which is lent, looks after the vCPU while that idles. Returns true if the thread shall carry it
- * on; false if the thread has been called back: the carrier looks after the vCPU. Blocks.
+ * The calling thread is lent and watches the idle vCPU. Returns true if it was kicked: it carries
+ * on. Returns false if it was called back: the vCPU is the carrier's. Blocks.
  */
 static bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
 {
@@ -109,7 +145,7 @@ static bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
 	ob_delay_point();
 	if (cmpxchg(&vcpu->watcher_baton, baton, &vcpu->carrier.baton) == baton)
 		return false;
-	/* Whoever took it from there sets the bit. */
+	/* The thread that took it from `watcher_baton` sets this bit. */
 	ob_baton_take(baton, OB_BATON_KICKED);
 	if (!ob_kicked_take(vcpu, baton))
 		return false;
@@ -119,15 +155,19 @@ static bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
 	return false;
 }
 
-/* Takes a vCPU that idles from its carrier. The calling thread has to carry it on. */
+/* Takes an idle vCPU from its carrier. After success the calling thread must carry the vCPU. */
 bool ob_idle_take(struct ob_vcpu *vcpu)
 {
 	u32 *baton = &vcpu->carrier.baton;
 
-	return READ_ONCE(vcpu->watcher_baton) == baton && cmpxchg(&vcpu->watcher_baton, baton, NULL) == baton;
+	return READ_ONCE(vcpu->watcher_baton) == baton &&
+	       cmpxchg(&vcpu->watcher_baton, baton, NULL) == baton;
 }
 
-/* Has the carrier come where a lent thread does not (L4). Returns when to look again, OB_FOREVER if none is awaited. */
+/*
+ * By the service thread: calls the carrier if a lent thread does not come (L4). Returns when to
+ * check again; OB_FOREVER if the vCPU is not KICKED.
+ */
 u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
@@ -150,9 +190,10 @@ u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now)
 }
 
 /*
- * The calling client's thread, whose task is not its turn, holds a vCPU that is to idle: it carries it until the baton
- * is passed, or there is more to do than that. When this returns, its task was switched to. Returns true if the
- * calling thread has done it, and holds the vCPU; false if the baton was passed. Blocks.
+ * The calling client's thread holds a vCPU that is about to idle, and its own task waits. The
+ * thread carries the vCPU until its task is switched to, or until the vCPU has longer work (L1).
+ * Returns after the switch to its task: true if this thread made the switch, and holds the vCPU;
+ * false if another thread made the switch and passed `baton`. Blocks.
  */
 bool ob_lend(struct ob_vcpu *vcpu, u32 *baton)
 {
@@ -167,7 +208,7 @@ bool ob_lend(struct ob_vcpu *vcpu, u32 *baton)
 	return false;
 }
 
-/* The calling thread, which has no task, gives the vCPU to that of `next`. NULL: the vCPU idles. */
+/* The calling thread has no task. It gives the vCPU to `next`; NULL: to the carrier, to watch. */
 void ob_pass_or_idle(struct ob_vcpu *vcpu, struct task_struct *next)
 {
 	ob_unbind();
@@ -177,7 +218,7 @@ void ob_pass_or_idle(struct ob_vcpu *vcpu, struct task_struct *next)
 		ob_idle_begin(vcpu, &vcpu->carrier.baton);
 }
 
-/* The calling thread's task has left it, and the vCPU is to go to `pass_to`. */
+/* The calling thread's task has left the vCPU, which goes to `pass_to`. */
 void ob_give_up(struct ob_vcpu *vcpu)
 {
 	struct task_struct *next = vcpu->carrier.pass_to;
@@ -188,8 +229,8 @@ void ob_give_up(struct ob_vcpu *vcpu)
 }
 
 /*
- * As ob_give_up(), by the thread of another task, whose baton that is: it has evicted the vCPU's. Returns
- * as ob_lend(). Blocks.
+ * As ob_give_up(), by a thread that has evicted another thread's task and now waits for `baton`,
+ * its own. Returns as ob_lend(). Blocks.
  */
 bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton)
 {
@@ -203,7 +244,9 @@ bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton)
 	return false;
 }
 
-/* The calling thread, which is no task, carries the vCPU, which nobody else does, while there is nothing but idling. */
+/*
+ * The calling thread has no task. It carries a vCPU that no other thread holds, until that idles.
+ */
 void ob_carry_without_task(struct ob_vcpu *vcpu)
 {
 	ob_this_thread->irqs_off = 1;
@@ -214,8 +257,8 @@ void ob_carry_without_task(struct ob_vcpu *vcpu)
 }
 
 /*
- * As ob_raise(), by a thread whose task's turn comes through it, and that waits for its turn. It takes the
- * interrupt itself if the vCPU idles and is its carrier's to look after, or is parked on the task of a
+ * As ob_raise(), by a thread that waits until the interrupt has its own task run. The thread takes
+ * the interrupt itself if the carrier watches the vCPU, or if the vCPU is parked on the task of a
  * client that is out in host code. Returns as ob_lend(). Blocks.
  */
 bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
@@ -233,7 +276,10 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 	return false;
 }
 
-/* The thread leaves the idle coroutine, which rests until something is pending and somebody carries it on. */
+/*
+ * The thread leaves the idle coroutine. It rests until a bit is pending and a thread carries it
+ * again.
+ */
 void arch_cpu_idle(void)
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();

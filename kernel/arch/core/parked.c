@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Parked vCPUs: interrupts in the place of the parked task, and whether it has to be evicted.
+ * Parked vCPUs: who takes their interrupts, and when the parked task is evicted (V8).
  *
- * For a parked vCPU the service thread runs interrupts in the place of the parked task, as an
- * interrupt in user mode would. If the task then stands in the way of another,
- * or has not called for a whole tick, it is evicted (V8): put to sleep, on a stack of
- * the service thread's, in a state that only its own thread's next call wakes. So the
- * vCPU can go idle, and stop its tick, while its client computes.
+ * A thread that leaves the kernel parks the vCPU on its task. While the thread is out in host code,
+ * another thread takes the vCPU's interrupts with the parked task as `current`, as an interrupt in
+ * user mode would be taken. That is the service thread; or a client's thread whose own task waits,
+ * since waking the service thread takes far longer (ob_evict_by_client()).
  *
- * A task that is parked needs no vCPU, but to the scheduler it is one that computes: another that is woken waits
- * until it has had its share, which is for ticks. So while others wait, the service thread looks again soon, and again
- * less and less soon as long as the client is in and out all the time: that one would wait as long itself.
+ * After the interrupts the same thread evicts the parked task if one of these holds:
  *
- * A client's thread whose task sleeps does all this for the parked vCPU itself, if the parked task's
- * thread stays out: ob_evict_by_client(). To wake the service thread, and be woken by it, takes far longer.
+ *   reason                                  how it is seen
+ *   Linux wants another task to run now     need_resched()
+ *   the task has exit work (V9)             task_work_pending()
+ *   its thread made no call for a tick      the timer interrupt finds `leaves` unchanged
+ *   the machine halts                       OB_PENDING_EVICT
+ *   it overstays                            the check below
+ *   a client's thread came for the vCPU     ob_others_wait()
+ *
+ * Of an ARRIVING vCPU only the third counts: its thread is on its way.
+ *
+ * The check. To the scheduler a parked task computes, so a woken task would wait for ticks. While
+ * others wait, the service thread checks 50 us later how often the client has left the kernel, and
+ * again after twice that time, up to a tick. A client that left fewer than 16 times overstays: it
+ * is out most of the time. A busy client stays: evicted, it would have to wait as long itself.
+ *
+ *   check_at       what it means          set by
+ *   0              no check is due        a vCPU that idles, or others no longer wait; an eviction;
+ *                                         the last check
+ *   a time         check then             ob_check_begin(), ob_check_postpone()
+ *
+ * A thread that leaves others waiting sets `check_wanted`, and the service thread begins the
+ * checks.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
@@ -22,17 +39,19 @@
 #include "runqueue.h"
 #include "vcpu.h"
 
-/* How soon the service thread looks again at a parked task that others wait for: at first, and at last. In nanoseconds. */
+/* The first check comes so soon, and no check later. In nanoseconds. */
 #define OB_CHECK_FIRST (50 * NSEC_PER_USEC)
 #define OB_CHECK_LAST (NSEC_PER_SEC / HZ)
 
-/* A client that has called less often since the last look is out for longer than it is in. */
+/* A client that left the kernel less often since the last check is out most of the time. */
 #define OB_LEAVES_BUSY 16
 
-/* In nanoseconds. A client that wants in lets the thread of a parked task have this time to call. */
+/*
+ * An eviction takes so many nanoseconds. A client's thread gives the other one that time to call.
+ */
 #define OB_EVICTION_TAKES (3 * NSEC_PER_USEC)
 
-/* Sets the time of the next look, which is later each time. */
+/* Sets the time of the next check. The pause doubles each time. */
 static void ob_check_postpone(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
@@ -48,7 +67,7 @@ static void ob_check_begin(struct ob_vcpu *vcpu, u64 now)
 	ob_check_postpone(vcpu, now);
 }
 
-/* Others wait for the vCPU, whose task is parked and hardly makes use of it. On the vCPU. */
+/* Whether others wait for the vCPU, which its parked task hardly uses. In the task's place. */
 static bool ob_parked_task_overstays(struct ob_vcpu *vcpu)
 {
 	struct ob_service *service = &vcpu->service;
@@ -67,8 +86,8 @@ static bool ob_parked_task_overstays(struct ob_vcpu *vcpu)
 }
 
 /*
- * Others wait for the vCPU, and nobody may have told the service thread: its client leaves it, or a
- * new task was put there. Any thread.
+ * Has the service thread begin the checks. By a thread that leaves others waiting, or that has put
+ * a new task there. Any thread.
  */
 void ob_check_request(struct ob_vcpu *vcpu)
 {
@@ -80,6 +99,7 @@ void ob_check_request(struct ob_vcpu *vcpu)
 	ob_service_notify(vcpu);
 }
 
+/* Whether the parked task has to go, after its vCPU has taken the interrupts `bits`. */
 static bool ob_must_evict(struct ob_vcpu *vcpu, u32 bits, bool arriving)
 {
 	bool idle_for_a_tick = bits & OB_PENDING_TIMER &&
@@ -87,21 +107,22 @@ static bool ob_must_evict(struct ob_vcpu *vcpu, u32 bits, bool arriving)
 
 	if (bits & OB_PENDING_TIMER)
 		vcpu->service.leaves_at_tick = vcpu->leaves;
-	/* Its thread is on its way, if nothing holds it up. */
+	/* Its thread was called, and comes unless something holds it up. */
 	if (arriving)
 		return idle_for_a_tick;
-	/* Exit work is not its thread's, which may poll memory for what that does (V9). */
+	/* The thread may poll memory for the effect of this work (V9). */
 	if (task_work_pending(current))
 		return true;
-	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT || ob_parked_task_overstays(vcpu);
+	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT ||
+	       ob_parked_task_overstays(vcpu);
 }
 
 /*
- * Runs the interrupts of a vCPU whose state was `state`, PARKED, in the place of its task. Returns true
- * if the task was evicted: the caller holds the vCPU, with interrupts off, and passes it on. Does
- * nothing if the task's thread has entered meanwhile.
+ * Takes the interrupts of a vCPU whose state was `state`, a parked one, as its task. Returns true
+ * if it evicted the task: the caller then holds the vCPU, with interrupts off, and passes the vCPU
+ * on. Returns false at once if the task's thread has entered meanwhile.
  *
- * The caller is the service thread, or a client's thread that is lent. The latter comes for the vCPU.
+ * By the service thread, or by a client's thread that wants the vCPU and counts as lent here.
  */
 static bool ob_parked_interrupt(struct ob_vcpu *vcpu, unsigned long state)
 {
@@ -135,6 +156,7 @@ static bool ob_parked_interrupt(struct ob_vcpu *vcpu, unsigned long state)
 	return evict;
 }
 
+/* By the service thread. */
 void ob_parked_service(struct ob_vcpu *vcpu)
 {
 	unsigned long state = READ_ONCE(vcpu->state);
@@ -145,7 +167,7 @@ void ob_parked_service(struct ob_vcpu *vcpu)
 	}
 }
 
-/* Is the thread of the parked task out in host code for as long as it would take to evict the task? */
+/* Whether the thread of the parked task stayed out in host code while the caller spun. */
 static bool ob_client_stayed_out(struct ob_vcpu *vcpu, unsigned long state)
 {
 	unsigned long leaves = READ_ONCE(vcpu->leaves);
@@ -153,7 +175,7 @@ static bool ob_client_stayed_out(struct ob_vcpu *vcpu, unsigned long state)
 
 	if (!ob_is_parked(state) || state & OB_VCPU_ARRIVING)
 		return false;
-	/* On a host with one processor it is out, since it is not the thread that runs. */
+	/* On a host with one processor the calling thread runs, so the other one is out. */
 	while (ob_machine.spinners_max && ob_host_clock_monotonic(ob_host) < end) {
 		asm volatile("pause" ::: "memory");
 		if (READ_ONCE(vcpu->state) != state || READ_ONCE(vcpu->leaves) != leaves)
@@ -163,15 +185,16 @@ static bool ob_client_stayed_out(struct ob_vcpu *vcpu, unsigned long state)
 }
 
 /*
- * By a client's thread that wants in, after it has set a pending bit for that. If another client is out
- * in host code, the caller does what the service thread would, which takes less than waking that. Returns
+ * By a client's thread that waits for its own task and has set a pending bit for that. If the
+ * parked task's thread stays out in host code, the caller does the service thread's part. Returns
  * as ob_parked_interrupt().
  */
 bool ob_evict_by_client(struct ob_vcpu *vcpu)
 {
 	unsigned long state = READ_ONCE(vcpu->state);
 
-	return vcpu->service.stack && ob_client_stayed_out(vcpu, state) && ob_parked_interrupt(vcpu, state);
+	return vcpu->service.stack && ob_client_stayed_out(vcpu, state) &&
+	       ob_parked_interrupt(vcpu, state);
 }
 
 bool ob_check_is_due(struct ob_vcpu *vcpu, u64 now)
@@ -179,7 +202,7 @@ bool ob_check_is_due(struct ob_vcpu *vcpu, u64 now)
 	return vcpu->service.check_at && now >= vcpu->service.check_at;
 }
 
-/* After the looks that were due: when is the next one? */
+/* By the service thread, after a check that was due: plans the next one. */
 void ob_check_plan(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;

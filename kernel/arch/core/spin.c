@@ -1,26 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* How a host thread waits for another one without sleeping. */
+/*
+ * How a host thread waits for another one without sleeping: for a baton, for a lock, and in the
+ * loops of Linux that call cpu_relax().
+ *
+ *   waits for   spins                                 then
+ *   a baton     20 us, unless spinning was in vain    sleeps (baton.c)
+ *               lately, or as many threads spin as
+ *               there are processors
+ *   a lock      6 looks, with pauses between          takes interrupts, has the host run others,
+ *                                                     and looks again
+ *   cpu_relax   takes interrupts each time            every 128th time: has the host run others
+ */
 #include <linux/export.h>
 #include <linux/sched.h>
 #include <asm/spin.h>
 #include "vcpu.h"
 
-/* A spinner looks this often before it lets others run. */
+/* So many turns of cpu_relax() come before one host_thread_yield(). */
 #define OB_SPINS 128
 
-/* How often a spinner looks at a lock before it lets others run, and the most that it pauses before a look. */
+/* A thread looks at a lock so often before it yields, and pauses at most so often before a look. */
 #define OB_LOCK_LOOKS 6
 #define OB_PAUSES_MOST 32u
 
 /*
- * Whoever waits for another host thread spins first: what it waits for often comes sooner than the
- * host could put it to sleep and wake it. But it may be this very spinning that keeps the other from its core. So after
- * it was in vain, the thread does not try again for a while, which gets longer each time. There are never more spinners than cores.
+ * A waiter spins before it sleeps: the wake-up often arrives sooner than a futex round trip takes.
+ * But the spinning may keep the other thread from its processor. After a vain attempt the waiter
+ * skips some waits, twice as many each time. No more threads spin than there are processors.
  */
 #define OB_PATIENCE 20000		/* nanoseconds */
 #define OB_RELUCTANCE_MOST 255u
 
-/* Spins until the word has one of the bits, or until `end`. Returns whether it has. */
+/* Spins until the word has one of the bits, or until the time `end`. Returns whether it has one. */
 static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
 {
 	unsigned int i;
@@ -35,6 +46,7 @@ static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
 	return false;
 }
 
+/* Spins for a while, if that is worth it, until the word has one of the bits. */
 void ob_spin_for_bits(const u32 *word, u32 bits)
 {
 	struct ob_spinning __ob_tls *mine = &ob_this_thread->spinning;
@@ -54,9 +66,10 @@ void ob_spin_for_bits(const u32 *word, u32 bits)
 }
 
 /*
- * Of a loop that waits for another CPU: it may be that which waits for this very thread. A thread
- * without a vCPU (core/lock.h) owes nobody a wake-up and takes no interrupts. When the machine has
- * stopped, a thread that carries does not come back: the other one may have left for good.
+ * One turn of a loop that waits for another vCPU, which may wait for this thread: so it sends the
+ * wake-up that it deferred, and takes interrupts. A thread without a vCPU (core/lock.h) does
+ * neither. When the machine has stopped, the other vCPU may never answer: a thread on a coroutine
+ * leaves.
  */
 static void ob_wait_step(void)
 {
@@ -71,7 +84,7 @@ static void ob_wait_step(void)
 		ob_carrier_leave();
 }
 
-/* A poll point of every loop that waits for another CPU (V5). */
+/* A poll point in every loop that waits for another vCPU (V5). */
 void ob_cpu_relax(void)
 {
 	asm volatile("pause" ::: "memory");
@@ -88,9 +101,11 @@ static void ob_pause(u32 times)
 }
 
 /*
- * Each look at a lock that others use takes its cache line from them, and they take it back, which costs more than what they do
- * under the lock. So the looks become rare, and whoever has the line gets something done meanwhile. A thread that meets others
- * again and again begins nearly where it has ended the last time. Not inlined: the thread may be another one at the end.
+ * A look at a contended lock moves the lock's cache line, which costs more than the work under the
+ * lock. So a waiter pauses longer before each look, and the owner gets its work done. The thread
+ * remembers its last pause and starts the next wait a little below it.
+ *
+ * Not inlined: another host thread may run this task at the end of the wait.
  */
 static noinline u32 ob_pauses_begin(void)
 {
@@ -102,7 +117,7 @@ static noinline void ob_pauses_end(u32 pauses)
 	ob_this_thread->spinning.pauses = pauses;
 }
 
-/* Until `locked` is 1, and it was the caller who made it so. */
+/* Returns when the caller has set `locked` from 0 to 1. */
 void ob_spin_wait(u32 *locked)
 {
 	u32 looks, pauses = ob_pauses_begin();
@@ -116,7 +131,7 @@ void ob_spin_wait(u32 *locked)
 			}
 			pauses = min(pauses * 2, OB_PAUSES_MOST);
 		}
-		/* Whoever has the lock may wait for an answer of ours, or have stopped with it. */
+		/* The owner of the lock may wait for this vCPU, or its thread may not run. */
 		ob_wait_step();
 		ob_host_thread_yield(ob_host);
 	}
