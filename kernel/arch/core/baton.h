@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The baton: the word on which a host thread waits for a vCPU.
  *
@@ -17,7 +18,6 @@
  * again before it sleeps. Setting a bit returns the old word: it has AWAITED if a wake-up is
  * needed. A thread that wakes for no reason looks at its baton, and sleeps again.
  */
-/* The baton, by which a vCPU goes from one host thread to another: baton.c. */
 #ifndef OUTBOARD_CORE_BATON_H
 #define OUTBOARD_CORE_BATON_H
 

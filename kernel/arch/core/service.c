@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The service thread of a vCPU. It is the vCPU's timer, looks after it while
- * it is parked, and has a signal sent to a holder that does not poll (V6).
+ * The service thread of a vCPU, which does what no holder of the vCPU does:
  *
- * To make a thread takes long. So where the start is urgent, the service thread makes the vCPU's other one.
+ *   the vCPU's timer            while no thread watches the idle vCPU; else only if that is late
+ *   interrupts of a parked one  and evictions: parked.c
+ *   a holder that takes none    sends it a signal, when bits have been pending for two ticks (V6)
+ *   a lent thread that is late  calls the carrier: idle.c
+ *   the carrier                 makes it, where the start must not wait for that
+ *
+ * Others have it look by changing its word (ob_service_notify()). Else it sleeps until the earliest
+ * of these times. A host with timers does the work itself, by calling ob_kernel_service(); then
+ * there is no such thread.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
@@ -13,27 +20,27 @@
 #include "host.h"
 #include "vcpu.h"
 
-/* A pending bit is old after this many nanoseconds: two ticks. */
+/* After this many nanoseconds a pending bit is old: two ticks. */
 #define OB_PENDING_OLD (2 * NSEC_PER_SEC / HZ)
 
-/* What failed for want of a host thread is tried again after this many nanoseconds. */
+/* If the host has no thread, the service thread tries again after this many nanoseconds. */
 #define OB_AGAIN_AFTER NSEC_PER_MSEC
 
-/* What starting from a snapshot has left for later is done after this many nanoseconds. */
+/* The rest of a start from a snapshot is done after this many nanoseconds. */
 #define OB_FINISH_AFTER (100 * NSEC_PER_MSEC)
 
-/* A thread that watches an idle vCPU is its timer. After this time the service thread steps in. */
+/* A thread that watches an idle vCPU is its timer. So much later the service thread steps in. */
 #define OB_TIMER_LATE (50 * NSEC_PER_USEC)
 
-/* In the place of a thread's handle, where the host calls ob_kernel_service(). */
+/* Stands for a thread's handle where the host calls ob_kernel_service(). */
 #define OB_SERVICE_BY_HOST 1
 
-/* How long the first vCPU waits for the host to have a thread for it. */
+/* How long a start from a snapshot waits until the host has a thread. In nanoseconds. */
 #define OB_START_PATIENCE (10 * NSEC_PER_SEC)
 
 /*
- * Has the service thread, or the host in its place, look again. Any thread. Returns the word to
- * wake the thread on; NULL: the host knows already.
+ * Has the service thread, or the host in its place, look again. Returns the word on which the
+ * caller wakes the thread; NULL: the host knows already. Any thread.
  */
 u32 *ob_service_raise(struct ob_vcpu *vcpu)
 {
@@ -54,7 +61,7 @@ void ob_service_notify(struct ob_vcpu *vcpu)
 		ob_host_wake(ob_host, word, 1);
 }
 
-/* Returns when to look again at a holder that has bits pending, OB_FOREVER if there are none. */
+/* Returns when to check again on a holder that has bits pending; OB_FOREVER if none are. */
 static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
@@ -74,7 +81,7 @@ static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 	return service->pending_since + OB_PENDING_OLD;
 }
 
-/* When the service thread has to look at the vCPU's timer, OB_FOREVER if it is not set. */
+/* When the service thread has to check the vCPU's timer; OB_FOREVER if the timer is not set. */
 static u64 ob_timer_check_time(struct ob_vcpu *vcpu)
 {
 	u64 deadline = READ_ONCE(vcpu->service.deadline);
@@ -84,7 +91,10 @@ static u64 ob_timer_check_time(struct ob_vcpu *vcpu)
 	return READ_ONCE(vcpu->watcher_baton) ? deadline + OB_TIMER_LATE : deadline;
 }
 
-/* Whether the vCPU has no carrier yet: the host had no more threads. What is passed to it until then waits. */
+/*
+ * Makes the carrier if that is owed. Returns whether the vCPU still has none, because the host has
+ * no thread. A vCPU that is passed to the carrier waits until then.
+ */
 static bool ob_carrier_is_missing(struct ob_vcpu *vcpu)
 {
 	if (vcpu->service.owes_carrier && !ob_carrier_start(vcpu))
@@ -92,7 +102,7 @@ static bool ob_carrier_is_missing(struct ob_vcpu *vcpu)
 	return vcpu->service.owes_carrier;
 }
 
-/* When there is something to do that nobody will tell of. */
+/* When the thread has to look without a notification. `again`: the host had no thread. */
 static u64 ob_service_plan(struct ob_vcpu *vcpu, u64 now, bool again)
 {
 	struct ob_service *service = &vcpu->service;
@@ -110,7 +120,7 @@ static u64 ob_service_plan(struct ob_vcpu *vcpu, u64 now, bool again)
 	return min(until, ob_timer_check_time(vcpu));
 }
 
-/* All that there is to do for the vCPU now. Returns when there will be more; 0: at once. */
+/* Does all that is due for the vCPU. Returns when the next thing is due; 0: at once. */
 static u64 ob_service_turn(struct ob_vcpu *vcpu)
 {
 	u64 now = ob_host_clock_monotonic(ob_host);
@@ -127,7 +137,7 @@ static u64 ob_service_turn(struct ob_vcpu *vcpu)
 	if (READ_ONCE(vcpu->pending) && ob_is_parked(READ_ONCE(vcpu->state)))
 		return 0;
 	until = ob_service_plan(vcpu, now, again);
-	/* Whoever sets an earlier deadline from here on tells us. */
+	/* From here on a thread that sets an earlier deadline notifies this one: time.c. */
 	WRITE_ONCE(vcpu->service.sleeps_until, until);
 	virt_mb();
 	ob_delay_point();
@@ -182,13 +192,13 @@ static int ob_service_make(struct ob_vcpu *vcpu)
 		ob_host_service_request(ob_host, vcpu->id);
 		return 0;
 	}
-	return ob_host_thread_create(ob_host, ob_service_main, vcpu, "outboard-timer", &vcpu->service.handle);
+	return ob_host_thread_create(ob_host, ob_service_main, vcpu, "outboard-timer",
+				     &vcpu->service.handle);
 }
 
 /*
- * The host has a timer for the vCPU, or gets a thread that is one. The booting thread of a kernel
- * from a snapshot and another thread's first call may both come here: the second one has nothing
- * to do.
+ * Makes the service thread, or announces the vCPU to a host that has timers. On a start from a
+ * snapshot the booting thread and another one may both come here: the second does nothing.
  */
 static int ob_service_make_once(struct ob_vcpu *vcpu)
 {
@@ -201,7 +211,7 @@ static int ob_service_make_once(struct ob_vcpu *vcpu)
 	return error;
 }
 
-/* Before the vCPU starts. It stays if the vCPU then does not. */
+/* Before the vCPU starts. The thread stays even if the vCPU then fails to start. */
 int ob_service_start(struct ob_vcpu *vcpu)
 {
 	bool has_stack = vcpu->service.stack;
@@ -209,7 +219,7 @@ int ob_service_start(struct ob_vcpu *vcpu)
 
 	if (READ_ONCE(vcpu->service.is_made))
 		return 0;
-	/* One that starts from a snapshot has its stack, which other threads may be about to use. */
+	/* A vCPU from a snapshot has this stack already, and other threads may use it. */
 	if (!has_stack)
 		vcpu->service.stack = ob_stack_alloc();
 	if (!vcpu->service.stack)
@@ -223,8 +233,8 @@ int ob_service_start(struct ob_vcpu *vcpu)
 }
 
 /*
- * The booting thread of a kernel that starts from a snapshot has to wait for another one, sooner than it wanted to make one. The
- * host may have none for a moment. The stack is in the snapshot.
+ * On a start from a snapshot, the booting thread needs another thread of the vCPU earlier than it
+ * wanted to make one. The host may have none for a moment. The stack is in the snapshot.
  */
 void ob_service_start_now(struct ob_vcpu *vcpu)
 {

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The context switch. The vCPU goes with it:
+ * The context switch, and the way of the vCPU with it:
  *
- *   coroutine -> coroutine    the thread changes stacks; no host call
- *   coroutine -> host-bound   the thread goes back to its own stack FIRST, so that the
- *                             coroutine can be resumed elsewhere or freed, then passes the baton
- *   host-bound -> idle        the thread lends itself, and goes on with the idle coroutine
- *   host-bound -> coroutine   the baton goes to the vCPU's carrier
- *   host-bound -> host-bound  the baton goes from thread to thread
+ *   from         to           what the thread does
+ *   coroutine    coroutine    changes stacks; no host call. A lent thread does so only for short
+ *                             work (L1); else as for a host-bound task
+ *   coroutine    host-bound   returns to its own stack first, so that another thread can resume or
+ *                             free the coroutine; then it passes the baton
+ *   host-bound   idle         lends itself: idle.c
+ *   host-bound   coroutine    passes the carrier's baton
+ *   host-bound   host-bound   passes the baton to the task's thread
  *
- * The thread of a host-bound task may not come either. So the side that switches ends the switch in
- * its place: it unlocks the run queue and leaves the vCPU parked on the task (V15). What Linux has the
- * task do at the end of a switch is done again when its thread comes, for a switch from the idle task
- * that was none.
+ * The thread of a host-bound task may not come. So the switching thread ends the switch in the
+ * task's place (ob_switch_end()): it unlocks the run queue, and leaves the vCPU parked on the task
+ * (V15). The task's thread then comes as if it entered (ob_arrive()). In the kernel Linux expects
+ * the end of a switch there, so the thread begins one from the idle task, and Linux ends that.
  *
- * A host thread that gives the baton away waits for its own; unless it acts for
- * a task that leaves it: a thread that evicts the parked task, or
- * a client thread whose task exits. Those come to the switch on a stack that is only good for that, and
- * go on on their own.
+ * A thread that passes the vCPU on waits for its own baton. Two kinds of threads do not wait: one
+ * that evicts the parked task, and one whose task exits. Both switch on a stack that is abandoned
+ * there, and go on on their own stack (ob_switch_leave()).
  *
- * Interrupts are off throughout. Nothing that was read from the thread's block
- * before a switch is used after it.
+ * Interrupts are off throughout. No value that was read from the thread's block before a switch is
+ * used after it.
  */
 #include <linux/sched.h>
 #include <linux/sched/task.h>
@@ -33,7 +34,7 @@
 
 void schedule_tail(struct task_struct *prev);
 
-/* After leaving a coroutine for good: its stack can be freed now. */
+/* Frees the stack of a coroutine that the calling thread has left for good. */
 void ob_switch_finished(void)
 {
 	struct ob_carrier *carrier = &ob_this_vcpu()->carrier;
@@ -45,15 +46,15 @@ void ob_switch_finished(void)
 }
 
 /*
- * Ends the switch to `next`, which is host-bound, in the place of its thread. That has no more part
- * in it than to come. Interrupts of the vCPU are taken here as the task's. `state`: of the vCPU then.
+ * Ends the switch to the host-bound task `next` in the place of its thread, which then only has to
+ * come. Interrupts that the vCPU takes here run as that task. `state`: the vCPU's state afterwards.
  */
 static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigned long state)
 {
 	struct task_struct *own = current;
 	struct ob_loan loan = { .task = own };
 
-	/* Meanwhile the calling thread is lent: a handler of the program finds its own task (eintr.c). */
+	/* Lent meanwhile: a signal handler of the program finds the thread's own task (eintr.c). */
 	barrier();
 	WRITE_ONCE(ob_this_thread->loan, &loan);
 	ob_bind(vcpu, next, ob_this_thread->self);
@@ -74,15 +75,19 @@ static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsign
 }
 
 /*
- * A task that has gone through most of its end has no signals, which the end of a switch looks at: its
- * thread ends the switch. It runs on a stack of ours there, and only its last steps are left.
+ * The end of a switch looks at the task's signals. A task that is nearly dead has none: its own
+ * thread ends the switch. That thread is on a stack of ours, so no handler of the program holds it
+ * up.
  */
 static bool ob_switch_can_end(struct task_struct *next)
 {
 	return likely(next->sighand) && !READ_ONCE(ob_machine.stopping);
 }
 
-/* Gives the vCPU to the thread that runs `next`. Returns true if that is the calling one, which waits for `own`. */
+/*
+ * Gives the vCPU to the thread that runs `next`. Returns true if that is the calling thread, whose
+ * baton is `own`: then it goes on with `next` itself.
+ */
 bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 {
 	struct ob_adoption *adoption = next->thread.adoption;
@@ -104,7 +109,7 @@ bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 		return false;
 	}
 	if (!next->thread.coroutine && ob_switch_can_end(next)) {
-		/* There was no stack for its exit work, and its thread has not asked for it. */
+		/* ob_work_begin() had no stack, and the task's thread does not want the task. */
 		if (cmpxchg(&next->thread.evicted, OB_EVICTED_OUT, 0) == OB_EVICTED_OUT) {
 			ob_switch_end(vcpu, next, ob_moved(next));
 			return false;
@@ -116,9 +121,9 @@ bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 }
 
 /*
- * The calling thread comes for its task: it was evicted, or its baton was passed, or (`switched`) the
- * thread has itself switched to it. Afterwards it holds the task's vCPU. Returns true if the switch has
- * to be ended: the run queue is locked. Blocks.
+ * The calling thread comes for its task. The task was evicted, or the baton was passed, or
+ * (`switched`) this thread has made the switch itself. Afterwards the thread holds the task's vCPU.
+ * Returns true if the run queue is still locked: the caller has to end the switch. Blocks.
  */
 bool ob_arrive(struct task_struct *task, bool switched)
 {
@@ -135,8 +140,9 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		    (state == ob_moved(task) && try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD)))
 			break;
 		ob_delay_point();
-		/* Nobody could end the switch for us. */
-		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.evicted) && !ob_switch_can_end(task))
+		/* The other thread could not end this switch: ob_switch_can_end(). */
+		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.evicted) &&
+		    !ob_switch_can_end(task))
 			switched = true;
 		else
 			ob_host_thread_yield(ob_host);
@@ -151,7 +157,10 @@ bool ob_arrive(struct task_struct *task, bool switched)
 	return switched;
 }
 
-/* What ob_switch_end() has done, the task will do again: makes it a switch from the idle task. */
+/*
+ * ob_switch_end() has ended this switch already, and Linux will end it again: locks the run queue,
+ * as for a switch from the idle task.
+ */
 static void ob_switch_begin_again(struct ob_vcpu *vcpu)
 {
 	struct rq *queue;
@@ -164,7 +173,7 @@ static void ob_switch_begin_again(struct ob_vcpu *vcpu)
 	vcpu->switched_from = idle_task(vcpu->id);
 }
 
-/* Short enough for the calling thread, if that is lent (L1)? */
+/* Whether the calling thread may run that coroutine: a lent thread runs only short ones (L1). */
 static bool ob_may_carry(struct task_struct *next)
 {
 	return !ob_this_thread->loan || is_idle_task(next) || next == ob_machine.leader;
@@ -185,12 +194,15 @@ static void ob_switch_coroutine(struct ob_vcpu *vcpu, struct task_struct *prev,
 	ob_switch_finished();
 }
 
-/* For a task that leaves its thread: back to the thread's own stack, which goes on with ob_give_up(). */
-static void ob_switch_leave(struct ob_vcpu *vcpu, struct task_struct *prev, struct task_struct *next)
+/* The task leaves its thread. The thread goes on with ob_give_up(), on its own stack. */
+static void ob_switch_leave(struct ob_vcpu *vcpu, struct task_struct *prev,
+			    struct task_struct *next)
 {
-	void **leave_to = READ_ONCE(prev->thread.evicted) ? &vcpu->service.context : prev->thread.argument;
+	void **leave_to = prev->thread.argument;
 	void *abandoned;
 
+	if (READ_ONCE(prev->thread.evicted))
+		leave_to = &vcpu->service.context;
 	vcpu->carrier.pass_to = next;
 	ob_coroutine_switch(&abandoned, *leave_to);
 }

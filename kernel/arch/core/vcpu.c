@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The vCPUs, and interrupts as pending bits. The protocol is in vcpu.h.
- */
+/* vCPUs: binding a host thread to one, and sending interrupts. The protocol is in vcpu.h. */
 #include <linux/cpumask.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
@@ -13,9 +11,9 @@ struct ob_vcpu ob_vcpus[NR_CPUS];
 struct ob_machine ob_machine;
 
 /*
- * Makes the calling host thread run as `task` on the vCPU, which it has just been given. `host_thread`:
- * the host thread that the vCPU's signals (V6) go to. It is in the kernel, or the vCPU is not held:
- * a client that calls finds out by this word whether it is in already.
+ * Makes the calling host thread run as `task` on the vCPU, which it has just got. Signals of the
+ * vCPU (V6) go to `host_thread`. A client's thread that calls finds by the same word whether it is
+ * in the kernel already. So the word names a thread that is in, or the vCPU is not HELD.
  */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 host_thread)
 {
@@ -29,18 +27,19 @@ void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 host_thread)
 	WRITE_ONCE(vcpu->bound_thread, host_thread);
 }
 
-/* The calling thread has no task any more and gives its vCPU away: from here on it has none. */
+/* The calling thread loses its task and its vCPU. */
 void ob_unbind(void)
 {
-	/* In this order: a signal handler that finds a task uses the vCPU. */
+	/* In this order: our signal handler uses the vCPU if it finds a task. */
 	ob_set_task(NULL);
 	barrier();
 	WRITE_ONCE(ob_this_thread->vcpu, NULL);
 }
 
 /*
- * Does the calling client thread run kernel code? It is out while its vCPU is parked, another's, or its
- * task evicted. A task that halt has ended for its thread is not looked at: the vCPU has been bound since.
+ * Whether the calling client's thread runs kernel code. It is out if its vCPU is parked or another
+ * thread's, or its task is evicted. This never looks at a task that halt has ended: the vCPU was
+ * bound to another thread before that.
  */
 bool ob_client_is_in(void)
 {
@@ -51,7 +50,10 @@ bool ob_client_is_in(void)
 	       !READ_ONCE(current->thread.evicted);
 }
 
-/* Makes sure that pending bits which are set already will be looked at. Returns as above. */
+/*
+ * Makes sure that some thread takes the bits that are pending. Returns the word on which the caller
+ * has to wake a thread; NULL: none.
+ */
 static u32 *ob_notify(struct ob_vcpu *vcpu)
 {
 	unsigned long state;
@@ -74,14 +76,14 @@ void ob_kick(struct ob_vcpu *vcpu)
 	ob_wake(ob_notify(vcpu));
 }
 
-/* Any thread, with or without a vCPU. Does not block. */
+/* Sends interrupts. Any thread, with or without a vCPU. Does not block. */
 void ob_raise(struct ob_vcpu *vcpu, u32 bits)
 {
 	__atomic_fetch_or(&vcpu->pending, bits, __ATOMIC_SEQ_CST);
 	ob_kick(vcpu);
 }
 
-/* Wakes whom ob_send() did not wake yet. */
+/* Does the wake-up that ob_send() put off. */
 void ob_wake_deferred(void)
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();
@@ -92,8 +94,9 @@ void ob_wake_deferred(void)
 }
 
 /*
- * As ob_raise(), by the holder of a vCPU. The host may let a thread that is woken run at once, in the place of the one
- * that wakes it; and then wait for locks that this one holds. So the wake-up itself has time until interrupts are on.
+ * As ob_raise(), by the holder of a vCPU. The host may run the woken thread in the place of this
+ * one, which may hold locks that the woken thread needs. So the wake-up is put off until interrupts
+ * are on.
  */
 void ob_send(struct ob_vcpu *vcpu, u32 bits)
 {
@@ -111,8 +114,8 @@ void ob_send(struct ob_vcpu *vcpu, u32 bits)
 }
 
 /*
- * Where to send what any vCPU could do: an idle one takes an interrupt at once,
- * a holder would take it at its next poll. Best is one that a client's thread looks after: it may be what that waits for.
+ * The best vCPU for an interrupt that any could take. An idle one takes it at once. Best of these
+ * is one that a lent thread watches: that thread may wait for this very interrupt.
  */
 struct ob_vcpu *ob_vcpu_to_interrupt(void)
 {
@@ -132,8 +135,8 @@ struct ob_vcpu *ob_vcpu_to_interrupt(void)
 }
 
 /*
- * Where a disk's request is completed. What waits for it ran last on the vCPU that submitted it: if
- * that idles, no other vCPU has to send it an interrupt.
+ * The best vCPU for the completion of a disk's request: an idle one that has submitted requests.
+ * The waiting task ran there last, so no other vCPU has to send it an interrupt.
  */
 struct ob_vcpu *ob_vcpu_for_disks(void)
 {
