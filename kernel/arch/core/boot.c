@@ -45,7 +45,10 @@ static int ob_reserve_windows(const struct ob_info *info)
 				   &ob_layout.stacks, &ob_layout.stacks_end);
 }
 
-/* The array of struct page covers all of RAM's ceiling; it begins with the page frame of RAM's first byte. */
+/*
+ * The array of struct page covers all of RAM's ceiling; it begins with the page frame of RAM's
+ * first byte.
+ */
 static int ob_reserve_page_array(u64 memory)
 {
 #ifdef CONFIG_SPARSEMEM_VMEMMAP
@@ -122,7 +125,9 @@ static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struc
 	ob_machine.snapshot = IS_ENABLED(CONFIG_OUTBOARD_SNAPSHOT) && parameters->snapshot &&
 			      !ob_machine.ram_is_pinned;
 	ob_machine.boot_time = ob_clock();
-	error = ob_layout_reserve(info, ob_machine.memory) ?: ob_kasan_setup() ?: ob_boot_first_vcpu();
+	error = ob_layout_reserve(info, ob_machine.memory) ?:
+		ob_kasan_setup() ?:
+		ob_boot_first_vcpu();
 	if (!error && ob_machine.snapshot) {
 		ob_wait_for(&ob_machine.prepared);
 		ob_snapshot_take();
@@ -130,7 +135,10 @@ static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struc
 	return error;
 }
 
-/* The calling thread is a task from now on. If that fails, its first call tries again, and tells why. */
+/*
+ * The calling thread is a task from now on. If that fails, its first call tries again, and tells
+ * why.
+ */
 void ob_become_client(void)
 {
 	if (!ob_enter())

@@ -2,9 +2,10 @@
 /*
  * Components: modules that the host carries, loaded when Linux or the program asks for them.
  *
- * Linux's request_module() starts a program of the user's; here it is wrapped at the link, and asks the
- * host, which knows the modules, their aliases and what each of them needs. Modules are loaded by a kernel
- * worker: it has the rights, the root directory and the stack for that, whatever client asked.
+ * Linux's request_module() starts a program of the user's; here it is wrapped at the link, and asks
+ * the host, which knows the modules, their aliases and what each of them needs. Modules are loaded
+ * by a kernel worker: it has the rights, the root directory and the stack for that, whatever client
+ * asked.
  */
 #include <linux/types.h>
 #include <linux/kdev_t.h>
@@ -65,8 +66,9 @@ static long ob_load_component(const struct ob_component *component, const char *
 }
 
 /*
- * Aliases may name several modules: one that cannot be loaded (a driver of what this processor lacks) does not
- * stop the others, and one that can is enough. Else the first error is the cause of those that follow.
+ * Aliases may name several modules: one that cannot be loaded (a driver of what this processor
+ * lacks) does not stop the others, and one that can is enough. Else the first error is the cause of
+ * those that follow.
  */
 static long ob_load_by_name(const char *name, const char *parameters)
 {
@@ -147,7 +149,9 @@ int __wrap___request_module(bool wait, const char *format, ...)
 	return wait ? ob_load_and_wait(&load) : ob_load_later(load.name);
 }
 
-/* Words, separated by spaces. Returns the first error; the others are loaded all the same. Blocks. */
+/*
+ * Words, separated by spaces. Returns the first error; the others are loaded all the same. Blocks.
+ */
 int ob_components_load(const char *names)
 {
 	int first = 0;
@@ -239,7 +243,8 @@ static int __init ob_component_nodes(void)
 	u32 index;
 
 	for (index = 0; !ob_host_component_node(ob_host, index, &node); index++)
-		ob_device_node(node.name, node.is_block ? S_IFBLK : S_IFCHR, MKDEV(node.major, node.minor));
+		ob_device_node(node.name, node.is_block ? S_IFBLK : S_IFCHR,
+			       MKDEV(node.major, node.minor));
 	return 0;
 }
 late_initcall_sync(ob_component_nodes);

@@ -40,7 +40,8 @@ static bool ob_bounce_get(struct ob_transfer *transfer, size_t size)
 	unsigned int order = min(get_order(size), OB_BOUNCE_ORDER);
 
 	for (; order; order--) {
-		transfer->bounce = alloc_pages(__GFP_NOWARN | __GFP_NORETRY | __GFP_NOMEMALLOC, order);
+		transfer->bounce = alloc_pages(__GFP_NOWARN | __GFP_NORETRY | __GFP_NOMEMALLOC,
+					       order);
 		if (transfer->bounce)
 			break;
 	}
@@ -103,7 +104,8 @@ static ssize_t ob_transfer_all(struct ob_transfer *transfer, struct iov_iter *us
 }
 
 /* `position`: NULL for the file's own. */
-static long ob_retry(unsigned int fd, bool write, loff_t *position, struct iov_iter *user, rwf_t flags)
+static long ob_retry(unsigned int fd, bool write, loff_t *position, struct iov_iter *user,
+		     rwf_t flags)
 {
 	struct fd f = fdget_pos(fd);
 	struct ob_transfer transfer = { .file = fd_file(f), .write = write, .flags = flags };
@@ -123,8 +125,8 @@ static long ob_retry(unsigned int fd, bool write, loff_t *position, struct iov_i
 	return result;
 }
 
-static long ob_retry_buffer(unsigned int fd, bool write, loff_t *position, const void __user *buffer,
-			    size_t size)
+static long ob_retry_buffer(unsigned int fd, bool write, loff_t *position,
+			    const void __user *buffer, size_t size)
 {
 	struct iov_iter user;
 	int error = import_ubuf(ob_direction(write), (void __user *)buffer, size, &user);
@@ -132,12 +134,13 @@ static long ob_retry_buffer(unsigned int fd, bool write, loff_t *position, const
 	return error ?: ob_retry(fd, write, position, &user, 0);
 }
 
-static long ob_retry_vector(unsigned int fd, bool write, loff_t *position, const struct iovec __user *vector,
-			    unsigned long count, rwf_t flags)
+static long ob_retry_vector(unsigned int fd, bool write, loff_t *position,
+			    const struct iovec __user *vector, unsigned long count, rwf_t flags)
 {
 	struct iovec few[UIO_FASTIOV], *copy = few;
 	struct iov_iter user;
-	ssize_t size = import_iovec(ob_direction(write), vector, count, ARRAY_SIZE(few), &copy, &user);
+	ssize_t size = import_iovec(ob_direction(write), vector, count, ARRAY_SIZE(few), &copy,
+				    &user);
 	long result;
 
 	if (size < 0)

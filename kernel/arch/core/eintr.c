@@ -2,11 +2,12 @@
 /*
  * Calls that shall end early: ob_interrupt() of the library.
  *
- * It may come from anywhere, also from a signal handler of the program that stands in the middle of kernel
- * code. So it takes no vCPU: it leaves the thread's number, and an interrupt finds it there.
+ * It may come from anywhere, also from a signal handler of the program that stands in the middle of
+ * kernel code. So it takes no vCPU: it leaves the thread's number, and an interrupt finds it there.
  *
- * A task stays marked until one of its calls has failed with EINTR because of it. Until then TIF_NOTIFY_SIGNAL
- * is set, and what would sleep interruptibly does not: no call that is just about to block is missed.
+ * A task stays marked until one of its calls has failed with EINTR because of it. Until then
+ * TIF_NOTIFY_SIGNAL is set, and what would sleep interruptibly does not: no call that is just about
+ * to block is missed.
  */
 #include <linux/atomic.h>
 #include <linux/pid.h>

@@ -21,8 +21,8 @@ static int ob_futex_private(u32 __user *word, int op)
 	return op | FUTEX_PRIVATE_FLAG;
 }
 
-long ob_sys_futex(u32 __user *word, int op, u32 value, const struct __kernel_timespec __user *timeout,
-		  u32 __user *word2, u32 value3)
+long ob_sys_futex(u32 __user *word, int op, u32 value,
+		  const struct __kernel_timespec __user *timeout, u32 __user *word2, u32 value3)
 {
 	return sys_futex(word, ob_futex_private(word, op), value, timeout, word2, value3);
 }
@@ -40,5 +40,6 @@ long __wrap_do_futex(u32 __user *word, int op, u32 value, ktime_t *timeout, u32 
 long __wrap_do_futex(u32 __user *word, int op, u32 value, ktime_t *timeout, u32 __user *word2,
 		     u32 value2, u32 value3)
 {
-	return __real_do_futex(word, ob_futex_private(word, op), value, timeout, word2, value2, value3);
+	return __real_do_futex(word, ob_futex_private(word, op), value, timeout, word2, value2,
+			       value3);
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Halt: nothing that was written is lost, every thread of the kernel ends.
+ * Halt: nothing that was written is lost, and every thread of the kernel ends.
  *
- *  1. No new calls: other threads' calls in progress end as by a fatal signal, and so do, in the place of their
- *     threads, the tasks that are out in host code: with their files, name spaces and io_urings.
- *  2. The clients' mappings and files are closed, everything is unmounted.
- *  3. Carriers and service threads leave; the host joins them.
+ *  1. The kernel takes no new calls. Calls in progress end as by a fatal signal. Tasks whose threads
+ *     are out in host code end, too, as coroutines: with their files, namespaces and io_urings.
+ *  2. The clients' mappings and files are closed, and everything is unmounted.
+ *  3. Carriers and service threads leave, and the host joins them.
  *
- * A thread that sleeps uninterruptibly and does not come out keeps its stack
- * and the memory; nothing else waits for it longer than OB_HALT_PATIENCE.
+ * A thread that sleeps uninterruptibly keeps its stack and the memory. Halt waits for it no longer
+ * than OB_HALT_PATIENCE.
  */
 #include <linux/cred.h>
 #include <linux/delay.h>
@@ -62,10 +62,10 @@ static void ob_evict_all(void)
 }
 
 /*
- * Kills the client tasks that are active, one by one: a signal to the process
- * would kill the halting thread as well. Returns how many threads are not out yet. Those in transit are counted before
- * and after: one that comes in is in the list when it is no longer in transit, one that ends is in transit
- * when it is no longer in the list.
+ * Kills the client tasks that are active, one by one: a signal to the process would kill the
+ * halting thread as well. Returns how many threads are not out yet. Those in transit are counted
+ * before and after: one that comes in is in the list when it is no longer in transit, one that ends
+ * is in transit when it is no longer in the list.
  */
 static unsigned int ob_disturb_clients(void)
 {
@@ -104,13 +104,17 @@ static struct task_struct *ob_find_evicted(void)
 
 	rcu_read_lock();
 	for_each_thread(ob_machine.leader, task)
-		if (!found && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT && !task->thread.stack)
+		if (!found && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT &&
+		    !task->thread.stack)
 			found = get_task_struct(task);
 	rcu_read_unlock();
 	return found;
 }
 
-/* Its thread is in host code: the task sleeps, or does exit work, or a vCPU is parked on it after that. */
+/*
+ * Its thread is in host code: the task sleeps, or does exit work, or a vCPU is parked on it after
+ * that.
+ */
 static bool ob_is_out(struct task_struct *task)
 {
 	struct ob_vcpu *vcpu = READ_ONCE(task->thread.vcpu);
@@ -185,7 +189,10 @@ static void ob_share_files(void)
 	put_files_struct(old);
 }
 
-/* The halting thread may have left the others: it has name spaces, a root or files of its own, which go now. */
+/*
+ * The halting thread may have left the others: it has name spaces, a root or files of its own,
+ * which go now.
+ */
 static void ob_come_together(void)
 {
 	struct task_struct *leader = ob_machine.leader;
@@ -223,7 +230,9 @@ static void ob_close_files(void)
 	ob_run_exit_work();
 }
 
-/* What is mounted over the root is found from there as the root's parent; the root itself is not. */
+/*
+ * What is mounted over the root is found from there as the root's parent; the root itself is not.
+ */
 static const char *ob_unmount_path(const char *point)
 {
 	struct path above;

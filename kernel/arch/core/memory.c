@@ -81,8 +81,9 @@ int __real___vm_enough_memory(struct mm_struct *mm, long pages, int privileged);
 int __wrap___vm_enough_memory(struct mm_struct *mm, long pages, int privileged);
 
 /*
- * What only lives in memory (tmpfs, anonymous mappings) may not take all of it: there is no process to kill when
- * none is left, and file systems could not write back what would free some. Asked for each page of tmpfs.
+ * What only lives in memory (tmpfs, anonymous mappings) may not take all of it: there is no process
+ * to kill when none is left, and file systems could not write back what would free some. Asked for
+ * each page of tmpfs.
  *
  * Dodge __vm_enough_memory: what only lives in memory may not take all of it.
  */
@@ -171,11 +172,11 @@ unsigned long __wrap_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *no
 unsigned long __wrap_memblock_estimated_nr_free_pages(void);
 
 /*
- * Linux derives the most threads that there may be from the memory at boot, of which there is little
- * here: the rest comes when it is needed.
+ * Linux derives the most threads that there may be from the memory at boot, of which there is
+ * little here: the rest comes when it is needed.
  *
- * Dodge memblock_estimated_nr_free_pages: the most threads follow from the memory that there may be, not from that at
- * boot.
+ * Dodge memblock_estimated_nr_free_pages: the most threads follow from the memory that there may
+ * be, not from that at boot.
  */
 unsigned long __init __wrap_memblock_estimated_nr_free_pages(void)
 {

@@ -5,8 +5,8 @@
 #include <linux/sizes.h>
 
 /*
- * What every kernel starts with, whatever its ceiling; and what each vCPU adds to that beyond the first eight.
- * KASAN takes a table of 16 MB at boot.
+ * What every kernel starts with, whatever its ceiling; and what each vCPU adds to that beyond the
+ * first eight. KASAN takes a table of 16 MB at boot.
  */
 #define OB_MEMORY_AT_BOOT (IS_ENABLED(CONFIG_KASAN) ? SZ_64M : SZ_16M)
 #define OB_MEMORY_PER_VCPU SZ_1M

@@ -76,7 +76,9 @@ struct ob_run {
 
 static int ob_run_map(const struct ob_run *run)
 {
-	return run->size ? ob_host_map(ob_host, run->start, run->physical, run->size, run->protection) : 0;
+	if (!run->size)
+		return 0;
+	return ob_host_map(ob_host, run->start, run->physical, run->size, run->protection);
 }
 
 /* The run grows by the page, or is shown and begun anew with it. */
@@ -117,7 +119,8 @@ static int ob_show_range(unsigned long start, unsigned long end)
 			pte_t entry = *p;
 
 			if (pte_present(entry))
-				error = ob_run_add(&run, address, entry, ob_kernel_protection(entry));
+				error = ob_run_add(&run, address, entry,
+						   ob_kernel_protection(entry));
 		}
 	}
 	return error ?: ob_run_map(&run);
@@ -202,7 +205,8 @@ int ob_window_visit(unsigned long start, unsigned long end, ob_page_visit *visit
 		next = next ? min(next, end) : end;
 		for (; p && address < next && !error; address += PAGE_SIZE, p++)
 			if (pte_present(*p))
-				error = visit(address, ob_entry_physical(*p), ob_kernel_protection(*p));
+				error = visit(address, ob_entry_physical(*p),
+					      ob_kernel_protection(*p));
 	}
 	return error;
 }
@@ -372,14 +376,16 @@ EXPORT_SYMBOL(ob_client_unmap);
 unsigned long arch_get_unmapped_area(struct file *file, unsigned long address, unsigned long length,
 				     unsigned long offset, unsigned long flags, vm_flags_t vm_flags)
 {
-	bool outside = address < ob_layout.client || length > ob_layout.client_end - ob_layout.client ||
+	bool outside = address < ob_layout.client ||
+		       length > ob_layout.client_end - ob_layout.client ||
 		       address > ob_layout.client_end - length;
 
 	if (!ob_layout.client_end)
 		return -ENODEV;
 	if (outside && flags & MAP_FIXED)
 		return -ENOMEM;
-	return generic_get_unmapped_area(file, outside ? 0 : address, length, offset, flags, vm_flags);
+	return generic_get_unmapped_area(file, outside ? 0 : address, length, offset, flags,
+					 vm_flags);
 }
 
 static const pgprot_t protection_map[16] = {

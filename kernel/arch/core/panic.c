@@ -112,7 +112,8 @@ void __noreturn ob_die(const char *what, const struct ob_fault *fault)
 	if (fault->flags & OB_FAULT_EXECUTE)
 		ob_words_add(&ob_last_words, READ_ONCE_NOCHECK(*(unsigned long *)fault->stack));
 	ob_walk_frames(fault->frame, ob_words_add, &ob_last_words);
-	panic("%s: %s address %llx at %pS", what, fault->flags & OB_FAULT_WRITE ? "write to" : "read from",
+	panic("%s: %s address %llx at %pS", what,
+	      fault->flags & OB_FAULT_WRITE ? "write to" : "read from",
 	      fault->address, (void *)fault->instruction);
 }
 
@@ -122,8 +123,8 @@ int is_valid_bugaddr(unsigned long address)
 }
 
 /*
- * BUG() panics with "BUG!" alone, and says in the log where it is: "BUG: failure at FILE:LINE/FUNCTION()!".
- * The log level may have kept that line from the host.
+ * BUG() panics with "BUG!" alone, and says in the log where it is: "BUG: failure at
+ * FILE:LINE/FUNCTION()!". The log level may have kept that line from the host.
  */
 static const char *ob_bug_place(void)
 {
@@ -153,7 +154,8 @@ static int ob_panic_report(struct notifier_block *block, unsigned long event, vo
 	console_flush_on_panic(CONSOLE_FLUSH_PENDING);
 	/* After a fault the places are known already: from here they could not be found. */
 	if (!ob_last_words.used)
-		ob_walk_frames((unsigned long)__builtin_frame_address(0), ob_words_add, &ob_last_words);
+		ob_walk_frames((unsigned long)__builtin_frame_address(0), ob_words_add,
+			       &ob_last_words);
 	scnprintf(text, sizeof(text), "%s%s%s%s", (char *)message, *place ? " " : "", place,
 		  ob_last_words.text);
 	ob_panic_host(text);

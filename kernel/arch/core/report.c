@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Free memory goes back to the host: Linux reports large runs of free pages a few seconds after they
- * became free (mm/page_reporting.c), and the host takes its pages from under them. It gives new
- * ones, full of zeroes, when they are used again.
+ * Free memory goes back to the host: Linux reports large runs of free pages a few seconds after
+ * they became free (mm/page_reporting.c), and the host takes its pages from under them. It gives
+ * new ones, full of zeroes, when they are used again.
  *
- * A few free pages that vCPUs keep on lists of their own can split hundreds of runs. So these lists are
- * emptied some time after each report: what then becomes whole is reported in its turn, and when
- * there was nothing to report, that was the last time.
+ * A few free pages that vCPUs keep on lists of their own can split hundreds of runs. So these lists
+ * are emptied some time after each report: what then becomes whole is reported in its turn, and
+ * when there was nothing to report, that was the last time.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
@@ -31,7 +31,8 @@ static DECLARE_DELAYED_WORK(ob_drain_work, ob_drain);
 /* Free memory that is being reported cannot be had for a moment: that is no want of memory. */
 bool ob_memory_is_reported __read_mostly;
 
-static int ob_report(struct page_reporting_dev_info *device, struct scatterlist *runs, unsigned int count)
+static int ob_report(struct page_reporting_dev_info *device, struct scatterlist *runs,
+		     unsigned int count)
 {
 	struct scatterlist *run;
 	unsigned int i;

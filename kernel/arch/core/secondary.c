@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When vCPUs other than the first come up: when a second client thread appears, when somebody asks how many
- * there are, or soon after boot. Programs that end before need one.
+ * When vCPUs other than the first come up: when a second client thread appears, when somebody asks
+ * how many there are, or soon after boot. Programs that end before need one.
  */
 #include <linux/cpu.h>
 #include <linux/sched/mm.h>

@@ -61,7 +61,10 @@ void __init trap_init(void)
 {
 }
 
-/* The machine is stopped by ob_kernel_halt(); nobody in the kernel may do it behind the program's back. */
+/*
+ * The machine is stopped by ob_kernel_halt(); nobody in the kernel may do it behind the program's
+ * back.
+ */
 void machine_halt(void)
 {
 	panic("halt from inside");

@@ -2,13 +2,14 @@
 /*
  * What a task does on its way out of the kernel (V9), and signals.
  *
- * A client's signal handler is a function of the program: it is called as one,
- * on the client's own thread, out in host code, with the signal mask that
- * Linux would set; when it returns, the mask is restored. There is no frame.
+ * A client's signal handler is a function of the program: it is called as one, on the client's own
+ * thread, out in host code, with the signal mask that Linux would set; when it returns, the mask is
+ * restored. There is no frame.
  *
- * A signal that has no handler and whose default is to end the process is ignored: a library must not end. So that
- * Linux knows, SIG_DFL is SIG_IGN for these. (That the process is unkillable, as init is, does not suffice: the
- * leader has blocked all signals, and Linux does not look whether a blocked one would be ignored.)
+ * A signal that has no handler and whose default is to end the process is ignored: a library must
+ * not end. So that Linux knows, SIG_DFL is SIG_IGN for these. (That the process is unkillable, as
+ * init is, does not suffice: the leader has blocked all signals, and Linux does not look whether a
+ * blocked one would be ignored.)
  */
 #include <linux/resume_user_mode.h>
 #include <linux/sched/signal.h>
@@ -70,8 +71,8 @@ static int ob_set_action(int number, struct k_sigaction *new, struct k_sigaction
 	return do_sigaction(number, new, old);
 }
 
-long ob_sys_rt_sigaction(int number, const struct sigaction __user *action, struct sigaction __user *before,
-			 size_t size)
+long ob_sys_rt_sigaction(int number, const struct sigaction __user *action,
+			 struct sigaction __user *before, size_t size)
 {
 	struct k_sigaction new, old;
 	int error;
@@ -115,7 +116,10 @@ static bool ob_call_handler(struct ksignal *signal)
 	return true;
 }
 
-/* get_signal() must not find a SIGKILL: only ob_signal_work() ends a client's task, on a stack for that. */
+/*
+ * get_signal() must not find a SIGKILL: only ob_signal_work() ends a client's task, on a stack for
+ * that.
+ */
 static void ob_hold_kill(bool hold)
 {
 	spin_lock_irq(&current->sighand->siglock);

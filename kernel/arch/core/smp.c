@@ -70,8 +70,8 @@ void __init smp_cpus_done(unsigned int max_cpus)
 }
 
 /*
- * Only a panic calls this, and it ends all vCPUs soon (ob_panic_check()), or the process. Until then
- * the others may run, but what they write must not reach a disk (V10).
+ * Only a panic calls this, and it ends all vCPUs soon (ob_panic_check()), or the process. Until
+ * then the others may run, but what they write must not reach a disk (V10).
  */
 void smp_send_stop(void)
 {

@@ -2,10 +2,11 @@
 /*
  * Snapshots: a kernel that has booted is saved once, and later processes go on from there (V14).
  *
- * It is saved before it is ready for the first call, when nothing is left to do: the only vCPU that is up is idle,
- * and the booting thread has taken it from its carrier. So all that runs is in memory as a
- * coroutine, and no host thread but the vCPU's service thread is in the middle of anything: what that does is done again. The process that saved it goes on in the same way as those that
- * start from it:
+ * It is saved before it is ready for the first call, when nothing is left to do: the only vCPU that
+ * is up is idle, and the booting thread has taken it from its carrier. So all that runs is in
+ * memory as a coroutine, and no host thread but the vCPU's service thread is in the middle of
+ * anything: what that does is done again. The process that saved it goes on in the same way as
+ * those that start from it:
  *
  *   booted -> prepared -> at rest -> saved ----> go on -> renewed -> ready
  *                                     restored ---^
@@ -13,13 +14,12 @@
  * In a process that starts from it, the booting thread carries the vCPU until the kernel is ready.
  *
  * Renewing is what must differ between two starts: random numbers and secrets (renew.c), the wall
- * clock, what the program asked for.
- * The kernel's monotonic clock goes on from where it was.
+ * clock, what the program asked for. The kernel's monotonic clock goes on from where it was.
  *
- * Memory of a snapshot is the file's, copied page by page when it is written to. A window of the kernel shows
- * pages of RAM a second time, which such a copy cannot do. So pages that vmalloc shows are saved as shared, and those of
- * components, which nobody looks at through RAM, as the window's own; all others leave the file when
- * they are allocated anew.
+ * Memory of a snapshot is the file's, copied page by page when it is written to. A window of the
+ * kernel shows pages of RAM a second time, which such a copy cannot do. So pages that vmalloc shows
+ * are saved as shared, and those of components, which nobody looks at through RAM, as the window's
+ * own; all others leave the file when they are allocated anew.
  */
 #include <linux/bitmap.h>
 #include <linux/memblock.h>
@@ -96,7 +96,8 @@ static enum ob_page_use ob_page_use(unsigned long pfn, unsigned long *count)
 	if (test_bit(pfn - ARCH_PFN_OFFSET, ob_snapshot_elsewhere))
 		return OB_PAGE_FREE;
 	/* The page cache can be mapped by a client later. */
-	if (test_bit(pfn - ARCH_PFN_OFFSET, ob_snapshot_shown) || PageLRU(page) || page == ob_zero_page)
+	if (test_bit(pfn - ARCH_PFN_OFFSET, ob_snapshot_shown) || PageLRU(page) ||
+	    page == ob_zero_page)
 		return OB_PAGE_SHARED;
 	return OB_PAGE_PRIVATE;
 }
@@ -135,7 +136,8 @@ static bool ob_stack_is_urgent(const void *stack)
 
 static int ob_snapshot_stack(void *stack, size_t size)
 {
-	return ob_snapshot_add(stack, stack + size, ob_stack_is_urgent(stack) ? OB_SNAPSHOT_URGENT : OB_SNAPSHOT_PRIVATE);
+	return ob_snapshot_add(stack, stack + size, ob_stack_is_urgent(stack) ?
+			       OB_SNAPSHOT_URGENT : OB_SNAPSHOT_PRIVATE);
 }
 
 static int ob_snapshot_write(void)
@@ -158,7 +160,10 @@ static int ob_snapshot_write(void)
 	       ob_host_snapshot_commit(ob_host);
 }
 
-/* Takes the first vCPU as soon as it idles: its idle coroutine is at rest then, and no thread carries it. */
+/*
+ * Takes the first vCPU as soon as it idles: its idle coroutine is at rest then, and no thread
+ * carries it.
+ */
 static void ob_take_first_vcpu(struct ob_vcpu *vcpu)
 {
 	while (!ob_idle_take(vcpu))
@@ -173,8 +178,8 @@ static void ob_renewal_start(void)
 }
 
 /*
- * Saves the kernel, which has told that it is prepared, and has it go on. That there will be no snapshot is no
- * reason not to. Called by the booting host thread, which is no task. Blocks.
+ * Saves the kernel, which has told that it is prepared, and has it go on. That there will be no
+ * snapshot is no reason not to. Called by the booting host thread, which is no task. Blocks.
  */
 void ob_snapshot_take(void)
 {
@@ -195,7 +200,8 @@ static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 
 	*service = (struct ob_service) {
 		/* If there is none, that process was about to say that the time has come. */
-		.deadline = service->deadline ? service->deadline + later : ob_machine.saved_time + clock_offset,
+		.deadline = service->deadline ? service->deadline + later :
+			    ob_machine.saved_time + clock_offset,
 		.leaves_at_tick = service->leaves_at_tick,
 		.stack = service->stack,
 		.owes_carrier = true,
@@ -215,9 +221,10 @@ static bool ob_host_has_random(void)
 }
 
 /*
- * Goes on with the kernel. The calling thread carries it until it is ready, and is a client then: if nothing else is to be done, it waits for
- * no other thread, which would have to get a processor first. Those of the vCPU are made after that: as long as there is
- * one thread, changes of the memory's mappings need not be told to other processors.
+ * Goes on with the kernel. The calling thread carries it until it is ready, and is a client then:
+ * if nothing else is to be done, it waits for no other thread, which would have to get a processor
+ * first. Those of the vCPU are made after that: as long as there is one thread, changes of the
+ * memory's mappings need not be told to other processors.
  */
 static int ob_carry_until_ready(struct ob_vcpu *vcpu)
 {
@@ -234,8 +241,8 @@ static int ob_carry_until_ready(struct ob_vcpu *vcpu)
 }
 
 /*
- * Starts from a snapshot, if the platform has one that fits; -ENOENT: it has not, and nothing has happened.
- * Called instead of booting. Blocks.
+ * Starts from a snapshot, if the platform has one that fits; -ENOENT: it has not, and nothing has
+ * happened. Called instead of booting. Blocks.
  */
 int ob_snapshot_start(const struct ob_boot_parameters *parameters, const struct ob_info *info)
 {

@@ -18,7 +18,10 @@ void ob_snapshot_renew(void);
 /* renew.c: notes what is to be renewed, before the kernel is saved. Blocks. */
 void ob_secrets_prepare(void);
 
-/* renew.c: no secret that Linux chose before the snapshot stays, where nothing depends on it. Blocks. */
+/*
+ * renew.c: no secret that Linux chose before the snapshot stays, where nothing depends on it.
+ * Blocks.
+ */
 void ob_renew_secrets(void);
 #else
 static inline int ob_snapshot_start(const struct ob_boot_parameters *parameters,
@@ -46,7 +49,9 @@ void ob_renew_wall_clock(void);
 /* coroutine.c: every stack that was ever handed out, until one visit says an error. */
 int ob_stacks_visit(int (*visit)(void *stack, size_t size));
 
-/* mmu.c: every page that the tables have in a window of the kernel, until one visit says an error. */
+/*
+ * mmu.c: every page that the tables have in a window of the kernel, until one visit says an error.
+ */
 typedef int ob_page_visit(unsigned long address, u64 physical, u32 protection);
 int ob_window_visit(unsigned long start, unsigned long end, ob_page_visit *visit);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Clocks: the host's monotonic clock is ours but for an offset, and each vCPU's service thread is its timer. */
+/*
+ * Clocks: the host's monotonic clock is ours but for an offset, and each vCPU's service thread is
+ * its timer.
+ */
 #include <linux/clockchips.h>
 #include <linux/clocksource.h>
 #include <linux/delay.h>
@@ -51,12 +54,14 @@ void read_persistent_clock64(struct timespec64 *time)
 }
 
 /*
- * Files get their times from the host's coarse clock, as they do on the host's own file systems. A file server's times
- * are then in order with those that its host sets: the coarse clock here may be a tick of 10 ms behind.
- * As soon as a client sets the clock of this kernel, files get their times from that.
+ * Files get their times from the host's coarse clock, as they do on the host's own file systems. A
+ * file server's times are then in order with those that its host sets: the coarse clock here may be
+ * a tick of 10 ms behind. As soon as a client sets the clock of this kernel, files get their times
+ * from that.
  *
  * Dodge ktime_get_coarse_real_ts64: files get their times from the host's coarse clock.
- * Dodge do_settimeofday64, do_adjtimex: once a client sets the clock, files get their times from that.
+ * Dodge do_settimeofday64, do_adjtimex: once a client sets the clock, files get their times from
+ * that.
  */
 static bool ob_clock_is_own;
 
@@ -118,9 +123,9 @@ static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)
 }
 
 /*
- * Raises the timer interrupt if it is due. Any thread. A client's thread may be stopped in here by a
- * debugger or a signal handler. The deadline is there until the interrupt is raised, so the service
- * thread raises it then. A second interrupt does no harm.
+ * Raises the timer interrupt if it is due. Any thread. A client's thread may be stopped in here by
+ * a debugger or a signal handler. The deadline is there until the interrupt is raised, so the
+ * service thread raises it then. A second interrupt does no harm.
  */
 void ob_timer_expire(struct ob_vcpu *vcpu, u64 now)
 {

@@ -17,14 +17,17 @@
 #define KASAN_SHADOW_SIZE (_AC(1, UL) << (OB_ADDRESS_BITS - KASAN_SHADOW_SCALE_SHIFT))
 #define KASAN_SHADOW_END (KASAN_SHADOW_START + KASAN_SHADOW_SIZE)
 
-/* Code of the kernel also runs before its boot, after its end and in forked children: it is not checked there. */
+/*
+ * Code of the kernel also runs before its boot, after its end and in forked children: it is not
+ * checked there.
+ */
 extern bool ob_kasan_ready;
 #define kasan_arch_is_ready() (ob_kasan_ready)
 
 /*
- * What is not an address of the host's user space has no shadow: offsets from the segment register, which
- * old compilers check as if they were addresses, and wild pointers, whose use faults. All of it
- * is found where nothing is ever poisoned.
+ * What is not an address of the host's user space has no shadow: offsets from the segment register,
+ * which old compilers check as if they were addresses, and wild pointers, whose use faults. All of
+ * it is found where nothing is ever poisoned.
  */
 #define kasan_mem_to_shadow kasan_mem_to_shadow
 static inline void *kasan_mem_to_shadow(const void *address)

@@ -21,7 +21,7 @@ struct thread_struct {
 	struct ob_adoption *adoption;	/* the host thread that waits to become this task */
 	u32 baton;			/* word by which a vCPU is handed to the host thread */
 	u32 evicted;			/* sleeps while its host thread is out in host code (V8) */
-	u32 interrupted;		/* its next call that would block fails with EINTR: core/eintr.c */
+	u32 interrupted;		/* its next blocking call fails with EINTR: core/eintr.c */
 	u32 on_wake_list;		/* of evicted tasks that want to run again */
 	struct task_struct *wake_next;	/* in that list */
 	struct blk_plug *plug;		/* of an evicted task, which sleeps without: core/evict.c */

@@ -41,14 +41,14 @@ struct ob_spinning {
 
 /* OB_THREAD_BLOCK_BYTES of outboard/tables.h. */
 struct ob_thread {
-	u32 boot;			/* ob_boot of the kernel that all the rest is of; first, as tables.h says */
-	u32 entering;			/* ob_boot while the thread is on the slow path in: core/gate.c */
-	unsigned long parked;		/* ob_parked() of the task, for the fast path in; 0: there is none */
+	u32 boot;			/* ob_boot of the owner of the rest; first: tables.h */
+	u32 entering;			/* ob_boot while the thread is on the slow path: gate.c */
+	unsigned long parked;		/* ob_parked() of the task, for the fast path; 0: no task */
 	struct task_struct *task;	/* current; NULL outside of the kernel's world */
 	struct ob_vcpu *vcpu;
 	unsigned long percpu_offset;
 	struct ob_loan *loan;		/* NULL: it is not lent */
-	u64 self;			/* of a thread that carries, or has a task: its ob_host_thread_self() */
+	u64 self;			/* ob_host_thread_self(), if it carries or has a task */
 	struct ob_spinning spinning;
 	u16 cpu;
 	u8 irqs_off;
