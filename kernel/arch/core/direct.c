@@ -2,12 +2,11 @@
 /*
  * O_DIRECT with buffers that the kernel did not map.
  *
- * Direct I/O needs the struct page of each page of the buffer, and only memory
- * in the client window has one: for the program's own the kernel says
- * -EFAULT. Then, and only then, the call is made again through pages of the
- * kernel, piece by piece. They are physically contiguous, so that a piece is one segment for the
- * disk, and small enough to stay in the processor's cache between the two copies. A
- * short transfer ends the call, as POSIX allows.
+ * Direct I/O needs the struct page of each page of the buffer. Only memory in the client window has
+ * one: for the program's own memory Linux returns -EFAULT. Then, and only then, the call is
+ * repeated through bounce pages of the kernel, piece by piece. The pages of a piece are physically
+ * contiguous, so the disk sees one segment; and a piece stays in the processor's cache between the
+ * two copies. A short transfer ends the call, as POSIX allows.
  */
 #include <linux/bvec.h>
 #include <linux/file.h>
@@ -34,7 +33,7 @@ static int ob_direction(bool write)
 	return write ? ITER_SOURCE : ITER_DEST;
 }
 
-/* As much as is free at once; a single page is worth waiting for. */
+/* Takes as many pages as are free at once. It waits only for a single page. */
 static bool ob_bounce_get(struct ob_transfer *transfer, size_t size)
 {
 	unsigned int order = min(get_order(size), OB_BOUNCE_ORDER);
@@ -51,7 +50,7 @@ static bool ob_bounce_get(struct ob_transfer *transfer, size_t size)
 	return transfer->bounce;
 }
 
-/* One piece between the bounce pages and the file. */
+/* Moves one piece between the bounce pages and the file. */
 static ssize_t ob_transfer_file(struct ob_transfer *transfer, size_t size)
 {
 	struct iov_iter pages;
@@ -64,7 +63,7 @@ static ssize_t ob_transfer_file(struct ob_transfer *transfer, size_t size)
 	return vfs_iter_read(transfer->file, &pages, transfer->position, transfer->flags);
 }
 
-/* Copies what was read. The file's position is only moved by what the program has got. */
+/* Copies a piece to the program. The file's position advances only by what the program got. */
 static ssize_t ob_transfer_out(struct ob_transfer *transfer, struct iov_iter *user, size_t done)
 {
 	size_t copied = copy_to_iter(page_address(transfer->bounce), done, user);
@@ -103,7 +102,7 @@ static ssize_t ob_transfer_all(struct ob_transfer *transfer, struct iov_iter *us
 	return total ?: done;
 }
 
-/* `position`: NULL for the file's own. */
+/* Repeats a call through bounce pages. `position`: NULL for the file's own. */
 static long ob_retry(unsigned int fd, bool write, loff_t *position, struct iov_iter *user,
 		     rwf_t flags)
 {
@@ -150,7 +149,7 @@ static long ob_retry_vector(unsigned int fd, bool write, loff_t *position,
 	return result;
 }
 
-/* The call's result; that of `retry` if the call found memory that the kernel did not map. */
+/* The result of `call`; of `retry` if the call met memory that the kernel did not map. */
 #define ob_retry_if_fault(call, retry) ({				\
 	long result_ = (call);						\
 									\
@@ -211,7 +210,7 @@ long ob_sys_pwritev(unsigned long fd, const struct iovec __user *vector, unsigne
 				 ob_retry_vector(fd, true, &position, vector, count, 0));
 }
 
-/* A position of -1 is the file's own. */
+/* A position of -1 means the file's own. */
 long ob_sys_preadv2(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		    unsigned long low, unsigned long high, rwf_t flags)
 {

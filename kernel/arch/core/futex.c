@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Futexes in the client's own memory. Such a word has no struct page, so a
- * shared futex has no key there; but all clients share one address space, so
- * its address is one: the futex is made private.
+ * Futexes in the program's own memory. Such a word has no struct page, so a shared futex has no
+ * key. But all clients share one address space, so the address will do: the futex is made private.
  */
 #include <linux/mutex.h>
 #include <linux/futex.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Settings of Linux that have to be others here from the start. They are in variables that nobody
- * else sees; but Linux has to show the tables of its settings to register them, and that call is
- * wrapped at the link.
+ * Settings of Linux that need other values here from the start. Their variables are static. But
+ * Linux passes the tables of its settings to a function that registers them, and the link wraps
+ * that.
  *
  * Dodge __register_sysctl_init: some settings have to be others here from the start.
  */
