@@ -12,8 +12,8 @@ enum ob_exit {
 	OB_EXIT_LEAVE,		/* leave the kernel */
 	OB_EXIT_AGAIN,		/* make the system call again */
 	/*
-	 * The thread's task has ended; perhaps the machine has halted since, or booted again. The
-	 * thread touches nothing of the kernel any more.
+	 * The task has ended, and the machine may have halted or booted again since. The thread
+	 * touches nothing of the kernel any more.
 	 */
 	OB_EXIT_GONE,
 };

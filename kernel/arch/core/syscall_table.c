@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The system call table, with x86-64's numbers, and the few calls that a library answers
- * differently: there is no program to be replaced, and no host thread to be copied or ended from
- * inside.
+ * The system call table, with x86-64's numbers, and the few calls that a library answers in another
+ * way: there is no program to replace, and no host thread to copy or end from inside.
  *
  * Dodge futex: futex words outside of the client window have no page; they are private futexes.
  * Dodge rt_sigaction: a signal whose default is to end the process is ignored, for a library must
@@ -19,7 +18,7 @@
 #include "futex.h"
 #include "signal.h"
 
-/* What only x86 itself implements. */
+/* Calls that only x86 itself implements. */
 #define sys_arch_prctl sys_ni_syscall
 #define sys_iopl sys_ni_syscall
 #define sys_ioperm sys_ni_syscall
@@ -29,8 +28,8 @@
 #define sys_uretprobe sys_ni_syscall
 
 /*
- * A host thread can neither be copied, nor replaced, nor ended by the kernel: it leaves by ending.
- * The machine is halted by the program, not from inside.
+ * The kernel can neither copy, nor replace, nor end a host thread: its task ends when the thread
+ * does. The program halts the machine; calls do not.
  *
  * Dodge clone, clone3, execve, execveat, exit, exit_group, fork, vfork, reboot: refused; they are
  * not for the threads of a library.
@@ -58,8 +57,8 @@ static long ob_sys_brk(unsigned long end)
 }
 
 /*
- * An unloaded component destroys its caches, which asks each vCPU that is up for its part. Linux
- * locks out vCPUs that come up meanwhile only with CPU hotplug, which is not configured.
+ * A component that is unloaded destroys its caches, which asks each vCPU that is up for its part.
+ * Only with CPU hotplug, which is not configured, does Linux lock out vCPUs that come up meanwhile.
  *
  * Dodge delete_module: vCPUs that come up late are waited for before a component is unloaded.
  */

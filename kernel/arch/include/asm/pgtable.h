@@ -196,7 +196,7 @@ static inline pte_t pte_swp_clear_exclusive(pte_t entry)
 #endif
 
 #ifndef __ASSEMBLY__
-/* The zero page is in RAM: whoever asks for its struct page finds one. */
+/* The zero page is in RAM, so it has a struct page. */
 extern struct page *ob_zero_page;
 #define ZERO_PAGE(address) (ob_zero_page)
 #endif

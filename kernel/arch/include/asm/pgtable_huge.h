@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Huge entries of page tables, which do not exist here: clients' pages are shown to the host one by
- * one.
+ * Huge entries of page tables. None exist here: the host gets clients' pages one by one.
  *
- * CONFIG_TRANSPARENT_HUGEPAGE is on for its other half, large folios in the page cache: reading and
- * writing files then costs by the folio, not by the page. What Linux has for huge entries needs
- * these to compile; has_transparent_hugepage() says that nobody may make one.
+ * CONFIG_TRANSPARENT_HUGEPAGE is on for its other half, large folios in the page cache: files then
+ * cost by the folio, not by the page. Linux's code for huge entries needs these definitions to
+ * compile; has_transparent_hugepage() forbids making one.
  */
 #ifndef _ASM_OUTBOARD_PGTABLE_HUGE_H
 #define _ASM_OUTBOARD_PGTABLE_HUGE_H

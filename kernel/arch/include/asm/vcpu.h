@@ -23,19 +23,19 @@ struct ob_vcpu;
 enum ob_thread_kind {
 	OB_THREAD_CLIENT,	/* a thread of the program: runs its own task */
 	OB_THREAD_CARRIER,	/* runs the coroutines of one vCPU */
-	OB_THREAD_SERVICE,	/* timer and deliverer of one vCPU */
+	OB_THREAD_SERVICE,	/* timer of one vCPU, takes its interrupts */
 };
 
-/* A client's thread that carries a vCPU while its own task is not its turn. */
+/* A client's thread that carries a vCPU while its own task waits: core/idle.c. */
 struct ob_loan {
 	struct task_struct *task;	/* its own, if it has one already */
 };
 
-/* What a host thread has learnt of spinning for a baton, and for a lock: core/spin.c */
+/* What a host thread has learnt about spinning for a baton and for a lock: core/spin.c */
 struct ob_spinning {
-	u8 waits_to_skip;		/* in which it does not spin */
-	u8 reluctance;			/* the same, after it was in vain last */
-	u8 pauses;			/* before the last look at a lock */
+	u8 waits_to_skip;		/* so many waits come without spinning */
+	u8 reluctance;			/* the same, after the last vain attempt */
+	u8 pauses;			/* so many came before the last look at a lock */
 	u8 spins;
 };
 
@@ -44,7 +44,7 @@ struct ob_thread {
 	u32 boot;			/* ob_boot of the owner of the rest; first: tables.h */
 	u32 entering;			/* ob_boot while the thread is on the slow path: gate.c */
 	unsigned long parked;		/* ob_parked() of the task, for the fast path; 0: no task */
-	struct task_struct *task;	/* current; NULL outside of the kernel's world */
+	struct task_struct *task;	/* `current`; NULL if the thread has none */
 	struct ob_vcpu *vcpu;
 	unsigned long percpu_offset;
 	struct ob_loan *loan;		/* NULL: it is not lent */
@@ -70,7 +70,7 @@ static __always_inline unsigned long ob_thread_offset(void)
 	return ob_thread_block_offset;
 }
 #else
-/* The compiler may keep it: it changes only while no thread is in the kernel. */
+/* The compiler may keep the value: it changes only while no thread is in the kernel. */
 static __always_inline __attribute_const__ unsigned long ob_thread_offset(void)
 {
 	unsigned long offset;
