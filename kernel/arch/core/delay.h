@@ -10,17 +10,9 @@
 
 #ifdef CONFIG_OUTBOARD_DELAYS
 void ob_delay_point(void);
-
-/* Whether to do now what is allowed here but rarely needed: true at random. */
-bool ob_delay_chance(void);
 #else
 static inline void ob_delay_point(void)
 {
-}
-
-static inline bool ob_delay_chance(void)
-{
-	return false;
 }
 #endif
 
