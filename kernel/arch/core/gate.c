@@ -2,23 +2,32 @@
 /*
  * The gate: how a client's thread enters the kernel and leaves it (V4, V9).
  *
- * The fast path in is one compare-and-swap of the vCPU that is parked on the thread's task. The way
- * out is exit work, one exchange, and one look at the pending word. All other cases take the slow
- * path:
+ * Enter, on the fast path: one compare-and-swap of the vCPU that the thread parked on its task,
+ * PARKED to HELD. Pending interrupts wait until the call enables interrupts, or leaves.
+ *
+ * Leave:
+ *
+ *   1. Do exit work and take interrupts, until the task's flags and the pending word are clear.
+ *   2. If other tasks want the vCPU, have the service thread check on this one (parked.c).
+ *   3. Exchange the vCPU's state, HELD to PARKED. From here on the task is not touched.
+ *   4. Look at the pending word. If it has a bit, take the vCPU back and go to 1; unless another
+ *      thread has taken the vCPU, and with it the bit.
+ *
+ * All other ways in take the slow path:
  *
  *   the thread's case        what the slow path does
  *   no task yet              adopts the thread: thread.c
  *   the vCPU is INTERRUPT    waits some microseconds: another thread takes interrupts for the task
  *   the vCPU is MOVED        binds the thread to it
  *   the task is evicted      has it woken, and waits for a vCPU: evict.c
- *   it holds its vCPU        refuses: a signal handler of the program has interrupted a call
+ *   it is in the kernel      refuses: a signal handler of the program has interrupted a call
  *   kernel halted, forked    refuses
  *   block of another boot    empties the block; then as without a task. But see ob_enter_again()
  *
  * A thread in transit is on the slow path, or in ob_interrupt(), or ends its task. Halt waits until
- * no thread is. A thread counts itself and then looks at `halting`; halt does the reverse. Full
- * barriers between make sure that a thread without a count has seen `halting`. A refused call is
- * not counted: callers that try again and again would hold up the halt.
+ * no thread is. A thread counts itself and then looks at `halting`; halt sets `halting` and then
+ * looks at the count. Full barriers between make one of them see the other. A refused call is not
+ * counted: callers that try again and again would hold up the halt.
  *
  * After a halt all data of the kernel are made new for another boot, except this count and the
  * boot's number. So a late thread meets a kernel that is not ready, or the next one, which finds
