@@ -35,6 +35,7 @@
 #include <linux/task_work.h>
 #include "baton.h"
 #include "delay.h"
+#include "switch.h"
 #include "vcpu.h"
 
 /*
@@ -120,7 +121,7 @@ bool ob_evicted_wake_and_wait(struct task_struct *task)
 static void ob_end_evicted_main(void)
 {
 	ob_switch_finished();
-	ob_task_begin();
+	ob_switch_tail();
 	do_exit(0);
 }
 

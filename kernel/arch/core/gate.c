@@ -41,9 +41,8 @@
 #include "delay.h"
 #include "runqueue.h"
 #include "signal.h"
+#include "switch.h"
 #include "vcpu.h"
-
-void schedule_tail(struct task_struct *prev);
 
 static atomic_t ob_transit __ob_host_data ____cacheline_aligned = ATOMIC_INIT(0);
 
@@ -125,7 +124,7 @@ static int ob_enter_evicted(struct task_struct *task)
 	ob_this_thread->irqs_off = 1;
 	barrier();
 	if (ob_arrive(task, false))
-		schedule_tail(ob_this_vcpu()->switched_from);
+		ob_switch_tail();
 	barrier();
 	ob_this_thread->irqs_off = 0;
 	return 0;

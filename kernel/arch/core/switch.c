@@ -32,8 +32,6 @@
 #include "thread.h"
 #include "vcpu.h"
 
-void schedule_tail(struct task_struct *prev);
-
 /* Frees the stack of a coroutine that the calling thread has left for good. */
 void ob_switch_finished(void)
 {

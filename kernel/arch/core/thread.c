@@ -28,26 +28,19 @@
 #include "deferred.h"
 #include "signal.h"
 #include "snapshot.h"
+#include "switch.h"
 #include "thread.h"
 #include "vcpu.h"
 
-void schedule_tail(struct task_struct *prev);
-
 static struct ob_adoption *ob_adoptions;
 static DECLARE_WAIT_QUEUE_HEAD(ob_adoptions_waiting);
-
-/* Ends the switch that brought a new task here. Interrupts are off. */
-void ob_task_begin(void)
-{
-	schedule_tail(ob_this_vcpu()->switched_from);
-}
 
 static void ob_coroutine_main(void)
 {
 	struct task_struct *task;
 
 	ob_switch_finished();
-	ob_task_begin();
+	ob_switch_tail();
 	task = current;
 	task->thread.function(task->thread.argument);
 	/* Only init comes back: it has executed /init, and Linux takes it to be in user mode. */
@@ -271,7 +264,7 @@ int ob_adopt(void)
 		return adoption.error;
 	}
 	if (ob_arrive(adoption.task, switched))
-		ob_task_begin();
+		ob_switch_tail();
 	ob_clone_unpin();
 	sigemptyset(&none);
 	set_current_blocked(&none);

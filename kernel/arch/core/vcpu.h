@@ -345,7 +345,6 @@ int ob_adopt(void);
 void ob_adoptions_wake(void);
 void ob_ready(void);
 int ob_leader_main(void *unused);
-void ob_task_begin(void);
 void ob_task_exit(void);
 
 /* gate.c */

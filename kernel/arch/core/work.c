@@ -21,9 +21,8 @@
 #include <linux/sched/task.h>
 #include <linux/task_work.h>
 #include "delay.h"
+#include "switch.h"
 #include "vcpu.h"
-
-void schedule_tail(struct task_struct *prev);
 
 /* The calling task leaves its stack. Its carrier goes on with ob_work_end(). */
 static void __noreturn ob_work_leave(void)
@@ -52,7 +51,7 @@ static bool ob_work_is_left(void)
 static void ob_work_main(void)
 {
 	ob_switch_finished();
-	schedule_tail(ob_this_vcpu()->switched_from);
+	ob_switch_tail();
 	do {
 		clear_thread_flag(TIF_NOTIFY_SIGNAL);
 		resume_user_mode_work(current_pt_regs());
