@@ -197,7 +197,8 @@ class Backtrace(Command):
 
 
 class Vcpus(Command):
-    """Lists the vCPUs: state, pending interrupts, how often clients left it, the task and the host thread that have it."""
+    """Lists the vCPUs: state, pending interrupts, how often clients left each, its task and host
+thread."""
 
     name = "outboard-vcpus"
 
@@ -206,7 +207,8 @@ class Vcpus(Command):
         world = World()
         rows = [("VCPU", "STATE", "PENDING", "LEAVES", "TASK", "HOST")]
         for vcpu in world.vcpus:
-            rows.append((str(vcpu.id), vcpu.state(), guarded(vcpu.pending), str(vcpu.number("leaves")), *self.who(world, vcpu)))
+            rows.append((str(vcpu.id), vcpu.state(), guarded(vcpu.pending),
+                         str(vcpu.number("leaves")), *self.who(world, vcpu)))
         print_table(rows)
         if world.machine.number("stopping"):
             print("the machine has stopped")

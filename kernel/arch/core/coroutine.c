@@ -89,8 +89,8 @@ int ob_stacks_visit(int (*visit)(void *stack, size_t size))
 
 /*
  * The new stack has, from below: the registers that ob_coroutine_switch pops, the entry, and the
- * entry's return address. That is 0, which ends back-traces. The ABI wants the stack pointer 8
- * bytes off a multiple of 16 at an entry.
+ * entry's return address. The latter is 0, which ends back-traces. The ABI wants the stack pointer
+ * 8 bytes off a multiple of 16 at an entry.
  */
 void *ob_coroutine_prepare(void *stack, void (*entry)(void))
 {

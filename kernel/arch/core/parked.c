@@ -4,8 +4,8 @@
  *
  * A thread that leaves the kernel parks the vCPU on its task. While the thread is out in host code,
  * another thread takes the vCPU's interrupts with the parked task as `current`, as an interrupt in
- * user mode would be taken. That is the service thread; or a client's thread whose own task waits,
- * since waking the service thread takes far longer (ob_evict_by_client()).
+ * user mode would be taken. The other thread is the service thread; or a client's thread whose own
+ * task waits, since waking the service thread takes far longer (ob_evict_by_client()).
  *
  * After the interrupts the same thread evicts the parked task if one of these holds:
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Features of the processor beyond those of every x86-64, for code in the place of Linux's
- * portable.
+ * Features of the processor beyond those of every x86-64, for faster code than Linux's portable
+ * one.
  */
 #ifndef _ASM_OUTBOARD_CPUID_H
 #define _ASM_OUTBOARD_CPUID_H

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Virtual CPUs and what a host thread knows of itself: the heart of the
- * architecture. core/vcpu.h explains the protocol.
+ * What a host thread knows of itself: its block, the heart of the architecture. core/vcpu.h
+ * explains the protocol of vCPUs.
  *
- * The thread's block lives in the host's thread-local storage. A coroutine can
- * be resumed by another host thread than the one that it left, so no address of the block may
- * outlive a switch: it is only ever accessed relative to the segment register,
- * by an offset that is the same in all threads.
+ * The block lives in the host's thread-local storage. Another host thread may resume a coroutine,
+ * so no address of a block may outlive a switch (V1). Code accesses the block only relative to the
+ * segment register, by an offset that is the same in all threads.
  *
- * A thread may have known another kernel in the same place: one that has halted since. Its block is
- * still that kernel's, and void: `boot` says so. What a thread calls first looks at that.
+ * The block of a thread may still be that of a kernel that has halted since, in the same place.
+ * Then it is void: `boot` differs. Each function that a thread calls first looks at that.
  */
 #ifndef _ASM_OUTBOARD_VCPU_H
 #define _ASM_OUTBOARD_VCPU_H
