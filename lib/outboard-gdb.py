@@ -206,17 +206,17 @@ class Backtrace(Command):
 
 
 class Vcpus(Command):
-    """Lists the vCPUs: state, pending interrupts, entries of clients, task and host thread."""
+    """Lists the vCPUs: state, pending interrupts, leaves of clients, task and host thread."""
 
     name = "outboard-vcpus"
 
     def run(self, words):
         self.no_arguments(words)
         world = World()
-        rows = [("VCPU", "STATE", "PENDING", "ENTRIES", "TASK", "HOST")]
+        rows = [("VCPU", "STATE", "PENDING", "LEAVES", "TASK", "HOST")]
         for vcpu in world.vcpus:
             rows.append((str(vcpu.id), vcpu.state(), guarded(vcpu.pending),
-                         str(vcpu.number("entries")), *self.who(world, vcpu)))
+                         str(vcpu.number("leaves")), *self.who(world, vcpu)))
         print_table(rows)
         if world.machine.number("stopping"):
             print("the machine has stopped")

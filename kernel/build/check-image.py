@@ -31,7 +31,8 @@ def faults_of_places(image):
     names = addresses(image)
     if names.get("__stop___modver", 0) > names.get("__end_rodata", 0):
         yield "its read-only data end before the versions of modules"
-    if names["ob_kept"] % 4096 or names["ob_kept_end"] % 4096 or names["ob_kept"] >= names["ob_kept_end"]:
+    kept, end = names["ob_kept"], names["ob_kept_end"]
+    if kept % 4096 or end % 4096 or kept >= end:
         yield "what a halt shall leave is not in pages of its own"
     if any(name.startswith(CHECKED) for name in names):
         return
@@ -55,7 +56,8 @@ def faults(image):
     used = set(re.findall(r"\bR_X86_64_\w+", readelf("-r", image)))
     for relocation in sorted(used - RELOCATIONS):
         yield f"it has relocations of type {relocation}"
-    for symbol in re.findall(r"^ +\d+: .* (?:GLOBAL|WEAK) .*$", readelf("--dyn-syms", image), flags=re.M):
+    symbols = readelf("--dyn-syms", image)
+    for symbol in re.findall(r"^ +\d+: .* (?:GLOBAL|WEAK) .*$", symbols, flags=re.M):
         yield f"it exports or imports a symbol: {' '.join(symbol.split())}"
 
 

@@ -29,7 +29,8 @@ def main():
     wrong = sorted(wanted - found)
     if not wanted or wrong:
         examples = ", ".join(f"{name} at _text+{distance:#x}" for distance, name in wrong[:5])
-        sys.exit(f"outboard: the kernel's names do not fit to {linked}: {len(wrong)} are wrong: {examples}")
+        sys.exit(f"outboard: the kernel's names do not fit to {linked}: "
+                 f"{len(wrong)} are wrong: {examples}")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ source "$(dirname "$0")/common.sh"
 # from standard output's list of all; what is in no tarball is found by that list.
 compare_with_tarball() {
 	local work=$1
-	tar --compare --verbose --strip-components=1 -C "$TREE" -f "$original" >"$work/report" 2>"$work/errors" || true
+	tar --compare --verbose --strip-components=1 -C "$TREE" -f "$original" \
+		>"$work/report" 2>"$work/errors" || true
 	# The top directory itself is stripped to nothing.
 	grep -v '^tar: : Warning' "$work/errors" || true
 	# Owner and mode are the unpacker's; a changed time alone is no change.
-	grep -E ' (differs?|not linked to .*)$' "$work/report" | grep -vE ': (Uid|Gid|Mode|Mod time) differs$' || true
+	grep -E ' (differs?|not linked to .*)$' "$work/report" |
+		grep -vE ': (Uid|Gid|Mode|Mod time) differs$' || true
 	sed -n 's,^[^/]*/\(..*\)$,\1,p' "$work/report" | sed 's,/$,,' | sort >"$work/members"
 	find "$TREE" -mindepth 1 -printf '%P\n' | sort | comm -13 "$work/members" - |
 		grep -vx 'arch/outboard' | sed 's/$/: not in the original/' || true

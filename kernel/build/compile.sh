@@ -28,8 +28,10 @@ touch "$OBJECTS/outboard-compiled"
 
 # The rest is asked of kbuild from inside, where all of its variables are set.
 # shellcheck disable=SC2016 # make expands these
-linux_make -s run-command KBUILD_RUN_COMMAND='$(MAKE) -s -f $(srctree)/scripts/Makefile.vmlinux .vmlinux.export.o'
+linux_make -s run-command \
+	KBUILD_RUN_COMMAND='$(MAKE) -s -f $(srctree)/scripts/Makefile.vmlinux .vmlinux.export.o'
 # shellcheck disable=SC2016
 linux_make -s run-command KBUILD_RUN_COMMAND='$(MAKE) -s $(build)=init init/version-timestamp.o'
 # shellcheck disable=SC2016
-linux_make -s run-command KBUILD_RUN_COMMAND='$(MAKE) -s $(build)=arch/outboard/debug arch/outboard/debug/types.o'
+linux_make -s run-command \
+	KBUILD_RUN_COMMAND='$(MAKE) -s $(build)=arch/outboard/debug arch/outboard/debug/types.o'

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The archive of components, for programs that are linked with liboutboard.a (hypercall/posix/component.c). */
+/*
+ * The archive of components, for programs that are linked with liboutboard.a
+ * (hypercall/posix/component.c).
+ */
 	.section .rodata.outboard_components, "a"
 	.balign 64
 	.globl ob_component_archive

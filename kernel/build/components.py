@@ -8,7 +8,8 @@ reads OBJDIR/modules.order, OBJDIR/Module.symvers and the .ko files. ARCHIVE is 
 memory (hypercall/posix/component.c): all numbers are little-endian, offsets count from its start,
 names end with NUL.
 
-    header    magic[8], size u64, then number and offset (u32 each) of: modules, aliases, orders, nodes
+    header    magic[8], size u64, then number and offset (u32 each) of modules, aliases,
+              orders, nodes
     modules   name u32, reserved u32, image u64, size u64
     aliases   name u32, first order u32, number of orders u32; sorted by name
     orders    module u32, with bit 31 set if it is what the alias means, not only needed by that
@@ -31,7 +32,8 @@ def modinfo(image: bytes) -> list[tuple[str, str]]:
     """The KEY=VALUE strings in the section .modinfo of an ELF file."""
     sections, = struct.unpack_from("<Q", image, 0x28)
     entry_size, count, names = struct.unpack_from("<3H", image, 0x3A)
-    headers = [struct.unpack_from("<2I4Q", image, sections + entry_size * index) for index in range(count)]
+    headers = [struct.unpack_from("<2I4Q", image, sections + entry_size * index)
+               for index in range(count)]
     strings = headers[names][4]
     for name, _, _, _, offset, size in headers:
         start = strings + name
@@ -54,7 +56,8 @@ class Module:
         self.aliases = {plain(value) for key, value in information if key == "alias"} | {self.name}
         self.nodes = [value for key, value in information if key == "alias"]
         needs = [value.split(",") for key, value in information if key == "depends"]
-        before = [value.split(":", 1)[1].split() for key, value in information if key == "softdep" and value.startswith("pre:")]
+        before = [value.split(":", 1)[1].split() for key, value in information
+                  if key == "softdep" and value.startswith("pre:")]
         self.needs = [plain(name) for names in needs + before for name in names if name]
 
 
@@ -63,7 +66,8 @@ def load(objects: Path) -> dict[str, Module]:
     for line in (objects / "modules.order").read_text().splitlines():
         module = Module((objects / line).with_suffix(".ko"))
         modules[module.name] = module
-    # Linux also asks for the module that exports a symbol. A kernel without modules has no such list.
+    # Linux also asks for the module that exports a symbol. A kernel without modules has no such
+    # list.
     exports = objects / "Module.symvers"
     for line in exports.read_text().splitlines() if modules else []:
         _, symbol, provider, *_ = line.split("\t")
@@ -73,7 +77,7 @@ def load(objects: Path) -> dict[str, Module]:
 
 
 def providers(modules: dict[str, Module]) -> dict[str, list[str]]:
-    """Alias to the names of the modules that have it. Patterns are for buses, which we do not have."""
+    """For each alias, the modules that have it. Patterns are for buses, which we do not have."""
     found: dict[str, list[str]] = {}
     for module in modules.values():
         for alias in module.aliases:
@@ -82,7 +86,8 @@ def providers(modules: dict[str, Module]) -> dict[str, list[str]]:
     return found
 
 
-def order(wanted: list[str], modules: dict[str, Module], aliases: dict[str, list[str]]) -> list[str]:
+def order(wanted: list[str], modules: dict[str, Module],
+          aliases: dict[str, list[str]]) -> list[str]:
     """What to load for some modules, in order: soft dependencies may be aliases."""
     result: list[str] = []
     visited = set()
@@ -103,7 +108,8 @@ def order(wanted: list[str], modules: dict[str, Module], aliases: dict[str, list
 
 def nodes(module: Module) -> list[tuple[str, int, int, int]]:
     """Device nodes: an alias devname:NAME, and one with the numbers."""
-    names = [alias.removeprefix("devname:") for alias in module.nodes if alias.startswith("devname:")]
+    names = [alias.removeprefix("devname:") for alias in module.nodes
+             if alias.startswith("devname:")]
     numbers = [re.fullmatch(r"(char|block)-major-(\d+)-(\d+)", alias) for alias in module.nodes]
     known = [(int(match[1] == "block"), int(match[2]), int(match[3])) for match in numbers if match]
     return [(name, *known[0]) for name in names if known]
@@ -132,13 +138,16 @@ def pack(modules: dict[str, Module]) -> bytes:
     node_rows = [row for module in modules.values() for row in nodes(module)]
 
     at = [HEADER.size]
-    for size in (24 * len(modules), 12 * len(alias_rows), 4 * len(order_table), 16 * len(node_rows)):
+    sizes = 24 * len(modules), 12 * len(alias_rows), 4 * len(order_table), 16 * len(node_rows)
+    for size in sizes:
         at.append(at[-1] + size)
     strings = Strings(at[4])
     tables = bytearray()
     images = bytearray()
-    rows = b"".join(struct.pack("<3I", strings.add(name), first, count) for name, first, count in alias_rows)
-    node_bytes = b"".join(struct.pack("<4I", strings.add(name), *numbers) for name, *numbers in node_rows)
+    rows = b"".join(struct.pack("<3I", strings.add(name), first, count)
+                    for name, first, count in alias_rows)
+    node_bytes = b"".join(struct.pack("<4I", strings.add(name), *numbers)
+                          for name, *numbers in node_rows)
     for name in modules:
         strings.add(name)
     base = -(-(at[4] + len(strings.bytes)) // ALIGNMENT) * ALIGNMENT
@@ -154,7 +163,8 @@ def pack(modules: dict[str, Module]) -> bytes:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Packs the modules of a kernel build into one file.")
+    description = "Packs the modules of a kernel build into one file."
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("objdir", type=Path, help="object directory of the kernel build")
     parser.add_argument("archive", type=Path)
     arguments = parser.parse_args()

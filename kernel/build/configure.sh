@@ -69,7 +69,8 @@ cat "${files[@]}" | awk -v builtin="$BUILTIN" -v identity="${identity:0:16}" '
 	END {
 		delete linked["all"]
 		for (wanted in linked) {
-			print "outboard: BUILTIN: kernel/configs has no component " wanted " in this profile" >"/dev/stderr"
+			print "outboard: BUILTIN: kernel/configs has no component " wanted \
+				" in this profile" >"/dev/stderr"
 			exit 1
 		}
 		print "CONFIG_OUTBOARD_IDENTITY=\"" identity "\""
@@ -101,5 +102,6 @@ if [ -n "$refused" ]; then
 	printf '%s\n' "$refused" >&2
 	fail "Kconfig did not grant what kernel/configs asks for (see above)"
 fi
-sed -n 's/^# Objects: about //p' "${files[@]}" | awk '{ sum += $1 } END { print sum + 0 }' >"$OBJECTS/outboard-estimate"
+sed -n 's/^# Objects: about //p' "${files[@]}" |
+	awk '{ sum += $1 } END { print sum + 0 }' >"$OBJECTS/outboard-estimate"
 printf '%s\n' "$identity" >"$stamp"

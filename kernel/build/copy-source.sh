@@ -13,5 +13,6 @@ if [ -d "$original" ]; then
 	rm -rf "$directory/.git"
 else
 	tar -x --no-same-owner --strip-components=1 -C "$directory" -f "$original" ||
-		fail "$original cannot be unpacked: it is no tarball, or it is damaged, or the disk is full"
+		fail "$original cannot be unpacked: it is no tarball, or it is damaged," \
+			"or the disk is full"
 fi

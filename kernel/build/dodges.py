@@ -29,10 +29,11 @@ LINK = Path("kernel/build/link-kernel.sh")
 
 TITLE = """# Dodges
 
-For kernel developers who ask: if not one line of Linux is changed, what is done where it is in the way?
+For kernel developers who ask: if not one line of Linux is changed, what is done where it is in the
+way?
 
-`kernel/build/dodges.py` makes this page from the sources; a test fails when the two disagree, or when
-the linked kernel wraps other names. Another test stops a program at each wrap.
+`kernel/build/dodges.py` makes this page from the sources. A test fails when the two disagree, or
+when the linked kernel wraps other names. Another test stops a program at each wrap.
 """
 
 

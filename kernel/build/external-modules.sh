@@ -9,6 +9,7 @@ source "$(dirname "$0")/common.sh"
 directory=$(realpath -e -- "$1" 2>/dev/null) || fail "M=$1: there is no such directory"
 [ -f "$directory/Kbuild" ] || [ -f "$directory/Makefile" ] ||
 	fail "M=$1: it has neither a Kbuild file nor a Makefile (one line will do: obj-m := NAME.o)"
-[ -f "$OBJECTS/Module.symvers" ] || fail "the kernel $VARIANT is not built yet: run make first, with the same PROFILE"
+[ -f "$OBJECTS/Module.symvers" ] ||
+	fail "the kernel $VARIANT is not built yet: run make first, with the same PROFILE"
 lock_directory "$OBJECTS"
 linux_make -s -j"$JOBS" M="$directory" modules

@@ -6,9 +6,11 @@ cat <<'TEXT'
 make                  build the libraries and the program, in out/
 make demo             show the main job on an image made on the spot; before the first 'make', this
                       builds only what the demo shows
-make test             build, and run the tests; TESTS="tests/program/test_cli.py -k ls" runs these only
+make test             build, and run the tests; TESTS="tests/program/test_cli.py -k ls" runs
+                      these only
 make test-long        build, and run the tests that make test leaves out: an hour and more
-make bench            build, and compare with what else there is; RECORD=docs/benchmarks keeps the samples
+make bench            build, and compare with what else there is; RECORD=docs/benchmarks keeps
+                      the samples
 make soak             build, and put load on everything for ten minutes, with a plot of memory
 make install          install below PREFIX (/usr/local); DESTDIR is put in front
 make library          build the libraries only
@@ -31,5 +33,6 @@ Variables:
                               a kernel with KASAN, UBSAN or both
   JOBS=N                      compile jobs at a time (default: one per processor)
 
-The profile full is in out/lib, any other in out/lib/PROFILE (with -builtin, -nommu, -up, -debug, -asan, -ubsan, -suites).
+The profile full is in out/lib, any other in out/lib/PROFILE (with -builtin, -nommu, -up, -debug,
+-asan, -ubsan, -suites).
 TEXT

@@ -18,7 +18,8 @@ install -m 755 "$PROGRAM" "$target/bin/outboard"
 install -m 644 "$LIB_DIR/liboutboard.so.0" "$target/lib/liboutboard.so.0"
 strip --strip-debug "$target/bin/outboard" "$target/lib/liboutboard.so.0"
 ln -sf liboutboard.so.0 "$target/lib/liboutboard.so"
-install -m 644 "$LIB_DIR/liboutboard.a" "$LIB_DIR/outboard-components" "$LIB_DIR/liboutboard-components.a" "$target/lib/"
+install -m 644 "$LIB_DIR/liboutboard.a" "$LIB_DIR/outboard-components" \
+	"$LIB_DIR/liboutboard-components.a" "$target/lib/"
 install -d "$target/lib/outboard_gdb"
 install -m 644 "$LIB_DIR/outboard-gdb.py" "$LIB_DIR/outboard-types.o" "$target/lib/"
 install -m 644 "$LIB_DIR"/outboard_gdb/*.py "$target/lib/outboard_gdb/"
@@ -29,7 +30,8 @@ install -m 644 "$INCLUDE_DIR"/outboard/*.h "$target/include/outboard/"
 sed -e "s,^prefix=.*,prefix=$prefix," -e 's,^libdir=.*,libdir=${prefix}/lib,' \
 	"$LIB_DIR/pkgconfig/outboard.pc" >"$target/lib/pkgconfig/outboard.pc"
 
-# A page for the program, and one for each command that it names there; of the day of the last change.
+# A page for the program, and one for each command that it names there; of the day of the last
+# change.
 if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
 	SOURCE_DATE_EPOCH=$(git -C "$REPO" log -1 --format=%ct 2>/dev/null || date +%s)
 	export SOURCE_DATE_EPOCH

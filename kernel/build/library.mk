@@ -59,7 +59,8 @@ $(WORK)/liboutboard.o: $(WORK)/image.o $(HYPERCALL_OBJECTS) $(API_OBJECTS) $(WOR
 
 # nodelete: handlers for signals, fork and the end of threads stay to the end of the process.
 $(LIB_DIR)/$(SONAME): $(WORK)/liboutboard.o $(BUILD)/exports.map
-	gcc -shared -pthread -o $@ $< -Wl,-soname,$(SONAME) -Wl,--version-script=$(BUILD)/exports.map \
+	gcc -shared -pthread -o $@ $< -Wl,-soname,$(SONAME) \
+		-Wl,--version-script=$(BUILD)/exports.map \
 		-Wl,-z,defs -Wl,-z,text -Wl,-z,noexecstack -Wl,-z,pack-relative-relocs \
 		-Wl,-z,separate-code -Wl,-z,nodelete
 

@@ -14,7 +14,8 @@ mkdir -p "$generated" "$LIB_DIR/pkgconfig" "$INCLUDE_DIR/outboard"
 # These write only what has changed.
 python3 "$REPO/lib/generate-config.py" "$OBJECTS" "$PROFILE" "$generated"
 python3 "$REPO/lib/generate-syscalls.py" "$TREE" "$generated"
-install -C -m 644 "$REPO"/lib/include/outboard/*.h "$generated"/outboard/*.h "$INCLUDE_DIR/outboard/"
+install -C -m 644 "$REPO"/lib/include/outboard/*.h "$generated"/outboard/*.h \
+	"$INCLUDE_DIR/outboard/"
 
 make --no-print-directory -s -j"$JOBS" -f "$BUILD/library.mk" \
 	REPO="$REPO" OBJECTS="$OBJECTS" WORK="$work" LIB_DIR="$LIB_DIR" \

@@ -29,29 +29,34 @@ here=$(dirname "$0")
 wraps=()
 while read -r name; do
 	wraps+=("--wrap=$name")
-done < <("$NM" --defined-only arch/outboard/built-in.a 2>/dev/null | sed -n 's/^.* [TDBR] __wrap_//p' | sort -u)
+done < <("$NM" --defined-only arch/outboard/built-in.a 2>/dev/null |
+	sed -n 's/^.* [TDBR] __wrap_//p' | sort -u)
 
 "$LD" "${ldflags[@]}" -r --script="$KBUILD_LDS" "${wraps[@]}" -o "$directory/kernel-all.o" \
 	--whole-archive vmlinux.a .vmlinux.export.o init/version-timestamp.o --no-whole-archive \
 	--start-group "${libraries[@]}" --end-group
-"$LD" "${ldflags[@]}" -r --script="$here/text.lds" -o "$directory/kernel-text.o" "$directory/kernel-all.o"
+"$LD" "${ldflags[@]}" -r --script="$here/text.lds" \
+	-o "$directory/kernel-text.o" "$directory/kernel-all.o"
 rm "$directory/kernel-all.o"
 
 others=$(readelf -SW "$directory/kernel-text.o" |
 	sed -n 's/^ *\[ *[0-9]*\] \([^ ]*\) .* [A-Z]*X[A-Z]* .*$/\1/p' | grep -vx '\.text' || true)
 if [ -n "$others" ]; then
-	echo "outboard: kernel/build/text.lds must list these sections of code: ${others//$'\n'/ }" >&2
+	echo "outboard: kernel/build/text.lds must list these sections of code:" \
+		"${others//$'\n'/ }" >&2
 	exit 1
 fi
 
 "$NM" -n --defined-only "$directory/kernel-text.o" | sed -f "$srctree/scripts/mksysmap" |
 	awk '$2 ~ /^[tTW]$/' >"$directory/names"
 scripts/kallsyms "$directory/names" >"$directory/kallsyms.S"
-"${compiler[@]}" -D__ASSEMBLY__ -D__KERNEL__ "${include[@]}" -c -o "$directory/kallsyms.o" "$directory/kallsyms.S"
+"${compiler[@]}" -D__ASSEMBLY__ -D__KERNEL__ "${include[@]}" -c \
+	-o "$directory/kallsyms.o" "$directory/kallsyms.S"
 
-"$LD" "${ldflags[@]}" -r -o "$directory/kernel-named.o" "$directory/kernel-text.o" "$directory/kallsyms.o"
-# Dodge .rodata, __ksymtab, __ksymtab_gpl, __param, __modver, outboard_rodata_end: the kernel never writes to these; the
-# sections of single files in them were not all marked so.
+"$LD" "${ldflags[@]}" -r \
+	-o "$directory/kernel-named.o" "$directory/kernel-text.o" "$directory/kallsyms.o"
+# Dodge .rodata, __ksymtab, __ksymtab_gpl, __param, __modver, outboard_rodata_end: the kernel never
+# writes to these; the sections of single files in them were not all marked so.
 read_only=()
 for section in .rodata __ksymtab __ksymtab_gpl __param __modver outboard_rodata_end; do
 	read_only+=(--set-section-flags "$section=alloc,load,readonly,data,contents")

@@ -8,7 +8,8 @@ source "$(dirname "$0")/common.sh"
 lock_directory "$OBJECTS"
 
 kernel=$OBJECTS/outboard-link/kernel.image
-newest=$(find "$OBJECTS/vmlinux.o" "$OBJECTS/.vmlinux.export.o" "$OBJECTS/init/version-timestamp.o" \
+newest=$(find "$OBJECTS/vmlinux.o" "$OBJECTS/.vmlinux.export.o" \
+	"$OBJECTS/init/version-timestamp.o" \
 	"$OBJECTS/arch/outboard/kernel/vmlinux.lds" "$BUILD/link-kernel.sh" "$BUILD/text.lds" \
 	"$BUILD/check-image.py" "$BUILD/check-names.py" \
 	-newer "$kernel" 2>/dev/null || echo missing)

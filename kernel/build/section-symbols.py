@@ -23,7 +23,8 @@ def sections(image):
 def section_symbols(image):
     rows = sections(image)
     _, _, _, _, offset, size, *_ = next(row for row in rows if row[1] == SHT_SYMTAB)
-    for name, kind, other, section, value, length in SYMBOL.iter_unpack(image[offset:offset + size]):
+    symbols = image[offset:offset + size]
+    for name, kind, other, section, value, length in SYMBOL.iter_unpack(symbols):
         if section < SHN_LORESERVE:
             value -= rows[section][3]
         yield SYMBOL.pack(name, kind, other, section, value, length)

@@ -45,7 +45,8 @@ say "installing ${#missing[@]} packages: ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if ! { as_root apt-get -q update &&
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "${missing[@]}"; } >"$log" 2>&1; then
+	as_root env DEBIAN_FRONTEND=noninteractive \
+		apt-get -q -y --no-install-recommends install "${missing[@]}"; } >"$log" 2>&1; then
 	tail -n 20 "$log" >&2
 	fail "apt-get could not install these packages: ${missing[*]}"
 fi

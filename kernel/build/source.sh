@@ -9,7 +9,8 @@ source "$(dirname "$0")/common.sh"
 
 lock_directory "$OUT/source"
 original=$(realpath -e -- "$LINUX_SOURCE" 2>/dev/null) ||
-	fail "there is no $LINUX_SOURCE: install the package linux-source-6.12, or set LINUX_SOURCE to a directory or tarball of Linux 6.12"
+	fail "there is no $LINUX_SOURCE: install the package linux-source-6.12, or set" \
+		"LINUX_SOURCE to a directory or tarball of Linux 6.12"
 
 # A package update, or another LINUX_SOURCE, must not meet old objects: file times go back.
 if [ -d "$original" ]; then
@@ -36,7 +37,8 @@ patchlevel=$(sed -n 's/^PATCHLEVEL *= *//p' "$temporary/Makefile" 2>/dev/null ||
 [ "$version.$patchlevel" = 6.12 ] ||
 	fail "$original is Linux $version.$patchlevel; Outboard needs Linux 6.12"
 [ ! -e "$temporary/.config" ] ||
-	fail "$original has been built in (it has a .config): run 'make mrproper' in it, or give a clean copy"
+	fail "$original has been built in (it has a .config): run 'make mrproper' in it," \
+		"or give a clean copy"
 
 ln -s ../../../../kernel/arch "$temporary/arch/outboard"
 chmod 755 "$temporary"

@@ -91,7 +91,7 @@ class Vcpu(Record):
         if self.word & self.PARKED:
             return "arriving" if self.word & self.ARRIVING else "parked"
         if self.word == self.HELD:
-            return "free" if self.number("idle") else "held"
+            return "free" if self.number("watcher_baton") else "held"
         return {0: "offline", self.INTERRUPT: "interrupt",
                 self.STOPPED: "stopped"}.get(self.word, f"? {self.word:#x}")
 
@@ -109,13 +109,13 @@ class Vcpu(Record):
         the vCPU; a client's thread keeps its own, so the vCPU's note of who was bound last decides.
         """
         if self.state() == "free":
-            return self.number("carrier.run"), None
+            return self.number("carrier.to_run"), None
         mine = [thread for thread in threads if thread.vcpu == self.address and thread.task]
         for kind in ("service", "carrier"):
             for thread in mine:
                 if thread.kind == kind:
                     return thread.task, thread
-        last = self.number("holder")
+        last = self.number("bound_thread")
         clients = [thread for thread in mine if thread.kind == "client"]
         for thread in clients:
             if thread.lwp == last:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Boot as the host sees it: lay out the address space, start the first vCPU's
- * carrier on the coroutine that is to become init's parent, the first idle task, and wait
- * until system calls can be made. Or go on from a snapshot (snapshot.c).
+ * Boot as the host sees it. The booting thread lays out the address space, and starts the first
+ * vCPU's carrier on a coroutine: start_kernel(), which becomes the idle task. It then waits until
+ * the kernel is ready for system calls. Or it goes on from a snapshot (snapshot.c).
  */
 #include <linux/mm.h>
 #include <linux/sched/task.h>
@@ -28,7 +28,7 @@ static int ob_reserve(enum ob_region region, u64 size, unsigned long *start, uns
 	return 0;
 }
 
-/* Modules first: they must be near the text, where nothing else may take the room. */
+/* Modules first: they must be near the text, and nothing else may take that room. */
 static int ob_reserve_windows(const struct ob_info *info)
 {
 	const u64 *sizes = info->windows;
@@ -45,7 +45,9 @@ static int ob_reserve_windows(const struct ob_info *info)
 				   &ob_layout.stacks, &ob_layout.stacks_end);
 }
 
-/* The array of struct page covers all of RAM's ceiling; it begins with the page frame of RAM's first byte. */
+/*
+ * The array of struct page covers RAM up to its ceiling. It begins with RAM's first page frame.
+ */
 static int ob_reserve_page_array(u64 memory)
 {
 #ifdef CONFIG_SPARSEMEM_VMEMMAP
@@ -100,7 +102,7 @@ static int ob_boot_first_vcpu(void)
 	return error;
 }
 
-/* What a kernel that starts from a snapshot is told anew. */
+/* Sets what the program asked for: at boot, and again on a start from a snapshot. */
 void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_info *info)
 {
 	ob_machine.memory = ob_memory_ceiling(parameters->memory);
@@ -122,7 +124,9 @@ static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struc
 	ob_machine.snapshot = IS_ENABLED(CONFIG_OUTBOARD_SNAPSHOT) && parameters->snapshot &&
 			      !ob_machine.ram_is_pinned;
 	ob_machine.boot_time = ob_clock();
-	error = ob_layout_reserve(info, ob_machine.memory) ?: ob_kasan_setup() ?: ob_boot_first_vcpu();
+	error = ob_layout_reserve(info, ob_machine.memory) ?:
+		ob_kasan_setup() ?:
+		ob_boot_first_vcpu();
 	if (!error && ob_machine.snapshot) {
 		ob_wait_for(&ob_machine.prepared);
 		ob_snapshot_take();
@@ -130,7 +134,10 @@ static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struc
 	return error;
 }
 
-/* The calling thread is a task from now on. If that fails, its first call tries again, and tells why. */
+/*
+ * Makes the calling thread a task. If that fails, its first call tries again, and returns the
+ * error.
+ */
 void ob_become_client(void)
 {
 	if (!ob_enter())

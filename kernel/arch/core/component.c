@@ -2,9 +2,9 @@
 /*
  * Components: modules that the host carries, loaded when Linux or the program asks for them.
  *
- * Linux's request_module() starts a program of the user's; here it is wrapped at the link, and asks the
- * host, which knows the modules, their aliases and what each of them needs. Modules are loaded by a kernel
- * worker: it has the rights, the root directory and the stack for that, whatever client asked.
+ * Linux's request_module() starts a program of the user's. Here the link wraps it, and it asks the
+ * host, which knows the modules, their aliases and what each of them needs. A kernel worker loads
+ * them, whatever client asked: it has the rights, the root directory and the stack.
  */
 #include <linux/types.h>
 #include <linux/kdev_t.h>
@@ -26,11 +26,11 @@ const char ob_kernel_version_magic[] = VERMAGIC_STRING;
 
 struct ob_load {
 	struct work_struct work;
-	const void *image;		/* NULL: by name */
+	const void *image;		/* NULL: found by name */
 	u64 size;
 	const char *parameters;
 	long result;
-	bool unattended;		/* nobody waits: it frees itself */
+	bool unattended;		/* nobody waits: the request frees itself */
 	char name[MODULE_NAME_LEN];
 };
 
@@ -53,7 +53,7 @@ static bool ob_is_live(const char *name)
 	return live;
 }
 
-/* Somebody else may load it at the same time: Linux then waits for that and says -EEXIST. */
+/* If another task loads the same one now, Linux waits for that and returns -EEXIST. */
 static long ob_load_component(const struct ob_component *component, const char *parameters)
 {
 	long error;
@@ -65,8 +65,8 @@ static long ob_load_component(const struct ob_component *component, const char *
 }
 
 /*
- * Aliases may name several modules: one that cannot be loaded (a driver of what this processor lacks) does not
- * stop the others, and one that can is enough. Else the first error is the cause of those that follow.
+ * An alias may name several modules. One that fails (a driver for what this processor lacks) does
+ * not stop the others, and one that loads is enough. Else the first error is the cause of the rest.
  */
 static long ob_load_by_name(const char *name, const char *parameters)
 {
@@ -126,7 +126,7 @@ static int ob_load_later(const char *name)
 int __wrap___request_module(bool wait, const char *format, ...);
 
 /*
- * As kernel/module/kmod.c has it, an empty modprobe_path means that nothing shall be loaded.
+ * As in kernel/module/kmod.c, an empty modprobe_path forbids loading.
  *
  * Dodge __request_module: asks the host for a component, instead of starting a program.
  */
@@ -147,7 +147,9 @@ int __wrap___request_module(bool wait, const char *format, ...)
 	return wait ? ob_load_and_wait(&load) : ob_load_later(load.name);
 }
 
-/* Words, separated by spaces. Returns the first error; the others are loaded all the same. Blocks. */
+/*
+ * `names` are words with spaces between. Returns the first error, but loads the others. Blocks.
+ */
 int ob_components_load(const char *names)
 {
 	int first = 0;
@@ -239,7 +241,8 @@ static int __init ob_component_nodes(void)
 	u32 index;
 
 	for (index = 0; !ob_host_component_node(ob_host, index, &node); index++)
-		ob_device_node(node.name, node.is_block ? S_IFBLK : S_IFCHR, MKDEV(node.major, node.minor));
+		ob_device_node(node.name, node.is_block ? S_IFBLK : S_IFCHR,
+			       MKDEV(node.major, node.minor));
 	return 0;
 }
 late_initcall_sync(ob_component_nodes);

@@ -15,7 +15,7 @@
 #include "snapshot.h"
 #include "vcpu.h"
 
-/* A slot is a guard area and a stack above it. Kernel code wants 16 KB; frames of host signals come on top. */
+/* A slot is a guard area with a stack above. Kernel code needs 16 KB; host signals add frames. */
 #define OB_STACK_SIZE (64UL << 10)
 #define OB_STACK_SLOT (128UL << 10)
 
@@ -24,9 +24,9 @@
 
 struct ob_stacks {
 	struct ob_lock lock;
-	unsigned long used;		/* bytes of the region that were ever handed out */
+	unsigned long used;		/* bytes of the region that were ever in use */
 	unsigned long free_count;
-	void *free;			/* linked through the top word of each */
+	void *free;			/* linked through the top word of each stack */
 };
 static struct ob_stacks ob_stacks;
 
@@ -88,8 +88,9 @@ int ob_stacks_visit(int (*visit)(void *stack, size_t size))
 }
 
 /*
- * What ob_coroutine_switch pops, the entry, and its return address: 0, which
- * ends back-traces. The ABI wants the stack pointer 8 bytes off a multiple of 16 at an entry.
+ * The new stack has, from below: the registers that ob_coroutine_switch pops, the entry, and the
+ * entry's return address. The latter is 0, which ends back-traces. The ABI wants the stack pointer
+ * 8 bytes off a multiple of 16 at an entry.
  */
 void *ob_coroutine_prepare(void *stack, void (*entry)(void))
 {
@@ -106,8 +107,8 @@ void *ob_coroutine_prepare(void *stack, void (*entry)(void))
 /*
  * void ob_coroutine_switch(void **save, void *load)
  *
- * The platform may make a stack accessible only when it is touched, which takes a stack: the new one is looked at
- * from the old one.
+ * The platform may make a stack accessible only at a fault, whose handler needs a stack. So the
+ * code touches the new stack while it is still on the old one.
  */
 asm(".text\n"
     ".globl ob_coroutine_switch\n"

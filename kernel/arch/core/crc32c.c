@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CRC32C with the processor's instruction for it, in the place of Linux's tables. Metadata of ext4, xfs, btrfs and others
- * has such checksums. A snapshot is for one kind of processor, so what was found at boot holds.
+ * CRC32C by the processor's instruction, in the place of Linux's tables. ext4, xfs, btrfs and
+ * others have such checksums in their metadata. A snapshot is for one kind of processor, so the
+ * choice that was made at boot holds.
  */
 #include <linux/cache.h>
 #include <linux/crc32.h>

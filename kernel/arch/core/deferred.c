@@ -2,8 +2,9 @@
 /*
  * Start-up work that is put off until somebody could see that it is missing.
  *
- * vCPUs other than the first come up later (secondary.c): who asks how many there are waits for them. Some
- * initcalls only fill sysfs (the linker script has put them aside): they run before the first look-up of a name in it.
+ * vCPUs other than the first come up later (secondary.c), and a call that asks how many there are
+ * waits for them. Some initcalls only fill sysfs: the linker script has put them aside, and they
+ * run before the first look-up of a name in sysfs.
  */
 #include <linux/fs.h>
 #include <linux/init.h>
@@ -24,7 +25,7 @@ long ob_sys_sched_setaffinity(pid_t pid, unsigned int size, unsigned long __user
 	return sys_sched_setaffinity(pid, size, mask);
 }
 
-/* The linker script has put them here. */
+/* From the linker script. */
 extern initcall_entry_t ob_deferred_initcalls[], ob_deferred_initcalls_end[];
 
 static DEFINE_MUTEX(ob_deferred_lock);
@@ -48,9 +49,11 @@ extern const struct inode_operations __real_kernfs_dir_iops;
 extern struct inode_operations __wrap_kernfs_dir_iops;
 struct inode_operations __wrap_kernfs_dir_iops __ro_after_init;
 
-static struct dentry *ob_kernfs_lookup(struct inode *directory, struct dentry *name, unsigned int flags)
+static struct dentry *ob_kernfs_lookup(struct inode *directory, struct dentry *name,
+				       unsigned int flags)
 {
-	if (unlikely(!smp_load_acquire(&ob_deferred_done)) && directory->i_sb->s_magic == SYSFS_MAGIC)
+	if (unlikely(!smp_load_acquire(&ob_deferred_done)) &&
+	    directory->i_sb->s_magic == SYSFS_MAGIC)
 		ob_initcalls_run();
 	return __real_kernfs_dir_iops.lookup(directory, name, flags);
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* See delay.h. Runs with or without a vCPU, in any context: it uses nothing but the host. */
+/* Delay points: delay.h. With or without a vCPU, in any context: only the host is used. */
 #include <linux/atomic.h>
 #include <linux/types.h>
 #include <asm/host.h>
 #include "delay.h"
 
-/* One in so many points waits: much more often, and nothing else would happen. */
+/* One in so many points waits. If more did, the tests would take too long. */
 #define OB_DELAY_ONE_IN 48
 #define OB_DELAY_SLEEP 200000	/* nanoseconds at most */
-#define OB_DELAY_CHANCE_IN 4
 
 static u64 ob_delay_draw(void)
 {
@@ -18,11 +17,6 @@ static u64 ob_delay_draw(void)
 	value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
 	value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
 	return value ^ (value >> 31);
-}
-
-bool ob_delay_chance(void)
-{
-	return !(ob_delay_draw() % OB_DELAY_CHANCE_IN);
 }
 
 void ob_delay_point(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Between two steps of a protocol that others can take part in. In a kernel that checks itself, threads wait here at
- * random, so that every order of the steps happens: delay.c.
+ * Delay points, between two steps of a protocol with other threads. In a kernel that checks itself
+ * (DEBUG=1), threads wait here at random, so that every order of the steps happens.
  */
 #ifndef OUTBOARD_CORE_DELAY_H
 #define OUTBOARD_CORE_DELAY_H
@@ -10,17 +10,9 @@
 
 #ifdef CONFIG_OUTBOARD_DELAYS
 void ob_delay_point(void);
-
-/* Shall what is allowed here, and rarely needed, be done now? */
-bool ob_delay_chance(void);
 #else
 static inline void ob_delay_point(void)
 {
-}
-
-static inline bool ob_delay_chance(void)
-{
-	return false;
 }
 #endif
 

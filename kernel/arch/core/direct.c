@@ -2,12 +2,11 @@
 /*
  * O_DIRECT with buffers that the kernel did not map.
  *
- * Direct I/O needs the struct page of each page of the buffer, and only memory
- * in the client window has one: for the program's own the kernel says
- * -EFAULT. Then, and only then, the call is made again through pages of the
- * kernel, piece by piece. They are physically contiguous, so that a piece is one segment for the
- * disk, and small enough to stay in the processor's cache between the two copies. A
- * short transfer ends the call, as POSIX allows.
+ * Direct I/O needs the struct page of each page of the buffer. Only memory in the client window has
+ * one: for the program's own memory Linux returns -EFAULT. Then, and only then, the call is
+ * repeated through bounce pages of the kernel, piece by piece. The pages of a piece are physically
+ * contiguous, so the disk sees one segment; and a piece stays in the processor's cache between the
+ * two copies. A short transfer ends the call, as POSIX allows.
  */
 #include <linux/bvec.h>
 #include <linux/file.h>
@@ -34,13 +33,14 @@ static int ob_direction(bool write)
 	return write ? ITER_SOURCE : ITER_DEST;
 }
 
-/* As much as is free at once; a single page is worth waiting for. */
+/* Takes as many pages as are free at once. It waits only for a single page. */
 static bool ob_bounce_get(struct ob_transfer *transfer, size_t size)
 {
 	unsigned int order = min(get_order(size), OB_BOUNCE_ORDER);
 
 	for (; order; order--) {
-		transfer->bounce = alloc_pages(__GFP_NOWARN | __GFP_NORETRY | __GFP_NOMEMALLOC, order);
+		transfer->bounce = alloc_pages(__GFP_NOWARN | __GFP_NORETRY | __GFP_NOMEMALLOC,
+					       order);
 		if (transfer->bounce)
 			break;
 	}
@@ -50,7 +50,7 @@ static bool ob_bounce_get(struct ob_transfer *transfer, size_t size)
 	return transfer->bounce;
 }
 
-/* One piece between the bounce pages and the file. */
+/* Moves one piece between the bounce pages and the file. */
 static ssize_t ob_transfer_file(struct ob_transfer *transfer, size_t size)
 {
 	struct iov_iter pages;
@@ -63,7 +63,7 @@ static ssize_t ob_transfer_file(struct ob_transfer *transfer, size_t size)
 	return vfs_iter_read(transfer->file, &pages, transfer->position, transfer->flags);
 }
 
-/* Copies what was read. The file's position is only moved by what the program has got. */
+/* Copies a piece to the program. The file's position advances only by what the program got. */
 static ssize_t ob_transfer_out(struct ob_transfer *transfer, struct iov_iter *user, size_t done)
 {
 	size_t copied = copy_to_iter(page_address(transfer->bounce), done, user);
@@ -102,8 +102,9 @@ static ssize_t ob_transfer_all(struct ob_transfer *transfer, struct iov_iter *us
 	return total ?: done;
 }
 
-/* `position`: NULL for the file's own. */
-static long ob_retry(unsigned int fd, bool write, loff_t *position, struct iov_iter *user, rwf_t flags)
+/* Repeats a call through bounce pages. `position`: NULL for the file's own. */
+static long ob_retry(unsigned int fd, bool write, loff_t *position, struct iov_iter *user,
+		     rwf_t flags)
 {
 	struct fd f = fdget_pos(fd);
 	struct ob_transfer transfer = { .file = fd_file(f), .write = write, .flags = flags };
@@ -123,8 +124,8 @@ static long ob_retry(unsigned int fd, bool write, loff_t *position, struct iov_i
 	return result;
 }
 
-static long ob_retry_buffer(unsigned int fd, bool write, loff_t *position, const void __user *buffer,
-			    size_t size)
+static long ob_retry_buffer(unsigned int fd, bool write, loff_t *position,
+			    const void __user *buffer, size_t size)
 {
 	struct iov_iter user;
 	int error = import_ubuf(ob_direction(write), (void __user *)buffer, size, &user);
@@ -132,12 +133,13 @@ static long ob_retry_buffer(unsigned int fd, bool write, loff_t *position, const
 	return error ?: ob_retry(fd, write, position, &user, 0);
 }
 
-static long ob_retry_vector(unsigned int fd, bool write, loff_t *position, const struct iovec __user *vector,
-			    unsigned long count, rwf_t flags)
+static long ob_retry_vector(unsigned int fd, bool write, loff_t *position,
+			    const struct iovec __user *vector, unsigned long count, rwf_t flags)
 {
 	struct iovec few[UIO_FASTIOV], *copy = few;
 	struct iov_iter user;
-	ssize_t size = import_iovec(ob_direction(write), vector, count, ARRAY_SIZE(few), &copy, &user);
+	ssize_t size = import_iovec(ob_direction(write), vector, count, ARRAY_SIZE(few), &copy,
+				    &user);
 	long result;
 
 	if (size < 0)
@@ -147,101 +149,82 @@ static long ob_retry_vector(unsigned int fd, bool write, loff_t *position, const
 	return result;
 }
 
+/* The result of `call`; of `retry` if the call met memory that the kernel did not map. */
+#define ob_retry_if_fault(call, retry) ({				\
+	long result_ = (call);						\
+									\
+	unlikely(result_ == -EFAULT) ? (retry) : result_;		\
+})
+
 long ob_sys_read(unsigned int fd, char __user *buffer, size_t size)
 {
-	long result = ksys_read(fd, buffer, size);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_buffer(fd, false, NULL, buffer, size);
+	return ob_retry_if_fault(ksys_read(fd, buffer, size),
+				 ob_retry_buffer(fd, false, NULL, buffer, size));
 }
 
 long ob_sys_write(unsigned int fd, const char __user *buffer, size_t size)
 {
-	long result = ksys_write(fd, buffer, size);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_buffer(fd, true, NULL, buffer, size);
+	return ob_retry_if_fault(ksys_write(fd, buffer, size),
+				 ob_retry_buffer(fd, true, NULL, buffer, size));
 }
 
 long ob_sys_pread64(unsigned int fd, char __user *buffer, size_t size, loff_t position)
 {
-	long result = ksys_pread64(fd, buffer, size, position);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_buffer(fd, false, &position, buffer, size);
+	return ob_retry_if_fault(ksys_pread64(fd, buffer, size, position),
+				 ob_retry_buffer(fd, false, &position, buffer, size));
 }
 
 long ob_sys_pwrite64(unsigned int fd, const char __user *buffer, size_t size, loff_t position)
 {
-	long result = ksys_pwrite64(fd, buffer, size, position);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_buffer(fd, true, &position, buffer, size);
+	return ob_retry_if_fault(ksys_pwrite64(fd, buffer, size, position),
+				 ob_retry_buffer(fd, true, &position, buffer, size));
 }
 
 long ob_sys_readv(unsigned long fd, const struct iovec __user *vector, unsigned long count)
 {
-	long result = sys_readv(fd, vector, count);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, false, NULL, vector, count, 0);
+	return ob_retry_if_fault(sys_readv(fd, vector, count),
+				 ob_retry_vector(fd, false, NULL, vector, count, 0));
 }
 
 long ob_sys_writev(unsigned long fd, const struct iovec __user *vector, unsigned long count)
 {
-	long result = sys_writev(fd, vector, count);
-
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, true, NULL, vector, count, 0);
+	return ob_retry_if_fault(sys_writev(fd, vector, count),
+				 ob_retry_vector(fd, true, NULL, vector, count, 0));
 }
 
 long ob_sys_preadv(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		   unsigned long low, unsigned long high)
 {
-	long result = sys_preadv(fd, vector, count, low, high);
 	loff_t position = low;
 
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, false, &position, vector, count, 0);
+	return ob_retry_if_fault(sys_preadv(fd, vector, count, low, high),
+				 ob_retry_vector(fd, false, &position, vector, count, 0));
 }
 
 long ob_sys_pwritev(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		    unsigned long low, unsigned long high)
 {
-	long result = sys_pwritev(fd, vector, count, low, high);
 	loff_t position = low;
 
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, true, &position, vector, count, 0);
+	return ob_retry_if_fault(sys_pwritev(fd, vector, count, low, high),
+				 ob_retry_vector(fd, true, &position, vector, count, 0));
 }
 
-/* A position of -1 is the file's own. */
+/* A position of -1 means the file's own. */
 long ob_sys_preadv2(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		    unsigned long low, unsigned long high, rwf_t flags)
 {
-	long result = sys_preadv2(fd, vector, count, low, high, flags);
-	loff_t position = low;
+	loff_t position = low, *chosen = position == -1 ? NULL : &position;
 
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, false, position == -1 ? NULL : &position, vector, count, flags);
+	return ob_retry_if_fault(sys_preadv2(fd, vector, count, low, high, flags),
+				 ob_retry_vector(fd, false, chosen, vector, count, flags));
 }
 
 long ob_sys_pwritev2(unsigned long fd, const struct iovec __user *vector, unsigned long count,
 		     unsigned long low, unsigned long high, rwf_t flags)
 {
-	long result = sys_pwritev2(fd, vector, count, low, high, flags);
-	loff_t position = low;
+	loff_t position = low, *chosen = position == -1 ? NULL : &position;
 
-	if (likely(result != -EFAULT))
-		return result;
-	return ob_retry_vector(fd, true, position == -1 ? NULL : &position, vector, count, flags);
+	return ob_retry_if_fault(sys_pwritev2(fd, vector, count, low, high, flags),
+				 ob_retry_vector(fd, true, chosen, vector, count, flags));
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Calls that shall end early: ob_interrupt() of the library.
+ * Calls that end early: ob_interrupt() of the library.
  *
- * It may come from anywhere, also from a signal handler of the program that stands in the middle of kernel
- * code. So it takes no vCPU: it leaves the thread's number, and an interrupt finds it there.
+ * The caller may be a signal handler of the program that has interrupted kernel code. So it takes
+ * no vCPU: it notes the thread's number and raises an interrupt, and the interrupt marks the task.
  *
- * A task stays marked until one of its calls has failed with EINTR because of it. Until then TIF_NOTIFY_SIGNAL
- * is set, and what would sleep interruptibly does not: no call that is just about to block is missed.
+ * A task stays marked until one of its calls has failed with EINTR for that reason. Until then
+ * TIF_NOTIFY_SIGNAL is set, and no interruptible sleep begins. So a call that is about to block is
+ * not missed.
  */
 #include <linux/atomic.h>
 #include <linux/pid.h>
@@ -18,7 +19,7 @@
 #include "delay.h"
 #include "vcpu.h"
 
-/* Threads to be interrupted by the next interrupt; 0: a free place. */
+/* Numbers of threads whose calls the next interrupt ends; 0: a free place. */
 static u32 ob_eintr_threads[64];
 
 static void ob_eintr_one(u32 number)
@@ -76,7 +77,7 @@ static int ob_interrupt_call(int thread)
 	return 0;
 }
 
-/* In transit, since a halt frees the calling thread's task, and another boot makes all data new. */
+/* In transit: a halt would free the calling thread's task, and a boot make all data new. */
 int ob_kernel_interrupt_call(int thread)
 {
 	int error = ob_transit_begin();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Futexes in the client's own memory. Such a word has no struct page, so a
- * shared futex has no key there; but all clients share one address space, so
- * its address is one: the futex is made private.
+ * Futexes in the program's own memory. Such a word has no struct page, so a shared futex has no
+ * key. But all clients share one address space, so the address will do: the futex is made private.
  */
 #include <linux/mutex.h>
 #include <linux/futex.h>
@@ -21,8 +20,8 @@ static int ob_futex_private(u32 __user *word, int op)
 	return op | FUTEX_PRIVATE_FLAG;
 }
 
-long ob_sys_futex(u32 __user *word, int op, u32 value, const struct __kernel_timespec __user *timeout,
-		  u32 __user *word2, u32 value3)
+long ob_sys_futex(u32 __user *word, int op, u32 value,
+		  const struct __kernel_timespec __user *timeout, u32 __user *word2, u32 value3)
 {
 	return sys_futex(word, ob_futex_private(word, op), value, timeout, word2, value3);
 }
@@ -40,5 +39,6 @@ long __wrap_do_futex(u32 __user *word, int op, u32 value, ktime_t *timeout, u32 
 long __wrap_do_futex(u32 __user *word, int op, u32 value, ktime_t *timeout, u32 __user *word2,
 		     u32 value2, u32 value3)
 {
-	return __real_do_futex(word, ob_futex_private(word, op), value, timeout, word2, value2, value3);
+	return __real_do_futex(word, ob_futex_private(word, op), value, timeout, word2, value2,
+			       value3);
 }

@@ -7,7 +7,7 @@
 
 struct __kernel_timespec;
 
-long ob_sys_futex(u32 __user *word, int op, u32 value, const struct __kernel_timespec __user *timeout,
-		  u32 __user *word2, u32 value3);
+long ob_sys_futex(u32 __user *word, int op, u32 value,
+		  const struct __kernel_timespec __user *timeout, u32 __user *word2, u32 value3);
 
 #endif

@@ -1,26 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The gate: how a client's thread comes into the kernel and leaves it (V4, V9).
+ * The gate: how a client's thread enters the kernel and leaves it (V4, V9).
  *
- * Entering is one compare-and-swap of the vCPU that the thread's task is parked
- * on; leaving is one exchange and a look at the pending word. What else can be
- * the matter is sorted out on the slow path:
+ * Enter, on the fast path: one compare-and-swap of the vCPU that the thread parked on its task,
+ * PARKED to HELD. Pending interrupts wait until the call enables interrupts, or leaves.
  *
- *   no task yet            the thread is adopted (thread.c)
- *   INTERRUPT              another thread runs interrupts for the task, for microseconds: wait
- *   task evicted           have it woken, and wait for a vCPU
- *   vCPU held by us        a signal handler of the program interrupted a system call: refused
- *   halted, forked         refused
- *   block of another boot  emptied; then as without a task, but see ob_enter_again()
+ * Leave:
  *
- * A thread that is on the slow path, in ob_interrupt(), or ends its task, is in transit. Halt
- * waits until none is; "halting" and the count are ordered by full barriers on
- * both sides, so that whoever is not counted has seen that the machine halts.
- * A refused call is not counted: callers that try again and again would keep halt waiting.
+ *   1. Do exit work and take interrupts, until the task's flags and the pending word are clear.
+ *   2. If other tasks want the vCPU, have the service thread check on this one (parked.c).
+ *   3. Exchange the vCPU's state, HELD to PARKED. From here on the task is not touched.
+ *   4. Look at the pending word. If it has a bit, take the vCPU back and go to 1; unless another
+ *      thread has taken the vCPU, and with it the bit.
  *
- * After a halt the kernel's data are made new for another boot, but for the count and the number of
- * the boot. So a late thread finds a kernel that is not ready, or the next one, and its own block
- * void. The number cannot change while the thread is in transit.
+ * All other ways in take the slow path:
+ *
+ *   the thread's case        what the slow path does
+ *   no task yet              adopts the thread: thread.c
+ *   the vCPU is INTERRUPT    waits some microseconds: another thread takes interrupts for the task
+ *   the vCPU is MOVED        binds the thread to it
+ *   the task is evicted      has it woken, and waits for a vCPU: evict.c
+ *   it is in the kernel      refuses: a signal handler of the program has interrupted a call
+ *   kernel halted, forked    refuses
+ *   block of another boot    empties the block; then as without a task. But see ob_enter_again()
+ *
+ * A thread in transit is on the slow path, or in ob_interrupt(), or ends its task. Halt waits until
+ * no thread is. A thread counts itself and then looks at `halting`; halt sets `halting` and then
+ * looks at the count. Full barriers between make one of them see the other. A refused call is not
+ * counted: callers that try again and again would hold up the halt.
+ *
+ * After a halt all data of the kernel are made new for another boot, except this count and the
+ * boot's number. So a late thread meets a kernel that is not ready, or the next one, which finds
+ * that the thread's block is void. The number does not change while a thread is in transit.
  */
 #include <linux/sched.h>
 #include <linux/sched/task.h>
@@ -30,9 +41,8 @@
 #include "delay.h"
 #include "runqueue.h"
 #include "signal.h"
+#include "switch.h"
 #include "vcpu.h"
-
-void schedule_tail(struct task_struct *prev);
 
 static atomic_t ob_transit __ob_host_data ____cacheline_aligned = ATOMIC_INIT(0);
 
@@ -41,7 +51,7 @@ static bool ob_is_open(void)
 	return READ_ONCE(ob_machine.ready) && !READ_ONCE(ob_machine.halting);
 }
 
-/* 0: halt waits until ob_transit_end(). -ENODEV: there is no kernel, or it halts. */
+/* Returns 0, and halt waits until ob_transit_end(); or -ENODEV: there is no kernel, or it halts. */
 int ob_transit_begin(void)
 {
 	if (!ob_is_open())
@@ -54,7 +64,7 @@ int ob_transit_begin(void)
 	return -ENODEV;
 }
 
-/* The calling thread's task ends: it is counted as long as halt sees the task, too. */
+/* Before the calling thread's task ends: halt sees the task or this count. */
 void ob_transit_begin_exit(void)
 {
 	atomic_inc(&ob_transit);
@@ -71,8 +81,8 @@ unsigned int ob_transit_count(void)
 }
 
 /*
- * Empties the calling thread's block if it is another boot's. A handler of the program that
- * interrupts this makes no call: it finds the thread entering.
+ * Empties the calling thread's block if the block is another boot's. A signal handler of the
+ * program may interrupt this, but its calls are refused: the thread is `entering`.
  */
 static void ob_thread_take(void)
 {
@@ -96,7 +106,7 @@ static void ob_thread_take(void)
 	WRITE_ONCE(thread->boot, READ_ONCE(ob_boot));
 }
 
-/* The calling thread is the kernel's own, or boots it. */
+/* By a thread of the kernel's own, or one that boots the kernel. */
 void ob_thread_begin(enum ob_thread_kind kind)
 {
 	BUILD_BUG_ON(sizeof(struct ob_thread) > OB_THREAD_BLOCK_BYTES);
@@ -106,22 +116,21 @@ void ob_thread_begin(enum ob_thread_kind kind)
 }
 
 /*
- * The task sleeps: wake it and wait until it is switched to. An idle vCPU needs nobody else for that.
- * Interrupts are off until the thread is in: it may be given a vCPU with the run queue locked, where a
- * late signal (V6) must do nothing.
+ * Has the sleeping task woken, and waits until Linux switches to it. Interrupts are off: the thread
+ * may get a vCPU whose run queue is locked, and a late signal (V6) must do nothing then.
  */
 static int ob_enter_evicted(struct task_struct *task)
 {
 	ob_this_thread->irqs_off = 1;
 	barrier();
 	if (ob_arrive(task, false))
-		schedule_tail(ob_this_vcpu()->switched_from);
+		ob_switch_tail();
 	barrier();
 	ob_this_thread->irqs_off = 0;
 	return 0;
 }
 
-/* The vCPU is parked on the task, or the service thread is at work for it, or has evicted it. */
+/* A vCPU is parked on the task, or in an interrupt for it; or the task is evicted. */
 static int ob_enter_known(struct task_struct *task)
 {
 	for (;;) {
@@ -157,11 +166,13 @@ static int ob_enter_unknown(void)
 }
 
 /*
- * The word `entering` says that the calling thread is on the slow path. Interrupts are on while its
- * task may be parked: a signal handler of the program that makes a call then finds the fast path open.
- * A handler that does not is refused, because of this word; so the thread can turn interrupts off once
- * its task sleeps. Finding interrupts off, or the thread lent, means that a handler interrupted just
- * this, or the kernel.
+ * Whether this call comes from a signal handler that interrupted the slow path, or kernel code.
+ *
+ * The word `entering` marks a thread on the slow path. While its task may be parked, interrupts
+ * stay on, since a handler's call could then take the fast path and must run with interrupts on.
+ * All other calls of handlers are refused by this word. So the thread can turn interrupts off once
+ * its task sleeps. Interrupts that are off, or a thread that is lent, also mean that kernel code
+ * was interrupted.
  */
 static bool ob_is_interrupted(void)
 {
@@ -198,12 +209,12 @@ static noinline int ob_enter_slow(void)
 	return error;
 }
 
-/* After this returned 0, the calling thread runs kernel code as its task. */
+/* Returns 0, and the calling thread runs kernel code as its task; or an error. */
 static __always_inline int ob_enter_fast(void)
 {
 	unsigned long parked = ob_this_thread->parked;
 
-	/* Before the first boot, 0 is its number, too. */
+	/* Before the first boot `parked` is 0, and so is the boot's number. */
 	if (likely(parked && ob_is_of_this_boot(parked))) {
 		struct ob_vcpu *vcpu = ob_this_vcpu();
 
@@ -219,9 +230,9 @@ int ob_enter(void)
 }
 
 /*
- * As ob_enter(), by a thread that left in the middle of a call, for a signal handler of the
- * program. `parked`: the word of its block, before it left. Returns -ENODEV if its task has ended
- * meanwhile, even if there is another kernel by now, or the thread has another task.
+ * As ob_enter(), by a thread that left in the middle of a call to run a signal handler of the
+ * program. `parked`: the word of its block before it left. Returns -ENODEV if the task has ended
+ * meanwhile, even if there is another kernel by now or the thread has another task.
  */
 int ob_enter_again(unsigned long parked)
 {
@@ -237,7 +248,7 @@ int ob_enter_again(unsigned long parked)
 	return error;
 }
 
-/* The kernel's exit work. */
+/* Linux's exit work, and pending interrupts. */
 static noinline enum ob_exit ob_leave_slow(long *result)
 {
 	enum ob_exit exit = OB_EXIT_LEAVE;
@@ -251,7 +262,7 @@ static noinline enum ob_exit ob_leave_slow(long *result)
 	return exit;
 }
 
-/* That is work for the next call that would block. */
+/* Whether the only work left is ob_interrupt()'s mark, for the next call that would block. */
 static bool ob_only_interrupted(struct task_struct *task)
 {
 	return READ_ONCE(task->thread.interrupted) && !ob_pending() &&
@@ -265,7 +276,8 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 		struct ob_vcpu *vcpu;
 		unsigned long parked;
 
-		while (unlikely(READ_ONCE(task->thread_info.flags) & OB_TIF_EXIT_WORK || ob_pending())) {
+		while (unlikely(READ_ONCE(task->thread_info.flags) & OB_TIF_EXIT_WORK ||
+				ob_pending())) {
 			enum ob_exit exit = ob_leave_slow(result);
 
 			if (exit != OB_EXIT_LEAVE)
@@ -276,12 +288,12 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 		vcpu = ob_this_vcpu();
 		parked = ob_this_thread->parked;
 		if (ob_others_wait())
-			ob_service_look(vcpu);
-		vcpu->entries++;
+			ob_check_request(vcpu);
+		vcpu->leaves++;
 		ob_delay_point();
 		xchg(&vcpu->state, parked);
 		ob_delay_point();
-		/* The task is not looked at: halt may have ended it already. */
+		/* Never look at the task here: halt may have ended it already (V4). */
 		if (likely(!READ_ONCE(vcpu->pending)))
 			return false;
 		if (!try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD))
@@ -314,7 +326,7 @@ long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long
 	return result;
 }
 
-/* Runs a function as a system call of the calling thread. Its result, or why it could not be run. */
+/* Runs a function as a system call of the calling thread. Returns its result, or an error. */
 long ob_call(long (*function)(void *argument), void *argument)
 {
 	int error = ob_enter();
@@ -325,11 +337,12 @@ long ob_call(long (*function)(void *argument), void *argument)
 /* A host thread ends, and its task with it. */
 void ob_kernel_thread_exit(void)
 {
-	if (ob_thread_is_known() && current && ob_this_thread->kind == OB_THREAD_CLIENT && !ob_enter())
+	if (ob_thread_is_known() && current && ob_this_thread->kind == OB_THREAD_CLIENT &&
+	    !ob_enter())
 		ob_task_exit();
 }
 
-/* Host threads other than the calling one do not exist in the child. */
+/* In the child of a fork, where only the calling host thread exists. */
 void ob_kernel_forked(void)
 {
 	ob_machine.halting = 1;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Halt: nothing that was written is lost, every thread of the kernel ends.
+ * Halt: nothing that was written is lost, and every thread of the kernel ends.
  *
- *  1. No new calls: other threads' calls in progress end as by a fatal signal, and so do, in the place of their
- *     threads, the tasks that are out in host code: with their files, name spaces and io_urings.
- *  2. The clients' mappings and files are closed, everything is unmounted.
- *  3. Carriers and service threads leave; the host joins them.
+ *  1. The kernel takes no new calls. Calls in progress end as by a fatal signal. Tasks whose
+ *     threads are out in host code end as coroutines, with their files, namespaces and io_urings.
+ *  2. The clients' mappings and files are closed, and everything is unmounted.
+ *  3. Carriers and service threads leave, and the host joins them.
  *
- * A thread that sleeps uninterruptibly and does not come out keeps its stack
- * and the memory; nothing else waits for it longer than OB_HALT_PATIENCE.
+ * A thread that sleeps uninterruptibly keeps its stack and the memory. Halt waits for it no longer
+ * than OB_HALT_PATIENCE.
  */
 #include <linux/cred.h>
 #include <linux/delay.h>
@@ -35,7 +35,7 @@
 #include "vcpu.h"
 
 #define OB_HALT_PATIENCE (5 * HZ)
-/* How long something may still be in use that is on its way to its end. */
+/* How long a mount may still be in use by something that is about to end. */
 #define OB_UNMOUNT_PATIENCE (2 * HZ)
 #define OB_MOUNTS_MAX 512
 
@@ -51,7 +51,7 @@ static bool ob_is_active(struct task_struct *task)
 	       READ_ONCE(task->thread.evicted) != OB_EVICTED_OUT;
 }
 
-/* What other vCPUs are parked on goes to sleep. */
+/* Has the tasks on which other vCPUs are parked evicted. */
 static void ob_evict_all(void)
 {
 	unsigned int cpu;
@@ -62,10 +62,10 @@ static void ob_evict_all(void)
 }
 
 /*
- * Kills the client tasks that are active, one by one: a signal to the process
- * would kill the halting thread as well. Returns how many threads are not out yet. Those in transit are counted before
- * and after: one that comes in is in the list when it is no longer in transit, one that ends is in transit
- * when it is no longer in the list.
+ * Kills the active client tasks, one by one: a signal to the process would kill the halting thread,
+ * too. Returns how many threads are not out yet. Threads in transit are counted before and after
+ * the walk: a new one joins the list of tasks before it leaves transit, and one that ends enters
+ * transit before it leaves the list.
  */
 static unsigned int ob_disturb_clients(void)
 {
@@ -97,20 +97,23 @@ static unsigned int ob_quiesce_clients(void)
 	return active;
 }
 
-/* An evicted task that has not been ended yet. With a reference, or NULL. */
+/* An evicted task that nobody has ended yet, with a reference; or NULL. */
 static struct task_struct *ob_find_evicted(void)
 {
 	struct task_struct *task, *found = NULL;
 
 	rcu_read_lock();
 	for_each_thread(ob_machine.leader, task)
-		if (!found && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT && !task->thread.stack)
+		if (!found && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT &&
+		    !task->thread.stack)
 			found = get_task_struct(task);
 	rcu_read_unlock();
 	return found;
 }
 
-/* Its thread is in host code: the task sleeps, or does exit work, or a vCPU is parked on it after that. */
+/*
+ * Whether the task's thread is out in host code: the task sleeps, does exit work, or has done it.
+ */
 static bool ob_is_out(struct task_struct *task)
 {
 	struct ob_vcpu *vcpu = READ_ONCE(task->thread.vcpu);
@@ -185,7 +188,9 @@ static void ob_share_files(void)
 	put_files_struct(old);
 }
 
-/* The halting thread may have left the others: it has name spaces, a root or files of its own, which go now. */
+/*
+ * The halting thread may have left the others' namespaces, root and files. It gives up its own now.
+ */
 static void ob_come_together(void)
 {
 	struct task_struct *leader = ob_machine.leader;
@@ -200,7 +205,7 @@ static void ob_come_together(void)
 	}
 }
 
-/* The clients may have made an image their root, from which the other mounts are not seen. */
+/* The clients may have made an image their root, and the other mounts are invisible from there. */
 static void ob_return_to_root(void)
 {
 	struct path root;
@@ -223,7 +228,9 @@ static void ob_close_files(void)
 	ob_run_exit_work();
 }
 
-/* What is mounted over the root is found from there as the root's parent; the root itself is not. */
+/*
+ * A mount over the root is found as the root's parent; the root itself is not found that way.
+ */
 static const char *ob_unmount_path(const char *point)
 {
 	struct path above;
@@ -238,14 +245,14 @@ static const char *ob_unmount_path(const char *point)
 	return covered ? "/.." : NULL;
 }
 
-/* There is one halt, and it must not need memory: it may be what frees it. */
+/* Static: there is one halt, and it must not need memory, which it may have to free. */
 static u64 ob_mounts[OB_MOUNTS_MAX];
 static union {
 	struct statmount mount;
 	char bytes[2 * PATH_MAX];
 } ob_mount_buffer;
 
-/* What is only in memory goes first: others may need that memory to write back what is not. */
+/* File systems that are only in memory go first: others may need that memory to write back. */
 enum ob_unmount_kind {
 	OB_UNMOUNT_MEMORY,
 	OB_UNMOUNT_ALL,
@@ -271,14 +278,14 @@ static long ob_unmount_by_number(u64 mount, enum ob_unmount_kind kind)
 	return point ? ob_do(__NR_umount2, (long)point, 0, 0, 0) : 0;
 }
 
-/* Unmounts one mount, unless it is the root. It may use the reserves of memory. */
+/* Unmounts one mount, unless it is the root. May use the reserves of memory. */
 static long ob_unmount(u64 mount, enum ob_unmount_kind kind)
 {
 	unsigned int flags = memalloc_noreclaim_save();
 	long error = ob_unmount_by_number(mount, kind);
 
 	memalloc_noreclaim_restore(flags);
-	/* The file system goes now: a loop device below it is free then. */
+	/* The file system ends now, and frees a loop device below it. */
 	ob_run_exit_work();
 	return error;
 }
@@ -291,8 +298,8 @@ static long ob_list_mounts(void)
 }
 
 /*
- * One pass over the first OB_MOUNTS_MAX mounts, the newest of them first: it may
- * be on top of an older one. Returns how many are gone, `failed` how many are not.
+ * One pass over the first OB_MOUNTS_MAX mounts, the newest first: a newer one may be on top of an
+ * older one. Returns how many it unmounted; `failed`: how many it could not.
  */
 static long ob_unmount_pass(enum ob_unmount_kind kind, int *failed)
 {
@@ -305,13 +312,13 @@ static long ob_unmount_pass(enum ob_unmount_kind kind, int *failed)
 	if (before < 0)
 		return before;
 	count = ob_list_mounts();
-	/* A full list may hide more: then whatever was unmounted is progress. */
+	/* A full list may hide more mounts: then each one that was unmounted is progress. */
 	if (before == OB_MOUNTS_MAX)
 		return before - *failed - 1;
 	return before - count;
 }
 
-/* As much as can be: what cannot now is tried again with the others. */
+/* Unmounts what it can. The rest is tried again with the others. */
 static void ob_unmount_memory(void)
 {
 	int failed;
@@ -320,7 +327,9 @@ static void ob_unmount_memory(void)
 		;
 }
 
-/* Until nothing changes for a while: what is in use may be about to be freed by a kernel thread. */
+/*
+ * Until nothing changes for a while: a kernel thread may be about to free a mount that is in use.
+ */
 static int ob_unmount_all(void)
 {
 	unsigned long deadline = jiffies + OB_UNMOUNT_PATIENCE;
@@ -345,11 +354,11 @@ static int ob_unmount_all(void)
 }
 
 struct ob_halt {
-	unsigned int stuck;		/* client threads that did not come out */
+	unsigned int stuck;		/* number of client threads that did not come out */
 	int result;
 };
 
-/* As a system call of the halting thread, which may have given up its rights. */
+/* Runs as a system call of the halting thread, which may have dropped its capabilities. */
 static long ob_halt_call(void *argument)
 {
 	struct ob_halt *halt = argument;
@@ -389,14 +398,14 @@ static void ob_join_threads(void)
 	unsigned int cpu;
 
 	for (cpu = 0; cpu < ob_machine.vcpus; cpu++) {
-		/* It may have to make the other one. */
+		/* The service thread may have yet to make the carrier, so it ends first. */
 		ob_service_end(&ob_vcpus[cpu]);
 		if (ob_vcpus[cpu].carrier.handle)
 			ob_host_thread_join(ob_host, ob_vcpus[cpu].carrier.handle);
 	}
 }
 
-/* Calls of clients did not come out: they keep the memory. */
+/* Some calls of clients did not come out, so the memory stays. */
 static bool ob_memory_is_used;
 
 int ob_kernel_halt(int *halted)
@@ -412,7 +421,7 @@ int ob_kernel_halt(int *halted)
 		return -ENODEV;
 	}
 	ob_halt_call(&halt);
-	/* The calling thread leaves with its vCPU: nobody runs on it again. */
+	/* The calling thread leaves with its vCPU: no thread runs on it again. */
 	raw_local_irq_disable();
 	WRITE_ONCE(ob_this_vcpu()->state, OB_VCPU_STOPPED);
 	ob_machine.ready = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Init. Linux wants to execute a program as process 1; we have none. A binary
- * format of ours "executes" an empty file /init: the process gets the mm and
- * the files of a program. It makes the process of the clients (thread.c), and sleeps.
+ * Init. Linux wants to execute a program as process 1, and there is none. A binary format of ours
+ * "executes" an empty file /init: so the process gets the mm and the files of a program. It makes
+ * the process of the clients (thread.c), and sleeps.
  */
 #include <linux/binfmts.h>
 #include <linux/fs.h>
@@ -37,7 +37,7 @@ static void __init ob_mount(const char *type, const char *directory)
 	init_mount(type, directory, type, 0, NULL);
 }
 
-/* The root is a tmpfs, whose size was chosen when memory was small: half of what there can be. */
+/* The root is a tmpfs. It chose its size when memory was small: sets half of the ceiling. */
 static void __init ob_size_root(void)
 {
 	char *options = (char *)get_zeroed_page(GFP_KERNEL);	/* mount wants a page */
@@ -83,7 +83,9 @@ void __init ob_device_node(const char *name, umode_t type, dev_t device)
 	init_mknod(path, type | 0600, new_encode_dev(device));
 }
 
-/* Init in "user mode". Its children need no reaping: it ignores their SIGCHLD. */
+/*
+ * Init, as Linux takes it to be in user mode. It ignores SIGCHLD, so its children need no reaping.
+ */
 void __noreturn ob_init_main(void)
 {
 	int pid;

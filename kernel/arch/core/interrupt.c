@@ -25,7 +25,7 @@ static bool ob_is_being_evicted(struct task_struct *task)
 /* Leaves the task to its vCPU. */
 static void ob_wake_elsewhere(struct task_struct *task)
 {
-	struct ob_vcpu *vcpu = ob_work_ask(task);
+	struct ob_vcpu *vcpu = ob_wake_list_add(task);
 
 	if (vcpu)
 		ob_send(vcpu, OB_PENDING_WAKE);
@@ -37,7 +37,7 @@ static void ob_wake_evicted(struct ob_vcpu *vcpu)
 
 	for (; task; task = next) {
 		next = task->thread.wake_next;
-		xchg(&task->thread.asked, 0);
+		xchg(&task->thread.on_wake_list, 0);
 		ob_delay_point();
 		if (ob_is_being_evicted(task))
 			ob_wake_elsewhere(task);
@@ -87,14 +87,14 @@ void ob_interrupts_run(bool user)
 
 		ob_panic_check();
 		if (unlikely(READ_ONCE(ob_machine.stopping))) {
-			if (ob_is_carrying())
+			if (ob_is_on_coroutine())
 				ob_carrier_leave();
 			return;
 		}
 		bits = xchg(&vcpu->pending, 0);
 		WRITE_ONCE(vcpu->polls, vcpu->polls + 1);
 		if (bits & OB_PENDING_WAKE_HOST)
-			ob_wake_now();
+			ob_wake_deferred();
 		if (!(bits & ~(OB_PENDING_WAKE_HOST | OB_PENDING_EXIT)))
 			continue;
 		ob_this_thread->irqs_off = 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KASAN. The host shows zeroes as the shadow of the whole address space, and takes memory for
- * what is written: nothing has to be allocated or mapped for it later. Linux's
- * code that would do so for vmalloc and for hot-added memory is kept from it here.
+ * KASAN. The host shows zeroes as the shadow of the whole address space, and takes memory where the
+ * shadow is written. So the kernel neither allocates nor maps shadow later: this file keeps Linux
+ * from doing that for vmalloc and for hot-added memory.
  */
 #include <linux/init_task.h>
 #include <linux/kasan.h>
@@ -13,7 +13,7 @@
 
 bool ob_kasan_ready;
 
-/* The page tables say that all of the shadow is mapped: memory that comes later looks there. */
+/* Has the page tables say that all of the shadow is mapped: hot-added memory looks there. */
 static void ob_shadow_tables(void)
 {
 	unsigned long address;
@@ -46,7 +46,7 @@ int __wrap_kasan_populate_vmalloc(unsigned long address, unsigned long size);
 void __wrap_kasan_release_vmalloc(void);
 
 /*
- * What vmalloc is about to hand out is forbidden, up to what it then allows.
+ * Poisons an area that vmalloc is about to hand out. vmalloc then allows the part that it gives.
  *
  * Dodge kasan_populate_vmalloc, kasan_release_vmalloc: the host shows all of the shadow from
  * the start.

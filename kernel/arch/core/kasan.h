@@ -2,7 +2,10 @@
 #ifndef OUTBOARD_CORE_KASAN_H
 #define OUTBOARD_CORE_KASAN_H
 
-/* Asks the host for the shadow; from then on all accesses are checked. When the address space is laid out, before the kernel starts. */
+/*
+ * Asks the host for the shadow. All accesses are checked from then on. Called after the address
+ * space is laid out, before the kernel starts.
+ */
 #ifdef CONFIG_KASAN
 int ob_kasan_setup(void);
 #else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A spin lock below everything else: taken where Linux's own lock may not be (it may preempt, trace or
- * call back into what is being locked), and by threads that hold no vCPU. So it is there with SMP=n as well.
- * Interrupts that arrive meanwhile wait for the next poll.
+ * A spin lock below everything else. It serves where Linux's own may not be taken, because that may
+ * preempt, trace, or call back into the locked code; and threads that hold no vCPU. So SMP=n has
+ * it, too. Interrupts that arrive under the lock wait for the next poll.
  */
 #ifndef OUTBOARD_CORE_LOCK_H
 #define OUTBOARD_CORE_LOCK_H
@@ -14,13 +14,13 @@ struct ob_lock {
 	u32 locked;
 };
 
-/* Returns what ob_unlock_raw() puts back. */
+/* Returns the flags for ob_unlock_raw(). */
 static inline unsigned long ob_lock_raw(struct ob_lock *lock)
 {
 	unsigned long flags = arch_local_save_flags();
 
 	ob_this_thread->irqs_off = 1;
-	/* A signal's handler looks at it: the compiler must not move it below. */
+	/* A signal handler of ours looks at irqs_off: the compiler must not move the store. */
 	barrier();
 	ob_spin_lock(&lock->locked);
 	return flags;

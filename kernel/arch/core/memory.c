@@ -26,19 +26,19 @@ static u64 ob_memory_unit(u64 memory)
 	return memory < OB_MEMORY_IS_LITTLE ? OB_MEMORY_UNIT_SMALL : OB_MEMORY_UNIT;
 }
 
-/* The most memory of a kernel that may have so much: whole units. */
+/* Rounds the ceiling that the program asked for to whole units. */
 u64 ob_memory_ceiling(u64 memory)
 {
 	return round_down(memory, ob_memory_unit(memory));
 }
 
-/* Linux adds memory in these units, and has an object in /sys for each. */
+/* Linux adds memory in such units, each with an object in /sys. */
 unsigned long memory_block_size_bytes(void)
 {
 	return ob_memory_unit(ob_machine.memory);
 }
 
-/* Without hot-add there is all of it from the start. */
+/* Without hot-add all memory is there from the start. */
 u64 ob_memory_at_boot(void)
 {
 	u64 more = 0;
@@ -72,7 +72,7 @@ void __init mem_init(void)
 	memblock_free_all();
 }
 
-/* Start-up code stays: it is shared with all other processes that run this library. */
+/* Start-up code stays: all processes share it with the image file. */
 void free_initmem(void)
 {
 }
@@ -81,8 +81,9 @@ int __real___vm_enough_memory(struct mm_struct *mm, long pages, int privileged);
 int __wrap___vm_enough_memory(struct mm_struct *mm, long pages, int privileged);
 
 /*
- * What only lives in memory (tmpfs, anonymous mappings) may not take all of it: there is no process to kill when
- * none is left, and file systems could not write back what would free some. Asked for each page of tmpfs.
+ * Data that live only in memory (tmpfs, anonymous mappings) may not take all of it. There is no
+ * process to kill when none is left, and file systems need some to write back and free more. Called
+ * for each page of tmpfs.
  *
  * Dodge __vm_enough_memory: what only lives in memory may not take all of it.
  */
@@ -113,9 +114,9 @@ void vmemmap_free(unsigned long start, unsigned long end, struct vmem_altmap *al
 
 #ifdef CONFIG_MMU
 /*
- * vmalloc asks for single pages in bulk. It gets runs of neighbours here, as
- * long as there are some, so that one host mapping shows many pages. All that
- * was asked for should be delivered: after a short answer it goes on one by one.
+ * vmalloc asks for single pages in bulk. It gets runs of neighbours as long as there are some, so
+ * that one host mapping shows many pages. After a short answer vmalloc would ask for the rest page
+ * by page, so this delivers all of them if it can.
  *
  * Dodge alloc_pages_bulk_noprof: vmalloc gets neighbouring pages, so that one host
  * mapping shows many.
@@ -155,7 +156,7 @@ unsigned long __wrap_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *no
 			break;
 		done += run;
 	}
-	/* Who may wait gets all: memory grows meanwhile. */
+	/* A caller that may wait gets all pages: memory grows meanwhile. */
 	while (done < count && gfpflags_allow_blocking(gfp)) {
 		pages[done] = alloc_pages(gfp, 0);
 		if (!pages[done])
@@ -171,11 +172,11 @@ unsigned long __wrap_alloc_pages_bulk_noprof(gfp_t gfp, int node, nodemask_t *no
 unsigned long __wrap_memblock_estimated_nr_free_pages(void);
 
 /*
- * Linux derives the most threads that there may be from the memory at boot, of which there is little
- * here: the rest comes when it is needed.
+ * Linux derives its limit of threads from the memory at boot. Here that is little: the rest comes
+ * when it is needed.
  *
- * Dodge memblock_estimated_nr_free_pages: the most threads follow from the memory that there may be, not from that at
- * boot.
+ * Dodge memblock_estimated_nr_free_pages: the most threads follow from the memory that there may
+ * be, not from that at boot.
  */
 unsigned long __init __wrap_memblock_estimated_nr_free_pages(void)
 {

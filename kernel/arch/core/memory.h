@@ -5,8 +5,8 @@
 #include <linux/sizes.h>
 
 /*
- * What every kernel starts with, whatever its ceiling; and what each vCPU adds to that beyond the first eight.
- * KASAN takes a table of 16 MB at boot.
+ * The memory with which every kernel starts, whatever its ceiling; each vCPU beyond the eighth adds
+ * to that. KASAN takes a table of 16 MB at boot.
  */
 #define OB_MEMORY_AT_BOOT (IS_ENABLED(CONFIG_KASAN) ? SZ_64M : SZ_16M)
 #define OB_MEMORY_PER_VCPU SZ_1M
@@ -17,14 +17,14 @@
 #define OB_MEMORY_UNIT_SMALL SZ_4M
 #define OB_MEMORY_IS_LITTLE SZ_64M
 
-/* What the host is asked for at a time. */
+/* The kernel asks the host for so much at a time. */
 #define OB_MEMORY_STEP SZ_4M
 
 /* The least ceiling that a kernel boots with: one that has no disks needs less, KASAN more. */
 #define OB_MEMORY_LEAST							\
 	(IS_ENABLED(CONFIG_KASAN) ? SZ_32M : IS_ENABLED(CONFIG_BLOCK) ? SZ_16M : SZ_4M)
 
-/* There are no more vCPUs than have so much of the ceiling each. */
+/* Each vCPU needs so much of the ceiling. */
 #define OB_MEMORY_FOR_VCPU SZ_512K
 
 void ob_memory_setup(void);

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The host's mappings as a cache of the page tables (V12): a software TLB whose
- * entries are host mappings of RAM.
+ * The host's mappings as a cache of the page tables (V12): a software TLB whose entries are host
+ * mappings of RAM.
  *
- * The kernel's windows (vmalloc, modules) are filled ahead, when a mapping is
- * made, and on a fault. The client window is filled by the page fault handler,
- * readable when the entry is young, writable when it is also dirty, so that the kernel's accessed
- * and dirty bits are right. Both are emptied where a CPU's TLB would be flushed. When the
- * host has no room for another mapping, all of a window is dropped: what is
- * still mapped in the tables comes back by faults.
+ *   window             filled                                     emptied
+ *   vmalloc, modules   when Linux makes a mapping, and on faults  where Linux flushes the TLB
+ *   client             by the page fault handler: readable when   the same
+ *                      the entry is young, writable when it is
+ *                      also dirty, which keeps Linux's bits right
  *
- * ob_mirror_lock makes looking at the tables and changing the host's mappings
- * one step: a purge may cover areas that are alive. It is taken on a fault with any kernel
- * lock held, so nothing that can fault or sleep, and no other lock, is used inside.
+ * When the host has no room for another mapping, a whole window is dropped. Pages that the tables
+ * still have come back by faults.
+ *
+ * ob_mirror_lock makes a look at the tables and the change of the host's mappings one step: a purge
+ * may cover areas that are alive. A fault takes it while the thread holds any of the kernel's
+ * locks. So code under it takes no other lock, does not sleep, and does not fault.
  */
 #include <linux/export.h>
 #include <linux/io.h>
@@ -33,8 +35,7 @@ pgd_t swapper_pg_dir[PTRS_PER_PGD] __page_aligned_bss;
 static struct ob_lock ob_mirror_lock;
 
 /*
- * The entry of a kernel address, NULL if there is no table for it; `next` is
- * the end of what the answer holds for.
+ * Returns the entry of a kernel address, NULL if it has no table. The answer holds up to `next`.
  */
 static pte_t *ob_kernel_entry(unsigned long address, unsigned long *next)
 {
@@ -76,10 +77,12 @@ struct ob_run {
 
 static int ob_run_map(const struct ob_run *run)
 {
-	return run->size ? ob_host_map(ob_host, run->start, run->physical, run->size, run->protection) : 0;
+	if (!run->size)
+		return 0;
+	return ob_host_map(ob_host, run->start, run->physical, run->size, run->protection);
 }
 
-/* The run grows by the page, or is shown and begun anew with it. */
+/* Adds a page to the run. If it does not fit, shows the run and begins a new one. */
 static int ob_run_add(struct ob_run *run, unsigned long address, pte_t entry, u32 protection)
 {
 	u64 physical = ob_entry_physical(entry);
@@ -117,13 +120,14 @@ static int ob_show_range(unsigned long start, unsigned long end)
 			pte_t entry = *p;
 
 			if (pte_present(entry))
-				error = ob_run_add(&run, address, entry, ob_kernel_protection(entry));
+				error = ob_run_add(&run, address, entry,
+						   ob_kernel_protection(entry));
 		}
 	}
 	return error ?: ob_run_map(&run);
 }
 
-/* New kernel mappings. If the host has no room, they come by faults. */
+/* Shows new kernel mappings. If the host has no room, faults show them later. */
 void ob_kernel_map(unsigned long start, unsigned long end)
 {
 	unsigned long flags = ob_lock_raw(&ob_mirror_lock);
@@ -141,7 +145,7 @@ static void ob_hide(struct ob_run *run)
 	run->size = 0;
 }
 
-/* Hides what has no entry any more; live areas between stay. */
+/* Hides pages that have no entry any more. Live areas between stay. */
 static void ob_hide_range(unsigned long start, unsigned long end)
 {
 	unsigned long address, next;
@@ -190,7 +194,7 @@ void ob_kernel_unmap(unsigned long start, unsigned long end)
 }
 EXPORT_SYMBOL(ob_kernel_unmap);
 
-/* While nobody changes the tables. */
+/* The caller makes sure that nobody changes the tables. */
 int ob_window_visit(unsigned long start, unsigned long end, ob_page_visit *visit)
 {
 	unsigned long address, next;
@@ -202,7 +206,8 @@ int ob_window_visit(unsigned long start, unsigned long end, ob_page_visit *visit
 		next = next ? min(next, end) : end;
 		for (; p && address < next && !error; address += PAGE_SIZE, p++)
 			if (pte_present(*p))
-				error = visit(address, ob_entry_physical(*p), ob_kernel_protection(*p));
+				error = visit(address, ob_entry_physical(*p),
+					      ob_kernel_protection(*p));
 	}
 	return error;
 }
@@ -220,7 +225,7 @@ static bool ob_kernel_allows(pte_t entry, const struct ob_fault *fault)
 	return !(fault->flags & OB_FAULT_EXECUTE) || pte_val(entry) & _PAGE_EXECUTE;
 }
 
-/* A fault in the kernel's windows. Returns true if the page is there now. */
+/* Handles a fault in the kernel's windows. Returns true if the page is there now. */
 bool ob_kernel_fill(const struct ob_fault *fault)
 {
 	unsigned long address = fault->address & PAGE_MASK;
@@ -256,7 +261,7 @@ static bool ob_client_visible(unsigned long address, pte_t entry)
 	       address >= ob_layout.client && address < ob_layout.client_end;
 }
 
-/* A driver may have mapped device memory for a client. The window shows RAM only. */
+/* A driver may have mapped device memory for a client, which the window cannot show. */
 static bool ob_is_device_memory(pte_t entry)
 {
 	return pte_val(entry) >= OB_IOMEM_BASE;
@@ -307,7 +312,7 @@ static pte_t *ob_client_entry_lock(struct mm_struct *mm, unsigned long address, 
 	return pmd ? pte_offset_map_lock(mm, pmd, address, lock) : NULL;
 }
 
-/* Has nobody accessed that page of a client yet? */
+/* Whether no client has accessed that page yet. */
 bool ob_client_is_untouched(struct mm_struct *mm, unsigned long address)
 {
 	spinlock_t *lock;
@@ -326,9 +331,9 @@ void ob_client_refill_begin(void)
 }
 
 /*
- * After a page fault the entry is as it should be, but the host may not show it: the fault left
- * the entry as it was, or the host had no room until the window was dropped. -ENOMEM: the host
- * shows not even this page. The mm, which the window shows, is locked for reading.
+ * After a page fault the entry is right, but the host may not show it: the fault did not change the
+ * entry, or the host had no room until the window was dropped. Returns -ENOMEM if the host cannot
+ * show even this page. The caller has locked the mm for reading.
  */
 int ob_client_refill(struct mm_struct *mm, unsigned long address)
 {
@@ -366,20 +371,22 @@ void ob_client_unmap(struct mm_struct *mm, unsigned long start, unsigned long en
 EXPORT_SYMBOL(ob_client_unmap);
 
 /*
- * An address that the client insists on must be in its window; a mere hint is forgotten. On a host
- * that cannot map there is no window.
+ * A fixed address must be in the client window; a mere hint elsewhere is ignored. A host that
+ * cannot map has no window.
  */
 unsigned long arch_get_unmapped_area(struct file *file, unsigned long address, unsigned long length,
 				     unsigned long offset, unsigned long flags, vm_flags_t vm_flags)
 {
-	bool outside = address < ob_layout.client || length > ob_layout.client_end - ob_layout.client ||
+	bool outside = address < ob_layout.client ||
+		       length > ob_layout.client_end - ob_layout.client ||
 		       address > ob_layout.client_end - length;
 
 	if (!ob_layout.client_end)
 		return -ENODEV;
 	if (outside && flags & MAP_FIXED)
 		return -ENOMEM;
-	return generic_get_unmapped_area(file, outside ? 0 : address, length, offset, flags, vm_flags);
+	return generic_get_unmapped_area(file, outside ? 0 : address, length, offset, flags,
+					 vm_flags);
 }
 
 static const pgprot_t protection_map[16] = {

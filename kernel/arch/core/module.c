@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Loading components: unmodified modules, relocated into the modules window,
- * which is near enough to the kernel's text for 32-bit displacements. Without a window they are in
- * RAM, where the host can execute that.
+ * Loading components: unmodified modules, relocated into the modules window, which is near enough
+ * to the kernel's text for 32-bit displacements. Without a window they are in RAM, if the host can
+ * execute that.
  *
- * Relocation types are those of the System V ABI for AMD64. There is no global
- * offset table for a module, so an instruction that would load an address from it
- * is changed to one that computes the address, as linkers do.
+ * Relocation types are those of the System V ABI for AMD64. A module has no global offset table. So
+ * an instruction that would load an address from one is changed to compute the address, as linkers
+ * do.
  */
 #include <linux/elf.h>
 #include <linux/execmem.h>

@@ -2,9 +2,9 @@
 /*
  * The end of a kernel that is broken (V10), and back-traces with names.
  *
- * A panic prints what and where, and ends the process by the host's means, so
- * that a core can be taken; the images stay as after a power cut. A host that has other kernels may
- * contain it: then all threads of this one stay where they are.
+ * A panic prints its reason and place, and has the host end the process, so that a core can be
+ * taken. Images stay as after a power cut. A host that has other kernels may contain the panic:
+ * then all threads of this kernel stay where they are.
  */
 #include <linux/console.h>
 #include <linux/kallsyms.h>
@@ -67,7 +67,7 @@ void show_regs(struct pt_regs *regs)
 	printk("at %pS\n", (void *)regs->ip);
 }
 
-/* What the user is told of a panic, whatever the log shows: the message and where it came from. */
+/* What a panic reports to the user, whatever the log shows: the message and the place. */
 struct ob_last_words {
 	char text[2048];
 	size_t used;
@@ -84,8 +84,9 @@ static bool ob_words_add(void *words, unsigned long address)
 }
 
 /*
- * Where threads wait, or take interrupts: after a panic that the host contains, they stay there for
- * good. The thread that panics needs the locks that others would spin for, until it has reported.
+ * Called where threads wait or take interrupts: after a panic that the host contains, they stay
+ * there for good. But until the panicking thread has reported, others go on: it may need their
+ * locks.
  */
 void ob_panic_check(void)
 {
@@ -103,16 +104,17 @@ static void __noreturn ob_panic_host(const char *text)
 
 static bool ob_panic_ready;
 
-/* Kernel code has done what it must not. */
+/* Ends the kernel, whose code has failed: panics. */
 void __noreturn ob_die(const char *what, const struct ob_fault *fault)
 {
 	if (!ob_panic_ready)
 		ob_panic_host(what);
-	/* A jump to nowhere has made no frame: who jumped is on top of the stack. */
+	/* A jump to a bad address makes no frame: the return address is on top of the stack. */
 	if (fault->flags & OB_FAULT_EXECUTE)
 		ob_words_add(&ob_last_words, READ_ONCE_NOCHECK(*(unsigned long *)fault->stack));
 	ob_walk_frames(fault->frame, ob_words_add, &ob_last_words);
-	panic("%s: %s address %llx at %pS", what, fault->flags & OB_FAULT_WRITE ? "write to" : "read from",
+	panic("%s: %s address %llx at %pS", what,
+	      fault->flags & OB_FAULT_WRITE ? "write to" : "read from",
 	      fault->address, (void *)fault->instruction);
 }
 
@@ -122,8 +124,8 @@ int is_valid_bugaddr(unsigned long address)
 }
 
 /*
- * BUG() panics with "BUG!" alone, and says in the log where it is: "BUG: failure at FILE:LINE/FUNCTION()!".
- * The log level may have kept that line from the host.
+ * BUG() panics with "BUG!" alone. Its place is a line in the log, which the log level may have kept
+ * from the host: "BUG: failure at FILE:LINE/FUNCTION()!".
  */
 static const char *ob_bug_place(void)
 {
@@ -151,9 +153,10 @@ static int ob_panic_report(struct notifier_block *block, unsigned long event, vo
 	const char *place = strcmp(message, "BUG!") ? "" : ob_bug_place();
 
 	console_flush_on_panic(CONSOLE_FLUSH_PENDING);
-	/* After a fault the places are known already: from here they could not be found. */
+	/* After a fault the places are known already, and could not be found from here. */
 	if (!ob_last_words.used)
-		ob_walk_frames((unsigned long)__builtin_frame_address(0), ob_words_add, &ob_last_words);
+		ob_walk_frames((unsigned long)__builtin_frame_address(0), ob_words_add,
+			       &ob_last_words);
 	scnprintf(text, sizeof(text), "%s%s%s%s", (char *)message, *place ? " " : "", place,
 		  ob_last_words.text);
 	ob_panic_host(text);

@@ -24,7 +24,8 @@ extern initcall_entry_t ob_secret_initcalls[], ob_secret_initcalls_end[];
 /* The only caller while the kernel boots is an initcall itself; Linux keeps such code here. */
 static int __ref ob_choose_secrets(void)
 {
-	for (initcall_entry_t *entry = ob_secret_initcalls; entry < ob_secret_initcalls_end; entry++)
+	for (initcall_entry_t *entry = ob_secret_initcalls; entry < ob_secret_initcalls_end;
+	     entry++)
 		initcall_from_entry(entry)();
 	return 0;
 }

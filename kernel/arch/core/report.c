@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Free memory goes back to the host: Linux reports large runs of free pages a few seconds after they
- * became free (mm/page_reporting.c), and the host takes its pages from under them. It gives new
- * ones, full of zeroes, when they are used again.
+ * Returns free memory to the host. Linux reports large runs of free pages a few seconds after they
+ * became free (mm/page_reporting.c), and the host takes its pages back. When the kernel uses such
+ * pages again, the host gives new ones, full of zeroes.
  *
- * A few free pages that vCPUs keep on lists of their own can split hundreds of runs. So these lists are
- * emptied some time after each report: what then becomes whole is reported in its turn, and when
- * there was nothing to report, that was the last time.
+ * A few free pages on the vCPUs' own lists can split hundreds of runs. So these lists are emptied
+ * some time after each report. Runs that become whole by that are reported in their turn. This ends
+ * when a turn has nothing to report.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
@@ -17,7 +17,7 @@
 #include "memory.h"
 #include "vcpu.h"
 
-/* Runs of 256 KB and more: smaller ones are soon used again, and would cost a host call each. */
+/* Runs of 256 KB and more. Smaller ones are soon used again, and cost a host call each. */
 #define OB_REPORT_ORDER 6
 #define OB_DRAIN_DELAY HZ
 
@@ -28,10 +28,11 @@ static void ob_drain(struct work_struct *work)
 
 static DECLARE_DELAYED_WORK(ob_drain_work, ob_drain);
 
-/* Free memory that is being reported cannot be had for a moment: that is no want of memory. */
+/* While free memory is being reported, nobody can allocate it. Memory need not grow for that. */
 bool ob_memory_is_reported __read_mostly;
 
-static int ob_report(struct page_reporting_dev_info *device, struct scatterlist *runs, unsigned int count)
+static int ob_report(struct page_reporting_dev_info *device, struct scatterlist *runs,
+		     unsigned int count)
 {
 	struct scatterlist *run;
 	unsigned int i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the gate has to know of the vCPU's run queue, without a call. */
+/* What the gate asks of the vCPU's run queue, inlined. */
 #ifndef OUTBOARD_CORE_RUNQUEUE_H
 #define OUTBOARD_CORE_RUNQUEUE_H
 
@@ -7,8 +7,8 @@
 #include <../kernel/sched/sched.h>
 
 /*
- * Whether more tasks than the current one want the vCPU. Those that sleep, but that the scheduler has not yet taken from
- * the queue, do not. By the vCPU's holder.
+ * Whether other tasks than the current one want the vCPU. A task that sleeps may still be on the
+ * queue (h_nr_delayed); it does not count. By the vCPU's holder.
  */
 static __always_inline bool ob_others_wait(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When vCPUs other than the first come up: when a second client thread appears, when somebody asks how many
- * there are, or soon after boot. Programs that end before need one.
+ * When vCPUs other than the first come up: when a second client thread appears, when somebody asks
+ * how many there are, or soon after boot. A program that ends before that needs one.
  */
 #include <linux/cpu.h>
 #include <linux/sched/mm.h>
@@ -16,7 +16,7 @@
 
 static void ob_vcpus_up(struct work_struct *work)
 {
-	/* It must not wait for memory to grow, which waits for CPUs that come up. */
+	/* This must not wait until memory grows: growing waits for vCPUs that come up. */
 	unsigned int flags = memalloc_noreclaim_save(), cpu;
 
 	for_each_present_cpu(cpu)
@@ -51,7 +51,7 @@ void ob_vcpus_cancel(void)
 	disable_delayed_work_sync(&ob_vcpus_work);
 }
 
-/* Who says how many CPUs shall come up at boot gets them then. */
+/* A command line that says how many CPUs come up at boot gets them at boot. */
 void __init ob_vcpus_setup(void)
 {
 	ob_vcpus_later = ob_machine.vcpus > 1 && !strstr(boot_command_line, "maxcpus=") &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What start_kernel() asks of an architecture, and the odds and ends that it must have. */
+/* The hooks that start_kernel() and the rest of Linux want of an architecture. */
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/init.h>
@@ -20,7 +20,7 @@ static char ob_command_line[COMMAND_LINE_SIZE];
 void (*pm_power_off)(void);
 
 /*
- * What every boot gets; the program's own words come behind and win.
+ * Words that every boot gets. The program's own words follow, and win.
  *
  * Dodge console_msg_format: the host wants to know how grave each line is.
  * Dodge memhp_default_state: memory that comes later is in use at once.
@@ -52,7 +52,7 @@ void __init setup_arch(char **command_line)
 		set_cpu_present(cpu, true);
 	}
 	ob_memory_setup();
-	/* There are no devices to describe: the tree is an empty root. */
+	/* No devices need describing: the tree is an empty root. */
 	if (IS_ENABLED(CONFIG_OF_EARLY_FLATTREE))
 		unflatten_device_tree();
 }
@@ -61,7 +61,9 @@ void __init trap_init(void)
 {
 }
 
-/* The machine is stopped by ob_kernel_halt(); nobody in the kernel may do it behind the program's back. */
+/*
+ * Only ob_kernel_halt() stops the machine. The kernel must not do so behind the program's back.
+ */
 void machine_halt(void)
 {
 	panic("halt from inside");
@@ -90,7 +92,7 @@ void user_disable_single_step(struct task_struct *child)
 {
 }
 
-/* A core dump has no registers to show: they are the host's. */
+/* A core dump has no registers: they are the host's. */
 static const struct user_regset_view ob_regset_view = { .name = "outboard" };
 
 const struct user_regset_view *task_user_regset_view(struct task_struct *task)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory is never removed. When adding some fails half-way, Linux wants to take back what it has described: that
- * is left as it is, since nobody uses it and there is no second try. The function is defined without its
- * arguments, and without the header that declares it, because releases of 6.12 differ in how many there are.
+ * Memory is never removed. If adding some fails half-way, Linux calls this to undo its part, which
+ * does no harm if it stays: nobody uses it, and nobody tries again.
+ *
+ * The function is defined without arguments, and without the header that declares it, because the
+ * releases of 6.12 differ in their number.
  */
 void arch_remove_memory(void);
 

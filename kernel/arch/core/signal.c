@@ -2,13 +2,14 @@
 /*
  * What a task does on its way out of the kernel (V9), and signals.
  *
- * A client's signal handler is a function of the program: it is called as one,
- * on the client's own thread, out in host code, with the signal mask that
- * Linux would set; when it returns, the mask is restored. There is no frame.
+ * A client's signal handler is a function of the program. It is called as one, on the client's own
+ * thread, out in host code, with the signal mask that Linux would set. When it returns, the mask is
+ * restored. There is no signal frame.
  *
- * A signal that has no handler and whose default is to end the process is ignored: a library must not end. So that
- * Linux knows, SIG_DFL is SIG_IGN for these. (That the process is unkillable, as init is, does not suffice: the
- * leader has blocked all signals, and Linux does not look whether a blocked one would be ignored.)
+ * A signal without a handler whose default is to end the process is ignored: a library must not
+ * end. Linux learns this from SIG_IGN in the place of SIG_DFL. SIGNAL_UNKILLABLE, as init has it,
+ * does not suffice: the leader has blocked all signals, and Linux keeps a blocked one without
+ * asking whether it would be ignored.
  */
 #include <linux/resume_user_mode.h>
 #include <linux/sched/signal.h>
@@ -19,7 +20,7 @@
 #include "signal.h"
 #include "vcpu.h"
 
-/* Is the interrupted call to be made again, once the handler (if any) has run? */
+/* Whether to make the interrupted call again, once the handler, if any, has run. */
 static bool ob_restart(long *result, const struct ksignal *handled)
 {
 	bool again;
@@ -70,8 +71,8 @@ static int ob_set_action(int number, struct k_sigaction *new, struct k_sigaction
 	return do_sigaction(number, new, old);
 }
 
-long ob_sys_rt_sigaction(int number, const struct sigaction __user *action, struct sigaction __user *before,
-			 size_t size)
+long ob_sys_rt_sigaction(int number, const struct sigaction __user *action,
+			 struct sigaction __user *before, size_t size)
 {
 	struct k_sigaction new, old;
 	int error;
@@ -86,7 +87,7 @@ long ob_sys_rt_sigaction(int number, const struct sigaction __user *action, stru
 	return error;
 }
 
-/* Linux has made it SIG_DFL. */
+/* A handler for one signal only: Linux has made the action SIG_DFL. */
 static void ob_action_used_up(int number)
 {
 	struct k_sigaction none = { .sa.sa_handler = SIG_DFL };
@@ -94,7 +95,7 @@ static void ob_action_used_up(int number)
 	ob_set_action(number, &none, NULL);
 }
 
-/* Returns whether the thread's task is still there. If not, the thread has not entered again. */
+/* Returns whether the task still exists. If not, the thread has not entered the kernel again. */
 static bool ob_call_handler(struct ksignal *signal)
 {
 	unsigned long parked = ob_this_thread->parked;
@@ -115,7 +116,10 @@ static bool ob_call_handler(struct ksignal *signal)
 	return true;
 }
 
-/* get_signal() must not find a SIGKILL: only ob_signal_work() ends a client's task, on a stack for that. */
+/*
+ * get_signal() must not find a SIGKILL: only ob_signal_work() ends a client's task, which takes a
+ * stack of its own.
+ */
 static void ob_hold_kill(bool hold)
 {
 	spin_lock_irq(&current->sighand->siglock);
@@ -149,8 +153,7 @@ static enum ob_exit ob_signals_deliver(long *result)
 }
 
 /*
- * Does the exit work except rescheduling. A task that was killed (when the machine halts, or by a
- * limit) ends here.
+ * Does the exit work except rescheduling. A task that was killed, by halt or a limit, ends here.
  */
 enum ob_exit ob_signal_work(long *result)
 {

@@ -12,7 +12,7 @@ enum ob_exit {
 	OB_EXIT_LEAVE,		/* leave the kernel */
 	OB_EXIT_AGAIN,		/* make the system call again */
 	/*
-	 * The thread's task has ended; perhaps the machine has halted since, or booted again. The thread
+	 * The task has ended, and the machine may have halted or booted again since. The thread
 	 * touches nothing of the kernel any more.
 	 */
 	OB_EXIT_GONE,
@@ -20,7 +20,7 @@ enum ob_exit {
 
 enum ob_exit ob_signal_work(long *result);
 void ob_signals_ignore(void);
-long ob_sys_rt_sigaction(int number, const struct sigaction __user *action, struct sigaction __user *before,
-			 size_t size);
+long ob_sys_rt_sigaction(int number, const struct sigaction __user *action,
+			 struct sigaction __user *before, size_t size);
 
 #endif

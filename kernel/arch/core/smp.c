@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Bringing vCPUs up, and interrupts between them. */
+/* How vCPUs come up, and interrupts between them. */
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/percpu.h>
@@ -23,7 +23,7 @@ static void ob_vcpu_prepare(unsigned int id)
 	vcpu->percpu_offset = per_cpu_offset(id);
 }
 
-/* The idle coroutine of a further vCPU begins here, on its carrier. */
+/* The idle coroutine of each vCPU but the first begins here, on its carrier. */
 void ob_secondary_start(void)
 {
 	unsigned int cpu = raw_smp_processor_id();
@@ -44,7 +44,7 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 
 	ob_vcpu_prepare(cpu);
 	idle->thread.vcpu = vcpu;
-	/* A late signal (V6) must not interrupt the host where it makes a thread. */
+	/* A late signal (V6) must not interrupt the host while it makes a thread. */
 	local_irq_disable();
 	error = ob_service_start(vcpu) ?: ob_vcpu_start(vcpu, idle);
 	local_irq_enable();
@@ -70,8 +70,8 @@ void __init smp_cpus_done(unsigned int max_cpus)
 }
 
 /*
- * Only a panic calls this, and it ends all vCPUs soon (ob_panic_check()), or the process. Until then
- * the others may run, but what they write must not reach a disk (V10).
+ * Only a panic calls this. It soon ends all vCPUs (ob_panic_check()) or the process. The others may
+ * run until then, but their writes must not reach a disk (V10).
  */
 void smp_send_stop(void)
 {

@@ -2,24 +2,26 @@
 /*
  * Snapshots: a kernel that has booted is saved once, and later processes go on from there (V14).
  *
- * It is saved before it is ready for the first call, when nothing is left to do: the only vCPU that is up is idle,
- * and the booting thread has taken it from its carrier. So all that runs is in memory as a
- * coroutine, and no host thread but the vCPU's service thread is in the middle of anything: what that does is done again. The process that saved it goes on in the same way as those that
- * start from it:
- *
  *   booted -> prepared -> at rest -> saved ----> go on -> renewed -> ready
  *                                     restored ---^
  *
- * In a process that starts from it, the booting thread carries the vCPU until the kernel is ready.
+ *   step       who                   what
+ *   prepared   the leader            has loaded components, and notes what has to be renewed
+ *   at rest    the booting thread    takes the first vCPU while that idles; no other one is up
+ *   saved      the booting thread    writes all memory that is in use
+ *   restored   another process       loads that memory in the place of a boot
+ *   go on      the booting thread    wakes the leader; in another process it carries the vCPU
+ *   renewed    the leader            renews what must differ between two starts: random numbers and
+ *                                    secrets (renew.c), the wall clock, the program's own wishes
+ *   ready      the leader            opens the kernel for calls
  *
- * Renewing is what must differ between two starts: random numbers and secrets (renew.c), the wall
- * clock, what the program asked for.
- * The kernel's monotonic clock goes on from where it was.
+ * At rest, every task is in memory as a coroutine. The service thread is the only host thread that
+ * may be busy, and its work is done again. The kernel's monotonic clock goes on from where it was.
  *
- * Memory of a snapshot is the file's, copied page by page when it is written to. A window of the kernel shows
- * pages of RAM a second time, which such a copy cannot do. So pages that vmalloc shows are saved as shared, and those of
- * components, which nobody looks at through RAM, as the window's own; all others leave the file when
- * they are allocated anew.
+ * The memory of a snapshot is the file's, and each page is copied when it is first written. A
+ * window of the kernel shows pages of RAM a second time, and such a copy would not be seen there.
+ * So pages that vmalloc shows are saved as shared. Pages of components, which nobody uses through
+ * RAM, are saved as the window's own. All others leave the file when they are allocated anew.
  */
 #include <linux/bitmap.h>
 #include <linux/memblock.h>
@@ -31,19 +33,19 @@
 #include "snapshot.h"
 #include "vcpu.h"
 
-/* RAM at boot is much less; a kernel that has used more is not saved. */
+/* RAM at boot is much less. A kernel that has used more is not saved. */
 #define OB_SNAPSHOT_PAGES (SZ_128M >> PAGE_SHIFT)
 
-/* Shorter runs of free pages are saved with what is around them. */
+/* Shorter runs of free pages are saved along with the pages around them. */
 #define OB_SNAPSHOT_GAP_ORDER 3
 
-/* Page frames below came from a snapshot, or may have; 0: none. */
+/* Page frames below this one may be from a snapshot; 0: none is. */
 unsigned long ob_snapshot_end;
 
 /* In vmlinux.lds.S. */
 extern char ob_image_data[], ob_image_data_end[], __bss_start[], __bss_stop[];
 
-/* Free pages of a snapshot are the file's until now. What is in them does not matter. */
+/* Free pages of a snapshot are the file's until they are used. Their contents do not matter. */
 void ob_snapshot_page_used(struct page *page, unsigned int order)
 {
 	if (page_to_pfn(page) < ob_snapshot_end)
@@ -83,7 +85,7 @@ enum ob_page_use {
 	OB_PAGE_SHARED = OB_SNAPSHOT_SHARED,
 };
 
-/* Of the page, and of how many from there on. */
+/* The use of the page; `count`: of how many pages from there on. */
 static enum ob_page_use ob_page_use(unsigned long pfn, unsigned long *count)
 {
 	struct page *page = pfn_to_page(pfn);
@@ -95,8 +97,9 @@ static enum ob_page_use ob_page_use(unsigned long pfn, unsigned long *count)
 	}
 	if (test_bit(pfn - ARCH_PFN_OFFSET, ob_snapshot_elsewhere))
 		return OB_PAGE_FREE;
-	/* The page cache can be mapped by a client later. */
-	if (test_bit(pfn - ARCH_PFN_OFFSET, ob_snapshot_shown) || PageLRU(page) || page == ob_zero_page)
+	/* A client may map pages of the page cache later. */
+	if (test_bit(pfn - ARCH_PFN_OFFSET, ob_snapshot_shown) || PageLRU(page) ||
+	    page == ob_zero_page)
 		return OB_PAGE_SHARED;
 	return OB_PAGE_PRIVATE;
 }
@@ -108,7 +111,7 @@ static int ob_snapshot_run(unsigned long start, unsigned long end, enum ob_page_
 	return ob_snapshot_add(pfn_to_virt(start), pfn_to_virt(end), (enum ob_snapshot_kind)use);
 }
 
-/* All of RAM that is not free, in runs of one kind. */
+/* Adds all RAM that is not free, in runs of one kind. */
 static int ob_snapshot_ram(void)
 {
 	unsigned long pfn, start = ARCH_PFN_OFFSET, count;
@@ -127,7 +130,7 @@ static int ob_snapshot_ram(void)
 	return error ?: ob_snapshot_run(start, max_pfn, use);
 }
 
-/* Who runs before the first call: the idle task, and the leader, which renews. */
+/* Stacks of the tasks that run before the first call: the idle task, and the leader. */
 static bool ob_stack_is_urgent(const void *stack)
 {
 	return stack == idle_task(0)->thread.stack || stack == ob_machine.leader->thread.stack;
@@ -135,7 +138,8 @@ static bool ob_stack_is_urgent(const void *stack)
 
 static int ob_snapshot_stack(void *stack, size_t size)
 {
-	return ob_snapshot_add(stack, stack + size, ob_stack_is_urgent(stack) ? OB_SNAPSHOT_URGENT : OB_SNAPSHOT_PRIVATE);
+	return ob_snapshot_add(stack, stack + size, ob_stack_is_urgent(stack) ?
+			       OB_SNAPSHOT_URGENT : OB_SNAPSHOT_PRIVATE);
 }
 
 static int ob_snapshot_write(void)
@@ -158,55 +162,59 @@ static int ob_snapshot_write(void)
 	       ob_host_snapshot_commit(ob_host);
 }
 
-/* Takes the first vCPU as soon as it idles: its idle coroutine is at rest then, and no thread carries it. */
-static void ob_rest(struct ob_vcpu *vcpu)
+/*
+ * Takes the first vCPU as soon as it idles: its idle coroutine rests then, and no thread carries
+ * it.
+ */
+static void ob_take_first_vcpu(struct ob_vcpu *vcpu)
 {
 	while (!ob_idle_take(vcpu))
 		ob_host_thread_yield(ob_host);
 }
 
-/* The leader of the clients' process takes it from here: ob_snapshot_renew(). */
-static void ob_go_on(void)
+/* Has the leader of the clients' process renew and open the kernel: ob_snapshot_renew(). */
+static void ob_renewal_start(void)
 {
 	ob_machine.renew = 1;
 	ob_raise(&ob_vcpus[0], OB_PENDING_ADOPT);
 }
 
 /*
- * Saves the kernel, which has told that it is prepared, and has it go on. That there will be no snapshot is no
- * reason not to. Called by the booting host thread, which is no task. Blocks.
+ * Saves the kernel, which is prepared, and has it go on, even if it could not be saved. By the
+ * booting host thread, which has no task. Blocks.
  */
 void ob_snapshot_take(void)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
 
-	ob_rest(vcpu);
+	ob_take_first_vcpu(vcpu);
 	ob_host_snapshot_end(ob_host, ob_snapshot_write());
 	ob_snapshot_end = 0;
 	ob_idle_begin(vcpu, &vcpu->carrier.baton);
-	ob_go_on();
+	ob_renewal_start();
 }
 
-/* What belonged to the process that saved it. */
+/* Resets what belonged to the process that saved the kernel. */
 static void ob_forget_host(struct ob_vcpu *vcpu, u64 clock_offset)
 {
 	struct ob_service *service = &vcpu->service;
 	u64 later = clock_offset - ob_machine.clock_offset;
 
 	*service = (struct ob_service) {
-		/* If there is none, that process was about to say that the time has come. */
-		.deadline = service->deadline ? service->deadline + later : ob_machine.saved_time + clock_offset,
-		.entries_seen = service->entries_seen,
+		/* Without one, that process was about to raise the timer interrupt. */
+		.deadline = service->deadline ? service->deadline + later :
+			    ob_machine.saved_time + clock_offset,
+		.leaves_at_tick = service->leaves_at_tick,
 		.stack = service->stack,
-		.starts_carrier = true,
+		.owes_carrier = true,
 	};
-	vcpu->carrier = (struct ob_carrier) { .run = vcpu->carrier.run };
-	vcpu->holder = 0;
+	vcpu->carrier = (struct ob_carrier) { .to_run = vcpu->carrier.to_run };
+	vcpu->bound_thread = 0;
 	ob_machine.clock_offset = clock_offset;
 	atomic_set(&ob_machine.spinners, 0);
 }
 
-/* Without new random numbers from the host, two starts could not be made to differ. */
+/* Without random numbers from the host, two starts would have the same secrets. */
 static bool ob_host_has_random(void)
 {
 	u64 unused;
@@ -215,15 +223,16 @@ static bool ob_host_has_random(void)
 }
 
 /*
- * Goes on with the kernel. The calling thread carries it until it is ready, and is a client then: if nothing else is to be done, it waits for
- * no other thread, which would have to get a processor first. Those of the vCPU are made after that: as long as there is
- * one thread, changes of the memory's mappings need not be told to other processors.
+ * Goes on with the kernel. The calling thread carries the vCPU until the kernel is ready, and is a
+ * client then: so it need not wait until another thread gets a processor. The vCPU's own threads
+ * are made after that: while the process has one thread, changes of its mappings cost no interrupts
+ * to other processors.
  */
-static int ob_continue(struct ob_vcpu *vcpu)
+static int ob_carry_until_ready(struct ob_vcpu *vcpu)
 {
 	int error;
 
-	ob_carry_on(vcpu);
+	ob_carry_without_task(vcpu);
 	ob_become_client();
 	error = ob_service_start(vcpu);
 	if (error) {
@@ -234,8 +243,8 @@ static int ob_continue(struct ob_vcpu *vcpu)
 }
 
 /*
- * Starts from a snapshot, if the platform has one that fits; -ENOENT: it has not, and nothing has happened.
- * Called instead of booting. Blocks.
+ * Starts from a snapshot in the place of a boot. Returns -ENOENT if the platform has none that
+ * fits, and nothing has happened. Blocks.
  */
 int ob_snapshot_start(const struct ob_boot_parameters *parameters, const struct ob_info *info)
 {
@@ -243,14 +252,14 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters, const struct 
 
 	if (!ob_host_has_random() || ob_host_snapshot_load(ob_host))
 		return -ENOENT;
-	/* From here on the data are those that were saved. */
+	/* From here on the data are those of the snapshot. */
 	ob_forget_host(vcpu, ob_host_clock_monotonic(ob_host) - ob_machine.saved_time);
 	ob_configure(parameters, info);
-	ob_go_on();
-	return ob_continue(vcpu);
+	ob_renewal_start();
+	return ob_carry_until_ready(vcpu);
 }
 
-/* As the leader of the clients' process, before the first call. */
+/* By the leader of the clients' process, before the first call. */
 void ob_snapshot_renew(void)
 {
 	ob_machine.renew = 0;

@@ -2,11 +2,11 @@
 /*
  * memcpy, memmove, memset, memcmp and strlen.
  *
- * They are kernel code and not the host's, although the C library has good ones: a fault is the
- * kernel's exactly if the instruction is (fault.c), and the C library's run for the program too.
+ * They are kernel code, although the C library has good ones: a fault is the kernel's exactly if
+ * its instruction is (fault.c), and the program also runs the C library's.
  *
- * Short sizes are done by two accesses that may overlap, long ones by the processor's string
- * instructions. Vector registers need no care here: see drivers/aesni.c.
+ * Two accesses that may overlap do short sizes, and the processor's string instructions long ones.
+ * Vector registers need no care here: see drivers/aesni.c.
  *
  * With KASAN functions of these names check first, and call __memcpy and its siblings.
  */

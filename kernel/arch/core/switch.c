@@ -1,38 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The context switch. The vCPU goes with it:
+ * The context switch, and the way of the vCPU with it:
  *
- *   coroutine -> coroutine    the thread changes stacks; no host call
- *   coroutine -> host-bound   the thread goes back to its own stack FIRST, so that the
- *                             coroutine can be resumed elsewhere or freed, then passes the baton
- *   host-bound -> idle        the thread lends itself, and goes on with the idle coroutine
- *   host-bound -> coroutine   the baton goes to the vCPU's carrier
- *   host-bound -> host-bound  the baton goes from thread to thread
+ *   from         to           what the thread does
+ *   coroutine    coroutine    changes stacks; no host call. A lent thread does so only for short
+ *                             work (L1); else as for a host-bound task
+ *   coroutine    host-bound   returns to its own stack first, so that another thread can resume or
+ *                             free the coroutine; then it passes the baton
+ *   host-bound   idle         lends itself: idle.c
+ *   host-bound   coroutine    passes the carrier's baton
+ *   host-bound   host-bound   passes the baton to the task's thread
  *
- * The thread that runs a vCPU's coroutines carries it. That is the vCPU's carrier; but waking
- * it costs more than most of what is to do. So a client's thread whose task has to wait carries the vCPU itself
- * while there is nothing but idling, and so does one whose task is not there yet or no more, and the one
- * that starts from a snapshot. It is lent:
+ * The thread of a host-bound task may not come. So the switching thread ends the switch in the
+ * task's place (ob_switch_end()): it unlocks the run queue, and leaves the vCPU parked on the task
+ * (V15). The task's thread then comes as if it entered (ob_arrive()). In the kernel Linux expects
+ * the end of a switch there, so the thread begins one from the idle task, and Linux ends that.
  *
- *   L1  its own task may be switched to on another vCPU meanwhile, which then waits for this thread.
- *       So what a lent thread carries is short.
- *   L2  it waits on its own stack: the program's signal handlers run there.
- *   L3  it takes no signal of ours (V6): the handler could end on another thread, with the program's signal mask.
- *   L4  while it watches an idle vCPU it may be stopped, or in a signal handler of the program. If it
- *       does not come when there is something to do, the carrier does (ob_idle_take_from()).
+ * A thread that passes the vCPU on waits for its own baton. Two kinds of threads do not wait: one
+ * that evicts the parked task, and one whose task exits. Both switch on a stack that is abandoned
+ * there, and go on on their own stack (ob_switch_leave()).
  *
- * The thread of a host-bound task may not come either. So the side that switches ends the switch in
- * its place: it unlocks the run queue and leaves the vCPU parked on the task (V15). What Linux has the
- * task do at the end of a switch is done again when its thread comes, for a switch from the idle task
- * that was none.
- *
- * A host thread that gives the baton away waits for its own; unless it acts for
- * a task that leaves it: a thread that evicts the parked task, or
- * a client thread whose task exits. Those come to the switch on a stack that is only good for that, and
- * go on on their own.
- *
- * Interrupts are off throughout. Nothing that was read from the thread's block
- * before a switch is used after it.
+ * Interrupts are off throughout. No value that was read from the thread's block before a switch is
+ * used after it.
  */
 #include <linux/sched.h>
 #include <linux/sched/task.h>
@@ -43,9 +32,7 @@
 #include "thread.h"
 #include "vcpu.h"
 
-void schedule_tail(struct task_struct *prev);
-
-/* After leaving a coroutine for good: its stack can be freed now. */
+/* Frees the stack of a coroutine that the calling thread has left for good. */
 void ob_switch_finished(void)
 {
 	struct ob_carrier *carrier = &ob_this_vcpu()->carrier;
@@ -57,15 +44,15 @@ void ob_switch_finished(void)
 }
 
 /*
- * Ends the switch to `next`, which is host-bound, in the place of its thread. That has no more part
- * in it than to come. Interrupts of the vCPU are taken here as the task's. `state`: of the vCPU then.
+ * Ends the switch to the host-bound task `next` in the place of its thread, which then only has to
+ * come. Interrupts that the vCPU takes here run as that task. `state`: the vCPU's state afterwards.
  */
 static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigned long state)
 {
 	struct task_struct *own = current;
 	struct ob_loan loan = { .task = own };
 
-	/* Meanwhile the calling thread is lent: a handler of the program finds its own task (eintr.c). */
+	/* Lent meanwhile: a signal handler of the program finds the thread's own task (eintr.c). */
 	barrier();
 	WRITE_ONCE(ob_this_thread->loan, &loan);
 	ob_bind(vcpu, next, ob_this_thread->self);
@@ -86,23 +73,27 @@ static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsign
 }
 
 /*
- * A task that has gone through most of its end has no signals, which the end of a switch looks at: its
- * thread ends the switch. It runs on a stack of ours there, and only its last steps are left.
+ * The end of a switch looks at the task's signals. A task that is nearly dead has none: its own
+ * thread ends the switch. That thread is on a stack of ours, so no handler of the program holds it
+ * up.
  */
 static bool ob_switch_can_end(struct task_struct *next)
 {
 	return likely(next->sighand) && !READ_ONCE(ob_machine.stopping);
 }
 
-/* Gives the vCPU to the thread that runs `next`. Returns true if that is the calling one, which waits for `own`. */
-static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
+/*
+ * Gives the vCPU to the thread that runs `next`. Returns true if that is the calling thread, whose
+ * baton is `own`: then it goes on with `next` itself.
+ */
+bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 {
 	struct ob_adoption *adoption = next->thread.adoption;
 	u32 *baton = &next->thread.baton;
 
 	if (next->thread.coroutine) {
 		ob_service_needed(vcpu);
-		vcpu->carrier.run = next;
+		vcpu->carrier.to_run = next;
 		baton = &vcpu->carrier.baton;
 	} else if (adoption) {
 		next->thread.adoption = NULL;
@@ -116,7 +107,7 @@ static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32
 		return false;
 	}
 	if (!next->thread.coroutine && ob_switch_can_end(next)) {
-		/* There was no stack for its exit work, and its thread has not asked for it. */
+		/* ob_work_begin() had no stack, and the task's thread does not want the task. */
 		if (cmpxchg(&next->thread.evicted, OB_EVICTED_OUT, 0) == OB_EVICTED_OUT) {
 			ob_switch_end(vcpu, next, ob_moved(next));
 			return false;
@@ -127,28 +118,10 @@ static bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32
 	return false;
 }
 
-/* The task, which was evicted, asks to run again. Returns as ob_lend(). */
-static bool ob_come_back(struct task_struct *task)
-{
-	u32 seen = READ_ONCE(task->thread.evicted);
-	struct ob_vcpu *asked = NULL;
-
-	if (!seen || !try_cmpxchg(&task->thread.evicted, &seen, seen | OB_EVICTED_WANTED))
-		return false;
-	ob_delay_point();
-	/* It sleeps. Else it does exit work, and its thread is called when that is done. */
-	if (seen & (OB_EVICTED_OUT | OB_EVICTED_ARRIVING))
-		asked = ob_work_ask(task);
-	if (asked)
-		return ob_raise_and_wait(asked, OB_PENDING_WAKE, &task->thread.baton);
-	ob_baton_wait(&task->thread.baton);
-	return false;
-}
-
 /*
- * The calling thread comes for its task: it was evicted, or its baton was passed, or (`switched`) the
- * thread has itself switched to it. Afterwards it holds the task's vCPU. Returns true if the switch has
- * to be ended: the run queue is locked. Blocks.
+ * The calling thread comes for its task. The task was evicted, or the baton was passed, or
+ * (`switched`) this thread has made the switch itself. Afterwards the thread holds the task's vCPU.
+ * Returns true if the run queue is still locked: the caller has to end the switch. Blocks.
  */
 bool ob_arrive(struct task_struct *task, bool switched)
 {
@@ -157,7 +130,7 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		unsigned long state = ob_arriving(task);
 
 		if (READ_ONCE(task->thread.evicted)) {
-			switched = ob_come_back(task);
+			switched = ob_evicted_wake_and_wait(task);
 			continue;
 		}
 		ob_delay_point();
@@ -165,8 +138,9 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		    (state == ob_moved(task) && try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD)))
 			break;
 		ob_delay_point();
-		/* Nobody could end the switch for us. */
-		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.evicted) && !ob_switch_can_end(task))
+		/* The other thread could not end this switch: ob_switch_can_end(). */
+		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.evicted) &&
+		    !ob_switch_can_end(task))
 			switched = true;
 		else
 			ob_host_thread_yield(ob_host);
@@ -181,7 +155,10 @@ bool ob_arrive(struct task_struct *task, bool switched)
 	return switched;
 }
 
-/* What ob_switch_end() has done, the task will do again: makes it a switch from the idle task. */
+/*
+ * ob_switch_end() has ended this switch already, and Linux will end it again: locks the run queue,
+ * as for a switch from the idle task.
+ */
 static void ob_switch_begin_again(struct ob_vcpu *vcpu)
 {
 	struct rq *queue;
@@ -194,7 +171,7 @@ static void ob_switch_begin_again(struct ob_vcpu *vcpu)
 	vcpu->switched_from = idle_task(vcpu->id);
 }
 
-/* Short enough for the calling thread, if that is lent (L1)? */
+/* Whether the calling thread may run that coroutine: a lent thread runs only short ones (L1). */
 static bool ob_may_carry(struct task_struct *next)
 {
 	return !ob_this_thread->loan || is_idle_task(next) || next == ob_machine.leader;
@@ -215,12 +192,15 @@ static void ob_switch_coroutine(struct ob_vcpu *vcpu, struct task_struct *prev,
 	ob_switch_finished();
 }
 
-/* For a task that leaves its thread: back to the thread's own stack, which goes on with ob_give_up(). */
-static void ob_switch_leave(struct ob_vcpu *vcpu, struct task_struct *prev, struct task_struct *next)
+/* The task leaves its thread. The thread goes on with ob_give_up(), on its own stack. */
+static void ob_switch_leave(struct ob_vcpu *vcpu, struct task_struct *prev,
+			    struct task_struct *next)
 {
-	void **leave_to = READ_ONCE(prev->thread.evicted) ? &vcpu->service.context : prev->thread.argument;
+	void **leave_to = prev->thread.argument;
 	void *abandoned;
 
+	if (READ_ONCE(prev->thread.evicted))
+		leave_to = &vcpu->service.context;
 	vcpu->carrier.pass_to = next;
 	ob_coroutine_switch(&abandoned, *leave_to);
 }
@@ -257,146 +237,4 @@ struct task_struct *__switch_to(struct task_struct *prev, struct task_struct *ne
 	else
 		ob_switch_host_bound(vcpu, prev, next);
 	return ob_this_vcpu()->switched_from;
-}
-
-/*
- * Runs the vCPU's coroutines, beginning with `first`. Returns the task that the vCPU is to be passed to, NULL
- * if it is to idle. `lent`: the thread is a client's.
- */
-static struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, bool lent)
-{
-	struct task_struct *own = current;
-	struct ob_loan loan = { .task = own };
-
-	/* A signal handler of the program finds the thread's own task at every step: eintr.c. */
-	barrier();
-	WRITE_ONCE(ob_this_thread->loan, lent ? &loan : NULL);
-	ob_bind(vcpu, first, ob_this_thread->self);
-	ob_coroutine_switch(&vcpu->carrier.context, first->thread.coroutine);
-	ob_set_task(own);
-	WRITE_ONCE(ob_this_thread->loan, NULL);
-	ob_switch_finished();
-	ob_delay_point();
-	return vcpu->carrier.pass_to;
-}
-
-/*
- * The calling client's thread, whose task is not its turn, holds a vCPU that is to idle: it carries it until the baton
- * is passed, or there is more to do than that. When this returns, its task was switched to. Returns true if the
- * calling thread has done it, and holds the vCPU; false if the baton was passed. Blocks.
- */
-bool ob_lend(struct ob_vcpu *vcpu, u32 *baton)
-{
-	struct task_struct *next;
-
-	do {
-		next = ob_carry(vcpu, idle_task(vcpu->id), true);
-		if (next && ob_pass_to(vcpu, next, baton))
-			return true;
-	} while (!next && ob_idle_watch(vcpu, baton));
-	ob_baton_wait(baton);
-	return false;
-}
-
-/* The calling thread, which has no task, gives the vCPU to that of `next`. NULL: the vCPU idles. */
-static void ob_release(struct ob_vcpu *vcpu, struct task_struct *next)
-{
-	ob_unbind();
-	if (next)
-		ob_pass_to(vcpu, next, NULL);
-	else
-		ob_idle_begin(vcpu, &vcpu->carrier.baton);
-}
-
-/* The calling thread's task has left it, and the vCPU is to go to `pass_to`. */
-void ob_give_up(struct ob_vcpu *vcpu)
-{
-	struct task_struct *next = vcpu->carrier.pass_to;
-
-	if (is_idle_task(next) && ob_this_thread->kind == OB_THREAD_CLIENT)
-		next = ob_carry(vcpu, next, true);
-	ob_release(vcpu, next);
-}
-
-/*
- * As ob_give_up(), by the thread of another task, whose baton that is: it has evicted the vCPU's. Returns
- * as ob_lend(). Blocks.
- */
-bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton)
-{
-	struct task_struct *next = vcpu->carrier.pass_to;
-
-	if (is_idle_task(next))
-		return ob_lend(vcpu, baton);
-	if (ob_pass_to(vcpu, next, baton))
-		return true;
-	ob_baton_wait(baton);
-	return false;
-}
-
-/* The calling thread, which is no task, carries the vCPU, which nobody else does, while there is nothing but idling. */
-void ob_carry_on(struct ob_vcpu *vcpu)
-{
-	ob_this_thread->irqs_off = 1;
-	ob_this_thread->self = ob_host_thread_self(ob_host);
-	vcpu->carrier.pass_to = idle_task(vcpu->id);
-	ob_give_up(vcpu);
-	ob_this_thread->irqs_off = 0;
-}
-
-/* A carrier's life: get the vCPU, run coroutines, pass it or let it idle. */
-static void ob_carrier_main(void *argument)
-{
-	struct ob_vcpu *vcpu = argument;
-	struct ob_carrier *carrier = &vcpu->carrier;
-
-	ob_thread_begin(OB_THREAD_CARRIER);
-	/* The vCPU may be another thread's for long. */
-	ob_this_thread->spinning.waits_to_skip = 1;
-	ob_this_thread->irqs_off = 1;
-	ob_this_thread->self = ob_host_thread_self(ob_host);
-	for (;;) {
-		struct task_struct *next;
-
-		ob_idle_await(vcpu, &carrier->baton, OB_BATON_PASSED);
-		ob_baton_wait(&carrier->baton);
-		if (READ_ONCE(ob_machine.stopping))
-			break;
-		next = ob_carry(vcpu, carrier->run, false);
-		if (READ_ONCE(ob_machine.stopping))
-			break;
-		ob_release(vcpu, next);
-	}
-}
-
-/* Is the calling thread on the stack of a coroutine? */
-bool ob_is_carrying(void)
-{
-	return current && current->thread.stack;
-}
-
-/* The carrier of a vCPU that has been started already. */
-int ob_carrier_start(struct ob_vcpu *vcpu)
-{
-	return ob_host_thread_create(ob_host, ob_carrier_main, vcpu, "outboard-cpu", &vcpu->carrier.handle);
-}
-
-/* Starts a vCPU: its carrier begins with the coroutine `first`. */
-int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first)
-{
-	vcpu->state = OB_VCPU_HELD;
-	vcpu->carrier.run = first;
-	vcpu->carrier.baton = OB_BATON_PASSED;
-	return ob_carrier_start(vcpu);
-}
-
-/* The machine has stopped: the calling thread leaves the coroutine that it carries for good. */
-void __noreturn ob_carrier_leave(void)
-{
-	void *abandoned;
-
-	ob_this_thread->irqs_off = 1;
-	ob_this_vcpu()->carrier.pass_to = NULL;
-	ob_coroutine_switch(&abandoned, ob_this_vcpu()->carrier.context);
-	unreachable();
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The system call table, with x86-64's numbers, and the few calls that a
- * library answers differently: there is no program to be replaced, and no
- * host thread to be copied or ended from inside.
+ * The system call table, with x86-64's numbers, and the few calls that a library answers in another
+ * way: there is no program to replace, and no host thread to copy or end from inside.
  *
  * Dodge futex: futex words outside of the client window have no page; they are private futexes.
- * Dodge rt_sigaction: a signal whose default is to end the process is ignored, for a library must not
- * end.
+ * Dodge rt_sigaction: a signal whose default is to end the process is ignored, for a library must
+ * not end.
  * Dodge sched_getaffinity, sched_setaffinity: vCPUs that come up late are waited for.
- * Dodge read, readv, pread64, preadv, preadv2, write, writev, pwrite64, pwritev, pwritev2: direct I/O with a buffer
- * outside of the client window goes through pages of the kernel.
+ * Dodge read, readv, pread64, preadv, preadv2, write, writev, pwrite64, pwritev, pwritev2: direct
+ * I/O with a buffer outside of the client window goes through pages of the kernel.
  */
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
@@ -19,7 +18,7 @@
 #include "futex.h"
 #include "signal.h"
 
-/* What only x86 itself implements. */
+/* Calls that only x86 itself implements. */
 #define sys_arch_prctl sys_ni_syscall
 #define sys_iopl sys_ni_syscall
 #define sys_ioperm sys_ni_syscall
@@ -29,15 +28,16 @@
 #define sys_uretprobe sys_ni_syscall
 
 /*
- * A host thread can neither be copied, nor replaced, nor ended by the kernel: it leaves by ending. The machine
- * is halted by the program, not from inside.
+ * The kernel can neither copy, nor replace, nor end a host thread: its task ends when the thread
+ * does. The program halts the machine; calls do not.
  *
- * Dodge clone, clone3, execve, execveat, exit, exit_group, fork, vfork, reboot: refused; they are not for the
- * threads of a library.
+ * Dodge clone, clone3, execve, execveat, exit, exit_group, fork, vfork, reboot: refused; they are
+ * not for the threads of a library.
  */
 static long ob_sys_refused(void)
 {
-	pr_notice_once("%s: fork, clone, execve, exit and reboot are not for client threads of a library\n",
+	pr_notice_once("%s: fork, clone, execve, exit and reboot are not for client threads "
+		       "of a library\n",
 		       current->comm);
 	return -EOPNOTSUPP;
 }
@@ -57,8 +57,8 @@ static long ob_sys_brk(unsigned long end)
 }
 
 /*
- * An unloaded component destroys its caches, which asks each vCPU that is up for its part. Linux locks
- * out vCPUs that come up meanwhile only with CPU hotplug, which is not configured.
+ * A component that is unloaded destroys its caches, which asks each vCPU that is up for its part.
+ * Only with CPU hotplug, which is not configured, does Linux lock out vCPUs that come up meanwhile.
  *
  * Dodge delete_module: vCPUs that come up late are waited for before a component is unloaded.
  */
@@ -86,8 +86,8 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_fork] = (ob_syscall_function)ob_sys_refused,
 	[__NR_futex] = (ob_syscall_function)ob_sys_futex,
 	/*
-	 * Dodge membarrier: clients run on processors that the kernel cannot reach; the host's own call is
-	 * the right one.
+	 * Dodge membarrier: clients run on processors that the kernel cannot reach; the host's own
+	 * call is the right one.
 	 */
 	[__NR_membarrier] = (ob_syscall_function)sys_ni_syscall,
 	[__NR_reboot] = (ob_syscall_function)ob_sys_refused,

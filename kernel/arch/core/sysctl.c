@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Settings of Linux that have to be others here from the start. They are in variables that nobody else sees; but
- * Linux has to show the tables of its settings to register them, and that call is wrapped at the link.
+ * Settings of Linux that need other values here from the start. Their variables are static. But
+ * Linux passes the tables of its settings to a function that registers them, and the link wraps
+ * that.
  *
  * Dodge __register_sysctl_init: some settings have to be others here from the start.
  */
@@ -15,18 +16,20 @@ static const struct ob_setting {
 	int value;
 } ob_settings[] __initconst = {
 	/*
-	 * Dodge compaction_proactiveness: free pages are gathered to large runs when somebody wants one. In the
-	 * background that would wake an idle process twice a second, and touch memory that the host has taken back.
+	 * Dodge compaction_proactiveness: free pages are gathered to large runs when somebody wants
+	 * one. In the background that would wake an idle process twice a second, and touch memory
+	 * that the host has taken back.
 	 */
 	{ "vm_compaction", "compaction_proactiveness", 0 },
 	/*
-	 * Dodge watermark_boost_factor: nobody who could wake kswapd, which ends a boost, does so while memory can
-	 * grow instead.
+	 * Dodge watermark_boost_factor: nobody who could wake kswapd, which ends a boost, does so
+	 * while memory can grow instead.
 	 */
 	{ "page_alloc_sysctl_table", "watermark_boost_factor", 0 },
 };
 
-static void __init ob_setting_apply(const struct ob_setting *setting, struct ctl_table *table, size_t size)
+static void __init ob_setting_apply(const struct ob_setting *setting, struct ctl_table *table,
+				    size_t size)
 {
 	size_t i;
 
@@ -35,10 +38,13 @@ static void __init ob_setting_apply(const struct ob_setting *setting, struct ctl
 			*(int *)table[i].data = setting->value;
 }
 
-void __real___register_sysctl_init(const char *path, struct ctl_table *table, const char *name, size_t size);
-void __wrap___register_sysctl_init(const char *path, struct ctl_table *table, const char *name, size_t size);
+void __real___register_sysctl_init(const char *path, struct ctl_table *table, const char *name,
+				   size_t size);
+void __wrap___register_sysctl_init(const char *path, struct ctl_table *table, const char *name,
+				   size_t size);
 
-void __init __wrap___register_sysctl_init(const char *path, struct ctl_table *table, const char *name, size_t size)
+void __init __wrap___register_sysctl_init(const char *path, struct ctl_table *table,
+					  const char *name, size_t size)
 {
 	size_t i;
 

@@ -2,13 +2,18 @@
 /*
  * Tasks: how they are made, adopted from the host, and how they end.
  *
- * All local clients are threads of one process. Its leader is a coroutine that
- * does nothing but clone itself for each host thread that calls for the first
- * time. The new task is bound to that host thread for its whole life (V1): the
- * first switch to it passes the baton that the host thread waits for. If a vCPU idles, the host thread
- * carries it meanwhile, and with it the leader.
+ * All local clients are threads of one process. Its leader is a coroutine that clones itself for
+ * each host thread that calls for the first time. The new task is bound to that host thread for
+ * life (V1):
  *
- * It is not init itself, which not even halt could kill.
+ *   the host thread   puts itself on the list ob_adoptions; takes an idle vCPU and carries it, or
+ *                     raises OB_PENDING_ADOPT on the best vCPU; waits for the adoption's baton
+ *   an interrupt      wakes the leader
+ *   the leader        clones itself; the clone is host-bound and knows the adoption
+ *   the first switch  to the clone passes that baton
+ *   the host thread   comes for its task (ob_arrive()) and enters
+ *
+ * The leader is not init, which not even halt could kill.
  */
 #include <linux/delay.h>
 #include <linux/sched.h>
@@ -23,45 +28,39 @@
 #include "deferred.h"
 #include "signal.h"
 #include "snapshot.h"
+#include "switch.h"
 #include "thread.h"
 #include "vcpu.h"
 
-void schedule_tail(struct task_struct *prev);
-
 static struct ob_adoption *ob_adoptions;
 static DECLARE_WAIT_QUEUE_HEAD(ob_adoptions_waiting);
-
-/* What a new task begins with, interrupts off: the end of the switch that brought it here. */
-static void ob_task_begin(void)
-{
-	schedule_tail(ob_this_vcpu()->switched_from);
-}
 
 static void ob_coroutine_main(void)
 {
 	struct task_struct *task;
 
 	ob_switch_finished();
-	ob_task_begin();
+	ob_switch_tail();
 	task = current;
 	task->thread.function(task->thread.argument);
-	/* Only init comes back, from having executed /init: it is in "user mode" now. */
+	/* Only init comes back: it has executed /init, and Linux takes it to be in user mode. */
 	if (is_global_init(task))
 		ob_init_main();
 	do_exit(0);
 }
 
 /*
- * A clone begins on the vCPU that its host thread carries: the thread goes on with it without being woken. After
- * that it goes where it is best. These are what Linux itself changes where migration is disabled.
+ * A clone begins on the vCPU that its host thread carries: so the thread need not be woken.
+ * Afterwards Linux may move the task. These are the fields that Linux's own migrate_disable()
+ * changes.
  */
-static void ob_begin_on(struct task_struct *task, struct ob_vcpu *vcpu)
+static void ob_clone_pin(struct task_struct *task, struct ob_vcpu *vcpu)
 {
 	task->cpus_ptr = cpumask_of(vcpu->id);
 	task->nr_cpus_allowed = 1;
 }
 
-static void ob_begun(void)
+static void ob_clone_unpin(void)
 {
 	raw_spin_lock_irq(&current->pi_lock);
 	current->cpus_ptr = &current->cpus_mask;
@@ -69,7 +68,7 @@ static void ob_begun(void)
 	raw_spin_unlock_irq(&current->pi_lock);
 }
 
-/* Marks a clone as host-bound in copy_thread(); never called. */
+/* Never called: its address tells copy_thread() that the clone is host-bound. */
 static int ob_client_main(void *adoption)
 {
 	return 0;
@@ -84,10 +83,10 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 		thread->adoption = args->fn_arg;
 		thread->host_thread = thread->adoption->host_thread;
 		if (thread->adoption->vcpu)
-			ob_begin_on(task, thread->adoption->vcpu);
+			ob_clone_pin(task, thread->adoption->vcpu);
 		return 0;
 	}
-	/* A copy of a client's host thread cannot be had. */
+	/* The client's host thread cannot be copied. */
 	if (!args->fn && !args->idle)
 		return -EOPNOTSUPP;
 	thread->stack = ob_stack_alloc();
@@ -101,7 +100,7 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	return 0;
 }
 
-/* A clone that failed half-way has a stack that nobody ran on. */
+/* A clone that failed half-way has a stack on which no thread ran. */
 void exit_thread(struct task_struct *task)
 {
 	if (task != current && task->thread.stack)
@@ -109,8 +108,8 @@ void exit_thread(struct task_struct *task)
 }
 
 /*
- * In interrupt context. The leader is to run on this vCPU, where the clone begins: from any other it
- * would take host threads that wake each other. wake_cpu is where Linux looks first for a place.
+ * In interrupt context. The leader shall run on this vCPU, where the clone begins: on another one,
+ * host threads would have to wake each other. Linux tries wake_cpu first.
  */
 void ob_adoptions_wake(void)
 {
@@ -121,10 +120,10 @@ void ob_adoptions_wake(void)
 }
 
 /*
- * A new task sends no interrupt to the vCPU where it waits. If that is parked on a client that
- * computes, nobody would look before the next tick.
+ * A new task sends no interrupt to the vCPU where it waits. If a client that computes has that vCPU
+ * parked, no thread would look before the next tick.
  */
-static void ob_adopted(int pid)
+static void ob_clone_announce(int pid)
 {
 	struct task_struct *task;
 	struct ob_vcpu *vcpu;
@@ -134,7 +133,7 @@ static void ob_adopted(int pid)
 	vcpu = task ? &ob_vcpus[task_cpu(task)] : NULL;
 	rcu_read_unlock();
 	if (vcpu && ob_is_parked(READ_ONCE(vcpu->state)))
-		ob_service_look(vcpu);
+		ob_check_request(vcpu);
 }
 
 static void ob_adopt_one(struct ob_adoption *adoption)
@@ -145,14 +144,15 @@ static void ob_adopt_one(struct ob_adoption *adoption)
 		  user_mode_thread(ob_client_main, adoption, flags);
 
 	if (pid > 0)
-		ob_adopted(pid);
+		ob_clone_announce(pid);
 	if (get_nr_threads(current) > 2)
 		ob_vcpus_start_now();
 	if (pid < 0) {
 		if (pid != -ENODEV && pid != -ERESTARTNOINTR)
-			pr_warn_ratelimited("a thread of the program cannot make calls: error %d with %d tasks (limits: memory, threads-max and pid_max in /proc/sys/kernel)\n",
-					    -pid, nr_threads);
-		/* The leader has a signal only when it is being stopped. */
+			pr_warn_ratelimited("a thread of the program cannot make calls: error %d "
+					    "with %d tasks (limits: memory, threads-max and "
+					    "pid_max in /proc/sys/kernel)\n", -pid, nr_threads);
+		/* The leader has a signal only while halt stops it. */
 		adoption->error = pid == -ERESTARTNOINTR ? -ENODEV : pid;
 		ob_baton_pass(&adoption->baton);
 	}
@@ -171,7 +171,7 @@ static void ob_adopt_all(struct ob_adoption *adoption)
 static void ob_prepared(void)
 {
 	ob_secrets_prepare();
-	/* Free pages that this CPU keeps for itself would be saved as if they were in use. */
+	/* Free pages on this CPU's own lists would be saved as if they were in use. */
 	preempt_disable();
 	drain_local_pages(NULL);
 	preempt_enable();
@@ -179,7 +179,7 @@ static void ob_prepared(void)
 	ob_host_wake(ob_host, &ob_machine.prepared, 1);
 }
 
-/* System calls can be made from now on. */
+/* Opens the kernel for system calls. */
 void ob_ready(void)
 {
 	ob_vcpus_start_later();
@@ -208,14 +208,15 @@ int ob_leader_main(void *unused)
 	else
 		ob_ready();
 	for (;;) {
-		wait_event_idle(ob_adoptions_waiting, READ_ONCE(ob_adoptions) || READ_ONCE(ob_machine.renew));
+		wait_event_idle(ob_adoptions_waiting,
+				READ_ONCE(ob_adoptions) || READ_ONCE(ob_machine.renew));
 		if (READ_ONCE(ob_machine.renew))
 			ob_snapshot_renew();
 		ob_adopt_all(xchg(&ob_adoptions, NULL));
 	}
 }
 
-/* A vCPU that idles and can run tasks, and which the calling thread has taken. NULL: there is none. */
+/* Takes an idle vCPU that can run tasks, for the calling thread. NULL: there is none. */
 static struct ob_vcpu *ob_take_any(void)
 {
 	unsigned int cpu;
@@ -236,14 +237,15 @@ static bool ob_adoption_wait(struct ob_adoption *adoption)
 	while (!try_cmpxchg(&ob_adoptions, &adoption->next, adoption))
 		;
 	if (!vcpu)
-		return ob_raise_and_wait(ob_vcpu_to_interrupt(), OB_PENDING_ADOPT, &adoption->baton);
+		return ob_raise_and_wait(ob_vcpu_to_interrupt(), OB_PENDING_ADOPT,
+					 &adoption->baton);
 	__atomic_fetch_or(&vcpu->pending, OB_PENDING_ADOPT, __ATOMIC_SEQ_CST);
 	return ob_lend(vcpu, &adoption->baton);
 }
 
 /*
- * Makes the calling host thread, whose interrupts are off, a task. It holds a
- * vCPU when this returns 0. Else -ENODEV, or why the clone failed. Blocks.
+ * Makes the calling host thread a task. Interrupts are off. Returns 0, and the thread holds a vCPU;
+ * else -ENODEV, or the error of the clone. Blocks.
  */
 int ob_adopt(void)
 {
@@ -257,64 +259,16 @@ int ob_adopt(void)
 	ob_this_thread->self = adoption.host_thread;
 	switched = ob_adoption_wait(&adoption);
 	if (adoption.error) {
-		/* It may have been lent meanwhile. */
+		/* The thread may have carried a vCPU meanwhile. */
 		ob_unbind();
 		return adoption.error;
 	}
 	if (ob_arrive(adoption.task, switched))
-		ob_task_begin();
-	ob_begun();
+		ob_switch_tail();
+	ob_clone_unpin();
 	sigemptyset(&none);
 	set_current_blocked(&none);
 	return 0;
-}
-
-/* In the place of a host thread that makes no more calls. */
-static void ob_evicted_end_main(void)
-{
-	ob_switch_finished();
-	ob_task_begin();
-	do_exit(0);
-}
-
-/* Has a vCPU not left the task yet? */
-static bool ob_is_on_vcpu(struct task_struct *task)
-{
-#ifdef CONFIG_SMP
-	return smp_load_acquire(&task->on_cpu);
-#else
-	return task == current;
-#endif
-}
-
-/*
- * Ends an evicted task: it goes on as a coroutine, to its end. The machine is halting, so its thread does
- * not come back. Returns false if that is not possible at this moment. Blocks.
- */
-bool ob_task_end_evicted(struct task_struct *task)
-{
-	bool sleeps;
-	void *stack;
-
-	/* Its eviction may not be over. */
-	if (!wait_task_inactive(task, TASK_PARKED))
-		return false;
-	stack = ob_stack_alloc();
-	if (!stack)
-		return false;
-	/* Others may be about to wake it for its exit work. */
-	raw_spin_lock_irq(&task->pi_lock);
-	sleeps = READ_ONCE(task->__state) == TASK_PARKED && !task->on_rq && !ob_is_on_vcpu(task);
-	if (sleeps) {
-		task->thread.stack = stack;
-		task->thread.coroutine = ob_coroutine_prepare(stack, ob_evicted_end_main);
-	}
-	raw_spin_unlock_irq(&task->pi_lock);
-	if (sleeps)
-		wake_up_state(task, TASK_PARKED);
-	else
-		ob_stack_free(stack);
-	return sleeps;
 }
 
 static void ob_exit_main(void)
@@ -323,15 +277,14 @@ static void ob_exit_main(void)
 }
 
 /*
- * Ends the task of the calling host thread, which holds a vCPU and gives it up
- * for good. The task's last steps run on another stack, from which the final
- * switch comes back here.
+ * Ends the task of the calling host thread, which gives up its vCPU for good. The task's last steps
+ * run on another stack. The final switch comes back here from there.
  */
 void ob_task_exit(void)
 {
 	void *context, *stack;
 
-	/* Others that end give theirs back. */
+	/* Other threads that end return theirs. */
 	while (!(stack = ob_stack_alloc()))
 		schedule_timeout_uninterruptible(1);
 	ob_transit_begin_exit();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A host thread that waits to become a task: between thread.c and switch.c. */
+/* A host thread that waits to become a task: thread.c. */
 #ifndef OUTBOARD_CORE_THREAD_H
 #define OUTBOARD_CORE_THREAD_H
 
@@ -8,7 +8,7 @@
 struct ob_adoption {
 	u32 baton;
 	int error;
-	struct task_struct *task;	/* set before the baton is passed, unless there is an error */
+	struct task_struct *task;	/* set before the baton is passed, unless `error` is */
 	struct ob_adoption *next;
 	struct ob_vcpu *vcpu;		/* where the task shall begin; NULL: anywhere */
 	u64 host_thread;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Clocks: the host's monotonic clock is ours but for an offset, and each vCPU's service thread is its timer. */
+/*
+ * Clocks. Our monotonic clock is the host's minus an offset. Each vCPU's timer is its service
+ * thread, or the thread that watches the idle vCPU (idle.c).
+ */
 #include <linux/clockchips.h>
 #include <linux/clocksource.h>
 #include <linux/delay.h>
@@ -12,7 +15,7 @@
 #include "snapshot.h"
 #include "vcpu.h"
 
-/* Nanoseconds. Goes on where it was when the kernel starts from a snapshot. */
+/* In nanoseconds. A kernel from a snapshot goes on from the time at which it was saved. */
 u64 ob_clock(void)
 {
 	return ob_host_clock_monotonic(ob_host) - ob_machine.clock_offset;
@@ -34,7 +37,7 @@ static struct clocksource ob_clocksource = {
 	.flags = CLOCK_SOURCE_IS_CONTINUOUS | CLOCK_SOURCE_VALID_FOR_HRES,
 };
 
-/* From the start, so that no later change of the source stops all CPUs. */
+/* From the start: a later change of the clock source would stop all vCPUs. */
 struct clocksource * __init clocksource_default_clock(void)
 {
 	return &ob_clocksource;
@@ -51,12 +54,14 @@ void read_persistent_clock64(struct timespec64 *time)
 }
 
 /*
- * Files get their times from the host's coarse clock, as they do on the host's own file systems. A file server's times
- * are then in order with those that its host sets: the coarse clock here may be a tick of 10 ms behind.
- * As soon as a client sets the clock of this kernel, files get their times from that.
+ * Files get their times from the host's coarse clock, as on the host's own file systems. So the
+ * times that a file server sets are in order with those of its host: the coarse clock of this
+ * kernel may be a tick of 10 ms behind. Once a client sets this kernel's clock, files get their
+ * times from that.
  *
  * Dodge ktime_get_coarse_real_ts64: files get their times from the host's coarse clock.
- * Dodge do_settimeofday64, do_adjtimex: once a client sets the clock, files get their times from that.
+ * Dodge do_settimeofday64, do_adjtimex: once a client sets the clock, files get their times from
+ * that.
  */
 static bool ob_clock_is_own;
 
@@ -103,7 +108,7 @@ void ob_renew_wall_clock(void)
 	__real_do_settimeofday64(&now);
 }
 
-/* The service thread is told only if it would sleep too long. */
+/* Notifies the service thread only if it would sleep too long. */
 static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)
 {
 	struct ob_vcpu *vcpu = container_of(clock, struct ob_vcpu, clock);
@@ -117,13 +122,30 @@ static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)
 	return 0;
 }
 
+/*
+ * Raises the timer interrupt if it is due. Any thread. A debugger or a signal handler may stop a
+ * client's thread in here. The deadline stays until the interrupt is raised, so the service thread
+ * raises it then. A second interrupt does no harm.
+ */
+void ob_timer_expire(struct ob_vcpu *vcpu, u64 now)
+{
+	u64 deadline = READ_ONCE(vcpu->service.deadline);
+
+	if (!deadline || now < deadline)
+		return;
+	ob_raise(vcpu, OB_PENDING_TIMER);
+	ob_delay_point();
+	/* Unless the interrupt has set a new deadline already. */
+	cmpxchg(&vcpu->service.deadline, deadline, 0);
+}
+
 static int ob_timer_stop(struct clock_event_device *clock)
 {
 	WRITE_ONCE(container_of(clock, struct ob_vcpu, clock)->service.deadline, 0);
 	return 0;
 }
 
-/* On the CPU itself. */
+/* On the vCPU whose timer it is. */
 void ob_timer_start(void)
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();

@@ -2,83 +2,56 @@
 /*
  * Virtual CPUs.
  *
- * A vCPU is a token. Kernel code runs only on a host thread that holds one (V2). Three words of
- * struct ob_vcpu say who has it: `state`, `idle` and `kicked`. The last two name batons; -: NULL.
- * W is the word ob_parked(task).
+ * A vCPU is a token: a host thread runs kernel code only while it holds one (V2). The word `state`
+ * of struct ob_vcpu says who has the vCPU. W is the word ob_parked(task).
  *
- *   name          state         idle        kicked      what it means
- *   HELD          HELD          -           -           a thread runs kernel code, or the vCPU is
- *                                                       on its way to a thread whose baton was
- *                                                       passed
- *   IDLE-CARRIER  HELD          carrier's   -           the idle coroutine rests, the carrier
- *                                                       watches it
- *   IDLE-LENT     HELD          a client's  -           the same, a client's thread watches it
- *                                                       (L4)
- *   KICKED        HELD          -           a client's  that thread was called to carry the vCPU
- *   PARKED        W             -           -           the task's thread is out in host code
- *   MOVED         W | MOVED     -           -           the same, but the thread has to bind
- *                                                       itself
- *   ARRIVING      W | ARRIVING  -           -           the task is in the kernel, its thread was
- *                                                       called
- *   INTERRUPT     INTERRUPT     -           -           the service thread runs interrupts as the
- *                                                       task, or a client's thread that wants
- *                                                       the vCPU: ob_service_replace()
+ *   name        state          what it means
+ *   OFFLINE     0              the vCPU has not started
+ *   HELD        HELD           a thread runs kernel code; or the vCPU idles, and idle.c says which
+ *                              thread watches it; or a baton was passed, and the thread comes
+ *   PARKED      W              the task's thread is out in host code
+ *   MOVED       W | MOVED      the same, but the thread has to bind itself to the vCPU first
+ *   ARRIVING    W | ARRIVING   the task is in the kernel, and its thread was called
+ *   INTERRUPT   INTERRUPT      a thread takes interrupts as the parked task: parked.c
+ *   STOPPED     STOPPED        this vCPU has halted the machine
  *
- *   from          to            by
- *   PARKED        HELD          the task's thread: ob_enter(); also ob_leave(), if a bit is
- *                               pending
- *   MOVED         HELD          the task's thread: ob_enter_known(), ob_arrive()
- *   ARRIVING      HELD          the task's thread: ob_arrive()
- *   any of these  INTERRUPT     the service thread, if a bit is pending or a look is due;
- *                               not of ARRIVING: a client's thread that wants the vCPU
- *   INTERRUPT     the same      the same thread, when it is done: the word that it found
- *   INTERRUPT     HELD          the same thread evicts the task (V8)
- *   HELD          PARKED        the holder leaves: ob_leave()
- *   HELD          ARRIVING      the holder switches to a client's task: ob_switch_end(),
- *                               ob_work_end()
- *   HELD          MOVED         the same, but the task's thread is out and has not asked for the
- *                               task
- *   HELD          IDLE-*        the holder has left the idle coroutine: ob_idle_begin()
- *   IDLE-CARRIER  HELD          a bit is set: ob_idle_end() passes the carrier's baton; or a
- *                               thread takes the vCPU for itself: ob_idle_take()
- *   IDLE-LENT     KICKED        a bit is set: ob_idle_end()
- *   IDLE-LENT     IDLE-CARRIER  the client's baton was passed: the thread is called back,
- *                               ob_idle_watch()
- *   KICKED        HELD          the lent thread comes; or the carrier, if the lent thread does not
- *                               come for a millisecond, or has been called back
+ *   from         to            by
+ *   OFFLINE      HELD          ob_vcpu_start()
+ *   PARKED       HELD          the task's thread enters: ob_enter(); or looks back after it left,
+ *                              and a bit is pending: ob_leave()
+ *   MOVED        HELD          the task's thread enters: ob_enter_known(), ob_arrive()
+ *   ARRIVING     HELD          the task's thread comes: ob_arrive()
+ *   these three  INTERRUPT     the service thread, for a pending bit or a check that is due. PARKED
+ *                              and MOVED: also a client's thread that wants the vCPU
+ *   INTERRUPT    as it was     the same thread has taken the interrupts
+ *   INTERRUPT    HELD          the same thread evicts the task: ob_evict()
+ *   HELD         PARKED        the holder leaves: ob_leave()
+ *   HELD         ARRIVING      the holder switches to a client's task: ob_switch_end(),
+ *                              ob_work_end()
+ *   HELD         MOVED         the same, but the task's thread is out and did not ask for the task
+ *   HELD         STOPPED       halt.c
  *
- * A vCPU begins as OFFLINE and is HELD when it starts. The one that halts the machine ends as
- * STOPPED.
+ * Interrupts are bits of the word `pending` (V5). A sender sets a bit, and makes sure that some
+ * thread takes it. The sender itself never does.
  *
- * Interrupts are bits of the pending word (V5). The sender makes sure that they are seen: it ends
- * the idling of a vCPU, or notifies the service thread of a parked one; a holder looks by itself.
- * Setting a bit and looking at the state, and leaving and looking at the bits, are ordered by full
- * barriers on both sides, so that one of the two always sees the other. They are between host
- * threads: virt_mb(), which SMP=n leaves in.
+ *   the vCPU               what the sender does
+ *   idles                  calls the thread that watches it: ob_idle_end()
+ *   parked, or INTERRUPT   notifies the service thread
+ *   else HELD              nothing: the holder looks at its poll points
  *
- * The word `evicted` of a client's task says why its thread cannot go on when it enters. Its bits
- * are those of enum ob_evicted.
+ *   function      by                                    wakes a thread
+ *   ob_raise()    any thread, with or without a vCPU    at once
+ *   ob_send()     a thread that holds a vCPU            when its own interrupts are on again:
+ *                                                       ob_wake_deferred()
+ *   ob_kick()     any thread that has set the bit, or   at once
+ *                 found it set
  *
- *   evicted           to                 by               what it means
- *   0                 OUT, ARRIVING      ob_evict()       the task runs, sleeps in a call, or a
- *                                                         vCPU is parked on it
- *   OUT               OUT | WANTED       ob_come_back()   it sleeps, its thread is out
- *                     WORKING            ob_work_begin()  - it is switched to
- *                     0                  ob_pass_to()     - the same, without a stack: the vCPU is
- *                                                         MOVED
- *   ARRIVING          ARRIVING | WANTED  ob_come_back()   it sleeps in the kernel, its thread did
- *                                                         not come
- *                     0                  ob_switch_end()  - it is switched to: the vCPU is
- *                                                         ARRIVING
- *   either | WANTED   0                  ob_switch_end()  its thread waits for the baton; the vCPU
- *                                                         is ARRIVING
- *   WORKING           WORKING | WANTED   ob_come_back()   it does exit work as a coroutine
- *                     0                  ob_work_end()    - the work is done: the vCPU is MOVED
- *   WORKING | WANTED  0                  ob_work_end()    its thread waits; the vCPU is ARRIVING
- *                                                         then
+ * A sender sets the bit and then looks at the state. A thread that leaves or idles changes the
+ * state and then looks at the bits. Full barriers between the two steps make one of them see the
+ * other. They are virt_mb(), since SMP=n has several host threads, too.
  *
- * A thread that has switched to its own task (ob_lend()) holds the vCPU already: ob_arrive() clears
- * the word. Halt ends a task that is OUT as a coroutine, in the place of its thread.
+ * Other protocols: idle.c (idling and lending), baton.h (hand-over between host threads), evict.c
+ * (the word `evicted`), gate.c (entry and exit), switch.c.
  */
 #ifndef OUTBOARD_CORE_VCPU_H
 #define OUTBOARD_CORE_VCPU_H
@@ -96,16 +69,16 @@ enum ob_vcpu_state {
 	OB_VCPU_HELD = 2,
 	OB_VCPU_INTERRUPT = 4,
 	OB_VCPU_STOPPED = 8,
-	/* With PARKED: the task's thread did not park the vCPU, and has to bind itself to it first. */
+	/* With PARKED: another thread parked the vCPU, and the task's thread has to bind itself. */
 	OB_VCPU_ARRIVING = 16,		/* the task is in the kernel, its thread was called */
 	OB_VCPU_MOVED = 32,		/* the thread is out in host code */
 };
 
-/* Why a task cannot go on when its thread enters. Bits: one of the first three, and the last. */
+/* Why a task cannot go on when its thread enters: evict.c. One of the first three, and the last. */
 enum ob_evicted {
 	OB_EVICTED_OUT = 1,		/* it sleeps: its thread is out in host code */
-	OB_EVICTED_ARRIVING = 2,	/* it sleeps in the kernel: its thread did not come for it */
-	OB_EVICTED_WORKING = 4,		/* it does exit work as a coroutine: core/work.c */
+	OB_EVICTED_ARRIVING = 2,	/* it sleeps in the kernel: its thread did not come */
+	OB_EVICTED_WORKING = 4,		/* it does exit work as a coroutine: work.c */
 	OB_EVICTED_WANTED = 8,		/* its thread waits for the task's baton */
 };
 
@@ -120,64 +93,57 @@ enum ob_pending {
 	OB_PENDING_EVICT = 1 << 7,	/* the parked task must sleep: the machine is halting */
 	OB_PENDING_STOP = 1 << 8,
 	OB_PENDING_EINTR = 1 << 9,	/* calls are to end early */
-	OB_PENDING_WAKE_HOST = 1 << 10,	/* ob_wake_now() */
-	OB_PENDING_EXIT = 1 << 11,	/* a signal (V6) has left exit work to a thread on its way out */
+	OB_PENDING_WAKE_HOST = 1 << 10,	/* ob_wake_deferred() */
+	OB_PENDING_EXIT = 1 << 11,	/* a signal (V6) left exit work to a leaving thread */
 };
 
-/* Who runs a vCPU's coroutines, and the host thread that does it when nobody else does. core/switch.c */
+/* What a thread that carries a vCPU goes on with, and the vCPU's carrier: carrier.c. */
 struct ob_carrier {
 	u32 baton;
-	struct task_struct *run;	/* coroutine that the thread goes on with */
+	struct task_struct *to_run;	/* coroutine with which the carrier begins */
 	struct task_struct *pass_to;	/* task that gets the vCPU next; NULL: the vCPU idles */
-	void *context;			/* the own stack of the thread that is on a coroutine's */
-	void *dead_stack;		/* of a coroutine that has ended: free it after leaving it */
+	void *context;			/* the own stack of a thread that is on a coroutine's */
+	void *dead_stack;		/* of a coroutine that has ended: to be freed off it */
 	u64 handle;
 };
 
-/* The host thread that is a vCPU's timer and looks after it while it is parked. core/service.c */
+/* The service thread of a vCPU: service.c. */
 struct ob_service {
-	u32 word;			/* changes when there is something to look at */
+	u32 word;			/* changes when the thread has to look again */
 	u64 deadline;			/* of the clock event device; 0: none */
 	u64 sleeps_until;
-	u64 pending_since;		/* a holder has bits pending since then, and took none; 0: it has not */
+	u64 pending_since;		/* a holder takes no interrupts since; 0: none pends */
 	u32 polls_seen;
-	u64 kicked_since;		/* a lent thread was kicked by then, and has not come; 0: it has */
+	u64 kicked_since;		/* a lent thread has not come since; 0: it has */
 	u32 kicks_seen;
-	unsigned long entries_seen;
-	u64 look_at;			/* again at a parked task that others wait for; 0: none do */
-	u64 look_pause;
-	unsigned long look_entries;
-	u32 look_wanted;
+	unsigned long leaves_at_tick;
+	u64 check_at;			/* of a parked task that others wait for: parked.c */
+	u64 check_pause;
+	unsigned long leaves_at_check;
+	u32 check_wanted;
 	void *context;
 	void *stack;			/* for evicting a task */
-	bool starts_carrier;		/* that is left to the thread */
-	u64 finish_at;			/* what a snapshot has left for later; OB_FOREVER: it is done */
-	u32 is_made;			/* some thread has made it, or is about to */
+	bool owes_carrier;		/* the thread has yet to make the carrier */
+	u64 finish_at;			/* the rest of a start from a snapshot; OB_FOREVER: done */
+	u32 is_made;			/* some thread has made this one, or is about to */
 	u64 handle;			/* 0: not started */
-};
-
-/* Bits of a baton. */
-enum ob_baton {
-	OB_BATON_PASSED = 1,		/* a vCPU is the thread's, for its own task */
-	OB_BATON_KICKED = 2,		/* the idle vCPU that the thread looks after has something to do */
-	OB_BATON_AWAITED = 4,		/* the thread sleeps on the word */
 };
 
 struct ob_vcpu {
 	u32 pending;			/* first: asm/irqflags.h */
-	u32 *idle;			/* baton of who looks after the vCPU, while it idles; NULL: it does not */
-	u32 *kicked;			/* baton of a lent thread that shall carry on; NULL: it does, or none shall */
+	u32 *watcher_baton;		/* of the thread that watches the idle vCPU: idle.c */
+	u32 *kicked_baton;		/* of a lent thread that was called to carry on: idle.c */
 	unsigned long state;
-	unsigned long entries;		/* times that a client entered and left */
+	unsigned long leaves;		/* how often clients left the kernel */
 	unsigned long percpu_offset;
 	u32 id;
 	u32 polls;			/* how often interrupts were taken */
-	bool kicked_awake;		/* the thread of `kicked` was not asleep, so nobody has woken it */
+	bool kicked_while_awake;	/* that thread did not sleep: nobody woke it */
 	u32 kicks;			/* how often a lent thread was kicked */
-	u64 holder;			/* host thread that was bound last */
+	u64 bound_thread;		/* handle of the host thread that was bound last */
 	struct task_struct *switched_from;
-	struct task_struct *wake_list;
-	u32 *wake_later;		/* a host thread sleeps on this word */
+	struct task_struct *wake_list;	/* of evicted tasks: evict.c */
+	u32 *deferred_wake;		/* the holder owes a wake-up on this word: ob_send() */
 	atomic_t requests;		/* of disks, submitted here and not complete */
 	u64 devices[OB_INTERRUPTS / 64];	/* interrupts raised and not handled yet: irq.c */
 	struct ob_carrier carrier;
@@ -187,14 +153,14 @@ struct ob_vcpu {
 
 enum ob_panicking {
 	OB_PANIC_BEGUN = 1,		/* no disk is written to any more */
-	OB_PANIC_REPORTED = 2,		/* the host goes on without this kernel: its threads stay where they are */
+	OB_PANIC_REPORTED = 2,		/* the host goes on, without this kernel's threads */
 };
 
 struct ob_boot_parameters;
 
 extern struct ob_vcpu ob_vcpus[NR_CPUS];
 
-/* What there is one of. */
+/* The state of the whole kernel. */
 struct ob_machine {
 	u32 ready;			/* word: system calls can be made */
 	u32 halting;
@@ -202,30 +168,32 @@ struct ob_machine {
 	u32 panicking;			/* enum ob_panicking */
 	u32 booted;			/* 1 from the start of the only boot */
 	u32 vcpus;
-	int spinners_max;		/* host threads that may spin at a time: 0 if they could only take time from each other */
+	int spinners_max;		/* how many threads may spin at a time: spin.c */
 	atomic_t spinners;
 	int console_level;
 	u64 memory;			/* ceiling */
 	bool ram_is_pinned;		/* OB_HOST_RAM_IS_PINNED */
 	bool ram_is_executable;		/* OB_HOST_RAM_IS_EXECUTABLE */
-	u64 clock_offset;		/* what the host's monotonic clock is ahead of ours */
+	u64 clock_offset;		/* the host's monotonic clock minus ours */
 	u64 boot_time;			/* of our clock */
 	u64 saved_time;			/* of our clock, when a snapshot was taken */
 	const char *command_line;
 	const char *components;		/* to be loaded before the first call */
 	int components_error;
-	u32 snapshot;			/* one is to be taken: snapshot.c */
-	u32 prepared;			/* word: all that comes before that is done */
-	u32 renew;			/* the leader shall renew what must differ, and tell that we are ready */
+	u32 snapshot;			/* the kernel is to be saved: snapshot.c */
+	u32 prepared;			/* word: the kernel can be saved now */
+	u32 renew;			/* the leader shall renew secrets, and report ready */
 	struct task_struct *leader;	/* of the process that local clients are threads of */
 };
 extern struct ob_machine ob_machine;
 
 /*
- * The number of this boot: no other kernel that uses the same threads' blocks has the same. Its lower half, which
- * is not 0, is in the upper bits of each parked word, where addresses of tasks are zero. So a thread that is
- * overtaken by a halt and another boot between looking at its block and the compare-and-swap does not
- * take another thread's vCPU, whose task may have the old one's address.
+ * The number of this boot, unique among kernels that use the same threads' blocks. Its lower half
+ * is not 0, and is in the upper bits of each parked word, where a task's address has zeros.
+ *
+ * So a late thread does no harm: it has read its block, a halt and another boot overtake it, and
+ * then comes its compare-and-swap. Another thread's vCPU may be parked on a task of the same
+ * address, but the number differs.
  */
 extern u32 ob_boot;
 #define OB_PARKED_BOOT_SHIFT 48
@@ -241,20 +209,20 @@ static __always_inline bool ob_is_of_this_boot(unsigned long parked)
 	return parked >> OB_PARKED_BOOT_SHIFT == (u16)READ_ONCE(ob_boot);
 }
 
-/* The calling thread's task is that one from now on. */
+/* Makes `task` the calling thread's. */
 static __always_inline void ob_set_task(struct task_struct *task)
 {
 	ob_this_thread->parked = task ? ob_parked(task) : 0;
 	WRITE_ONCE(ob_this_thread->task, task);
 }
 
-/* Does the calling thread's block say anything of this kernel? */
+/* Whether the calling thread's block is of this kernel's boot. */
 static __always_inline bool ob_thread_is_known(void)
 {
 	return ob_this_thread->boot == READ_ONCE(ob_boot);
 }
 
-/* Its bits are not those of an entry: the fast path leaves it alone. */
+/* The state words ARRIVING and MOVED. The fast path of an entry does not match them. */
 static __always_inline unsigned long ob_arriving(struct task_struct *task)
 {
 	return ob_parked(task) | OB_VCPU_ARRIVING;
@@ -279,24 +247,22 @@ static __always_inline bool ob_is_parked(unsigned long state)
 }
 
 /* vcpu.c */
-void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 holder);
+void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 host_thread);
 void ob_unbind(void);
 bool ob_client_is_in(void);
 void ob_raise(struct ob_vcpu *vcpu, u32 bits);
 void ob_kick(struct ob_vcpu *vcpu);
 void ob_send(struct ob_vcpu *vcpu, u32 bits);
-void ob_wake_now(void);
-bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
+void ob_wake_deferred(void);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
 struct ob_vcpu *ob_vcpu_for_disks(void);
+
+/* baton.c: also baton.h */
 void ob_baton_pass(u32 *baton);
 void ob_baton_wait(u32 *baton);
-void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton);
-bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton);
-bool ob_idle_take(struct ob_vcpu *vcpu);
-bool ob_idle_take_from(struct ob_vcpu *vcpu, u32 *baton);
-void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits);
-void ob_timer_expire(struct ob_vcpu *vcpu, u64 now);
+
+/* spin.c */
+void ob_spin_for_bits(const u32 *word, u32 bits);
 
 /* interrupt.c */
 void ob_interrupts_run(bool user);
@@ -308,33 +274,61 @@ void *ob_coroutine_prepare(void *stack, void (*entry)(void));
 void ob_coroutine_switch(void **save, void *load);
 
 /* switch.c */
-void ob_carry_on(struct ob_vcpu *vcpu);
+void ob_switch_finished(void);
+bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own);
+bool ob_arrive(struct task_struct *task, bool switched);
+
+/* carrier.c */
+struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, bool lent);
 int ob_carrier_start(struct ob_vcpu *vcpu);
 int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first);
-bool ob_is_carrying(void);
+bool ob_is_on_coroutine(void);
 void __noreturn ob_carrier_leave(void);
-void ob_switch_finished(void);
+
+/* idle.c */
+u32 *ob_idle_end(struct ob_vcpu *vcpu);
+void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton);
+bool ob_idle_take(struct ob_vcpu *vcpu);
+void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits);
+u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now);
+bool ob_lend(struct ob_vcpu *vcpu, u32 *baton);
+void ob_pass_or_idle(struct ob_vcpu *vcpu, struct task_struct *next);
 void ob_give_up(struct ob_vcpu *vcpu);
 bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton);
-bool ob_lend(struct ob_vcpu *vcpu, u32 *baton);
-bool ob_arrive(struct task_struct *task, bool switched);
+void ob_carry_without_task(struct ob_vcpu *vcpu);
+bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
+
+/* parked.c */
+void ob_parked_service(struct ob_vcpu *vcpu);
+void ob_check_request(struct ob_vcpu *vcpu);
+bool ob_evict_by_client(struct ob_vcpu *vcpu);
+bool ob_check_is_due(struct ob_vcpu *vcpu, u64 now);
+void ob_check_plan(struct ob_vcpu *vcpu, u64 now);
+
+/* evict.c */
+struct ob_vcpu *ob_wake_list_add(struct task_struct *task);
+void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why);
+bool ob_evicted_wake_and_wait(struct task_struct *task);
+bool ob_task_end_evicted(struct task_struct *task);
 
 /* service.c */
 int ob_service_start(struct ob_vcpu *vcpu);
 void ob_service_start_now(struct ob_vcpu *vcpu);
 
-/* Before the calling thread has another one do something for the vCPU: does the vCPU have its threads yet? */
-static inline void ob_service_needed(struct ob_vcpu *vcpu)
-{
-	if (unlikely(vcpu->service.starts_carrier) && !READ_ONCE(vcpu->service.is_made))
-		ob_service_start_now(vcpu);
-}
 void ob_service_stop(struct ob_vcpu *vcpu);
 void ob_service_end(struct ob_vcpu *vcpu);
 u32 *ob_service_raise(struct ob_vcpu *vcpu);
 void ob_service_notify(struct ob_vcpu *vcpu);
-void ob_service_look(struct ob_vcpu *vcpu);
-bool ob_service_replace(struct ob_vcpu *vcpu);
+
+/*
+ * Before the calling thread needs another thread of the vCPU: makes the service thread if it is not
+ * made yet.
+ */
+static inline void ob_service_needed(struct ob_vcpu *vcpu)
+{
+	if (unlikely(vcpu->service.owes_carrier) && !READ_ONCE(vcpu->service.is_made))
+		ob_service_start_now(vcpu);
+}
 
 /* boot.c */
 void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_info *info);
@@ -342,6 +336,7 @@ void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_i
 /* time.c, smp.c */
 u64 ob_clock(void);
 void ob_timer_start(void);
+void ob_timer_expire(struct ob_vcpu *vcpu, u64 now);
 void ob_secondary_start(void);
 void ob_calls_run(void);
 
@@ -351,7 +346,6 @@ void ob_adoptions_wake(void);
 void ob_ready(void);
 int ob_leader_main(void *unused);
 void ob_task_exit(void);
-bool ob_task_end_evicted(struct task_struct *task);
 
 /* gate.c */
 void ob_thread_begin(enum ob_thread_kind kind);
@@ -366,7 +360,6 @@ void ob_become_client(void);
 long ob_call(long (*function)(void *argument), void *argument);
 
 /* work.c */
-struct ob_vcpu *ob_work_ask(struct task_struct *task);
 void ob_work_begin(struct task_struct *task);
 void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task);
 

@@ -2,14 +2,17 @@
 /*
  * vmalloc on a host that cannot map memory.
  *
- * Such a host has no windows. What vmalloc is asked for comes from the slab allocator then, as in
- * a kernel without CONFIG_MMU: neighbouring pages, 4 MB at most, and nothing if no such run is
- * free. No address is one of vmalloc's, so kvfree() and is_vmalloc_addr() are right as they are.
+ * Such a host has no windows. vmalloc gets its memory from the slab allocator then, as in a kernel
+ * without CONFIG_MMU: neighbouring pages, 4 MB at most, and nothing if no such run is free. No
+ * address is one of vmalloc's, so kvfree() and is_vmalloc_addr() are right as they are.
  *
- * Refused are: vmap() and vm_map_ram(), which Linux refuses by itself when the window is empty, as it
- * does vmalloc_user(), vmalloc_huge(), vmalloc_node(), vzalloc_node() and __vmalloc_node(); memory
- * that is to be executed, so modules, unless all of RAM can be executed; and more memory for per-CPU
- * data than Linux sets aside at boot.
+ *   refused                                               by
+ *   vmap(), vm_map_ram(), vmalloc_user(),                 Linux, since the window is empty
+ *   vmalloc_huge(), vmalloc_node(), vzalloc_node(),
+ *   __vmalloc_node()
+ *   executable memory, so modules                         this file, unless RAM can be executed
+ *   more memory for per-CPU data than Linux sets aside    this file
+ *   at boot
  */
 #include <linux/mm.h>
 #include <linux/pgtable.h>
@@ -27,7 +30,8 @@ static void *ob_contiguous(unsigned long size, gfp_t gfp)
 {
 	if (size > KMALLOC_MAX_SIZE)
 		return NULL;
-	return kmalloc_noprof(PAGE_ALIGN(size), (gfp | __GFP_NOWARN) & ~(__GFP_HIGHMEM | __GFP_DMA32));
+	gfp = (gfp | __GFP_NOWARN) & ~(__GFP_HIGHMEM | __GFP_DMA32);
+	return kmalloc_noprof(PAGE_ALIGN(size), gfp);
 }
 
 /*

@@ -2,17 +2,18 @@
 /*
  * Exit work of tasks whose threads are out in host code (V9).
  *
- * Linux does a task's work on its way out of the kernel, and interrupts a task in user mode for it. A
- * client's thread may be out for long, and poll memory for what the work does: the completions of an
- * io_uring. So the task does it without its thread, as a coroutine:
+ * Linux does a task's work on its way out of the kernel, and interrupts a task in user mode for it.
+ * A client's thread may stay out for long, and may poll memory for the effect of the work, as for
+ * the completions of an io_uring. So the task does the work without its thread, as a coroutine:
  *
- *   parked             the service thread finds the work after interrupts, and evicts the task
- *   evicted, asleep    who adds work wakes it, by the list of those that want to run again
- *   switched to        its thread did not ask for it: it gets a stack (ob_work_begin)
- *   no work left       the stack goes, and the vCPU is parked on it again (ob_work_end)
+ *   the task          what happens
+ *   parked            the service thread finds the work after interrupts, and evicts the task
+ *   evicted, asleep   task_work_add() wakes it by the wake list
+ *   switched to       its thread did not ask for it: it gets a stack (ob_work_begin())
+ *   has no work left  loses the stack; the vCPU is parked on it again (ob_work_end())
  *
- * A thread that enters meanwhile waits until the work is done. Signals are not among the work: their
- * handlers run on the thread.
+ * A thread that enters meanwhile waits until the work is done. Signals wait for the thread, on
+ * which their handlers run.
  */
 #include <linux/resume_user_mode.h>
 #include <linux/sched.h>
@@ -20,28 +21,8 @@
 #include <linux/sched/task.h>
 #include <linux/task_work.h>
 #include "delay.h"
+#include "switch.h"
 #include "vcpu.h"
-
-void schedule_tail(struct task_struct *prev);
-
-/*
- * Puts an evicted task into the list of those that want to run again. Returns NULL if it is there
- * already; else the vCPU whose list it is, for the caller to raise OB_PENDING_WAKE there. The task may
- * be on another one by then. The list has a reference to it.
- */
-struct ob_vcpu *ob_work_ask(struct task_struct *task)
-{
-	struct ob_vcpu *vcpu = &ob_vcpus[task_cpu(task)];
-
-	if (xchg(&task->thread.asked, 1))
-		return NULL;
-	get_task_struct(task);
-	task->thread.wake_next = READ_ONCE(vcpu->wake_list);
-	while (!try_cmpxchg(&vcpu->wake_list, &task->thread.wake_next, task))
-		;
-	ob_delay_point();
-	return vcpu;
-}
 
 /* The calling task leaves its stack. Its carrier goes on with ob_work_end(). */
 static void __noreturn ob_work_leave(void)
@@ -60,7 +41,7 @@ static void __noreturn ob_work_leave(void)
 	unreachable();
 }
 
-/* task_work_add() does not tell the vCPU where one of the flags is set already. */
+/* task_work_add() sends no interrupt if the flag is set already, so look again. */
 static bool ob_work_is_left(void)
 {
 	return task_work_pending(current) || test_thread_flag(TIF_NOTIFY_RESUME) ||
@@ -70,12 +51,12 @@ static bool ob_work_is_left(void)
 static void ob_work_main(void)
 {
 	ob_switch_finished();
-	schedule_tail(ob_this_vcpu()->switched_from);
+	ob_switch_tail();
 	do {
 		clear_thread_flag(TIF_NOTIFY_SIGNAL);
 		resume_user_mode_work(current_pt_regs());
 		task_work_run();
-		/* For the next call: core/eintr.c. */
+		/* For the next call: eintr.c. */
 		if (READ_ONCE(current->thread.interrupted))
 			set_thread_flag(TIF_NOTIFY_SIGNAL);
 		if (need_resched())
@@ -84,7 +65,10 @@ static void ob_work_main(void)
 	ob_work_leave();
 }
 
-/* The task is about to be switched to, and its thread does not want it. Without a stack it does nothing. */
+/*
+ * Linux is about to switch to the task, and its thread does not want it: makes the task a
+ * coroutine. If there is no stack, the work waits for the thread.
+ */
 void ob_work_begin(struct task_struct *task)
 {
 	void *stack = ob_stack_alloc();
@@ -99,13 +83,13 @@ void ob_work_begin(struct task_struct *task)
 	task->thread.coroutine = ob_coroutine_prepare(stack, ob_work_main);
 }
 
-/* The task has left its stack and is the vCPU's: parks the vCPU, or calls the thread. */
+/* The task has left its stack. Parks the vCPU on it; calls its thread if that waits. */
 void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task)
 {
 	u32 working = OB_EVICTED_WORKING;
 	bool out;
 
-	WRITE_ONCE(vcpu->holder, ob_this_thread->self);
+	WRITE_ONCE(vcpu->bound_thread, ob_this_thread->self);
 	out = try_cmpxchg(&task->thread.evicted, &working, 0);
 	ob_delay_point();
 	if (!out)
@@ -124,7 +108,7 @@ int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
 			 enum task_work_notify_mode notify);
 
 /*
- * Adding is a full barrier; so is what follows the mark of an eviction: one of the two sees the other.
+ * Adding work is a full barrier; another one follows the mark of an eviction. One sees the other.
  *
  * Dodge task_work_add: a task that is evicted wakes for its work.
  */
@@ -135,7 +119,7 @@ int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
 	struct ob_vcpu *asked = NULL;
 
 	if (!error && notify != TWA_NONE && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT)
-		asked = ob_work_ask(task);
+		asked = ob_wake_list_add(task);
 	if (asked)
 		ob_send(asked, OB_PENDING_WAKE);
 	return error;

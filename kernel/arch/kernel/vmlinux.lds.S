@@ -32,13 +32,14 @@ SECTIONS
 	}
 	RO_DATA(PAGE_SIZE)
 	/*
-	 * Where RO_DATA says that it ends does not survive the second link. This section has a name of its own, so that the
-	 * second link puts it behind all of RO_DATA, the versions of modules for one: lockdep accepts static keys there.
+	 * Where RO_DATA says that it ends does not survive the second link. This section has a name
+	 * of its own, so that the second link puts it behind all of RO_DATA, the versions of
+	 * modules for one: lockdep accepts static keys there.
 	 */
 	outboard_rodata_end : { __end_rodata = .; LONG(0) }
 	/*
-	 * All data that the kernel writes to are between marks of its own: a snapshot has them, and not those of the
-	 * program. The order is Linux's; lockdep looks at the marks inside.
+	 * All data that the kernel writes to are between marks of its own: a snapshot has them, and
+	 * not those of the program. The order is Linux's; lockdep looks at the marks inside.
 	 */
 	outboard_data : {
 		ob_image_data = .;
@@ -63,14 +64,20 @@ SECTIONS
 		. = ALIGN(16);
 		BOUNDED_SECTION_BY(__ex_table, ___ex_table)
 		__init_begin = .;
-		/* Dodge mm/slub.o, kernel/params.o: only fill sysfs; core/deferred.c runs them when somebody looks. */
+		/*
+		 * Dodge mm/slub.o, kernel/params.o: only fill sysfs; core/deferred.c runs them when
+		 * somebody looks.
+		 */
 		. = ALIGN(8);
 		ob_deferred_initcalls = .;
 		KEEP(*mm/slub.o(.initcall7.init))
 		KEEP(*kernel/params.o(.initcall7.init))
 		ob_deferred_initcalls_end = .;
 #ifdef CONFIG_OUTBOARD_SNAPSHOT
-		/* Dodge kernel/kcmp.o, lib/vsprintf.o: only choose a secret; core/renew.c runs them again after a snapshot. */
+		/*
+		 * Dodge kernel/kcmp.o, lib/vsprintf.o: only choose a secret; core/renew.c runs them
+		 * again after a snapshot.
+		 */
 		ob_secret_initcalls = .;
 		KEEP(*kernel/kcmp.o(.initcall3.init))
 		KEEP(*lib/vsprintf.o(.initcall4.init))
@@ -97,8 +104,9 @@ SECTIONS
 		_end = .;
 	}
 	/*
-	 * What the host passed to this process (core/host.c), and what threads that are late look at (core/gate.c). A
-	 * snapshot must not have it. The loader leaves these pages alone when it makes all other data new.
+	 * What the host passed to this process (core/host.c), and what threads that are late look
+	 * at (core/gate.c). A snapshot must not have it. The loader leaves these pages alone when
+	 * it makes all other data new.
 	 */
 	outboard_host : {
 		ob_kept = .;

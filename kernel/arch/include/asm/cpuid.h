@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the processor can do beyond what every x86-64 can. Instructions that Linux's portable code is replaced by are asked for here. */
+/*
+ * Features of the processor beyond those of every x86-64, for faster code than Linux's portable
+ * one.
+ */
 #ifndef _ASM_OUTBOARD_CPUID_H
 #define _ASM_OUTBOARD_CPUID_H
 

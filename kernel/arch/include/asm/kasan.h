@@ -17,14 +17,16 @@
 #define KASAN_SHADOW_SIZE (_AC(1, UL) << (OB_ADDRESS_BITS - KASAN_SHADOW_SCALE_SHIFT))
 #define KASAN_SHADOW_END (KASAN_SHADOW_START + KASAN_SHADOW_SIZE)
 
-/* Code of the kernel also runs before its boot, after its end and in forked children: it is not checked there. */
+/*
+ * Kernel code also runs before the boot, after the end and in forked children: unchecked there.
+ */
 extern bool ob_kasan_ready;
 #define kasan_arch_is_ready() (ob_kasan_ready)
 
 /*
- * What is not an address of the host's user space has no shadow: offsets from the segment register, which
- * old compilers check as if they were addresses, and wild pointers, whose use faults. All of it
- * is found where nothing is ever poisoned.
+ * Values that are no address of the host's user space have no shadow: offsets from the segment
+ * register, which old compilers check like addresses, and wild pointers, whose use faults. For all
+ * of them this returns a shadow that is never poisoned.
  */
 #define kasan_mem_to_shadow kasan_mem_to_shadow
 static inline void *kasan_mem_to_shadow(const void *address)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Page tables. They are software: four levels of 512 entries, walked by nobody
- * but the kernel and core/mmu.c, which shows their contents to the host.
+ * Page tables. They are software: four levels of 512 entries, walked by nobody but the kernel and
+ * core/mmu.c, which shows their contents to the host.
  *
- * An entry is a physical address and the bits below. A swapped-out entry has
- * neither PRESENT nor PROTNONE, the type of the swap area in bits 5 to 9 and the offset above bit 11.
+ * An entry is a physical address and the bits below. A swapped-out entry has neither PRESENT nor
+ * PROTNONE, the type of the swap area in bits 5 to 9 and the offset above bit 11.
  */
 #ifndef _ASM_OUTBOARD_PGTABLE_H
 #define _ASM_OUTBOARD_PGTABLE_H
@@ -178,14 +178,25 @@ void ob_client_map(struct vm_area_struct *vma, unsigned long address,
 #include <asm/pgtable_huge.h>
 #endif
 
-static inline int pte_swp_exclusive(pte_t entry) { return !!(pte_val(entry) & _PAGE_SWP_EXCLUSIVE); }
-static inline pte_t pte_swp_mkexclusive(pte_t entry) { return __pte(pte_val(entry) | _PAGE_SWP_EXCLUSIVE); }
-static inline pte_t pte_swp_clear_exclusive(pte_t entry) { return __pte(pte_val(entry) & ~_PAGE_SWP_EXCLUSIVE); }
+static inline int pte_swp_exclusive(pte_t entry)
+{
+	return !!(pte_val(entry) & _PAGE_SWP_EXCLUSIVE);
+}
+
+static inline pte_t pte_swp_mkexclusive(pte_t entry)
+{
+	return __pte(pte_val(entry) | _PAGE_SWP_EXCLUSIVE);
+}
+
+static inline pte_t pte_swp_clear_exclusive(pte_t entry)
+{
+	return __pte(pte_val(entry) & ~_PAGE_SWP_EXCLUSIVE);
+}
 #endif
 #endif
 
 #ifndef __ASSEMBLY__
-/* The zero page is in RAM: whoever asks for its struct page finds one. */
+/* The zero page is in RAM, so it has a struct page. */
 extern struct page *ob_zero_page;
 #define ZERO_PAGE(address) (ob_zero_page)
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Huge entries of page tables, which do not exist here: clients' pages are shown to the host one by one.
+ * Huge entries of page tables. None exist here: the host gets clients' pages one by one.
  *
- * CONFIG_TRANSPARENT_HUGEPAGE is on for its other half, large folios in the page cache: reading and
- * writing files then costs by the folio, not by the page. What Linux has for huge entries needs these
- * to compile; has_transparent_hugepage() says that nobody may make one.
+ * CONFIG_TRANSPARENT_HUGEPAGE is on for its other half, large folios in the page cache: files then
+ * cost by the folio, not by the page. Linux's code for huge entries needs these definitions to
+ * compile; has_transparent_hugepage() forbids making one.
  */
 #ifndef _ASM_OUTBOARD_PGTABLE_HUGE_H
 #define _ASM_OUTBOARD_PGTABLE_HUGE_H
@@ -39,7 +39,9 @@ static inline pmd_t pte_pmd(pte_t entry) { return __pmd(pte_val(entry)); }
 struct mm_struct;
 struct vm_area_struct;
 
-static inline void update_mmu_cache_pmd(struct vm_area_struct *vma, unsigned long address, pmd_t *p) { }
+static inline void update_mmu_cache_pmd(struct vm_area_struct *vma, unsigned long address, pmd_t *p)
+{
+}
 
 static inline void set_pmd_at(struct mm_struct *mm, unsigned long address, pmd_t *p, pmd_t entry)
 {

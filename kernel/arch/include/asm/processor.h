@@ -9,34 +9,34 @@
 struct ob_adoption;
 
 /*
- * A task is either a coroutine (kernel threads, idle tasks, init) or bound to
- * one host thread (V1). core/thread.c owns all of this.
+ * A task is either a coroutine (kernel threads, idle tasks, init) or bound to one host thread (V1):
+ * core/thread.c.
  */
 struct thread_struct {
-	struct ob_vcpu *vcpu;		/* where it was switched to last */
+	struct ob_vcpu *vcpu;		/* on which it was switched to last */
 	void *coroutine;		/* saved stack pointer, NULL for a host-bound task */
 	void *stack;			/* of the coroutine */
 	int (*function)(void *);	/* of a new coroutine */
 	void *argument;
 	struct ob_adoption *adoption;	/* the host thread that waits to become this task */
-	u32 baton;			/* word by which a vCPU is handed to the host thread */
-	u32 evicted;			/* sleeps while its host thread is out in host code (V8) */
-	u32 interrupted;		/* its next call that would block fails with EINTR: core/eintr.c */
-	u32 asked;			/* it is in a list of evicted tasks */
-	struct task_struct *wake_next;	/* list of evicted tasks that want to run again */
-	struct blk_plug *plug;		/* of an evicted task, which sleeps without: core/service.c */
+	u32 baton;			/* on which the host thread waits: core/baton.h */
+	u32 evicted;			/* enum ob_evicted: core/evict.c (V8) */
+	u32 interrupted;		/* its next blocking call fails with EINTR: core/eintr.c */
+	u32 on_wake_list;		/* of evicted tasks that want to run again */
+	struct task_struct *wake_next;	/* in that list */
+	struct blk_plug *plug;		/* of an evicted task, which sleeps without: core/evict.c */
 	u64 host_thread;		/* ob_host_thread_self() of a host-bound task's thread */
-	unsigned long shown, shown_end;	/* client pages that its page fault has shown: core/mmu.c */
+	unsigned long shown, shown_end;	/* client pages that its fault has shown: mmu.c */
 	struct pt_regs regs;
 };
 
 #define INIT_THREAD { }
 
-/* Client memory is all of the host's; what the kernel maps for clients is in the window. */
+/* Client memory is all of the host's. The kernel maps memory for clients in the window. */
 #define TASK_SIZE ((1UL << 47) - PAGE_SIZE)
 #ifdef CONFIG_MMU
 #define TASK_UNMAPPED_BASE (ob_layout.client)
-/* On a host that cannot map, the page tables are all that has init's stack. */
+/* On a host that cannot map, init's stack is only in the page tables. */
 #define STACK_TOP (ob_layout.client_end ?: TASK_SIZE)
 #define arch_get_mmap_end(address, length, flags) (ob_layout.client_end - (16UL << 20))
 #define arch_get_mmap_base(address, base) (base)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A word as a lock between host threads: Linux's spin locks are made of it (asm/spinlock.h), and our own (core/lock.h). */
+/*
+ * A word as a lock between host threads. Linux's spin locks are made of it (asm/spinlock.h), and
+ * our own (core/lock.h).
+ */
 #ifndef _ASM_OUTBOARD_SPIN_H
 #define _ASM_OUTBOARD_SPIN_H
 

@@ -18,7 +18,9 @@ int memcmp(const void *a, const void *b, __kernel_size_t size);
 __kernel_size_t strlen(const char *s);
 
 #ifdef CONFIG_KASAN
-/* The names above are of functions that check; these do not, for the files that are not to be checked. */
+/*
+ * The functions above are checked by KASAN. These are not, for files that are not to be checked.
+ */
 void *__memcpy(void *to, const void *from, __kernel_size_t size);
 void *__memset(void *to, int byte, __kernel_size_t size);
 void *__memmove(void *to, const void *from, __kernel_size_t size);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Virtual CPUs and what a host thread knows of itself: the heart of the
- * architecture. core/vcpu.h explains the protocol.
+ * What a host thread knows of itself: its block, the heart of the architecture. core/vcpu.h
+ * explains the protocol of vCPUs.
  *
- * The thread's block lives in the host's thread-local storage. A coroutine can
- * be resumed by another host thread than the one that it left, so no address of the block may
- * outlive a switch: it is only ever accessed relative to the segment register,
- * by an offset that is the same in all threads.
+ * The block lives in the host's thread-local storage. Another host thread may resume a coroutine,
+ * so no address of a block may outlive a switch (V1). Code accesses the block only relative to the
+ * segment register, by an offset that is the same in all threads.
  *
- * A thread may have known another kernel in the same place: one that has halted since. Its block is
- * still that kernel's, and void: `boot` says so. What a thread calls first looks at that.
+ * The block of a thread may still be that of a kernel that has halted since, in the same place.
+ * Then it is void: `boot` differs. Each function that a thread calls first looks at that.
  */
 #ifndef _ASM_OUTBOARD_VCPU_H
 #define _ASM_OUTBOARD_VCPU_H
@@ -23,32 +22,32 @@ struct ob_vcpu;
 enum ob_thread_kind {
 	OB_THREAD_CLIENT,	/* a thread of the program: runs its own task */
 	OB_THREAD_CARRIER,	/* runs the coroutines of one vCPU */
-	OB_THREAD_SERVICE,	/* timer and deliverer of one vCPU */
+	OB_THREAD_SERVICE,	/* timer of one vCPU, takes its interrupts */
 };
 
-/* A client's thread that carries a vCPU while its own task is not its turn. */
+/* A client's thread that carries a vCPU while its own task waits: core/idle.c. */
 struct ob_loan {
 	struct task_struct *task;	/* its own, if it has one already */
 };
 
-/* What a host thread has learnt of spinning for a baton, and for a lock: core/vcpu.c */
+/* What a host thread has learnt about spinning for a baton and for a lock: core/spin.c */
 struct ob_spinning {
-	u8 waits_to_skip;		/* in which it does not spin */
-	u8 reluctance;			/* the same, after it was in vain last */
-	u8 pauses;			/* before the last look at a lock */
+	u8 waits_to_skip;		/* so many waits come without spinning */
+	u8 reluctance;			/* the same, after the last vain attempt */
+	u8 pauses;			/* so many came before the last look at a lock */
 	u8 spins;
 };
 
 /* OB_THREAD_BLOCK_BYTES of outboard/tables.h. */
 struct ob_thread {
-	u32 boot;			/* ob_boot of the kernel that all the rest is of; first, as tables.h says */
-	u32 entering;			/* ob_boot while the thread is on the slow path in: core/gate.c */
-	unsigned long parked;		/* ob_parked() of the task, for the fast path in; 0: there is none */
-	struct task_struct *task;	/* current; NULL outside of the kernel's world */
+	u32 boot;			/* ob_boot of the owner of the rest; first: tables.h */
+	u32 entering;			/* ob_boot while the thread is on the slow path: gate.c */
+	unsigned long parked;		/* ob_parked() of the task, for the fast path; 0: no task */
+	struct task_struct *task;	/* `current`; NULL if the thread has none */
 	struct ob_vcpu *vcpu;
 	unsigned long percpu_offset;
 	struct ob_loan *loan;		/* NULL: it is not lent */
-	u64 self;			/* of a thread that carries, or has a task: its ob_host_thread_self() */
+	u64 self;			/* ob_host_thread_self(), if it carries or has a task */
 	struct ob_spinning spinning;
 	u16 cpu;
 	u8 irqs_off;
@@ -70,7 +69,7 @@ static __always_inline unsigned long ob_thread_offset(void)
 	return ob_thread_block_offset;
 }
 #else
-/* The compiler may keep it: it changes only while no thread is in the kernel. */
+/* The compiler may keep the value: it changes only while no thread is in the kernel. */
 static __always_inline __attribute_const__ unsigned long ob_thread_offset(void)
 {
 	unsigned long offset;

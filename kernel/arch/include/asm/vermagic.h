@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Structures differ between configurations and between versions of this architecture: so do modules. */
+/* Structures differ between configurations and versions of this architecture, and so do modules. */
 #ifndef OUTBOARD_ASM_VERMAGIC_H
 #define OUTBOARD_ASM_VERMAGIC_H
 

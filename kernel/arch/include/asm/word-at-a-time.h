@@ -9,9 +9,8 @@
 #include <asm/extable.h>
 
 /*
- * Loads the word at `address`. If it reaches into a page that is not there,
- * the aligned word that holds its first byte is loaded instead, which cannot fault, and shifted: the missing bytes are
- * zero.
+ * Loads the word at `address`. If the word reaches into a page that is not there, loads the aligned
+ * word with its first byte instead, which cannot fault, and shifts it: the missing bytes are zero.
  */
 static inline unsigned long load_unaligned_zeropad(const void *address)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One way to xor blocks, so that boot does not spend milliseconds on finding out which is the fastest. */
+/* One fixed way to xor blocks: measuring which one is the fastest takes milliseconds of a boot. */
 #ifndef _ASM_OUTBOARD_XOR_H
 #define _ASM_OUTBOARD_XOR_H
 

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How a host thread waits for another one without sleeping: for a baton, for a lock, and in the
+ * loops of Linux that call cpu_relax().
+ *
+ *   waits for   spins                                 then
+ *   a baton     20 us, unless spinning was in vain    sleeps (baton.c)
+ *               lately, or as many threads spin as
+ *               there are processors
+ *   a lock      6 looks, with pauses between          takes interrupts, has the host run others,
+ *                                                     and looks again
+ *   cpu_relax   takes interrupts each time            every 128th time: has the host run others
+ */
+#include <linux/export.h>
+#include <linux/sched.h>
+#include <asm/spin.h>
+#include "vcpu.h"
+
+/* So many turns of cpu_relax() come before one host_thread_yield(). */
+#define OB_SPINS 128
+
+/* A thread looks at a lock so often before it yields, and pauses at most so often before a look. */
+#define OB_LOCK_LOOKS 6
+#define OB_PAUSES_MOST 32u
+
+/*
+ * A waiter spins before it sleeps: the wake-up often arrives sooner than a futex round trip takes.
+ * But the spinning may keep the other thread from its processor. After a vain attempt the waiter
+ * skips some waits, twice as many each time. No more threads spin than there are processors.
+ */
+#define OB_PATIENCE 20000		/* nanoseconds */
+#define OB_RELUCTANCE_MOST 255u
+
+/* Spins until the word has one of the bits, or until the time `end`. Returns whether it has one. */
+static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
+{
+	unsigned int i;
+
+	do {
+		for (i = 0; i < 8; i++) {
+			if (READ_ONCE(*word) & bits)
+				return true;
+			asm volatile("pause" ::: "memory");
+		}
+	} while (ob_host_clock_monotonic(ob_host) < end);
+	return false;
+}
+
+/* Spins for a while, if that is worth it, until the word has one of the bits. */
+void ob_spin_for_bits(const u32 *word, u32 bits)
+{
+	struct ob_spinning __ob_tls *mine = &ob_this_thread->spinning;
+
+	if (mine->waits_to_skip) {
+		mine->waits_to_skip--;
+		return;
+	}
+	if (atomic_inc_return(&ob_machine.spinners) <= ob_machine.spinners_max) {
+		if (ob_spin_until(word, bits, ob_host_clock_monotonic(ob_host) + OB_PATIENCE))
+			mine->reluctance = 0;
+		else
+			mine->reluctance = min((u32)mine->reluctance * 2 + 1, OB_RELUCTANCE_MOST);
+		mine->waits_to_skip = mine->reluctance;
+	}
+	atomic_dec(&ob_machine.spinners);
+}
+
+/*
+ * One turn of a loop that waits for another vCPU, which may wait for this thread: so it sends the
+ * wake-up that it deferred, and takes interrupts. A thread without a vCPU (core/lock.h) does
+ * neither. When the machine has stopped, the other vCPU may never answer: a thread on a coroutine
+ * leaves.
+ */
+static void ob_wait_step(void)
+{
+	ob_panic_check();
+	if (unlikely(!ob_this_vcpu()))
+		return;
+	if (unlikely(ob_this_vcpu()->deferred_wake))
+		ob_wake_deferred();
+	if (!ob_this_thread->irqs_off && ob_pending())
+		ob_interrupts_poll();
+	if (unlikely(READ_ONCE(ob_machine.stopping)) && ob_is_on_coroutine())
+		ob_carrier_leave();
+}
+
+/* A poll point in every loop that waits for another vCPU (V5). */
+void ob_cpu_relax(void)
+{
+	asm volatile("pause" ::: "memory");
+	ob_wait_step();
+	if (!(++ob_this_thread->spinning.spins % OB_SPINS))
+		ob_host_thread_yield(ob_host);
+}
+EXPORT_SYMBOL(ob_cpu_relax);
+
+static void ob_pause(u32 times)
+{
+	while (times--)
+		asm volatile("pause" ::: "memory");
+}
+
+/*
+ * A look at a contended lock moves the lock's cache line, which costs more than the work under the
+ * lock. So a waiter pauses longer before each look, and the owner gets its work done. The thread
+ * remembers its last pause and starts the next wait a little below it.
+ *
+ * Not inlined: another host thread may run this task at the end of the wait.
+ */
+static noinline u32 ob_pauses_begin(void)
+{
+	return ob_this_thread->spinning.pauses - ob_this_thread->spinning.pauses / 8 ?: 1;
+}
+
+static noinline void ob_pauses_end(u32 pauses)
+{
+	ob_this_thread->spinning.pauses = pauses;
+}
+
+/* Returns when the caller has set `locked` from 0 to 1. */
+void ob_spin_wait(u32 *locked)
+{
+	u32 looks, pauses = ob_pauses_begin();
+
+	for (;;) {
+		for (looks = 0; looks < OB_LOCK_LOOKS; looks++) {
+			ob_pause(pauses);
+			if (ob_spin_try(locked)) {
+				ob_pauses_end(pauses);
+				return;
+			}
+			pauses = min(pauses * 2, OB_PAUSES_MOST);
+		}
+		/* The owner of the lock may wait for this vCPU, or its thread may not run. */
+		ob_wait_step();
+		ob_host_thread_yield(ob_host);
+	}
+}
+EXPORT_SYMBOL(ob_spin_wait);
