@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where devices find RAM: the host's extents, which Linux's dma-direct asks for each buffer.
+ * Where devices find RAM: the host's extents. Linux's dma-direct looks up each buffer here.
  *
- * Linux takes neighbouring pages for one buffer, so no buffer may reach from one extent into
- * another whose bus address is elsewhere. The last page of the first one stays out of use: no run
- * of pages contains the border then. At boot it is reserved; of memory that is added later it
- * does not come online.
+ * Linux takes neighbouring pages for one buffer. So no buffer may reach from one extent into
+ * another extent whose bus address is elsewhere. The last page of the first extent stays out of
+ * use: no run of pages then contains the border. At boot that page is reserved. In memory that is
+ * added later, it does not come online.
+ *
+ * There is no bounce buffer. A buffer that the mask of its device does not cover is not mapped:
+ * the driver gets an error.
  */
 #include <linux/dma-direct.h>
 #include <linux/export.h>
@@ -49,6 +52,43 @@ EXPORT_SYMBOL_GPL(dma_to_phys);
 bool ob_dma_reaches_ram(void)
 {
 	return ob_dma.count;
+}
+
+/* The highest bus address of RAM, once RAM has grown to its ceiling. */
+static dma_addr_t ob_dma_highest(void)
+{
+	u64 rest = ob_machine.memory, part;
+	dma_addr_t highest = 0;
+	unsigned int i;
+
+	if (!ob_dma.count)
+		return DMA_MAPPING_ERROR;
+	for (i = 0; i < ob_dma.count && rest; i++, rest -= part) {
+		part = min(rest, ob_dma.extents[i].size);
+		highest = max(highest, ob_dma.extents[i].bus + part - 1);
+	}
+	return highest;
+}
+
+u64 __wrap_dma_direct_get_required_mask(struct device *device);
+int __wrap_dma_direct_supported(struct device *device, u64 mask);
+
+/*
+ * Linux looks at the last page of RAM. But drivers keep the mask while RAM grows, and an earlier
+ * extent may have a higher bus address.
+ *
+ * Dodge dma_direct_get_required_mask, dma_direct_supported: a mask must cover RAM up to its
+ * ceiling, in all extents.
+ */
+u64 __wrap_dma_direct_get_required_mask(struct device *device)
+{
+	return DMA_BIT_MASK(fls64(ob_dma_highest()));
+}
+
+/* A mask of 32 bits is always accepted, as everywhere in Linux. */
+int __wrap_dma_direct_supported(struct device *device, u64 mask)
+{
+	return mask >= DMA_BIT_MASK(32) || mask >= ob_dma_highest();
 }
 
 /* The page frame that stays out of use at the end of extent `i`; 0: none does. */
