@@ -14,6 +14,7 @@
 #include <linux/export.h>
 #include <linux/memblock.h>
 #include <linux/memory_hotplug.h>
+#include <asm/io.h>
 #include "dma.h"
 #include "host.h"
 #include "memory.h"
@@ -72,6 +73,12 @@ static dma_addr_t ob_dma_highest(void)
 
 u64 __wrap_dma_direct_get_required_mask(struct device *device);
 int __wrap_dma_direct_supported(struct device *device, u64 mask);
+dma_addr_t __real_dma_direct_map_resource(struct device *device, phys_addr_t address, size_t size,
+					  enum dma_data_direction direction,
+					  unsigned long attributes);
+dma_addr_t __wrap_dma_direct_map_resource(struct device *device, phys_addr_t address, size_t size,
+					  enum dma_data_direction direction,
+					  unsigned long attributes);
 
 /*
  * Linux looks at the last page of RAM. But drivers keep the mask while RAM grows, and an earlier
@@ -89,6 +96,23 @@ u64 __wrap_dma_direct_get_required_mask(struct device *device)
 int __wrap_dma_direct_supported(struct device *device, u64 mask)
 {
 	return mask >= DMA_BIT_MASK(32) || mask >= ob_dma_highest();
+}
+
+/*
+ * Dodge dma_direct_map_resource: device memory has its bus address above OB_IOMEM_BASE, not its
+ * physical address.
+ */
+dma_addr_t __wrap_dma_direct_map_resource(struct device *device, phys_addr_t address, size_t size,
+					  enum dma_data_direction direction,
+					  unsigned long attributes)
+{
+	u64 bus = address - OB_IOMEM_BASE;
+
+	if (address < OB_IOMEM_BASE || bus >= OB_IOMEM_BASE || size > OB_IOMEM_BASE - bus) {
+		dev_err_once(device, "cannot map %pap for DMA: it is no device memory\n", &address);
+		return DMA_MAPPING_ERROR;
+	}
+	return __real_dma_direct_map_resource(device, bus, size, direction, attributes);
 }
 
 /* The page frame that stays out of use at the end of extent `i`; 0: none does. */
