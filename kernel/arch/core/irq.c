@@ -184,6 +184,20 @@ static const struct irq_domain_ops ob_irq_operations = {
 	.free = ob_irq_free,
 };
 
+/* A driver that has disabled its interrupt may have left it unmasked in the host. */
+void ob_irqs_stop(void)
+{
+	unsigned int interrupt, irq;
+
+	for (interrupt = OB_INTERRUPT_FIRST; interrupt < OB_INTERRUPTS; interrupt++) {
+		irq = irq_find_mapping(ob_irq_domain, interrupt);
+		if (!irq)
+			continue;
+		disable_irq(irq);
+		ob_host_interrupt_mask(ob_host, interrupt);
+	}
+}
+
 /* Linux makes its descriptors when they are needed. */
 int __init arch_probe_nr_irqs(void)
 {

@@ -16,4 +16,10 @@ extern struct irq_domain *ob_irq_domain;
 /* Handles what was raised on the vCPU. Interrupts are off. */
 void ob_devices_run(struct ob_vcpu *vcpu);
 
+/*
+ * Disables the interrupts that drivers have opened, and masks them in the host. No handler runs
+ * when this returns. Sleeps.
+ */
+void ob_irqs_stop(void);
+
 #endif

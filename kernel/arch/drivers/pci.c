@@ -159,6 +159,8 @@ void ob_pci_stop(void)
 
 	if (!ob_pci.bridge)
 		return;
+	device_shutdown();
 	while ((device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, device)))
 		pci_clear_master(device);
+	ob_irqs_stop();
 }
