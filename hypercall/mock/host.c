@@ -62,8 +62,7 @@ struct ob_host *mock_new(const char *image, const struct mock_options *options)
 		return NULL;
 	host->options = *options;
 	host->disk = calloc(1, options->disk_size + 1);
-	mock_threads_begin(host);
-	if (host->disk && mock_load(host, image))
+	if (host->disk && mock_threads_begin(host) && mock_load(host, image))
 		return host;
 	mock_free(host);
 	return NULL;

@@ -148,16 +148,15 @@ static void apply_relr(const struct image *image)
 
 static bool start_image(struct ob_host *host, struct image *image)
 {
-	static struct ob_hypercalls table;
 	ob_image_entry *entry;
 
 	if (!has_our_version(image) || !copy_segments(host, image))
 		return false;
 	apply_rela(image);
 	apply_relr(image);
-	mock_tables_fill(host, &table);
+	mock_tables_fill(host, &host->table);
 	entry = (ob_image_entry *)(image->header->e_entry + image->distance);
-	host->upcalls = entry(&table, host, mock_thread_block_distance());
+	host->upcalls = entry(&host->table, host, mock_thread_block_distance(host));
 	return host->upcalls;
 }
 

@@ -18,11 +18,15 @@
 #include <outboard/tables.h>
 
 /*
- * A PCI device of a test. Functions get its state; addresses are those of the bus, sizes are in
+ * A PCI device of a test. Functions get its state. Addresses are those of the bus, sizes are in
  * bytes.
  */
 struct mock_device {
 	void *state;
+	/* Where this device memory is in the address space. NULL: `read` and `write` access it. */
+	void *(*map)(void *state, uint64_t address, uint64_t size);	/* NULL: none of it */
+	/* The kernel halts, and its vCPUs have stopped. RAM is still there. */
+	void (*vcpus_stopped)(void *state);				/* NULL: not called */
 	uint32_t (*config_read)(void *state, uint32_t offset, uint32_t size);
 	void (*config_write)(void *state, uint32_t offset, uint32_t size, uint32_t value);
 	uint64_t (*read)(void *state, uint64_t address, uint32_t size);
@@ -50,6 +54,8 @@ struct mock_options {
 	bool executable;		/* OB_HOST_RAM_IS_EXECUTABLE */
 	const struct mock_device *device;	/* NULL: the groups that drivers need are absent */
 	bool no_dma;			/* the group dma is absent, even if there is a device */
+	const struct ob_dma_extent *extents;	/* NULL: those of device.c */
+	uint32_t extent_count;
 	uint64_t table_size;		/* that the table of hypercalls states; 0: all of it */
 };
 
@@ -60,15 +66,20 @@ struct mock_counts {
 	uint64_t longest_extension;	/* in bytes, but for the first */
 	uint32_t services;		/* calls of ob_kernel_service() */
 	uint32_t interrupts_open;	/* now */
+	uint32_t interrupts_live;	/* now: open, and not masked */
+	uint32_t device_maps;		/* now: mappings of device memory */
+	uint32_t wrong_unmaps;		/* of what is no such mapping */
 	uint32_t masked, unmasked;	/* calls */
 	uint32_t affinity;		/* the last hint */
 	uint32_t threads;		/* made for the kernel and by mock_client() */
 };
 
 /*
- * Loads the image in that file. A process can have one at a time. NULL, and a message on standard
- * error: it is no kernel image of this interface version, or the host has no memory.
+ * Loads the image in that file. A process can have MOCK_KERNELS at a time. NULL, and a message on
+ * standard error: the file is no kernel image of this interface version, there are too many
+ * kernels, or the host has no memory.
  */
+#define MOCK_KERNELS 2
 struct ob_host *mock_new(const char *image, const struct mock_options *options);
 
 /* Boots. The calling thread is a client then. 0 or what ob_kernel_boot() says. */

@@ -25,15 +25,30 @@
 #define STACK_BYTES (256ul << 10)
 #define NSEC_PER_SEC 1000000000ull
 
-static __thread char thread_block[OB_THREAD_BLOCK_BYTES]
+static __thread char thread_blocks[MOCK_KERNELS][OB_THREAD_BLOCK_BYTES]
 	__attribute__((aligned(OB_THREAD_BLOCK_BYTES), tls_model("initial-exec")));
+static bool thread_block_used[MOCK_KERNELS];
 
-int64_t mock_thread_block_distance(void)
+int64_t mock_thread_block_distance(const struct ob_host *host)
 {
 	uint64_t thread_pointer;
 
 	__asm__("movq %%fs:0, %0" : "=r"(thread_pointer));
-	return (int64_t)((uint64_t)thread_block - thread_pointer);
+	return (int64_t)((uint64_t)host->thread_block - thread_pointer);
+}
+
+static bool take_thread_block(struct ob_host *host)
+{
+	for (int i = 0; i < MOCK_KERNELS; i++) {
+		if (thread_block_used[i])
+			continue;
+		thread_block_used[i] = true;
+		host->thread_block = thread_blocks[i];
+		memset(host->thread_block, 0, OB_THREAD_BLOCK_BYTES);
+		return true;
+	}
+	fprintf(stderr, "mock: a process can have %d kernels\n", MOCK_KERNELS);
+	return false;
 }
 
 static bool can_run(const struct mock_thread *thread, uint64_t now)
@@ -81,8 +96,8 @@ static void switch_to(struct ob_host *host, struct mock_thread *next)
 
 	if (next == before)
 		return;
-	memcpy(before->block, thread_block, sizeof(thread_block));
-	memcpy(thread_block, next->block, sizeof(thread_block));
+	memcpy(before->block, host->thread_block, OB_THREAD_BLOCK_BYTES);
+	memcpy(host->thread_block, next->block, OB_THREAD_BLOCK_BYTES);
 	host->current = next;
 	swapcontext(&before->context, &next->context);
 }
@@ -216,6 +231,7 @@ void ob_host_service_request(struct ob_host *host, uint32_t vcpu)
 
 void ob_host_service_end(struct ob_host *host, uint32_t vcpu)
 {
+	mock_device_vcpus_stopped(host);
 	host->services[vcpu].on = false;
 	while (host->services[vcpu].runs)
 		ob_host_thread_yield(host);
@@ -262,21 +278,25 @@ static void timer_main(void *argument)
 }
 
 /* The program's own thread is the first. */
-void mock_threads_begin(struct ob_host *host)
+bool mock_threads_begin(struct ob_host *host)
 {
 	uint64_t handle;
 
+	if (!take_thread_block(host))
+		return false;
 	host->current = &host->threads[0];
 	host->current->used = true;
 	host->current->until = OB_FOREVER;
-	memset(thread_block, 0, sizeof(thread_block));
 	if (ob_host_thread_create(host, timer_main, host, "timer", &handle))
 		ob_host_panic(host, "no memory for the timer");
 	host->counts.threads = 0;
+	return true;
 }
 
 void mock_threads_end(struct ob_host *host)
 {
+	for (int i = 0; i < MOCK_KERNELS; i++)
+		thread_block_used[i] &= host->thread_block != thread_blocks[i];
 	for (int i = 0; i < MOCK_THREADS; i++)
 		forget(&host->threads[i]);
 }
