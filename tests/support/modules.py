@@ -78,11 +78,11 @@ def with_suites(variant: str) -> list:
     return sorted(name for name, path in every(variant).items() if has_suites(path))
 
 
-def build(source: str, directory: str) -> None:
-    """Builds the modules of a directory of sources in another one, for the kernel of the profile full."""
+def build(source: str, directory: str, variant: str = "full") -> None:
+    """Builds the modules of a directory of sources in another one, for a variant's kernel."""
     for name in os.listdir(source):
         shutil.copy(os.path.join(source, name), directory)
-    host.run("make", "-C", os.path.join(program.OUT, "source", "linux"), f"O={objects_of('full')}", "ARCH=outboard",
+    host.run("make", "-C", os.path.join(program.OUT, "source", "linux"), f"O={objects_of(variant)}", "ARCH=outboard",
              f"M={directory}", "modules", MAKEFLAGS="", MAKELEVEL="")
 
 
