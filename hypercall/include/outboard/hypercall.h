@@ -427,14 +427,21 @@ void ob_host_iomem_write(struct ob_host *host, uint64_t address, uint32_t size, 
 struct ob_dma_extent {
 	uint64_t physical;		/* 0 is the first byte of RAM */
 	uint64_t bus;
-	uint64_t size;			/* bytes; as the others a multiple of 4 MB */
+	uint64_t size;			/* bytes; all three are multiples of 4 MB, this one not 0 */
 };
 
 /*
- * Devices reach RAM as these extents say, in ascending order and without a gap, up to RAM's
- * ceiling at least: index 0, 1, ... until -ENOENT, 16 at most. They are asked for at boot and
- * stay. If the bus has an IOMMU, the host maps what it gives in ob_host_ram_extend(), before that
- * returns. Devices see what processors have written, and the other way round. A host may lack
+ * States one extent: index 0, 1, ... until -ENOENT, 16 at most. The kernel asks at boot, and the
+ * extents stay as they are. The first one begins at physical address 0. Each other one begins
+ * where the one before ends, and the last one ends at RAM's ceiling or above. So physical addresses
+ * neither overlap nor have gaps. Bus addresses may be in any order, but must not overlap. If an
+ * extent breaks a rule, the kernel prints an error, and no device reaches RAM.
+ *
+ * The kernel has no bounce buffers: a buffer whose bus address is above the mask of a device cannot
+ * be mapped for that device. So RAM should have bus addresses below 4 GB where devices need that.
+ *
+ * If the bus has an IOMMU, the host maps RAM in ob_host_ram_extend(), before that returns. Devices
+ * see what processors have written, and processors what devices have written. A host may lack
  * this group: then devices have no access to RAM.
  */
 int ob_host_dma_extent(struct ob_host *host, uint32_t index, struct ob_dma_extent *extent);
@@ -445,6 +452,10 @@ int ob_host_dma_extent(struct ob_host *host, uint32_t index, struct ob_dma_exten
  * One bus with what is behind its bridges. A host may lack this group: then there is none, and
  * nothing is done at boot. A host that has it has the groups interrupts, device memory and DMA,
  * too, and sets OB_HOST_RAM_IS_PINNED.
+ *
+ * At a halt the drivers shut their devices down. Then the kernel clears the bus master bit of each
+ * device, and masks each interrupt. All this is done before the vCPUs stop, and so before
+ * ob_host_regions_release(). Interrupts stay open: the host may close them after the halt.
  */
 
 /* Where the kernel puts the memory of devices: addresses for the group above. */
