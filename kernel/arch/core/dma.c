@@ -115,7 +115,7 @@ dma_addr_t __wrap_dma_direct_map_resource(struct device *device, phys_addr_t add
 	return __real_dma_direct_map_resource(device, bus, size, direction, attributes);
 }
 
-/* The page frame that stays out of use at the end of extent `i`; 0: none does. */
+/* The page frame at the end of extent `i` that stays out of use. 0: there is none. */
 static unsigned long ob_dma_border(unsigned int i)
 {
 	const struct ob_dma_extent *extent = &ob_dma.extents[i];
@@ -175,7 +175,7 @@ static bool ob_dma_has_border(unsigned long start, unsigned long count)
 	return false;
 }
 
-/* Halves the block until what contains a border is one page, which stays offline. */
+/* Halves the block until the part with the border is one page. That page stays offline. */
 static void ob_dma_online(struct page *page, unsigned int order)
 {
 	if (!ob_dma_has_border(page_to_pfn(page), 1UL << order)) {
@@ -197,7 +197,7 @@ void __init ob_dma_setup(void)
 {
 	unsigned int i;
 
-	/* Devices reach pinned RAM only, and a snapshot must not contain extents of the host. */
+	/* Devices reach pinned RAM only, and a snapshot must not contain the host's extents. */
 	if (!ob_host_groups.dma || !ob_machine.ram_is_pinned)
 		return;
 	if (!ob_dma_read()) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * AES with the processor's instructions for it: the cipher itself, and the modes XTS and CBC, which encrypted disks have.
- * Linux prefers these to its portable ones, which are many times as slow. Where the processor lacks the instructions the module does not load.
+ * AES with the processor's instructions: the cipher, and the modes XTS and CBC, which encrypted
+ * disks use. Linux prefers these to its portable ones, which are many times as slow. The module
+ * does not load on a processor that lacks the instructions.
  *
- * The key schedules are Linux's own: aes_expandkey() makes what both the instructions and the portable code take.
- * Vector registers need no care here: interrupts and other tasks come by function calls and host signals, which keep them.
+ * The key schedules are Linux's own: both the instructions and the portable code take what
+ * aes_expandkey() makes. Vector registers need no care here. Interrupts and other tasks come by
+ * function calls and host signals, and both keep these registers.
  */
 #include <linux/crypto.h>
 #include <linux/module.h>
@@ -19,7 +21,10 @@
 /* Before Linux's portable ones (100). */
 #define OB_PRIORITY 300
 
-/* An instruction takes several cycles, but a new one can begin in each: so many blocks are done side by side. */
+/*
+ * Blocks that are done side by side: an instruction takes several cycles, but one can begin in each
+ * cycle.
+ */
 #define OB_LANES 8
 
 typedef long long ob_block __attribute__((vector_size(AES_BLOCK_SIZE)));
@@ -42,8 +47,9 @@ static struct ob_rounds ob_rounds(const struct crypto_aes_ctx *key, bool encrypt
 	};
 }
 
-/* `lanes` and the direction are constants wherever this is inlined: the loops over lanes become straight code. */
-static __always_inline void ob_crypt(const struct ob_rounds *rounds, ob_block *blocks, unsigned int lanes, bool encrypt)
+/* Callers pass constants for `lanes` and `encrypt`: the compiler unrolls the loops over lanes. */
+static __always_inline void ob_crypt(const struct ob_rounds *rounds, ob_block *blocks,
+				     unsigned int lanes, bool encrypt)
 {
 	unsigned int round, i;
 	ob_block key = rounds->keys[0];
@@ -137,13 +143,14 @@ static int ob_cbc_setkey(struct crypto_lskcipher *tfm, const u8 *key, unsigned i
 	return aes_expandkey(crypto_lskcipher_ctx(tfm), key, length);
 }
 
-/* What is left over is an error unless more is to come. */
+/* Bytes that make no whole block are an error, unless the caller has more to come. */
 static int ob_rest(unsigned int length, u32 flags)
 {
 	return length && flags & CRYPTO_LSKCIPHER_FLAG_FINAL ? -EINVAL : length;
 }
 
-static int ob_cbc_encrypt(struct crypto_lskcipher *tfm, const u8 *from, u8 *to, unsigned int length, u8 *iv, u32 flags)
+static int ob_cbc_encrypt(struct crypto_lskcipher *tfm, const u8 *from, u8 *to,
+			  unsigned int length, u8 *iv, u32 flags)
 {
 	struct ob_rounds rounds = ob_rounds(crypto_lskcipher_ctx(tfm), true);
 	ob_block before = ob_block_load(iv);
@@ -158,8 +165,12 @@ static int ob_cbc_encrypt(struct crypto_lskcipher *tfm, const u8 *from, u8 *to, 
 	return ob_rest(length, flags);
 }
 
-/* OB_LANES blocks. All are read before one is written: `from` may be `to`. Returns the last encrypted one. */
-static ob_block ob_cbc_decrypt_lanes(const struct ob_rounds *rounds, const u8 *from, u8 *to, ob_block before)
+/*
+ * Decrypts OB_LANES blocks. It reads all of them before it writes one, so `from` may be `to`.
+ * Returns the last encrypted block.
+ */
+static ob_block ob_cbc_decrypt_lanes(const struct ob_rounds *rounds, const u8 *from, u8 *to,
+				     ob_block before)
 {
 	ob_block encrypted[OB_LANES], blocks[OB_LANES];
 	unsigned int i;
@@ -168,11 +179,13 @@ static ob_block ob_cbc_decrypt_lanes(const struct ob_rounds *rounds, const u8 *f
 		encrypted[i] = blocks[i] = ob_block_load(from + i * AES_BLOCK_SIZE);
 	ob_crypt(rounds, blocks, OB_LANES, false);
 	for (i = 0; i < OB_LANES; i++)
-		ob_block_store(to + i * AES_BLOCK_SIZE, blocks[i] ^ (i ? encrypted[i - 1] : before));
+		ob_block_store(to + i * AES_BLOCK_SIZE,
+			       blocks[i] ^ (i ? encrypted[i - 1] : before));
 	return encrypted[OB_LANES - 1];
 }
 
-static int ob_cbc_decrypt(struct crypto_lskcipher *tfm, const u8 *from, u8 *to, unsigned int length, u8 *iv, u32 flags)
+static int ob_cbc_decrypt(struct crypto_lskcipher *tfm, const u8 *from, u8 *to,
+			  unsigned int length, u8 *iv, u32 flags)
 {
 	struct ob_rounds rounds = ob_rounds(crypto_lskcipher_ctx(tfm), false);
 	ob_block before = ob_block_load(iv), encrypted;
@@ -212,7 +225,7 @@ static struct lskcipher_alg ob_cbc = {
 	},
 };
 
-/* XTS (IEEE 1619): each block has a tweak, which is twice the one before it. */
+/* XTS (IEEE 1619): each block has a tweak, which is twice the tweak of the block before it. */
 
 struct ob_xts_key {
 	struct crypto_aes_ctx data, tweak;
@@ -227,7 +240,10 @@ static int ob_xts_setkey(struct crypto_skcipher *tfm, const u8 *key, unsigned in
 	       aes_expandkey(&keys->tweak, key + length / 2, length / 2);
 }
 
-/* Doubled in GF(2^128): the top bit of each half goes to the other one, that of the upper half as the polynomial. */
+/*
+ * Doubles in GF(2^128). The top bit of the lower half goes to the upper half; the top bit of the
+ * upper half stands for the polynomial, which goes to the lower half.
+ */
 static ob_block ob_xts_double(ob_block tweak)
 {
 	const ob_words carries = { 0x87, 0, 1, 0 };
@@ -253,8 +269,9 @@ static ob_block ob_xts_lanes(const struct ob_rounds *rounds, const u8 *from, u8 
 	return tweak;
 }
 
-/* Whole blocks. Returns the tweak of what follows. */
-static ob_block ob_xts_blocks(const struct ob_rounds *rounds, const u8 *from, u8 *to, unsigned int length, ob_block tweak)
+/* Whole blocks. Returns the tweak of the block that follows. */
+static ob_block ob_xts_blocks(const struct ob_rounds *rounds, const u8 *from, u8 *to,
+			      unsigned int length, ob_block tweak)
 {
 	for (; length >= OB_LANES * AES_BLOCK_SIZE; length -= OB_LANES * AES_BLOCK_SIZE) {
 		tweak = ob_xts_lanes(rounds, from, to, tweak);
@@ -271,7 +288,8 @@ static ob_block ob_xts_blocks(const struct ob_rounds *rounds, const u8 *from, u8
 }
 
 /* All of a request that has whole blocks only. */
-static int ob_xts_walk(const struct ob_rounds *rounds, struct skcipher_request *request, ob_block *tweak)
+static int ob_xts_walk(const struct ob_rounds *rounds, struct skcipher_request *request,
+		       ob_block *tweak)
 {
 	struct skcipher_walk walk;
 	int error = skcipher_walk_virt(&walk, request, false);
@@ -279,17 +297,20 @@ static int ob_xts_walk(const struct ob_rounds *rounds, struct skcipher_request *
 	while (walk.nbytes) {
 		unsigned int length = round_down(walk.nbytes, AES_BLOCK_SIZE);
 
-		*tweak = ob_xts_blocks(rounds, walk.src.virt.addr, walk.dst.virt.addr, length, *tweak);
+		*tweak = ob_xts_blocks(rounds, walk.src.virt.addr, walk.dst.virt.addr, length,
+				       *tweak);
 		error = skcipher_walk_done(&walk, walk.nbytes - length);
 	}
 	return error;
 }
 
 /*
- * The last block, and the `tail` bytes behind it, which are too few for one: they change places, and
- * the rest of the one before fills them up. Decrypting goes backwards, so there the first is done with the later tweak.
+ * Ciphertext stealing, for the last whole block and the `tail` bytes behind it. These bytes and the
+ * start of the encrypted block change places. The rest of that block fills the bytes up to a block
+ * of their own. Decryption uses the two tweaks in reverse order.
  */
-static void ob_xts_steal(const struct ob_rounds *rounds, struct skcipher_request *request, unsigned int tail, ob_block tweak)
+static void ob_xts_steal(const struct ob_rounds *rounds, struct skcipher_request *request,
+			 unsigned int tail, ob_block tweak)
 {
 	unsigned int start = request->cryptlen - tail - AES_BLOCK_SIZE;
 	ob_block next = ob_xts_double(tweak);
@@ -309,7 +330,8 @@ static int ob_xts_crypt(struct skcipher_request *request, bool encrypt)
 {
 	struct crypto_skcipher *tfm = crypto_skcipher_reqtfm(request);
 	const struct ob_xts_key *keys = crypto_skcipher_ctx(tfm);
-	struct ob_rounds rounds = ob_rounds(&keys->data, encrypt), once = ob_rounds(&keys->tweak, true);
+	struct ob_rounds rounds = ob_rounds(&keys->data, encrypt);
+	struct ob_rounds once = ob_rounds(&keys->tweak, true);
 	unsigned int tail = request->cryptlen % AES_BLOCK_SIZE;
 	ob_block tweak = ob_crypt_one(&once, ob_block_load(request->iv));
 	struct skcipher_request whole;
@@ -321,7 +343,8 @@ static int ob_xts_crypt(struct skcipher_request *request, bool encrypt)
 		return ob_xts_walk(&rounds, request, &tweak);
 	skcipher_request_set_tfm(&whole, tfm);
 	skcipher_request_set_callback(&whole, skcipher_request_flags(request), NULL, NULL);
-	skcipher_request_set_crypt(&whole, request->src, request->dst, request->cryptlen - tail - AES_BLOCK_SIZE, request->iv);
+	skcipher_request_set_crypt(&whole, request->src, request->dst,
+				   request->cryptlen - tail - AES_BLOCK_SIZE, request->iv);
 	if (whole.cryptlen)
 		error = ob_xts_walk(&rounds, &whole, &tweak);
 	if (!error)
