@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The groups that drivers need, for one device that a test brings along: interrupts by messages,
- * device memory, DMA and a PCI bus. The device is function 0 of slot 0.
+ * The groups that drivers need, for one device of a test: interrupts by messages, device memory,
+ * DMA and a PCI bus. The device is function 0 of slot 0.
  *
- * RAM has three extents, none of which a device finds at its physical address. The second one is
- * below the first one on the bus.
+ * Unless a test states others, RAM has three extents. Their bus addresses differ from their
+ * physical ones, and the second extent is below the first one on the bus.
  */
 #include <errno.h>
 #include <string.h>
@@ -62,7 +62,7 @@ void ob_host_interrupt_close(struct ob_host *host, uint32_t interrupt)
 	host->interrupts[interrupt] = false;
 }
 
-/* This platform leaves it to the kernel to note what comes while it is masked. */
+/* This platform raises masked interrupts, too: the kernel notes them. */
 void ob_host_interrupt_mask(struct ob_host *host, uint32_t interrupt)
 {
 	set_masked(host, interrupt, true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Clocks, messages, random numbers; and what a test calls. */
+/* Clocks, messages, random numbers, and the functions that tests call. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ long mock_call(struct ob_host *host, long number, long a, long b, long c, long d
 {
 	long result = host->upcalls->syscall(number, a, b, c, d, e, 0);
 
-	/* Else a client whose calls never wait would keep the others, and the timer, from theirs. */
+	/* Other clients and the timer must run, too, even if this client's calls never wait. */
 	ob_host_thread_yield(host);
 	return result;
 }

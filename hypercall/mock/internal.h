@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files of the mock platform share. */
+/* Declarations that the files of the mock platform share. */
 #ifndef OUTBOARD_MOCK_INTERNAL_H
 #define OUTBOARD_MOCK_INTERNAL_H
 
@@ -55,7 +55,7 @@ struct ob_host {
 	struct mock_thread threads[MOCK_THREADS];
 	struct mock_thread *current;
 	char *thread_block;		/* of the host thread, for this kernel; NULL: none */
-	bool stopped;			/* vCPUs have */
+	bool stopped;			/* the kernel's vCPUs */
 	struct mock_service services[MOCK_VCPUS];
 	uint32_t service_word;		/* changes when a service is requested */
 	char *disk;

@@ -2,15 +2,15 @@
 /*
  * Threads, waiting and the timer, all on one host thread.
  *
- * A thread of this platform runs until it waits, yields or ends. Then the next one that can run
- * goes on. If none can, the host thread sleeps until the first of them times out. So a client that
- * computes without a call keeps everything else waiting: on this platform that is right.
+ * A thread of this platform runs until it waits, yields or ends. Then the next thread that can run
+ * continues. If no thread can, the host thread sleeps until the first timeout. So a client that
+ * computes without a call keeps all others waiting: on this platform that is right.
  *
- * The kernel's block of a thread lies at one distance from the thread pointer, of which there is
- * one. So its contents are exchanged when threads change: nothing but the kernel's code for
- * the current thread looks at them.
+ * All threads have the same thread pointer, and so the same block of the kernel. Only the kernel's
+ * code for the current thread uses that block. So the platform exchanges its contents when threads
+ * switch.
  *
- * The timer is such a thread, too. It calls ob_kernel_service() for each vCPU when that is due.
+ * The timer is such a thread, too. It calls ob_kernel_service() for each vCPU in time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -56,7 +56,7 @@ static bool can_run(const struct mock_thread *thread, uint64_t now)
 	return thread->used && !thread->ended && (!thread->word || now >= thread->until);
 }
 
-/* The next thread in turn that can run, the calling one at last; NULL if none can. */
+/* The next thread in turn that can run, with the calling one last. NULL: none can. */
 static struct mock_thread *find_next(struct ob_host *host)
 {
 	uint64_t now = ob_host_clock_monotonic(host);
@@ -71,7 +71,7 @@ static struct mock_thread *find_next(struct ob_host *host)
 	return NULL;
 }
 
-/* The host thread has nothing to do until a thread of this platform times out. */
+/* Sleeps until a thread of this platform times out. */
 static void idle(struct ob_host *host)
 {
 	uint64_t until = OB_FOREVER;
@@ -102,7 +102,7 @@ static void switch_to(struct ob_host *host, struct mock_thread *next)
 	swapcontext(&before->context, &next->context);
 }
 
-/* Others run. Returns when it is the calling thread's turn again. */
+/* Lets others run. Returns when the calling thread's turn comes again. */
 static void give_way(struct ob_host *host)
 {
 	struct mock_thread *next;
@@ -143,7 +143,7 @@ void ob_host_thread_yield(struct ob_host *host)
 	give_way(host);
 }
 
-/* The first function of each thread, whose address comes in two halves: makecontext passes ints. */
+/* The first function of each thread. makecontext() passes ints: `host` comes in two halves. */
 static void run_thread(unsigned int high, unsigned int low)
 {
 	struct ob_host *host = (struct ob_host *)((uint64_t)high << 32 | low);
@@ -208,7 +208,7 @@ uint64_t ob_host_thread_self(struct ob_host *host)
 	return (uint64_t)(host->current - host->threads) + 1;
 }
 
-/* No thread runs beside the one that asks for this. */
+/* No other thread runs at the same time. */
 void ob_host_thread_interrupt(struct ob_host *host, uint64_t self)
 {
 	(void)host;
@@ -237,7 +237,7 @@ void ob_host_service_end(struct ob_host *host, uint32_t vcpu)
 		ob_host_thread_yield(host);
 }
 
-/* A request that comes meanwhile sets the time to 0, and counts. */
+/* A request during the call sets the time to 0, which stays. */
 static void serve(struct ob_host *host, uint32_t vcpu)
 {
 	struct mock_service *service = &host->services[vcpu];

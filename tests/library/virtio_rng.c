@@ -44,13 +44,13 @@ static void fill_config(struct rng *rng)
 	pci_set(rng->config.bytes, PCI_SUBSYSTEM_VENDOR_ID, 2, 0x1af4);
 	pci_set(rng->config.bytes, PCI_STATUS, 2, PCI_STATUS_CAP_LIST);
 	pci_set(rng->config.bytes, PCI_CAPABILITY_LIST, 1, CAPABILITIES);
-	/* Firmware has left the line of a pin there; 1 is the number of another Linux interrupt. */
+	/* As firmware leaves it: 1 is the number of another Linux interrupt. */
 	pci_set(rng->config.bytes, PCI_INTERRUPT_LINE, 1, 1);
 	pci_set(rng->config.bytes, PCI_INTERRUPT_PIN, 1, 1);
 	pci_set(rng->config.writable, PCI_INTERRUPT_LINE, 1, 0xff);
 	at = add_capability(rng, at, VIRTIO_PCI_CAP_COMMON_CFG, COMMON, 16);
 	at = add_capability(rng, at, VIRTIO_PCI_CAP_ISR_CFG, ISR, 16);
-	/* Behind it is the multiplier of the queues' offsets: 0, there is one queue. */
+	/* The multiplier of the queues' offsets comes after it: 0, since there is one queue. */
 	add_capability(rng, at, VIRTIO_PCI_CAP_NOTIFY_CFG, NOTIFY, 32);
 	pci_set(rng->config.bytes, MSIX, 1, PCI_CAP_ID_MSIX);
 	pci_set(rng->config.bytes, MSIX + PCI_MSIX_FLAGS, 2, RNG_VECTORS - 1);
@@ -181,7 +181,7 @@ static void reset(struct rng *rng)
 
 static void set_status(struct rng *rng, uint8_t status)
 {
-	/* A driver resets the device before that loses the bus. */
+	/* A driver must reset the device while the device still has the bus. */
 	if (!status && rng->status)
 		rng->reset_as_master = pci_is_master(&rng->config);
 	rng->status = status;
