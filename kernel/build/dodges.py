@@ -29,11 +29,12 @@ LINK = Path("kernel/build/link-kernel.sh")
 
 TITLE = """# Dodges
 
-For kernel developers who ask: if not one line of Linux is changed, what is done where it is in the way?
+For kernel developers who ask: if not one line of Linux is changed, what is done where it is in the
+way?
 
-`kernel/build/dodges.py` makes this page from the sources; a test fails when the two disagree, or when
-the linked kernel wraps other names. Another test stops a program at each wrap. The wraps for devices
-are checked by their effects on a driver (`tests/library/test_device.py`).
+`kernel/build/dodges.py` makes this page from the sources; a test fails when the two disagree, or
+when the linked kernel wraps other names. Another test stops a program at each wrap. The wraps for
+devices are checked by their effects on a driver (`tests/library/test_device.py`).
 """
 
 
