@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The groups that drivers need, for one device that a test brings along: interrupts by messages,
- * device memory, DMA and a PCI bus. The device is function 0 of slot 0.
+ * The groups that drivers need, for one device of a test: interrupts by messages, device memory,
+ * DMA and a PCI bus. The device is function 0 of slot 0.
  *
- * RAM has three extents, none of which a device finds at its physical address. The second one is
- * below the first one on the bus.
+ * Unless a test states others, RAM has three extents. Their bus addresses differ from their
+ * physical ones, and the second extent is below the first one on the bus.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 #define MB (1ull << 20)
 
-static const struct ob_dma_extent extents[] = {
+static const struct ob_dma_extent usual_extents[] = {
 	{ .physical = 0, .bus = 0x100000000ull, .size = MOCK_BORDER_BOOT },
 	{ .physical = MOCK_BORDER_BOOT, .bus = 0x40000000ull,
 	  .size = MOCK_BORDER_LATE - MOCK_BORDER_BOOT },
@@ -36,6 +36,7 @@ int ob_host_interrupt_open(struct ob_host *host, uint32_t interrupt,
 	if (host->interrupts[interrupt])
 		return -EBUSY;
 	host->interrupts[interrupt] = true;
+	host->masked[interrupt] = true;
 	host->counts.interrupts_open++;
 	*message = (struct ob_interrupt_message) {
 		.address = MESSAGE_ADDRESS, .data = MESSAGE_DATA + interrupt,
@@ -43,22 +44,34 @@ int ob_host_interrupt_open(struct ob_host *host, uint32_t interrupt,
 	return 0;
 }
 
+static void set_masked(struct ob_host *host, uint32_t interrupt, bool masked)
+{
+	if (!host->interrupts[interrupt] || host->masked[interrupt] == masked)
+		return;
+	host->masked[interrupt] = masked;
+	if (masked)
+		host->counts.interrupts_live--;
+	else
+		host->counts.interrupts_live++;
+}
+
 void ob_host_interrupt_close(struct ob_host *host, uint32_t interrupt)
 {
+	set_masked(host, interrupt, true);
 	host->counts.interrupts_open -= host->interrupts[interrupt];
 	host->interrupts[interrupt] = false;
 }
 
-/* This platform leaves it to the kernel to hold back what is masked. */
+/* This platform raises masked interrupts, too: the kernel notes them. */
 void ob_host_interrupt_mask(struct ob_host *host, uint32_t interrupt)
 {
-	(void)interrupt;
+	set_masked(host, interrupt, true);
 	host->counts.masked++;
 }
 
 void ob_host_interrupt_unmask(struct ob_host *host, uint32_t interrupt)
 {
-	(void)interrupt;
+	set_masked(host, interrupt, false);
 	host->counts.unmasked++;
 }
 
@@ -74,20 +87,43 @@ void mock_message(struct ob_host *host, uint64_t address, uint32_t data)
 		host->upcalls->interrupt(data - MESSAGE_DATA);
 }
 
+static int note_map(struct ob_host *host, uint64_t pointer)
+{
+	for (int i = 0; i < MOCK_DEVICE_MAPS; i++) {
+		if (host->device_maps[i])
+			continue;
+		host->device_maps[i] = pointer;
+		host->counts.device_maps++;
+		return 0;
+	}
+	return -ENOMEM;
+}
+
 int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uint64_t *pointer)
 {
-	(void)host;
-	(void)pointer;
+	const struct mock_device *device = host->options.device;
+	void *memory;
+
 	if (address < window.address || address - window.address > window.size ||
 	    size > window.size - (address - window.address))
 		return -EINVAL;
-	return -EOPNOTSUPP;
+	memory = device->map ? device->map(device->state, address, size) : NULL;
+	if (!memory)
+		return -EOPNOTSUPP;
+	*pointer = (uint64_t)memory;
+	return note_map(host, *pointer);
 }
 
 void ob_host_iomem_unmap(struct ob_host *host, uint64_t pointer)
 {
-	(void)host;
-	(void)pointer;
+	for (int i = 0; i < MOCK_DEVICE_MAPS; i++) {
+		if (!pointer || host->device_maps[i] != pointer)
+			continue;
+		host->device_maps[i] = 0;
+		host->counts.device_maps--;
+		return;
+	}
+	host->counts.wrong_unmaps++;
 }
 
 uint64_t ob_host_iomem_read(struct ob_host *host, uint64_t address, uint32_t size)
@@ -104,10 +140,21 @@ void ob_host_iomem_write(struct ob_host *host, uint64_t address, uint32_t size, 
 	device->write(device->state, address, size, value);
 }
 
+static const struct ob_dma_extent *all_extents(const struct ob_host *host, uint32_t *count)
+{
+	bool own = host->options.extents;
+
+	*count = own ? host->options.extent_count :
+		 sizeof(usual_extents) / sizeof(usual_extents[0]);
+	return own ? host->options.extents : usual_extents;
+}
+
 int ob_host_dma_extent(struct ob_host *host, uint32_t index, struct ob_dma_extent *extent)
 {
-	(void)host;
-	if (index >= sizeof(extents) / sizeof(extents[0]))
+	uint32_t count;
+	const struct ob_dma_extent *extents = all_extents(host, &count);
+
+	if (index >= count)
 		return -ENOENT;
 	*extent = extents[index];
 	return 0;
@@ -120,7 +167,10 @@ void *mock_ram(struct ob_host *host, uint64_t physical)
 
 void *mock_dma(struct ob_host *host, uint64_t bus, uint64_t size)
 {
-	for (size_t i = 0; i < sizeof(extents) / sizeof(extents[0]); i++) {
+	uint32_t count;
+	const struct ob_dma_extent *extents = all_extents(host, &count);
+
+	for (uint32_t i = 0; i < count; i++) {
 		uint64_t offset = bus - extents[i].bus;
 
 		if (bus < extents[i].bus || offset > extents[i].size ||
@@ -156,4 +206,13 @@ void ob_host_pci_write(struct ob_host *host, uint32_t function, uint32_t offset,
 
 	if (!function)
 		device->config_write(device->state, offset, size, value);
+}
+
+void mock_device_vcpus_stopped(struct ob_host *host)
+{
+	const struct mock_device *device = host->options.device;
+
+	if (device && device->vcpus_stopped && !host->stopped)
+		device->vcpus_stopped(device->state);
+	host->stopped = true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The only disk, in memory: "ram". Each request is complete when it is submitted. */
+/* The only disk, "ram", is memory. Each request completes when it is submitted. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Clocks, messages, random numbers; and what a test calls. */
+/* Clocks, messages, random numbers, and the functions that tests call. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -62,8 +62,7 @@ struct ob_host *mock_new(const char *image, const struct mock_options *options)
 		return NULL;
 	host->options = *options;
 	host->disk = calloc(1, options->disk_size + 1);
-	mock_threads_begin(host);
-	if (host->disk && mock_load(host, image))
+	if (host->disk && mock_threads_begin(host) && mock_load(host, image))
 		return host;
 	mock_free(host);
 	return NULL;
@@ -86,7 +85,7 @@ long mock_call(struct ob_host *host, long number, long a, long b, long c, long d
 {
 	long result = host->upcalls->syscall(number, a, b, c, d, e, 0);
 
-	/* Else a client whose calls never wait would keep the others, and the timer, from theirs. */
+	/* Other clients and the timer must run, too, even if this client's calls never wait. */
 	ob_host_thread_yield(host);
 	return result;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files of the mock platform share. */
+/* Declarations that the files of the mock platform share. */
 #ifndef OUTBOARD_MOCK_INTERNAL_H
 #define OUTBOARD_MOCK_INTERNAL_H
 
@@ -10,6 +10,7 @@
 
 #define MOCK_VCPUS 64
 #define MOCK_THREADS 256
+#define MOCK_DEVICE_MAPS 16
 
 #define PAGE_BYTES 4096ull
 
@@ -48,8 +49,13 @@ struct ob_host {
 	struct mock_region regions[OB_REGIONS];
 	void *ram;			/* its first byte */
 	bool interrupts[OB_INTERRUPTS];	/* open */
+	bool masked[OB_INTERRUPTS];	/* of those that are open */
+	uint64_t device_maps[MOCK_DEVICE_MAPS];	/* pointers; 0: unused */
+	struct ob_hypercalls table;
 	struct mock_thread threads[MOCK_THREADS];
 	struct mock_thread *current;
+	char *thread_block;		/* of the host thread, for this kernel; NULL: none */
+	bool stopped;			/* the kernel's vCPUs */
 	struct mock_service services[MOCK_VCPUS];
 	uint32_t service_word;		/* changes when a service is requested */
 	char *disk;
@@ -59,10 +65,14 @@ struct ob_host {
 bool mock_load(struct ob_host *host, const char *path);
 
 /* threads.c */
-void mock_threads_begin(struct ob_host *host);
+/* False: there are too many kernels. */
+bool mock_threads_begin(struct ob_host *host);
 void mock_threads_end(struct ob_host *host);
 /* Of each thread's block, from the thread pointer. */
-int64_t mock_thread_block_distance(void);
+int64_t mock_thread_block_distance(const struct ob_host *host);
+
+/* device.c: the first vCPU of the kernel has stopped. */
+void mock_device_vcpus_stopped(struct ob_host *host);
 
 /* tables.c */
 void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table);

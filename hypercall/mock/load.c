@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Loads a kernel image: copies its segments, applies its relocations, calls its entry point. The
- * files are those of this build, so what lib/image.c checks is taken for granted here, but for the
- * interface version.
+ * files are those of this build. So this loader checks the interface version only, and leaves out
+ * the other checks of lib/image.c.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -21,7 +21,7 @@
 #define DT_RELR 36
 #endif
 
-/* A file in memory, and the distance between where it is linked to and where it is. */
+/* A file in memory, and the distance between its address as linked and its address here. */
 struct image {
 	const char *bytes;
 	uint64_t size;
@@ -63,13 +63,14 @@ static bool has_our_version(const struct image *image)
 		const Elf64_Phdr *segment = &image->segments[i];
 
 		if (segment->p_type == PT_NOTE &&
-		    memmem(image->bytes + segment->p_offset, segment->p_filesz, &note, sizeof(note)))
+		    memmem(image->bytes + segment->p_offset, segment->p_filesz, &note,
+			   sizeof(note)))
 			return true;
 	}
 	return false;
 }
 
-/* Room for all segments, in one piece. */
+/* Copies all segments into one piece of memory. */
 static bool copy_segments(struct ob_host *host, struct image *image)
 {
 	uint64_t end = 0, first = UINT64_MAX;
@@ -102,9 +103,10 @@ static bool copy_segments(struct ob_host *host, struct image *image)
 static uint64_t dynamic(const struct image *image, int64_t tag)
 {
 	for (int i = 0; i < image->header->e_phnum; i++) {
-		const Elf64_Dyn *entry = (const void *)(image->segments[i].p_vaddr + image->distance);
+		const Elf64_Phdr *segment = &image->segments[i];
+		const Elf64_Dyn *entry = (const void *)(segment->p_vaddr + image->distance);
 
-		if (image->segments[i].p_type != PT_DYNAMIC)
+		if (segment->p_type != PT_DYNAMIC)
 			continue;
 		for (; entry->d_tag; entry++)
 			if (entry->d_tag == tag)
@@ -113,7 +115,7 @@ static uint64_t dynamic(const struct image *image, int64_t tag)
 	return 0;
 }
 
-/* Words that are addresses, each with an entry of its own. */
+/* Each entry names one word that is an address. */
 static void apply_rela(const struct image *image)
 {
 	const Elf64_Rela *entry = (const void *)(dynamic(image, DT_RELA) + image->distance);
@@ -126,7 +128,10 @@ static void apply_rela(const struct image *image)
 	}
 }
 
-/* Words that are addresses as linked. An even entry names one, an odd one which of the 63 after. */
+/*
+ * Words that contain an address as linked. An even entry names one word. An odd entry is a bitmap
+ * of the next 63 words.
+ */
 static void apply_relr(const struct image *image)
 {
 	const uint64_t *entry = (const void *)(dynamic(image, DT_RELR) + image->distance);
@@ -148,16 +153,15 @@ static void apply_relr(const struct image *image)
 
 static bool start_image(struct ob_host *host, struct image *image)
 {
-	static struct ob_hypercalls table;
 	ob_image_entry *entry;
 
 	if (!has_our_version(image) || !copy_segments(host, image))
 		return false;
 	apply_rela(image);
 	apply_relr(image);
-	mock_tables_fill(host, &table);
+	mock_tables_fill(host, &host->table);
 	entry = (ob_image_entry *)(image->header->e_entry + image->distance);
-	host->upcalls = entry(&table, host, mock_thread_block_distance());
+	host->upcalls = entry(&host->table, host, mock_thread_block_distance(host));
 	return host->upcalls;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the host is like, and its memory: ranges of the address space that can be used from the
- * moment the kernel says so.
+ * The host's properties, and its memory: ranges of the address space, which become accessible when
+ * the kernel commits them or extends RAM.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +23,7 @@ void ob_host_info(struct ob_host *host, struct ob_info *info)
 	};
 }
 
-/* More than is wanted, so that there is an aligned address in it. */
+/* Reserves more than `size`, so that the range contains an aligned address. */
 int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t size,
 			   uint64_t *address)
 {

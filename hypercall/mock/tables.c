@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The table of hypercalls: the required groups, the timer, and those of the disk and the device
- * if there are.
+ * The table of hypercalls: the required groups and the timer, and the groups of the disk and of the
+ * device if a test has one.
  */
 #include "internal.h"
 

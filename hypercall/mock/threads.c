@@ -2,15 +2,15 @@
 /*
  * Threads, waiting and the timer, all on one host thread.
  *
- * A thread of this platform runs until it waits, yields or ends. Then the next one that can run
- * goes on. If none can, the host thread sleeps until the first of them times out. So a client that
- * computes without a call keeps everything else waiting: on this platform that is right.
+ * A thread of this platform runs until it waits, yields or ends. Then the next thread that can run
+ * continues. If no thread can, the host thread sleeps until the first timeout. So a client that
+ * computes without a call keeps all others waiting: on this platform that is right.
  *
- * The kernel's block of a thread lies at one distance from the thread pointer, of which there is
- * one. So its contents are exchanged when threads change: nothing but the kernel's code for
- * the current thread looks at them.
+ * All threads have the same thread pointer, and so the same block of the kernel. Only the kernel's
+ * code for the current thread uses that block. So the platform exchanges its contents when threads
+ * switch.
  *
- * The timer is such a thread, too. It calls ob_kernel_service() for each vCPU when that is due.
+ * The timer is such a thread, too. It calls ob_kernel_service() for each vCPU in time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,15 +25,30 @@
 #define STACK_BYTES (256ul << 10)
 #define NSEC_PER_SEC 1000000000ull
 
-static __thread char thread_block[OB_THREAD_BLOCK_BYTES]
+static __thread char thread_blocks[MOCK_KERNELS][OB_THREAD_BLOCK_BYTES]
 	__attribute__((aligned(OB_THREAD_BLOCK_BYTES), tls_model("initial-exec")));
+static bool thread_block_used[MOCK_KERNELS];
 
-int64_t mock_thread_block_distance(void)
+int64_t mock_thread_block_distance(const struct ob_host *host)
 {
 	uint64_t thread_pointer;
 
 	__asm__("movq %%fs:0, %0" : "=r"(thread_pointer));
-	return (int64_t)((uint64_t)thread_block - thread_pointer);
+	return (int64_t)((uint64_t)host->thread_block - thread_pointer);
+}
+
+static bool take_thread_block(struct ob_host *host)
+{
+	for (int i = 0; i < MOCK_KERNELS; i++) {
+		if (thread_block_used[i])
+			continue;
+		thread_block_used[i] = true;
+		host->thread_block = thread_blocks[i];
+		memset(host->thread_block, 0, OB_THREAD_BLOCK_BYTES);
+		return true;
+	}
+	fprintf(stderr, "mock: a process can have %d kernels\n", MOCK_KERNELS);
+	return false;
 }
 
 static bool can_run(const struct mock_thread *thread, uint64_t now)
@@ -41,7 +56,7 @@ static bool can_run(const struct mock_thread *thread, uint64_t now)
 	return thread->used && !thread->ended && (!thread->word || now >= thread->until);
 }
 
-/* The next thread in turn that can run, the calling one at last; NULL if none can. */
+/* The next thread in turn that can run, with the calling one last. NULL: none can. */
 static struct mock_thread *find_next(struct ob_host *host)
 {
 	uint64_t now = ob_host_clock_monotonic(host);
@@ -56,7 +71,7 @@ static struct mock_thread *find_next(struct ob_host *host)
 	return NULL;
 }
 
-/* The host thread has nothing to do until a thread of this platform times out. */
+/* Sleeps until a thread of this platform times out. */
 static void idle(struct ob_host *host)
 {
 	uint64_t until = OB_FOREVER;
@@ -81,13 +96,13 @@ static void switch_to(struct ob_host *host, struct mock_thread *next)
 
 	if (next == before)
 		return;
-	memcpy(before->block, thread_block, sizeof(thread_block));
-	memcpy(thread_block, next->block, sizeof(thread_block));
+	memcpy(before->block, host->thread_block, OB_THREAD_BLOCK_BYTES);
+	memcpy(host->thread_block, next->block, OB_THREAD_BLOCK_BYTES);
 	host->current = next;
 	swapcontext(&before->context, &next->context);
 }
 
-/* Others run. Returns when it is the calling thread's turn again. */
+/* Lets others run. Returns when the calling thread's turn comes again. */
 static void give_way(struct ob_host *host)
 {
 	struct mock_thread *next;
@@ -128,7 +143,7 @@ void ob_host_thread_yield(struct ob_host *host)
 	give_way(host);
 }
 
-/* The first function of each thread, whose address comes in two halves: makecontext passes ints. */
+/* The first function of each thread. makecontext() passes ints: `host` comes in two halves. */
 static void run_thread(unsigned int high, unsigned int low)
 {
 	struct ob_host *host = (struct ob_host *)((uint64_t)high << 32 | low);
@@ -193,7 +208,7 @@ uint64_t ob_host_thread_self(struct ob_host *host)
 	return (uint64_t)(host->current - host->threads) + 1;
 }
 
-/* No thread runs beside the one that asks for this. */
+/* No other thread runs at the same time. */
 void ob_host_thread_interrupt(struct ob_host *host, uint64_t self)
 {
 	(void)host;
@@ -216,12 +231,13 @@ void ob_host_service_request(struct ob_host *host, uint32_t vcpu)
 
 void ob_host_service_end(struct ob_host *host, uint32_t vcpu)
 {
+	mock_device_vcpus_stopped(host);
 	host->services[vcpu].on = false;
 	while (host->services[vcpu].runs)
 		ob_host_thread_yield(host);
 }
 
-/* A request that comes meanwhile sets the time to 0, and counts. */
+/* A request during the call sets the time to 0, which stays. */
 static void serve(struct ob_host *host, uint32_t vcpu)
 {
 	struct mock_service *service = &host->services[vcpu];
@@ -262,21 +278,25 @@ static void timer_main(void *argument)
 }
 
 /* The program's own thread is the first. */
-void mock_threads_begin(struct ob_host *host)
+bool mock_threads_begin(struct ob_host *host)
 {
 	uint64_t handle;
 
+	if (!take_thread_block(host))
+		return false;
 	host->current = &host->threads[0];
 	host->current->used = true;
 	host->current->until = OB_FOREVER;
-	memset(thread_block, 0, sizeof(thread_block));
 	if (ob_host_thread_create(host, timer_main, host, "timer", &handle))
 		ob_host_panic(host, "no memory for the timer");
 	host->counts.threads = 0;
+	return true;
 }
 
 void mock_threads_end(struct ob_host *host)
 {
+	for (int i = 0; i < MOCK_KERNELS; i++)
+		thread_block_used[i] &= host->thread_block != thread_blocks[i];
 	for (int i = 0; i < MOCK_THREADS; i++)
 		forget(&host->threads[i]);
 }

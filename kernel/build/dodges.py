@@ -33,7 +33,8 @@ For kernel developers who ask: if not one line of Linux is changed, what is done
 way?
 
 `kernel/build/dodges.py` makes this page from the sources. A test fails when the two disagree, or
-when the linked kernel wraps other names. Another test stops a program at each wrap.
+when the linked kernel wraps other names. Another test stops a program at each wrap. The wraps for
+devices are checked by their effects on a driver (`tests/library/test_device.py`).
 """
 
 

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An unmodified Linux driver of a PCI device, on the mock platform: configuration space, device
- * memory, DMA with bus addresses that are not physical ones, and messages as interrupts.
+ * Drivers of PCI devices on the mock platform: configuration space, device memory, DMA with bus
+ * addresses that are not physical ones, and messages as interrupts. One driver is Linux's own, for
+ * the device of virtio_rng.c. The other one is the module memory_driver, for memory_device.c.
  *
- * usage: device_test IMAGE CASE
+ * usage: device_test IMAGE CASE [MODULE]
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "memory_device.h"
 #include "mock.h"
 #include "virtio_rng.h"
 
@@ -31,33 +35,53 @@ static char text[16384];
 #define CALL(number, a, b, c, d, e) \
 	mock_call(host, number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
 
-static void start_as_prepared(const char *image, struct mock_options options)
+static void load(const char *image, const struct mock_device *device, struct mock_options options)
 {
-	options.device = &rng.device;
+	options.device = device;
 	options.vcpus = options.vcpus ? options.vcpus : 1;
 	options.log_level = 4;
 	host = mock_new(image, &options);
 	CHECK(host);
+}
+
+static void boot(void)
+{
 	CHECK_EQUAL(mock_boot(host), 0);
 	CALL(SYS_mkdir, "/sys", 0755, 0, 0, 0);
 	CALL(SYS_mount, "none", "/sys", "sysfs", 0, 0);
 }
 
+static void start_with(const char *image, const struct mock_device *device,
+		       struct mock_options options)
+{
+	load(image, device, options);
+	boot();
+}
+
 static void start(const char *image, struct mock_options options)
 {
 	rng_init(&rng, &host);
-	start_as_prepared(image, options);
+	start_with(image, &rng.device, options);
 }
 
-static void stop(void)
+static void stop_host(void)
 {
 	CHECK_EQUAL(mock_halt(host), 0);
-	CHECK(!rng_is_master(&rng));
 	mock_free(host);
 }
 
-/* Reads from the device, some of it perhaps read before. */
-static void read_random(void)
+/* Any kernel leaves the device without access to RAM, from before its vCPUs stop. */
+static void stop(void)
+{
+	stop_host();
+	CHECK_EQUAL(rng.stops, 1);
+	CHECK(!rng.master_at_stop);
+	CHECK_EQUAL(rng.live_at_stop, 0);
+	CHECK(!pci_is_master(&rng.config));
+}
+
+/* Reads from the device, some of it perhaps read before. `high`: upper half of each byte. */
+static void read_bytes(int high)
 {
 	unsigned char bytes[512];
 	long fd = CALL(SYS_open, "/dev/hwrng", O_RDONLY, 0, 0, 0);
@@ -67,9 +91,14 @@ static void read_random(void)
 		memset(bytes, 0, sizeof(bytes));
 		CHECK_EQUAL(CALL(SYS_read, fd, bytes, sizeof(bytes), 0, 0), sizeof(bytes));
 		for (size_t k = 0; k < sizeof(bytes); k++)
-			CHECK_EQUAL(bytes[k] & 0xf0, 0xa0);
+			CHECK_EQUAL(bytes[k] & 0xf0, high);
 	}
 	CHECK_EQUAL(CALL(SYS_close, fd, 0, 0, 0, 0), 0);
+}
+
+static void read_random(void)
+{
+	read_bytes(rng.high);
 }
 
 static void write_file(const char *path, const char *value)
@@ -149,7 +178,8 @@ static void test_early(const char *image)
 
 	rng_init(&rng, &host);
 	rng.hasty = true;
-	start_as_prepared(image, (struct mock_options){ .memory = 64 * MB, .pinned = true });
+	start_with(image, &rng.device,
+		   (struct mock_options){ .memory = 64 * MB, .pinned = true });
 	CHECK_EQUAL(handled("virtio0-config", ALL_VCPUS, &irq), 1);
 	read_random();
 	check_transfers();
@@ -232,7 +262,7 @@ static void test_no_bus(const char *image, struct mock_options options)
 	start(image, options);
 	CHECK_EQUAL(CALL(SYS_access, DEVICE, F_OK, 0, 0, 0), -ENOENT);
 	CHECK_EQUAL(rng.status, 0);
-	CHECK(!rng_is_master(&rng));
+	CHECK(!pci_is_master(&rng.config));
 	CHECK_EQUAL(mock_counts(host)->interrupts_open, 0);
 	fd = CALL(SYS_open, "/dev/hwrng", O_RDONLY, 0, 0, 0);
 	CHECK(fd < 0 || CALL(SYS_read, fd, text, 16, 0, 0) < 0);
@@ -307,9 +337,177 @@ static void test_borders(const char *image)
 	stop();
 }
 
+/*
+ * The driver resets its device while that still reaches the bus. What the device sends after the
+ * halt is ignored. stop() checks the order.
+ */
+static void test_halt(const char *image, uint32_t vcpus)
+{
+	struct rng_vector vector;
+
+	start(image, (struct mock_options){ .memory = 64 * MB, .vcpus = vcpus, .pinned = true });
+	read_random();
+	vector = rng.vectors[1];
+	CHECK_EQUAL(mock_counts(host)->interrupts_live, RNG_VECTORS);
+	CHECK(rng.status);
+	CHECK_EQUAL(mock_halt(host), 0);
+	CHECK_EQUAL(rng.status, 0);
+	CHECK(rng.reset_as_master);
+	CHECK_EQUAL(mock_counts(host)->interrupts_open, RNG_VECTORS);
+	CHECK_EQUAL(mock_counts(host)->interrupts_live, 0);
+	mock_message(host, vector.address_low, vector.data);
+	mock_free(host);
+	CHECK_EQUAL(rng.stops, 1);
+	CHECK(!rng.master_at_stop);
+	CHECK_EQUAL(rng.live_at_stop, 0);
+}
+
+/* Each of two kernels has its device, at the same addresses, and the same interrupts. */
+static void test_two_kernels(const char *image)
+{
+	static struct rng rngs[2];
+	static struct ob_host *hosts[2];
+
+	for (int i = 0; i < 2; i++) {
+		rng_init(&rngs[i], &hosts[i]);
+		rngs[i].high = i ? 0xb0 : 0xa0;
+		load(image, &rngs[i].device,
+		     (struct mock_options){ .memory = 64 * MB, .pinned = true });
+		hosts[i] = host;
+		boot();
+	}
+	for (int round = 0; round < 8; round++) {
+		host = hosts[round % 2];
+		read_bytes(rngs[round % 2].high);
+	}
+	for (int i = 0; i < 2; i++) {
+		host = hosts[i];
+		CHECK(rngs[i].buffers > 0 && rngs[i].messages > 0);
+		CHECK_EQUAL(rngs[i].unreachable, 0);
+		stop_host();
+		CHECK(!pci_is_master(&rngs[i].config));
+		/* The other one goes on. */
+		CHECK_EQUAL(pci_is_master(&rngs[1].config), i == 0);
+		host = hosts[1];
+		if (i == 0)
+			read_bytes(rngs[1].high);
+	}
+}
+
+/* The host's extents are wrong: no device gets access to RAM. */
+static void test_wrong_extents(const char *image)
+{
+	static const struct ob_dma_extent wrong[][2] = {
+		/* On the bus they overlap, or are the same. */
+		{ { 0, 0x40000000, 32 * MB }, { 32 * MB, 0x41000000, 64 * MB } },
+		{ { 0, 0x41000000, 32 * MB }, { 32 * MB, 0x40000000, 64 * MB } },
+		{ { 0, 0x40000000, 64 * MB }, { 64 * MB, 0x40000000, 64 * MB } },
+		/* In physical addresses they overlap, or have a gap, or descend. */
+		{ { 0, 0x40000000, 48 * MB }, { 32 * MB, 0x80000000, 64 * MB } },
+		{ { 0, 0x40000000, 16 * MB }, { 32 * MB, 0x80000000, 64 * MB } },
+		{ { 32 * MB, 0x80000000, 64 * MB }, { 0, 0x40000000, 32 * MB } },
+		/* They do not begin at 0, are not aligned, empty, or reach beyond all addresses. */
+		{ { 4 * MB, 0x40000000, 60 * MB }, { 64 * MB, 0x80000000, 64 * MB } },
+		{ { 0, 0x40001000, 32 * MB }, { 32 * MB, 0x80000000, 64 * MB } },
+		{ { 0, 0x40000000, 32 * MB }, { 32 * MB, 0x80000000, 0 } },
+		{ { 0, 0x40000000, 32 * MB }, { 32 * MB, -(32 * MB), 64 * MB } },
+		/* They end before RAM does. */
+		{ { 0, 0x40000000, 16 * MB }, { 16 * MB, 0x80000000, 32 * MB } },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		test_no_bus(image, (struct mock_options){
+			.pinned = true, .extents = wrong[i], .extent_count = 2,
+		});
+}
+
+/* The module of the tests, with these parameters. Its checks have passed if it can be loaded. */
+static void load_driver(const char *path, const char *parameters)
+{
+	int fd = open(path, O_RDONLY);
+	struct stat status;
+	void *bytes;
+
+	CHECK(fd >= 0 && !fstat(fd, &status));
+	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	CHECK(bytes != MAP_FAILED);
+	CHECK_EQUAL(mock_upcalls(host)->component_insert(bytes, (uint64_t)status.st_size,
+							 parameters), 0);
+	munmap(bytes, (size_t)status.st_size);
+	close(fd);
+}
+
+static void start_memory_device(const char *image, struct memory_device *device, uint64_t memory)
+{
+	start_with(image, &device->device,
+		   (struct mock_options){ .memory = memory, .pinned = true, .executable = true });
+}
+
+static void drive_memory(const char *module, const struct memory_device *device, bool mapped,
+			 uint8_t seed)
+{
+	char parameters[64];
+
+	snprintf(parameters, sizeof(parameters), "what=memory mapped=%d seed=%d", mapped, seed);
+	load_driver(module, parameters);
+	CHECK_EQUAL(device->misplaced, 0);
+	CHECK_EQUAL(device->accesses > 0, !mapped);
+	for (uint32_t i = 0; i < MEMORY_SIZE; i++)
+		CHECK_EQUAL(device->memory[i], (uint8_t)~(seed + i * 7 + i / 256));
+	CHECK_EQUAL(mock_counts(host)->device_maps, 0);
+	CHECK_EQUAL(mock_counts(host)->wrong_unmaps, 0);
+}
+
+/* Device memory of several pages that the host maps, or that each access is a hypercall for. */
+static void test_memory(const char *image, const char *module, bool mapped)
+{
+	struct memory_device device;
+
+	memory_device_init(&device, mapped, 3);
+	start_memory_device(image, &device, 64 * MB);
+	drive_memory(module, &device, mapped, 3);
+	stop_host();
+	free(device.memory);
+}
+
+/* One kernel's host maps device memory, the other one's does not. */
+static void test_memory_of_two(const char *image, const char *module)
+{
+	static struct memory_device devices[2];
+	struct ob_host *hosts[2];
+
+	for (int i = 0; i < 2; i++) {
+		memory_device_init(&devices[i], i, (uint8_t)(100 * i));
+		start_memory_device(image, &devices[i], 64 * MB);
+		hosts[i] = host;
+	}
+	for (int i = 0; i < 2; i++) {
+		host = hosts[i];
+		drive_memory(module, &devices[i], i, (uint8_t)(100 * i));
+	}
+	for (int i = 0; i < 2; i++) {
+		host = hosts[i];
+		stop_host();
+		free(devices[i].memory);
+	}
+}
+
+/* Other checks of the module. */
+static void test_driver(const char *image, const char *module, const char *parameters)
+{
+	struct memory_device device;
+
+	memory_device_init(&device, false, 0);
+	start_memory_device(image, &device, 256 * MB);
+	load_driver(module, parameters);
+	stop_host();
+	free(device.memory);
+}
+
 int main(int argc, char **argv)
 {
 	const char *image = argv[1], *which = argc > 2 ? argv[2] : "";
+	const char *module = argc > 3 ? argv[3] : "";
 
 	if (!strcmp(which, "transfers"))
 		test_transfers(image, 1);
@@ -337,8 +535,26 @@ int main(int argc, char **argv)
 		test_bus(image);
 	else if (!strcmp(which, "borders"))
 		test_borders(image);
+	else if (!strcmp(which, "halt"))
+		test_halt(image, 1);
+	else if (!strcmp(which, "halt-2"))
+		test_halt(image, 2);
+	else if (!strcmp(which, "two-kernels"))
+		test_two_kernels(image);
+	else if (!strcmp(which, "wrong-extents"))
+		test_wrong_extents(image);
+	else if (!strcmp(which, "memory"))
+		test_memory(image, module, false);
+	else if (!strcmp(which, "memory-mapped"))
+		test_memory(image, module, true);
+	else if (!strcmp(which, "memory-of-two"))
+		test_memory_of_two(image, module);
+	else if (!strcmp(which, "masks"))
+		test_driver(image, module, "what=masks required=0x3ffffffff");
+	else if (!strcmp(which, "resource"))
+		test_driver(image, module, "what=resource");
 	else
-		CHECK(!"usage: device_test IMAGE CASE");
+		CHECK(!"usage: device_test IMAGE CASE [MODULE]");
 	puts("done");
 	return 0;
 }

@@ -28,15 +28,15 @@ static char block[MB], copy[MB];
 #define CALL(number, a, b, c, d, e) \
 	mock_call(host, number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
 /* A system call that succeeds. */
-#define OK(number, a, b, c, d, e)                                                                  \
-	({                                                                                         \
-		long ok_ = CALL(number, a, b, c, d, e);                                            \
-		if (ok_ < 0) {                                                                     \
-			fprintf(stderr, "%s:%d: " #number ": error %ld\n", __FILE__, __LINE__,     \
-				ok_);                                                              \
-			_Exit(1);                                                                  \
-		}                                                                                  \
-		ok_;                                                                               \
+#define OK(number, a, b, c, d, e)					\
+	({								\
+		long ok_ = CALL(number, a, b, c, d, e);			\
+		if (ok_ < 0) {						\
+			fprintf(stderr, "%s:%d: " #number ": error %ld\n",	\
+				__FILE__, __LINE__, ok_);		\
+			_Exit(1);					\
+		}							\
+		ok_;							\
 	})
 
 static void start(const char *image, struct mock_options options)
@@ -98,8 +98,8 @@ static void work_on_file(const char *path, const char *other, unsigned long size
 
 static void sleep_for(long nanoseconds)
 {
-	struct timespec time = { nanoseconds / 1000000000, nanoseconds % 1000000000 }, before,
-			after;
+	struct timespec time = { nanoseconds / 1000000000, nanoseconds % 1000000000 };
+	struct timespec before, after;
 
 	clock_gettime(CLOCK_MONOTONIC, &before);
 	OK(SYS_nanosleep, &time, NULL, 0, 0, 0);
@@ -108,7 +108,7 @@ static void sleep_for(long nanoseconds)
 	      nanoseconds);
 }
 
-/* Files of the kernel's own memory; what needs vmalloc; what this host cannot do. */
+/* Files in the kernel's own memory, a use of vmalloc(), and calls that fail on this host. */
 static void test_files(const char *image)
 {
 	uint32_t services;
@@ -124,12 +124,10 @@ static void test_files(const char *image)
 	services = mock_counts(host)->services;
 	sleep_for(20000000);
 	CHECK(mock_counts(host)->services > services);
-	CHECK_EQUAL(CALL(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			 -1),
-		    -ENODEV);
+	CHECK_EQUAL(CALL(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1), -ENODEV);
 	CHECK_EQUAL(CALL(SYS_mmap, 0x10000, 4096, PROT_READ,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1),
-		    -ENODEV);
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1), -ENODEV);
 	CHECK_EQUAL(mock_upcalls(host)->component_insert(block, MB, ""), -ENOSYS);
 	/* One carrier, and no service thread. */
 	CHECK_EQUAL(mock_counts(host)->threads, 1);
@@ -164,7 +162,7 @@ static void test_little_memory(const char *image, unsigned long memory)
 	stop();
 }
 
-/* The host gives less than the ceiling: the kernel goes on with what it has. */
+/* The host gives less than the ceiling: the kernel continues with what it has. */
 static void test_refused_memory(const char *image)
 {
 	const unsigned long given = 20 * MB;
@@ -211,25 +209,14 @@ static void test_pinned_memory(const char *image)
 }
 
 /*
- * Numbers that belong to nobody, or are none: before the boot, while the kernel runs, after the
- * halt.
+ * Interrupts without a driver, and invalid numbers: before the boot, while the kernel runs, after
+ * the halt.
  */
 static void raise_unknown(void)
 {
 	static const uint32_t numbers[] = {
-		0,
-		OB_INTERRUPT_BLOCK,
-		2,
-		OB_INTERRUPT_FIRST - 1,
-		OB_INTERRUPT_FIRST,
-		63,
-		64,
-		65,
-		500,
-		OB_INTERRUPTS - 1,
-		OB_INTERRUPTS,
-		1u << 31,
-		UINT32_MAX,
+		0, OB_INTERRUPT_BLOCK, 2, OB_INTERRUPT_FIRST - 1, OB_INTERRUPT_FIRST, 63, 64, 65,
+		500, OB_INTERRUPTS - 1, OB_INTERRUPTS, 1u << 31, UINT32_MAX,
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -311,7 +298,7 @@ static void test_clients(const char *image, uint32_t vcpus)
 		handles[i] = mock_client(host, play, &players[i]);
 		CHECK(handles[i]);
 	}
-	/* The program's own thread is out in host code meanwhile: its task makes room. */
+	/* The program's own thread is out in host code then: its task must leave the vCPU. */
 	for (int i = 0; i < 2; i++) {
 		ob_host_thread_join(host, handles[i]);
 		CHECK_EQUAL(players[i].rounds, ROUNDS);
@@ -348,7 +335,7 @@ static void test_disk(const char *image)
 	stop();
 }
 
-/* What /proc/modules says of the module "hello": its size, 0 if it is not there. */
+/* The size of the module "hello" in /proc/modules. 0: it is not loaded. */
 static long hello_size(void)
 {
 	char modules[4096];
@@ -360,7 +347,7 @@ static long hello_size(void)
 	return strncmp(modules, "hello ", 6) ? 0 : atol(modules + 6);
 }
 
-/* A module in RAM, if that can be executed; else it is refused. */
+/* Loads a module into RAM. If RAM cannot be executed, the kernel refuses the module. */
 static void test_module(const char *image, const char *path, bool executable)
 {
 	int fd = open(path, O_RDONLY), error;
@@ -396,7 +383,7 @@ static void copy_file(const char *path, bool to_disk)
 	CHECK(!close(fd));
 }
 
-/* A file system on the disk, whose contents come from a file of the host and go back to it. */
+/* A file system on the disk. The disk's contents come from a file of the host, and return there. */
 static void test_file_system(const char *image, const char *path)
 {
 	struct ob_disk_parameters disk = { .path = "ram" };

@@ -147,6 +147,21 @@ def test_requests_are_completed_where_they_were_submitted(work):
     run_library_program(work, "disk_interrupt_test", path)
 
 
+@pytest.mark.parametrize("start", ["boot", "snapshot"])
+def test_several_disks_under_load(work, start):
+    """Direct I/O of 12 threads to four disks on four vCPUs, with fsync and sync."""
+    program, cache = library_program(work, "disks_test.c", "client.c"), os.path.join(work, "cache")
+    disks = [os.path.join(work, f"{number}.img") for number in range(3)]
+    os.mkdir(cache, 0o700)
+    for expected in ("saved as", "started from") if start == "snapshot" else (None,):
+        for disk in disks:
+            with open(disk, "wb"):
+                pass
+        said = run(program, *disks, timeout=300, LD_LIBRARY_PATH=LIBRARIES,
+                   SNAPSHOTS=cache if expected else None)
+        assert not expected or expected in said
+
+
 @pytest.mark.parametrize("does", ["sleep", "turns"])
 def test_without_the_service_thread(work, does):
     run_library_program(work, "service_test", does, timeout=600)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The kernel on a second platform, hypercall/mock, from the very image files that the POSIX
-platform loads.
+"""The kernel on a second platform, hypercall/mock: the POSIX platform loads the same image files.
 
-That platform has one host thread, cannot map memory and keeps time for the kernel. The C program
-says what failed.
+That platform has one host thread, cannot map memory, and keeps time for the kernel. The C program
+prints which check failed.
 """
 
 import glob
@@ -43,9 +42,7 @@ def test_base(mock, case):
 
 
 def test_same_file_on_both_platforms(mock, work):
-    """The library boots a named image file; the mock has booted that file before, and does so
-    after.
-    """
+    """The mock boots an image file before and after the library boots the same file."""
     image = image_of(BASE)
     program = capi.library_program(work, "named_image_test.c", "client.c")
     capi.run(mock, image, "files", timeout=120)

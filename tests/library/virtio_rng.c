@@ -22,19 +22,6 @@ enum {
 #define MSIX 0x80	/* where virtio's capabilities end */
 #define NO_VECTOR 0xffff
 
-static void set(uint8_t *bytes, uint32_t offset, uint32_t size, uint64_t value)
-{
-	memcpy(bytes + offset, &value, size);
-}
-
-static uint64_t get(const void *bytes, uint32_t offset, uint32_t size)
-{
-	uint64_t value = 0;
-
-	memcpy(&value, (const char *)bytes + offset, size);
-	return value;
-}
-
 /* One of virtio's capabilities. Returns where the next one goes. */
 static uint32_t add_capability(struct rng *rng, uint32_t at, uint8_t type, uint32_t offset,
 			       uint8_t size)
@@ -44,7 +31,7 @@ static uint32_t add_capability(struct rng *rng, uint32_t at, uint8_t type, uint3
 		.cfg_type = type, .offset = offset, .length = 0x1000,
 	};
 
-	memcpy(rng->config + at, &cap, sizeof(cap));
+	memcpy(rng->config.bytes + at, &cap, sizeof(cap));
 	return at + size;
 }
 
@@ -52,55 +39,35 @@ static void fill_config(struct rng *rng)
 {
 	uint32_t at = CAPABILITIES;
 
-	set(rng->config, PCI_VENDOR_ID, 2, 0x1af4);
-	set(rng->config, PCI_DEVICE_ID, 2, 0x1044);
-	set(rng->config, PCI_REVISION_ID, 1, 1);
-	set(rng->config, PCI_CLASS_DEVICE, 2, 0x00ff);
-	set(rng->config, PCI_SUBSYSTEM_VENDOR_ID, 2, 0x1af4);
-	set(rng->config, PCI_STATUS, 2, PCI_STATUS_CAP_LIST);
-	set(rng->config, PCI_CAPABILITY_LIST, 1, CAPABILITIES);
-	/* Firmware has left the line of a pin there; 1 is the number of another Linux interrupt. */
-	set(rng->config, PCI_INTERRUPT_LINE, 1, 1);
-	set(rng->config, PCI_INTERRUPT_PIN, 1, 1);
-	set(rng->writable, PCI_INTERRUPT_LINE, 1, 0xff);
-	set(rng->writable, PCI_COMMAND, 2, 0xffff);
-	set(rng->writable, PCI_BASE_ADDRESS_0, 4, ~(BAR_SIZE - 1u));
+	pci_config_init(&rng->config, 0x1af4, 0x1044, BAR_SIZE);
+	pci_set(rng->config.bytes, PCI_REVISION_ID, 1, 1);
+	pci_set(rng->config.bytes, PCI_SUBSYSTEM_VENDOR_ID, 2, 0x1af4);
+	pci_set(rng->config.bytes, PCI_STATUS, 2, PCI_STATUS_CAP_LIST);
+	pci_set(rng->config.bytes, PCI_CAPABILITY_LIST, 1, CAPABILITIES);
+	/* As firmware leaves it: 1 is the number of another Linux interrupt. */
+	pci_set(rng->config.bytes, PCI_INTERRUPT_LINE, 1, 1);
+	pci_set(rng->config.bytes, PCI_INTERRUPT_PIN, 1, 1);
+	pci_set(rng->config.writable, PCI_INTERRUPT_LINE, 1, 0xff);
 	at = add_capability(rng, at, VIRTIO_PCI_CAP_COMMON_CFG, COMMON, 16);
 	at = add_capability(rng, at, VIRTIO_PCI_CAP_ISR_CFG, ISR, 16);
-	/* Behind it is the multiplier of the queues' offsets: 0, there is one queue. */
+	/* The multiplier of the queues' offsets comes after it: 0, since there is one queue. */
 	add_capability(rng, at, VIRTIO_PCI_CAP_NOTIFY_CFG, NOTIFY, 32);
-	set(rng->config, MSIX, 1, PCI_CAP_ID_MSIX);
-	set(rng->config, MSIX + PCI_MSIX_FLAGS, 2, RNG_VECTORS - 1);
-	set(rng->writable, MSIX + PCI_MSIX_FLAGS, 2,
+	pci_set(rng->config.bytes, MSIX, 1, PCI_CAP_ID_MSIX);
+	pci_set(rng->config.bytes, MSIX + PCI_MSIX_FLAGS, 2, RNG_VECTORS - 1);
+	pci_set(rng->config.writable, MSIX + PCI_MSIX_FLAGS, 2,
 	    PCI_MSIX_FLAGS_ENABLE | PCI_MSIX_FLAGS_MASKALL);
-	set(rng->config, MSIX + PCI_MSIX_TABLE, 4, TABLE);
-	set(rng->config, MSIX + PCI_MSIX_PBA, 4, PENDING);
+	pci_set(rng->config.bytes, MSIX + PCI_MSIX_TABLE, 4, TABLE);
+	pci_set(rng->config.bytes, MSIX + PCI_MSIX_PBA, 4, PENDING);
 }
 
 static uint32_t config_read(void *state, uint32_t offset, uint32_t size)
 {
-	const struct rng *rng = state;
-
-	/* Of the extended configuration space there is none. */
-	if (offset + size > sizeof(rng->config))
-		return 0;
-	return (uint32_t)get(rng->config, offset, size);
+	return pci_config_read(&((struct rng *)state)->config, offset, size);
 }
 
 static void config_write(void *state, uint32_t offset, uint32_t size, uint32_t value)
 {
-	struct rng *rng = state;
-	uint64_t mask;
-
-	if (offset + size > sizeof(rng->config))
-		return;
-	mask = get(rng->writable, offset, size);
-	set(rng->config, offset, size, (get(rng->config, offset, size) & ~mask) | (value & mask));
-}
-
-bool rng_is_master(const struct rng *rng)
-{
-	return get(rng->config, PCI_COMMAND, 2) & PCI_COMMAND_MASTER;
+	pci_config_write(&((struct rng *)state)->config, offset, size, value);
 }
 
 /* RAM as the device sees it. */
@@ -108,7 +75,7 @@ static void *reach(struct rng *rng, uint64_t bus, uint64_t size)
 {
 	void *found = NULL;
 
-	if (rng_is_master(rng))
+	if (pci_is_master(&rng->config))
 		found = mock_dma(*rng->host, bus, size);
 	if (!found)
 		rng->unreachable++;
@@ -120,7 +87,7 @@ static void *reach(struct rng *rng, uint64_t bus, uint64_t size)
 static void send(struct rng *rng, uint16_t number)
 {
 	const struct rng_vector *vector = &rng->vectors[number % RNG_VECTORS];
-	uint32_t flags = config_read(rng, MSIX + PCI_MSIX_FLAGS, 2);
+	uint32_t flags = pci_config_read(&rng->config, MSIX + PCI_MSIX_FLAGS, 2);
 
 	if (number >= RNG_VECTORS || !(flags & PCI_MSIX_FLAGS_ENABLE) ||
 	    flags & PCI_MSIX_FLAGS_MASKALL || vector->control & PCI_MSIX_ENTRY_CTRL_MASKBIT) {
@@ -140,7 +107,7 @@ static void fill(struct rng *rng, const struct vring_desc *descriptor)
 	if (!bytes || !(descriptor->flags & VRING_DESC_F_WRITE))
 		return;
 	for (uint32_t i = 0; i < descriptor->len; i++)
-		bytes[i] = (uint8_t)(0xa0 | (rng->bytes++ & 15));
+		bytes[i] = (uint8_t)(rng->high | (rng->bytes++ & 15));
 	rng->buffers++;
 }
 
@@ -214,6 +181,9 @@ static void reset(struct rng *rng)
 
 static void set_status(struct rng *rng, uint8_t status)
 {
+	/* A driver must reset the device while the device still has the bus. */
+	if (!status && rng->status)
+		rng->reset_as_master = pci_is_master(&rng->config);
 	rng->status = status;
 	if (!status)
 		reset(rng);
@@ -267,7 +237,7 @@ static void common_write(struct rng *rng, uint32_t offset, uint64_t value)
 /* Where in the BAR an address is; BAR_SIZE or more: not there. */
 static uint64_t place(const struct rng *rng, uint64_t address)
 {
-	return address - (get(rng->config, PCI_BASE_ADDRESS_0, 4) & ~15ull);
+	return address - pci_bar(&rng->config);
 }
 
 static uint64_t memory_read(void *state, uint64_t address, uint32_t size)
@@ -278,7 +248,7 @@ static uint64_t memory_read(void *state, uint64_t address, uint32_t size)
 	if (at < ISR)
 		return common_read(rng, (uint32_t)at);
 	if (at >= TABLE && at + size <= TABLE + sizeof(rng->vectors))
-		return get(rng->vectors, (uint32_t)(at - TABLE), size);
+		return pci_get(rng->vectors, (uint32_t)(at - TABLE), size);
 	return 0;
 }
 
@@ -288,7 +258,7 @@ static void table_write(struct rng *rng, uint32_t at, uint32_t size, uint64_t va
 	bool fills = at % sizeof(*vector) == offsetof(struct rng_vector, data) && !vector->data &&
 		     value;
 
-	set((uint8_t *)rng->vectors, at, size, value);
+	pci_set((uint8_t *)rng->vectors, at, size, value);
 	if (rng->hasty && fills)
 		mock_message(*rng->host, vector->address_low, vector->data);
 }
@@ -306,11 +276,26 @@ static void memory_write(void *state, uint64_t address, uint32_t size, uint64_t 
 		table_write(rng, (uint32_t)(at - TABLE), size, value);
 }
 
+static void vcpus_stopped(void *state)
+{
+	struct rng *rng = state;
+
+	rng->stops++;
+	rng->master_at_stop = pci_is_master(&rng->config);
+	rng->live_at_stop = mock_counts(*rng->host)->interrupts_live;
+}
+
 void rng_init(struct rng *rng, struct ob_host **host)
 {
 	*rng = (struct rng) {
 		.host = host,
-		.device = { rng, config_read, config_write, memory_read, memory_write },
+		.device = {
+			.state = rng,
+			.config_read = config_read, .config_write = config_write,
+			.read = memory_read, .write = memory_write,
+			.vcpus_stopped = vcpus_stopped,
+		},
+		.high = 0xa0,
 		.lowest = UINT64_MAX,
 	};
 	for (int i = 0; i < RNG_VECTORS; i++)

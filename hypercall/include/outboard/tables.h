@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How a kernel image and its host get to know each other.
+ * How a kernel image and its host exchange their tables of functions.
  *
  * The kernel is one ELF file: position independent, no interpreter, no undefined symbols. Its
  * entry point is a function of type ob_image_entry. The host passes a table of hypercalls and its
- * handle of this kernel, the kernel returns a table of upcalls. Nothing else connects the two.
+ * handle of this kernel, and the kernel returns a table of upcalls. Nothing else connects the two.
  *
  * Each table and each group begins with its size in bytes. A member beyond that size is absent,
- * and so is an optional group whose pointer is NULL: the kernel then gets the error that the
- * group's comment names. Members are never moved or removed, new ones are added at the end.
- * What this rule does not allow needs another OB_INTERFACE_VERSION.
+ * and so is an optional group whose pointer is NULL. A hypercall of an absent group returns the
+ * error that the group's comment names. Members are never moved or removed, and new ones are added
+ * at the end. A change that breaks this rule needs another OB_INTERFACE_VERSION.
  *
- * The image states in ELF notes what the host must know before it runs any of its code:
- * the notes' name is OB_NOTE_NAME, their contents are one 32-bit number.
+ * ELF notes of the image state what the host must know before it runs any code of the image. The
+ * notes' name is OB_NOTE_NAME, and each contains one 32-bit number.
  *
- * Each host thread has a block of OB_THREAD_BLOCK_BYTES, zero-filled at its start, at the same
- * distance from its thread pointer (%fs:0 on x86-64), aligned to its size. The kernel alone uses it,
- * for what it must know of a host thread. Kernels that run at the same time have different blocks.
- * One after the other they may have the same, and find there what the one before has left: the first
- * 32 bits are the number of the boot (struct ob_boot_parameters) that all the rest is of.
+ * Each host thread has a block of OB_THREAD_BLOCK_BYTES, zero-filled at its start, aligned to its
+ * size. All blocks have the same distance from the thread pointer (%fs:0 on x86-64). The kernel
+ * alone uses the block, for its data of that host thread. Kernels that run at the same time have
+ * different blocks. A kernel may get the blocks of one that has halted, with their contents. So the
+ * first 32 bits of a block are the number of the boot (struct ob_boot_parameters) that wrote it.
  *
- * After a halt, when ob_kernel_free() has returned 0, the loader can make the image's writable data
- * as they were at first, and the kernel boots again. From `kept` to `kept_end` they stay: threads
- * that come late, from a call that the halt has overtaken, look there. For the same reason the code stays.
+ * After a halt, when ob_kernel_free() has returned 0, the loader can restore the first contents of
+ * the image's writable data, and boot the kernel again. The pages from `kept` to `kept_end` keep
+ * their contents, and the code stays: a thread may come late from a call that the halt has
+ * overtaken, and uses both.
  */
 #ifndef OUTBOARD_TABLES_H
 #define OUTBOARD_TABLES_H
@@ -72,12 +73,12 @@
 
 /* Optional groups. */
 
-/* Without it there are no windows but STACKS and PAGES, and no fault is the kernel's to fill. */
+/* Without it the only windows are STACKS and PAGES, and the kernel maps nothing on a fault. */
 #define OB_HOST_MAPPING(member, group)	\
 	member(group, map)		\
 	member(group, unmap)
 
-/* Without it each vCPU has a thread that keeps its time. */
+/* Without it each vCPU has a service thread. */
 #define OB_HOST_TIMER(member, group)	\
 	member(group, service_request)	\
 	member(group, service_end)
@@ -89,12 +90,12 @@
 	member(group, block_submit)	\
 	member(group, block_completed)
 
-/* Without it: -ENOENT, no component is found. */
+/* Without it: -ENOENT, the kernel finds no component. */
 #define OB_HOST_COMPONENTS(member, group)\
 	member(group, component_find)	\
 	member(group, component_node)
 
-/* Without it: -ENOENT, no snapshot is found, and none is wanted. */
+/* Without it: -ENOENT, the kernel neither finds nor saves a snapshot. */
 #define OB_HOST_SNAPSHOT(member, group)	\
 	member(group, snapshot_load)	\
 	member(group, snapshot_finish)	\
@@ -105,7 +106,7 @@
 	member(group, snapshot_end)	\
 	member(group, ram_renew)
 
-/* Without it: -ENOSYS, no interrupt can be opened. */
+/* Without it: -ENOSYS, drivers get no interrupts. */
 #define OB_HOST_INTERRUPTS(member, group)\
 	member(group, interrupt_open)	\
 	member(group, interrupt_close)	\
@@ -113,7 +114,7 @@
 	member(group, interrupt_unmask)	\
 	member(group, interrupt_affinity)
 
-/* Without it: -ENOSYS, no device memory can be mapped. */
+/* Without it: -ENOSYS, drivers cannot map device memory. */
 #define OB_HOST_IOMEM(member, group)	\
 	member(group, iomem_map)	\
 	member(group, iomem_unmap)	\
@@ -124,7 +125,7 @@
 #define OB_HOST_DMA(member, group)	\
 	member(group, dma_extent)
 
-/* Without it, or one of the three above, there is no PCI bus. */
+/* Without a member of it or of the three groups above: the kernel uses no PCI bus. */
 #define OB_HOST_PCI(member, group)	\
 	member(group, pci_window)	\
 	member(group, pci_read)		\
@@ -188,17 +189,17 @@ struct ob_hypercalls {
 struct ob_upcalls {
 	uint32_t size;
 	uint32_t version;		/* OB_INTERFACE_VERSION of the kernel */
-	const char *version_magic;	/* Linux's: a module must have the same. "": loads none */
+	const char *version_magic;	/* that a module must have; "": the kernel loads none */
 	const char *kept, *kept_end;	/* whole pages */
 	OB_UPCALLS(OB_UPCALL_MEMBER)
 };
 #undef OB_UPCALL_MEMBER
 
 /*
- * The entry point. Called once for each image that was loaded, before any upcall; the tables stay
+ * The entry point. Called once for each image that was loaded, before any upcall. The tables stay
  * valid for as long as the image is loaded. `host`: the first argument of every hypercall.
- * `thread_block`: the distance of the threads' blocks from the thread pointer. NULL: the host's table is of another version, or lacks
- * a required group or a member of one.
+ * `thread_block`: the distance of the threads' blocks from the thread pointer. Returns NULL if the
+ * host's table has another version, or lacks a required group or a member of one.
  */
 typedef const struct ob_upcalls *ob_image_entry(const struct ob_hypercalls *table,
 						struct ob_host *host, int64_t thread_block);

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where devices find RAM: the host's extents, which Linux's dma-direct asks for each buffer.
+ * Where devices find RAM: the host's extents. Linux's dma-direct looks up each buffer here.
  *
- * Linux takes neighbouring pages for one buffer, so no buffer may reach from one extent into
- * another whose bus address is elsewhere. The last page of the first one stays out of use: no run
- * of pages contains the border then. At boot it is reserved; of memory that is added later it
- * does not come online.
+ * Linux takes neighbouring pages for one buffer. So no buffer may reach from one extent into
+ * another extent whose bus address is elsewhere. The last page of the first extent stays out of
+ * use: no run of pages then contains the border. At boot that page is reserved. In memory that is
+ * added later, it does not come online.
+ *
+ * There is no bounce buffer. A buffer that the mask of its device does not cover is not mapped:
+ * the driver gets an error.
  */
 #include <linux/dma-direct.h>
 #include <linux/export.h>
 #include <linux/memblock.h>
 #include <linux/memory_hotplug.h>
+#include <asm/io.h>
 #include "dma.h"
 #include "host.h"
 #include "memory.h"
@@ -51,7 +55,67 @@ bool ob_dma_reaches_ram(void)
 	return ob_dma.count;
 }
 
-/* The page frame that stays out of use at the end of extent `i`; 0: none does. */
+/* The highest bus address of RAM, once RAM has grown to its ceiling. */
+static dma_addr_t ob_dma_highest(void)
+{
+	u64 rest = ob_machine.memory, part;
+	dma_addr_t highest = 0;
+	unsigned int i;
+
+	if (!ob_dma.count)
+		return DMA_MAPPING_ERROR;
+	for (i = 0; i < ob_dma.count && rest; i++, rest -= part) {
+		part = min(rest, ob_dma.extents[i].size);
+		highest = max(highest, ob_dma.extents[i].bus + part - 1);
+	}
+	return highest;
+}
+
+u64 __wrap_dma_direct_get_required_mask(struct device *device);
+int __wrap_dma_direct_supported(struct device *device, u64 mask);
+dma_addr_t __real_dma_direct_map_resource(struct device *device, phys_addr_t address, size_t size,
+					  enum dma_data_direction direction,
+					  unsigned long attributes);
+dma_addr_t __wrap_dma_direct_map_resource(struct device *device, phys_addr_t address, size_t size,
+					  enum dma_data_direction direction,
+					  unsigned long attributes);
+
+/*
+ * Linux looks at the last page of RAM. But drivers keep the mask while RAM grows, and an earlier
+ * extent may have a higher bus address.
+ *
+ * Dodge dma_direct_get_required_mask, dma_direct_supported: a mask must cover RAM up to its
+ * ceiling, in all extents.
+ */
+u64 __wrap_dma_direct_get_required_mask(struct device *device)
+{
+	return DMA_BIT_MASK(fls64(ob_dma_highest()));
+}
+
+/* A mask of 32 bits is always accepted, as everywhere in Linux. */
+int __wrap_dma_direct_supported(struct device *device, u64 mask)
+{
+	return mask >= DMA_BIT_MASK(32) || mask >= ob_dma_highest();
+}
+
+/*
+ * Dodge dma_direct_map_resource: device memory has its bus address above OB_IOMEM_BASE, not its
+ * physical address.
+ */
+dma_addr_t __wrap_dma_direct_map_resource(struct device *device, phys_addr_t address, size_t size,
+					  enum dma_data_direction direction,
+					  unsigned long attributes)
+{
+	u64 bus = address - OB_IOMEM_BASE;
+
+	if (address < OB_IOMEM_BASE || bus >= OB_IOMEM_BASE || size > OB_IOMEM_BASE - bus) {
+		dev_err_once(device, "cannot map %pap for DMA: it is no device memory\n", &address);
+		return DMA_MAPPING_ERROR;
+	}
+	return __real_dma_direct_map_resource(device, bus, size, direction, attributes);
+}
+
+/* The page frame at the end of extent `i` that stays out of use. 0: there is none. */
 static unsigned long ob_dma_border(unsigned int i)
 {
 	const struct ob_dma_extent *extent = &ob_dma.extents[i];
@@ -111,7 +175,7 @@ static bool ob_dma_has_border(unsigned long start, unsigned long count)
 	return false;
 }
 
-/* Halves the block until what contains a border is one page, which stays offline. */
+/* Halves the block until the part with the border is one page. That page stays offline. */
 static void ob_dma_online(struct page *page, unsigned int order)
 {
 	if (!ob_dma_has_border(page_to_pfn(page), 1UL << order)) {
@@ -133,7 +197,7 @@ void __init ob_dma_setup(void)
 {
 	unsigned int i;
 
-	/* Devices reach pinned RAM only, and a snapshot must not contain extents of the host. */
+	/* Devices reach pinned RAM only, and a snapshot must not contain the host's extents. */
 	if (!ob_host_groups.dma || !ob_machine.ram_is_pinned)
 		return;
 	if (!ob_dma_read()) {

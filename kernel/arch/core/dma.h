@@ -5,10 +5,10 @@
 
 #include <linux/types.h>
 
-/* Asks the host. Once, when RAM is known to memblock and not in use yet. */
+/* Reads the host's extents. Called once, when memblock knows RAM and nothing uses it yet. */
 void ob_dma_setup(void);
 
-/* Did the host state valid extents? */
+/* Has the host stated valid extents? */
 bool ob_dma_reaches_ram(void);
 
 #endif

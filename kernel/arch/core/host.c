@@ -2,9 +2,9 @@
 /*
  * The kernel image's entry point, and its calls of the host (outboard/tables.h).
  *
- * The host's groups are copied into one table of the kernel's own. A hypercall is then one indirect
- * jump, and an absent one is an error. The table belongs to the process: a snapshot does not
- * contain it, and a halt leaves it (vmlinux.lds.S).
+ * The entry point copies the host's groups into one table of the kernel's own. A hypercall is then
+ * one indirect jump, and an absent one returns an error. The table belongs to the process: a
+ * snapshot does not contain it, and a halt leaves it (vmlinux.lds.S).
  */
 #include <linux/elfnote.h>
 #include <linux/errno.h>
@@ -28,9 +28,9 @@ struct ob_host_table {
 };
 #undef OB_GROUP
 
-/* Not static: assembly refers to it. */
+/* Not static, because assembly refers to this table. */
 extern struct ob_host_table ob_host_table;
-/* Whole pages, which the loader leaves alone: vmlinux.lds.S fills the last one. */
+/* Whole pages, which the loader leaves alone. vmlinux.lds.S fills the last page. */
 struct ob_host_table ob_host_table __ob_host_data __aligned(PAGE_SIZE) = {};
 
 struct ob_host *ob_host __ob_host_data = NULL;
@@ -39,7 +39,7 @@ struct ob_host_groups ob_host_groups __ob_host_data = {};
 unsigned long ob_thread_block_offset __ob_host_data = 0;
 EXPORT_SYMBOL(ob_thread_block_offset);
 
-/* Beside what each call reads as well; gate.c has what is written to more often. */
+/* Each call reads this and its neighbours. gate.c has the data that are written more often. */
 u32 ob_boot __ob_host_data = 0;
 
 #define OB_CALL(group, name)						\
@@ -53,7 +53,7 @@ u32 ob_boot __ob_host_data = 0;
 		     : : "i" (offsetof(struct ob_host_table, group.name)));
 #define OB_GROUP(name, members, required, error) members(OB_CALL, name)
 
-/* Never called. It makes each ob_host_NAME, which jumps to the host's function. */
+/* Never called: its body defines each ob_host_NAME, which jumps to the host's function. */
 static void __used ob_host_calls(void)
 {
 	OB_HOST_GROUPS(OB_GROUP)
@@ -70,7 +70,10 @@ static long ob_absent_ENOENT(void)
 	return -ENOENT;
 }
 
-/* Groups consist of their size and of pointers to functions. What the host lacks is set, too. */
+/*
+ * A group consists of its size and of pointers to functions. A member that the host lacks gets
+ * `absent`.
+ */
 static void ob_copy_group(u64 *to, u64 size, const u64 *from, long (*absent)(void))
 {
 	u64 known = from ? min(*from, size) / sizeof(*to) : 0, i;
@@ -79,7 +82,7 @@ static void ob_copy_group(u64 *to, u64 size, const u64 *from, long (*absent)(voi
 		to[i] = i < known && from[i] ? from[i] : (unsigned long)absent;
 }
 
-/* Is the group there, with all its members? */
+/* Does the host have the group, with all members? */
 static bool ob_is_whole(const u64 *group, u64 size)
 {
 	u64 i;
@@ -92,7 +95,7 @@ static bool ob_is_whole(const u64 *group, u64 size)
 	return true;
 }
 
-/* The host's group; NULL: the host has none, or its table ends before. */
+/* The host's group. NULL: the host has none, or its table ends before the group. */
 #define OB_GROUP_OF(table, name)							\
 	((table)->size >= offsetofend(struct ob_hypercalls, name) ?				\
 	 (const u64 *)(table)->name : NULL)
@@ -123,7 +126,7 @@ static const struct ob_upcalls ob_upcalls = {
 	OB_UPCALLS(OB_UPCALL)
 };
 
-/* The linker knows it by name only: it is the image's entry point. */
+/* The linker names this function as the image's entry point. */
 extern ob_image_entry ob_image_start;
 
 __visible __attribute__((visibility("hidden")))

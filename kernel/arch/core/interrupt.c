@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Taking interrupts: the bits of a vCPU's pending word. Those of devices are behind one of them: irq.c.
+ * Takes interrupts: the bits of a vCPU's pending word. One of these bits stands for all interrupts
+ * of devices: irq.c.
  */
 #include <linux/export.h>
 #include <linux/hardirq.h>
@@ -13,8 +14,8 @@
 #include "vcpu.h"
 
 /*
- * Is another vCPU about to put the task to sleep? Waking the task now would be lost. That vCPU has
- * interrupts off until the task sleeps, so it is the one to wake the task.
+ * Is another vCPU about to put the task to sleep? A wake-up now would be lost. That vCPU has
+ * interrupts off until the task sleeps, so that vCPU must wake the task.
  */
 static bool ob_is_being_evicted(struct task_struct *task)
 {
@@ -22,7 +23,7 @@ static bool ob_is_being_evicted(struct task_struct *task)
 	       task_cpu(task) != smp_processor_id() && task_curr(task);
 }
 
-/* Leaves the task to its vCPU. */
+/* Has the task's vCPU wake it. */
 static void ob_wake_elsewhere(struct task_struct *task)
 {
 	struct ob_vcpu *vcpu = ob_wake_list_add(task);
@@ -68,9 +69,9 @@ static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
 }
 
 /*
- * Takes what is pending on this vCPU. `user`: in the place of a parked task.
- * Interrupts are on at entry and at return; the task stays on its vCPU. When
- * the machine has stopped, a thread that carries does not come back.
+ * Takes the pending interrupts of this vCPU. `user`: in the place of a parked task. Interrupts are
+ * on at entry and at return, and the task stays on its vCPU. When the machine has stopped, a
+ * carrier's thread does not return from here.
  */
 void ob_interrupts_run(bool user)
 {
@@ -116,8 +117,8 @@ void ob_interrupts_poll(void)
 EXPORT_SYMBOL(ob_interrupts_poll);
 
 /*
- * The signal of V6, on the thread that held a vCPU too long without polling.
- * It may come late: then the thread is out in host code, or interrupts are off.
+ * The signal of V6, on the thread that held a vCPU too long without polling. The signal may come
+ * late, when the thread is out in host code or has interrupts off.
  */
 int ob_kernel_preempt_begin(void)
 {
@@ -133,8 +134,8 @@ int ob_kernel_preempt_begin(void)
 }
 
 /*
- * A client's thread on its way out may have looked at its task's flags for the last time: after
- * that it looks only at the pending word (V4).
+ * A client's thread on its way out may have read its task's flags for the last time. After that, it
+ * reads only the pending word (V4).
  */
 static void ob_exit_work_note(void)
 {
@@ -148,7 +149,7 @@ void ob_kernel_preempt(void)
 		ob_interrupts_run(false);
 		ob_exit_work_note();
 	}
-	/* They stay off if there was nothing to dispatch. */
+	/* If no bit was pending, interrupts are still off. */
 	ob_this_thread->irqs_off = 0;
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory of devices. Where the host can show it, ioremap() returns its address, and an access is
- * one instruction. Where the host cannot, ioremap() returns a token, which is no address of any
- * process: bit 63 and the address of the bus. Each access is then a call of the host.
+ * Device memory. If the host can map it, ioremap() returns its address in the host's address
+ * space, and an access is one instruction. If the host cannot, ioremap() returns a token: bit 63
+ * and the bus address, which is no address of any process. Each access is then a hypercall.
+ *
+ * Callers of memremap() use a pointer, so it never returns a token.
  *
  * inb() and its relatives arrive here with the number of a port as the address. No port answers:
  * a read returns ones, a write does nothing.
@@ -11,6 +13,7 @@
 #include <linux/export.h>
 #include <linux/io.h>
 #include <asm/host.h>
+#include <asm/page.h>
 
 #define OB_TOKEN (1UL << 63)
 #define OB_PORTS 0x10000
@@ -47,9 +50,23 @@ void __iomem *ioremap(phys_addr_t address, size_t size)
 }
 EXPORT_SYMBOL(ioremap);
 
+void __iomem *ob_ioremap_pointer(phys_addr_t address, size_t size)
+{
+	void __iomem *mapped = ioremap(address, size);
+
+	return ob_is_token(mapped) ? NULL : mapped;
+}
+
+static bool ob_is_ram(const volatile void __iomem *address)
+{
+	return (unsigned long)address >= ob_layout.ram &&
+	       (unsigned long)address < ob_layout.ram_ceiling;
+}
+
+/* memunmap() passes addresses of RAM, too: no call of the host has mapped that. */
 void iounmap(volatile void __iomem *address)
 {
-	if (address && !ob_is_token(address))
+	if (address && !ob_is_token(address) && !ob_is_ram(address))
 		ob_host_iomem_unmap(ob_host, (unsigned long)address);
 }
 EXPORT_SYMBOL(iounmap);
@@ -81,7 +98,7 @@ OB_ACCESSORS(w, u16);
 OB_ACCESSORS(l, u32);
 OB_ACCESSORS(q, u64);
 
-/* Words of 8 bytes where the device's address allows it. */
+/* Is an access of 8 bytes aligned, and not beyond the end? */
 static bool ob_takes_word(const volatile void __iomem *address, size_t size)
 {
 	return size >= sizeof(u64) && IS_ALIGNED((unsigned long)address, sizeof(u64));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts of devices: a number of the hypercall interface is a hardware number of one domain.
+ * Interrupts of devices. A number of the hypercall interface is a hardware number of one domain.
  *
- * Raised: any host thread sets the number's bit in a vCPU's bitmap, then the vCPU's
- * OB_PENDING_DEVICE. Handled: the vCPU takes the bits. A number without a Linux interrupt is
- * dropped. One that is disabled is noted by Linux, and raised again when it is enabled, by
- * ob_irq_retrigger().
+ * Any host thread raises an interrupt: it sets the number's bit in a vCPU's bitmap, then the bit
+ * OB_PENDING_DEVICE of that vCPU. The vCPU takes the bits and handles them. It drops a number
+ * without a Linux interrupt. If an interrupt is disabled, Linux notes it. When the interrupt is
+ * enabled, Linux raises it again by ob_irq_retrigger().
  */
 #include <linux/idr.h>
 #include <linux/interrupt.h>
@@ -20,7 +20,7 @@
 struct irq_domain *ob_irq_domain __ro_after_init;
 static DEFINE_IDA(ob_irq_numbers);
 
-/* The vCPU that handles each interrupt, counted from 1; 0: any does. */
+/* The vCPU that handles each interrupt, counted from 1. 0: any vCPU does. */
 static u8 ob_irq_vcpus[OB_INTERRUPTS];
 
 static void ob_device_set(struct ob_vcpu *vcpu, u32 interrupt)
@@ -79,7 +79,7 @@ static void ob_irq_unmask(struct irq_data *data)
 }
 
 /*
- * What came while the interrupt was disabled: once more, as soon as this vCPU enables interrupts.
+ * An interrupt came while it was disabled. This vCPU handles it as soon as interrupts are enabled.
  */
 static int ob_irq_retrigger(struct irq_data *data)
 {
@@ -124,7 +124,8 @@ static struct irq_chip ob_irq_chip = {
 };
 
 /*
- * Of those that are always open. Edges: one that comes while its handler runs makes it run again.
+ * Maps an interrupt that is always open. Interrupts are edges: one that arrives while its handler
+ * runs makes the handler run again.
  */
 static int ob_irq_map(struct irq_domain *domain, unsigned int irq, irq_hw_number_t interrupt)
 {
@@ -184,7 +185,21 @@ static const struct irq_domain_ops ob_irq_operations = {
 	.free = ob_irq_free,
 };
 
-/* Linux makes its descriptors when they are needed. */
+/* A driver that has disabled its interrupt may have left it unmasked in the host. */
+void ob_irqs_stop(void)
+{
+	unsigned int interrupt, irq;
+
+	for (interrupt = OB_INTERRUPT_FIRST; interrupt < OB_INTERRUPTS; interrupt++) {
+		irq = irq_find_mapping(ob_irq_domain, interrupt);
+		if (!irq)
+			continue;
+		disable_irq(irq);
+		ob_host_interrupt_mask(ob_host, interrupt);
+	}
+}
+
+/* Linux allocates descriptors when drivers need them. */
 int __init arch_probe_nr_irqs(void)
 {
 	return 0;

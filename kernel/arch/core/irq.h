@@ -8,12 +8,18 @@
 struct ob_vcpu;
 
 /*
- * All interrupts of the hypercall interface. One that is allocated here is raised by a message.
- * Those that are always open are mapped: irq_create_mapping().
+ * All interrupts of the hypercall interface. Messages raise the interrupts that are allocated in
+ * this domain. irq_create_mapping() maps those that are always open.
  */
 extern struct irq_domain *ob_irq_domain;
 
-/* Handles what was raised on the vCPU. Interrupts are off. */
+/* Handles the interrupts that were raised on the vCPU. The vCPU has interrupts off. */
 void ob_devices_run(struct ob_vcpu *vcpu);
+
+/*
+ * Disables the interrupts that drivers have opened, and masks them in the host. No handler runs
+ * when this returns. Sleeps.
+ */
+void ob_irqs_stop(void);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * AES with the processor's instructions for it: the cipher itself, and the modes XTS and CBC, which
- * encrypted disks have. Linux prefers these to its portable ones, which are many times as slow.
- * Where the processor lacks the instructions the module does not load.
+ * AES with the processor's instructions: the cipher, and the modes XTS and CBC, which encrypted
+ * disks use. Linux prefers these to its portable ones, which are many times as slow. The module
+ * does not load on a processor that lacks the instructions.
  *
- * The key schedules are Linux's own: aes_expandkey() makes what both the instructions and the
- * portable code take. Vector registers need no care here: interrupts and other tasks come by
- * function calls and host signals, which keep them.
+ * The key schedules are Linux's own: both the instructions and the portable code take what
+ * aes_expandkey() makes. Vector registers need no care here. Interrupts and other tasks come by
+ * function calls and host signals, and both keep these registers.
  */
 #include <linux/crypto.h>
 #include <linux/module.h>
@@ -22,8 +22,8 @@
 #define OB_PRIORITY 300
 
 /*
- * An instruction takes several cycles, but a new one can begin in each: so many blocks are done
- * side by side.
+ * Blocks that are done side by side: an instruction takes several cycles, but one can begin in each
+ * cycle.
  */
 #define OB_LANES 8
 
@@ -47,10 +47,7 @@ static struct ob_rounds ob_rounds(const struct crypto_aes_ctx *key, bool encrypt
 	};
 }
 
-/*
- * `lanes` and the direction are constants wherever this is inlined: the loops over lanes become
- * straight code.
- */
+/* Callers pass constants for `lanes` and `encrypt`: the compiler unrolls the loops over lanes. */
 static __always_inline void ob_crypt(const struct ob_rounds *rounds, ob_block *blocks,
 				     unsigned int lanes, bool encrypt)
 {
@@ -146,14 +143,14 @@ static int ob_cbc_setkey(struct crypto_lskcipher *tfm, const u8 *key, unsigned i
 	return aes_expandkey(crypto_lskcipher_ctx(tfm), key, length);
 }
 
-/* What is left over is an error unless more is to come. */
+/* Bytes that make no whole block are an error, unless the caller has more to come. */
 static int ob_rest(unsigned int length, u32 flags)
 {
 	return length && flags & CRYPTO_LSKCIPHER_FLAG_FINAL ? -EINVAL : length;
 }
 
-static int ob_cbc_encrypt(struct crypto_lskcipher *tfm, const u8 *from, u8 *to, unsigned int length,
-			  u8 *iv, u32 flags)
+static int ob_cbc_encrypt(struct crypto_lskcipher *tfm, const u8 *from, u8 *to,
+			  unsigned int length, u8 *iv, u32 flags)
 {
 	struct ob_rounds rounds = ob_rounds(crypto_lskcipher_ctx(tfm), true);
 	ob_block before = ob_block_load(iv);
@@ -169,8 +166,8 @@ static int ob_cbc_encrypt(struct crypto_lskcipher *tfm, const u8 *from, u8 *to, 
 }
 
 /*
- * OB_LANES blocks. All are read before one is written: `from` may be `to`. Returns the last
- * encrypted one.
+ * Decrypts OB_LANES blocks. It reads all of them before it writes one, so `from` may be `to`.
+ * Returns the last encrypted block.
  */
 static ob_block ob_cbc_decrypt_lanes(const struct ob_rounds *rounds, const u8 *from, u8 *to,
 				     ob_block before)
@@ -187,8 +184,8 @@ static ob_block ob_cbc_decrypt_lanes(const struct ob_rounds *rounds, const u8 *f
 	return encrypted[OB_LANES - 1];
 }
 
-static int ob_cbc_decrypt(struct crypto_lskcipher *tfm, const u8 *from, u8 *to, unsigned int length,
-			  u8 *iv, u32 flags)
+static int ob_cbc_decrypt(struct crypto_lskcipher *tfm, const u8 *from, u8 *to,
+			  unsigned int length, u8 *iv, u32 flags)
 {
 	struct ob_rounds rounds = ob_rounds(crypto_lskcipher_ctx(tfm), false);
 	ob_block before = ob_block_load(iv), encrypted;
@@ -228,7 +225,7 @@ static struct lskcipher_alg ob_cbc = {
 	},
 };
 
-/* XTS (IEEE 1619): each block has a tweak, which is twice the one before it. */
+/* XTS (IEEE 1619): each block has a tweak, which is twice the tweak of the block before it. */
 
 struct ob_xts_key {
 	struct crypto_aes_ctx data, tweak;
@@ -244,8 +241,8 @@ static int ob_xts_setkey(struct crypto_skcipher *tfm, const u8 *key, unsigned in
 }
 
 /*
- * Doubled in GF(2^128): the top bit of each half goes to the other one, that of the upper half as
- * the polynomial.
+ * Doubles in GF(2^128). The top bit of the lower half goes to the upper half; the top bit of the
+ * upper half stands for the polynomial, which goes to the lower half.
  */
 static ob_block ob_xts_double(ob_block tweak)
 {
@@ -272,7 +269,7 @@ static ob_block ob_xts_lanes(const struct ob_rounds *rounds, const u8 *from, u8 
 	return tweak;
 }
 
-/* Whole blocks. Returns the tweak of what follows. */
+/* Whole blocks. Returns the tweak of the block that follows. */
 static ob_block ob_xts_blocks(const struct ob_rounds *rounds, const u8 *from, u8 *to,
 			      unsigned int length, ob_block tweak)
 {
@@ -308,9 +305,9 @@ static int ob_xts_walk(const struct ob_rounds *rounds, struct skcipher_request *
 }
 
 /*
- * The last block, and the `tail` bytes behind it, which are too few for one: they change places,
- * and the rest of the one before fills them up. Decrypting goes backwards, so there the first is
- * done with the later tweak.
+ * Ciphertext stealing, for the last whole block and the `tail` bytes behind it. These bytes and the
+ * start of the encrypted block change places. The rest of that block fills the bytes up to a block
+ * of their own. Decryption uses the two tweaks in reverse order.
  */
 static void ob_xts_steal(const struct ob_rounds *rounds, struct skcipher_request *request,
 			 unsigned int tail, ob_block tweak)

@@ -2,10 +2,9 @@
 /*
  * Disks of the host as block devices vda, vdb, ...
  *
- * A request goes to the host as a whole. It may be complete at once (the
- * host had the data in memory); else the host raises the block interrupt later and
- * the completed requests are collected there. The vCPU is free meanwhile (V7).
- * An error of the host becomes the request's error.
+ * A request goes to the host as a whole. The host completes it at once if it has the data in
+ * memory. Else the host raises the block interrupt later, whose handler takes all completed
+ * requests. The vCPU is free meanwhile (V7). An error of the host becomes the request's error.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -47,7 +46,10 @@ unsigned long ob_block_write_errors(void)
 	return atomic_long_read(&ob_write_errors);
 }
 
-/* A discard is only advice, and what a host cannot do, Linux does in another way. */
+/*
+ * A failed discard loses no data. If the host does not support an operation, Linux replaces it by
+ * others.
+ */
 static bool ob_is_write_error(enum req_op operation, int result)
 {
 	if (!result || result == -EOPNOTSUPP || operation == REQ_OP_DISCARD)
@@ -130,7 +132,7 @@ static blk_status_t ob_queue_rq(struct blk_mq_hw_ctx *queue, const struct blk_mq
 	if (operation == OB_BLOCK_READ || operation == OB_BLOCK_WRITE)
 		command->request.segment_count = ob_collect_segments(rq, command->segments);
 	blk_mq_start_request(rq);
-	/* It is never complete: the process is about to end. */
+	/* This request never completes: the process is about to end. */
 	if (unlikely(READ_ONCE(ob_machine.panicking)))
 		return BLK_STS_OK;
 	command->submitter = ob_this_vcpu();
@@ -216,7 +218,7 @@ static int ob_disk_create(struct ob_disk *disk, const struct ob_block_info *info
 	return 0;
 }
 
-/* `result` holds also if the calling thread is killed on its way out: `ran` says that it counts. */
+/* `ran`: the call was made, and `result` is valid, even if a signal ends the thread after it. */
 struct ob_disk_call {
 	bool ran;
 	long result;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The console: whole lines of the kernel's log, with their level, go to the
- * host. The log is formatted as for syslog ("<level>[time] text"), so that the level is known.
+ * The console passes whole lines of the kernel's log to the host, with their level. Linux formats
+ * the log as for syslog ("<level>[time] text"), and the console takes the level from there.
  */
 #include <linux/console.h>
 #include <linux/init.h>
 #include <linux/string.h>
 #include <asm/host.h>
 
-#define OB_LEVEL_UNKNOWN 4		/* a line that continues another is at least a warning's */
+#define OB_LEVEL_UNKNOWN 4		/* of a line that continues another one: a warning */
 
-/* "<N>" is facility * 8 + level. Returns how long the prefix is. */
+/* N of "<N>" is facility * 8 + level. Returns the length of this prefix. */
 static unsigned int ob_parse_level(const char *text, unsigned int length, int *level)
 {
 	unsigned int i, value = 0;

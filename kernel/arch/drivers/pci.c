@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The host's PCI bus: a host bridge whose configuration space, memory and messages are
- * hypercalls. Linux's own code does the rest. It scans the bus and gives the devices addresses in
- * the host's windows.
+ * The host's PCI bus: a host bridge whose configuration space, memory and messages are hypercalls.
+ * Linux's own code does the rest: it scans the bus, and assigns addresses in the host's windows to
+ * the devices.
  *
  *   driver -> PCI-MSI domain (mask bits of the device) -> ob_irq_domain (core/irq.c) -> host
  */
@@ -17,7 +17,7 @@
 
 #define OB_WINDOWS_MOST 8
 
-/* There is one bus; what it consists of lives as long as the kernel. */
+/* There is one bus. Its parts live as long as the kernel. */
 struct ob_pci {
 	struct resource buses;
 	struct resource windows[OB_WINDOWS_MOST];
@@ -44,13 +44,13 @@ static struct pci_ops ob_pci_operations = {
 	.write = ob_pci_config_write,
 };
 
-/* Pins of devices raise no interrupt: 0 keeps drivers from the firmware's interrupt line. */
+/* Pins of devices raise no interrupt. With 0, drivers do not use the firmware's line. */
 static int ob_pci_map_irq(const struct pci_dev *device, u8 slot, u8 pin)
 {
 	return 0;
 }
 
-/* Not every device has mask bits: the parent masks, too. */
+/* Some devices have no mask bits, so the parent masks, too. */
 static void ob_msi_mask(struct irq_data *data)
 {
 	pci_msi_mask_irq(data);
@@ -159,6 +159,8 @@ void ob_pci_stop(void)
 
 	if (!ob_pci.bridge)
 		return;
+	device_shutdown();
 	while ((device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, device)))
 		pci_clear_master(device);
+	ob_irqs_stop();
 }

@@ -5,8 +5,8 @@
 
 #ifdef CONFIG_PCI
 /*
- * Takes the right to write to RAM from all devices. Writes that have left a device may still
- * arrive, and a driver at work on another vCPU may give its device the right again.
+ * Has all drivers shut down their devices, as for a reboot. Then no device may access RAM, and all
+ * interrupts of devices are masked. The vCPUs still run, since drivers wait for their devices.
  */
 void ob_pci_stop(void);
 #else

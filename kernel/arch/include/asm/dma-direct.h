@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where devices find RAM, by the host's extents (core/dma.c). DMA_MAPPING_ERROR, or all ones:
- * nowhere.
+ * Where devices find RAM, by the host's extents (core/dma.c). An address that is in no extent gives
+ * DMA_MAPPING_ERROR, or all ones.
  */
 #ifndef _ASM_OUTBOARD_DMA_DIRECT_H
 #define _ASM_OUTBOARD_DMA_DIRECT_H

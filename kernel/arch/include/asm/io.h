@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Memory of devices (core/iomem.c). ioremap() returns an address of the host's address space if
- * the host can show device memory there, and else a token: each access is then a hypercall.
+ * Device memory (core/iomem.c). ioremap() returns an address in the host's address space if the
+ * host can map device memory there. Else it returns a token: each access is then a hypercall.
  */
 #ifndef _ASM_OUTBOARD_IO_H
 #define _ASM_OUTBOARD_IO_H
@@ -13,15 +13,40 @@
 /* There are no ports. */
 #define IO_SPACE_LIMIT 0
 
-/*
- * Device memory has its bus address above this physical address, where there is never RAM.
- */
+/* The physical address of device memory is this one plus its bus address: RAM is never there. */
 #define OB_IOMEM_BASE (_AC(1, UL) << 52)
 
 #define ioremap ioremap
 void __iomem *ioremap(phys_addr_t address, size_t size);
 #define iounmap iounmap
 void iounmap(volatile void __iomem *address);
+
+/* The same, but NULL in the place of a token. */
+void __iomem *ob_ioremap_pointer(phys_addr_t address, size_t size);
+
+/*
+ * memremap(), in kernel/iomem.c, returns what it gets from these functions as a pointer. Drivers
+ * call them, too, but pass the result to the accessors below. Modules have no KBUILD_MODFILE.
+ */
+#ifdef KBUILD_MODFILE
+#define OB_IS_MEMREMAP (!__builtin_strcmp(KBUILD_MODFILE, "kernel/iomem"))
+#else
+#define OB_IS_MEMREMAP 0
+#endif
+
+#define ioremap_wc ioremap_wc
+static inline void __iomem *ioremap_wc(phys_addr_t address, size_t size)
+{
+	return OB_IS_MEMREMAP ? ob_ioremap_pointer(address, size) : ioremap(address, size);
+}
+
+#define ioremap_wt ioremap_wc
+
+#define arch_memremap_wb(address, size) ((__force void *)ob_ioremap_pointer(address, size))
+
+/* The host maps device memory anywhere: memunmap() leaves it to iounmap() what to unmap. */
+#define IOREMAP_START 1UL
+#define IOREMAP_END (~0UL)
 
 #define __raw_readb __raw_readb
 u8 __raw_readb(const volatile void __iomem *address);

@@ -2,7 +2,7 @@
 #ifndef _ASM_OUTBOARD_IRQ_H
 #define _ASM_OUTBOARD_IRQ_H
 
-/* At boot. Descriptors are made when sources of interrupts are opened: core/irq.c. */
+/* At boot. Linux allocates descriptors when drivers need them: core/irq.c. */
 #define NR_IRQS 32
 
 #include <asm-generic/irq.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What Linux's PCI core asks of an architecture. ARCH_GENERIC_PCI_MMAP_RESOURCE is not defined:
- * clients cannot map device memory, because the client window shows RAM only.
+ * What Linux's PCI core requires of an architecture. ARCH_GENERIC_PCI_MMAP_RESOURCE is not defined:
+ * clients cannot map device memory, because only RAM can be mapped in the client window.
  */
 #ifndef _ASM_OUTBOARD_PCI_H
 #define _ASM_OUTBOARD_PCI_H
@@ -9,7 +9,7 @@
 #define PCIBIOS_MIN_IO 0
 #define PCIBIOS_MIN_MEM 0
 
-/* Linux gives all bridges their numbers of buses anew. */
+/* Linux assigns new bus numbers to all bridges. */
 #define pcibios_assign_all_busses() 1
 
 #endif
