@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* See client.h. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -162,4 +163,61 @@ long client_task_count(void)
 
 	OK(ob_sys_sysinfo(&info));
 	return info.procs;
+}
+
+static long count_entries(const char *path)
+{
+	DIR *directory = opendir(path);
+	long count = 0;
+
+	CHECK(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+static long count_mappings(void)
+{
+	FILE *file = fopen("/proc/self/maps", "r");
+	long lines = 0;
+
+	CHECK(file);
+	for (int c; (c = getc(file)) != EOF; )
+		lines += c == '\n';
+	fclose(file);
+	return lines;
+}
+
+struct client_belongings client_belongings(void)
+{
+	return (struct client_belongings){
+		.descriptors = count_entries("/proc/self/fd"),
+		.threads = count_entries("/proc/self/task"),
+		.mappings = count_mappings(),
+		.bytes = (long)client_resident_bytes(),
+	};
+}
+
+/* The C library keeps stacks of threads that have ended, more or fewer. */
+#define FEW_BYTES (2l << 20)
+#define FEW_MAPPINGS 32
+
+void client_check_nothing_is_left(struct client_belongings before)
+{
+	struct client_belongings now = client_belongings();
+
+	/* The host shows a thread for a moment after it was joined. */
+	for (int i = 0; now.threads > before.threads && i < SETTLING; i++) {
+		usleep(10000);
+		now = client_belongings();
+	}
+	CHECK_EQUAL(now.descriptors, before.descriptors);
+	CHECK_EQUAL(now.threads, before.threads);
+	if (now.mappings > before.mappings + FEW_MAPPINGS)
+		fprintf(stderr, "%ld mappings, not %ld\n", now.mappings, before.mappings);
+	CHECK(now.mappings <= before.mappings + FEW_MAPPINGS);
+	if (now.bytes > before.bytes + FEW_BYTES)
+		fprintf(stderr, "%ld bytes more\n", now.bytes - before.bytes);
+	CHECK(now.bytes <= before.bytes + FEW_BYTES);
 }

@@ -17,7 +17,6 @@
  *   panic FILE one kernel panics, by the component FILE, and the other finishes its work
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -69,64 +68,6 @@ static void end(struct ob_instance *instance)
 	CHECK_EQUAL(ob_instance_free(instance), 0);
 }
 
-/* ---- what a process has ------------------------------------------------- */
-
-static long count_entries(const char *path)
-{
-	DIR *directory = opendir(path);
-	long count = 0;
-
-	CHECK(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
-static long count_mappings(void)
-{
-	FILE *file = fopen("/proc/self/maps", "r");
-	long lines = 0;
-
-	CHECK(file);
-	for (int c; (c = getc(file)) != EOF; )
-		lines += c == '\n';
-	fclose(file);
-	return lines;
-}
-
-struct belongings {
-	long descriptors, threads, mappings, bytes;
-};
-
-static struct belongings count(void)
-{
-	return (struct belongings){
-		.descriptors = count_entries("/proc/self/fd"),
-		.threads = count_entries("/proc/self/task"),
-		.mappings = count_mappings(),
-		.bytes = (long)client_resident_bytes(),
-	};
-}
-
-/* The C library keeps stacks of threads that have ended, more or fewer. */
-#define FEW_BYTES (2l << 20)
-#define FEW_MAPPINGS 32
-
-static void check_nothing_is_left(struct belongings before)
-{
-	struct belongings now = count();
-
-	CHECK_EQUAL(now.descriptors, before.descriptors);
-	CHECK_EQUAL(now.threads, before.threads);
-	if (now.mappings > before.mappings + FEW_MAPPINGS)
-		fprintf(stderr, "%ld mappings, not %ld\n", now.mappings, before.mappings);
-	CHECK(now.mappings <= before.mappings + FEW_MAPPINGS);
-	if (now.bytes > before.bytes + FEW_BYTES)
-		fprintf(stderr, "%ld bytes more\n", now.bytes - before.bytes);
-	CHECK(now.bytes <= before.bytes + FEW_BYTES);
-}
-
 /* ---- again and again ---------------------------------------------------- */
 
 static void work(struct ob_instance *instance, long number)
@@ -144,7 +85,7 @@ static void work(struct ob_instance *instance, long number)
 static void again(long times)
 {
 	struct ob_instance *instance = ob_instance_default();
-	struct belongings before = { 0 };
+	struct client_belongings before = { 0 };
 
 	for (long i = 0; i < times; i++) {
 		boot(instance);
@@ -153,9 +94,9 @@ static void again(long times)
 		CHECK_EQUAL(ob_halt(), 0);
 		/* The first times, the C library and others allocate. */
 		if (i == times / 10)
-			before = count();
+			before = client_belongings();
 	}
-	check_nothing_is_left(before);
+	client_check_nothing_is_left(before);
 }
 
 static volatile bool stop;
@@ -341,7 +282,7 @@ static void many(long number)
 /* This thread, and one that lives as long, know kernels whose blocks others have by then. */
 static void turns(long times)
 {
-	struct belongings before = { 0 };
+	struct client_belongings before = { 0 };
 
 	for (long i = 0; i < times; i++) {
 		struct ob_instance *one = booted(), *other = booted();
@@ -354,9 +295,9 @@ static void turns(long times)
 		end(other);
 		end(one);
 		if (i == times / 5)
-			before = count();
+			before = client_belongings();
 	}
-	check_nothing_is_left(before);
+	client_check_nothing_is_left(before);
 }
 
 /* ---- fork --------------------------------------------------------------- */
