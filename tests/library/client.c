@@ -203,21 +203,55 @@ struct client_belongings client_belongings(void)
 #define FEW_BYTES (2l << 20)
 #define FEW_MAPPINGS 32
 
-void client_check_nothing_is_left(struct client_belongings before)
+/* The host shows a thread for a moment after it was joined. */
+static struct client_belongings settled_belongings(long threads)
 {
 	struct client_belongings now = client_belongings();
 
-	/* The host shows a thread for a moment after it was joined. */
-	for (int i = 0; now.threads > before.threads && i < SETTLING; i++) {
+	for (int i = 0; now.threads > threads && i < SETTLING; i++) {
 		usleep(10000);
 		now = client_belongings();
 	}
+	return now;
+}
+
+void client_check_files_and_threads(struct client_belongings before)
+{
+	struct client_belongings now = settled_belongings(before.threads);
+
 	CHECK_EQUAL(now.descriptors, before.descriptors);
 	CHECK_EQUAL(now.threads, before.threads);
+}
+
+void client_check_nothing_is_left(struct client_belongings before)
+{
+	struct client_belongings now;
+
+	client_check_files_and_threads(before);
+	now = client_belongings();
 	if (now.mappings > before.mappings + FEW_MAPPINGS)
 		fprintf(stderr, "%ld mappings, not %ld\n", now.mappings, before.mappings);
 	CHECK(now.mappings <= before.mappings + FEW_MAPPINGS);
 	if (now.bytes > before.bytes + FEW_BYTES)
 		fprintf(stderr, "%ld bytes more\n", now.bytes - before.bytes);
 	CHECK(now.bytes <= before.bytes + FEW_BYTES);
+}
+
+void client_find_snapshot(const char *directory, char *path, size_t room)
+{
+	DIR *entries = opendir(directory);
+	struct dirent *entry;
+	int found = 0;
+
+	CHECK(entries);
+	while ((entry = readdir(entries))) {
+		const char *suffix = strrchr(entry->d_name, '.');
+
+		if (!suffix || strcmp(suffix, ".snapshot"))
+			continue;
+		CHECK((size_t)snprintf(path, room, "%s/%s", directory, entry->d_name) < room);
+		found++;
+	}
+	closedir(entries);
+	CHECK_EQUAL(found, 1);
 }

@@ -66,10 +66,13 @@ struct client_belongings {
 };
 struct client_belongings client_belongings(void);
 
-/*
- * Checks that the process has as many files and threads as before, and hardly more mappings and
- * memory.
- */
+/* Checks that the process has as many files and threads as before. */
+void client_check_files_and_threads(struct client_belongings before);
+
+/* As well, that it has hardly more mappings and memory. */
 void client_check_nothing_is_left(struct client_belongings before);
+
+/* The path of the one snapshot in the directory. */
+void client_find_snapshot(const char *directory, char *path, size_t room);
 
 #endif

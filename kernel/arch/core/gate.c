@@ -237,6 +237,16 @@ int ob_enter_again(unsigned long parked)
 	return error;
 }
 
+/*
+ * The booting thread is a task from now on, before other threads are let in. It is not counted,
+ * since no halt can begin. If that fails, its first call tries again, and tells why.
+ */
+void ob_become_first_client(void)
+{
+	if (!ob_enter_counted())
+		ob_leave(0);
+}
+
 /* The kernel's exit work. */
 static noinline enum ob_exit ob_leave_slow(long *result)
 {

@@ -10,7 +10,9 @@
  *   booted -> prepared -> at rest -> saved ----> go on -> renewed -> ready
  *                                     restored ---^
  *
- * In a process that starts from it, the booting thread carries the vCPU until the kernel is ready.
+ * In a process that starts from it, the booting thread carries the vCPU, becomes a client, and
+ * makes the vCPU's service thread. Only then the kernel is ready: where the host has no thread, the
+ * boot fails while no other thread can be in a call.
  *
  * Renewing is what must differ between two starts: random numbers and secrets (renew.c), the wall
  * clock, what the program asked for.
@@ -172,6 +174,14 @@ static void ob_go_on(void)
 	ob_raise(&ob_vcpus[0], OB_PENDING_ADOPT);
 }
 
+/* Lets calls in, once the leader has renewed what must differ. By the booting thread. Blocks. */
+static void ob_open(void)
+{
+	while (READ_ONCE(ob_machine.renew))
+		ob_host_wait(ob_host, &ob_machine.renew, 1, OB_FOREVER);
+	WRITE_ONCE(ob_machine.ready, 1);
+}
+
 /*
  * Saves the kernel, which has told that it is prepared, and has it go on. That there will be no snapshot is no
  * reason not to. Called by the booting host thread, which is no task. Blocks.
@@ -185,6 +195,7 @@ void ob_snapshot_take(void)
 	ob_snapshot_end = 0;
 	ob_idle_begin(vcpu, &vcpu->carrier.baton);
 	ob_go_on();
+	ob_open();
 }
 
 /* What belonged to the process that saved it. */
@@ -215,21 +226,25 @@ static bool ob_host_has_random(void)
 }
 
 /*
- * Goes on with the kernel. The calling thread carries it until it is ready, and is a client then: if nothing else is to be done, it waits for
- * no other thread, which would have to get a processor first. Those of the vCPU are made after that: as long as there is
- * one thread, changes of the memory's mappings need not be told to other processors.
+ * Goes on with the kernel. The calling thread carries the vCPU until the leader has renewed the
+ * kernel, and becomes a client. If nothing else is to be done, it waits for no other thread, which
+ * would have to get a processor first. The vCPU's threads are made after that: as long as there is
+ * one thread, changes of mappings need no interrupts of other processors.
+ *
+ * No other thread can be in a call before ob_open(). So if the host has no thread for the vCPU, the
+ * caller can release all memory.
  */
 static int ob_continue(struct ob_vcpu *vcpu)
 {
 	int error;
 
 	ob_carry_on(vcpu);
-	ob_become_client();
+	ob_become_first_client();
 	error = ob_service_start(vcpu);
-	if (error) {
-		WRITE_ONCE(ob_machine.ready, 0);
+	if (error)
 		ob_unbind();
-	}
+	else
+		ob_open();
 	return error;
 }
 
@@ -253,8 +268,9 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters, const struct 
 /* As the leader of the clients' process, before the first call. */
 void ob_snapshot_renew(void)
 {
-	ob_machine.renew = 0;
 	ob_renew_secrets();
 	ob_renew_wall_clock();
-	ob_ready();
+	ob_vcpus_start_later();
+	WRITE_ONCE(ob_machine.renew, 0);
+	ob_host_wake(ob_host, &ob_machine.renew, 1);
 }

@@ -179,8 +179,8 @@ static void ob_prepared(void)
 	ob_host_wake(ob_host, &ob_machine.prepared, 1);
 }
 
-/* System calls can be made from now on. */
-void ob_ready(void)
+/* System calls can be made from now on. A kernel with snapshots: ob_open() of snapshot.c. */
+static void ob_ready(void)
 {
 	ob_vcpus_start_later();
 	WRITE_ONCE(ob_machine.ready, 1);

@@ -216,7 +216,7 @@ struct ob_machine {
 	int components_error;
 	u32 snapshot;			/* one is to be taken: snapshot.c */
 	u32 prepared;			/* word: all that comes before that is done */
-	u32 renew;			/* the leader shall renew what must differ, and tell that we are ready */
+	u32 renew;			/* word: 1 until the leader has renewed what must differ */
 	struct task_struct *leader;	/* of the process that local clients are threads of */
 };
 extern struct ob_machine ob_machine;
@@ -348,7 +348,6 @@ void ob_calls_run(void);
 /* thread.c */
 int ob_adopt(void);
 void ob_adoptions_wake(void);
-void ob_ready(void);
 int ob_leader_main(void *unused);
 void ob_task_exit(void);
 bool ob_task_end_evicted(struct task_struct *task);
@@ -363,6 +362,7 @@ int ob_enter(void);
 int ob_enter_again(unsigned long parked);
 long ob_leave(long result);
 void ob_become_client(void);
+void ob_become_first_client(void);
 long ob_call(long (*function)(void *argument), void *argument);
 
 /* work.c */
