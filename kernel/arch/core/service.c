@@ -442,8 +442,7 @@ static int ob_service_make(struct ob_vcpu *vcpu)
 
 /*
  * The host has a timer for the vCPU, or gets a thread that is one. The booting thread of a kernel
- * from a snapshot and another thread's first call may both come here: the second one has nothing
- * to do.
+ * from a snapshot may come here a second time, after ob_service_start_now(): it has nothing to do.
  */
 static int ob_service_create(struct ob_vcpu *vcpu)
 {
@@ -464,7 +463,7 @@ int ob_service_start(struct ob_vcpu *vcpu)
 
 	if (READ_ONCE(vcpu->service.is_made))
 		return 0;
-	/* One that starts from a snapshot has its stack, which other threads may be about to use. */
+	/* One that starts from a snapshot has its stack. */
 	if (!has_stack)
 		vcpu->service.stack = ob_stack_alloc();
 	if (!vcpu->service.stack)
@@ -478,8 +477,8 @@ int ob_service_start(struct ob_vcpu *vcpu)
 }
 
 /*
- * The booting thread of a kernel that starts from a snapshot has to wait for another one, sooner than it wanted to make one. The
- * host may have none for a moment. The stack is in the snapshot.
+ * The booting thread of a kernel that starts from a snapshot needs the service thread before it
+ * would make it: a kernel thread has something to do. The host may have no thread for a moment.
  */
 void ob_service_start_now(struct ob_vcpu *vcpu)
 {
