@@ -211,7 +211,8 @@ def test_skips(repository):
 WAYS_TO_SKIP = {
     "called": SKIPPED,
     "marked": "@pytest.mark.skipif(True, reason='no such device')\ndef test_skipped(): pass\n",
-    "fixture": "@pytest.fixture\ndef device(): pytest.skip('no such device')\ndef test_skipped(device): pass\n",
+    "fixture": "@pytest.fixture\ndef device(): pytest.skip('no such device')\n"
+               "def test_skipped(device): pass\n",
     "file": "pytest.skip('no such device', allow_module_level=True)\n",
 }
 
@@ -226,7 +227,8 @@ def test_each_way_to_skip_counts(repository):
         assert f"FAILED: skipped, but not in tests/skips_allowed.txt: {name}" in output, output
     repository.allow(*(f"{name}*: this machine has none" for name in names[1:]))
     output = repository.run(good=False, ci="true")
-    assert output.count("FAILED: skipped") == 1 and names[0] in output.partition("FAILED: skipped")[2], output
+    assert output.count("FAILED: skipped") == 1, output
+    assert names[0] in output.partition("FAILED: skipped")[2], output
 
 
 def test_long_ones_run_by_themselves(repository):

@@ -108,7 +108,7 @@ def no_tables(image):
 
 
 def small_tables(image):
-    """Its entry point is: lea 57(%rip),%rax; ret. There is the size of a table that has nothing else."""
+    """Its entry point is: lea 57(%rip),%rax; ret. There is a table that has its size only."""
     image.put(image.offset_of(image.entry), b"\x48\x8d\x05" + struct.pack("<i", 64 - 7) + b"\xc3")
     image.put(image.offset_of(image.entry + 64), struct.pack("<II", 8, INTERFACE))
 
