@@ -422,6 +422,7 @@ void ob_instance_forget(struct ob_instance *instance)
 {
 	pthread_mutex_init(&instance->mutex, NULL);
 	ob_instance_attach(instance, NULL);
+	ob_log_close(&instance->log);
 	instance->image = NULL;
 	set_state(instance, OB_INSTANCE_EMPTY);
 }

@@ -215,6 +215,30 @@ def test_skips(repository):
     assert "a row without a reason" in repository.run(good=False, ci="true")
 
 
+# pytest reports them in different phases.
+WAYS_TO_SKIP = {
+    "called": SKIPPED,
+    "marked": "@pytest.mark.skipif(True, reason='no such device')\ndef test_skipped(): pass\n",
+    "fixture": "@pytest.fixture\ndef device(): pytest.skip('no such device')\n"
+               "def test_skipped(device): pass\n",
+    "file": "pytest.skip('no such device', allow_module_level=True)\n",
+}
+
+
+def test_each_way_to_skip_counts(repository):
+    """In the main stream, and in another one."""
+    names = [f"{folder}test_{way}.py" for folder in ("", "mount/") for way in WAYS_TO_SKIP]
+    for name in names:
+        repository.write_tests(name, WAYS_TO_SKIP[name.partition("test_")[2][:-3]])
+    output = repository.run(good=False, ci="true")
+    for name in names:
+        assert f"FAILED: skipped, but not in tests/skips_allowed.txt: {name}" in output, output
+    repository.allow(*(f"{name}*: this machine has none" for name in names[1:]))
+    output = repository.run(good=False, ci="true")
+    assert output.count("FAILED: skipped") == 1, output
+    assert names[0] in output.partition("FAILED: skipped")[2], output
+
+
 def test_long_ones_run_by_themselves(repository):
     repository.write_tests("test_more.py", STEADY, LONG)
     output = repository.run("--long", good=False)

@@ -4,6 +4,7 @@ came.
 """
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -61,6 +62,15 @@ def test_of_a_program_of_the_c_api(work, warner):
     assert kernel_log.size() == before
 
 
+def test_of_a_lockup(work, warner):
+    """What the shipped kernel notices of one: a CPU that holds RCU up."""
+    before = kernel_log.size()
+    modules.Run(modules.compile_runner(work), [warner], parameters="stall=1",
+                command_line="rcupdate.rcu_cpu_stall_timeout=3", timeout=300)
+    found = kernel_log.report_since(before)
+    assert re.search(r"INFO: rcu_\w+ (self-)?detected", found), found
+
+
 def test_a_file_that_cannot_be_opened_is_none(work):
     done = subprocess.run([capi.library_program(work, "refused_test.c", "client.c")],
                           capture_output=True, text=True, timeout=60, check=True, env={
@@ -87,6 +97,43 @@ def test_a_warning_fails_the_test(work, warner, pytester_of):
     said = pytester_of(SUITE.format(silent=silent, loud=loud))
     for words in ("3 passed, 1 error", "ERROR test_suite.py::test_with_a_warning", TEXT):
         assert words in said, said
+
+
+# As the kernel writes them.
+REPORTS = (
+    "WARNING: CPU: 0 PID: 1 at kernel/fork.c:1 copy_process+0x1/0x2",
+    "BUG: failure at fs/inode.c:1/evict()!",
+    "BUG: sleeping function called from invalid context at mm/slab.h:1",
+    "BUG: Bad page state in process cp  pfn:00042",
+    "watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [cp:42]",
+    "BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 31s!",
+    "rcu: INFO: rcu_sched self-detected stall on CPU",
+    "rcu: INFO: rcu_sched detected stalls on CPUs/tasks:",
+    "INFO: task cp:42 blocked for more than 120 seconds.",
+    "INFO: possible recursive locking detected",
+    "WARNING: suspicious RCU usage",
+    "UBSAN: shift-out-of-bounds in fs/ext4/super.c:1:2",
+    "BUG: KASAN: slab-out-of-bounds in evict+0x1/0x2",
+    "list_add corruption. prev->next should be next",
+)
+NO_REPORTS = (
+    "EXT4-fs warning (device vda): ext4_rename: 1: Deleting old file",
+    "md0: WARNING: vda1 appears to be on the same physical disk as vda2.",
+)
+LINES_SUITE = """
+import os
+import pytest
+@pytest.mark.parametrize("line", {lines})
+def test_line(line):
+    with open(os.environ["OUTBOARD_LOG_FILE"], "a", encoding="ascii") as log:
+        log.write("outboard 42: " + line + "\\n")
+"""
+
+
+def test_each_kind_of_report_fails_the_test(pytester_of):
+    said = pytester_of(LINES_SUITE.format(lines=REPORTS + NO_REPORTS))
+    count = len(REPORTS)
+    assert f"{count + len(NO_REPORTS)} passed, {count} errors" in said, said
 
 
 LATE_SUITE = """

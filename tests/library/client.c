@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* See client.h. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -166,4 +167,95 @@ long client_task_count(void)
 
 	OK(ob_sys_sysinfo(&info));
 	return info.procs;
+}
+
+static long count_entries(const char *path)
+{
+	DIR *directory = opendir(path);
+	long count = 0;
+
+	CHECK(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+static long count_mappings(void)
+{
+	FILE *file = fopen("/proc/self/maps", "r");
+	long lines = 0;
+
+	CHECK(file);
+	for (int c; (c = getc(file)) != EOF; )
+		lines += c == '\n';
+	fclose(file);
+	return lines;
+}
+
+struct client_belongings client_belongings(void)
+{
+	return (struct client_belongings){
+		.descriptors = count_entries("/proc/self/fd"),
+		.threads = count_entries("/proc/self/task"),
+		.mappings = count_mappings(),
+		.bytes = (long)client_resident_bytes(),
+	};
+}
+
+/* The C library keeps stacks of threads that have ended, more or fewer. */
+#define FEW_BYTES (2l << 20)
+#define FEW_MAPPINGS 32
+
+/* The host shows a thread for a moment after it was joined. */
+static struct client_belongings settled_belongings(long threads)
+{
+	struct client_belongings now = client_belongings();
+
+	for (int i = 0; now.threads > threads && i < SETTLING; i++) {
+		usleep(10000);
+		now = client_belongings();
+	}
+	return now;
+}
+
+void client_check_files_and_threads(struct client_belongings before)
+{
+	struct client_belongings now = settled_belongings(before.threads);
+
+	CHECK_EQUAL(now.descriptors, before.descriptors);
+	CHECK_EQUAL(now.threads, before.threads);
+}
+
+void client_check_nothing_is_left(struct client_belongings before)
+{
+	struct client_belongings now;
+
+	client_check_files_and_threads(before);
+	now = client_belongings();
+	if (now.mappings > before.mappings + FEW_MAPPINGS)
+		fprintf(stderr, "%ld mappings, not %ld\n", now.mappings, before.mappings);
+	CHECK(now.mappings <= before.mappings + FEW_MAPPINGS);
+	if (now.bytes > before.bytes + FEW_BYTES)
+		fprintf(stderr, "%ld bytes more\n", now.bytes - before.bytes);
+	CHECK(now.bytes <= before.bytes + FEW_BYTES);
+}
+
+void client_find_snapshot(const char *directory, char *path, size_t room)
+{
+	DIR *entries = opendir(directory);
+	struct dirent *entry;
+	int found = 0;
+
+	CHECK(entries);
+	while ((entry = readdir(entries))) {
+		const char *suffix = strrchr(entry->d_name, '.');
+
+		if (!suffix || strcmp(suffix, ".snapshot"))
+			continue;
+		CHECK((size_t)snprintf(path, room, "%s/%s", directory, entry->d_name) < room);
+		found++;
+	}
+	closedir(entries);
+	CHECK_EQUAL(found, 1);
 }

@@ -66,4 +66,19 @@ long client_task_count(void);
 void client_wait_for_tasks(long most);
 void client_wait_for_memory(uint64_t most);
 
+/* What the process has of the host: open files, threads, mappings, and bytes of memory. */
+struct client_belongings {
+	long descriptors, threads, mappings, bytes;
+};
+struct client_belongings client_belongings(void);
+
+/* Checks that the process has as many files and threads as before. */
+void client_check_files_and_threads(struct client_belongings before);
+
+/* As well, that it has hardly more mappings and memory. */
+void client_check_nothing_is_left(struct client_belongings before);
+
+/* The path of the one snapshot in the directory. */
+void client_find_snapshot(const char *directory, char *path, size_t room);
+
 #endif

@@ -11,7 +11,6 @@
  *   moved COMPONENT       boots although the image's address is taken; loads COMPONENT
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -23,30 +22,6 @@
 #include "client.h"
 
 static void *preferred;		/* address of the image, as test_image.py reads it from the file */
-
-static int count_lines(const char *path)
-{
-	FILE *file = fopen(path, "r");
-	int lines = 0;
-
-	CHECK(file);
-	for (int c; (c = getc(file)) != EOF; )
-		lines += c == '\n';
-	fclose(file);
-	return lines;
-}
-
-static int count_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = 0;
-
-	CHECK(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
 
 static int boot(const char *kernel)
 {
@@ -73,16 +48,16 @@ static void refuse(const char *path)
 
 static void check_refused(char **paths)
 {
-	int mappings, descriptors;
+	struct client_belongings before;
 
 	/* The first time, the C library and others allocate. */
 	CHECK(boot(paths[1]) < 0);
-	mappings = count_lines("/proc/self/maps");
-	descriptors = count_descriptors();
-	for (int i = 1; paths[i]; i++)
+	before = client_belongings();
+	for (int i = 1; paths[i]; i++) {
 		refuse(paths[i]);
-	CHECK_EQUAL(count_lines("/proc/self/maps"), mappings);
-	CHECK_EQUAL(count_descriptors(), descriptors);
+		CHECK_EQUAL(client_belongings().mappings, before.mappings);
+		client_check_nothing_is_left(before);
+	}
 	CHECK_EQUAL(boot(paths[0]), 0);
 }
 

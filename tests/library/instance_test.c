@@ -14,16 +14,20 @@
  *   several DIRECTORY STATUS N
  *              each of N instances at once, booted by threads of their own, has this snapshot
  *              status
+ *   spoilt DIRECTORY
+ *              snapshots that are damaged in all ways are replaced, and leave nothing behind
+ *   refused    boots with bad configurations, and on a host that has too little, leave nothing
+ *              behind
  *   bad        handles that are NULL, freed, halted, or of a running kernel
  *   panic FILE one kernel panics, by the component FILE, and the other finishes its work
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,64 +74,6 @@ static void end(struct ob_instance *instance)
 	CHECK_EQUAL(ob_instance_free(instance), 0);
 }
 
-/* ---- what a process has ------------------------------------------------- */
-
-static long count_entries(const char *path)
-{
-	DIR *directory = opendir(path);
-	long count = 0;
-
-	CHECK(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
-static long count_mappings(void)
-{
-	FILE *file = fopen("/proc/self/maps", "r");
-	long lines = 0;
-
-	CHECK(file);
-	for (int c; (c = getc(file)) != EOF; )
-		lines += c == '\n';
-	fclose(file);
-	return lines;
-}
-
-struct belongings {
-	long descriptors, threads, mappings, bytes;
-};
-
-static struct belongings count(void)
-{
-	return (struct belongings){
-		.descriptors = count_entries("/proc/self/fd"),
-		.threads = count_entries("/proc/self/task"),
-		.mappings = count_mappings(),
-		.bytes = (long)client_resident_bytes(),
-	};
-}
-
-/* The C library keeps stacks of threads that have ended, more or fewer. */
-#define FEW_BYTES (2l << 20)
-#define FEW_MAPPINGS 32
-
-static void check_nothing_is_left(struct belongings before)
-{
-	struct belongings now = count();
-
-	CHECK_EQUAL(now.descriptors, before.descriptors);
-	CHECK_EQUAL(now.threads, before.threads);
-	if (now.mappings > before.mappings + FEW_MAPPINGS)
-		fprintf(stderr, "%ld mappings, not %ld\n", now.mappings, before.mappings);
-	CHECK(now.mappings <= before.mappings + FEW_MAPPINGS);
-	if (now.bytes > before.bytes + FEW_BYTES)
-		fprintf(stderr, "%ld bytes more\n", now.bytes - before.bytes);
-	CHECK(now.bytes <= before.bytes + FEW_BYTES);
-}
-
 /* ---- again and again ---------------------------------------------------- */
 
 static void work(struct ob_instance *instance, long number)
@@ -145,7 +91,7 @@ static void work(struct ob_instance *instance, long number)
 static void again(long times)
 {
 	struct ob_instance *instance = ob_instance_default();
-	struct belongings before = { 0 };
+	struct client_belongings before = { 0 };
 
 	for (long i = 0; i < times; i++) {
 		boot(instance);
@@ -154,9 +100,9 @@ static void again(long times)
 		CHECK_EQUAL(ob_halt(), 0);
 		/* The first times, the C library and others allocate. */
 		if (i == times / 10)
-			before = count();
+			before = client_belongings();
 	}
-	check_nothing_is_left(before);
+	client_check_nothing_is_left(before);
 }
 
 static volatile bool stop;
@@ -317,10 +263,13 @@ static void many(long number)
 			CHECK(!pthread_create(&caller, NULL, call_first, all[0]));
 	}
 	if (number == MOST) {
+		struct client_belongings before = client_belongings();
+
 		CHECK_EQUAL(ob_instance_new(&more), -EAGAIN);
 		CHECK(!more);
 		CHECK_EQUAL(ob_boot(&config), -EAGAIN);
-		CHECK(strstr(ob_boot_error(), "16"));
+		CHECK(strstr(ob_boot_error(), "there are 16 kernels already"));
+		client_check_nothing_is_left(before);
 	}
 	stop = true;
 	CHECK(!pthread_join(caller, NULL));
@@ -346,7 +295,7 @@ static void many(long number)
 /* This thread, and one that lives as long, know kernels whose blocks others have by then. */
 static void turns(long times)
 {
-	struct belongings before = { 0 };
+	struct client_belongings before = { 0 };
 
 	for (long i = 0; i < times; i++) {
 		struct ob_instance *one = booted(), *other = booted();
@@ -359,17 +308,20 @@ static void turns(long times)
 		end(other);
 		end(one);
 		if (i == times / 5)
-			before = count();
+			before = client_belongings();
 	}
-	check_nothing_is_left(before);
+	client_check_nothing_is_left(before);
 }
 
 /* ---- fork --------------------------------------------------------------- */
 
-static int child(struct ob_instance *one, struct ob_instance *other)
+/* `before`: what the parent had before its first kernel. */
+static int child(struct ob_instance *one, struct ob_instance *other,
+		 struct client_belongings before)
 {
 	struct ob_instance *new;
 
+	client_check_nothing_is_left(before);
 	CHECK_EQUAL(ob_syscall_on(one, OB_SYS_getpid), -ENODEV);
 	CHECK_EQUAL(ob_syscall_on(other, OB_SYS_getpid), -ENODEV);
 	CHECK_EQUAL(ob_halt_on(other), -ENODEV);
@@ -380,11 +332,14 @@ static int child(struct ob_instance *one, struct ob_instance *other)
 	end(new);
 	end(other);
 	CHECK_EQUAL(ob_instance_free(one), 0);
+	/* The code of its kernels stays. */
+	client_check_files_and_threads(before);
 	return 0;
 }
 
 static void forks(void)
 {
+	struct client_belongings before = client_belongings();
 	struct ob_instance *one = booted(), *other = booted();
 	pthread_t caller;
 	int status;
@@ -394,7 +349,7 @@ static void forks(void)
 		pid_t pid = fork();
 
 		if (!pid)
-			_exit(child(one, other));
+			_exit(child(one, other, before));
 		CHECK(waitpid(pid, &status, 0) == pid);
 		CHECK_EQUAL(status, 0);
 	}
@@ -466,6 +421,171 @@ static void several(const char *directory, const char *status, long number)
 		end(all[i].instance);
 }
 
+/* ---- spoilt ------------------------------------------------------------- */
+
+static void flip(int file, off_t offset)
+{
+	char byte;
+
+	CHECK_EQUAL(pread(file, &byte, 1, offset), 1);
+	byte ^= 1;
+	CHECK_EQUAL(pwrite(file, &byte, 1, offset), 1);
+}
+
+#define WAYS_TO_SPOIL 6
+
+static void spoil(const char *path, int way)
+{
+	int file = open(path, O_RDWR | O_CLOEXEC);
+	off_t size;
+
+	CHECK(file >= 0);
+	size = lseek(file, 0, SEEK_END);
+	CHECK(size > 4096);
+	if (way == 0)
+		flip(file, 3);			/* its magic */
+	else if (way == 1)
+		flip(file, 230);		/* its key */
+	else if (way == 2)
+		flip(file, size / 2);
+	else if (way == 3)
+		CHECK(!ftruncate(file, 0));
+	else if (way == 4)
+		CHECK(!ftruncate(file, size / 2));
+	else
+		CHECK(!ftruncate(file, size + 4096));
+	close(file);
+}
+
+static void boot_from(const char *directory, const char *status)
+{
+	struct ob_config config = small();
+
+	config.snapshots = directory;
+	CHECK_EQUAL(ob_boot(&config), 0);
+	if (!strstr(ob_snapshot_status(), status))
+		fprintf(stderr, "%s\n", ob_snapshot_status());
+	CHECK(strstr(ob_snapshot_status(), status));
+	work(ob_instance_default(), 1);
+	CHECK_EQUAL(ob_halt(), 0);
+}
+
+static void spoilt(const char *directory)
+{
+	struct client_belongings before = { 0 };
+	char path[512];
+
+	boot_from(directory, "saved as");
+	for (int i = 0; i < 3 * WAYS_TO_SPOIL; i++) {
+		client_find_snapshot(directory, path, sizeof(path));
+		spoil(path, i % WAYS_TO_SPOIL);
+		boot_from(directory, "not used: ");
+		boot_from(directory, "started from");
+		if (i == WAYS_TO_SPOIL)
+			before = client_belongings();
+	}
+	client_check_nothing_is_left(before);
+}
+
+/* ---- refused ------------------------------------------------------------ */
+
+static void refuse(struct ob_instance *instance, struct ob_config config, int error,
+		   const char *reason)
+{
+	CHECK_EQUAL(ob_boot_on(instance, &config), error);
+	if (!strstr(ob_boot_error_on(instance), reason))
+		fprintf(stderr, "%s\n", ob_boot_error_on(instance));
+	CHECK(strstr(ob_boot_error_on(instance), reason));
+	CHECK_EQUAL(ob_syscall_on(instance, OB_SYS_getpid), -ENODEV);
+}
+
+#define WITH(member, value) ({ struct ob_config with_ = small(); with_.member = (value); with_; })
+
+static void refuse_configurations(struct ob_instance *instance)
+{
+	static char words[400];
+
+	memset(words, 'x', sizeof(words) - 1);
+	refuse(instance, WITH(size, 3), -EINVAL, "recompile the program");
+	refuse(instance, WITH(vcpus, 65), -EINVAL, "vcpus is 65: use 1 to 64");
+	refuse(instance, WITH(memory, 1 << 20), -EINVAL, "memory is 1048576 bytes: use at least");
+	refuse(instance, WITH(log_level, 8), -EINVAL, "log_level is 8: use 0 to 7");
+	refuse(instance, WITH(command_line, words), -EINVAL, "command_line has 399 characters");
+	refuse(instance, WITH(components, "nonsense"), -ENOENT, "no component is called \"nonsense\"");
+	refuse(instance, WITH(kernel, "/nowhere"), -ENOENT, "the kernel image /nowhere cannot be loaded");
+}
+
+static struct rlimit limit(int resource, rlim_t most)
+{
+	struct rlimit before, now;
+
+	CHECK(!getrlimit((__rlimit_resource_t)resource, &before));
+	now = before;
+	now.rlim_cur = most;
+	CHECK(!setrlimit((__rlimit_resource_t)resource, &now));
+	return before;
+}
+
+/* The boot fails, at one step or another. Returns false if it did not. */
+static bool refuse_with(struct ob_instance *instance, int resource, rlim_t most)
+{
+	struct rlimit before = limit(resource, most);
+	struct ob_config config = small();
+	int error = ob_boot_on(instance, &config);
+
+	CHECK(!setrlimit((__rlimit_resource_t)resource, &before));
+	if (!error) {
+		CHECK_EQUAL(ob_halt_on(instance), 0);
+		return false;
+	}
+	CHECK(error == -ENOMEM || error == -EMFILE || error == -EAGAIN);
+	CHECK(*ob_boot_error_on(instance));
+	CHECK_EQUAL(ob_syscall_on(instance, OB_SYS_getpid), -ENODEV);
+	return true;
+}
+
+static rlim_t address_space(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long pages;
+
+	CHECK(file && fscanf(file, "%lu", &pages) == 1);
+	fclose(file);
+	return (rlim_t)pages * 4096;
+}
+
+/* From nothing to all that it needs, in steps. */
+static void refuse_for_want(struct ob_instance *instance)
+{
+	rlim_t room = 1 << 16, descriptors = 0;
+
+	while (refuse_with(instance, RLIMIT_AS, address_space() + room))
+		room *= 2;
+	CHECK(room > 1 << 30);
+	while (refuse_with(instance, RLIMIT_NOFILE, descriptors))
+		descriptors++;
+	CHECK(descriptors);
+}
+
+static void refused(void)
+{
+	struct client_belongings before = { 0 };
+	struct ob_instance *instance;
+
+	CHECK_EQUAL(ob_instance_new(&instance), 0);
+	for (int i = 0; i < 5; i++) {
+		refuse_configurations(instance);
+		refuse_for_want(instance);
+		/* The first times, the C library and others allocate. */
+		if (i == 1)
+			before = client_belongings();
+	}
+	client_check_nothing_is_left(before);
+	boot(instance);
+	work(instance, 1);
+	end(instance);
+}
+
 /* ---- bad ---------------------------------------------------------------- */
 
 static void nothing(void *context, const struct ob_component_info *info)
@@ -495,15 +615,46 @@ static void check_null(void)
 	ob_prepare_on(NULL);
 }
 
+static int read_nothing(void *context, uint64_t offset, const struct iovec *pieces, int count)
+{
+	(void)context;
+	(void)offset;
+	(void)pieces;
+	CHECK(!count && "a disk that was not added is read");
+	return 0;
+}
+
+static void close_nothing(void *context)
+{
+	CHECK(!context && "a disk that was not added is closed");
+}
+
 static void check_no_kernel(struct ob_instance *instance)
 {
-	struct ob_disk_config disk = { .size = sizeof(disk), .path = "/" };
+	static const struct ob_disk_operations operations = {
+		.size = sizeof(operations), .read = read_nothing, .closed = close_nothing,
+	};
+	struct ob_disk_config file = {
+		.size = sizeof(file), .path = "/proc/self/exe", .flags = OB_DISK_READ_ONLY,
+	};
+	struct ob_disk_config served = {
+		.size = sizeof(served), .operations = &operations, .context = &served,
+		.capacity = 1 << 20, .flags = OB_DISK_READ_ONLY,
+	};
+	struct client_belongings before = client_belongings();
 
 	CHECK_EQUAL(ob_syscall_on(instance, OB_SYS_getpid), -ENODEV);
 	CHECK_EQUAL(ob_halt_on(instance), -ENODEV);
 	CHECK_EQUAL(ob_interrupt_on(instance, 0), -ENODEV);
-	CHECK_EQUAL(ob_disk_add_on(instance, &disk, NULL), -ENODEV);
+	/* More often than there can be disks. */
+	for (int i = 0; i < 300; i++) {
+		CHECK_EQUAL(ob_disk_add_on(instance, &file, NULL), -ENODEV);
+		CHECK_EQUAL(ob_disk_add_on(instance, &served, NULL), -ENODEV);
+	}
 	CHECK_EQUAL(ob_disk_remove_on(instance, 0), -ENODEV);
+	CHECK_EQUAL(ob_component_load_on(instance, "xfs", NULL), -ENODEV);
+	CHECK(*ob_component_error());
+	client_check_nothing_is_left(before);
 }
 
 static void bad(void)
@@ -601,6 +752,10 @@ int main(int number, char **arguments)
 		snapshots(arguments[2]);
 	else if (!strcmp(what, "several") && number > 4)
 		several(arguments[2], arguments[3], atol(arguments[4]));
+	else if (!strcmp(what, "spoilt"))
+		spoilt(arguments[2]);
+	else if (!strcmp(what, "refused"))
+		refused();
 	else if (!strcmp(what, "bad"))
 		bad();
 	else if (!strcmp(what, "panic"))

@@ -212,6 +212,11 @@ def test_faults_in_handlers(work, vcpus):
     run_library_program(work, "handler_fault_test", str(vcpus))
 
 
+@pytest.mark.parametrize("vcpus", [1, 2, 4])
+def test_calls_in_handlers(work, vcpus):
+    run_library_program(work, "handler_call_test", str(vcpus))
+
+
 @pytest.mark.parametrize("vcpus,count", [(1, 10000), (2, 20000), (4, 10000),
                                          pytest.param(2, 100000, marks=pytest.mark.long)])
 def test_threads(work, vcpus, count):

@@ -107,6 +107,12 @@ def no_tables(image):
     image.put(image.offset_of(image.entry), b"\x31\xc0\xc3")
 
 
+def small_tables(image):
+    """Its entry point is: lea 57(%rip),%rax; ret. There is a table that has its size only."""
+    image.put(image.offset_of(image.entry), b"\x48\x8d\x05" + struct.pack("<i", 64 - 7) + b"\xc3")
+    image.put(image.offset_of(image.entry + 64), struct.pack("<II", 8, INTERFACE))
+
+
 def relocation_in_text(image):
     image.put(image.rela(), struct.pack("<Q", image.entry))
 
@@ -153,6 +159,7 @@ DAMAGED = {
     "in-text": (relocation_in_text, "a relocation is not in its data"),
     "null": (linked_to_0, "it is linked to the address 0"),
     "tables": (no_tables, "its tables do not fit"),
+    "small tables": (small_tables, "its tables do not fit"),
     "type": (relocation_type, "relocations of the unknown type 7"),
 }
 

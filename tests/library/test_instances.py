@@ -67,6 +67,16 @@ def test_boots_from_a_snapshot(work):
     run_library_program(work, "instance_test", "snapshot", directory)
 
 
+def test_spoilt_snapshots_leave_nothing(work):
+    directory = os.path.join(work, "snapshots")
+    os.mkdir(directory, mode=0o700)
+    run_library_program(work, "instance_test", "spoilt", directory)
+
+
+def test_refused_boots_leave_nothing(work):
+    run_library_program(work, "instance_test", "refused")
+
+
 def test_bad_handles(work):
     run_library_program(work, "instance_test", "bad")
 

@@ -423,6 +423,11 @@ def test_a_host_without_threads_for_a_while(work, cache):
     assert "started from" in output and "refused: 20" in output, output
 
 
+def test_a_host_without_threads(work, cache):
+    """The boot is refused; calls of another thread never see the kernel that does not start."""
+    run(build_shared(work, "no_thread_test.c"), cache, LD_LIBRARY_PATH=LIBRARIES)
+
+
 def test_disks(work, cache, image):
     program = fixed_program(work, "memory_test")
     for expected in ("saved as", "started from"):

@@ -24,10 +24,8 @@ FORBIDDEN = ("panicked at", "RUST_BACKTRACE", "AddressSanitizer", "stack backtra
 
 
 # What a kernel that checks itself says when it finds something; and what it says always.
-REPORT = re.compile(
-    r"WARNING: |BUG: |KASAN: |UBSAN: |INFO: possible|INFO: task|suspicious RCU|INFO: trying"
-    r"|Slab corruption|list_(?:add|del) corruption"
-)
+REPORT = re.compile(r"WARNING: |BUG: |KASAN: |UBSAN: |INFO: possible|INFO: task|INFO: rcu_|"
+                    r"INFO: trying|suspicious RCU|Slab corruption|list_(?:add|del) corruption")
 # Reports about Linux itself, on good images, that docs/debugging.md lists.
 # And what md says of an array whose members are partitions of one disk.
 KNOWN_REPORT = re.compile(r"UBSAN: shift-out-of-bounds in \S*/fs/ufs/super\.c:|"

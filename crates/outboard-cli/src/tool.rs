@@ -15,7 +15,6 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ const FIRST: usize = 4;
 const LAST: usize = 4;
 /// How soon a tool ends when the user wants to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Bytes of a tool's output that are kept.
+/// Bytes of each pipe that are kept.
 const KEPT: usize = 1 << 20;
 
 /// A program and the Debian package that has it.
@@ -143,7 +142,8 @@ pub struct Call {
 pub struct Ended {
     name: &'static str,
     status: ExitStatus,
-    /// What it said on standard output and standard error, as it came.
+    /// What it wrote to standard output, then what it wrote to standard error: there it reports
+    /// what is wrong.
     pub output: Vec<u8>,
 }
 
@@ -244,27 +244,28 @@ impl Call {
             mut child,
             parent: _parent,
         } = start(self.command, self.files, self.confined).map_err(failed)?;
-        let listener = Listener {
-            output: Mutex::new(Vec::new()),
+        let listener = || Listener {
+            output: Vec::new(),
             shown: self.shown,
-            names: self.names.take(),
+            names: self.names.as_ref(),
         };
+        let (mut usual, mut errors) = (listener(), listener());
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (hears, heard) = channel::<()>();
         let stopped = std::thread::scope(|scope| {
             if let Some(mut stdin) = stdin {
                 // A tool that does not read its input will say why.
-                scope.spawn(move || stdin.write_all(&self.input));
+                let input = &self.input;
+                scope.spawn(move || stdin.write_all(input));
             }
-            let listener = &listener;
             let hears_too = hears.clone();
-            scope.spawn(move || {
-                listener.listen(stdout);
+            scope.spawn(|| {
+                usual.listen(stdout);
                 drop(hears_too);
             });
-            scope.spawn(move || {
-                listener.listen(stderr);
+            scope.spawn(|| {
+                errors.listen(stderr);
                 drop(hears);
             });
             stop_when_asked(name, &child, &heard, self.in_place)
@@ -276,7 +277,7 @@ impl Call {
         Ok(Ended {
             name: self.name,
             status,
-            output: listener.output.into_inner().expect("no thread panics"),
+            output: [usual.output, errors.output].concat(),
         })
     }
 
@@ -370,15 +371,15 @@ fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// Takes what a tool says.
-struct Listener {
-    output: Mutex<Vec<u8>>,
+/// Takes what a tool writes to one of its pipes.
+struct Listener<'a> {
+    output: Vec<u8>,
     shown: bool,
-    names: Option<(String, String)>,
+    names: Option<&'a (String, String)>,
 }
 
-impl Listener {
-    fn listen(&self, pipe: Option<impl Read>) {
+impl Listener<'_> {
+    fn listen(&mut self, pipe: Option<impl Read>) {
         let Some(pipe) = pipe else { return };
         let mut pipe = BufReader::new(pipe);
         let mut line = Vec::new();
@@ -389,27 +390,24 @@ impl Listener {
             line.clear();
         }
     }
-}
 
-impl Listener {
-    fn take(&self, line: &[u8]) {
-        let line = match &self.names {
+    fn take(&mut self, line: &[u8]) {
+        let line = match self.names {
             Some((path, shown)) => String::from_utf8_lossy(line)
                 .replace(path, shown)
                 .into_bytes(),
             None => line.to_vec(),
         };
-        let mut output = self.output.lock().expect("no thread panics");
         if self.shown {
             // A reader that has gone away is no reason to stop the tool.
             let _ = writeln!(std::io::stdout(), "{}", escaped(trimmed(&line)));
         }
-        if output.len() + line.len() > KEPT {
+        if self.output.len() + line.len() > KEPT {
             // The first lines stay, and so does what comes from here on.
-            let end = output.len().min(KEPT / 2);
-            output.drain(end.min(KEPT / 4)..end);
+            let end = self.output.len().min(KEPT / 2);
+            self.output.drain(end.min(KEPT / 4)..end);
         }
-        output.extend_from_slice(&line);
+        self.output.extend_from_slice(&line);
     }
 }
 
@@ -485,6 +483,20 @@ mod tests {
         assert_eq!(lines[1..3], ["  sh: line 1", "  sh: line 2"]);
         assert_eq!(lines[5..7], ["  (2 more lines)", "  sh: line 7"]);
         assert_eq!(lines[9..], ["  sh: line 10"]);
+    }
+
+    /// Whenever the two pipes are read.
+    #[test]
+    fn errors_come_last() {
+        let call = SHELL.call(&Settings::default()).unwrap();
+        let script = "echo wrong >&2; for i in 1 2 3 4 5 6 7 8 9 10; do echo step $i; done; exit 1";
+        let ended = call.arguments(["-c", script]).run().unwrap();
+        let Error::Failed(message) = ended.failure("it") else {
+            panic!("a failure");
+        };
+        let lines: Vec<&str> = message.lines().collect();
+        assert_eq!(lines[1..3], ["  sh: step 1", "  sh: step 2"]);
+        assert_eq!(lines[8..], ["  sh: step 10", "  sh: wrong"]);
     }
 
     #[test]

@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+const EAGAIN: i32 = 11;
 const ENODEV: i32 = 19;
 const EXDEV: i32 = 18;
+const O_WRONLY: i32 = 1;
 const O_RDWR_CREAT: i32 = 0o102;
 
 /// Kernels that a process can have.
@@ -248,6 +250,43 @@ fn use_after_halt() -> io::Result<()> {
     here.write_all(b"x")?;
     new_mount.unmount()?;
     new.halt()
+}
+
+/// How many tasks the kernel can have. With fewer than there are, a new thread cannot call.
+fn limit_tasks(kernel: &Kernel, most: &str) -> io::Result<()> {
+    let limit = root(kernel).open_at(c"/proc/sys/kernel/threads-max", O_WRONLY, 0)?;
+    limit.write_all(most.as_bytes())
+}
+
+#[test]
+fn a_refused_halt_changes_nothing() -> io::Result<()> {
+    let _alone = alone();
+    let image = Image::new("refused");
+    let kernel = builder().boot()?;
+    let mount = image.mount(&kernel, "")?;
+    write_file(&mount, "before")?;
+    let file = open(&kernel)?;
+    limit_tasks(&kernel, "1")?;
+    let clone = kernel.clone();
+    let refused = thread::spawn(|| clone.halt()).join().expect("no panic");
+    assert_eq!(number(refused), Some(EAGAIN));
+    kernel.check().expect("it runs");
+    limit_tasks(&kernel, "1000")?;
+
+    // All that it had is there, and it takes new work.
+    file.write_all(b"x")?;
+    assert_eq!(read_file(&mount)?, "before");
+    write_file(&mount, "after")?;
+    let clone = kernel.clone();
+    let called = thread::spawn(move || open(&clone).map(drop)).join();
+    called.expect("no panic")?;
+    mount.unmount()?;
+    let last = kernel.clone();
+    kernel.halt()?;
+    assert_eq!(last.check(), Err(KernelError::Halted));
+    let again = builder().boot()?;
+    assert_eq!(read_file(&image.mount(&again, "")?)?, "after");
+    again.halt()
 }
 
 #[test]

@@ -248,6 +248,16 @@ int ob_enter_again(unsigned long parked)
 	return error;
 }
 
+/*
+ * The booting thread is a task from now on, before other threads are let in. It is not counted,
+ * since no halt can begin. If that fails, its first call tries again, and reports the reason.
+ */
+void ob_become_first_client(void)
+{
+	if (!ob_enter_counted())
+		ob_leave(0);
+}
+
 /* Linux's exit work, and pending interrupts. */
 static noinline enum ob_exit ob_leave_slow(long *result)
 {

@@ -198,7 +198,7 @@ static int ob_service_make(struct ob_vcpu *vcpu)
 
 /*
  * Makes the service thread, or announces the vCPU to a host that has timers. On a start from a
- * snapshot the booting thread and another one may both come here: the second does nothing.
+ * snapshot the booting thread may come here again, after ob_service_start_now(): it does nothing.
  */
 static int ob_service_make_once(struct ob_vcpu *vcpu)
 {
@@ -219,7 +219,7 @@ int ob_service_start(struct ob_vcpu *vcpu)
 
 	if (READ_ONCE(vcpu->service.is_made))
 		return 0;
-	/* A vCPU from a snapshot has this stack already, and other threads may use it. */
+	/* A vCPU from a snapshot has this stack already. */
 	if (!has_stack)
 		vcpu->service.stack = ob_stack_alloc();
 	if (!vcpu->service.stack)

@@ -13,7 +13,9 @@
  *   go on      the booting thread    wakes the leader; in another process it carries the vCPU
  *   renewed    the leader            renews what must differ between two starts: random numbers and
  *                                    secrets (renew.c), the wall clock, the program's own wishes
- *   ready      the leader            opens the kernel for calls
+ *   ready      the booting thread    opens the kernel for calls; in another process it becomes a
+ *                                    client and makes the vCPU's service thread before: where the
+ *                                    host has no thread, the boot fails while no call can run
  *
  * At rest, every task is in memory as a coroutine. The service thread is the only host thread that
  * may be busy, and its work is done again. The kernel's monotonic clock goes on from where it was.
@@ -179,6 +181,14 @@ static void ob_renewal_start(void)
 	ob_raise(&ob_vcpus[0], OB_PENDING_ADOPT);
 }
 
+/* Lets calls in, once the leader has renewed what must differ. By the booting thread. Blocks. */
+static void ob_open(void)
+{
+	while (READ_ONCE(ob_machine.renew))
+		ob_host_wait(ob_host, &ob_machine.renew, 1, OB_FOREVER);
+	WRITE_ONCE(ob_machine.ready, 1);
+}
+
 /*
  * Saves the kernel, which is prepared, and has it go on, even if it could not be saved. By the
  * booting host thread, which has no task. Blocks.
@@ -192,6 +202,7 @@ void ob_snapshot_take(void)
 	ob_snapshot_end = 0;
 	ob_idle_begin(vcpu, &vcpu->carrier.baton);
 	ob_renewal_start();
+	ob_open();
 }
 
 /* Resets what belonged to the process that saved the kernel. */
@@ -223,22 +234,26 @@ static bool ob_host_has_random(void)
 }
 
 /*
- * Goes on with the kernel. The calling thread carries the vCPU until the kernel is ready, and is a
- * client then: so it need not wait until another thread gets a processor. The vCPU's own threads
- * are made after that: while the process has one thread, changes of its mappings cost no interrupts
- * to other processors.
+ * Goes on with the kernel. The calling thread carries the vCPU until the leader has renewed the
+ * kernel, or has longer work (L1), which goes to the carrier; then the thread is a client. So the
+ * thread need not wait until another one gets a processor. The vCPU's own threads are made after
+ * that: while the process has one thread, changes of its mappings cost no interrupts to other
+ * processors.
+ *
+ * No other thread can be in a call before ob_open(). So if the host has no thread for the vCPU, the
+ * caller can release all memory.
  */
 static int ob_carry_until_ready(struct ob_vcpu *vcpu)
 {
 	int error;
 
 	ob_carry_without_task(vcpu);
-	ob_become_client();
+	ob_become_first_client();
 	error = ob_service_start(vcpu);
-	if (error) {
-		WRITE_ONCE(ob_machine.ready, 0);
+	if (error)
 		ob_unbind();
-	}
+	else
+		ob_open();
 	return error;
 }
 
@@ -262,8 +277,9 @@ int ob_snapshot_start(const struct ob_boot_parameters *parameters, const struct 
 /* By the leader of the clients' process, before the first call. */
 void ob_snapshot_renew(void)
 {
-	ob_machine.renew = 0;
 	ob_renew_secrets();
 	ob_renew_wall_clock();
-	ob_ready();
+	ob_vcpus_start_later();
+	WRITE_ONCE(ob_machine.renew, 0);
+	ob_host_wake(ob_host, &ob_machine.renew, 1);
 }

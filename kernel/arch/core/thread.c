@@ -179,8 +179,8 @@ static void ob_prepared(void)
 	ob_host_wake(ob_host, &ob_machine.prepared, 1);
 }
 
-/* Opens the kernel for system calls. */
-void ob_ready(void)
+/* Opens a kernel without snapshots for system calls; others: ob_open() of snapshot.c. */
+static void ob_ready(void)
 {
 	ob_vcpus_start_later();
 	WRITE_ONCE(ob_machine.ready, 1);

@@ -182,7 +182,7 @@ struct ob_machine {
 	int components_error;
 	u32 snapshot;			/* the kernel is to be saved: snapshot.c */
 	u32 prepared;			/* word: the kernel can be saved now */
-	u32 renew;			/* the leader shall renew secrets, and report ready */
+	u32 renew;			/* word: 1 until the leader has renewed what must differ */
 	struct task_struct *leader;	/* of the process that local clients are threads of */
 };
 extern struct ob_machine ob_machine;
@@ -343,7 +343,6 @@ void ob_calls_run(void);
 /* thread.c */
 int ob_adopt(void);
 void ob_adoptions_wake(void);
-void ob_ready(void);
 int ob_leader_main(void *unused);
 void ob_task_exit(void);
 
@@ -357,6 +356,7 @@ int ob_enter(void);
 int ob_enter_again(unsigned long parked);
 long ob_leave(long result);
 void ob_become_client(void);
+void ob_become_first_client(void);
 long ob_call(long (*function)(void *argument), void *argument);
 
 /* work.c */
