@@ -223,10 +223,10 @@ static bool ob_host_has_random(void)
 }
 
 /*
- * Goes on with the kernel. The calling thread carries the vCPU until the kernel is ready, and is a
- * client then: so it need not wait until another thread gets a processor. The vCPU's own threads
- * are made after that: while the process has one thread, changes of its mappings cost no interrupts
- * to other processors.
+ * Goes on with the kernel. The calling thread carries the vCPU until the kernel is ready, or has
+ * longer work (L1), which goes to the carrier. Then the thread becomes a client. So it need not
+ * wait until another thread gets a processor. The vCPU's own threads are made after that: while the
+ * process has one thread, changes of its mappings cost no interrupts to other processors.
  */
 static int ob_carry_until_ready(struct ob_vcpu *vcpu)
 {
