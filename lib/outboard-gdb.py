@@ -197,8 +197,7 @@ class Backtrace(Command):
 
 
 class Vcpus(Command):
-    """Lists the vCPUs: state, pending interrupts, how often clients left each, its task and host
-thread."""
+    """Lists the vCPUs: state, pending interrupts, leaves of clients, task and host thread."""
 
     name = "outboard-vcpus"
 
