@@ -104,9 +104,11 @@ class Vcpu(Record):
 
     def holder(self, threads: list):
         """
-        (task, host thread) of who runs kernel code with it, or (task, None), (0, None). Of a free
-        vCPU, the idle task rests. A service or carrier thread has a task only as long as it holds
-        the vCPU; a client's thread keeps its own, so the vCPU's note of who was bound last decides.
+        Returns the task that runs kernel code on this vCPU, and its host thread: (task, thread).
+        A free vCPU has (idle task, None); a vCPU without a known holder has (0, None).
+
+        A service or carrier thread has a task only while it holds the vCPU. A client's thread keeps
+        its task when it leaves, so `bound_thread` tells which client's thread holds the vCPU.
         """
         if self.state() == "free":
             return self.number("carrier.to_run"), None
@@ -115,12 +117,12 @@ class Vcpu(Record):
             for thread in mine:
                 if thread.kind == kind:
                     return thread.task, thread
-        last = self.number("bound_thread")
+        bound_thread = self.number("bound_thread")
         clients = [thread for thread in mine if thread.kind == "client"]
         for thread in clients:
-            if thread.lwp == last:
+            if thread.lwp == bound_thread:
                 return thread.task, thread
-        # The host may count threads otherwise inside of a container.
+        # In a container the process may see other thread numbers than gdb does.
         for thread in clients:
             task = Task(thread.task)
             if task.number("on_cpu") and task.number("thread.vcpu") == self.address:

@@ -9,7 +9,7 @@
  * But a lent thread may be stopped, or in a signal handler of the program: the service thread
  * checks (L4).
  */
-void ob_wake_missed(const u32 *word)
+noinline void ob_wake_missed(const u32 *word)
 {
 	unsigned int cpu;
 

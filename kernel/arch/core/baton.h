@@ -9,7 +9,9 @@
  *   PASSED   ob_baton_pass(); ob_idle_end(), in a    ob_baton_wait()
  *            carrier's
  *   KICKED   ob_idle_end(), in a lent thread's       ob_idle_watch(), which knows that it comes
- *   AWAITED  the owner, before it sleeps             the same, with the bit that it takes
+ *   AWAITED  the owner, before it sleeps             the same, with the bit that it takes; alone in
+ *                                                    ob_idle_await(), before the owner raises its
+ *                                                    own timer interrupt
  *
  * Invariant: a bit that is set stays until the owner takes it. So no hand-over is lost, whether the
  * owner sleeps, spins or runs, and one wake-up suffices for each.
@@ -27,7 +29,11 @@
 
 /* Bits of a baton. */
 enum ob_baton {
-	OB_BATON_PASSED = 1,	/* the owner's task was switched to; a carrier has a vCPU */
+	/*
+	 * The owner's task was switched to, a carrier has a vCPU, the adoption failed, or the
+	 * machine stops.
+	 */
+	OB_BATON_PASSED = 1,
 	OB_BATON_KICKED = 2,	/* the idle vCPU that the owner watches has a bit pending */
 	OB_BATON_AWAITED = 4,	/* the owner sleeps on the word */
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What is started later than at boot: deferred.c, and secondary.c, which SMP=n does without. */
+/*
+ * Start-up work that is put off until after boot: initcalls of sysfs (deferred.c), and vCPUs other
+ * than the first (secondary.c, which SMP=n leaves out).
+ */
 #ifndef OUTBOARD_CORE_DEFERRED_H
 #define OUTBOARD_CORE_DEFERRED_H
 
@@ -11,14 +14,14 @@ void __init ob_deferred_setup(void);
 #ifdef CONFIG_SMP
 void __init ob_vcpus_setup(void);
 
-/* Has the other vCPUs brought up: in a moment, at once. Neither waits. */
+/* Both have the other vCPUs brought up: soon, or at once. Neither waits. */
 void ob_vcpus_start_later(void);
 void ob_vcpus_start_now(void);
 
-/* Until they are up. Blocks. */
+/* Waits until they are up. Blocks. */
 void ob_vcpus_wait(void);
 
-/* Those that are not up by now will not be: the machine halts. Blocks. */
+/* The machine halts: vCPUs that are not up yet stay down. Blocks. */
 void ob_vcpus_cancel(void);
 #else
 static inline void ob_vcpus_setup(void) { }

@@ -5,7 +5,7 @@
 #include <asm/host.h>
 #include "delay.h"
 
-/* One in so many points waits. If more did, the tests would take too long. */
+/* One point in OB_DELAY_ONE_IN waits. If more did, the tests would take too long. */
 #define OB_DELAY_ONE_IN 48
 #define OB_DELAY_SLEEP 200000	/* nanoseconds at most */
 

@@ -14,9 +14,9 @@
  *   0                  ARRIVING            ob_evict(): the thread was called, and did not come
  *   OUT, ARRIVING      the same | WANTED   ob_evicted_wake_and_wait(): the thread enters
  *   OUT                WORKING             ob_work_begin(): Linux switches to it for exit work
- *   OUT                0                   ob_pass_to(): the same, without a stack; vCPU MOVED
+ *   OUT                0                   ob_pass_to(): the same, but no stack is free; vCPU MOVED
  *   ARRIVING           0                   ob_switch_end(): Linux switches to it; vCPU ARRIVING
- *   either | WANTED    0                   the same, and the thread sleeps on its baton
+ *   either | WANTED    0                   the same, and the thread waits for its baton
  *   WORKING            WORKING | WANTED    ob_evicted_wake_and_wait(): the thread enters
  *   WORKING            0                   ob_work_end(): the work is done; vCPU MOVED
  *   WORKING | WANTED   0                   the same, and the thread gets its baton; vCPU ARRIVING
@@ -74,8 +74,8 @@ static void ob_evict_main(void)
 }
 
 /*
- * Puts the parked task to sleep until its thread calls again. Returns with interrupts off, and the
- * caller passes the vCPU on.
+ * Puts the parked task to sleep until its thread calls again or exit work is added. Returns with
+ * interrupts off, and the caller passes the vCPU on.
  */
 void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why)
 {

@@ -7,7 +7,9 @@
  *
  * Leave:
  *
- *   1. Do exit work and take interrupts, until the task's flags and the pending word are clear.
+ *   1. Do exit work and take interrupts, until the task's flags and the pending word are clear
+ *      (except the mark of ob_interrupt(): eintr.c). Stop early if the call is to be made again
+ *      (OB_EXIT_AGAIN), or if the task is gone (OB_EXIT_GONE).
  *   2. If other tasks want the vCPU, have the service thread check on this one (parked.c).
  *   3. Exchange the vCPU's state, HELD to PARKED. From here on the task is not touched.
  *   4. Look at the pending word. If it has a bit, take the vCPU back and go to 1; unless another
@@ -25,9 +27,10 @@
  *   block of another boot    empties the block; then as without a task. But see ob_enter_again()
  *
  * A thread in transit is on the slow path, or in ob_interrupt(), or ends its task. Halt waits until
- * no thread is. A thread counts itself and then looks at `halting`; halt sets `halting` and then
- * looks at the count. Full barriers between make one of them see the other. A refused call is not
- * counted: callers that try again and again would hold up the halt.
+ * no thread is (5 s at most; then the memory stays). A thread counts itself and then looks at
+ * `halting`; halt sets `halting` and then looks at the count. Full barriers between make one of
+ * them see the other. A refused call is not counted: callers that try again and again would hold up
+ * the halt.
  *
  * After a halt all data of the kernel are made new for another boot, except this count and the
  * boot's number. So a late thread meets a kernel that is not ready, or the next one, which finds

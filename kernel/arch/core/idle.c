@@ -20,16 +20,23 @@
  *   a bit is set in `pending`          IDLE-CARRIER  BUSY          ob_idle_end() passes the baton
  *                                      IDLE-LENT     KICKED        ob_idle_end() kicks the thread
  *   a client's thread wants the vCPU   IDLE-CARRIER  BUSY          ob_idle_take(): it is lent now
+ *   a snapshot is taken                IDLE-CARRIER  BUSY          ob_take_first_vcpu()
+ *   - and is over                      BUSY          IDLE-CARRIER  ob_snapshot_take()
  *   the lent thread is called back     IDLE-LENT     IDLE-CARRIER  ob_idle_watch()
  *   the lent thread comes              KICKED        BUSY          ob_idle_watch()
- *   - and was called back meanwhile    KICKED        BUSY          the same, for the carrier
- *   the lent thread stays away 1 ms    KICKED        BUSY          ob_watch_kicked(), for the same
+ *   - and was called back meanwhile    KICKED        BUSY          ob_idle_watch() passes the
+ *                                                                  carrier's baton
+ *   the lent thread stays away 1 ms    KICKED        BUSY          ob_watch_kicked() passes the
+ *                                                                  carrier's baton
  *
- * Each transition is one atomic exchange of the word that names the old owner. So one thread wins.
+ * A vCPU leaves IDLE-CARRIER, IDLE-LENT or KICKED only by an atomic exchange of the word that names
+ * the watcher. So one thread wins. Between IDLE-LENT and KICKED both words are NULL: the lent
+ * thread waits for the bit KICKED.
  *
  *   carry      run a vCPU's coroutines (carrier.c). The carrier does; so does a lent thread.
  *   lend       a client's thread carries an idle vCPU while its own task waits.
- *   kick       ask a lent thread to carry on. Only the bit KICKED in its baton says so.
+ *   kick       ask a lent thread to carry on. The thread itself learns of it only by the bit KICKED
+ *              in its baton.
  *   call back  pass a lent thread its own baton, because its task was switched to elsewhere.
  *   give up    the thread's task has left the vCPU for good, or was evicted from it.
  *
@@ -44,9 +51,9 @@
  *   L4  A lent thread may be stopped, or in a signal handler of the program. If it does not come
  *       when it is kicked, the carrier comes instead.
  *
- * Two words of struct ob_carrier go with this. `pass_to` is written by a thread that leaves a
- * coroutine, and read by the same thread on its own stack. `to_run` is written before the carrier
- * gets the vCPU, and read by the carrier.
+ * Two words of struct ob_carrier go with this. A thread writes `pass_to` before it returns to its
+ * own stack (or in ob_carry_without_task()), and reads it there. `to_run` is written before the
+ * carrier gets the vCPU, and read by the carrier.
  */
 #include <linux/cpu.h>
 #include <linux/sched.h>
@@ -54,7 +61,7 @@
 #include "delay.h"
 #include "vcpu.h"
 
-/* A lent thread that was kicked while it was awake must come within this time, in nanoseconds. */
+/* How long the service thread sees a vCPU KICKED before the carrier takes over. Nanoseconds. */
 #define OB_KICK_OLD NSEC_PER_MSEC
 
 /*
@@ -245,7 +252,8 @@ bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton)
 }
 
 /*
- * The calling thread has no task. It carries a vCPU that no other thread holds, until that idles.
+ * The calling thread has no task. It carries a vCPU that no other thread holds, until the vCPU
+ * idles or has longer work (L1), which goes to the carrier.
  */
 void ob_carry_without_task(struct ob_vcpu *vcpu)
 {

@@ -17,14 +17,14 @@
 #define OB_MEMORY_UNIT_SMALL SZ_4M
 #define OB_MEMORY_IS_LITTLE SZ_64M
 
-/* The kernel asks the host for so much at a time. */
+/* Memory that the kernel asks the host for at a time. */
 #define OB_MEMORY_STEP SZ_4M
 
 /* The least ceiling that a kernel boots with: one that has no disks needs less, KASAN more. */
 #define OB_MEMORY_LEAST							\
 	(IS_ENABLED(CONFIG_KASAN) ? SZ_32M : IS_ENABLED(CONFIG_BLOCK) ? SZ_16M : SZ_4M)
 
-/* Each vCPU needs so much of the ceiling. */
+/* Part of the ceiling that each vCPU needs. */
 #define OB_MEMORY_FOR_VCPU SZ_512K
 
 void ob_memory_setup(void);

@@ -39,7 +39,7 @@
 #include "runqueue.h"
 #include "vcpu.h"
 
-/* The first check comes so soon, and no check later. In nanoseconds. */
+/* Pause before the first check, and the limit of the pauses, in nanoseconds. */
 #define OB_CHECK_FIRST (50 * NSEC_PER_USEC)
 #define OB_CHECK_LAST (NSEC_PER_SEC / HZ)
 
@@ -47,7 +47,7 @@
 #define OB_LEAVES_BUSY 16
 
 /*
- * An eviction takes so many nanoseconds. A client's thread gives the other one that time to call.
+ * Duration of an eviction, in nanoseconds. A client's thread gives the other one that time to call.
  */
 #define OB_EVICTION_TAKES (3 * NSEC_PER_USEC)
 

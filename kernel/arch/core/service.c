@@ -7,10 +7,11 @@
  *   a holder that takes none    sends it a signal, when bits have been pending for two ticks (V6)
  *   a lent thread that is late  calls the carrier: idle.c
  *   the carrier                 makes it, where the start must not wait for that
+ *   a start from a snapshot     has the host do the rest (ob_host_snapshot_finish()) at `finish_at`
  *
  * Others have it look by changing its word (ob_service_notify()). Else it sleeps until the earliest
- * of these times. A host with timers does the work itself, by calling ob_kernel_service(); then
- * there is no such thread.
+ * time at which one of these is due: ob_service_plan(). A host with timers does the work itself, by
+ * calling ob_kernel_service(); then there is no such thread.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
@@ -29,7 +30,10 @@
 /* The rest of a start from a snapshot is done after this many nanoseconds. */
 #define OB_FINISH_AFTER (100 * NSEC_PER_MSEC)
 
-/* A thread that watches an idle vCPU is its timer. So much later the service thread steps in. */
+/*
+ * A thread that watches an idle vCPU is its timer. The service thread steps in when the timer is
+ * this late, in nanoseconds.
+ */
 #define OB_TIMER_LATE (50 * NSEC_PER_USEC)
 
 /* Stands for a thread's handle where the host calls ob_kernel_service(). */

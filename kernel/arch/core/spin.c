@@ -6,20 +6,22 @@
  *   waits for   spins                                 then
  *   a baton     20 us, unless spinning was in vain    sleeps (baton.c)
  *               lately, or as many threads spin as
- *               there are processors
- *   a lock      6 looks, with pauses between          takes interrupts, has the host run others,
- *                                                     and looks again
- *   cpu_relax   takes interrupts each time            every 128th time: has the host run others
+ *               there are processors; never with
+ *               one processor
+ *   a lock      6 looks, with pauses between          takes interrupts if they are on, has the host
+ *                                                     run others, and looks again
+ *   cpu_relax   takes interrupts each time, if they   every 128th time: has the host run others
+ *               are on
  */
 #include <linux/export.h>
 #include <linux/sched.h>
 #include <asm/spin.h>
 #include "vcpu.h"
 
-/* So many turns of cpu_relax() come before one host_thread_yield(). */
+/* Turns of cpu_relax() before one host_thread_yield(). */
 #define OB_SPINS 128
 
-/* A thread looks at a lock so often before it yields, and pauses at most so often before a look. */
+/* Looks at a lock before the thread yields, and the most pauses before one look. */
 #define OB_LOCK_LOOKS 6
 #define OB_PAUSES_MOST 32u
 

@@ -16,12 +16,13 @@
  * (V15). The task's thread then comes as if it entered (ob_arrive()). In the kernel Linux expects
  * the end of a switch there, so the thread begins one from the idle task, and Linux ends that.
  *
- * A thread that passes the vCPU on waits for its own baton. Two kinds of threads do not wait: one
- * that evicts the parked task, and one whose task exits. Both switch on a stack that is abandoned
- * there, and go on on their own stack (ob_switch_leave()).
+ * A thread that passes the vCPU on waits for its own baton. A thread that evicts a parked task, or
+ * whose task exits, switches on a stack that is abandoned there, and continues on its own stack
+ * (ob_switch_leave()). A service thread that evicts, and a thread whose task exits, do not wait. A
+ * client's thread that evicts waits for its own task (ob_give_up_and_wait()).
  *
- * Interrupts are off throughout. No value that was read from the thread's block before a switch is
- * used after it.
+ * Interrupts are off, except inside schedule_tail() in ob_switch_end(). No value that was read from
+ * the thread's block before a switch is used after it.
  */
 #include <linux/sched.h>
 #include <linux/sched/task.h>

@@ -6,8 +6,9 @@
  * each host thread that calls for the first time. The new task is bound to that host thread for
  * life (V1):
  *
- *   the host thread   puts itself on the list ob_adoptions; takes an idle vCPU and carries it, or
- *                     raises OB_PENDING_ADOPT on the best vCPU; waits for the adoption's baton
+ *   the host thread   takes an idle vCPU, if there is one, and notes it in the adoption; puts the
+ *                     adoption on the list ob_adoptions; sets OB_PENDING_ADOPT in its vCPU and
+ *                     carries that, or raises it on the best vCPU; waits for the adoption's baton
  *   an interrupt      wakes the leader
  *   the leader        clones itself; the clone is host-bound and knows the adoption
  *   the first switch  to the clone passes that baton

@@ -95,8 +95,8 @@ void ob_wake_deferred(void)
 
 /*
  * As ob_raise(), by the holder of a vCPU. The host may run the woken thread in the place of this
- * one, which may hold locks that the woken thread needs. So the wake-up is put off until interrupts
- * are on.
+ * one, which may hold locks that the woken thread needs. So with interrupts off the first wake-up
+ * is deferred until they are on, or until the holder spins: ob_wake_deferred().
  */
 void ob_send(struct ob_vcpu *vcpu, u32 bits)
 {

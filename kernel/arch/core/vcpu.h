@@ -41,8 +41,9 @@
  *
  *   function      by                                    wakes a thread
  *   ob_raise()    any thread, with or without a vCPU    at once
- *   ob_send()     a thread that holds a vCPU            when its own interrupts are on again:
- *                                                       ob_wake_deferred()
+ *   ob_send()     a thread that holds a vCPU            at once; but with interrupts off the first
+ *                                                       wake-up is deferred until they are on, or
+ *                                                       until the holder spins: ob_wake_deferred()
  *   ob_kick()     any thread that has set the bit, or   at once
  *                 found it set
  *
@@ -74,7 +75,10 @@ enum ob_vcpu_state {
 	OB_VCPU_MOVED = 32,		/* the thread is out in host code */
 };
 
-/* Why a task cannot go on when its thread enters: evict.c. One of the first three, and the last. */
+/*
+ * Why a task cannot go on when its thread enters: evict.c. OUT, ARRIVING or WORKING, possibly with
+ * WANTED.
+ */
 enum ob_evicted {
 	OB_EVICTED_OUT = 1,		/* it sleeps: its thread is out in host code */
 	OB_EVICTED_ARRIVING = 2,	/* it sleeps in the kernel: its thread did not come */
@@ -138,7 +142,7 @@ struct ob_vcpu {
 	unsigned long percpu_offset;
 	u32 id;
 	u32 polls;			/* how often interrupts were taken */
-	bool kicked_while_awake;	/* that thread did not sleep: nobody woke it */
+	bool kicked_while_awake;	/* the thread of `kicked_baton` was awake */
 	u32 kicks;			/* how often a lent thread was kicked */
 	u64 bound_thread;		/* handle of the host thread that was bound last */
 	struct task_struct *switched_from;
@@ -314,7 +318,6 @@ bool ob_task_end_evicted(struct task_struct *task);
 /* service.c */
 int ob_service_start(struct ob_vcpu *vcpu);
 void ob_service_start_now(struct ob_vcpu *vcpu);
-
 void ob_service_stop(struct ob_vcpu *vcpu);
 void ob_service_end(struct ob_vcpu *vcpu);
 u32 *ob_service_raise(struct ob_vcpu *vcpu);

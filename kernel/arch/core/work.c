@@ -7,7 +7,8 @@
  * the completions of an io_uring. So the task does the work without its thread, as a coroutine:
  *
  *   the task          what happens
- *   parked            the service thread finds the work after interrupts, and evicts the task
+ *   parked            its service thread, or a client's thread that wants the vCPU, finds the work
+ *                     after interrupts, and evicts the task
  *   evicted, asleep   task_work_add() wakes it by the wake list
  *   switched to       its thread did not ask for it: it gets a stack (ob_work_begin())
  *   has no work left  loses the stack; the vCPU is parked on it again (ob_work_end())

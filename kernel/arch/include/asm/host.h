@@ -5,7 +5,7 @@
 
 #include <outboard/hypercall.h>
 
-/* Data that belong to the process: no snapshot has them, and they outlive a halt (vmlinux.lds.S). */
+/* Data of the process: no snapshot has them, and they outlive a halt (vmlinux.lds.S). */
 #define __ob_host_data __section("outboard_host")
 
 extern struct ob_host *ob_host;
