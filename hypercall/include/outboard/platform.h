@@ -223,8 +223,8 @@ int ob_platform_file_lock(int fd, bool exclusive);
 void ob_platform_file_unlock(int fd);
 
 /*
- * Reads a whole file into memory. -EINVAL: the file is not a regular one, or empty; -EIO: it cannot
- * be read; -ENOMEM; or the host's error for opening it.
+ * Reads a whole file into memory. -ENOEXEC: the file is not a regular one, or empty; -EIO: it
+ * cannot be read; -ENOMEM; or the host's error for opening it.
  */
 int ob_platform_file_read(const char *path, void **bytes, uint64_t *size);
 void ob_platform_file_free(void *bytes, uint64_t size);
