@@ -151,7 +151,7 @@ static int fail_format(struct ob_instance *instance, const char *path, const cha
 static const char *file_reason(int error)
 {
 	switch (error) {
-	case -EINVAL:
+	case -ENOEXEC:
 		return "not a kernel module";
 	case -EIO:
 		return "cannot be read";
@@ -189,8 +189,7 @@ int ob_component_load_file_on(struct ob_instance *instance, const char *path,
 		return fail(-EINVAL, "no path of a component");
 	error = ob_platform_file_read(path, &image, &size);
 	if (error)
-		return fail(error == -EINVAL ? -ENOEXEC : error, "%s: %s", path,
-			    file_reason(error));
+		return fail(error, "%s: %s", path, file_reason(error));
 	error = insert(instance, path, image, size, parameters);
 	ob_platform_file_free(image, size);
 	return error;

@@ -37,6 +37,7 @@ struct jit_descriptor {
 __attribute__((used)) struct jit_descriptor __jit_debug_descriptor = { .version = 1 };
 
 /* gdb sets a breakpoint here. */
+void __jit_debug_register_code(void);
 __attribute__((used, noinline)) void __jit_debug_register_code(void)
 {
 	__asm__ volatile("" : : : "memory");

@@ -105,7 +105,7 @@ static bool check_address(struct ob_loading *loading)
 
 /* Returns the segment that contains the range in memory, or in the file; or NULL. */
 const Elf64_Phdr *ob_image_segment_of(const struct ob_loading *loading, uint64_t address,
-				    uint64_t size, bool in_file)
+				      uint64_t size, bool in_file)
 {
 	for (int i = 0; i < loading->header->e_phnum; i++) {
 		const Elf64_Phdr *segment = &loading->segments[i];

@@ -11,9 +11,19 @@ FITS = LONG[:-1].rstrip() + "x"
 
 
 def outcome(root, capsys, path, text):
-    """Writes one file into the tree, and returns whether the check passes and what it prints."""
+    """Writes one file into the tree, and returns whether the check passes and what it prints.
+
+    The tree has all places, and in README.md something to check.
+    """
+    for place in line_lengths.PLACES:
+        if place.endswith((".md", ".py")):
+            os.makedirs(os.path.dirname(f"{root}/{place}"), exist_ok=True)
+            with open(f"{root}/{place}", "w", encoding="utf-8"):
+                pass
+        else:
+            os.makedirs(f"{root}/{place}", exist_ok=True)
     os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
-    with open(f"{root}/{path}", "w", encoding="utf-8") as stream:
+    with open(f"{root}/{path}", "w", encoding="utf-8", errors="surrogateescape") as stream:
         stream.write(text)
     before = os.getcwd()
     try:
@@ -47,13 +57,15 @@ def test_scripts_without_a_suffix(tmp_path, capsys):
 
 @pytest.mark.parametrize("text", [
     f"| {LONG} |\n", f"```sh\n{LONG}\n```\n", f"  ```\n  {LONG}\n  ```\n", "x" * 120 + "\n",
-    "* " + "x" * 120 + "\n",
+    "* " + "x" * 120 + "\n", f"```\n```sh\n{LONG}\n```\n",
 ])
 def test_markdown_that_may_be_long(tmp_path, capsys, text):
     assert outcome(tmp_path, capsys, "docs/a.md", text)[0]
 
 
-@pytest.mark.parametrize("text", [f"{LONG}\n", f"* {LONG}\n", f"```\na\n```\n{LONG}\n"])
+@pytest.mark.parametrize("text", [
+    f"{LONG}\n", f"* {LONG}\n", f"```\na\n```\n{LONG}\n", f"    {LONG}\n", "```\na\n",
+])
 def test_markdown_that_may_not(tmp_path, capsys, text):
     assert not outcome(tmp_path, capsys, "docs/a.md", text)[0]
 
@@ -61,3 +73,31 @@ def test_markdown_that_may_not(tmp_path, capsys, text):
 def test_what_is_left_out(tmp_path, capsys):
     for path in ("docs/using.md", "crates/a.rs", "docs/a.svg", "kernel/out.bin"):
         assert outcome(tmp_path, capsys, path, f"{LONG}\n")[0]
+
+
+def test_unclosed_fence_is_named(tmp_path, capsys):
+    said = outcome(tmp_path, capsys, "docs/a.md", f"a\n```\n{LONG}\n")[1]
+    assert "docs/a.md: line 2 opens a code block" in said
+
+
+def test_bytes_that_are_no_text(tmp_path, capsys):
+    assert outcome(tmp_path, capsys, "lib/a.c", "\udcff\n")[0]
+
+
+def test_fifo(tmp_path, capsys):
+    os.makedirs(f"{tmp_path}/lib")
+    os.mkfifo(f"{tmp_path}/lib/b.c")
+    assert outcome(tmp_path, capsys, "lib/a.c", "\n")[0]
+
+
+def test_place_that_is_missing(tmp_path, capsys):
+    assert outcome(tmp_path, capsys, "lib/a.c", "\n")[0]
+    os.unlink(f"{tmp_path}/README.md")
+    before = os.getcwd()
+    try:
+        assert line_lengths.main(str(tmp_path)) == 1
+        assert "README.md: not found" in capsys.readouterr().out
+        assert line_lengths.main(str(tmp_path), places=()) == 1
+        assert "no file to check" in capsys.readouterr().out
+    finally:
+        os.chdir(before)

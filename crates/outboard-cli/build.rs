@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Links the program at a fixed address, as snapshots of the kernel in it need (hypercall/posix/snapshot/key.c), with room for
-//! components below it. Packs its relative relocations: the kernel has many.
+//! Links the program at a fixed address, as snapshots of the kernel in it need
+//! (hypercall/posix/snapshot/key.c), with room for components below it. Packs its relative
+//! relocations: the kernel has many.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

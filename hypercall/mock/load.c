@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Loads a kernel image: copies its segments, applies its relocations, calls its entry point. The
- * files are those of this build. So this loader checks the interface version only, and leaves out
- * the other checks of lib/image.c.
+ * files are those of this build, so this file checks only the interface version. lib/image_check.c
+ * has the checks of other files.
  */
 #define _GNU_SOURCE
 #include <elf.h>

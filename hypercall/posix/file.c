@@ -18,7 +18,7 @@ static int read_open(int file, void **bytes, uint64_t *size)
 	if (fstat(file, &status))
 		return -errno;
 	if (!S_ISREG(status.st_mode) || !status.st_size)
-		return -EINVAL;
+		return -ENOEXEC;
 	/* A copy: a file that shrinks while it is mapped would raise a signal. */
 	got = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -30,7 +30,10 @@ static int byte_lock(int fd, int command, short type, off_t byte, off_t count, s
 	return fcntl(fd, command, lock);
 }
 
-/* -EBUSY: another program has the lock. A file system may have no such locks. */
+/*
+ * -EBUSY: another open file description has the lock, maybe one of this program. A file system may
+ * have no such locks.
+ */
 static int lock_bytes(int fd, off_t first, unsigned int bits)
 {
 	struct flock lock;

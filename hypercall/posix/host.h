@@ -14,7 +14,7 @@
 #include <outboard/platform.h>
 
 
-#define OB_PAGE_BYTES 4096ull
+#define PAGE_BYTES 4096ull
 
 /* regions.c */
 
@@ -42,7 +42,7 @@ struct ob_posix_spare {
 
 /* How much of RAM can come from a snapshot. */
 #define OB_SNAPSHOT_BYTES (128ull << 20)
-#define OB_SNAPSHOT_WORDS (OB_SNAPSHOT_BYTES / OB_PAGE_BYTES / 64)
+#define OB_SNAPSHOT_WORDS (OB_SNAPSHOT_BYTES / PAGE_BYTES / 64)
 
 struct ob_posix_pages {
 	/* One bit for each page of RAM: the page is a snapshot's. Atomic. */

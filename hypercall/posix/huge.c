@@ -33,8 +33,6 @@
 #include "internal.h"
 #include "raw.h"
 
-#define PAGE_BYTES 4096ul
-
 enum { NONE, MAKING, MADE, TAKEN, REFUSED };
 
 /* What the child gets, and what it returns. */

@@ -129,9 +129,10 @@ void ob_posix_signals_remove(void);
 void ob_posix_preempt_send(uint64_t tid);
 
 /*
- * snapshot/request.c: the snapshot to use is the file `name` in the directory. The host owns the
- * descriptor from then on. `key`: what the snapshot must have been made with, down to the byte.
- * -ENAMETOOLONG.
+ * snapshot/request.c: the snapshot to use, or to save, is the file `name` in the directory. The
+ * name ends in ".snapshot". Nobody else can write to the directory. `key`: what the snapshot must
+ * have been made with, down to the byte. The function copies the strings. If it succeeds,
+ * ob_platform_snapshot_done closes the descriptor. -ENAMETOOLONG.
  */
 int ob_posix_snapshot_request(struct ob_host *host, int directory, const char *name,
 			      const char *key);

@@ -9,8 +9,6 @@
 
 #include "internal.h"
 
-#define PAGE_BYTES OB_PAGE_BYTES
-
 static inline bool ob_posix_is_page_range(uint64_t address, uint64_t size)
 {
 	return size && address % PAGE_BYTES == 0 && size % PAGE_BYTES == 0;

@@ -220,8 +220,9 @@ static void on_preempt(int number, siginfo_t *info, void *context)
 	struct ob_host *host;
 
 	/*
-	 * A thread has room for one pending signal of each number. Ours may have been merged into
-	 * another program's, so each SIGURG counts as a preemption, too.
+	 * A thread has room for one pending signal of each number. Ours may have been merged into a
+	 * SIGURG from elsewhere, also of the program itself. So each SIGURG counts as a preemption,
+	 * too.
 	 */
 	if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &preempt_mark)
 		chain(number, info, context);

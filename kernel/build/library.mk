@@ -8,7 +8,7 @@ SONAME := liboutboard.so.0
 KERNEL_IMAGE := $(OBJECTS)/outboard-link/kernel.image
 
 FLAGS := -O2 -g -fPIC -fno-semantic-interposition -fno-omit-frame-pointer -pthread \
-	-Wall -Wextra -Werror -I$(REPO)/hypercall/include
+	-Wall -Wextra -Wmissing-prototypes -Werror -I$(REPO)/hypercall/include
 LIB_FLAGS := -I$(REPO)/lib -I$(REPO)/lib/include -I$(WORK)/generated -DOB_VERSION='"$(VERSION)"'
 HYPERCALL_FLAGS := -I$(REPO)/hypercall/posix
 HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/posix/*.c $(REPO)/hypercall/posix/snapshot/*.c)

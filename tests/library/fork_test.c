@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -45,6 +46,8 @@ static int child(const char *window)
 	CHECK_EQUAL(errno, ENODEV);
 	CHECK_EQUAL(ob_disk_add(&disk, NULL), -ENODEV);
 	CHECK_EQUAL(ob_halt(), -ENODEV);
+	/* The parent's snapshot is not the child's. */
+	CHECK(!strcmp(ob_snapshot_status(), "not wanted"));
 	/* The window is not there any more, so nothing can be written to the parent's memory. */
 	CHECK_EQUAL(mincore((void *)window, 4096, &resident), -1);
 	/* As libraries do in a child that they have made. */
@@ -135,7 +138,10 @@ int main(int count, char **arguments)
 		children_of_prepared();
 		return 0;
 	}
+	/* Unless the test sets one, a directory that does not exist: then the status is no default. */
+	CHECK(!setenv("SNAPSHOTS", "/dev/null/none", 0));
 	client_boot(2);
+	CHECK(strcmp(ob_snapshot_status(), "not wanted"));
 	fd = OK(ob_sys_memfd_create("m", 0));
 	OK(ob_sys_ftruncate(fd, 4096));
 	window = ob_sys_mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);

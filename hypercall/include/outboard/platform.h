@@ -69,15 +69,16 @@ void ob_platform_prepare(struct ob_host *host);
 
 /*
  * Prepares the process for a kernel, before ob_kernel_boot: the receiver of the log, and, for the
- * first kernel, hooks for signals, fork() and the end of threads. The POSIX platform then owns the
- * handlers of SIGSEGV, SIGBUS and SIGURG. Each handler calls the one that the program had installed
- * before. A program that installs another handler later must do the same. -EAGAIN.
+ * first kernel, signal handlers, the fork() hook and the thread-exit hook. The POSIX platform then
+ * owns the handlers of SIGSEGV, SIGBUS and SIGURG. Each handler calls the one that the program had
+ * installed before. A program that installs another handler later must do the same. -EAGAIN.
  */
 int ob_platform_start(struct ob_host *host, ob_platform_log *log, void *context);
 
 /*
- * The kernel has halted, or booting failed. With the last kernel the hooks go, where they are still
- * the platform's. A second call does nothing.
+ * The kernel has halted, or booting failed. The last kernel's stop removes the thread-exit hook,
+ * and the signal handlers that are still the platform's. The fork() hook stays. A second call does
+ * nothing.
  */
 void ob_platform_stop(struct ob_host *host);
 
@@ -175,7 +176,7 @@ bool ob_platform_snapshot_use(struct ob_host *host, const char *directory,
 			      const struct ob_platform_kernel *kernel);
 /* After booting. */
 void ob_platform_snapshot_done(struct ob_host *host);
-/* What became of the snapshot, in one line. */
+/* What became of the snapshot, in one line. Any threads, also at once. */
 const char *ob_platform_snapshot_status(struct ob_host *host);
 
 /* ---- components --------------------------------------------------------- */
@@ -205,10 +206,14 @@ struct ob_platform_served {
 
 /*
  * Offers a served disk for one ob_host_block_open with OB_BLOCK_SERVED. The path of that call is
- * the number which this function returns, in decimal. -ENOMEM. Does not block for long.
+ * the number which this function returns, in decimal. -ENOMEM. Does not block for long. Any
+ * threads, also at once.
  */
 int ob_platform_serve(struct ob_host *host, const struct ob_platform_served *served);
-/* Withdraws the offer. Returns whether the disk was opened: only then `closed` is called. */
+/*
+ * Withdraws the offer. Returns whether the disk was opened: only then `closed` is called. Any
+ * threads, also at once.
+ */
 bool ob_platform_serve_done(struct ob_host *host, int number);
 
 /* ---- files -------------------------------------------------------------- */
@@ -223,8 +228,8 @@ int ob_platform_file_lock(int fd, bool exclusive);
 void ob_platform_file_unlock(int fd);
 
 /*
- * Reads a whole file into memory. -EINVAL: the file is not a regular one, or empty; -EIO: it cannot
- * be read; -ENOMEM; or the host's error for opening it.
+ * Reads a whole file into memory. -ENOEXEC: the file is not a regular one, or empty; -EIO: it
+ * cannot be read; -ENOMEM; or the host's error for opening it.
  */
 int ob_platform_file_read(const char *path, void **bytes, uint64_t *size);
 void ob_platform_file_free(void *bytes, uint64_t size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Removes snapshots that nobody has used for a month, when another one is saved. */
+/* Removes snapshots that nobody has used for a month, after each attempt to save one. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

@@ -14,8 +14,6 @@
 
 #include "internal.h"
 
-#define PAGE_BYTES OB_PAGE_BYTES
-
 #define OB_SNAPSHOT_MAGIC "outboard snapshot 2\n"
 #define OB_SNAPSHOT_DAY (24 * 3600)	/* seconds */
 
@@ -62,7 +60,7 @@ int ob_snapshot_open(struct ob_host *host, struct stat *status);
 struct ob_snapshot_header *ob_snapshot_read_header(int fd, const struct stat *status);
 /* Returns what is wrong with the file; NULL: it may be mapped. */
 const char *ob_snapshot_fault(struct ob_host *host, const struct ob_snapshot_header *header,
-				    int fd, const struct stat *status);
+			      int fd, const struct stat *status);
 /* The checksum of the whole file, which begins with this header. */
 uint64_t ob_snapshot_checksum(const struct ob_snapshot_header *header);
 const struct ob_extent *ob_snapshot_extents(const struct ob_snapshot_header *header);

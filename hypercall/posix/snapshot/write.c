@@ -79,7 +79,7 @@ static int seal(int fd, uint64_t size)
 	return write_all(fd, &sum, sizeof(sum), offsetof(struct ob_snapshot_header, checksum));
 }
 
-int ob_posix_snapshot_write(struct ob_host *host, int fd)
+static int write_file(struct ob_host *host, int fd)
 {
 	struct ob_snapshot_header header = make_header(host);
 	int error = ftruncate(fd, (off_t)header.file_size) ? -errno : 0;
@@ -119,7 +119,7 @@ int ob_host_snapshot_commit(struct ob_host *host)
 			O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	error = ob_posix_snapshot_write(host, fd);
+	error = write_file(host, fd);
 	raw_close(fd);
 	if (!error && renameat(host->snapshot.directory, temporary, host->snapshot.directory,
 			       host->snapshot.name))

@@ -194,17 +194,17 @@ struct ob_disk_config {
 
 /*
  * Adds a disk. Its block device and partitions exist when this returns. `name` (may be NULL)
- * receives the device's name, as in /dev/vda. Returns the disk's number (>= 0), or -EBUSY (another
- * program uses the file), -EROFS (the file can only be read), -EINVAL (a wrong configuration, or
- * none), -ENODEV (no kernel runs), or the host's error for opening the file.
+ * receives the device's name, as in /dev/vda. Returns the disk's number (>= 0), or -EBUSY (the file
+ * is in use, also by this program), -EROFS (the file can only be read), -EINVAL (a wrong
+ * configuration, or none), -ENODEV (no kernel runs), or the host's error for opening the file.
  */
 int ob_disk_add(const struct ob_disk_config *config, char name[32]);
 
 /*
  * Locks a file as ob_disk_add does, for a program that serves a disk from it. `exclusive`: as for
  * writing. The lock ends with the last descriptor of the open file, or with ob_file_unlock. Returns
- * 0 or -EBUSY (another program uses the file). A file system without locks is no error. Needs no
- * kernel.
+ * 0 or -EBUSY (the file is in use, also by this program). A file system without locks is no error.
+ * Needs no kernel.
  */
 int ob_file_lock(int fd, int exclusive);
 void ob_file_unlock(int fd);
