@@ -5,7 +5,8 @@
  *  1. No new calls: other threads' calls in progress end as by a fatal signal, and so do, in the place of their
  *     threads, the tasks that are out in host code: with their files, name spaces and io_urings.
  *  2. The clients' mappings and files are closed, everything is unmounted.
- *  3. Carriers and service threads leave; the host joins them.
+ *  3. Drivers of PCI devices shut them down. No device may access RAM then, and their interrupts are masked.
+ *  4. Carriers and service threads leave; the host joins them.
  *
  * A thread that sleeps uninterruptibly and does not come out keeps its stack
  * and the memory; nothing else waits for it longer than OB_HALT_PATIENCE.
@@ -363,9 +364,10 @@ static long ob_halt_call(void *argument)
 	ksys_sync();
 	halt->result = ob_unmount_all();
 	ksys_sync();
+	ob_pci_stop();
+	/* Reboot notifiers write, too: md marks its arrays clean. */
 	if (ob_block_write_errors() && !halt->result)
 		halt->result = -EIO;
-	ob_pci_stop();
 	revert_creds(client);
 	return 0;
 }

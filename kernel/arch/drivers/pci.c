@@ -9,6 +9,7 @@
 #include <linux/irq.h>
 #include <linux/msi.h>
 #include <linux/pci.h>
+#include <linux/reboot.h>
 #include "../core/dma.h"
 #include "../core/host.h"
 #include "../core/irq.h"
@@ -159,7 +160,7 @@ void ob_pci_stop(void)
 
 	if (!ob_pci.bridge)
 		return;
-	device_shutdown();
+	kernel_restart_prepare(NULL);
 	while ((device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, device)))
 		pci_clear_master(device);
 	ob_irqs_stop();

@@ -5,8 +5,9 @@
 
 #ifdef CONFIG_PCI
 /*
- * Has all drivers shut down their devices, as for a reboot. Then no device may access RAM, and all
- * interrupts of devices are masked. The vCPUs still run, since drivers wait for their devices.
+ * Has all drivers shut down their devices, as for a reboot: Linux calls the reboot notifiers first.
+ * Then no device may access RAM, and all interrupts of devices are masked. The vCPUs still run,
+ * since drivers wait for their devices.
  */
 void ob_pci_stop(void);
 #else
