@@ -5,7 +5,8 @@
  *  1. No new calls: other threads' calls in progress end as by a fatal signal, and so do, in the place of their
  *     threads, the tasks that are out in host code: with their files, name spaces and io_urings.
  *  2. The clients' mappings and files are closed, everything is unmounted.
- *  3. Drivers of PCI devices shut them down. No device may access RAM then, and their interrupts are masked.
+ *  3. Drivers of PCI devices shut them down, unless a thread is stuck (see below). Then no device
+ *     may access RAM, and their interrupts are masked.
  *  4. Carriers and service threads leave; the host joins them.
  *
  * A thread that sleeps uninterruptibly and does not come out keeps its stack
@@ -364,7 +365,7 @@ static long ob_halt_call(void *argument)
 	ksys_sync();
 	halt->result = ob_unmount_all();
 	ksys_sync();
-	ob_pci_stop();
+	ob_pci_stop(halt->stuck);
 	/* Reboot notifiers write, too: md marks its arrays clean. */
 	if (ob_block_write_errors() && !halt->result)
 		halt->result = -EIO;

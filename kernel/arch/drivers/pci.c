@@ -154,13 +154,14 @@ static int __init ob_pci_start(void)
 }
 subsys_initcall_sync(ob_pci_start);
 
-void ob_pci_stop(void)
+void ob_pci_stop(bool stuck)
 {
 	struct pci_dev *device = NULL;
 
 	if (!ob_pci.bridge)
 		return;
-	kernel_restart_prepare(NULL);
+	if (!stuck)
+		kernel_restart_prepare(NULL);
 	while ((device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, device)))
 		pci_clear_master(device);
 	ob_irqs_stop();
