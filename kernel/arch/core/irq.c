@@ -185,7 +185,10 @@ static const struct irq_domain_ops ob_irq_operations = {
 	.free = ob_irq_free,
 };
 
-/* A driver that has disabled its interrupt may have left it unmasked in the host. */
+/*
+ * Does not wait for handlers: one that polls its device may never return, as that device no longer
+ * reaches RAM. A driver that has disabled its interrupt may have left it unmasked in the host.
+ */
 void ob_irqs_stop(void)
 {
 	unsigned int interrupt, irq;
@@ -194,7 +197,7 @@ void ob_irqs_stop(void)
 		irq = irq_find_mapping(ob_irq_domain, interrupt);
 		if (!irq)
 			continue;
-		disable_irq(irq);
+		disable_irq_nosync(irq);
 		ob_host_interrupt_mask(ob_host, interrupt);
 	}
 }
