@@ -23,6 +23,7 @@ struct ob_pci {
 	struct resource buses;
 	struct resource windows[OB_WINDOWS_MOST];
 	struct pci_host_bridge *bridge;
+	bool stopped;			/* no device becomes a bus master any more */
 };
 static struct ob_pci ob_pci;
 
@@ -33,9 +34,13 @@ static int ob_pci_config_read(struct pci_bus *bus, unsigned int function, int of
 	return PCIBIOS_SUCCESSFUL;
 }
 
+/* Linux calls this with its lock of configuration space held. */
 static int ob_pci_config_write(struct pci_bus *bus, unsigned int function, int offset, int size,
 			       u32 value)
 {
+	/* The offset is a multiple of the size: the bit is in the first byte. */
+	if (offset == PCI_COMMAND && READ_ONCE(ob_pci.stopped))
+		value &= ~PCI_COMMAND_MASTER;
 	ob_host_pci_write(ob_host, PCI_DEVID(bus->number, function), offset, size, value);
 	return PCIBIOS_SUCCESSFUL;
 }
@@ -162,6 +167,8 @@ void ob_pci_stop(bool stuck)
 		return;
 	if (!stuck)
 		kernel_restart_prepare(NULL);
+	/* Timers and kernel threads of drivers still run, and may call pci_set_master(). */
+	WRITE_ONCE(ob_pci.stopped, true);
 	while ((device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, device)))
 		pci_clear_master(device);
 	ob_irqs_stop();

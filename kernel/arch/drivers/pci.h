@@ -8,7 +8,8 @@
 #ifdef CONFIG_PCI
 /*
  * Has all drivers shut down their devices, as for a reboot: Linux calls the reboot notifiers first.
- * Then no device may access RAM, and all interrupts of devices are masked. The vCPUs still run,
+ * Then no device may access RAM, and all interrupts of devices are masked. Both stay like that,
+ * whatever drivers do. The vCPUs still run,
  * since drivers wait for their devices.
  *
  * `stuck`: a client thread stays in the kernel and may hold the lock of a device. Then drivers do
