@@ -421,6 +421,23 @@ static void test_wrong_extents(const char *image)
 		});
 }
 
+/* A window of the bus has the same addresses as RAM: its begin, its end, or all of it. */
+static void test_wrong_window(const char *image)
+{
+	static const struct ob_dma_extent wrong[] = {
+		{ 0, MOCK_WINDOW_ADDRESS, 64 * MB },
+		{ 0, MOCK_WINDOW_ADDRESS - 60 * MB, 64 * MB },
+		{ 0, MOCK_WINDOW_ADDRESS - 32 * MB, 64 * MB },
+		/* RAM ends before the window, the extent does not. */
+		{ 0, MOCK_WINDOW_ADDRESS - 64 * MB, 128 * MB },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		test_no_bus(image, (struct mock_options){
+			.pinned = true, .extents = &wrong[i], .extent_count = 1,
+		});
+}
+
 /* The module of the tests, with these parameters. Its checks have passed if it can be loaded. */
 static void load_driver(const char *path, const char *parameters)
 {
@@ -543,6 +560,8 @@ int main(int argc, char **argv)
 		test_two_kernels(image);
 	else if (!strcmp(which, "wrong-extents"))
 		test_wrong_extents(image);
+	else if (!strcmp(which, "wrong-window"))
+		test_wrong_window(image);
 	else if (!strcmp(which, "memory"))
 		test_memory(image, module, false);
 	else if (!strcmp(which, "memory-mapped"))

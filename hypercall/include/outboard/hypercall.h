@@ -252,8 +252,8 @@ void ob_host_console_write(struct ob_host *host, int level, const char *line,
  * If the program has asked for that, only this kernel ends: the calling thread stays here for ever.
  * Does not return.
  *
- * The kernel has not stopped its devices. A platform with the PCI group clears the bus master bit of
- * each device before RAM serves another purpose.
+ * The kernel has not stopped its devices. A platform with the PCI group clears the bus master bit
+ * of each device before RAM serves another purpose.
  */
 void ob_host_panic(struct ob_host *host, const char *message) __attribute__((noreturn));
 
@@ -424,8 +424,8 @@ void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint32
  * Maps device memory into the address space, uncached, and stores a pointer to it. `address` and
  * `size` may have any alignment. The pointer is that of `address` itself, not of its page. The
  * kernel accesses the range in the sizes that the device knows. A range may be mapped several
- * times, and in parts. -EOPNOTSUPP: the host cannot map this range, and the kernel uses the calls below.
- * -EINVAL: there is no device. -ENOMEM.
+ * times, and in parts. -EOPNOTSUPP: the host cannot map this range, and the kernel uses the calls
+ * below. -EINVAL: there is no device. -ENOMEM.
  */
 int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uint64_t *pointer);
 
@@ -454,8 +454,9 @@ struct ob_dma_extent {
  * extents stay as they are. The first extent begins at physical address 0. Each other extent begins
  * where the one before it ends. The last extent ends at RAM's ceiling or above. So extents must not
  * overlap in physical addresses, nor have gaps. On the bus they may be in any order, but must not
- * overlap either. If an extent breaks a rule, the kernel prints an error, and no device reaches
- * RAM.
+ * overlap either. No window of the PCI bus may overlap an extent, even above RAM's ceiling: see
+ * ob_host_pci_window(). If an extent breaks a rule of this group, the kernel prints an error, and
+ * no device reaches RAM.
  *
  * The kernel has no bounce buffers: a buffer whose bus address is above the mask of a device cannot
  * be mapped for that device. So RAM should have bus addresses below 4 GB where devices need that.
@@ -491,7 +492,10 @@ struct ob_pci_window {
 	uint32_t reserved;
 };
 
-/* States one window: index 0, 1, ... until -ENOENT; at most 8. */
+/*
+ * States one window: index 0, 1, ... until -ENOENT; at most 8. A window must not overlap another
+ * window or an extent of RAM. If it does, the kernel prints an error and does not use the bus.
+ */
 int ob_host_pci_window(struct ob_host *host, uint32_t index, struct ob_pci_window *window);
 
 /*

@@ -104,6 +104,10 @@ static int __init ob_pci_read_windows(void)
 		    window.size > OB_IOMEM_BASE - window.address ||
 		    ob_pci_add_window(&ob_pci.windows[i], &window))
 			return -EINVAL;
+		if (ob_dma_overlaps(window.address, window.size)) {
+			pr_err("window %u of the PCI bus overlaps RAM on the bus\n", i);
+			return -EINVAL;
+		}
 	}
 	ob_pci.buses = (struct resource) { .name = "PCI", .end = 255, .flags = IORESOURCE_BUS };
 	pci_add_resource(&ob_pci.bridge->windows, &ob_pci.buses);
