@@ -338,8 +338,8 @@ static void test_borders(const char *image)
 }
 
 /*
- * The driver resets its device while that still reaches the bus. What the device sends after the
- * halt is ignored. stop() checks the order.
+ * The driver resets its device while that still reaches the bus and has its interrupts. What the
+ * device sends after the halt is ignored. stop() checks the order.
  */
 static void test_halt(const char *image, uint32_t vcpus)
 {
@@ -353,6 +353,7 @@ static void test_halt(const char *image, uint32_t vcpus)
 	CHECK_EQUAL(mock_halt(host), 0);
 	CHECK_EQUAL(rng.status, 0);
 	CHECK(rng.reset_as_master);
+	CHECK_EQUAL(rng.live_at_reset, RNG_VECTORS);
 	CHECK_EQUAL(mock_counts(host)->interrupts_open, RNG_VECTORS);
 	CHECK_EQUAL(mock_counts(host)->interrupts_live, 0);
 	mock_message(host, vector.address_low, vector.data);
