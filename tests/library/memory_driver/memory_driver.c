@@ -207,24 +207,55 @@ static int check_all_pages(struct device *device, struct list_head *pages, struc
 	return 0;
 }
 
-static int check_coherent(struct device *device)
-{
-	dma_addr_t bus;
-	void *memory;
-	int i;
+#define ALLOCATIONS 64
 
-	for (i = 0; i < 64; i++) {
-		memory = dma_alloc_coherent(device, PAGE_SIZE, &bus, GFP_KERNEL);
-		if (!memory)
+/*
+ * Returns how many of ALLOCATIONS pages were available, all of them at the same time. -EINVAL: one
+ * was above the mask.
+ */
+static int allocate_coherent(struct device *device)
+{
+	static dma_addr_t bus[ALLOCATIONS];
+	static void *memory[ALLOCATIONS];
+	int i, count = 0;
+	bool above = false;
+
+	for (i = 0; i < ALLOCATIONS; i++) {
+		memory[i] = dma_alloc_coherent(device, PAGE_SIZE, &bus[i], GFP_KERNEL);
+		if (!memory[i])
 			continue;
-		EXPECT(bus + PAGE_SIZE - 1 <= U32_MAX);
-		dma_free_coherent(device, PAGE_SIZE, memory, bus);
+		count++;
+		above |= bus[i] + PAGE_SIZE - 1 > U32_MAX;
 	}
+	for (i = 0; i < ALLOCATIONS; i++)
+		if (memory[i])
+			dma_free_coherent(device, PAGE_SIZE, memory[i], bus[i]);
+	return above ? -EINVAL : count;
+}
+
+/* The test has all low pages at first, and then frees some of them. */
+static int check_coherent(struct device *device, struct list_head *pages)
+{
+	struct page *page, *next;
+	int freed = 0, before, after;
+
+	before = allocate_coherent(device);
+	list_for_each_entry_safe(page, next, pages, lru) {
+		if (freed == ALLOCATIONS || map_page(device, page) == DMA_MAPPING_ERROR)
+			continue;
+		list_del(&page->lru);
+		__free_page(page);
+		freed++;
+	}
+	after = allocate_coherent(device);
+	EXPECT(before >= 0 && before < ALLOCATIONS);
+	EXPECT(freed == ALLOCATIONS && after > before);
 	return 0;
 }
 
 /* There is no bounce buffer: the mapping of what the device does not reach is an error. */
-static int check_narrow_mask(struct device *device, struct page *low, struct page *high)
+static int check_narrow_mask(struct device *device, struct list_head *pages, struct page *low,
+			     struct page *high)
 {
 	struct scatterlist list[2];
 
@@ -236,7 +267,7 @@ static int check_narrow_mask(struct device *device, struct page *low, struct pag
 	sg_set_page(&list[0], low, PAGE_SIZE, 0);
 	sg_set_page(&list[1], high, PAGE_SIZE, 0);
 	EXPECT(!dma_map_sg(device, list, 2, DMA_TO_DEVICE));
-	return check_coherent(device);
+	return check_coherent(device, pages);
 }
 
 static int check_masks(struct pci_dev *pci_device)
@@ -259,7 +290,7 @@ static int check_masks(struct pci_dev *pci_device)
 		list_add(&page->lru, &pages);
 	}
 	error = check_all_pages(device, &pages, &low, &high) ?:
-		check_narrow_mask(device, low, high);
+		check_narrow_mask(device, &pages, low, high);
 	list_for_each_entry_safe(page, next, &pages, lru)
 		__free_page(page);
 	return error;
