@@ -522,6 +522,31 @@ static void test_driver(const char *image, const char *module, const char *param
 	free(device.memory);
 }
 
+/*
+ * At a halt, reboot notifiers come before the shutdown of devices. The driver's interrupt handler
+ * runs when the kernel has just cleared the bus master bit, and sets that bit again.
+ */
+static void test_halt_order(const char *image, const char *module)
+{
+	struct memory_device device;
+
+	memory_device_init(&device, false, 0);
+	device.host = &host;
+	start_memory_device(image, &device, 64 * MB);
+	load_driver(module, "what=halt");
+	CHECK(pci_is_master(&device.config));
+	CHECK_EQUAL(mock_counts(host)->interrupts_live, 1);
+	CHECK_EQUAL(mock_halt(host), 0);
+	/* Bytes that the driver has written: see HALT_* there. */
+	CHECK_EQUAL(device.memory[0], 1);
+	CHECK_EQUAL(device.memory[1], 1);
+	CHECK_EQUAL(device.memory[2], 1);
+	CHECK(!pci_is_master(&device.config));
+	CHECK_EQUAL(mock_counts(host)->interrupts_live, 0);
+	mock_free(host);
+	free(device.memory);
+}
+
 int main(int argc, char **argv)
 {
 	const char *image = argv[1], *which = argc > 2 ? argv[2] : "";
@@ -571,6 +596,8 @@ int main(int argc, char **argv)
 		test_memory_of_two(image, module);
 	else if (!strcmp(which, "masks"))
 		test_driver(image, module, "what=masks required=0x3ffffffff");
+	else if (!strcmp(which, "halt-order"))
+		test_halt_order(image, module);
 	else if (!strcmp(which, "resource"))
 		test_driver(image, module, "what=resource");
 	else

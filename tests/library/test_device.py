@@ -22,7 +22,8 @@ CASES = ["transfers", "transfers-2", "early", "unknown", "unbind", "affinity", "
          "no-dma", "old-table", "short-table", "bus", "borders", "halt", "halt-2", "two-kernels",
          "wrong-extents", "wrong-window"]
 # Those of the module.
-DRIVER_CASES = ["memory", "memory-mapped", "memory-of-two", "masks", "resource"]
+DRIVER_CASES = ["memory", "memory-mapped", "memory-of-two", "masks", "resource",
+                "halt-order"]
 
 
 @pytest.fixture(scope="module", name="device")

@@ -4,15 +4,17 @@
  * if a check does; the kernel's log says which.
  */
 #include <linux/dma-mapping.h>
+#include <linux/interrupt.h>
 #include <linux/io.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/reboot.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 
 static char *what = "";
 module_param(what, charp, 0);
-MODULE_PARM_DESC(what, "memory, masks or resource");
+MODULE_PARM_DESC(what, "memory, masks, resource or halt");
 
 static unsigned int seed;
 module_param(seed, uint, 0);
@@ -319,6 +321,51 @@ static int check_resource(struct pci_dev *pci_device)
 	return 0;
 }
 
+/* Bytes of the device's memory, all 0 at first. The test reads them after the halt. */
+enum {
+	HALT_NOTIFIED,		/* 1: the notifier ran once, before all of the following */
+	HALT_SHUT_DOWN,		/* 1: the device was shut down after that, in a halting system */
+	HALT_INTERRUPTED,	/* 1: the handler ran after that */
+	HALT_BYTES
+};
+static u8 __iomem *halt_bytes;
+
+static int halt_notify(struct notifier_block *block, unsigned long action, void *unused)
+{
+	writeb(readb(halt_bytes + HALT_NOTIFIED) + 1, halt_bytes + HALT_NOTIFIED);
+	return NOTIFY_DONE;
+}
+static struct notifier_block halt_notifier = { .notifier_call = halt_notify };
+
+static void shut_down(struct pci_dev *device)
+{
+	if (halt_bytes && readb(halt_bytes + HALT_NOTIFIED) == 1 && system_state > SYSTEM_RUNNING)
+		writeb(1, halt_bytes + HALT_SHUT_DOWN);
+}
+
+/* A driver that goes on after its device was shut down. */
+static irqreturn_t halt_interrupt(int irq, void *device)
+{
+	writeb(readb(halt_bytes + HALT_SHUT_DOWN), halt_bytes + HALT_INTERRUPTED);
+	pci_set_master(device);
+	return IRQ_HANDLED;
+}
+
+/* The device stays as it is until the halt. */
+static int check_halt(struct pci_dev *device)
+{
+	int i;
+
+	halt_bytes = pci_iomap(device, 0, 0);
+	EXPECT(halt_bytes);
+	for (i = 0; i < HALT_BYTES; i++)
+		writeb(0, halt_bytes + i);
+	pci_set_master(device);
+	EXPECT(pci_alloc_irq_vectors(device, 1, 1, PCI_IRQ_MSI) == 1);
+	EXPECT(!request_irq(pci_irq_vector(device, 0), halt_interrupt, 0, "memory_driver", device));
+	return register_reboot_notifier(&halt_notifier);
+}
+
 static int result = -ENODEV;
 
 static int check(struct pci_dev *device)
@@ -329,6 +376,8 @@ static int check(struct pci_dev *device)
 		return check_masks(device);
 	if (!strcmp(what, "resource"))
 		return check_resource(device);
+	if (!strcmp(what, "halt"))
+		return check_halt(device);
 	return -EINVAL;
 }
 
@@ -341,6 +390,8 @@ static int probe(struct pci_dev *device, const struct pci_device_id *id)
 	error = pci_request_regions(device, "memory_driver");
 	if (!error) {
 		result = check(device);
+		if (halt_bytes)
+			return result;
 		pci_release_regions(device);
 	}
 	pci_disable_device(device);
@@ -356,6 +407,7 @@ static struct pci_driver driver = {
 	.name = "memory_driver",
 	.id_table = devices,
 	.probe = probe,
+	.shutdown = shut_down,
 };
 
 static int __init start(void)
