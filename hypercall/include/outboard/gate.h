@@ -41,11 +41,12 @@ long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long
 int ob_kernel_interrupt_call(int thread);
 
 /*
- * Closes the files of the clients, unmounts, writes back, stops every vCPU and
- * ends every thread of the kernel. Calls of other threads, also those that are
- * blocked, end with -ENODEV. Returns 0, -EBUSY if a file system could not be unmounted
- * (it was then synced), -ENODEV if nothing runs. `halted`: whether the kernel has ended; if not, it runs on as
- * if nothing had been asked, and the result says why. Blocks.
+ * Closes the files of the clients, unmounts, writes back, stops every vCPU and ends every thread of
+ * the kernel. Calls of other threads, also those that are blocked, end with -ENODEV. Returns 0,
+ * -EBUSY if a file system could not be unmounted (it was then synced), -EIO if a write to a disk of
+ * the block group has failed, -ENODEV if nothing runs. Failed writes to other disks, such as those
+ * of PCI devices, are in the log only. `halted`: whether the kernel has ended; if not, it runs on
+ * as if nothing had been asked, and the result says why. Blocks.
  */
 int ob_kernel_halt(int *halted);
 
