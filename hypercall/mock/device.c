@@ -212,7 +212,6 @@ void mock_device_vcpus_stopped(struct ob_host *host)
 {
 	const struct mock_device *device = host->options.device;
 
-	if (device && device->vcpus_stopped && !host->stopped)
+	if (device && device->vcpus_stopped)
 		device->vcpus_stopped(device->state);
-	host->stopped = true;
 }

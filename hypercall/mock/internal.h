@@ -55,7 +55,6 @@ struct ob_host {
 	struct mock_thread threads[MOCK_THREADS];
 	struct mock_thread *current;
 	char *thread_block;		/* of the host thread, for this kernel; NULL: none */
-	bool stopped;			/* the kernel's vCPUs */
 	struct mock_service services[MOCK_VCPUS];
 	uint32_t service_word;		/* changes when a service is requested */
 	char *disk;
@@ -71,7 +70,7 @@ void mock_threads_end(struct ob_host *host);
 /* Of each thread's block, from the thread pointer. */
 int64_t mock_thread_block_distance(const struct ob_host *host);
 
-/* device.c: the first vCPU of the kernel has stopped. */
+/* device.c: all vCPUs have stopped, and RAM is still there. */
 void mock_device_vcpus_stopped(struct ob_host *host);
 
 /* tables.c */

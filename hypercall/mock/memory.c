@@ -79,6 +79,7 @@ void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t siz
 
 void ob_host_regions_release(struct ob_host *host)
 {
+	mock_device_vcpus_stopped(host);
 	for (int i = 0; i < OB_REGIONS; i++) {
 		if (host->regions[i].size)
 			munmap((void *)host->regions[i].address, host->regions[i].size);

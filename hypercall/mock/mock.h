@@ -28,7 +28,7 @@ struct mock_device {
 	 * kernel uses `read` and `write`. May be NULL itself: then no memory can be mapped.
 	 */
 	void *(*map)(void *state, uint64_t address, uint64_t size);
-	/* The kernel halts, and its vCPUs have stopped. RAM is still there. May be NULL. */
+	/* All vCPUs have stopped, and RAM goes after this call. May be NULL. */
 	void (*vcpus_stopped)(void *state);
 	uint32_t (*config_read)(void *state, uint32_t offset, uint32_t size);
 	void (*config_write)(void *state, uint32_t offset, uint32_t size, uint32_t value);

@@ -231,7 +231,6 @@ void ob_host_service_request(struct ob_host *host, uint32_t vcpu)
 
 void ob_host_service_end(struct ob_host *host, uint32_t vcpu)
 {
-	mock_device_vcpus_stopped(host);
 	host->services[vcpu].on = false;
 	while (host->services[vcpu].runs)
 		ob_host_thread_yield(host);

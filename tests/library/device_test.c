@@ -26,6 +26,7 @@
 #define FUNCTION "0000:00:00.0"
 #define DEVICE "/sys/bus/pci/devices/" FUNCTION
 #define ALL_VCPUS (-1)
+#define SYSLOG_READ_ALL 3
 #define LOWEST_BUS 0x40000000ull
 
 static struct ob_host *host;
@@ -119,6 +120,15 @@ static void read_file(const char *path)
 	CHECK(length > 0);
 	text[length] = '\0';
 	CALL(SYS_close, fd, 0, 0, 0, 0);
+}
+
+static void check_log(const char *message)
+{
+	long length = CALL(SYS_syslog, SYSLOG_READ_ALL, text, sizeof(text) - 1, 0, 0);
+
+	CHECK(length > 0);
+	text[length] = '\0';
+	CHECK(strstr(text, message));
 }
 
 /*
@@ -253,8 +263,11 @@ static void test_affinity(const char *image)
 	stop();
 }
 
-/* The host lacks what PCI needs: the kernel works, and leaves the bus alone. */
-static void test_no_bus(const char *image, struct mock_options options)
+/*
+ * The host lacks what PCI needs: the kernel works, and leaves the bus alone. The kernel's log
+ * contains `message`; NULL: anything.
+ */
+static void test_no_bus(const char *image, struct mock_options options, const char *message)
 {
 	long fd;
 
@@ -264,6 +277,8 @@ static void test_no_bus(const char *image, struct mock_options options)
 	CHECK_EQUAL(rng.status, 0);
 	CHECK(!pci_is_master(&rng.config));
 	CHECK_EQUAL(mock_counts(host)->interrupts_open, 0);
+	if (message)
+		check_log(message);
 	fd = CALL(SYS_open, "/dev/hwrng", O_RDONLY, 0, 0, 0);
 	CHECK(fd < 0 || CALL(SYS_read, fd, text, 16, 0, 0) < 0);
 	stop();
@@ -338,8 +353,8 @@ static void test_borders(const char *image)
 }
 
 /*
- * The driver resets its device while that still reaches the bus. What the device sends after the
- * halt is ignored. stop() checks the order.
+ * The driver resets its device while that still reaches the bus and has its interrupts. What the
+ * device sends after the halt is ignored. stop() checks the order.
  */
 static void test_halt(const char *image, uint32_t vcpus)
 {
@@ -353,6 +368,7 @@ static void test_halt(const char *image, uint32_t vcpus)
 	CHECK_EQUAL(mock_halt(host), 0);
 	CHECK_EQUAL(rng.status, 0);
 	CHECK(rng.reset_as_master);
+	CHECK_EQUAL(rng.live_at_reset, RNG_VECTORS);
 	CHECK_EQUAL(mock_counts(host)->interrupts_open, RNG_VECTORS);
 	CHECK_EQUAL(mock_counts(host)->interrupts_live, 0);
 	mock_message(host, vector.address_low, vector.data);
@@ -418,7 +434,44 @@ static void test_wrong_extents(const char *image)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		test_no_bus(image, (struct mock_options){
 			.pinned = true, .extents = wrong[i], .extent_count = 2,
-		});
+		}, "no device reaches RAM: the host's extents are wrong");
+}
+
+/* One extent more than the kernel takes. All of them are right. */
+static void test_many_extents(const char *image)
+{
+	struct ob_dma_extent extents[17];
+
+	for (uint64_t i = 0; i < 17; i++)
+		extents[i] = (struct ob_dma_extent) {
+			.physical = i * 4 * MB, .bus = LOWEST_BUS + i * 4 * MB, .size = 4 * MB,
+		};
+	test_no_bus(image, (struct mock_options){
+		.pinned = true, .extents = extents, .extent_count = 17,
+	}, "no device reaches RAM: the host's extents are wrong");
+	start(image, (struct mock_options){
+		.memory = 64 * MB, .pinned = true, .extents = extents, .extent_count = 16,
+	});
+	read_random();
+	check_transfers();
+	stop();
+}
+
+/* A window of the bus has the same addresses as RAM: its begin, its end, or all of it. */
+static void test_wrong_window(const char *image)
+{
+	static const struct ob_dma_extent wrong[] = {
+		{ 0, MOCK_WINDOW_ADDRESS, 64 * MB },
+		{ 0, MOCK_WINDOW_ADDRESS - 60 * MB, 64 * MB },
+		{ 0, MOCK_WINDOW_ADDRESS - 32 * MB, 64 * MB },
+		/* RAM ends before the window, the extent does not. */
+		{ 0, MOCK_WINDOW_ADDRESS - 64 * MB, 128 * MB },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		test_no_bus(image, (struct mock_options){
+			.pinned = true, .extents = &wrong[i], .extent_count = 1,
+		}, "window 0 of the PCI bus overlaps RAM");
 }
 
 /* The module of the tests, with these parameters. Its checks have passed if it can be loaded. */
@@ -504,6 +557,31 @@ static void test_driver(const char *image, const char *module, const char *param
 	free(device.memory);
 }
 
+/*
+ * At a halt, reboot notifiers come before the shutdown of devices. The driver's interrupt handler
+ * runs when the kernel has just cleared the bus master bit, and sets that bit again.
+ */
+static void test_halt_order(const char *image, const char *module)
+{
+	struct memory_device device;
+
+	memory_device_init(&device, false, 0);
+	device.host = &host;
+	start_memory_device(image, &device, 64 * MB);
+	load_driver(module, "what=halt");
+	CHECK(pci_is_master(&device.config));
+	CHECK_EQUAL(mock_counts(host)->interrupts_live, 1);
+	CHECK_EQUAL(mock_halt(host), 0);
+	/* Bytes that the driver has written: see HALT_* there. */
+	CHECK_EQUAL(device.memory[0], 1);
+	CHECK_EQUAL(device.memory[1], 1);
+	CHECK_EQUAL(device.memory[2], 1);
+	CHECK(!pci_is_master(&device.config));
+	CHECK_EQUAL(mock_counts(host)->interrupts_live, 0);
+	mock_free(host);
+	free(device.memory);
+}
+
 int main(int argc, char **argv)
 {
 	const char *image = argv[1], *which = argc > 2 ? argv[2] : "";
@@ -522,13 +600,14 @@ int main(int argc, char **argv)
 	else if (!strcmp(which, "affinity"))
 		test_affinity(image);
 	else if (!strcmp(which, "not-pinned"))
-		test_no_bus(image, (struct mock_options){});
+		test_no_bus(image, (struct mock_options){}, "the host has not pinned RAM");
 	else if (!strcmp(which, "no-dma"))
-		test_no_bus(image, (struct mock_options){ .pinned = true, .no_dma = true });
+		test_no_bus(image, (struct mock_options){ .pinned = true, .no_dma = true },
+			    "the host lacks calls");
 	else if (!strcmp(which, "old-table"))
 		test_no_bus(image, (struct mock_options){
 			.pinned = true, .table_size = offsetof(struct ob_hypercalls, interrupts),
-		});
+		}, NULL);
 	else if (!strcmp(which, "short-table"))
 		test_short_table(image);
 	else if (!strcmp(which, "bus"))
@@ -543,6 +622,10 @@ int main(int argc, char **argv)
 		test_two_kernels(image);
 	else if (!strcmp(which, "wrong-extents"))
 		test_wrong_extents(image);
+	else if (!strcmp(which, "many-extents"))
+		test_many_extents(image);
+	else if (!strcmp(which, "wrong-window"))
+		test_wrong_window(image);
 	else if (!strcmp(which, "memory"))
 		test_memory(image, module, false);
 	else if (!strcmp(which, "memory-mapped"))
@@ -551,6 +634,8 @@ int main(int argc, char **argv)
 		test_memory_of_two(image, module);
 	else if (!strcmp(which, "masks"))
 		test_driver(image, module, "what=masks required=0x3ffffffff");
+	else if (!strcmp(which, "halt-order"))
+		test_halt_order(image, module);
 	else if (!strcmp(which, "resource"))
 		test_driver(image, module, "what=resource");
 	else

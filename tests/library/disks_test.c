@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Several disks under load on four vCPUs: direct reads and writes from several threads at once,
- * fsync and sync. One of the disks is served by this program. Each request completes, with the
- * right data, by an interrupt.
+ * fsync and sync. One of the disks is served by this program. Each request completes with the right
+ * data. disk_interrupt_test.c counts interrupts.
  *
  * usage: disks_test FILE FILE FILE, whose contents may be lost
  */

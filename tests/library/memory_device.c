@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A PCI device that consists of memory: memory_device.h. */
+#include <linux/pci_regs.h>
 #include <stdlib.h>
 
 #include "check.h"
 #include "memory_device.h"
+
+#define MSI 0x40
 
 static uint32_t config_read(void *state, uint32_t offset, uint32_t size)
 {
@@ -12,7 +15,14 @@ static uint32_t config_read(void *state, uint32_t offset, uint32_t size)
 
 static void config_write(void *state, uint32_t offset, uint32_t size, uint32_t value)
 {
-	pci_config_write(&((struct memory_device *)state)->config, offset, size, value);
+	struct memory_device *memory = state;
+	struct pci_config *config = &memory->config;
+	bool was_master = pci_is_master(config);
+
+	pci_config_write(config, offset, size, value);
+	if (was_master && !pci_is_master(config) && memory->host)
+		mock_message(*memory->host, pci_get(config->bytes, MSI + PCI_MSI_ADDRESS_LO, 8),
+			     (uint32_t)pci_get(config->bytes, MSI + PCI_MSI_DATA_64, 2));
 }
 
 /* Where a range of bus addresses is in the memory; NULL: not there. */
@@ -55,6 +65,18 @@ static void *map(void *state, uint64_t address, uint64_t size)
 	return place(state, address, size);
 }
 
+/* MSI, with one vector and without mask bits. */
+static void add_messages(struct pci_config *config)
+{
+	pci_set(config->bytes, PCI_STATUS, 2, PCI_STATUS_CAP_LIST);
+	pci_set(config->bytes, PCI_CAPABILITY_LIST, 1, MSI);
+	pci_set(config->bytes, MSI, 1, PCI_CAP_ID_MSI);
+	pci_set(config->bytes, MSI + PCI_MSI_FLAGS, 2, PCI_MSI_FLAGS_64BIT);
+	pci_set(config->writable, MSI + PCI_MSI_FLAGS, 2, PCI_MSI_FLAGS_ENABLE);
+	pci_set(config->writable, MSI + PCI_MSI_ADDRESS_LO, 8, ~3ull);
+	pci_set(config->writable, MSI + PCI_MSI_DATA_64, 2, 0xffff);
+}
+
 void memory_device_init(struct memory_device *memory, bool mapped, uint8_t seed)
 {
 	*memory = (struct memory_device) {
@@ -69,6 +91,7 @@ void memory_device_init(struct memory_device *memory, bool mapped, uint8_t seed)
 	CHECK(memory->memory);
 	/* The number of an experimental virtio device, which virtio-pci leaves alone. */
 	pci_config_init(&memory->config, 0x1af4, 0x10f0, MEMORY_SIZE);
+	add_messages(&memory->config);
 	for (uint32_t i = 0; i < MEMORY_SIZE; i++)
 		memory->memory[i] = (uint8_t)(seed + i * 7 + i / 256);
 }

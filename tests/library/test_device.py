@@ -20,9 +20,10 @@ SUITES = modules.libraries_of(modules.BASE_SUITES)
 SOURCES = ["device_test.c", "virtio_rng.c", "memory_device.c", "pci_config.c"]
 CASES = ["transfers", "transfers-2", "early", "unknown", "unbind", "affinity", "not-pinned",
          "no-dma", "old-table", "short-table", "bus", "borders", "halt", "halt-2", "two-kernels",
-         "wrong-extents"]
+         "wrong-extents", "many-extents", "wrong-window"]
 # Those of the module.
-DRIVER_CASES = ["memory", "memory-mapped", "memory-of-two", "masks", "resource"]
+DRIVER_CASES = ["memory", "memory-mapped", "memory-of-two", "masks", "resource",
+                "halt-order"]
 
 
 @pytest.fixture(scope="module", name="device")

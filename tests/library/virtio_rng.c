@@ -181,9 +181,11 @@ static void reset(struct rng *rng)
 
 static void set_status(struct rng *rng, uint8_t status)
 {
-	/* A driver must reset the device while the device still has the bus. */
-	if (!status && rng->status)
+	/* A driver must reset the device while the device still has the bus and its interrupts. */
+	if (!status && rng->status) {
 		rng->reset_as_master = pci_is_master(&rng->config);
+		rng->live_at_reset = mock_counts(*rng->host)->interrupts_live;
+	}
 	rng->status = status;
 	if (!status)
 		reset(rng);

@@ -43,6 +43,7 @@ struct rng {
 	uint64_t lowest;		/* bus address of what the device has read and written */
 	uint32_t unreachable;		/* bus addresses that led nowhere */
 	bool reset_as_master;		/* the last reset came when the device could access RAM */
+	uint32_t live_at_reset;		/* interrupts that were not masked then */
 	uint32_t stops;			/* of the kernel's vCPUs */
 	bool master_at_stop;		/* when the vCPUs stopped */
 	uint32_t live_at_stop;		/* interrupts that were not masked then */

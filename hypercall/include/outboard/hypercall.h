@@ -251,6 +251,9 @@ void ob_host_console_write(struct ob_host *host, int level, const char *line,
  * Reports a kernel panic to the user, and ends the program so that the host can take a core dump.
  * If the program has asked for that, only this kernel ends: the calling thread stays here for ever.
  * Does not return.
+ *
+ * The kernel has not stopped its devices. A platform with the PCI group clears the bus master bit
+ * of each device before RAM serves another purpose.
  */
 void ob_host_panic(struct ob_host *host, const char *message) __attribute__((noreturn));
 
@@ -398,12 +401,15 @@ void ob_host_interrupt_close(struct ob_host *host, uint32_t interrupt);
  * Masks or unmasks an interrupt that is open. Calls may repeat. A host should keep a message that
  * arrives while the interrupt is masked, and raise the interrupt when it is unmasked. A host need
  * not do so: the kernel notes what arrives while a driver has disabled its interrupt. Unmasking may
- * call ob_kernel_interrupt().
+ * call ob_kernel_interrupt(). The caller's interrupts are off.
  */
 void ob_host_interrupt_mask(struct ob_host *host, uint32_t interrupt);
 void ob_host_interrupt_unmask(struct ob_host *host, uint32_t interrupt);
 
-/* A hint: that vCPU handles the interrupt. OB_ANY_VCPU: any vCPU does. */
+/*
+ * A hint: that vCPU handles the interrupt. OB_ANY_VCPU: any vCPU does. The caller's interrupts are
+ * off.
+ */
 #define OB_ANY_VCPU (~0u)
 void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint32_t vcpu);
 
@@ -415,10 +421,11 @@ void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint32
  */
 
 /*
- * Maps device memory into the address space, uncached, and stores a pointer to it. The kernel
- * accesses it in the sizes that the device knows. A range may be mapped several times, and in
- * parts. -EOPNOTSUPP: the host cannot map this range, and the kernel uses the calls below.
- * -EINVAL: there is no device. -ENOMEM.
+ * Maps device memory into the address space, uncached, and stores a pointer to it. `address` and
+ * `size` may have any alignment. The pointer is that of `address` itself, not of its page. The
+ * kernel accesses the range in the sizes that the device knows. A range may be mapped several
+ * times, and in parts. -EOPNOTSUPP: the host cannot map this range, and the kernel uses the calls
+ * below. -EINVAL: there is no device. -ENOMEM.
  */
 int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uint64_t *pointer);
 
@@ -447,8 +454,9 @@ struct ob_dma_extent {
  * extents stay as they are. The first extent begins at physical address 0. Each other extent begins
  * where the one before it ends. The last extent ends at RAM's ceiling or above. So extents must not
  * overlap in physical addresses, nor have gaps. On the bus they may be in any order, but must not
- * overlap either. If an extent breaks a rule, the kernel prints an error, and no device reaches
- * RAM.
+ * overlap either. No window of the PCI bus may overlap an extent, even above RAM's ceiling: see
+ * ob_host_pci_window(). If an extent breaks a rule of this group, the kernel prints an error, and
+ * no device reaches RAM.
  *
  * The kernel has no bounce buffers: a buffer whose bus address is above the mask of a device cannot
  * be mapped for that device. So RAM should have bus addresses below 4 GB where devices need that.
@@ -469,7 +477,11 @@ int ob_host_dma_extent(struct ob_host *host, uint32_t index, struct ob_dma_exten
  *
  * At a halt the drivers shut their devices down. Then the kernel clears the bus master bit of each
  * device, and masks each interrupt. All this is done before the vCPUs stop, and so before
- * ob_host_regions_release(). Interrupts stay open: the host may close them after the halt.
+ * ob_host_regions_release(). Devices and interrupts stay like that, whatever drivers do. Interrupts
+ * that are still open stay open: the host may close them after the halt.
+ *
+ * If a client thread is stuck in the kernel, drivers do not shut their devices down. The rest is
+ * done. After a panic none of this is done: see ob_host_panic().
  */
 
 /* Where the kernel may put device memory: addresses for the group of device memory. */
@@ -480,7 +492,10 @@ struct ob_pci_window {
 	uint32_t reserved;
 };
 
-/* States one window: index 0, 1, ... until -ENOENT; at most 8. */
+/*
+ * States one window: index 0, 1, ... until -ENOENT; at most 8. A window must not overlap another
+ * window or an extent of RAM. If it does, the kernel prints an error and does not use the bus.
+ */
 int ob_host_pci_window(struct ob_host *host, uint32_t index, struct ob_pci_window *window);
 
 /*

@@ -125,13 +125,13 @@ static unsigned long ob_dma_border(unsigned int i)
 	return PHYS_PFN(extent[1].physical) - 1;
 }
 
-static bool __init ob_dma_overlaps(const struct ob_dma_extent *extent)
+bool __init ob_dma_overlaps(u64 bus, u64 size)
 {
 	unsigned int i;
 
 	for (i = 0; i < ob_dma.count; i++)
-		if (extent->bus < ob_dma.extents[i].bus + ob_dma.extents[i].size &&
-		    ob_dma.extents[i].bus < extent->bus + extent->size)
+		if (bus < ob_dma.extents[i].bus + ob_dma.extents[i].size &&
+		    ob_dma.extents[i].bus < bus + size)
 			return true;
 	return false;
 }
@@ -143,7 +143,8 @@ static bool __init ob_dma_add(const struct ob_dma_extent *extent, u64 end)
 	if (ob_dma.count == OB_EXTENTS_MOST || extent->physical != end || !extent->size ||
 	    !IS_ALIGNED(bits, OB_MEMORY_STEP) ||
 	    extent->physical + extent->size < extent->size ||
-	    extent->bus + extent->size < extent->size || ob_dma_overlaps(extent))
+	    extent->bus + extent->size < extent->size ||
+	    ob_dma_overlaps(extent->bus, extent->size))
 		return false;
 	ob_dma.extents[ob_dma.count] = *extent;
 	ob_dma.extents[ob_dma.count++].physical += OB_PHYS_OFFSET;

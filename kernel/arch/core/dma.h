@@ -11,4 +11,7 @@ void ob_dma_setup(void);
 /* Has the host stated valid extents? */
 bool ob_dma_reaches_ram(void);
 
+/* Has an extent any of these bus addresses? */
+bool ob_dma_overlaps(u64 bus, u64 size);
+
 #endif

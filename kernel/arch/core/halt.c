@@ -5,7 +5,9 @@
  *  1. The kernel takes no new calls. Calls in progress end as by a fatal signal. Tasks whose
  *     threads are out in host code end as coroutines, with their files, namespaces and io_urings.
  *  2. The clients' mappings and files are closed, and everything is unmounted.
- *  3. Carriers and service threads leave, and the host joins them.
+ *  3. Drivers of PCI devices shut them down, unless a thread is stuck (see below). Then no device
+ *     may access RAM, and their interrupts are masked.
+ *  4. Carriers and service threads leave, and the host joins them.
  *
  * A thread that sleeps uninterruptibly keeps its stack and the memory. Halt waits for it no longer
  * than OB_HALT_PATIENCE.
@@ -372,9 +374,10 @@ static long ob_halt_call(void *argument)
 	ksys_sync();
 	halt->result = ob_unmount_all();
 	ksys_sync();
+	ob_pci_stop(halt->stuck);
+	/* Reboot notifiers write, too: md marks its arrays clean. */
 	if (ob_block_write_errors() && !halt->result)
 		halt->result = -EIO;
-	ob_pci_stop();
 	revert_creds(client);
 	return 0;
 }

@@ -20,6 +20,9 @@
 struct irq_domain *ob_irq_domain __ro_after_init;
 static DEFINE_IDA(ob_irq_numbers);
 
+/* The kernel halts: no interrupt is opened or unmasked any more. */
+static bool ob_irqs_stopped;
+
 /* The vCPU that handles each interrupt, counted from 1. 0: any vCPU does. */
 static u8 ob_irq_vcpus[OB_INTERRUPTS];
 
@@ -72,9 +75,10 @@ static void ob_irq_mask(struct irq_data *data)
 		ob_host_interrupt_mask(ob_host, data->hwirq);
 }
 
+/* ob_irqs_stop() takes the same lock of the interrupt, after it has set the flag. */
 static void ob_irq_unmask(struct irq_data *data)
 {
-	if (data->hwirq >= OB_INTERRUPT_FIRST)
+	if (data->hwirq >= OB_INTERRUPT_FIRST && !READ_ONCE(ob_irqs_stopped))
 		ob_host_interrupt_unmask(ob_host, data->hwirq);
 }
 
@@ -135,9 +139,12 @@ static int ob_irq_map(struct irq_domain *domain, unsigned int irq, irq_hw_number
 
 static int ob_irq_open(struct irq_domain *domain, unsigned int irq, u32 interrupt)
 {
-	struct ob_interrupt_message *message = kzalloc(sizeof(*message), GFP_KERNEL);
+	struct ob_interrupt_message *message;
 	int error;
 
+	if (READ_ONCE(ob_irqs_stopped))
+		return -ENODEV;
+	message = kzalloc(sizeof(*message), GFP_KERNEL);
 	if (!message)
 		return -ENOMEM;
 	error = ob_host_interrupt_open(ob_host, interrupt, message);
@@ -185,16 +192,21 @@ static const struct irq_domain_ops ob_irq_operations = {
 	.free = ob_irq_free,
 };
 
-/* A driver that has disabled its interrupt may have left it unmasked in the host. */
+/*
+ * Does not wait for handlers: one that polls its device may never return, as that device no longer
+ * reaches RAM. A driver that has disabled its interrupt may have left it unmasked in the host.
+ */
 void ob_irqs_stop(void)
 {
 	unsigned int interrupt, irq;
 
+	/* An interrupt that is mapped later finds the flag set, and stays masked. */
+	smp_store_mb(ob_irqs_stopped, true);
 	for (interrupt = OB_INTERRUPT_FIRST; interrupt < OB_INTERRUPTS; interrupt++) {
 		irq = irq_find_mapping(ob_irq_domain, interrupt);
 		if (!irq)
 			continue;
-		disable_irq(irq);
+		disable_irq_nosync(irq);
 		ob_host_interrupt_mask(ob_host, interrupt);
 	}
 }

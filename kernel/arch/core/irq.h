@@ -17,8 +17,8 @@ extern struct irq_domain *ob_irq_domain;
 void ob_devices_run(struct ob_vcpu *vcpu);
 
 /*
- * Disables the interrupts that drivers have opened, and masks them in the host. No handler runs
- * when this returns. Sleeps.
+ * Disables the interrupts that drivers have opened, and masks them in the host, for ever. No
+ * handler begins after this, but one may still run. Does not sleep.
  */
 void ob_irqs_stop(void);
 

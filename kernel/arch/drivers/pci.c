@@ -9,6 +9,7 @@
 #include <linux/irq.h>
 #include <linux/msi.h>
 #include <linux/pci.h>
+#include <linux/reboot.h>
 #include "../core/dma.h"
 #include "../core/host.h"
 #include "../core/irq.h"
@@ -22,6 +23,7 @@ struct ob_pci {
 	struct resource buses;
 	struct resource windows[OB_WINDOWS_MOST];
 	struct pci_host_bridge *bridge;
+	bool stopped;			/* no device becomes a bus master any more */
 };
 static struct ob_pci ob_pci;
 
@@ -32,9 +34,13 @@ static int ob_pci_config_read(struct pci_bus *bus, unsigned int function, int of
 	return PCIBIOS_SUCCESSFUL;
 }
 
+/* Linux calls this with its lock of configuration space held. */
 static int ob_pci_config_write(struct pci_bus *bus, unsigned int function, int offset, int size,
 			       u32 value)
 {
+	/* The offset is a multiple of the size: the bit is in the first byte. */
+	if (offset == PCI_COMMAND && READ_ONCE(ob_pci.stopped))
+		value &= ~PCI_COMMAND_MASTER;
 	ob_host_pci_write(ob_host, PCI_DEVID(bus->number, function), offset, size, value);
 	return PCIBIOS_SUCCESSFUL;
 }
@@ -98,6 +104,10 @@ static int __init ob_pci_read_windows(void)
 		    window.size > OB_IOMEM_BASE - window.address ||
 		    ob_pci_add_window(&ob_pci.windows[i], &window))
 			return -EINVAL;
+		if (ob_dma_overlaps(window.address, window.size)) {
+			pr_err("window %u of the PCI bus overlaps RAM on the bus\n", i);
+			return -EINVAL;
+		}
 	}
 	ob_pci.buses = (struct resource) { .name = "PCI", .end = 255, .flags = IORESOURCE_BUS };
 	pci_add_resource(&ob_pci.bridge->windows, &ob_pci.buses);
@@ -153,13 +163,16 @@ static int __init ob_pci_start(void)
 }
 subsys_initcall_sync(ob_pci_start);
 
-void ob_pci_stop(void)
+void ob_pci_stop(bool stuck)
 {
 	struct pci_dev *device = NULL;
 
 	if (!ob_pci.bridge)
 		return;
-	device_shutdown();
+	if (!stuck)
+		kernel_restart_prepare(NULL);
+	/* Timers and kernel threads of drivers still run, and may call pci_set_master(). */
+	WRITE_ONCE(ob_pci.stopped, true);
 	while ((device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, device)))
 		pci_clear_master(device);
 	ob_irqs_stop();

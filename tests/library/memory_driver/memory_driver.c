@@ -4,15 +4,17 @@
  * if a check does; the kernel's log says which.
  */
 #include <linux/dma-mapping.h>
+#include <linux/interrupt.h>
 #include <linux/io.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/reboot.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 
 static char *what = "";
 module_param(what, charp, 0);
-MODULE_PARM_DESC(what, "memory, masks or resource");
+MODULE_PARM_DESC(what, "memory, masks, resource or halt");
 
 static unsigned int seed;
 module_param(seed, uint, 0);
@@ -149,9 +151,10 @@ static int check_memremap(struct pci_dev *device, void *ram)
 	EXPECT(IS_ERR(bytes) == !mapped);
 	if (mapped)
 		devm_memunmap(&device->dev, bytes);
-	/* RAM is where it always is. The test counts hypercalls that unmap what is not mapped. */
-	bytes = memremap(virt_to_phys(ram), PAGE_SIZE, MEMREMAP_WB);
-	EXPECT(!bytes || bytes == ram);
+	/* RAM of the boot is no resource of Linux's, so Linux takes it for device memory. */
+	EXPECT(!memremap(OB_PHYS_OFFSET, PAGE_SIZE, MEMREMAP_WB));
+	EXPECT(!memremap(OB_PHYS_OFFSET, PAGE_SIZE, MEMREMAP_WC));
+	/* The test counts hypercalls that unmap what is not mapped. */
 	memunmap(ram);
 	return 0;
 }
@@ -207,24 +210,55 @@ static int check_all_pages(struct device *device, struct list_head *pages, struc
 	return 0;
 }
 
-static int check_coherent(struct device *device)
-{
-	dma_addr_t bus;
-	void *memory;
-	int i;
+#define ALLOCATIONS 64
 
-	for (i = 0; i < 64; i++) {
-		memory = dma_alloc_coherent(device, PAGE_SIZE, &bus, GFP_KERNEL);
-		if (!memory)
+/*
+ * Returns how many of ALLOCATIONS pages were available, all of them at the same time. -EINVAL: one
+ * was above the mask.
+ */
+static int allocate_coherent(struct device *device)
+{
+	static dma_addr_t bus[ALLOCATIONS];
+	static void *memory[ALLOCATIONS];
+	int i, count = 0;
+	bool above = false;
+
+	for (i = 0; i < ALLOCATIONS; i++) {
+		memory[i] = dma_alloc_coherent(device, PAGE_SIZE, &bus[i], GFP_KERNEL);
+		if (!memory[i])
 			continue;
-		EXPECT(bus + PAGE_SIZE - 1 <= U32_MAX);
-		dma_free_coherent(device, PAGE_SIZE, memory, bus);
+		count++;
+		above |= bus[i] + PAGE_SIZE - 1 > U32_MAX;
 	}
+	for (i = 0; i < ALLOCATIONS; i++)
+		if (memory[i])
+			dma_free_coherent(device, PAGE_SIZE, memory[i], bus[i]);
+	return above ? -EINVAL : count;
+}
+
+/* The test has all low pages at first, and then frees some of them. */
+static int check_coherent(struct device *device, struct list_head *pages)
+{
+	struct page *page, *next;
+	int freed = 0, before, after;
+
+	before = allocate_coherent(device);
+	list_for_each_entry_safe(page, next, pages, lru) {
+		if (freed == ALLOCATIONS || map_page(device, page) == DMA_MAPPING_ERROR)
+			continue;
+		list_del(&page->lru);
+		__free_page(page);
+		freed++;
+	}
+	after = allocate_coherent(device);
+	EXPECT(before >= 0 && before < ALLOCATIONS);
+	EXPECT(freed == ALLOCATIONS && after > before);
 	return 0;
 }
 
 /* There is no bounce buffer: the mapping of what the device does not reach is an error. */
-static int check_narrow_mask(struct device *device, struct page *low, struct page *high)
+static int check_narrow_mask(struct device *device, struct list_head *pages, struct page *low,
+			     struct page *high)
 {
 	struct scatterlist list[2];
 
@@ -236,7 +270,7 @@ static int check_narrow_mask(struct device *device, struct page *low, struct pag
 	sg_set_page(&list[0], low, PAGE_SIZE, 0);
 	sg_set_page(&list[1], high, PAGE_SIZE, 0);
 	EXPECT(!dma_map_sg(device, list, 2, DMA_TO_DEVICE));
-	return check_coherent(device);
+	return check_coherent(device, pages);
 }
 
 static int check_masks(struct pci_dev *pci_device)
@@ -259,7 +293,7 @@ static int check_masks(struct pci_dev *pci_device)
 		list_add(&page->lru, &pages);
 	}
 	error = check_all_pages(device, &pages, &low, &high) ?:
-		check_narrow_mask(device, low, high);
+		check_narrow_mask(device, &pages, low, high);
 	list_for_each_entry_safe(page, next, &pages, lru)
 		__free_page(page);
 	return error;
@@ -288,6 +322,51 @@ static int check_resource(struct pci_dev *pci_device)
 	return 0;
 }
 
+/* Bytes of the device's memory, all 0 at first. The test reads them after the halt. */
+enum {
+	HALT_NOTIFIED,		/* 1: the notifier ran once, before all of the following */
+	HALT_SHUT_DOWN,		/* 1: the device was shut down after that, in a halting system */
+	HALT_INTERRUPTED,	/* 1: the handler ran after that */
+	HALT_BYTES
+};
+static u8 __iomem *halt_bytes;
+
+static int halt_notify(struct notifier_block *block, unsigned long action, void *unused)
+{
+	writeb(readb(halt_bytes + HALT_NOTIFIED) + 1, halt_bytes + HALT_NOTIFIED);
+	return NOTIFY_DONE;
+}
+static struct notifier_block halt_notifier = { .notifier_call = halt_notify };
+
+static void shut_down(struct pci_dev *device)
+{
+	if (halt_bytes && readb(halt_bytes + HALT_NOTIFIED) == 1 && system_state > SYSTEM_RUNNING)
+		writeb(1, halt_bytes + HALT_SHUT_DOWN);
+}
+
+/* A driver that goes on after its device was shut down. */
+static irqreturn_t halt_interrupt(int irq, void *device)
+{
+	writeb(readb(halt_bytes + HALT_SHUT_DOWN), halt_bytes + HALT_INTERRUPTED);
+	pci_set_master(device);
+	return IRQ_HANDLED;
+}
+
+/* The device stays as it is until the halt. */
+static int check_halt(struct pci_dev *device)
+{
+	int i;
+
+	halt_bytes = pci_iomap(device, 0, 0);
+	EXPECT(halt_bytes);
+	for (i = 0; i < HALT_BYTES; i++)
+		writeb(0, halt_bytes + i);
+	pci_set_master(device);
+	EXPECT(pci_alloc_irq_vectors(device, 1, 1, PCI_IRQ_MSI) == 1);
+	EXPECT(!request_irq(pci_irq_vector(device, 0), halt_interrupt, 0, "memory_driver", device));
+	return register_reboot_notifier(&halt_notifier);
+}
+
 static int result = -ENODEV;
 
 static int check(struct pci_dev *device)
@@ -298,6 +377,8 @@ static int check(struct pci_dev *device)
 		return check_masks(device);
 	if (!strcmp(what, "resource"))
 		return check_resource(device);
+	if (!strcmp(what, "halt"))
+		return check_halt(device);
 	return -EINVAL;
 }
 
@@ -310,6 +391,8 @@ static int probe(struct pci_dev *device, const struct pci_device_id *id)
 	error = pci_request_regions(device, "memory_driver");
 	if (!error) {
 		result = check(device);
+		if (halt_bytes)
+			return result;
 		pci_release_regions(device);
 	}
 	pci_disable_device(device);
@@ -325,6 +408,7 @@ static struct pci_driver driver = {
 	.name = "memory_driver",
 	.id_table = devices,
 	.probe = probe,
+	.shutdown = shut_down,
 };
 
 static int __init start(void)
