@@ -138,7 +138,7 @@ int main(int count, char **arguments)
 		children_of_prepared();
 		return 0;
 	}
-	/* Unless the test sets one, a directory that does not exist: then the status is no default. */
+	/* Unless the test sets one, a directory that does not exist: its status is no default. */
 	CHECK(!setenv("SNAPSHOTS", "/dev/null/none", 0));
 	client_boot(2);
 	CHECK(strcmp(ob_snapshot_status(), "not wanted"));
