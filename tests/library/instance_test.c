@@ -511,8 +511,10 @@ static void refuse_configurations(struct ob_instance *instance)
 	refuse(instance, WITH(memory, 1 << 20), -EINVAL, "memory is 1048576 bytes: use at least");
 	refuse(instance, WITH(log_level, 8), -EINVAL, "log_level is 8: use 0 to 7");
 	refuse(instance, WITH(command_line, words), -EINVAL, "command_line has 399 characters");
-	refuse(instance, WITH(components, "nonsense"), -ENOENT, "no component is called \"nonsense\"");
-	refuse(instance, WITH(kernel, "/nowhere"), -ENOENT, "the kernel image /nowhere cannot be loaded");
+	refuse(instance, WITH(components, "nonsense"), -ENOENT,
+	       "no component is called \"nonsense\"");
+	refuse(instance, WITH(kernel, "/nowhere"), -ENOENT,
+	       "the kernel image /nowhere cannot be loaded");
 }
 
 static struct rlimit limit(int resource, rlim_t most)

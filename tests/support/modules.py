@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Modules of one variant of the kernel, and the program that loads them: tests/kernel/run_modules.c.
+"""Modules of one variant of the kernel, and the program that loads them:
+tests/kernel/run_modules.c.
 
 The kernel's own suites are modules of variants that are built with SUITES=y.
 """
@@ -15,7 +16,8 @@ import pytest
 from . import c_programs, host, program
 
 SOURCE = os.path.join(program.REPOSITORY, "tests", "kernel", "run_modules.c")
-# `make test` builds the first, `make test-long` the others. The last is a kernel that checks itself.
+# `make test` builds the first, `make test-long` the others. The last is a kernel that checks
+# itself.
 BASE_SUITES = "base-suites"
 FULL_SUITES = "full-suites"
 DEBUG_SUITES = "base-debug-ubsan-suites"
@@ -26,7 +28,9 @@ def objects_of(variant: str) -> str:
 
 
 def libraries_of(variant: str) -> str:
-    return c_programs.LIBRARIES if variant == "full" else os.path.join(c_programs.LIBRARIES, variant)
+    if variant == "full":
+        return c_programs.LIBRARIES
+    return os.path.join(c_programs.LIBRARIES, variant)
 
 
 def is_built(variant: str) -> bool:
@@ -45,7 +49,10 @@ def every(variant: str = "full") -> dict:
     if not is_built(variant) or not os.path.exists(order):
         return {}
     with open(order, encoding="utf-8") as lines:
-        paths = [os.path.join(objects_of(variant), f"{os.path.splitext(line.strip())[0]}.ko") for line in lines]
+        paths = [
+            os.path.join(objects_of(variant), f"{os.path.splitext(line.strip())[0]}.ko")
+            for line in lines
+        ]
     return {plain(os.path.basename(path)[:-3]): path for path in paths}
 
 
@@ -67,7 +74,9 @@ def needed_by(*names: str, variant: str = "full") -> list:
 
 
 def has_suites(path: str) -> bool:
-    """Whether a module has suites of KUnit: a section .kunit_test_suites or .kunit_init_test_suites."""
+    """Whether a module has suites of KUnit: a section .kunit_test_suites or
+    .kunit_init_test_suites.
+    """
     with open(path, "rb") as stream:
         data = stream.read()
     return b".kunit_test_suites\0" in data or b".kunit_init_test_suites\0" in data
@@ -82,13 +91,15 @@ def build(source: str, directory: str, variant: str = "full") -> None:
     """Builds the modules of a directory of sources in another one, for a variant's kernel."""
     for name in os.listdir(source):
         shutil.copy(os.path.join(source, name), directory)
-    host.run("make", "-C", os.path.join(program.OUT, "source", "linux"), f"O={objects_of(variant)}", "ARCH=outboard",
-             f"M={directory}", "modules", MAKEFLAGS="", MAKELEVEL="")
+    host.run("make", "-C", os.path.join(program.OUT, "source", "linux"),
+             f"O={objects_of(variant)}", "ARCH=outboard", f"M={directory}", "modules",
+             MAKEFLAGS="", MAKELEVEL="")
 
 
 def compile_runner(directory: str, variant: str = "full") -> str:
     """tests/kernel/run_modules.c with the library of a variant."""
-    return c_programs.build(os.path.join(directory, "run_modules"), SOURCE, library=libraries_of(variant))
+    return c_programs.build(os.path.join(directory, "run_modules"), SOURCE,
+                            library=libraries_of(variant))
 
 
 class Run:
@@ -97,19 +108,29 @@ class Run:
     `parameters`: of the last, or a list of them, and it is loaded with each.
     """
 
-    def __init__(self, runner, paths, *, parameters="", seconds=0, command_line="", show="", timeout, vcpus=2):
-        command = [runner, str(seconds), *paths, "--", *([parameters] if isinstance(parameters, str) else parameters)]
+    def __init__(self, runner, paths, *, parameters="", seconds=0, command_line="", show="",
+                 timeout, vcpus=2):
+        command = [
+            runner,
+            str(seconds), *paths, "--",
+            *([parameters] if isinstance(parameters, str) else parameters)
+        ]
         variables = {"VCPUS": str(vcpus), "COMMAND_LINE": command_line, "SHOW": show}
         try:
-            done = subprocess.run(command, capture_output=True, timeout=timeout, check=False, env={**os.environ, **variables})
+            done = subprocess.run(command, capture_output=True, timeout=timeout, check=False,
+                                  env={**os.environ, **variables})
         except subprocess.TimeoutExpired as error:
-            pytest.fail(f"hangs; the last lines:\n{(error.stdout or b'').decode(errors='replace')[-3000:]}")
+            pytest.fail(
+                f"hangs; the last lines:\n{(error.stdout or b'').decode(errors='replace')[-3000:]}")
         output = done.stdout.decode(errors="replace")
         # What the kernel said before its first process, and since.
         self.boot, _, self.log = output.rpartition("Run /init")
         self.tail = f"{self.log[-5000:]}\n{done.stderr.decode(errors='replace')[-1500:]}"
         assert done.returncode == 0, f"ended with {done.returncode}\n{self.tail}"
-        self.results = [int(number) for number in re.findall(r"^run_modules: result (-?\d+)$", self.log, re.MULTILINE)]
+        self.results = [
+            int(number)
+            for number in re.findall(r"^run_modules: result (-?\d+)$", self.log, re.MULTILINE)
+        ]
         assert self.results, f"not loaded\n{self.tail}"
 
     @property

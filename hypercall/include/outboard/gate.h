@@ -52,10 +52,10 @@ int ob_kernel_interrupt_call(int thread);
 /*
  * Closes the files of the clients, unmounts, writes back, stops every vCPU and ends every thread of
  * the kernel. Calls of other threads, also blocked ones, end with -ENODEV. Returns 0; -EBUSY: a
- * file system could not be unmounted, and was synced; -EIO: a write to a disk of the block group has
- * failed (failed writes to other disks, such as those of PCI devices, are in the log only); -ENODEV:
- * no kernel runs. Sets `halted` to 1 if the kernel has ended. If not, the kernel goes on unchanged,
- * and the result is the reason. Blocks.
+ * file system could not be unmounted, and was synced; -EIO: a write to a disk of the block group
+ * has failed (failed writes to other disks, such as those of PCI devices, are in the log only);
+ * -ENODEV: no kernel runs. Sets `halted` to 1 if the kernel has ended. If not, the kernel goes on
+ * unchanged, and the result is the reason. Blocks.
  */
 int ob_kernel_halt(int *halted);
 

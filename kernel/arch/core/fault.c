@@ -85,7 +85,8 @@ static bool ob_in_client_window(unsigned long address)
  */
 static void ob_client_fault_ahead(struct vm_area_struct *vma, unsigned long address)
 {
-	unsigned long end = min3(address + OB_FAULT_PAGES * PAGE_SIZE, vma->vm_end, ob_layout.client_end);
+	unsigned long end = min3(address + OB_FAULT_PAGES * PAGE_SIZE, vma->vm_end,
+				 ob_layout.client_end);
 
 	while ((address += PAGE_SIZE) < end && ob_client_is_untouched(vma->vm_mm, address))
 		if (handle_mm_fault(vma, address, FAULT_FLAG_WRITE, NULL) & VM_FAULT_ERROR)
@@ -144,7 +145,7 @@ static bool ob_window_fault(struct ob_fault *fault, bool by_kernel)
 		return false;
 	if (by_kernel)
 		return !ob_client_fault(fault, false);
-	/* Refused while the thread is in a call: its locks and its task are not a handler's to use. */
+	/* Refused while the thread is in a call: a handler must not use its locks and its task. */
 	return !ob_call(ob_client_fault_call, fault);
 }
 #else

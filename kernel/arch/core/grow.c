@@ -2,14 +2,16 @@
 /*
  * Memory grows by hot-add, up to the ceiling, before anything is reclaimed.
  *
- * The allocator's slow path wakes kswapd when a zone runs low; that call is
- * wrapped at the link. While there is room to grow, the grower is woken in its place. It doubles
- * memory, so that a program that needs little takes little and one that needs much is not
- * held up by many small steps. The pages that are still to come count as
- * present in the total, so that nobody sizes or refuses things by what there is now. Who finds no page at all before the grower is
- * done waits for it in out_of_memory(), which is wrapped as well: in a library there is no process
- * that could be killed to free memory, so at the ceiling an allocation fails. One that a file
- * system makes first waits for pages that are being written: they become free.
+ * The allocator's slow path wakes kswapd when a zone runs low; the linker wraps that call. While
+ * there is room to grow, the wrap wakes the grower instead. The grower doubles memory: a program
+ * that needs little takes little, and one that needs much waits for few steps. The pages that are
+ * still to come count as present in the total, so Linux does not size or refuse things by the
+ * present memory.
+ *
+ * An allocation that finds no page before the grower is done waits for the grower in
+ * out_of_memory(), which is wrapped as well. A library has no process that could be killed to free
+ * memory, so at the ceiling an allocation fails. An allocation of a file system first waits for
+ * pages that are being written: they become free.
  */
 #include <linux/kthread.h>
 #include <linux/memblock.h>
@@ -74,7 +76,7 @@ static void ob_raise_marks(void)
 	}
 }
 
-/* In small steps: other tasks may run between them. Returns how much more there is, in whole units. */
+/* Adds memory in small steps: other tasks may run between them. Returns the bytes added. */
 static u64 ob_extend(u64 size, u64 more)
 {
 	u64 done = 0;
@@ -145,9 +147,10 @@ static void ob_grow_request(void)
 }
 
 /*
- * Also called when blocks of pages of one kind are made to serve another, by who tries once more after memory that was being
- * reported came back, and for who is content with single pages if there is no run of them (a large folio): that is no want of memory.
- * That there are too many dirty pages for another one is: with more memory there may be more, and nobody has to wait until some are written.
+ * Whether the wake-up of kswapd means that memory is low. Linux also wakes kswapd when it turns
+ * blocks of pages of one kind into another, when it tries again after reported memory came back,
+ * and for a large folio that may be made of single pages: then memory is not low. Memory is low if
+ * too many pages are dirty: with more memory more may be, and no writer waits.
  */
 static bool ob_is_low(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
@@ -207,7 +210,8 @@ static bool ob_wait_for_writing(void)
 {
 	unsigned long deadline = jiffies + OB_GROW_PATIENCE, before = ob_pages_to_write();
 
-	while (time_before(jiffies, deadline) && ob_pages_to_write() && !fatal_signal_pending(current)) {
+	while (time_before(jiffies, deadline) && ob_pages_to_write() &&
+	       !fatal_signal_pending(current)) {
 		schedule_timeout_uninterruptible(1);
 		if (ob_pages_to_write() < before)
 			return true;
