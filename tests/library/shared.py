@@ -107,7 +107,7 @@ def gdb_script() -> str:
         f"{stops}"
         "break do_init_module\ncommands\nsilent\n"
         'printf "component %s\\n", $rdi + 24\ncontinue\nend\n'
-        "break ob_ready\ncommands\nsilent\necho ready\\n\nkill\nquit\nend\nrun\n"
+        "break ob_vcpus_start_later\ncommands\nsilent\necho ready\\n\nkill\nquit\nend\nrun\n"
     )
 
 
