@@ -53,6 +53,7 @@ static int not_ours(void)
 	.preempt = (void *)no_kernel,				\
 	.thread_exit = (void *)no_kernel,			\
 	.forked = (void *)no_kernel,				\
+	.interrupt_carry = (void *)no_kernel,			\
 }
 
 static const struct ob_upcalls without_kernel = WITHOUT_KERNEL;

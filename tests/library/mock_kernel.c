@@ -76,6 +76,7 @@ static const struct ob_upcalls upcalls = {
 	.preempt = preempt,
 	.thread_exit = thread_exit,
 	.forked = forked,
+	.interrupt_carry = interrupt,
 };
 
 static __attribute__((constructor)) void make_host(void)

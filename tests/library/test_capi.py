@@ -162,6 +162,13 @@ def test_several_disks_under_load(work, start):
         assert not expected or expected in said
 
 
+def test_a_worker_goes_on_with_what_waits_for_its_disk(image, work):
+    """The carrier sleeps two or three times for each fsync, else five or six times."""
+    disk = os.path.join("..", "invariants", "model_disk.c")
+    program = library_program(work, "worker_test.c", "client.c", disk)
+    assert float(run(program, image, LD_LIBRARY_PATH=LIBRARIES)) < 4
+
+
 @pytest.mark.parametrize("does", ["sleep", "turns"])
 def test_without_the_service_thread(work, does):
     run_library_program(work, "service_test", does, timeout=600)

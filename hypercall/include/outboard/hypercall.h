@@ -537,6 +537,14 @@ void ob_host_pci_write(struct ob_host *host, uint32_t device, uint32_t offset, u
 void ob_kernel_interrupt(uint32_t interrupt);
 
 /*
+ * As ob_kernel_interrupt(), by a thread that ob_host_thread_create() has made for the platform, and
+ * that holds nothing others wait for. The kernel may use the thread to handle the interrupt at
+ * once, and for what follows from that. Then it has no thread of its own to wake. The call returns
+ * when the vCPU has no more to do, or soon after a millisecond. Blocks.
+ */
+void ob_kernel_interrupt_carry(uint32_t interrupt);
+
+/*
  * Does what a vCPU's service thread would do: raises the vCPU's timer, takes interrupts in the
  * place of a client that is out in host code, and interrupts a thread that does not poll. Returns
  * when to call again, as a time of the host's monotonic clock. OB_FOREVER: when

@@ -183,7 +183,8 @@ struct ob_hypercalls {
 	member(preempt_begin)		\
 	member(preempt)			\
 	member(thread_exit)		\
-	member(forked)
+	member(forked)			\
+	member(interrupt_carry)
 
 #define OB_UPCALL_MEMBER(name) __typeof__(ob_kernel_##name) *name;
 struct ob_upcalls {

@@ -2,9 +2,9 @@
 /*
  * Carriers. A thread carries a vCPU while it runs the vCPU's coroutines: kernel threads, the idle
  * task, init. Each vCPU has a host thread for that, its carrier. A client's thread may carry a vCPU
- * for a short time: it is lent (idle.c).
+ * for a short time: it is lent (idle.c). So may a worker of the platform (idle.c).
  *
- * The carrier's life, and a lent thread's: get the vCPU, run coroutines until one of them leaves to
+ * The carrier's life, and theirs: get the vCPU, run coroutines until one of them leaves to
  * `pass_to`, then give the vCPU to that task; NULL: the vCPU idles.
  */
 #include <linux/sched.h>

@@ -20,6 +20,7 @@
  *   a bit is set in `pending`          IDLE-CARRIER  BUSY          ob_idle_end() passes the baton
  *                                      IDLE-LENT     KICKED        ob_idle_end() kicks the thread
  *   a client's thread wants the vCPU   IDLE-CARRIER  BUSY          ob_idle_take(): it is lent now
+ *   a worker has raised an interrupt   IDLE-CARRIER  BUSY          ob_carry_instead(): it carries
  *   a snapshot is taken                IDLE-CARRIER  BUSY          ob_take_first_vcpu()
  *   - and is over                      BUSY          IDLE-CARRIER  ob_snapshot_take()
  *   the lent thread is called back     IDLE-LENT     IDLE-CARRIER  ob_idle_watch()
@@ -33,7 +34,7 @@
  * the watcher. So one thread wins. Between IDLE-LENT and KICKED both words are NULL: the lent
  * thread waits for the bit KICKED.
  *
- *   carry      run a vCPU's coroutines (carrier.c). The carrier does; so does a lent thread.
+ *   carry      run a vCPU's coroutines (carrier.c). The carrier does; so do lent threads, workers.
  *   lend       a client's thread carries an idle vCPU while its own task waits.
  *   kick       ask a lent thread to carry on. The thread itself learns of it only by the bit KICKED
  *              in its baton.
@@ -51,6 +52,18 @@
  *   L4  A lent thread may be stopped, or in a signal handler of the program. If it does not come
  *       when it is kicked, the carrier comes instead.
  *
+ * A worker is a thread of the platform, such as one that has completed a request of a disk. Most
+ * often the task that waited for the request only makes the next request, or wakes another task. So
+ * the worker carries the vCPU, and the carrier sleeps on. A worker is not lent: it has no task, and
+ * takes our signal (V6) as the carrier does.
+ *
+ *   W1  A worker takes a vCPU only from its carrier, as a client's thread does that wants it.
+ *   W2  A worker never watches: when the vCPU idles again, it leaves the vCPU to the carrier.
+ *   W3  Other requests may come to wait for the worker. So after OB_WORKER_CARRIES it switches to
+ *       no coroutine but the idle task. The carrier runs the others.
+ *   W4  A client's thread is no worker: it may be stopped, or in a signal handler of the program.
+ *       Then a request that others wait for would be held up.
+ *
  * Two words of struct ob_carrier go with this. A thread writes `pass_to` before it returns to its
  * own stack (or in ob_carry_without_task()), and reads it there. `to_run` is written before the
  * carrier gets the vCPU, and read by the carrier.
@@ -63,6 +76,9 @@
 
 /* How long the service thread sees a vCPU KICKED before the carrier takes over. Nanoseconds. */
 #define OB_KICK_OLD NSEC_PER_MSEC
+
+/* How long a worker begins coroutines (W3). Nanoseconds. */
+#define OB_WORKER_CARRIES NSEC_PER_MSEC
 
 /*
  * Ends the idling of a vCPU, unless another thread has ended it. Returns the baton on which to wake
@@ -282,6 +298,39 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 		ob_kick(vcpu);
 	ob_baton_wait(baton);
 	return false;
+}
+
+static void ob_carry_as_worker(struct ob_vcpu *vcpu)
+{
+	struct task_struct *next;
+
+	vcpu->carrier.worker_until = ob_host_clock_monotonic(ob_host) + OB_WORKER_CARRIES;
+	if (!ob_this_thread->self)
+		ob_this_thread->self = ob_host_thread_self(ob_host);
+	next = ob_carry(vcpu, idle_task(vcpu->id), false);
+	vcpu->carrier.worker_until = 0;
+	ob_pass_or_idle(vcpu, next);
+}
+
+/*
+ * The calling thread is the platform's own. It carries an idle vCPU in the place of the carrier, if
+ * that watches the vCPU. Returns false if not, or if the calling thread is a client: a worker that
+ * serves a disk may have become one by calls of its own.
+ */
+bool ob_carry_instead(struct ob_vcpu *vcpu)
+{
+	bool took;
+
+	if (ob_thread_is_known() && current)
+		return false;
+	ob_thread_begin(OB_THREAD_CARRIER);
+	ob_this_thread->irqs_off = 1;
+	took = ob_idle_take(vcpu);
+	if (took)
+		ob_carry_as_worker(vcpu);
+	ob_this_thread->irqs_off = 0;
+	ob_this_thread->kind = OB_THREAD_CLIENT;
+	return took;
 }
 
 /*

@@ -40,15 +40,33 @@ static struct ob_vcpu *ob_device_vcpu(u32 interrupt)
 	return interrupt == OB_INTERRUPT_BLOCK ? ob_vcpu_for_disks() : ob_vcpu_to_interrupt();
 }
 
-void ob_kernel_interrupt(u32 interrupt)
+/* Returns the vCPU, which has to be kicked; NULL: there is nothing to do. */
+static struct ob_vcpu *ob_device_raise(u32 interrupt)
 {
 	struct ob_vcpu *vcpu;
 
 	if (interrupt >= OB_INTERRUPTS || READ_ONCE(ob_machine.stopping))
-		return;
+		return NULL;
 	vcpu = ob_device_vcpu(interrupt);
 	ob_device_set(vcpu, interrupt);
-	ob_raise(vcpu, OB_PENDING_DEVICE);
+	__atomic_fetch_or(&vcpu->pending, OB_PENDING_DEVICE, __ATOMIC_SEQ_CST);
+	return vcpu;
+}
+
+void ob_kernel_interrupt(u32 interrupt)
+{
+	struct ob_vcpu *vcpu = ob_device_raise(interrupt);
+
+	if (vcpu)
+		ob_kick(vcpu);
+}
+
+void ob_kernel_interrupt_carry(u32 interrupt)
+{
+	struct ob_vcpu *vcpu = ob_device_raise(interrupt);
+
+	if (vcpu && !ob_carry_instead(vcpu))
+		ob_kick(vcpu);
 }
 
 void ob_devices_run(struct ob_vcpu *vcpu)

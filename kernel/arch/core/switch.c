@@ -4,7 +4,8 @@
  *
  *   from         to           what the thread does
  *   coroutine    coroutine    changes stacks; no host call. A lent thread does so only for short
- *                             work (L1); else as for a host-bound task
+ *                             work (L1), and a worker only for a while (W3); else as for a
+ *                             host-bound task
  *   coroutine    host-bound   returns to its own stack first, so that another thread can resume or
  *                             free the coroutine; then it passes the baton
  *   host-bound   idle         lends itself: idle.c
@@ -172,10 +173,19 @@ static void ob_switch_begin_again(struct ob_vcpu *vcpu)
 	vcpu->switched_from = idle_task(vcpu->id);
 }
 
-/* Whether the calling thread may run that coroutine: a lent thread runs only short ones (L1). */
+/*
+ * Whether the calling thread may run that coroutine: a lent thread runs only short ones (L1), and a
+ * worker none that begins late (W3).
+ */
 static bool ob_may_carry(struct task_struct *next)
 {
-	return !ob_this_thread->loan || is_idle_task(next) || next == ob_machine.leader;
+	u64 until = ob_this_vcpu()->carrier.worker_until;
+
+	if (is_idle_task(next))
+		return true;
+	if (until)
+		return ob_host_clock_monotonic(ob_host) < until;
+	return !ob_this_thread->loan || next == ob_machine.leader;
 }
 
 static void ob_switch_coroutine(struct ob_vcpu *vcpu, struct task_struct *prev,

@@ -108,6 +108,7 @@ struct ob_carrier {
 	struct task_struct *pass_to;	/* task that gets the vCPU next; NULL: the vCPU idles */
 	void *context;			/* the own stack of a thread that is on a coroutine's */
 	void *dead_stack;		/* of a coroutine that has ended: to be freed off it */
+	u64 worker_until;		/* a worker carries, begins no coroutine later; 0: none */
 	u64 handle;
 };
 
@@ -301,6 +302,7 @@ void ob_give_up(struct ob_vcpu *vcpu);
 bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton);
 void ob_carry_without_task(struct ob_vcpu *vcpu);
 bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
+bool ob_carry_instead(struct ob_vcpu *vcpu);
 
 /* parked.c */
 void ob_parked_service(struct ob_vcpu *vcpu);
