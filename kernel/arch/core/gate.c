@@ -361,5 +361,6 @@ void ob_kernel_forked(void)
 	ob_machine.halting = 1;
 	ob_machine.stopping = 1;
 	ob_machine.ready = 0;
+	ob_workers_forked();
 	ob_unbind();
 }

@@ -7,7 +7,7 @@
  *  2. The clients' mappings and files are closed, and everything is unmounted.
  *  3. Drivers of PCI devices shut them down, unless a thread is stuck (see below). Then no device
  *     may access RAM, and their interrupts are masked.
- *  4. Carriers and service threads leave, and the host joins them.
+ *  4. Carriers and service threads leave, and the host joins them. Workers of the platform leave.
  *
  * A thread that sleeps uninterruptibly keeps its stack and the memory. Halt waits for it no longer
  * than OB_HALT_PATIENCE.
@@ -406,6 +406,7 @@ static void ob_join_threads(void)
 		if (ob_vcpus[cpu].carrier.handle)
 			ob_host_thread_join(ob_host, ob_vcpus[cpu].carrier.handle);
 	}
+	ob_workers_wait();
 }
 
 /* Some calls of clients did not come out, so the memory stays. */

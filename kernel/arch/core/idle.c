@@ -63,6 +63,10 @@
  *       no coroutine but the idle task. The carrier runs the others.
  *   W4  A client's thread is no worker: it may be stopped, or in a signal handler of the program.
  *       Then a request that others wait for would be held up.
+ *   W5  Halt does not join workers. It waits until none is in ob_kernel_interrupt_carry(). A worker
+ *       counts itself and then looks at `stopping`; halt sets `stopping` and then looks at the
+ *       count. Full barriers between make one of them see the other. Once the machine has stopped,
+ *       a worker gives its vCPU to no thread.
  *
  * Two words of struct ob_carrier go with this. A thread writes `pass_to` before it returns to its
  * own stack (or in ob_carry_without_task()), and reads it there. `to_run` is written before the
@@ -300,6 +304,46 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 	return false;
 }
 
+/*
+ * Workers that may run kernel code (W5). As the count of threads in transit (gate.c), it stays when
+ * another boot makes all data new.
+ */
+static atomic_t ob_workers __ob_host_data = ATOMIC_INIT(0);
+
+/* Returns whether the machine runs. Then halt waits until ob_worker_end(). */
+bool ob_worker_begin(void)
+{
+	atomic_inc(&ob_workers);
+	virt_mb__after_atomic();
+	if (likely(!READ_ONCE(ob_machine.stopping)))
+		return true;
+	ob_worker_end();
+	return false;
+}
+
+void ob_worker_end(void)
+{
+	virt_mb__before_atomic();
+	atomic_dec(&ob_workers);
+}
+
+/* The machine is stopping. Returns when no worker runs kernel code. Blocks. */
+void ob_workers_wait(void)
+{
+	virt_mb();
+	while (atomic_read(&ob_workers)) {
+		ob_panic_check();
+		ob_host_thread_yield(ob_host);
+	}
+	virt_mb();
+}
+
+/* In the child of a fork, which has no workers. */
+void ob_workers_forked(void)
+{
+	atomic_set(&ob_workers, 0);
+}
+
 static void ob_carry_as_worker(struct ob_vcpu *vcpu)
 {
 	struct task_struct *next;
@@ -309,13 +353,17 @@ static void ob_carry_as_worker(struct ob_vcpu *vcpu)
 		ob_this_thread->self = ob_host_thread_self(ob_host);
 	next = ob_carry(vcpu, idle_task(vcpu->id), false);
 	vcpu->carrier.worker_until = 0;
-	ob_pass_or_idle(vcpu, next);
+	if (READ_ONCE(ob_machine.stopping))
+		ob_unbind();
+	else
+		ob_pass_or_idle(vcpu, next);
 }
 
 /*
- * The calling thread is the platform's own. It carries an idle vCPU in the place of the carrier, if
- * that watches the vCPU. Returns false if not, or if the calling thread is a client: a worker that
- * serves a disk may have become one by calls of its own.
+ * By a thread of the platform, between ob_worker_begin() and ob_worker_end(). The thread carries an
+ * idle vCPU in the place of the carrier, if the carrier watches the vCPU. Returns false if not, or
+ * if the calling thread is a client: a worker that serves a disk may have become one by calls of
+ * its own.
  */
 bool ob_carry_instead(struct ob_vcpu *vcpu)
 {
@@ -326,7 +374,9 @@ bool ob_carry_instead(struct ob_vcpu *vcpu)
 	ob_thread_begin(OB_THREAD_CARRIER);
 	ob_this_thread->irqs_off = 1;
 	took = ob_idle_take(vcpu);
-	if (took)
+	ob_delay_point();
+	/* No thread needs the vCPU of a machine that has stopped. */
+	if (took && !READ_ONCE(ob_machine.stopping))
 		ob_carry_as_worker(vcpu);
 	ob_this_thread->irqs_off = 0;
 	ob_this_thread->kind = OB_THREAD_CLIENT;

@@ -14,6 +14,7 @@
 #include <linux/msi.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
+#include "delay.h"
 #include "irq.h"
 #include "vcpu.h"
 
@@ -63,10 +64,15 @@ void ob_kernel_interrupt(u32 interrupt)
 
 void ob_kernel_interrupt_carry(u32 interrupt)
 {
-	struct ob_vcpu *vcpu = ob_device_raise(interrupt);
+	struct ob_vcpu *vcpu;
 
+	if (!ob_worker_begin())
+		return;
+	ob_delay_point();
+	vcpu = ob_device_raise(interrupt);
 	if (vcpu && !ob_carry_instead(vcpu))
 		ob_kick(vcpu);
+	ob_worker_end();
 }
 
 void ob_devices_run(struct ob_vcpu *vcpu)
