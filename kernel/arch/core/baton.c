@@ -27,9 +27,10 @@ void ob_baton_pass(u32 *baton)
 /*
  * A lent thread that was kicked while it spun was not woken. A signal handler of the program may
  * have interrupted it there, and the handler may wait for another thread. So the next thread that
- * goes to sleep has the service thread check on the kick (L4).
+ * goes to sleep has the service thread check on the kick (L4). A worker goes to sleep in the
+ * platform, and calls this before.
  */
-static void ob_kicks_report(void)
+void ob_kicks_report(void)
 {
 	unsigned int cpu;
 

@@ -40,6 +40,7 @@ enum ob_baton {
 
 void ob_wake_missed(const u32 *word);
 void ob_baton_take(u32 *baton, u32 bit);
+void ob_kicks_report(void);
 void ob_baton_doze(u32 *baton, u32 seen, u64 timeout);
 
 /* Returns the baton if its owner sleeps on it, for ob_wake(); else NULL. */

@@ -376,8 +376,10 @@ bool ob_carry_instead(struct ob_vcpu *vcpu)
 	took = ob_idle_take(vcpu);
 	ob_delay_point();
 	/* No thread needs the vCPU of a machine that has stopped. */
-	if (took && !READ_ONCE(ob_machine.stopping))
+	if (took && !READ_ONCE(ob_machine.stopping)) {
 		ob_carry_as_worker(vcpu);
+		ob_kicks_report();
+	}
 	ob_this_thread->irqs_off = 0;
 	ob_this_thread->kind = OB_THREAD_CLIENT;
 	return took;
