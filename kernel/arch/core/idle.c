@@ -60,7 +60,9 @@
  *   W1  A worker takes a vCPU only from its carrier, as a client's thread does that wants it.
  *   W2  A worker never watches: when the vCPU idles again, it leaves the vCPU to the carrier.
  *   W3  Other requests may come to wait for the worker. So after OB_WORKER_CARRIES it switches to
- *       no coroutine but the idle task. The carrier runs the others.
+ *       no coroutine but the idle task, and leaves that even if a bit is pending. The carrier does
+ *       the rest. A coroutine that does not sleep keeps the worker until it sleeps: its stack can
+ *       change threads only at a switch.
  *   W4  A client's thread is no worker: it may be stopped, or in a signal handler of the program.
  *       Then a request that others wait for would be held up.
  *   W5  Halt does not join workers. It waits until none is in ob_kernel_interrupt_carry(). A worker
@@ -304,6 +306,14 @@ bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton)
 	return false;
 }
 
+/* Whether a worker carries the vCPU, and should leave it (W3). */
+bool ob_worker_is_late(const struct ob_vcpu *vcpu)
+{
+	u64 until = vcpu->carrier.worker_until;
+
+	return until && ob_host_clock_monotonic(ob_host) >= until;
+}
+
 /*
  * Workers that may run kernel code (W5). As the count of threads in transit (gate.c), it stays when
  * another boot makes all data new.
@@ -387,13 +397,13 @@ bool ob_carry_instead(struct ob_vcpu *vcpu)
 
 /*
  * The thread leaves the idle coroutine. It rests until a bit is pending and a thread carries it
- * again.
+ * again. A late worker leaves it to the carrier, which ob_idle_begin() wakes for the pending bit.
  */
 void arch_cpu_idle(void)
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();
 
-	if (!READ_ONCE(vcpu->pending)) {
+	if (!READ_ONCE(vcpu->pending) || ob_worker_is_late(vcpu)) {
 		vcpu->carrier.pass_to = NULL;
 		ob_coroutine_switch(&current->thread.coroutine, vcpu->carrier.context);
 	}

@@ -179,13 +179,11 @@ static void ob_switch_begin_again(struct ob_vcpu *vcpu)
  */
 static bool ob_may_carry(struct task_struct *next)
 {
-	u64 until = ob_this_vcpu()->carrier.worker_until;
-
 	if (is_idle_task(next))
 		return true;
-	if (until)
-		return ob_host_clock_monotonic(ob_host) < until;
-	return !ob_this_thread->loan || next == ob_machine.leader;
+	if (ob_this_thread->loan)
+		return next == ob_machine.leader;
+	return !ob_worker_is_late(ob_this_vcpu());
 }
 
 static void ob_switch_coroutine(struct ob_vcpu *vcpu, struct task_struct *prev,

@@ -302,6 +302,7 @@ void ob_give_up(struct ob_vcpu *vcpu);
 bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton);
 void ob_carry_without_task(struct ob_vcpu *vcpu);
 bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
+bool ob_worker_is_late(const struct ob_vcpu *vcpu);
 bool ob_worker_begin(void);
 void ob_worker_end(void);
 void ob_workers_wait(void);
