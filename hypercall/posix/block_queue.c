@@ -15,7 +15,10 @@
  *
  * Completing: the next request most often follows from a completed one. The worker runs the kernel
  * itself until then, because to wake the kernel's own thread would take longer. It does so only if
- * no request waits, and another worker sleeps, which takes requests that come meanwhile.
+ * no request waits, and another worker sleeps, which takes the next request that comes. A worker
+ * that has ever served a disk by a function of the program does not: that function may have changed
+ * the signal mask or the signal stack. A signal handler of ours (V6) may begin on the worker and
+ * end on the kernel's own thread, which would get that mask.
  *
  * One worker starts with the first disk. A worker that is about to block starts another one first
  * if no other worker sleeps. A submitter starts no threads, because it holds a vCPU.
@@ -97,7 +100,11 @@ static struct ob_block_request *take_oldest(struct ob_host *host)
 	return request;
 }
 
-/* Nothing waits for the calling worker, nor will. */
+/*
+ * Whether no request waits for the calling worker, and the next one finds a sleeper. This is only
+ * likely: another worker may look at the same sleeper, and more requests than sleepers may come.
+ * Then requests wait until a worker returns from the kernel.
+ */
 static bool has_time(struct ob_host *host)
 {
 	bool has_work;
@@ -108,13 +115,15 @@ static bool has_time(struct ob_host *host)
 	return !has_work && __atomic_load_n(&host->queue.sleepers, __ATOMIC_SEQ_CST);
 }
 
-static void complete(struct ob_host *host, struct ob_block_request *request)
+/* `ran_program`: set once the calling worker has run a function of the program. */
+static void complete(struct ob_host *host, struct ob_block_request *request, bool *ran_program)
 {
 	struct ob_disk *disk = ob_disk_find(host, request->disk);
 
+	*ran_program |= disk && disk->served.perform;
 	request->result = disk ? ob_disk_perform(disk, request) : -ENODEV;
 	push(&host->queue.completed, request);
-	if (has_time(host))
+	if (!*ran_program && has_time(host))
 		host->upcalls->interrupt_carry(OB_INTERRUPT_BLOCK);
 	else
 		host->upcalls->interrupt(OB_INTERRUPT_BLOCK);
@@ -162,6 +171,7 @@ static void leave_another(struct ob_host *host)
 static void work(void *pointer)
 {
 	struct ob_host *host = pointer;
+	bool ran_program = false;
 
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&host->queue.arrivals, __ATOMIC_SEQ_CST);
@@ -169,7 +179,7 @@ static void work(void *pointer)
 
 		if (request) {
 			leave_another(host);
-			complete(host, request);
+			complete(host, request, &ran_program);
 		} else if (__atomic_load_n(&host->queue.stopping, __ATOMIC_ACQUIRE)) {
 			return;
 		} else {

@@ -65,7 +65,9 @@
  *       change threads only at a switch.
  *   W4  A client's thread is no worker: it may be stopped, or in a signal handler of the program.
  *       Then a request that others wait for would be held up.
- *   W5  Halt does not join workers. It waits until none is in ob_kernel_interrupt_carry(). A worker
+ *   W5  No worker has run code of the program before: its signal mask and its signal stack are as
+ *       the carrier's. The handler of V6 may begin on one of them and end on the other (L3).
+ *   W6  Halt does not join workers. It waits until none is in ob_kernel_interrupt_carry(). A worker
  *       counts itself and then looks at `stopping`; halt sets `stopping` and then looks at the
  *       count. Full barriers between make one of them see the other. Once the machine has stopped,
  *       a worker gives its vCPU to no thread.
@@ -315,7 +317,7 @@ bool ob_worker_is_late(const struct ob_vcpu *vcpu)
 }
 
 /*
- * Workers that may run kernel code (W5). As the count of threads in transit (gate.c), it stays when
+ * Workers that may run kernel code (W6). As the count of threads in transit (gate.c), it stays when
  * another boot makes all data new.
  */
 static atomic_t ob_workers __ob_host_data = ATOMIC_INIT(0);
