@@ -326,9 +326,10 @@ struct ob_block_request {
 
 /*
  * Starts a request. Returns 1 if the request is already complete and `result` is set. Returns 0 if
- * it will complete later: then the platform puts it on the completed list and calls
- * ob_kernel_interrupt(OB_INTERRUPT_BLOCK). A short transfer is an error (-EIO). If the file has
- * shrunk, a read beyond its end fails with -EIO and raises no signal.
+ * it will complete later: then the platform puts it on the completed list and raises
+ * OB_INTERRUPT_BLOCK by ob_kernel_interrupt() or ob_kernel_interrupt_carry(). A short transfer is
+ * an error (-EIO). If the file has shrunk, a read beyond its end fails with -EIO and raises no
+ * signal.
  */
 int ob_host_block_submit(struct ob_host *host, struct ob_block_request *request);
 
@@ -537,10 +538,19 @@ void ob_host_pci_write(struct ob_host *host, uint32_t device, uint32_t offset, u
 void ob_kernel_interrupt(uint32_t interrupt);
 
 /*
- * As ob_kernel_interrupt(), by a thread that ob_host_thread_create() has made for the platform, and
- * that holds nothing others wait for. The kernel may use the thread to handle the interrupt at
- * once, and for what follows from that. Then it has no thread of its own to wake. The call returns
- * when the vCPU has no more to do, or soon after a millisecond. Blocks.
+ * Raises an interrupt, as ob_kernel_interrupt() does, and may use the calling thread to handle it
+ * at once, and to run what follows from that. Then the kernel has no thread of its own to wake.
+ *
+ * The platform made the calling thread by ob_host_thread_create(), and since then the thread has
+ * run no code of the program: the kernel may continue on another thread what it began on this one,
+ * so both must have the same signal mask and signal stack. The thread is not in a trap or signal
+ * handler, its interrupts are on, and it holds nothing that others wait for.
+ *
+ * The call blocks and makes any hypercall. It returns when the vCPU has no more to do. After a
+ * millisecond the kernel begins nothing else on the thread. But what it has begun, it runs until
+ * that sleeps: a kernel thread that computes may keep the caller for longer. After a halt, or while
+ * the machine stops, the kernel ignores the interrupt. A halt waits until the call returns. After a
+ * panic that the host contains, the call may never return.
  */
 void ob_kernel_interrupt_carry(uint32_t interrupt);
 

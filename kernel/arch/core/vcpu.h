@@ -32,7 +32,8 @@
  *   HELD         STOPPED       halt.c
  *
  * Interrupts are bits of the word `pending` (V5). A sender sets a bit, and makes sure that some
- * thread takes it. The sender itself never does.
+ * thread takes it. The sender as such never does. But ob_raise_and_wait() and ob_carry_instead()
+ * may take an idle vCPU first: then the sender is the holder, and takes the bit as that.
  *
  *   the vCPU               what the sender does
  *   idles                  calls the thread that watches it: ob_idle_end()
