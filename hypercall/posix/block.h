@@ -70,6 +70,12 @@ void ob_block_queue_put(struct ob_host *host);
 void ob_block_queue_forked(struct ob_host *host);
 void ob_block_served_forked(struct ob_host *host);
 
+/*
+ * The host contains a panic: workers that are in the kernel stay there, and nobody waits for them.
+ * Works in a signal handler.
+ */
+void ob_block_queue_panicked(struct ob_host *host);
+
 /* Gives a request to the workers. Any thread, does not block. */
 void ob_block_queue_add(struct ob_host *host, struct ob_block_request *request);
 

@@ -31,6 +31,9 @@
 
 #define WORKERS OB_BLOCK_WORKERS
 
+/* In `running`: the host has contained a panic, and some workers may never end. */
+#define WORKERS_STAY (1u << 31)
+
 static void push(struct ob_block_request **stack, struct ob_block_request *request)
 {
 	struct ob_block_request *head = __atomic_load_n(stack, __ATOMIC_RELAXED);
@@ -147,10 +150,13 @@ static int start_worker(struct ob_host *host)
 	pthread_mutex_lock(&host->queue.start_mutex);
 	count = host->queue.worker_count;
 	if (count < WORKERS && !__atomic_load_n(&host->queue.stopping, __ATOMIC_ACQUIRE)) {
+		__atomic_add_fetch(&host->queue.running, 1, __ATOMIC_SEQ_CST);
 		error = ob_host_thread_create(host, work, host, "outboard-block",
 					      &host->queue.workers[count]);
 		if (!error)
 			__atomic_store_n(&host->queue.worker_count, count + 1, __ATOMIC_RELEASE);
+		else
+			__atomic_sub_fetch(&host->queue.running, 1, __ATOMIC_SEQ_CST);
 	}
 	pthread_mutex_unlock(&host->queue.start_mutex);
 	return error;
@@ -168,9 +174,8 @@ static void leave_another(struct ob_host *host)
 		start_worker(host);
 }
 
-static void work(void *pointer)
+static void work_until_stopped(struct ob_host *host)
 {
-	struct ob_host *host = pointer;
 	bool ran_program = false;
 
 	for (;;) {
@@ -188,6 +193,37 @@ static void work(void *pointer)
 	}
 }
 
+static void work(void *pointer)
+{
+	struct ob_host *host = pointer;
+
+	work_until_stopped(host);
+	__atomic_sub_fetch(&host->queue.running, 1, __ATOMIC_SEQ_CST);
+	ob_host_wake(host, &host->queue.running, 1);
+}
+
+/* Returns false if some workers may never end: a panic has left them in the kernel. */
+static bool wait_for_workers(struct ob_host *host)
+{
+	uint32_t running;
+
+	while ((running = __atomic_load_n(&host->queue.running, __ATOMIC_SEQ_CST))) {
+		if (running == WORKERS_STAY)
+			return true;
+		if (running & WORKERS_STAY)
+			return false;
+		ob_host_wait(host, &host->queue.running, running, OB_FOREVER);
+	}
+	return true;
+}
+
+void ob_block_queue_panicked(struct ob_host *host)
+{
+	__atomic_or_fetch(&host->queue.running, WORKERS_STAY, __ATOMIC_SEQ_CST);
+	ob_host_wake(host, &host->queue.running, 1);
+}
+
+/* After a panic that the host contains, the workers stay, and `stopping` with them. */
 static void stop_workers(struct ob_host *host)
 {
 	/* A worker starts others before this point, or not at all. */
@@ -195,6 +231,8 @@ static void stop_workers(struct ob_host *host)
 	__atomic_store_n(&host->queue.stopping, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&host->queue.start_mutex);
 	wake_worker(host, WORKERS);
+	if (!wait_for_workers(host))
+		return;
 	while (host->queue.worker_count)
 		ob_host_thread_join(host, host->queue.workers[--host->queue.worker_count]);
 	host->queue.stopping = false;

@@ -131,6 +131,7 @@ struct ob_posix_queue {
 	pthread_mutex_t start_mutex;
 	uint32_t worker_count;		/* atomic */
 	uint64_t workers[OB_BLOCK_WORKERS];
+	uint32_t running;		/* word: workers that have not ended, and WORKERS_STAY */
 };
 
 /* block_served.c */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "block.h"
 #include "internal.h"
 #include "raw.h"
 
@@ -34,6 +35,7 @@ static __attribute__((noreturn)) void stay(struct ob_host *host)
 {
 	uint32_t never = 0;
 
+	ob_block_queue_panicked(host);
 	for (;;)
 		ob_host_wait(host, &never, never, OB_FOREVER);
 }
