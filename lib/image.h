@@ -12,6 +12,12 @@
 #define OB_BUILD_ID_MOST 32
 
 /*
+ * The least size of a kernel's table. Kernels of this interface version exist that lack the members
+ * behind it: ob_instance_attach().
+ */
+#define OB_UPCALLS_LEAST offsetof(struct ob_upcalls, interrupt_carry)
+
+/*
  * A loaded image, for one host. Its code stays mapped as long as the process lives, because threads
  * may leave it late. When its instance ends, the image waits until an instance with this host wants
  * the same file.

@@ -161,7 +161,7 @@ int ob_image_enter(struct ob_loading *loading)
 
 	image->upcalls = entry(ob_platform_hypercalls(), image->host,
 			       ob_platform_thread_block(image->host));
-	if (!image->upcalls || image->upcalls->size < sizeof(struct ob_upcalls)) {
+	if (!image->upcalls || image->upcalls->size < OB_UPCALLS_LEAST) {
 		ob_image_refuse(loading, "its tables do not fit to those of this library");
 		return -ENOEXEC;
 	}

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <outboard/gate.h>
 
@@ -90,8 +91,15 @@ static __attribute__((used)) void make_gate(void)
 #define ATTACH(name) __atomic_store_n(&instance->upcalls.name, upcalls->name, __ATOMIC_RELEASE);
 void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *upcalls)
 {
+	struct ob_upcalls known = without_kernel;
+
 	if (!upcalls)
 		upcalls = &without_kernel;
+	/* The table of an older kernel is shorter: image_load.c. */
+	memcpy(&known, upcalls, upcalls->size < sizeof(known) ? upcalls->size : sizeof(known));
+	if (upcalls->size < sizeof(known))
+		known.interrupt_carry = known.interrupt;
+	upcalls = &known;
 	__atomic_store_n(&instance->upcalls.version_magic, upcalls->version_magic,
 			 __ATOMIC_RELEASE);
 	OB_UPCALLS(ATTACH)

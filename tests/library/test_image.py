@@ -21,6 +21,7 @@ PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_TLS, PT_GNU_STACK = 1, 2, 4, 7, 0x6474e551
 DT_RELA, DT_RELASZ = 7, 8
 R_X86_64_RELATIVE = 8
 INTERFACE = 2  # OB_INTERFACE_VERSION of outboard/tables.h
+UPCALLS = 176  # the size of struct ob_upcalls
 
 
 class Image:
@@ -188,6 +189,22 @@ def test_refused_images(work, tester):
     assert len(said) == len(files)
     for path, reason, line in zip(files, reasons, said):
         assert f"the kernel image {path} cannot be loaded: " in line and reason in line
+
+
+def test_table_without_the_newest_upcall(work, tester):
+    """Kernels of this interface version may lack ob_kernel_interrupt_carry(), but no other."""
+    path, shortest = os.path.join(work, "kernel"), UPCALLS - 8
+    with open(IMAGE, "rb") as stream:
+        image = stream.read()
+    table = struct.pack("<II", UPCALLS, INTERFACE)
+    assert image.count(table) == 1
+    for size in (shortest - 1, shortest):
+        with open(path, "wb") as stream:
+            stream.write(image.replace(table, struct.pack("<II", size, INTERFACE)))
+        if size < shortest:
+            assert "its tables do not fit" in start(tester, "refused", IMAGE, path)
+        else:
+            start(tester, "refused", path, "/nowhere/kernel")
 
 
 def test_refused_after_preparation(work, tester):
