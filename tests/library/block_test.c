@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -828,6 +829,95 @@ static void test_device(const char *device)
 	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
+/* Has a worker flush a disk of a file. */
+static void flush_by_worker(int disk)
+{
+	static char buffer[512];
+
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_WRITE, 0, buffer, sizeof(buffer)), 0);
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_FLUSH, 0, NULL, 0), 0);
+}
+
+static uint32_t carries(void)
+{
+	return __atomic_load_n(&mock.carries, __ATOMIC_SEQ_CST);
+}
+
+/* A worker carries a vCPU while another one sleeps; but not if it has run a served disk's code. */
+static void test_carry(void)
+{
+	struct ob_platform_served served = {
+		.perform = note, .closed = note_nothing, .size = IMAGE_SIZE, .sector_size = 512,
+	};
+	struct ob_block_info info;
+	char number[16], buffer[512];
+	uint32_t before = carries();
+	int disk;
+
+	make_image(IMAGE_SIZE);
+	disk = open_image(0, &info);
+	while (carries() == before)
+		flush_by_worker(disk);
+	ob_host_block_close(mock_host, (uint32_t)disk);
+	snprintf(number, sizeof(number), "%d", ob_platform_serve(mock_host, &served));
+	disk = ob_host_block_open(mock_host, number, OB_BLOCK_SERVED, &info);
+	CHECK(disk >= 0);
+	before = carries();
+	for (int i = 0; i < 200; i++) {
+		asked.count = 0;
+		CHECK_EQUAL(transfer(disk, OB_BLOCK_WRITE, 0, buffer, sizeof(buffer)), 0);
+		/* By then the worker that was started for this one sleeps. */
+		usleep(100);
+	}
+	CHECK_EQUAL(carries(), before);
+	CHECK(ob_platform_serve_done(mock_host, atoi(number)));
+	ob_host_block_close(mock_host, (uint32_t)disk);
+}
+
+static bool closing;
+
+static unsigned int contain(void *context, const char *text, size_t length)
+{
+	(void)context;
+	(void)text;
+	(void)length;
+	return OB_PLATFORM_PANIC_STAY;
+}
+
+/* The worker's kernel panics while another thread waits for the worker. */
+static void panic_later(void)
+{
+	while (!__atomic_load_n(&closing, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	usleep(50000);
+	ob_host_panic(mock_host, "a test");
+}
+
+/* A worker that stays in the kernel after a contained panic does not keep disks from closing. */
+static void test_contained_panic(void)
+{
+	pid_t child = fork();
+	uint32_t before = carries();
+	struct ob_block_info info;
+	int disk, status;
+
+	CHECK(child >= 0);
+	if (!child) {
+		alarm(60);
+		mock_carry = panic_later;
+		ob_platform_set_panic(mock_host, contain, NULL);
+		disk = open_image(0, &info);
+		while (carries() == before)
+			flush_by_worker(disk);
+		__atomic_store_n(&closing, true, __ATOMIC_SEQ_CST);
+		ob_host_block_close(mock_host, (uint32_t)disk);
+		/* Not exit(): a sanitizer would report workers that nobody has joined. */
+		syscall(SYS_exit_group, 0);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK_EQUAL(status, 0);
+}
+
 int main(int count, char **arguments)
 {
 	const char *directory = arguments[1];
@@ -853,6 +943,8 @@ int main(int count, char **arguments)
 	test_flush();
 	test_flush_write();
 	test_workers();
+	test_carry();
+	test_contained_panic();
 	if (count == 3)
 		test_device(arguments[2]);
 	ob_platform_stop(mock_host);

@@ -7,6 +7,7 @@
 struct mock_counts mock;
 struct ob_host *mock_host;
 uint64_t mock_preempted_thread;
+void (*mock_carry)(void);
 
 /* The instructions that may fault, and where to go on after a fault. */
 extern const char mock_read_instruction[], mock_write_instruction[], mock_fault_resume[];
@@ -46,6 +47,14 @@ static void interrupt(uint32_t number)
 	ob_host_wake(mock_host, &mock.block_interrupts, 1);
 }
 
+static void interrupt_carry(uint32_t number)
+{
+	__atomic_add_fetch(&mock.carries, 1, __ATOMIC_SEQ_CST);
+	interrupt(number);
+	if (mock_carry)
+		mock_carry();
+}
+
 static int preempt_begin(void)
 {
 	return 1;
@@ -76,7 +85,7 @@ static const struct ob_upcalls upcalls = {
 	.preempt = preempt,
 	.thread_exit = thread_exit,
 	.forked = forked,
-	.interrupt_carry = interrupt,
+	.interrupt_carry = interrupt_carry,
 };
 
 static __attribute__((constructor)) void make_host(void)

@@ -13,6 +13,7 @@
 
 struct mock_counts {
 	uint32_t block_interrupts;
+	uint32_t carries;		/* block interrupts by ob_kernel_interrupt_carry() */
 	uint32_t preemptions;
 	uint32_t thread_exits;
 	uint32_t forks;
@@ -23,6 +24,9 @@ extern struct mock_counts mock;
 
 /* The handle of this kernel; made before main(). */
 extern struct ob_host *mock_host;
+
+/* What ob_kernel_interrupt_carry() does after it has noted the interrupt; NULL: nothing. */
+extern void (*mock_carry)(void);
 
 /* The thread that was preempted last, as ob_host_thread_self names it. */
 extern uint64_t mock_preempted_thread;
