@@ -100,6 +100,7 @@ int ob_host_block_open(struct ob_host *host, const char *path, uint32_t flags,
 		.sector_size = disk.sector_size,
 		.read_only = disk.read_only,
 		.can_discard = disk.can_discard,
+		.can_flush_write = true,
 	};
 	return number;
 }

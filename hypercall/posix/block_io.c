@@ -29,7 +29,7 @@
 
 int ob_disk_check(const struct ob_disk *disk, const struct ob_block_request *request)
 {
-	if (request->operation > OB_BLOCK_WRITE_ZEROES)
+	if (request->operation > OB_BLOCK_FLUSH_WRITE)
 		return -EOPNOTSUPP;
 	if (request->operation == OB_BLOCK_FLUSH)
 		return 0;
@@ -265,12 +265,25 @@ static int write_zeroes_durably(struct ob_disk *disk, const struct ob_block_requ
 	return error || !request->force_unit_access ? error : flush(disk);
 }
 
+/* A program that serves the disk gets two requests. The kernel waits once. */
+static int flush_and_write(struct ob_disk *disk, const struct ob_block_request *request)
+{
+	struct ob_block_request flushing = { .disk = request->disk, .operation = OB_BLOCK_FLUSH };
+	struct ob_block_request writing = *request;
+	int error = ob_disk_perform(disk, &flushing);
+
+	writing.operation = OB_BLOCK_WRITE;
+	return error ? error : ob_disk_perform(disk, &writing);
+}
+
 int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request)
 {
+	if (request->operation == OB_BLOCK_FLUSH_WRITE)
+		return flush_and_write(disk, request);
 	if (disk->served.perform)
 		return disk->served.perform(disk->served.context, request);
 	if (request->operation == OB_BLOCK_FLUSH)
-		return flush(disk);
+		return is_durable(disk) ? 0 : flush(disk);
 	if (request->length == 0)
 		return 0;
 	switch (request->operation) {

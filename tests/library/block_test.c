@@ -510,7 +510,7 @@ static struct slot slots[SLOTS];
 
 static void prepare_slot(struct slot *slot, int disk, unsigned int random, bool can_discard)
 {
-	uint32_t operation = random % (can_discard ? 5 : 3);
+	uint32_t operation = random % (can_discard ? 6 : 3);
 
 	slot->segments[0] = (struct ob_block_segment){ slot->buffer, 512 };
 	slot->segments[1] = (struct ob_block_segment){ slot->buffer + 512, SLOT_SIZE - 512 };
@@ -526,11 +526,11 @@ static void prepare_slot(struct slot *slot, int disk, unsigned int random, bool 
 	};
 	if (operation == OB_BLOCK_READ)
 		memset(slot->buffer, slot->contents + 1, SLOT_SIZE);
-	if (operation == OB_BLOCK_WRITE) {
+	if (operation == OB_BLOCK_WRITE || operation == OB_BLOCK_FLUSH_WRITE) {
 		slot->contents = (char)(random / 8);
 		memset(slot->buffer, slot->contents, SLOT_SIZE);
 	}
-	if (operation >= OB_BLOCK_DISCARD)
+	if (operation == OB_BLOCK_DISCARD || operation == OB_BLOCK_WRITE_ZEROES)
 		slot->contents = 0;
 }
 
@@ -667,7 +667,61 @@ static void test_flush(void)
 		CHECK(!flush_is_free(disk));
 	}
 	CHECK(flush_is_free(disk));
+	/* A flush that comes before a write does not cover that write. */
+	CHECK(info.can_flush_write);
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_WRITE, 0, buffer, sizeof(buffer)), 0);
+	durable.operation = OB_BLOCK_FLUSH_WRITE;
+	CHECK_EQUAL(run(&durable), 0);
+	CHECK(flush_is_free(disk));
+	durable.force_unit_access = 0;
+	CHECK_EQUAL(run(&durable), 0);
+	CHECK(!flush_is_free(disk));
 	ob_host_block_close(mock_host, (uint32_t)disk);
+}
+
+/* What a served disk was asked for, in order; its flushes fail with this error. */
+static struct {
+	uint32_t operations[8];
+	int count, flush_error;
+} asked;
+
+static int note(void *context, const struct ob_block_request *request)
+{
+	(void)context;
+	CHECK(asked.count < 8);
+	asked.operations[asked.count++] = request->operation;
+	return request->operation == OB_BLOCK_FLUSH ? asked.flush_error : 0;
+}
+
+static void note_nothing(void *context)
+{
+	(void)context;
+}
+
+/* A program that serves a disk gets a flush and a write. If the flush fails, there is no write. */
+static void test_flush_write(void)
+{
+	struct ob_platform_served served = {
+		.perform = note, .closed = note_nothing, .size = IMAGE_SIZE, .sector_size = 512,
+	};
+	struct ob_block_info info;
+	char number[16], buffer[512];
+	int disk;
+
+	snprintf(number, sizeof(number), "%d", ob_platform_serve(mock_host, &served));
+	disk = ob_host_block_open(mock_host, number, OB_BLOCK_SERVED, &info);
+	CHECK(disk >= 0 && info.can_flush_write);
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_FLUSH_WRITE, 0, buffer, sizeof(buffer)), 0);
+	CHECK_EQUAL(asked.count, 2);
+	CHECK_EQUAL(asked.operations[0], OB_BLOCK_FLUSH);
+	CHECK_EQUAL(asked.operations[1], OB_BLOCK_WRITE);
+	asked.flush_error = -ENOSPC;
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_FLUSH_WRITE, 0, buffer, sizeof(buffer)), -ENOSPC);
+	CHECK_EQUAL(asked.count, 3);
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_FLUSH_WRITE, IMAGE_SIZE, buffer, sizeof(buffer)), -EIO);
+	CHECK_EQUAL(asked.count, 3);
+	ob_host_block_close(mock_host, (uint32_t)disk);
+	CHECK(ob_platform_serve_done(mock_host, atoi(number)));
 }
 
 static int workers(void)
@@ -797,6 +851,7 @@ int main(int count, char **arguments)
 	test_load();
 	test_many_submitters();
 	test_flush();
+	test_flush_write();
 	test_workers();
 	if (count == 3)
 		test_device(arguments[2]);

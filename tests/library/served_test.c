@@ -23,10 +23,13 @@ static struct memory_disk {
 	uint64_t size;
 	pthread_mutex_t mutex;
 	int flushes, writes, discards, zeroes, closes;
+	int unflushed;		/* writes since the last flush */
+	int unflushed_before;	/* the same, when the last write came */
 	bool failing, stuck;
 } memory = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 static int busy;
+static char disk_name[32];
 
 static void enter(struct memory_disk *disk)
 {
@@ -57,7 +60,10 @@ static int transfer(struct memory_disk *disk, uint64_t offset, const struct iove
 			memcpy(pieces[i].iov_base, disk->bytes + offset, pieces[i].iov_len);
 		offset += pieces[i].iov_len;
 	}
-	disk->writes += write;
+	if (write) {
+		disk->writes++;
+		disk->unflushed_before = disk->unflushed++;
+	}
 	return leave(disk);
 }
 
@@ -79,6 +85,7 @@ static int memory_flush(void *context)
 	if (!disk->failing)
 		memcpy(disk->stable, disk->bytes, disk->size);
 	disk->flushes++;
+	disk->unflushed = 0;
 	return leave(disk);
 }
 
@@ -200,7 +207,7 @@ static void refuses_nonsense(void)
 static int add_and_mount(unsigned int flags)
 {
 	struct ob_disk_config config = new_config();
-	char name[32], device[48];
+	char device[48];
 	int disk;
 
 	config.flags = flags;
@@ -209,9 +216,9 @@ static int add_and_mount(unsigned int flags)
 	CHECK_EQUAL(ob_disk_remove(disk), 0);
 	CHECK_EQUAL(memory.closes, 1);
 	memory.closes = 0;
-	disk = ob_disk_add(&config, name);
+	disk = ob_disk_add(&config, disk_name);
 	CHECK(disk >= 0);
-	snprintf(device, sizeof(device), "/dev/%s", name);
+	snprintf(device, sizeof(device), "/dev/%s", disk_name);
 	OK(ob_sys_mount(device, "/disk", "ext4", flags & OB_DISK_READ_ONLY ? 1 : 0, NULL));
 	return disk;
 }
@@ -238,6 +245,51 @@ static void durable(void)
 	CHECK(memmem(memory.stable, memory.size, "durable", 7));
 	OK(ob_sys_close(fd));
 	CHECK(memory.writes > 0);
+}
+
+/* Requests that do nothing but flush, as Linux counts them. */
+static long flush_requests(const char *disk)
+{
+	char text[4096], *at;
+	int fd = (int)OK(ob_sys_openat(AT_FDCWD, "/proc/diskstats", O_RDONLY, 0));
+	long length = OK(ob_sys_read(fd, text, sizeof(text) - 1)), flushes = -1;
+
+	OK(ob_sys_close(fd));
+	text[length] = '\0';
+	at = strstr(text, disk);
+	CHECK(at);
+	/* Fifteen numbers of other requests come first. */
+	CHECK_EQUAL(sscanf(at, "%*s %*s %*s %*s %*s %*s %*s %*s "
+			       "%*s %*s %*s %*s %*s %*s %*s %*s %ld", &flushes), 1);
+	return flushes;
+}
+
+/*
+ * V11: the write that commits a journal comes when all before it is flushed, and is flushed itself.
+ * The host gets flush and write as one request: Linux makes none for the flush. Now and then there
+ * may be other writes and flushes.
+ */
+static void commits(void)
+{
+	enum { FILES = 20 };
+	long requests = flush_requests(disk_name);
+	int flushes = memory.flushes, ordered = 0;
+
+	for (int i = 0; i < FILES; i++) {
+		char path[32];
+		int fd;
+
+		snprintf(path, sizeof(path), "/disk/commit%d", i);
+		fd = make_file(path, 1);
+		OK(ob_sys_fsync(fd));
+		OK(ob_sys_close(fd));
+		pthread_mutex_lock(&memory.mutex);
+		ordered += !memory.unflushed && !memory.unflushed_before;
+		pthread_mutex_unlock(&memory.mutex);
+	}
+	CHECK(memory.flushes >= flushes + 2 * FILES);
+	CHECK(ordered > FILES / 2);
+	CHECK(flush_requests(disk_name) < requests + FILES / 2);
 }
 
 static void *read_cold(void *path)
@@ -337,8 +389,11 @@ int main(int count, char **arguments)
 	client_boot(2);
 	refuses_nonsense();
 	OK(ob_sys_mkdir("/disk", 0755));
+	CHECK(!ob_sys_mkdir("/proc", 0755) || errno == EEXIST);
+	OK(ob_sys_mount("none", "/proc", "proc", 0, NULL));
 	disk = add_and_mount(0);
 	durable();
+	commits();
 	stuck();
 	discards();
 	OK(ob_sys_umount2("/disk", 0));

@@ -275,7 +275,7 @@ struct ob_block_info {
 	uint32_t sector_size;		/* logical sector of the host's device; 512 for a file */
 	uint32_t read_only;
 	uint32_t can_discard;		/* discard and write-zeroes are supported */
-	uint32_t reserved;
+	uint32_t can_flush_write;	/* OB_BLOCK_FLUSH_WRITE is supported */
 };
 
 /*
@@ -297,6 +297,7 @@ enum ob_block_operation {
 	OB_BLOCK_FLUSH,			/* puts all completed writes on stable storage (V11) */
 	OB_BLOCK_DISCARD,		/* contents become undefined, space goes to the host */
 	OB_BLOCK_WRITE_ZEROES,
+	OB_BLOCK_FLUSH_WRITE,		/* a FLUSH, and when that has succeeded a WRITE */
 };
 
 struct ob_block_segment {

@@ -5,6 +5,10 @@
  * A request goes to the host as a whole. The host completes it at once if it has the data in
  * memory. Else the host raises the block interrupt later, whose handler takes all completed
  * requests. The vCPU is free meanwhile (V7). An error of the host becomes the request's error.
+ *
+ * A journal commits by a write that needs a flush before it. Linux sends the flush as a request of
+ * its own, and the write when the flush is complete. Here the two are one request:
+ * __wrap_blk_insert_flush().
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -25,6 +29,7 @@
 struct ob_disk {
 	u32 number;			/* the host's */
 	int index;			/* of the name */
+	bool can_flush_write;		/* OB_BLOCK_FLUSH_WRITE */
 	struct gendisk *gendisk;
 	struct blk_mq_tag_set tags;
 	struct list_head list;
@@ -84,7 +89,7 @@ static int ob_operation(struct request *rq)
 	case REQ_OP_READ:
 		return OB_BLOCK_READ;
 	case REQ_OP_WRITE:
-		return OB_BLOCK_WRITE;
+		return rq->cmd_flags & REQ_PREFLUSH ? OB_BLOCK_FLUSH_WRITE : OB_BLOCK_WRITE;
 	case REQ_OP_FLUSH:
 		return OB_BLOCK_FLUSH;
 	case REQ_OP_DISCARD:
@@ -94,6 +99,11 @@ static int ob_operation(struct request *rq)
 	default:
 		return -EOPNOTSUPP;
 	}
+}
+
+static bool ob_has_data(const struct request *rq)
+{
+	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE;
 }
 
 /* Neighbouring pages of RAM are neighbours in the host's address space too. */
@@ -129,7 +139,7 @@ static blk_status_t ob_queue_rq(struct blk_mq_hw_ctx *queue, const struct blk_mq
 		.segments = command->segments,
 		.ahead = !!(rq->cmd_flags & REQ_RAHEAD),
 	};
-	if (operation == OB_BLOCK_READ || operation == OB_BLOCK_WRITE)
+	if (ob_has_data(rq))
 		command->request.segment_count = ob_collect_segments(rq, command->segments);
 	blk_mq_start_request(rq);
 	/* This request never completes: the process is about to end. */
@@ -145,6 +155,27 @@ static blk_status_t ob_queue_rq(struct blk_mq_hw_ctx *queue, const struct blk_mq
 static const struct blk_mq_ops ob_queue_operations = {
 	.queue_rq = ob_queue_rq,
 };
+
+bool __real_blk_insert_flush(struct request *rq);
+bool __wrap_blk_insert_flush(struct request *rq);
+
+/*
+ * Returns false if the request is to be queued as it is. ob_queue_rq() then finds REQ_PREFLUSH,
+ * which Linux takes away, and REQ_SYNC, which Linux sets. A flush without data stays Linux's: one
+ * serves all callers that wait for one.
+ *
+ * Dodge blk_insert_flush: a write that needs a flush before it is one request to the host.
+ */
+bool __wrap_blk_insert_flush(struct request *rq)
+{
+	const struct ob_disk *disk = rq->q->queuedata;
+
+	if (rq->q->mq_ops != &ob_queue_operations || !disk->can_flush_write ||
+	    !(rq->cmd_flags & REQ_PREFLUSH) || !blk_rq_sectors(rq))
+		return __real_blk_insert_flush(rq);
+	rq->cmd_flags |= REQ_SYNC;
+	return false;
+}
 
 static const struct block_device_operations ob_disk_operations = {
 	.owner = THIS_MODULE,
@@ -189,6 +220,7 @@ static int ob_disk_create(struct ob_disk *disk, const struct ob_block_info *info
 	struct gendisk *gendisk;
 	int error;
 
+	disk->can_flush_write = info->can_flush_write;
 	disk->tags.ops = &ob_queue_operations;
 	disk->tags.nr_hw_queues = 1;
 	disk->tags.queue_depth = OB_QUEUE_DEPTH;

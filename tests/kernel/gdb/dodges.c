@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/timex.h>
@@ -47,6 +48,23 @@ static void make_a_file(void)
 	client_tmpfs("/tmpfs");
 	fd = (int)OK(ob_sys_openat(AT_FDCWD, "/tmpfs/file", O_CREAT | O_RDWR, 0600));
 	CHECK_EQUAL(OK(ob_sys_write(fd, block, MB)), (long)MB);
+	OK(ob_sys_close(fd));
+}
+
+/* The file has a name only here. */
+static void flush_a_disk(void)
+{
+	struct ob_disk_config config = { .size = sizeof(config) };
+	int file = memfd_create("disk", 0), fd;
+	char path[32], name[32], device[48];
+
+	CHECK(file >= 0 && !ftruncate(file, MB));
+	snprintf(path, sizeof(path), "/dev/fd/%d", file);
+	config.path = path;
+	CHECK(ob_disk_add(&config, name) >= 0);
+	snprintf(device, sizeof(device), "/dev/%s", name);
+	fd = (int)OK(ob_sys_openat(AT_FDCWD, device, O_RDWR, 0));
+	OK(ob_sys_fsync(fd));
 	OK(ob_sys_close(fd));
 }
 
@@ -124,6 +142,7 @@ int main(void)
 	load_a_component();
 	look_into_sysfs();
 	make_a_file();
+	flush_a_disk();
 	mount_often();
 	open_a_terminal();
 	load_what_is_no_module();
