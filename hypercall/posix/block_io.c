@@ -265,7 +265,10 @@ static int write_zeroes_durably(struct ob_disk *disk, const struct ob_block_requ
 	return error || !request->force_unit_access ? error : flush(disk);
 }
 
-/* A program that serves the disk gets two requests. The kernel waits once. */
+/*
+ * The flush covers only what was completed before, so the write may need one of its own. A program
+ * that serves the disk gets two requests, and the kernel waits once.
+ */
 static int flush_and_write(struct ob_disk *disk, const struct ob_block_request *request)
 {
 	struct ob_block_request flushing = { .disk = request->disk, .operation = OB_BLOCK_FLUSH };

@@ -297,7 +297,7 @@ enum ob_block_operation {
 	OB_BLOCK_FLUSH,			/* puts all completed writes on stable storage (V11) */
 	OB_BLOCK_DISCARD,		/* contents become undefined, space goes to the host */
 	OB_BLOCK_WRITE_ZEROES,
-	OB_BLOCK_FLUSH_WRITE,		/* a FLUSH, and when that has succeeded a WRITE */
+	OB_BLOCK_FLUSH_WRITE,		/* a FLUSH, and a WRITE when that has succeeded */
 };
 
 struct ob_block_segment {
@@ -305,6 +305,12 @@ struct ob_block_segment {
 	uint64_t length;
 };
 
+/*
+ * A FLUSH_WRITE covers what a FLUSH would: the writes that were completed before it was submitted.
+ * If the flush fails, the platform writes nothing, and the result is the error of the flush.
+ * `force_unit_access`, `offset`, `length` and `segments` belong to the write. So without
+ * `force_unit_access` a later flush has to make that write durable.
+ */
 struct ob_block_request {
 	uint32_t disk;
 	uint32_t operation;

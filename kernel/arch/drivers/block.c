@@ -160,9 +160,9 @@ bool __real_blk_insert_flush(struct request *rq);
 bool __wrap_blk_insert_flush(struct request *rq);
 
 /*
- * Returns false if the request is to be queued as it is. ob_queue_rq() then finds REQ_PREFLUSH,
- * which Linux takes away, and REQ_SYNC, which Linux sets. A flush without data stays Linux's: one
- * serves all callers that wait for one.
+ * Returns false if the request is to be queued as it is. Then ob_queue_rq() finds REQ_PREFLUSH, a
+ * flag that Linux would remove. This function sets REQ_SYNC as Linux would. Linux keeps flushes
+ * without data: it merges those of several callers into one.
  *
  * Dodge blk_insert_flush: a write that needs a flush before it is one request to the host.
  */
