@@ -25,28 +25,47 @@ void ob_baton_pass(u32 *baton)
 }
 
 /*
- * A lent thread that was kicked while it spun was not woken. A signal handler of the program may
- * have interrupted it there, and the handler may wait for another thread. So the next thread that
- * goes to sleep has the service thread check on the kick (L4).
+ * A lent thread that was kicked may be held up: by a debugger, or by a signal handler of the
+ * program that waits for another thread. So a thread that goes to sleep has the service thread
+ * check on the kick (L4):
+ *
+ *   the lent thread was   the service thread checks
+ *   awake                 at once
+ *   asleep                once the caller has slept for 1 ms (`late`): the host wakes the lent
+ *                         thread, which most often comes sooner
+ *
+ * Returns whether a check is put off.
  */
-static void ob_kicks_report(void)
+static bool ob_kicks_report(bool late)
 {
+	bool is_put_off = false;
 	unsigned int cpu;
 
-	for (cpu = 0; cpu < ob_machine.vcpus; cpu++)
-		if (READ_ONCE(ob_vcpus[cpu].kicked_baton) &&
-		    READ_ONCE(ob_vcpus[cpu].kicked_while_awake))
-			ob_service_notify(&ob_vcpus[cpu]);
+	for (cpu = 0; cpu < ob_machine.vcpus; cpu++) {
+		struct ob_vcpu *vcpu = &ob_vcpus[cpu];
+
+		if (!READ_ONCE(vcpu->kicked_baton))
+			continue;
+		if (late || READ_ONCE(vcpu->kicked_while_awake))
+			ob_service_notify(vcpu);
+		else
+			is_put_off = true;
+	}
+	return is_put_off;
 }
 
 /* Sleeps until the baton changes, for `timeout` nanoseconds at most. May return early. */
 void ob_baton_doze(u32 *baton, u32 seen, u64 timeout)
 {
-	ob_kicks_report();
-	if (try_cmpxchg(baton, &seen, seen | OB_BATON_AWAITED)) {
-		ob_delay_point();
-		ob_host_wait(ob_host, baton, seen | OB_BATON_AWAITED, timeout);
-	}
+	bool check = ob_kicks_report(false);
+	u32 awaited = seen | OB_BATON_AWAITED;
+
+	if (!try_cmpxchg(baton, &seen, awaited))
+		return;
+	ob_delay_point();
+	ob_host_wait(ob_host, baton, awaited, check ? min(timeout, OB_KICK_OLD) : timeout);
+	if (check && READ_ONCE(*baton) == awaited)
+		ob_kicks_report(true);
 }
 
 static void ob_baton_sleep(u32 *baton, u32 bits)

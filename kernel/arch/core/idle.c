@@ -61,9 +61,6 @@
 #include "delay.h"
 #include "vcpu.h"
 
-/* How long the service thread sees a vCPU KICKED before the carrier takes over. Nanoseconds. */
-#define OB_KICK_OLD NSEC_PER_MSEC
-
 /*
  * Ends the idling of a vCPU, unless another thread has ended it. Returns the baton on which to wake
  * the watcher; NULL if the watcher does not sleep.

@@ -261,6 +261,9 @@ void ob_wake_deferred(void);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
 struct ob_vcpu *ob_vcpu_for_disks(void);
 
+/* How long a lent thread that was kicked may stay away (idle.c, L4). In nanoseconds. */
+#define OB_KICK_OLD ((u64)NSEC_PER_MSEC)
+
 /* baton.c: also baton.h */
 void ob_baton_pass(u32 *baton);
 void ob_baton_wait(u32 *baton);
