@@ -58,8 +58,26 @@ struct ob_vcpu *ob_wake_list_add(struct task_struct *task)
 }
 
 /*
+ * Has the task woken, which is current and about to sleep. Interrupts are off until it sleeps, so
+ * its vCPU takes this one after that.
+ */
+static void ob_wake_once_asleep(struct task_struct *task)
+{
+	struct ob_vcpu *asked = ob_wake_list_add(task);
+
+	if (asked)
+		__atomic_fetch_or(&asked->pending, OB_PENDING_WAKE, __ATOMIC_SEQ_CST);
+}
+
+/*
  * The task sleeps without its plug of block requests: flushing the plug could enable interrupts
- * before the task sleeps. Then an interrupt could wake the task, and schedule() would return.
+ * before the task sleeps. Then an interrupt could take the task's wake-up too early.
+ *
+ * If the task sleeps, __switch_to() never comes back here. But another vCPU may wake the task
+ * between set_special_state() and schedule(), for an entry of its wake list that is older than this
+ * eviction (ob_wake_evicted()). Then Linux may choose the same task again, and schedule() returns,
+ * with interrupts on. An interrupt in there finds the task awake, and drops a wake-up. So the task
+ * sleeps again, and is woken once after that.
  */
 static void ob_evict_main(void)
 {
@@ -67,10 +85,14 @@ static void ob_evict_main(void)
 		current->thread.plug = current->plug;
 		current->plug = NULL;
 	}
-	/* Under the lock that wakers hold: a late waker must not undo the state. */
-	set_special_state(TASK_PARKED);
-	schedule();
-	BUG();				/* __switch_to() never comes back here */
+	for (;;) {
+		/* Under the lock that wakers hold: no waker of another state undoes this one. */
+		set_special_state(TASK_PARKED);
+		ob_delay_point();
+		schedule();
+		local_irq_disable();
+		ob_wake_once_asleep(current);
+	}
 }
 
 /*
@@ -79,8 +101,6 @@ static void ob_evict_main(void)
  */
 void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why)
 {
-	struct ob_vcpu *asked = NULL;
-
 	local_irq_disable();
 	vcpu->service.check_at = 0;
 	ob_delay_point();
@@ -88,11 +108,8 @@ void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted wh
 	WRITE_ONCE(task->thread.evicted, why);
 	virt_mb();
 	ob_delay_point();
-	/* Interrupts are off until the task sleeps, so this one comes after that, and wakes it. */
 	if (why == OB_EVICTED_OUT && task_work_pending(task))
-		asked = ob_wake_list_add(task);
-	if (asked)
-		__atomic_fetch_or(&asked->pending, OB_PENDING_WAKE, __ATOMIC_SEQ_CST);
+		ob_wake_once_asleep(task);
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
 	ob_delay_point();
 	ob_coroutine_switch(&vcpu->service.context,

@@ -15,7 +15,8 @@
 
 /*
  * Is another vCPU about to put the task to sleep? A wake-up now would be lost. That vCPU has
- * interrupts off until the task sleeps, so that vCPU must wake the task.
+ * interrupts off until the task sleeps, so that vCPU must wake the task. An eviction that begins
+ * after this look had no use for the caller's entry: ob_evict_main().
  */
 static bool ob_is_being_evicted(struct task_struct *task)
 {
@@ -40,10 +41,12 @@ static void ob_wake_evicted(struct ob_vcpu *vcpu)
 		next = task->thread.wake_next;
 		xchg(&task->thread.on_wake_list, 0);
 		ob_delay_point();
-		if (ob_is_being_evicted(task))
+		if (ob_is_being_evicted(task)) {
 			ob_wake_elsewhere(task);
-		else
+		} else {
+			ob_delay_point();
 			wake_up_state(task, TASK_PARKED);
+		}
 		put_task_struct(task);
 	}
 }
