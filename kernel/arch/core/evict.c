@@ -15,8 +15,9 @@
  *   OUT, ARRIVING      the same | WANTED   ob_evicted_wake_and_wait(): the thread enters
  *   OUT                WORKING             ob_work_begin(): Linux switches to it for exit work
  *   OUT                0                   ob_pass_to(): the same, but no stack is free; vCPU MOVED
- *   ARRIVING           0                   ob_switch_end(): Linux switches to it; vCPU ARRIVING
- *   either | WANTED    0                   the same, and the thread waits for its baton
+ *   ARRIVING           0                   ob_switch_end(): Linux switches to it; vCPU ARRIVING.
+ *                                          The thread has got its baton before the eviction
+ *   either | WANTED    0                   the same, and the thread gets its baton
  *   WORKING            WORKING | WANTED    ob_evicted_wake_and_wait(): the thread enters
  *   WORKING            0                   ob_work_end(): the work is done; vCPU MOVED
  *   WORKING | WANTED   0                   the same, and the thread gets its baton; vCPU ARRIVING

@@ -47,17 +47,19 @@ void ob_switch_finished(void)
 /*
  * Ends the switch to the host-bound task `next` in the place of its thread, which then only has to
  * come. Interrupts that the vCPU takes here run as that task. `state`: the vCPU's state afterwards.
+ * Returns the task's word `evicted`, which was not 0 if the task was evicted until now.
  */
-static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigned long state)
+static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigned long state)
 {
 	struct task_struct *own = current;
 	struct ob_loan loan = { .task = own };
+	u32 evicted;
 
 	/* Lent meanwhile: a signal handler of the program finds the thread's own task (eintr.c). */
 	barrier();
 	WRITE_ONCE(ob_this_thread->loan, &loan);
 	ob_bind(vcpu, next, ob_this_thread->self);
-	WRITE_ONCE(next->thread.evicted, 0);
+	evicted = xchg(&next->thread.evicted, 0);
 	schedule_tail(vcpu->switched_from);
 	ob_this_thread->irqs_off = 1;
 	barrier();
@@ -71,6 +73,7 @@ static void ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsign
 	ob_delay_point();
 	if (READ_ONCE(vcpu->pending))
 		ob_kick(vcpu);
+	return evicted;
 }
 
 /*
@@ -113,7 +116,12 @@ bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 			ob_switch_end(vcpu, next, ob_moved(next));
 			return false;
 		}
-		ob_switch_end(vcpu, next, ob_arriving(next));
+		/*
+		 * The thread was called before the eviction, and does not wait again. It comes by
+		 * the vCPU's state, so a second pass would stay in its baton.
+		 */
+		if (ob_switch_end(vcpu, next, ob_arriving(next)) == OB_EVICTED_ARRIVING)
+			return false;
 	}
 	ob_baton_pass(baton);
 	return false;
