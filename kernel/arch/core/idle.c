@@ -119,6 +119,8 @@ void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton)
 {
 	vcpu->carrier.to_run = idle_task(vcpu->id);
+	/* The calling thread may be anywhere when the next interrupt is late: no signal for it. */
+	WRITE_ONCE(vcpu->bound_thread, 0);
 	ob_delay_point();
 	xchg(&vcpu->watcher_baton, baton);
 	ob_delay_point();

@@ -69,6 +69,7 @@ void ob_service_notify(struct ob_vcpu *vcpu)
 static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 {
 	struct ob_service *service = &vcpu->service;
+	u64 holder = READ_ONCE(vcpu->bound_thread);
 	u32 polls = READ_ONCE(vcpu->polls);
 
 	if (!READ_ONCE(vcpu->pending) || READ_ONCE(vcpu->state) != OB_VCPU_HELD) {
@@ -79,7 +80,8 @@ static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 		service->polls_seen = polls;
 		service->pending_since = now;
 	} else if (now - service->pending_since >= OB_PENDING_OLD) {
-		ob_host_thread_interrupt(ob_host, READ_ONCE(vcpu->bound_thread));
+		if (holder)
+			ob_host_thread_interrupt(ob_host, holder);
 		service->pending_since = now;
 	}
 	return service->pending_since + OB_PENDING_OLD;

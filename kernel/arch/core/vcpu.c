@@ -13,7 +13,8 @@ struct ob_machine ob_machine;
 /*
  * Makes the calling host thread run as `task` on the vCPU, which it has just got. Signals of the
  * vCPU (V6) go to `host_thread`. A client's thread that calls finds by the same word whether it is
- * in the kernel already. So the word names a thread that is in, or the vCPU is not HELD.
+ * in the kernel already. So while the vCPU is HELD and does not idle, the word names a thread that
+ * is in, or that has passed a baton; 0: a thread that gets no signals. Of an idle vCPU it is 0.
  */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 host_thread)
 {

@@ -144,7 +144,7 @@ struct ob_vcpu {
 	u32 polls;			/* how often interrupts were taken */
 	bool kicked_while_awake;	/* the thread of `kicked_baton` was awake */
 	u32 kicks;			/* how often a lent thread was kicked */
-	u64 bound_thread;		/* handle of the host thread that was bound last */
+	u64 bound_thread;		/* number of the thread that was bound last; 0: none */
 	struct task_struct *switched_from;
 	struct task_struct *wake_list;	/* of evicted tasks: evict.c */
 	u32 *deferred_wake;		/* the holder owes a wake-up on this word: ob_send() */
