@@ -138,7 +138,7 @@ static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struc
  * Makes the calling thread a task. If that fails, its first call tries again, and returns the
  * error.
  */
-void ob_become_client(void)
+static void ob_become_client(void)
 {
 	if (!ob_enter())
 		ob_leave(0);

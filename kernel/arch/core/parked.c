@@ -102,18 +102,18 @@ void ob_check_request(struct ob_vcpu *vcpu)
 /* Whether the parked task has to go, after its vCPU has taken the interrupts `bits`. */
 static bool ob_must_evict(struct ob_vcpu *vcpu, u32 bits, bool arriving)
 {
-	bool idle_for_a_tick = bits & OB_PENDING_TIMER &&
-			       vcpu->leaves == vcpu->service.leaves_at_tick;
+	bool made_no_call = bits & OB_PENDING_TIMER &&
+			    vcpu->leaves == vcpu->service.leaves_at_tick;
 
 	if (bits & OB_PENDING_TIMER)
 		vcpu->service.leaves_at_tick = vcpu->leaves;
 	/* Its thread was called, and comes unless something holds it up. */
 	if (arriving)
-		return idle_for_a_tick;
+		return made_no_call;
 	/* The thread may poll memory for the effect of this work (V9). */
 	if (task_work_pending(current))
 		return true;
-	return need_resched() || idle_for_a_tick || bits & OB_PENDING_EVICT ||
+	return need_resched() || made_no_call || bits & OB_PENDING_EVICT ||
 	       ob_parked_task_overstays(vcpu);
 }
 

@@ -361,7 +361,6 @@ unsigned int ob_transit_count(void);
 int ob_enter(void);
 int ob_enter_again(unsigned long parked);
 long ob_leave(long result);
-void ob_become_client(void);
 void ob_become_first_client(void);
 long ob_call(long (*function)(void *argument), void *argument);
 
