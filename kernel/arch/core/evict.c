@@ -11,7 +11,7 @@
  *
  *   evicted            to                  by
  *   0                  OUT                 ob_evict(): the task's thread is out in host code
- *   0                  ARRIVING            ob_evict(): the thread was called, and did not come
+ *   0                  ARRIVING            ob_evict(): the thread got its baton and did not come
  *   OUT, ARRIVING      the same | WANTED   ob_evicted_wake_and_wait(): the thread enters
  *   OUT                WORKING             ob_work_begin(): Linux switches to it for exit work
  *   OUT                0                   ob_pass_to(): the same, but no stack is free; vCPU MOVED
@@ -26,9 +26,11 @@
  * ob_arrive() clears the word.
  *
  * A thread that wants its task to run, or adds exit work for the task, puts the task on the wake
- * list of the vCPU where it ran last, and raises OB_PENDING_WAKE there.
+ * list of the vCPU where it ran last, and raises OB_PENDING_WAKE there. If another vCPU is putting
+ * the task to sleep by then, the entry moves to the list of that vCPU: interrupt.c.
  *
  * Halt ends a task that is OUT as a coroutine, in the place of its thread: ob_task_end_evicted().
+ * The word stays OUT then, and thread.stack is set: so __switch_to() begins no exit work.
  */
 #include <linux/sched.h>
 #include <linux/sched/signal.h>

@@ -49,7 +49,9 @@
  *   L3  A lent thread ignores our signal (V6): the handler could end on another thread, with the
  *       program's signal mask.
  *   L4  A lent thread may be stopped, or in a signal handler of the program. If it does not come
- *       when it is kicked, the carrier comes instead.
+ *       when it is kicked, the carrier comes instead. The thread that kicks may be stopped, too. If
+ *       that happens in ob_idle_end(), after the exchange and before `kicked_baton` or the
+ *       carrier's baton is set, no thread comes until it goes on.
  *
  * Two words of struct ob_carrier go with this. A thread writes `pass_to` before it returns to its
  * own stack (or in ob_carry_without_task()), and reads it there. `to_run` is written before the
@@ -85,7 +87,9 @@ u32 *ob_idle_end(struct ob_vcpu *vcpu)
 
 /*
  * As ob_baton_await(), by a thread that may watch the vCPU. A watcher is the vCPU's timer as well.
- * Else the host would have to wake the service thread, only to have that wake the watcher.
+ * Else the host would have to wake the service thread, only to have that wake the watcher. A
+ * carrier that gets the watch while it sleeps does not learn the deadline: then the service thread
+ * is the timer, 50 us late.
  */
 void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 {
@@ -114,7 +118,7 @@ void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits)
 
 /*
  * The calling thread leaves the vCPU idle. The owner of the baton watches the vCPU from now on; the
- * owner may be the calling thread. If a bit is pending already, the watcher is called at once.
+ * owner may be the calling thread. If a bit is pending already, this ends the idling at once.
  */
 void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton)
 {

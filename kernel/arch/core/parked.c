@@ -12,12 +12,13 @@
  *   reason                                  how it is seen
  *   Linux wants another task to run now     need_resched()
  *   the task has exit work (V9)             task_work_pending()
- *   its thread made no call for a tick      the timer interrupt finds `leaves` unchanged
+ *   its thread made no call between two     the second one finds `leaves` unchanged: at most a
+ *   timer interrupts taken while parked     tick, less if other timers of Linux expire
  *   the machine halts                       OB_PENDING_EVICT
  *   it overstays                            the check below
  *   a client's thread came for the vCPU     ob_others_wait()
  *
- * Of an ARRIVING vCPU only the third counts: its thread is on its way.
+ * Of an ARRIVING vCPU only the third counts: its thread has got the baton and comes.
  *
  * The check. To the scheduler a parked task computes, so a woken task would wait for ticks. While
  * others wait, the service thread checks 50 us later how often the client has left the kernel, and
@@ -107,7 +108,7 @@ static bool ob_must_evict(struct ob_vcpu *vcpu, u32 bits, bool arriving)
 
 	if (bits & OB_PENDING_TIMER)
 		vcpu->service.leaves_at_tick = vcpu->leaves;
-	/* Its thread was called, and comes unless something holds it up. */
+	/* Its thread has got the baton, and comes unless something holds it up. */
 	if (arriving)
 		return made_no_call;
 	/* The thread may poll memory for the effect of this work (V9). */

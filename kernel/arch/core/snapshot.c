@@ -17,8 +17,9 @@
  *                                    client and makes the vCPU's service thread before: where the
  *                                    host has no thread, the boot fails while no call can run
  *
- * At rest, every task is in memory as a coroutine. The service thread is the only host thread that
- * may be busy, and its work is done again. The kernel's monotonic clock goes on from where it was.
+ * At rest, every task is in memory as a coroutine. Only the service thread and the carrier may be
+ * busy, with the timer, and that work is done again. The kernel's monotonic clock goes on from
+ * where it was.
  *
  * The memory of a snapshot is the file's, and each page is copied when it is first written. A
  * window of the kernel shows pages of RAM a second time, and such a copy would not be seen there.

@@ -13,8 +13,15 @@
  *
  * The thread of a host-bound task may not come. So the switching thread ends the switch in the
  * task's place (ob_switch_end()): it unlocks the run queue, and leaves the vCPU parked on the task
- * (V15). The task's thread then comes as if it entered (ob_arrive()). In the kernel Linux expects
- * the end of a switch there, so the thread begins one from the idle task, and Linux ends that.
+ * (V15). The task's thread then comes (ob_arrive()), in one of three places. If it has made the
+ * switch itself while it was lent, or no other thread could end it, the run queue is still locked:
+ *
+ *   place                     the run queue is unlocked     the run queue is locked
+ *   adoption: ob_adopt()      nothing                       ends the switch (ob_switch_tail())
+ *   entry of an evicted       nothing                       the same
+ *   task: ob_enter_evicted()
+ *   middle of schedule():     begins a switch from the      nothing: Linux ends the switch
+ *   ob_switch_host_bound()    idle task, which Linux ends
  *
  * A thread that passes the vCPU on waits for its own baton. A thread that evicts a parked task, or
  * whose task exits, switches on a stack that is abandoned there, and continues on its own stack
@@ -77,9 +84,9 @@ static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigne
 }
 
 /*
- * The end of a switch looks at the task's signals. A task that is nearly dead has none: its own
- * thread ends the switch. That thread is on a stack of ours, so no handler of the program holds it
- * up.
+ * The end of a switch looks at the task's signals. A task that is nearly dead has no `sighand`: its
+ * own thread ends the switch, as all threads do while the machine stops. If a handler of the
+ * program or a debugger holds that thread up, the run queue stays locked: the exception of V15.
  */
 static bool ob_switch_can_end(struct task_struct *next)
 {
@@ -117,8 +124,8 @@ bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 			return false;
 		}
 		/*
-		 * The thread was called before the eviction, and does not wait again. It comes by
-		 * the vCPU's state, so a second pass would stay in its baton.
+		 * The thread has got its baton before the eviction, and does not wait again. It
+		 * comes by the vCPU's state, so a second pass would stay in its baton.
 		 */
 		if (ob_switch_end(vcpu, next, ob_arriving(next)) == OB_EVICTED_ARRIVING)
 			return false;

@@ -125,7 +125,7 @@ static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)
 /*
  * Raises the timer interrupt if it is due. Any thread. A debugger or a signal handler may stop a
  * client's thread in here. The deadline stays until the interrupt is raised, so the service thread
- * raises it then. A second interrupt does no harm.
+ * raises it then; but see L4 in idle.c. A second interrupt does no harm.
  */
 void ob_timer_expire(struct ob_vcpu *vcpu, u64 now)
 {

@@ -11,7 +11,7 @@
  *                              thread watches it; or a baton was passed, and the thread comes
  *   PARKED      W              the task's thread is out in host code
  *   MOVED       W | MOVED      the same, but the thread has to bind itself to the vCPU first
- *   ARRIVING    W | ARRIVING   the task is in the kernel, and its thread was called
+ *   ARRIVING    W | ARRIVING   the task is in the kernel; its thread gets its baton, and comes
  *   INTERRUPT   INTERRUPT      a thread takes interrupts as the parked task: parked.c
  *   STOPPED     STOPPED        this vCPU has halted the machine
  *
@@ -35,7 +35,9 @@
  * thread takes it. The sender itself never does.
  *
  *   the vCPU               what the sender does
- *   idles                  calls the thread that watches it: ob_idle_end()
+ *   idles                  kicks the lent thread that watches it, or passes the carrier's baton:
+ *                          ob_idle_end()
+ *   KICKED (idle.c)        nothing: the lent thread or the carrier comes
  *   parked, or INTERRUPT   notifies the service thread
  *   else HELD              nothing: the holder looks at its poll points
  *
@@ -71,7 +73,7 @@ enum ob_vcpu_state {
 	OB_VCPU_INTERRUPT = 4,
 	OB_VCPU_STOPPED = 8,
 	/* With PARKED: another thread parked the vCPU, and the task's thread has to bind itself. */
-	OB_VCPU_ARRIVING = 16,		/* the task is in the kernel, its thread was called */
+	OB_VCPU_ARRIVING = 16,		/* the task is in the kernel, its thread comes */
 	OB_VCPU_MOVED = 32,		/* the thread is out in host code */
 };
 
@@ -136,7 +138,7 @@ struct ob_service {
 struct ob_vcpu {
 	u32 pending;			/* first: asm/irqflags.h */
 	u32 *watcher_baton;		/* of the thread that watches the idle vCPU: idle.c */
-	u32 *kicked_baton;		/* of a lent thread that was called to carry on: idle.c */
+	u32 *kicked_baton;		/* of a lent thread that was kicked: idle.c */
 	unsigned long state;
 	unsigned long leaves;		/* how often clients left the kernel */
 	unsigned long percpu_offset;
