@@ -54,6 +54,7 @@ void ob_vcpus_cancel(void)
 /* A command line that says how many CPUs come up at boot gets them at boot. */
 void __init ob_vcpus_setup(void)
 {
+	cpu_hotplug_disable_offlining();
 	ob_vcpus_later = ob_machine.vcpus > 1 && !strstr(boot_command_line, "maxcpus=") &&
 			 !strstr(boot_command_line, "nosmp");
 	if (ob_vcpus_later)

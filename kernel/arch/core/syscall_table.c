@@ -56,18 +56,6 @@ static long ob_sys_brk(unsigned long end)
 	return 0;
 }
 
-/*
- * A component that is unloaded destroys its caches, which asks each vCPU that is up for its part.
- * Only with CPU hotplug, which is not configured, does Linux lock out vCPUs that come up meanwhile.
- *
- * Dodge delete_module: vCPUs that come up late are waited for before a component is unloaded.
- */
-static long ob_sys_delete_module(const char __user *name, unsigned int flags)
-{
-	ob_vcpus_wait();
-	return sys_delete_module(name, flags);
-}
-
 #define __SYSCALL(number, function) [number] = (ob_syscall_function)(function),
 #define __SYSCALL_NORETURN(number, function) __SYSCALL(number, function)
 #define __SYSCALL_WITH_COMPAT(number, native, compat) __SYSCALL(number, native)
@@ -78,7 +66,6 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_brk] = (ob_syscall_function)ob_sys_brk,
 	[__NR_clone] = (ob_syscall_function)ob_sys_refused,
 	[__NR_clone3] = (ob_syscall_function)ob_sys_refused,
-	[__NR_delete_module] = (ob_syscall_function)ob_sys_delete_module,
 	[__NR_execve] = (ob_syscall_function)ob_sys_refused,
 	[__NR_execveat] = (ob_syscall_function)ob_sys_refused,
 	[__NR_exit] = (ob_syscall_function)ob_sys_refused,

@@ -10,4 +10,14 @@ struct cpumask;
 
 void arch_send_call_function_single_ipi(int cpu);
 void arch_send_call_function_ipi_mask(const struct cpumask *mask);
+
+/* Nobody reaches these: Linux refuses to take a vCPU down (ob_vcpus_setup()). */
+static inline int __cpu_disable(void)
+{
+	return -1;
+}
+
+static inline void __cpu_die(unsigned int cpu)
+{
+}
 #endif
