@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+from support import host
 # `image` is a fixture.
 from test_capi import HERE, LIBRARIES, check_ext4, compile_c, image, pkg_config, run  # noqa: F401
 
@@ -296,6 +297,16 @@ def test_switched_off(program, cache):
     assert "OUTBOARD_SNAPSHOT" in start(program, cache, OUTBOARD_SNAPSHOT="off")["snapshot:"]
     assert "log" in start(program, cache, OUTBOARD_LOG="info")["snapshot:"]
     assert os.listdir(cache) == []
+
+
+@pytest.mark.skipif("avx2" not in host.processor_features(), reason="the processor has no AVX2")
+def test_a_host_that_enables_fewer_features(program, cache):
+    """As a host that does not save all vector registers looks to the C library."""
+    start(program, cache)
+    fewer = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2"}
+    assert "saved as" in start(program, cache, **fewer)["snapshot:"]
+    assert "started from" in start(program, cache, **fewer)["snapshot:"]
+    assert len(snapshots(cache)) == 2
 
 
 def test_another_program_does_not_use_it(work, program, cache):

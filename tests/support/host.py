@@ -38,6 +38,13 @@ def have(tool: str) -> bool:
     return shutil.which(tool, path=PATH) is not None
 
 
+@functools.cache
+def processor_features() -> set:
+    """What the processors have, and the host's kernel has enabled: words such as avx2."""
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        return set(re.search(r"^flags\s*: (.*)$", lines.read(), flags=re.MULTILINE)[1].split())
+
+
 def run(*command, ok=(0,), timeout=300, text=True, cwd=None, input=None, **variables):
     """Runs a host tool; its exit code must be one of `ok` (None: any). Returns the
     CompletedProcess.

@@ -116,8 +116,9 @@ static __attribute__((format(printf, 2, 3))) void append(struct text *text, cons
 }
 
 /*
- * Leaves out bits that differ between the processors of one machine. Uses the C library's copy: the
- * CPUID instruction is slow in a virtual machine.
+ * What the processor has, and what of it can be used: the host may not save all registers. Leaves
+ * out bits that differ between the processors of one machine. Uses the C library's copy: the CPUID
+ * instruction is slow in a virtual machine.
  */
 static void append_processor(struct text *key)
 {
@@ -127,8 +128,10 @@ static void append_processor(struct text *key)
 
 	append(key, "processor %08x %08x %08x", leaf1->cpuid_array[EAX],
 	       leaf1->cpuid_array[ECX] & ~(1u << 27), leaf1->cpuid_array[EDX]);
-	append(key, " %08x %08x %08x\n", leaf7->cpuid_array[EBX],
+	append(key, " %08x %08x %08x", leaf7->cpuid_array[EBX],
 	       leaf7->cpuid_array[ECX] & ~(1u << 4), leaf7->cpuid_array[EDX]);
+	append(key, " usable %08x %08x\n", leaf1->active_array[ECX] & ~(1u << 27),
+	       leaf7->active_array[EBX]);
 }
 
 static void append_id(struct text *key, const char *name, const unsigned char *id, uint32_t size)
