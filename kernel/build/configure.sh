@@ -38,7 +38,7 @@ files=("${files[@]/%/.config}")
 [ "$MMU" = y ] || BUILTIN=all
 
 identity=$(cat "$OUT/source/identity" "${files[@]}" "$REPO"/kernel/arch/Kconfig* \
-	"$REPO"/kernel/arch/include/asm/*.h "$0" - <<<"$BUILTIN" | sha256sum)
+	"$REPO"/kernel/arch/include/asm/{,fpu/}*.h "$0" - <<<"$BUILTIN" | sha256sum)
 stamp=$OBJECTS/outboard-configured
 if [ -f "$OBJECTS/.config" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$identity" ]; then
 	exit 0

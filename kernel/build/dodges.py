@@ -123,13 +123,19 @@ def means() -> list:
         ),
         Means(
             "Flags of the compiler",
-            "For all files; the last one for modules.",
+            "For modules only.",
             "flag",
             found(
                 r"(?:^|\s)(-D\w+|-include \S+)",
                 "\n".join(re.findall(r"^KBUILD_\w*FLAGS.*", read(MAKEFILE), flags=re.M)),
                 MAKEFILE,
             ),
+        ),
+        Means(
+            "Code of Linux's x86",
+            "Compiled with other flags than the rest.",
+            "directory or object",
+            found(r"^x86-(?:directory|object) := (\S+)", read(MAKEFILE), MAKEFILE),
         ),
         Means(
             "Sections changed after the link",

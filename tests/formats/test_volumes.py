@@ -6,6 +6,7 @@ distribution's kernel in a virtual machine, which also reads what we wrote.
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import struct
@@ -518,6 +519,21 @@ def test_a_btrfs_that_lacks_a_device_is_read(work):
         good("info", disk)
         bad("rm", f"{disk}:/noise", mentions=("2 devices", "--disk"))
         host.run("cmp", disk, f"{disk}.before")
+
+
+@pytest.mark.needs("mkfs.btrfs")
+def test_a_btrfs_with_raid6_is_read_without_any_two_devices(work):
+    images.write_noise(f"{work}/noise", 3)
+    disks = [host.sparse_file(f"{work}/disk{number}", 160 * MEGABYTE) for number in range(4)]
+    host.run("mkfs.btrfs", "-q", "-f", "-d", "raid6", "-m", "raid1c3", *disks)
+    further = [word for disk in disks[1:] for word in ("--disk", disk)]
+    good(*further, "cp", f"{work}/noise", f"{disks[0]}:/noise")
+    with open(f"{work}/noise", "rb") as stream:
+        noise = stream.read()
+    for first, second in itertools.combinations(disks, 2):
+        read = good("--disk", second, "cat", f"{first}:/noise")
+        assert read.raw == noise
+        assert "4 devices, of which 2 are here" in read.err
 
 
 def check_with_the_host(disks, noise):
