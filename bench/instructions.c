@@ -10,20 +10,30 @@
  * handler counts. A tracer would need two context switches for each instruction, and on a busy
  * machine both wait for their turn.
  *
- * A sample in which a timer interrupt of the kernel comes has more instructions. So it is the
- * median. Stepped on a busy machine, the interrupt lasts until the next one is due, and that one
- * until the third: such a sample would never end. After STEPS_MAX instructions it goes on at full
- * speed, and another one is taken in its place.
+ * A trap takes 3 to 30 us, so a stepped call may last longer than a tick (10 ms) of the kernel. A
+ * timer interrupt would prolong each such call, and it never comes during a call at full speed. So
+ * the service threads, which are the kernel's timers, are held while a call is stepped: a signal
+ * handler keeps them. A thread is held only while it sleeps: then it is in the middle of nothing.
+ * The call at full speed before each stepped one takes the interrupts that are pending by then.
+ *
+ * A call that has to do with another vCPU, or that waits for one, would be longer: so the result is
+ * the median, and a call of STEPS_MAX instructions goes on at full speed, and another is made.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 #include <x86intrin.h>
 
 #include <outboard/outboard.h>
@@ -31,8 +41,12 @@
 #define SAMPLES_MAX 1001
 /* More than twice as many as any of the calls has. */
 #define STEPS_MAX 3000
-/* For each sample; on an idle machine, one is enough. */
+/* For each sample; nearly always, one is enough. */
 #define ATTEMPTS 50
+/* Of a service thread: how often it is found awake, 1 ms apart, before this program gives up. */
+#define HOLD_ATTEMPTS 60000
+#define SERVICE_THREAD "outboard-timer\n"
+#define THREADS_MAX 256
 #define TRAP_FLAG 0x100
 #define SYSCALL_BYTES 0x050f
 
@@ -71,19 +85,104 @@ static void call(const struct work *work)
 	target(work->number, arguments[0], arguments[1], arguments[2], arguments[3]);
 }
 
+/* Whether the instruction at the address is SYSCALL. */
+static bool is_host_call(greg_t address)
+{
+	unsigned short code;
+
+	memcpy(&code, (const void *)address, sizeof(code));
+	return code == SYSCALL_BYTES;
+}
+
 /* Runs before each instruction of what is stepped, with the trap flag off. */
 static void on_step(int signal, siginfo_t *information, void *context)
 {
 	ucontext_t *state = context;
-	unsigned short code;
+	(void)signal;
+	(void)information;
+	current.instructions++;
+	current.host_calls += is_host_call(state->uc_mcontext.gregs[REG_RIP]);
+	if (current.instructions >= STEPS_MAX)
+		state->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+}
+
+static pid_t service_threads[THREADS_MAX];
+static int service_count;
+
+enum hold { HOLD_NO, HOLD_ASKED, HOLD_AWAKE, HOLD_YES };
+/* Of the thread to which the last signal went. */
+static volatile enum hold answer;
+static volatile bool hold;
+static volatile int held;
+
+/* Whether the signal interrupted futex(2): the host call fails, or is made again. */
+static bool slept(const ucontext_t *context)
+{
+	const greg_t *registers = context->uc_mcontext.gregs;
+
+	if (registers[REG_RAX] == -EINTR)
+		return is_host_call(registers[REG_RIP] - 2);
+	return registers[REG_RAX] == SYS_futex && is_host_call(registers[REG_RIP]);
+}
+
+/*
+ * In a service thread. The platform calls this handler for signals that are not its own: all others
+ * are blocked in that thread.
+ */
+static void on_hold(int signal, siginfo_t *information, void *context)
+{
+	const struct timespec moment = { .tv_nsec = 100000 };
 
 	(void)signal;
 	(void)information;
-	memcpy(&code, (const void *)state->uc_mcontext.gregs[REG_RIP], sizeof(code));
-	current.instructions++;
-	current.host_calls += code == SYSCALL_BYTES;
-	if (current.instructions >= STEPS_MAX)
-		state->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+	if (!hold || answer != HOLD_ASKED)
+		return;
+	if (!slept(context)) {
+		answer = HOLD_AWAKE;
+		return;
+	}
+	__atomic_fetch_add(&held, 1, __ATOMIC_SEQ_CST);
+	answer = HOLD_YES;
+	while (hold)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
+	__atomic_fetch_sub(&held, 1, __ATOMIC_SEQ_CST);
+}
+
+static void wait_a_moment(void)
+{
+	usleep(1000);
+}
+
+static void hold_thread(pid_t thread)
+{
+	for (int i = 0; i < HOLD_ATTEMPTS; i++) {
+		answer = HOLD_ASKED;
+		if (tgkill(getpid(), thread, SIGURG))
+			break;
+		while (answer == HOLD_ASKED)
+			sched_yield();
+		if (answer == HOLD_YES)
+			return;
+		wait_a_moment();
+	}
+	fprintf(stderr, "the service thread %d does not sleep\n", thread);
+	exit(1);
+}
+
+static void hold_service_threads(void)
+{
+	hold = true;
+	for (int i = 0; i < service_count; i++)
+		hold_thread(service_threads[i]);
+}
+
+/* The kernel's timers catch up meanwhile. */
+static void release_service_threads(void)
+{
+	hold = false;
+	while (held)
+		sched_yield();
+	wait_a_moment();
 }
 
 /* The few instructions around the call are the same for all, and so for the empty function. */
@@ -106,7 +205,7 @@ static int compare(const void *left, const void *right)
 	return (one->host_calls > other->host_calls) - (one->host_calls < other->host_calls);
 }
 
-/* Exits if interrupts come in nearly all calls. */
+/* Exits if nearly all calls are longer than they can be. */
 static struct count median(const struct work *work, int samples)
 {
 	static struct count counts[SAMPLES_MAX];
@@ -115,11 +214,13 @@ static struct count median(const struct work *work, int samples)
 	target = work->number < 0 ? empty : ob_syscall;
 	for (int i = 0; done < samples; i++) {
 		if (i == ATTEMPTS * samples) {
-			fprintf(stderr, "%s: nearly all calls are interrupted\n", work->name);
+			fprintf(stderr, "%s: nearly all calls are too long\n", work->name);
 			exit(1);
 		}
+		hold_service_threads();
 		call(work);	/* at full speed: the next one finds its vCPU where it left it */
 		counts[done] = count_steps(work);
+		release_service_threads();
 		done += counts[done].instructions < STEPS_MAX;
 	}
 	qsort(counts, (size_t)samples, sizeof(counts[0]), compare);
@@ -145,19 +246,54 @@ static int prepare(void)
 	return sigaction(SIGTRAP, &action, NULL);
 }
 
+static bool is_service_thread(const char *thread)
+{
+	char path[300], name[32] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/comm", thread);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	if (!fgets(name, sizeof(name), file))
+		name[0] = '\0';
+	fclose(file);
+	return !strcmp(name, SERVICE_THREAD);
+}
+
+/* Returns 0 or -1. */
+static int find_service_threads(void)
+{
+	DIR *threads = opendir("/proc/self/task");
+	struct dirent *thread;
+
+	if (!threads)
+		return -1;
+	while (service_count < THREADS_MAX && (thread = readdir(threads)))
+		if (is_service_thread(thread->d_name))
+			service_threads[service_count++] = atoi(thread->d_name);
+	closedir(threads);
+	return service_count ? 0 : -1;
+}
+
 int main(int argc, char **argv)
 {
+	struct sigaction action = { .sa_sigaction = on_hold, .sa_flags = SA_SIGINFO | SA_RESTART };
 	int samples = argc > 1 ? atoi(argv[1]) : 101;
 	struct count none;
 
 	if (samples < 1 || samples > SAMPLES_MAX)
 		return 2;
-	if (ob_boot(NULL) != 0) {
+	if (sigaction(SIGURG, &action, NULL) || ob_boot(NULL) != 0) {
 		fprintf(stderr, "cannot boot: %s\n", ob_boot_error());
 		return 1;
 	}
 	if (prepare() < 0) {
 		fprintf(stderr, "cannot prepare the calls\n");
+		return 1;
+	}
+	if (find_service_threads() < 0) {
+		fprintf(stderr, "cannot find the kernel's service threads in /proc/self/task\n");
 		return 1;
 	}
 	none = median(&works[0], samples);
