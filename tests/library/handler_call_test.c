@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "threads.h"
 
 /* Where all hangs, the test is not to wait for the runner's limit. */
 #define DEADLINE 300		/* seconds */
@@ -76,20 +77,6 @@ static void interrupt(pthread_t thread)
 		;
 	CHECK(!pthread_kill(thread, SIGUSR1));
 	CHECK(!sem_wait(&handled));
-}
-
-/* 'S' if the host thread sleeps. */
-static char host_state(pid_t thread)
-{
-	char path[64], state = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
-	file = fopen(path, "r");
-	CHECK(file);
-	CHECK(fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
-	fclose(file);
-	return state;
 }
 
 static void *read_byte(void *unused)

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "threads.h"
 
 #define PROBES 200
 #define WINDOW_BYTES (1ul << 30)
@@ -95,20 +96,6 @@ static void *run_lent(void *unused)
 	while (!stop)
 		OK(ob_sys_nanosleep(&moment, NULL));
 	return unused;
-}
-
-/* 'S' if the host thread sleeps. */
-static char host_state(pid_t thread)
-{
-	char path[64], state = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
-	file = fopen(path, "r");
-	CHECK(file);
-	CHECK(fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
-	fclose(file);
-	return state;
 }
 
 /* At another moment of what the thread does each time. */

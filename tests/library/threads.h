@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Threads of the host by their names. Needs no library: tests of the platform include it, too. */
+/* Threads of the host. Needs no library: tests of the platform include this, too. */
 #ifndef OUTBOARD_TESTS_THREADS_H
 #define OUTBOARD_TESTS_THREADS_H
 
@@ -45,6 +45,20 @@ static inline int threads_named(const char *name, pid_t *one)
 	}
 	closedir(threads);
 	return count;
+}
+
+/* 'S' if the host thread sleeps. */
+static inline char host_state(pid_t thread)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+	file = fopen(path, "r");
+	CHECK(file);
+	CHECK(fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+	fclose(file);
+	return state;
 }
 
 #endif
