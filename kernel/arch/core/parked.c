@@ -146,11 +146,7 @@ static bool ob_parked_interrupt(struct ob_vcpu *vcpu, unsigned long state)
 	evict = ob_must_evict(vcpu, bits, arriving) || (lent && ob_others_wait());
 	if (evict)
 		ob_evict(vcpu, task, arriving ? OB_EVICTED_ARRIVING : OB_EVICTED_OUT);
-	if (own)
-		ob_set_task(own);
-	else
-		ob_unbind();
-	WRITE_ONCE(ob_this_thread->loan, NULL);
+	ob_restore_current(own);
 	ob_delay_point();
 	if (!evict)
 		xchg(&vcpu->state, state);

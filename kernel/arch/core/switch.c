@@ -70,11 +70,7 @@ static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigne
 	schedule_tail(vcpu->switched_from);
 	ob_this_thread->irqs_off = 1;
 	barrier();
-	if (own)
-		ob_set_task(own);
-	else
-		ob_unbind();
-	WRITE_ONCE(ob_this_thread->loan, NULL);
+	ob_restore_current(own);
 	ob_delay_point();
 	xchg(&vcpu->state, state);
 	ob_delay_point();

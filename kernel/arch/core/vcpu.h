@@ -263,6 +263,19 @@ void ob_wake_deferred(void);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
 struct ob_vcpu *ob_vcpu_for_disks(void);
 
+/*
+ * After a stretch in which the calling thread ran as another task: restores `current`. `own`: the
+ * thread's own task; NULL: it has none, and loses its vCPU, too.
+ */
+static __always_inline void ob_restore_current(struct task_struct *own)
+{
+	if (own)
+		ob_set_task(own);
+	else
+		ob_unbind();
+	WRITE_ONCE(ob_this_thread->loan, NULL);
+}
+
 /* How long a lent thread that was kicked may stay away (idle.c, L4). In nanoseconds. */
 #define OB_KICK_OLD ((u64)NSEC_PER_MSEC)
 
