@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-A mounted image in use: ours, other FUSE servers for the same image, and the best that FUSE can do:
-a server that only passes requests on to the host's loop mount. That is bindfs with several threads;
-libfuse's own example is not packaged.
+A mounted image in use: ours, other FUSE servers for the same image, and the best that FUSE can do.
+The last one is bindfs with several threads: it only passes requests on to the host's loop mount. No
+package has libfuse's own example of such a server.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Links liboutboard.a and its components. They are in OUTBOARD_LIB_DIR, by default the repository's
-//! out/lib.
+//! Links liboutboard.a and its components. They are in OUTBOARD_LIB_DIR, by default the
+//! repository's out/lib.
 
 use std::env;
 use std::path::PathBuf;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What was reported durable is on stable storage (V11). Writes a file in the way that is named, and
- * is killed the moment that the call has returned; the disk's write cache is lost with it
- * (model_disk.h). Arguments: an image, a copy of it, its type, the way.
+ * Data reported durable are on stable storage (V11): durable_test IMAGE COPY TYPE WAY
+ *
+ * The program writes a file in the given way, and kills itself at once when the call has returned.
+ * The disk loses its write cache then (model_disk.h). COPY, a copy of the image, gets only the data
+ * that were flushed. TYPE is the file system's.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

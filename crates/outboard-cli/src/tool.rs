@@ -142,8 +142,7 @@ pub struct Call {
 pub struct Ended {
     name: &'static str,
     status: ExitStatus,
-    /// What it wrote to standard output, then what it wrote to standard error: there it reports
-    /// what is wrong.
+    /// Standard output of the tool, then its standard error. A tool prints its errors there.
     pub output: Vec<u8>,
 }
 
