@@ -3,14 +3,16 @@
  * A host that has no thread for the first vCPU: no_thread_test DIRECTORY
  *
  * The boot is refused, with and without a snapshot. A thread that calls all the time meanwhile gets
- * -ENODEV from each call: the failing boot would take the memory from a call that was let in.
- * Nothing is left of the kernel, and the next boot works.
+ * -ENODEV from each call: the failing boot would take the memory from a call that was let in. So
+ * does a signal handler that interrupts the booting thread. Nothing is left of the kernel, and the
+ * next boot works.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +26,7 @@
 #define CALLS 1000
 
 static bool refuses, stop;	/* atomic, as the next two */
-static long answered, refused;
+static long answered, refused, handled;
 static pthread_t booting;
 static int room;		/* threads that it can still make */
 static long tries;		/* of it, to make one too many */
@@ -51,12 +53,21 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 		return real(thread, attributes, run, argument);
 	if (pthread_self() != booting)
 		return EAGAIN;
+	CHECK(!raise(SIGUSR1));
 	/* The kernel tries again only where it cannot fail any more. */
 	if (room-- > 0 || tries++)
 		return real(thread, attributes, run, argument);
 	while (get(&answered) + get(&refused) < before + CALLS)
 		sched_yield();
 	return EAGAIN;
+}
+
+/* In the booting thread, which is about to make another thread. */
+static void on_signal(int number)
+{
+	(void)number;
+	CHECK_EQUAL(ob_syscall(OB_SYS_getpid), -ENODEV);
+	add(&handled);
 }
 
 static void *call_always(void *unused)
@@ -99,7 +110,7 @@ static void check_boot(const char *directory, const char *status)
  */
 static bool is_refused(const char *directory, int threads)
 {
-	long before = get(&refused);
+	long before = get(&refused), handled_before = get(&handled);
 	int error;
 
 	tries = 0;
@@ -107,6 +118,7 @@ static bool is_refused(const char *directory, int threads)
 	__atomic_store_n(&refuses, true, __ATOMIC_SEQ_CST);
 	error = boot(directory);
 	__atomic_store_n(&refuses, false, __ATOMIC_SEQ_CST);
+	CHECK(get(&handled) > handled_before);
 	CHECK(strstr(ob_snapshot_status(), directory ? "started from" : "not wanted"));
 	if (!error) {
 		CHECK(directory && tries > 1);
@@ -149,6 +161,7 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(count, 2);
 	directory = arguments[1];
 	booting = pthread_self();
+	CHECK(signal(SIGUSR1, on_signal) != SIG_ERR);
 	alarm(DEADLINE);
 	check_boot(directory, "saved as");
 	CHECK_EQUAL(ob_halt(), 0);

@@ -26,6 +26,7 @@
  *   it is in the kernel      refuses: a signal handler of the program has interrupted a call
  *   kernel halted, forked    refuses
  *   block of another boot    empties the block; then as without a task. But see ob_enter_again()
+ *   it boots the kernel      refuses: see ob_become_first_client()
  *
  * A thread in transit is on the slow path, or in ob_interrupt(), or ends its task. Halt waits until
  * no thread is (5 s at most; then the memory stays). A thread counts itself and then looks at
@@ -255,11 +256,31 @@ int ob_enter_again(unsigned long parked)
 /*
  * The booting thread is a task from now on, before other threads are let in. It is not counted,
  * since no halt can begin. If that fails, its first call tries again, and reports the reason.
+ *
+ * The fast path does not look at `ready`. A signal handler that interrupts the booting thread would
+ * get in by it, and might wait for a host thread that the interrupted code is about to make. So the
+ * thread has no parked word until ob_let_calls_in(): the handler's call takes the slow path, which
+ * refuses it.
  */
 void ob_become_first_client(void)
 {
-	if (!ob_enter_counted())
-		ob_leave(0);
+	if (ob_enter_counted())
+		return;
+	ob_leave(0);
+	ob_this_thread->parked = 0;
+	barrier();
+}
+
+/*
+ * Opens the kernel. By the thread that called ob_become_first_client(), whose parked word comes
+ * first: with `ready` set, the slow path would let in a handler whose thread has none.
+ */
+void ob_let_calls_in(void)
+{
+	barrier();
+	ob_set_task(current);
+	barrier();
+	WRITE_ONCE(ob_machine.ready, 1);
 }
 
 /* Linux's exit work, and pending interrupts. */

@@ -182,12 +182,11 @@ static void ob_renewal_start(void)
 	ob_raise(&ob_vcpus[0], OB_PENDING_ADOPT);
 }
 
-/* Lets calls in, once the leader has renewed what must differ. By the booting thread. Blocks. */
-static void ob_open(void)
+/* Waits until the leader has renewed what must differ. By the booting thread. Blocks. */
+static void ob_renewal_wait(void)
 {
 	while (READ_ONCE(ob_machine.renew))
 		ob_host_wait(ob_host, &ob_machine.renew, 1, OB_FOREVER);
-	WRITE_ONCE(ob_machine.ready, 1);
 }
 
 /*
@@ -203,7 +202,8 @@ void ob_snapshot_take(void)
 	ob_snapshot_end = 0;
 	ob_idle_begin(vcpu, &vcpu->carrier.baton);
 	ob_renewal_start();
-	ob_open();
+	ob_renewal_wait();
+	WRITE_ONCE(ob_machine.ready, 1);
 }
 
 /* Resets what belonged to the process that saved the kernel. */
@@ -239,22 +239,28 @@ static bool ob_host_has_random(void)
  * kernel, or has longer work (L1), which goes to the carrier; then the thread is a client. So the
  * thread need not wait until another one gets a processor. The vCPU's own threads are made after
  * that: while the process has one thread, changes of its mappings cost no interrupts to other
- * processors.
+ * processors. But if the leader sleeps before it has renewed all, the vCPU needs a timer at once.
  *
- * No other thread can be in a call before ob_open(). So if the host has no thread for the vCPU, the
- * caller can release all memory.
+ * No thread can be in a call before `ready` is set, also not in a signal handler that interrupts
+ * this one. So if the host has no thread for the vCPU, the caller can release all memory.
  */
 static int ob_carry_until_ready(struct ob_vcpu *vcpu)
 {
 	int error;
 
 	ob_carry_without_task(vcpu);
+	if (READ_ONCE(ob_machine.renew)) {
+		error = ob_service_start(vcpu);
+		if (error)
+			return error;
+		ob_renewal_wait();
+	}
 	ob_become_first_client();
 	error = ob_service_start(vcpu);
 	if (error)
 		ob_unbind();
 	else
-		ob_open();
+		ob_let_calls_in();
 	return error;
 }
 

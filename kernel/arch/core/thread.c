@@ -180,7 +180,7 @@ static void ob_prepared(void)
 	ob_host_wake(ob_host, &ob_machine.prepared, 1);
 }
 
-/* Opens a kernel without snapshots for system calls; others: ob_open() of snapshot.c. */
+/* Opens a kernel without snapshots for system calls; others: snapshot.c. */
 static void ob_ready(void)
 {
 	ob_vcpus_start_later();

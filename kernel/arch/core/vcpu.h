@@ -377,6 +377,7 @@ int ob_enter(void);
 int ob_enter_again(unsigned long parked);
 long ob_leave(long result);
 void ob_become_first_client(void);
+void ob_let_calls_in(void);
 long ob_call(long (*function)(void *argument), void *argument);
 
 /* work.c */
