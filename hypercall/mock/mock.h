@@ -59,6 +59,8 @@ struct mock_options {
 	bool no_dma;			/* the group dma is absent, even if there is a device */
 	const struct ob_dma_extent *extents;	/* NULL: those of device.c */
 	uint32_t extent_count;
+	const struct ob_pci_window *windows;	/* of the bus; NULL: that of MOCK_WINDOW_ADDRESS */
+	uint32_t window_count;
 	uint64_t table_size;		/* stated by the table of hypercalls; 0: all groups */
 };
 

@@ -265,9 +265,10 @@ static void test_affinity(const char *image)
 
 /*
  * The host lacks what PCI needs: the kernel works, and leaves the bus alone. The kernel's log
- * contains `message`; NULL: anything.
+ * contains `message`; NULL: anything. `check`: what else to check; may be NULL.
  */
-static void test_no_bus(const char *image, struct mock_options options, const char *message)
+static void test_no_bus(const char *image, struct mock_options options, const char *message,
+			void (*check)(void))
 {
 	long fd;
 
@@ -279,6 +280,8 @@ static void test_no_bus(const char *image, struct mock_options options, const ch
 	CHECK_EQUAL(mock_counts(host)->interrupts_open, 0);
 	if (message)
 		check_log(message);
+	if (check)
+		check();
 	fd = CALL(SYS_open, "/dev/hwrng", O_RDONLY, 0, 0, 0);
 	CHECK(fd < 0 || CALL(SYS_read, fd, text, 16, 0, 0) < 0);
 	stop();
@@ -434,7 +437,7 @@ static void test_wrong_extents(const char *image)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		test_no_bus(image, (struct mock_options){
 			.pinned = true, .extents = wrong[i], .extent_count = 2,
-		}, "no device reaches RAM: the host's extents are wrong");
+		}, "no device reaches RAM: the host's extents are wrong", NULL);
 }
 
 /* One extent more than the kernel takes. All of them are right. */
@@ -448,7 +451,7 @@ static void test_many_extents(const char *image)
 		};
 	test_no_bus(image, (struct mock_options){
 		.pinned = true, .extents = extents, .extent_count = 17,
-	}, "no device reaches RAM: the host's extents are wrong");
+	}, "no device reaches RAM: the host's extents are wrong", NULL);
 	start(image, (struct mock_options){
 		.memory = 64 * MB, .pinned = true, .extents = extents, .extent_count = 16,
 	});
@@ -457,8 +460,21 @@ static void test_many_extents(const char *image)
 	stop();
 }
 
+/* The kernel does not use the bus: no window of it is reserved. */
+static void check_no_window(void)
+{
+	long fd = CALL(SYS_open, "/proc/iomem", O_RDONLY, 0, 0, 0), length;
+
+	CHECK(fd >= 0);
+	length = CALL(SYS_read, fd, text, sizeof(text) - 1, 0, 0);
+	CHECK(length >= 0);
+	text[length] = '\0';
+	CALL(SYS_close, fd, 0, 0, 0, 0);
+	CHECK(!strstr(text, "PCI"));
+}
+
 /* A window of the bus has the same addresses as RAM: its begin, its end, or all of it. */
-static void test_wrong_window(const char *image)
+static void test_window_over_ram(const char *image)
 {
 	static const struct ob_dma_extent wrong[] = {
 		{ 0, MOCK_WINDOW_ADDRESS, 64 * MB },
@@ -471,7 +487,35 @@ static void test_wrong_window(const char *image)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		test_no_bus(image, (struct mock_options){
 			.pinned = true, .extents = &wrong[i], .extent_count = 1,
-		}, "window 0 of the PCI bus overlaps RAM");
+		}, "window 0 of the PCI bus overlaps RAM", check_no_window);
+}
+
+/* The last window is wrong: empty, beyond the addresses that a bus has, over RAM, one too many. */
+static void test_wrong_window(const char *image)
+{
+	static const struct ob_pci_window wrong[][2] = {
+		{ { .address = MOCK_WINDOW_ADDRESS, .size = MB }, { .address = 0xd0000000 } },
+		{ { .address = MOCK_WINDOW_ADDRESS, .size = MB },
+		  { .address = 1ull << 63, .size = MB } },
+		{ { .address = MOCK_WINDOW_ADDRESS, .size = MB },
+		  { .address = 0xd0000000, .size = -(uint64_t)MB } },
+		{ { .address = MOCK_WINDOW_ADDRESS, .size = MB },
+		  { .address = LOWEST_BUS, .size = MB } },
+	};
+	struct ob_pci_window many[9];
+
+	test_window_over_ram(image);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		test_no_bus(image, (struct mock_options){
+			.pinned = true, .windows = wrong[i], .window_count = 2,
+		}, "window 1 of the PCI bus", check_no_window);
+	for (uint64_t i = 0; i < 9; i++)
+		many[i] = (struct ob_pci_window){
+			.address = MOCK_WINDOW_ADDRESS + i * MB, .size = MB,
+		};
+	test_no_bus(image, (struct mock_options){
+		.pinned = true, .windows = many, .window_count = 9,
+	}, "window 8 of the PCI bus is wrong", check_no_window);
 }
 
 /* The module of the tests, with these parameters. Its checks have passed if it can be loaded. */
@@ -600,14 +644,14 @@ int main(int argc, char **argv)
 	else if (!strcmp(which, "affinity"))
 		test_affinity(image);
 	else if (!strcmp(which, "not-pinned"))
-		test_no_bus(image, (struct mock_options){}, "the host has not pinned RAM");
+		test_no_bus(image, (struct mock_options){}, "the host has not pinned RAM", NULL);
 	else if (!strcmp(which, "no-dma"))
 		test_no_bus(image, (struct mock_options){ .pinned = true, .no_dma = true },
-			    "the host lacks calls");
+			    "the host lacks calls", NULL);
 	else if (!strcmp(which, "old-table"))
 		test_no_bus(image, (struct mock_options){
 			.pinned = true, .table_size = offsetof(struct ob_hypercalls, interrupts),
-		}, NULL);
+		}, NULL, NULL);
 	else if (!strcmp(which, "short-table"))
 		test_short_table(image);
 	else if (!strcmp(which, "bus"))

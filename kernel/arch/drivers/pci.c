@@ -22,7 +22,7 @@
 struct ob_pci {
 	struct resource buses;
 	struct resource windows[OB_WINDOWS_MOST];
-	struct pci_host_bridge *bridge;
+	struct pci_host_bridge *bridge;	/* NULL: the kernel does not use the bus */
 	bool stopped;			/* no device becomes a bus master any more */
 };
 static struct ob_pci ob_pci;
@@ -82,6 +82,31 @@ static struct msi_domain_info ob_msi_info = {
 	.chip = &ob_msi_chip,
 };
 
+static bool __init ob_pci_window_is_right(u32 index, const struct ob_pci_window *window)
+{
+	if (index >= OB_WINDOWS_MOST || !window->size || window->address >= OB_IOMEM_BASE ||
+	    window->size > OB_IOMEM_BASE - window->address) {
+		pr_err("window %u of the PCI bus is wrong\n", index);
+		return false;
+	}
+	if (ob_dma_overlaps(window->address, window->size)) {
+		pr_err("window %u of the PCI bus overlaps RAM on the bus\n", index);
+		return false;
+	}
+	return true;
+}
+
+static int __init ob_pci_check_windows(void)
+{
+	struct ob_pci_window window;
+	u32 i;
+
+	for (i = 0; !ob_host_pci_window(ob_host, i, &window); i++)
+		if (!ob_pci_window_is_right(i, &window))
+			return -EINVAL;
+	return 0;
+}
+
 static int __init ob_pci_add_window(struct resource *resource, const struct ob_pci_window *window)
 {
 	*resource = (struct resource) {
@@ -94,20 +119,16 @@ static int __init ob_pci_add_window(struct resource *resource, const struct ob_p
 	return request_resource(&iomem_resource, resource);
 }
 
-static int __init ob_pci_read_windows(void)
+static int __init ob_pci_add_windows(void)
 {
 	struct ob_pci_window window;
+	int error;
 	u32 i;
 
 	for (i = 0; !ob_host_pci_window(ob_host, i, &window); i++) {
-		if (i == OB_WINDOWS_MOST || !window.size || window.address >= OB_IOMEM_BASE ||
-		    window.size > OB_IOMEM_BASE - window.address ||
-		    ob_pci_add_window(&ob_pci.windows[i], &window))
-			return -EINVAL;
-		if (ob_dma_overlaps(window.address, window.size)) {
-			pr_err("window %u of the PCI bus overlaps RAM on the bus\n", i);
-			return -EINVAL;
-		}
+		error = ob_pci_add_window(&ob_pci.windows[i], &window);
+		if (error)
+			return error;
 	}
 	ob_pci.buses = (struct resource) { .name = "PCI", .end = 255, .flags = IORESOURCE_BUS };
 	pci_add_resource(&ob_pci.bridge->windows, &ob_pci.buses);
@@ -139,6 +160,16 @@ static const char * __init ob_pci_refusal(void)
 	return NULL;
 }
 
+static int __init ob_pci_probe(void)
+{
+	ob_pci.bridge = pci_alloc_host_bridge(0);
+	if (!ob_pci.bridge)
+		return -ENOMEM;
+	ob_pci.bridge->ops = &ob_pci_operations;
+	ob_pci.bridge->map_irq = ob_pci_map_irq;
+	return ob_pci_add_windows() ?: ob_pci_add_messages() ?: pci_host_probe(ob_pci.bridge);
+}
+
 static int __init ob_pci_start(void)
 {
 	const char *reason = ob_pci_refusal();
@@ -150,15 +181,11 @@ static int __init ob_pci_start(void)
 		pr_err("the PCI bus is not used: %s\n", reason);
 		return 0;
 	}
-	ob_pci.bridge = pci_alloc_host_bridge(0);
-	if (!ob_pci.bridge)
-		return -ENOMEM;
-	ob_pci.bridge->ops = &ob_pci_operations;
-	ob_pci.bridge->map_irq = ob_pci_map_irq;
-	error = ob_pci_read_windows() ?: ob_pci_add_messages() ?:
-		pci_host_probe(ob_pci.bridge);
-	if (error)
+	error = ob_pci_check_windows() ?: ob_pci_probe();
+	if (error) {
+		ob_pci.bridge = NULL;
 		pr_err("the PCI bus is not used: error %d\n", error);
+	}
 	return error;
 }
 subsys_initcall_sync(ob_pci_start);
