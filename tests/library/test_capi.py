@@ -180,6 +180,14 @@ def test_pages_of_files_are_recycled_before_memory_grows(work):
     assert int(run_library_program(work, "recycle_test", path, "recycle_files")) < 200
 
 
+def test_a_halt_marks_arrays_as_clean(work):
+    members = [os.path.join(work, name) for name in ("one.img", "other.img")]
+    for member in members:
+        with open(member, "wb") as stream:
+            stream.truncate(16 << 20)
+    run_library_program(work, "array_test", *members)
+
+
 @pytest.mark.parametrize("level", [0, 4, 7])
 def test_log(work, level):
     run_library_program(work, "log_test", str(level))

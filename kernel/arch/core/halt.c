@@ -5,8 +5,9 @@
  *  1. The kernel takes no new calls. Calls in progress end as by a fatal signal. Tasks whose
  *     threads are out in host code end as coroutines, with their files, namespaces and io_urings.
  *  2. The clients' mappings and files are closed, and everything is unmounted.
- *  3. Drivers of PCI devices shut them down, unless a thread is stuck (see below). Then no device
- *     may access RAM, and their interrupts are masked.
+ *  3. Reboot notifiers run, unless a thread is stuck (see below): md marks its arrays clean.
+ *     Drivers of PCI devices shut them down. Then no device may access RAM, and the interrupts of
+ *     devices are masked.
  *  4. Carriers and service threads leave, and the host joins them.
  *
  * A thread that sleeps uninterruptibly keeps its stack and the memory. Halt waits for it no longer
@@ -23,6 +24,7 @@
 #include <linux/mount.h>
 #include <linux/namei.h>
 #include <linux/nsproxy.h>
+#include <linux/reboot.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
@@ -355,6 +357,20 @@ static int ob_unmount_all(void)
 	return failed ? -EBUSY : 0;
 }
 
+/*
+ * As before a reboot. Not with a client thread that stays in the kernel: it may hold a lock of a
+ * device or an array, and a driver would wait for that lock for ever.
+ *
+ * Without a PCI bus there is no device to shut down, and a visit of all devices takes time.
+ */
+static void ob_prepare_for_end(void)
+{
+	if (ob_pci_is_used())
+		kernel_restart_prepare(NULL);
+	else
+		blocking_notifier_call_chain(&reboot_notifier_list, SYS_RESTART, NULL);
+}
+
 struct ob_halt {
 	unsigned int stuck;		/* number of client threads that did not come out */
 	int result;
@@ -374,8 +390,10 @@ static long ob_halt_call(void *argument)
 	ksys_sync();
 	halt->result = ob_unmount_all();
 	ksys_sync();
-	ob_pci_stop(halt->stuck);
-	/* Reboot notifiers write, too: md marks its arrays clean. */
+	if (!halt->stuck)
+		ob_prepare_for_end();
+	ob_pci_stop();
+	/* After the reboot notifiers, which write, too. */
 	if (ob_block_write_errors() && !halt->result)
 		halt->result = -EIO;
 	revert_creds(client);

@@ -9,7 +9,6 @@
 #include <linux/irq.h>
 #include <linux/msi.h>
 #include <linux/pci.h>
-#include <linux/reboot.h>
 #include "../core/dma.h"
 #include "../core/host.h"
 #include "../core/irq.h"
@@ -190,14 +189,17 @@ static int __init ob_pci_start(void)
 }
 subsys_initcall_sync(ob_pci_start);
 
-void ob_pci_stop(bool stuck)
+bool ob_pci_is_used(void)
+{
+	return ob_pci.bridge;
+}
+
+void ob_pci_stop(void)
 {
 	struct pci_dev *device = NULL;
 
 	if (!ob_pci.bridge)
 		return;
-	if (!stuck)
-		kernel_restart_prepare(NULL);
 	/* Timers and kernel threads of drivers still run, and may call pci_set_master(). */
 	WRITE_ONCE(ob_pci.stopped, true);
 	while ((device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, device)))

@@ -6,19 +6,23 @@
 #include <linux/types.h>
 
 #ifdef CONFIG_PCI
+/* Whether the host has a PCI bus that the kernel uses. */
+bool ob_pci_is_used(void);
+
 /*
- * Has all drivers shut down their devices, as for a reboot: Linux calls the reboot notifiers first.
- * Then no device may access RAM, and all interrupts of devices are masked. Both stay like that,
- * whatever drivers do. The vCPUs still run, since drivers wait for their devices.
- *
- * `stuck`: a client thread stays in the kernel and may hold the lock of a device. Then drivers do
- * not shut devices down, because they would wait for that lock for ever. The rest takes no lock
- * that sleeps.
+ * No device may access RAM any more, and all interrupts of devices are masked. Both stay like that,
+ * whatever drivers do. Takes no lock that sleeps. The vCPUs still run.
  */
-void ob_pci_stop(bool stuck);
+void ob_pci_stop(void);
 #else
-static inline void ob_pci_stop(bool stuck)
+static inline bool ob_pci_is_used(void)
+{
+	return false;
+}
+
+static inline void ob_pci_stop(void)
 {
 }
 #endif
+
 #endif
