@@ -30,7 +30,7 @@ pub(crate) struct Array {
 
 impl Drop for Array {
     fn drop(&mut self) {
-        // After a halt it was stopped already.
+        // After a halt there is no array any more: md marked it as clean then.
         let _ = open(self.kernel.system(), &self.node).and_then(|device| device.stop_array());
     }
 }

@@ -17,6 +17,8 @@ use outboard::BlockDevice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+pub const ARRAY: &str = "RAID array";
+
 /// Members of one array, and the nodes that they are: those that belong together, the newest first, and old ones.
 struct Found {
     members: Vec<(usize, Member)>,
@@ -39,7 +41,7 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
         match found.assemble(stack, context, &missing) {
             Ok(device) => {
                 let (selector, details) = (Selector::Whole(selector), found.details());
-                stack.add(&nodes, "RAID array", selector, details, device)?;
+                stack.add(&nodes, ARRAY, selector, details, device)?;
             }
             Err(problem) => stack.node_mut(nodes[0]).problem = Some(problem),
         }

@@ -180,12 +180,14 @@ impl Stack {
         self.nodes.iter().any(|node| node.below.contains(&index))
     }
 
-    /// Whether something is lost when the kernel stops with its devices: what is still in memory of them after the file systems
-    /// were unmounted and synced. Others need not be removed, which takes long.
+    /// Whether the stack must be closed before the kernel halts. A device that can be written may have data in memory after
+    /// the file systems were unmounted and synced. With an array, md makes each halt wait a second. Other devices stay, since
+    /// their removal takes long.
     pub fn must_be_closed(&self) -> bool {
-        self.nodes
-            .iter()
-            .any(|node| !node.device.is_read_only() && !STATELESS.contains(&node.sort))
+        self.nodes.iter().any(|node| {
+            node.sort == md::ARRAY
+                || !node.device.is_read_only() && !STATELESS.contains(&node.sort)
+        })
     }
 
     /// Snapshots that were lost by writing, in words. Everything was written and synced.
