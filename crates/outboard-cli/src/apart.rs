@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Work with the kernel for commands that also run other programs. Such a command stays outside of the sandbox and
-//! never boots a kernel; what needs one is done by a copy of the process, which shuts itself in as any other command does.
+//! Work that a copy of this process does, and what the copy reports. The copy sandboxes itself:
+//! what it does with an image cannot harm this process.
 
 use crate::crash;
 use crate::error::{Error, Result};
 use crate::interrupt::{Guard, Interrupt, REQUEST};
-use crate::sandbox::HostAccess;
-use crate::session::{in_session, Session};
 use outboard::{fork, Child, System};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
@@ -37,24 +35,13 @@ pub struct Apart {
     _guard: Guard,
 }
 
-/// Runs `work` in a session of a copy of this process, which has `access` to the host and no more. What it wrote
-/// is safe when this returns. What is returned was sent by a process that an image may have taken over.
-pub fn apart<T: Serialize + DeserializeOwned>(
-    session: &mut Session,
-    access: &HostAccess,
-    work: impl FnOnce(&mut Session) -> Result<T>,
-) -> Result<T> {
-    Apart::start(session, access, work)?.finish()
-}
-
 impl Apart {
-    /// As [`apart`], without waiting for the end.
+    /// Starts `work` in a copy of this process, which has the file mode mask `umask`.
     pub fn start<T: Serialize>(
-        session: &mut Session,
-        access: &HostAccess,
-        work: impl FnOnce(&mut Session) -> Result<T>,
+        umask: u32,
+        work: impl FnOnce(&Interrupt) -> Result<T>,
     ) -> Result<Self> {
-        let interrupt = session.catch_interrupts();
+        let interrupt = Interrupt::poll();
         // The copy inherits it.
         let guard = Guard::new();
         let (ours, theirs) = UnixStream::pair().map_err(|error| cannot(&error))?;
@@ -62,15 +49,8 @@ impl Apart {
         io::stdout().flush().map_err(|error| cannot(&error))?;
         let Some(child) = fork().map_err(|error| cannot(&error))? else {
             drop(ours);
-            System::Host.umask(session.umask());
-            let obedient = |session: &mut Session| {
-                // Images were opened before, which may have taken a while.
-                interrupt.check()?;
-                work(session)
-            };
-            let (settings, keys) = (session.settings().clone(), session.take_keys());
-            let report: Report<T> = Session::as_part(settings, access, keys, &session.used())
-                .and_then(|session| in_session(session, obedient));
+            System::Host.umask(umask);
+            let report: Report<T> = work(&interrupt);
             process::exit(send(theirs, &report));
         };
         Ok(Self {
@@ -81,7 +61,8 @@ impl Apart {
         })
     }
 
-    /// Waits for the end. `T` is what the work returns.
+    /// Waits for the end. `T` is what the work returns; the process that sent it may be in the
+    /// hands of an image.
     pub fn finish<T: DeserializeOwned>(self) -> Result<T> {
         let report = receive(self.socket, &self.child, || self.interrupt.asked());
         let status = self.child.wait().map_err(|error| cannot(&error))?;

@@ -3,14 +3,13 @@
 //! says, or into a block device of an image.
 
 use crate::address::ImageName;
-use crate::apart::apart;
 use crate::arguments::Settings;
 use crate::containers::create_qcow2;
 use crate::error::{Error, Result};
 use crate::image_lock::ImageLock;
 use crate::sandbox::HostAccess;
 use crate::scratch::{Range, Scratch};
-use crate::session::{Session, Wanted};
+use crate::session::{apart, Session, Wanted};
 use std::fs::File;
 use std::path::Path;
 

@@ -2,6 +2,7 @@
 //! One run of the kernel: boots it when it is needed, mounts each file system once,
 //! and at the end writes and unmounts everything.
 
+mod apart;
 mod devices;
 mod layered;
 mod used;
@@ -23,6 +24,7 @@ use crate::sandbox::{HostAccess, Sandbox};
 use crate::scratch::directory_of;
 use crate::snapshots;
 use crate::warnings;
+pub use apart::{apart, start_apart};
 pub use devices::Wanted;
 use layered::OpenStack;
 use outboard::image::{Probe, State};

@@ -8,10 +8,9 @@
 
 use super::{image_place, runs_programs, uses_image};
 use crate::address::Place;
-use crate::apart::apart;
 use crate::error::{reason, warn, Error, Result};
 use crate::sandbox::HostAccess;
-use crate::session::Session;
+use crate::session::{apart, Session};
 use crate::temporary::PrivateDirectory;
 use clap::Args;
 use outboard::{signal_child, signals, Fd, System, Tree};

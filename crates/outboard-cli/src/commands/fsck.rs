@@ -2,11 +2,10 @@
 //! `outboard fsck`: the distribution's own checker of the type that is found.
 
 use crate::address::ImageName;
-use crate::apart::apart;
 use crate::commands::uses_image;
 use crate::error::{warn, Error, Result};
 use crate::image_lock::ImageLock;
-use crate::session::Session;
+use crate::session::{apart, Session};
 use crate::tool::{Call, Tool, ToolFile};
 use crate::volume::{find_format, Fate, Volume};
 use clap::Args;

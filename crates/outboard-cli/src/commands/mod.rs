@@ -311,7 +311,7 @@ fn writes_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAc
 }
 
 /// What a command needs that has other programs work on an image. It is shut in, but for the work that it does with
-/// the kernel: [`apart`](crate::apart).
+/// the kernel: [`apart`](crate::session::apart).
 fn runs_programs(image: &OsString) -> HostAccess {
     HostAccess {
         programs: true,

@@ -5,7 +5,6 @@
 //! partition, then the file system; shrinking goes the other way.
 
 use crate::address::ImageName;
-use crate::apart::apart;
 use crate::arguments::{parse_size, Settings};
 use crate::commands::uses_image;
 use crate::error::{Error, Result};
@@ -14,7 +13,7 @@ use crate::image::Image;
 use crate::image_lock::ImageLock;
 use crate::interrupt::without_stop;
 use crate::output::Output;
-use crate::session::Session;
+use crate::session::{apart, Session};
 use crate::sfdisk;
 use crate::tool::{Tool, ToolFile};
 use crate::volume::{find_format, on_disk, Fate, Volume};

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard run-script`: many commands, one kernel.
 
-use crate::apart::apart;
 use crate::arguments::Arguments;
 use crate::error::{Error, Result};
 use crate::format::escaped;
 use crate::line::{parse, split, understand, Lines};
 use crate::sandbox::HostAccess;
-use crate::session::Session;
+use crate::session::{apart, Session};
 use crate::standard_input::StandardInput;
 use clap::{Args, CommandFactory};
 use std::cell::OnceCell;

@@ -20,7 +20,7 @@ use crate::commands::mount::host::PrivateMount;
 use crate::crash;
 use crate::error::{warn, Error, Result};
 use crate::sandbox::HostAccess;
-use crate::session::{Session, Wanted};
+use crate::session::{start_apart, Session, Wanted};
 use crate::temporary::PrivateDirectory;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::Shutdown;
@@ -82,7 +82,7 @@ impl Export {
             images: vec![(name.file.clone(), write)],
             ..HostAccess::default()
         };
-        let apart = Apart::start(session, &access, move |session| {
+        let apart = start_apart(session, &access, move |session| {
             server::serve(session, name, wanted, write, device, theirs)
         })?;
         let mut export = Self {

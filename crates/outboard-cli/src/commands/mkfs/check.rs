@@ -5,13 +5,12 @@
 use super::makers::{Filled, Maker};
 use super::{Mkfs, Wish};
 use crate::address::ImageName;
-use crate::apart::apart;
 use crate::commands::uses_image;
 use crate::destination::{Use, UsedFiles};
 use crate::error::{warn, Error, Result};
 use crate::format::size as size_text;
 use crate::scratch::Scratch;
-use crate::session::Session;
+use crate::session::{apart, Session};
 use outboard_image::{probe, Class, FileSource, Probe};
 use std::fs::File;
 

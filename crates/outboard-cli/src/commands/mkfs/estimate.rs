@@ -2,13 +2,12 @@
 //! How much room a tree needs: counted for `--fit`.
 
 use super::host_tree;
-use crate::apart::apart;
 use crate::commands::tar::input::count;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::operand::is_directory;
 use crate::sandbox::HostAccess;
-use crate::session::Session;
+use crate::session::{apart, Session};
 use crate::walk::{Entry, Step};
 use std::collections::HashSet;
 use std::path::Path;

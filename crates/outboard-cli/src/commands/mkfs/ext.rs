@@ -6,14 +6,13 @@
 //! set afterwards with debugfs, by the numbers of inodes: no name comes into its script.
 
 use crate::address::{ImageName, Place};
-use crate::apart::apart;
 use crate::commands::cp::Changes;
 use crate::commands::uses_image;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::operand::Named;
 use crate::scratch::Scratch;
-use crate::session::Session;
+use crate::session::{apart, Session};
 use crate::temporary::PrivateDirectory;
 use crate::tool::{Call, Tool};
 use crate::walk::{Step, Walk};

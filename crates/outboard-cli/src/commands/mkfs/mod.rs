@@ -15,7 +15,6 @@ mod losses;
 mod makers;
 
 use crate::address::{ImageName, Place};
-use crate::apart::apart;
 use crate::commands::cp::{self, Changes, Copied};
 use crate::commands::tar::input::{unpack_file, unpack_reads};
 use crate::commands::{check_file_name, uses_image};
@@ -28,7 +27,7 @@ use crate::moment::source_date;
 use crate::new_image::{write_to, NewFormat};
 use crate::sandbox::HostAccess;
 use crate::scratch::{PlainPath, Range, Scratch};
-use crate::session::{Session, Wanted};
+use crate::session::{apart, Session, Wanted};
 use crate::uuid;
 use crate::volume::find_format;
 use clap::Args;

@@ -19,7 +19,6 @@ mod server;
 pub mod umount;
 
 use crate::address::ImageName;
-use crate::apart::apart;
 use crate::arguments::Settings;
 use crate::commands::{uses_image, uses_images};
 use crate::containers::check_format_writable;
@@ -28,7 +27,7 @@ use crate::image::{cannot_write, check_writable};
 use crate::image_lock::ImageLock;
 use crate::layers::keys::KeyFile;
 use crate::sandbox::HostAccess;
-use crate::session::Session;
+use crate::session::{apart, Session};
 use crate::undo;
 use crate::volume::find_format;
 use clap::{Args, ValueEnum};
