@@ -2,11 +2,10 @@
 //! The command line.
 
 use crate::commands::Command;
-use crate::containers::ImageOptions;
+use crate::options::{Options, RootHash};
 use clap::{Args, FromArgMatches, Parser};
 use outboard::{profile, release, version, Inherited};
 use std::ffi::OsString;
-use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
 
 /// Open, read and write disk images with Linux's own file systems, without root.
@@ -113,31 +112,28 @@ pub struct Settings {
     /// mean something else
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
-
-    /// Open files of whoever has started this.
-    #[arg(skip)]
-    pub inherited: Inherited,
 }
 
 impl Settings {
-    pub fn image_options(&self) -> ImageOptions {
-        ImageOptions {
-            raw: self.raw,
-            backing: self.backing.clone(),
+    /// As the engine takes them.
+    pub fn options(self) -> Options {
+        Options {
+            kind: self.kind,
             read_only: self.read_only,
+            raw: self.raw,
+            backing: self.backing,
+            key_file: self.key_file,
+            verity: self.verity,
+            verity_offset: self.verity_offset,
+            integrity: self.integrity,
+            disks: self.disks,
+            vcpus: self.vcpus,
+            memory: self.memory,
+            components: self.components,
+            no_sandbox: self.no_sandbox,
+            verbose: self.verbose,
+            inherited: Inherited::default(),
         }
-    }
-}
-
-/// A root hash of dm-verity.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RootHash(pub Vec<u8>);
-
-impl Display for RootHash {
-    fn fmt(&self, formatter: &mut Formatter) -> std::fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
     }
 }
 

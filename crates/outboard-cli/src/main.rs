@@ -33,6 +33,7 @@ mod mount_helper;
 mod new_image;
 mod octal;
 mod operand;
+mod options;
 mod other_forms;
 mod output;
 mod owner;
@@ -73,23 +74,24 @@ fn main() -> ExitCode {
 /// Not part of `main`: its frame needs the stack that was asked for.
 #[inline(never)]
 fn run() -> ExitCode {
-    let mut arguments = match Arguments::of(&mount_helper::usual(std::env::args_os())) {
+    let arguments = match Arguments::of(&mount_helper::usual(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(other) => return end(show(&other)),
     };
+    let mut options = arguments.settings.options();
     if !arguments.command.hands_files_on() {
-        arguments.settings.inherited = Inherited::find();
+        options.inherited = Inherited::find();
     }
     if let Err(error) = interrupt::catch() {
         return end(Err(error));
     }
     let missing = host_needs::missing();
     let access = arguments.command.host_access();
-    if arguments.settings.no_sandbox && !access.images.is_empty() {
+    if options.no_sandbox && !access.images.is_empty() {
         warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
     }
     let run = |session: &mut Session| arguments.command.run(session);
-    let result = with_session(arguments.settings, &access, run);
+    let result = with_session(options, &access, run);
     let failed = result.as_ref().is_err_and(Error::may_be_of_the_host);
     let code = end(result);
     for note in missing.iter().filter(|_| failed) {

@@ -3,10 +3,10 @@
 //! says, or into a block device of an image.
 
 use crate::address::ImageName;
-use crate::arguments::Settings;
 use crate::containers::create_qcow2;
 use crate::error::{Error, Result};
 use crate::image_lock::ImageLock;
+use crate::options::Options;
 use crate::sandbox::HostAccess;
 use crate::scratch::{Range, Scratch};
 use crate::session::{apart, Session, Wanted};
@@ -25,10 +25,10 @@ pub enum NewFormat {
 
 impl NewFormat {
     /// By the name of the file that is to be made.
-    pub fn of(path: &Path, settings: &Settings) -> Self {
+    pub fn of(path: &Path, options: &Options) -> Self {
         let suffix = path.extension();
         let is_qcow2 = suffix.is_some_and(|suffix| suffix.eq_ignore_ascii_case("qcow2"));
-        match is_qcow2 && !settings.raw {
+        match is_qcow2 && !options.raw {
             true => Self::Qcow2,
             false => Self::Raw,
         }
@@ -92,16 +92,16 @@ mod tests {
 
     #[test]
     fn names_say_formats() {
-        let settings = Settings::default();
-        let of = |name: &str| NewFormat::of(Path::new(name), &settings);
+        let options = Options::default();
+        let of = |name: &str| NewFormat::of(Path::new(name), &options);
         assert_eq!(of("a.qcow2"), NewFormat::Qcow2);
         assert_eq!(of("d/a.QCOW2"), NewFormat::Qcow2);
         for name in ["a.img", "qcow2", ".qcow2", "a.qcow2.img", "a"] {
             assert_eq!(of(name), NewFormat::Raw, "{name}");
         }
-        let raw = Settings {
+        let raw = Options {
             raw: true,
-            ..Settings::default()
+            ..Options::default()
         };
         assert_eq!(NewFormat::of(Path::new("a.qcow2"), &raw), NewFormat::Raw);
     }

@@ -8,7 +8,6 @@ mod layered;
 mod used;
 
 use crate::address::{ImageName, Place};
-use crate::arguments::Settings;
 use crate::containers::Content;
 use crate::crash::{self, plain_line, Advice};
 use crate::destination::UsedFiles;
@@ -20,6 +19,7 @@ use crate::image_lock;
 use crate::interrupt::{Guard, Interrupt};
 use crate::layers::keys::Keys;
 use crate::limits::kernel_memory;
+use crate::options::Options;
 use crate::sandbox::{HostAccess, Sandbox};
 use crate::scratch::directory_of;
 use crate::snapshots;
@@ -133,7 +133,7 @@ impl Mounted {
     }
 }
 
-/// How file systems are mounted besides what the settings say.
+/// How file systems are mounted besides what the options say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// Whose files are, where a file system keeps no owners.
@@ -148,7 +148,7 @@ pub struct Style {
 
 /// Booted on demand; [`Session::finish`] must be called for what was written to be safe.
 pub struct Session {
-    settings: Settings,
+    options: Options,
     vcpus: u32,
     /// Most memory of the kernel unless the user says otherwise; 0: what the library takes.
     memory: u64,
@@ -202,31 +202,31 @@ fn processors() -> u32 {
 
 impl Session {
     /// `access`: what the command uses of the host. The process must have one thread.
-    pub fn new(settings: Settings, access: &HostAccess) -> Result<Self> {
+    pub fn new(options: Options, access: &HostAccess) -> Result<Self> {
         let keys = match access.images.is_empty() && !access.programs {
             true => Keys::default(),
-            false => Keys::open(&settings),
+            false => Keys::open(&options),
         };
-        Self::as_part(settings, access, keys, &UsedFiles::default())
+        Self::as_part(options, access, keys, &UsedFiles::default())
     }
 
     /// As `new`, with the keys of another session and the files that it uses.
     pub fn as_part(
-        settings: Settings,
+        options: Options,
         access: &HostAccess,
         keys: Keys,
         others: &UsedFiles,
     ) -> Result<Self> {
-        let access = &access.with_disks(&settings.disks);
+        let access = &access.with_disks(&options.disks);
         warnings::open();
         // Other programs may make images, and change them.
         let held = match access.programs {
             true => HeldImages::default(),
-            false => HeldImages::open(&access.images, &settings.image_options()),
+            false => HeldImages::open(&access.images, &options.image_options()),
         };
-        let used = used::find(&settings, access, &held, others)?;
+        let used = used::find(&options, access, &held, others)?;
         // The host's files that tell it are not seen from inside.
-        let vcpus = settings
+        let vcpus = options
             .vcpus
             .unwrap_or_else(|| processors().min(USEFUL_VCPUS));
         let snapshots = match access.images.is_empty() {
@@ -234,7 +234,7 @@ impl Session {
             false => snapshots::directory(),
         };
         let mut session = Self {
-            settings,
+            options,
             vcpus,
             memory: kernel_memory(),
             held,
@@ -263,24 +263,24 @@ impl Session {
     /// While there is one thread.
     fn shut_in(&mut self, access: &HostAccess) -> Result<()> {
         let harmless = access.images.is_empty() && !access.parses;
-        if harmless || access.programs || self.settings.no_sandbox {
+        if harmless || access.programs || self.options.no_sandbox {
             return Ok(());
         }
         // Memory for a kernel that grows comes by a namespace, too.
         if !access.is_small {
             self.builder = std::mem::take(&mut self.builder).prepare();
         }
-        let components = &self.settings.components;
+        let components = &self.options.components;
         // Images that were named as /dev/fd/N are open by themselves now.
         if access.is_images_only() {
-            std::mem::take(&mut self.settings.inherited).close();
+            std::mem::take(&mut self.options.inherited).close();
         }
         self.sandbox = Sandbox::enter(access, self.snapshots.as_ref(), components)?;
         Ok(())
     }
 
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Permissions that new files do not get where modes are not kept.
@@ -312,7 +312,7 @@ impl Session {
 
     /// Refuses with --ro.
     pub fn may_write(&self, shown: &str) -> Result<()> {
-        match self.settings.read_only {
+        match self.options.read_only {
             true => Err(Error::Failed(format!(
                 "cannot write to {shown}: it was opened read-only (--ro)"
             ))),
@@ -332,7 +332,7 @@ impl Session {
 
     /// Whether the user wants to see what happens.
     pub fn verbose(&self) -> bool {
-        self.settings.verbose > 0
+        self.options.verbose > 0
     }
 
     /// Boots the kernel for a file system of this type, or finds it booted.
@@ -341,7 +341,7 @@ impl Session {
             return Ok(kernel.clone());
         }
         assert!(!self.outside, "the kernel runs in the sandbox only");
-        let shown = match self.settings.verbose {
+        let shown = match self.options.verbose {
             0 => level_from_environment(),
             1 => Some(Level::Info as u8),
             _ => Some(Level::Debug as u8),
@@ -366,7 +366,7 @@ impl Session {
         };
         let mut builder = std::mem::take(&mut self.builder)
             .vcpus(self.vcpus())
-            .memory(self.settings.memory.unwrap_or(self.memory))
+            .memory(self.options.memory.unwrap_or(self.memory))
             .command_line(TABLES.to_owned())
             .log(level, log)
             .panic(move |text| crash::end(&last_words, &advice, text));
@@ -382,7 +382,7 @@ impl Session {
             .boot()
             .map_err(|error| Error::failed("cannot start the kernel", &error))?;
         self.kernel = Some(kernel.clone());
-        for file in &self.settings.components {
+        for file in &self.options.components {
             let shown = file.display();
             kernel
                 .load_component_file(file, "")
@@ -429,7 +429,7 @@ impl Session {
         if self.is_layered(&self.open_disk(disk).image, name) {
             return self.mount_layered(name, disk, write);
         }
-        let forced = self.settings.kind.is_some();
+        let forced = self.options.kind.is_some();
         let found = self.open_disk(disk).image.find(name, forced)?;
         if let (None, Some(number)) = (name.partition, found.partition) {
             self.note(format!(
@@ -611,11 +611,7 @@ impl Session {
     fn with_held<T>(&self, path: &Path, write: bool, work: impl FnOnce(&HeldImage) -> T) -> T {
         match self.held.find(path) {
             Some(held) => work(held),
-            None => work(&HeldImage::open(
-                path,
-                write,
-                &self.settings.image_options(),
-            )),
+            None => work(&HeldImage::open(path, write, &self.options.image_options())),
         }
     }
 
@@ -674,7 +670,7 @@ impl Session {
         let kind = match self.is_layered(&image, name) {
             true => None,
             false => {
-                let found = image.find(name, self.settings.kind.is_some())?;
+                let found = image.find(name, self.options.kind.is_some())?;
                 found.probe.map(|probe| probe.kind)
             }
         };
@@ -770,7 +766,7 @@ impl Session {
         write: bool,
         cut: impl Fn() -> Option<String>,
     ) -> Result<Mount> {
-        let kind = match (&self.settings.kind, probed) {
+        let kind = match (&self.options.kind, probed) {
             (Some(kind), _) => kind.clone(),
             (None, Some(found)) => found.kind.to_owned(),
             (None, None) => return Err(Error::Failed(format!("{shown}: unknown file system"))),
@@ -783,7 +779,7 @@ impl Session {
             .synchronous(style.synchronous)
             .synchronous_directories(style.synchronous_directories)
             .options(options);
-        if self.settings.kind.is_some() {
+        if self.options.kind.is_some() {
             options = options.kind(&kind);
         } else if let Some(found) = probed {
             options = options.probed(found);
@@ -829,7 +825,7 @@ impl Session {
             Some(libc::ENOTBLK) => {
                 "file systems of this type lie on no device: nothing of the image would be read or written (leave --type out, or name another type)".to_owned()
             }
-            Some(libc::EROFS | libc::EACCES) if !self.settings.read_only => {
+            Some(libc::EROFS | libc::EACCES) if !self.options.read_only => {
                 "read-only file system: this type can only be read, or it was not left well"
                     .to_owned()
             }
@@ -902,7 +898,7 @@ impl Session {
     /// short command.
     fn finish_last(mut self) -> Result<()> {
         let written = self.disks.iter().flatten().any(|open| open.writable);
-        if written || !self.stacks.is_empty() || !self.settings.components.is_empty() {
+        if written || !self.stacks.is_empty() || !self.options.components.is_empty() {
             return self.finish();
         }
         // The last of these would stop it. All else of the session is dropped: temporary files.
@@ -956,11 +952,11 @@ fn without_time(line: &str) -> &str {
 /// Runs `work` in a session and finishes it whatever happens. The error of the work is told first.
 /// The process ends next.
 pub fn with_session<T>(
-    settings: Settings,
+    options: Options,
     access: &HostAccess,
     work: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
-    finished(Session::new(settings, access)?, work, Session::finish_last)
+    finished(Session::new(options, access)?, work, Session::finish_last)
 }
 
 /// The same, in this session, while the process goes on.

@@ -2,7 +2,6 @@
 //! Tools of the distribution, run as child processes: no shell, a clean environment, shut in with the files that
 //! they are given, and nothing that they say reaches a terminal as a control character.
 
-use crate::arguments::Settings;
 use crate::error::warn;
 use crate::error::{Error, Result};
 use crate::format::escaped;
@@ -45,6 +44,16 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Bytes of each pipe that are kept.
 const KEPT: usize = 1 << 20;
 
+/// Whether a tool is sandboxed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Confinement {
+    /// It uses the files that it is given, and no others.
+    #[default]
+    Sandboxed,
+    /// It has all rights of the user.
+    Unconfined,
+}
+
 /// A program and the Debian package that has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
@@ -84,7 +93,7 @@ impl Tool {
     }
 
     /// Begins a call. Without the tool: an error that names the package to install.
-    pub fn call(&self, settings: &Settings) -> Result<Call> {
+    pub fn call(&self, confinement: Confinement) -> Result<Call> {
         let program = find(self.name).ok_or_else(|| {
             Error::Failed(format!(
                 "this needs {0}, which is not installed: it is in the package {1} (apt-get install {1})",
@@ -94,7 +103,7 @@ impl Tool {
         Ok(Call {
             name: self.name,
             command: clean_command(&program),
-            files: (!settings.no_sandbox).then(|| Files {
+            files: (confinement == Confinement::Sandboxed).then(|| Files {
                 program,
                 reads: QUESTIONS.map(PathBuf::from).to_vec(),
                 ..Files::default()
@@ -455,7 +464,7 @@ mod tests {
     #[test]
     fn output_and_code() {
         let call = SHELL
-            .call(&Settings::default())
+            .call(Confinement::default())
             .unwrap()
             .arguments(["-c", "cat; echo err >&2; exit 3"]);
         let ended = call.input(b"in\n".to_vec()).run().unwrap();
@@ -473,7 +482,7 @@ mod tests {
 
     #[test]
     fn the_last_line_of_much_output_is_shown() {
-        let call = SHELL.call(&Settings::default()).unwrap();
+        let call = SHELL.call(Confinement::default()).unwrap();
         let script = "for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; done; exit 1";
         let ended = call.arguments(["-c", script]).run().unwrap();
         let Error::Failed(message) = ended.failure("it") else {
@@ -488,7 +497,7 @@ mod tests {
     /// Whenever the two pipes are read.
     #[test]
     fn errors_come_last() {
-        let call = SHELL.call(&Settings::default()).unwrap();
+        let call = SHELL.call(Confinement::default()).unwrap();
         let script = "echo wrong >&2; for i in 1 2 3 4 5 6 7 8 9 10; do echo step $i; done; exit 1";
         let ended = call.arguments(["-c", script]).run().unwrap();
         let Error::Failed(message) = ended.failure("it") else {
@@ -502,7 +511,7 @@ mod tests {
     #[test]
     fn the_environment_is_clean() {
         let ended = SHELL
-            .call(&Settings::default())
+            .call(Confinement::default())
             .unwrap()
             .arguments(["-c", "env"])
             .run()
@@ -517,7 +526,7 @@ mod tests {
     #[test]
     fn a_missing_tool_names_its_package() {
         let Err(Error::Failed(message)) =
-            Tool::new("no-such-tool", "its-package").call(&Settings::default())
+            Tool::new("no-such-tool", "its-package").call(Confinement::default())
         else {
             panic!("there is no such tool");
         };

@@ -50,7 +50,7 @@ pub fn find_format(session: &Session, file: &Path, write: bool) -> Result<Option
         ImageLock::take(file, true)?;
     }
     let opened = open_image_file(file).map_err(failed)?;
-    let format = format_of(&opened, &session.settings().image_options()).map_err(failed)?;
+    let format = format_of(&opened, &session.options().image_options()).map_err(failed)?;
     if write {
         session.may_write(&file.display().to_string())?;
         check_writable(file)?;

@@ -264,7 +264,10 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
     })?;
     let shown = volume.shown();
     let code = volume.work(mode != Mode::Look, |file| {
-        let call = checker.tool.call(session.settings())?.arguments(words);
+        let call = checker
+            .tool
+            .call(session.options().confinement())?
+            .arguments(words);
         let code = finish(checker, call, mode, file, &shown)?;
         // What a checker gave up on is left as it was.
         let fate = match code {

@@ -6,10 +6,9 @@
 //! another file of the host, whatever names are in it.
 
 use super::warn_of_cut;
-use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::temporary::PrivateDirectory;
-use crate::tool::{Call, Ended, Tool};
+use crate::tool::{Call, Confinement, Ended, Tool};
 use outboard_image::{vdi, FileSource};
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -50,7 +49,7 @@ fn io_error(error: Error) -> io::Error {
 
 /// qemu-img, which is shut in always: also with --no-sandbox.
 fn call(readable: &Path) -> Result<Call> {
-    let call = QEMU_IMG.call(&Settings::default())?;
+    let call = QEMU_IMG.call(Confinement::default())?;
     Ok(call.reads_only(readable))
 }
 

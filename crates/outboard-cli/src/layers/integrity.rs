@@ -35,7 +35,7 @@ impl Mode {
 
 /// Of the tags.
 fn algorithm<'a>(context: &'a Context) -> &'a str {
-    context.settings.integrity.as_deref().unwrap_or(USUAL)
+    context.options.integrity.as_deref().unwrap_or(USUAL)
 }
 
 fn map(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Keys of encrypted volumes: from a file, or typed on the terminal. They are wiped from memory when a session ends.
 
-use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::format::escaped;
 use crate::interrupt::{Guard, Interrupt};
+use crate::options::Options;
 use crate::standard_input::StandardInput;
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
@@ -65,8 +65,8 @@ fn read_file(path: &Path) -> Result<Secret> {
 
 impl Keys {
     /// Reads the key file, or opens the terminal for questions. Neither can be done later: the sandbox is in between.
-    pub fn open(settings: &Settings) -> Self {
-        let file = settings.key_file.as_ref().map(|path| read_file(path));
+    pub fn open(options: &Options) -> Self {
+        let file = options.key_file.as_ref().map(|path| read_file(path));
         let terminal = match file {
             Some(_) => None,
             None => File::options().read(true).write(true).open(TERMINAL).ok(),

@@ -22,9 +22,9 @@ pub mod subvolumes;
 mod verity;
 
 use crate::address::ImageName;
-use crate::arguments::Settings;
 use crate::error::{reason, Error, Result};
 use crate::image::Image;
+use crate::options::Options;
 use ancestry::Ancestry;
 use keys::Keys;
 use names::Meaning;
@@ -63,7 +63,7 @@ const KINDS: [Open; 7] = [
 pub struct Context<'a> {
     pub kernel: &'a Kernel,
     pub read_only: bool,
-    pub settings: &'a Settings,
+    pub options: &'a Options,
     pub keys: &'a mut Keys,
     /// Devices that are of no more use. To remove one takes longer than all else, so that is done at the end.
     pub spent: &'a mut Vec<BlockDevice>,

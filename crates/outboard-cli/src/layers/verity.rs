@@ -7,8 +7,8 @@
 
 use super::hashes::{self, HashFunction};
 use super::{Attempt, Context, Selector, Stack};
-use crate::arguments::RootHash;
 use crate::error::{reason, Error, Result};
+use crate::options::RootHash;
 use outboard::{BlockDevice, DeviceSource, Target};
 use outboard_image::verity::Superblock;
 use outboard_image::Source;
@@ -164,14 +164,14 @@ fn places(stack: &Stack, index: usize, given: Option<u64>) -> Vec<u64> {
 
 /// Opens what the root hash is of, once.
 pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
-    let Some(root) = &context.settings.verity else {
+    let Some(root) = &context.options.verity else {
         return Ok(());
     };
     if stack.nodes().iter().any(|node| node.sort == VERIFIED) {
         return Ok(());
     }
     for index in 0..stack.nodes().len() {
-        for offset in places(stack, index, context.settings.verity_offset) {
+        for offset in places(stack, index, context.options.verity_offset) {
             match open_at(stack, index, offset, root, context) {
                 Ok(None) => {}
                 Ok(Some((below, details, device))) => {
@@ -216,7 +216,7 @@ pub fn check(stack: &Stack, index: usize, context: &Context, write: bool) -> Res
         (true, true) => Err(Error::Failed(format!(
             "cannot write to {shown}: it is verified (--verity), and can only be read"
         ))),
-        (false, false) if context.settings.verity.is_some() => {
+        (false, false) if context.options.verity.is_some() => {
             let problems = stack.problems_of_disk(index);
             let why = problems.map_or(String::new(), |problems| format!("\n  {problems}"));
             Err(Error::Failed(format!(

@@ -31,8 +31,8 @@ pub fn start_apart<T: Serialize>(
             interrupt.check()?;
             work(session)
         };
-        let (settings, keys) = (session.settings().clone(), session.take_keys());
-        Session::as_part(settings, access, keys, &session.used())
+        let (options, keys) = (session.options().clone(), session.take_keys());
+        Session::as_part(options, access, keys, &session.used())
             .and_then(|session| in_session(session, obedient))
     })
 }

@@ -41,7 +41,7 @@ impl Session {
         }
         let found = match wanted {
             Wanted::FileSystem => {
-                let forced = self.settings.kind.is_some();
+                let forced = self.options.kind.is_some();
                 ImageName::new(&name.file, image.find(name, forced)?.partition)
             }
             Wanted::Itself | Wanted::Disk => image.range(name).map(|_| name.clone())?,
@@ -53,7 +53,7 @@ impl Session {
 
     /// Whether a name means something that only a layer's driver can reach.
     pub fn is_inside_layers(&self, image: &Image, name: &ImageName) -> bool {
-        let has_key = self.settings.key_file.is_some();
+        let has_key = self.options.key_file.is_some();
         let is_locked = |range| {
             let probe = image.probe_range(range);
             probe.is_some_and(|probe| probe.kind == "crypto_LUKS")
@@ -84,7 +84,7 @@ impl Session {
     ) -> Result<(BlockDevice, ImageName)> {
         let disk = self.whole_disk(image, name, write)?;
         let stack = self.open_stack(name, disk)?;
-        let forced = wanted != Wanted::FileSystem || self.settings.kind.is_some();
+        let forced = wanted != Wanted::FileSystem || self.options.kind.is_some();
         self.with_stack(stack, |stack, context| {
             stack.open_for(name, forced, context)
         })?;

@@ -41,8 +41,8 @@ impl OpenStack {
 impl Session {
     /// Whether what a name means is opened by way of a stack.
     pub fn is_layered(&self, image: &Image, name: &ImageName) -> bool {
-        let settings = &self.settings;
-        settings.verity.is_some() || !settings.disks.is_empty() || image.is_layered(name)
+        let options = &self.options;
+        options.verity.is_some() || !options.disks.is_empty() || image.is_layered(name)
     }
 
     /// The key for what a name means, for another process that will open it: of the key file, or asked for if it is
@@ -82,7 +82,7 @@ impl Session {
         let mut context = Context {
             kernel: &kernel,
             read_only: self.is_read_only(&open),
-            settings: &self.settings,
+            options: &self.options,
             keys: &mut self.keys,
             spent: &mut open.spent,
         };
@@ -97,7 +97,7 @@ impl Session {
             return Ok(index);
         }
         let mut disks = vec![(name.file.clone(), disk)];
-        for file in self.settings.disks.clone() {
+        for file in self.options.disks.clone() {
             let further = self.further_disk(&file, self.open_disk(disk).writable)?;
             if disks.iter().all(|(_, known)| *known != further) {
                 disks.push((file, further));
@@ -154,7 +154,7 @@ impl Session {
         write: bool,
     ) -> Result<usize> {
         let stack = self.open_stack(name, disk)?;
-        let forced = self.settings.kind.is_some();
+        let forced = self.options.kind.is_some();
         self.with_stack(stack, |stack, context| {
             stack.open_for(name, forced, context)
         })?;

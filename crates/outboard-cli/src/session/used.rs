@@ -2,11 +2,11 @@
 //! The files of the host that a session uses, and so must not overwrite: see [`crate::destination`].
 
 use super::Session;
-use crate::arguments::Settings;
 use crate::destination::{Use, UsedFiles};
 use crate::error::Result;
 use crate::held::HeldImages;
 use crate::image::Image;
+use crate::options::Options;
 use crate::sandbox::HostAccess;
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The files of the host that a session uses, in the order in which messages name their uses. Images must
 /// be nothing else to be written, and standard output must not be one of them.
 pub(super) fn find(
-    settings: &Settings,
+    options: &Options,
     access: &HostAccess,
     held: &HeldImages,
     others: &UsedFiles,
@@ -24,23 +24,23 @@ pub(super) fn find(
     if access.images.is_empty() {
         return Ok(used);
     }
-    if let Some(path) = &settings.key_file {
+    if let Some(path) = &options.key_file {
         match path == Path::new("-") {
             true => used.add_open(io::stdin(), Use::Key),
             false => used.add(path, Use::Key),
         }
     }
-    for path in &settings.components {
+    for path in &options.components {
         used.add(path, Use::Component);
     }
     held.add_to(&mut used);
     for (path, write) in &access.images {
-        if *write && !settings.read_only {
+        if *write && !options.read_only {
             used.check_image(path)?;
         }
         used.add(path, Use::Image);
     }
-    for path in &settings.backing {
+    for path in &options.backing {
         used.add(path, Use::Backing);
     }
     used.add_all(others);
@@ -63,7 +63,7 @@ impl Session {
         used.look_again();
         used.add(file, Use::Image);
         if image.format == Some("qcow2") {
-            let options = self.settings.image_options();
+            let options = self.options.image_options();
             HeldImages::open(&[(file.to_owned(), false)], &options).add_to(used);
         }
     }

@@ -2,7 +2,7 @@
 //! Copies on the host: the same code that copies into and out of images.
 
 use super::*;
-use crate::arguments::Settings;
+use crate::options::Options as VolumeOptions;
 use crate::sandbox::HostAccess;
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
@@ -30,10 +30,10 @@ impl Drop for Scratch {
     }
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> VolumeOptions {
+    VolumeOptions {
         vcpus: Some(2),
-        ..Settings::default()
+        ..VolumeOptions::default()
     }
 }
 

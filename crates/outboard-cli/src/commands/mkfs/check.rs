@@ -25,7 +25,7 @@ pub(super) fn check_inputs(options: &Mkfs, session: &Session, name: &ImageName) 
     for path in options.from.iter().chain(&options.file_contexts) {
         used.add(path, Use::Input);
     }
-    let settings = session.settings();
+    let settings = session.options();
     for path in &settings.backing {
         used.add(path, Use::Backing);
     }

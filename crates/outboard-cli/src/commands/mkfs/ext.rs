@@ -116,7 +116,7 @@ pub fn settle(
     let path = directory.path().join("script");
     std::fs::write(&path, script.text).map_err(failed)?;
     let what = "cannot settle the new file system";
-    let call = DEBUG.call(session.settings())?;
+    let call = DEBUG.call(session.options().confinement())?;
     let call = call.writes(scratch.directory()).reads(directory.path());
     let ended = at_time(call, time)
         .arguments(["-w", "-f"])

@@ -278,7 +278,7 @@ fn find_target(
     let found = match path.symlink_metadata() {
         Err(_) if name.partition.is_none() && name.volume.is_none() => {
             let target = Target::File {
-                format: NewFormat::of(&path, session.settings()),
+                format: NewFormat::of(&path, session.options()),
                 path,
                 replace: false,
             };
@@ -717,7 +717,7 @@ impl<'a> Making<'a> {
         source: Option<&Source>,
         words: &[String],
     ) -> Result<Copied> {
-        let call = self.maker.tool.call(session.settings())?;
+        let call = self.maker.tool.call(session.options().confinement())?;
         let call = call.shown(session.verbose());
         let call = call.writes(scratch.directory());
         let mut call = call.naming(scratch.path(), &self.shown);

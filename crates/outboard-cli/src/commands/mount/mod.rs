@@ -19,13 +19,13 @@ mod server;
 pub mod umount;
 
 use crate::address::ImageName;
-use crate::arguments::Settings;
 use crate::commands::{uses_image, uses_images};
 use crate::containers::check_format_writable;
 use crate::error::{warn, Error, Result};
 use crate::image::{cannot_write, check_writable};
 use crate::image_lock::ImageLock;
 use crate::layers::keys::KeyFile;
+use crate::options::Options as VolumeOptions;
 use crate::sandbox::HostAccess;
 use crate::session::{apart, Session};
 use crate::undo;
@@ -98,7 +98,7 @@ struct Plan {
     image: ImageName,
     directory: PathBuf,
     options: Options,
-    settings: Settings,
+    settings: VolumeOptions,
     restart: bool,
     /// For the processes that are started.
     key: Option<KeyFile>,
@@ -120,7 +120,7 @@ impl Mount {
 }
 
 pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
-    let mut plan = Plan::new(mount, session.settings())?;
+    let mut plan = Plan::new(mount, session.options())?;
     match mount.role {
         Role::Server => return serve::run(&plan, session),
         Role::Keeper => return keeper::run(&plan, true),
@@ -179,7 +179,7 @@ fn parse_image(operand: &OsStr) -> ImageName {
 }
 
 impl Plan {
-    fn new(mount: &Mount, settings: &Settings) -> Result<Self> {
+    fn new(mount: &Mount, settings: &VolumeOptions) -> Result<Self> {
         let mut image = parse_image(&mount.image);
         let failed = |path: &Path, error: &io::Error| {
             Error::failed(format!("cannot open {}", path.display()), error)

@@ -2,8 +2,9 @@
 //! What stands after `-o`: words separated by commas, as mount(8) hands them over from fstab.
 
 use super::owners::IdMap;
-use crate::arguments::{parse_size, Settings};
+use crate::arguments::parse_size;
 use crate::error::{Error, Result};
+use crate::options::Options as VolumeOptions;
 
 /// How the host mounts the file system, and whose the files are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -207,8 +208,8 @@ impl Options {
     }
 
     /// What the command line says of the kernel goes before what `-o` says.
-    pub fn settings(&self, given: &Settings) -> Settings {
-        Settings {
+    pub fn settings(&self, given: &VolumeOptions) -> VolumeOptions {
+        VolumeOptions {
             kind: given.kind.clone().or_else(|| self.kind.clone()),
             read_only: given.read_only || self.read_only,
             vcpus: given

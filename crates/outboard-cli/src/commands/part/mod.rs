@@ -227,7 +227,7 @@ pub fn run(options: &Part, session: &mut Session) -> Result<()> {
     }
     session.may_write(&shown)?;
     session.catch_interrupts();
-    let settings = session.settings().clone();
+    let settings = session.options().clone();
     match &options.action {
         Action::Create(create_options) => create(create_options, &path, &shown, session),
         Action::Add(add) => change(session, &path, &shown, |table, disk| {
@@ -287,8 +287,8 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
             ))
         })?;
         let scratch = Scratch::beside(path, size)?;
-        sfdisk::create(session.settings(), scratch.path(), &script, shown)?;
-        let format = NewFormat::of(path, session.settings());
+        sfdisk::create(session.options(), scratch.path(), &script, shown)?;
+        let format = NewFormat::of(path, session.options());
         return format.keep(session, scratch, path, false);
     }
     if !options.force {
@@ -301,7 +301,7 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
             "{shown} exists and has its size: --size makes no sense"
         )));
     }
-    let settings = session.settings().clone();
+    let settings = session.options().clone();
     on_disk(session, path, true, |disk| {
         sfdisk::create(&settings, disk, &script, shown)
     })
