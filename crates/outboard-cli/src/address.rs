@@ -10,7 +10,7 @@
 //! After the image stand the number of a partition and names of what is in it, each after an `@`. Which names
 //! there are is known when the image is open ([`crate::layers`]), and they may have an `@` themselves.
 
-use crate::format::escaped;
+use outboard_sandbox::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

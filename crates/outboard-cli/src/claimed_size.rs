@@ -5,9 +5,9 @@
 //! be larger than its file system: it has holes, is compressed, or shares its blocks with others.
 //! Such a file can be read everywhere, and a file of a damaged size cannot.
 
-use crate::error::reason;
 use crate::stream::LARGE;
 use outboard::{capacity, Fd};
+use outboard_sandbox::error::reason;
 use std::io;
 
 /// Reads begin at multiples of this.

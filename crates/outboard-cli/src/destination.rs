@@ -5,11 +5,11 @@
 //! Names say nothing here: symbolic links, hard links, device nodes and loop devices lead to the same bytes.
 
 use crate::containers::beginning;
-use crate::error::{Error, Result};
 use crate::loop_devices::{devices_of_file, file_of_device, whole_and_partitions};
 use outboard::Fd;
 use outboard_image::partition::{read_table, TableKind};
 use outboard_image::{probe, Class, FileSource, Source};
+use outboard_sandbox::error::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::{File, Metadata};

@@ -2,7 +2,7 @@
 //! Patterns of names as the shell has them: `*`, `?`, `[a-z]`, `[!a-z]`, `[[:digit:]]`, and `\` before what is meant
 //! as it is. Nothing is special about slashes and dots, as with find.
 
-use crate::format::{pieces, Piece};
+use outboard_sandbox::format::{pieces, Piece};
 
 /// A pattern. Names are bytes: what is not UTF-8 counts byte by byte.
 #[derive(Clone, Debug, PartialEq, Eq)]

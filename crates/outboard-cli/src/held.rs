@@ -3,13 +3,13 @@
 
 use crate::containers::{Container, Content, ImageOptions};
 use crate::destination::{Use, UsedFiles};
-use crate::error::Error;
 use crate::image::{in_use, open_image_file, split_hint};
 use crate::image_lock::{self, ImageLock};
 use crate::loop_devices::check_detached;
 use crate::servers::{self, Server};
 use crate::undo;
 use outboard::FileLock;
+use outboard_sandbox::error::Error;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};

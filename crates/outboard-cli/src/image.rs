@@ -3,13 +3,13 @@
 
 use crate::address::{ImageName, Place};
 use crate::containers::{Container, Content};
-use crate::error::{Error, Result};
-use crate::format::escaped;
 use crate::scratch::Range;
 use crate::servers::Server;
 use crate::undo;
 use outboard_image::partition::{read_table, Partition, Table};
 use outboard_image::{probe, Class, Probe, Slice, Source};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -5,12 +5,12 @@
 //! image in several steps, some of them in copies of the process. Each step would find the image
 //! locked; hence the list of images that are locked by this process, which a copy inherits.
 
-use crate::error::Result;
 use crate::image::{cannot_open, in_use};
 use crate::loop_devices::check_detached;
 use crate::servers;
 use crate::undo;
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::Result;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileTypeExt;

@@ -3,8 +3,8 @@
 //! paths, perhaps a kind of file, and the label. Expressions without any special character go before
 //! the others; among equals the last counts.
 
-use crate::error::{Error, Result};
-use crate::format::escaped;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
 use regex::bytes::Regex;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

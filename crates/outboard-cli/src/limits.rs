@@ -2,9 +2,9 @@
 //! Limits of the process, as ulimit sets them: what the program needs is checked before it begins.
 //! The kernel's library names the limits of address space and files that a boot fails at.
 
-use crate::error::{Error, Result};
-use crate::format::size;
 use outboard::{host_memory, ignore, System};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::size;
 
 /// A limit that the program raises as far as it may.
 struct Limit {

@@ -4,11 +4,11 @@
 
 use crate::arguments::{Arguments, Settings};
 use crate::commands::Command;
-use crate::crash;
-use crate::error::{warn, Error, Result};
-use crate::interrupt::Interrupt;
 use clap::error::ErrorKind;
 use clap::FromArgMatches;
+use outboard_sandbox::crash;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::io::{BufRead, Read};
 use std::ops::ControlFlow;

@@ -4,12 +4,12 @@
 
 use crate::address::ImageName;
 use crate::containers::create_qcow2;
-use crate::error::{Error, Result};
 use crate::image_lock::ImageLock;
 use crate::options::Options;
-use crate::sandbox::HostAccess;
 use crate::scratch::{Range, Scratch};
 use crate::session::{apart, Session, Wanted};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::HostAccess;
 use std::fs::File;
 use std::path::Path;
 

@@ -2,8 +2,8 @@
 //! How the kernel is run and images are opened.
 
 use crate::containers::ImageOptions;
-use crate::tool::Confinement;
 use outboard::Inherited;
+use outboard_sandbox::tool::Confinement;
 use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
 

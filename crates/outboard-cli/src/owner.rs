@@ -3,9 +3,9 @@
 
 use crate::accounts::Accounts;
 use crate::address::Place;
-use crate::error::{Error, Result};
-use crate::format::escaped;
 use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
 
 /// What is not known, and where it should be.
 type Unknown = (&'static str, &'static str);

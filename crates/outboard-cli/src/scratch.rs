@@ -3,10 +3,10 @@
 //! it: a new image until it is complete, and a partition's data for tools that know only whole files.
 //! They are sparse, and gone when they are dropped.
 
-use crate::error::{reason, Error, Result};
 use crate::temporary::{self, PrivateDirectory};
 use crate::undo::{self, Changed, UndoLog};
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::{reason, Error, Result};
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

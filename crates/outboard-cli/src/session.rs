@@ -9,18 +9,13 @@ mod used;
 
 use crate::address::{ImageName, Place};
 use crate::containers::Content;
-use crate::crash::{self, plain_line, Advice};
 use crate::destination::UsedFiles;
-use crate::error::{reason, warn, Error, Result};
-use crate::format::{escaped, size as size_text};
 use crate::held::{HeldImage, HeldImages};
 use crate::image::{cannot_open, cannot_write, FileSystem, Image};
 use crate::image_lock;
-use crate::interrupt::{Guard, Interrupt};
 use crate::layers::keys::Keys;
 use crate::limits::kernel_memory;
 use crate::options::Options;
-use crate::sandbox::{HostAccess, Sandbox};
 use crate::scratch::directory_of;
 use crate::snapshots;
 use crate::warnings;
@@ -32,6 +27,11 @@ use outboard::{
     component_of, BlockDevice, Builder, Disk, DiskOptions, Fd, FileLock, Kernel, Level, LogRing,
     Mount, MountOptions, Space, Storage, System, Tree,
 };
+use outboard_sandbox::crash::{self, plain_line, Advice};
+use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::format::{escaped, size as size_text};
+use outboard_sandbox::interrupt::{Guard, Interrupt};
+use outboard_sandbox::{HostAccess, Sandbox};
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;

@@ -2,9 +2,9 @@
 //! Standard input. The process on the other end of a pipe may write nothing for hours. A signal
 //! restarts read(2), so a program that polls an [`Interrupt`] polls it here too.
 
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use outboard::Fd;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 

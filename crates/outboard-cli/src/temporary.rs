@@ -2,8 +2,8 @@
 //! Temporary files, and private directories that do not outlive the command: signals wait for their
 //! end. Errors name the directory and the variable that chooses it.
 
-use crate::error::reason;
-use crate::interrupt::Guard;
+use outboard_sandbox::error::reason;
+use outboard_sandbox::interrupt::Guard;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;

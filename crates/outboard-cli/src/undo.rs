@@ -20,10 +20,10 @@
 mod format;
 mod places;
 
-use crate::error::{reason, warn, Error, Result};
 pub use format::put;
 use format::{record, Head, State, HEAD};
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::{reason, warn, Error, Result};
 use places::{mark_value, Found, Log, Mark, Subject, MARK};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};

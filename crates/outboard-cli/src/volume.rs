@@ -7,16 +7,16 @@
 
 use crate::address::ImageName;
 use crate::containers::{check_format_writable, format_of};
-use crate::error::{Error, Result};
 use crate::export::Export;
 use crate::image::{cannot_open, cannot_write, check_writable, open_image_file, Image};
 use crate::image_lock::ImageLock;
 use crate::scratch::{PlainPath, Range, Scratch};
 use crate::session::{Session, Wanted};
 use crate::temporary;
-use crate::tool::ToolFile;
 use crate::undo;
 use outboard_image::{probe, Class, FileSource, Probe};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::tool::ToolFile;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

@@ -6,11 +6,11 @@
 //! process allows a million files), and its own stack, so that a deep tree overflows none. A directory
 //! is read to its end before anything in it is seen, so that it may be emptied on the way.
 
-use crate::error::reason;
-use crate::format::escaped;
-use crate::interrupt::Interrupt;
 use crate::operand::{Named, ITSELF};
 use outboard::{Fd, Listing};
+use outboard_sandbox::error::reason;
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::io;

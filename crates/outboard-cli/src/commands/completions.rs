@@ -3,9 +3,9 @@
 
 use crate::arguments::Arguments;
 use crate::commands::manual::table_row;
-use crate::error::{Error, Result};
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell as Kind;
+use outboard_sandbox::error::{Error, Result};
 use std::io::{self, Write};
 
 /// Write the completions for a shell to standard output

@@ -3,12 +3,12 @@
 
 use super::each::each_place;
 use crate::address::Place;
-use crate::error::{Error, Failures, Result};
-use crate::interrupt::Interrupt;
 use crate::operand::Named;
 use crate::session::{Session, TreeId};
 use crate::walk::{Step, Walk};
 use outboard::{PathFd, Tree};
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::interrupt::Interrupt;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -2,13 +2,13 @@
 //! `outboard df`.
 
 use crate::address::{ImageName, Place};
-use crate::error::{Error, Failures, Result};
-use crate::format;
 use crate::output::Output;
 use crate::session::Session;
 use clap::Args;
 use outboard::Space;
 use outboard_image::{Class, Probe};
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::format;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 

@@ -3,15 +3,15 @@
 
 use crate::address::Place;
 use crate::commands::image_places;
-use crate::error::{Error, Failures, Result};
-use crate::format;
-use crate::interrupt::Interrupt;
 use crate::operand::{is_directory, Named};
 use crate::output::{JsonList, Output};
 use crate::record;
 use crate::session::Session;
 use crate::walk::{Entry, Step, Walk};
 use clap::Args;
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::format;
+use outboard_sandbox::interrupt::Interrupt;
 use std::collections::HashSet;
 use std::ffi::OsString;
 

@@ -3,12 +3,12 @@
 
 use super::image_places;
 use crate::address::Place;
-use crate::error::{Error, Failures, Result};
-use crate::interrupt::Interrupt;
 use crate::operand::Named;
 use crate::session::Session;
 use crate::walk::{Entry, Step, Walk};
 use outboard::Tree;
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::io;
 

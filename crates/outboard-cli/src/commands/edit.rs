@@ -8,12 +8,12 @@
 
 use super::{image_place, runs_programs, uses_image};
 use crate::address::Place;
-use crate::error::{reason, warn, Error, Result};
-use crate::sandbox::HostAccess;
 use crate::session::{apart, Session};
 use crate::temporary::PrivateDirectory;
 use clap::Args;
 use outboard::{signal_child, signals, Fd, System, Tree};
+use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::HostAccess;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{self, File};

@@ -3,12 +3,12 @@
 
 use crate::address::ImageName;
 use crate::commands::uses_image;
-use crate::error::{warn, Error, Result};
 use crate::image_lock::ImageLock;
 use crate::session::{apart, Session};
-use crate::tool::{Call, Tool, ToolFile};
 use crate::volume::{find_format, Fate, Volume};
 use clap::Args;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::tool::{Call, Tool, ToolFile};
 use std::ffi::OsString;
 
 /// Exit codes of fsck(8).

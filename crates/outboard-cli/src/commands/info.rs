@@ -3,8 +3,6 @@
 //! parsers, the space that is used by mounting read-only.
 
 use crate::address::ImageName;
-use crate::error::Result;
-use crate::format;
 use crate::image::{unusable, Image};
 use crate::layers::listing::Volume;
 use crate::output::Output;
@@ -12,6 +10,8 @@ use crate::session::Session;
 use clap::Args;
 use outboard_image::partition::Partition;
 use outboard_image::{Class, Probe, State};
+use outboard_sandbox::error::Result;
+use outboard_sandbox::format;
 use serde::Serialize;
 use std::ffi::OsString;
 

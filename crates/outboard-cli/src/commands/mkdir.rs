@@ -3,12 +3,12 @@
 
 use crate::address::Place;
 use crate::commands::each::each_place;
-use crate::error::{Error, Result};
 use crate::mode::ModeChange;
 use crate::operand::ITSELF;
 use crate::session::Session;
 use clap::Args;
 use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};

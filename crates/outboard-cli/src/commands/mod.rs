@@ -46,11 +46,11 @@ mod tree;
 mod truncate;
 
 use crate::address::{ImageName, Place};
-use crate::error::{Error, Result};
-use crate::format::escaped;
-use crate::sandbox::HostAccess;
 use crate::session::Session;
 use clap::{Args, Subcommand};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::HostAccess;
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;

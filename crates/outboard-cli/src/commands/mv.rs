@@ -6,14 +6,14 @@
 use crate::address::Place;
 use crate::commands::cp;
 use crate::commands::rm::remove_tree;
-use crate::error::{reason, Error, Failures, Result};
-use crate::interrupt::Interrupt;
 use crate::operand::{
     base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
 };
 use crate::session::{Session, TreeId};
 use clap::Args;
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::{reason, Error, Failures, Result};
+use outboard_sandbox::interrupt::Interrupt;
 use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -3,12 +3,12 @@
 
 use crate::address::Place;
 use crate::commands::each::each_place;
-use crate::error::{Error, Failures, Result};
-use crate::interrupt::Interrupt;
 use crate::operand::{is_directory, Named, ITSELF};
 use crate::session::Session;
 use crate::walk::{Step, Walk};
 use clap::Args;
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::io;
 

@@ -3,10 +3,10 @@
 
 use crate::address::Place;
 use crate::commands::each::each_place;
-use crate::error::{Error, Result};
 use crate::operand::Named;
 use crate::session::Session;
 use clap::Args;
+use outboard_sandbox::error::{Error, Result};
 use std::ffi::OsString;
 use std::path::Path;
 

@@ -2,13 +2,13 @@
 //! `outboard run-script`: many commands, one kernel.
 
 use crate::arguments::Arguments;
-use crate::error::{Error, Result};
-use crate::format::escaped;
 use crate::line::{parse, split, understand, Lines};
-use crate::sandbox::HostAccess;
 use crate::session::{apart, Session};
 use crate::standard_input::StandardInput;
 use clap::{Args, CommandFactory};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::HostAccess;
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::File;

@@ -3,13 +3,13 @@
 
 use crate::address::Place;
 use crate::commands::image_place;
-use crate::error::{warn, Error, Result};
-use crate::format;
 use crate::output::Output;
 use crate::record::Record;
 use crate::session::Session;
 use clap::Args;
 use outboard::Fd;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::format;
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -4,14 +4,14 @@
 use crate::address::Place;
 use crate::commands::each::each_place;
 use crate::commands::image_place;
-use crate::error::{Error, Result};
-use crate::format::moment;
 use crate::moment::{is_access_kept, is_kept, parse_moment, stored};
 use crate::operand::{Named, ITSELF};
 use crate::session::Session;
 use clap::{ArgAction, Args};
 use libc::timespec;
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::moment;
 use std::ffi::OsString;
 use std::io;
 

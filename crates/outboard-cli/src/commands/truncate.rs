@@ -4,10 +4,10 @@
 use crate::address::Place;
 use crate::arguments::parse_size;
 use crate::commands::each::each_place;
-use crate::error::{Error, Result};
 use crate::session::Session;
 use clap::Args;
 use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
 use std::ffi::OsString;
 use std::io;
 

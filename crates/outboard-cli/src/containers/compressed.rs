@@ -2,10 +2,10 @@
 //! Raw images that are compressed as a whole: they are decompressed, once, into a file that has no name. Holes take the
 //! place of zeroes. The file is made before the sandbox, and filled inside of it.
 
-use crate::format;
 use crate::temporary;
 use indicatif::{ProgressBar, ProgressStyle};
 use liblzma::stream::{Stream, CONCATENATED};
+use outboard_sandbox::format;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
@@ -106,7 +106,7 @@ fn copy_sparsely(input: &mut dyn Read, output: &File) -> Result<(), String> {
         let length = read_block(input, &mut buffer).map_err(|error| {
             format!(
                 "it cannot be decompressed: {}",
-                crate::error::reason(&error)
+                outboard_sandbox::error::reason(&error)
             )
         })?;
         let block = &buffer[..length];
@@ -116,7 +116,7 @@ fn copy_sparsely(input: &mut dyn Read, output: &File) -> Result<(), String> {
         }
         if block.iter().any(|&byte| byte != 0) {
             output.write_all_at(block, offset).map_err(|error| {
-                let reason = crate::error::reason(&error);
+                let reason = outboard_sandbox::error::reason(&error);
                 format!(
                     "cannot write what is decompressed to a temporary file (see TMPDIR): {reason}"
                 )
@@ -129,7 +129,7 @@ fn copy_sparsely(input: &mut dyn Read, output: &File) -> Result<(), String> {
     }
     output
         .set_len(offset)
-        .map_err(|error| crate::error::reason(&error))
+        .map_err(|error| outboard_sandbox::error::reason(&error))
 }
 
 impl Compressed {
@@ -161,7 +161,8 @@ impl Compressed {
             };
             Ok((decoder(self.kind, input)?, bar))
         };
-        let (mut input, bar) = open().map_err(|error: io::Error| crate::error::reason(&error))?;
+        let (mut input, bar) =
+            open().map_err(|error: io::Error| outboard_sandbox::error::reason(&error))?;
         let done = copy_sparsely(&mut *input, &self.raw);
         bar.finish_and_clear();
         done

@@ -6,10 +6,10 @@
 //! another file of the host, whatever names are in it.
 
 use super::warn_of_cut;
-use crate::error::{Error, Result};
 use crate::temporary::PrivateDirectory;
-use crate::tool::{Call, Confinement, Ended, Tool};
 use outboard_image::{vdi, FileSource};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::tool::{Call, Confinement, Ended, Tool};
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::FileExt;

@@ -10,11 +10,11 @@ mod compressed;
 mod convert;
 mod qcow2;
 
-use crate::error::warn;
 pub use compressed::beginning;
 use compressed::Compressed;
 use outboard::{FileLock, Storage};
 use outboard_image::{file_format, FileSource, Source};
+use outboard_sandbox::error::warn;
 use qcow2::{Chain, Qcow2};
 use std::fs::File;
 use std::io::{self, IoSliceMut};

@@ -6,7 +6,6 @@
 //! name. All files of a chain are opened before the sandbox, backing files for reading alone.
 
 use super::{warn_of_cut, ImageOptions};
-use crate::format::escaped;
 use crate::image::open_image_file;
 use imago::file::File as ImageFile;
 use imago::format::PreallocateMode;
@@ -16,6 +15,7 @@ use imago::raw::Raw;
 use imago::{DenyImplicitOpenGate, FormatAccess, FormatCreateBuilder, FormatDriverBuilder};
 use outboard::{FileLock, Storage};
 use outboard_image::{qcow2, FileSource};
+use outboard_sandbox::format::escaped;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -68,7 +68,7 @@ fn find_backing(name: &[u8], image: &Path, allowed: &[PathBuf]) -> io::Result<Pa
     let cannot = |error: io::Error| {
         wrong(format!(
             "cannot open \"{shown}\", which it is based on: {}",
-            crate::error::reason(&error)
+            outboard_sandbox::error::reason(&error)
         ))
     };
     let home = directory.canonicalize()?;
@@ -143,7 +143,7 @@ impl Chain {
         };
         let found = find_backing(&name, path, &options.backing)?;
         let opened = open_image_file(&found).map_err(|error| {
-            let reason = crate::error::reason(&error);
+            let reason = outboard_sandbox::error::reason(&error);
             wrong(format!(
                 "cannot open {}, which it is based on: {reason}",
                 found.display()

@@ -15,13 +15,13 @@
 mod server;
 
 use crate::address::ImageName;
-use crate::apart::Apart;
 use crate::commands::mount::host::PrivateMount;
-use crate::crash;
-use crate::error::{warn, Error, Result};
-use crate::sandbox::HostAccess;
 use crate::session::{start_apart, Session, Wanted};
 use crate::temporary::PrivateDirectory;
+use outboard_sandbox::apart::Apart;
+use outboard_sandbox::crash;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::HostAccess;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::Shutdown;
 use std::os::unix::ffi::OsStrExt;

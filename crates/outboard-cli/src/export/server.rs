@@ -5,7 +5,6 @@
 //! through: nothing is in its memory only.
 
 use crate::address::ImageName;
-use crate::error::{Error, Result};
 use crate::session::{Session, Wanted};
 use fuser::{
     BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
@@ -13,6 +12,7 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyWrite, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use outboard::{Fd, System};
+use outboard_sandbox::error::{Error, Result};
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;

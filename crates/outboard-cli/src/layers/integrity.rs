@@ -2,10 +2,10 @@
 //! Devices of dm-integrity that stand alone: each block has a tag that tells whether it is what was written.
 
 use super::{Attempt, Context, Selector, Stack};
-use crate::error::{reason, warn, Result};
 use outboard::{BlockDevice, Target};
 use outboard_image::integrity::Superblock;
 use outboard_image::Source;
+use outboard_sandbox::error::{reason, warn, Result};
 
 const KIND: &str = "DM_integrity";
 /// The algorithm that integritysetup takes by itself.

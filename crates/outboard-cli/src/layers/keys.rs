@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Keys of encrypted volumes: from a file, or typed on the terminal. They are wiped from memory when a session ends.
 
-use crate::error::{Error, Result};
-use crate::format::escaped;
-use crate::interrupt::{Guard, Interrupt};
 use crate::options::Options;
 use crate::standard_input::StandardInput;
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::{Guard, Interrupt};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;

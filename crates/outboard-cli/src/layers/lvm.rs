@@ -8,11 +8,11 @@
 
 use super::overlay::overlay;
 use super::{Attempt, Context, Selector, Stack};
-use crate::error::{reason, Result};
 use outboard::image::lvm::{
     Area, LogicalVolume, PhysicalVolume, Raid, Segment, SegmentKind, VolumeGroup,
 };
 use outboard::{BlockDevice, Kernel, Target};
+use outboard_sandbox::error::{reason, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// How many volumes may lie on each other. LVM's own stacks have about six.
@@ -406,7 +406,7 @@ impl<'a> Activation<'a> {
             SegmentKind::Other(kind) => {
                 return Err(format!(
                     "volumes of the type {} cannot be opened yet",
-                    crate::format::escaped(kind.as_bytes())
+                    outboard_sandbox::format::escaped(kind.as_bytes())
                 ));
             }
         }
@@ -438,12 +438,12 @@ impl<'a> Activation<'a> {
         let last = device.map_or(String::new(), |device| {
             format!(
                 ", last seen as {}",
-                crate::format::escaped(device.as_bytes())
+                outboard_sandbox::format::escaped(device.as_bytes())
             )
         });
         format!(
             "the physical volume {}{last} is missing: add its disk with --disk",
-            crate::format::escaped(id.as_bytes())
+            outboard_sandbox::format::escaped(id.as_bytes())
         )
     }
 

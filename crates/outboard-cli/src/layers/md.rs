@@ -10,10 +10,10 @@
 
 use super::overlay::overlay;
 use super::{Attempt, Context, Selector, Stack};
-use crate::error::{reason, warn, Result};
-use crate::format::escaped;
 use outboard::image::md::{Member, Role};
 use outboard::BlockDevice;
+use outboard_sandbox::error::{reason, warn, Result};
+use outboard_sandbox::format::escaped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 

@@ -22,7 +22,6 @@ pub mod subvolumes;
 mod verity;
 
 use crate::address::ImageName;
-use crate::error::{reason, Error, Result};
 use crate::image::Image;
 use crate::options::Options;
 use ancestry::Ancestry;
@@ -30,6 +29,7 @@ use keys::Keys;
 use names::Meaning;
 use outboard::{BlockDevice, Disk, Kernel};
 use outboard_image::Probe;
+use outboard_sandbox::error::{reason, Error, Result};
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -7,9 +7,9 @@
 
 use super::{Selector, Stack};
 use crate::address::ImageName;
-use crate::error::{Error, Result};
-use crate::format::escaped;
 use outboard_image::Class;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 

@@ -2,10 +2,10 @@
 //! Partition tables in what is not a disk: in volumes, arrays and encrypted disks. The kernel looks for them on disks only.
 
 use super::{Attempt, Context, Selector, Stack, PARTITION};
-use crate::error::{reason, Result};
 use outboard::{BlockDevice, Target};
 use outboard_image::partition::{read_table, Partition};
 use outboard_image::Source;
+use outboard_sandbox::error::{reason, Result};
 
 const SECTOR: u64 = 512;
 

@@ -3,7 +3,7 @@
 //! missing it can be read, as far as the others have everything twice.
 
 use super::{Context, Stack};
-use crate::error::{Error, Result};
+use outboard_sandbox::error::{Error, Result};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 

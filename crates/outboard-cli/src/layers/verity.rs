@@ -7,11 +7,11 @@
 
 use super::hashes::{self, HashFunction};
 use super::{Attempt, Context, Selector, Stack};
-use crate::error::{reason, Error, Result};
 use crate::options::RootHash;
 use outboard::{BlockDevice, DeviceSource, Target};
 use outboard_image::verity::Superblock;
 use outboard_image::Source;
+use outboard_sandbox::error::{reason, Error, Result};
 
 const HASHES: &str = "DM_verity_hash";
 pub const VERIFIED: &str = "verified";

@@ -3,9 +3,9 @@
 //! never boots a kernel; what needs one is done by a copy of the process, which shuts itself in as any other command does.
 
 use super::{in_session, Session};
-use crate::apart::Apart;
-use crate::error::Result;
-use crate::sandbox::HostAccess;
+use outboard_sandbox::apart::Apart;
+use outboard_sandbox::error::Result;
+use outboard_sandbox::HostAccess;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 

@@ -3,10 +3,10 @@
 
 use super::Session;
 use crate::address::ImageName;
-use crate::error::{Error, Result};
 use crate::image::Image;
 use crate::layers::names::Meaning;
 use outboard::BlockDevice;
+use outboard_sandbox::error::{Error, Result};
 
 /// What is wanted of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 
 use super::{Origin, Session};
 use crate::address::ImageName;
-use crate::error::{warn, Error, Result};
 use crate::image::Image;
 use crate::layers::keys::Secret;
 use crate::layers::listing::Volume;
@@ -11,6 +10,7 @@ use crate::layers::names::Meaning;
 use crate::layers::subvolumes::{self, Subvolume};
 use crate::layers::{Context, Stack};
 use outboard::BlockDevice;
+use outboard_sandbox::error::{warn, Error, Result};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -3,11 +3,11 @@
 
 use super::Session;
 use crate::destination::{Use, UsedFiles};
-use crate::error::Result;
 use crate::held::HeldImages;
 use crate::image::Image;
 use crate::options::Options;
-use crate::sandbox::HostAccess;
+use outboard_sandbox::error::Result;
+use outboard_sandbox::HostAccess;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

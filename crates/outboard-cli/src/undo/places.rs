@@ -10,9 +10,9 @@
 
 use super::format::{Head, Reader, State};
 use super::wrong;
-use crate::error::{reason, warn};
 use crate::uuid::hash;
 use outboard::{Fd, System, Tree};
+use outboard_sandbox::error::{reason, warn};
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;

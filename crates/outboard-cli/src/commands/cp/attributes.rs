@@ -6,10 +6,10 @@
 
 use super::copy::Copier;
 use super::report::Loss;
-use crate::format::escaped;
 use crate::moment::{is_kept, stored};
 use crate::other_forms;
 use outboard::{Fd, PathFd, System};
+use outboard_sandbox::format::escaped;
 use std::ffi::{CStr, CString};
 use std::io;
 

@@ -18,15 +18,15 @@ mod walk;
 
 use crate::address::Place;
 use crate::commands::{check_file_name, likely_place, uses};
-use crate::error::{reason, Error, Result};
-use crate::interrupt::Interrupt;
-use crate::sandbox::HostAccess;
 use crate::session::{Session, TreeId};
 pub use changes::{Changes, Owner, OwnerRange};
 use clap::Args;
 pub use copy::no_contents;
 use copy::{Copier, Item};
 use outboard::{Fd, System, Tree};
+use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::HostAccess;
 use report::Report;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CString, OsString};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Shows how far a copy is, on a terminal, once it has taken a while.
 
-use crate::format;
 use indicatif::{ProgressBar, ProgressStyle};
+use outboard_sandbox::format;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;

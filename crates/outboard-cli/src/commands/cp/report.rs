@@ -3,7 +3,7 @@
 //! be kept), which are counted and told at the end.
 
 use super::progress::Progress;
-use crate::error::warn;
+use outboard_sandbox::error::warn;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fmt::Display;
@@ -97,7 +97,10 @@ impl Report {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        self.fail(format!("{what}: {}", crate::error::reason(error)));
+        self.fail(format!(
+            "{what}: {}",
+            outboard_sandbox::error::reason(error)
+        ));
     }
 
     /// Whether going on makes no sense.

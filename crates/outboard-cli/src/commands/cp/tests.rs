@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::options::Options as VolumeOptions;
-use crate::sandbox::HostAccess;
+use outboard_sandbox::HostAccess;
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::PathBuf;

@@ -3,8 +3,8 @@
 
 use super::printf::Format;
 use crate::address::Place;
-use crate::error::Result;
 use crate::glob::Pattern;
+use outboard_sandbox::error::Result;
 
 /// A file as the expression sees it.
 pub trait File {

@@ -3,12 +3,12 @@
 
 use super::host_tree;
 use crate::commands::tar::input::count;
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::operand::is_directory;
-use crate::sandbox::HostAccess;
 use crate::session::{apart, Session};
 use crate::walk::{Entry, Step};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::HostAccess;
 use std::collections::HashSet;
 use std::path::Path;
 

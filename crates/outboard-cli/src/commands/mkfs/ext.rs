@@ -8,15 +8,15 @@
 use crate::address::{ImageName, Place};
 use crate::commands::cp::Changes;
 use crate::commands::uses_image;
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::operand::Named;
 use crate::scratch::Scratch;
 use crate::session::{apart, Session};
 use crate::temporary::PrivateDirectory;
-use crate::tool::{Call, Tool};
 use crate::walk::{Step, Walk};
 use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::tool::{Call, Tool};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;

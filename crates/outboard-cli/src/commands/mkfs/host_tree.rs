@@ -3,12 +3,12 @@
 //! be long.
 
 use crate::address::Place;
-use crate::error::{Error, Result};
-use crate::format::escaped;
-use crate::interrupt::Interrupt;
 use crate::operand::Named;
 use crate::walk::{Step, Walk};
 use outboard::{System, Tree};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 

@@ -3,10 +3,10 @@
 
 use super::host_tree;
 use crate::commands::cp::report::{Loss, Report};
-use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::walk::{Entry, Step};
 use outboard::System;
+use outboard_sandbox::error::Result;
+use outboard_sandbox::interrupt::Interrupt;
 use std::path::Path;
 
 /// The attributes that only root sees, which no tool does in its sandbox.

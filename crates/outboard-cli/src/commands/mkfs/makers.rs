@@ -2,8 +2,8 @@
 //! The distribution's makers of file systems: which there are, and how each is told what it is to make.
 
 use crate::commands::cp::report::Loss;
-use crate::error::{Error, Result};
-use crate::tool::Tool;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::tool::Tool;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 

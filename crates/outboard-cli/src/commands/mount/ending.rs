@@ -5,9 +5,9 @@
 //! that follows at once waits here for the server before it, and for nobody else who has the image.
 
 use super::host;
-use crate::error::warn;
 use crate::servers::{self, Server};
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::warn;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

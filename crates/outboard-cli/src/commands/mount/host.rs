@@ -2,11 +2,11 @@
 //! Mounts of the host: made and ended by root itself, for other users by fusermount3(1).
 
 use super::options::Options;
-use crate::error::{reason, Error, Result};
-use crate::sandbox::rights::unshare_user;
 use crate::servers::KIND;
-use crate::tool;
 use outboard::{receive_fd, System};
+use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::sandbox::rights::unshare_user;
+use outboard_sandbox::tool;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;

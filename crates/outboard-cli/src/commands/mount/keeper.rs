@@ -6,10 +6,10 @@
 //! system's log.
 
 use super::{host, Plan};
-use crate::crash;
-use crate::error::{warn, Error, Result};
-use crate::interrupt::ending_signals;
 use outboard::{send_fd, signals, Tree};
+use outboard_sandbox::crash;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::interrupt::ending_signals;
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::pipe;
 use std::fmt::{Display, Formatter};
@@ -108,7 +108,10 @@ impl Voice {
 
     fn tell(&self, message: &str) {
         match self.is_alone() {
-            true => self.line(&format!("outboard: {}", crate::format::message(message))),
+            true => self.line(&format!(
+                "outboard: {}",
+                outboard_sandbox::format::message(message)
+            )),
             false => warn(message),
         }
     }

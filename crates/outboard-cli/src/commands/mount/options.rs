@@ -3,8 +3,8 @@
 
 use super::owners::IdMap;
 use crate::arguments::parse_size;
-use crate::error::{Error, Result};
 use crate::options::Options as VolumeOptions;
+use outboard_sandbox::error::{Error, Result};
 
 /// How the host mounts the file system, and whose the files are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

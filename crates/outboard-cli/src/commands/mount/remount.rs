@@ -7,9 +7,9 @@
 use super::options::Options;
 use super::{host, umount, Plan};
 use crate::address::ImageName;
-use crate::error::{reason, Error, Result};
 use crate::servers::{self, Server};
 use outboard::System;
+use outboard_sandbox::error::{reason, Error, Result};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

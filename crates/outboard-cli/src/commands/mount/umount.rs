@@ -3,10 +3,10 @@
 
 use super::host::{self, Mounted};
 use crate::address::ImageName;
-use crate::error::{reason, warn, Error, Result};
 use crate::servers::{self, Server};
 use clap::Args;
 use outboard::Tree;
+use outboard_sandbox::error::{reason, warn, Error, Result};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

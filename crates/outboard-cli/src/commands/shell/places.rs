@@ -8,9 +8,9 @@
 use super::host_part;
 use crate::address::{ImageName, Place};
 use crate::arguments::Arguments;
-use crate::format::escaped;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Arg, Command, CommandFactory};
+use outboard_sandbox::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};

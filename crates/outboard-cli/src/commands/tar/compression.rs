@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compressed archives: gzip, zstd and xz, read by what their first bytes say.
 
-use crate::error::{Error, Result};
 use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 use liblzma::read::XzDecoder;
 use liblzma::stream::MtStreamBuilder;
 use liblzma::write::XzEncoder;
+use outboard_sandbox::error::{Error, Result};
 use std::io::{self, Cursor, Read, Write};
 
 /// How an archive is to be compressed.

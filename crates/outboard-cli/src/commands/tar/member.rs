@@ -7,11 +7,11 @@ use super::pax::{parse_time, Records};
 use super::sparse::{self, Map, Parts};
 use super::stream::{Piece, Stop, Stream};
 use crate::accounts::Accounts;
-use crate::format::escaped;
 use ::tar::{GnuExtSparseHeader, Header};
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::Engine;
+use outboard_sandbox::format::escaped;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 

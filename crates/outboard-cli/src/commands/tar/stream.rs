@@ -6,7 +6,7 @@
 //! nobody has a piece of it any more.
 
 use super::header::BLOCK;
-use crate::interrupt::Interrupt;
+use outboard_sandbox::interrupt::Interrupt;
 use std::io::{self, Read};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};

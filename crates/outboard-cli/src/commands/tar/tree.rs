@@ -3,10 +3,10 @@
 //! is in it.
 
 use crate::commands::cp::report::Report;
-use crate::error::reason;
-use crate::format::escaped;
-use crate::interrupt::Interrupt;
 use outboard::{matches, Fd, Listing};
+use outboard_sandbox::error::reason;
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;

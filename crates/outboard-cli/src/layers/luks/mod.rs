@@ -9,10 +9,10 @@ mod derive;
 use self::derive::Budget;
 use super::keys::Secret;
 use super::{Attempt, Context, Selector, Stack};
-use crate::error::{reason, Error, Result};
 use outboard::{BlockDevice, Target};
 use outboard_image::luks::{Header, KeySlot};
 use outboard_image::Source;
+use outboard_sandbox::error::{reason, Error, Result};
 use std::fmt::Write;
 use std::io;
 use zeroize::Zeroizing;
@@ -274,7 +274,7 @@ pub fn unlock(stack: &mut Stack, index: usize, context: &mut Context) -> Result<
             context.keys.remember(passphrase);
             return volume.add(stack, index, key, context);
         }
-        crate::error::warn("no key slot opens with this passphrase");
+        outboard_sandbox::error::warn("no key slot opens with this passphrase");
     }
     Err(failed(&shown, "no passphrase has opened it"))
 }

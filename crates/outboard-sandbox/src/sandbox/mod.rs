@@ -39,7 +39,7 @@ pub struct HostAccess {
     /// Among what is written may be device nodes.
     pub makes_nodes: bool,
     /// It runs other programs, each of which is shut in ([`programs`]); the command itself is not, and so must
-    /// not run the kernel: see [`apart`](crate::apart).
+    /// not run the kernel: see [`crate::apart`].
     pub programs: bool,
 }
 
