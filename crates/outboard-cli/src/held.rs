@@ -3,7 +3,7 @@
 
 use crate::containers::{Container, Content, ImageOptions};
 use crate::destination::{Use, UsedFiles};
-use crate::image::{in_use, open_image_file, split_hint};
+use crate::image_file::{in_use, open_image_file, split_hint};
 use crate::image_lock::{self, ImageLock};
 use crate::loop_devices::check_detached;
 use crate::servers::{self, Server};

@@ -5,7 +5,7 @@
 //! image in several steps, some of them in copies of the process. Each step would find the image
 //! locked; hence the list of images that are locked by this process, which a copy inherits.
 
-use crate::image::{cannot_open, in_use};
+use crate::image_file::{cannot_open, in_use};
 use crate::loop_devices::check_detached;
 use crate::servers;
 use crate::undo;

@@ -16,6 +16,7 @@ mod glob;
 mod held;
 mod host_needs;
 mod image;
+mod image_file;
 mod image_lock;
 mod labels;
 mod layers;

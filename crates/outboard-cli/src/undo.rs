@@ -349,7 +349,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("image");
         fs::write(&path, [1; 8192]).unwrap();
-        let opened = crate::image::open_image_file(&path).unwrap();
+        let opened = crate::image_file::open_image_file(&path).unwrap();
         let mut log = UndoLog::create(&path).unwrap();
         log.add(0, &[1; 4096], &[2; 4096]).unwrap();
         log.complete(&image_fd(&path)).unwrap();

@@ -8,7 +8,8 @@
 use crate::address::ImageName;
 use crate::containers::{check_format_writable, format_of};
 use crate::export::Export;
-use crate::image::{cannot_open, cannot_write, check_writable, open_image_file, Image};
+use crate::image::Image;
+use crate::image_file::{cannot_open, cannot_write, check_writable, open_image_file};
 use crate::image_lock::ImageLock;
 use crate::scratch::{PlainPath, Range, Scratch};
 use crate::session::{Session, Wanted};

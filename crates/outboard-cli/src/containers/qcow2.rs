@@ -6,7 +6,7 @@
 //! name. All files of a chain are opened before the sandbox, backing files for reading alone.
 
 use super::{warn_of_cut, ImageOptions};
-use crate::image::open_image_file;
+use crate::image_file::open_image_file;
 use imago::file::File as ImageFile;
 use imago::format::PreallocateMode;
 use imago::io_buffers::{IoVector, IoVectorMut};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Mounts of the host: made and ended by root itself, for other users by fusermount3(1).
 
-use super::options::Options;
 use crate::servers::KIND;
 use outboard::{receive_fd, System};
 use outboard_sandbox::error::{reason, Error, Result};
@@ -27,6 +26,19 @@ const READ_AHEAD: &str = "256";
 /// How long a busy mount is tried again, and how often.
 const PATIENCE: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(20);
+
+/// How a file system of FUSE is mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    pub read_only: bool,
+    pub allow_other: bool,
+    /// The host's kernel checks permissions, by the owners and modes of the image.
+    pub default_permissions: bool,
+    /// Set-user-ID bits and devices of the image count. Only root's mounts can have them.
+    pub suid: bool,
+    pub dev: bool,
+    pub noexec: bool,
+}
 
 fn is_root() -> bool {
     System::Host.effective_user() == 0
@@ -63,7 +75,7 @@ impl Mounted {
 }
 
 /// Words that the kernel takes as text.
-fn texts(options: &Options) -> Vec<&'static str> {
+fn texts(options: Flags) -> Vec<&'static str> {
     let mut texts = Vec::new();
     if options.default_permissions {
         texts.push("default_permissions");
@@ -74,7 +86,7 @@ fn texts(options: &Options) -> Vec<&'static str> {
     texts
 }
 
-fn mount_directly(directory: &Path, source: &OsStr, options: &Options) -> io::Result<OwnedFd> {
+fn mount_directly(directory: &Path, source: &OsStr, options: Flags) -> io::Result<OwnedFd> {
     let device = File::options().read(true).write(true).open(DEVICE)?;
     let (user, group) = (
         System::Host.effective_user(),
@@ -167,7 +179,7 @@ fn call_helper(on: &Path, list: &OsStr) -> Result<OwnedFd> {
     })
 }
 
-fn mount_by_helper(directory: &Path, source: &OsStr, options: &Options) -> Result<OwnedFd> {
+fn mount_by_helper(directory: &Path, source: &OsStr, options: Flags) -> Result<OwnedFd> {
     let mut list = OsString::from("subtype=outboard,fsname=");
     list.push(quoted(source));
     for text in texts(options) {
@@ -182,7 +194,7 @@ fn mount_by_helper(directory: &Path, source: &OsStr, options: &Options) -> Resul
 }
 
 /// Mounts on a directory, given without symbolic links. Returns what the requests come from.
-pub fn mount(directory: &Path, source: &OsStr, options: &Options) -> Result<OwnedFd> {
+pub fn mount(directory: &Path, source: &OsStr, options: Flags) -> Result<OwnedFd> {
     if !is_root() {
         return mount_by_helper(directory, source, options);
     }
@@ -279,11 +291,11 @@ impl PrivateMount {
 
 /// In a name space of its own.
 fn mount_apart(directory: &Path, what: &str) -> Result<OwnedFd> {
-    let options = Options {
+    let options = Flags {
         noexec: true,
-        ..Options::default()
+        ..Flags::default()
     };
-    mount_directly(directory, OsStr::new("outboard"), &options)
+    mount_directly(directory, OsStr::new("outboard"), options)
         .map_err(|error| cannot_mount(what, &error))
 }
 

@@ -301,7 +301,7 @@ impl Keeper<'_> {
         let directory = &plan.directory;
         let mut newborn = self.start()?;
         newborn.hear()?;
-        let device = match host::mount(directory, &plan.source, &plan.options) {
+        let device = match host::mount(directory, &plan.source, plan.options.flags()) {
             Ok(device) => device,
             Err(error) => {
                 let _ = newborn.give_up();

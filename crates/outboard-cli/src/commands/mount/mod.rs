@@ -21,7 +21,7 @@ pub mod umount;
 use crate::address::ImageName;
 use crate::commands::{uses_image, uses_images};
 use crate::containers::check_format_writable;
-use crate::image::{cannot_write, check_writable};
+use crate::image_file::{cannot_write, check_writable};
 use crate::image_lock::ImageLock;
 use crate::layers::keys::KeyFile;
 use crate::options::Options as VolumeOptions;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What stands after `-o`: words separated by commas, as mount(8) hands them over from fstab.
 
+use super::host::Flags;
 use super::owners::IdMap;
 use crate::arguments::parse_size;
 use crate::options::Options as VolumeOptions;
@@ -205,6 +206,18 @@ impl Options {
             }
         }
         words.join(",")
+    }
+
+    /// What the host's mount needs of it.
+    pub fn flags(&self) -> Flags {
+        Flags {
+            read_only: self.read_only,
+            allow_other: self.allow_other,
+            default_permissions: self.default_permissions,
+            suid: self.suid,
+            dev: self.dev,
+            noexec: self.noexec,
+        }
     }
 
     /// What the command line says of the kernel goes before what `-o` says.
