@@ -2,9 +2,9 @@
 //! The command line.
 
 use crate::commands::Command;
-use crate::options::{Options, RootHash};
 use clap::{Args, FromArgMatches, Parser};
 use outboard::{profile, release, version, Inherited};
+use outboard_volume::options::{Options, RootHash};
 use std::ffi::OsString;
 use std::path::PathBuf;
 

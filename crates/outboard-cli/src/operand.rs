@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Files in images that operands name, as commands reach them: by an open directory and a name in it.
 
-use crate::address::Place;
 use outboard::{Fd, Tree};
+use outboard_volume::address::Place;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;

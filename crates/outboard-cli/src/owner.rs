@@ -2,10 +2,10 @@
 //! Owners as `chown` writes them, with the names of an image: the host's names mean other numbers.
 
 use crate::accounts::Accounts;
-use crate::address::Place;
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
+use outboard_volume::address::Place;
 
 /// What is not known, and where it should be.
 type Unknown = (&'static str, &'static str);

@@ -2,9 +2,9 @@
 //! Writing partition tables: by the distribution's sfdisk, which knows what firmware of all sorts expects
 //! of one. (They are read by our own parsers, which are made for tables of strangers.)
 
-use crate::options::Options;
 use outboard_sandbox::error::Result;
 use outboard_sandbox::tool::{Tool, ToolFile};
+use outboard_volume::options::Options;
 use std::path::Path;
 
 const SFDISK: Tool = Tool::new("sfdisk", "fdisk");

@@ -310,8 +310,8 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Place;
     use outboard::Tree;
+    use outboard_volume::address::Place;
     use std::path::PathBuf;
 
     fn steps(root: &std::path::Path, mut configure: impl FnMut(Walk) -> Walk) -> Vec<String> {

@@ -4,10 +4,10 @@
 use crate::commands::each::{each_place, Change};
 use crate::mode::ModeChange;
 use crate::operand::{is_directory, ITSELF};
-use crate::session::Session;
 use crate::walk::Entry;
 use clap::Args;
 use outboard_sandbox::error::Result;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 

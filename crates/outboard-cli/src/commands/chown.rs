@@ -4,10 +4,10 @@
 use crate::commands::each::{each_place, Change};
 use crate::operand::ITSELF;
 use crate::owner::Owner;
-use crate::session::Session;
 use crate::walk::Entry;
 use clap::{ArgAction, Args};
 use outboard_sandbox::error::Result;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard fsck`: the distribution's own checker of the type that is found.
 
-use crate::address::ImageName;
 use crate::commands::uses_image;
-use crate::image_lock::ImageLock;
-use crate::session::{apart, Session};
-use crate::volume::{find_format, Fate, Volume};
 use clap::Args;
 use outboard_sandbox::error::{warn, Error, Result};
 use outboard_sandbox::tool::{Call, Tool, ToolFile};
+use outboard_volume::address::ImageName;
+use outboard_volume::image_lock::ImageLock;
+use outboard_volume::session::{apart, Session};
+use outboard_volume::volume::{find_format, Fate, Volume};
 use std::ffi::OsString;
 
 /// Exit codes of fsck(8).

@@ -2,12 +2,12 @@
 //! `outboard fstrim`: gives the room of deleted files back to the host. Free blocks of the file system become
 //! holes of the image's file.
 
-use crate::address::ImageName;
 use crate::arguments::parse_size;
 use crate::output::Output;
-use crate::session::Session;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
+use outboard_volume::address::ImageName;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::path::Path;
 

@@ -4,11 +4,11 @@
 use super::descend::{Descend, Found};
 use crate::accounts::Accounts;
 use crate::acl::{shown, Acl, Permissions, Who, ACCESS, DEFAULT};
-use crate::octal::quote;
 use crate::output::Output;
-use crate::session::{Session, TreeId};
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
+use outboard_volume::octal::quote;
+use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, OsString};
 
 /// Show access control lists of files in an image

@@ -2,13 +2,13 @@
 //! `outboard getfattr`.
 
 use super::descend::{look, Descend, Found};
-use crate::octal::quote;
 use crate::output::Output;
-use crate::session::Session;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use clap::{Args, ValueEnum};
 use outboard_sandbox::error::{Error, Result};
+use outboard_volume::octal::quote;
+use outboard_volume::session::Session;
 use regex::bytes::{Regex, RegexBuilder};
 use std::ffi::{CString, OsString};
 use std::io;

@@ -45,12 +45,12 @@ mod touch;
 mod tree;
 mod truncate;
 
-use crate::address::{ImageName, Place};
-use crate::session::Session;
 use clap::{Args, Subcommand};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
+use outboard_volume::address::{ImageName, Place};
+use outboard_volume::session::Session;
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
@@ -311,7 +311,7 @@ fn writes_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAc
 }
 
 /// What a command needs that has other programs work on an image. It is shut in, but for the work that it does with
-/// the kernel: [`apart`](crate::session::apart).
+/// the kernel: [`apart`](outboard_volume::session::apart).
 fn runs_programs(image: &OsString) -> HostAccess {
     HostAccess {
         programs: true,

@@ -3,17 +3,17 @@
 //! of its own beside the destination, gives the complete copy its name, writes all that to stable storage,
 //! and only then removes the source.
 
-use crate::address::Place;
 use crate::commands::cp;
 use crate::commands::rm::remove_tree;
 use crate::operand::{
     base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
 };
-use crate::session::{Session, TreeId};
 use clap::Args;
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{reason, Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::address::Place;
+use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;

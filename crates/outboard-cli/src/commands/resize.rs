@@ -4,16 +4,10 @@
 //! Whatever is interrupted, the file system always fits into what holds it: growing begins with the file, then the
 //! partition, then the file system; shrinking goes the other way.
 
-use crate::address::ImageName;
 use crate::arguments::parse_size;
 use crate::commands::uses_image;
-use crate::image::Image;
-use crate::image_lock::ImageLock;
-use crate::options::Options;
 use crate::output::Output;
-use crate::session::{apart, Session};
 use crate::sfdisk;
-use crate::volume::{find_format, on_disk, Fate, Volume};
 use clap::Args;
 use outboard::{Fd, Mount};
 use outboard_image::partition::{Partition, Table, TableKind};
@@ -21,6 +15,12 @@ use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::size as size_text;
 use outboard_sandbox::interrupt::without_stop;
 use outboard_sandbox::tool::{Tool, ToolFile};
+use outboard_volume::address::ImageName;
+use outboard_volume::image::Image;
+use outboard_volume::image_lock::ImageLock;
+use outboard_volume::options::Options;
+use outboard_volume::session::{apart, Session};
+use outboard_volume::volume::{find_format, on_disk, Fate, Volume};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;

@@ -3,12 +3,12 @@
 
 use crate::arguments::Arguments;
 use crate::line::{parse, split, understand, Lines};
-use crate::session::{apart, Session};
-use crate::standard_input::StandardInput;
 use clap::{Args, CommandFactory};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
+use outboard_volume::session::{apart, Session};
+use outboard_volume::standard_input::StandardInput;
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::File;

@@ -4,14 +4,14 @@
 use super::descend::Descend;
 use super::dump::Dump;
 use super::writes_images;
-use crate::octal::unquote;
-use crate::session::Session;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
+use outboard_volume::octal::unquote;
+use outboard_volume::session::Session;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;

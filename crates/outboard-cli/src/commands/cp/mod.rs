@@ -16,9 +16,7 @@ pub(super) mod queue;
 pub(super) mod report;
 mod walk;
 
-use crate::address::Place;
 use crate::commands::{check_file_name, likely_place, uses};
-use crate::session::{Session, TreeId};
 pub use changes::{Changes, Owner, OwnerRange};
 use clap::Args;
 pub use copy::no_contents;
@@ -27,6 +25,8 @@ use outboard::{Fd, System, Tree};
 use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
+use outboard_volume::address::Place;
+use outboard_volume::session::{Session, TreeId};
 use report::Report;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CString, OsString};

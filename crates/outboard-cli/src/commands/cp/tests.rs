@@ -2,8 +2,8 @@
 //! Copies on the host: the same code that copies into and out of images.
 
 use super::*;
-use crate::options::Options as VolumeOptions;
 use outboard_sandbox::HostAccess;
+use outboard_volume::options::Options as VolumeOptions;
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::PathBuf;

@@ -4,11 +4,11 @@
 use super::host_tree;
 use crate::commands::tar::input::count;
 use crate::operand::is_directory;
-use crate::session::{apart, Session};
 use crate::walk::{Entry, Step};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
+use outboard_volume::session::{apart, Session};
 use std::collections::HashSet;
 use std::path::Path;
 

@@ -9,7 +9,6 @@
 //! is the keeper itself.
 
 mod ending;
-pub mod host;
 mod keeper;
 mod options;
 mod owners;
@@ -18,21 +17,22 @@ mod serve;
 mod server;
 pub mod umount;
 
-use crate::address::ImageName;
 use crate::commands::{uses_image, uses_images};
-use crate::containers::check_format_writable;
-use crate::image_file::{cannot_write, check_writable};
-use crate::image_lock::ImageLock;
-use crate::layers::keys::KeyFile;
-use crate::options::Options as VolumeOptions;
-use crate::session::{apart, Session};
-use crate::undo;
-use crate::volume::find_format;
 use clap::{Args, ValueEnum};
 use options::Options;
 use outboard::System;
 use outboard_sandbox::error::{warn, Error, Result};
 use outboard_sandbox::HostAccess;
+use outboard_volume::address::ImageName;
+use outboard_volume::containers::check_format_writable;
+use outboard_volume::host_mounts;
+use outboard_volume::image_file::{cannot_write, check_writable};
+use outboard_volume::image_lock::ImageLock;
+use outboard_volume::layers::keys::KeyFile;
+use outboard_volume::options::Options as VolumeOptions;
+use outboard_volume::session::{apart, Session};
+use outboard_volume::undo;
+use outboard_volume::volume::find_format;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -261,7 +261,8 @@ impl Plan {
     /// Root may mount on what is mounted, as with mount(8).
     fn check_directory(&self) -> Result<()> {
         let shown = self.directory.display();
-        let found = host::real(&self.directory).and_then(|directory| host::find(&directory));
+        let found =
+            host_mounts::real(&self.directory).and_then(|directory| host_mounts::find(&directory));
         if let (Ok(Some(mounted)), false) = (found, System::Host.effective_user() == 0) {
             return Err(Error::Failed(format!(
                 "{shown}: {} is mounted there already (outboard umount {shown} ends that)",
@@ -282,13 +283,13 @@ impl Plan {
     fn needs_checks(&self) -> bool {
         let options = &self.options;
         let limited =
-            options.read_only || options.is_mapped() || !host::is_in_first_user_name_space();
+            options.read_only || options.is_mapped() || !host_mounts::is_in_first_user_name_space();
         options.allow_other || (System::Host.effective_user() == 0 && limited)
     }
 
     /// The command line of another process that takes part.
     fn arguments(&self, role: &str) -> Result<Vec<OsString>> {
-        let directory = host::real(&self.directory).map_err(|error| {
+        let directory = host_mounts::real(&self.directory).map_err(|error| {
             Error::failed(
                 format!("cannot mount on {}", self.directory.display()),
                 &error,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What stands after `-o`: words separated by commas, as mount(8) hands them over from fstab.
 
-use super::host::Flags;
 use super::owners::IdMap;
 use crate::arguments::parse_size;
-use crate::options::Options as VolumeOptions;
 use outboard_sandbox::error::{Error, Result};
+use outboard_volume::host_mounts::Flags;
+use outboard_volume::options::Options as VolumeOptions;
 
 /// How the host mounts the file system, and whose the files are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

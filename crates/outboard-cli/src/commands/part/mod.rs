@@ -3,21 +3,22 @@
 
 mod types;
 
-use crate::address::ImageName;
 use crate::arguments::parse_size;
 use crate::commands::{reads_images, runs_programs};
-use crate::image::Image;
-use crate::new_image::NewFormat;
 use crate::output::Output;
-use crate::scratch::Scratch;
-use crate::session::Session;
-use crate::volume::on_disk;
-use crate::{sfdisk, uuid};
+use crate::sfdisk;
 use clap::{Args, Subcommand, ValueEnum};
 use outboard_image::partition::{Partition, Table};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format;
 use outboard_sandbox::HostAccess;
+use outboard_volume::address::ImageName;
+use outboard_volume::image::Image;
+use outboard_volume::new_image::NewFormat;
+use outboard_volume::scratch::Scratch;
+use outboard_volume::session::Session;
+use outboard_volume::uuid;
+use outboard_volume::volume::on_disk;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write;

@@ -15,7 +15,7 @@
 mod server;
 
 use crate::address::ImageName;
-use crate::commands::mount::host::PrivateMount;
+use crate::host_mounts::PrivateMount;
 use crate::session::{start_apart, Session, Wanted};
 use crate::temporary::PrivateDirectory;
 use outboard_sandbox::apart::Apart;
