@@ -11,10 +11,8 @@
 mod ending;
 mod keeper;
 mod options;
-mod owners;
 mod remount;
 mod serve;
-mod server;
 pub mod umount;
 
 use crate::commands::{uses_image, uses_images};

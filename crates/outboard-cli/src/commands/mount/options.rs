@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What stands after `-o`: words separated by commas, as mount(8) hands them over from fstab.
 
-use super::owners::IdMap;
 use crate::arguments::parse_size;
+use outboard_fuse::owners::IdMap;
 use outboard_sandbox::error::{Error, Result};
 use outboard_volume::host_mounts::Flags;
 use outboard_volume::options::Options as VolumeOptions;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Metadata of files, from the kernel's form to that of the FUSE protocol.
 
-use crate::commands::mount::owners::Owners;
+use crate::owners::Owners;
 use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -16,7 +16,7 @@ use super::files::{Entry, Files};
 use super::host_cache::HostCache;
 use super::nodes::{Named, Nodes};
 use super::room::Room;
-use crate::commands::mount::owners::Owners;
+use crate::owners::Owners;
 use fuser::{FileAttr, TimeOrNow};
 use outboard::{BlockDevice, Control, Fd, Mount, CONTROL_SIZE};
 use std::ffi::{CStr, CString, OsStr};
