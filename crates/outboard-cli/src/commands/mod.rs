@@ -9,6 +9,7 @@ mod chown;
 mod completions;
 mod components;
 mod cp;
+mod cp_command;
 mod descend;
 mod df;
 mod diff;
@@ -31,6 +32,7 @@ mod mkfs;
 pub mod mount;
 mod mv;
 mod part;
+mod progress;
 mod resize;
 mod rm;
 mod rmdir;
@@ -41,6 +43,8 @@ mod shell;
 mod stat;
 mod sync;
 mod tar;
+mod tar_in;
+mod tar_out;
 mod touch;
 mod tree;
 mod truncate;
@@ -82,7 +86,7 @@ commands! {
     "ls" Ls(ls::Ls),
     "cat" Cat(cat::Cat),
     "stat" Stat(stat::Stat),
-    "cp" Cp(cp::Cp),
+    "cp" Cp(cp_command::Cp),
     "getfattr" Getfattr(getfattr::Getfattr),
     "setfattr" Setfattr(setfattr::Setfattr),
     "getfacl" Getfacl(getfacl::Getfacl),
@@ -112,8 +116,8 @@ commands! {
     "du" Du(du::Du),
     "df" Df(df::Df),
     "sync" Sync(sync::Sync),
-    "tar-in" TarIn(tar::input::TarIn),
-    "tar-out" TarOut(tar::output::TarOut),
+    "tar-in" TarIn(tar_in::TarIn),
+    "tar-out" TarOut(tar_out::TarOut),
     "mount" Mount(mount::Mount),
     "umount" Umount(mount::umount::Umount),
     "components" Components(components::Components),
@@ -231,7 +235,7 @@ impl Command {
             Command::Ls(options) => ls::run(options, session),
             Command::Cat(options) => cat::run(options, session),
             Command::Stat(options) => stat::run(options, session),
-            Command::Cp(options) => cp::run(options, session),
+            Command::Cp(options) => cp_command::run(options, session),
             Command::Getfattr(options) => getfattr::run(options, session),
             Command::Setfattr(options) => setfattr::run(options, session),
             Command::Getfacl(options) => getfacl::run(options, session),
@@ -261,8 +265,8 @@ impl Command {
             Command::Du(options) => du::run(options, session),
             Command::Df(options) => df::run(options, session),
             Command::Sync(options) => sync::run(options, session),
-            Command::TarIn(options) => tar::input::run(options, session),
-            Command::TarOut(options) => tar::output::run(options, session),
+            Command::TarIn(options) => tar_in::run(options, session),
+            Command::TarOut(options) => tar_out::run(options, session),
             Command::Mount(options) => mount::run(options, session),
             Command::Umount(options) => mount::umount::run(options),
             Command::Components(options) => components::run(options),

@@ -3,8 +3,8 @@
 //! of its own beside the destination, gives the complete copy its name, writes all that to stable storage,
 //! and only then removes the source.
 
-use crate::commands::cp;
 use crate::commands::rm::remove_tree;
+use crate::commands::{cp, progress};
 use crate::operand::{
     base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
 };
@@ -187,7 +187,7 @@ fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &End) -
     });
     let (beside, ()) = made.map_err(|error| failed(&error))?;
     let directory = new.parent().below(beside.to_bytes());
-    let copied = cp::archive(session, source, &directory);
+    let copied = cp::archive(session, source, &directory, progress::report);
     let named = match &copied {
         Ok(_) => take_name(source, to, &beside).map_err(|error| failed(&error)),
         Err(_) => Ok(()),

@@ -1,35 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard cp`: copies files between any two trees, of images or of the host.
+//! Copies files between any two trees, of images or of the host, as `outboard cp` does.
 //!
 //! One thread walks the directories ([`walk`]); others copy what is not a directory
 //! ([`copy`]) and keep what `-a` asks for ([`attributes`], [`links`]). Where a file is, in an image or on
 //! the host, makes no difference to any of this: both are reached by the same calls.
 
 mod attributes;
-pub(super) mod behind;
+pub mod behind;
 mod changes;
 mod copy;
-pub(super) mod data;
+pub mod data;
 mod links;
-mod progress;
-pub(super) mod queue;
-pub(super) mod report;
+pub mod queue;
+pub mod report;
 mod walk;
 
-use crate::commands::{check_file_name, likely_place, uses};
 pub use changes::{Changes, Owner, OwnerRange};
-use clap::Args;
 pub use copy::no_contents;
 use copy::{Copier, Item};
 use outboard::{Fd, System, Tree};
 use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_sandbox::HostAccess;
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use report::Report;
 use serde::{Deserialize, Serialize};
-use std::ffi::{CString, OsString};
+use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -54,87 +50,6 @@ pub struct Options {
     pub force: bool,
 }
 
-/// Copy files into, out of and between images
-#[derive(Args, Debug)]
-#[command(
-    override_usage = "outboard cp [OPTIONS] <SRC>... <DST>",
-    after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/"
-)]
-pub struct Cp {
-    /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH
-    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
-    pub places: Vec<OsString>,
-    /// Copy directories with all that is in them, and keep owners, modes, times, links, holes, attributes, devices
-    #[arg(short)]
-    pub archive: bool,
-    /// Copy directories with all that is in them
-    #[arg(short, short_alias = 'R')]
-    pub recursive: bool,
-    /// Overwrite files of the host that look like disk images, and copy between paths of the host alone
-    #[arg(long)]
-    pub force: bool,
-}
-
-impl Cp {
-    pub fn host_access(&self) -> HostAccess {
-        let mut access = HostAccess::default();
-        for (index, operand) in self.places.iter().enumerate() {
-            let last = index + 1 == self.places.len();
-            access.add(uses(&Place::find(operand), last));
-        }
-        access.keeps_attributes = self.archive;
-        access.makes_nodes = (self.recursive || self.archive) && !access.writes.is_empty();
-        access
-    }
-}
-
-pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
-    let mut places: Vec<Place> = options
-        .places
-        .iter()
-        .map(|operand| Place::find(operand))
-        .collect();
-    let destination = places
-        .pop()
-        .ok_or_else(|| Error::Usage("cp needs a source and a destination".to_owned()))?;
-    if !options.force {
-        check_operands(&places, &destination)?;
-    }
-    let options = Options {
-        archive: options.archive,
-        recursive: options.recursive || options.archive,
-        umask: session.umask(),
-        sorted: false,
-        may_be_full: false,
-        force: options.force,
-    };
-    let unchanged = Changes::default();
-    match copy(session, options, &unchanged, &places, &destination, None)? {
-        Copied::All => Ok(()),
-        _ => Err(Error::Told),
-    }
-}
-
-/// Refuses operands that are all paths of the host, and partitions without a path: somebody forgot
-/// to write which one is an image.
-fn check_operands(sources: &[Place], destination: &Place) -> Result<()> {
-    let is_host = |place: &Place| matches!(place, Place::Host(_));
-    for place in sources
-        .iter()
-        .chain([destination])
-        .filter(|place| is_host(place))
-    {
-        check_file_name(place.path())?;
-    }
-    if !sources.iter().chain([destination]).all(is_host) {
-        return Ok(());
-    }
-    Err(Error::Usage(format!(
-        "no operand is a place in an image: write IMAGE:/PATH, as in {} (--force copies from the host to the host)",
-        likely_place(destination.path().as_os_str())
-    )))
-}
-
 /// How a copy ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Copied {
@@ -146,7 +61,12 @@ pub enum Copied {
 }
 
 /// Copies with everything, as `cp -a`. Tells whether everything could be kept.
-pub fn archive(session: &mut Session, source: &Place, destination: &Place) -> Result<bool> {
+pub fn archive(
+    session: &mut Session,
+    source: &Place,
+    destination: &Place,
+    new_report: fn() -> Report,
+) -> Result<bool> {
     let options = Options {
         archive: true,
         recursive: true,
@@ -155,7 +75,7 @@ pub fn archive(session: &mut Session, source: &Place, destination: &Place) -> Re
         may_be_full: false,
         force: false,
     };
-    let report = Report::default();
+    let report = new_report();
     let unchanged = Changes::default();
     let sources = std::slice::from_ref(source);
     match copy_and_tell(
@@ -181,8 +101,9 @@ pub fn copy(
     sources: &[Place],
     destination: &Place,
     shown: Option<&str>,
+    new_report: fn() -> Report,
 ) -> Result<Copied> {
-    let report = Report::default();
+    let report = new_report();
     copy_and_tell(
         session,
         options,
@@ -230,7 +151,7 @@ fn copy_and_tell(
 }
 
 /// What all parts of one copy look at.
-pub(in crate::commands) struct Job<'a> {
+pub(crate) struct Job<'a> {
     options: Options,
     changes: &'a Changes,
     interrupt: &'a Interrupt,

@@ -2,7 +2,6 @@
 //! What did not work: failures, which are told at once, and losses (copied, but something could not
 //! be kept), which are counted and told at the end.
 
-use super::progress::Progress;
 use outboard_sandbox::error::warn;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -54,7 +53,34 @@ struct Tally {
     examples: Vec<String>,
 }
 
-#[derive(Default)]
+/// Shows the user how far a copy is.
+pub trait Progress: Send + Sync {
+    /// Says how large the whole is.
+    fn expect(&self, total: u64);
+    /// Says how much of the whole is done.
+    fn reach(&self, position: u64);
+    /// Says how many files and bytes are copied. Called for each of them.
+    fn show(&self, files: u64, bytes: u64);
+    /// Runs something that writes to the terminal.
+    fn suspend(&self, write: &mut dyn FnMut());
+    /// The copy is at its end.
+    fn finish(&self);
+}
+
+/// Shows nothing.
+struct Silent;
+
+impl Progress for Silent {
+    fn expect(&self, _total: u64) {}
+    fn reach(&self, _position: u64) {}
+    fn show(&self, _files: u64, _bytes: u64) {}
+    fn suspend(&self, write: &mut dyn FnMut()) {
+        write();
+    }
+    fn finish(&self) {}
+}
+
+/// What became of a copy so far.
 pub struct Report {
     failures: AtomicU64,
     files: AtomicU64,
@@ -62,7 +88,13 @@ pub struct Report {
     hopeless: AtomicBool,
     full: AtomicBool,
     losses: Mutex<BTreeMap<Loss, Tally>>,
-    progress: Progress,
+    progress: Box<dyn Progress>,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self::new(Box::new(Silent))
+    }
 }
 
 /// Errors of the destination after which no other file would fare better.
@@ -74,10 +106,23 @@ fn is_hopeless(error: &io::Error) -> bool {
 }
 
 impl Report {
+    /// A report of a copy that has not begun.
+    pub fn new(progress: Box<dyn Progress>) -> Self {
+        Self {
+            failures: AtomicU64::default(),
+            files: AtomicU64::default(),
+            bytes: AtomicU64::default(),
+            hopeless: AtomicBool::default(),
+            full: AtomicBool::default(),
+            losses: Mutex::default(),
+            progress,
+        }
+    }
+
     /// Tells of a file that could not be copied.
     pub fn fail(&self, message: impl Display) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        self.progress.suspend(|| warn(message));
+        self.progress.suspend(&mut || warn(&message));
     }
 
     /// Whether the destination was found to be too small.

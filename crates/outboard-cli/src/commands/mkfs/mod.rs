@@ -16,7 +16,7 @@ mod makers;
 
 use crate::commands::cp::{self, Changes, Copied};
 use crate::commands::tar::input::{unpack_file, unpack_reads};
-use crate::commands::{check_file_name, uses_image};
+use crate::commands::{check_file_name, progress, uses_image};
 use crate::labels::Labels;
 use crate::moment::source_date;
 use clap::Args;
@@ -700,13 +700,23 @@ impl<'a> Making<'a> {
             Source::Directory(path) => {
                 let contents = [Place::Host(path.join("."))];
                 let shown = Some(self.shown.as_str());
-                cp::copy(session, options, &self.changes, &contents, &place, shown)
+                cp::copy(
+                    session,
+                    options,
+                    &self.changes,
+                    &contents,
+                    &place,
+                    shown,
+                    progress::report,
+                )
             }
-            Source::Tar(path) => match unpack_file(session, path, &place, &self.shown) {
-                Ok(()) => Ok(Copied::All),
-                Err(Error::Told) => Ok(Copied::Some),
-                Err(error) => Err(error),
-            },
+            Source::Tar(path) => {
+                match unpack_file(session, path, &place, &self.shown, progress::report) {
+                    Ok(()) => Ok(Copied::All),
+                    Err(Error::Told) => Ok(Copied::Some),
+                    Err(error) => Err(error),
+                }
+            }
         })
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard tar-in`.
+//! Unpacking an archive into a directory of an image.
 
 use super::compression::decompressed;
 use super::extract::{extract, End, Options};
@@ -7,16 +7,13 @@ use super::member::{Archive, Next};
 use super::stream::{Counted, Stop, Stream};
 use crate::accounts::Accounts;
 use crate::commands::cp::report::Report;
-use crate::commands::{check_file_name, image_place, writes_images};
-use clap::Args;
 use outboard::Tree;
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_sandbox::HostAccess;
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -24,47 +21,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
-/// Unpack a tar archive into a directory of an image
-///
-/// Archives of v7, ustar, GNU and PAX format, also compressed with gzip, zstd or xz. Everything that they
-/// have is kept: numeric owners, modes, times, extended attributes, ACLs, labels, hard links, devices, holes.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard tar-in disk.img@1:/ < root.tar\n  outboard tar-in disk.img:/srv site.tar.zst\n  tar -c -C tree . | outboard tar-in disk.img:/"
-)]
-pub struct TarIn {
-    /// The directory: IMAGE:/DIR or IMAGE@N:/DIR
-    #[arg(value_name = "IMAGE:/DIR")]
-    pub place: OsString,
-    /// The archive [default: standard input]
-    #[arg(value_name = "ARCHIVE")]
-    pub archive: Option<OsString>,
-    /// The archive, as for tar
-    #[arg(
-        short,
-        long = "file",
-        value_name = "ARCHIVE",
-        conflicts_with = "archive"
-    )]
-    pub file: Option<OsString>,
-    /// Do not replace a symbolic link to a directory by a directory of the archive
-    #[arg(long)]
-    pub keep_directory_symlink: bool,
-}
-
 /// Access lists may have names, which are the host's if the image has none of them.
-const NAMES: [&str; 2] = ["/etc/passwd", "/etc/group"];
+pub const NAMES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// Where the archive comes from.
-struct Input {
+pub struct Input {
     reader: Box<dyn Read + Send>,
-    name: String,
+    /// For messages.
+    pub name: String,
     size: Option<u64>,
-    metadata: Option<Metadata>,
+    /// Of the archive's file.
+    pub metadata: Option<Metadata>,
 }
 
 impl Input {
-    fn open(operand: Option<&OsStr>) -> Result<Self> {
+    /// Opens the file that an operand names, or standard input.
+    pub fn open(operand: Option<&OsStr>) -> Result<Self> {
         let Some(path) = operand.filter(|path| *path != "-") else {
             let stdin = std::io::stdin();
             if stdin.is_terminal() {
@@ -105,34 +77,6 @@ impl Input {
     }
 }
 
-impl TarIn {
-    pub fn host_access(&self) -> HostAccess {
-        let mut access = writes_images([&self.place]);
-        let archives = self.archive.iter().chain(&self.file);
-        let files = archives.filter(|archive| *archive != "-");
-        access.reads.extend(files.map(PathBuf::from));
-        access.reads.extend(NAMES.map(PathBuf::from));
-        access
-    }
-}
-
-pub fn run(options: &TarIn, session: &mut Session) -> Result<()> {
-    let place = image_place(&options.place)?;
-    let archive = options.file.as_deref().or(options.archive.as_deref());
-    archive.map_or(Ok(()), |path| check_file_name(Path::new(path)))?;
-    let input = Input::open(archive)?;
-    session
-        .used()
-        .check_source(input.metadata.as_ref(), &input.name)?;
-    unpack(
-        session,
-        input,
-        &place,
-        &place.shown(),
-        options.keep_directory_symlink,
-    )
-}
-
 /// What of the host [`unpack_file`] reads.
 pub fn unpack_reads(file: &Path) -> Vec<PathBuf> {
     let mut reads = vec![file.to_path_buf()];
@@ -141,13 +85,20 @@ pub fn unpack_reads(file: &Path) -> Vec<PathBuf> {
 }
 
 /// Unpacks an archive that is a file. `shown`: what messages call the destination.
-pub fn unpack_file(session: &mut Session, file: &Path, place: &Place, shown: &str) -> Result<()> {
+pub fn unpack_file(
+    session: &mut Session,
+    file: &Path,
+    place: &Place,
+    shown: &str,
+    new_report: fn() -> Report,
+) -> Result<()> {
     unpack(
         session,
         Input::open(Some(file.as_os_str()))?,
         place,
         shown,
         false,
+        new_report,
     )
 }
 
@@ -196,12 +147,15 @@ impl Input {
     }
 }
 
-fn unpack(
+/// Unpacks an archive into a directory. `shown`: what messages call that; `keep_links`: links to
+/// directories are not replaced by directories of the archive.
+pub fn unpack(
     session: &mut Session,
     input: Input,
     place: &Place,
     shown: &str,
     keep_links: bool,
+    new_report: fn() -> Report,
 ) -> Result<()> {
     let name = input.name.clone();
     let interrupt = session.catch_interrupts();
@@ -212,7 +166,7 @@ fn unpack(
     let root = open_directory(tree, place.path()).map_err(failed)?;
     let accounts = Accounts::read_or_none(tree).or(Accounts::read_or_none(&Tree::host()));
     let (mut archive, size) = input.archive(&interrupt, accounts)?;
-    let report = Report::default();
+    let report = new_report();
     report.expect(size);
     let how = Options {
         threads: session.vcpus(),

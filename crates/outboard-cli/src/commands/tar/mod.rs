@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard tar-in` and `outboard tar-out`: archives into and out of images.
+//! Archives into and out of images, as `outboard tar-in` and `outboard tar-out` make and unpack them.
 //!
 //! What is read may be of any of the formats that are in use ([`member`]); what is written is PAX
 //! ([`encode`]), the only one that has everything that a file may have. The crate `tar` knows the headers'
@@ -21,3 +21,6 @@ mod pax;
 mod sparse;
 mod stream;
 mod tree;
+
+pub use compression::Format;
+pub use tree::Choice;

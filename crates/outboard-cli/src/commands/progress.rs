@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Shows how far a copy is, on a terminal, once it has taken a while.
 
+use crate::commands::cp::report::{Progress, Report};
 use indicatif::{ProgressBar, ProgressStyle};
 use outboard_sandbox::format;
 use std::io::IsTerminal;
@@ -12,7 +13,12 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(100);
 const INTERVAL: Duration = Duration::from_millis(100);
 
-pub struct Progress {
+/// A report of a copy that shows its progress on the terminal.
+pub fn report() -> Report {
+    Report::new(Box::new(Spinner::default()))
+}
+
+struct Spinner {
     terminal: bool,
     start: Instant,
     /// Milliseconds after the start when it was last shown.
@@ -23,7 +29,7 @@ pub struct Progress {
     reached: AtomicU64,
 }
 
-impl Default for Progress {
+impl Default for Spinner {
     fn default() -> Self {
         Self {
             terminal: std::io::stderr().is_terminal(),
@@ -60,16 +66,16 @@ fn outlook(elapsed: Duration, reached: u64, total: u64) -> Option<String> {
     ))
 }
 
-impl Progress {
-    pub fn expect(&self, total: u64) {
+impl Progress for Spinner {
+    fn expect(&self, total: u64) {
         self.total.store(total, Ordering::Relaxed);
     }
 
-    pub fn reach(&self, position: u64) {
+    fn reach(&self, position: u64) {
         self.reached.store(position, Ordering::Relaxed);
     }
 
-    pub fn show(&self, files: u64, bytes: u64) {
+    fn show(&self, files: u64, bytes: u64) {
         if !self.terminal {
             return;
         }
@@ -102,15 +108,14 @@ impl Progress {
         bar.tick();
     }
 
-    /// Runs something that writes to the terminal.
-    pub fn suspend(&self, write: impl FnOnce()) {
+    fn suspend(&self, write: &mut dyn FnMut()) {
         match self.bar.get() {
             Some(bar) => bar.suspend(write),
             None => write(),
         }
     }
 
-    pub fn finish(&self) {
+    fn finish(&self) {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
         }
