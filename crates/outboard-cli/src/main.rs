@@ -2,27 +2,15 @@
 //! The program `outboard`: open, read and write disk images with Linux's own file systems,
 //! in an ordinary process.
 
-mod accounts;
-mod acl;
 mod arguments;
-mod claimed_size;
 mod colors;
 mod commands;
-mod glob;
 mod host_needs;
-mod labels;
 mod line;
-mod mode;
-mod moment;
 mod mount_helper;
-mod operand;
-mod other_forms;
 mod output;
-mod owner;
 mod record;
 mod sfdisk;
-mod stream;
-mod walk;
 
 use arguments::Arguments;
 use outboard::{Allocator, Inherited};

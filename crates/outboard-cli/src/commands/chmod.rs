@@ -2,11 +2,11 @@
 //! `outboard chmod`.
 
 use crate::commands::each::{each_place, Change};
-use crate::mode::ModeChange;
-use crate::operand::{is_directory, ITSELF};
-use crate::walk::Entry;
 use clap::Args;
 use outboard_sandbox::error::Result;
+use outboard_transfer::mode::ModeChange;
+use outboard_transfer::operand::{is_directory, ITSELF};
+use outboard_transfer::walk::Entry;
 use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;

@@ -2,11 +2,11 @@
 //! Commands with several operands do one after the other: what fails is told, and the others are done.
 
 use super::image_places;
-use crate::operand::Named;
-use crate::walk::{Entry, Step, Walk};
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::operand::Named;
+use outboard_transfer::walk::{Entry, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsString;

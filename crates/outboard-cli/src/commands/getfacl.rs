@@ -2,11 +2,11 @@
 //! `outboard getfacl`.
 
 use super::descend::{Descend, Found};
-use crate::accounts::Accounts;
-use crate::acl::{shown, Acl, Permissions, Who, ACCESS, DEFAULT};
 use crate::output::Output;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
+use outboard_transfer::accounts::Accounts;
+use outboard_transfer::acl::{shown, Acl, Permissions, Who, ACCESS, DEFAULT};
 use outboard_volume::octal::quote;
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, OsString};

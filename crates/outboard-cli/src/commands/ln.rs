@@ -2,12 +2,12 @@
 //! `outboard ln`.
 
 use crate::commands::image_place;
-use crate::operand::{
-    base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
-};
 use clap::Args;
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_transfer::operand::{
+    base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
+};
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, CString, OsStr, OsString};

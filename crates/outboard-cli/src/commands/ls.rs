@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard ls`.
 
-use crate::acl::{ACCESS, DEFAULT};
 use crate::colors::{Colors, When};
 use crate::commands::image_place;
 use crate::output::Output;
@@ -11,6 +10,7 @@ use outboard::{DirEntry, FileType, ReadDir, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::format;
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::acl::{ACCESS, DEFAULT};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use serde::Serialize;

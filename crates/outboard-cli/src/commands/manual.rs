@@ -2,12 +2,12 @@
 //! `outboard manual`: the manual pages, made from the command line's own description.
 
 use crate::arguments::Arguments;
-use crate::moment::source_date;
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, Args, Command, CommandFactory};
 use jiff::Timestamp;
 use outboard::version;
 use outboard_sandbox::error::{Error, Result};
+use outboard_transfer::moment::source_date;
 use roff::{bold, roman, Roff};
 use std::io;
 

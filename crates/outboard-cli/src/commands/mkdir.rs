@@ -2,11 +2,11 @@
 //! `outboard mkdir`.
 
 use crate::commands::each::each_place;
-use crate::mode::ModeChange;
-use crate::operand::ITSELF;
 use clap::Args;
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
+use outboard_transfer::mode::ModeChange;
+use outboard_transfer::operand::ITSELF;
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsString;

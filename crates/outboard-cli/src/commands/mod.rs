@@ -9,7 +9,6 @@ mod chown;
 mod completions;
 mod components;
 mod cp;
-mod cp_command;
 mod descend;
 mod df;
 mod diff;
@@ -42,7 +41,6 @@ mod setfattr;
 mod shell;
 mod stat;
 mod sync;
-mod tar;
 mod tar_in;
 mod tar_out;
 mod touch;
@@ -86,7 +84,7 @@ commands! {
     "ls" Ls(ls::Ls),
     "cat" Cat(cat::Cat),
     "stat" Stat(stat::Stat),
-    "cp" Cp(cp_command::Cp),
+    "cp" Cp(cp::Cp),
     "getfattr" Getfattr(getfattr::Getfattr),
     "setfattr" Setfattr(setfattr::Setfattr),
     "getfacl" Getfacl(getfacl::Getfacl),
@@ -235,7 +233,7 @@ impl Command {
             Command::Ls(options) => ls::run(options, session),
             Command::Cat(options) => cat::run(options, session),
             Command::Stat(options) => stat::run(options, session),
-            Command::Cp(options) => cp_command::run(options, session),
+            Command::Cp(options) => cp::run(options, session),
             Command::Getfattr(options) => getfattr::run(options, session),
             Command::Setfattr(options) => setfattr::run(options, session),
             Command::Getfacl(options) => getfacl::run(options, session),

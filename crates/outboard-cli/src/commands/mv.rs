@@ -3,15 +3,16 @@
 //! of its own beside the destination, gives the complete copy its name, writes all that to stable storage,
 //! and only then removes the source.
 
+use crate::commands::progress;
 use crate::commands::rm::remove_tree;
-use crate::commands::{cp, progress};
-use crate::operand::{
-    base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
-};
 use clap::Args;
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{reason, Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::cp;
+use outboard_transfer::operand::{
+    base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
+};
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, CString, OsString};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Shows how far a copy is, on a terminal, once it has taken a while.
 
-use crate::commands::cp::report::{Progress, Report};
 use indicatif::{ProgressBar, ProgressStyle};
 use outboard_sandbox::format;
+use outboard_transfer::cp::report::{Progress, Report};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;

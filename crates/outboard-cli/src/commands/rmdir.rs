@@ -2,9 +2,9 @@
 //! `outboard rmdir`.
 
 use crate::commands::each::each_place;
-use crate::operand::Named;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
+use outboard_transfer::operand::Named;
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsString;

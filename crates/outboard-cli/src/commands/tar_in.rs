@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard tar-in`.
 
-use crate::commands::tar::input::{unpack, Input, NAMES};
 use crate::commands::{check_file_name, image_place, progress, writes_images};
 use clap::Args;
 use outboard_sandbox::error::Result;
 use outboard_sandbox::HostAccess;
+use outboard_transfer::tar::input::{unpack, Input, NAMES};
 use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

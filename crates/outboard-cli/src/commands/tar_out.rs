@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard tar-out`.
 
-use crate::commands::tar::output::{pack_place, Target};
-use crate::commands::tar::{Choice, Format};
 use crate::commands::{check_file_name, image_place, progress, reads_images};
 use crate::output::check_open;
 use clap::{Args, ValueEnum};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
+use outboard_transfer::tar::output::{pack_place, Target};
+use outboard_transfer::tar::{Choice, Format};
 use outboard_volume::destination::UsedFiles;
 use outboard_volume::session::Session;
 use std::ffi::{CString, OsString};

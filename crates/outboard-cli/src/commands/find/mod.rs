@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard find`: walks ([`crate::walk`]) and evaluates an expression ([`expression`]) that is
+//! `outboard find`: walks ([`outboard_transfer::walk`]) and evaluates an expression ([`expression`]) that is
 //! written as for GNU find ([`parser`]).
 
 mod expression;
@@ -7,11 +7,8 @@ mod parser;
 mod printf;
 
 use crate::commands::uses_images;
-use crate::operand::{base_name, is_directory, is_link, Named};
 use crate::output::{JsonList, Output};
-use crate::owner::Owner;
 use crate::record::Record;
-use crate::walk::{Entry, Step, Walk};
 use clap::Args;
 use expression::{Action, Expression, File, Test};
 use outboard::ReadDir;
@@ -19,6 +16,9 @@ use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::format;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
+use outboard_transfer::operand::{base_name, is_directory, is_link, Named};
+use outboard_transfer::owner::Owner;
+use outboard_transfer::walk::{Entry, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use parser::{Options, Parsed};

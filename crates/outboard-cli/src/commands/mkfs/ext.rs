@@ -5,14 +5,14 @@
 //! What it takes from the host (times of change, times of access) and what is to be changed (owners, labels) is
 //! set afterwards with debugfs, by the numbers of inodes: no name comes into its script.
 
-use crate::commands::cp::Changes;
 use crate::commands::uses_image;
-use crate::operand::Named;
-use crate::walk::{Step, Walk};
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::tool::{Call, Tool};
+use outboard_transfer::cp::Changes;
+use outboard_transfer::operand::Named;
+use outboard_transfer::walk::{Step, Walk};
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::scratch::Scratch;
 use outboard_volume::session::{apart, Session};

@@ -2,7 +2,7 @@
 //! The walk through the tree that goes into an archive: everything in its order, a directory before what
 //! is in it.
 
-use crate::commands::cp::report::Report;
+use crate::cp::report::Report;
 use outboard::{matches, Fd, Listing};
 use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;

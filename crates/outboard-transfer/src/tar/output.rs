@@ -4,7 +4,7 @@
 use super::compression::{Compressor, Format};
 use super::pack::pack;
 use super::tree::{Choice, Walk};
-use crate::commands::cp::report::Report;
+use crate::cp::report::Report;
 use outboard_sandbox::error::{Error, Result};
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};

@@ -6,7 +6,7 @@ use super::extract::{extract, End, Options};
 use super::member::{Archive, Next};
 use super::stream::{Counted, Stop, Stream};
 use crate::accounts::Accounts;
-use crate::commands::cp::report::Report;
+use crate::cp::report::Report;
 use outboard::Tree;
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::format::escaped;

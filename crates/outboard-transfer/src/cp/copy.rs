@@ -108,7 +108,12 @@ fn settle(file: &Fd) -> io::Result<()> {
 }
 
 impl<'a> Copier<'a> {
-    pub fn new(job: &Job<'a>, base: Arc<Fd>, base_shown: String, used: Arc<UsedFiles>) -> Self {
+    pub(super) fn new(
+        job: &Job<'a>,
+        base: Arc<Fd>,
+        base_shown: String,
+        used: Arc<UsedFiles>,
+    ) -> Self {
         let inside = !base.system().is_host();
         Self {
             settles: inside && base.statfs().is_ok_and(|found| found.kind == NTFS3),

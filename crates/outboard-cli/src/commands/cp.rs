@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard cp`: copies files between any two trees, of images or of the host.
 
-use crate::commands::cp::{copy, Changes, Copied, Options};
 use crate::commands::{check_file_name, likely_place, progress, uses};
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::HostAccess;
+use outboard_transfer::cp::{copy, Changes, Copied, Options};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsString;
