@@ -3,148 +3,45 @@
 //! and at the end writes and unmounts everything.
 
 mod apart;
+mod boot;
 mod devices;
+mod disks;
 mod layered;
+mod mounts;
+mod problems;
 mod used;
 
-use crate::address::{ImageName, Place};
-use crate::containers::Content;
+use crate::address::Place;
 use crate::destination::UsedFiles;
-use crate::held::{HeldImage, HeldImages};
-use crate::image::{FileSystem, Image};
-use crate::image_file::{cannot_open, cannot_write};
-use crate::image_lock;
+use crate::held::HeldImages;
 use crate::layers::keys::Keys;
 use crate::limits::kernel_memory;
 use crate::options::Options;
-use crate::scratch::directory_of;
 use crate::snapshots;
 use crate::warnings;
 pub use apart::{apart, start_apart};
 pub use devices::Wanted;
+use disks::OpenDisk;
 use layered::OpenStack;
-use outboard::image::{Probe, State};
-use outboard::{
-    component_of, BlockDevice, Builder, Disk, DiskOptions, Fd, FileLock, Kernel, Level, LogRing,
-    Mount, MountOptions, Space, Storage, System, Tree,
-};
-use outboard_sandbox::crash::{self, plain_line, Advice};
+use mounts::Mounted;
+pub use mounts::Style;
+use outboard::{Builder, Kernel, LogRing, Mount, System, Tree};
+use outboard_sandbox::crash::Advice;
 use outboard_sandbox::error::{reason, warn, Error, Result};
-use outboard_sandbox::format::{escaped, size as size_text};
-use outboard_sandbox::interrupt::{Guard, Interrupt};
+use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::{HostAccess, Sandbox};
 use std::collections::HashSet;
-use std::ffi::{CStr, CString};
-use std::io;
 use std::mem::forget;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// vCPUs beyond this do not make copying faster.
 const USEFUL_VCPUS: u32 = 4;
-/// Places in the kernel's tables of names and inodes. By itself it makes them for the little memory that it begins with,
-/// and with ten thousand files looks through tens of them for each.
-const TABLES: &CStr = c"dhash_entries=16384 ihash_entries=8192";
-/// What its log says of a disk that the host has no room for (block/blk-mq.c), before the disk's name.
-const NO_ROOM: &str = "critical space allocation error, dev ";
-/// Bytes that are free where inodes are what is missing. XFS counts inodes by the space that is
-/// left for them.
-const MUCH_ROOM: u64 = 1 << 20;
-/// Lines of the kernel's log that an error message may have.
-const LINES: usize = 4;
-
 /// Which tree a place is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TreeId {
     Host,
     Mount(usize),
-}
-
-struct OpenDisk {
-    image: Image,
-    writable: bool,
-    disk: Disk,
-    /// Given back after the disk.
-    _locks: Vec<FileLock>,
-    /// A written file system has to be unmounted.
-    _guard: Option<Guard>,
-}
-
-impl OpenDisk {
-    /// Returns what was lost, in words, of what the kernel did not flush itself.
-    fn flush(&self) -> Option<String> {
-        if !self.writable {
-            return None;
-        }
-        let error = self.image.content.flush().err()?;
-        Some(format!(
-            "{}: not everything was written: {}",
-            self.image.shown(),
-            reason(&error)
-        ))
-    }
-}
-
-/// What is mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    Disk {
-        disk: usize,
-        partition: Option<u32>,
-    },
-    /// A node of a stack. `subvolume`: its number, where it is not the file system's usual one.
-    Node {
-        stack: usize,
-        node: usize,
-        subvolume: Option<u64>,
-    },
-}
-
-impl Origin {
-    /// Whether it is in a disk, or in a stack that the disk is in.
-    fn is_in(&self, its_disk: usize, its_stack: Option<usize>) -> bool {
-        match self {
-            Origin::Disk { disk, .. } => *disk == its_disk,
-            Origin::Node { stack, .. } => Some(*stack) == its_stack,
-        }
-    }
-}
-
-struct Mounted {
-    name: String,
-    origin: Origin,
-    mount: Mount,
-}
-
-impl Mounted {
-    fn is_written(&self) -> bool {
-        !self.mount.is_read_only()
-    }
-
-    /// Returns what was lost, in words.
-    fn unmount(self) -> Option<String> {
-        let reader = self.mount.is_read_only();
-        let error = self.mount.unmount().err().filter(|_| !reader)?;
-        Some(format!(
-            "{}: not everything was written: {}",
-            self.name,
-            reason(&error)
-        ))
-    }
-}
-
-/// How file systems are mounted besides what the options say.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Style {
-    /// Whose files are, where a file system keeps no owners.
-    pub user: Option<u32>,
-    pub group: Option<u32>,
-    /// Permissions that files lack there.
-    pub mask: Option<u32>,
-    /// Each change is on stable storage when its call returns: all of them, or those of directories.
-    pub synchronous: bool,
-    pub synchronous_directories: bool,
 }
 
 /// Booted on demand; [`Session::finish`] must be called for what was written to be safe.
@@ -175,26 +72,6 @@ pub struct Session {
     noted: HashSet<String>,
     umask: u32,
     style: Style,
-}
-
-/// The level that the environment's OUTBOARD_LOG asks for.
-fn level_from_environment() -> Option<u8> {
-    const NAMES: [&str; 8] = [
-        "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
-    ];
-    let wish = std::env::var("OUTBOARD_LOG").ok()?;
-    let by_name = NAMES.iter().position(|name| *name == wish);
-    by_name
-        .map(|level| level as u8)
-        .or_else(|| wish.parse().ok())
-        .filter(|level| *level < 8)
-}
-
-/// Writes a line of the kernel's log at once.
-fn write_line(stderr: &Fd, line: &[u8]) {
-    let (text, length) = plain_line(line);
-    // There is nobody to tell of an error here.
-    let _ = stderr.write_all(&text[..length]);
 }
 
 fn processors() -> u32 {
@@ -336,63 +213,6 @@ impl Session {
         self.options.verbose > 0
     }
 
-    /// Boots the kernel for a file system of this type, or finds it booted.
-    fn kernel(&mut self, kind: Option<&str>) -> Result<Kernel> {
-        if let Some(kernel) = &self.kernel {
-            return Ok(kernel.clone());
-        }
-        assert!(!self.outside, "the kernel runs in the sandbox only");
-        let shown = match self.options.verbose {
-            0 => level_from_environment(),
-            1 => Some(Level::Info as u8),
-            _ => Some(Level::Debug as u8),
-        };
-        let ring = Arc::clone(&self.log);
-        let standard_error =
-            || Fd::standard(2).map_err(|error| Error::failed("cannot use standard error", &error));
-        let (stderr, last_words) = (standard_error()?, standard_error()?);
-        let advice = Arc::clone(&self.advice);
-        let log = move |level: Level, line: &[u8]| {
-            ring.push(level, line);
-            let (text, length) = plain_line(line);
-            warnings::note(level, &text[..length]);
-            if shown.is_some_and(|most| level as u8 <= most) {
-                write_line(&stderr, line);
-            }
-        };
-        let level = match shown {
-            Some(most) if most >= Level::Debug as u8 => Level::Debug,
-            Some(most) if most > Level::Warning as u8 => Level::Info,
-            _ => Level::Warning,
-        };
-        let mut builder = std::mem::take(&mut self.builder)
-            .vcpus(self.vcpus())
-            .memory(self.options.memory.unwrap_or(self.memory))
-            .command_line(TABLES.to_owned())
-            .log(level, log)
-            .panic(move |text| crash::end(&last_words, &advice, text));
-        if let Some(directory) = &self.snapshots {
-            let directory = CString::new(directory.as_os_str().as_bytes());
-            builder = builder.snapshots(directory.expect("a path that exists"));
-            // A snapshot has the driver in it.
-            if let Some(name) = kind.and_then(component_of) {
-                builder = builder.components(CString::new(name).expect("a module's name"));
-            }
-        }
-        let kernel = builder
-            .boot()
-            .map_err(|error| Error::failed("cannot start the kernel", &error))?;
-        self.kernel = Some(kernel.clone());
-        for file in &self.options.components {
-            let shown = file.display();
-            kernel
-                .load_component_file(file, "")
-                .map_err(|error| Error::failed(format!("cannot load {shown}"), &error))?;
-        }
-        self.sandbox.close()?;
-        Ok(kernel)
-    }
-
     /// The tree that a place is in; mounts its file system if that was not done before.
     pub fn open(&mut self, place: &Place, write: bool) -> Result<TreeId> {
         match place {
@@ -411,462 +231,6 @@ impl Session {
     pub fn mounted(&self, index: usize) -> &Mount {
         let slot = self.mounts[index].as_ref();
         &slot.expect("a mount of a disk that was not released").mount
-    }
-
-    /// Boots the kernel and gives it the disk that a name means: after that nothing of the host is looked up by its name to mount it.
-    pub fn prepare(&mut self, name: &ImageName, write: bool) -> Result<()> {
-        if write {
-            self.may_write(&name.shown())?;
-        }
-        self.disk(name, write).map(drop)
-    }
-
-    /// Mounts the file system that a name means, or finds it mounted.
-    pub fn mount(&mut self, name: &ImageName, write: bool) -> Result<usize> {
-        if write {
-            self.may_write(&name.shown())?;
-        }
-        let disk = self.disk(name, write)?;
-        if self.is_layered(&self.open_disk(disk).image, name) {
-            return self.mount_layered(name, disk, write);
-        }
-        let forced = self.options.kind.is_some();
-        let found = self.open_disk(disk).image.find(name, forced)?;
-        if let (None, Some(number)) = (name.partition, found.partition) {
-            self.note(format!(
-                "note: {} has partitions; the only one with a file system is {0}@{number}",
-                name.shown()
-            ));
-        }
-        let origin = Origin::Disk {
-            disk,
-            partition: found.partition,
-        };
-        if let Some(index) = self.find_mount(origin, write) {
-            return Ok(index);
-        }
-        let mount = self.mount_found(name, disk, &found, write)?;
-        Ok(self.add_mount(name.shown(), origin, mount))
-    }
-
-    /// What is mounted already. What was mounted for reading is given up if it is to be written: what [`Session::open`]
-    /// returned for it is void.
-    fn find_mount(&mut self, origin: Origin, write: bool) -> Option<usize> {
-        let same = |slot: &Option<Mounted>| {
-            slot.as_ref()
-                .is_some_and(|mounted| mounted.origin == origin)
-        };
-        let index = self.mounts.iter().position(same)?;
-        let reader = self.mounted(index).is_read_only();
-        if !write || !reader {
-            return Some(index);
-        }
-        // Nothing was written, so nothing can be lost.
-        self.mounts[index].take().and_then(Mounted::unmount);
-        None
-    }
-
-    fn add_mount(&mut self, name: String, origin: Origin, mount: Mount) -> usize {
-        self.mounts.push(Some(Mounted {
-            name,
-            origin,
-            mount,
-        }));
-        self.mounts.len() - 1
-    }
-
-    /// Explains errors of file systems that have room left, but for no further file: the error
-    /// itself only tells of no space.
-    pub fn note_missing_inodes(&mut self) {
-        let full = |mounted: &Mounted| {
-            let space = mounted.mount.space().ok()?;
-            let writable = !mounted.mount.is_read_only();
-            (space.lacks_inodes(MUCH_ROOM) && writable).then(|| {
-                format!(
-                    "note: {} has no inodes left: all {} are in use, though {} are free (remove files, or make it again with more: outboard mkfs ... -- -N NUMBER)",
-                    mounted.name,
-                    space.files,
-                    size_text(space.available)
-                )
-            })
-        };
-        let notes: Vec<String> = self.mounts.iter().flatten().filter_map(full).collect();
-        notes.into_iter().for_each(|note| self.note(note));
-    }
-
-    /// The same for the host's file systems on which a command makes files: `paths` are the
-    /// places that it writes, and the images.
-    pub fn note_missing_host_inodes(&mut self, paths: &[&Path]) {
-        for path in paths {
-            let directory = match path.is_dir() {
-                true => path,
-                false => directory_of(path),
-            };
-            let found = Tree::host().open_fd(directory, libc::O_PATH, 0);
-            let Ok(space) = found.and_then(|directory| Space::of(&directory)) else {
-                continue;
-            };
-            if space.lacks_inodes(MUCH_ROOM) {
-                self.note(format!(
-                    "note: the host's file system of {} has no inodes left: all {} are in use, though {} are free (remove files there)",
-                    escaped(directory.as_os_str().as_bytes()),
-                    space.files,
-                    size_text(space.available)
-                ));
-            }
-        }
-    }
-
-    /// Says something once.
-    fn note(&mut self, note: String) {
-        if self.noted.insert(note.clone()) {
-            warn(note);
-        }
-    }
-
-    fn open_disk(&self, index: usize) -> &OpenDisk {
-        let slot = self.disks[index].as_ref();
-        slot.expect("a disk that was not released")
-    }
-
-    /// Unmounts what is mounted of an image and takes it from the kernel, so that it can be
-    /// opened in another way. What [`Session::open`] returned for it is void.
-    pub fn release(&mut self, image: &Image) -> Result<()> {
-        let same = |slot: &Option<OpenDisk>| {
-            slot.as_ref()
-                .is_some_and(|open| open.image.identity == image.identity)
-        };
-        match self.disks.iter().position(same) {
-            Some(disk) => self.release_disk(disk),
-            None => Ok(()),
-        }
-    }
-
-    /// Unmounts written file systems: a signal that comes now leaves them clean. Layers stay open,
-    /// since to open them again can take seconds.
-    pub fn settle(&mut self) -> Result<()> {
-        let is_written = |(number, slot): (usize, &Option<OpenDisk>)| {
-            let written = slot.as_ref().is_some_and(|open| open.writable);
-            written.then_some(number)
-        };
-        let disks = self.disks.iter().enumerate();
-        let written: Vec<usize> = disks.filter_map(is_written).collect();
-        let mut done = Ok(());
-        for disk in written {
-            let settled = match self.stack_with(disk) {
-                Some(_) => {
-                    let position = self.log.position();
-                    let mut problems = self.unmount_all_of(disk, Mounted::is_written);
-                    problems.extend(self.open_disk(disk).flush());
-                    self.told(problems, position)
-                }
-                None => self.release_disk(disk),
-            };
-            done = done.and(settled);
-        }
-        done.and(self.sync())
-    }
-
-    /// Unmounts the mounts of a disk that `chosen` picks, also inside of layers. Returns what was
-    /// lost.
-    fn unmount_all_of(&mut self, disk: usize, chosen: impl Fn(&Mounted) -> bool) -> Vec<String> {
-        let stack = self.stack_with(disk);
-        let mut problems = Vec::new();
-        for slot in &mut self.mounts {
-            let gone = |mounted: &Mounted| mounted.origin.is_in(disk, stack) && chosen(mounted);
-            if slot.as_ref().is_some_and(gone) {
-                problems.extend(slot.take().and_then(Mounted::unmount));
-            }
-        }
-        problems
-    }
-
-    fn release_disk(&mut self, disk: usize) -> Result<()> {
-        let position = self.log.position();
-        let mut problems = self.unmount_all_of(disk, |_| true);
-        if let Some(stack) = self.stack_with(disk) {
-            let closed = self.stacks[stack].take();
-            problems.extend(closed.iter().flat_map(OpenStack::lost_snapshots));
-        }
-        let open = self.disks[disk].take();
-        problems.extend(open.as_ref().and_then(OpenDisk::flush));
-        self.told(problems, position)
-    }
-
-    /// Looks at the beginning of an image.
-    pub fn image(&self, path: &Path) -> Result<Image> {
-        self.with_held(path, false, |held| {
-            let failed = |error: io::Error| cannot_open(path, &error);
-            let identity = held.identity().map_err(failed)?;
-            // What a disk has written is seen by those who look through the same object.
-            let same = |open: &&OpenDisk| open.image.identity == identity;
-            let content = match self.disks.iter().flatten().find(same) {
-                Some(open) => Arc::clone(&open.image.content),
-                None => Arc::new(held.content(false).map_err(failed)?),
-            };
-            Image::new(path, identity, held.format(), content, held.split())
-        })
-    }
-
-    /// Works with an image that was opened before, or is now.
-    fn with_held<T>(&self, path: &Path, write: bool, work: impl FnOnce(&HeldImage) -> T) -> T {
-        match self.held.find(path) {
-            Some(held) => work(held),
-            None => work(&HeldImage::open(path, write, &self.options.image_options())),
-        }
-    }
-
-    /// The disk in an image as the kernel shall get it, and locks on what it is made of.
-    fn content(
-        &self,
-        image: &Image,
-        path: &Path,
-        write: bool,
-    ) -> Result<(Arc<Content>, Vec<FileLock>)> {
-        self.with_held(path, write, |held| {
-            let failed = |error: io::Error| match error.raw_os_error() {
-                Some(libc::EBUSY) => held.in_use(write),
-                _ => cannot_write(path, &error),
-            };
-            if !write {
-                let locks = held.lock(false).map_err(failed)?;
-                return Ok((Arc::clone(&image.content), locks));
-            }
-            held.writable().map_err(failed)?;
-            let locks = held.lock(true).map_err(failed)?;
-            Ok((Arc::new(held.content(true).map_err(failed)?), locks))
-        })
-    }
-
-    /// Gives the disk in an image another size. No kernel may have it.
-    pub fn set_image_size(&self, path: &Path, size: u64) -> Result<()> {
-        self.with_held(path, true, |held| {
-            held.writable()
-                .map_err(|error| cannot_write(path, &error))?;
-            let set = || -> io::Result<()> {
-                let _locks = held.lock(true)?;
-                held.check_locked(true)?;
-                held.set_size(size)
-            };
-            set().map_err(|error| match error.raw_os_error() {
-                Some(libc::EBUSY) => held.in_use(true),
-                _ => {
-                    let text = format!("cannot make {} {}", path.display(), size_text(size));
-                    Error::failed(text, &error)
-                }
-            })
-        })
-    }
-
-    /// Adds a disk to the kernel, or finds it added.
-    fn disk(&mut self, name: &ImageName, write: bool) -> Result<usize> {
-        let image = self.image(&name.file)?;
-        if let Some(index) = self.find_disk(&image, write) {
-            return Ok(index);
-        }
-        self.note_use(&name.file, &image);
-        // An earlier command may have opened it for reading.
-        self.release(&image)?;
-        // What cannot be mounted is told before a kernel is started for it.
-        let kind = match self.is_layered(&image, name) {
-            true => None,
-            false => {
-                let found = image.find(name, self.options.kind.is_some())?;
-                found.probe.map(|probe| probe.kind)
-            }
-        };
-        self.add_disk(image, &name.file, write, kind)
-    }
-
-    fn find_disk(&self, image: &Image, write: bool) -> Option<usize> {
-        let good = |slot: &Option<OpenDisk>| {
-            slot.as_ref().is_some_and(|open| {
-                open.image.identity == image.identity && (open.writable || !write)
-            })
-        };
-        self.disks.iter().position(good)
-    }
-
-    /// `kind`: the type of the file system on it, if it has one only.
-    fn add_disk(
-        &mut self,
-        mut image: Image,
-        file: &Path,
-        write: bool,
-        kind: Option<&str>,
-    ) -> Result<usize> {
-        let (content, locks) = self.content(&image, file, write)?;
-        image.content = Arc::clone(&content);
-        let mut options = if write {
-            DiskOptions::read_write()
-        } else {
-            DiskOptions::read_only()
-        };
-        if image_lock::is_ours(image.identity) {
-            options = options.without_lock();
-        }
-        let kernel = self.kernel(kind)?;
-        let guard = write.then(Guard::new);
-        let added = match &*content {
-            Content::File(file) => kernel.add_disk(&file.path(), options),
-            Content::Served(disk) => {
-                kernel.add_served_disk(Arc::clone(disk) as Arc<dyn Storage>, options)
-            }
-        };
-        let disk = added.map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => self.with_held(file, write, |held| held.in_use(write)),
-            _ => Error::failed(format!("cannot open image {}", file.display()), &error),
-        })?;
-        // The lock may have been somebody else's when the image was opened.
-        self.with_held(file, write, |held| held.check_locked(write))
-            .map_err(|error| cannot_open(file, &error))?;
-        self.disks.push(Some(OpenDisk {
-            image,
-            writable: write,
-            disk,
-            _locks: locks,
-            _guard: guard,
-        }));
-        Ok(self.disks.len() - 1)
-    }
-
-    fn device(&self, name: &ImageName, disk: usize, partition: Option<u32>) -> Result<BlockDevice> {
-        self.open_disk(disk)
-            .disk
-            .device(partition)
-            .map_err(|error| match error.raw_os_error() {
-                Some(libc::ENXIO) => Error::Failed(format!(
-                    "{}: the kernel does not find this partition",
-                    name.shown()
-                )),
-                _ => Error::failed(format!("cannot use {}", name.shown()), &error),
-            })
-    }
-
-    fn mount_found(
-        &self,
-        name: &ImageName,
-        disk: usize,
-        found: &FileSystem,
-        write: bool,
-    ) -> Result<Mount> {
-        let device = self.device(name, disk, found.partition)?;
-        let probed = found.probe.as_ref();
-        let cut = || self.open_disk(disk).image.truncation(found);
-        self.mount_device(&name.shown(), &device, probed, "", write, cut)
-    }
-
-    /// Mounts what is on a block device. `probed`: what a probe has found; `options`: of the file
-    /// system; `cut`: tells what is missing of it.
-    fn mount_device(
-        &self,
-        shown: &str,
-        device: &BlockDevice,
-        probed: Option<&Probe>,
-        options: &str,
-        write: bool,
-        cut: impl Fn() -> Option<String>,
-    ) -> Result<Mount> {
-        let kind = match (&self.options.kind, probed) {
-            (Some(kind), _) => kind.clone(),
-            (None, Some(found)) => found.kind.to_owned(),
-            (None, None) => return Err(Error::Failed(format!("{shown}: unknown file system"))),
-        };
-        let style = self.style;
-        let mut options = MountOptions::default()
-            .read_only(!write)
-            .owner(style.user, style.group)
-            .mask(style.mask)
-            .synchronous(style.synchronous)
-            .synchronous_directories(style.synchronous_directories)
-            .options(options);
-        if self.options.kind.is_some() {
-            options = options.kind(&kind);
-        } else if let Some(found) = probed {
-            options = options.probed(found);
-        }
-        self.advice.add(shown, write);
-        let position = self.log.position();
-        let mount = device.mount(&options).map_err(|error| {
-            // A journal that was not replayed, for one.
-            let unclean = device.probe().ok().flatten().filter(|_| write);
-            let state = unclean.map_or(State::Unknown, |found| found.state);
-            self.explain(shown, &kind, &error, position, state, cut())
-        })?;
-        if mount.journal_ignored() {
-            warn(format!(
-                "{shown}: not left well, and opened without replaying its journal: what was written last may be missing"
-            ));
-        }
-        if write && mount.is_read_only() {
-            return Err(Error::Failed(format!(
-                "cannot write to {shown}: its file system ({kind}) is read-only{}",
-                self.kernel_lines(position)
-            )));
-        }
-        Ok(mount)
-    }
-
-    fn explain(
-        &self,
-        shown: &str,
-        kind: &str,
-        error: &io::Error,
-        position: usize,
-        state: State,
-        cut: Option<String>,
-    ) -> Error {
-        let text = match error.raw_os_error() {
-            Some(libc::EINVAL) if matches!(state, State::Unclean(_)) => {
-                format!("not clean: run outboard fsck -y {shown}")
-            }
-            Some(libc::ENODEV) => {
-                format!("this outboard has no driver for file systems of type {kind}")
-            }
-            Some(libc::ENOTBLK) => {
-                "file systems of this type lie on no device: nothing of the image would be read or written (leave --type out, or name another type)".to_owned()
-            }
-            Some(libc::EROFS | libc::EACCES) if !self.options.read_only => {
-                "read-only file system: this type can only be read, or it was not left well"
-                    .to_owned()
-            }
-            _ => reason(error),
-        };
-        let cut = cut.map_or(String::new(), |text| format!("; {text}"));
-        Error::Failed(format!(
-            "{shown}: cannot mount as {kind}: {text}{cut}{}",
-            self.kernel_lines(position)
-        ))
-    }
-
-    /// What the kernel had to say since a position of its log.
-    fn kernel_lines(&self, position: usize) -> String {
-        let lines = self.log.since(position, Level::Warning);
-        lines
-            .iter()
-            .take(LINES)
-            .map(|line| without_time(line).trim_end())
-            .map(|line| format!("\n  kernel: {}", escaped(line.as_bytes())))
-            .collect()
-    }
-
-    /// Writes everything that was written so far to stable storage.
-    pub fn sync(&self) -> Result<()> {
-        let position = self.log.position();
-        let problem = |mounted: &Mounted| {
-            let error = mounted.mount.sync().err()?;
-            let why = reason(&error);
-            Some(format!(
-                "{}: not everything was written: {why}",
-                mounted.name
-            ))
-        };
-        let written = self.mounts.iter().flatten();
-        let problems = written
-            .filter(|mounted| !mounted.mount.is_read_only())
-            .filter_map(problem)
-            .collect();
-        self.told(problems, position)
     }
 
     /// Writes everything to stable storage, unmounts and stops the kernel. An error
@@ -908,46 +272,6 @@ impl Session {
         disks.for_each(|open| forget(open.disk));
         Ok(())
     }
-
-    /// The images that the host had no room for, in words. File systems tell of that as of any error of a disk.
-    fn full_disks(&self) -> String {
-        let lines = self.log.since(0, Level::Warning);
-        let is_full = |open: &&OpenDisk| {
-            let text = format!("{NO_ROOM}{}, ", open.disk.name());
-            lines.iter().any(|line| line.contains(&text))
-        };
-        let full = self.disks.iter().flatten().filter(is_full);
-        full.map(|open| {
-            format!(
-                "\n  {}: no space left on the host's file system",
-                open.image.shown()
-            )
-        })
-        .collect()
-    }
-
-    fn told(&self, problems: Vec<String>, position: usize) -> Result<()> {
-        if problems.is_empty() {
-            return Ok(());
-        }
-        Err(Error::Failed(format!(
-            "{}{}{}",
-            problems.join("\n  "),
-            self.full_disks(),
-            self.kernel_lines(position)
-        )))
-    }
-}
-
-/// A line of the kernel's log without the time that stands before it in brackets.
-fn without_time(line: &str) -> &str {
-    match line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("] "))
-    {
-        Some((time, text)) if time.trim_start().parse::<f64>().is_ok() => text,
-        _ => line,
-    }
 }
 
 /// Runs `work` in a session and finishes it whatever happens. The error of the work is told first.
@@ -984,17 +308,5 @@ fn finished<T>(
             }
             Err(error)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn log_lines_lose_their_time() {
-        assert_eq!(without_time("[    0.022465] ufs: bad"), "ufs: bad");
-        assert_eq!(without_time("[vda] x"), "[vda] x");
-        assert_eq!(without_time("plain"), "plain");
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File systems inside of layers ([`crate::layers`]), as a session opens and mounts them.
 
-use super::{Origin, Session};
+use super::mounts::Origin;
+use super::Session;
 use crate::address::ImageName;
 use crate::image::Image;
 use crate::layers::keys::Secret;
