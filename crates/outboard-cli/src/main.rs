@@ -2,17 +2,15 @@
 //! The program `outboard`: open, read and write disk images with Linux's own file systems,
 //! in an ordinary process.
 
-mod arguments;
 mod colors;
 mod commands;
 mod host_needs;
-mod line;
 mod mount_helper;
 mod output;
 mod record;
 mod sfdisk;
 
-use arguments::Arguments;
+use commands::arguments::Arguments;
 use outboard::{Allocator, Inherited};
 use outboard_sandbox::error::{signal_code, warn, Error, Result};
 use outboard_sandbox::interrupt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard completions`: what shells need to complete the command line, made from its own description.
 
-use crate::arguments::Arguments;
+use crate::commands::arguments::Arguments;
 use crate::commands::manual::table_row;
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell as Kind;

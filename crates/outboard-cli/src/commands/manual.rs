@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard manual`: the manual pages, made from the command line's own description.
 
-use crate::arguments::Arguments;
+use crate::commands::arguments::Arguments;
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, Args, Command, CommandFactory};
 use jiff::Timestamp;

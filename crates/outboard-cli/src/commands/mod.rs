@@ -2,6 +2,7 @@
 //! The commands. Each has a file that holds its part of the command line and what it does.
 //! All run in a session: one kernel, in which images stay mounted from one command to the next.
 
+pub mod arguments;
 mod cat;
 mod chattr;
 mod chmod;
@@ -22,6 +23,7 @@ mod fstrim;
 mod getfacl;
 mod getfattr;
 mod info;
+mod line;
 mod ln;
 mod ls;
 mod lsattr;

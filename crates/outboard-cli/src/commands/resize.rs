@@ -4,7 +4,7 @@
 //! Whatever is interrupted, the file system always fits into what holds it: growing begins with the file, then the
 //! partition, then the file system; shrinking goes the other way.
 
-use crate::arguments::parse_size;
+use crate::commands::arguments::parse_size;
 use crate::commands::uses_image;
 use crate::output::Output;
 use crate::sfdisk;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard run-script`: many commands, one kernel.
 
-use crate::arguments::Arguments;
-use crate::line::{parse, split, understand, Lines};
+use crate::commands::arguments::Arguments;
+use crate::commands::line::{parse, split, understand, Lines};
 use clap::{Args, CommandFactory};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard truncate`.
 
-use crate::arguments::parse_size;
+use crate::commands::arguments::parse_size;
 use crate::commands::each::each_place;
 use clap::Args;
 use outboard::Tree;

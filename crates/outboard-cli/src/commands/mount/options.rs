@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What stands after `-o`: words separated by commas, as mount(8) hands them over from fstab.
 
-use crate::arguments::parse_size;
+use crate::commands::arguments::parse_size;
 use outboard_fuse::owners::IdMap;
 use outboard_sandbox::error::{Error, Result};
 use outboard_volume::host_mounts::Flags;

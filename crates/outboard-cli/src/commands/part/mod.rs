@@ -3,7 +3,7 @@
 
 mod types;
 
-use crate::arguments::parse_size;
+use crate::commands::arguments::parse_size;
 use crate::commands::{reads_images, runs_programs};
 use crate::output::Output;
 use crate::sfdisk;

@@ -7,8 +7,8 @@ mod complete;
 mod history;
 mod places;
 
+use crate::commands::line::{split, understand, Lines};
 use crate::commands::uses;
-use crate::line::{split, understand, Lines};
 use crate::output::Output;
 use clap::Args;
 use outboard_sandbox::error::{warn, Error, Result};

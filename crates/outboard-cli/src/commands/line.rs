@@ -2,7 +2,7 @@
 //! Lines of scripts and of the shell: each is split into words as `sh` does it, and then understood
 //! as the command line is.
 
-use crate::arguments::{Arguments, Settings};
+use crate::commands::arguments::{Arguments, Settings};
 use crate::commands::Command;
 use clap::error::ErrorKind;
 use clap::FromArgMatches;
