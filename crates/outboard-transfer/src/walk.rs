@@ -127,6 +127,8 @@ impl Walk {
     }
 
     /// The next step. `None` at the end, or when the user wants to stop.
+    // No Iterator: a step borrows the walk.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<Step<'_>> {
         if self.interrupt.asked() {
             return None;

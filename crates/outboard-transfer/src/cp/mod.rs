@@ -6,10 +6,10 @@
 //! the host, makes no difference to any of this: both are reached by the same calls.
 
 mod attributes;
-pub mod behind;
+pub(crate) mod behind;
 mod changes;
 mod copy;
-pub mod data;
+pub(crate) mod data;
 mod links;
 pub mod queue;
 pub mod report;
