@@ -44,6 +44,7 @@ impl IdMap {
         words.join(" ")
     }
 
+    /// Whether all numbers stay as they are.
     pub fn is_identity(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -58,10 +59,12 @@ impl IdMap {
         })
     }
 
+    /// The number on the host. `None`: it has none there.
     pub fn to_host(&self, id: u32) -> Option<u32> {
         self.find(id, |range| range.image, |range| range.host)
     }
 
+    /// The number in the image. `None`: it has none there.
     pub fn to_image(&self, id: u32) -> Option<u32> {
         self.find(id, |range| range.host, |range| range.image)
     }
@@ -78,10 +81,12 @@ pub struct Owners {
 }
 
 impl Owners {
+    /// The owner that the host sees for this owner in the image.
     pub fn shown_user(&self, id: u32) -> u32 {
         self.users.to_host(id).unwrap_or(NOBODY)
     }
 
+    /// The group that the host sees for this group in the image.
     pub fn shown_group(&self, id: u32) -> u32 {
         self.groups.to_host(id).unwrap_or(NOBODY)
     }

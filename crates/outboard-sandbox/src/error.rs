@@ -20,6 +20,7 @@ pub enum Error {
     Status(u8),
 }
 
+/// A result of this crate and those above it.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -51,6 +52,7 @@ impl Error {
         }
     }
 
+    /// The text for the user, if there is one.
     pub fn message(&self) -> Option<&str> {
         match self {
             Error::Usage(text) | Error::Failed(text) | Error::Interrupted(text) => Some(text),
@@ -78,6 +80,7 @@ impl Error {
         }
     }
 
+    /// `what` failed for the reason that `error` gives.
     pub fn failed(what: impl Display, error: &io::Error) -> Self {
         Error::Failed(format!("{what}: {}", reason(error)))
     }
@@ -112,6 +115,7 @@ pub struct Failures {
 }
 
 impl Failures {
+    /// Reports a failure at once.
     pub fn tell(&mut self, message: impl Display) {
         warn(message);
         self.any = true;
@@ -128,6 +132,7 @@ impl Failures {
         Ok(None)
     }
 
+    /// An error if there was any failure.
     pub fn finish(self) -> Result<()> {
         match self.any {
             true => Err(Error::Told),

@@ -92,6 +92,7 @@ impl Interrupt {
         }
     }
 
+    /// Whether the user wants to stop.
     pub fn asked(&self) -> bool {
         self.polls && signals::asked()
     }

@@ -88,6 +88,7 @@ pub fn unconfined(name: &str) -> io::Result<Command> {
 }
 
 impl Tool {
+    /// A program of this name, and the Debian package that has it.
     pub const fn new(name: &'static str, package: &'static str) -> Self {
         Self { name, package }
     }
@@ -157,11 +158,13 @@ pub struct Ended {
 }
 
 impl Call {
+    /// Adds one argument.
     pub fn argument(mut self, word: impl AsRef<OsStr>) -> Self {
         self.command.arg(word);
         self
     }
 
+    /// Adds several arguments.
     pub fn arguments<I: IntoIterator>(mut self, words: I) -> Self
     where
         I::Item: AsRef<OsStr>,
@@ -170,6 +173,7 @@ impl Call {
         self
     }
 
+    /// Sets a variable of the tool's environment.
     pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self

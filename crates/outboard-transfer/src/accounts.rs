@@ -106,6 +106,7 @@ impl Names {
 }
 
 impl Accounts {
+    /// Reads /etc/passwd and /etc/group of a tree.
     pub fn read(tree: &Tree) -> io::Result<Self> {
         Ok(Self {
             users: Names::read(tree, "/etc/passwd")?,

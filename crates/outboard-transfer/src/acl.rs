@@ -4,7 +4,9 @@
 
 use std::ffi::CStr;
 
+/// The attribute that holds the list for access.
 pub const ACCESS: &CStr = c"system.posix_acl_access";
+/// The attribute that holds the list for new files in a directory.
 pub const DEFAULT: &CStr = c"system.posix_acl_default";
 
 const VERSION: u32 = 2;
@@ -101,6 +103,7 @@ impl Acl {
         list.problem().is_none().then_some(list)
     }
 
+    /// The bytes of the attribute.
     pub fn encode(&self) -> Vec<u8> {
         let mut value = VERSION.to_le_bytes().to_vec();
         for (who, permissions) in &self.entries {
@@ -112,10 +115,12 @@ impl Acl {
         value
     }
 
+    /// Whether it has no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
+    /// The entries in their order.
     pub fn entries(&self) -> &[(Who, Permissions)] {
         &self.entries
     }
@@ -124,10 +129,12 @@ impl Acl {
         self.entries.binary_search_by_key(&who, |entry| entry.0)
     }
 
+    /// The permissions of an entry, if there is one.
     pub fn get(&self, who: Who) -> Option<Permissions> {
         self.position(who).ok().map(|index| self.entries[index].1)
     }
 
+    /// Sets the permissions of an entry, which is added if there is none.
     pub fn set(&mut self, who: Who, permissions: Permissions) {
         match self.position(who) {
             Ok(index) => self.entries[index].1 = permissions,
@@ -135,6 +142,7 @@ impl Acl {
         }
     }
 
+    /// Removes an entry.
     pub fn remove(&mut self, who: Who) {
         if let Ok(index) = self.position(who) {
             self.entries.remove(index);

@@ -63,6 +63,7 @@ fn upper(unit: u32) -> u32 {
 }
 
 impl Pattern {
+    /// Compiles a pattern of the shell.
     pub fn new(text: &[u8], ignore_case: bool) -> Self {
         let units = units(text);
         let mut parts = Vec::new();
@@ -90,6 +91,7 @@ impl Pattern {
         Self { parts, ignore_case }
     }
 
+    /// Whether all of a name matches.
     pub fn matches(&self, name: &[u8]) -> bool {
         let name = units(name);
         let (mut part, mut unit) = (0, 0);

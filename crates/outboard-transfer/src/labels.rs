@@ -25,6 +25,7 @@ struct Rule {
     label: Option<CString>,
 }
 
+/// The rules of a file of labels.
 #[derive(Debug)]
 pub struct Labels {
     /// In the order in which they count.
@@ -125,6 +126,7 @@ impl Rule {
 }
 
 impl Labels {
+    /// Reads a file of the form `file_contexts`.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = escaped(path.as_os_str().as_bytes());
         let text = std::fs::read_to_string(path)

@@ -38,6 +38,7 @@ enum Bits {
 }
 
 impl ModeChange {
+    /// Parses a mode as chmod(1) takes it: numbers, or words such as "u+x".
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("\"{text}\" is not a mode such as 644, u=rw,go=r or a+X");
         if text.starts_with(|c: char| c.is_ascii_digit()) {

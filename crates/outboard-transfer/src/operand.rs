@@ -99,14 +99,17 @@ pub fn with_new_name<T>(
     Err(io::Error::from_raw_os_error(libc::EEXIST))
 }
 
+/// Whether the path of a place ends with a slash: it must be a directory.
 pub fn ends_with_slash(place: &Place) -> bool {
     place.path().as_os_str().as_bytes().ends_with(b"/")
 }
 
+/// Whether the file is a directory.
 pub fn is_directory(stat: &libc::stat) -> bool {
     stat.st_mode & libc::S_IFMT == libc::S_IFDIR
 }
 
+/// Whether the file is a symbolic link.
 pub fn is_link(stat: &libc::stat) -> bool {
     stat.st_mode & libc::S_IFMT == libc::S_IFLNK
 }

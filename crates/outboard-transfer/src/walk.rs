@@ -34,10 +34,12 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// The file's attributes, of a symbolic link its own.
     pub fn stat(&self) -> io::Result<libc::stat> {
         self.directory.stat_at(self.name, ITSELF)
     }
 
+    /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.kind == libc::S_IFDIR
     }
@@ -75,6 +77,7 @@ enum Next {
 /// Which names of a directory are seen; called with a name and its kind.
 type Filter = Box<dyn Fn(&[u8], u32) -> bool>;
 
+/// A walk that is under way.
 pub struct Walk {
     interrupt: Interrupt,
     path: Vec<u8>,

@@ -152,6 +152,7 @@ impl Place {
         }
     }
 
+    /// The path in the tree.
     pub fn path(&self) -> &Path {
         match self {
             Place::Host(path) | Place::Image(_, path) => path,

@@ -154,6 +154,7 @@ impl UsedFiles {
         }
     }
 
+    /// Whether this file is one of them.
     pub fn has(&self, path: &Path) -> bool {
         let found = std::fs::metadata(path);
         found.is_ok_and(|metadata| self.uses.contains_key(&Identity::of(&metadata)))

@@ -52,6 +52,7 @@ fn undo_half_change(path: &Path, write: bool) -> io::Result<()> {
 }
 
 impl HeldImage {
+    /// Opens an image's file. An error is kept for those who ask for the image.
     pub fn open(path: &Path, write: bool, options: &ImageOptions) -> Self {
         let mut writable = Err(io::Error::from_raw_os_error(libc::EBADF));
         let mut file = None;
@@ -192,6 +193,7 @@ impl HeldImages {
         }
     }
 
+    /// The image of this name, if it was opened.
     pub fn find(&self, path: &Path) -> Option<&HeldImage> {
         self.images.iter().find(|image| image.path == path)
     }

@@ -69,6 +69,7 @@ impl Mounted {
             .fold(0, |flags, (_, flag)| flags | flag)
     }
 
+    /// Whether the host may write to it.
     pub fn is_writable(&self) -> bool {
         self.flags() & libc::MS_RDONLY == 0
     }
@@ -277,6 +278,7 @@ impl PrivateMount {
         Ok((device, mount))
     }
 
+    /// Ends the mount.
     pub fn unmount(self) -> Result<()> {
         match self.unmounter {
             None => unmount_directly(&self.directory, true).map_err(Failure::error),

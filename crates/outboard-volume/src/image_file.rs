@@ -25,6 +25,7 @@ pub fn open_image_file(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// The error of an image that cannot be opened, with what to do.
 pub fn cannot_open(path: &Path, error: &io::Error) -> Error {
     let shown = path.display();
     if let Some(name) = Place::image_of(path) {

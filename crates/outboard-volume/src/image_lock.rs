@@ -82,6 +82,7 @@ impl ImageLock {
         Ok(Self { file, listed })
     }
 
+    /// The image's file.
     pub fn file(&self) -> &Fd {
         &self.file
     }

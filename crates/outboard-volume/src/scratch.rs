@@ -25,6 +25,7 @@ pub struct Range {
     pub size: u64,
 }
 
+/// A private file for tools, removed with all beside it when it is dropped.
 pub struct Scratch {
     file: NamedTempFile,
     /// Nothing else is in it: tools may change all of it.
@@ -66,6 +67,7 @@ impl Scratch {
         Self::beside(&temporary::large_place().join("image"), 0)
     }
 
+    /// Where the file is.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
@@ -75,6 +77,7 @@ impl Scratch {
         self.directory.path()
     }
 
+    /// Its size in bytes.
     pub fn size(&self) -> Result<u64> {
         let metadata = self.file.path().metadata();
         let failed =
@@ -82,6 +85,7 @@ impl Scratch {
         metadata.map(|metadata| metadata.len()).map_err(failed)
     }
 
+    /// Gives it another size. A larger one adds a hole.
     pub fn set_size(&self, size: u64) -> Result<()> {
         let file = std::fs::File::options().write(true).open(self.path());
         file.and_then(|file| file.set_len(size)).map_err(|error| {
@@ -350,6 +354,7 @@ pub struct PlainPath {
 }
 
 impl PlainPath {
+    /// A name for the file that tools take as it is.
     pub fn new(path: &Path) -> Result<Self> {
         use std::os::unix::ffi::OsStrExt;
         let failed =

@@ -49,6 +49,7 @@ impl Server {
         ImageName::find(&self.source).file
     }
 
+    /// The process's directory in /proc.
     pub fn files(&self) -> PathBuf {
         Path::new(PROCESSES).join(self.process.to_string())
     }

@@ -157,6 +157,7 @@ impl Session {
         Ok(())
     }
 
+    /// How the kernel is run and images are opened.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -221,6 +222,7 @@ impl Session {
         }
     }
 
+    /// The tree that [`Session::open`] returned this for.
     pub fn tree(&self, id: TreeId) -> &Tree {
         match id {
             TreeId::Host => &self.host,
@@ -228,6 +230,7 @@ impl Session {
         }
     }
 
+    /// The mount that [`Session::mount`] returned this for.
     pub fn mounted(&self, index: usize) -> &Mount {
         let slot = self.mounts[index].as_ref();
         &slot.expect("a mount of a disk that was not released").mount

@@ -18,6 +18,7 @@ pub struct StandardInput {
 }
 
 impl StandardInput {
+    /// Opens standard input. `interrupt` ends a read that waits.
     pub fn open(interrupt: &Interrupt) -> Result<Self> {
         Self::of_file(&io::stdin(), interrupt)
             .map_err(|error| Error::failed("cannot use standard input", &error))

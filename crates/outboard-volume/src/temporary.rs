@@ -73,6 +73,7 @@ impl PrivateDirectory {
         })
     }
 
+    /// Where the directory is.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }

@@ -141,6 +141,7 @@ pub struct UndoLog {
 }
 
 impl UndoLog {
+    /// Creates the log of a change to this image.
     pub fn create(image: &Path) -> io::Result<Self> {
         let subject = Subject::of(image)?;
         let (path, file) = subject.make_log()?;
@@ -177,6 +178,7 @@ impl UndoLog {
         Ok(())
     }
 
+    /// What the change replaces.
     pub fn changes(&self) -> &[Changed] {
         &self.changes
     }

@@ -21,6 +21,7 @@ use outboard_sandbox::tool::ToolFile;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+/// A volume as a file for tools: in the image itself, in a private copy, or served by our kernel.
 pub struct Volume {
     pub name: ImageName,
     pub range: Range,
@@ -128,10 +129,12 @@ impl Volume {
         })
     }
 
+    /// Its name, for messages.
     pub fn shown(&self) -> String {
         self.name.shown()
     }
 
+    /// The file that tools work on.
     pub fn path(&self) -> &Path {
         &self.name.file
     }

@@ -11,6 +11,7 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// An open gate to a volume.
     pub fn new(volume: Volume) -> Self {
         Self {
             volume: RwLock::new(Some(volume)),

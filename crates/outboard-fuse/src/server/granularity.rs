@@ -10,6 +10,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 const NANOSECOND: Duration = Duration::from_nanos(1);
 
+/// The step in which a file system stores times.
 pub fn granularity(mount: &Mount) -> Duration {
     match mount.kind() {
         "ext2" | "ext3" | "ext4" => of_ext(mount.device()),

@@ -14,6 +14,7 @@ pub struct HostCache {
 }
 
 impl HostCache {
+    /// Uses the host's connection from now on.
     pub fn connect(&self, host: Notifier) {
         let _ = self.host.set(host);
     }

@@ -124,6 +124,7 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 impl Server {
+    /// A server of the volume behind a gate.
     pub fn new(gate: Arc<Gate>, host: Arc<HostCache>, manner: Manner) -> io::Result<Self> {
         let (exact, lists) =
             gate.run(|volume| Ok((volume.has_exact_names(), volume.has_access_lists())))?;

@@ -91,6 +91,7 @@ pub enum New<'a> {
     Link { target: &'a Path },
 }
 
+/// A mounted tree as the host's requests see it: files by number.
 pub struct Volume {
     nodes: Nodes,
     files: Files,
@@ -131,6 +132,7 @@ fn is_access_list(attribute: &CStr) -> bool {
 }
 
 impl Volume {
+    /// The tree of a mount, with the owners that the host shall see.
     pub fn new(mount: &Mount, owners: Owners, host: Arc<HostCache>) -> io::Result<Self> {
         let kind = mount.kind();
         let flags = libc::O_DIRECTORY | libc::O_RDONLY;
@@ -228,10 +230,12 @@ impl Volume {
         self.device.kernel().make_files_as(user, group, umask)
     }
 
+    /// Finds a name in a directory.
     pub fn lookup(&self, parent: u64, name: &OsStr) -> io::Result<Found> {
         self.look(&*self.nodes.get(parent)?, &text(name)?)
     }
 
+    /// The host drops this many references to a file.
     pub fn forget(&self, id: u64, lookups: u64) {
         self.nodes.forget(id, lookups);
     }
@@ -255,6 +259,7 @@ impl Volume {
         }
     }
 
+    /// Changes attributes of a file.
     pub fn change(
         &self,
         caller: Caller,
@@ -312,10 +317,12 @@ impl Volume {
         }
     }
 
+    /// Where a symbolic link leads to.
     pub fn read_link(&self, id: u64) -> io::Result<CString> {
         self.nodes.get(id)?.read_link_at(c"")
     }
 
+    /// Makes a file that is not opened: a directory, a link, a device.
     pub fn make(
         &self,
         caller: Caller,
@@ -335,12 +342,14 @@ impl Volume {
         self.look(&directory, &name)
     }
 
+    /// Removes a name. `flags`: `AT_REMOVEDIR` for a directory.
     pub fn unlink(&self, parent: u64, name: &OsStr, flags: i32) -> io::Result<()> {
         self.nodes.get(parent)?.unlink_at(&text(name)?, flags)?;
         self.room.removed();
         Ok(())
     }
 
+    /// Renames a file, with the flags of renameat2(2).
     pub fn rename(
         &self,
         (parent, name): (u64, &OsStr),
@@ -354,6 +363,7 @@ impl Volume {
         Ok(())
     }
 
+    /// Gives a file one more name.
     pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> io::Result<Found> {
         let (node, directory, name) = (self.nodes.get(id)?, self.nodes.get(parent)?, text(name)?);
         self.with_room(|| node.link_at(c"", &directory, &name, libc::AT_EMPTY_PATH))?;
@@ -370,11 +380,13 @@ impl Volume {
         access | flags & OPEN_FLAGS
     }
 
+    /// Opens a file. Returns the number of the open file.
     pub fn open(&self, id: u64, flags: i32) -> io::Result<u64> {
         let file = self.nodes.get(id)?.reopen(self.flags(flags))?;
         Ok(self.files.add(file, id, is_for_writing(flags)))
     }
 
+    /// Makes a regular file and opens it.
     pub fn create(
         &self,
         caller: Caller,
@@ -397,6 +409,7 @@ impl Volume {
         Ok((found, self.files.add(file, id, writes)))
     }
 
+    /// Closes an open file.
     pub fn release(&self, file: u64) {
         self.files
             .remove(file, |id, fd, end| self.settle(id, fd, end));
@@ -441,6 +454,7 @@ impl Volume {
         }
     }
 
+    /// The counters of statfs(2), in the order that FUSE has them.
     pub fn statfs(&self) -> io::Result<[u64; 8]> {
         let found = self.whole.statfs()?;
         Ok([
@@ -462,6 +476,7 @@ impl Volume {
         Ok(())
     }
 
+    /// The value of an extended attribute.
     pub fn xattr(&self, id: u64, attribute: &OsStr) -> io::Result<Vec<u8>> {
         let attribute = text(attribute)?;
         self.check_attribute(&attribute)?;
@@ -478,6 +493,7 @@ impl Volume {
             .collect())
     }
 
+    /// Sets an extended attribute.
     pub fn set_xattr(
         &self,
         caller: Caller,
@@ -501,6 +517,7 @@ impl Volume {
         })
     }
 
+    /// Removes an extended attribute.
     pub fn remove_xattr(&self, id: u64, attribute: &OsStr) -> io::Result<()> {
         let attribute = text(attribute)?;
         self.check_attribute(&attribute)?;

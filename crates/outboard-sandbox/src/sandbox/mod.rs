@@ -60,6 +60,7 @@ impl HostAccess {
         access
     }
 
+    /// Adds what another command uses.
     pub fn add(&mut self, other: HostAccess) {
         self.images.extend(other.images);
         self.reads.extend(other.reads);

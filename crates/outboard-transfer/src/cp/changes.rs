@@ -69,6 +69,7 @@ impl FromStr for Owner {
     }
 }
 
+/// All that copies get in place of what their sources have.
 #[derive(Debug, Default)]
 pub struct Changes {
     pub owner: Option<Owner>,
@@ -81,6 +82,7 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Whether owners may change.
     pub fn change_owners(&self) -> bool {
         self.owner.is_some() || !self.owners.is_empty()
     }

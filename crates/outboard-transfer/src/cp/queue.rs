@@ -18,6 +18,7 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
+    /// An empty queue that holds at most `limit` items.
     pub fn new(limit: usize) -> Self {
         Self {
             state: Mutex::new(State {

@@ -163,11 +163,13 @@ impl Report {
         }
     }
 
+    /// Counts a file that was copied.
     pub fn count_file(&self) {
         self.files.fetch_add(1, Ordering::Relaxed);
         self.show();
     }
 
+    /// Counts bytes that were copied.
     pub fn count_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.show();
@@ -178,6 +180,7 @@ impl Report {
         self.progress.expect(total);
     }
 
+    /// Says how much of the whole is done.
     pub fn reach(&self, position: u64) {
         self.progress.reach(position);
     }
@@ -188,10 +191,12 @@ impl Report {
             .show(files, self.bytes.load(Ordering::Relaxed));
     }
 
+    /// How many files were copied.
     pub fn files(&self) -> u64 {
         self.files.load(Ordering::Relaxed)
     }
 
+    /// How many files could not be copied.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }

@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
+/// A key, erased from memory when it is dropped.
 pub type Secret = Zeroizing<Vec<u8>>;
 
 /// Most bytes of a key file, as for cryptsetup.
@@ -101,11 +102,13 @@ impl Keys {
         }
     }
 
+    /// Keeps the key of the volume with this UUID.
     pub fn remember_volume(&mut self, uuid: &str, key: Secret) {
         self.volumes.retain(|(known, _)| known != uuid);
         self.volumes.push((uuid.to_owned(), key));
     }
 
+    /// The key of the volume with this UUID, if one was kept.
     pub fn volume(&self, uuid: &str) -> Option<Secret> {
         let mut volumes = self.volumes.iter();
         volumes

@@ -138,6 +138,7 @@ impl Stack {
         }
     }
 
+    /// All nodes, by their index.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }

@@ -197,6 +197,7 @@ impl Volume {
         Ok(done)
     }
 
+    /// Allocates or punches a range, as fallocate(2) does.
     pub fn allocate(
         &self,
         caller: Caller,
@@ -226,6 +227,7 @@ impl Volume {
         })
     }
 
+    /// Writes a file to stable storage.
     pub fn sync(&self, file: u64, data_only: bool) -> io::Result<()> {
         let file = self.files.get(file)?;
         match data_only {

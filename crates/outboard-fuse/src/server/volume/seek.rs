@@ -64,6 +64,7 @@ fn deciding_hole(fd: &Fd, offset: u64, whence: i32, found: &io::Result<u64>) -> 
 }
 
 impl Volume {
+    /// Finds data or a hole, as lseek(2) does.
     pub fn seek(&self, file: u64, offset: i64, whence: i32) -> io::Result<Look> {
         let file = self.files.get(file)?;
         let found = file.fd.seek(offset, whence);
