@@ -2,61 +2,20 @@
 //! The program `outboard`: open, read and write disk images with Linux's own file systems,
 //! in an ordinary process.
 
-mod accounts;
-mod acl;
-mod address;
-mod apart;
-mod arguments;
-mod claimed_size;
 mod colors;
 mod commands;
-mod containers;
-mod crash;
-mod destination;
-mod error;
-mod export;
-mod format;
-mod glob;
-mod held;
 mod host_needs;
-mod image;
-mod image_lock;
-mod interrupt;
-mod labels;
-mod layers;
-mod limits;
-mod line;
-mod loop_devices;
-mod mode;
-mod moment;
 mod mount_helper;
-mod new_image;
-mod octal;
-mod operand;
-mod other_forms;
 mod output;
-mod owner;
 mod record;
-mod sandbox;
-mod scratch;
-mod servers;
-mod session;
 mod sfdisk;
-mod snapshots;
-mod standard_input;
-mod stream;
-mod temporary;
-mod tool;
-mod undo;
-mod uuid;
-mod volume;
-mod walk;
-mod warnings;
 
-use arguments::Arguments;
-use error::{signal_code, warn, Error, Result};
+use commands::arguments::Arguments;
 use outboard::{Allocator, Inherited};
-use session::{with_session, Session};
+use outboard_sandbox::error::{signal_code, warn, Error, Result};
+use outboard_sandbox::interrupt;
+use outboard_volume::limits;
+use outboard_volume::session::{with_session, Session};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -73,23 +32,24 @@ fn main() -> ExitCode {
 /// Not part of `main`: its frame needs the stack that was asked for.
 #[inline(never)]
 fn run() -> ExitCode {
-    let mut arguments = match Arguments::of(&mount_helper::usual(std::env::args_os())) {
+    let arguments = match Arguments::of(&mount_helper::usual(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(other) => return end(show(&other)),
     };
+    let mut options = arguments.settings.options();
     if !arguments.command.hands_files_on() {
-        arguments.settings.inherited = Inherited::find();
+        options.inherited = Inherited::find();
     }
     if let Err(error) = interrupt::catch() {
         return end(Err(error));
     }
     let missing = host_needs::missing();
     let access = arguments.command.host_access();
-    if arguments.settings.no_sandbox && !access.images.is_empty() {
+    if options.no_sandbox && !access.images.is_empty() {
         warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
     }
     let run = |session: &mut Session| arguments.command.run(session);
-    let result = with_session(arguments.settings, &access, run);
+    let result = with_session(options, &access, run);
     let failed = result.as_ref().is_err_and(Error::may_be_of_the_host);
     let code = end(result);
     for note in missing.iter().filter(|_| failed) {

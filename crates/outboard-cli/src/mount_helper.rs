@@ -5,7 +5,7 @@
 //! own accord, so there these do not count. Under a name such as `mount.fuse.outboard` it is a helper of mount(8)
 //! itself, which passes on what fstab has: `SOURCE DIRECTORY [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`.
 
-use crate::arguments::Arguments;
+use crate::commands::arguments::Arguments;
 use clap::CommandFactory;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Standard output.
 
-use crate::error::{Error, Result};
-use crate::format;
 use outboard::has_no_output;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format;
 use serde::Serialize;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 

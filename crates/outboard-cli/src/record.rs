@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A file as JSON.
 
-use crate::format;
+use outboard_sandbox::format;
 use serde::Serialize;
 use std::ffi::CStr;
 

@@ -2,9 +2,9 @@
 //! Writing partition tables: by the distribution's sfdisk, which knows what firmware of all sorts expects
 //! of one. (They are read by our own parsers, which are made for tables of strangers.)
 
-use crate::arguments::Settings;
-use crate::error::Result;
-use crate::tool::{Tool, ToolFile};
+use outboard_sandbox::error::Result;
+use outboard_sandbox::tool::{Tool, ToolFile};
+use outboard_volume::options::Options;
 use std::path::Path;
 
 const SFDISK: Tool = Tool::new("sfdisk", "fdisk");
@@ -31,7 +31,7 @@ impl Wipe {
 
 /// Runs sfdisk on a file with all of a disk.
 fn run(
-    settings: &Settings,
+    settings: &Options,
     disk: &Path,
     wipe: Wipe,
     words: &[&str],
@@ -44,7 +44,7 @@ fn run(
         in_place: true,
     };
     SFDISK
-        .call(settings)?
+        .call(settings.confinement())?
         .changes(&file)
         .arguments(["--quiet", "--wipe", wipe.word()])
         .arguments(["--wipe-partitions", "never"])
@@ -57,12 +57,12 @@ fn run(
 }
 
 /// Makes a table as a script of sfdisk says; the disk is nothing else then.
-pub fn create(settings: &Settings, disk: &Path, script: &str, shown: &str) -> Result<()> {
+pub fn create(settings: &Options, disk: &Path, script: &str, shown: &str) -> Result<()> {
     run(settings, disk, Wipe::Always, &[], &[], script, shown)
 }
 
 /// Adds the partitions of a script.
-pub fn append(settings: &Settings, disk: &Path, script: &str, shown: &str) -> Result<()> {
+pub fn append(settings: &Options, disk: &Path, script: &str, shown: &str) -> Result<()> {
     run(
         settings,
         disk,
@@ -74,7 +74,7 @@ pub fn append(settings: &Settings, disk: &Path, script: &str, shown: &str) -> Re
     )
 }
 
-pub fn delete(settings: &Settings, disk: &Path, numbers: &[u32], shown: &str) -> Result<()> {
+pub fn delete(settings: &Options, disk: &Path, numbers: &[u32], shown: &str) -> Result<()> {
     let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
     run(
         settings,
@@ -89,7 +89,7 @@ pub fn delete(settings: &Settings, disk: &Path, numbers: &[u32], shown: &str) ->
 
 /// Gives a partition another size; where it begins, its type and its names stay.
 pub fn set_size(
-    settings: &Settings,
+    settings: &Options,
     disk: &Path,
     number: u32,
     size: u64,
@@ -108,7 +108,7 @@ pub fn set_size(
 }
 
 /// Moves the second copy of a GPT to the end of the disk.
-pub fn move_copy_to_end(settings: &Settings, disk: &Path, shown: &str) -> Result<()> {
+pub fn move_copy_to_end(settings: &Options, disk: &Path, shown: &str) -> Result<()> {
     run(
         settings,
         disk,
@@ -121,7 +121,7 @@ pub fn move_copy_to_end(settings: &Settings, disk: &Path, shown: &str) -> Result
 }
 
 /// Moves it to where the last partition ends.
-pub fn move_copy_to_partitions(settings: &Settings, disk: &Path, shown: &str) -> Result<()> {
+pub fn move_copy_to_partitions(settings: &Options, disk: &Path, shown: &str) -> Result<()> {
     run(
         settings,
         disk,

@@ -31,6 +31,7 @@ mod kernel;
 mod log;
 mod metadata;
 mod mount;
+mod path;
 mod tree;
 
 pub use capacity::capacity;
@@ -56,13 +57,3 @@ pub use outboard_sys::{
     Handle, Inherited, KernelError, PathFd, Storage, System, CONTROL_SIZE,
 };
 pub use tree::Tree;
-
-use std::ffi::CString;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
-/// A path as the kernel takes it. A path with a NUL in it is `InvalidInput`.
-fn c_path(path: &Path) -> io::Result<CString> {
-    Ok(CString::new(path.as_os_str().as_bytes())?)
-}

@@ -4,7 +4,8 @@
 use crate::directory::ReadDir;
 use crate::file::{timespec, File, OpenOptions};
 use crate::metadata::Metadata;
-use crate::{c_path, Fd, PathFd, System};
+use crate::path::c_path;
+use crate::{Fd, PathFd, System};
 use outboard_sys::libc;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;

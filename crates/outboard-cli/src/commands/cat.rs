@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard cat`.
 
-use crate::address::Place;
-use crate::claimed_size;
-use crate::commands::cp::no_contents;
 use crate::commands::each::each_place;
-use crate::error::{reason, Error, Result};
-use crate::interrupt::Interrupt;
 use crate::output::check_open;
-use crate::session::Session;
-use crate::stream::{read_in_order, ReadError, LARGE};
 use clap::Args;
 use outboard::Fd;
+use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::claimed_size;
+use outboard_transfer::cp::no_contents;
+use outboard_transfer::stream::{read_in_order, ReadError, LARGE};
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 

@@ -3,10 +3,10 @@
 
 use super::descend::Descend;
 use super::lsattr::{flags_of, open, FLAGS};
-use crate::error::{Error, Result};
-use crate::format::escaped;
-use crate::session::Session;
 use clap::Args;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 
 /// Change the flags of files in an image (immutable, append only...)

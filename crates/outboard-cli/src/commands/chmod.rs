@@ -2,12 +2,12 @@
 //! `outboard chmod`.
 
 use crate::commands::each::{each_place, Change};
-use crate::error::Result;
-use crate::mode::ModeChange;
-use crate::operand::{is_directory, ITSELF};
-use crate::session::Session;
-use crate::walk::Entry;
 use clap::Args;
+use outboard_sandbox::error::Result;
+use outboard_transfer::mode::ModeChange;
+use outboard_transfer::operand::{is_directory, ITSELF};
+use outboard_transfer::walk::Entry;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 

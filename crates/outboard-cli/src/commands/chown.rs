@@ -2,12 +2,12 @@
 //! `outboard chown`.
 
 use crate::commands::each::{each_place, Change};
-use crate::error::Result;
-use crate::operand::ITSELF;
-use crate::owner::Owner;
-use crate::session::Session;
-use crate::walk::Entry;
 use clap::{ArgAction, Args};
+use outboard_sandbox::error::Result;
+use outboard_transfer::operand::ITSELF;
+use outboard_transfer::owner::Owner;
+use outboard_transfer::walk::Entry;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard completions`: what shells need to complete the command line, made from its own description.
 
-use crate::arguments::Arguments;
+use crate::commands::arguments::Arguments;
 use crate::commands::manual::table_row;
-use crate::error::{Error, Result};
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell as Kind;
+use outboard_sandbox::error::{Error, Result};
 use std::io::{self, Write};
 
 /// Write the completions for a shell to standard output

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard components`.
 
-use crate::error::{reason, Error, Result};
 use crate::output::Output;
 use clap::Args;
+use outboard_sandbox::error::{reason, Error, Result};
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -2,13 +2,13 @@
 //! Going through the files that a command was given, and with -R through all below them.
 
 use super::each::each_place;
-use crate::address::Place;
-use crate::error::{Error, Failures, Result};
-use crate::interrupt::Interrupt;
-use crate::operand::Named;
-use crate::session::{Session, TreeId};
-use crate::walk::{Step, Walk};
 use outboard::{PathFd, Tree};
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::operand::Named;
+use outboard_transfer::walk::{Step, Walk};
+use outboard_volume::address::Place;
+use outboard_volume::session::{Session, TreeId};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;

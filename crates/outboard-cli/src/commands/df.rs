@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard df`.
 
-use crate::address::{ImageName, Place};
-use crate::error::{Error, Failures, Result};
-use crate::format;
 use crate::output::Output;
-use crate::session::Session;
 use clap::Args;
 use outboard::Space;
 use outboard_image::{Class, Probe};
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::format;
+use outboard_volume::address::{ImageName, Place};
+use outboard_volume::session::Session;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard du`.
 
-use crate::address::Place;
 use crate::commands::image_places;
-use crate::error::{Error, Failures, Result};
-use crate::format;
-use crate::interrupt::Interrupt;
-use crate::operand::{is_directory, Named};
 use crate::output::{JsonList, Output};
 use crate::record;
-use crate::session::Session;
-use crate::walk::{Entry, Step, Walk};
 use clap::Args;
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::format;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::operand::{is_directory, Named};
+use outboard_transfer::walk::{Entry, Step, Walk};
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use std::collections::HashSet;
 use std::ffi::OsString;
 

@@ -3,13 +3,13 @@
 
 use super::descend::{look, Found};
 use super::image_place;
-use crate::address::Place;
-use crate::error::{warn, Error, Result};
-use crate::format::escaped;
-use crate::interrupt::Interrupt;
-use crate::octal::unquote;
-use crate::session::Session;
-use crate::standard_input::StandardInput;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::address::Place;
+use outboard_volume::octal::unquote;
+use outboard_volume::session::Session;
+use outboard_volume::standard_input::StandardInput;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;

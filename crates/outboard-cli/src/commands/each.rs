@@ -2,13 +2,13 @@
 //! Commands with several operands do one after the other: what fails is told, and the others are done.
 
 use super::image_places;
-use crate::address::Place;
-use crate::error::{Error, Failures, Result};
-use crate::interrupt::Interrupt;
-use crate::operand::Named;
-use crate::session::Session;
-use crate::walk::{Entry, Step, Walk};
 use outboard::Tree;
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::operand::Named;
+use outboard_transfer::walk::{Entry, Step, Walk};
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 

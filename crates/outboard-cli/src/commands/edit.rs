@@ -7,14 +7,13 @@
 //! storage the edited copy is kept, and told of if all does not go well.
 
 use super::{image_place, runs_programs, uses_image};
-use crate::address::Place;
-use crate::apart::apart;
-use crate::error::{reason, warn, Error, Result};
-use crate::sandbox::HostAccess;
-use crate::session::Session;
-use crate::temporary::PrivateDirectory;
 use clap::Args;
 use outboard::{signal_child, signals, Fd, System, Tree};
+use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::HostAccess;
+use outboard_volume::address::Place;
+use outboard_volume::session::{apart, Session};
+use outboard_volume::temporary::PrivateDirectory;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{self, File};

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard fsck`: the distribution's own checker of the type that is found.
 
-use crate::address::ImageName;
-use crate::apart::apart;
 use crate::commands::uses_image;
-use crate::error::{warn, Error, Result};
-use crate::image_lock::ImageLock;
-use crate::session::Session;
-use crate::tool::{Call, Tool, ToolFile};
-use crate::volume::{find_format, Fate, Volume};
 use clap::Args;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::tool::{Call, Tool, ToolFile};
+use outboard_volume::address::ImageName;
+use outboard_volume::image_lock::ImageLock;
+use outboard_volume::session::{apart, Session};
+use outboard_volume::volume::{find_format, Fate, Volume};
 use std::ffi::OsString;
 
 /// Exit codes of fsck(8).
@@ -265,7 +264,10 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
     })?;
     let shown = volume.shown();
     let code = volume.work(mode != Mode::Look, |file| {
-        let call = checker.tool.call(session.settings())?.arguments(words);
+        let call = checker
+            .tool
+            .call(session.options().confinement())?
+            .arguments(words);
         let code = finish(checker, call, mode, file, &shown)?;
         // What a checker gave up on is left as it was.
         let fate = match code {

@@ -2,12 +2,12 @@
 //! `outboard fstrim`: gives the room of deleted files back to the host. Free blocks of the file system become
 //! holes of the image's file.
 
-use crate::address::ImageName;
-use crate::arguments::parse_size;
-use crate::error::{Error, Result};
+use crate::commands::arguments::parse_size;
 use crate::output::Output;
-use crate::session::Session;
 use clap::Args;
+use outboard_sandbox::error::{Error, Result};
+use outboard_volume::address::ImageName;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub fn run(options: &Fstrim, session: &mut Session) -> Result<()> {
         let name = ImageName::find(operand);
         let bytes = trim(session, &name, options.minimum.unwrap_or(0))?;
         let shown = output.text(&name.shown());
-        let size = crate::format::size(bytes);
+        let size = outboard_sandbox::format::size(bytes);
         output.line(format!("{shown}: {size} ({bytes} bytes) trimmed"))?;
     }
     output.finish()

@@ -2,13 +2,13 @@
 //! `outboard getfacl`.
 
 use super::descend::{Descend, Found};
-use crate::accounts::Accounts;
-use crate::acl::{shown, Acl, Permissions, Who, ACCESS, DEFAULT};
-use crate::error::{Error, Result};
-use crate::octal::quote;
 use crate::output::Output;
-use crate::session::{Session, TreeId};
 use clap::Args;
+use outboard_sandbox::error::{Error, Result};
+use outboard_transfer::accounts::Accounts;
+use outboard_transfer::acl::{shown, Acl, Permissions, Who, ACCESS, DEFAULT};
+use outboard_volume::octal::quote;
+use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, OsString};
 
 /// Show access control lists of files in an image

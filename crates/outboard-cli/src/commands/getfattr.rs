@@ -2,13 +2,13 @@
 //! `outboard getfattr`.
 
 use super::descend::{look, Descend, Found};
-use crate::error::{Error, Result};
-use crate::octal::quote;
 use crate::output::Output;
-use crate::session::Session;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use clap::{Args, ValueEnum};
+use outboard_sandbox::error::{Error, Result};
+use outboard_volume::octal::quote;
+use outboard_volume::session::Session;
 use regex::bytes::{Regex, RegexBuilder};
 use std::ffi::{CString, OsString};
 use std::io;
@@ -161,7 +161,7 @@ fn show(
 
 fn value(found: &Found, name: &CString) -> Result<Vec<u8>> {
     found.file.xattr(name).map_err(|error| {
-        let name = crate::format::escaped(name.to_bytes());
+        let name = outboard_sandbox::format::escaped(name.to_bytes());
         match error.raw_os_error() {
             Some(libc::ENODATA) => found.failed(
                 &format!("show {name} of"),

@@ -2,16 +2,16 @@
 //! `outboard info`. The image is only read: partition tables and superblocks by our own
 //! parsers, the space that is used by mounting read-only.
 
-use crate::address::ImageName;
-use crate::error::Result;
-use crate::format;
-use crate::image::{unusable, Image};
-use crate::layers::listing::Volume;
 use crate::output::Output;
-use crate::session::Session;
 use clap::Args;
 use outboard_image::partition::Partition;
 use outboard_image::{Class, Probe, State};
+use outboard_sandbox::error::Result;
+use outboard_sandbox::format;
+use outboard_volume::address::ImageName;
+use outboard_volume::image::{unusable, Image};
+use outboard_volume::layers::listing::Volume;
+use outboard_volume::session::Session;
 use serde::Serialize;
 use std::ffi::OsString;
 

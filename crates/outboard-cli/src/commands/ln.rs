@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard ln`.
 
-use crate::address::Place;
 use crate::commands::image_place;
-use crate::error::{Error, Failures, Result};
-use crate::operand::{
-    base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
-};
-use crate::session::{Session, TreeId};
 use clap::Args;
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_transfer::operand::{
+    base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
+};
+use outboard_volume::address::Place;
+use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard ls`.
 
-use crate::acl::{ACCESS, DEFAULT};
-use crate::address::Place;
 use crate::colors::{Colors, When};
 use crate::commands::image_place;
-use crate::error::{reason, warn, Error, Result};
-use crate::format;
-use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::record::Record;
-use crate::session::Session;
 use clap::Args;
 use outboard::{DirEntry, FileType, ReadDir, Tree};
+use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::format;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::acl::{ACCESS, DEFAULT};
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::HashSet;

@@ -3,14 +3,14 @@
 
 use super::descend::{children, look, Found};
 use super::each::each_place;
-use crate::address::Place;
-use crate::error::{Error, Failures, Result};
-use crate::format;
-use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::session::{Session, TreeId};
 use clap::Args;
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::format;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::address::Place;
+use outboard_volume::session::{Session, TreeId};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;

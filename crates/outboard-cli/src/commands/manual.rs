@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard manual`: the manual pages, made from the command line's own description.
 
-use crate::arguments::Arguments;
-use crate::error::{Error, Result};
-use crate::moment::source_date;
+use crate::commands::arguments::Arguments;
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, Args, Command, CommandFactory};
 use jiff::Timestamp;
 use outboard::version;
+use outboard_sandbox::error::{Error, Result};
+use outboard_transfer::moment::source_date;
 use roff::{bold, roman, Roff};
 use std::io;
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard mkdir`.
 
-use crate::address::Place;
 use crate::commands::each::each_place;
-use crate::error::{Error, Result};
-use crate::mode::ModeChange;
-use crate::operand::ITSELF;
-use crate::session::Session;
 use clap::Args;
 use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
+use outboard_transfer::mode::ModeChange;
+use outboard_transfer::operand::ITSELF;
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};

@@ -2,6 +2,7 @@
 //! The commands. Each has a file that holds its part of the command line and what it does.
 //! All run in a session: one kernel, in which images stay mounted from one command to the next.
 
+pub mod arguments;
 mod cat;
 mod chattr;
 mod chmod;
@@ -22,6 +23,7 @@ mod fstrim;
 mod getfacl;
 mod getfattr;
 mod info;
+mod line;
 mod ln;
 mod ls;
 mod lsattr;
@@ -31,6 +33,7 @@ mod mkfs;
 pub mod mount;
 mod mv;
 mod part;
+mod progress;
 mod resize;
 mod rm;
 mod rmdir;
@@ -40,26 +43,32 @@ mod setfattr;
 mod shell;
 mod stat;
 mod sync;
-mod tar;
+mod tar_in;
+mod tar_out;
 mod touch;
 mod tree;
 mod truncate;
 
-use crate::address::{ImageName, Place};
-use crate::error::{Error, Result};
-use crate::format::escaped;
-use crate::sandbox::HostAccess;
-use crate::session::Session;
 use clap::{Args, Subcommand};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::HostAccess;
+use outboard_volume::address::{ImageName, Place};
+use outboard_volume::session::Session;
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// The enum of all commands, and how the command line of one is built without those of the others.
+/// The enum of all commands, and all that differs from one to the other. `small` commands use names
+/// and attributes of files alone ([`HostAccess::is_small`]); `access`: what of the host a command
+/// uses; `run`: what it does.
 macro_rules! commands {
-    ($($(#[$attribute:meta])* $name:literal $variant:ident($options:ty),)*) => {
+    ($($(#[$attribute:meta])* $name:literal $variant:ident($options:ty) $($small:ident)? {
+        access: $access:expr,
+        run: $run:expr,
+    })*) => {
         #[derive(Debug, Subcommand)]
         pub enum Command {
             $($(#[$attribute])* #[command(name = $name)] $variant($options),)*
@@ -73,53 +82,207 @@ macro_rules! commands {
                     _ => None,
                 }
             }
+
+            /// What the command uses of the host. All else it gives up before it runs.
+            pub fn host_access(&self) -> HostAccess {
+                match self {
+                    $(Command::$variant(options) => {
+                        let access: fn(&$options) -> HostAccess = $access;
+                        HostAccess {
+                            is_small: is_small!($($small)?),
+                            ..access(options)
+                        }
+                    })*
+                }
+            }
+
+            fn work(&self, session: &mut Session) -> Result<()> {
+                match self {
+                    $(Command::$variant(options) => {
+                        let run: fn(&$options, &mut Session) -> Result<()> = $run;
+                        run(options, session)
+                    })*
+                }
+            }
         }
     };
 }
 
+macro_rules! is_small {
+    () => {
+        false
+    };
+    (small) => {
+        true
+    };
+}
+
 commands! {
-    "info" Info(info::Info),
-    "ls" Ls(ls::Ls),
-    "cat" Cat(cat::Cat),
-    "stat" Stat(stat::Stat),
-    "cp" Cp(cp::Cp),
-    "getfattr" Getfattr(getfattr::Getfattr),
-    "setfattr" Setfattr(setfattr::Setfattr),
-    "getfacl" Getfacl(getfacl::Getfacl),
-    "setfacl" Setfacl(setfacl::Setfacl),
-    "lsattr" Lsattr(lsattr::Lsattr),
-    "chattr" Chattr(chattr::Chattr),
-    "diff" Diff(diff::Diff),
-    "edit" Edit(edit::Edit),
-    "run-script" RunScript(run_script::RunScript),
-    "shell" Shell(shell::Shell),
-    "mkfs" Mkfs(mkfs::Mkfs),
-    "part" Part(part::Part),
-    "fsck" Fsck(fsck::Fsck),
-    "resize" Resize(resize::Resize),
-    "fstrim" Fstrim(fstrim::Fstrim),
-    "mv" Mv(mv::Mv),
-    "rm" Rm(rm::Rm),
-    "mkdir" Mkdir(mkdir::Mkdir),
-    "rmdir" Rmdir(rmdir::Rmdir),
-    "ln" Ln(ln::Ln),
-    "chmod" Chmod(chmod::Chmod),
-    "chown" Chown(chown::Chown),
-    "touch" Touch(touch::Touch),
-    "truncate" Truncate(truncate::Truncate),
-    "find" Find(find::Find),
-    "tree" Tree(tree::Tree),
-    "du" Du(du::Du),
-    "df" Df(df::Df),
-    "sync" Sync(sync::Sync),
-    "tar-in" TarIn(tar::input::TarIn),
-    "tar-out" TarOut(tar::output::TarOut),
-    "mount" Mount(mount::Mount),
-    "umount" Umount(mount::umount::Umount),
-    "components" Components(components::Components),
-    "completions" Completions(completions::Completions),
+    "info" Info(info::Info) small {
+        access: |options| reads_images([&options.image]),
+        run: info::run,
+    }
+    "ls" Ls(ls::Ls) small {
+        access: |options| reads_images(&options.places),
+        run: ls::run,
+    }
+    "cat" Cat(cat::Cat) {
+        access: |options| reads_images(&options.places),
+        run: cat::run,
+    }
+    "stat" Stat(stat::Stat) small {
+        access: |options| reads_images(&options.places),
+        run: stat::run,
+    }
+    "cp" Cp(cp::Cp) {
+        access: cp::Cp::host_access,
+        run: cp::run,
+    }
+    "getfattr" Getfattr(getfattr::Getfattr) small {
+        access: |options| reads_images(&options.places),
+        run: getfattr::run,
+    }
+    "setfattr" Setfattr(setfattr::Setfattr) small {
+        access: setfattr::Setfattr::host_access,
+        run: setfattr::run,
+    }
+    "getfacl" Getfacl(getfacl::Getfacl) small {
+        access: |options| reads_images(&options.places),
+        run: getfacl::run,
+    }
+    "setfacl" Setfacl(setfacl::Setfacl) small {
+        access: setfacl::Setfacl::host_access,
+        run: setfacl::run,
+    }
+    "lsattr" Lsattr(lsattr::Lsattr) small {
+        access: |options| reads_images(&options.places),
+        run: lsattr::run,
+    }
+    "chattr" Chattr(chattr::Chattr) small {
+        access: |options| writes_images(&options.places),
+        run: chattr::run,
+    }
+    "diff" Diff(diff::Diff) {
+        access: diff::Diff::host_access,
+        run: diff::run,
+    }
+    "edit" Edit(edit::Edit) {
+        access: edit::Edit::host_access,
+        run: edit::run,
+    }
+    "run-script" RunScript(run_script::RunScript) {
+        access: run_script::RunScript::host_access,
+        run: run_script::run,
+    }
+    "shell" Shell(shell::Shell) {
+        access: shell::Shell::host_access,
+        run: shell::run,
+    }
+    "mkfs" Mkfs(mkfs::Mkfs) {
+        access: |options| runs_programs(&options.image),
+        run: mkfs::run,
+    }
+    "part" Part(part::Part) {
+        access: part::Part::host_access,
+        run: part::run,
+    }
+    "fsck" Fsck(fsck::Fsck) {
+        access: |options| runs_programs(&options.image),
+        run: fsck::run,
+    }
+    "resize" Resize(resize::Resize) {
+        access: |options| runs_programs(&options.image),
+        run: resize::run,
+    }
+    "fstrim" Fstrim(fstrim::Fstrim) {
+        access: |options| writes_images(&options.images),
+        run: fstrim::run,
+    }
+    "mv" Mv(mv::Mv) small {
+        access: |options| writes_images(&options.places),
+        run: mv::run,
+    }
+    "rm" Rm(rm::Rm) small {
+        access: |options| writes_images(&options.places),
+        run: rm::run,
+    }
+    "mkdir" Mkdir(mkdir::Mkdir) small {
+        access: |options| writes_images(&options.places),
+        run: mkdir::run,
+    }
+    "rmdir" Rmdir(rmdir::Rmdir) small {
+        access: |options| writes_images(&options.places),
+        run: rmdir::run,
+    }
+    "ln" Ln(ln::Ln) small {
+        access: |options| writes_images(&options.operands),
+        run: ln::run,
+    }
+    "chmod" Chmod(chmod::Chmod) small {
+        access: |options| writes_images(&options.places),
+        run: chmod::run,
+    }
+    "chown" Chown(chown::Chown) small {
+        access: |options| writes_images(&options.places),
+        run: chown::run,
+    }
+    "touch" Touch(touch::Touch) small {
+        access: |options| writes_images(options.places.iter().chain(&options.reference)),
+        run: touch::run,
+    }
+    "truncate" Truncate(truncate::Truncate) small {
+        access: |options| writes_images(&options.places),
+        run: truncate::run,
+    }
+    "find" Find(find::Find) {
+        access: find::Find::host_access,
+        run: find::run,
+    }
+    "tree" Tree(tree::Tree) {
+        access: |options| reads_images(&options.places),
+        run: tree::run,
+    }
+    "du" Du(du::Du) {
+        access: |options| reads_images(&options.places),
+        run: du::run,
+    }
+    "df" Df(df::Df) small {
+        access: |options| reads_images(&options.images),
+        run: df::run,
+    }
+    "sync" Sync(sync::Sync) small {
+        access: |options| writes_images(&options.places),
+        run: sync::run,
+    }
+    "tar-in" TarIn(tar_in::TarIn) {
+        access: tar_in::TarIn::host_access,
+        run: tar_in::run,
+    }
+    "tar-out" TarOut(tar_out::TarOut) {
+        access: tar_out::TarOut::host_access,
+        run: tar_out::run,
+    }
+    "mount" Mount(mount::Mount) {
+        access: mount::Mount::host_access,
+        run: mount::run,
+    }
+    "umount" Umount(mount::umount::Umount) {
+        access: |_| HostAccess::default(),
+        run: |options, _| mount::umount::run(options),
+    }
+    "components" Components(components::Components) {
+        access: |_| HostAccess::default(),
+        run: |options, _| components::run(options),
+    }
+    "completions" Completions(completions::Completions) {
+        access: |_| HostAccess::default(),
+        run: |options, _| completions::run(options),
+    }
     #[command(hide = true)]
-    "manual" Manual(manual::Manual),
+    "manual" Manual(manual::Manual) {
+        access: |_| HostAccess::default(),
+        run: |options, _| manual::run(options),
+    }
 }
 
 impl Command {
@@ -128,147 +291,18 @@ impl Command {
         matches!(self, Command::Mount(mount) if mount.role == mount::Role::Keeper)
     }
 
-    /// What the command uses of the host. All else it gives up before it runs.
-    pub fn host_access(&self) -> HostAccess {
-        HostAccess {
-            is_small: self.is_small(),
-            ..self.access()
-        }
-    }
-
-    /// See [`HostAccess::is_small`].
-    fn is_small(&self) -> bool {
-        matches!(
-            self,
-            Command::Info(_)
-                | Command::Ls(_)
-                | Command::Stat(_)
-                | Command::Getfattr(_)
-                | Command::Setfattr(_)
-                | Command::Getfacl(_)
-                | Command::Setfacl(_)
-                | Command::Lsattr(_)
-                | Command::Chattr(_)
-                | Command::Df(_)
-                | Command::Mv(_)
-                | Command::Rm(_)
-                | Command::Mkdir(_)
-                | Command::Rmdir(_)
-                | Command::Ln(_)
-                | Command::Chmod(_)
-                | Command::Chown(_)
-                | Command::Touch(_)
-                | Command::Truncate(_)
-                | Command::Sync(_)
-        )
-    }
-
-    fn access(&self) -> HostAccess {
-        match self {
-            Command::Info(options) => reads_images([&options.image]),
-            Command::Ls(options) => reads_images(&options.places),
-            Command::Cat(options) => reads_images(&options.places),
-            Command::Stat(options) => reads_images(&options.places),
-            Command::Cp(options) => options.host_access(),
-            Command::Getfattr(options) => reads_images(&options.places),
-            Command::Setfattr(options) => options.host_access(),
-            Command::Getfacl(options) => reads_images(&options.places),
-            Command::Setfacl(options) => options.host_access(),
-            Command::Lsattr(options) => reads_images(&options.places),
-            Command::Chattr(options) => writes_images(&options.places),
-            Command::Diff(options) => options.host_access(),
-            Command::Edit(options) => options.host_access(),
-            Command::RunScript(options) => options.host_access(),
-            Command::Shell(options) => options.host_access(),
-            Command::Mkfs(options) => runs_programs(&options.image),
-            Command::Part(options) => options.host_access(),
-            Command::Fsck(options) => runs_programs(&options.image),
-            Command::Resize(options) => runs_programs(&options.image),
-            Command::Fstrim(options) => writes_images(&options.images),
-            Command::Mount(options) => options.host_access(),
-            Command::TarIn(options) => options.host_access(),
-            Command::TarOut(options) => options.host_access(),
-            Command::Mv(options) => writes_images(&options.places),
-            Command::Rm(options) => writes_images(&options.places),
-            Command::Mkdir(options) => writes_images(&options.places),
-            Command::Rmdir(options) => writes_images(&options.places),
-            Command::Ln(options) => writes_images(&options.operands),
-            Command::Chmod(options) => writes_images(&options.places),
-            Command::Chown(options) => writes_images(&options.places),
-            Command::Touch(options) => {
-                writes_images(options.places.iter().chain(&options.reference))
-            }
-            Command::Truncate(options) => writes_images(&options.places),
-            Command::Find(options) => options.host_access(),
-            Command::Tree(options) => reads_images(&options.places),
-            Command::Du(options) => reads_images(&options.places),
-            Command::Df(options) => reads_images(&options.images),
-            Command::Sync(options) => writes_images(&options.places),
-            Command::Umount(_)
-            | Command::Components(_)
-            | Command::Completions(_)
-            | Command::Manual(_) => HostAccess::default(),
-        }
-    }
-
     /// Runs the command. What it wrote is safe after [`Session::finish`].
     pub fn run(&self, session: &mut Session) -> Result<()> {
         let done = self.work(session);
         if done.is_err() {
             session.note_missing_inodes();
-            let access = self.access();
+            let access = self.host_access();
             let images = access.images.iter().filter(|(_, write)| *write);
             let images = images.map(|(path, _)| path);
             let paths: Vec<&Path> = images.chain(&access.writes).map(PathBuf::as_path).collect();
             session.note_missing_host_inodes(&paths);
         }
         done
-    }
-
-    fn work(&self, session: &mut Session) -> Result<()> {
-        match self {
-            Command::Info(options) => info::run(options, session),
-            Command::Ls(options) => ls::run(options, session),
-            Command::Cat(options) => cat::run(options, session),
-            Command::Stat(options) => stat::run(options, session),
-            Command::Cp(options) => cp::run(options, session),
-            Command::Getfattr(options) => getfattr::run(options, session),
-            Command::Setfattr(options) => setfattr::run(options, session),
-            Command::Getfacl(options) => getfacl::run(options, session),
-            Command::Setfacl(options) => setfacl::run(options, session),
-            Command::Lsattr(options) => lsattr::run(options, session),
-            Command::Chattr(options) => chattr::run(options, session),
-            Command::Diff(options) => diff::run(options, session),
-            Command::Edit(options) => edit::run(options, session),
-            Command::RunScript(options) => run_script::run(options, session),
-            Command::Shell(options) => shell::run(options, session),
-            Command::Mkfs(options) => mkfs::run(options, session),
-            Command::Part(options) => part::run(options, session),
-            Command::Fsck(options) => fsck::run(options, session),
-            Command::Resize(options) => resize::run(options, session),
-            Command::Fstrim(options) => fstrim::run(options, session),
-            Command::Mv(options) => mv::run(options, session),
-            Command::Rm(options) => rm::run(options, session),
-            Command::Mkdir(options) => mkdir::run(options, session),
-            Command::Rmdir(options) => rmdir::run(options, session),
-            Command::Ln(options) => ln::run(options, session),
-            Command::Chmod(options) => chmod::run(options, session),
-            Command::Chown(options) => chown::run(options, session),
-            Command::Touch(options) => touch::run(options, session),
-            Command::Truncate(options) => truncate::run(options, session),
-            Command::Find(options) => find::run(options, session),
-            Command::Tree(options) => tree::run(options, session),
-            Command::Du(options) => du::run(options, session),
-            Command::Df(options) => df::run(options, session),
-            Command::Sync(options) => sync::run(options, session),
-            Command::TarIn(options) => tar::input::run(options, session),
-            Command::TarOut(options) => tar::output::run(options, session),
-            Command::Mount(options) => mount::run(options, session),
-            Command::Umount(options) => mount::umount::run(options),
-            Command::Components(options) => components::run(options),
-            Command::Completions(options) => completions::run(options),
-            Command::Manual(options) => manual::run(options),
-        }
     }
 }
 
@@ -311,7 +345,7 @@ fn writes_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAc
 }
 
 /// What a command needs that has other programs work on an image. It is shut in, but for the work that it does with
-/// the kernel: [`apart`](crate::apart).
+/// the kernel: [`apart`](outboard_volume::session::apart).
 fn runs_programs(image: &OsString) -> HostAccess {
     HostAccess {
         programs: true,

@@ -3,17 +3,18 @@
 //! of its own beside the destination, gives the complete copy its name, writes all that to stable storage,
 //! and only then removes the source.
 
-use crate::address::Place;
-use crate::commands::cp;
+use crate::commands::progress;
 use crate::commands::rm::remove_tree;
-use crate::error::{reason, Error, Failures, Result};
-use crate::interrupt::Interrupt;
-use crate::operand::{
-    base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
-};
-use crate::session::{Session, TreeId};
 use clap::Args;
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::{reason, Error, Failures, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::cp;
+use outboard_transfer::operand::{
+    base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
+};
+use outboard_volume::address::Place;
+use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -187,7 +188,7 @@ fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &End) -
     });
     let (beside, ()) = made.map_err(|error| failed(&error))?;
     let directory = new.parent().below(beside.to_bytes());
-    let copied = cp::archive(session, source, &directory);
+    let copied = cp::archive(session, source, &directory, progress::report);
     let named = match &copied {
         Ok(_) => take_name(source, to, &beside).map_err(|error| failed(&error)),
         Err(_) => Ok(()),

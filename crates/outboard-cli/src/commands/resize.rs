@@ -4,23 +4,23 @@
 //! Whatever is interrupted, the file system always fits into what holds it: growing begins with the file, then the
 //! partition, then the file system; shrinking goes the other way.
 
-use crate::address::ImageName;
-use crate::apart::apart;
-use crate::arguments::{parse_size, Settings};
+use crate::commands::arguments::parse_size;
 use crate::commands::uses_image;
-use crate::error::{Error, Result};
-use crate::format::size as size_text;
-use crate::image::Image;
-use crate::image_lock::ImageLock;
-use crate::interrupt::without_stop;
 use crate::output::Output;
-use crate::session::Session;
 use crate::sfdisk;
-use crate::tool::{Tool, ToolFile};
-use crate::volume::{find_format, on_disk, Fate, Volume};
 use clap::Args;
 use outboard::{Fd, Mount};
 use outboard_image::partition::{Partition, Table, TableKind};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::size as size_text;
+use outboard_sandbox::interrupt::without_stop;
+use outboard_sandbox::tool::{Tool, ToolFile};
+use outboard_volume::address::ImageName;
+use outboard_volume::image::Image;
+use outboard_volume::image_lock::ImageLock;
+use outboard_volume::options::Options;
+use outboard_volume::session::{apart, Session};
+use outboard_volume::volume::{find_format, on_disk, Fate, Volume};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -421,7 +421,7 @@ impl Slot {
             }
             set_image_size(session, path, self.whole_with(size))?;
         }
-        let settings = session.settings().clone();
+        let settings = session.options().clone();
         on_disk(session, path, true, |disk| {
             if self.is_gpt() {
                 sfdisk::move_copy_to_end(&settings, disk, &shown)?;
@@ -442,7 +442,7 @@ impl Slot {
     fn cut(&self, session: &mut Session, volume: &Volume, size: u64, whole: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
         let cut = self.next.is_none();
-        let settings = session.settings().clone();
+        let settings = session.options().clone();
         on_disk(session, path, true, |disk| {
             sfdisk::set_size(&settings, disk, self.number, size, &shown)?;
             match cut && self.is_gpt() {
@@ -501,14 +501,14 @@ impl Method {
     fn resize(self, session: &mut Session, name: &ImageName, goal: Goal) -> Resized {
         let mut volume = Volume::find(session, name, true)?;
         let size = volume.range.size;
-        let settings = session.settings();
+        let settings = session.options();
         match (self, goal) {
             (Self::Ext, _) => Ok(resize_ext(settings, &mut volume, goal)?),
             (Self::Ntfs, _) => Ok(resize_ntfs(settings, &mut volume, goal)?),
             (Self::F2fs, Goal::Fill) => {
                 const TOOL: Tool = Tool::new("resize.f2fs", "f2fs-tools");
                 let resized = by_tool(&mut volume, |file| {
-                    TOOL.call(settings)?
+                    TOOL.call(settings.confinement())?
                         .changes(file)
                         .argument(file)
                         .succeed("cannot resize")
@@ -572,19 +572,19 @@ fn cannot_resize(volume: &Volume, error: &io::Error) -> Error {
     }
 }
 
-fn resize_ext(settings: &Settings, volume: &mut Volume, goal: Goal) -> Result<()> {
+fn resize_ext(settings: &Options, volume: &mut Volume, goal: Goal) -> Result<()> {
     const CHECK: Tool = Tool::new("e2fsck", "e2fsprogs");
     const TOOL: Tool = Tool::new("resize2fs", "e2fsprogs");
     let shown = volume.shown();
     by_tool(volume, |file| {
-        let check = CHECK.call(settings)?.changes(file);
+        let check = CHECK.call(settings.confinement())?.changes(file);
         let checked = check.arguments(["-f", "-p"]).argument(file).run()?;
         if !matches!(checked.code(), Some(0 | 1)) {
             return Err(checked.failure(&format!(
                 "{shown} has to be repaired first (outboard fsck -y)"
             )));
         }
-        let call = TOOL.call(settings)?.changes(file);
+        let call = TOOL.call(settings.confinement())?.changes(file);
         let call = match goal {
             Goal::Least => call.argument("-M").argument(file),
             Goal::Fill => call.argument(file),
@@ -604,11 +604,16 @@ fn ntfs_least(output: &[u8]) -> Option<u64> {
     after.split_whitespace().next()?.parse().ok()
 }
 
-fn resize_ntfs(settings: &Settings, volume: &mut Volume, goal: Goal) -> Result<()> {
+fn resize_ntfs(settings: &Options, volume: &mut Volume, goal: Goal) -> Result<()> {
     const TOOL: Tool = Tool::new("ntfsresize", "ntfs-3g");
     let what = format!("cannot resize {}", volume.shown());
     by_tool(volume, |file| {
-        let call = || Ok(TOOL.call(settings)?.changes(file).arguments(["-f", "-P"]));
+        let call = || {
+            Ok(TOOL
+                .call(settings.confinement())?
+                .changes(file)
+                .arguments(["-f", "-P"]))
+        };
         let size = match goal {
             Goal::Fill => None,
             Goal::Bytes(size) => Some(size),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard rm`: removes files, and trees from their leaves upwards.
 
-use crate::address::Place;
 use crate::commands::each::each_place;
-use crate::error::{Error, Failures, Result};
-use crate::interrupt::Interrupt;
-use crate::operand::{is_directory, Named, ITSELF};
-use crate::session::Session;
-use crate::walk::{Step, Walk};
 use clap::Args;
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::operand::{is_directory, Named, ITSELF};
+use outboard_transfer::walk::{Step, Walk};
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard rmdir`.
 
-use crate::address::Place;
 use crate::commands::each::each_place;
-use crate::error::{Error, Result};
-use crate::operand::Named;
-use crate::session::Session;
 use clap::Args;
+use outboard_sandbox::error::{Error, Result};
+use outboard_transfer::operand::Named;
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::path::Path;
 

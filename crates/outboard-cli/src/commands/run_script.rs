@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard run-script`: many commands, one kernel.
 
-use crate::apart::apart;
-use crate::arguments::Arguments;
-use crate::error::{Error, Result};
-use crate::format::escaped;
-use crate::line::{parse, split, understand, Lines};
-use crate::sandbox::HostAccess;
-use crate::session::Session;
-use crate::standard_input::StandardInput;
+use crate::commands::arguments::Arguments;
+use crate::commands::line::{parse, split, understand, Lines};
 use clap::{Args, CommandFactory};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::HostAccess;
+use outboard_volume::session::{apart, Session};
+use outboard_volume::standard_input::StandardInput;
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::File;

@@ -8,13 +8,13 @@ use super::descend::{Descend, Found};
 use super::dump::{text_of, Dump, Section};
 use super::getfacl::{access_list, default_list};
 use super::writes_images;
-use crate::accounts::{Accounts, Names};
-use crate::acl::{Acl, Permissions, Who, ACCESS, DEFAULT};
-use crate::error::{Error, Result};
-use crate::format::escaped;
-use crate::sandbox::HostAccess;
-use crate::session::{Session, TreeId};
 use clap::Args;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::HostAccess;
+use outboard_transfer::accounts::{Accounts, Names};
+use outboard_transfer::acl::{Acl, Permissions, Who, ACCESS, DEFAULT};
+use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, OsString};
 use std::io;
 use std::path::PathBuf;
@@ -251,7 +251,7 @@ fn entry(text: &str, accounts: &Accounts) -> Result<Written> {
         _ => return Err(wrong(text, "it has too many parts")),
     };
     let id = |names: &Names| {
-        let name = crate::octal::unquote(name.as_bytes());
+        let name = outboard_volume::octal::unquote(name.as_bytes());
         let id = names.id(&String::from_utf8_lossy(&name));
         id.ok_or_else(|| wrong(text, "the image knows no such name"))
     };

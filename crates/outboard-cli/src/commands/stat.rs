@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard stat`.
 
-use crate::address::Place;
 use crate::commands::image_place;
-use crate::error::{warn, Error, Result};
-use crate::format;
 use crate::output::Output;
 use crate::record::Record;
-use crate::session::Session;
 use clap::Args;
 use outboard::Fd;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::format;
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;

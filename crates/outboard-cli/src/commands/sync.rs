@@ -2,9 +2,9 @@
 //! `outboard sync`.
 
 use crate::commands::each::each_place;
-use crate::error::{Error, Result};
-use crate::session::{Session, TreeId};
 use clap::Args;
+use outboard_sandbox::error::{Error, Result};
+use outboard_volume::session::{Session, TreeId};
 use std::ffi::OsString;
 
 /// Write what was changed in images to stable storage

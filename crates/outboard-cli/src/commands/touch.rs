@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard touch`.
 
-use crate::address::Place;
 use crate::commands::each::each_place;
 use crate::commands::image_place;
-use crate::error::{Error, Result};
-use crate::format::moment;
-use crate::moment::{is_access_kept, is_kept, parse_moment, stored};
-use crate::operand::{Named, ITSELF};
-use crate::session::Session;
 use clap::{ArgAction, Args};
 use libc::timespec;
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::moment;
+use outboard_transfer::moment::{is_access_kept, is_kept, parse_moment, stored};
+use outboard_transfer::operand::{Named, ITSELF};
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 

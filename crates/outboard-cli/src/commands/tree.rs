@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard tree`.
 
-use crate::address::Place;
 use crate::colors::{Colors, When};
 use crate::commands::image_places;
-use crate::error::{Error, Failures, Result};
-use crate::format;
-use crate::interrupt::Interrupt;
-use crate::operand::Named;
 use crate::output::Output;
 use crate::record::kind;
-use crate::session::Session;
-use crate::walk::{Entry, Step, Walk};
 use clap::Args;
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::format;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::operand::Named;
+use outboard_transfer::walk::{Entry, Step, Walk};
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use serde_json::{json, Value};
 use std::ffi::OsString;
 

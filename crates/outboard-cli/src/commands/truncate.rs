@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard truncate`.
 
-use crate::address::Place;
-use crate::arguments::parse_size;
+use crate::commands::arguments::parse_size;
 use crate::commands::each::each_place;
-use crate::error::{Error, Result};
-use crate::session::Session;
 use clap::Args;
 use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 

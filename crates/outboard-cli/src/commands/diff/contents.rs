@@ -2,8 +2,8 @@
 //! Comparing what two files hold. Where both have a hole there is nothing to read.
 
 use super::{Comparison, Difference};
-use crate::claimed_size;
 use outboard::{Fd, PathFd};
+use outboard_transfer::claimed_size;
 use std::io;
 
 /// Bytes that are read at once.

@@ -7,16 +7,16 @@
 mod contents;
 mod walk;
 
-use crate::address::Place;
 use crate::commands::uses;
-use crate::error::{reason, warn, Error, Result};
-use crate::format::{escaped, name};
-use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::sandbox::HostAccess;
-use crate::session::{Session, TreeId};
 use clap::{Args, ValueEnum};
 use outboard::{Fd, System};
+use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::format::{escaped, name};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::HostAccess;
+use outboard_volume::address::Place;
+use outboard_volume::session::{Session, TreeId};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io;

@@ -3,11 +3,11 @@
 
 use super::contents::{same_contents, Pair};
 use super::{is_excluded, quoted, Comparison, Difference, Ignored};
-use crate::commands::cp::queue::Queue;
 use crate::commands::getfattr::encode;
-use crate::format::{kind, moment};
-use crate::other_forms;
 use outboard::{Fd, PathFd, ReadDir};
+use outboard_sandbox::format::{kind, moment};
+use outboard_transfer::cp::queue::Queue;
+use outboard_transfer::other_forms;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -235,7 +235,10 @@ impl Walk<'_> {
                 continue;
             };
             if left != right {
-                let what = format!("xattr {}", crate::format::escaped(name.to_bytes()));
+                let what = format!(
+                    "xattr {}",
+                    outboard_sandbox::format::escaped(name.to_bytes())
+                );
                 let [left, right] = [left, right].map(|value| match value {
                     Some(value) => shown(&value),
                     None => "none".to_owned(),

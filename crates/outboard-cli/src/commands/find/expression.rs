@@ -2,9 +2,9 @@
 //! What find is asked for: tests and actions, and what a file must tell for them.
 
 use super::printf::Format;
-use crate::address::Place;
-use crate::error::Result;
-use crate::glob::Pattern;
+use outboard_sandbox::error::Result;
+use outboard_transfer::glob::Pattern;
+use outboard_volume::address::Place;
 
 /// A file as the expression sees it.
 pub trait File {

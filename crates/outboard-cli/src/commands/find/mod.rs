@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard find`: walks ([`crate::walk`]) and evaluates an expression ([`expression`]) that is
+//! `outboard find`: walks ([`outboard_transfer::walk`]) and evaluates an expression ([`expression`]) that is
 //! written as for GNU find ([`parser`]).
 
 mod expression;
 mod parser;
 mod printf;
 
-use crate::address::Place;
 use crate::commands::uses_images;
-use crate::error::{Error, Failures, Result};
-use crate::format;
-use crate::interrupt::Interrupt;
-use crate::operand::{base_name, is_directory, is_link, Named};
 use crate::output::{JsonList, Output};
-use crate::owner::Owner;
 use crate::record::Record;
-use crate::sandbox::HostAccess;
-use crate::session::{Session, TreeId};
-use crate::walk::{Entry, Step, Walk};
 use clap::Args;
 use expression::{Action, Expression, File, Test};
 use outboard::ReadDir;
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::format;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::HostAccess;
+use outboard_transfer::operand::{base_name, is_directory, is_link, Named};
+use outboard_transfer::owner::Owner;
+use outboard_transfer::walk::{Entry, Step, Walk};
+use outboard_volume::address::Place;
+use outboard_volume::session::{Session, TreeId};
 use parser::{Options, Parsed};
 use printf::Facts;
 use std::ffi::{CString, OsString};

@@ -4,12 +4,12 @@
 
 use super::expression::{Action, Expression, Match, Number, Test};
 use super::printf::Format;
-use crate::address::Place;
 use crate::commands::image_place;
-use crate::error::{Error, Result};
-use crate::format::escaped;
-use crate::glob::Pattern;
-use crate::mode::ModeChange;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_transfer::glob::Pattern;
+use outboard_transfer::mode::ModeChange;
+use outboard_volume::address::Place;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 

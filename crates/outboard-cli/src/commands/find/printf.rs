@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The format of `-printf`, as GNU find has it. Owners are numbers, and times UTC, as everywhere in this program.
 
-use crate::format;
+use outboard_sandbox::format;
 use std::ffi::CString;
 
 /// Columns that a field may have.

@@ -4,15 +4,14 @@
 
 use super::makers::{Filled, Maker};
 use super::{Mkfs, Wish};
-use crate::address::ImageName;
-use crate::apart::apart;
 use crate::commands::uses_image;
-use crate::destination::{Use, UsedFiles};
-use crate::error::{warn, Error, Result};
-use crate::format::size as size_text;
-use crate::scratch::Scratch;
-use crate::session::Session;
 use outboard_image::{probe, Class, FileSource, Probe};
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::format::size as size_text;
+use outboard_volume::address::ImageName;
+use outboard_volume::destination::{Use, UsedFiles};
+use outboard_volume::scratch::Scratch;
+use outboard_volume::session::{apart, Session};
 use std::fs::File;
 
 /// Bytes of a disk that a file system may leave unused: incomplete groups at its end, logs beside it.
@@ -26,7 +25,7 @@ pub(super) fn check_inputs(options: &Mkfs, session: &Session, name: &ImageName) 
     for path in options.from.iter().chain(&options.file_contexts) {
         used.add(path, Use::Input);
     }
-    let settings = session.settings();
+    let settings = session.options();
     for path in &settings.backing {
         used.add(path, Use::Backing);
     }

@@ -2,14 +2,13 @@
 //! How much room a tree needs: counted for `--fit`.
 
 use super::host_tree;
-use crate::apart::apart;
-use crate::commands::tar::input::count;
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
-use crate::operand::is_directory;
-use crate::sandbox::HostAccess;
-use crate::session::Session;
-use crate::walk::{Entry, Step};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::HostAccess;
+use outboard_transfer::operand::is_directory;
+use outboard_transfer::tar::input::count;
+use outboard_transfer::walk::{Entry, Step};
+use outboard_volume::session::{apart, Session};
 use std::collections::HashSet;
 use std::path::Path;
 

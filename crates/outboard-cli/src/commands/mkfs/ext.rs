@@ -5,19 +5,18 @@
 //! What it takes from the host (times of change, times of access) and what is to be changed (owners, labels) is
 //! set afterwards with debugfs, by the numbers of inodes: no name comes into its script.
 
-use crate::address::{ImageName, Place};
-use crate::apart::apart;
-use crate::commands::cp::Changes;
 use crate::commands::uses_image;
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
-use crate::operand::Named;
-use crate::scratch::Scratch;
-use crate::session::Session;
-use crate::temporary::PrivateDirectory;
-use crate::tool::{Call, Tool};
-use crate::walk::{Step, Walk};
 use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::tool::{Call, Tool};
+use outboard_transfer::cp::Changes;
+use outboard_transfer::operand::Named;
+use outboard_transfer::walk::{Step, Walk};
+use outboard_volume::address::{ImageName, Place};
+use outboard_volume::scratch::Scratch;
+use outboard_volume::session::{apart, Session};
+use outboard_volume::temporary::PrivateDirectory;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
@@ -117,7 +116,7 @@ pub fn settle(
     let path = directory.path().join("script");
     std::fs::write(&path, script.text).map_err(failed)?;
     let what = "cannot settle the new file system";
-    let call = DEBUG.call(session.settings())?;
+    let call = DEBUG.call(session.options().confinement())?;
     let call = call.writes(scratch.directory()).reads(directory.path());
     let ended = at_time(call, time)
         .arguments(["-w", "-f"])

@@ -2,13 +2,13 @@
 //! The walk through the directory that a file system is made from. It may be deeper than a path may
 //! be long.
 
-use crate::address::Place;
-use crate::error::{Error, Result};
-use crate::format::escaped;
-use crate::interrupt::Interrupt;
-use crate::operand::Named;
-use crate::walk::{Step, Walk};
 use outboard::{System, Tree};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::operand::Named;
+use outboard_transfer::walk::{Step, Walk};
+use outboard_volume::address::Place;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 

@@ -2,11 +2,11 @@
 //! What tools that are given the tree leave out without a word: they are said here, as our own copies say them.
 
 use super::host_tree;
-use crate::commands::cp::report::{Loss, Report};
-use crate::error::Result;
-use crate::interrupt::Interrupt;
-use crate::walk::{Entry, Step};
 use outboard::System;
+use outboard_sandbox::error::Result;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::cp::report::{Loss, Report};
+use outboard_transfer::walk::{Entry, Step};
 use std::path::Path;
 
 /// The attributes that only root sees, which no tool does in its sandbox.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The distribution's makers of file systems: which there are, and how each is told what it is to make.
 
-use crate::commands::cp::report::Loss;
-use crate::error::{Error, Result};
-use crate::tool::Tool;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::tool::Tool;
+use outboard_transfer::cp::report::Loss;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 

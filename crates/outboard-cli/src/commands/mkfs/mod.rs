@@ -14,27 +14,27 @@ mod iso;
 mod losses;
 mod makers;
 
-use crate::address::{ImageName, Place};
-use crate::apart::apart;
-use crate::commands::cp::{self, Changes, Copied};
-use crate::commands::tar::input::{unpack_file, unpack_reads};
-use crate::commands::{check_file_name, uses_image};
-use crate::error::{Error, Result};
-use crate::format::{escaped, size as size_text};
-use crate::image::{cannot_open, Image};
-use crate::image_lock::ImageLock;
-use crate::labels::Labels;
-use crate::moment::source_date;
-use crate::new_image::{write_to, NewFormat};
-use crate::sandbox::HostAccess;
-use crate::scratch::{PlainPath, Range, Scratch};
-use crate::session::{Session, Wanted};
-use crate::uuid;
-use crate::volume::find_format;
+use crate::commands::{check_file_name, progress, uses_image};
 use clap::Args;
 use estimate::{round_up, Content};
 use makers::{Filled, Maker, Reproducible, FILE_SECTOR};
 use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::{escaped, size as size_text};
+use outboard_sandbox::HostAccess;
+use outboard_transfer::cp::{self, Changes, Copied};
+use outboard_transfer::labels::Labels;
+use outboard_transfer::moment::source_date;
+use outboard_transfer::tar::input::{unpack_file, unpack_reads};
+use outboard_volume::address::{ImageName, Place};
+use outboard_volume::image::Image;
+use outboard_volume::image_file::cannot_open;
+use outboard_volume::image_lock::ImageLock;
+use outboard_volume::new_image::{write_to, NewFormat};
+use outboard_volume::scratch::{PlainPath, Range, Scratch};
+use outboard_volume::session::{apart, Session, Wanted};
+use outboard_volume::uuid;
+use outboard_volume::volume::find_format;
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
@@ -61,7 +61,7 @@ pub struct Mkfs {
     /// partition, IMAGE@NAME for a volume
     pub image: OsString,
     /// Size of the image, as in 512M or 2G
-    #[arg(long, value_name = "SIZE", value_parser = crate::arguments::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = crate::commands::arguments::parse_size)]
     pub size: Option<u64>,
     /// Find a size that holds the tree [default with --from, for a new file]
     #[arg(long, conflicts_with = "size", requires = "from")]
@@ -279,7 +279,7 @@ fn find_target(
     let found = match path.symlink_metadata() {
         Err(_) if name.partition.is_none() && name.volume.is_none() => {
             let target = Target::File {
-                format: NewFormat::of(&path, session.settings()),
+                format: NewFormat::of(&path, session.options()),
                 path,
                 replace: false,
             };
@@ -700,13 +700,23 @@ impl<'a> Making<'a> {
             Source::Directory(path) => {
                 let contents = [Place::Host(path.join("."))];
                 let shown = Some(self.shown.as_str());
-                cp::copy(session, options, &self.changes, &contents, &place, shown)
+                cp::copy(
+                    session,
+                    options,
+                    &self.changes,
+                    &contents,
+                    &place,
+                    shown,
+                    progress::report,
+                )
             }
-            Source::Tar(path) => match unpack_file(session, path, &place, &self.shown) {
-                Ok(()) => Ok(Copied::All),
-                Err(Error::Told) => Ok(Copied::Some),
-                Err(error) => Err(error),
-            },
+            Source::Tar(path) => {
+                match unpack_file(session, path, &place, &self.shown, progress::report) {
+                    Ok(()) => Ok(Copied::All),
+                    Err(Error::Told) => Ok(Copied::Some),
+                    Err(error) => Err(error),
+                }
+            }
         })
     }
 
@@ -718,7 +728,7 @@ impl<'a> Making<'a> {
         source: Option<&Source>,
         words: &[String],
     ) -> Result<Copied> {
-        let call = self.maker.tool.call(session.settings())?;
+        let call = self.maker.tool.call(session.options().confinement())?;
         let call = call.shown(session.verbose());
         let call = call.writes(scratch.directory());
         let mut call = call.naming(scratch.path(), &self.shown);

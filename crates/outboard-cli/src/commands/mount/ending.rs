@@ -4,10 +4,10 @@
 //! The host's own umount(8) does not wait until everything is written, as `outboard umount` does. A mount
 //! that follows at once waits here for the server before it, and for nobody else who has the image.
 
-use super::host;
-use crate::error::warn;
-use crate::servers::{self, Server};
 use outboard::{Fd, Tree};
+use outboard_sandbox::error::warn;
+use outboard_volume::host_mounts;
+use outboard_volume::servers::{self, Server};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,6 @@ fn is_let_go(image: &Path) -> bool {
 
 /// `None`: the server has just ended.
 fn has_lost_mount(server: &Server) -> Option<bool> {
-    let mounts = host::mounts(&server.files()).ok()?;
+    let mounts = host_mounts::mounts(&server.files()).ok()?;
     Some(mounts.iter().all(|mounted| mounted.source != server.source))
 }

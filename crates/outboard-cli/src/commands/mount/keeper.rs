@@ -5,11 +5,12 @@
 //! wrong, or with a NUL that all is well, which the command answers with a byte. After that nobody listens there, and it tells the
 //! system's log.
 
-use super::{host, Plan};
-use crate::crash;
-use crate::error::{warn, Error, Result};
-use crate::interrupt::ending_signals;
+use super::Plan;
 use outboard::{send_fd, signals, Tree};
+use outboard_sandbox::crash;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::interrupt::ending_signals;
+use outboard_volume::host_mounts;
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::pipe;
 use std::fmt::{Display, Formatter};
@@ -108,7 +109,10 @@ impl Voice {
 
     fn tell(&self, message: &str) {
         match self.is_alone() {
-            true => self.line(&format!("outboard: {}", crate::format::message(message))),
+            true => self.line(&format!(
+                "outboard: {}",
+                outboard_sandbox::format::message(message)
+            )),
             false => warn(message),
         }
     }
@@ -262,7 +266,7 @@ impl Keeper<'_> {
             self.voice.tell(&format!(
                 "{shown}: {crash}: mounting it again; files that were open stay lost"
             ));
-            host::unmount(&self.plan.directory, true)?;
+            host_mounts::unmount(&self.plan.directory, true)?;
             server = self.mount()?;
         }
     }
@@ -298,7 +302,7 @@ impl Keeper<'_> {
         let directory = &plan.directory;
         let mut newborn = self.start()?;
         newborn.hear()?;
-        let device = match host::mount(directory, &plan.source, &plan.options) {
+        let device = match host_mounts::mount(directory, &plan.source, plan.options.flags()) {
             Ok(device) => device,
             Err(error) => {
                 let _ = newborn.give_up();
@@ -307,9 +311,9 @@ impl Keeper<'_> {
         };
         let server = self.connect(newborn, device);
         match &server {
-            Ok(_) => host::read_further_ahead(directory),
+            Ok(_) => host_mounts::read_further_ahead(directory),
             Err(_) => {
-                if let Err(error) = host::unmount(directory, true) {
+                if let Err(error) = host_mounts::unmount(directory, true) {
                     self.voice.tell(error.message().unwrap_or_default());
                 }
             }
@@ -404,7 +408,7 @@ impl Keeper<'_> {
             self.voice
                 .tell(&format!("{shown}: not everything was written"));
         }
-        if let Err(error) = host::unmount(&self.plan.directory, true) {
+        if let Err(error) = host_mounts::unmount(&self.plan.directory, true) {
             self.voice.tell(error.message().unwrap_or_default());
         }
     }

@@ -9,31 +9,28 @@
 //! is the keeper itself.
 
 mod ending;
-pub mod host;
 mod keeper;
 mod options;
-mod owners;
 mod remount;
 mod serve;
-mod server;
 pub mod umount;
 
-use crate::address::ImageName;
-use crate::apart::apart;
-use crate::arguments::Settings;
 use crate::commands::{uses_image, uses_images};
-use crate::containers::check_format_writable;
-use crate::error::{warn, Error, Result};
-use crate::image::{cannot_write, check_writable};
-use crate::image_lock::ImageLock;
-use crate::layers::keys::KeyFile;
-use crate::sandbox::HostAccess;
-use crate::session::Session;
-use crate::undo;
-use crate::volume::find_format;
 use clap::{Args, ValueEnum};
 use options::Options;
 use outboard::System;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::HostAccess;
+use outboard_volume::address::ImageName;
+use outboard_volume::containers::check_format_writable;
+use outboard_volume::host_mounts;
+use outboard_volume::image_file::{cannot_write, check_writable};
+use outboard_volume::image_lock::ImageLock;
+use outboard_volume::layers::keys::KeyFile;
+use outboard_volume::options::Options as VolumeOptions;
+use outboard_volume::session::{apart, Session};
+use outboard_volume::undo;
+use outboard_volume::volume::find_format;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -99,7 +96,7 @@ struct Plan {
     image: ImageName,
     directory: PathBuf,
     options: Options,
-    settings: Settings,
+    settings: VolumeOptions,
     restart: bool,
     /// For the processes that are started.
     key: Option<KeyFile>,
@@ -121,7 +118,7 @@ impl Mount {
 }
 
 pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
-    let mut plan = Plan::new(mount, session.settings())?;
+    let mut plan = Plan::new(mount, session.options())?;
     match mount.role {
         Role::Server => return serve::run(&plan, session),
         Role::Keeper => return keeper::run(&plan, true),
@@ -180,7 +177,7 @@ fn parse_image(operand: &OsStr) -> ImageName {
 }
 
 impl Plan {
-    fn new(mount: &Mount, settings: &Settings) -> Result<Self> {
+    fn new(mount: &Mount, settings: &VolumeOptions) -> Result<Self> {
         let mut image = parse_image(&mount.image);
         let failed = |path: &Path, error: &io::Error| {
             Error::failed(format!("cannot open {}", path.display()), error)
@@ -262,7 +259,8 @@ impl Plan {
     /// Root may mount on what is mounted, as with mount(8).
     fn check_directory(&self) -> Result<()> {
         let shown = self.directory.display();
-        let found = host::real(&self.directory).and_then(|directory| host::find(&directory));
+        let found =
+            host_mounts::real(&self.directory).and_then(|directory| host_mounts::find(&directory));
         if let (Ok(Some(mounted)), false) = (found, System::Host.effective_user() == 0) {
             return Err(Error::Failed(format!(
                 "{shown}: {} is mounted there already (outboard umount {shown} ends that)",
@@ -283,13 +281,13 @@ impl Plan {
     fn needs_checks(&self) -> bool {
         let options = &self.options;
         let limited =
-            options.read_only || options.is_mapped() || !host::is_in_first_user_name_space();
+            options.read_only || options.is_mapped() || !host_mounts::is_in_first_user_name_space();
         options.allow_other || (System::Host.effective_user() == 0 && limited)
     }
 
     /// The command line of another process that takes part.
     fn arguments(&self, role: &str) -> Result<Vec<OsString>> {
-        let directory = host::real(&self.directory).map_err(|error| {
+        let directory = host_mounts::real(&self.directory).map_err(|error| {
             Error::failed(
                 format!("cannot mount on {}", self.directory.display()),
                 &error,

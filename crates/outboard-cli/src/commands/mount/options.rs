@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What stands after `-o`: words separated by commas, as mount(8) hands them over from fstab.
 
-use super::owners::IdMap;
-use crate::arguments::{parse_size, Settings};
-use crate::error::{Error, Result};
+use crate::commands::arguments::parse_size;
+use outboard_fuse::owners::IdMap;
+use outboard_sandbox::error::{Error, Result};
+use outboard_volume::host_mounts::Flags;
+use outboard_volume::options::Options as VolumeOptions;
 
 /// How the host mounts the file system, and whose the files are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -206,9 +208,21 @@ impl Options {
         words.join(",")
     }
 
+    /// What the host's mount needs of it.
+    pub fn flags(&self) -> Flags {
+        Flags {
+            read_only: self.read_only,
+            allow_other: self.allow_other,
+            default_permissions: self.default_permissions,
+            suid: self.suid,
+            dev: self.dev,
+            noexec: self.noexec,
+        }
+    }
+
     /// What the command line says of the kernel goes before what `-o` says.
-    pub fn settings(&self, given: &Settings) -> Settings {
-        Settings {
+    pub fn settings(&self, given: &VolumeOptions) -> VolumeOptions {
+        VolumeOptions {
             kind: given.kind.clone().or_else(|| self.kind.clone()),
             read_only: given.read_only || self.read_only,
             vcpus: given

@@ -5,11 +5,12 @@
 //! the server's must be those of the mount.
 
 use super::options::Options;
-use super::{host, umount, Plan};
-use crate::address::ImageName;
-use crate::error::{reason, Error, Result};
-use crate::servers::{self, Server};
+use super::{umount, Plan};
 use outboard::System;
+use outboard_sandbox::error::{reason, Error, Result};
+use outboard_volume::address::ImageName;
+use outboard_volume::host_mounts;
+use outboard_volume::servers::{self, Server};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -35,8 +36,9 @@ pub fn run(plan: &Plan, lists: &[String]) -> Result<()> {
         return Err(Error::Usage("-o remount is for root".to_owned()));
     }
     let directory =
-        host::real(&plan.directory).map_err(|error| Error::failed(what.clone(), &error))?;
-    let mounted = host::find(&directory).map_err(|error| Error::failed(what.clone(), &error))?;
+        host_mounts::real(&plan.directory).map_err(|error| Error::failed(what.clone(), &error))?;
+    let mounted =
+        host_mounts::find(&directory).map_err(|error| Error::failed(what.clone(), &error))?;
     let Some(mounted) = mounted else {
         return Err(Error::Failed(format!(
             "{what}: no mount of outboard (see findmnt)"

@@ -6,13 +6,13 @@
 //! are answered, and the end of what comes from there means to stop.
 
 use super::options::Options;
-use super::owners::Owners;
-use super::server::{granularity, Gate, HostCache, Manner, Server, Volume};
 use super::Plan;
-use crate::error::{Error, Result};
-use crate::session::{Session, Style};
 use fuser::{Config, SessionACL};
 use outboard::{receive_fd, signals, Fd, System};
+use outboard_fuse::owners::Owners;
+use outboard_fuse::server::{granularity, Gate, HostCache, Manner, Server, Volume};
+use outboard_sandbox::error::{Error, Result};
+use outboard_volume::session::{Session, Style};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, Sender};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard umount`.
 
-use super::host::{self, Mounted};
-use crate::address::ImageName;
-use crate::error::{reason, warn, Error, Result};
-use crate::servers::{self, Server};
 use clap::Args;
 use outboard::Tree;
+use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_volume::address::ImageName;
+use outboard_volume::host_mounts::{self, Mounted};
+use outboard_volume::servers::{self, Server};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,15 +29,15 @@ pub struct Umount {
 pub fn run(options: &Umount) -> Result<()> {
     let shown = options.directory.display();
     let failed = |error| Error::failed(format!("cannot unmount {shown}"), &error);
-    let directory = host::real(&options.directory).map_err(failed)?;
-    let Some(mounted) = host::find(&directory).map_err(failed)? else {
+    let directory = host_mounts::real(&options.directory).map_err(failed)?;
+    let Some(mounted) = host_mounts::find(&directory).map_err(failed)? else {
         return Err(Error::Failed(format!(
             "{shown}: no mount of outboard (see findmnt)"
         )));
     };
     let removed = mounted.is_writable() && has_removed_image(&mounted);
     let written = write_all(&directory);
-    let ended = host::unmount(&directory, options.lazy).and_then(|()| match options.lazy {
+    let ended = host_mounts::unmount(&directory, options.lazy).and_then(|()| match options.lazy {
         true => Ok(()),
         false => wait(&mounted.source),
     });

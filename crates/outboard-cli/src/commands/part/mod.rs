@@ -3,21 +3,22 @@
 
 mod types;
 
-use crate::address::ImageName;
-use crate::arguments::parse_size;
+use crate::commands::arguments::parse_size;
 use crate::commands::{reads_images, runs_programs};
-use crate::error::{Error, Result};
-use crate::format;
-use crate::image::Image;
-use crate::new_image::NewFormat;
 use crate::output::Output;
-use crate::sandbox::HostAccess;
-use crate::scratch::Scratch;
-use crate::session::Session;
-use crate::volume::on_disk;
-use crate::{sfdisk, uuid};
+use crate::sfdisk;
 use clap::{Args, Subcommand, ValueEnum};
 use outboard_image::partition::{Partition, Table};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format;
+use outboard_sandbox::HostAccess;
+use outboard_volume::address::ImageName;
+use outboard_volume::image::Image;
+use outboard_volume::new_image::NewFormat;
+use outboard_volume::scratch::Scratch;
+use outboard_volume::session::Session;
+use outboard_volume::uuid;
+use outboard_volume::volume::on_disk;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -227,7 +228,7 @@ pub fn run(options: &Part, session: &mut Session) -> Result<()> {
     }
     session.may_write(&shown)?;
     session.catch_interrupts();
-    let settings = session.settings().clone();
+    let settings = session.options().clone();
     match &options.action {
         Action::Create(create_options) => create(create_options, &path, &shown, session),
         Action::Add(add) => change(session, &path, &shown, |table, disk| {
@@ -287,8 +288,8 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
             ))
         })?;
         let scratch = Scratch::beside(path, size)?;
-        sfdisk::create(session.settings(), scratch.path(), &script, shown)?;
-        let format = NewFormat::of(path, session.settings());
+        sfdisk::create(session.options(), scratch.path(), &script, shown)?;
+        let format = NewFormat::of(path, session.options());
         return format.keep(session, scratch, path, false);
     }
     if !options.force {
@@ -301,7 +302,7 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
             "{shown} exists and has its size: --size makes no sense"
         )));
     }
-    let settings = session.settings().clone();
+    let settings = session.options().clone();
     on_disk(session, path, true, |disk| {
         sfdisk::create(&settings, disk, &script, shown)
     })

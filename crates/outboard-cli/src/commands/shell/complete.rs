@@ -3,9 +3,9 @@
 
 use super::places::commands;
 use super::{host_part, Prompt, BUILT_IN};
-use crate::address::Place;
-use crate::session::TreeId;
 use outboard::{DirEntry, FileType, Tree};
+use outboard_volume::address::Place;
+use outboard_volume::session::TreeId;
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;

@@ -6,11 +6,11 @@
 //! command sees it. Which operands are places is told by the names of their values.
 
 use super::host_part;
-use crate::address::{ImageName, Place};
-use crate::arguments::Arguments;
-use crate::format::escaped;
+use crate::commands::arguments::Arguments;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Arg, Command, CommandFactory};
+use outboard_sandbox::format::escaped;
+use outboard_volume::address::{ImageName, Place};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -147,7 +147,7 @@ pub fn grammar(here: &Here) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::{split, understand};
+    use crate::commands::line::{split, understand};
 
     fn here() -> Here {
         Here {

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard tar-out`.
+
+use crate::commands::{check_file_name, image_place, progress, reads_images};
+use crate::output::check_open;
+use clap::{Args, ValueEnum};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::HostAccess;
+use outboard_transfer::tar::output::{pack_place, Target};
+use outboard_transfer::tar::{Choice, Format};
+use outboard_volume::destination::UsedFiles;
+use outboard_volume::session::Session;
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Pack a directory of an image into a tar archive
+///
+/// The archive is in PAX format and has everything: numeric owners, modes, times, extended attributes,
+/// ACLs, labels, hard links, devices, holes. The same tree makes the same archive, byte for byte.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  outboard tar-out disk.img@1:/ > root.tar\n  outboard tar-out disk.img:/srv --zstd -f srv.tar.zst --exclude '*.log'"
+)]
+pub struct TarOut {
+    /// The directory: IMAGE:/DIR or IMAGE@N:/DIR
+    #[arg(value_name = "IMAGE:/DIR")]
+    pub place: OsString,
+    /// Where to write the archive [default: standard output]
+    #[arg(short, long = "file", value_name = "ARCHIVE")]
+    pub file: Option<OsString>,
+    /// Compress with gzip
+    #[arg(short = 'z', long, conflicts_with_all = ["zstd", "xz"])]
+    pub gzip: bool,
+    /// Compress with zstd
+    #[arg(long, conflicts_with = "xz")]
+    pub zstd: bool,
+    /// Compress with xz
+    #[arg(short = 'J', long)]
+    pub xz: bool,
+    /// Order of the names in a directory
+    #[arg(long, value_enum, default_value_t = Sort::Name, value_name = "ORDER")]
+    pub sort: Sort,
+    /// Overwrite an ARCHIVE that looks like a disk image
+    #[arg(long)]
+    pub force: bool,
+    /// Leave out what a pattern of the shell matches, as tar does; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// By the bytes of the names
+    Name,
+    /// As the file system has them
+    None,
+}
+
+impl TarOut {
+    fn format(&self) -> Format {
+        match (self.gzip, self.zstd, self.xz) {
+            (true, _, _) => Format::Gzip,
+            (_, true, _) => Format::Zstd,
+            (_, _, true) => Format::Xz,
+            _ => Format::Plain,
+        }
+    }
+
+    fn choice(&self) -> Result<Choice> {
+        let pattern = |text: &OsString| {
+            let bytes = text.as_bytes();
+            let end = bytes.iter().rposition(|&byte| byte != b'/');
+            CString::new(&bytes[..end.map_or(bytes.len(), |end| end + 1)])
+                .map_err(|_| Error::Usage("a pattern has a NUL in it".to_owned()))
+        };
+        Ok(Choice {
+            sorted: self.sort == Sort::Name,
+            excluded: self.exclude.iter().map(pattern).collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// Opens the archive. `mode`: the permissions of a new file.
+fn open_target(options: &TarOut, used: &UsedFiles, mode: u32) -> Result<Target> {
+    let Some(path) = options.file.as_ref().filter(|path| *path != "-") else {
+        return standard();
+    };
+    let name = escaped(path.as_bytes());
+    let path = Path::new(path);
+    if !options.force {
+        check_file_name(path)?;
+    }
+    let mut new = File::options();
+    let new = new.write(true).mode(mode).create_new(true).open(path);
+    let (file, made) = match new {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            (used.overwrite_path(path, options.force), None)
+        }
+        other => (other, Some(path.to_path_buf())),
+    };
+    let failed = |error| Error::failed(format!("cannot write to {name}"), &error);
+    let file = file.map_err(failed)?;
+    Ok(Target { file, name, made })
+}
+
+fn standard() -> Result<Target> {
+    check_open()?;
+    let stdout = io::stdout();
+    if stdout.is_terminal() {
+        return Err(Error::Usage(
+            "tar-out writes the archive to standard output, which is a terminal: write > ARCHIVE, or -f ARCHIVE"
+                .to_owned(),
+        ));
+    }
+    let name = "standard output".to_owned();
+    let file = stdout.as_fd().try_clone_to_owned();
+    let file = file.map_err(|error| Error::failed(format!("cannot write to {name}"), &error))?;
+    Ok(Target {
+        file: File::from(file),
+        name,
+        made: None,
+    })
+}
+
+impl TarOut {
+    pub fn host_access(&self) -> HostAccess {
+        let mut access = reads_images([&self.place]);
+        let files = self.file.iter().filter(|file| *file != "-");
+        access.writes.extend(files.map(PathBuf::from));
+        access
+    }
+}
+
+pub fn run(options: &TarOut, session: &mut Session) -> Result<()> {
+    let place = image_place(&options.place)?;
+    let choice = options.choice()?;
+    let open = |session: &Session| open_target(options, &session.used(), 0o666 & !session.umask());
+    pack_place(
+        session,
+        &place,
+        &choice,
+        options.format(),
+        progress::report,
+        open,
+    )
+}

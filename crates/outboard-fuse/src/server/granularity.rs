@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The smallest difference of times that a file system keeps, so that the host shows no time that is another one after a remount.
+//!
+//! Linux knows it as `s_time_gran`, and tells nobody. FUSE has powers of ten up to a second.
+
+use outboard::{BlockDevice, Mount};
+use outboard_image::Source;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+/// The step in which a file system stores times.
+pub fn granularity(mount: &Mount) -> Duration {
+    match mount.kind() {
+        "ext2" | "ext3" | "ext4" => of_ext(mount.device()),
+        // FAT: two seconds, in truth.
+        "vfat" | "msdos" | "hfs" | "hfsplus" | "hpfs" | "affs" | "minix" | "reiserfs" | "sysv"
+        | "v7" | "bfs" | "qnx6" => SECOND,
+        "exfat" | "adfs" => Duration::from_millis(10),
+        "omfs" => Duration::from_millis(1),
+        "udf" => Duration::from_micros(1),
+        "ntfs" | "ntfs3" => Duration::from_nanos(100),
+        _ => NANOSECOND,
+    }
+}
+
+/// Parts of a second are behind the first 128 bytes of an inode.
+fn of_ext(device: &BlockDevice) -> Duration {
+    /// Of `s_inode_size` in the device; old file systems without it have 0 there.
+    const INODE_SIZE: u64 = 1024 + 88;
+    let mut bytes = [0; 2];
+    let read = device
+        .source()
+        .map(|source| source.read_at(&mut bytes, INODE_SIZE));
+    match read {
+        Ok(Ok(2)) if u16::from_le_bytes(bytes) <= 128 => SECOND,
+        _ => NANOSECOND,
+    }
+}

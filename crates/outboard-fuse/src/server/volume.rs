@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a mounted image can do for the host: each request as calls of the kernel in this process.
+//!
+//! Who asks is not checked here: the host's kernel does that where it shall be done (see `Access`
+//! in docs/using.md). The user matters for what new files belong to, and for set-user-ID bits,
+//! which changes by anybody but root take away.
+
+mod data;
+mod seek;
+
+pub use data::Origin;
+pub use seek::{Look, Span};
+
+use super::attributes::{absent, attributes, timespec};
+use super::files::{Entry, Files};
+use super::host_cache::HostCache;
+use super::nodes::{Named, Nodes};
+use super::room::Room;
+use crate::owners::Owners;
+use fuser::{FileAttr, TimeOrNow};
+use outboard::{BlockDevice, Control, Fd, Mount, CONTROL_SIZE};
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// Flags of open(2) that also count for the file in the image. Appending and direct access are the
+/// host's: it says where each write goes.
+const OPEN_FLAGS: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECTORY | libc::O_EXCL;
+/// File systems whose handles stay good while the file exists.
+const WITH_HANDLES: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs"];
+/// File systems in which names that differ are different names, unless the superblock says otherwise. On NTFS a file of another system may have a short DOS
+/// name as well, but what was done by that one its driver does not see by the long one either (docs/caveats.md).
+const EXACT_NAMES: [&str; 14] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs", "squashfs", "minix", "nilfs2", "ntfs",
+    "ntfs3", "reiserfs", "ufs",
+];
+/// File systems whose smallest read takes a block of many pages: one of a page brings the next ones along. Of others the
+/// pages are kept, since one read again alone takes as long as many in a row.
+const WHOLE_BLOCKS: [&str; 1] = ["squashfs"];
+/// Free bytes, beyond those of an attribute, with which a file system is not full.
+const SPARE: u64 = 1 << 20;
+/// Who asks for something.
+#[derive(Clone, Copy)]
+pub struct Caller {
+    pub user: u32,
+    pub group: u32,
+}
+
+impl Caller {
+    /// Whether changes of the caller leave set-user-ID bits.
+    fn is_privileged(self) -> bool {
+        self.user == 0
+    }
+}
+
+/// A file as the host gets to know it.
+pub struct Found {
+    pub attributes: FileAttr,
+    pub generation: u64,
+}
+
+/// What is to be changed of a file.
+pub struct Changes {
+    pub mode: Option<u32>,
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+    pub size: Option<u64>,
+    pub accessed: Option<TimeOrNow>,
+    pub modified: Option<TimeOrNow>,
+}
+
+impl Changes {
+    fn is_only_of_modification(&self) -> bool {
+        let others = self.mode.is_some() || self.user.is_some() || self.group.is_some();
+        self.modified.is_some() && self.accessed.is_none() && self.size.is_none() && !others
+    }
+}
+
+/// The host tells the times of each file whose last name it removes. To write them is of no use:
+/// of a regular file the host has them itself, for as long as it is open.
+fn is_removed_file(stat: &libc::stat) -> bool {
+    stat.st_nlink == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
+/// A file that is made: what kind and with what.
+pub enum New<'a> {
+    Directory,
+    Node { device: u32 },
+    Link { target: &'a Path },
+}
+
+/// A mounted tree as the host's requests see it: files by number.
+pub struct Volume {
+    nodes: Nodes,
+    files: Files,
+    owners: Owners,
+    /// Open since the file system was mounted, so that it learns of every error of writing.
+    whole: Fd,
+    /// The first of these errors, or of those when the host wrote what it had held back. Each of them is told once, if
+    /// anybody asks then, but what was lost stays lost.
+    lost: OnceLock<i32>,
+    host: Arc<HostCache>,
+    room: Room,
+    /// Not every file system has the disk's cache flushed by itself.
+    device: BlockDevice,
+    exact_names: bool,
+    access_lists: bool,
+    /// What the host has read ahead is not remembered here, too: the memory is there for the next read.
+    whole_blocks: bool,
+}
+
+fn text(name: &OsStr) -> io::Result<CString> {
+    Ok(CString::new(name.as_bytes())?)
+}
+
+fn error(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ESTALE)
+}
+
+fn is_for_writing(flags: i32) -> bool {
+    flags & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+fn is_access_list(attribute: &CStr) -> bool {
+    attribute.to_bytes().starts_with(b"system.posix_acl_")
+}
+
+impl Volume {
+    /// The tree of a mount, with the owners that the host shall see.
+    pub fn new(mount: &Mount, owners: Owners, host: Arc<HostCache>) -> io::Result<Self> {
+        let kind = mount.kind();
+        let flags = libc::O_DIRECTORY | libc::O_RDONLY;
+        let root = mount.open_fd(Path::new("/"), flags, 0)?;
+        let whole = root.duplicate()?;
+        let supported = match whole.xattr(c"system.posix_acl_access") {
+            Ok(_) => true,
+            Err(error) => error.raw_os_error() == Some(libc::ENODATA),
+        };
+        let probe = mount.device().probe()?;
+        let folds_case = probe.is_some_and(|probe| probe.folds_case);
+        Ok(Self {
+            nodes: Nodes::new(root, WITH_HANDLES.contains(&kind))?,
+            files: Files::default(),
+            access_lists: supported && owners.have_access_lists(),
+            owners,
+            whole,
+            lost: OnceLock::new(),
+            host,
+            room: Room::default(),
+            device: mount.device().clone(),
+            exact_names: EXACT_NAMES.contains(&kind) && !folds_case,
+            whole_blocks: WHOLE_BLOCKS.contains(&kind),
+        })
+    }
+
+    /// Whether the host may remember which names there are, and which not.
+    pub fn has_exact_names(&self) -> bool {
+        self.exact_names
+    }
+
+    /// Whether files have POSIX ACLs that the host can use.
+    pub fn has_access_lists(&self) -> bool {
+        self.access_lists
+    }
+
+    fn found(&self, named: Named) -> io::Result<Found> {
+        match attributes(named.id, &named.stat, &self.owners) {
+            Ok(attributes) => Ok(Found {
+                attributes,
+                generation: named.generation,
+            }),
+            Err(error) => {
+                self.nodes.forget(named.id, 1);
+                Err(error)
+            }
+        }
+    }
+
+    fn look(&self, directory: &Fd, name: &CStr) -> io::Result<Found> {
+        let file = directory.open_at(name, libc::O_PATH | libc::O_NOFOLLOW, 0)?;
+        let mut named = self.nodes.remember(file)?;
+        let id = named.id;
+        self.nodes.correct(&mut named, || self.files.has(id));
+        self.found(named)
+    }
+
+    fn shown(&self, id: u64, fd: &Fd) -> io::Result<FileAttr> {
+        attributes(id, &fd.stat()?, &self.owners)
+    }
+
+    /// Does what needs room in the image.
+    fn with_room<T>(&self, work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let settle = || {
+            // Errors do not matter here: whoever asks for them is told.
+            let _ = self.whole.sync_file_system();
+            true
+        };
+        self.room.with(settle, work)
+    }
+
+    /// As `with_room` for an attribute: a file system also reports that it is full if the attribute is too large for it.
+    fn with_room_for_attribute<T>(
+        &self,
+        bytes: usize,
+        work: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let settle = || {
+            let free = self
+                .whole
+                .statfs()
+                .map_or(0, |found| found.blocks_free.saturating_mul(found.unit()));
+            if free > bytes as u64 + SPARE {
+                return false;
+            }
+            let _ = self.whole.sync_file_system();
+            true
+        };
+        self.room.with(settle, work)
+    }
+
+    fn make_as(&self, caller: Caller, umask: u32) -> io::Result<()> {
+        let owner = self.owners.of_new(caller.user, caller.group);
+        let (user, group) = owner.ok_or_else(|| error(libc::EOVERFLOW))?;
+        self.device.kernel().make_files_as(user, group, umask)
+    }
+
+    /// Finds a name in a directory.
+    pub fn lookup(&self, parent: u64, name: &OsStr) -> io::Result<Found> {
+        self.look(&*self.nodes.get(parent)?, &text(name)?)
+    }
+
+    /// The host drops this many references to a file.
+    pub fn forget(&self, id: u64, lookups: u64) {
+        self.nodes.forget(id, lookups);
+    }
+
+    /// The host names the file that is open when write(2) needs them (writers.rs).
+    pub fn attributes(&self, id: u64, file: Option<u64>) -> io::Result<FileAttr> {
+        let Some(file) = file else {
+            return self.shown(id, &*self.nodes.get(id)?);
+        };
+        let file = self.files.get(file)?;
+        self.check_writer(&file)?;
+        self.shown(id, &file.fd)
+    }
+
+    /// EACCES: a file that not even root can run.
+    pub fn check_execution(&self, id: u64) -> io::Result<()> {
+        let mode = self.nodes.get(id)?.stat()?.st_mode;
+        match mode & libc::S_IFMT == libc::S_IFDIR || mode & 0o111 != 0 {
+            true => Ok(()),
+            false => Err(error(libc::EACCES)),
+        }
+    }
+
+    /// Changes attributes of a file.
+    pub fn change(
+        &self,
+        caller: Caller,
+        id: u64,
+        file: Option<u64>,
+        changes: Changes,
+    ) -> io::Result<FileAttr> {
+        let node = match self.nodes.get(id) {
+            // It went with its last name, since no descriptor of it was kept. The host would take an error for one of writing.
+            Err(error) if is_gone(&error) && changes.is_only_of_modification() => {
+                return Ok(absent());
+            }
+            node => node?,
+        };
+        if changes.is_only_of_modification() {
+            let stat = node.stat()?;
+            if is_removed_file(&stat) {
+                return attributes(id, &stat, &self.owners);
+            }
+        }
+        if changes.user.is_some() || changes.group.is_some() {
+            let user = self.number_in_image(changes.user, |id| self.owners.users.to_image(id))?;
+            let group =
+                self.number_in_image(changes.group, |id| self.owners.groups.to_image(id))?;
+            node.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH)?;
+        }
+        // After the owner, whose change takes bits away.
+        if let Some(mode) = changes.mode {
+            self.device.kernel().keep_set_id(true)?;
+            node.set_own_mode(mode & 0o7777)?;
+        }
+        if let Some(size) = changes.size {
+            self.change_as(caller, caller.is_privileged())?;
+            self.files.writers.resize(id, size, || match file {
+                Some(file) => self.files.get(file)?.fd.truncate(size),
+                None => node.reopen(libc::O_WRONLY)?.truncate(size),
+            })?;
+        }
+        if changes.accessed.is_some() || changes.modified.is_some() {
+            let times = [timespec(changes.accessed), timespec(changes.modified)];
+            node.set_times_at(c"", &times, libc::AT_EMPTY_PATH)?;
+        }
+        self.shown(id, &node)
+    }
+
+    /// A user or group that a file is given to; -1, as chown(2) has it, for none.
+    fn number_in_image(
+        &self,
+        id: Option<u32>,
+        map: impl Fn(u32) -> Option<u32>,
+    ) -> io::Result<u32> {
+        match id {
+            None => Ok(u32::MAX),
+            Some(id) => map(id).ok_or_else(|| error(libc::EOVERFLOW)),
+        }
+    }
+
+    /// Where a symbolic link leads to.
+    pub fn read_link(&self, id: u64) -> io::Result<CString> {
+        self.nodes.get(id)?.read_link_at(c"")
+    }
+
+    /// Makes a file that is not opened: a directory, a link, a device.
+    pub fn make(
+        &self,
+        caller: Caller,
+        parent: u64,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        new: New<'_>,
+    ) -> io::Result<Found> {
+        let (directory, name) = (self.nodes.get(parent)?, text(name)?);
+        self.make_as(caller, umask)?;
+        self.with_room(|| match new {
+            New::Directory => directory.make_directory_at(&name, mode),
+            New::Node { device } => directory.make_node_at(&name, mode, device.into()),
+            New::Link { target } => directory.make_symlink_at(&text(target.as_os_str())?, &name),
+        })?;
+        self.look(&directory, &name)
+    }
+
+    /// Removes a name. `flags`: `AT_REMOVEDIR` for a directory.
+    pub fn unlink(&self, parent: u64, name: &OsStr, flags: i32) -> io::Result<()> {
+        self.nodes.get(parent)?.unlink_at(&text(name)?, flags)?;
+        self.room.removed();
+        Ok(())
+    }
+
+    /// Renames a file, with the flags of renameat2(2).
+    pub fn rename(
+        &self,
+        (parent, name): (u64, &OsStr),
+        (new_parent, new_name): (u64, &OsStr),
+        flags: u32,
+    ) -> io::Result<()> {
+        let (from, to) = (self.nodes.get(parent)?, self.nodes.get(new_parent)?);
+        let (name, new_name) = (text(name)?, text(new_name)?);
+        self.with_room(|| from.rename_at(&name, &to, &new_name, flags))?;
+        self.room.removed();
+        Ok(())
+    }
+
+    /// Gives a file one more name.
+    pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> io::Result<Found> {
+        let (node, directory, name) = (self.nodes.get(id)?, self.nodes.get(parent)?, text(name)?);
+        self.with_room(|| node.link_at(c"", &directory, &name, libc::AT_EMPTY_PATH))?;
+        self.look(&directory, &name)
+    }
+
+    /// The flags that a file in the image is opened with. The host's page cache also reads where a
+    /// program only writes: the rest of a page.
+    fn flags(&self, flags: i32) -> i32 {
+        let access = match flags & libc::O_ACCMODE {
+            libc::O_WRONLY => libc::O_RDWR,
+            access => access,
+        };
+        access | flags & OPEN_FLAGS
+    }
+
+    /// Opens a file. Returns the number of the open file.
+    pub fn open(&self, id: u64, flags: i32) -> io::Result<u64> {
+        let file = self.nodes.get(id)?.reopen(self.flags(flags))?;
+        Ok(self.files.add(file, id, is_for_writing(flags)))
+    }
+
+    /// Makes a regular file and opens it.
+    pub fn create(
+        &self,
+        caller: Caller,
+        parent: u64,
+        name: &OsStr,
+        (mode, umask): (u32, u32),
+        flags: i32,
+    ) -> io::Result<(Found, u64)> {
+        let directory = self.nodes.get(parent)?;
+        self.make_as(caller, umask)?;
+        let writes = is_for_writing(flags);
+        let (name, flags) = (
+            text(name)?,
+            self.flags(flags) | libc::O_CREAT | libc::O_NOFOLLOW,
+        );
+        let file = self.with_room(|| directory.open_at(&name, flags, mode & 0o7777))?;
+        let node = file.reopen(libc::O_PATH)?;
+        let found = self.found(self.nodes.remember(node)?)?;
+        let id = found.attributes.ino.0;
+        Ok((found, self.files.add(file, id, writes)))
+    }
+
+    /// Closes an open file.
+    pub fn release(&self, file: u64) {
+        self.files
+            .remove(file, |id, fd, end| self.settle(id, fd, end));
+    }
+
+    /// Hands names on, from a position on, until `add` takes no more and says so. It gets the number
+    /// of the file, and returns whether it was taken.
+    pub fn read_directory(
+        &self,
+        directory: u64,
+        mut position: u64,
+        mut add: impl FnMut(&Fd, &Entry) -> bool,
+    ) -> io::Result<()> {
+        let file = self.files.get(directory)?;
+        let mut reading = file.reading();
+        let start = position;
+        loop {
+            let entry = match reading.next(&file.fd, position) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => return Ok(()),
+                // What was read before the error is handed on first.
+                Err(_) if position != start => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            if !add(&file.fd, &entry) {
+                reading.give_back(entry, position);
+                return Ok(());
+            }
+            position = entry.next;
+        }
+    }
+
+    /// The file of a directory's entry; `None` for `.` and `..`, and for what cannot be looked at.
+    pub fn look_at_entry(&self, directory: &Fd, entry: &Entry) -> io::Result<Option<Found>> {
+        if matches!(entry.name.to_bytes(), b"." | b"..") {
+            return Ok(None);
+        }
+        match self.look(directory, &entry.name) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The counters of statfs(2), in the order that FUSE has them.
+    pub fn statfs(&self) -> io::Result<[u64; 8]> {
+        let found = self.whole.statfs()?;
+        Ok([
+            found.blocks,
+            found.blocks_free,
+            found.blocks_available,
+            found.files,
+            found.files_free,
+            found.block_size as u64,
+            found.name_length as u64,
+            found.fragment_size as u64,
+        ])
+    }
+
+    fn check_attribute(&self, attribute: &CStr) -> io::Result<()> {
+        if is_access_list(attribute) && !self.owners.have_access_lists() {
+            return Err(error(libc::EOPNOTSUPP));
+        }
+        Ok(())
+    }
+
+    /// The value of an extended attribute.
+    pub fn xattr(&self, id: u64, attribute: &OsStr) -> io::Result<Vec<u8>> {
+        let attribute = text(attribute)?;
+        self.check_attribute(&attribute)?;
+        self.nodes.get(id)?.xattr_of_path_fd(&attribute)
+    }
+
+    /// All names, each with its NUL.
+    pub fn xattrs(&self, id: u64) -> io::Result<Vec<u8>> {
+        let mut names = self.nodes.get(id)?.xattrs_of_path_fd()?;
+        names.retain(|name| self.check_attribute(name).is_ok());
+        Ok(names
+            .iter()
+            .flat_map(|name| name.to_bytes_with_nul().iter().copied())
+            .collect())
+    }
+
+    /// Sets an extended attribute.
+    pub fn set_xattr(
+        &self,
+        caller: Caller,
+        id: u64,
+        attribute: &OsStr,
+        value: &[u8],
+        flags: i32,
+    ) -> io::Result<()> {
+        let attribute = text(attribute)?;
+        self.check_attribute(&attribute)?;
+        if is_access_list(&attribute) && self.access_lists {
+            // The set-group-ID bit goes if the caller is not in the file's group.
+            self.make_as(caller, 0)?;
+        }
+        self.device
+            .kernel()
+            .keep_set_id(caller.is_privileged() || !is_access_list(&attribute))?;
+        let node = self.nodes.get(id)?;
+        self.with_room_for_attribute(value.len(), || {
+            node.set_xattr_of_path_fd(&attribute, value, flags)
+        })
+    }
+
+    /// Removes an extended attribute.
+    pub fn remove_xattr(&self, id: u64, attribute: &OsStr) -> io::Result<()> {
+        let attribute = text(attribute)?;
+        self.check_attribute(&attribute)?;
+        self.nodes.get(id)?.remove_xattr_of_path_fd(&attribute)
+    }
+
+    /// ENOTTY: none of those that are passed on.
+    pub fn control(
+        &self,
+        (id, file): (u64, u64),
+        number: u32,
+        data: &[u8],
+    ) -> io::Result<[u8; CONTROL_SIZE]> {
+        let control = Control::from_number(number).ok_or_else(|| error(libc::ENOTTY))?;
+        let mut buffer = [0; CONTROL_SIZE];
+        let room = buffer.get_mut(..data.len());
+        room.ok_or_else(|| error(libc::EINVAL))?
+            .copy_from_slice(data);
+        self.files.get(file)?.fd.control(control, &mut buffer)?;
+        if matches!(control, Control::SetFlags | Control::SetAttributes) {
+            // The change has set the time of the last change.
+            self.host.drop_attributes(id);
+        }
+        Ok(buffer)
+    }
+
+    /// The number of a directory's entry.
+    pub fn number_of(&self, directory: &Fd, entry: &Entry) -> u64 {
+        let device = directory.stat().map(|stat| stat.st_dev);
+        device
+            .and_then(|device| self.nodes.number(device, entry.inode))
+            .unwrap_or(entry.inode)
+    }
+}

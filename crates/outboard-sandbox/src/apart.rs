@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Work that a copy of this process does, and what the copy reports. The copy sandboxes itself:
+//! what it does with an image cannot harm this process.
+
+use crate::crash;
+use crate::error::{Error, Result};
+use crate::interrupt::{Guard, Interrupt, REQUEST};
+use outboard::{fork, Child, System};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process;
+use std::time::Duration;
+
+/// Most bytes of what the copy reports: it may be in the hands of an image.
+const LONGEST: usize = 1 << 30;
+/// How soon an interrupt is passed on.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What the copy reports.
+type Report<T> = std::result::Result<T, Error>;
+
+fn cannot(error: &io::Error) -> Error {
+    Error::failed("cannot start a process for the kernel", error)
+}
+
+/// A copy of this process that is at work.
+pub struct Apart {
+    child: Child,
+    socket: UnixStream,
+    interrupt: Interrupt,
+    /// It may be in the middle of a change of an image, and ends when this process ends.
+    _guard: Guard,
+}
+
+impl Apart {
+    /// Starts `work` in a copy of this process, which has the file mode mask `umask`.
+    pub fn start<T: Serialize>(
+        umask: u32,
+        work: impl FnOnce(&Interrupt) -> Result<T>,
+    ) -> Result<Self> {
+        let interrupt = Interrupt::poll();
+        // The copy inherits it.
+        let guard = Guard::new();
+        let (ours, theirs) = UnixStream::pair().map_err(|error| cannot(&error))?;
+        // What waits to be written would be written twice.
+        io::stdout().flush().map_err(|error| cannot(&error))?;
+        let Some(child) = fork().map_err(|error| cannot(&error))? else {
+            drop(ours);
+            System::Host.umask(umask);
+            let report: Report<T> = work(&interrupt);
+            process::exit(send(theirs, &report));
+        };
+        Ok(Self {
+            child,
+            socket: ours,
+            interrupt,
+            _guard: guard,
+        })
+    }
+
+    /// Waits for the end. `T` is what the work returns; the process that sent it may be in the
+    /// hands of an image.
+    pub fn finish<T: DeserializeOwned>(self) -> Result<T> {
+        let report = receive(self.socket, &self.child, || self.interrupt.asked());
+        let status = self.child.wait().map_err(|error| cannot(&error))?;
+        if status.code() == Some(crash::CODE.into()) {
+            // The copy has reported the panic.
+            return Err(Error::Status(crash::CODE));
+        }
+        if let Some(signal) = status.signal() {
+            return Err(Error::Failed(format!(
+                "the kernel that worked on the image crashed (signal {signal})"
+            )));
+        }
+        let report = report.and_then(|bytes| Ok(serde_json::from_slice::<Report<T>>(&bytes)?));
+        report
+            .map_err(|error| Error::failed("the kernel's process ended without a result", &error))?
+    }
+}
+
+/// Returns the exit code.
+fn send<T: Serialize>(mut socket: UnixStream, report: &Report<T>) -> i32 {
+    let sent = serde_json::to_vec(report)
+        .map_err(io::Error::from)
+        .and_then(|bytes| socket.write_all(&bytes));
+    i32::from(sent.is_err())
+}
+
+/// Reads until the copy ends. An interrupt is passed on: the terminal may not have sent it to both.
+fn receive(socket: UnixStream, child: &Child, asked: impl Fn() -> bool) -> io::Result<Vec<u8>> {
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut reader = socket.take(LONGEST as u64);
+    let (mut bytes, mut passed_on) = (Vec::new(), false);
+    loop {
+        match reader.read_to_end(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other.map(|_| bytes),
+        }
+        if asked() && !passed_on {
+            passed_on = true;
+            child.signal(REQUEST)?;
+        }
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! SIGINT, SIGTERM and SIGHUP ask the program to stop. [`outboard::signals`] has the rules: what has
+//! something to lose holds a [`Guard`], and long work polls an [`Interrupt`].
+
+use crate::error::{Error, Result};
+pub use outboard::signals::Guard;
+use outboard::{is_ignored, signals};
+use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
+
+const UNTIL_THEN: &str = "what was done until then is written";
+
+/// Asks a copy of this process to stop.
+pub const REQUEST: i32 = SIGUSR1;
+
+/// Tells whether the user wants to stop. By default nobody ever does.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
+    polls: bool,
+}
+
+/// SIGTERM, and the hang-up of the terminal, unless the program is to outlive them.
+pub fn ending_signals() -> Vec<i32> {
+    let mut signals = vec![SIGTERM, SIGHUP];
+    signals.retain(|&signal| !is_ignored(signal));
+    signals
+}
+
+/// Counts signals from now on. To be called when nothing can be lost yet.
+pub fn catch() -> Result<()> {
+    signals::catch().map_err(|error| Error::failed("cannot catch signals", &error))
+}
+
+/// While this lives, SIGINT does nothing: it is meant for another program at the same terminal.
+pub struct Spared(());
+
+/// Does something that must not stop half-way: it is as if nobody had asked to stop.
+pub fn without_stop<T>(work: impl FnOnce() -> T) -> T {
+    let _guard = Guard::new();
+    signals::set_deaf(true);
+    let result = work();
+    signals::set_deaf(false);
+    result
+}
+
+impl Interrupt {
+    /// The caller polls what is returned from now on.
+    pub fn poll() -> Self {
+        signals::poll();
+        Self { polls: true }
+    }
+
+    /// For a wait that may be a part of work that polls, and may be before it: there nothing asks,
+    /// since signals end the process.
+    pub fn if_polled() -> Self {
+        Self {
+            polls: signals::is_polled(),
+        }
+    }
+
+    /// For a wait during which a [`Guard`] lives. It changes nothing for the work after the wait.
+    pub fn if_guarded() -> Self {
+        Self { polls: true }
+    }
+
+    /// Leaves SIGINT to another program for a while.
+    pub fn spare(&self) -> Spared {
+        signals::spare_interrupt(true);
+        Spared(())
+    }
+
+    /// Waits for the user: only SIGINT does not end the program at once. An error if a signal
+    /// before ends more than the last command; one that comes during the check ends the program.
+    pub fn while_idle<T>(&self, wait: impl FnOnce() -> T) -> Result<T> {
+        signals::set_idle(true);
+        let result = self.forget().map(|()| wait());
+        signals::set_idle(false);
+        result
+    }
+
+    /// Drops the request to stop the last command: a new one begins. An error if there is to be
+    /// none.
+    pub fn forget(&self) -> Result<()> {
+        self.forget_before(UNTIL_THEN)
+    }
+
+    /// The same, with what has become of things.
+    pub fn forget_before(&self, state: &str) -> Result<()> {
+        signals::forget();
+        match signals::ending() {
+            true => self.check_before(state),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the user wants to stop.
+    pub fn asked(&self) -> bool {
+        self.polls && signals::asked()
+    }
+
+    /// The error of a command that stopped because of it.
+    pub fn check(&self) -> Result<()> {
+        self.check_before(UNTIL_THEN)
+    }
+
+    /// The same, with what has become of things.
+    pub fn check_before(&self, state: &str) -> Result<()> {
+        match self.asked() {
+            true => Err(Error::Interrupted(format!("interrupted: {state}"))),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Spared {
+    fn drop(&mut self) {
+        signals::spare_interrupt(false);
+    }
+}

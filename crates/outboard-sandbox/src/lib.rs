@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Keeps code that works on the bytes of strangers away from the host.
+//!
+//! [`sandbox`] restricts this process: namespaces, Landlock, seccomp, capabilities. [`apart`] does
+//! work in a copy of the process, [`tool`] runs programs of the distribution with the same
+//! restrictions. [`interrupt`] asks all of them to stop; [`crash`] reports a kernel that panics.
+//! All crates above share [`error`], and [`format`](mod@format) for what messages show.
+
+pub mod apart;
+pub mod crash;
+pub mod error;
+pub mod format;
+pub mod interrupt;
+pub mod sandbox;
+pub mod tool;
+
+pub use sandbox::{HostAccess, Sandbox};

@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tools of the distribution, run as child processes: no shell, a clean environment, shut in with the files that
+//! they are given, and nothing that they say reaches a terminal as a control character.
+
+use crate::error::warn;
+use crate::error::{Error, Result};
+use crate::format::escaped;
+use crate::interrupt::Guard;
+use crate::sandbox::programs::{shut_in, Files};
+use outboard::{end_with_parent, make_files_private, signal_group, signals};
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Where tools are, besides the user's PATH.
+const PLACES: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+/// What tools ask about the machine, about themselves, and of their own settings. Landlock also keeps them from other
+/// processes' memory, environments and files in /proc.
+const QUESTIONS: [&str; 5] = [
+    "/proc",
+    "/sys",
+    "/etc/mtab",
+    "/etc/mke2fs.conf",
+    "/etc/e2fsck.conf",
+];
+/// Lines of a tool's output that an error message has: the first ones and the last ones, as some
+/// tools say first what is wrong and then how they are used, and others last, after their progress.
+const FIRST: usize = 4;
+const LAST: usize = 4;
+/// How soon a tool ends when the user wants to stop.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Bytes of each pipe that are kept.
+const KEPT: usize = 1 << 20;
+
+/// Whether a tool is sandboxed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Confinement {
+    /// It uses the files that it is given, and no others.
+    #[default]
+    Sandboxed,
+    /// It has all rights of the user.
+    Unconfined,
+}
+
+/// A program and the Debian package that has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Tool {
+    pub name: &'static str,
+    pub package: &'static str,
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|directory| directory.is_absolute())
+        .chain(PLACES.iter().map(PathBuf::from))
+        .map(|directory| directory.join(name))
+        .find(|program| program.is_file())
+}
+
+/// A command for a program of the host, in a clean environment.
+fn clean_command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env_clear()
+        .env("PATH", PLACES.join(":"))
+        .env("LC_ALL", "C")
+        .env("TZ", "UTC");
+    command
+}
+
+/// A program of the host that is not shut in. A missing one is `NotFound`.
+pub fn unconfined(name: &str) -> io::Result<Command> {
+    let program = find(name).ok_or(io::ErrorKind::NotFound)?;
+    Ok(clean_command(&program))
+}
+
+impl Tool {
+    /// A program of this name, and the Debian package that has it.
+    pub const fn new(name: &'static str, package: &'static str) -> Self {
+        Self { name, package }
+    }
+
+    /// Begins a call. Without the tool: an error that names the package to install.
+    pub fn call(&self, confinement: Confinement) -> Result<Call> {
+        let program = find(self.name).ok_or_else(|| {
+            Error::Failed(format!(
+                "this needs {0}, which is not installed: it is in the package {1} (apt-get install {1})",
+                self.name, self.package
+            ))
+        })?;
+        Ok(Call {
+            name: self.name,
+            command: clean_command(&program),
+            files: (confinement == Confinement::Sandboxed).then(|| Files {
+                program,
+                reads: QUESTIONS.map(PathBuf::from).to_vec(),
+                ..Files::default()
+            }),
+            input: Vec::new(),
+            in_place: false,
+            confined: false,
+            progress: false,
+            shown: false,
+            names: None,
+        })
+    }
+}
+
+/// A file with a file system or a disk, for tools that change it.
+pub struct ToolFile {
+    pub path: PathBuf,
+    /// It is the image itself: a tool that stops half-way would leave it so.
+    pub in_place: bool,
+}
+
+impl AsRef<OsStr> for ToolFile {
+    fn as_ref(&self) -> &OsStr {
+        self.path.as_os_str()
+    }
+}
+
+/// One run of a tool.
+pub struct Call {
+    name: &'static str,
+    command: Command,
+    /// All files that it can use; `None`: it is not shut in.
+    files: Option<Files>,
+    input: Vec<u8>,
+    in_place: bool,
+    /// Without Landlock the tool is not run.
+    confined: bool,
+    /// Standard output shows the user how far it is.
+    progress: bool,
+    shown: bool,
+    names: Option<(String, String)>,
+}
+
+/// How a tool ended.
+pub struct Ended {
+    name: &'static str,
+    status: ExitStatus,
+    /// Standard output of the tool, then its standard error. A tool prints its errors there.
+    pub output: Vec<u8>,
+}
+
+impl Call {
+    /// Adds one argument.
+    pub fn argument(mut self, word: impl AsRef<OsStr>) -> Self {
+        self.command.arg(word);
+        self
+    }
+
+    /// Adds several arguments.
+    pub fn arguments<I: IntoIterator>(mut self, words: I) -> Self
+    where
+        I::Item: AsRef<OsStr>,
+    {
+        self.command.args(words);
+        self
+    }
+
+    /// Sets a variable of the tool's environment.
+    pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Lets the tool read a file, or what is below a directory.
+    pub fn reads(mut self, path: impl AsRef<Path>) -> Self {
+        let list = self.files.iter_mut().map(|files| &mut files.reads);
+        list.for_each(|list| list.push(path.as_ref().to_owned()));
+        self
+    }
+
+    /// Lets the tool change a file, or what is below a directory.
+    pub fn writes(mut self, path: impl AsRef<Path>) -> Self {
+        let list = self.files.iter_mut().map(|files| &mut files.writes);
+        list.for_each(|list| list.push(path.as_ref().to_owned()));
+        self
+    }
+
+    /// Lets the tool read this, and of the host nothing else besides programs and libraries.
+    pub fn reads_only(mut self, path: impl AsRef<Path>) -> Self {
+        self.confined = true;
+        if let Some(files) = &mut self.files {
+            files.reads = vec![path.as_ref().to_owned()];
+        }
+        self
+    }
+
+    /// Shows the tool's standard output on standard error as it comes.
+    pub fn progress(mut self, yes: bool) -> Self {
+        self.progress = yes;
+        self
+    }
+
+    /// As [`Call::writes`]. What changes an image in place is not interrupted.
+    pub fn changes(mut self, file: &ToolFile) -> Self {
+        self.in_place |= file.in_place;
+        self.writes(&file.path)
+    }
+
+    /// What the tool reads on standard input; nothing by default.
+    pub fn input(mut self, input: Vec<u8>) -> Self {
+        self.input = input;
+        self
+    }
+
+    /// Shows the output while the tool runs.
+    pub fn shown(mut self, yes: bool) -> Self {
+        self.shown = yes;
+        self
+    }
+
+    /// Lets the tool's output name a private file as the user knows it.
+    pub fn naming(mut self, path: &Path, shown: &str) -> Self {
+        self.names = Some((path.display().to_string(), shown.to_owned()));
+        self
+    }
+
+    /// Runs the tool. A signal that asks this process to stop also ends the tool, unless that works in place: the
+    /// tool is in a process group of its own, which no signal of a terminal reaches.
+    pub fn run(mut self) -> Result<Ended> {
+        let name = self.name;
+        let failed = |error| Error::failed(format!("cannot run {name}"), &error);
+        let interrupted = || Error::Interrupted(format!("{name}: interrupted"));
+        if signals::asked() {
+            return Err(interrupted());
+        }
+        let _guard = Guard::new();
+        let stdin = match self.input.is_empty() {
+            true => Stdio::null(),
+            false => Stdio::piped(),
+        };
+        self.command
+            .stdin(stdin)
+            .stdout(match self.progress {
+                true => Stdio::from(io::stderr()),
+                false => Stdio::piped(),
+            })
+            .stderr(Stdio::piped());
+        let Started {
+            mut child,
+            parent: _parent,
+        } = start(self.command, self.files, self.confined).map_err(failed)?;
+        let listener = || Listener {
+            output: Vec::new(),
+            shown: self.shown,
+            names: self.names.as_ref(),
+        };
+        let (mut usual, mut errors) = (listener(), listener());
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (hears, heard) = channel::<()>();
+        let stopped = std::thread::scope(|scope| {
+            if let Some(mut stdin) = stdin {
+                // A tool that does not read its input will say why.
+                let input = &self.input;
+                scope.spawn(move || stdin.write_all(input));
+            }
+            let hears_too = hears.clone();
+            scope.spawn(|| {
+                usual.listen(stdout);
+                drop(hears_too);
+            });
+            scope.spawn(|| {
+                errors.listen(stderr);
+                drop(hears);
+            });
+            stop_when_asked(name, &child, &heard, self.in_place)
+        });
+        let status = child.wait().map_err(failed)?;
+        if stopped {
+            return Err(interrupted());
+        }
+        Ok(Ended {
+            name: self.name,
+            status,
+            output: [usual.output, errors.output].concat(),
+        })
+    }
+
+    /// Runs the tool, which must succeed.
+    pub fn succeed(self, what: &str) -> Result<Ended> {
+        let ended = self.run()?;
+        match ended.status.success() {
+            true => Ok(ended),
+            false => Err(ended.failure(what)),
+        }
+    }
+}
+
+/// Waits until nobody is left who listens to a tool, which is when it ends. Ends the tool if the user wants to stop; returns
+/// whether that was so.
+fn stop_when_asked(name: &str, child: &Child, heard: &Receiver<()>, in_place: bool) -> bool {
+    let mut noticed = false;
+    while heard.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        if noticed || !signals::asked() {
+            continue;
+        }
+        noticed = true;
+        match in_place {
+            true => warn(format!(
+                "interrupted: waiting for {name}, which changes the image and would leave it half changed"
+            )),
+            // It has ended meanwhile, or does so now.
+            false => drop(signal_group(child, libc::SIGKILL)),
+        }
+    }
+    noticed && !in_place
+}
+
+/// A tool that runs.
+struct Started {
+    child: Child,
+    parent: Parent,
+}
+
+/// The thread that has started a tool, which ends with this. It has system call filters of its own: while
+/// it is there, a filter for all threads is refused.
+struct Parent {
+    stays: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        drop(self.stays.take());
+        // A panic in it was reported by what it did not send.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Starts a program from a thread that has shut itself in: what restricts a thread does not restrict this process. The
+/// thread stays, because the program is ended when its parent ends: without this process nobody has the image locked.
+fn start(mut command: Command, files: Option<Files>, confined: bool) -> io::Result<Started> {
+    end_with_parent(&mut command);
+    make_files_private(&mut command);
+    command.process_group(0);
+    let (stays, child_ended) = channel::<()>();
+    let (tell, started) = channel();
+    let work = move || {
+        let shut_in = files.map_or(Ok(true), |files| shut_in(&files));
+        let may_run = shut_in.and_then(|has_landlock| match has_landlock || !confined {
+            true => Ok(()),
+            false => Err(io::Error::other(
+                "this host cannot shut it in (no Landlock); convert the image yourself, if you trust it",
+            )),
+        });
+        if tell.send(may_run.and_then(|()| command.spawn())).is_ok() {
+            let _ = child_ended.recv();
+        }
+    };
+    let thread = std::thread::Builder::new().spawn(work)?;
+    let parent = Parent {
+        stays: Some(stays),
+        thread: Some(thread),
+    };
+    let child = started
+        .recv()
+        .unwrap_or_else(|_| Err(io::Error::other("it could not be shut in")))?;
+    Ok(Started { child, parent })
+}
+
+/// A line without blanks before and after it.
+fn trimmed(line: &[u8]) -> &[u8] {
+    let full = |byte: &u8| !byte.is_ascii_whitespace();
+    let start = line.iter().position(full).unwrap_or(line.len());
+    let end = line.iter().rposition(full).map_or(start, |last| last + 1);
+    &line[start..end]
+}
+
+/// Takes what a tool writes to one of its pipes.
+struct Listener<'a> {
+    output: Vec<u8>,
+    shown: bool,
+    names: Option<&'a (String, String)>,
+}
+
+impl Listener<'_> {
+    fn listen(&mut self, pipe: Option<impl Read>) {
+        let Some(pipe) = pipe else { return };
+        let mut pipe = BufReader::new(pipe);
+        let mut line = Vec::new();
+        // A line without end is cut into pieces.
+        while matches!((&mut pipe).take(1 << 16).read_until(b'\n', &mut line), Ok(length) if length > 0)
+        {
+            self.take(&line);
+            line.clear();
+        }
+    }
+
+    fn take(&mut self, line: &[u8]) {
+        let line = match self.names {
+            Some((path, shown)) => String::from_utf8_lossy(line)
+                .replace(path, shown)
+                .into_bytes(),
+            None => line.to_vec(),
+        };
+        if self.shown {
+            // A reader that has gone away is no reason to stop the tool.
+            let _ = writeln!(std::io::stdout(), "{}", escaped(trimmed(&line)));
+        }
+        if self.output.len() + line.len() > KEPT {
+            // The first lines stay, and so does what comes from here on.
+            let end = self.output.len().min(KEPT / 2);
+            self.output.drain(end.min(KEPT / 4)..end);
+        }
+        self.output.extend_from_slice(&line);
+    }
+}
+
+impl Ended {
+    /// The exit code; `None` if a signal ended the tool.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// An error with the first and the last lines of the tool's output.
+    pub fn failure(&self, what: &str) -> Error {
+        if matches!(self.status.signal(), Some(libc::SIGINT | libc::SIGTERM)) {
+            return Error::Interrupted(format!("{what}: interrupted"));
+        }
+        let end = match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("ended with {code}"),
+            (None, signal) => format!("was ended by signal {}", signal.unwrap_or(0)),
+        };
+        let lines: Vec<&[u8]> = self
+            .output
+            .split(|byte| matches!(byte, b'\n' | b'\r'))
+            .map(trimmed)
+            .filter(|line| !line.is_empty())
+            .collect();
+        let shown = |line: &&[u8]| format!("\n  {}: {}", self.name, escaped(line));
+        let text: String = match lines.len().checked_sub(FIRST + LAST) {
+            None | Some(0) => lines.iter().map(shown).collect(),
+            Some(left_out) => {
+                let first = lines.iter().take(FIRST).map(shown);
+                let gap = format!("\n  ({left_out} more lines)");
+                let last = lines.iter().skip(FIRST + left_out).map(shown);
+                first.chain([gap]).chain(last).collect()
+            }
+        };
+        Error::Failed(format!("{what}: {} {end}{text}", self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHELL: Tool = Tool::new("sh", "dash");
+
+    #[test]
+    fn output_and_code() {
+        let call = SHELL
+            .call(Confinement::default())
+            .unwrap()
+            .arguments(["-c", "cat; echo err >&2; exit 3"]);
+        let ended = call.input(b"in\n".to_vec()).run().unwrap();
+        assert_eq!(ended.code(), Some(3));
+        let text = String::from_utf8(ended.output.clone()).unwrap();
+        assert!(text.contains("in\n") && text.contains("err\n"));
+        let Error::Failed(message) = ended.failure("it") else {
+            panic!("a failure");
+        };
+        assert!(
+            message.starts_with("it: sh ended with 3\n  sh: "),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn the_last_line_of_much_output_is_shown() {
+        let call = SHELL.call(Confinement::default()).unwrap();
+        let script = "for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; done; exit 1";
+        let ended = call.arguments(["-c", script]).run().unwrap();
+        let Error::Failed(message) = ended.failure("it") else {
+            panic!("a failure");
+        };
+        let lines: Vec<&str> = message.lines().collect();
+        assert_eq!(lines[1..3], ["  sh: line 1", "  sh: line 2"]);
+        assert_eq!(lines[5..7], ["  (2 more lines)", "  sh: line 7"]);
+        assert_eq!(lines[9..], ["  sh: line 10"]);
+    }
+
+    /// Whenever the two pipes are read.
+    #[test]
+    fn errors_come_last() {
+        let call = SHELL.call(Confinement::default()).unwrap();
+        let script = "echo wrong >&2; for i in 1 2 3 4 5 6 7 8 9 10; do echo step $i; done; exit 1";
+        let ended = call.arguments(["-c", script]).run().unwrap();
+        let Error::Failed(message) = ended.failure("it") else {
+            panic!("a failure");
+        };
+        let lines: Vec<&str> = message.lines().collect();
+        assert_eq!(lines[1..3], ["  sh: step 1", "  sh: step 2"]);
+        assert_eq!(lines[8..], ["  sh: step 10", "  sh: wrong"]);
+    }
+
+    #[test]
+    fn the_environment_is_clean() {
+        let ended = SHELL
+            .call(Confinement::default())
+            .unwrap()
+            .arguments(["-c", "env"])
+            .run()
+            .unwrap();
+        let text = String::from_utf8(ended.output).unwrap();
+        assert!(
+            !text.contains("CARGO") && text.contains("LC_ALL=C\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_missing_tool_names_its_package() {
+        let Err(Error::Failed(message)) =
+            Tool::new("no-such-tool", "its-package").call(Confinement::default())
+        else {
+            panic!("there is no such tool");
+        };
+        assert!(message.contains("apt-get install its-package"), "{message}");
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What copies get that their sources do not have: other owners, SELinux labels, other times.
+
+use crate::labels::Labels;
+use std::str::FromStr;
+
+/// Owners from `first` on become those from `new` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerRange {
+    first: u32,
+    new: u32,
+    count: u32,
+}
+
+impl OwnerRange {
+    fn map(&self, owner: u32) -> Option<u32> {
+        let offset = owner.checked_sub(self.first)?;
+        (offset < self.count).then(|| self.new + offset)
+    }
+}
+
+/// `FROM:TO` or `FROM:TO:COUNT`.
+impl FromStr for OwnerRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("\"{text}\" is not FROM:TO or FROM:TO:COUNT, as in 1000:0:1");
+        let numbers = text
+            .split(':')
+            .map(|part| part.parse::<u32>().map_err(|_| wrong()))
+            .collect::<Result<Vec<u32>, String>>()?;
+        let (first, new, count) = match numbers[..] {
+            [first, new] => (first, new, 1),
+            [first, new, count] if count > 0 => (first, new, count),
+            _ => return Err(wrong()),
+        };
+        // The last number stands for "no owner".
+        let fits = |start: u32| u64::from(start) + u64::from(count) <= u64::from(u32::MAX);
+        match fits(first) && fits(new) {
+            true => Ok(Self { first, new, count }),
+            false => Err(format!(
+                "\"{text}\": an owner would be larger than 4294967294"
+            )),
+        }
+    }
+}
+
+/// One owner and group for everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub user: u32,
+    pub group: u32,
+}
+
+/// `UID:GID`.
+impl FromStr for Owner {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |part: &str| part.parse().ok().filter(|number| *number != u32::MAX);
+        text.split_once(':')
+            .and_then(|(user, group)| {
+                Some(Self {
+                    user: number(user)?,
+                    group: number(group)?,
+                })
+            })
+            .ok_or_else(|| format!("\"{text}\" is not UID:GID, as in 0:0"))
+    }
+}
+
+/// All that copies get in place of what their sources have.
+#[derive(Debug, Default)]
+pub struct Changes {
+    pub owner: Option<Owner>,
+    /// For users and groups alike; the first that fits counts.
+    pub owners: Vec<OwnerRange>,
+    pub labels: Option<Labels>,
+    /// For copies that are to be the same each time: no time is later than this second, and times of
+    /// access are those of modification.
+    pub newest: Option<i64>,
+}
+
+impl Changes {
+    /// Whether owners may change.
+    pub fn change_owners(&self) -> bool {
+        self.owner.is_some() || !self.owners.is_empty()
+    }
+
+    /// The metadata of a source, as its copy is to have it.
+    pub fn of_metadata(&self, stat: &libc::stat) -> libc::stat {
+        let mut stat = *stat;
+        let mapped = |owner: u32| {
+            let new = self.owners.iter().find_map(|range| range.map(owner));
+            new.unwrap_or(owner)
+        };
+        (stat.st_uid, stat.st_gid) = match self.owner {
+            Some(owner) => (owner.user, owner.group),
+            None => (mapped(stat.st_uid), mapped(stat.st_gid)),
+        };
+        if let Some(newest) = self.newest {
+            if stat.st_mtime >= newest {
+                (stat.st_mtime, stat.st_mtime_nsec) = (newest, 0);
+            }
+            (stat.st_atime, stat.st_atime_nsec) = (stat.st_mtime, stat.st_mtime_nsec);
+        }
+        stat
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_owners() {
+        let range: OwnerRange = "1000:0:10".parse().unwrap();
+        assert_eq!(range.map(999), None);
+        assert_eq!(range.map(1000), Some(0));
+        assert_eq!(range.map(1009), Some(9));
+        assert_eq!(range.map(1010), None);
+        assert_eq!("5:6".parse::<OwnerRange>().unwrap().map(6), None);
+        for bad in [
+            "",
+            "1",
+            "1:2:0",
+            "1:2:3:4",
+            "a:b",
+            "4294967295:0",
+            "0:1:4294967295",
+            "-1:0",
+        ] {
+            assert!(bad.parse::<OwnerRange>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn one_owner() {
+        let owner: Owner = "1:2".parse().unwrap();
+        assert_eq!((owner.user, owner.group), (1, 2));
+        for bad in ["", "1", "1:", ":2", "1:2:3", "4294967295:0"] {
+            assert!(bad.parse::<Owner>().is_err(), "{bad}");
+        }
+    }
+}

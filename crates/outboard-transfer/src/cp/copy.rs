@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Copying one thing that is not a directory.
+
+use super::attributes::{self, Kind, Named};
+use super::behind::Behind;
+use super::data::{copy_data, Buffer};
+use super::links::{self, Links, Turn};
+use super::report::{Loss, Report};
+use super::walk::Directory;
+use super::{join, Changes, Job, Options};
+use crate::claimed_size;
+use outboard::Fd;
+use outboard_sandbox::error::reason;
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::destination::UsedFiles;
+use std::ffi::{CStr, CString};
+use std::fmt::Display;
+use std::io;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A file that is to be copied.
+pub struct Item {
+    pub directory: Arc<Directory>,
+    pub name: CString,
+    /// The name of the copy, if it is another.
+    pub new_name: Option<CString>,
+    /// Open what a symbolic link of this name leads to.
+    pub follow: bool,
+    /// Write to the pipe that a symbolic link of the new name leads to.
+    pub into_pipe: bool,
+}
+
+impl Item {
+    pub fn new_name(&self) -> &CStr {
+        self.new_name.as_ref().unwrap_or(&self.name)
+    }
+
+    fn source(&self) -> &Fd {
+        &self.directory.source
+    }
+
+    fn target(&self) -> &Fd {
+        &self.directory.target
+    }
+}
+
+impl Named for Item {
+    fn shown(&self) -> String {
+        self.directory.shown_in(&self.name)
+    }
+
+    fn copy_path(&self) -> Vec<u8> {
+        self.directory.path_of(self.new_name())
+    }
+}
+
+/// Where an error happened.
+pub enum Failure {
+    Reading(io::Error),
+    Writing(io::Error),
+    /// Source and copy are the same file.
+    Same,
+    /// The user wants to stop.
+    Stopped,
+}
+
+/// What all copying threads share.
+pub struct Copier<'a> {
+    pub options: Options,
+    pub changes: &'a Changes,
+    interrupt: &'a Interrupt,
+    pub report: &'a Report,
+    /// What paths of copies are relative to.
+    base: Arc<Fd>,
+    /// Its name, for messages.
+    base_shown: String,
+    /// What must not be overwritten.
+    used: Arc<UsedFiles>,
+    links: Links,
+    /// Complete copies in an image.
+    behind: Behind,
+    /// Whether files may be written in another order than they are copied.
+    unordered: bool,
+    /// Whether the end of a new file needs [`settle`].
+    settles: bool,
+}
+
+/// The kernel's number of ntfs3's superblocks.
+const NTFS3: i64 = 0x7366_746e;
+
+/// Sets the time of modification, to the nanosecond. Linux 6.12's ntfs3 writes how much of a file is valid only along with
+/// a time or size that has changed (fs/ntfs3/frecord.c, _ni_write_inode), and writeback in the middle of a write
+/// uses up the change that the write makes: what came after it would read as zeros.
+fn settle(file: &Fd) -> io::Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_err(io::Error::other)?;
+    let omit = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: libc::UTIME_OMIT,
+    };
+    let modified = libc::timespec {
+        tv_sec: now.as_secs() as i64,
+        tv_nsec: i64::from(now.subsec_nanos()),
+    };
+    file.set_times(&[omit, modified])
+}
+
+impl<'a> Copier<'a> {
+    pub(super) fn new(
+        job: &Job<'a>,
+        base: Arc<Fd>,
+        base_shown: String,
+        used: Arc<UsedFiles>,
+    ) -> Self {
+        let inside = !base.system().is_host();
+        Self {
+            settles: inside && base.statfs().is_ok_and(|found| found.kind == NTFS3),
+            options: job.options,
+            changes: job.changes,
+            interrupt: job.interrupt,
+            report: job.report,
+            base,
+            base_shown,
+            used,
+            links: Links::default(),
+            behind: Behind::default(),
+            unordered: inside && !job.options.sorted,
+        }
+    }
+
+    pub fn stopped(&self) -> bool {
+        self.interrupt.asked() || self.report.is_hopeless()
+    }
+
+    /// Tells of an error on writing, unless the caller expects it.
+    pub fn fail_writing(&self, what: impl Display, error: &io::Error) {
+        match error.raw_os_error() {
+            Some(libc::ENOSPC) if self.options.may_be_full => self.report.note_full(),
+            _ => self.report.fail_writing(what, error),
+        }
+    }
+
+    /// Notes that something in this directory of the destination, or the directory, is complete.
+    pub fn note(&self, directory: &Fd) {
+        if !self.unordered {
+            return;
+        }
+        if let Err(error) = self.behind.note(directory) {
+            let what = format!("cannot write {}", escaped(self.base_shown.as_bytes()));
+            self.fail_writing(what, &error);
+        }
+    }
+
+    /// A copy's name, for messages. `path` is relative to the top target.
+    pub fn copy_shown(&self, path: &[u8]) -> String {
+        escaped(&join(self.base_shown.as_bytes(), path))
+    }
+
+    /// Makes something under a name, in place of what has the name now unless that is a directory.
+    fn replacing(
+        &self,
+        directory: &Fd,
+        name: &CStr,
+        make: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
+        match make() {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.used.check_name(directory, name, self.options.force)?;
+                directory.unlink_at(name, 0)?;
+                make()
+            }
+            other => other,
+        }
+    }
+
+    /// Opens and empties a file. `mode`: the permissions that it has before the first byte is in it.
+    fn overwrite(&self, directory: &Fd, name: &CStr, mode: Option<u32>) -> io::Result<Fd> {
+        let file = self.used.overwrite(directory, name, self.options.force)?;
+        if let Some(mode) = mode {
+            // Refused to who does not own the file: that its mode is not kept is told at the end.
+            let _ = file.set_mode(mode);
+        }
+        Ok(file)
+    }
+
+    pub fn worker(&'a self) -> Worker<'a> {
+        Worker {
+            copier: self,
+            buffer: Buffer::new(),
+        }
+    }
+}
+
+/// One copying thread.
+pub struct Worker<'a> {
+    copier: &'a Copier<'a>,
+    buffer: Buffer,
+}
+
+impl Worker<'_> {
+    /// Copies a file and tells of what went wrong.
+    pub fn copy(&mut self, item: &Item) {
+        if self.copier.stopped() {
+            return;
+        }
+        let report = self.copier.report;
+        match self.copy_any(item) {
+            Ok(()) => report.count_file(),
+            Err(Failure::Stopped) => {}
+            Err(Failure::Same) => report.fail(format!(
+                "{} and its copy would be the same file",
+                item.shown()
+            )),
+            Err(Failure::Reading(error)) => {
+                report.fail(format!("cannot read {}: {}", item.shown(), reason(&error)));
+            }
+            Err(Failure::Writing(error)) => {
+                let path = item.directory.path_of(item.new_name());
+                let copy = self.copier.copy_shown(&path);
+                self.copier
+                    .fail_writing(format!("cannot write {copy}"), &error);
+            }
+        }
+        self.copier.note(item.target());
+    }
+
+    /// Looks before it opens: opening a device may do something, and a FIFO waits for a writer.
+    fn copy_any(&mut self, item: &Item) -> Result<(), Failure> {
+        let flags = match item.follow {
+            true => 0,
+            false => libc::AT_SYMLINK_NOFOLLOW,
+        };
+        let stat = item
+            .source()
+            .stat_at(&item.name, flags)
+            .map_err(Failure::Reading)?;
+        match kind(&stat) {
+            libc::S_IFDIR => {
+                let error = io::Error::from_raw_os_error(libc::EISDIR);
+                Err(Failure::Reading(error))
+            }
+            libc::S_IFLNK => self.once(item, &stat, |worker| worker.link(item, &stat)),
+            other if other != libc::S_IFREG && self.copier.options.recursive => {
+                self.once(item, &stat, |worker| worker.special(item, &stat))
+            }
+            other if other != libc::S_IFREG && !item.source().system().is_host() => {
+                Err(Failure::Reading(io::Error::other(no_contents(other))))
+            }
+            _ => {
+                let file = self.open(item)?;
+                let now = file.stat().map_err(Failure::Reading)?;
+                if kind(&now) != kind(&stat) {
+                    return Err(Failure::Reading(replaced()));
+                }
+                self.once(item, &now, |worker| worker.regular(item, &file, &now))
+            }
+        }
+    }
+
+    fn open(&self, item: &Item) -> Result<Fd, Failure> {
+        let source = item.source();
+        let mut flags = libc::O_RDONLY | libc::O_NOCTTY;
+        if !item.follow {
+            flags |= libc::O_NOFOLLOW;
+        }
+        // To open a FIFO is not to wait for a writer: interrupts would not end that.
+        flags |= libc::O_NONBLOCK;
+        source
+            .open_at(&item.name, flags, 0)
+            .map_err(Failure::Reading)
+    }
+
+    /// Copies a file that has one name, or the first of its names; other names become hard links.
+    fn once(
+        &mut self,
+        item: &Item,
+        stat: &libc::stat,
+        copy: impl FnOnce(&mut Self) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        if !self.copier.options.archive || stat.st_nlink < 2 {
+            return copy(self);
+        }
+        let key = (item.source().system().clone(), stat.st_dev, stat.st_ino);
+        let turn = self.copier.links.turn(&key);
+        match turn {
+            Turn::First(mark) => {
+                copy(self)?;
+                let made = item
+                    .target()
+                    .stat_at(item.new_name(), libc::AT_SYMLINK_NOFOLLOW)
+                    .map_err(Failure::Writing)?;
+                mark.done(links::Copy {
+                    path: item.directory.path_of(item.new_name()),
+                    identity: (made.st_dev, made.st_ino),
+                });
+                Ok(())
+            }
+            Turn::Later(first) => match self.link_to(item, &first) {
+                Ok(()) => Ok(()),
+                Err(_) => {
+                    copy(self)?;
+                    self.copier.report.lose(Loss::HardLink, || item.shown());
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Links to the first copy, whose directories somebody else may have replaced meanwhile.
+    fn link_to(&self, item: &Item, first: &links::Copy) -> io::Result<()> {
+        let path = CString::new(first.path.as_slice())?;
+        let file = self.copier.base.open_path_beneath(&path)?;
+        let found = file.stat()?;
+        if (found.st_dev, found.st_ino) != first.identity {
+            return Err(replaced());
+        }
+        let (target, name) = (item.target(), item.new_name());
+        self.copier
+            .replacing(target, name, || file.link_at(target, name))
+    }
+
+    fn regular(&mut self, item: &Item, source: &Fd, stat: &libc::stat) -> Result<(), Failure> {
+        let copier = self.copier;
+        // Before the copy, or what it replaces, is touched.
+        let size = stat.st_size.max(0) as u64;
+        claimed_size::check(source, size).map_err(Failure::Reading)?;
+        let (target, created) = create(copier, item, source, stat)?;
+        let result = self.fill(item, source, target, stat);
+        match &result {
+            Err(_) if created => {
+                // A part of a file must not look like all of it.
+                let _ = item.target().unlink_at(item.new_name(), 0);
+            }
+            Err(_) => {
+                let copy = copier.copy_shown(&item.directory.path_of(item.new_name()));
+                copier
+                    .report
+                    .fail(format!("{copy} has only a part of {} now", item.shown()));
+            }
+            Ok(()) => {}
+        }
+        result
+    }
+
+    /// Gives a copy its contents and attributes.
+    fn fill(
+        &mut self,
+        item: &Item,
+        source: &Fd,
+        target: Fd,
+        stat: &libc::stat,
+    ) -> Result<(), Failure> {
+        let copier = self.copier;
+        copy_data(copier, &mut self.buffer, source, &target, stat)?;
+        if copier.options.archive {
+            let now = target.stat().map_err(Failure::Writing)?;
+            let kind = Kind::Open {
+                source,
+                target: &target,
+            };
+            attributes::keep(copier, &kind, stat, &now, item);
+        } else if copier.settles {
+            settle(&target).map_err(Failure::Writing)?;
+        }
+        if copier.unordered {
+            copier.behind.add(target, stat.st_size.max(0) as u64);
+            return Ok(());
+        }
+        target.close().map_err(Failure::Writing)
+    }
+
+    fn link(&mut self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
+        let text = item
+            .source()
+            .read_link_at(&item.name)
+            .map_err(Failure::Reading)?;
+        let (target, name) = (item.target(), item.new_name());
+        self.copier
+            .replacing(target, name, || target.make_symlink_at(&text, name))
+            .map_err(Failure::Writing)?;
+        self.keep_named(item, stat)
+    }
+
+    fn special(&mut self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
+        let mut mode = stat.st_mode;
+        if !self.copier.options.archive {
+            mode &= libc::S_IFMT | 0o777 & !self.copier.options.umask;
+        }
+        let (target, name) = (item.target(), item.new_name());
+        self.copier
+            .replacing(target, name, || {
+                target.make_node_at(name, mode, stat.st_rdev)
+            })
+            .map_err(Failure::Writing)?;
+        self.keep_named(item, stat)
+    }
+
+    /// Gives a copy that is not open its attributes, if it is still the one that was made.
+    fn keep_named(&self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
+        if !self.copier.options.archive {
+            return Ok(());
+        }
+        let target = item
+            .target()
+            .open_path_at(item.new_name())
+            .map_err(Failure::Writing)?;
+        let now = target.stat().map_err(Failure::Writing)?;
+        if kind(&now) != kind(stat) || now.st_nlink > 1 {
+            return Err(Failure::Writing(replaced()));
+        }
+        let kind = Kind::Named {
+            source: item.source(),
+            name: &item.name,
+            target: &target,
+        };
+        attributes::keep(self.copier, &kind, stat, &now, item);
+        Ok(())
+    }
+}
+
+/// The kind of file, `S_IF*`.
+fn kind(stat: &libc::stat) -> u32 {
+    stat.st_mode & libc::S_IFMT
+}
+
+/// What a file without contents is, in words.
+pub fn no_contents(kind: u32) -> &'static str {
+    match kind {
+        libc::S_IFIFO => "it is a FIFO",
+        libc::S_IFSOCK => "it is a socket",
+        _ => "it is a device",
+    }
+}
+
+fn replaced() -> io::Error {
+    io::Error::other("it was replaced by another file meanwhile")
+}
+
+/// Creates the copy of a regular file, or opens and empties the file that is there; tells whether it
+/// was created. Symbolic links of that name are replaced, never written through; so are devices
+/// and FIFOs in recursive copies.
+fn create(
+    copier: &Copier,
+    item: &Item,
+    source: &Fd,
+    stat: &libc::stat,
+) -> Result<(Fd, bool), Failure> {
+    let options = copier.options;
+    let (directory, name) = (item.target(), item.new_name());
+    if item.into_pipe {
+        let opened = directory.open_at(name, libc::O_WRONLY, 0);
+        let opened = opened.and_then(|pipe| {
+            copier.used.check(&pipe.stat()?)?;
+            Ok((pipe, false))
+        });
+        return opened.map_err(Failure::Writing);
+    }
+    let mode = match options.archive {
+        true => attributes::first_mode(directory.system(), stat.st_mode),
+        false => stat.st_mode & 0o777 & !options.umask,
+    };
+    let make = || {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        directory.open_at(name, flags, mode)
+    };
+    match make() {
+        Ok(file) => return Ok((file, true)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(Failure::Writing(error)),
+    }
+    let old = directory
+        .stat_at(name, libc::AT_SYMLINK_NOFOLLOW)
+        .map_err(Failure::Writing)?;
+    if directory.system() == source.system()
+        && (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino)
+    {
+        return Err(Failure::Same);
+    }
+    match kind(&old) {
+        libc::S_IFDIR => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+        other if other == libc::S_IFLNK || (options.recursive && other != libc::S_IFREG) => {
+            let removed = directory.unlink_at(name, 0);
+            removed.and_then(|()| make()).map(|file| (file, true))
+        }
+        _ => copier
+            .overwrite(directory, name, options.archive.then_some(mode))
+            .map(|file| (file, false)),
+    }
+    .map_err(Failure::Writing)
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Copies files between any two trees, of images or of the host, as `outboard cp` does.
+//!
+//! One thread walks the directories ([`walk`]); others copy what is not a directory
+//! ([`copy`]) and keep what `-a` asks for ([`attributes`], [`links`]). Where a file is, in an image or on
+//! the host, makes no difference to any of this: both are reached by the same calls.
+
+mod attributes;
+pub(crate) mod behind;
+mod changes;
+mod copy;
+pub(crate) mod data;
+mod links;
+pub mod queue;
+pub mod report;
+mod walk;
+
+pub use changes::{Changes, Owner, OwnerRange};
+pub use copy::no_contents;
+use copy::{Copier, Item};
+use outboard::{Fd, System, Tree};
+use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::address::Place;
+use outboard_volume::session::{Session, TreeId};
+use report::Report;
+use serde::{Deserialize, Serialize};
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use walk::{Directory, Walk};
+
+/// What `cp` was asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Keep everything.
+    pub archive: bool,
+    /// Copy directories; symbolic links are copied as such.
+    pub recursive: bool,
+    /// Permissions that new files do not get where modes are not kept.
+    pub umask: u32,
+    /// One thread copies, directory by directory, names in the order of their bytes: the same files
+    /// are made in the same order each time.
+    pub sorted: bool,
+    /// A full destination is no failure: the caller will make a larger one.
+    pub may_be_full: bool,
+    /// Files of the host that look like disk images are overwritten.
+    pub force: bool,
+}
+
+/// How a copy ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Copied {
+    All,
+    /// Some files could not be copied, which were named.
+    Some,
+    /// The destination is too small ([`Options::may_be_full`]).
+    UntilFull,
+}
+
+/// Copies with everything, as `cp -a`. Tells whether everything could be kept.
+pub fn archive(
+    session: &mut Session,
+    source: &Place,
+    destination: &Place,
+    new_report: fn() -> Report,
+) -> Result<bool> {
+    let options = Options {
+        archive: true,
+        recursive: true,
+        umask: session.umask(),
+        sorted: false,
+        may_be_full: false,
+        force: false,
+    };
+    let report = new_report();
+    let unchanged = Changes::default();
+    let sources = std::slice::from_ref(source);
+    match copy_and_tell(
+        session,
+        options,
+        &unchanged,
+        sources,
+        destination,
+        None,
+        &report,
+    )? {
+        Copied::All => Ok(!report.has_losses()),
+        _ => Err(Error::Told),
+    }
+}
+
+/// Copies `sources`; tells of what could not be kept. Also for commands that are not `cp`. `shown`: what
+/// messages call a destination that the user does not know by its name.
+pub fn copy(
+    session: &mut Session,
+    options: Options,
+    changes: &Changes,
+    sources: &[Place],
+    destination: &Place,
+    shown: Option<&str>,
+    new_report: fn() -> Report,
+) -> Result<Copied> {
+    let report = new_report();
+    copy_and_tell(
+        session,
+        options,
+        changes,
+        sources,
+        destination,
+        shown,
+        &report,
+    )
+}
+
+fn copy_and_tell(
+    session: &mut Session,
+    options: Options,
+    changes: &Changes,
+    sources: &[Place],
+    destination: &Place,
+    shown: Option<&str>,
+    report: &Report,
+) -> Result<Copied> {
+    let interrupt = session.catch_interrupts();
+    let _ = System::Host.raise_file_limit(1 << 20);
+    let job = Job {
+        options,
+        changes,
+        interrupt: &interrupt,
+        report,
+        shown,
+    };
+    let result = copy_all(session, &job, sources, destination);
+    let full = options.may_be_full && report.is_full();
+    if !full {
+        report.print_losses();
+    }
+    match result {
+        Ok(()) | Err(Error::Told) if interrupt.asked() => Err(Error::Interrupted(format!(
+            "interrupted after {} files, which are written; new copies that were not complete are removed",
+            report.files()
+        ))),
+        Ok(()) | Err(Error::Told) if full => Ok(Copied::UntilFull),
+        Ok(()) | Err(Error::Told) if report.is_hopeless() => Err(Error::Told),
+        Ok(()) | Err(Error::Told) if report.failures() > 0 => Ok(Copied::Some),
+        other => other.map(|()| Copied::All),
+    }
+}
+
+/// What all parts of one copy look at.
+pub(crate) struct Job<'a> {
+    options: Options,
+    changes: &'a Changes,
+    interrupt: &'a Interrupt,
+    report: &'a Report,
+    /// Another name of the destination, for messages.
+    shown: Option<&'a str>,
+}
+
+/// Where copies go: a directory, and the name in it if the destination is not itself the directory.
+struct Target {
+    directory: Arc<Fd>,
+    name: Option<CString>,
+    /// The name leads to a pipe, as /dev/stdout may.
+    pipe: bool,
+    /// The directory, as the user would write it.
+    shown: String,
+}
+
+fn copy_all(
+    session: &mut Session,
+    job: &Job,
+    sources: &[Place],
+    destination: &Place,
+) -> Result<()> {
+    let report = job.report;
+    let target_tree = session.open(destination, true)?;
+    let mut trees = Vec::new();
+    for source in sources {
+        trees.push(session.open(source, false)?);
+    }
+    if target_tree != TreeId::Host {
+        let _ = session.tree(target_tree).system().raise_file_limit(1 << 16);
+    }
+    let threads = session.vcpus();
+    let session: &Session = session;
+    let target = find_target(session.tree(target_tree), destination, sources.len())?;
+    let copier = Copier::new(
+        job,
+        Arc::clone(&target.directory),
+        job.shown.unwrap_or(&target.shown).to_owned(),
+        session.used(),
+    );
+    let mut walk = Walk::new(&copier);
+    for (place, id) in sources.iter().zip(&trees) {
+        if let Err(error) = add_source(session, &mut walk, *id, place, &target, destination) {
+            match error {
+                Error::Failed(message) => report.fail(message),
+                other => return Err(other),
+            }
+        }
+    }
+    walk.run(threads);
+    if report.failures() > 0 {
+        return Err(Error::Told);
+    }
+    Ok(())
+}
+
+fn ends_with_slash(path: &Path) -> bool {
+    path.as_os_str().as_bytes().ends_with(b"/")
+}
+
+fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
+    let shown = place.shown();
+    let failed =
+        |error: &io::Error| Error::failed(format!("cannot write to {}", place.shown()), error);
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    match tree.open_fd(place.path(), flags, 0) {
+        Ok(directory) => {
+            return Ok(Target {
+                directory: Arc::new(directory),
+                name: None,
+                pipe: false,
+                shown,
+            })
+        }
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR) if sources > 1 => {
+                return Err(Error::Failed(format!("{shown} is not a directory")));
+            }
+            Some(libc::ENOTDIR) if ends_with_slash(place.path()) => return Err(failed(&error)),
+            Some(libc::ENOENT | libc::ENOTDIR) => {}
+            _ => return Err(failed(&error)),
+        },
+    }
+    let mut pipe = false;
+    let path = match tree.canonicalize(place.path()) {
+        Ok(path) => path,
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+            pipe = true;
+            place.path().to_path_buf()
+        }
+        Err(_) if tree.symlink_metadata(place.path()).is_ok() => {
+            return Err(Error::Failed(format!(
+                "cannot write to {shown}: it is a symbolic link that leads nowhere"
+            )));
+        }
+        Err(_) => place.path().to_path_buf(),
+    };
+    let (directory, name) = tree.open_parent(&path).map_err(|error| failed(&error))?;
+    Ok(Target {
+        directory: Arc::new(directory),
+        name: Some(name),
+        pipe,
+        shown: place.parent().shown(),
+    })
+}
+
+/// The name that a source has in the directory that it is copied into. `None`: its
+/// contents go there, as with "dir/." and the root of an image.
+fn base_name(path: &Path) -> Option<CString> {
+    let bytes = path.as_os_str().as_bytes();
+    let end = bytes.iter().rposition(|&byte| byte != b'/')?;
+    let start = bytes[..end]
+        .iter()
+        .rposition(|&byte| byte == b'/')
+        .map_or(0, |slash| slash + 1);
+    match &bytes[start..=end] {
+        b"." | b".." => None,
+        name => CString::new(name).ok(),
+    }
+}
+
+fn add_source(
+    session: &Session,
+    walk: &mut Walk,
+    id: TreeId,
+    place: &Place,
+    target: &Target,
+    destination: &Place,
+) -> Result<()> {
+    let tree = session.tree(id);
+    let shown = place.shown();
+    let failed =
+        |error: io::Error| Error::Failed(format!("cannot copy {shown}: {}", reason(&error)));
+    let options = walk.options();
+    let follow = !options.recursive || ends_with_slash(place.path());
+    let found = match follow {
+        true => tree.canonicalize(place.path()),
+        false => Ok(place.path().to_path_buf()),
+    };
+    let (path, pipe) = match found {
+        Ok(path) => (path, false),
+        // As /dev/stdin: a link to what has no path, but can be opened.
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+            (place.path().to_path_buf(), true)
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let (parent, name) = tree.open_parent(&path).map_err(failed)?;
+    let stat = parent
+        .stat_at(&name, libc::AT_SYMLINK_NOFOLLOW)
+        .map_err(failed)?;
+    let directory = stat.st_mode & libc::S_IFMT == libc::S_IFDIR;
+    if ends_with_slash(place.path()) && !directory {
+        return Err(failed(io::Error::from_raw_os_error(libc::ENOTDIR)));
+    }
+    if directory && !options.recursive {
+        return Err(Error::Failed(format!(
+            "{shown} is a directory: it was left out (copy directories with -r or -a)"
+        )));
+    }
+    if !directory && target.name.is_some() && ends_with_slash(destination.path()) {
+        let error = io::Error::from_raw_os_error(libc::ENOTDIR);
+        let text = format!("cannot write to {}", destination.shown());
+        return Err(Error::failed(text, &error));
+    }
+    let into = match &target.name {
+        Some(name) => Some(name.clone()),
+        None => base_name(place.path()),
+    };
+    if directory && is_inside(&target.directory, parent.system(), &stat).map_err(failed)? {
+        return Err(Error::Failed(format!(
+            "cannot copy {shown} into itself, {}",
+            destination.shown()
+        )));
+    }
+    let top = Directory::top(parent, Arc::clone(&target.directory), shown);
+    if directory {
+        walk.add_directory(top, name, into);
+    } else {
+        let into = into.unwrap_or_else(|| name.clone());
+        walk.add_file(Item {
+            directory: Arc::new(top),
+            name,
+            new_name: Some(into),
+            follow: pipe,
+            into_pipe: target.pipe,
+        });
+    }
+    Ok(())
+}
+
+/// Whether `directory` is the one that `stat` is of, or below it.
+fn is_inside(directory: &Fd, system: &System, stat: &libc::stat) -> io::Result<bool> {
+    if directory.system() != system {
+        return Ok(false);
+    }
+    let flags = libc::O_PATH | libc::O_DIRECTORY;
+    let mut here = directory.open_at(c".", flags, 0)?;
+    let mut last = None;
+    loop {
+        let found = here.stat()?;
+        let identity = (found.st_dev, found.st_ino);
+        if identity == (stat.st_dev, stat.st_ino) {
+            return Ok(true);
+        }
+        if last == Some(identity) {
+            return Ok(false);
+        }
+        last = Some(identity);
+        here = here.open_at(c"..", flags, 0)?;
+    }
+}
+
+/// A path in bytes with a name after it.
+fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
+    if path.is_empty() {
+        return name.to_vec();
+    }
+    let mut joined = path.to_vec();
+    if !joined.ends_with(b"/") {
+        joined.push(b'/');
+    }
+    joined.extend_from_slice(name);
+    joined
+}
+
+#[cfg(test)]
+mod tests;

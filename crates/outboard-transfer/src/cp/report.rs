@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What did not work: failures, which are told at once, and losses (copied, but something could not
+//! be kept), which are counted and told at the end.
+
+use outboard_sandbox::error::warn;
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::fmt::Display;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// What could not be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    Owner,
+    Mode,
+    Times,
+    AccessList,
+    Attribute,
+    HardLink,
+    Socket,
+}
+
+impl Loss {
+    /// The loss of an extended attribute of this name.
+    pub fn of_xattr(name: &CStr) -> Self {
+        match name.to_bytes().starts_with(b"system.posix_acl") {
+            true => Loss::AccessList,
+            false => Loss::Attribute,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Loss::Owner => "owner or group",
+            Loss::Mode => "permissions",
+            Loss::Times => "times",
+            Loss::AccessList => "access control list",
+            Loss::Attribute => "extended attributes",
+            Loss::HardLink => "hard link (copied as a file of its own)",
+            Loss::Socket => "sockets, which archives do not have:",
+        }
+    }
+}
+
+/// Examples of a loss that are named.
+const EXAMPLES: usize = 3;
+
+#[derive(Default)]
+struct Tally {
+    count: u64,
+    examples: Vec<String>,
+}
+
+/// Shows the user how far a copy is.
+pub trait Progress: Send + Sync {
+    /// Says how large the whole is.
+    fn expect(&self, total: u64);
+    /// Says how much of the whole is done.
+    fn reach(&self, position: u64);
+    /// Says how many files and bytes are copied. Called for each of them.
+    fn show(&self, files: u64, bytes: u64);
+    /// Runs something that writes to the terminal.
+    fn suspend(&self, write: &mut dyn FnMut());
+    /// The copy is at its end.
+    fn finish(&self);
+}
+
+/// Shows nothing.
+struct Silent;
+
+impl Progress for Silent {
+    fn expect(&self, _total: u64) {}
+    fn reach(&self, _position: u64) {}
+    fn show(&self, _files: u64, _bytes: u64) {}
+    fn suspend(&self, write: &mut dyn FnMut()) {
+        write();
+    }
+    fn finish(&self) {}
+}
+
+/// What became of a copy so far.
+pub struct Report {
+    failures: AtomicU64,
+    files: AtomicU64,
+    bytes: AtomicU64,
+    hopeless: AtomicBool,
+    full: AtomicBool,
+    losses: Mutex<BTreeMap<Loss, Tally>>,
+    progress: Box<dyn Progress>,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self::new(Box::new(Silent))
+    }
+}
+
+/// Errors of the destination after which no other file would fare better.
+fn is_hopeless(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EROFS | libc::ENODEV | libc::ENXIO)
+    )
+}
+
+impl Report {
+    /// A report of a copy that has not begun.
+    pub fn new(progress: Box<dyn Progress>) -> Self {
+        Self {
+            failures: AtomicU64::default(),
+            files: AtomicU64::default(),
+            bytes: AtomicU64::default(),
+            hopeless: AtomicBool::default(),
+            full: AtomicBool::default(),
+            losses: Mutex::default(),
+            progress,
+        }
+    }
+
+    /// Tells of a file that could not be copied.
+    pub fn fail(&self, message: impl Display) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.progress.suspend(&mut || warn(&message));
+    }
+
+    /// Whether the destination was found to be too small.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Ends the copy because the destination is full, without a word.
+    pub fn note_full(&self) {
+        self.full.store(true, Ordering::Relaxed);
+        self.hopeless.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells of an error on writing; the whole copy ends if it is one that stays.
+    pub fn fail_writing(&self, what: impl Display, error: &io::Error) {
+        if is_hopeless(error) && self.hopeless.swap(true, Ordering::Relaxed) {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.fail(format!(
+            "{what}: {}",
+            outboard_sandbox::error::reason(error)
+        ));
+    }
+
+    /// Whether going on makes no sense.
+    pub fn is_hopeless(&self) -> bool {
+        self.hopeless.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a file was copied without something.
+    pub fn lose(&self, loss: Loss, path: impl FnOnce() -> String) {
+        let mut losses = self.losses.lock().expect("no thread panics");
+        let tally = losses.entry(loss).or_default();
+        tally.count += 1;
+        if tally.examples.len() < EXAMPLES {
+            tally.examples.push(path());
+        }
+    }
+
+    /// Counts a file that was copied.
+    pub fn count_file(&self) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Counts bytes that were copied.
+    pub fn count_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Says how large the whole is; from then on [`Report::reach`] says how far it is.
+    pub fn expect(&self, total: u64) {
+        self.progress.expect(total);
+    }
+
+    /// Says how much of the whole is done.
+    pub fn reach(&self, position: u64) {
+        self.progress.reach(position);
+    }
+
+    fn show(&self) {
+        let files = self.files.load(Ordering::Relaxed);
+        self.progress
+            .show(files, self.bytes.load(Ordering::Relaxed));
+    }
+
+    /// How many files were copied.
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    /// How many files could not be copied.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Whether something could not be kept.
+    pub fn has_losses(&self) -> bool {
+        !self.losses.lock().expect("no thread panics").is_empty()
+    }
+
+    /// Says what could not be kept.
+    pub fn print_losses(&self) {
+        self.progress.finish();
+        for (loss, tally) in self.losses.lock().expect("no thread panics").iter() {
+            let more = tally.count - tally.examples.len() as u64;
+            let more = match more {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            warn(format!(
+                "not kept: {} of {}{more}",
+                loss.text(),
+                tally.examples.join(", ")
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_counted_with_examples() {
+        let report = Report::default();
+        for index in 0..10 {
+            report.lose(Loss::Owner, || format!("file{index}"));
+        }
+        let losses = report.losses.lock().unwrap();
+        let tally = &losses[&Loss::Owner];
+        assert_eq!(tally.count, 10);
+        assert_eq!(tally.examples, ["file0", "file1", "file2"]);
+        assert_eq!(report.failures(), 0);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_once() {
+        let report = Report::default();
+        let full = io::Error::from_raw_os_error(libc::ENOSPC);
+        report.fail_writing("a", &full);
+        report.fail_writing("b", &full);
+        assert!(report.is_hopeless());
+        assert_eq!(report.failures(), 2);
+    }
+}

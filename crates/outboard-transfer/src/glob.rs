@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Patterns of names as the shell has them: `*`, `?`, `[a-z]`, `[!a-z]`, `[[:digit:]]`, and `\` before what is meant
+//! as it is. Nothing is special about slashes and dots, as with find.
+
+use outboard_sandbox::format::{pieces, Piece};
+
+/// A pattern. Names are bytes: what is not UTF-8 counts byte by byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    parts: Vec<Part>,
+    ignore_case: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Unit(u32),
+    Any,
+    Set(Set),
+    Star,
+}
+
+/// Which characters are in a class such as "[:digit:]".
+type Class = fn(char) -> bool;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Set {
+    inverted: bool,
+    ranges: Vec<(u32, u32)>,
+    classes: Vec<Class>,
+}
+
+/// Bytes that are not text are above all characters.
+const BYTES: u32 = 0x11_0000;
+
+/// The characters of a name, and the bytes of it that belong to none.
+fn units(name: &[u8]) -> Vec<u32> {
+    let mut units = Vec::with_capacity(name.len());
+    for piece in pieces(name) {
+        match piece {
+            Piece::Text(text) => units.extend(text.chars().map(u32::from)),
+            Piece::Byte(byte) => units.push(BYTES + u32::from(byte)),
+        }
+    }
+    units
+}
+
+fn lower(unit: u32) -> u32 {
+    let character = char::from_u32(unit).unwrap_or('\0');
+    let mut lower = character.to_lowercase();
+    match (unit < BYTES, lower.next(), lower.next()) {
+        (true, Some(one), None) => one.into(),
+        _ => unit,
+    }
+}
+
+fn upper(unit: u32) -> u32 {
+    let character = char::from_u32(unit).unwrap_or('\0');
+    let mut upper = character.to_uppercase();
+    match (unit < BYTES, upper.next(), upper.next()) {
+        (true, Some(one), None) => one.into(),
+        _ => unit,
+    }
+}
+
+impl Pattern {
+    /// Compiles a pattern of the shell.
+    pub fn new(text: &[u8], ignore_case: bool) -> Self {
+        let units = units(text);
+        let mut parts = Vec::new();
+        let mut rest = units.as_slice();
+        while let [first, after @ ..] = rest {
+            rest = after;
+            let part = match char::from_u32(*first) {
+                Some('*') => Part::Star,
+                Some('?') => Part::Any,
+                Some('[') => match parse_set(after) {
+                    Some((set, after)) => {
+                        rest = after;
+                        Part::Set(set)
+                    }
+                    None => Part::Unit(*first),
+                },
+                Some('\\') if !after.is_empty() => {
+                    rest = &after[1..];
+                    Part::Unit(after[0])
+                }
+                _ => Part::Unit(*first),
+            };
+            parts.push(part);
+        }
+        Self { parts, ignore_case }
+    }
+
+    /// Whether all of a name matches.
+    pub fn matches(&self, name: &[u8]) -> bool {
+        let name = units(name);
+        let (mut part, mut unit) = (0, 0);
+        // The last star, and how much of the name it is tried with.
+        let mut star = None;
+        loop {
+            match self.parts.get(part) {
+                Some(Part::Star) => {
+                    star = Some((part, unit));
+                    part += 1;
+                    continue;
+                }
+                None if unit == name.len() => return true,
+                Some(other) if unit < name.len() && self.fits(other, name[unit]) => {
+                    part += 1;
+                    unit += 1;
+                    continue;
+                }
+                _ => {}
+            }
+            match star {
+                Some((place, taken)) if taken < name.len() => {
+                    star = Some((place, taken + 1));
+                    part = place + 1;
+                    unit = taken + 1;
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    fn fits(&self, part: &Part, unit: u32) -> bool {
+        match part {
+            Part::Any | Part::Star => true,
+            Part::Unit(wanted) => {
+                *wanted == unit || self.ignore_case && lower(*wanted) == lower(unit)
+            }
+            Part::Set(set) => {
+                let found = set.has(unit)
+                    || self.ignore_case && (set.has(lower(unit)) || set.has(upper(unit)));
+                found != set.inverted
+            }
+        }
+    }
+}
+
+impl Set {
+    fn has(&self, unit: u32) -> bool {
+        let in_range = |range: &(u32, u32)| (range.0..=range.1).contains(&unit);
+        let character = char::from_u32(unit);
+        self.ranges.iter().any(in_range)
+            || character.is_some_and(|character| self.classes.iter().any(|is| is(character)))
+    }
+}
+
+/// A set after its "[", and what follows its "]". `None`: it does not end, and is text.
+fn parse_set(text: &[u32]) -> Option<(Set, &[u32])> {
+    const CLOSE: u32 = ']' as u32;
+    const DASH: u32 = '-' as u32;
+    let mut set = Set {
+        inverted: false,
+        ranges: Vec::new(),
+        classes: Vec::new(),
+    };
+    let mut rest = text;
+    if matches!(
+        rest.first().copied().and_then(char::from_u32),
+        Some('!' | '^')
+    ) {
+        set.inverted = true;
+        rest = &rest[1..];
+    }
+    let mut first = true;
+    loop {
+        if let Some((class, after)) = parse_class(rest) {
+            set.classes.push(class);
+            rest = after;
+        } else if rest.first() == Some(&CLOSE) && !first {
+            return Some((set, &rest[1..]));
+        } else {
+            let (start, after) = parse_unit(rest)?;
+            rest = after;
+            let mut end = start;
+            if let [DASH, after @ ..] = rest {
+                if after.first() != Some(&CLOSE) {
+                    (end, rest) = parse_unit(after)?;
+                }
+            }
+            set.ranges.push((start, end));
+        }
+        first = false;
+    }
+}
+
+fn parse_unit(text: &[u32]) -> Option<(u32, &[u32])> {
+    const ESCAPE: u32 = '\\' as u32;
+    match text {
+        [ESCAPE, unit, rest @ ..] | [unit, rest @ ..] => Some((*unit, rest)),
+        [] => None,
+    }
+}
+
+/// A class as in "[:digit:]", and what follows it.
+fn parse_class(text: &[u32]) -> Option<(Class, &[u32])> {
+    let classes: [(&str, Class); 12] = [
+        ("[:alnum:]", char::is_alphanumeric),
+        ("[:alpha:]", char::is_alphabetic),
+        ("[:blank:]", |c| matches!(c, ' ' | '\t')),
+        ("[:cntrl:]", char::is_control),
+        ("[:digit:]", |c| c.is_ascii_digit()),
+        ("[:graph:]", |c| !c.is_control() && !c.is_whitespace()),
+        ("[:lower:]", char::is_lowercase),
+        ("[:print:]", |c| !c.is_control()),
+        ("[:punct:]", |c| c.is_ascii_punctuation()),
+        ("[:space:]", char::is_whitespace),
+        ("[:upper:]", char::is_uppercase),
+        ("[:xdigit:]", |c| c.is_ascii_hexdigit()),
+    ];
+    classes.iter().find_map(|(name, class)| {
+        let name: Vec<u32> = name.chars().map(u32::from).collect();
+        Some((*class, text.strip_prefix(name.as_slice())?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, name: &[u8]) -> bool {
+        Pattern::new(pattern.as_bytes(), false).matches(name)
+    }
+
+    #[test]
+    fn matching() {
+        for (pattern, name) in [
+            ("*", ""),
+            ("*.c", ".c"),
+            ("a*b*c", "axxbyybc"),
+            ("?", "\u{e9}"),
+            ("[a-c]x", "bx"),
+            ("[!a-c]x", "dx"),
+            ("[^a-c]x", "dx"),
+            ("[]]", "]"),
+            ("[a-]", "-"),
+            ("[[:digit:]x]", "7"),
+            ("[[:digit:]x]", "x"),
+            ("\\*", "*"),
+            ("[ab", "[ab"),
+            ("a\\", "a\\"),
+            ("/a/*", "/a/b/c"),
+        ] {
+            assert!(matches(pattern, name.as_bytes()), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("", "a"),
+            ("a", ""),
+            ("*.c", "a.h"),
+            ("?", ""),
+            ("?", "ab"),
+            ("[a-c]", "d"),
+            ("[!a-c]", "a"),
+            ("\\*", "a"),
+            ("a*b", "a*"),
+        ] {
+            assert!(!matches(pattern, name.as_bytes()), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text() {
+        assert!(matches("a?b", b"a\xffb") && !matches("a?b", b"a\xff\xffb"));
+        assert!(Pattern::new(b"\xff*", false).matches(b"\xff\xfe"));
+    }
+
+    #[test]
+    fn cases() {
+        let pattern = Pattern::new("\u{c9}*[A-C]".as_bytes(), true);
+        assert!(pattern.matches("\u{e9}xb".as_bytes()) && pattern.matches("\u{c9}B".as_bytes()));
+        assert!(!pattern.matches(b"exb"));
+    }
+
+    #[test]
+    fn many_stars_end() {
+        let pattern = "*a".repeat(50) + "b";
+        assert!(!matches(&pattern, &[b'a'; 5000]));
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Files in images that operands name, as commands reach them: by an open directory and a name in it.
+
+use outboard::{Fd, Tree};
+use outboard_volume::address::Place;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// For calls that take a directory and a name: a symbolic link is itself, and an empty name is the
+/// directory itself.
+pub const ITSELF: i32 = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH;
+
+/// A file. An empty name means what `directory` is open on, which then may be no directory.
+pub struct Named {
+    pub directory: Fd,
+    pub name: CString,
+    pub stat: libc::stat,
+}
+
+impl Named {
+    /// Finds the file of an operand. A symbolic link is followed if that is asked for, or if the
+    /// operand ends in a slash, which only a directory may.
+    pub fn find(tree: &Tree, place: &Place, follow: bool) -> io::Result<Self> {
+        let (directory, name) = tree.open_parent(place.path())?;
+        let stat = directory.stat_at(&name, ITSELF)?;
+        let slash = ends_with_slash(place);
+        let found = match is_link(&stat) && (follow || slash) {
+            true => Self::behind(tree, place)?,
+            false => Self {
+                directory,
+                name,
+                stat,
+            },
+        };
+        if slash && !is_directory(&found.stat) {
+            return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
+        }
+        Ok(found)
+    }
+
+    /// What a symbolic link leads to.
+    fn behind(tree: &Tree, place: &Place) -> io::Result<Self> {
+        let directory = tree.open_fd(place.path(), libc::O_PATH, 0)?;
+        Ok(Self {
+            stat: directory.stat()?,
+            directory,
+            name: CString::default(),
+        })
+    }
+
+    /// Finds the name that an operand wants to change, remove or make: it must not be "." or "..", and with a slash
+    /// at its end it must be that of a directory, not of a link to one. There need be no such file.
+    pub fn to_change(tree: &Tree, place: &Place) -> io::Result<(Fd, CString)> {
+        let (directory, name) = tree.open_parent(place.path())?;
+        if name.as_c_str() == c"." {
+            return Err(io::Error::other(
+                "the root, \".\" and \"..\" cannot be removed, moved or made",
+            ));
+        }
+        if ends_with_slash(place) {
+            match directory.stat_at(&name, ITSELF) {
+                Ok(stat) if !is_directory(&stat) => {
+                    return Err(io::Error::from_raw_os_error(libc::ENOTDIR))
+                }
+                _ => {}
+            }
+        }
+        Ok((directory, name))
+    }
+}
+
+/// Whether there is a file of this name.
+pub fn exists(directory: &Fd, name: &CStr) -> io::Result<bool> {
+    match directory.stat_at(name, ITSELF) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Calls `make` with a name that no file in this directory has, and returns that name: for what is to take
+/// the name of another file once it is complete.
+pub fn with_new_name<T>(
+    directory: &Fd,
+    make: impl Fn(&CStr) -> io::Result<T>,
+) -> io::Result<(CString, T)> {
+    for number in 0..1000 {
+        let name = CString::new(format!(".outboard-{}-{number}", std::process::id()))?;
+        if exists(directory, &name)? {
+            continue;
+        }
+        match make(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(value) => return Ok((name, value)),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EEXIST))
+}
+
+/// Whether the path of a place ends with a slash: it must be a directory.
+pub fn ends_with_slash(place: &Place) -> bool {
+    place.path().as_os_str().as_bytes().ends_with(b"/")
+}
+
+/// Whether the file is a directory.
+pub fn is_directory(stat: &libc::stat) -> bool {
+    stat.st_mode & libc::S_IFMT == libc::S_IFDIR
+}
+
+/// Whether the file is a symbolic link.
+pub fn is_link(stat: &libc::stat) -> bool {
+    stat.st_mode & libc::S_IFMT == libc::S_IFLNK
+}
+
+/// The last name of a path.
+pub fn base_name(path: &[u8]) -> &[u8] {
+    let end = path
+        .iter()
+        .rposition(|&byte| byte != b'/')
+        .map_or(0, |last| last + 1);
+    let start = path[..end]
+        .iter()
+        .rposition(|&byte| byte == b'/')
+        .map_or(0, |slash| slash + 1);
+    &path[start..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_names() {
+        for (path, name) in [
+            ("/a/b", "b"),
+            ("/a/b//", "b"),
+            ("b", "b"),
+            ("/", ""),
+            ("", ""),
+        ] {
+            assert_eq!(base_name(path.as_bytes()), name.as_bytes(), "{path}");
+        }
+    }
+}

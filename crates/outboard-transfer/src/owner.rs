@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Owners as `chown` writes them, with the names of an image: the host's names mean other numbers.
+
+use crate::accounts::Accounts;
+use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_volume::address::Place;
+
+/// What is not known, and where it should be.
+type Unknown = (&'static str, &'static str);
+const USER: Unknown = ("user", "/etc/passwd");
+const GROUP: Unknown = ("group", "/etc/group");
+
+/// A user, a group, or both. `None`: any, or unchanged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+}
+
+impl Owner {
+    /// Understands an owner with the names of the image that a place is in.
+    pub fn find(text: &[u8], tree: &Tree, place: &Place) -> Result<Self> {
+        let plain = |byte: &u8| byte.is_ascii_digit() || b"+:".contains(byte);
+        let accounts = match text.iter().all(plain) && !text.ends_with(b":") {
+            true => Accounts::default(),
+            false => Accounts::read(tree).map_err(|error| {
+                let shown = place.with_path("/etc".into()).shown();
+                Error::failed(format!("cannot read the names in {shown}"), &error)
+            })?,
+        };
+        Self::parse(text, &accounts).map_err(|(kind, file)| {
+            let shown = place.with_path(file.into()).shown();
+            let text = escaped(text);
+            Error::Failed(format!(
+                "{text}: no such {kind} in {shown}: use a name that is there, or a number"
+            ))
+        })
+    }
+
+    /// Understands "USER", "USER:GROUP", ":GROUP" and "USER:", which has the user's login group.
+    fn parse(text: &[u8], accounts: &Accounts) -> std::result::Result<Self, Unknown> {
+        let text = std::str::from_utf8(text).map_err(|_| USER)?;
+        let (user, group) = match text.split_once(':') {
+            Some((user, group)) => (user, Some(group)),
+            None => (text, None),
+        };
+        let owner = match user {
+            "" => None,
+            name => Some(accounts.users.id(name).ok_or(USER)?),
+        };
+        let group = match (group, owner) {
+            (None, _) | (Some(""), None) => None,
+            (Some(""), Some(id)) => Some(accounts.users.group(id).ok_or(USER)?),
+            (Some(name), _) => Some(accounts.groups.id(name).ok_or(GROUP)?),
+        };
+        Ok(Self { user: owner, group })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Names;
+
+    #[test]
+    fn owners() {
+        let accounts = Accounts {
+            users: Names::parse(b"ann:x:7:8:Ann:/:/bin/sh\n"),
+            groups: Names::parse(b"staff:x:50:ann\n"),
+        };
+        for (text, user, group) in [
+            ("ann", Some(7), None),
+            ("ann:", Some(7), Some(8)),
+            ("ann:staff", Some(7), Some(50)),
+            (":staff", None, Some(50)),
+            ("5:+6", Some(5), Some(6)),
+            (":", None, None),
+        ] {
+            let found = Owner::parse(text.as_bytes(), &accounts);
+            assert_eq!(found, Ok(Owner { user, group }), "{text}");
+        }
+        for bad in ["bob", "ann:wheel", "5:", "4294967295", "-1", "99999999999"] {
+            assert!(Owner::parse(bad.as_bytes(), &accounts).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Compressed archives: gzip, zstd and xz, read by what their first bytes say.
+
+use flate2::read::MultiGzDecoder;
+use flate2::{Compression, GzBuilder};
+use liblzma::read::XzDecoder;
+use liblzma::stream::MtStreamBuilder;
+use liblzma::write::XzEncoder;
+use outboard_sandbox::error::{Error, Result};
+use std::io::{self, Cursor, Read, Write};
+
+/// How an archive is to be compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Plain,
+    Gzip,
+    Zstd,
+    Xz,
+}
+
+/// Formats that are known, but not read.
+const OTHERS: [(&[u8], &str, &str); 4] = [
+    (b"BZh", "bzip2", "bzip2 -dc"),
+    (b"LZIP", "lzip", "lzip -dc"),
+    (b"\x04\x22\x4d\x18", "lz4", "lz4 -dc"),
+    (b"\x1f\x9d", "compress", "gzip -dc"),
+];
+
+/// Buffer for compressed bytes.
+const COMPRESSED: usize = 256 * 1024;
+/// Levels as the tools have them by default.
+const GZIP_LEVEL: u32 = 6;
+const XZ_LEVEL: u32 = 6;
+
+/// The archive in a stream that may be compressed. `name` is for messages.
+pub fn decompressed(mut input: Box<dyn Read + Send>, name: &str) -> Result<Box<dyn Read + Send>> {
+    let mut start = Vec::new();
+    input
+        .by_ref()
+        .take(6)
+        .read_to_end(&mut start)
+        .map_err(|error| Error::failed(format!("cannot read {name}"), &error))?;
+    if start.is_empty() {
+        return Err(Error::Failed(format!(
+            "{name} is empty: 0 bytes, not an archive"
+        )));
+    }
+    for (magic, kind, tool) in OTHERS {
+        if start.starts_with(magic) {
+            return Err(Error::Failed(format!(
+                "{name} is compressed with {kind}: decompress it first, as in {tool} FILE | outboard tar-in ..."
+            )));
+        }
+    }
+    let format = format_of(&start);
+    let all = Cursor::new(start).chain(input);
+    let failed = |error| Error::failed(format!("cannot decompress {name}"), &error);
+    Ok(match format {
+        Format::Plain => Box::new(all),
+        Format::Gzip => Box::new(MultiGzDecoder::new(buffered(all))),
+        Format::Zstd => Box::new(zstd::Decoder::with_buffer(buffered(all)).map_err(failed)?),
+        Format::Xz => Box::new(XzDecoder::new_multi_decoder(buffered(all))),
+    })
+}
+
+fn buffered<R: Read>(input: R) -> io::BufReader<R> {
+    io::BufReader::with_capacity(COMPRESSED, input)
+}
+
+fn format_of(start: &[u8]) -> Format {
+    match start {
+        [0x1f, 0x8b, ..] => Format::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Format::Zstd,
+        // A frame with other things, as parallel compressors write it first.
+        [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Format::Zstd,
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => Format::Xz,
+        _ => Format::Plain,
+    }
+}
+
+/// Where an archive is written to. `finish` must be called.
+pub enum Compressor<W: Write> {
+    Plain(W),
+    Gzip(flate2::write::GzEncoder<W>),
+    Zstd(zstd::Encoder<'static, W>),
+    Xz(XzEncoder<W>),
+}
+
+impl<W: Write> Compressor<W> {
+    /// The same bytes are made of the same archive, whatever the number of threads.
+    pub fn new(format: Format, output: W, threads: u32) -> io::Result<Self> {
+        Ok(match format {
+            Format::Plain => Self::Plain(output),
+            Format::Gzip => {
+                let level = Compression::new(GZIP_LEVEL);
+                Self::Gzip(GzBuilder::new().mtime(0).write(output, level))
+            }
+            Format::Zstd => {
+                let mut encoder = zstd::Encoder::new(output, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+                encoder.include_checksum(true)?;
+                encoder.multithread(threads.max(1))?;
+                Self::Zstd(encoder)
+            }
+            Format::Xz => {
+                let stream = MtStreamBuilder::new()
+                    .preset(XZ_LEVEL)
+                    .threads(threads.max(1))
+                    .check(liblzma::stream::Check::Crc64)
+                    .encoder()?;
+                Self::Xz(XzEncoder::new_stream(output, stream))
+            }
+        })
+    }
+
+    /// Writes the end. Returns the output.
+    pub fn finish(self) -> io::Result<W> {
+        match self {
+            Self::Plain(output) => Ok(output),
+            Self::Gzip(encoder) => encoder.finish(),
+            Self::Zstd(encoder) => encoder.finish(),
+            Self::Xz(encoder) => encoder.finish(),
+        }
+    }
+}
+
+impl<W: Write> Write for Compressor<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(output) => output.write(bytes),
+            Self::Gzip(encoder) => encoder.write(bytes),
+            Self::Zstd(encoder) => encoder.write(bytes),
+            Self::Xz(encoder) => encoder.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(output) => output.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
+            Self::Zstd(encoder) => encoder.flush(),
+            Self::Xz(encoder) => encoder.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(format: Format, threads: u32, bytes: &[u8]) -> Vec<u8> {
+        let mut compressor = Compressor::new(format, Vec::new(), threads).unwrap();
+        compressor.write_all(bytes).unwrap();
+        compressor.finish().unwrap()
+    }
+
+    #[test]
+    fn there_and_back() {
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|index| (index / 7) as u8).collect();
+        for format in [Format::Plain, Format::Gzip, Format::Zstd, Format::Xz] {
+            let one = packed(format, 1, &bytes);
+            assert_eq!(format_of(&one[..6]), format);
+            let twice = [one.clone(), one.clone()].concat();
+            let mut found = Vec::new();
+            let mut input = decompressed(Box::new(Cursor::new(twice)), "x").unwrap();
+            input.read_to_end(&mut found).unwrap();
+            assert!(
+                found == [bytes.clone(), bytes.clone()].concat(),
+                "{format:?}"
+            );
+            assert!(one == packed(format, 3, &bytes), "{format:?}");
+        }
+    }
+
+    #[test]
+    fn others_are_named() {
+        let refused = decompressed(Box::new(Cursor::new(b"BZh91AY".to_vec())), "x");
+        assert!(matches!(refused, Err(Error::Failed(text)) if text.contains("bzip2")));
+        let refused = decompressed(Box::new(Cursor::new(Vec::new())), "x");
+        assert!(matches!(refused, Err(Error::Failed(text)) if text.contains("empty")));
+    }
+}

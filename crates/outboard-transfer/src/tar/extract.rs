@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Unpacking an archive into a directory.
+//!
+//! One thread reads the archive and makes directories and hard links ([`Extraction`]); others make
+//! everything else ([`Maker`]) from the jobs that it gives them. Members that have to do with each
+//! other wait for each other ([`Flights`]), so that all is as if they came one by one.
+//! Directories get their attributes at the end, when nothing changes them any more.
+
+use super::create::{keep, replacing, Content, Job, Maker, Target};
+use super::directories::{clean, split, Directories, Directory};
+use super::flights::{Flights, Identity};
+use super::member::{Archive, Attributes, Kind, Member, Next};
+use super::stream::{Piece, Stop};
+use crate::cp::behind::Behind;
+use crate::cp::queue::Queue;
+use crate::cp::report::Report;
+use outboard::Fd;
+use outboard_sandbox::error::{reason, warn};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::io;
+use std::sync::mpsc::sync_channel;
+use std::sync::Arc;
+
+/// Members that a thread takes at once.
+const BATCH: usize = 16;
+/// Bytes from which on a batch is given away.
+const BATCH_BYTES: u64 = 512 * 1024;
+/// Batches that may wait.
+const WAITING: usize = 8;
+/// Larger members are written while they are read.
+const LARGE: u64 = 1 << 20;
+/// Pieces of a large member that may wait.
+const PIECES: usize = 8;
+
+/// How an archive is unpacked.
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// Threads that make files.
+    pub threads: u32,
+    /// A directory does not replace a symbolic link to one.
+    pub keep_links: bool,
+}
+
+/// What went before the end of the reading.
+pub enum End {
+    Complete {
+        marked: bool,
+    },
+    /// It stopped: why, and where in the archive.
+    Stopped(Stop, u64),
+}
+
+/// Unpacks an archive into the directory `root`, which messages call `shown`.
+pub fn extract(
+    archive: &mut Archive,
+    root: Fd,
+    shown: &str,
+    options: Options,
+    interrupt: &Interrupt,
+    report: &Report,
+) -> io::Result<End> {
+    let flights = Flights::default();
+    let behind = Behind::default();
+    let queue: Queue<Vec<Job>> = Queue::new(WAITING);
+    let maker = Maker {
+        report,
+        flights: &flights,
+        behind: &behind,
+        shown,
+    };
+    let mut extraction = Extraction {
+        maker: &maker,
+        queue: &queue,
+        directories: Directories::new(root)?,
+        batch: Batch::default(),
+        later: HashMap::new(),
+        options,
+        interrupt,
+        told_absolute: false,
+    };
+    let result = std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| {
+                while let Some(jobs) = queue.take() {
+                    for job in jobs {
+                        maker.make(&job);
+                    }
+                }
+            });
+        }
+        let result = extraction.run(archive);
+        extraction.batch.give(&queue);
+        queue.close();
+        result
+    });
+    extraction.finish_directories();
+    Ok(match result {
+        Ok(marked) => End::Complete { marked },
+        Err(stop) => End::Stopped(stop, archive.offset()),
+    })
+}
+
+/// Jobs that are given away together.
+#[derive(Default)]
+struct Batch {
+    jobs: Vec<Job>,
+    bytes: u64,
+}
+
+impl Batch {
+    fn give(&mut self, queue: &Queue<Vec<Job>>) {
+        self.bytes = 0;
+        if !self.jobs.is_empty() {
+            queue.give(std::mem::take(&mut self.jobs));
+        }
+    }
+}
+
+/// The attributes that a directory gets at the end.
+struct Later {
+    path: Vec<u8>,
+    attributes: Attributes,
+}
+
+struct Extraction<'a> {
+    maker: &'a Maker<'a>,
+    queue: &'a Queue<Vec<Job>>,
+    directories: Directories,
+    batch: Batch,
+    later: HashMap<Identity, Later>,
+    options: Options,
+    interrupt: &'a Interrupt,
+    told_absolute: bool,
+}
+
+/// Waits for names that are being written, after giving away those that still wait here.
+fn settle(
+    flights: &Flights,
+    batch: &mut Batch,
+    queue: &Queue<Vec<Job>>,
+    which: Option<(&Directory, &std::ffi::CStr)>,
+) {
+    match which.map(|(directory, name)| flights.flight(directory.identity, name)) {
+        Some(flight) if !flights.is_going(flight) => {}
+        Some(flight) => {
+            batch.give(queue);
+            flights.wait(flight);
+        }
+        None => {
+            batch.give(queue);
+            flights.wait_for_all();
+        }
+    }
+}
+
+impl Extraction<'_> {
+    fn stopped(&self) -> bool {
+        self.interrupt.asked() || self.maker.report.is_hopeless()
+    }
+
+    /// Reads to the end. Returns whether that was marked as such.
+    fn run(&mut self, archive: &mut Archive) -> Result<bool, Stop> {
+        loop {
+            if self.stopped() {
+                return Err(Stop::Asked);
+            }
+            self.maker.report.reach(archive.position());
+            match archive.next()? {
+                Next::End { marked } => {
+                    archive.finish()?;
+                    return Ok(marked);
+                }
+                Next::Refused(path, why) => self.refuse(&path, &why),
+                Next::Member(member) => self.member(archive, member)?,
+            }
+        }
+    }
+
+    fn refuse(&self, path: &[u8], why: &str) {
+        let report = self.maker.report;
+        report.fail(format!("left out {}: {why}", escaped(path)));
+    }
+
+    fn member(&mut self, archive: &mut Archive, member: Box<Member>) -> Result<(), Stop> {
+        let Some(path) = clean(&member.path) else {
+            self.refuse(&member.path, "its name has \"..\" or a NUL in it");
+            return Ok(());
+        };
+        if member.path.starts_with(b"/") && !self.told_absolute {
+            self.told_absolute = true;
+            warn("note: names in the archive begin with \"/\"; they are taken as names in the destination");
+        }
+        let shown = member.path.clone();
+        let done = match &member.kind {
+            Kind::Directory => self.directory(path, member.attributes),
+            _ if path.is_empty() => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            Kind::Link(target) => self.link(&path, target),
+            _ => return self.other(archive, path, member),
+        };
+        self.tell(&shown, done);
+        Ok(())
+    }
+
+    fn tell(&self, path: &[u8], done: io::Result<()>) {
+        match done {
+            Ok(()) => self.maker.report.count_file(),
+            Err(error) => {
+                let text = format!("cannot write {}", self.maker.shown(path));
+                self.maker.report.fail_writing(text, &error);
+            }
+        }
+    }
+
+    /// The directories, and what waits for names in them.
+    fn parts(
+        &mut self,
+    ) -> (
+        &mut Directories,
+        impl FnMut(Option<(&Directory, &std::ffi::CStr)>) + '_,
+    ) {
+        let (batch, queue, flights) = (&mut self.batch, self.queue, self.maker.flights);
+        let settle = move |which: Option<(&Directory, &std::ffi::CStr)>| {
+            settle(flights, batch, queue, which);
+        };
+        (&mut self.directories, settle)
+    }
+
+    fn find(&mut self, path: &[u8]) -> io::Result<Arc<Directory>> {
+        let (directories, mut settle) = self.parts();
+        directories.find(path, &mut settle)
+    }
+
+    fn existing(&mut self, path: &[u8]) -> io::Result<Arc<Directory>> {
+        let (directories, mut settle) = self.parts();
+        directories.existing(path, &mut settle)
+    }
+
+    fn settle(&mut self, which: Option<(&Directory, &std::ffi::CStr)>) {
+        settle(self.maker.flights, &mut self.batch, self.queue, which);
+    }
+
+    fn directory(&mut self, path: Vec<u8>, attributes: Attributes) -> io::Result<()> {
+        let keep_links = self.options.keep_links;
+        let made = {
+            let (directories, mut settle) = self.parts();
+            directories.make(&path, keep_links, &mut settle)
+        };
+        let identity = made?.identity;
+        self.later.insert(identity, Later { path, attributes });
+        Ok(())
+    }
+
+    /// A new name of something that is there.
+    fn link(&mut self, path: &[u8], target: &[u8]) -> io::Result<()> {
+        let target = clean(target).filter(|target| !target.is_empty());
+        let target = target.ok_or_else(|| io::Error::other("it is a link to no proper name"))?;
+        let (old_parent, old_name) = split(&target);
+        let (parent, name) = split(path);
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        let (old_directory, old) = self
+            .existing(old_parent)
+            .and_then(|directory| {
+                self.settle(Some((&directory, &old_name)));
+                let stat = directory.fd.stat_at(&old_name, flags)?;
+                Ok((directory, stat))
+            })
+            .map_err(|error| {
+                let text = format!("it is a link to {}: {}", escaped(&target), reason(&error));
+                io::Error::new(error.kind(), text)
+            })?;
+        let directory = self.find(parent)?;
+        self.settle(Some((&directory, &name)));
+        if let Ok(now) = directory.fd.stat_at(&name, flags) {
+            if (now.st_dev, now.st_ino) == (old.st_dev, old.st_ino) {
+                return Ok(());
+            }
+        }
+        self.leave_directory(path);
+        replacing(&directory.fd, &name, || {
+            old_directory.fd.link_at(&old_name, &directory.fd, &name, 0)
+        })
+    }
+
+    /// Something takes the name of what may have been a directory.
+    fn leave_directory(&mut self, path: &[u8]) {
+        if self.directories.knows(path) {
+            self.settle(None);
+            self.directories.forget();
+        }
+    }
+
+    /// A member that another thread makes.
+    fn other(
+        &mut self,
+        archive: &mut Archive,
+        path: Vec<u8>,
+        member: Box<Member>,
+    ) -> Result<(), Stop> {
+        let (parent, name) = split(&path);
+        let directory = match self.find(parent) {
+            Ok(directory) => directory,
+            Err(error) => {
+                self.tell(&member.path, Err(error));
+                return Ok(());
+            }
+        };
+        self.settle(Some((&directory, &name)));
+        self.leave_directory(&path);
+        if archive.rest() > LARGE {
+            return self.stream(archive, directory, name, member);
+        }
+        let bytes = archive.rest();
+        let mut pieces = Vec::new();
+        while let Some(piece) = archive.data()? {
+            pieces.push(piece);
+        }
+        let job = self.job(directory, name, member, Content::Whole(pieces));
+        self.batch.jobs.push(job);
+        self.batch.bytes += bytes;
+        if self.batch.jobs.len() >= BATCH || self.batch.bytes >= BATCH_BYTES {
+            self.batch.give(self.queue);
+        }
+        Ok(())
+    }
+
+    fn job(
+        &self,
+        directory: Arc<Directory>,
+        name: CString,
+        member: Box<Member>,
+        content: Content,
+    ) -> Job {
+        let flight = self.maker.flights.flight(directory.identity, &name);
+        self.maker.flights.start(flight);
+        Job {
+            directory,
+            name,
+            member,
+            content,
+            flight,
+        }
+    }
+
+    /// Hands over the bytes of a large member while they are read.
+    fn stream(
+        &mut self,
+        archive: &mut Archive,
+        directory: Arc<Directory>,
+        name: CString,
+        member: Box<Member>,
+    ) -> Result<(), Stop> {
+        self.batch.give(self.queue);
+        let (sender, pieces) = sync_channel::<Piece>(PIECES);
+        let job = self.job(directory, name, member, Content::Stream(pieces));
+        self.queue.give(vec![job]);
+        while let Some(piece) = archive.data()? {
+            // It could not be written, and that was told.
+            if sender.send(piece).is_err() {
+                break;
+            }
+            if self.stopped() {
+                return Err(Stop::Asked);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_directories(&mut self) {
+        let report = self.maker.report;
+        for (identity, later) in self.later.drain() {
+            let shown = || self.maker.shown(&later.path);
+            let again = self.directories.again(&later.path, identity);
+            let found = again.and_then(|directory| match directory {
+                Some(directory) => directory.fd.stat().map(|now| Some((directory, now))),
+                None => Ok(None),
+            });
+            match found {
+                Ok(Some((directory, now))) => {
+                    let target = Target::Open(&directory.fd);
+                    keep(report, &target, &later.attributes, &now, &shown);
+                    self.maker.note(&directory.fd);
+                }
+                Ok(None) => {}
+                Err(error) => report.fail(format!("cannot finish {}: {}", shown(), reason(&error))),
+            }
+        }
+    }
+}

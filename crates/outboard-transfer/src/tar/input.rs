@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Unpacking an archive into a directory of an image.
+
+use super::compression::decompressed;
+use super::extract::{extract, End, Options};
+use super::member::{Archive, Next};
+use super::stream::{Counted, Stop, Stream};
+use crate::accounts::Accounts;
+use crate::cp::report::Report;
+use outboard::Tree;
+use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::address::Place;
+use outboard_volume::session::Session;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::io::{IsTerminal, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+
+/// Access lists may have names, which are the host's if the image has none of them.
+pub const NAMES: [&str; 2] = ["/etc/passwd", "/etc/group"];
+
+/// Where the archive comes from.
+pub struct Input {
+    reader: Box<dyn Read + Send>,
+    /// For messages.
+    pub name: String,
+    size: Option<u64>,
+    /// Of the archive's file.
+    pub metadata: Option<Metadata>,
+}
+
+impl Input {
+    /// Opens the file that an operand names, or standard input.
+    pub fn open(operand: Option<&OsStr>) -> Result<Self> {
+        let Some(path) = operand.filter(|path| *path != "-") else {
+            let stdin = std::io::stdin();
+            if stdin.is_terminal() {
+                return Err(Error::Usage(
+                    "tar-in reads the archive from standard input, which is a terminal: write < ARCHIVE, or -f ARCHIVE"
+                        .to_owned(),
+                ));
+            }
+            let name = "the archive on standard input".to_owned();
+            let file = std::os::fd::AsFd::as_fd(&stdin).try_clone_to_owned();
+            let file = File::from(
+                file.map_err(|error| Error::failed(format!("cannot read {name}"), &error))?,
+            );
+            return Ok(Self::of(file, name));
+        };
+        let name = escaped(path.as_bytes());
+        let failed = |error| Error::failed(format!("cannot open archive {name}"), &error);
+        let file = File::open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.is_dir() {
+            return Err(Error::Failed(format!(
+                "{name} is a directory, not an archive"
+            )));
+        }
+        Ok(Self::of(file, name))
+    }
+
+    fn of(file: File, name: String) -> Self {
+        let metadata = file.metadata().ok();
+        Self {
+            reader: Box::new(file),
+            name,
+            size: metadata
+                .as_ref()
+                .filter(|found| found.is_file())
+                .map(Metadata::len),
+            metadata,
+        }
+    }
+}
+
+/// What of the host [`unpack_file`] reads.
+pub fn unpack_reads(file: &Path) -> Vec<PathBuf> {
+    let mut reads = vec![file.to_path_buf()];
+    reads.extend(NAMES.map(PathBuf::from));
+    reads
+}
+
+/// Unpacks an archive that is a file. `shown`: what messages call the destination.
+pub fn unpack_file(
+    session: &mut Session,
+    file: &Path,
+    place: &Place,
+    shown: &str,
+    new_report: fn() -> Report,
+) -> Result<()> {
+    unpack(
+        session,
+        Input::open(Some(file.as_os_str()))?,
+        place,
+        shown,
+        false,
+        new_report,
+    )
+}
+
+/// What is in an archive: the number of its files, and of the bytes of their data in blocks of `block`.
+pub fn count(file: &Path, block: u64, interrupt: &Interrupt) -> Result<(u64, u64)> {
+    let input = Input::open(Some(file.as_os_str()))?;
+    let name = input.name.clone();
+    let (mut archive, _) = input.archive(interrupt, Accounts::default())?;
+    let (mut files, mut bytes) = (0, 0);
+    loop {
+        match archive.next() {
+            Ok(Next::Member(member)) => {
+                files += 1;
+                let parts = member.map.parts.iter();
+                bytes += parts
+                    .map(|(_, length)| length.div_ceil(block) * block)
+                    .sum::<u64>();
+            }
+            Ok(Next::Refused(..)) => {}
+            Ok(Next::End { .. }) => match archive.finish() {
+                Ok(()) => return Ok((files, bytes)),
+                Err(stop) => return Err(stopped(stop, &name, archive.offset(), "", 0)),
+            },
+            Err(_) if interrupt.asked() => {
+                return Err(Error::Interrupted(format!("{name}: interrupted")))
+            }
+            Err(stop) => {
+                let last = escaped(&archive.last);
+                return Err(stopped(stop, &name, archive.offset(), &last, 0));
+            }
+        }
+    }
+}
+
+impl Input {
+    /// The archive, and how many bytes it has if that is known.
+    fn archive(self, interrupt: &Interrupt, accounts: Accounts) -> Result<(Archive, u64)> {
+        let position = Arc::new(AtomicU64::new(0));
+        let counted = Counted {
+            input: self.reader,
+            count: Arc::clone(&position),
+        };
+        let reader = decompressed(Box::new(counted), &self.name)?;
+        let stream = Stream::new(reader, position, interrupt.clone());
+        Ok((Archive::new(stream, accounts), self.size.unwrap_or(0)))
+    }
+}
+
+/// Unpacks an archive into a directory. `shown`: what messages call that; `keep_links`: links to
+/// directories are not replaced by directories of the archive.
+pub fn unpack(
+    session: &mut Session,
+    input: Input,
+    place: &Place,
+    shown: &str,
+    keep_links: bool,
+    new_report: fn() -> Report,
+) -> Result<()> {
+    let name = input.name.clone();
+    let interrupt = session.catch_interrupts();
+    let id = session.open(place, true)?;
+    let _ = session.tree(id).system().raise_file_limit(1 << 16);
+    let tree = session.tree(id);
+    let failed = |error| Error::failed(format!("cannot write to {shown}"), &error);
+    let root = open_directory(tree, place.path()).map_err(failed)?;
+    let accounts = Accounts::read_or_none(tree).or(Accounts::read_or_none(&Tree::host()));
+    let (mut archive, size) = input.archive(&interrupt, accounts)?;
+    let report = new_report();
+    report.expect(size);
+    let how = Options {
+        threads: session.vcpus(),
+        keep_links,
+    };
+    let end = extract(&mut archive, root, shown, how, &interrupt, &report);
+    report.print_losses();
+    let last = escaped(&archive.last);
+    match end.map_err(failed)? {
+        End::Complete { marked } => {
+            if !marked {
+                warn(format!(
+                    "note: {name} ends without the mark of an end: it may be cut off after {last}"
+                ));
+            }
+        }
+        End::Stopped(..) if interrupt.asked() => {
+            return Err(Error::Interrupted(format!(
+                "interrupted after {} files, which are written",
+                report.files()
+            )))
+        }
+        End::Stopped(stop, offset) => {
+            return Err(stopped(stop, &name, offset, &last, report.files()))
+        }
+    }
+    match report.failures() {
+        0 => Ok(()),
+        _ => Err(Error::Told),
+    }
+}
+
+fn open_directory(tree: &Tree, path: &Path) -> std::io::Result<outboard::Fd> {
+    tree.open_fd(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)
+}
+
+/// Says why an archive was not read to its end, and what of it there is.
+fn stopped(stop: Stop, name: &str, offset: u64, last: &str, files: u64) -> Error {
+    let what = match stop {
+        // Nothing more could be written, which was told.
+        Stop::Asked => return Error::Told,
+        Stop::End => format!("{name} is cut off: it ends at offset {offset}"),
+        Stop::Failed(error) => {
+            format!(
+                "cannot read {name} from offset {offset} on: {}",
+                reason(&error)
+            )
+        }
+        Stop::Nonsense(why) if last.is_empty() => return Error::Failed(format!("{name}: {why}")),
+        Stop::Nonsense(why) => format!("{name} is damaged before offset {offset}: {why}"),
+    };
+    let place = match last {
+        "" => String::new(),
+        last => format!(", in or after {last}"),
+    };
+    let before = match files {
+        1 => "1 member before that is written".to_owned(),
+        files => format!("{files} members before that are written"),
+    };
+    Error::Failed(format!("{what}{place}; {before}"))
+}

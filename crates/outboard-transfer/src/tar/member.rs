@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The members of an archive that is being read: what headers of v7, ustar, GNU and PAX say.
+
+use super::acl;
+use super::header::{is_sound, is_zero, number, padding, BLOCK};
+use super::pax::{parse_time, Records};
+use super::sparse::{self, Map, Parts};
+use super::stream::{Piece, Stop, Stream};
+use crate::accounts::Accounts;
+use ::tar::{GnuExtSparseHeader, Header};
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::Engine;
+use outboard_sandbox::format::escaped;
+use std::collections::BTreeMap;
+use std::ffi::CString;
+
+/// Most bytes of an extended header: several attributes of the largest size that there is.
+const EXTENDED: u64 = 8 << 20;
+/// Bytes of an archive without members: the two blocks of zeroes that mark an end, in records of some size.
+const EMPTY_LEAST: u64 = 2 * BLOCK as u64;
+const EMPTY_MOST: u64 = 64 << 10;
+/// Most records that global headers have together.
+const GLOBAL: usize = 1000;
+/// Most extended attributes of a member.
+const ATTRIBUTES: usize = 1000;
+/// Most bytes of a long name of the GNU format.
+const LONG_NAME: u64 = 1 << 20;
+/// Where libarchive writes values with or without the characters that fill up.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+const ACLS: [(&str, &std::ffi::CStr); 2] = [
+    ("SCHILY.acl.access", c"system.posix_acl_access"),
+    ("SCHILY.acl.default", c"system.posix_acl_default"),
+];
+
+/// What a member keeps of its file.
+#[derive(Debug)]
+pub struct Attributes {
+    /// Permissions, with the special bits.
+    pub mode: u32,
+    pub user: u32,
+    pub group: u32,
+    /// Of access and modification.
+    pub times: [libc::timespec; 2],
+    pub xattrs: Vec<(CString, Vec<u8>)>,
+    /// Access lists that name somebody unknown.
+    pub strange_acls: usize,
+}
+
+#[derive(Debug)]
+pub enum Kind {
+    File,
+    Directory,
+    Symlink(CString),
+    /// Another name of the member with this path.
+    Link(Vec<u8>),
+    /// A device or FIFO: its `S_IF*` and number.
+    Node(u32, u64),
+}
+
+/// A member. Its bytes follow in the archive.
+pub struct Member {
+    pub path: Vec<u8>,
+    pub kind: Kind,
+    pub attributes: Attributes,
+    /// Where its bytes belong.
+    pub map: Map,
+    /// Whether it has holes.
+    pub sparse: bool,
+}
+
+/// What comes next in an archive.
+pub enum Next {
+    Member(Box<Member>),
+    /// A member that cannot be taken: its path, and why not.
+    Refused(Vec<u8>, String),
+    /// The end. `marked`: as it should be, with blocks of zeros.
+    End {
+        marked: bool,
+    },
+}
+
+/// An archive that is being read, member by member.
+pub struct Archive {
+    stream: Stream,
+    accounts: Accounts,
+    global: Records,
+    /// Bytes of the current member that were not taken, and those that fill up its block.
+    rest: u64,
+    fill: u64,
+    /// Path of the member that is being read, or was read last; for messages.
+    pub last: Vec<u8>,
+    members: u64,
+}
+
+/// The headers that together describe a member.
+#[derive(Default)]
+struct Extended {
+    records: Records,
+    long_name: Option<Vec<u8>>,
+    long_link: Option<Vec<u8>>,
+}
+
+fn nonsense<T>(text: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Nonsense(text.into()))
+}
+
+fn before_nul(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    &bytes[..end.unwrap_or(bytes.len())]
+}
+
+impl Archive {
+    pub fn new(stream: Stream, accounts: Accounts) -> Self {
+        Self {
+            stream,
+            accounts,
+            global: Records::default(),
+            rest: 0,
+            fill: 0,
+            last: Vec::new(),
+            members: 0,
+        }
+    }
+
+    pub fn offset(&self) -> u64 {
+        self.stream.offset()
+    }
+
+    /// How far the reading of the input is, which may be compressed.
+    pub fn position(&self) -> u64 {
+        self.stream.position()
+    }
+
+    /// Some of the bytes of the member. `None`: there are no more.
+    pub fn data(&mut self) -> Result<Option<Piece>, Stop> {
+        if self.rest == 0 {
+            return Ok(None);
+        }
+        let piece = self.stream.take(self.rest)?;
+        self.rest -= piece.len() as u64;
+        Ok(Some(piece))
+    }
+
+    /// How many bytes of the member were not taken.
+    pub fn rest(&self) -> u64 {
+        self.rest
+    }
+
+    /// Reads what follows the end, and refuses what has an end but is no archive.
+    pub fn finish(&mut self) -> Result<(), Stop> {
+        self.stream.drain()?;
+        match self.offset() {
+            _ if self.members > 0 => Ok(()),
+            0 => nonsense("it is empty, not a tar archive"),
+            EMPTY_LEAST..=EMPTY_MOST => Ok(()),
+            length => nonsense(format!(
+                "it has {length} bytes and begins with zeroes, which is not a tar archive"
+            )),
+        }
+    }
+
+    /// Goes on to the next member.
+    pub fn next(&mut self) -> Result<Next, Stop> {
+        self.leave()?;
+        let mut extended = Extended::default();
+        loop {
+            let Some(block) = self.stream.block()? else {
+                return Ok(Next::End { marked: false });
+            };
+            if is_zero(&block) {
+                return Ok(Next::End { marked: true });
+            }
+            let header = Header::from_byte_slice(&block);
+            if !is_sound(header) {
+                return nonsense(match self.members {
+                    0 => "it is not a tar archive",
+                    _ => "what should be a header is none (its checksum is wrong)",
+                });
+            }
+            self.members += 1;
+            let kind = header.as_old().linkflag[0];
+            let Some(size) =
+                number(&header.as_old().size).and_then(|size| u64::try_from(size).ok())
+            else {
+                return nonsense("the size in a header is no number");
+            };
+            match kind {
+                b'x' | b'X' => extended.records = self.records(size)?,
+                b'g' => {
+                    let records = self.records(size)?;
+                    self.global.extend(records);
+                    if self.global.len() > GLOBAL {
+                        return nonsense(format!("global headers have more than {GLOBAL} records"));
+                    }
+                }
+                b'L' => extended.long_name = Some(self.long_name(size)?),
+                b'K' => extended.long_link = Some(self.long_name(size)?),
+                // The name of the volume.
+                b'V' => self.skip(size)?,
+                _ => return self.member(header, size, &extended),
+            }
+        }
+    }
+
+    /// Skips what is left of the current member.
+    fn leave(&mut self) -> Result<(), Stop> {
+        let rest = std::mem::take(&mut self.rest);
+        self.stream.skip(rest)?;
+        let fill = std::mem::take(&mut self.fill);
+        self.stream.skip(fill)
+    }
+
+    fn skip(&mut self, size: u64) -> Result<(), Stop> {
+        self.stream.skip(size)?;
+        self.stream.skip(padding(size))
+    }
+
+    fn contents(&mut self, size: u64, most: u64) -> Result<Vec<u8>, Stop> {
+        if size > most {
+            return nonsense(format!("an extended header says that it has {size} bytes"));
+        }
+        let bytes = self.stream.bytes(size)?;
+        self.stream.skip(padding(size))?;
+        Ok(bytes)
+    }
+
+    fn records(&mut self, size: u64) -> Result<Records, Stop> {
+        let bytes = self.contents(size, EXTENDED)?;
+        match Records::parse(bytes) {
+            Some(records) => Ok(records),
+            None => nonsense("an extended header has records that make no sense"),
+        }
+    }
+
+    fn long_name(&mut self, size: u64) -> Result<Vec<u8>, Stop> {
+        let bytes = self.contents(size, LONG_NAME)?;
+        Ok(before_nul(&bytes).to_vec())
+    }
+
+    /// The member that a header and those before it describe.
+    fn member(&mut self, header: &Header, size: u64, extended: &Extended) -> Result<Next, Stop> {
+        let flag = header.as_old().linkflag[0];
+        let path = self.path(header, extended);
+        self.last.clone_from(&path);
+        let has_data = !matches!(flag, b'1'..=b'6');
+        let said = self.value(extended, "size").and_then(sparse::decimal);
+        let stored = if has_data { said.unwrap_or(size) } else { 0 };
+        if i64::try_from(stored).is_err() {
+            return nonsense(format!("a member says that it has {stored} bytes"));
+        }
+        self.rest = stored;
+        self.fill = padding(stored);
+        let (map, is_sparse) = match self.map(header, extended)? {
+            Ok(Some(map)) => (map, true),
+            Ok(None) => (Map::whole(stored), false),
+            Err(why) => return Ok(Next::Refused(path, why)),
+        };
+        if is_sparse && map.data() != self.rest {
+            let why = "its map of holes does not fit its size".to_owned();
+            return Ok(Next::Refused(path, why));
+        }
+        Ok(match self.describe(header, extended, &path) {
+            Ok((kind, attributes)) => Next::Member(Box::new(Member {
+                path,
+                kind,
+                attributes,
+                map,
+                sparse: is_sparse,
+            })),
+            Err(why) => Next::Refused(path, why),
+        })
+    }
+
+    /// A record of the member's own header, or else of the global ones. Without bytes it counts as missing.
+    fn value<'a>(&'a self, extended: &'a Extended, key: &str) -> Option<&'a [u8]> {
+        let own = extended.records.get(key);
+        own.or_else(|| self.global.get(key))
+            .filter(|value| !value.is_empty())
+    }
+
+    fn path(&self, header: &Header, extended: &Extended) -> Vec<u8> {
+        self.value(extended, "GNU.sparse.name")
+            .or_else(|| self.value(extended, "path"))
+            .or(extended.long_name.as_deref())
+            .map_or_else(|| header.path_bytes().into_owned(), <[u8]>::to_vec)
+    }
+
+    fn target(&self, header: &Header, extended: &Extended) -> Vec<u8> {
+        self.value(extended, "linkpath")
+            .or(extended.long_link.as_deref())
+            .map_or_else(
+                || before_nul(&header.as_old().linkname).to_vec(),
+                <[u8]>::to_vec,
+            )
+    }
+
+    fn describe(
+        &self,
+        header: &Header,
+        extended: &Extended,
+        path: &[u8],
+    ) -> Result<(Kind, Attributes), String> {
+        let old = header.as_old();
+        let kind = match old.linkflag[0] {
+            b'1' => Kind::Link(self.target(header, extended)),
+            b'2' => {
+                let target = CString::new(self.target(header, extended));
+                Kind::Symlink(target.map_err(|_| "its target has a NUL in it")?)
+            }
+            b'3' => Kind::Node(libc::S_IFCHR, device(header)?),
+            b'4' => Kind::Node(libc::S_IFBLK, device(header)?),
+            b'5' | b'D' => Kind::Directory,
+            b'6' => Kind::Node(libc::S_IFIFO, 0),
+            b'M' => return Err("it continues a member of another volume".to_owned()),
+            b'N' => return Err("it has names in a form of before 1990".to_owned()),
+            b'A' | b'E' | b'I' => return Err("it is of a kind that only Solaris has".to_owned()),
+            0 | b'0' if path.ends_with(b"/") => Kind::Directory,
+            // Others count as files, as POSIX has it.
+            _ => Kind::File,
+        };
+        let mode = number(&old.mode).ok_or("its mode is no number")?;
+        let mut attributes = Attributes {
+            mode: mode as u32 & 0o7777,
+            user: self.owner(extended, "uid", &old.uid)?,
+            group: self.owner(extended, "gid", &old.gid)?,
+            times: self.times(header, extended)?,
+            xattrs: Vec::new(),
+            strange_acls: 0,
+        };
+        self.add_xattrs(extended, &mut attributes)?;
+        Ok((kind, attributes))
+    }
+
+    fn owner(&self, extended: &Extended, key: &str, field: &[u8]) -> Result<u32, String> {
+        let found = match self.value(extended, key) {
+            Some(text) => sparse::decimal(text).and_then(|id| i64::try_from(id).ok()),
+            None => number(field),
+        };
+        found
+            .and_then(|id| u32::try_from(id).ok())
+            .filter(|&id| id != u32::MAX)
+            .ok_or_else(|| format!("its {key} is out of range"))
+    }
+
+    fn times(&self, header: &Header, extended: &Extended) -> Result<[libc::timespec; 2], String> {
+        let time = |key| {
+            let text = self.value(extended, key)?;
+            Some(parse_time(text).ok_or_else(|| format!("its {key} is no time")))
+        };
+        let modified = match time("mtime") {
+            Some(time) => time?,
+            None => (
+                number(&header.as_old().mtime).ok_or("its time is no number")?,
+                0,
+            ),
+        };
+        let accessed = time("atime").transpose()?.unwrap_or(modified);
+        Ok(
+            [accessed, modified].map(|(seconds, nanoseconds)| libc::timespec {
+                tv_sec: seconds,
+                tv_nsec: nanoseconds,
+            }),
+        )
+    }
+
+    /// Extended attributes as star, GNU tar and libarchive write them; what is kept as the bytes that
+    /// it has counts more than its text.
+    fn add_xattrs(&self, extended: &Extended, attributes: &mut Attributes) -> Result<(), String> {
+        let mut found = BTreeMap::new();
+        for (key, xattr) in ACLS {
+            match self
+                .value(extended, key)
+                .map(|text| acl::from_text(text, &self.accounts))
+            {
+                Some(Some(value)) => drop(found.insert(xattr.to_owned(), value)),
+                Some(None) => attributes.strange_acls += 1,
+                None => {}
+            }
+        }
+        if let Some(label) = self.value(extended, "RHT.security.selinux") {
+            // In the kernel the label has a NUL at its end.
+            let value = [before_nul(label), b"\0"].concat();
+            found.insert(c"security.selinux".to_owned(), value);
+        }
+        for (key, value) in self.global.iter().chain(extended.records.iter()) {
+            let pair = match (
+                key.strip_prefix(b"SCHILY.xattr."),
+                key.strip_prefix(b"LIBARCHIVE.xattr."),
+            ) {
+                (Some(name), _) => Some((unescaped(name), value.to_vec())),
+                (_, Some(name)) => BASE64
+                    .decode(value)
+                    .ok()
+                    .map(|value| (unescaped(name), value)),
+                _ => None,
+            };
+            let Some((name, value)) = pair else { continue };
+            let name = CString::new(name).map_err(|_| {
+                format!(
+                    "the name of an attribute, {}, has a NUL in it",
+                    escaped(key)
+                )
+            })?;
+            found.insert(name, value);
+            if found.len() > ATTRIBUTES {
+                return Err(format!("it has more than {ATTRIBUTES} extended attributes"));
+            }
+        }
+        attributes.xattrs = found.into_iter().collect();
+        Ok(())
+    }
+
+    /// The map of a sparse member. `Err` in it: why it makes no sense.
+    fn map(
+        &mut self,
+        header: &Header,
+        extended: &Extended,
+    ) -> Result<Result<Option<Map>, String>, Stop> {
+        let lies = || "its map of holes makes no sense".to_owned();
+        let number_of = |key| self.value(extended, key).and_then(sparse::decimal);
+        let size = number_of("GNU.sparse.realsize").or_else(|| number_of("GNU.sparse.size"));
+        let (parts, size) = if header.as_old().linkflag[0] == b'S' {
+            self.old_map(header)?
+        } else if number_of("GNU.sparse.major") == Some(1) {
+            (self.map_in_data()?, size)
+        } else if let Some(list) = extended.records.get("GNU.sparse.map") {
+            (sparse::parse_list(list), size)
+        } else if number_of("GNU.sparse.numblocks").is_some() {
+            let values = extended
+                .records
+                .iter()
+                .filter(|(key, _)| matches!(*key, b"GNU.sparse.offset" | b"GNU.sparse.numbytes"));
+            let numbers: Option<Vec<u64>> = values.map(|(_, text)| sparse::decimal(text)).collect();
+            (numbers.and_then(|numbers| sparse::pairs(&numbers)), size)
+        } else {
+            return Ok(Ok(None));
+        };
+        let map = parts
+            .zip(size)
+            .and_then(|(parts, size)| Map::new(parts, size));
+        Ok(map.map(Some).ok_or_else(lies))
+    }
+
+    /// The parts and the size of the old GNU format, whose header may go on in further blocks.
+    fn old_map(&mut self, header: &Header) -> Result<(Option<Parts>, Option<u64>), Stop> {
+        let Some(gnu) = header.as_gnu() else {
+            return Ok((None, None));
+        };
+        let size = number(&gnu.realsize).and_then(|size| u64::try_from(size).ok());
+        let mut parts = Vec::new();
+        let mut good = sparse::add_old(&mut parts, &gnu.sparse).is_some();
+        let mut more = gnu.isextended[0] != 0;
+        while more {
+            let block = self.stream.block()?.ok_or(Stop::End)?;
+            let mut next = GnuExtSparseHeader::new();
+            next.as_mut_bytes().copy_from_slice(&block);
+            good = good && sparse::add_old(&mut parts, &next.sparse).is_some();
+            more = next.isextended[0] != 0;
+        }
+        Ok((good.then_some(parts), size))
+    }
+
+    /// The parts of format 1.0: decimal numbers in lines before the data, up to the end of a block.
+    fn map_in_data(&mut self) -> Result<Option<Parts>, Stop> {
+        let mut numbers = Vec::new();
+        let mut digits = Vec::new();
+        let mut wanted = 1;
+        while numbers.len() < wanted {
+            if self.rest < BLOCK as u64 {
+                return Ok(None);
+            }
+            let block = self.stream.block()?.ok_or(Stop::End)?;
+            self.rest -= BLOCK as u64;
+            for &byte in &block {
+                if numbers.len() == wanted {
+                    break;
+                }
+                if byte != b'\n' {
+                    digits.push(byte);
+                    continue;
+                }
+                let Some(number) = sparse::decimal(&digits) else {
+                    return Ok(None);
+                };
+                digits.clear();
+                if numbers.is_empty() {
+                    match usize::try_from(number) {
+                        Ok(count) if count <= sparse::MOST => wanted += 2 * count,
+                        _ => return Ok(None),
+                    }
+                }
+                numbers.push(number);
+            }
+            if digits.len() > 20 {
+                return Ok(None);
+            }
+        }
+        Ok(sparse::pairs(&numbers[1..]))
+    }
+}
+
+/// The number of a device.
+fn device(header: &Header) -> Result<u64, String> {
+    let fields = match (header.as_ustar(), header.as_gnu()) {
+        (Some(ustar), _) => Some((&ustar.dev_major, &ustar.dev_minor)),
+        (_, Some(gnu)) => Some((&gnu.dev_major, &gnu.dev_minor)),
+        _ => None,
+    };
+    let (major, minor) = fields.ok_or("it is a device without a number")?;
+    let part = |field: &[u8]| number(field).and_then(|number| u32::try_from(number).ok());
+    match (part(major), part(minor)) {
+        (Some(major), Some(minor)) => Ok(libc::makedev(major, minor)),
+        _ => Err("the number of the device makes no sense".to_owned()),
+    }
+}
+
+/// A name in which characters are written as "%XX".
+fn unescaped(name: &[u8]) -> Vec<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let mut plain = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let [first, behind @ ..] = rest {
+        match (first, behind) {
+            (b'%', [high, low, after @ ..]) if digit(high).is_some() && digit(low).is_some() => {
+                let value = digit(high).unwrap_or(0) * 16 + digit(low).unwrap_or(0);
+                plain.push(value as u8);
+                rest = after;
+            }
+            _ => {
+                plain.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    plain
+}

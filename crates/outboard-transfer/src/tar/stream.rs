@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The bytes of an archive that is being read.
+//!
+//! A thread of its own reads (and decompresses) ahead, into buffers of which there are only so many.
+//! Pieces of them go to those who write files, without being copied; a buffer is used again when
+//! nobody has a piece of it any more.
+
+use super::header::BLOCK;
+use outboard_sandbox::interrupt::Interrupt;
+use std::io::{self, Read};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Bytes of a buffer: whole blocks.
+const SIZE: usize = 256 << 10;
+/// How many buffers there may be.
+const BUFFERS: usize = 40;
+/// Buffers that are read ahead.
+const AHEAD: usize = 4;
+/// How often a wait for the input looks whether the user wants to stop.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+#[derive(Default)]
+struct Free {
+    buffers: Vec<Vec<u8>>,
+    made: usize,
+}
+
+/// The buffers that nobody uses.
+#[derive(Default)]
+struct Pool {
+    free: Mutex<Free>,
+    returned: Condvar,
+}
+
+impl Pool {
+    /// A buffer, after waiting for one.
+    fn take(&self) -> Vec<u8> {
+        let mut free = self.free.lock().expect("no thread panics");
+        loop {
+            if let Some(buffer) = free.buffers.pop() {
+                return buffer;
+            }
+            if free.made < BUFFERS {
+                free.made += 1;
+                return vec![0; SIZE];
+            }
+            free = self.returned.wait(free).expect("no thread panics");
+        }
+    }
+}
+
+/// A buffer with bytes of the archive; it goes back when it is dropped.
+struct Buffer {
+    bytes: Vec<u8>,
+    used: usize,
+    pool: Arc<Pool>,
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Ok(mut free) = self.pool.free.lock() {
+            free.buffers.push(std::mem::take(&mut self.bytes));
+        }
+        self.pool.returned.notify_one();
+    }
+}
+
+/// Some bytes of the archive.
+pub struct Piece {
+    buffer: Arc<Buffer>,
+    start: usize,
+    end: usize,
+}
+
+impl Deref for Piece {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer.bytes[self.start..self.end]
+    }
+}
+
+/// Why reading does not go on.
+#[derive(Debug)]
+pub enum Stop {
+    /// The archive ends before it should.
+    End,
+    Failed(io::Error),
+    /// What is read is no archive, or one that makes no sense: how.
+    Nonsense(String),
+    /// The user wants to stop, or nothing more could be written.
+    Asked,
+}
+
+pub struct Stream {
+    filled: Receiver<io::Result<Buffer>>,
+    current: Option<Arc<Buffer>>,
+    /// What of the current buffer was taken.
+    taken: usize,
+    offset: u64,
+    /// Bytes read of what may be compressed.
+    input: Arc<AtomicU64>,
+    interrupt: Interrupt,
+}
+
+fn fill(input: &mut dyn Read, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut used = 0;
+    while used < bytes.len() {
+        match input.read(&mut bytes[used..]) {
+            Ok(0) => break,
+            Ok(length) => used += length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(used)
+}
+
+fn read_ahead(mut input: Box<dyn Read + Send>, filled: &SyncSender<io::Result<Buffer>>) {
+    let pool = Arc::new(Pool::default());
+    loop {
+        let mut bytes = pool.take();
+        let result = fill(input.as_mut(), &mut bytes);
+        let used = *result.as_ref().unwrap_or(&0);
+        let pool = Arc::clone(&pool);
+        let buffer = result.map(|used| Buffer { bytes, used, pool });
+        if filled.send(buffer).is_err() || used < SIZE {
+            return;
+        }
+    }
+}
+
+impl Stream {
+    /// `position` counts what is read of a file that may be compressed.
+    pub fn new(
+        input: Box<dyn Read + Send>,
+        position: Arc<AtomicU64>,
+        interrupt: Interrupt,
+    ) -> Self {
+        let (sender, filled) = sync_channel(AHEAD);
+        // Nobody waits for its end: it may hang on an input that says nothing more.
+        std::thread::spawn(move || read_ahead(input, &sender));
+        Self {
+            filled,
+            current: None,
+            taken: 0,
+            offset: 0,
+            input: position,
+            interrupt,
+        }
+    }
+
+    /// How many bytes were taken.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How far the reading of the input is.
+    pub fn position(&self) -> u64 {
+        self.input.load(Ordering::Relaxed)
+    }
+
+    fn next_buffer(&mut self) -> Result<Option<Buffer>, Stop> {
+        loop {
+            // Headers may go on for long.
+            if self.interrupt.asked() {
+                return Err(Stop::Asked);
+            }
+            match self.filled.recv_timeout(PATIENCE) {
+                Ok(Ok(buffer)) => return Ok(Some(buffer).filter(|buffer| buffer.used > 0)),
+                Ok(Err(error)) => return Err(Stop::Failed(error)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// The next bytes, at most so many and at least one. `None`: there are no more.
+    fn next(&mut self, most: u64) -> Result<Option<Piece>, Stop> {
+        let buffer = match &self.current {
+            Some(buffer) if self.taken < buffer.used => Arc::clone(buffer),
+            _ => {
+                self.current = None;
+                let Some(buffer) = self.next_buffer()? else {
+                    return Ok(None);
+                };
+                self.taken = 0;
+                Arc::clone(self.current.insert(Arc::new(buffer)))
+            }
+        };
+        let start = self.taken;
+        let length = ((buffer.used - start) as u64).min(most) as usize;
+        self.taken += length;
+        self.offset += length as u64;
+        let end = start + length;
+        Ok(Some(Piece { buffer, start, end }))
+    }
+
+    /// The next bytes, at most so many and at least one.
+    pub fn take(&mut self, most: u64) -> Result<Piece, Stop> {
+        self.next(most)?.ok_or(Stop::End)
+    }
+
+    /// A block. `None`: the archive ends here.
+    pub fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Stop> {
+        let Some(first) = self.next(BLOCK as u64)? else {
+            return Ok(None);
+        };
+        let mut block = [0; BLOCK];
+        block[..first.len()].copy_from_slice(&first);
+        if first.len() < BLOCK {
+            return Err(Stop::End);
+        }
+        Ok(Some(block))
+    }
+
+    /// So many bytes at once.
+    pub fn bytes(&mut self, mut count: u64) -> Result<Vec<u8>, Stop> {
+        let mut bytes = Vec::new();
+        while count > 0 {
+            let piece = self.take(count)?;
+            bytes.extend_from_slice(&piece);
+            count -= piece.len() as u64;
+        }
+        Ok(bytes)
+    }
+
+    pub fn skip(&mut self, mut count: u64) -> Result<(), Stop> {
+        while count > 0 {
+            count -= self.take(count)?.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads what is behind the archive's end: errors of decompression may show only there, and
+    /// who writes into a pipe wants to get rid of all.
+    pub fn drain(&mut self) -> Result<(), Stop> {
+        while self.next(u64::MAX)?.is_some() {}
+        Ok(())
+    }
+}
+
+/// An input that counts what is read from it.
+pub struct Counted<R> {
+    pub input: R,
+    pub count: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(buffer)?;
+        self.count.fetch_add(length as u64, Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(bytes: Vec<u8>) -> Stream {
+        let input = Box::new(io::Cursor::new(bytes));
+        Stream::new(input, Arc::default(), Interrupt::default())
+    }
+
+    #[test]
+    fn more_bytes_than_buffers() {
+        let bytes: Vec<u8> = (0..3 * SIZE + 700).map(|index| (index / 5) as u8).collect();
+        let mut stream = stream(bytes.clone());
+        assert_eq!(stream.block().unwrap().unwrap(), bytes[..BLOCK]);
+        let all = stream.bytes((3 * SIZE) as u64).unwrap();
+        assert!(all == bytes[BLOCK..3 * SIZE + BLOCK]);
+        assert_eq!(stream.offset(), (3 * SIZE + BLOCK) as u64);
+        assert!(matches!(stream.block(), Err(Stop::End)));
+    }
+
+    #[test]
+    fn the_end() {
+        let mut stream = stream(vec![1; BLOCK]);
+        assert!(stream.block().unwrap().is_some());
+        assert!(stream.block().unwrap().is_none());
+        assert!(matches!(stream.skip(1), Err(Stop::End)));
+    }
+}

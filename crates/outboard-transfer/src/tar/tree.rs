@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The walk through the tree that goes into an archive: everything in its order, a directory before what
+//! is in it.
+
+use crate::cp::report::Report;
+use outboard::{matches, Fd, Listing};
+use outboard_sandbox::error::reason;
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
+use std::collections::HashSet;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::sync::Arc;
+
+/// Bytes of directory entries that are read at once.
+const LISTING: usize = 64 * 1024;
+
+/// An open directory.
+pub struct Folder {
+    pub fd: Fd,
+    /// Its path in the archive, with a slash at its end.
+    pub path: Vec<u8>,
+}
+
+impl Folder {
+    /// The path of a name in it.
+    pub fn path_of(&self, name: &CStr) -> Vec<u8> {
+        [&self.path, name.to_bytes()].concat()
+    }
+}
+
+/// Something that goes into the archive.
+pub enum Item {
+    Folder(Arc<Folder>),
+    /// What is no directory.
+    Name(Arc<Folder>, CString),
+}
+
+/// What the walk leaves out, and in which order it goes.
+pub struct Choice {
+    /// By the bytes of their names; else as the file system lists them.
+    pub sorted: bool,
+    pub excluded: Vec<CString>,
+}
+
+impl Choice {
+    /// Whether a pattern matches a path, from its start or from after a slash on.
+    fn excludes(&self, path: &[u8]) -> bool {
+        if self.excluded.is_empty() {
+            return false;
+        }
+        let slashes = path.iter().enumerate().filter(|(_, &byte)| byte == b'/');
+        let starts = std::iter::once(0).chain(slashes.map(|(slash, _)| slash + 1));
+        starts
+            .filter_map(|start| CString::new(&path[start..]).ok())
+            .any(|rest| self.excluded.iter().any(|pattern| matches(pattern, &rest)))
+    }
+}
+
+/// A directory whose names are being walked.
+struct Level {
+    folder: Arc<Folder>,
+    names: std::vec::IntoIter<(CString, bool)>,
+}
+
+pub struct Walk<'a> {
+    pub choice: &'a Choice,
+    pub report: &'a Report,
+    pub interrupt: &'a Interrupt,
+    /// The directory that is walked, for messages.
+    pub shown: &'a str,
+}
+
+impl Walk<'_> {
+    /// Gives everything to `give`, which returns whether to go on.
+    pub fn run(&self, root: Fd, give: &mut dyn FnMut(Item) -> bool) {
+        let mut entered = HashSet::new();
+        let path = b"./".to_vec();
+        let mut levels = Vec::new();
+        levels.extend(self.enter(Folder { fd: root, path }, &mut entered, give));
+        while let Some(level) = levels.last_mut() {
+            if self.interrupt.asked() {
+                return;
+            }
+            let Some((name, directory)) = level.names.next() else {
+                levels.pop();
+                continue;
+            };
+            let folder = &level.folder;
+            let path = folder.path_of(&name);
+            if self.choice.excludes(&path) {
+                continue;
+            }
+            let opened = match directory {
+                true => self.open(folder, &name, path),
+                false => None,
+            };
+            if let Some(below) = opened {
+                levels.extend(self.enter(below, &mut entered, give));
+            } else if !give(Item::Name(Arc::clone(folder), name)) {
+                return;
+            }
+        }
+    }
+
+    /// A path for messages.
+    pub fn shown(&self, path: &[u8]) -> String {
+        let path = path.strip_prefix(b"./").unwrap_or(path);
+        let slash = if self.shown.ends_with('/') { "" } else { "/" };
+        format!("{}{slash}{}", self.shown, escaped(path))
+    }
+
+    /// Opens a directory. `None`: it is none, or whoever takes it by its name will tell why not.
+    fn open(&self, parent: &Folder, name: &CStr, mut path: Vec<u8>) -> Option<Folder> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let fd = parent.fd.open_at(name, flags, 0).ok()?;
+        path.push(b'/');
+        Some(Folder { fd, path })
+    }
+
+    /// Gives a directory, and lists it.
+    fn enter(
+        &self,
+        folder: Folder,
+        entered: &mut HashSet<(u64, u64)>,
+        give: &mut dyn FnMut(Item) -> bool,
+    ) -> Option<Level> {
+        let folder = Arc::new(folder);
+        let cannot = |error: &str| {
+            let shown = self.shown(&folder.path);
+            self.report.fail(format!("cannot list {shown}: {error}"));
+        };
+        match folder.fd.stat() {
+            Ok(stat) if entered.insert((stat.st_dev, stat.st_ino)) => {}
+            Ok(_) => {
+                cannot("the directory has two names");
+                return None;
+            }
+            Err(error) => {
+                cannot(&reason(&error));
+                return None;
+            }
+        }
+        if !give(Item::Folder(Arc::clone(&folder))) {
+            return None;
+        }
+        let (mut names, result) = list(&folder.fd, self.interrupt);
+        if let Err(error) = result {
+            cannot(&reason(&error));
+        }
+        if self.choice.sorted {
+            names.sort_unstable();
+        }
+        let names = names.into_iter();
+        Some(Level { folder, names })
+    }
+}
+
+/// Names, and whether they are of directories; after an error or an interrupt, those before it.
+fn list(directory: &Fd, interrupt: &Interrupt) -> (Vec<(CString, bool)>, io::Result<()>) {
+    let mut names = Vec::new();
+    let mut buffer = vec![0; LISTING];
+    let mut listing = Listing::default();
+    loop {
+        match listing.next(directory, &mut buffer) {
+            Ok(_) if interrupt.asked() => return (names, Ok(())),
+            Ok(Some(entries)) => names.extend(entries.map(|entry| {
+                let directory = is_directory(directory, entry.name, entry.kind);
+                (entry.name.to_owned(), directory)
+            })),
+            Ok(None) => return (names, Ok(())),
+            Err(error) => return (names, Err(error)),
+        }
+    }
+}
+
+fn is_directory(parent: &Fd, name: &CStr, kind: u8) -> bool {
+    if kind != libc::DT_UNKNOWN {
+        return kind == libc::DT_DIR;
+    }
+    parent
+        .stat_at(name, libc::AT_SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exclusion() {
+        let choice = |pattern: &CStr| Choice {
+            sorted: true,
+            excluded: vec![pattern.to_owned()],
+        };
+        assert!(choice(c"*.o").excludes(b"./a/b.o"));
+        assert!(choice(c"b").excludes(b"./a/b"));
+        assert!(choice(c"./a").excludes(b"./a/b"));
+        assert!(choice(c"a/*").excludes(b"./a/b"));
+        assert!(!choice(c"b").excludes(b"./a/bc"));
+        assert!(!choice(c"b*").excludes(b"./ab"));
+    }
+}

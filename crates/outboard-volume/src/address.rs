@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Places: `IMAGE:/PATH`, `IMAGE@N:/PATH`, `IMAGE@NAME:/PATH`, and paths of the host.
+//!
+//! The part before the first `:/` is the image; everything else is a host path. Two exceptions let
+//! files with odd names be used: where no such image exists but the whole operand is the name of
+//! a host file, it is that file; and the longest beginning that is the name of a host file is the
+//! image's, whatever `@` it has. Where there is no file yet, only a number after the last `@` is
+//! not part of the name.
+//!
+//! After the image stand the number of a partition and names of what is in it, each after an `@`. Which names
+//! there are is known when the image is open ([`crate::layers`]), and they may have an `@` themselves.
+
+use outboard_sandbox::format::escaped;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A disk image and what is meant of it: a partition, a volume, or all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageName {
+    pub file: PathBuf,
+    pub partition: Option<u32>,
+    /// A volume's name, or several with an `@` between, inside the partition or wherever in the image.
+    pub volume: Option<OsString>,
+}
+
+impl ImageName {
+    /// A whole image, or a partition.
+    pub fn new(file: impl Into<PathBuf>, partition: Option<u32>) -> Self {
+        Self {
+            file: file.into(),
+            partition,
+            volume: None,
+        }
+    }
+
+    /// As the user would write it.
+    pub fn operand(&self) -> Vec<u8> {
+        let mut text = self.file.as_os_str().as_bytes().to_vec();
+        if let Some(number) = self.partition {
+            text.extend(format!("@{number}").into_bytes());
+        }
+        if let Some(volume) = &self.volume {
+            text.push(b'@');
+            text.extend(volume.as_bytes());
+        }
+        text
+    }
+
+    /// For messages.
+    pub fn shown(&self) -> String {
+        escaped(&self.operand())
+    }
+
+    /// `IMAGE`, `IMAGE@N` or `IMAGE@NAME`, with what the host has now.
+    pub fn find(text: &OsStr) -> Self {
+        Self::parse(text, |path| path.symlink_metadata().is_ok())
+    }
+
+    /// `IMAGE`, `IMAGE@N` or `IMAGE@NAME`. `exists`: whether the host has a file of this name.
+    pub fn parse(text: &OsStr, exists: impl Fn(&Path) -> bool) -> Self {
+        let bytes = text.as_bytes();
+        let path = |end: usize| Path::new(OsStr::from_bytes(&bytes[..end]));
+        if exists(path(bytes.len())) {
+            return Self::new(text, None);
+        }
+        let ats = (1..bytes.len()).rev().filter(|&at| bytes[at] == b'@');
+        for at in ats {
+            if at + 1 < bytes.len() && exists(path(at)) {
+                return Self::with_selectors(path(at), &bytes[at + 1..]);
+            }
+        }
+        match split_partition(bytes) {
+            Some((file, number)) => Self::new(OsStr::from_bytes(file), Some(number)),
+            None => Self::new(text, None),
+        }
+    }
+
+    /// `selectors`: what stands after the image's `@`.
+    pub fn with_selectors(file: &Path, selectors: &[u8]) -> Self {
+        let end = selectors.iter().position(|&byte| byte == b'@');
+        let (first, rest) = match end {
+            Some(end) => (&selectors[..end], Some(&selectors[end + 1..])),
+            None => (selectors, None),
+        };
+        let volume = |bytes: &[u8]| Some(OsStr::from_bytes(bytes).to_owned());
+        match (number(first), rest) {
+            (Some(number), None) => Self::new(file, Some(number)),
+            (Some(number), Some(rest)) if !rest.is_empty() => Self {
+                volume: volume(rest),
+                ..Self::new(file, Some(number))
+            },
+            _ => Self {
+                volume: volume(selectors),
+                ..Self::new(file, None)
+            },
+        }
+    }
+}
+
+/// A place in an image or on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Host(PathBuf),
+    Image(ImageName, PathBuf),
+}
+
+/// The number of a partition.
+fn number(text: &[u8]) -> Option<u32> {
+    let digits = std::str::from_utf8(text).ok()?;
+    let all_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+    all_digits.then(|| digits.parse().ok())?
+}
+
+fn split_partition(text: &[u8]) -> Option<(&[u8], u32)> {
+    let at = text.iter().rposition(|&byte| byte == b'@')?;
+    if at == 0 {
+        return None;
+    }
+    Some((&text[..at], number(&text[at + 1..])?))
+}
+
+impl Place {
+    /// Understands an operand. `exists`: whether the host has a file of this name.
+    pub fn parse(operand: &OsStr, exists: impl Fn(&Path) -> bool) -> Self {
+        let bytes = operand.as_bytes();
+        let host = || Place::Host(PathBuf::from(operand));
+        let Some(colon) = bytes.windows(2).position(|pair| pair == b":/") else {
+            return host();
+        };
+        if colon == 0 {
+            return host();
+        }
+        let image = ImageName::parse(OsStr::from_bytes(&bytes[..colon]), &exists);
+        if !exists(&image.file) && exists(Path::new(operand)) {
+            return host();
+        }
+        let path = PathBuf::from(OsString::from(OsStr::from_bytes(&bytes[colon + 1..])));
+        Place::Image(image, path)
+    }
+
+    /// Understands an operand with what the host has now.
+    pub fn find(operand: &OsStr) -> Self {
+        Self::parse(operand, |path| path.symlink_metadata().is_ok())
+    }
+
+    /// The image, if what was meant as the name of a file is a place in one that there is.
+    pub fn image_of(path: &Path) -> Option<ImageName> {
+        match Self::find(path.as_os_str()) {
+            Place::Image(name, _) => Some(name).filter(|name| name.file.symlink_metadata().is_ok()),
+            Place::Host(_) => None,
+        }
+    }
+
+    /// The path in the tree.
+    pub fn path(&self) -> &Path {
+        match self {
+            Place::Host(path) | Place::Image(_, path) => path,
+        }
+    }
+
+    /// The directory that it is in, by its name alone.
+    pub fn parent(&self) -> Self {
+        let path = self.path();
+        self.with_path(path.parent().unwrap_or(path).to_path_buf())
+    }
+
+    /// As the user would write it.
+    pub fn operand(&self) -> Vec<u8> {
+        let mut text = match self {
+            Place::Host(_) => Vec::new(),
+            Place::Image(image, _) => [image.operand().as_slice(), b":"].concat(),
+        };
+        text.extend_from_slice(self.path().as_os_str().as_bytes());
+        text
+    }
+
+    /// For messages.
+    pub fn shown(&self) -> String {
+        escaped(&self.operand())
+    }
+
+    /// A name in the directory that it is.
+    pub fn below(&self, name: &[u8]) -> Self {
+        self.with_path(self.path().join(OsStr::from_bytes(name)))
+    }
+
+    /// Another path in the same image, or on the host.
+    pub fn with_path(&self, path: PathBuf) -> Self {
+        match self {
+            Place::Host(_) => Place::Host(path),
+            Place::Image(image, _) => Place::Image(image.clone(), path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(operand: &str, files: &[&str]) -> Place {
+        Place::parse(OsStr::new(operand), |path| {
+            files.iter().any(|file| Path::new(file) == path)
+        })
+    }
+
+    fn image(file: &str, partition: Option<u32>, path: &str) -> Place {
+        Place::Image(ImageName::new(file, partition), path.into())
+    }
+
+    fn volume(file: &str, partition: Option<u32>, volume: &str) -> Place {
+        let name = ImageName {
+            volume: Some(volume.into()),
+            ..ImageName::new(file, partition)
+        };
+        Place::Image(name, "/".into())
+    }
+
+    #[test]
+    fn images_and_partitions() {
+        assert_eq!(parse("a.img:/etc", &[]), image("a.img", None, "/etc"));
+        assert_eq!(parse("a.img@2:/", &[]), image("a.img", Some(2), "/"));
+        assert_eq!(
+            parse("./d/a@12:/x:/y", &[]),
+            image("./d/a", Some(12), "/x:/y")
+        );
+        assert_eq!(parse("a@b:/", &[]), image("a@b", None, "/"));
+        assert_eq!(parse("a@:/", &[]).path(), Path::new("/"));
+        assert_eq!(
+            parse("a@99999999999:/", &[]),
+            image("a@99999999999", None, "/")
+        );
+    }
+
+    #[test]
+    fn host_paths() {
+        for path in ["etc", "/etc", "a:b", "C:", ":/x", "", "@1"] {
+            assert_eq!(parse(path, &[]), Place::Host(path.into()));
+        }
+    }
+
+    #[test]
+    fn files_with_odd_names() {
+        assert_eq!(parse("a@2:/x", &["a@2"]), image("a@2", None, "/x"));
+        assert_eq!(parse("a:/x", &["a:/x"]), Place::Host("a:/x".into()));
+        assert_eq!(parse("a:/x", &["a:/x", "a"]), image("a", None, "/x"));
+    }
+
+    #[test]
+    fn volumes() {
+        let files = ["d", "d@2"];
+        let in_d = |operand: &str| parse(operand, &files[..1]);
+        assert_eq!(in_d("d@vg0/root:/"), volume("d", None, "vg0/root"));
+        assert_eq!(in_d("d@2@vg0/root:/"), volume("d", Some(2), "vg0/root"));
+        assert_eq!(in_d("d@2@@home:/"), volume("d", Some(2), "@home"));
+        assert_eq!(in_d("d@2@@:/"), volume("d", Some(2), "@"));
+        assert_eq!(in_d("d@@:/"), volume("d", None, "@"));
+        assert_eq!(in_d("d@md0@1:/"), volume("d", None, "md0@1"));
+        assert_eq!(in_d("d@2@:/"), volume("d", None, "2@"));
+        assert_eq!(in_d("d@:/"), image("d@", None, "/"));
+        assert_eq!(parse("d@2@a:/", &files), volume("d@2", None, "a"));
+        assert_eq!(parse("d@2@3:/", &files), image("d@2", Some(3), "/"));
+        assert_eq!(parse("e@2@3:/", &files), image("e@2", Some(3), "/"));
+    }
+
+    #[test]
+    fn shown_as_written() {
+        for text in ["a.img@3:/b/c", "a.img:/", "/host/path"] {
+            assert_eq!(parse(text, &[]).shown(), text);
+        }
+        for text in ["d@2@@home:/x", "d@vg0/root:/", "d@@:/"] {
+            assert_eq!(parse(text, &["d"]).shown(), text);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Raw images that are compressed as a whole: they are decompressed, once, into a file that has no name. Holes take the
+//! place of zeroes. The file is made before the sandbox, and filled inside of it.
+
+use crate::temporary;
+use indicatif::{ProgressBar, ProgressStyle};
+use liblzma::stream::{Stream, CONCATENATED};
+use outboard_sandbox::format;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Zeroes of this length that are aligned to it become holes.
+const BLOCK: usize = 64 << 10;
+/// Most bytes of a decompressed disk. A few kilobytes can stand for any number of zeroes.
+const LARGEST: u64 = 8 << 40;
+/// Most bytes of memory that xz and zstd may take: as much as their highest levels need.
+const XZ_MEMORY: u64 = 1 << 30;
+const ZSTD_WINDOW_LOG: u32 = 27;
+
+pub struct Compressed {
+    kind: &'static str,
+    file: File,
+    raw: File,
+    done: OnceLock<Result<(), String>>,
+}
+
+/// A file without a name for a disk's bytes, in the directory for temporary files.
+pub(super) fn temporary_file() -> io::Result<File> {
+    let directory = temporary::large_place();
+    tempfile::tempfile_in(&directory).map_err(|error| temporary::failure(&directory, &error))
+}
+
+/// Bytes of a file from its start, with a bar on a terminal that shows how far it is.
+struct Input {
+    file: File,
+    bar: ProgressBar,
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.file.read(buffer)?;
+        self.bar.inc(length as u64);
+        Ok(length)
+    }
+}
+
+fn new_bar(size: u64) -> ProgressBar {
+    let bar = ProgressBar::new(size);
+    let template = "{spinner} decompressing {bar:30} {bytes} of {total_bytes}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn decoder<'a>(kind: &str, input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    Ok(match kind {
+        "gzip" => Box::new(flate2::read::MultiGzDecoder::new(input)),
+        "zstd" => {
+            let mut decoder = zstd::stream::read::Decoder::new(input)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+            Box::new(decoder)
+        }
+        _ => {
+            let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?;
+            Box::new(liblzma::read::XzDecoder::new_stream(input, stream))
+        }
+    })
+}
+
+/// A stream can go on for long without any data in it.
+const BEGINNING_MOST: u64 = 64 << 20;
+
+/// Up to `length` bytes of the beginning of what was compressed, as far as that can be decompressed.
+pub fn beginning(kind: &str, input: impl Read, length: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Ok(decoder) = decoder(kind, input.take(BEGINNING_MOST)) {
+        // What came before an error counts.
+        let _ = decoder.take(length as u64).read_to_end(&mut bytes);
+    }
+    bytes
+}
+
+/// Reads until the buffer is full or there is no more.
+fn read_block(input: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match input.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+fn copy_sparsely(input: &mut dyn Read, output: &File) -> Result<(), String> {
+    let mut buffer = vec![0; BLOCK];
+    let mut offset = 0;
+    loop {
+        let length = read_block(input, &mut buffer).map_err(|error| {
+            format!(
+                "it cannot be decompressed: {}",
+                outboard_sandbox::error::reason(&error)
+            )
+        })?;
+        let block = &buffer[..length];
+        if offset + length as u64 > LARGEST {
+            let limit = format::size(LARGEST);
+            return Err(format!("decompressed it is larger than {limit}"));
+        }
+        if block.iter().any(|&byte| byte != 0) {
+            output.write_all_at(block, offset).map_err(|error| {
+                let reason = outboard_sandbox::error::reason(&error);
+                format!(
+                    "cannot write what is decompressed to a temporary file (see TMPDIR): {reason}"
+                )
+            })?;
+        }
+        offset += length as u64;
+        if length < BLOCK {
+            break;
+        }
+    }
+    output
+        .set_len(offset)
+        .map_err(|error| outboard_sandbox::error::reason(&error))
+}
+
+impl Compressed {
+    pub fn new(file: File, kind: &'static str) -> io::Result<Self> {
+        Ok(Self {
+            kind,
+            file,
+            raw: temporary_file()?,
+            done: OnceLock::new(),
+        })
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    fn decompress(&self) -> Result<(), String> {
+        let open = || {
+            let mut file = self.file.try_clone()?;
+            file.rewind()?;
+            let bar = new_bar(file.metadata()?.len());
+            let input = Input {
+                file,
+                bar: bar.clone(),
+            };
+            Ok((decoder(self.kind, input)?, bar))
+        };
+        let (mut input, bar) =
+            open().map_err(|error: io::Error| outboard_sandbox::error::reason(&error))?;
+        let done = copy_sparsely(&mut *input, &self.raw);
+        bar.finish_and_clear();
+        done
+    }
+
+    /// What was compressed.
+    pub fn decompressed(&self) -> io::Result<&File> {
+        match self.done.get_or_init(|| self.decompress()) {
+            Ok(()) => Ok(&self.raw),
+            Err(text) => Err(io::Error::other(text.clone())),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Images in other formats than raw: what a file is, and how the disk in it is read and written.
+//!
+//! 1. Before the sandbox ([`Container::find`]): the format is told from the first bytes, by our own parsers; files that a
+//!    qcow2 image is based on are opened, by the rules of [`qcow2`]; [`convert`] has QEMU's tool make a raw copy, shut in.
+//! 2. Inside ([`Container::content`]): everything that looks deeper. A qcow2 image is read and written by the crate imago,
+//!    and served to the kernel; a compressed one is decompressed into a file that has no name.
+
+mod compressed;
+mod convert;
+mod qcow2;
+
+pub use compressed::beginning;
+use compressed::Compressed;
+use outboard::{FileLock, Storage};
+use outboard_image::{file_format, FileSource, Source};
+use outboard_sandbox::error::warn;
+use qcow2::{Chain, Qcow2};
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How images may be opened.
+#[derive(Clone, Debug, Default)]
+pub struct ImageOptions {
+    /// Everything is a raw disk, whatever it looks like.
+    pub raw: bool,
+    /// Backing files that are allowed wherever they are.
+    pub backing: Vec<PathBuf>,
+    /// Nothing is written, so that no change that was cut off is undone.
+    pub read_only: bool,
+}
+
+/// An image's file, opened, and the others that it is made of.
+pub enum Container {
+    Raw(File),
+    Qcow2(Chain),
+    Compressed(Compressed),
+    /// The file itself, its format, and a raw copy of the disk in it.
+    Converted(File, &'static str, File),
+}
+
+/// The disk in an image.
+pub enum Content {
+    /// Byte by byte what is in a file.
+    File(RawFile),
+    Served(Arc<Qcow2>),
+}
+
+/// A file whose bytes are a disk's.
+pub struct RawFile {
+    source: FileSource,
+    file: File,
+}
+
+impl RawFile {
+    fn new(file: &File) -> io::Result<Self> {
+        Ok(Self {
+            source: FileSource::new(file.try_clone()?)?,
+            file: file.try_clone()?,
+        })
+    }
+
+    /// How the kernel's host opens it, as long as this lives.
+    pub fn path(&self) -> PathBuf {
+        format!("/dev/fd/{}", self.file.as_raw_fd()).into()
+    }
+}
+
+/// The name of an open file's format, if it is one that is opened in another way than a raw disk.
+pub fn format_of(file: &File, options: &ImageOptions) -> io::Result<Option<&'static str>> {
+    const KNOWN: [&str; 7] = ["qcow2", "gzip", "xz", "zstd", "vmdk", "vdi", "vhdx"];
+    let found = file_format(&FileSource::new(file.try_clone()?)?);
+    Ok(found.filter(|kind| !options.raw && KNOWN.contains(kind)))
+}
+
+/// Whether images of a format can be written; `None`: raw ones.
+pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
+    match format {
+        None | Some("qcow2") => Ok(()),
+        Some(kind @ ("gzip" | "xz" | "zstd")) => Err(io::Error::other(format!(
+            "what is compressed by {kind} can only be read: decompress it first"
+        ))),
+        Some(kind) => Err(io::Error::other(format!(
+            "{kind} images can only be read: make an image of another format with qemu-img convert -O qcow2"
+        ))),
+    }
+}
+
+/// Makes an empty file a qcow2 image with an empty disk of this size.
+pub fn create_qcow2(file: File, size: u64) -> io::Result<()> {
+    qcow2::create(file, size)
+}
+
+/// Says that an image lacks its end, which is no error where what is left is wanted.
+fn warn_of_cut(path: &Path) {
+    warn(format!(
+        "warning: {} is cut off: what was in it behind its end is read as zeroes",
+        path.display()
+    ));
+}
+
+impl Container {
+    /// Finds out what an open file is.
+    pub fn find(file: File, path: &Path, options: &ImageOptions) -> io::Result<Self> {
+        Ok(match format_of(&file, options)? {
+            Some("qcow2") => Self::Qcow2(Chain::open(file, path, options)?),
+            Some(kind @ ("gzip" | "xz" | "zstd")) => Self::Compressed(Compressed::new(file, kind)?),
+            Some(kind) => {
+                let raw = convert::to_raw(&file, path, kind)?;
+                Self::Converted(file, kind, raw)
+            }
+            None => Self::Raw(file),
+        })
+    }
+
+    /// The image's own file.
+    pub fn file(&self) -> &File {
+        match self {
+            Self::Raw(file) | Self::Converted(file, ..) => file,
+            Self::Qcow2(chain) => chain.file(),
+            Self::Compressed(compressed) => compressed.file(),
+        }
+    }
+
+    /// The files that the image is based on.
+    pub fn backing(&self) -> impl Iterator<Item = &File> {
+        let chain = match self {
+            Self::Qcow2(chain) => Some(chain),
+            _ => None,
+        };
+        chain.into_iter().flat_map(Chain::backing)
+    }
+
+    /// The name of its format, if it is not raw.
+    pub fn format(&self) -> Option<&'static str> {
+        match self {
+            Self::Raw(_) => None,
+            Self::Qcow2(_) => Some("qcow2"),
+            Self::Compressed(compressed) => Some(compressed.kind()),
+            Self::Converted(_, kind, _) => Some(kind),
+        }
+    }
+
+    /// Whether images of its format can be written.
+    pub fn check_format(&self) -> io::Result<()> {
+        match self {
+            Self::Qcow2(_) => Ok(()),
+            _ => check_format_writable(self.format()),
+        }
+    }
+
+    /// Whether it can be written, as far as the format matters. To be asked under the lock: another
+    /// writer has tables that are not counted yet.
+    pub fn check_writable(&self) -> io::Result<()> {
+        match self {
+            Self::Qcow2(chain) => chain.check_writable(),
+            _ => self.check_format(),
+        }
+    }
+
+    /// Gives the disk another size. What is beyond a smaller one is gone.
+    pub fn set_size(&self, size: u64) -> io::Result<()> {
+        match self {
+            Self::Raw(file) => file.set_len(size).and_then(|()| file.sync_all()),
+            Self::Qcow2(chain) => Qcow2::open(chain, true)?.set_size(size),
+            _ => Err(io::Error::from_raw_os_error(libc::EROFS)),
+        }
+    }
+
+    /// The disk in it.
+    pub fn content(&self, write: bool) -> io::Result<Content> {
+        match self {
+            Self::Raw(file) | Self::Converted(_, _, file) => Ok(Content::File(RawFile::new(file)?)),
+            Self::Qcow2(chain) => Ok(Content::Served(Arc::new(Qcow2::open(chain, write)?))),
+            Self::Compressed(compressed) => {
+                Ok(Content::File(RawFile::new(compressed.decompressed()?)?))
+            }
+        }
+    }
+
+    /// Locks what the kernel does not: files that it does not see itself. `ours`: the command has locked the image's own.
+    pub fn lock(&self, write: bool, ours: bool) -> io::Result<Vec<FileLock>> {
+        match self {
+            Self::Raw(_) => Ok(Vec::new()),
+            Self::Qcow2(chain) => chain.lock(write, ours),
+            _ if ours => Ok(Vec::new()),
+            _ => Ok(vec![FileLock::new(self.file().try_clone()?, false)?]),
+        }
+    }
+}
+
+impl Content {
+    /// Makes durable what was written. The kernel's disks do it themselves; this is for what is left after the last one.
+    pub fn flush(&self) -> io::Result<()> {
+        match self {
+            Self::File(_) => Ok(()),
+            Self::Served(disk) => disk.flush(),
+        }
+    }
+}
+
+impl Source for Content {
+    fn size(&self) -> u64 {
+        match self {
+            Self::File(file) => file.source.size(),
+            Self::Served(disk) => disk.size(),
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.source.read_at(buffer, offset),
+            Self::Served(disk) => {
+                let left = disk.size().saturating_sub(offset);
+                let length = left.min(buffer.len() as u64) as usize;
+                disk.read_at(vec![IoSliceMut::new(&mut buffer[..length])], offset)?;
+                Ok(length)
+            }
+        }
+    }
+}

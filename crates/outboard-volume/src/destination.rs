@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Files of the host that commands write. One rule holds for all of them: before an existing file loses a byte or its
+//! name, the session compares its identity with every file that its images are made of, and looks at what is in it.
+//!
+//! Names say nothing here: symbolic links, hard links, device nodes and loop devices lead to the same bytes.
+
+use crate::containers::beginning;
+use crate::loop_devices::{devices_of_file, file_of_device, whole_and_partitions};
+use outboard::Fd;
+use outboard_image::partition::{read_table, TableKind};
+use outboard_image::{probe, Class, FileSource, Source};
+use outboard_sandbox::error::{Error, Result};
+use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+/// Files up to this size are read at once to see what they are.
+const SMALL: u64 = 128 << 10;
+/// The smallest file that can be a disk or a file system: one sector.
+const SECTOR: u64 = 512;
+
+/// What stays the same whatever a file is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Identity {
+    /// Device and inode.
+    File(u64, u64),
+    /// The number of a block device.
+    Device(u64),
+}
+
+impl Identity {
+    fn of(metadata: &Metadata) -> Self {
+        match metadata.file_type().is_block_device() {
+            true => Self::Device(metadata.rdev()),
+            false => Self::File(metadata.dev(), metadata.ino()),
+        }
+    }
+
+    /// `None`: neither a regular file nor a block device, so nothing that can be overwritten.
+    fn of_stat(stat: &libc::stat) -> Option<Self> {
+        match stat.st_mode & libc::S_IFMT {
+            libc::S_IFREG => Some(Self::File(stat.st_dev, stat.st_ino)),
+            libc::S_IFBLK => Some(Self::Device(stat.st_rdev)),
+            _ => None,
+        }
+    }
+}
+
+/// What a file is to the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Image,
+    /// An image is based on it.
+    Backing,
+    Disk,
+    Key,
+    Component,
+    Input,
+}
+
+impl Use {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Image => "an image that this command uses",
+            Self::Backing => "what an image of this command is based on",
+            Self::Disk => "a further disk of this command (--disk)",
+            Self::Key => "the key file of this command",
+            Self::Component => "a component of this command",
+            Self::Input => "what this command reads",
+        }
+    }
+}
+
+/// The files that a session uses, which it must not overwrite.
+#[derive(Clone, Debug, Default)]
+pub struct UsedFiles {
+    uses: HashMap<Identity, Use>,
+    /// Those that were added with all devices that have the same bytes.
+    known: HashSet<Identity>,
+}
+
+impl UsedFiles {
+    /// Files that are added from now on are looked at again: they may have become the files of
+    /// loop devices.
+    pub fn look_again(&mut self) {
+        self.known.clear();
+    }
+
+    /// A file that is not there is nothing to protect: an error is reported by what opens it.
+    pub fn add(&mut self, path: &Path, used: Use) {
+        if let Ok(metadata) = std::fs::metadata(path) {
+            self.add_metadata(&metadata, used);
+        }
+    }
+
+    /// The same for a file that is open, as standard input is.
+    pub fn add_open(&mut self, file: impl AsFd, used: Use) {
+        let copy = file.as_fd().try_clone_to_owned().map(File::from);
+        if let Ok(metadata) = copy.and_then(|file| file.metadata()) {
+            self.add_metadata(&metadata, used);
+        }
+    }
+
+    /// Adds a file, and the devices that have the same bytes.
+    pub fn add_metadata(&mut self, metadata: &Metadata, used: Use) {
+        let kind = metadata.file_type();
+        if !self.known.insert(Identity::of(metadata)) {
+            return;
+        }
+        if kind.is_block_device() {
+            for device in whole_and_partitions(metadata.rdev()) {
+                self.insert(Identity::Device(device), used);
+            }
+            if let Some(file) = file_of_device(metadata.rdev()) {
+                self.insert(Identity::of(&file), used);
+            }
+        } else if kind.is_file() {
+            let devices = devices_of_file((metadata.dev(), metadata.ino()));
+            for device in devices.into_iter().flat_map(whole_and_partitions) {
+                self.insert(Identity::Device(device), used);
+            }
+        } else {
+            return;
+        }
+        self.insert(Identity::of(metadata), used);
+    }
+
+    /// The first use counts: it is the one that messages name.
+    fn insert(&mut self, identity: Identity, used: Use) {
+        self.uses.entry(identity).or_insert(used);
+    }
+
+    /// Adds those of another session.
+    pub fn add_all(&mut self, other: &Self) {
+        for (identity, used) in &other.uses {
+            self.insert(*identity, *used);
+        }
+    }
+
+    /// Refuses an image for writing that is something else to this command as well.
+    pub fn check_image(&self, path: &Path) -> Result<()> {
+        let found = std::fs::metadata(path).map(|metadata| Identity::of(&metadata));
+        match found.ok().and_then(|identity| self.uses.get(&identity)) {
+            None | Some(Use::Image) => Ok(()),
+            Some(used) => Err(Error::Failed(format!(
+                "cannot write to {}: it is {}",
+                path.display(),
+                used.text()
+            ))),
+        }
+    }
+
+    /// Whether this file is one of them.
+    pub fn has(&self, path: &Path) -> bool {
+        let found = std::fs::metadata(path);
+        found.is_ok_and(|metadata| self.uses.contains_key(&Identity::of(&metadata)))
+    }
+
+    /// Whether a file of the host may lose what is in it.
+    pub fn check(&self, stat: &libc::stat) -> io::Result<()> {
+        Identity::of_stat(stat).map_or(Ok(()), |identity| self.check_identity(identity))
+    }
+
+    fn check_identity(&self, identity: Identity) -> io::Result<()> {
+        match self.uses.get(&identity) {
+            None => Ok(()),
+            Some(used) => Err(io::Error::other(format!(
+                "it is {}: name another file, or write IMAGE:/PATH for a place in an image",
+                used.text()
+            ))),
+        }
+    }
+
+    /// Refuses an archive that is an image of this command: what is read would change meanwhile.
+    pub fn check_source(&self, metadata: Option<&Metadata>, shown: &str) -> Result<()> {
+        let identity = metadata.map(Identity::of);
+        match identity.and_then(|identity| self.uses.get(&identity)) {
+            Some(used @ (Use::Image | Use::Backing)) => Err(Error::Failed(format!(
+                "cannot unpack {shown}: it is {}",
+                used.text()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses standard output that goes into a used file, as with `>> disk.img`.
+    pub fn check_output(&self) -> Result<()> {
+        let found = Fd::standard(1).and_then(|output| output.stat());
+        let checked = found.map_or(Ok(()), |stat| self.check(&stat));
+        checked.map_err(|error| Error::failed("cannot write to standard output", &error))
+    }
+
+    /// Whether a name of the host may be taken by another file. Names in an image may.
+    pub fn check_name(&self, directory: &Fd, name: &CStr, force: bool) -> io::Result<()> {
+        if !directory.system().is_host() {
+            return Ok(());
+        }
+        match directory.stat_at(name, libc::AT_SYMLINK_NOFOLLOW) {
+            Ok(stat) => self.check_file(directory, name, &stat, force),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens a file for writing and empties it, if it may be overwritten. `force`: a file that looks like an image may.
+    pub fn overwrite(&self, directory: &Fd, name: &CStr, force: bool) -> io::Result<Fd> {
+        let flags = libc::O_WRONLY | libc::O_NOFOLLOW;
+        if !directory.system().is_host() {
+            return directory.open_at(name, flags | libc::O_TRUNC, 0);
+        }
+        let file = directory.open_at(name, flags | libc::O_NOCTTY, 0)?;
+        let stat = file.stat()?;
+        self.check_file(directory, name, &stat, force)?;
+        if stat.st_mode & libc::S_IFMT == libc::S_IFREG {
+            file.truncate(0)?;
+        }
+        Ok(file)
+    }
+
+    /// As `overwrite`, of what a path of the host leads to.
+    pub fn overwrite_path(&self, path: &Path, force: bool) -> io::Result<File> {
+        let file = File::options().write(true).open(path)?;
+        let metadata = file.metadata()?;
+        self.check_identity(Identity::of(&metadata))?;
+        let kind = metadata.file_type();
+        if !force && (kind.is_file() || kind.is_block_device()) {
+            if let Ok(readable) = File::open(path) {
+                check_same(Identity::of(&readable.metadata()?) == Identity::of(&metadata))?;
+                check_content(&FileSource::new(readable)?)?;
+            }
+        }
+        if kind.is_file() {
+            file.set_len(0)?;
+        }
+        Ok(file)
+    }
+
+    /// `stat`: of the file that has this name.
+    fn check_file(
+        &self,
+        directory: &Fd,
+        name: &CStr,
+        stat: &libc::stat,
+        force: bool,
+    ) -> io::Result<()> {
+        self.check(stat)?;
+        if force || Identity::of_stat(stat).is_none() {
+            return Ok(());
+        }
+        let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        // Nobody can know what is in a file that may not be read.
+        let Ok(file) = directory.open_at(name, flags, 0) else {
+            return Ok(());
+        };
+        check_same(Identity::of_stat(&file.stat()?) == Identity::of_stat(stat))?;
+        let size = file.seek(0, libc::SEEK_END)?;
+        check_content(&Bytes { file: &file, size })
+    }
+}
+
+fn check_same(same: bool) -> io::Result<()> {
+    match same {
+        true => Ok(()),
+        false => Err(io::Error::other(
+            "another file has taken its name meanwhile",
+        )),
+    }
+}
+
+/// Refuses what looks like a disk image or a file system.
+fn check_content(source: &impl Source) -> io::Result<()> {
+    match image_kind(source) {
+        None => Ok(()),
+        Some(kind) => Err(io::Error::other(format!(
+            "it looks like a disk image ({kind}): write IMAGE:/PATH for a place in it, or --force to overwrite all of it"
+        ))),
+    }
+}
+
+/// The bytes of an open file.
+struct Bytes<'a> {
+    file: &'a Fd,
+    size: u64,
+}
+
+impl Source for Bytes<'_> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+}
+
+/// What a file holds that looks like a disk or a file system. What cannot be read does not.
+fn image_kind(source: &impl Source) -> Option<String> {
+    match source.size() {
+        ..SECTOR => return None,
+        SECTOR..=SMALL => {}
+        _ => return kind_of(source),
+    }
+    let mut small = vec![0; source.size() as usize];
+    let length = source.read_at(&mut small, 0).ok()?;
+    kind_of(&small[..length])
+}
+
+/// Reads a source from its start.
+struct Reader<'a, S: ?Sized> {
+    source: &'a S,
+    offset: u64,
+}
+
+impl<S: Source + ?Sized> Read for Reader<'_, S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.source.read_at(buffer, self.offset)?;
+        self.offset += length as u64;
+        Ok(length)
+    }
+}
+
+/// The beginning of a disk whose size is not known: its partitions may lie behind that.
+struct Beginning(Vec<u8>);
+
+impl Source for Beginning {
+    fn size(&self) -> u64 {
+        let length = self.0.len() as u64;
+        if length < SMALL {
+            length
+        } else {
+            i64::MAX as u64
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.0.get(start..).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    }
+}
+
+fn kind_of<S: Source + ?Sized>(source: &S) -> Option<String> {
+    // An archive is no disk.
+    const OTHERS: [&str; 6] = ["bzip2", "lz4", "zip", "7z", "tar", "cpio"];
+    // The program opens these as images: what they hold decides.
+    const COMPRESSED: [&str; 3] = ["gzip", "xz", "zstd"];
+    match probe(source) {
+        Some(found) if found.class == Class::Wrapped && COMPRESSED.contains(&found.kind) => {
+            let reader = Reader { source, offset: 0 };
+            let inside = beginning(found.kind, reader, SMALL as usize);
+            plain_kind_of(&Beginning(inside), &[&OTHERS, &COMPRESSED[..]].concat())
+                .map(|kind| format!("{kind}, compressed by {}", found.kind))
+        }
+        _ => plain_kind_of(source, &OTHERS),
+    }
+}
+
+/// What a file holds; `others`: kinds that are no images.
+fn plain_kind_of<S: Source + ?Sized>(source: &S, others: &[&str]) -> Option<String> {
+    let is_image = |class: Class, kind: &str| class != Class::Wrapped || !others.contains(&kind);
+    if let Some(found) = probe(source) {
+        return is_image(found.class, found.kind).then(|| found.kind.to_owned());
+    }
+    let table = read_table(source, SECTOR)?;
+    // Sectors that boot something else end as an MBR does.
+    let is_table = table.kind != TableKind::Mbr || !table.partitions.is_empty();
+    is_table.then(|| format!("{} partition table", table.kind.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outboard::Tree;
+    use std::ffi::CString;
+    use std::fs;
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn used(path: &Path) -> UsedFiles {
+        let mut files = UsedFiles::default();
+        files.add(path, Use::Image);
+        files
+    }
+
+    fn overwrite(files: &UsedFiles, path: &Path, force: bool) -> io::Result<Fd> {
+        let (directory, name) = Tree::host().open_parent(path)?;
+        files.overwrite(&directory, &name, force)
+    }
+
+    #[test]
+    fn used_files_are_kept_whatever_their_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("image"), b"bytes").unwrap();
+        fs::hard_link(path("image"), path("hard")).unwrap();
+        fs::write(path("other"), b"bytes").unwrap();
+        let files = used(&path("image"));
+        for name in ["image", "hard"] {
+            assert!(overwrite(&files, &path(name), true).is_err(), "{name}");
+        }
+        assert_eq!(fs::read(path("image")).unwrap(), b"bytes");
+        assert!(overwrite(&files, &path("other"), false).is_ok());
+        assert_eq!(fs::read(path("other")).unwrap(), b"");
+    }
+
+    #[test]
+    fn images_need_force() {
+        let directory = tempfile::tempdir().unwrap();
+        let image = directory.path().join("image");
+        let mut bytes = b"QFI\xfb".to_vec();
+        bytes.resize(4096, 0);
+        fs::write(&image, &bytes).unwrap();
+        let files = UsedFiles::default();
+        let (parent, _) = Tree::host().open_parent(&image).unwrap();
+        let name = CString::new(image.file_name().unwrap().as_bytes()).unwrap();
+        assert!(overwrite(&files, &image, false).is_err());
+        assert!(files.check_name(&parent, &name, false).is_err());
+        assert_eq!(fs::read(&image).unwrap(), bytes);
+        assert!(overwrite(&files, &image, true).is_ok());
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn compressed_files_are_what_is_in_them() {
+        let mut image = b"QFI\xfb".to_vec();
+        image.resize(1 << 20, 0);
+        let found = kind_of(gzip(&image).as_slice());
+        assert_eq!(found.as_deref(), Some("qcow2, compressed by gzip"));
+        assert_eq!(kind_of(gzip(&gzip(&image)).as_slice()), None);
+        assert_eq!(kind_of(gzip(&[b'a'; 100_000]).as_slice()), None);
+        let mut bytes = b"\x1f\x8b\x08".to_vec();
+        bytes.resize(4096, 0);
+        assert_eq!(kind_of(bytes.as_slice()), None);
+        assert_eq!(kind_of([0; 4096].as_slice()), None);
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Images whose files were opened before the sandbox, which would not let them be opened by name.
+
+use crate::containers::{Container, Content, ImageOptions};
+use crate::destination::{Use, UsedFiles};
+use crate::image_file::{in_use, open_image_file, split_hint};
+use crate::image_lock::{self, ImageLock};
+use crate::loop_devices::check_detached;
+use crate::servers::{self, Server};
+use crate::undo;
+use outboard::FileLock;
+use outboard_sandbox::error::Error;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// An image as it could be opened.
+pub struct HeldImage {
+    path: PathBuf,
+    /// For reading, and also for writing if `writable` says so.
+    container: io::Result<Container>,
+    writable: io::Result<()>,
+    /// The server of a mount of it: the sandbox hides other processes later.
+    server: Option<Server>,
+    split: Option<String>,
+}
+
+/// An error again: they cannot be copied.
+fn again(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+/// The host refuses to open a device that is in use, if it is asked like this.
+fn flags_for_writing(path: &Path) -> i32 {
+    match std::fs::metadata(path) {
+        Ok(found) if found.file_type().is_block_device() => libc::O_EXCL,
+        _ => 0,
+    }
+}
+
+/// See [`undo`].
+fn undo_half_change(path: &Path, write: bool) -> io::Result<()> {
+    if !write || !undo::exists(path) {
+        return Ok(());
+    }
+    let undone = ImageLock::take(path, true).map(drop);
+    undone.map_err(|error| io::Error::other(error.message().unwrap_or_default().to_owned()))
+}
+
+impl HeldImage {
+    /// Opens an image's file. An error is kept for those who ask for the image.
+    pub fn open(path: &Path, write: bool, options: &ImageOptions) -> Self {
+        let mut writable = Err(io::Error::from_raw_os_error(libc::EBADF));
+        let mut file = None;
+        if let Err(error) = undo_half_change(path, write && !options.read_only) {
+            return Self {
+                path: path.to_owned(),
+                container: Err(error),
+                writable,
+                server: None,
+                split: None,
+            };
+        }
+        // Only the type of file that can be an image is opened: with others, opening has effects.
+        let readable = open_image_file(path);
+        if write && readable.is_ok() {
+            match File::options()
+                .read(true)
+                .write(true)
+                .custom_flags(flags_for_writing(path))
+                .open(path)
+            {
+                Ok(both) => {
+                    writable = check_detached(&both);
+                    file = Some(both);
+                }
+                Err(error) => writable = Err(error),
+            }
+        }
+        let container = file
+            .map_or(readable, Ok)
+            .and_then(|file| Container::find(file, path, options));
+        if let (Ok(container), true) = (&container, write) {
+            writable = container.check_format().and(writable);
+        }
+        Self {
+            path: path.to_owned(),
+            container,
+            writable,
+            server: servers::of_image(path),
+            split: split_hint(path),
+        }
+    }
+
+    /// What to do if the file is but a piece of an image.
+    pub fn split(&self) -> Option<String> {
+        self.split.clone()
+    }
+
+    /// Somebody else has it.
+    pub fn in_use(&self, write: bool) -> Error {
+        in_use(&self.path, write, self.server.as_ref())
+    }
+
+    fn container(&self) -> io::Result<&Container> {
+        self.container.as_ref().map_err(again)
+    }
+
+    /// Device and inode of the image's own file.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
+        let metadata = self.container()?.file().metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+
+    /// The name of the format, if it is not raw.
+    pub fn format(&self) -> Option<&'static str> {
+        self.container.as_ref().ok().and_then(Container::format)
+    }
+
+    /// The disk in the image.
+    pub fn content(&self, write: bool) -> io::Result<Content> {
+        self.container()?.content(write)
+    }
+
+    /// See [`Container::set_size`].
+    pub fn set_size(&self, size: u64) -> io::Result<()> {
+        self.container()?.set_size(size)
+    }
+
+    /// See [`Container::lock`].
+    pub fn lock(&self, write: bool) -> io::Result<Vec<FileLock>> {
+        let ours = image_lock::is_ours(self.identity()?);
+        self.container()?.lock(write, ours)
+    }
+
+    /// An error if what was found when it was opened, without a lock, may not be so any more: that
+    /// it is not half changed, and can be written.
+    pub fn check_locked(&self, write: bool) -> io::Result<()> {
+        let container = self.container()?;
+        undo::check_open(container.file())?;
+        match write {
+            true => container.check_writable(),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether it can also be written, else why not.
+    pub fn writable(&self) -> io::Result<()> {
+        self.writable.as_ref().copied().map_err(again)
+    }
+}
+
+/// All images of a run.
+#[derive(Default)]
+pub struct HeldImages {
+    images: Vec<HeldImage>,
+}
+
+impl HeldImages {
+    /// Opens them. What cannot be opened is told when it is asked for.
+    pub fn open(paths: &[(PathBuf, bool)], options: &ImageOptions) -> Self {
+        let mut wanted: Vec<(&Path, bool)> = Vec::new();
+        for (path, write) in paths {
+            match wanted.iter_mut().find(|(known, _)| known == path) {
+                Some((_, written)) => *written |= write,
+                None => wanted.push((path, *write)),
+            }
+        }
+        let open = |(path, write): (&Path, bool)| HeldImage::open(path, write, options);
+        Self {
+            images: wanted.into_iter().map(open).collect(),
+        }
+    }
+
+    /// Adds what the images are made of, and are based on.
+    pub fn add_to(&self, used: &mut UsedFiles) {
+        let containers = self
+            .images
+            .iter()
+            .filter_map(|image| image.container.as_ref().ok());
+        for container in containers {
+            let own = std::iter::once((container.file(), Use::Image));
+            let backing = container.backing().map(|file| (file, Use::Backing));
+            for (file, what) in backing.chain(own) {
+                if let Ok(metadata) = file.metadata() {
+                    used.add_metadata(&metadata, what);
+                }
+            }
+        }
+    }
+
+    /// The image of this name, if it was opened.
+    pub fn find(&self, path: &Path) -> Option<&HeldImage> {
+        self.images.iter().find(|image| image.path == path)
+    }
+}

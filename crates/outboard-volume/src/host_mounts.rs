@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Mounts of the host: made and ended by root itself, for other users by fusermount3(1).
+
+use crate::servers::KIND;
+use outboard::{receive_fd, System};
+use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::sandbox::rights::unshare_user;
+use outboard_sandbox::tool;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const DEVICE: &str = "/dev/fuse";
+const HELPER: &str = "fusermount3";
+/// Kilobytes that the host shall read ahead of a program: by itself, half as much.
+const READ_AHEAD: &str = "256";
+/// How long a busy mount is tried again, and how often.
+const PATIENCE: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// How a file system of FUSE is mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    pub read_only: bool,
+    pub allow_other: bool,
+    /// The host's kernel checks permissions, by the owners and modes of the image.
+    pub default_permissions: bool,
+    /// Set-user-ID bits and devices of the image count. Only root's mounts can have them.
+    pub suid: bool,
+    pub dev: bool,
+    pub noexec: bool,
+}
+
+fn is_root() -> bool {
+    System::Host.effective_user() == 0
+}
+
+/// A mount of ours.
+pub struct Mounted {
+    /// The number of the file system, as in "0:35".
+    device: String,
+    pub directory: PathBuf,
+    pub source: OsString,
+    /// Its flags in words, as in "rw,nosuid".
+    words: String,
+}
+
+impl Mounted {
+    /// The flags as mount(2) has them.
+    pub fn flags(&self) -> libc::c_ulong {
+        const FLAGS: [(&str, libc::c_ulong); 4] = [
+            ("ro", libc::MS_RDONLY),
+            ("nosuid", libc::MS_NOSUID),
+            ("nodev", libc::MS_NODEV),
+            ("noexec", libc::MS_NOEXEC),
+        ];
+        let words = self.words.split(',');
+        words
+            .filter_map(|word| FLAGS.iter().find(|(name, _)| *name == word))
+            .fold(0, |flags, (_, flag)| flags | flag)
+    }
+
+    /// Whether the host may write to it.
+    pub fn is_writable(&self) -> bool {
+        self.flags() & libc::MS_RDONLY == 0
+    }
+}
+
+/// Words that the kernel takes as text.
+fn texts(options: Flags) -> Vec<&'static str> {
+    let mut texts = Vec::new();
+    if options.default_permissions {
+        texts.push("default_permissions");
+    }
+    if options.allow_other {
+        texts.push("allow_other");
+    }
+    texts
+}
+
+fn mount_directly(directory: &Path, source: &OsStr, options: Flags) -> io::Result<OwnedFd> {
+    let device = File::options().read(true).write(true).open(DEVICE)?;
+    let (user, group) = (
+        System::Host.effective_user(),
+        System::Host.effective_group(),
+    );
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={user},group_id={group}",
+        device.as_raw_fd()
+    );
+    for text in texts(options) {
+        data = format!("{data},{text}");
+    }
+    let flags = [
+        (options.read_only, libc::MS_RDONLY),
+        (!options.suid, libc::MS_NOSUID),
+        (!options.dev, libc::MS_NODEV),
+        (options.noexec, libc::MS_NOEXEC),
+    ];
+    System::Host.mount(
+        &CString::new(source.as_bytes())?,
+        &CString::new(directory.as_os_str().as_bytes())?,
+        &CString::new(KIND)?,
+        flags
+            .iter()
+            .filter(|(wanted, _)| *wanted)
+            .fold(0, |flags, (_, flag)| flags | flag),
+        &CString::new(data)?,
+    )?;
+    Ok(device.into())
+}
+
+/// A name in a list of options: commas and backslashes have a backslash before them.
+fn quoted(name: &OsStr) -> OsString {
+    let mut text = Vec::new();
+    for &byte in name.as_bytes() {
+        if matches!(byte, b',' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(byte);
+    }
+    OsString::from_vec(text)
+}
+
+fn helper_missing(error: &io::Error) -> Error {
+    Error::Failed(format!(
+        "cannot run {HELPER}: {} (it comes with the package fuse3)",
+        reason(error)
+    ))
+}
+
+/// The host's own, whatever a relative entry of PATH has.
+fn helper() -> Result<Command> {
+    tool::unconfined(HELPER).map_err(|error| helper_missing(&error))
+}
+
+/// What the helper says when it fails, without its name.
+fn complaint(ended: &Output) -> String {
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let line = said.trim();
+    let line = line.strip_prefix("fusermount3: ").unwrap_or(line);
+    match line.is_empty() {
+        true => format!("{HELPER} failed"),
+        false => line.to_owned(),
+    }
+}
+
+/// Has the helper mount. Returns what the requests come from.
+fn call_helper(on: &Path, list: &OsStr) -> Result<OwnedFd> {
+    let failed = |error: &io::Error| Error::failed("cannot talk to fusermount3", error);
+    let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
+    let helper = helper()?
+        .arg("-o")
+        .arg(list)
+        .arg("--")
+        .arg(on)
+        // The descriptor that it sends the mount's over: its standard input.
+        .env("_FUSE_COMMFD", "0")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| helper_missing(&error))?;
+    let device = receive_fd(&ours);
+    let ended = helper.wait_with_output().map_err(|error| failed(&error))?;
+    device.map_err(|_| {
+        Error::Failed(format!(
+            "cannot mount on {}: {}",
+            on.display(),
+            complaint(&ended)
+        ))
+    })
+}
+
+fn mount_by_helper(directory: &Path, source: &OsStr, options: Flags) -> Result<OwnedFd> {
+    let mut list = OsString::from("subtype=outboard,fsname=");
+    list.push(quoted(source));
+    for text in texts(options) {
+        list.push(format!(",{text}"));
+    }
+    for (wanted, word) in [(options.read_only, "ro"), (options.noexec, "noexec")] {
+        if wanted {
+            list.push(format!(",{word}"));
+        }
+    }
+    call_helper(directory, &list)
+}
+
+/// Mounts on a directory, given without symbolic links. Returns what the requests come from.
+pub fn mount(directory: &Path, source: &OsStr, options: Flags) -> Result<OwnedFd> {
+    if !is_root() {
+        return mount_by_helper(directory, source, options);
+    }
+    mount_directly(directory, source, options)
+        .map_err(|error| cannot_mount(&format!("cannot mount on {}", directory.display()), &error))
+}
+
+fn cannot_mount(what: &str, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput => {
+            Error::Failed(format!(
+                "{what}: {} (is there {DEVICE}, and may this container use it?)",
+                reason(error)
+            ))
+        }
+        _ => Error::failed(what, error),
+    }
+}
+
+/// A process that has the helper unmount when it is told, or when nobody is left to tell it. The helper's own `auto_unmount` does not
+/// do: as root it asks whether the file system is dead, and that is not told to root, where others may not use it (libfuse 3.14).
+struct Unmounter {
+    process: Child,
+    /// Its standard input.
+    socket: UnixStream,
+}
+
+impl Unmounter {
+    const SCRIPT: &str = "read -r end; exec \"$0\" -u -z -- \"$1\"";
+
+    fn start(directory: &Path) -> io::Result<Self> {
+        let (socket, theirs) = UnixStream::pair()?;
+        let process = Command::new("/bin/sh")
+            .args(["-c", Self::SCRIPT])
+            .arg(tool::unconfined(HELPER)?.get_program())
+            .env_clear()
+            .arg(directory)
+            // No signal of the terminal goes to it.
+            .process_group(0)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        Ok(Self { process, socket })
+    }
+
+    /// There is nothing to unmount.
+    fn cancel(mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    fn finish(self) -> io::Result<Output> {
+        // A copy of this process may have it open, too.
+        self.socket.shutdown(Shutdown::Both)?;
+        self.process.wait_with_output()
+    }
+}
+
+/// A mount for this process and those that it starts, which ends with them at the latest.
+pub struct PrivateMount {
+    directory: PathBuf,
+    /// Of a user who gets no name space.
+    unmounter: Option<Unmounter>,
+}
+
+impl PrivateMount {
+    /// Also returns what the requests come from. `what`: what fails if it cannot be made.
+    pub fn new(directory: &Path, what: &str) -> Result<(OwnedFd, Self)> {
+        let (device, unmounter) = match enter_name_space() {
+            Ok(()) => (mount_apart(directory, what)?, None),
+            Err(error) if is_root() => return Err(cannot_mount(what, &error)),
+            Err(_) => mount_in_sight(directory, what)?,
+        };
+        let directory = directory.to_owned();
+        let mount = Self {
+            directory,
+            unmounter,
+        };
+        Ok((device, mount))
+    }
+
+    /// Ends the mount.
+    pub fn unmount(self) -> Result<()> {
+        match self.unmounter {
+            None => unmount_directly(&self.directory, true).map_err(Failure::error),
+            // Whoever ended the process that was to do it left the mount.
+            Some(unmounter) => match unmounter.finish() {
+                Ok(output) if output.status.success() => Ok(()),
+                _ => unmount(&self.directory, true),
+            },
+        }
+    }
+}
+
+/// In a name space of its own.
+fn mount_apart(directory: &Path, what: &str) -> Result<OwnedFd> {
+    let options = Flags {
+        noexec: true,
+        ..Flags::default()
+    };
+    mount_directly(directory, OsStr::new("outboard"), options)
+        .map_err(|error| cannot_mount(what, &error))
+}
+
+/// Where everybody sees it.
+fn mount_in_sight(directory: &Path, what: &str) -> Result<(OwnedFd, Option<Unmounter>)> {
+    let unmounter = Unmounter::start(directory).map_err(|error| Error::failed(what, &error))?;
+    match call_helper(directory, OsStr::new("subtype=outboard,fsname=outboard")) {
+        Ok(device) => Ok((device, Some(unmounter))),
+        Err(error) => {
+            unmounter.cancel();
+            let why = error.message().unwrap_or_default();
+            Err(Error::Failed(format!("{what}: {why}")))
+        }
+    }
+}
+
+/// The one that the host has booted with: its number is the same on every Linux (PROC_USER_INIT_INO).
+pub fn is_in_first_user_name_space() -> bool {
+    std::fs::read_link("/proc/self/ns/user")
+        .is_ok_and(|name| name.as_os_str() == "user:[4026531837]")
+}
+
+/// Makes a name space of mounts that nobody else sees, and that ends with its last process. A user needs one of users for that,
+/// which some hosts refuse.
+fn enter_name_space() -> io::Result<()> {
+    System::Host
+        .unshare(libc::CLONE_NEWNS)
+        .or_else(|_| unshare_user(libc::CLONE_NEWUSER | libc::CLONE_NEWNS))?;
+    let flags = libc::MS_REC | libc::MS_SLAVE;
+    System::Host.mount(c"none", c"/", c"none", flags, c"")
+}
+
+/// Why a file system cannot be unmounted.
+enum Failure {
+    /// It is in use.
+    Busy(Error),
+    Other(Error),
+}
+
+impl Failure {
+    fn new(directory: &Path, busy: bool, why: &str) -> Self {
+        let message = format!("cannot unmount {}: {why}", directory.display());
+        match busy {
+            true => Failure::Busy(Error::Failed(format!(
+                "{message} (see fuser -vm for who uses it)"
+            ))),
+            false => Failure::Other(Error::Failed(message)),
+        }
+    }
+
+    fn error(self) -> Error {
+        match self {
+            Failure::Busy(error) | Failure::Other(error) => error,
+        }
+    }
+}
+
+type Unmounted = std::result::Result<(), Failure>;
+
+fn unmount_directly(directory: &Path, lazy: bool) -> Unmounted {
+    let flags = if lazy { libc::MNT_DETACH } else { 0 };
+    let path = CString::new(directory.as_os_str().as_bytes())
+        .map_err(|_| Failure::new(directory, false, "the name has a NUL"))?;
+    System::Host.unmount(&path, flags).map_err(|error| {
+        let busy = error.raw_os_error() == Some(libc::EBUSY);
+        Failure::new(directory, busy, &reason(&error))
+    })
+}
+
+fn unmount_by_helper(directory: &Path, lazy: bool) -> Unmounted {
+    let mut command = helper().map_err(Failure::Other)?;
+    command.arg("-u").args(lazy.then_some("-z"));
+    let output = command
+        .arg("--")
+        .arg(directory)
+        .output()
+        .map_err(|error| Failure::Other(helper_missing(&error)))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let why = complaint(&output);
+            let busy = why.contains("Device or resource busy");
+            Err(Failure::new(directory, busy, &why))
+        }
+    }
+}
+
+/// Ends a mount. `lazy`: also while it is used; it ends when it is not used any more.
+///
+/// A process that makes a mount namespace has a copy of each mount until it leaves it. The mount is
+/// busy as long as a process enters or leaves the copy, so a busy mount is tried again for a while.
+pub fn unmount(directory: &Path, lazy: bool) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let ended = match is_root() {
+            true => unmount_directly(directory, lazy),
+            false => unmount_by_helper(directory, lazy),
+        };
+        match ended {
+            Ok(()) => return Ok(()),
+            Err(Failure::Busy(_)) if start.elapsed() < PATIENCE => sleep(INTERVAL),
+            Err(failure) => return Err(failure.error()),
+        }
+    }
+}
+
+/// A field of mountinfo: a space, for example, is written \040.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let digits = tail
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match (byte, code) {
+            (b'\\', Some(code)) => {
+                text.push(code);
+                rest = &tail[3..];
+            }
+            _ => {
+                text.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    text
+}
+
+/// Our mount that a line of mountinfo tells of: `... DIRECTORY OPTIONS ... - TYPE SOURCE OPTIONS`.
+fn parse(line: &[u8]) -> Option<Mounted> {
+    let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let dash = fields.iter().position(|field| *field == b"-")?;
+    if *fields.get(dash + 1)? != KIND.as_bytes() {
+        return None;
+    }
+    Some(Mounted {
+        device: String::from_utf8_lossy(fields.get(2)?).into_owned(),
+        directory: OsString::from_vec(unescaped(fields.get(4)?)).into(),
+        source: OsString::from_vec(unescaped(fields.get(dash + 2)?)),
+        words: String::from_utf8_lossy(fields.get(5)?).into_owned(),
+    })
+}
+
+/// Our mounts that a process sees, whose directory in /proc is given.
+pub fn mounts(process: &Path) -> io::Result<Vec<Mounted>> {
+    let text = std::fs::read(process.join("mountinfo"))?;
+    let lines = text.split(|byte| *byte == b'\n');
+    Ok(lines.filter_map(parse).collect())
+}
+
+/// Our mount on a directory: the last one if several are there.
+pub fn find(directory: &Path) -> io::Result<Option<Mounted>> {
+    let mounts = mounts(Path::new("/proc/self"))?;
+    Ok(mounts
+        .into_iter()
+        .rfind(|mounted| mounted.directory == directory))
+}
+
+/// Has the host ask for more at once, which is fewer requests. Only root may say that, and all works without it.
+pub fn read_further_ahead(directory: &Path) {
+    if let Ok(Some(mounted)) = find(directory) {
+        let file = format!("/sys/class/bdi/{}/read_ahead_kb", mounted.device);
+        let _ = std::fs::write(file, READ_AHEAD);
+    }
+}
+
+/// A directory without symbolic links, whose file system may be dead, or another user's.
+pub fn real(directory: &Path) -> io::Result<PathBuf> {
+    let Some(name) = directory.file_name() else {
+        return directory.canonicalize();
+    };
+    match directory.canonicalize() {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::EACCES)) => {
+            let parent = match directory.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            };
+            Ok(parent.canonicalize()?.join(name))
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_mountinfo() {
+        let line = br"40 27 0:35 / /mnt/a\040b rw,nosuid shared:3 - fuse.outboard /x/disk\054.img rw,user_id=0";
+        let found = parse(line).unwrap();
+        assert_eq!(found.device, "0:35");
+        assert_eq!(found.directory, Path::new("/mnt/a b"));
+        assert_eq!(found.source, "/x/disk,.img");
+        assert_eq!(found.flags(), libc::MS_NOSUID);
+        assert!(found.is_writable());
+        for other in [
+            b"40 27 0:35 / /mnt rw - ext4 /dev/sda rw".as_slice(),
+            b"",
+            b"- fuse.outboard",
+            b"1 2 3 4 5 - fuse.outboard",
+        ] {
+            assert!(parse(other).is_none());
+        }
+    }
+
+    #[test]
+    fn names_in_lists() {
+        assert_eq!(quoted(OsStr::new("a,b\\c")), "a\\,b\\\\c");
+        assert_eq!(unescaped(br"a\04"), br"a\04");
+    }
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Images as files of the host: what is in them, before any kernel looks.
+
+use crate::address::ImageName;
+use crate::containers::{Container, Content};
+use crate::image_file::{cannot_open, open_image_file, split_hint};
+use crate::scratch::Range;
+use outboard_image::partition::{read_table, Partition, Table};
+use outboard_image::{probe, Class, Probe, Slice, Source};
+use outboard_sandbox::error::{Error, Result};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Sector size of the partition tables in image files.
+const SECTOR: u64 = 512;
+
+/// An image and what its bytes say.
+pub struct Image {
+    shown: String,
+    pub content: Arc<Content>,
+    /// The file's format, as in "qcow2", if it is not raw.
+    pub format: Option<&'static str>,
+    /// Device and inode: the same file has the same identity, whatever its name.
+    pub identity: (u64, u64),
+    pub table: Option<Table>,
+    pub whole: Option<Probe>,
+    /// What to do if the file is but a piece of an image.
+    pub split: Option<String>,
+}
+
+/// A file system in an image.
+#[derive(Debug)]
+pub struct FileSystem {
+    pub partition: Option<u32>,
+    /// What the probe found; `None` if the user named the type of something unknown.
+    pub probe: Option<Probe>,
+}
+
+impl Image {
+    /// Opens the file of a raw image by its name, for commands that have other programs work on it.
+    /// [`Session::image`](crate::session::Session::image) is for all others.
+    pub fn open(path: &Path) -> Result<Self> {
+        let failed = |error: io::Error| cannot_open(path, &error);
+        let file = open_image_file(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        let identity = (metadata.dev(), metadata.ino());
+        let content = Container::Raw(file).content(false).map_err(failed)?;
+        let split = split_hint(path);
+        Self::new(path, identity, None, Arc::new(content), split)
+    }
+
+    /// Looks at the beginning of an image. `split`: see [`split_hint`]. The host's files are not looked
+    /// at here: the server of a mount would wait for itself if its image lies below the mount.
+    pub fn new(
+        path: &Path,
+        identity: (u64, u64),
+        format: Option<&'static str>,
+        content: Arc<Content>,
+        split: Option<String>,
+    ) -> Result<Self> {
+        let shown = path.display().to_string();
+        if content.size() == 0 {
+            return Err(Error::Failed(format!("{shown} is empty: 0 bytes")));
+        }
+        let table = read_table(&*content, SECTOR);
+        let whole = probe(&*content);
+        Ok(Self {
+            shown,
+            content,
+            format,
+            identity,
+            table,
+            whole,
+            split,
+        })
+    }
+
+    /// Its file's name.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> u64 {
+        self.content.size()
+    }
+
+    /// Where a partition is, or all of the image.
+    pub fn range(&self, name: &ImageName) -> Result<Range> {
+        let whole = Range {
+            start: 0,
+            size: self.size(),
+        };
+        let Some(number) = name.partition else {
+            return Ok(whole);
+        };
+        let partition = self.partition(number)?;
+        if partition.extended {
+            return Err(Error::Failed(format!(
+                "{} is an extended partition: the file systems are in those it holds",
+                name.shown()
+            )));
+        }
+        let (start, size) = (partition.start, partition.size);
+        match start.checked_add(size) {
+            Some(end) if end <= whole.size => Ok(Range { start, size }),
+            _ => Err(Error::Failed(format!(
+                "{} goes beyond the end of the image: {}",
+                name.shown(),
+                self.cut()
+            ))),
+        }
+    }
+
+    /// Whether its partitions or its file system say that it should be larger.
+    pub fn is_cut(&self) -> bool {
+        let size = self.size();
+        let beyond = |partition: &Partition| {
+            let end = partition.start.checked_add(partition.size);
+            end.is_none_or(|end| end > size)
+        };
+        let needs = self.whole.as_ref().and_then(|probe| probe.size);
+        let table = self.table.iter();
+        let cut = |table: &Table| table.partitions.iter().any(beyond);
+        needs.is_some_and(|needs| needs > size) || table.into_iter().any(cut)
+    }
+
+    /// Why an image lacks its end.
+    fn cut(&self) -> &str {
+        self.split.as_deref().unwrap_or("it is cut off")
+    }
+
+    /// That nothing in the image is known.
+    pub fn unrecognised(&self) -> Error {
+        unrecognised(&self.shown, self.split.clone())
+    }
+
+    /// What is in a range of it.
+    pub fn probe_range(&self, range: Range) -> Option<Probe> {
+        probe(&Slice::new(&*self.content, range.start, range.size))
+    }
+
+    /// What is in a partition.
+    pub fn probe_partition(&self, partition: &Partition) -> Option<Probe> {
+        if partition.extended {
+            return None;
+        }
+        probe(&Slice::new(&*self.content, partition.start, partition.size))
+    }
+
+    /// The partition table, if it and not what is on the whole disk counts. Discs that also boot from a stick have
+    /// both; there the disc counts. In a member of a RAID it is the RAID that has partitions; only a superblock
+    /// of version 0.90 may as well be that of the last partition.
+    pub fn partitions(&self) -> Option<&Table> {
+        let counts = |probe: &Probe| match probe.kind {
+            "iso9660" | "udf" | "isw_raid_member" | "ddf_raid_member" => true,
+            "linux_raid_member" => probe.detail != "0.90",
+            _ => false,
+        };
+        let whole = self.whole.as_ref().is_some_and(counts);
+        self.table.as_ref().filter(|_| !whole)
+    }
+
+    fn missing_partition(&self, number: u32) -> Error {
+        let Some(table) = &self.table else {
+            let shown = &self.shown;
+            return Error::Failed(format!(
+                "no partition {number} in {shown}: it has no partition table (say {shown}:/ for all of it)"
+            ));
+        };
+        let numbers: Vec<String> = table
+            .partitions
+            .iter()
+            .map(|partition| partition.number.to_string())
+            .collect();
+        Error::Failed(format!(
+            "no partition {number} in {}: it has {}",
+            self.shown,
+            match numbers.is_empty() {
+                true => "none".to_owned(),
+                false => numbers.join(", "),
+            }
+        ))
+    }
+
+    fn partition(&self, number: u32) -> Result<&Partition> {
+        self.table
+            .iter()
+            .flat_map(|table| &table.partitions)
+            .find(|partition| partition.number == number)
+            .ok_or_else(|| self.missing_partition(number))
+    }
+
+    /// The only file system among the partitions.
+    fn only_file_system(&self, table: &Table) -> Result<FileSystem> {
+        let mut found: Vec<(&Partition, Probe)> = table
+            .partitions
+            .iter()
+            .filter_map(|partition| Some((partition, self.probe_partition(partition)?)))
+            .filter(|(_, probe)| probe.class == Class::FileSystem)
+            .collect();
+        if found.len() == 1 {
+            let (partition, probe) = found.remove(0);
+            return Ok(FileSystem {
+                partition: Some(partition.number),
+                probe: Some(probe),
+            });
+        }
+        let shown = &self.shown;
+        if found.is_empty() {
+            return Err(Error::Failed(format!(
+                "{shown} has a {} partition table, but no partition with a known file system (see outboard info {shown})",
+                table.kind.name()
+            )));
+        }
+        let list: Vec<String> = found
+            .iter()
+            .map(|(partition, probe)| format!("{shown}@{}:/ ({})", partition.number, probe.kind))
+            .collect();
+        Err(Error::Failed(format!(
+            "{shown} has partitions: say which one, {}",
+            list.join(" or ")
+        )))
+    }
+
+    /// Whether there is something so where a name says, as far as that is told by partitions.
+    fn any(&self, name: &ImageName, so: impl Fn(&Probe) -> bool) -> bool {
+        let is_so = |probe: Option<&Probe>| probe.is_some_and(&so);
+        let in_partition = |partition: &Partition| is_so(self.probe_partition(partition).as_ref());
+        match (name.partition, self.partitions()) {
+            (Some(number), Some(_)) => self.partition(number).is_ok_and(in_partition),
+            (None, Some(table)) => table.partitions.iter().any(in_partition),
+            // A number may be that of a partition inside of it.
+            (_, None) => is_so(self.whole.as_ref()),
+        }
+    }
+
+    /// Whether what a name means is, or may be, inside of layers.
+    pub fn is_layered(&self, name: &ImageName) -> bool {
+        let so = |probe: &Probe| probe.class == Class::Container || on_several(probe);
+        name.volume.is_some() || self.any(name, so)
+    }
+
+    /// Whether it is seen that a key is needed.
+    pub fn is_encrypted(&self, name: &ImageName) -> bool {
+        self.any(name, |probe| probe.kind == "crypto_LUKS")
+    }
+
+    /// Finds the file system that a name means, which must not be inside of layers. `forced`: the user named its type.
+    pub fn find(&self, name: &ImageName, forced: bool) -> Result<FileSystem> {
+        let probe = match name.partition {
+            Some(number) => {
+                let partition = self.partition(number)?;
+                if partition.extended {
+                    return Err(Error::Failed(format!(
+                        "{} is an extended partition: the file systems are in those it holds",
+                        name.shown()
+                    )));
+                }
+                self.probe_partition(partition)
+            }
+            None => match self.partitions() {
+                Some(table) => {
+                    if !forced {
+                        return self.only_file_system(table);
+                    }
+                    return Err(Error::Failed(format!(
+                        "{} has partitions: say which one, as in {0}@1:/",
+                        self.shown
+                    )));
+                }
+                None => self.whole.clone(),
+            },
+        };
+        if !forced {
+            match probe {
+                None if name.partition.is_none() => return Err(self.unrecognised()),
+                _ => check_mountable(&name.shown(), probe.as_ref())?,
+            }
+        }
+        Ok(FileSystem {
+            partition: name.partition,
+            probe,
+        })
+    }
+
+    /// Says so if a file system is larger than where it is.
+    pub fn truncation(&self, found: &FileSystem) -> Option<String> {
+        let needs = found.probe.as_ref()?.size?;
+        let has = match found.partition {
+            Some(number) => {
+                let partition = self.partition(number).ok()?;
+                Slice::new(&*self.content, partition.start, partition.size).size()
+            }
+            None => self.size(),
+        };
+        (needs > has).then(|| {
+            let cut = self.cut();
+            format!("the file system has {needs} bytes, but the image only {has}: {cut}")
+        })
+    }
+}
+
+/// Whether it is a file system that has other devices too.
+fn on_several(probe: &Probe) -> bool {
+    probe.kind == "btrfs" && !probe.detail.is_empty()
+}
+
+/// Says why something is not a file system that could be mounted.
+fn check_mountable(shown: &str, probe: Option<&Probe>) -> Result<()> {
+    let Some(probe) = probe else {
+        return Err(unrecognised(shown, None));
+    };
+    if let Some(text) = unusable(shown, probe) {
+        return Err(Error::Failed(text));
+    }
+    let kind = probe.kind;
+    match probe.class {
+        Class::Swap => Err(Error::Failed(format!(
+            "{shown} is swap space: it has no files"
+        ))),
+        Class::Container => Err(Error::Failed(format!(
+            "{shown} is of type {kind}, which this command cannot look into"
+        ))),
+        Class::FileSystem | Class::Wrapped => Ok(()),
+    }
+}
+
+/// Nothing known is there. `piece`: see [`split_hint`].
+fn unrecognised(shown: &str, piece: Option<String>) -> Error {
+    let hint = piece.unwrap_or_else(|| "if you know its type, say --type TYPE".to_owned());
+    Error::Failed(format!(
+        "{shown}: no file system or partition table that is known ({hint})"
+    ))
+}
+
+/// Why no command can use what was found, and what to do: formats that are to be converted first,
+/// and file systems that Linux does not have.
+pub fn unusable(shown: &str, probe: &Probe) -> Option<String> {
+    let kind = probe.kind;
+    let convert = |how: String| format!("{shown} is a {kind} file, not a raw disk image: {how}");
+    Some(match kind {
+        "apfs" => format!(
+            "{shown} is APFS, a file system of Apple that Linux has no driver for: read it with apfs-fuse, or copy the files on a Mac"
+        ),
+        "tar" | "cpio" => format!(
+            "{shown} is a {kind} archive, not a disk image: {}",
+            unpack_hint(kind)
+        ),
+        "E01" => convert(format!("convert it with ewfexport -t NEW -f raw {shown} (package ewf-tools)")),
+        "dmg" => convert(format!("convert it with dmg2img {shown} NEW (package dmg2img)")),
+        "gzip" | "xz" | "zstd" | "bzip2" | "lz4" | "zip" | "7z" => {
+            convert("decompress it first".to_owned())
+        }
+        _ if probe.class == Class::Wrapped => {
+            convert(format!("convert it with qemu-img convert -O raw {shown} NEW"))
+        }
+        _ => return None,
+    })
+}
+
+fn unpack_hint(kind: &str) -> &'static str {
+    match kind {
+        "tar" => "outboard mkfs TYPE NEW --from it makes one, outboard tar-in unpacks it into one",
+        _ => "unpack it with cpio -idm, and make one with outboard mkfs TYPE NEW --from DIR",
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The lock that a command holds on an image from its first look to its last write.
+//!
+//! It excludes other programs: QEMU and other runs of this one. The command itself works on the
+//! image in several steps, some of them in copies of the process. Each step would find the image
+//! locked; hence the list of images that are locked by this process, which a copy inherits.
+
+use crate::image_file::{cannot_open, in_use};
+use crate::loop_devices::check_detached;
+use crate::servers;
+use crate::undo;
+use outboard::{Fd, Tree};
+use outboard_sandbox::error::Result;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+static OURS: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
+
+fn ours() -> MutexGuard<'static, Vec<Identity>> {
+    OURS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether this command has the image for itself: nothing in it locks it again.
+pub fn is_ours(identity: Identity) -> bool {
+    ours().contains(&identity)
+}
+
+/// An image's file, open and locked.
+pub struct ImageLock {
+    file: Fd,
+    /// In the list.
+    listed: Option<Identity>,
+}
+
+/// What the host uses is not written. A block device is only asked for: a program that has it alone keeps tools from it.
+fn check_unused(path: &Path) -> io::Result<()> {
+    if !std::fs::metadata(path)?.file_type().is_block_device() {
+        return check_detached(&File::open(path)?);
+    }
+    let flags = libc::O_RDONLY | libc::O_EXCL;
+    Tree::host().open_fd(path, flags, 0).map(drop)
+}
+
+impl ImageLock {
+    /// Opens and locks an image: for this command alone if it will be written. Then an interrupted change is undone.
+    pub fn take(path: &Path, write: bool) -> Result<Self> {
+        let failed = |error: io::Error| match error.raw_os_error() {
+            Some(libc::EBUSY) => in_use(path, write, servers::of_image(path).as_ref()),
+            _ => cannot_open(path, &error),
+        };
+        let lock = Self::lock(path, write).map_err(failed)?;
+        match write {
+            true => undo::roll_back(path, &lock.file)?,
+            false => undo::check_locked(path).map_err(failed)?,
+        }
+        Ok(lock)
+    }
+
+    fn lock(path: &Path, write: bool) -> io::Result<Self> {
+        let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
+        let open = || Tree::host().open_fd(path, flags, 0);
+        let found = std::fs::metadata(path)?;
+        if is_ours(identity_of(&found)) {
+            return Ok(Self {
+                file: open()?,
+                listed: None,
+            });
+        }
+        if write {
+            check_unused(path)?;
+        }
+        let file = open()?;
+        file.lock(write)?;
+        let listed = write.then(|| identity_of(&found));
+        ours().extend(listed);
+        Ok(Self { file, listed })
+    }
+
+    /// The image's file.
+    pub fn file(&self) -> &Fd {
+        &self.file
+    }
+}
+
+impl Drop for ImageLock {
+    fn drop(&mut self) {
+        if let Some(listed) = self.listed {
+            ours().retain(|&identity| identity != listed);
+        }
+    }
+}
+
+fn identity_of(found: &std::fs::Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    (found.dev(), found.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_locks_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("image");
+        std::fs::write(&path, b"x").unwrap();
+        let identity = identity_of(&std::fs::metadata(&path).unwrap());
+        let lock = ImageLock::take(&path, true).unwrap();
+        assert!(is_ours(identity));
+        let other = File::options().read(true).write(true).open(&path).unwrap();
+        assert!(outboard::FileLock::new(other.try_clone().unwrap(), false).is_err());
+        drop(ImageLock::take(&path, true).unwrap());
+        assert!(is_ours(identity), "the first lock is held still");
+        drop(lock);
+        assert!(!is_ours(identity));
+        assert!(outboard::FileLock::new(other, true).is_ok());
+    }
+}

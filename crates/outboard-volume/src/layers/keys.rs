@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Keys of encrypted volumes: from a file, or typed on the terminal. They are wiped from memory when a session ends.
+
+use crate::options::Options;
+use crate::standard_input::StandardInput;
+use nix::sys::memfd::{memfd_create, MFdFlags};
+use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::{Guard, Interrupt};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// A key, erased from memory when it is dropped.
+pub type Secret = Zeroizing<Vec<u8>>;
+
+/// Most bytes of a key file, as for cryptsetup.
+const LARGEST: usize = 8 << 20;
+/// Most bytes of a passphrase that is typed, as for cryptsetup.
+const LONGEST: usize = 512;
+const TERMINAL: &str = "/dev/tty";
+
+/// The keys of a session.
+#[derive(Default)]
+pub struct Keys {
+    /// What --key-file named, if it could be read.
+    file: Option<Result<Secret>>,
+    terminal: Option<File>,
+    /// Passphrases that opened something.
+    typed: Vec<Secret>,
+    /// Keys of volumes, by their UUIDs, so that no passphrase is worked on twice.
+    volumes: Vec<(String, Secret)>,
+}
+
+/// Reads all, without leaving copies in memory.
+fn read_key(mut from: impl Read) -> io::Result<Secret> {
+    let mut key = Zeroizing::new(vec![0; LARGEST + 1]);
+    let mut length = 0;
+    while length < key.len() {
+        match from.read(&mut key[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if length > LARGEST {
+        let text = format!("it has more than {} MiB", LARGEST >> 20);
+        return Err(io::Error::other(text));
+    }
+    Ok(Zeroizing::new(key[..length].to_vec()))
+}
+
+fn read_file(path: &Path) -> Result<Secret> {
+    let key = match path.as_os_str().as_bytes() {
+        b"-" => read_key(io::stdin().lock()),
+        _ => File::open(path).and_then(read_key),
+    };
+    let shown = escaped(path.as_os_str().as_bytes());
+    key.map_err(|error| Error::failed(format!("cannot read the key file {shown}"), &error))
+}
+
+impl Keys {
+    /// Reads the key file, or opens the terminal for questions. Neither can be done later: the sandbox is in between.
+    pub fn open(options: &Options) -> Self {
+        let file = options.key_file.as_ref().map(|path| read_file(path));
+        let terminal = match file {
+            Some(_) => None,
+            None => File::options().read(true).write(true).open(TERMINAL).ok(),
+        };
+        Self {
+            file,
+            terminal,
+            ..Self::default()
+        }
+    }
+
+    /// Passphrases that may fit, the one of the key file first.
+    pub fn known(&self) -> Result<Vec<Secret>> {
+        let file = self.file()?;
+        Ok(file.into_iter().chain(self.typed.iter().cloned()).collect())
+    }
+
+    /// The key of the key file.
+    pub fn file(&self) -> Result<Option<Secret>> {
+        self.file.clone().transpose()
+    }
+
+    /// Whether there is a key file.
+    pub fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// A passphrase that has opened something.
+    pub fn remember(&mut self, passphrase: Secret) {
+        if !self.typed.contains(&passphrase) {
+            self.typed.push(passphrase);
+        }
+    }
+
+    /// Keeps the key of the volume with this UUID.
+    pub fn remember_volume(&mut self, uuid: &str, key: Secret) {
+        self.volumes.retain(|(known, _)| known != uuid);
+        self.volumes.push((uuid.to_owned(), key));
+    }
+
+    /// The key of the volume with this UUID, if one was kept.
+    pub fn volume(&self, uuid: &str) -> Option<Secret> {
+        let mut volumes = self.volumes.iter();
+        volumes
+            .find(|(known, _)| known == uuid)
+            .map(|(_, key)| key.clone())
+    }
+
+    /// Asks on the terminal. `None`: there is none. A signal ends the question, and the terminal is
+    /// as before.
+    pub fn ask(&self, question: &str) -> Result<Option<Secret>> {
+        let Some(terminal) = &self.terminal else {
+            return Ok(None);
+        };
+        let failed = |error: io::Error| Error::failed("cannot ask on the terminal", &error);
+        // With it, a signal is noted and does not end the process while the terminal is quiet.
+        let _guard = Guard::new();
+        let interrupt = Interrupt::if_guarded();
+        let quiet = Quiet::new(terminal).map_err(failed)?;
+        let mut writer = terminal;
+        write!(writer, "{question}").map_err(failed)?;
+        let line = StandardInput::of_file(terminal, &interrupt).and_then(read_line);
+        drop(quiet);
+        writeln!(writer).map_err(failed)?;
+        interrupt.check_before("no passphrase was typed")?;
+        match line.map_err(failed)? {
+            Some(line) => Ok(Some(line)),
+            None => Err(Error::Interrupted("interrupted".to_owned())),
+        }
+    }
+}
+
+/// A key in a file without a name, which programs that are started have open, too.
+pub struct KeyFile {
+    file: File,
+}
+
+impl KeyFile {
+    pub fn new(key: &Secret) -> Result<Self> {
+        let make = || {
+            let mut file = File::from(memfd_create(c"outboard-key", MFdFlags::empty())?);
+            file.write_all(key)?;
+            Ok(Self { file })
+        };
+        make().map_err(|error| Error::failed("cannot hand on the key", &error))
+    }
+
+    /// Its name in other programs.
+    pub fn path(&self) -> PathBuf {
+        format!("/dev/fd/{}", self.file.as_raw_fd()).into()
+    }
+}
+
+/// A terminal that shows nothing of what is typed and leaves keys as Ctrl-C to who reads them.
+struct Quiet<'a> {
+    terminal: &'a File,
+    before: Termios,
+}
+
+impl<'a> Quiet<'a> {
+    fn new(terminal: &'a File) -> io::Result<Self> {
+        let before = tcgetattr(terminal)?;
+        let mut quiet = before.clone();
+        quiet
+            .local_flags
+            .remove(LocalFlags::ECHO | LocalFlags::ICANON | LocalFlags::ISIG);
+        tcsetattr(terminal, SetArg::TCSAFLUSH, &quiet)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        let _ = tcsetattr(self.terminal, SetArg::TCSAFLUSH, &self.before);
+    }
+}
+
+/// Reads what is typed up to Enter. `None`: the user wants to stop.
+fn read_line(mut from: impl Read) -> io::Result<Option<Secret>> {
+    const INTERRUPT: u8 = 3;
+    const END: u8 = 4;
+    const ERASE_LINE: u8 = 21;
+    // It never grows, which would leave a copy behind.
+    let mut line = Zeroizing::new(Vec::with_capacity(LONGEST));
+    let mut byte = Zeroizing::new([0]);
+    loop {
+        match from.read(&mut *byte) {
+            Ok(0) => return Ok(None),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        match byte[0] {
+            INTERRUPT => return Ok(None),
+            END if line.is_empty() => return Ok(None),
+            b'\r' | b'\n' => return Ok(Some(line)),
+            8 | 127 => drop(line.pop()),
+            ERASE_LINE => line.clear(),
+            typed if line.len() < LONGEST => line.push(typed),
+            _ => return Err(io::Error::other("a passphrase has at most 512 bytes")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(keys: &[u8]) -> Option<Vec<u8>> {
+        read_line(keys).unwrap().map(|line| line.to_vec())
+    }
+
+    #[test]
+    fn lines_are_edited() {
+        assert_eq!(typed(b"abc\nd").unwrap(), b"abc");
+        assert_eq!(typed(b"ab\x7fc\r").unwrap(), b"ac");
+        assert_eq!(typed(b"\x7fab\x15cd\n").unwrap(), b"cd");
+        for stop in ["ab\x03", "\x04", "ab"] {
+            assert_eq!(typed(stop.as_bytes()), None);
+        }
+        assert!(read_line([b'x'; 600].as_slice()).is_err());
+    }
+
+    #[test]
+    fn key_files_are_whole() {
+        assert_eq!(*read_key(b"a\nb\n".as_slice()).unwrap(), b"a\nb\n");
+        assert!(read_key(io::repeat(1)).is_err());
+    }
+}

@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Volume groups of LVM: their logical volumes become block devices of the device mapper.
+//!
+//! A volume is a table with a line for each segment. What a segment lies on is made first: physical volumes are nodes
+//! of the stack, and hidden logical volumes are mappings that only those above know. Nothing is written when a group is only
+//! read: a RAID, whose driver writes to its metadata whatever it is asked for, then lies on overlays (see [`overlay`]). Its driver
+//! cannot be kept from synchronising what is not in sync, only be told to take its time: an overlay is soon full.
+
+use super::overlay::overlay;
+use super::{Attempt, Context, Selector, Stack};
+use outboard::image::lvm::{
+    Area, LogicalVolume, PhysicalVolume, Raid, Segment, SegmentKind, VolumeGroup,
+};
+use outboard::{BlockDevice, Kernel, Target};
+use outboard_sandbox::error::{reason, Result};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// How many volumes may lie on each other. LVM's own stacks have about six.
+const DEEPEST: usize = 32;
+/// How fast a RAID that is only read may be synchronised: 1 KiB a second, the least that there is.
+const SLOWLY: [&str; 4] = ["min_recovery_rate", "1", "max_recovery_rate", "1"];
+
+/// A group, and the nodes that its physical volumes are.
+struct Found {
+    group: VolumeGroup,
+    /// How it is called here: another group may have the same name.
+    name: String,
+    /// By the names that segments call physical volumes.
+    nodes: BTreeMap<String, usize>,
+}
+
+/// What was made of the volumes of one group. Each is made once: of two mappings of a volume none would know what the other
+/// has written, and of two thin pools the last one would undo it.
+#[derive(Default)]
+pub struct Made {
+    group: String,
+    /// What segments lie on.
+    volumes: HashMap<String, BlockDevice>,
+    snapshots: HashMap<String, BlockDevice>,
+    /// All of them, each after what it lies on.
+    order: Vec<BlockDevice>,
+    /// How many mappings have got a name.
+    count: usize,
+}
+
+impl Made {
+    /// Takes what was made of a group out of a stack. Returns its place there, too.
+    fn take(stack: &mut Stack, group: &str) -> (usize, Self) {
+        let known = stack.groups.iter().position(|made| made.group == group);
+        let place = known.unwrap_or(stack.groups.len());
+        if known.is_none() {
+            stack.groups.push(Self::default());
+        }
+        let mut made = std::mem::take(&mut stack.groups[place]);
+        group.clone_into(&mut made.group);
+        (place, made)
+    }
+
+    /// Snapshots that are of no more use, in words.
+    pub fn lost(&self) -> impl Iterator<Item = String> + '_ {
+        self.snapshots
+            .iter()
+            .filter_map(|(name, device)| lost(name, device))
+    }
+}
+
+impl Drop for Made {
+    /// What lies above goes first.
+    fn drop(&mut self) {
+        self.volumes.clear();
+        self.snapshots.clear();
+        while self.order.pop().is_some() {}
+    }
+}
+
+/// Opens the logical volumes of all groups.
+pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
+    for found in groups(stack) {
+        open_group(stack, context, &found)?;
+    }
+    Ok(())
+}
+
+/// Reads the physical volumes, and takes the newest description of each group.
+fn groups(stack: &mut Stack) -> Vec<Found> {
+    let mut nodes = HashMap::new();
+    let mut newest: BTreeMap<String, VolumeGroup> = BTreeMap::new();
+    for index in stack.holding("LVM2_member") {
+        let source = stack.nodes()[index].device.source();
+        let Some(volume) = source.ok().and_then(|source| PhysicalVolume::read(&source)) else {
+            continue;
+        };
+        if nodes.contains_key(&volume.id) {
+            let problem = "another physical volume has the same identifier: it may be a copy";
+            stack.node_mut(index).problem = Some(problem.to_owned());
+            continue;
+        }
+        if volume.group.is_none() && volume.damaged {
+            stack.node_mut(index).problem = Some("its LVM metadata is damaged".to_owned());
+        }
+        nodes.insert(volume.id, index);
+        let Some(group) = volume.group else { continue };
+        match newest.get(&group.id) {
+            Some(known) if known.sequence >= group.sequence => {}
+            _ => drop(newest.insert(group.id.clone(), group)),
+        }
+    }
+    let mut names = BTreeSet::new();
+    let found = |group: VolumeGroup| Found {
+        name: match names.insert(group.name.clone()) {
+            true => group.name.clone(),
+            false => format!("{}-{}", group.name, group.id),
+        },
+        nodes: group
+            .physical
+            .iter()
+            .filter(|(_, place)| !place.missing)
+            .filter_map(|(name, place)| Some((name.clone(), *nodes.get(&place.id)?)))
+            .collect(),
+        group,
+    };
+    newest.into_values().map(found).collect()
+}
+
+/// Whether users know a volume by its name. A snapshot goes by the name of the volume that has its changes, its store.
+fn is_offered(stores: &HashSet<&str>, name: &str, volume: &LogicalVolume) -> bool {
+    let is_inner = |segment: &Segment| match &segment.kind {
+        SegmentKind::ThinPool { .. } | SegmentKind::Snapshot { .. } => true,
+        SegmentKind::Other(kind) => kind.contains("-pool"),
+        _ => false,
+    };
+    let is_inner = volume.segments.iter().any(is_inner);
+    !is_inner && volume.visible || stores.contains(name)
+}
+
+fn open_group(stack: &mut Stack, context: &Context, found: &Found) -> Result<()> {
+    let group = &found.group;
+    let is_whole = found.nodes.len() == group.physical.len();
+    if !is_whole && !stack.complete {
+        return Ok(());
+    }
+    let stores = group.snapshots().map(|(_, segment)| segment.kind.store());
+    let stores: HashSet<&str> = stores.flatten().collect();
+    let (place, made) = Made::take(stack, &group.id);
+    let mut activation = Activation::new(stack, context, found, place, made);
+    let mut opened = Vec::new();
+    let mut problems = Vec::new();
+    for (name, volume) in &group.logical {
+        let full_name = format!("{}/{name}", found.name);
+        let wanted = is_offered(&stores, name, volume) && stack.wants(&full_name);
+        let selector = Selector::Whole(full_name);
+        if !wanted || stack.has(&selector) {
+            continue;
+        }
+        match activation.shown(name) {
+            Ok(device) => opened.push((name, selector, device)),
+            Err(problem) => problems.push(format!("{}/{name}: {problem}", found.name)),
+        }
+    }
+    stack.groups[place] = activation.made;
+    for (name, selector, device) in opened {
+        let mut below: Vec<usize> = group
+            .physical_below(name)
+            .iter()
+            .filter_map(|name| found.nodes.get(*name).copied())
+            .collect();
+        if below.is_empty() {
+            below.extend(found.nodes.values().next());
+        }
+        let details = kind_of(group, name).to_owned();
+        stack.add(&below, "logical volume", selector, details, device)?;
+    }
+    let problem = (!problems.is_empty()).then(|| problems.join("\n  "));
+    if let Some(&first) = found.nodes.values().next() {
+        stack.node_mut(first).problem = problem;
+    }
+    Ok(())
+}
+
+fn kind_of<'a>(group: &'a VolumeGroup, name: &str) -> &'a str {
+    if group.snapshot_stored_in(name).is_some() {
+        return "snapshot";
+    }
+    let segments = group.logical.get(name).map(|volume| &volume.segments);
+    let first = segments.and_then(|segments| segments.first());
+    first.map_or("", |segment| segment.kind.name())
+}
+
+/// Volumes of a group while they are made.
+struct Activation<'a> {
+    kernel: &'a Kernel,
+    read_only: bool,
+    group: &'a VolumeGroup,
+    physical: BTreeMap<&'a str, BlockDevice>,
+    /// What the names of mappings begin with.
+    prefix: String,
+    made: Made,
+    /// Those that wait for what they lie on.
+    making: BTreeSet<String>,
+}
+
+/// Lines of a table, and what they lie on.
+#[derive(Default)]
+struct Table {
+    targets: Vec<Target>,
+    below: Vec<BlockDevice>,
+}
+
+impl Table {
+    /// Adds a line for a segment.
+    fn push(&mut self, segment: &Segment, kind: &'static str, parameters: String) {
+        self.targets.push(Target {
+            start: segment.start,
+            size: segment.size,
+            kind,
+            parameters,
+        });
+    }
+
+    /// Adds the only line.
+    fn push_whole(&mut self, size: u64, kind: &'static str, parameters: String) {
+        self.targets.push(Target {
+            start: 0,
+            size,
+            kind,
+            parameters,
+        });
+    }
+
+    /// Keeps a device. Returns its number.
+    fn on(&mut self, device: BlockDevice) -> String {
+        let number = device.number();
+        self.below.push(device);
+        number
+    }
+}
+
+impl<'a> Activation<'a> {
+    fn new(
+        stack: &Stack,
+        context: &Context<'a>,
+        found: &'a Found,
+        place: usize,
+        made: Made,
+    ) -> Self {
+        let device = |(name, &node): (&'a String, &usize)| {
+            (name.as_str(), stack.nodes()[node].device.clone())
+        };
+        Self {
+            kernel: context.kernel,
+            read_only: context.read_only,
+            group: &found.group,
+            physical: found.nodes.iter().map(device).collect(),
+            prefix: stack.mapping_name(&format!("-group{place}-")),
+            made,
+            making: BTreeSet::new(),
+        }
+    }
+
+    fn new_name(&mut self) -> String {
+        self.made.count += 1;
+        format!("{}{}", self.prefix, self.made.count)
+    }
+
+    fn map(&mut self, table: Table, writable: bool) -> Attempt<BlockDevice> {
+        let name = self.new_name();
+        // A pool is always made for writing, and told in another way not to write.
+        let is_pool = table
+            .targets
+            .iter()
+            .any(|target| target.kind == "thin-pool");
+        let read_only = !is_pool && (self.read_only || !writable);
+        self.kernel
+            .map(&name, read_only, &table.targets, &table.below)
+            .map_err(|error| reason(&error))
+    }
+
+    /// A volume as users see it: snapshots and what they are made from are more than their own segments.
+    fn shown(&mut self, name: &str) -> Attempt<BlockDevice> {
+        let group = self.group;
+        if let Some(segment) = group.snapshot_stored_in(name) {
+            return self.snapshot(segment);
+        }
+        let origin = self.volume(name)?;
+        let of_this = group.snapshots().filter(|(origin, _)| *origin == name);
+        let snapshots: Vec<&Segment> = of_this.map(|(_, segment)| segment).collect();
+        let size = group.logical[name].size();
+        let mut table = Table::default();
+        if snapshots.is_empty() || self.read_only && !snapshots.iter().any(is_merging) {
+            if !group.is_below_others(name) {
+                return Ok(origin);
+            }
+            // Those have it for themselves.
+            let parameters = format!("{} 0", table.on(origin));
+            table.push_whole(size, "linear", parameters);
+            return self.map(table, false);
+        }
+        // What is overwritten is copied to the snapshots that the kernel knows, so it must know all.
+        for segment in snapshots {
+            let snapshot = self.snapshot(segment)?;
+            table.on(snapshot);
+        }
+        let parameters = table.on(origin);
+        table.push_whole(size, "snapshot-origin", parameters);
+        self.map(table, group.logical[name].writable)
+    }
+
+    fn snapshot(&mut self, segment: &Segment) -> Attempt<BlockDevice> {
+        let SegmentKind::Snapshot {
+            origin,
+            store,
+            chunk_size,
+            merging,
+        } = &segment.kind
+        else {
+            return Err("not a snapshot".to_owned());
+        };
+        if *merging {
+            return Err(format!("{store} is being merged into {origin}"));
+        }
+        if let Some(known) = self.made.snapshots.get(store) {
+            return Ok(known.clone());
+        }
+        let mut table = Table::default();
+        let (origin, changes) = (self.volume(origin)?, self.volume(store)?);
+        let parameters = format!("{} {} P {chunk_size}", table.on(origin), table.on(changes));
+        table.push(segment, "snapshot", parameters);
+        let writable = self.group.logical[store].writable;
+        let device = self.map(table, writable)?;
+        if let Some(problem) = lost(store, &device) {
+            return Err(problem);
+        }
+        self.made.order.push(device.clone());
+        self.made.snapshots.insert(store.clone(), device.clone());
+        Ok(device)
+    }
+
+    /// The segments of a volume. Others of the same run may have made it.
+    fn volume(&mut self, name: &str) -> Attempt<BlockDevice> {
+        if let Some(known) = self.made.volumes.get(name) {
+            return Ok(known.clone());
+        }
+        if self.making.len() >= DEEPEST || !self.making.insert(name.to_owned()) {
+            return Err("its volumes lie on each other endlessly".to_owned());
+        }
+        let made = self.make(name);
+        self.making.remove(name);
+        let device = made?;
+        self.made.order.push(device.clone());
+        self.made.volumes.insert(name.to_owned(), device.clone());
+        Ok(device)
+    }
+
+    fn make(&mut self, name: &str) -> Attempt<BlockDevice> {
+        let group = self.group;
+        let volume = &group.logical[name];
+        if volume.segments.is_empty() {
+            return Err("it has no segments".to_owned());
+        }
+        let mut table = Table::default();
+        for segment in &volume.segments {
+            self.put(segment, &mut table)?;
+        }
+        self.map(table, volume.writable)
+    }
+
+    /// Adds the line of a segment to a table.
+    fn put(&mut self, segment: &Segment, table: &mut Table) -> Attempt<()> {
+        match &segment.kind {
+            SegmentKind::Striped { stripe_size, areas } => {
+                let places = self.places(areas, table)?;
+                match areas.len() {
+                    1 => table.push(segment, "linear", places),
+                    count => {
+                        table.push(
+                            segment,
+                            "striped",
+                            format!("{count} {stripe_size} {places}"),
+                        );
+                    }
+                }
+            }
+            SegmentKind::Mirror {
+                region_size,
+                log,
+                areas,
+            } => self.put_mirror(segment, *region_size, log.as_deref(), areas, table)?,
+            SegmentKind::Raid(raid) => self.put_raid(segment, raid, table)?,
+            SegmentKind::ThinPool { .. } => self.put_thin_pool(segment, table)?,
+            SegmentKind::Thin {
+                pool,
+                device,
+                external,
+            } => {
+                let pool = self.volume(pool)?;
+                let mut parameters = format!("{} {device}", table.on(pool));
+                if let Some(external) = external {
+                    let external = self.volume(external)?;
+                    parameters += &format!(" {}", table.on(external));
+                }
+                table.push(segment, "thin", parameters);
+            }
+            SegmentKind::Error => table.push(segment, "error", String::new()),
+            SegmentKind::Zero => table.push(segment, "zero", String::new()),
+            SegmentKind::Snapshot { .. } => return Err("a snapshot within a volume".to_owned()),
+            SegmentKind::Other(kind) => {
+                return Err(format!(
+                    "volumes of the type {} cannot be opened yet",
+                    outboard_sandbox::format::escaped(kind.as_bytes())
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Areas as tables have them: each a device and a sector of it.
+    fn places(&mut self, areas: &[Area], table: &mut Table) -> Attempt<String> {
+        let mut words = Vec::new();
+        for area in areas {
+            let (device, sector) = match area {
+                Area::Physical(name, sector) => (self.physical(name)?, sector),
+                Area::Logical(name, sector) => (self.volume(name)?, sector),
+            };
+            words.push(format!("{} {sector}", table.on(device)));
+        }
+        Ok(words.join(" "))
+    }
+
+    fn physical(&self, name: &str) -> Attempt<BlockDevice> {
+        let known = self.physical.get(name).cloned();
+        known.ok_or_else(|| self.missing(name))
+    }
+
+    fn missing(&self, name: &str) -> String {
+        let place = self.group.physical.get(name);
+        let id = place.map_or(name, |place| &place.id);
+        let device = place.and_then(|place| place.device.as_deref());
+        let last = device.map_or(String::new(), |device| {
+            format!(
+                ", last seen as {}",
+                outboard_sandbox::format::escaped(device.as_bytes())
+            )
+        });
+        format!(
+            "the physical volume {}{last} is missing: add its disk with --disk",
+            outboard_sandbox::format::escaped(id.as_bytes())
+        )
+    }
+
+    /// The first of the devices always has what counts, and is all that is needed to read.
+    fn put_mirror(
+        &mut self,
+        segment: &Segment,
+        region_size: u64,
+        log: Option<&str>,
+        areas: &[Area],
+        table: &mut Table,
+    ) -> Attempt<()> {
+        if self.read_only {
+            let first = self.places(&areas[..1], table)?;
+            table.push(segment, "linear", first);
+            return Ok(());
+        }
+        let places = self.places(areas, table)?;
+        let log = match log {
+            Some(log) => {
+                let log = self.volume(log)?;
+                format!("disk 2 {} {region_size}", table.on(log))
+            }
+            None => format!("core 1 {region_size}"),
+        };
+        table.push(segment, "mirror", format!("{log} {} {places}", areas.len()));
+        Ok(())
+    }
+
+    fn put_thin_pool(&mut self, segment: &Segment, table: &mut Table) -> Attempt<()> {
+        let SegmentKind::ThinPool {
+            metadata,
+            data,
+            chunk_size,
+            discards,
+            zero,
+        } = &segment.kind
+        else {
+            return Err("not a thin pool".to_owned());
+        };
+        let (metadata, data) = (self.volume(metadata)?, self.volume(data)?);
+        // Waiting for more room would be waiting for ever.
+        let mut features = vec!["error_if_no_space"];
+        features.extend((!zero).then_some("skip_block_zeroing"));
+        features.extend(self.read_only.then_some("read_only"));
+        features.extend(match discards.as_str() {
+            "ignore" => Some("ignore_discard"),
+            "nopassdown" => Some("no_discard_passdown"),
+            _ => None,
+        });
+        let parameters = format!(
+            "{} {} {chunk_size} 0 {} {}",
+            table.on(metadata),
+            table.on(data),
+            features.len(),
+            features.join(" ")
+        );
+        table.push(segment, "thin-pool", parameters);
+        Ok(())
+    }
+
+    fn put_raid(&mut self, segment: &Segment, raid: &Raid, table: &mut Table) -> Attempt<()> {
+        self.check_raid(raid)?;
+        let mut parameters = vec![raid.stripe_size.to_string()];
+        let redundant = !raid.level.starts_with("raid0");
+        if raid.region_size > 0 && redundant {
+            parameters.extend(["region_size".to_owned(), raid.region_size.to_string()]);
+        }
+        if self.read_only && redundant {
+            parameters.extend(SLOWLY.map(str::to_owned));
+        }
+        if raid.level.starts_with("raid10") && raid.copies != 2 {
+            parameters.extend(["raid10_copies".to_owned(), raid.copies.to_string()]);
+        }
+        let mut devices = Vec::new();
+        for device in &raid.devices {
+            devices.extend(match self.missing_below(device) {
+                Some(_) => ["-".to_owned(), "-".to_owned()],
+                None => self.raid_device(device, table)?,
+            });
+        }
+        let text = format!(
+            "{} {} {} {} {}",
+            level(&raid.level),
+            parameters.len(),
+            parameters.join(" "),
+            raid.devices.len(),
+            devices.join(" ")
+        );
+        table.push(segment, "raid", text);
+        Ok(())
+    }
+
+    /// Whether enough is there: all to write, and as much as the level needs to read.
+    fn check_raid(&self, raid: &Raid) -> Attempt<()> {
+        let missing: Vec<&str> = raid
+            .devices
+            .iter()
+            .filter_map(|device| self.missing_below(device))
+            .collect();
+        let Some(first) = missing.first() else {
+            return Ok(());
+        };
+        if missing.len() > spare_devices(raid) {
+            return Err(self.missing(first));
+        }
+        match self.read_only {
+            true => Ok(()),
+            false => Err(format!("{} (or read with --ro)", self.missing(first))),
+        }
+    }
+
+    /// A physical volume that one of a RAID's devices lies on and that is not here.
+    fn missing_below(&self, (metadata, data): &(Option<String>, String)) -> Option<&'a str> {
+        let group = self.group;
+        let volumes = metadata.iter().chain([data]);
+        volumes
+            .flat_map(|volume| group.physical_below(volume))
+            .find(|name| !self.physical.contains_key(name))
+    }
+
+    /// The two devices of one of a RAID, as a table has them.
+    fn raid_device(
+        &mut self,
+        (metadata, data): &(Option<String>, String),
+        table: &mut Table,
+    ) -> Attempt<[String; 2]> {
+        let metadata = match metadata {
+            Some(metadata) => self.raid_part(metadata, table)?,
+            None => "-".to_owned(),
+        };
+        Ok([metadata, self.raid_part(data, table)?])
+    }
+
+    fn raid_part(&mut self, volume: &str, table: &mut Table) -> Attempt<String> {
+        let mut device = self.volume(volume)?;
+        if self.read_only {
+            let name = self.new_name();
+            device = overlay(self.kernel, &name, &device).map_err(|error| reason(&error))?;
+        }
+        Ok(table.on(device))
+    }
+}
+
+/// Says it if a snapshot is of no more use, since what was changed has no room in its store.
+pub fn lost(store: &str, snapshot: &BlockDevice) -> Option<String> {
+    let status = snapshot.status().unwrap_or_default();
+    let lost = status.starts_with("Invalid") || status.starts_with("Overflow");
+    lost.then(|| format!("the snapshot {store} had no more room, and is lost"))
+}
+
+/// How many devices a RAID can lack at most.
+fn spare_devices(raid: &Raid) -> usize {
+    let devices = raid.devices.len();
+    match raid.level.trim_start_matches("raid").get(..1) {
+        Some("1") if raid.level.starts_with("raid10") => devices / 2,
+        Some("1") => devices - 1,
+        Some("4" | "5") => 1,
+        Some("6") => 2,
+        _ => 0,
+    }
+}
+
+fn is_merging(segment: &&Segment) -> bool {
+    matches!(segment.kind, SegmentKind::Snapshot { merging: true, .. })
+}
+
+/// The kernel's name of a level of LVM's.
+fn level(level: &str) -> &str {
+    match level {
+        "raid5" => "raid5_ls",
+        "raid6" => "raid6_zr",
+        "raid0_meta" => "raid0",
+        other => other,
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! RAID arrays of md: members that belong together become one block device.
+//!
+//! An array is opened once all its members are there, and without those that are missing when nothing more is found. For
+//! writing there must be as many as when it was used last: one that runs without a member leaves that behind, and
+//! a disk that was only forgotten on the command line would then have to be rebuilt. For reading nothing is written: a member
+//! that has a log, which the kernel would write to, lies under an overlay (see [`overlay`]).
+//!
+//! A member that the others have gone on without has old contents: it is never opened, not even alone.
+
+use super::overlay::overlay;
+use super::{Attempt, Context, Selector, Stack};
+use outboard::image::md::{Member, Role};
+use outboard::BlockDevice;
+use outboard_sandbox::error::{reason, warn, Result};
+use outboard_sandbox::format::escaped;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+pub const ARRAY: &str = "RAID array";
+
+/// Members of one array, and the nodes that they are: those that belong together, the newest first, and old ones.
+struct Found {
+    members: Vec<(usize, Member)>,
+    old: Vec<usize>,
+}
+
+/// Opens the arrays that are asked for. The kernel writes to members with logs as soon as an array runs that may be
+/// written.
+pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
+    for found in arrays(stack) {
+        found.leave_out_old(stack);
+        let nodes: Vec<usize> = found.members.iter().map(|(node, _)| *node).collect();
+        let missing = found.missing();
+        let wait = !missing.is_empty() && !stack.complete;
+        let open = nodes.iter().any(|&node| stack.is_opened(node));
+        let selector = found.selector(stack);
+        if wait || open || !stack.wants(&selector) {
+            continue;
+        }
+        match found.assemble(stack, context, &missing) {
+            Ok(device) => {
+                let (selector, details) = (Selector::Whole(selector), found.details());
+                stack.add(&nodes, ARRAY, selector, details, device)?;
+            }
+            Err(problem) => stack.node_mut(nodes[0]).problem = Some(problem),
+        }
+    }
+    for (kind, owner) in [
+        ("isw_raid_member", "Intel's firmware (IMSM)"),
+        ("ddf_raid_member", "the firmware (DDF)"),
+    ] {
+        for index in stack.unopened(kind) {
+            stack.node_mut(index).problem =
+                Some(format!("a RAID of {owner}, which cannot be opened"));
+        }
+    }
+    Ok(())
+}
+
+/// Members by their arrays, also of those that are open.
+fn arrays(stack: &Stack) -> Vec<Found> {
+    let mut arrays: BTreeMap<(String, &str), Vec<(usize, Member)>> = BTreeMap::new();
+    for index in stack.holding("linux_raid_member") {
+        let source = stack.nodes()[index].device.source();
+        if let Some(member) = source.ok().and_then(|source| Member::read(&source)) {
+            let key = (member.uuid.clone(), member.version.name());
+            arrays.entry(key).or_default().push((index, member));
+        }
+    }
+    let found = |mut members: Vec<(usize, Member)>| {
+        members.sort_by_key(|(_, member)| std::cmp::Reverse(member.events));
+        let newest = members[0].1.events;
+        // A crash may come between the writes to two members.
+        let current = |(_, member): &(usize, Member)| member.events.saturating_add(1) >= newest;
+        let (members, old): (Vec<_>, Vec<_>) = members.into_iter().partition(current);
+        // A spare has no contents, and one that knows itself to be faulty is no surprise.
+        let in_use = |(_, member): &(usize, Member)| matches!(member.role, Role::Active(_));
+        let old = old
+            .into_iter()
+            .filter(in_use)
+            .map(|(node, _)| node)
+            .collect();
+        Found { members, old }
+    };
+    arrays.into_values().map(found).collect()
+}
+
+impl Found {
+    fn newest(&self) -> &Member {
+        &self.members[0].1
+    }
+
+    /// Says once why these are not opened.
+    fn leave_out_old(&self, stack: &mut Stack) {
+        let problem = format!(
+            "an old member of {}: the array went on without it",
+            self.name()
+        );
+        for &node in &self.old {
+            if stack.nodes()[node].problem.is_none() && !stack.is_opened(node) {
+                warn(format!("warning: {}: {problem}", stack.name(node)));
+                stack.node_mut(node).problem = Some(problem.clone());
+            }
+        }
+    }
+
+    /// The places whose members are here.
+    fn present(&self) -> BTreeSet<u32> {
+        let place = |(_, member): &(usize, Member)| match member.role {
+            Role::Active(place) => Some(place),
+            _ => None,
+        };
+        self.members.iter().filter_map(place).collect()
+    }
+
+    /// The places that had a member when the array was used last, which is not here.
+    fn missing(&self) -> BTreeSet<u32> {
+        let present = self.present();
+        self.newest().active.difference(&present).copied().collect()
+    }
+
+    fn name(&self) -> String {
+        escaped(self.newest().array_name().as_bytes())
+    }
+
+    fn selector(&self, stack: &Stack) -> String {
+        let name = self.newest().array_name();
+        match stack.has(&Selector::Whole(name.clone())) {
+            false => name,
+            // Two machines may have given the same name.
+            true => format!("{name}-{}", self.newest().uuid),
+        }
+    }
+
+    fn details(&self) -> String {
+        let newest = self.newest();
+        format!(
+            "RAID{}, {} of {} members",
+            newest.level,
+            self.present().len(),
+            newest.places
+        )
+    }
+
+    /// Why it cannot be opened, as far as that is known before the kernel looks.
+    fn check(&self, missing: &BTreeSet<u32>, read_only: bool) -> Attempt<()> {
+        let (newest, name) = (self.newest(), self.name());
+        if !matches!(newest.level, 0 | 1 | 4 | 5 | 6 | 10) {
+            let level = newest.level;
+            return Err(format!(
+                "the array {name} is of level {level}, which is not supported"
+            ));
+        }
+        if newest.clustered {
+            return Err(format!(
+                "the array {name} is shared by a cluster of machines"
+            ));
+        }
+        if newest.reshaping && !read_only {
+            return Err(format!(
+                "the array {name} is being reshaped: let its machine finish that, or read with --ro"
+            ));
+        }
+        let present = self.present();
+        let few = format!(
+            "the array {name} has {} of {} members here: add the other disks with --disk",
+            present.len(),
+            newest.places
+        );
+        if !newest.works_with(&present) {
+            return Err(few);
+        }
+        if !missing.is_empty() && !read_only {
+            return Err(format!("{few}, or read with --ro"));
+        }
+        Ok(())
+    }
+
+    fn assemble(
+        &self,
+        stack: &Stack,
+        context: &Context,
+        missing: &BTreeSet<u32>,
+    ) -> Attempt<BlockDevice> {
+        self.check(missing, context.read_only)?;
+        let useful =
+            |(_, member): &&(usize, Member)| matches!(member.role, Role::Active(_) | Role::Journal);
+        let overlaid = context.read_only && self.newest().logs;
+        let members = self.members.iter().filter(useful).map(|(node, _)| {
+            let device = &stack.nodes()[*node].device;
+            match overlaid {
+                true => overlay(
+                    context.kernel,
+                    &stack.mapping_name(&format!("-{node}")),
+                    device,
+                ),
+                false => Ok(device.clone()),
+            }
+        });
+        let version = self.newest().version.numbers();
+        let device = members
+            .collect::<io::Result<Vec<BlockDevice>>>()
+            .and_then(|members| {
+                context
+                    .kernel
+                    .assemble(version, &members, context.read_only)
+            })
+            .map_err(|error| format!("cannot run the array {}: {}", self.name(), reason(&error)))?;
+        if self.present().len() < self.newest().places as usize {
+            warn(format!(
+                "warning: the array {} is degraded: {}",
+                self.name(),
+                self.details()
+            ));
+        }
+        Ok(device)
+    }
+}

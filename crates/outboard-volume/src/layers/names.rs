@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What names mean in a stack, and what nodes are called.
+//!
+//! A name is read from its beginning: a node's selector, or several with an `@` between, each of a node above the one
+//! before. Selectors may be left out where there is nothing to choose. What is left at the end of a name is a
+//! subvolume of the file system that the rest means.
+
+use super::{Selector, Stack};
+use crate::address::ImageName;
+use outboard_image::Class;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+/// What a name means.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Meaning {
+    FileSystem(usize),
+    /// A subvolume of this name of one of these file systems, or of what is locked.
+    Subvolume(Vec<usize>, OsString, Option<usize>),
+    /// What it means is behind this one, or may be.
+    Locked(usize),
+}
+
+/// The part of a name after the image's file.
+pub(super) fn selectors(name: &ImageName) -> Vec<u8> {
+    let file = name.file.as_os_str().as_bytes().len();
+    name.operand()[file..]
+        .strip_prefix(b"@")
+        .unwrap_or_default()
+        .to_vec()
+}
+
+/// What follows a selector in a name that begins with it.
+fn after<'a>(name: &'a [u8], selector: &str) -> Option<&'a [u8]> {
+    let rest = name.strip_prefix(selector.as_bytes())?;
+    match rest.is_empty() {
+        true => Some(rest),
+        false => rest.strip_prefix(b"@").filter(|rest| !rest.is_empty()),
+    }
+}
+
+impl Stack {
+    /// The node that a name begins at: the disk of its image.
+    fn root(&self, name: &ImageName) -> usize {
+        let is_root =
+            |file: Option<&std::path::PathBuf>| file.is_some_and(|file| *file == name.file);
+        let mut nodes = self.nodes.iter();
+        nodes
+            .position(|node| is_root(node.file.as_ref()))
+            .unwrap_or(0)
+    }
+
+    fn is_above(&self, upper: usize, lower: usize) -> bool {
+        self.ancestry.is_above(upper, lower)
+    }
+
+    /// How many nodes lie between this one and a disk.
+    fn height(&self, index: usize) -> usize {
+        self.ancestry.height(index)
+    }
+
+    /// Nodes that a name leads to, each with what is left of the name.
+    fn follow<'a>(&self, from: usize, name: &'a [u8], found: &mut Vec<(usize, &'a [u8])>) {
+        found.push((from, name));
+        for (index, node) in self.nodes.iter().enumerate() {
+            let (Selector::Within(selector) | Selector::Whole(selector)) = &node.selector else {
+                continue;
+            };
+            if let Some(rest) = after(name, selector).filter(|_| self.is_above(index, from)) {
+                self.follow(index, rest, found);
+            }
+        }
+    }
+
+    /// What can be meant of a node: itself, or what lies above it. `forced`: also what is unknown.
+    fn candidates(&self, index: usize, forced: bool) -> Vec<usize> {
+        let is_candidate = |&index: &usize| {
+            let node = &self.nodes[index];
+            let probe = node.probe.as_ref();
+            let is_file_system = probe.is_some_and(|probe| probe.class == Class::FileSystem);
+            node.locked || is_file_system || forced && probe.is_none()
+        };
+        (0..self.nodes.len())
+            .filter(|&other| other == index || self.is_above(other, index))
+            .filter(|&other| !self.is_opened(other))
+            .filter(is_candidate)
+            .collect()
+    }
+
+    /// Its name after the image's.
+    fn selectors(&self, index: usize) -> String {
+        let node = &self.nodes[index];
+        let below = node.below.first().map(|&below| self.selectors(below));
+        let below = below.unwrap_or_default();
+        match &node.selector {
+            Selector::Same => below,
+            Selector::Whole(selector) => selector.clone(),
+            Selector::Within(selector) if below.is_empty() => selector.clone(),
+            Selector::Within(selector) => format!("{below}@{selector}"),
+        }
+    }
+
+    /// As the user would write it.
+    pub fn image_name(&self, index: usize) -> ImageName {
+        let disk = &self.nodes[self.disk_below(index)];
+        let file = disk.file.clone().unwrap_or_default();
+        let selectors = self.selectors(index);
+        match selectors.is_empty() {
+            true => ImageName::new(file, None),
+            false => ImageName::with_selectors(&file, selectors.as_bytes()),
+        }
+    }
+
+    /// [`Stack::image_name`] for messages.
+    pub fn name(&self, index: usize) -> String {
+        self.image_name(index).shown()
+    }
+
+    /// The first disk that a node lies on.
+    fn disk_below(&self, index: usize) -> usize {
+        match self.nodes[index].below.first() {
+            Some(&below) => self.disk_below(below),
+            None => index,
+        }
+    }
+
+    /// The names of nodes with what they hold, as a choice.
+    fn choice(&self, nodes: &[usize]) -> String {
+        let shown = |&index: &usize| {
+            let node = &self.nodes[index];
+            let kind = node.probe.as_ref().map_or("unknown", |probe| probe.kind);
+            format!("{}:/ ({kind})", self.name(index))
+        };
+        let list: Vec<String> = nodes.iter().map(shown).collect();
+        list.join(" or ")
+    }
+
+    /// Why nothing above a node can be used.
+    fn problems(&self, index: usize) -> Option<String> {
+        let above = |&other: &usize| other == index || self.is_above(other, index);
+        let problem = |other: usize| {
+            let problem = self.nodes[other].problem.as_ref()?;
+            Some(format!("{}: {problem}", self.name(other)))
+        };
+        let problems: Vec<String> = (0..self.nodes.len())
+            .filter(above)
+            .filter_map(problem)
+            .collect();
+        (!problems.is_empty()).then(|| problems.join("\n  "))
+    }
+
+    /// All that went wrong in the disk that a node lies on.
+    pub fn problems_of_disk(&self, index: usize) -> Option<String> {
+        self.problems(self.disk_below(index))
+    }
+
+    /// The only file system of a node.
+    fn settle(&self, name: &ImageName, index: usize, forced: bool) -> Result<Meaning> {
+        let found = self.candidates(index, forced);
+        match found.as_slice() {
+            [only] if self.nodes[*only].locked => Ok(Meaning::Locked(*only)),
+            [only] => Ok(Meaning::FileSystem(*only)),
+            [] => Err(Error::Failed(self.problems(index).unwrap_or_else(|| {
+                format!(
+                    "{0}: no file system that is known (see outboard info {0})",
+                    name.shown()
+                )
+            }))),
+            several => Err(Error::Failed(format!(
+                "{} has several file systems: say which one, {}",
+                name.shown(),
+                self.choice(several)
+            ))),
+        }
+    }
+
+    /// The nodes that a name means with all above them.
+    pub fn all_of(&self, name: &ImageName) -> Vec<usize> {
+        let mut found = Vec::new();
+        let selectors = selectors(name);
+        self.follow(self.root(name), &selectors, &mut found);
+        let ends = found.iter().filter(|(_, rest)| rest.is_empty());
+        let is_meant = |index: usize| {
+            let above = |(end, _): &(usize, &[u8])| *end == index || self.is_above(index, *end);
+            ends.clone().any(above)
+        };
+        (0..self.nodes.len())
+            .filter(|&index| is_meant(index))
+            .collect()
+    }
+
+    /// What a name means. `forced`: the user named the file system's type.
+    pub fn find(&self, name: &ImageName, forced: bool) -> Result<Meaning> {
+        let (root, selectors) = (self.root(name), selectors(name));
+        if selectors.is_empty() {
+            return self.settle(name, root, forced);
+        }
+        let mut found = Vec::new();
+        self.follow(root, &selectors, &mut found);
+        let ends = found.iter().filter(|(_, rest)| rest.is_empty());
+        // The same number may be that of a disk's partition, and of one in a volume.
+        if let Some((node, _)) = ends.min_by_key(|(node, _)| self.height(*node)) {
+            return self.settle(name, *node, forced);
+        }
+        self.find_subvolume(name, &found)
+    }
+
+    /// The node that a name means, whatever it holds: what goes by the name of another one is meant by that.
+    pub fn find_itself(&self, name: &ImageName) -> Result<Meaning> {
+        let (root, selectors) = (self.root(name), selectors(name));
+        let mut found = Vec::new();
+        self.follow(root, &selectors, &mut found);
+        let ends = found.iter().filter(|(_, rest)| rest.is_empty());
+        let Some((node, _)) = ends.min_by_key(|(node, _)| self.height(*node)) else {
+            return self.find_subvolume(name, &found);
+        };
+        let mut top = *node;
+        while let Some(above) = self.same_above(top) {
+            top = above;
+        }
+        Ok(match self.nodes[top].locked {
+            true => Meaning::Locked(top),
+            false => Meaning::FileSystem(top),
+        })
+    }
+
+    /// The node that is all that this one holds.
+    fn same_above(&self, index: usize) -> Option<usize> {
+        let mut nodes = self.nodes.iter();
+        nodes.position(|node| node.selector == Selector::Same && node.below.contains(&index))
+    }
+
+    /// What a name means that is not only of nodes.
+    fn find_subvolume(&self, name: &ImageName, found: &[(usize, &[u8])]) -> Result<Meaning> {
+        let longest = found.iter().min_by_key(|(_, rest)| rest.len());
+        let (node, rest) = longest.copied().unwrap_or((self.root(name), b""));
+        let candidates = self.candidates(node, false);
+        let with_subvolumes = |&index: &usize| self.nodes[index].holds("btrfs");
+        let hosts: Vec<usize> = candidates.iter().copied().filter(with_subvolumes).collect();
+        let mut locked = candidates.iter().copied();
+        let locked = locked.find(|&index| self.nodes[index].locked);
+        match (hosts.is_empty(), locked) {
+            (true, None) => Err(self.nothing_of_this_name(node, rest)),
+            (true, Some(locked)) => Ok(Meaning::Locked(locked)),
+            (false, locked) => {
+                let rest = OsStr::from_bytes(rest).to_owned();
+                Ok(Meaning::Subvolume(hosts, rest, locked))
+            }
+        }
+    }
+
+    fn nothing_of_this_name(&self, node: usize, rest: &[u8]) -> Error {
+        let (shown, rest) = (self.name(node), escaped(rest));
+        let known = self.candidates(node, false);
+        let problems = self.problems(node).unwrap_or_default();
+        let of_this: Vec<&str> = problems
+            .lines()
+            .filter(|line| line.contains(&rest))
+            .collect();
+        let why = match (of_this.is_empty(), known.is_empty(), problems.is_empty()) {
+            (false, ..) => format!("\n  {}", of_this.join("\n  ")),
+            (true, false, _) => format!(": it has {}", self.choice(&known)),
+            (true, true, false) => format!("\n  {problems}"),
+            (true, true, true) => format!(" (see outboard info {shown})"),
+        };
+        Error::Failed(format!("no volume {rest} in {shown}{why}"))
+    }
+}

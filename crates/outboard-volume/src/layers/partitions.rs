@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Partition tables in what is not a disk: in volumes, arrays and encrypted disks. The kernel looks for them on disks only.
+
+use super::{Attempt, Context, Selector, Stack, PARTITION};
+use outboard::{BlockDevice, Target};
+use outboard_image::partition::{read_table, Partition};
+use outboard_image::Source;
+use outboard_sandbox::error::{reason, Result};
+
+const SECTOR: u64 = 512;
+
+/// The partitions of a device that lie inside of it.
+fn partitions(device: &BlockDevice) -> Vec<Partition> {
+    let Ok(source) = device.source() else {
+        return Vec::new();
+    };
+    let lies_inside = |partition: &Partition| {
+        let end = partition.start.checked_add(partition.size);
+        partition.size >= SECTOR && end.is_some_and(|end| end <= source.size())
+    };
+    let table = read_table(&source, SECTOR);
+    let all = table.into_iter().flat_map(|table| table.partitions);
+    all.filter(|partition| !partition.extended)
+        .filter(lies_inside)
+        .collect()
+}
+
+fn map(
+    stack: &Stack,
+    on: &BlockDevice,
+    partition: &Partition,
+    context: &Context,
+) -> Attempt<BlockDevice> {
+    let table = [Target {
+        start: 0,
+        size: partition.size / SECTOR,
+        kind: "linear",
+        parameters: format!("{} {}", on.number(), partition.start / SECTOR),
+    }];
+    let name = stack.mapping_name("");
+    let mapped = context
+        .kernel
+        .map(&name, context.read_only, &table, std::slice::from_ref(on));
+    mapped.map_err(|error| {
+        let why = reason(&error);
+        format!("partition {} cannot be used: {why}", partition.number)
+    })
+}
+
+/// Whether a partition table may be there that nobody has looked for.
+fn may_have_some(stack: &Stack, index: usize) -> bool {
+    let node = &stack.nodes()[index];
+    let is_disk = node.below.is_empty();
+    !is_disk && node.probe.is_none() && node.problem.is_none() && !stack.is_opened(index)
+}
+
+pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
+    for index in 0..stack.nodes().len() {
+        if !may_have_some(stack, index) {
+            continue;
+        }
+        let device = stack.nodes()[index].device.clone();
+        for partition in partitions(&device) {
+            let selector = Selector::Within(partition.number.to_string());
+            match map(stack, &device, &partition, context) {
+                Ok(mapped) => {
+                    stack.add(&[index], PARTITION, selector, String::new(), mapped)?;
+                }
+                Err(problem) => stack.node_mut(index).problem = Some(problem),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! File systems of btrfs on several devices: the kernel is told of all, and then any one of them can be mounted. Where some are
+//! missing it can be read, as far as the others have everything twice.
+
+use super::{Context, Stack};
+use outboard_sandbox::error::{Error, Result};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// Tells the kernel of the devices. To write, all of them are needed: the others would go on alone.
+pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
+    let mut file_systems: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for index in stack.holding("btrfs") {
+        let probe = stack.nodes()[index].probe.as_ref();
+        let several = probe.filter(|probe| !probe.detail.is_empty());
+        if let Some(uuid) = several.and_then(|probe| probe.uuid.clone()) {
+            file_systems.entry(uuid).or_default().push(index);
+        }
+    }
+    for nodes in file_systems.into_values() {
+        for &index in &nodes {
+            let device = &stack.nodes()[index].device;
+            context.kernel.register_btrfs(device).map_err(|error| {
+                Error::failed(format!("cannot use {}", stack.name(index)), &error)
+            })?;
+        }
+        let first = &stack.nodes()[nodes[0]];
+        let wanted = first
+            .probe
+            .as_ref()
+            .and_then(|probe| probe.detail.parse().ok());
+        let (here, wanted) = (nodes.len(), wanted.unwrap_or(0));
+        let words = format!("a btrfs on {wanted} devices, of which {here} are here");
+        let (lack, problem) = match here.cmp(&wanted) {
+            Ordering::Equal => (None, None),
+            Ordering::Less if context.read_only => (Some(words), None),
+            _ => (None, Some(format!("{words}: add the others with --disk"))),
+        };
+        for index in nodes {
+            let node = stack.node_mut(index);
+            node.lack.clone_from(&lack);
+            node.problem.clone_from(&problem);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How the kernel is run and images are opened.
+
+use crate::containers::ImageOptions;
+use outboard::Inherited;
+use outboard_sandbox::tool::Confinement;
+use std::fmt::{Display, Formatter};
+use std::path::PathBuf;
+
+/// How the kernel is run and images are opened. The default opens images for reading and writing,
+/// in the sandbox.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Type of the file system, as in "ext4"; `None`: a probe finds it.
+    pub kind: Option<String>,
+    /// No byte of an image changes.
+    pub read_only: bool,
+    /// Image files are raw disks, whatever format they seem to have.
+    pub raw: bool,
+    /// Files outside of its own directory that a qcow2 image may be based on.
+    pub backing: Vec<PathBuf>,
+    /// The file whose contents are the key of encrypted volumes; "-": standard input. `None`: the
+    /// user enters a passphrase on the terminal.
+    pub key_file: Option<PathBuf>,
+    /// Only data that this root hash of dm-verity vouches for is opened.
+    pub verity: Option<RootHash>,
+    /// Where the hashes begin in the device that they are of, in bytes. `None`: a search after the
+    /// file system and in other partitions finds them.
+    pub verity_offset: Option<u64>,
+    /// The algorithm of dm-integrity's tags, as in "sha256"; `None`: crc32c.
+    pub integrity: Option<String>,
+    /// Further disks of the same machine, for RAIDs, volume groups and file systems on several
+    /// disks.
+    pub disks: Vec<PathBuf>,
+    /// Virtual CPUs of the kernel, 1 to 64; `None`: as many as the host has, at most 4.
+    pub vcpus: Option<u32>,
+    /// Most bytes of memory that the kernel may use; `None`: a quarter of the host's, at most 2 GiB
+    /// except for mount.
+    pub memory: Option<u64>,
+    /// Components in .ko files that the kernel loads first.
+    pub components: Vec<PathBuf>,
+    /// The program is not sandboxed: an image that exploits a mistake in the kernel's code gets all
+    /// rights of the user.
+    pub no_sandbox: bool,
+    /// 1: the kernel's messages are shown; 2: all of them.
+    pub verbose: u8,
+    /// Files that the process that started this one left open for it.
+    pub inherited: Inherited,
+}
+
+impl Options {
+    /// How images are opened.
+    pub fn image_options(&self) -> ImageOptions {
+        ImageOptions {
+            raw: self.raw,
+            backing: self.backing.clone(),
+            read_only: self.read_only,
+        }
+    }
+
+    /// Whether tools are sandboxed.
+    pub fn confinement(&self) -> Confinement {
+        match self.no_sandbox {
+            true => Confinement::Unconfined,
+            false => Confinement::Sandboxed,
+        }
+    }
+}
+
+/// A root hash of dm-verity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootHash(pub Vec<u8>);
+
+impl Display for RootHash {
+    fn fmt(&self, formatter: &mut Formatter) -> std::fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}

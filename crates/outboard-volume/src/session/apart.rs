@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Work with the kernel for commands that also run other programs. Such a command stays outside of the sandbox and
+//! never boots a kernel; what needs one is done by a copy of the process, which shuts itself in as any other command does.
+
+use super::{in_session, Session};
+use outboard_sandbox::apart::Apart;
+use outboard_sandbox::error::Result;
+use outboard_sandbox::HostAccess;
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+/// Runs `work` in a session of a copy of this process, which has `access` to the host and no more. What it wrote
+/// is safe when this returns. What is returned was sent by a process that an image may have taken over.
+pub fn apart<T: Serialize + DeserializeOwned>(
+    session: &mut Session,
+    access: &HostAccess,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
+    start_apart(session, access, work)?.finish()
+}
+
+/// As [`apart`], without waiting for the end.
+pub fn start_apart<T: Serialize>(
+    session: &mut Session,
+    access: &HostAccess,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<Apart> {
+    Apart::start(session.umask(), |interrupt| {
+        let obedient = |session: &mut Session| {
+            // Images were opened before, which may have taken a while.
+            interrupt.check()?;
+            work(session)
+        };
+        let (options, keys) = (session.options().clone(), session.take_keys());
+        Session::as_part(options, access, keys, &session.used())
+            .and_then(|session| in_session(session, obedient))
+    })
+}

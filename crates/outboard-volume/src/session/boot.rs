@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel of a session: how it is booted, and where its log goes.
+
+use super::Session;
+use crate::warnings;
+use outboard::{component_of, Fd, Kernel, Level};
+use outboard_sandbox::crash::{self, plain_line};
+use outboard_sandbox::error::{Error, Result};
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+/// Places in the kernel's tables of names and inodes. By itself it makes them for the little memory that it begins with,
+/// and with ten thousand files looks through tens of them for each.
+const TABLES: &CStr = c"dhash_entries=16384 ihash_entries=8192";
+
+/// The level that the environment's OUTBOARD_LOG asks for.
+fn level_from_environment() -> Option<u8> {
+    const NAMES: [&str; 8] = [
+        "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
+    ];
+    let wish = std::env::var("OUTBOARD_LOG").ok()?;
+    let by_name = NAMES.iter().position(|name| *name == wish);
+    by_name
+        .map(|level| level as u8)
+        .or_else(|| wish.parse().ok())
+        .filter(|level| *level < 8)
+}
+
+/// Writes a line of the kernel's log at once.
+fn write_line(stderr: &Fd, line: &[u8]) {
+    let (text, length) = plain_line(line);
+    // There is nobody to tell of an error here.
+    let _ = stderr.write_all(&text[..length]);
+}
+
+impl Session {
+    /// Boots the kernel for a file system of this type, or finds it booted.
+    pub(super) fn kernel(&mut self, kind: Option<&str>) -> Result<Kernel> {
+        if let Some(kernel) = &self.kernel {
+            return Ok(kernel.clone());
+        }
+        assert!(!self.outside, "the kernel runs in the sandbox only");
+        let shown = match self.options.verbose {
+            0 => level_from_environment(),
+            1 => Some(Level::Info as u8),
+            _ => Some(Level::Debug as u8),
+        };
+        let ring = Arc::clone(&self.log);
+        let standard_error =
+            || Fd::standard(2).map_err(|error| Error::failed("cannot use standard error", &error));
+        let (stderr, last_words) = (standard_error()?, standard_error()?);
+        let advice = Arc::clone(&self.advice);
+        let log = move |level: Level, line: &[u8]| {
+            ring.push(level, line);
+            let (text, length) = plain_line(line);
+            warnings::note(level, &text[..length]);
+            if shown.is_some_and(|most| level as u8 <= most) {
+                write_line(&stderr, line);
+            }
+        };
+        let level = match shown {
+            Some(most) if most >= Level::Debug as u8 => Level::Debug,
+            Some(most) if most > Level::Warning as u8 => Level::Info,
+            _ => Level::Warning,
+        };
+        let mut builder = std::mem::take(&mut self.builder)
+            .vcpus(self.vcpus())
+            .memory(self.options.memory.unwrap_or(self.memory))
+            .command_line(TABLES.to_owned())
+            .log(level, log)
+            .panic(move |text| crash::end(&last_words, &advice, text));
+        if let Some(directory) = &self.snapshots {
+            let directory = CString::new(directory.as_os_str().as_bytes());
+            builder = builder.snapshots(directory.expect("a path that exists"));
+            // A snapshot has the driver in it.
+            if let Some(name) = kind.and_then(component_of) {
+                builder = builder.components(CString::new(name).expect("a module's name"));
+            }
+        }
+        let kernel = builder
+            .boot()
+            .map_err(|error| Error::failed("cannot start the kernel", &error))?;
+        self.kernel = Some(kernel.clone());
+        for file in &self.options.components {
+            let shown = file.display();
+            kernel
+                .load_component_file(file, "")
+                .map_err(|error| Error::failed(format!("cannot load {shown}"), &error))?;
+        }
+        self.sandbox.close()?;
+        Ok(kernel)
+    }
+}

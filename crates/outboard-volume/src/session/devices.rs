@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Block devices that names mean, for work on them as they are, with nothing mounted: by checkers and makers of file systems.
+
+use super::Session;
+use crate::address::ImageName;
+use crate::image::Image;
+use crate::layers::names::Meaning;
+use outboard::BlockDevice;
+use outboard_sandbox::error::{Error, Result};
+
+/// What is wanted of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The only file system in what it means, as for a mount.
+    FileSystem,
+    /// What it means itself, whatever is on it: of an encrypted partition the contents, if there is a key file.
+    Itself,
+    /// All of the image's disk, never what is inside of layers.
+    Disk,
+}
+
+impl Session {
+    /// The block device that a name means, and its name with the partition that was left out.
+    pub fn block_device(
+        &mut self,
+        name: &ImageName,
+        wanted: Wanted,
+        write: bool,
+    ) -> Result<(BlockDevice, ImageName)> {
+        if write {
+            self.may_write(&name.shown())?;
+        }
+        let image = self.image(&name.file)?;
+        let layered = match wanted {
+            Wanted::FileSystem => self.is_layered(&image, name),
+            Wanted::Itself => self.is_inside_layers(&image, name),
+            Wanted::Disk => false,
+        };
+        if layered {
+            return self.layered_device(image, name, wanted, write);
+        }
+        let found = match wanted {
+            Wanted::FileSystem => {
+                let forced = self.options.kind.is_some();
+                ImageName::new(&name.file, image.find(name, forced)?.partition)
+            }
+            Wanted::Itself | Wanted::Disk => image.range(name).map(|_| name.clone())?,
+        };
+        let disk = self.whole_disk(image, name, write)?;
+        let device = self.device(name, disk, found.partition)?;
+        Ok((device, found))
+    }
+
+    /// Whether a name means something that only a layer's driver can reach.
+    pub fn is_inside_layers(&self, image: &Image, name: &ImageName) -> bool {
+        let has_key = self.options.key_file.is_some();
+        let is_locked = |range| {
+            let probe = image.probe_range(range);
+            probe.is_some_and(|probe| probe.kind == "crypto_LUKS")
+        };
+        match (&name.volume, image.range(name)) {
+            (Some(_), _) => true,
+            (None, Ok(range)) => has_key && is_locked(range),
+            // The number may be that of a partition inside.
+            (None, Err(_)) => image.table.is_none() && image.is_layered(name),
+        }
+    }
+
+    /// Adds a disk to the kernel for all that is on it, or finds it added.
+    fn whole_disk(&mut self, image: Image, name: &ImageName, write: bool) -> Result<usize> {
+        if let Some(index) = self.find_disk(&image, write) {
+            return Ok(index);
+        }
+        self.release(&image)?;
+        self.add_disk(image, &name.file, write, None)
+    }
+
+    fn layered_device(
+        &mut self,
+        image: Image,
+        name: &ImageName,
+        wanted: Wanted,
+        write: bool,
+    ) -> Result<(BlockDevice, ImageName)> {
+        let disk = self.whole_disk(image, name, write)?;
+        let stack = self.open_stack(name, disk)?;
+        let forced = wanted != Wanted::FileSystem || self.options.kind.is_some();
+        self.with_stack(stack, |stack, context| {
+            stack.open_for(name, forced, context)
+        })?;
+        let node = loop {
+            let meaning = match wanted {
+                Wanted::FileSystem => self.stack(stack).find(name, forced)?,
+                Wanted::Itself | Wanted::Disk => self.stack(stack).find_itself(name)?,
+            };
+            match meaning {
+                Meaning::FileSystem(node) => break node,
+                Meaning::Locked(node) => {
+                    self.with_stack(stack, |stack, context| stack.unlock(node, context))?;
+                }
+                Meaning::Subvolume(..) => {
+                    return Err(Error::Failed(format!(
+                        "{}: no volume of this name (subvolumes are parts of a file system: name all of it)",
+                        name.shown()
+                    )))
+                }
+            }
+        };
+        self.with_stack(stack, |stack, context| stack.check(node, context, write))?;
+        let found = &self.stack(stack).nodes()[node];
+        match &found.problem {
+            Some(problem) => Err(Error::Failed(format!("{}: {problem}", name.shown()))),
+            None => Ok((found.device.clone(), self.stack(stack).image_name(node))),
+        }
+    }
+}

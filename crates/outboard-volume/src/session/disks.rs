@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The disks of a session: images that the kernel has, and how it gets and loses them.
+
+use super::layered::OpenStack;
+use super::Session;
+use crate::address::ImageName;
+use crate::containers::Content;
+use crate::held::HeldImage;
+use crate::image::Image;
+use crate::image_file::{cannot_open, cannot_write};
+use crate::image_lock;
+use outboard::{BlockDevice, Disk, DiskOptions, FileLock, Storage};
+use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::format::size as size_text;
+use outboard_sandbox::interrupt::Guard;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) struct OpenDisk {
+    pub(super) image: Image,
+    pub(super) writable: bool,
+    pub(super) disk: Disk,
+    /// Given back after the disk.
+    pub(super) _locks: Vec<FileLock>,
+    /// A written file system has to be unmounted.
+    pub(super) _guard: Option<Guard>,
+}
+
+impl OpenDisk {
+    /// Returns what was lost, in words, of what the kernel did not flush itself.
+    pub(super) fn flush(&self) -> Option<String> {
+        if !self.writable {
+            return None;
+        }
+        let error = self.image.content.flush().err()?;
+        Some(format!(
+            "{}: not everything was written: {}",
+            self.image.shown(),
+            reason(&error)
+        ))
+    }
+}
+
+impl Session {
+    /// Boots the kernel and gives it the disk that a name means: after that nothing of the host is looked up by its name to mount it.
+    pub fn prepare(&mut self, name: &ImageName, write: bool) -> Result<()> {
+        if write {
+            self.may_write(&name.shown())?;
+        }
+        self.disk(name, write).map(drop)
+    }
+
+    pub(super) fn open_disk(&self, index: usize) -> &OpenDisk {
+        let slot = self.disks[index].as_ref();
+        slot.expect("a disk that was not released")
+    }
+
+    /// Unmounts what is mounted of an image and takes it from the kernel, so that it can be
+    /// opened in another way. What [`Session::open`] returned for it is void.
+    pub fn release(&mut self, image: &Image) -> Result<()> {
+        let same = |slot: &Option<OpenDisk>| {
+            slot.as_ref()
+                .is_some_and(|open| open.image.identity == image.identity)
+        };
+        match self.disks.iter().position(same) {
+            Some(disk) => self.release_disk(disk),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn release_disk(&mut self, disk: usize) -> Result<()> {
+        let position = self.log.position();
+        let mut problems = self.unmount_all_of(disk, |_| true);
+        if let Some(stack) = self.stack_with(disk) {
+            let closed = self.stacks[stack].take();
+            problems.extend(closed.iter().flat_map(OpenStack::lost_snapshots));
+        }
+        let open = self.disks[disk].take();
+        problems.extend(open.as_ref().and_then(OpenDisk::flush));
+        self.told(problems, position)
+    }
+
+    /// Looks at the beginning of an image.
+    pub fn image(&self, path: &Path) -> Result<Image> {
+        self.with_held(path, false, |held| {
+            let failed = |error: io::Error| cannot_open(path, &error);
+            let identity = held.identity().map_err(failed)?;
+            // What a disk has written is seen by those who look through the same object.
+            let same = |open: &&OpenDisk| open.image.identity == identity;
+            let content = match self.disks.iter().flatten().find(same) {
+                Some(open) => Arc::clone(&open.image.content),
+                None => Arc::new(held.content(false).map_err(failed)?),
+            };
+            Image::new(path, identity, held.format(), content, held.split())
+        })
+    }
+
+    /// Works with an image that was opened before, or is now.
+    pub(super) fn with_held<T>(
+        &self,
+        path: &Path,
+        write: bool,
+        work: impl FnOnce(&HeldImage) -> T,
+    ) -> T {
+        match self.held.find(path) {
+            Some(held) => work(held),
+            None => work(&HeldImage::open(path, write, &self.options.image_options())),
+        }
+    }
+
+    /// The disk in an image as the kernel shall get it, and locks on what it is made of.
+    pub(super) fn content(
+        &self,
+        image: &Image,
+        path: &Path,
+        write: bool,
+    ) -> Result<(Arc<Content>, Vec<FileLock>)> {
+        self.with_held(path, write, |held| {
+            let failed = |error: io::Error| match error.raw_os_error() {
+                Some(libc::EBUSY) => held.in_use(write),
+                _ => cannot_write(path, &error),
+            };
+            if !write {
+                let locks = held.lock(false).map_err(failed)?;
+                return Ok((Arc::clone(&image.content), locks));
+            }
+            held.writable().map_err(failed)?;
+            let locks = held.lock(true).map_err(failed)?;
+            Ok((Arc::new(held.content(true).map_err(failed)?), locks))
+        })
+    }
+
+    /// Gives the disk in an image another size. No kernel may have it.
+    pub fn set_image_size(&self, path: &Path, size: u64) -> Result<()> {
+        self.with_held(path, true, |held| {
+            held.writable()
+                .map_err(|error| cannot_write(path, &error))?;
+            let set = || -> io::Result<()> {
+                let _locks = held.lock(true)?;
+                held.check_locked(true)?;
+                held.set_size(size)
+            };
+            set().map_err(|error| match error.raw_os_error() {
+                Some(libc::EBUSY) => held.in_use(true),
+                _ => {
+                    let text = format!("cannot make {} {}", path.display(), size_text(size));
+                    Error::failed(text, &error)
+                }
+            })
+        })
+    }
+
+    /// Adds a disk to the kernel, or finds it added.
+    pub(super) fn disk(&mut self, name: &ImageName, write: bool) -> Result<usize> {
+        let image = self.image(&name.file)?;
+        if let Some(index) = self.find_disk(&image, write) {
+            return Ok(index);
+        }
+        self.note_use(&name.file, &image);
+        // An earlier command may have opened it for reading.
+        self.release(&image)?;
+        // What cannot be mounted is told before a kernel is started for it.
+        let kind = match self.is_layered(&image, name) {
+            true => None,
+            false => {
+                let found = image.find(name, self.options.kind.is_some())?;
+                found.probe.map(|probe| probe.kind)
+            }
+        };
+        self.add_disk(image, &name.file, write, kind)
+    }
+
+    pub(super) fn find_disk(&self, image: &Image, write: bool) -> Option<usize> {
+        let good = |slot: &Option<OpenDisk>| {
+            slot.as_ref().is_some_and(|open| {
+                open.image.identity == image.identity && (open.writable || !write)
+            })
+        };
+        self.disks.iter().position(good)
+    }
+
+    /// `kind`: the type of the file system on it, if it has one only.
+    pub(super) fn add_disk(
+        &mut self,
+        mut image: Image,
+        file: &Path,
+        write: bool,
+        kind: Option<&str>,
+    ) -> Result<usize> {
+        let (content, locks) = self.content(&image, file, write)?;
+        image.content = Arc::clone(&content);
+        let mut options = if write {
+            DiskOptions::read_write()
+        } else {
+            DiskOptions::read_only()
+        };
+        if image_lock::is_ours(image.identity) {
+            options = options.without_lock();
+        }
+        let kernel = self.kernel(kind)?;
+        let guard = write.then(Guard::new);
+        let added = match &*content {
+            Content::File(file) => kernel.add_disk(&file.path(), options),
+            Content::Served(disk) => {
+                kernel.add_served_disk(Arc::clone(disk) as Arc<dyn Storage>, options)
+            }
+        };
+        let disk = added.map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => self.with_held(file, write, |held| held.in_use(write)),
+            _ => Error::failed(format!("cannot open image {}", file.display()), &error),
+        })?;
+        // The lock may have been somebody else's when the image was opened.
+        self.with_held(file, write, |held| held.check_locked(write))
+            .map_err(|error| cannot_open(file, &error))?;
+        self.disks.push(Some(OpenDisk {
+            image,
+            writable: write,
+            disk,
+            _locks: locks,
+            _guard: guard,
+        }));
+        Ok(self.disks.len() - 1)
+    }
+
+    pub(super) fn device(
+        &self,
+        name: &ImageName,
+        disk: usize,
+        partition: Option<u32>,
+    ) -> Result<BlockDevice> {
+        self.open_disk(disk)
+            .disk
+            .device(partition)
+            .map_err(|error| match error.raw_os_error() {
+                Some(libc::ENXIO) => Error::Failed(format!(
+                    "{}: the kernel does not find this partition",
+                    name.shown()
+                )),
+                _ => Error::failed(format!("cannot use {}", name.shown()), &error),
+            })
+    }
+}

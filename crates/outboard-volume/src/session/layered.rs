@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! File systems inside of layers ([`crate::layers`]), as a session opens and mounts them.
+
+use super::mounts::Origin;
+use super::Session;
+use crate::address::ImageName;
+use crate::image::Image;
+use crate::layers::keys::Secret;
+use crate::layers::listing::Volume;
+use crate::layers::names::Meaning;
+use crate::layers::subvolumes::{self, Subvolume};
+use crate::layers::{Context, Stack};
+use outboard::BlockDevice;
+use outboard_sandbox::error::{warn, Error, Result};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Most subvolumes that a message lists.
+const SHOWN: usize = 8;
+
+/// A stack, and which of the session's disks are in it.
+pub(super) struct OpenStack {
+    disks: Vec<usize>,
+    stack: Stack,
+    /// See [`Context::spent`].
+    spent: Vec<BlockDevice>,
+}
+
+impl OpenStack {
+    /// See [`Stack::must_be_closed`].
+    pub(super) fn must_be_closed(&self) -> bool {
+        self.stack.must_be_closed()
+    }
+
+    /// See [`Stack::lost_snapshots`].
+    pub(super) fn lost_snapshots(&self) -> impl Iterator<Item = String> + '_ {
+        self.stack.lost_snapshots()
+    }
+}
+
+impl Session {
+    /// Whether what a name means is opened by way of a stack.
+    pub fn is_layered(&self, image: &Image, name: &ImageName) -> bool {
+        let options = &self.options;
+        options.verity.is_some() || !options.disks.is_empty() || image.is_layered(name)
+    }
+
+    /// The key for what a name means, for another process that will open it: of the key file, or asked for if it is
+    /// known to be `encrypted`.
+    pub fn key_for(&self, name: &ImageName, encrypted: bool) -> Result<Option<Secret>> {
+        match self.keys.file()? {
+            None if encrypted => self.keys.ask(&format!("Passphrase of {}: ", name.shown())),
+            file => Ok(file),
+        }
+    }
+
+    /// The stack that a disk is in.
+    pub(super) fn stack_with(&self, disk: usize) -> Option<usize> {
+        self.stacks
+            .iter()
+            .position(|slot| slot.as_ref().is_some_and(|open| open.disks.contains(&disk)))
+    }
+
+    pub(super) fn stack(&self, index: usize) -> &Stack {
+        let slot = self.stacks[index].as_ref();
+        &slot.expect("a stack of disks that were not released").stack
+    }
+
+    fn is_read_only(&self, open: &OpenStack) -> bool {
+        let writable = |&disk: &usize| self.open_disk(disk).writable;
+        !open.disks.iter().all(writable)
+    }
+
+    /// Works on a stack with what it needs of the session.
+    pub(super) fn with_stack<T>(
+        &mut self,
+        index: usize,
+        work: impl FnOnce(&mut Stack, &mut Context) -> Result<T>,
+    ) -> Result<T> {
+        let kernel = self.kernel(None)?;
+        let mut open = self.stacks[index].take().expect("a stack in use");
+        let mut context = Context {
+            kernel: &kernel,
+            read_only: self.is_read_only(&open),
+            options: &self.options,
+            keys: &mut self.keys,
+            spent: &mut open.spent,
+        };
+        let done = work(&mut open.stack, &mut context);
+        self.stacks[index] = Some(open);
+        done
+    }
+
+    /// Finds the stack of a disk, or begins it.
+    pub(super) fn open_stack(&mut self, name: &ImageName, disk: usize) -> Result<usize> {
+        if let Some(index) = self.stack_with(disk) {
+            return Ok(index);
+        }
+        let mut disks = vec![(name.file.clone(), disk)];
+        for file in self.options.disks.clone() {
+            let further = self.further_disk(&file, self.open_disk(disk).writable)?;
+            if disks.iter().all(|(_, known)| *known != further) {
+                disks.push((file, further));
+            }
+        }
+        // A machine may have several images that are named.
+        let known = disks.iter().find_map(|(_, disk)| self.stack_with(*disk));
+        let index = known.unwrap_or(self.stacks.len());
+        if known.is_none() {
+            self.stacks.push(Some(OpenStack {
+                disks: Vec::new(),
+                stack: Stack::new(index),
+                spent: Vec::new(),
+            }));
+        }
+        let opened = self.fill_stack(index, &disks);
+        if opened.is_err() {
+            self.stacks[index] = None;
+        }
+        opened.map(|()| index)
+    }
+
+    /// Adds disks to a stack.
+    fn fill_stack(&mut self, index: usize, disks: &[(PathBuf, usize)]) -> Result<()> {
+        for (file, disk) in disks {
+            if self.stack_with(*disk).is_some() {
+                continue;
+            }
+            let mut open = self.stacks[index].take().expect("a stack in use");
+            let added = self.open_disk(*disk);
+            let done = open.stack.add_disk(file, &added.image, &added.disk);
+            open.disks.push(*disk);
+            self.stacks[index] = Some(open);
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Adds a disk that a command did not name to the kernel, or finds it added.
+    fn further_disk(&mut self, file: &Path, write: bool) -> Result<usize> {
+        let image = self.image(file)?;
+        if let Some(index) = self.find_disk(&image, write) {
+            return Ok(index);
+        }
+        self.release(&image)?;
+        self.add_disk(image, file, write, None)
+    }
+
+    /// Mounts the file system that a name means inside of layers, or finds it mounted.
+    pub(super) fn mount_layered(
+        &mut self,
+        name: &ImageName,
+        disk: usize,
+        write: bool,
+    ) -> Result<usize> {
+        let stack = self.open_stack(name, disk)?;
+        let forced = self.options.kind.is_some();
+        self.with_stack(stack, |stack, context| {
+            stack.open_for(name, forced, context)
+        })?;
+        loop {
+            let locked = match self.stack(stack).find(name, forced)? {
+                Meaning::FileSystem(node) => {
+                    self.note_volume(name, stack, node);
+                    let shown = self.stack(stack).name(node);
+                    return self.mount_node(&shown, stack, node, None, write);
+                }
+                Meaning::Locked(node) => node,
+                Meaning::Subvolume(nodes, subvolume, locked) => {
+                    let mounted = self.mount_subvolume(name, stack, &nodes, &subvolume, write)?;
+                    if let Some(index) = mounted {
+                        return Ok(index);
+                    }
+                    locked.ok_or_else(|| self.no_subvolume(name, stack, &nodes))?
+                }
+            };
+            self.with_stack(stack, |stack, context| stack.unlock(locked, context))?;
+        }
+    }
+
+    fn note_volume(&mut self, name: &ImageName, stack: usize, node: usize) {
+        let found = self.stack(stack).image_name(node);
+        if found != *name && name.partition.is_none() && name.volume.is_none() {
+            self.note(format!(
+                "note: {} has several parts; the only one with a file system is {}",
+                name.shown(),
+                found.shown()
+            ));
+        }
+    }
+
+    /// Mounts the subvolume of one of these file systems. `None`: none has it.
+    fn mount_subvolume(
+        &mut self,
+        name: &ImageName,
+        stack: usize,
+        nodes: &[usize],
+        subvolume: &OsStr,
+        write: bool,
+    ) -> Result<Option<usize>> {
+        for &node in nodes {
+            let shown = self.stack(stack).name(node);
+            let index = self.mount_node(&shown, stack, node, None, write)?;
+            let list = self.subvolumes(index)?;
+            if let Some(number) = subvolumes::find(&list, subvolume.as_bytes()) {
+                let mounted = self.mount_node(&name.shown(), stack, node, Some(number), write);
+                return mounted.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says which subvolumes there are.
+    fn no_subvolume(&mut self, name: &ImageName, stack: usize, nodes: &[usize]) -> Error {
+        let all = nodes
+            .iter()
+            .flat_map(|&node| self.volumes_of_btrfs(stack, node));
+        let known: Vec<String> = all.map(|volume| volume.name.shown()).collect();
+        let has = match known.len() {
+            0 => "it has none".to_owned(),
+            1..=SHOWN => format!("it has {}", known.join(", ")),
+            count => format!("it has {count}, as {}", known[..SHOWN].join(", ")),
+        };
+        Error::Failed(format!(
+            "{}: no subvolume or volume of this name: {has}",
+            name.shown()
+        ))
+    }
+
+    /// Lists what a name means and what is inside of it, as far as it can be opened without a question.
+    pub fn volumes(&mut self, name: &ImageName) -> Result<Vec<Volume>> {
+        let disk = self.disk(name, false)?;
+        let index = self.open_stack(name, disk)?;
+        self.with_stack(index, |stack, context| stack.open_all(context))?;
+        let stack = self.stack(index);
+        let mut volumes = Vec::new();
+        let mut file_systems = Vec::new();
+        for node in stack.all_of(name) {
+            volumes.extend(Volume::of_node(stack, node));
+            if stack.nodes()[node].holds("btrfs") && !stack.is_opened(node) {
+                file_systems.push(node);
+            }
+        }
+        for node in file_systems {
+            volumes.extend(self.volumes_of_btrfs(index, node));
+        }
+        Ok(volumes)
+    }
+
+    /// Nothing where it cannot be mounted: that is told where it is measured.
+    fn volumes_of_btrfs(&mut self, stack: usize, node: usize) -> Vec<Volume> {
+        let name = self.stack(stack).image_name(node);
+        let mounted = self.mount_node(&name.shown(), stack, node, None, false);
+        let found = mounted.and_then(|index| self.subvolumes(index));
+        let found = found.unwrap_or_default();
+        found
+            .iter()
+            .map(|found| Volume::of_subvolume(&name, found))
+            .collect()
+    }
+
+    /// The subvolumes of a mounted file system.
+    pub fn subvolumes(&self, mount: usize) -> Result<Vec<Subvolume>> {
+        let failed = |error| {
+            let shown = self.mounts[mount]
+                .as_ref()
+                .map_or("", |mounted| &mounted.name);
+            Error::failed(format!("cannot list the subvolumes of {shown}"), &error)
+        };
+        subvolumes::list(self.mounted(mount).root()).map_err(failed)
+    }
+
+    fn mount_node(
+        &mut self,
+        shown: &str,
+        stack: usize,
+        node: usize,
+        subvolume: Option<u64>,
+        write: bool,
+    ) -> Result<usize> {
+        let origin = Origin::Node {
+            stack,
+            node,
+            subvolume,
+        };
+        if let Some(index) = self.find_mount(origin, write) {
+            return Ok(index);
+        }
+        self.with_stack(stack, |stack, context| stack.check(node, context, write))?;
+        let found = &self.stack(stack).nodes()[node];
+        if let Some(problem) = &found.problem {
+            return Err(Error::Failed(format!("{shown}: {problem}")));
+        }
+        let probed = found.probe.as_ref();
+        let mut options = Vec::from_iter(subvolume.map(|number| format!("subvolid={number}")));
+        if let Some(lack) = &found.lack {
+            warn(format!(
+                "warning: {shown}: {lack}: read as far as these have all (add the others with --disk)"
+            ));
+            options.push("degraded".to_owned());
+        }
+        let options = options.join(",");
+        let mount = self.mount_device(shown, &found.device, probed, &options, write, || None)?;
+        Ok(self.add_mount(shown.to_owned(), origin, mount))
+    }
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The mounts of a session: file systems of its disks, and whether they are written.
+
+use super::disks::OpenDisk;
+use super::Session;
+use crate::address::ImageName;
+use crate::image::FileSystem;
+use outboard::image::{Probe, State};
+use outboard::{BlockDevice, Mount, MountOptions};
+use outboard_sandbox::error::{reason, warn, Error, Result};
+
+/// What is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Disk {
+        disk: usize,
+        partition: Option<u32>,
+    },
+    /// A node of a stack. `subvolume`: its number, where it is not the file system's usual one.
+    Node {
+        stack: usize,
+        node: usize,
+        subvolume: Option<u64>,
+    },
+}
+
+impl Origin {
+    /// Whether it is in a disk, or in a stack that the disk is in.
+    pub(super) fn is_in(&self, its_disk: usize, its_stack: Option<usize>) -> bool {
+        match self {
+            Origin::Disk { disk, .. } => *disk == its_disk,
+            Origin::Node { stack, .. } => Some(*stack) == its_stack,
+        }
+    }
+}
+
+pub(super) struct Mounted {
+    pub(super) name: String,
+    pub(super) origin: Origin,
+    pub(super) mount: Mount,
+}
+
+impl Mounted {
+    pub(super) fn is_written(&self) -> bool {
+        !self.mount.is_read_only()
+    }
+
+    /// Returns what was lost, in words.
+    pub(super) fn unmount(self) -> Option<String> {
+        let reader = self.mount.is_read_only();
+        let error = self.mount.unmount().err().filter(|_| !reader)?;
+        Some(format!(
+            "{}: not everything was written: {}",
+            self.name,
+            reason(&error)
+        ))
+    }
+}
+
+/// How file systems are mounted besides what the options say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    /// Whose files are, where a file system keeps no owners.
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+    /// Permissions that files lack there.
+    pub mask: Option<u32>,
+    /// Each change is on stable storage when its call returns: all of them, or those of directories.
+    pub synchronous: bool,
+    pub synchronous_directories: bool,
+}
+
+impl Session {
+    /// Mounts the file system that a name means, or finds it mounted.
+    pub fn mount(&mut self, name: &ImageName, write: bool) -> Result<usize> {
+        if write {
+            self.may_write(&name.shown())?;
+        }
+        let disk = self.disk(name, write)?;
+        if self.is_layered(&self.open_disk(disk).image, name) {
+            return self.mount_layered(name, disk, write);
+        }
+        let forced = self.options.kind.is_some();
+        let found = self.open_disk(disk).image.find(name, forced)?;
+        if let (None, Some(number)) = (name.partition, found.partition) {
+            self.note(format!(
+                "note: {} has partitions; the only one with a file system is {0}@{number}",
+                name.shown()
+            ));
+        }
+        let origin = Origin::Disk {
+            disk,
+            partition: found.partition,
+        };
+        if let Some(index) = self.find_mount(origin, write) {
+            return Ok(index);
+        }
+        let mount = self.mount_found(name, disk, &found, write)?;
+        Ok(self.add_mount(name.shown(), origin, mount))
+    }
+
+    /// What is mounted already. What was mounted for reading is given up if it is to be written: what [`Session::open`]
+    /// returned for it is void.
+    pub(super) fn find_mount(&mut self, origin: Origin, write: bool) -> Option<usize> {
+        let same = |slot: &Option<Mounted>| {
+            slot.as_ref()
+                .is_some_and(|mounted| mounted.origin == origin)
+        };
+        let index = self.mounts.iter().position(same)?;
+        let reader = self.mounted(index).is_read_only();
+        if !write || !reader {
+            return Some(index);
+        }
+        // Nothing was written, so nothing can be lost.
+        self.mounts[index].take().and_then(Mounted::unmount);
+        None
+    }
+
+    pub(super) fn add_mount(&mut self, name: String, origin: Origin, mount: Mount) -> usize {
+        self.mounts.push(Some(Mounted {
+            name,
+            origin,
+            mount,
+        }));
+        self.mounts.len() - 1
+    }
+
+    /// Unmounts the mounts of a disk that `chosen` picks, also inside of layers. Returns what was
+    /// lost.
+    pub(super) fn unmount_all_of(
+        &mut self,
+        disk: usize,
+        chosen: impl Fn(&Mounted) -> bool,
+    ) -> Vec<String> {
+        let stack = self.stack_with(disk);
+        let mut problems = Vec::new();
+        for slot in &mut self.mounts {
+            let gone = |mounted: &Mounted| mounted.origin.is_in(disk, stack) && chosen(mounted);
+            if slot.as_ref().is_some_and(gone) {
+                problems.extend(slot.take().and_then(Mounted::unmount));
+            }
+        }
+        problems
+    }
+
+    pub(super) fn mount_found(
+        &self,
+        name: &ImageName,
+        disk: usize,
+        found: &FileSystem,
+        write: bool,
+    ) -> Result<Mount> {
+        let device = self.device(name, disk, found.partition)?;
+        let probed = found.probe.as_ref();
+        let cut = || self.open_disk(disk).image.truncation(found);
+        self.mount_device(&name.shown(), &device, probed, "", write, cut)
+    }
+
+    /// Mounts what is on a block device. `probed`: what a probe has found; `options`: of the file
+    /// system; `cut`: tells what is missing of it.
+    pub(super) fn mount_device(
+        &self,
+        shown: &str,
+        device: &BlockDevice,
+        probed: Option<&Probe>,
+        options: &str,
+        write: bool,
+        cut: impl Fn() -> Option<String>,
+    ) -> Result<Mount> {
+        let kind = match (&self.options.kind, probed) {
+            (Some(kind), _) => kind.clone(),
+            (None, Some(found)) => found.kind.to_owned(),
+            (None, None) => return Err(Error::Failed(format!("{shown}: unknown file system"))),
+        };
+        let style = self.style;
+        let mut options = MountOptions::default()
+            .read_only(!write)
+            .owner(style.user, style.group)
+            .mask(style.mask)
+            .synchronous(style.synchronous)
+            .synchronous_directories(style.synchronous_directories)
+            .options(options);
+        if self.options.kind.is_some() {
+            options = options.kind(&kind);
+        } else if let Some(found) = probed {
+            options = options.probed(found);
+        }
+        self.advice.add(shown, write);
+        let position = self.log.position();
+        let mount = device.mount(&options).map_err(|error| {
+            // A journal that was not replayed, for one.
+            let unclean = device.probe().ok().flatten().filter(|_| write);
+            let state = unclean.map_or(State::Unknown, |found| found.state);
+            self.explain(shown, &kind, &error, position, state, cut())
+        })?;
+        if mount.journal_ignored() {
+            warn(format!(
+                "{shown}: not left well, and opened without replaying its journal: what was written last may be missing"
+            ));
+        }
+        if write && mount.is_read_only() {
+            return Err(Error::Failed(format!(
+                "cannot write to {shown}: its file system ({kind}) is read-only{}",
+                self.kernel_lines(position)
+            )));
+        }
+        Ok(mount)
+    }
+
+    /// Unmounts written file systems: a signal that comes now leaves them clean. Layers stay open,
+    /// since to open them again can take seconds.
+    pub fn settle(&mut self) -> Result<()> {
+        let is_written = |(number, slot): (usize, &Option<OpenDisk>)| {
+            let written = slot.as_ref().is_some_and(|open| open.writable);
+            written.then_some(number)
+        };
+        let disks = self.disks.iter().enumerate();
+        let written: Vec<usize> = disks.filter_map(is_written).collect();
+        let mut done = Ok(());
+        for disk in written {
+            let settled = match self.stack_with(disk) {
+                Some(_) => {
+                    let position = self.log.position();
+                    let mut problems = self.unmount_all_of(disk, Mounted::is_written);
+                    problems.extend(self.open_disk(disk).flush());
+                    self.told(problems, position)
+                }
+                None => self.release_disk(disk),
+            };
+            done = done.and(settled);
+        }
+        done.and(self.sync())
+    }
+
+    /// Writes everything that was written so far to stable storage.
+    pub fn sync(&self) -> Result<()> {
+        let position = self.log.position();
+        let problem = |mounted: &Mounted| {
+            let error = mounted.mount.sync().err()?;
+            let why = reason(&error);
+            Some(format!(
+                "{}: not everything was written: {why}",
+                mounted.name
+            ))
+        };
+        let written = self.mounts.iter().flatten();
+        let problems = written
+            .filter(|mounted| !mounted.mount.is_read_only())
+            .filter_map(problem)
+            .collect();
+        self.told(problems, position)
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a session reports: why something failed, with the lines of the kernel's log.
+
+use super::disks::OpenDisk;
+use super::mounts::Mounted;
+use super::Session;
+use crate::scratch::directory_of;
+use outboard::image::State;
+use outboard::{Level, Space, Tree};
+use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::format::{escaped, size as size_text};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What its log says of a disk that the host has no room for (block/blk-mq.c), before the disk's name.
+const NO_ROOM: &str = "critical space allocation error, dev ";
+/// Bytes that are free where inodes are what is missing. XFS counts inodes by the space that is
+/// left for them.
+const MUCH_ROOM: u64 = 1 << 20;
+/// Lines of the kernel's log that an error message may have.
+const LINES: usize = 4;
+
+impl Session {
+    /// Explains errors of file systems that have room left, but for no further file: the error
+    /// itself only tells of no space.
+    pub fn note_missing_inodes(&mut self) {
+        let full = |mounted: &Mounted| {
+            let space = mounted.mount.space().ok()?;
+            let writable = !mounted.mount.is_read_only();
+            (space.lacks_inodes(MUCH_ROOM) && writable).then(|| {
+                format!(
+                    "note: {} has no inodes left: all {} are in use, though {} are free (remove files, or make it again with more: outboard mkfs ... -- -N NUMBER)",
+                    mounted.name,
+                    space.files,
+                    size_text(space.available)
+                )
+            })
+        };
+        let notes: Vec<String> = self.mounts.iter().flatten().filter_map(full).collect();
+        notes.into_iter().for_each(|note| self.note(note));
+    }
+
+    /// The same for the host's file systems on which a command makes files: `paths` are the
+    /// places that it writes, and the images.
+    pub fn note_missing_host_inodes(&mut self, paths: &[&Path]) {
+        for path in paths {
+            let directory = match path.is_dir() {
+                true => path,
+                false => directory_of(path),
+            };
+            let found = Tree::host().open_fd(directory, libc::O_PATH, 0);
+            let Ok(space) = found.and_then(|directory| Space::of(&directory)) else {
+                continue;
+            };
+            if space.lacks_inodes(MUCH_ROOM) {
+                self.note(format!(
+                    "note: the host's file system of {} has no inodes left: all {} are in use, though {} are free (remove files there)",
+                    escaped(directory.as_os_str().as_bytes()),
+                    space.files,
+                    size_text(space.available)
+                ));
+            }
+        }
+    }
+
+    /// Says something once.
+    pub(super) fn note(&mut self, note: String) {
+        if self.noted.insert(note.clone()) {
+            warn(note);
+        }
+    }
+
+    pub(super) fn explain(
+        &self,
+        shown: &str,
+        kind: &str,
+        error: &io::Error,
+        position: usize,
+        state: State,
+        cut: Option<String>,
+    ) -> Error {
+        let text = match error.raw_os_error() {
+            Some(libc::EINVAL) if matches!(state, State::Unclean(_)) => {
+                format!("not clean: run outboard fsck -y {shown}")
+            }
+            Some(libc::ENODEV) => {
+                format!("this outboard has no driver for file systems of type {kind}")
+            }
+            Some(libc::ENOTBLK) => {
+                "file systems of this type lie on no device: nothing of the image would be read or written (leave --type out, or name another type)".to_owned()
+            }
+            Some(libc::EROFS | libc::EACCES) if !self.options.read_only => {
+                "read-only file system: this type can only be read, or it was not left well"
+                    .to_owned()
+            }
+            _ => reason(error),
+        };
+        let cut = cut.map_or(String::new(), |text| format!("; {text}"));
+        Error::Failed(format!(
+            "{shown}: cannot mount as {kind}: {text}{cut}{}",
+            self.kernel_lines(position)
+        ))
+    }
+
+    /// What the kernel had to say since a position of its log.
+    pub(super) fn kernel_lines(&self, position: usize) -> String {
+        let lines = self.log.since(position, Level::Warning);
+        lines
+            .iter()
+            .take(LINES)
+            .map(|line| without_time(line).trim_end())
+            .map(|line| format!("\n  kernel: {}", escaped(line.as_bytes())))
+            .collect()
+    }
+
+    /// The images that the host had no room for, in words. File systems tell of that as of any error of a disk.
+    pub(super) fn full_disks(&self) -> String {
+        let lines = self.log.since(0, Level::Warning);
+        let is_full = |open: &&OpenDisk| {
+            let text = format!("{NO_ROOM}{}, ", open.disk.name());
+            lines.iter().any(|line| line.contains(&text))
+        };
+        let full = self.disks.iter().flatten().filter(is_full);
+        full.map(|open| {
+            format!(
+                "\n  {}: no space left on the host's file system",
+                open.image.shown()
+            )
+        })
+        .collect()
+    }
+
+    pub(super) fn told(&self, problems: Vec<String>, position: usize) -> Result<()> {
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Failed(format!(
+            "{}{}{}",
+            problems.join("\n  "),
+            self.full_disks(),
+            self.kernel_lines(position)
+        )))
+    }
+}
+
+/// A line of the kernel's log without the time that stands before it in brackets.
+fn without_time(line: &str) -> &str {
+    match line
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "))
+    {
+        Some((time, text)) if time.trim_start().parse::<f64>().is_ok() => text,
+        _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_lines_lose_their_time() {
+        assert_eq!(without_time("[    0.022465] ufs: bad"), "ufs: bad");
+        assert_eq!(without_time("[vda] x"), "[vda] x");
+        assert_eq!(without_time("plain"), "plain");
+    }
+}

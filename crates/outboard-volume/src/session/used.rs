@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The files of the host that a session uses, and so must not overwrite: see [`crate::destination`].
+
+use super::Session;
+use crate::destination::{Use, UsedFiles};
+use crate::held::HeldImages;
+use crate::image::Image;
+use crate::options::Options;
+use outboard_sandbox::error::Result;
+use outboard_sandbox::HostAccess;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The files of the host that a session uses, in the order in which messages name their uses. Images must
+/// be nothing else to be written, and standard output must not be one of them.
+pub(super) fn find(
+    options: &Options,
+    access: &HostAccess,
+    held: &HeldImages,
+    others: &UsedFiles,
+) -> Result<UsedFiles> {
+    let mut used = UsedFiles::default();
+    if access.images.is_empty() {
+        return Ok(used);
+    }
+    if let Some(path) = &options.key_file {
+        match path == Path::new("-") {
+            true => used.add_open(io::stdin(), Use::Key),
+            false => used.add(path, Use::Key),
+        }
+    }
+    for path in &options.components {
+        used.add(path, Use::Component);
+    }
+    held.add_to(&mut used);
+    for (path, write) in &access.images {
+        if *write && !options.read_only {
+            used.check_image(path)?;
+        }
+        used.add(path, Use::Image);
+    }
+    for path in &options.backing {
+        used.add(path, Use::Backing);
+    }
+    used.add_all(others);
+    used.check_output()?;
+    Ok(used)
+}
+
+impl Session {
+    /// What commands must not overwrite.
+    pub fn used(&self) -> Arc<UsedFiles> {
+        Arc::clone(&self.used)
+    }
+
+    /// Remembers an image that was not known when the session began, as in a shell, so that it is not overwritten.
+    pub(super) fn note_use(&mut self, file: &Path, image: &Image) {
+        if self.held.find(file).is_some() {
+            return;
+        }
+        let used = Arc::make_mut(&mut self.used);
+        used.look_again();
+        used.add(file, Use::Image);
+        if image.format == Some("qcow2") {
+            let options = self.options.image_options();
+            HeldImages::open(&[(file.to_owned(), false)], &options).add_to(used);
+        }
+    }
+}

@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where the undo log of an image is.
+//!
+//! A half-changed image has a mark, the extended attribute [`MARK`], which names its log: so it is
+//! found by another name, another hard link and another mount, too. Block devices and file systems
+//! without such attributes have no marks. There the log is found by the image's name or by the
+//! device's number.
+//!
+//! A log could put anything into the image. So a log that a stranger may have made is not used.
+
+use super::format::{Head, Reader, State};
+use super::wrong;
+use crate::uuid::hash;
+use outboard::{Fd, System, Tree};
+use outboard_sandbox::error::{reason, warn};
+use std::ffi::{CStr, OsStr};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+pub const MARK: &CStr = c"user.outboard.undo";
+const SUFFIX: &str = ".outboard-undo";
+/// The directory of logs that cannot lie beside their image. It survives a restart of the host.
+const ELSEWHERE: &str = "/var/tmp";
+
+/// What an image says of a change that is not done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Mark {
+    Of {
+        id: u64,
+        log: PathBuf,
+    },
+    Absent,
+    /// The image cannot have a mark.
+    Unknown,
+}
+
+pub fn mark_value(id: u64, log: &Path) -> Vec<u8> {
+    [format!("{id:016x} ").as_bytes(), log.as_os_str().as_bytes()].concat()
+}
+
+impl Mark {
+    pub fn of(image: &Fd) -> Self {
+        match image.xattr(MARK) {
+            Ok(value) => Self::parse(&value),
+            Err(error) if error.raw_os_error() == Some(libc::ENODATA) => Self::Absent,
+            Err(_) => Self::Unknown,
+        }
+    }
+
+    fn parse(value: &[u8]) -> Self {
+        let parse = || {
+            let id = std::str::from_utf8(value.get(..16)?).ok()?;
+            let log = value[16..].strip_prefix(b" /")?;
+            let log = Path::new("/").join(OsStr::from_bytes(log));
+            let is_name = log.as_os_str().as_bytes().ends_with(SUFFIX.as_bytes());
+            let id = u64::from_str_radix(id, 16).ok()?;
+            is_name.then_some(Self::Of { id, log })
+        };
+        parse().unwrap_or(Self::Unknown)
+    }
+}
+
+/// An image, as far as its log is concerned.
+pub struct Subject {
+    path: PathBuf,
+    found: Metadata,
+    mark: Mark,
+}
+
+pub struct Log {
+    pub path: PathBuf,
+    pub reader: Reader,
+    /// It is this image's, not that of a file that this image is a copy of.
+    pub is_own: bool,
+    /// How to use the image without undoing the change.
+    way_out: String,
+}
+
+impl Log {
+    /// That the change cannot be undone.
+    pub fn failure(&self, error: &io::Error) -> io::Error {
+        cannot_use(&self.path, &reason(error), &self.way_out)
+    }
+}
+
+fn cannot_use(log: &Path, why: &str, way_out: &str) -> io::Error {
+    wrong(format!(
+        "{why} (the undo log is {}; to use the image as it is, {way_out}; \
+         then check it with outboard fsck)",
+        log.display()
+    ))
+}
+
+pub enum Found {
+    Nothing,
+    /// The image may be half changed.
+    Pending(Log),
+    /// The log has no meaning: the change did not begin, or is done.
+    Stale(Log),
+}
+
+/// Why a log is not used.
+fn objection(log: &Metadata, owner: u32) -> Option<String> {
+    let user = System::Host.effective_user();
+    if log.file_type().is_symlink() {
+        Some("it is a symbolic link".to_owned())
+    } else if !log.is_file() {
+        Some("it is no regular file".to_owned())
+    } else if ![user, 0, owner].contains(&log.uid()) {
+        Some(format!("it belongs to another user, {}", log.uid()))
+    } else if log.mode() & 0o022 != 0 {
+        Some("other users may write to it".to_owned())
+    } else if log.nlink() != 1 {
+        Some("it has other names".to_owned())
+    } else {
+        None
+    }
+}
+
+/// A file that may be a log.
+enum Candidate {
+    Absent,
+    Refused(String),
+    Open(File),
+}
+
+/// An error is one of a log that can be trusted.
+fn open(place: &Path, owner: u32) -> io::Result<Candidate> {
+    let absent = [libc::ENOENT, libc::ENOTDIR, libc::ENAMETOOLONG];
+    let found = match std::fs::symlink_metadata(place) {
+        Err(error) if absent.map(Some).contains(&error.raw_os_error()) => {
+            return Ok(Candidate::Absent)
+        }
+        other => other?,
+    };
+    if let Some(why) = objection(&found, owner) {
+        return Ok(Candidate::Refused(why));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = match options.open(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Candidate::Absent),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let owner = found.uid();
+            return Err(wrong(format!(
+                "only user {owner} may read it, so run the command as that user"
+            )));
+        }
+        other => other?,
+    };
+    // The name may be another file's by now.
+    Ok(match objection(&file.metadata()?, owner) {
+        Some(why) => Candidate::Refused(why),
+        None => Candidate::Open(file),
+    })
+}
+
+/// The beginning of the names of an image's logs in [`ELSEWHERE`]: the image's number. Logs of
+/// version 1 have nothing else.
+fn prefix(found: &Metadata) -> String {
+    let (major, minor) = match found.file_type().is_block_device() {
+        true => (0, found.rdev()),
+        false => (found.dev(), found.ino()),
+    };
+    format!(".outboard-{major:x}-{minor:x}")
+}
+
+fn is_elsewhere(log: &Path) -> bool {
+    let name = log.file_name().map_or(&b""[..], OsStr::as_bytes);
+    log.parent() == Some(Path::new(ELSEWHERE)) && name.starts_with(b".outboard-")
+}
+
+/// The next part of these names. Some file systems give a file another number at each mount.
+fn path_part(image: &Path) -> String {
+    format!("-{:032x}-", hash(image.as_os_str().as_bytes()))
+}
+
+/// Reports a log that is not used, once.
+fn warn_of(place: &Path, why: &str) {
+    static REPORTED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !reported.iter().any(|other| other == place) {
+        reported.push(place.to_owned());
+        let place = place.display();
+        warn(format!(
+            "warning: {place} is not used as an undo log: {why} (remove it if nobody needs it)"
+        ));
+    }
+}
+
+impl Subject {
+    pub fn of(image: &Path) -> io::Result<Self> {
+        let path = image.canonicalize()?;
+        let found = std::fs::metadata(&path)?;
+        let mark = match found.is_file() {
+            true => Tree::host()
+                .open_fd(&path, libc::O_RDONLY | libc::O_NONBLOCK, 0)
+                .map_or(Mark::Unknown, |file| Mark::of(&file)),
+            false => Mark::Unknown,
+        };
+        Ok(Self { path, found, mark })
+    }
+
+    /// The inode's number, or the block device's.
+    pub fn number(&self) -> u64 {
+        match self.found.file_type().is_block_device() {
+            true => self.found.rdev(),
+            false => self.found.ino(),
+        }
+    }
+
+    /// The log's name where the image's directory can be written.
+    fn beside(&self) -> PathBuf {
+        let mut beside = self.path.clone().into_os_string();
+        beside.push(SUFFIX);
+        beside.into()
+    }
+
+    /// Whether a log in [`ELSEWHERE`] has the image's number in its name.
+    fn is_numbered(&self, log: &Path) -> bool {
+        let prefix = prefix(&self.found);
+        let name = log.file_name().map(OsStr::as_bytes);
+        let rest = name.and_then(|name| name.strip_prefix(prefix.as_bytes()));
+        is_elsewhere(log)
+            && rest.is_some_and(|rest| rest.starts_with(b"-") || rest == SUFFIX.as_bytes())
+    }
+
+    /// Whether it has the image's path.
+    fn has_path(&self, log: &Path) -> bool {
+        let path = path_part(&self.path);
+        let name = log.file_name().map_or(&b""[..], OsStr::as_bytes);
+        let is_path = |part| part == path.as_bytes();
+        self.found.is_file() && name.windows(path.len()).any(is_path)
+    }
+
+    /// Logs in [`ELSEWHERE`] which may be this image's.
+    fn logs_elsewhere(&self) -> Vec<PathBuf> {
+        let is_log = |log: &Path| {
+            let is_name = log.as_os_str().as_bytes().ends_with(SUFFIX.as_bytes());
+            is_name && (self.is_numbered(log) || self.has_path(log))
+        };
+        let entries = std::fs::read_dir(ELSEWHERE).into_iter().flatten().flatten();
+        let logs = entries.map(|entry| entry.path());
+        let mut logs: Vec<PathBuf> = logs.filter(|log| is_log(log)).collect();
+        logs.sort();
+        logs
+    }
+
+    /// A new, empty log.
+    pub fn make_log(&self) -> io::Result<(PathBuf, File)> {
+        self.make_log_unless(|log| objection(log, self.found.uid()))
+    }
+
+    /// Some file systems show modes and owners of their own: a log there would not be used.
+    fn make_log_unless(
+        &self,
+        objection: impl Fn(&Metadata) -> Option<String>,
+    ) -> io::Result<(PathBuf, File)> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let beside = self.beside();
+        // Files in /dev are gone after a restart.
+        if !beside.starts_with("/dev") {
+            if let Ok(file) = options.open(&beside) {
+                match objection(&file.metadata()?) {
+                    None => return Ok((beside, file)),
+                    Some(_) => std::fs::remove_file(&beside)?,
+                }
+            }
+        }
+        let made = tempfile::Builder::new()
+            .prefix(&format!("{}{}", prefix(&self.found), path_part(&self.path)))
+            .suffix(SUFFIX)
+            .tempfile_in(ELSEWHERE)?;
+        if let Some(why) = objection(&made.as_file().metadata()?) {
+            return Err(wrong(format!(
+                "an undo log in {ELSEWHERE} cannot be used: {why}"
+            )));
+        }
+        let (file, path) = made.keep().map_err(|error| error.error)?;
+        Ok((path, file))
+    }
+
+    fn log(&self, path: PathBuf, file: File) -> io::Result<Log> {
+        let way_out = self.way_out(&path);
+        let reader =
+            Reader::new(file).map_err(|error| cannot_use(&path, &reason(&error), &way_out))?;
+        Ok(Log {
+            is_own: self.owns(&path, reader.head),
+            path,
+            reader,
+            way_out,
+        })
+    }
+
+    /// Whether no other file may need a log: this one may be a copy of that.
+    fn owns(&self, log: &Path, head: Option<Head>) -> bool {
+        if is_elsewhere(log) && log != self.beside() {
+            let is_marked = matches!(self.mark, Mark::Of { .. });
+            let number = head.map(|head| head.image);
+            let has_number = !is_marked || number == Some(self.number());
+            return self.is_numbered(log) || (self.has_path(log) && has_number);
+        }
+        let bytes = log.as_os_str().as_bytes();
+        let Some(image) = bytes.strip_suffix(SUFFIX.as_bytes()) else {
+            return false;
+        };
+        match std::fs::metadata(OsStr::from_bytes(image)) {
+            Ok(found) => (found.dev(), found.ino()) == (self.found.dev(), self.found.ino()),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
+    /// A log whose image has lost the mark is done with.
+    fn way_out(&self, log: &Path) -> String {
+        match self.mark {
+            Mark::Of { .. } => format!(
+                "remove its mark: setfattr -x {} {}",
+                MARK.to_string_lossy(),
+                self.path.display()
+            ),
+            _ => format!("remove {}", log.display()),
+        }
+    }
+
+    pub fn find_log(&self) -> io::Result<Found> {
+        match &self.mark {
+            Mark::Of { id, log } => match self.find_marked(*id, log) {
+                // The change may have been done meanwhile.
+                Err(error) => match Self::of(&self.path) {
+                    Ok(now) if now.mark != self.mark => now.find_log(),
+                    _ => Err(error),
+                },
+                found => found,
+            },
+            Mark::Absent | Mark::Unknown => self.find_named(),
+        }
+    }
+
+    /// The log that the mark names. The image's directory may have another name by now.
+    fn find_marked(&self, id: u64, named: &Path) -> io::Result<Found> {
+        let here = named.file_name().map(|name| self.path.with_file_name(name));
+        let mut blamed = (named.to_owned(), wrong("it is gone"));
+        for place in here.into_iter().chain([named.to_owned()]) {
+            let why = match open(&place, self.found.uid()) {
+                Err(error) => error,
+                Ok(Candidate::Absent) => continue,
+                Ok(Candidate::Refused(why)) => wrong(why),
+                Ok(Candidate::Open(file)) => {
+                    let log = self.log(place.clone(), file)?;
+                    match log.reader.head {
+                        Some(head) if head.id == id => return Ok(Found::Pending(log)),
+                        _ => wrong("it is the log of another change"),
+                    }
+                }
+            };
+            blamed = (place, why);
+        }
+        let (place, why) = blamed;
+        let why = format!("its undo log cannot be used: {}", reason(&why));
+        Err(cannot_use(&place, &why, &self.way_out(&place)))
+    }
+
+    /// A log that is found by the image's name or number: one of a half change first.
+    fn find_named(&self) -> io::Result<Found> {
+        let mut first = Found::Nothing;
+        let places = std::iter::once(self.beside()).chain(self.logs_elsewhere());
+        for place in places {
+            match open(&place, self.found.uid()) {
+                Err(error) => {
+                    let way_out = self.way_out(&place);
+                    return Err(cannot_use(&place, &reason(&error), &way_out));
+                }
+                Ok(Candidate::Absent) => {}
+                Ok(Candidate::Refused(why)) => warn_of(&place, &why),
+                Ok(Candidate::Open(file)) => match self.judge(self.log(place, file)?) {
+                    Found::Pending(log) => return Ok(Found::Pending(log)),
+                    Found::Stale(log) if matches!(first, Found::Nothing) => {
+                        first = Found::Stale(log);
+                    }
+                    Found::Stale(_) | Found::Nothing => {}
+                },
+            }
+        }
+        Ok(first)
+    }
+
+    fn judge(&self, log: Log) -> Found {
+        match log.path == self.beside() {
+            true => self.judge_beside(log),
+            false => self.judge_elsewhere(log),
+        }
+    }
+
+    fn judge_beside(&self, log: Log) -> Found {
+        let is_done = |head: Head| {
+            let was_marked = head.state == State::Marked && head.image == self.number();
+            was_marked && self.mark == Mark::Absent
+        };
+        match log.reader.head {
+            Some(head) if log.reader.is_complete() && !is_done(head) => Found::Pending(log),
+            _ => Found::Stale(log),
+        }
+    }
+
+    /// Numbers and paths of files that are gone are given to others: such a log may be of a file
+    /// that is elsewhere by now, and needs it.
+    fn judge_elsewhere(&self, log: Log) -> Found {
+        let state = log.reader.head.map_or(State::Begun, |head| head.state);
+        match (state, self.is_numbered(&log.path)) {
+            (State::Begun, true) => Found::Stale(log),
+            (State::Begun, false) => Found::Nothing,
+            (State::Marked, true) if self.mark == Mark::Absent => {
+                warn_of(&log.path, "the image has no mark that names it");
+                Found::Nothing
+            }
+            // The file at the path may be another one by now, unless files there have no marks.
+            (_, false) if self.mark == Mark::Absent => Found::Nothing,
+            (State::Complete | State::Marked, _) => Found::Pending(log),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A file that is not half changed, and what is found of it.
+    fn image(directory: &Path) -> (PathBuf, Subject) {
+        let path = directory.join("image");
+        fs::write(&path, [1; 4096]).unwrap();
+        let subject = Subject::of(&path).unwrap();
+        (path, subject)
+    }
+
+    fn head(subject: &Subject, state: State) -> Vec<u8> {
+        let image = subject.number();
+        let head = Head {
+            records: 0,
+            id: 7,
+            image,
+            process: 0,
+            state,
+        };
+        head.bytes()
+    }
+
+    /// As the program makes logs, whatever the umask is: other tests change that.
+    fn put_log(path: &Path, bytes: impl AsRef<[u8]>) {
+        fs::write(path, bytes).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    #[test]
+    fn a_log_that_would_be_refused_is_made_elsewhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut subject) = image(directory.path());
+        let asked = Cell::new(0);
+        let objects_once = |_: &Metadata| {
+            asked.set(asked.get() + 1);
+            (asked.get() == 1).then(|| "other users may write to it".to_owned())
+        };
+        let (log, _) = subject.make_log_unless(objects_once).unwrap();
+        assert!(log.starts_with(ELSEWHERE) && !subject.beside().exists());
+        let error = subject.make_log_unless(|_| Some("no".to_owned()));
+        assert!(error.is_err() && !subject.beside().exists());
+        assert!(subject.logs_elsewhere() == std::slice::from_ref(&log));
+
+        // The file's number is another one after a mount.
+        put_log(&log, head(&subject, State::Complete));
+        fs::rename(&path, directory.path().join("old")).unwrap();
+        fs::copy(directory.path().join("old"), &path).unwrap();
+        subject = Subject::of(&path).unwrap();
+        subject.mark = Mark::Unknown;
+        assert!(!subject.is_numbered(&log));
+        let found = subject.find_log().unwrap();
+        let Found::Pending(pending) = found else {
+            panic!("it is taken for a whole one")
+        };
+        assert!(pending.is_own && pending.path == log);
+        // Where files have marks this is another file.
+        subject.mark = Mark::Absent;
+        assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
+        fs::remove_file(&log).unwrap();
+    }
+
+    #[test]
+    fn a_log_that_no_mark_names_is_left_and_hides_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut subject) = image(directory.path());
+        let object = Cell::new(true);
+        let objects_once = |_: &Metadata| object.take().then(String::new);
+        let (log, _) = subject.make_log_unless(objects_once).unwrap();
+        subject.mark = Mark::Absent;
+        put_log(&log, head(&subject, State::Marked));
+        assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
+        assert!(log.exists());
+        // A change that did not begin, beside one that did.
+        put_log(&subject.beside(), head(&subject, State::Begun));
+        put_log(&log, head(&subject, State::Complete));
+        assert!(matches!(subject.find_log(), Ok(Found::Pending(_))));
+        let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();
+        super::super::roll_back(&path, &image).unwrap();
+        assert!(!log.exists() && !subject.beside().exists());
+    }
+
+    #[test]
+    fn a_log_is_left_to_the_file_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, subject) = image(directory.path());
+        let head = |image: u64| {
+            Some(Head {
+                records: 0,
+                id: 7,
+                image,
+                process: 0,
+                state: State::Marked,
+            })
+        };
+        let place = directory.path().join("copy");
+        fs::create_dir(&place).unwrap();
+        let (_, copy) = image(&place);
+        let log = subject.beside();
+        // The copy may have the same number, on another file system.
+        assert!(subject.owns(&log, head(1)) && !copy.owns(&log, head(copy.number())));
+        fs::rename(&path, directory.path().join("moved")).unwrap();
+        assert!(copy.owns(&log, head(copy.number())), "nobody needs it");
+        assert!(copy.owns(&copy.beside(), head(1)));
+        assert!(copy.owns(Path::new("/var/tmp/no image.outboard-undo"), head(1)));
+        let other = Path::new(ELSEWHERE).join(".outboard-0-0-1.outboard-undo");
+        assert!(!copy.owns(&other, head(copy.number())));
+    }
+
+    #[test]
+    fn a_log_beside_the_image_comes_before_the_named_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_, mut subject) = image(directory.path());
+        let other = directory.path().join("other");
+        fs::create_dir(&other).unwrap();
+        let named = other.join("image.outboard-undo");
+        for log in [&named, &subject.beside()] {
+            put_log(log, head(&subject, State::Marked));
+        }
+        subject.mark = Mark::Of { id: 7, log: named };
+        let Ok(Found::Pending(log)) = subject.find_log() else {
+            panic!("none is found");
+        };
+        assert!(log.path == subject.beside() && log.is_own);
+    }
+
+    #[test]
+    fn a_change_that_was_done_meanwhile_is_no_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut subject) = image(directory.path());
+        let log = subject.beside();
+        subject.mark = Mark::Of { id: 7, log };
+        assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
+        assert!(matches!(open(&path.join("x"), 0), Ok(Candidate::Absent)));
+    }
+
+    #[test]
+    fn a_log_of_version_1_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut subject) = image(directory.path());
+        let log = format!("{ELSEWHERE}/{}{SUFFIX}", prefix(&subject.found));
+        let log = Path::new(&log);
+        let mut bytes = b"outboard-undo-1\n".to_vec();
+        bytes.resize(512, 0);
+        put_log(log, &bytes);
+        assert!(matches!(subject.find_log(), Ok(Found::Stale(_))));
+        let sum = |bytes: &[u8]| crc32fast::hash(bytes).to_le_bytes();
+        bytes[16] = 1;
+        let checksum = sum(&bytes[..24]);
+        bytes[24..28].copy_from_slice(&checksum);
+        bytes.extend(super::super::record(0, &[2; 512], &[1; 512]));
+        put_log(log, &bytes);
+        subject.mark = Mark::Absent;
+        assert!(matches!(subject.find_log(), Ok(Found::Pending(_))));
+        let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();
+        super::super::roll_back(&path, &image).unwrap();
+        assert!(!log.exists() && fs::read(&path).unwrap()[..513] == [&[2; 512][..], &[1]].concat());
+    }
+}

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The check that imports have no circle: tests/import_circles.py, on tiny crates."""
+
+import os
+
+import import_circles
+import pytest
+
+
+def outcome(root, capsys, files, known=frozenset()):
+    """Writes files below crates/; returns whether the check passes, and what it prints."""
+    for name, text in files.items():
+        path = f"{root}/crates/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        crate = name.split("/", maxsplit=1)[0]
+        with open(f"{root}/crates/{crate}/Cargo.toml", "w", encoding="utf-8"):
+            pass
+    before = os.getcwd()
+    try:
+        passes = import_circles.main(str(root), known=set(known)) == 0
+    finally:
+        os.chdir(before)
+    return passes, capsys.readouterr().out
+
+
+def modules(**sources):
+    """A crate with these modules."""
+    root = "".join(f"mod {name};\n" for name in sources)
+    files = {f"one/src/{name}.rs": text for name, text in sources.items()}
+    return {"one/src/lib.rs": root, **files}
+
+
+@pytest.mark.parametrize("text", [
+    "use crate::b;", "use crate::b::{self, X};", "use crate::{c, b};", "use super::b::X;",
+    "pub use crate::b::X as Y;", "use crate::{\n    c::Z,\n    b::{X, Y},\n};",
+    "fn f() { crate::b::g() }", "fn f() { super::b::g() }", "fn f(x: crate :: b::X) {}",
+    "fn f(c: char) { if c == '\"' { crate::b::g() } }", "fn f<'a>(x: &'a crate::b::X) {}",
+    "mod inner { use crate::b; }",
+])
+def test_circle_of_modules(tmp_path, capsys, text):
+    files = modules(a=text, b="use crate::a::A;", c="")
+    passes, said = outcome(tmp_path, capsys, files)
+    assert not passes and "modules import each other: a, b" in said
+    assert "crates/one/src/b.rs:1: b uses a" in said
+
+
+@pytest.mark.parametrize("text", [
+    "// use crate::b;", "/* crate::b */", "fn f() { g(\"use crate::b;\") }",
+    "#[cfg(test)]\nmod tests {\n    use crate::b;\n}\n", "use super::super::b;", "use crate::c;",
+    "fn f() { g(r#\"\" crate::b \"#) }", "use other::b;", "use std::b;", "use self::b::X;",
+])
+def test_no_circle(tmp_path, capsys, text):
+    passes, said = outcome(tmp_path, capsys, modules(a=text, b="use crate::a::A;", c=""))
+    assert passes, said
+
+
+def test_files_of_a_module_are_one(tmp_path, capsys):
+    files = modules(a="mod deep;\nuse deep::X;", b="use crate::a::A;")
+    files["one/src/a/deep.rs"] = "use super::Y;\nuse super::super::b::B;\n"
+    passes, said = outcome(tmp_path, capsys, files)
+    assert not passes and "crates/one/src/a/deep.rs:2: a uses b" in said
+    files["one/src/a/deep.rs"] = "use super::Y;\n"
+    assert outcome(tmp_path, capsys, files)[0]
+
+
+def test_files_of_tests_do_not_count(tmp_path, capsys):
+    files = modules(a="#[cfg(test)]\nmod tests;\n", b="use crate::a::A;")
+    files["one/src/a/tests.rs"] = "use crate::b::B;\n"
+    passes, said = outcome(tmp_path, capsys, files)
+    assert passes, said
+
+
+def test_long_circle(tmp_path, capsys):
+    files = modules(a="use crate::b;", b="use crate::c;", c="use crate::a;", d="use crate::a;")
+    assert "modules import each other: a, b, c\n" in outcome(tmp_path, capsys, files)[1]
+
+
+def test_names_of_the_root(tmp_path, capsys):
+    files = modules(a="use crate::B;", b="use crate::a::A;")
+    files["one/src/lib.rs"] += "pub use b::B;\npub use other::Thing;\n"
+    assert "import each other: a, b\n" in outcome(tmp_path, capsys, files)[1]
+    files["one/src/a.rs"] = "use crate::Thing;"
+    assert outcome(tmp_path, capsys, files)[0]
+    # What the root itself has, and uses a module for.
+    files["one/src/a.rs"] = "use crate::OWN;"
+    files["one/src/lib.rs"] += "use a::A;\nconst OWN: A = A;\n"
+    assert "import each other: (root), a, b\n" in outcome(tmp_path, capsys, files)[1]
+
+
+def test_circle_of_crates(tmp_path, capsys):
+    files = {"first-one/src/lib.rs": "use second_one::B;", "second-one/src/lib.rs": "mod a;\n",
+             "second-one/src/a.rs": "fn f() { first_one::g() }"}
+    passes, said = outcome(tmp_path, capsys, files)
+    assert not passes and "crates: crates import each other: first-one, second-one" in said
+    files["second-one/src/a.rs"] = ""
+    assert outcome(tmp_path, capsys, files)[0]
+
+
+def test_known_circles(tmp_path, capsys):
+    files = modules(a="use crate::b;", b="use crate::a;")
+    known = {("one", ("a", "b"))}
+    assert outcome(tmp_path, capsys, files, known)[0]
+    files["one/src/b.rs"] = ""
+    passes, said = outcome(tmp_path, capsys, files, known)
+    assert not passes and "a, b is no circle any more: remove it from KNOWN" in said
+
+
+def test_no_crate(tmp_path, capsys):
+    os.makedirs(f"{tmp_path}/crates")
+    assert not outcome(tmp_path, capsys, {})[0]
+
+
+def test_the_repository(capsys):
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    before = os.getcwd()
+    try:
+        passes = import_circles.main(root) == 0
+    finally:
+        os.chdir(before)
+    assert passes, capsys.readouterr().out
