@@ -490,7 +490,7 @@ static void test_window_over_ram(const char *image)
 		}, "window 0 of the PCI bus overlaps RAM", check_no_window);
 }
 
-/* The last window is wrong: empty, beyond the addresses that a bus has, over RAM, one too many. */
+/* The last window is wrong: over another one, empty, beyond the addresses that a bus has, over RAM, one too many. */
 static void test_wrong_window(const char *image)
 {
 	static const struct ob_pci_window wrong[][2] = {
@@ -502,6 +502,11 @@ static void test_wrong_window(const char *image)
 		{ { .address = MOCK_WINDOW_ADDRESS, .size = MB },
 		  { .address = LOWEST_BUS, .size = MB } },
 	};
+	/* Each is right, but they overlap. */
+	static const struct ob_pci_window overlap[] = {
+		{ .address = MOCK_WINDOW_ADDRESS, .size = 2 * MB },
+		{ .address = MOCK_WINDOW_ADDRESS + MB, .size = 2 * MB },
+	};
 	struct ob_pci_window many[9];
 
 	test_window_over_ram(image);
@@ -509,6 +514,9 @@ static void test_wrong_window(const char *image)
 		test_no_bus(image, (struct mock_options){
 			.pinned = true, .windows = wrong[i], .window_count = 2,
 		}, "window 1 of the PCI bus", check_no_window);
+	test_no_bus(image, (struct mock_options){
+		.pinned = true, .windows = overlap, .window_count = 2,
+	}, "windows 0 and 1 of the PCI bus overlap", check_no_window);
 	for (uint64_t i = 0; i < 9; i++)
 		many[i] = (struct ob_pci_window){
 			.address = MOCK_WINDOW_ADDRESS + i * MB, .size = MB,

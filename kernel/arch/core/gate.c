@@ -253,36 +253,6 @@ int ob_enter_again(unsigned long parked)
 	return error;
 }
 
-/*
- * The booting thread is a task from now on, before other threads are let in. It is not counted,
- * since no halt can begin. If that fails, its first call tries again, and reports the reason.
- *
- * The fast path does not look at `ready`. A signal handler that interrupts the booting thread would
- * get in by it, and might wait for a host thread that the interrupted code is about to make. So the
- * thread has no parked word until ob_let_calls_in(): the handler's call takes the slow path, which
- * refuses it.
- */
-void ob_become_first_client(void)
-{
-	if (ob_enter_counted())
-		return;
-	ob_leave(0);
-	ob_this_thread->parked = 0;
-	barrier();
-}
-
-/*
- * Opens the kernel. By the thread that called ob_become_first_client(), whose parked word comes
- * first: with `ready` set, the slow path would let in a handler whose thread has none.
- */
-void ob_let_calls_in(void)
-{
-	barrier();
-	ob_set_task(current);
-	barrier();
-	WRITE_ONCE(ob_machine.ready, 1);
-}
-
 /* Linux's exit work, and pending interrupts. */
 static noinline enum ob_exit ob_leave_slow(long *result)
 {
@@ -304,8 +274,11 @@ static bool ob_only_interrupted(struct task_struct *task)
 	       (READ_ONCE(task->thread_info.flags) & OB_TIF_EXIT_WORK) == _TIF_NOTIFY_SIGNAL;
 }
 
-/* Returns true if the system call is to be made again. */
-static __always_inline bool ob_leave_fast(struct task_struct *task, long *result)
+/*
+ * Returns true if the system call is to be made again. `closed`: nobody may enter yet. Then the
+ * thread loses its parked word before it gives the vCPU up: a signal handler would get in by it.
+ */
+static __always_inline bool ob_leave_fast(struct task_struct *task, long *result, bool closed)
 {
 	for (;;) {
 		struct ob_vcpu *vcpu;
@@ -325,6 +298,10 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 		if (ob_others_wait())
 			ob_check_request(vcpu);
 		vcpu->leaves++;
+		if (closed) {
+			ob_this_thread->parked = 0;
+			barrier();
+		}
 		ob_delay_point();
 		xchg(&vcpu->state, parked);
 		ob_delay_point();
@@ -333,13 +310,46 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 			return false;
 		if (!try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD))
 			return false;
+		if (closed)
+			ob_this_thread->parked = parked;
 	}
+}
+
+/*
+ * The booting thread is a task from now on, before other threads are let in. It is not counted,
+ * since no halt can begin. If that fails, its first call tries again, and reports the reason.
+ *
+ * The fast path does not look at `ready`. A signal handler that interrupts the booting thread would
+ * get in by it, and might wait for a host thread that the interrupted code is about to make. So
+ * from the moment at which it leaves the kernel, the thread has no parked word until
+ * ob_let_calls_in(): the handler's call takes the slow path, which refuses it.
+ */
+void ob_become_first_client(void)
+{
+	long result = 0;
+
+	if (ob_enter_counted())
+		return;
+	while (ob_leave_fast(current, &result, true))
+		;
+}
+
+/*
+ * Opens the kernel. By the thread that called ob_become_first_client(), whose parked word comes
+ * first: with `ready` set, the slow path would let in a handler whose thread has none.
+ */
+void ob_let_calls_in(void)
+{
+	barrier();
+	ob_set_task(current);
+	barrier();
+	WRITE_ONCE(ob_machine.ready, 1);
 }
 
 /* Leaves the kernel. Returns `result`, or what replaces it. */
 long ob_leave(long result)
 {
-	while (ob_leave_fast(current, &result))
+	while (ob_leave_fast(current, &result, false))
 		result = -EINTR;
 	return result;
 }
@@ -357,7 +367,7 @@ long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long
 			result = -ENOSYS;
 		if (unlikely(result == -ERESTART_RESTARTBLOCK))
 			number = __NR_restart_syscall;
-	} while (unlikely(ob_leave_fast(current, &result)));
+	} while (unlikely(ob_leave_fast(current, &result, false)));
 	return result;
 }
 

@@ -62,7 +62,9 @@ static int __init ob_vector_setup(void)
 	if ((enabled & OB_XCR0_AVX) != OB_XCR0_AVX)
 		return 0;
 	ob_vector_found(leaf.c, 28, X86_FEATURE_AVX);
-	/* A processor with XGETBV has this leaf. */
+	/* Where the leaf is missing, processors of Intel give another one. */
+	if (ob_cpuid(0).a < 7)
+		return 0;
 	leaf = ob_cpuid(7);
 	ob_vector_found(leaf.b, 5, X86_FEATURE_AVX2);
 	if ((enabled & OB_XCR0_AVX512) != OB_XCR0_AVX512)

@@ -95,13 +95,28 @@ static bool __init ob_pci_window_is_right(u32 index, const struct ob_pci_window 
 	return true;
 }
 
+static bool __init ob_pci_window_overlaps(u32 index, const struct ob_pci_window *window)
+{
+	struct ob_pci_window other;
+	u32 i;
+
+	for (i = 0; i < index && !ob_host_pci_window(ob_host, i, &other); i++) {
+		if (window->address < other.address + other.size &&
+		    other.address < window->address + window->size) {
+			pr_err("windows %u and %u of the PCI bus overlap\n", i, index);
+			return true;
+		}
+	}
+	return false;
+}
+
 static int __init ob_pci_check_windows(void)
 {
 	struct ob_pci_window window;
 	u32 i;
 
 	for (i = 0; !ob_host_pci_window(ob_host, i, &window); i++)
-		if (!ob_pci_window_is_right(i, &window))
+		if (!ob_pci_window_is_right(i, &window) || ob_pci_window_overlaps(i, &window))
 			return -EINVAL;
 	return 0;
 }
