@@ -490,7 +490,10 @@ static void test_window_over_ram(const char *image)
 		}, "window 0 of the PCI bus overlaps RAM", check_no_window);
 }
 
-/* The last window is wrong: over another one, empty, beyond the addresses that a bus has, over RAM, one too many. */
+/*
+ * The last window is wrong: over another one, empty, beyond the addresses that a bus has, over RAM,
+ * one too many.
+ */
 static void test_wrong_window(const char *image)
 {
 	static const struct ob_pci_window wrong[][2] = {

@@ -2,6 +2,9 @@
 /*
  * A disk's request is completed on the vCPU that submitted it, if that idles then, also while
  * another client's thread watches another idle vCPU. Argument: an image whose contents may be lost.
+ *
+ * The disk takes a millisecond for each request. A faster one may complete it before the vCPU
+ * idles.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -9,6 +12,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "../invariants/model_disk.h"
 #include "client.h"
 
 #define WRITES 50
@@ -66,6 +70,7 @@ int main(int count, char **arguments)
 	pthread_t thread;
 
 	CHECK_EQUAL(count, 2);
+	model_disk_delay = 1000;
 	client_boot(2);
 	CHECK(ob_disk_add(&config, name) >= 0);
 	snprintf(path, sizeof(path), "/dev/%s", name);

@@ -144,7 +144,9 @@ def test_requests_are_completed_where_they_were_submitted(work):
     path = os.path.join(work, "disk.img")
     with open(path, "wb") as stream:
         stream.truncate(8 << 20)
-    run_library_program(work, "disk_interrupt_test", path)
+    disk = os.path.join("..", "invariants", "model_disk.c")
+    program = library_program(work, "disk_interrupt_test.c", "client.c", disk)
+    run(program, path, LD_LIBRARY_PATH=LIBRARIES)
 
 
 @pytest.mark.parametrize("start", ["boot", "snapshot"])
