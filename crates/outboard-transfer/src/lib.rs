@@ -10,6 +10,7 @@ pub mod accounts;
 pub mod acl;
 pub mod claimed_size;
 pub mod cp;
+pub mod exclusion;
 pub mod glob;
 pub mod labels;
 pub mod mode;

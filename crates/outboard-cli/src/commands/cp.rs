@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard cp`: copies files between any two trees, of images or of the host.
 
+use crate::commands::verbose::Names;
 use crate::commands::{check_file_name, likely_place, progress, uses};
+use crate::output;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::HostAccess;
-use outboard_transfer::cp::{copy, Changes, Copied, Options};
+use outboard_transfer::cp::report::NamePrinter;
+use outboard_transfer::cp::{copy, Changes, Copied, Existing, Keep, Options, Order};
+use outboard_transfer::exclusion::Exclusion;
+use outboard_transfer::owner::Owner;
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// Copy files into, out of and between images
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard cp [OPTIONS] <SRC>... <DST>",
-    after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/"
+    after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/\n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
 )]
 pub struct Cp {
     /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH
@@ -26,6 +33,31 @@ pub struct Cp {
     /// Copy directories with all that is in them
     #[arg(short, short_alias = 'R')]
     pub recursive: bool,
+    /// Keep mode with access control list, owner and times
+    #[arg(short)]
+    pub preserve: bool,
+    /// Leave files that are there already as they are
+    #[arg(short)]
+    pub no_clobber: bool,
+    /// Leave files that are there already and are not older than the source as they are
+    #[arg(short)]
+    pub update: bool,
+    /// Copy symbolic links as links [default with -r and -a]
+    #[arg(short = 'P', overrides_with = "dereference")]
+    pub no_dereference: bool,
+    /// Copy what symbolic links lead to, also with -r and -a [default without them]
+    #[arg(short = 'L', overrides_with = "no_dereference")]
+    pub dereference: bool,
+    /// Print the name of each file and of its copy
+    #[arg(short)]
+    pub verbose: bool,
+    /// Give copies this owner, with names of the destination or numbers: USER, USER:GROUP, :GROUP, or
+    /// USER: for the user's login group
+    #[arg(long, value_name = "OWNER:GROUP")]
+    pub chown: Option<OsString>,
+    /// Leave out what a pattern of the shell matches, as tar does; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<OsString>,
     /// Overwrite files of the host that look like disk images, and copy between paths of the host alone
     #[arg(long)]
     pub force: bool,
@@ -38,11 +70,38 @@ impl Cp {
             let last = index + 1 == self.places.len();
             access.add(uses(&Place::find(operand), last));
         }
-        access.keeps_attributes = self.archive;
+        access.keeps_attributes = self.archive || self.preserve || self.chown.is_some();
         access.makes_nodes = (self.recursive || self.archive) && !access.writes.is_empty();
+        if self.chown.is_some() && !access.writes.is_empty() {
+            access.reads.extend(ACCOUNTS.map(PathBuf::from));
+        }
         access
     }
+
+    fn options(&self, umask: u32) -> Options {
+        let recursive = self.recursive || self.archive;
+        Options {
+            keep: match (self.archive, self.preserve) {
+                (true, _) => Keep::Everything,
+                (_, true) => Keep::Basics,
+                _ => Keep::Nothing,
+            },
+            recursive,
+            follow: self.dereference || !recursive && !self.no_dereference,
+            existing: match (self.no_clobber, self.update) {
+                (true, _) => Existing::Stay,
+                (_, true) => Existing::Update,
+                _ => Existing::Overwrite,
+            },
+            umask,
+            force: self.force,
+            ..Options::default()
+        }
+    }
 }
+
+/// Where a host's names of owners are.
+const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
     let mut places: Vec<Place> = options
@@ -56,27 +115,35 @@ pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
     if !options.force {
         check_operands(&places, &destination)?;
     }
-    let how = Options {
-        archive: options.archive,
-        recursive: options.recursive || options.archive,
-        umask: session.umask(),
-        sorted: false,
-        may_be_full: false,
-        force: options.force,
+    let excluded = Exclusion::parse(&options.exclude)?;
+    let owner = match &options.chown {
+        Some(text) => Some(find_owner(session, text, &destination)?),
+        None => None,
     };
-    let unchanged = Changes::default();
-    match copy(
-        session,
-        how,
-        &unchanged,
-        &places,
-        &destination,
-        None,
-        progress::report,
-    )? {
+    let changes = Changes {
+        owner,
+        ..Changes::default()
+    };
+    let names = options.verbose.then(Names::default);
+    let order = Order {
+        options: options.options(session.umask()),
+        changes: &changes,
+        excluded: &excluded,
+        names: names.as_ref().map(|names| names as &dyn NamePrinter),
+        shown: None,
+    };
+    let result = copy(session, &order, &places, &destination, progress::report);
+    output::check(names.map_or(Ok(()), |names| names.finish()))?;
+    match result? {
         Copied::All => Ok(()),
         _ => Err(Error::Told),
     }
+}
+
+/// The owner that copies get.
+fn find_owner(session: &mut Session, text: &OsStr, destination: &Place) -> Result<Owner> {
+    let id = session.open(destination, true)?;
+    Owner::find(text.as_bytes(), session.tree(id), destination)
 }
 
 /// Refuses operands that are all paths of the host, and partitions without a path: somebody forgot

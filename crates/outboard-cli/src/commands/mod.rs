@@ -48,6 +48,7 @@ mod tar_out;
 mod touch;
 mod tree;
 mod truncate;
+mod verbose;
 
 use clap::{Args, Subcommand};
 use outboard_sandbox::error::{Error, Result};

@@ -71,6 +71,10 @@ impl Progress for Spinner {
         self.total.store(total, Ordering::Relaxed);
     }
 
+    fn is_shown(&self) -> bool {
+        self.terminal
+    }
+
     fn reach(&self, position: u64) {
         self.reached.store(position, Ordering::Relaxed);
     }

@@ -7,11 +7,12 @@ use clap::{Args, ValueEnum};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
+use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::tar::output::{pack_place, Target};
 use outboard_transfer::tar::{Choice, Format};
 use outboard_volume::destination::UsedFiles;
 use outboard_volume::session::Session;
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -73,15 +74,9 @@ impl TarOut {
     }
 
     fn choice(&self) -> Result<Choice> {
-        let pattern = |text: &OsString| {
-            let bytes = text.as_bytes();
-            let end = bytes.iter().rposition(|&byte| byte != b'/');
-            CString::new(&bytes[..end.map_or(bytes.len(), |end| end + 1)])
-                .map_err(|_| Error::Usage("a pattern has a NUL in it".to_owned()))
-        };
         Ok(Choice {
             sorted: self.sort == Sort::Name,
-            excluded: self.exclude.iter().map(pattern).collect::<Result<_>>()?,
+            excluded: Exclusion::parse(&self.exclude)?,
         })
     }
 }

@@ -111,7 +111,7 @@ pub fn keep(copier: &Copier, kind: &Kind, stat: &libc::stat, now: &libc::stat, n
         mode_now &= !SPECIAL;
     }
     keep_xattrs(copier, kind, named);
-    if set_label(copier, kind, stat.st_mode, named).is_err() {
+    if copier.options.archive() && set_label(copier, kind, stat.st_mode, named).is_err() {
         lose(Loss::Attribute);
     }
     let link = stat.st_mode & libc::S_IFMT == libc::S_IFLNK;
@@ -130,6 +130,20 @@ pub fn keep(copier: &Copier, kind: &Kind, stat: &libc::stat, now: &libc::stat, n
     ];
     if kind.set_times(&times).is_err() || !has_times(kind, &times) {
         lose(Loss::Times);
+    }
+}
+
+/// Gives the copy the owner that was asked for, if any was, where nothing else is kept.
+pub fn give_owner(copier: &Copier, kind: &Kind, named: &dyn Named) {
+    let Some(owner) = copier.changes.owner else {
+        return;
+    };
+    let user = owner.user.unwrap_or(u32::MAX);
+    if kind
+        .set_owner(user, owner.group.unwrap_or(u32::MAX))
+        .is_err()
+    {
+        copier.report.lose(Loss::Owner, || named.shown());
     }
 }
 
@@ -167,6 +181,10 @@ fn keep_xattrs(copier: &Copier, kind: &Kind, named: &dyn Named) {
         }
     };
     other_forms::leave_out(&mut names);
+    if !copier.options.archive() {
+        // Access control lists are a part of the mode.
+        names.retain(|name| Loss::of_xattr(name) == Loss::AccessList);
+    }
     for name in names {
         let relabelled = copier.changes.labels.is_some() && name.as_c_str() == LABEL;
         if relabelled || kind.copy_xattr(&name).is_ok() {

@@ -2,6 +2,7 @@
 //! What copies get that their sources do not have: other owners, SELinux labels, other times.
 
 use crate::labels::Labels;
+use crate::owner::Owner as NewOwner;
 use std::str::FromStr;
 
 /// Owners from `first` on become those from `new` on.
@@ -69,10 +70,20 @@ impl FromStr for Owner {
     }
 }
 
+impl From<Owner> for NewOwner {
+    fn from(owner: Owner) -> Self {
+        Self {
+            user: Some(owner.user),
+            group: Some(owner.group),
+        }
+    }
+}
+
 /// All that copies get in place of what their sources have.
 #[derive(Debug, Default)]
 pub struct Changes {
-    pub owner: Option<Owner>,
+    /// The user and group of all copies; what is `None` there is not changed.
+    pub owner: Option<NewOwner>,
     /// For users and groups alike; the first that fits counts.
     pub owners: Vec<OwnerRange>,
     pub labels: Option<Labels>,
@@ -94,10 +105,9 @@ impl Changes {
             let new = self.owners.iter().find_map(|range| range.map(owner));
             new.unwrap_or(owner)
         };
-        (stat.st_uid, stat.st_gid) = match self.owner {
-            Some(owner) => (owner.user, owner.group),
-            None => (mapped(stat.st_uid), mapped(stat.st_gid)),
-        };
+        let new = self.owner.unwrap_or_default();
+        stat.st_uid = new.user.unwrap_or_else(|| mapped(stat.st_uid));
+        stat.st_gid = new.group.unwrap_or_else(|| mapped(stat.st_gid));
         if let Some(newest) = self.newest {
             if stat.st_mtime >= newest {
                 (stat.st_mtime, stat.st_mtime_nsec) = (newest, 0);

@@ -4,11 +4,13 @@
 use super::attributes::{self, Kind, Named};
 use super::behind::Behind;
 use super::data::{copy_data, Buffer};
+use super::following::with_hint;
 use super::links::{self, Links, Turn};
-use super::report::{Loss, Report};
+use super::report::{Loss, NamePrinter, Report};
 use super::walk::Directory;
-use super::{join, Changes, Job, Options};
+use super::{join, Changes, Existing, Job, Options};
 use crate::claimed_size;
+use crate::exclusion::Exclusion;
 use outboard::Fd;
 use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
@@ -26,6 +28,8 @@ pub struct Item {
     pub name: CString,
     /// The name of the copy, if it is another.
     pub new_name: Option<CString>,
+    /// Where the file is, if the name is that of a symbolic link to it.
+    pub elsewhere: Option<(Fd, CString)>,
     /// Open what a symbolic link of this name leads to.
     pub follow: bool,
     /// Write to the pipe that a symbolic link of the new name leads to.
@@ -38,7 +42,15 @@ impl Item {
     }
 
     fn source(&self) -> &Fd {
-        &self.directory.source
+        match &self.elsewhere {
+            Some((parent, _)) => parent,
+            None => &self.directory.source,
+        }
+    }
+
+    /// The name in [`Item::source`].
+    fn source_name(&self) -> &CStr {
+        self.elsewhere.as_ref().map_or(&self.name, |(_, name)| name)
     }
 
     fn target(&self) -> &Fd {
@@ -62,6 +74,8 @@ pub enum Failure {
     Writing(io::Error),
     /// Source and copy are the same file.
     Same,
+    /// The file that is there already is to stay: no failure.
+    Stays,
     /// The user wants to stop.
     Stopped,
 }
@@ -70,10 +84,12 @@ pub enum Failure {
 pub struct Copier<'a> {
     pub options: Options,
     pub changes: &'a Changes,
+    pub excluded: &'a Exclusion,
+    pub names: Option<&'a dyn NamePrinter>,
     interrupt: &'a Interrupt,
     pub report: &'a Report,
     /// What paths of copies are relative to.
-    base: Arc<Fd>,
+    pub base: Arc<Fd>,
     /// Its name, for messages.
     base_shown: String,
     /// What must not be overwritten.
@@ -119,6 +135,8 @@ impl<'a> Copier<'a> {
             settles: inside && base.statfs().is_ok_and(|found| found.kind == NTFS3),
             options: job.options,
             changes: job.changes,
+            excluded: job.excluded,
+            names: job.names,
             interrupt: job.interrupt,
             report: job.report,
             base,
@@ -131,7 +149,9 @@ impl<'a> Copier<'a> {
     }
 
     pub fn stopped(&self) -> bool {
-        self.interrupt.asked() || self.report.is_hopeless()
+        self.interrupt.asked()
+            || self.report.is_hopeless()
+            || self.names.is_some_and(NamePrinter::failed)
     }
 
     /// Tells of an error on writing, unless the caller expects it.
@@ -156,6 +176,13 @@ impl<'a> Copier<'a> {
     /// A copy's name, for messages. `path` is relative to the top target.
     pub fn copy_shown(&self, path: &[u8]) -> String {
         escaped(&join(self.base_shown.as_bytes(), path))
+    }
+
+    /// The names of a file or directory and of its copy, as `-v` prints them.
+    pub fn print_names(&self, source: impl FnOnce() -> Vec<u8>, path: impl FnOnce() -> Vec<u8>) {
+        let Some(names) = self.names else { return };
+        let copy = join(self.base_shown.as_bytes(), &path());
+        names.copied(self.report, &source(), &copy);
     }
 
     /// Makes something under a name, in place of what has the name now unless that is a directory.
@@ -207,7 +234,13 @@ impl Worker<'_> {
         }
         let report = self.copier.report;
         match self.copy_any(item) {
-            Ok(()) => report.count_file(),
+            Ok(()) => {
+                report.count_file();
+                let source = || item.directory.raw_path_of(&item.name);
+                let path = || item.directory.path_of(item.new_name());
+                self.copier.print_names(source, path);
+            }
+            Err(Failure::Stays) => {}
             Err(Failure::Stopped) => {}
             Err(Failure::Same) => report.fail(format!(
                 "{} and its copy would be the same file",
@@ -234,8 +267,11 @@ impl Worker<'_> {
         };
         let stat = item
             .source()
-            .stat_at(&item.name, flags)
+            .stat_at(item.source_name(), flags)
             .map_err(Failure::Reading)?;
+        if self.stays(item, &stat)? {
+            return Err(Failure::Stays);
+        }
         match kind(&stat) {
             libc::S_IFDIR => {
                 let error = io::Error::from_raw_os_error(libc::EISDIR);
@@ -259,6 +295,37 @@ impl Worker<'_> {
         }
     }
 
+    /// Whether the file that has the copy's name stays as it is. `stat`: of the source.
+    fn stays(&self, item: &Item, stat: &libc::stat) -> Result<bool, Failure> {
+        let options = self.copier.options;
+        if options.existing == Existing::Overwrite || item.into_pipe {
+            return Ok(false);
+        }
+        let old = match item
+            .target()
+            .stat_at(item.new_name(), libc::AT_SYMLINK_NOFOLLOW)
+        {
+            Ok(old) => old,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(Failure::Writing(error)),
+        };
+        // A directory in the way of a file is a failure all the same.
+        if kind(&old) == libc::S_IFDIR || is_same(item.source(), stat, item.target(), &old) {
+            return Ok(false);
+        }
+        if options.existing == Existing::Stay {
+            return Ok(true);
+        }
+        let steps = match options.keeps() {
+            true => item
+                .target()
+                .statfs()
+                .map_or(1, |found| time_step(found.kind)),
+            false => 1,
+        };
+        Ok(!is_newer(stat, &old, steps))
+    }
+
     fn open(&self, item: &Item) -> Result<Fd, Failure> {
         let source = item.source();
         let mut flags = libc::O_RDONLY | libc::O_NOCTTY;
@@ -268,7 +335,11 @@ impl Worker<'_> {
         // To open a FIFO is not to wait for a writer: interrupts would not end that.
         flags |= libc::O_NONBLOCK;
         source
-            .open_at(&item.name, flags, 0)
+            .open_at(item.source_name(), flags, 0)
+            .map_err(|error| match item.elsewhere {
+                Some(_) => with_hint(source.system(), error),
+                None => error,
+            })
             .map_err(Failure::Reading)
     }
 
@@ -279,7 +350,7 @@ impl Worker<'_> {
         stat: &libc::stat,
         copy: impl FnOnce(&mut Self) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        if !self.copier.options.archive || stat.st_nlink < 2 {
+        if !self.copier.options.archive() || stat.st_nlink < 2 {
             return copy(self);
         }
         let key = (item.source().system().clone(), stat.st_dev, stat.st_ino);
@@ -354,15 +425,18 @@ impl Worker<'_> {
     ) -> Result<(), Failure> {
         let copier = self.copier;
         copy_data(copier, &mut self.buffer, source, &target, stat)?;
-        if copier.options.archive {
+        let kind = Kind::Open {
+            source,
+            target: &target,
+        };
+        if copier.options.keeps() {
             let now = target.stat().map_err(Failure::Writing)?;
-            let kind = Kind::Open {
-                source,
-                target: &target,
-            };
             attributes::keep(copier, &kind, stat, &now, item);
-        } else if copier.settles {
-            settle(&target).map_err(Failure::Writing)?;
+        } else {
+            attributes::give_owner(copier, &kind, item);
+            if copier.settles {
+                settle(&target).map_err(Failure::Writing)?;
+            }
         }
         if copier.unordered {
             copier.behind.add(target, stat.st_size.max(0) as u64);
@@ -374,7 +448,7 @@ impl Worker<'_> {
     fn link(&mut self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
         let text = item
             .source()
-            .read_link_at(&item.name)
+            .read_link_at(item.source_name())
             .map_err(Failure::Reading)?;
         let (target, name) = (item.target(), item.new_name());
         self.copier
@@ -385,7 +459,7 @@ impl Worker<'_> {
 
     fn special(&mut self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
         let mut mode = stat.st_mode;
-        if !self.copier.options.archive {
+        if !self.copier.options.keeps() {
             mode &= libc::S_IFMT | 0o777 & !self.copier.options.umask;
         }
         let (target, name) = (item.target(), item.new_name());
@@ -399,7 +473,8 @@ impl Worker<'_> {
 
     /// Gives a copy that is not open its attributes, if it is still the one that was made.
     fn keep_named(&self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
-        if !self.copier.options.archive {
+        let keeps = self.copier.options.keeps();
+        if !keeps && self.copier.changes.owner.is_none() {
             return Ok(());
         }
         let target = item
@@ -412,10 +487,13 @@ impl Worker<'_> {
         }
         let kind = Kind::Named {
             source: item.source(),
-            name: &item.name,
+            name: item.source_name(),
             target: &target,
         };
-        attributes::keep(self.copier, &kind, stat, &now, item);
+        match keeps {
+            true => attributes::keep(self.copier, &kind, stat, &now, item),
+            false => attributes::give_owner(self.copier, &kind, item),
+        }
         Ok(())
     }
 }
@@ -432,6 +510,36 @@ pub fn no_contents(kind: u32) -> &'static str {
         libc::S_IFSOCK => "it is a socket",
         _ => "it is a device",
     }
+}
+
+/// Whether two files are one.
+fn is_same(source: &Fd, stat: &libc::stat, target: &Fd, old: &libc::stat) -> bool {
+    target.system() == source.system() && (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino)
+}
+
+/// Nanoseconds between two times of modification that a file system can hold, by its kind (statfs).
+fn time_step(kind: i64) -> i128 {
+    const SECOND: i128 = 1_000_000_000;
+    match kind {
+        // FAT.
+        0x4d44 => 2 * SECOND,
+        // exFAT.
+        0x2011_bab0 => SECOND / 100,
+        NTFS3 => 100,
+        // UDF.
+        0x1501_3346 => 1000,
+        // HFS, HFS+, minix.
+        0x4244 | 0x482b | 0x137f | 0x138f | 0x2468 | 0x2478 | 0x4d5a => SECOND,
+        _ => 1,
+    }
+}
+
+/// Whether the file `new` is newer than `old`, whose file system rounds times down to steps.
+fn is_newer(new: &libc::stat, old: &libc::stat, step: i128) -> bool {
+    let time = |stat: &libc::stat| {
+        i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
+    };
+    time(new).div_euclid(step) * step > time(old)
 }
 
 fn replaced() -> io::Error {
@@ -457,7 +565,7 @@ fn create(
         });
         return opened.map_err(Failure::Writing);
     }
-    let mode = match options.archive {
+    let mode = match options.keeps() {
         true => attributes::first_mode(directory.system(), stat.st_mode),
         false => stat.st_mode & 0o777 & !options.umask,
     };
@@ -473,9 +581,7 @@ fn create(
     let old = directory
         .stat_at(name, libc::AT_SYMLINK_NOFOLLOW)
         .map_err(Failure::Writing)?;
-    if directory.system() == source.system()
-        && (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino)
-    {
+    if is_same(source, stat, directory, &old) {
         return Err(Failure::Same);
     }
     match kind(&old) {
@@ -485,7 +591,7 @@ fn create(
             removed.and_then(|()| make()).map(|file| (file, true))
         }
         _ => copier
-            .overwrite(directory, name, options.archive.then_some(mode))
+            .overwrite(directory, name, options.keeps().then_some(mode))
             .map(|file| (file, false)),
     }
     .map_err(Failure::Writing)

@@ -10,11 +10,14 @@ pub(crate) mod behind;
 mod changes;
 mod copy;
 pub(crate) mod data;
+mod following;
 mod links;
 pub mod queue;
 pub mod report;
+mod total;
 mod walk;
 
+use crate::exclusion::Exclusion;
 pub use changes::{Changes, Owner, OwnerRange};
 pub use copy::no_contents;
 use copy::{Copier, Item};
@@ -23,22 +26,51 @@ use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
-use report::Report;
+use report::{NamePrinter, Report};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use total::Total;
 use walk::{Directory, Walk};
 
+/// Which attributes of a source its copy gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Permissions as the umask has them.
+    #[default]
+    Nothing,
+    /// Mode, access control lists, owner and times.
+    Basics,
+    /// All there is, and hard links.
+    Everything,
+}
+
+/// What happens to files that are there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// They are overwritten.
+    #[default]
+    Overwrite,
+    /// They stay as they are.
+    Stay,
+    /// They are overwritten by newer ones.
+    Update,
+}
+
 /// What `cp` was asked to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Keep everything.
-    pub archive: bool,
-    /// Copy directories; symbolic links are copied as such.
+    /// What copies keep of their sources.
+    pub keep: Keep,
+    /// Copy directories.
     pub recursive: bool,
+    /// Copy what symbolic links lead to, not the links.
+    pub follow: bool,
+    /// What happens to files that are there already.
+    pub existing: Existing,
     /// Permissions that new files do not get where modes are not kept.
     pub umask: u32,
     /// One thread copies, directory by directory, names in the order of their bytes: the same files
@@ -48,6 +80,28 @@ pub struct Options {
     pub may_be_full: bool,
     /// Files of the host that look like disk images are overwritten.
     pub force: bool,
+}
+
+impl Options {
+    /// As `cp -a` has it.
+    pub fn everything(umask: u32) -> Self {
+        Self {
+            keep: Keep::Everything,
+            recursive: true,
+            umask,
+            ..Self::default()
+        }
+    }
+
+    /// Whether copies get attributes of their sources.
+    pub fn keeps(&self) -> bool {
+        self.keep != Keep::Nothing
+    }
+
+    /// Whether copies get all attributes of their sources.
+    pub fn archive(&self) -> bool {
+        self.keep == Keep::Everything
+    }
 }
 
 /// How a copy ended.
@@ -67,71 +121,63 @@ pub fn archive(
     destination: &Place,
     new_report: fn() -> Report,
 ) -> Result<bool> {
-    let options = Options {
-        archive: true,
-        recursive: true,
-        umask: session.umask(),
-        sorted: false,
-        may_be_full: false,
-        force: false,
-    };
     let report = new_report();
-    let unchanged = Changes::default();
+    let order = Order {
+        options: Options::everything(session.umask()),
+        changes: &Changes::default(),
+        excluded: &Exclusion::default(),
+        names: None,
+        shown: None,
+    };
     let sources = std::slice::from_ref(source);
-    match copy_and_tell(
-        session,
-        options,
-        &unchanged,
-        sources,
-        destination,
-        None,
-        &report,
-    )? {
+    match copy_and_tell(session, &order, sources, destination, &report)? {
         Copied::All => Ok(!report.has_losses()),
         _ => Err(Error::Told),
     }
 }
 
-/// Copies `sources`; tells of what could not be kept. Also for commands that are not `cp`. `shown`: what
-/// messages call a destination that the user does not know by its name.
+/// What to copy how, and what to tell the user of it.
+pub struct Order<'a> {
+    pub options: Options,
+    /// What copies get that their sources do not have.
+    pub changes: &'a Changes,
+    /// What is left out.
+    pub excluded: &'a Exclusion,
+    /// Prints the names of what is copied.
+    pub names: Option<&'a dyn NamePrinter>,
+    /// What messages call a destination that the user does not know by its name.
+    pub shown: Option<&'a str>,
+}
+
+/// Copies `sources`; tells of what could not be kept. Also for commands that are not `cp`.
 pub fn copy(
     session: &mut Session,
-    options: Options,
-    changes: &Changes,
+    order: &Order,
     sources: &[Place],
     destination: &Place,
-    shown: Option<&str>,
     new_report: fn() -> Report,
 ) -> Result<Copied> {
-    let report = new_report();
-    copy_and_tell(
-        session,
-        options,
-        changes,
-        sources,
-        destination,
-        shown,
-        &report,
-    )
+    copy_and_tell(session, order, sources, destination, &new_report())
 }
 
 fn copy_and_tell(
     session: &mut Session,
-    options: Options,
-    changes: &Changes,
+    order: &Order,
     sources: &[Place],
     destination: &Place,
-    shown: Option<&str>,
     report: &Report,
 ) -> Result<Copied> {
+    let options = order.options;
     let interrupt = session.catch_interrupts();
     let _ = System::Host.raise_file_limit(1 << 20);
     let job = Job {
         options,
-        changes,
+        changes: order.changes,
+        excluded: order.excluded,
         interrupt: &interrupt,
         report,
-        shown,
+        names: order.names,
+        shown: order.shown,
     };
     let result = copy_all(session, &job, sources, destination);
     let full = options.may_be_full && report.is_full();
@@ -154,8 +200,10 @@ fn copy_and_tell(
 pub(crate) struct Job<'a> {
     options: Options,
     changes: &'a Changes,
+    excluded: &'a Exclusion,
     interrupt: &'a Interrupt,
     report: &'a Report,
+    names: Option<&'a dyn NamePrinter>,
     /// Another name of the destination, for messages.
     shown: Option<&'a str>,
 }
@@ -203,11 +251,21 @@ fn copy_all(
             }
         }
     }
-    walk.run(threads);
+    let total = Total::find(
+        session,
+        &sources_of(sources, &trees),
+        job.excluded,
+        job.interrupt,
+    );
+    total.beside(report, || walk.run(threads));
     if report.failures() > 0 {
         return Err(Error::Told);
     }
     Ok(())
+}
+
+fn sources_of<'a>(places: &'a [Place], trees: &[TreeId]) -> Vec<(&'a Place, TreeId)> {
+    places.iter().zip(trees.iter().copied()).collect()
 }
 
 fn ends_with_slash(path: &Path) -> bool {
@@ -275,9 +333,9 @@ fn base_name(path: &Path) -> Option<CString> {
     }
 }
 
-fn add_source(
-    session: &Session,
-    walk: &mut Walk,
+fn add_source<'a>(
+    session: &'a Session,
+    walk: &mut Walk<'a>,
     id: TreeId,
     place: &Place,
     target: &Target,
@@ -288,7 +346,7 @@ fn add_source(
     let failed =
         |error: io::Error| Error::Failed(format!("cannot copy {shown}: {}", reason(&error)));
     let options = walk.options();
-    let follow = !options.recursive || ends_with_slash(place.path());
+    let follow = options.follow || ends_with_slash(place.path());
     let found = match follow {
         true => tree.canonicalize(place.path()),
         false => Ok(place.path().to_path_buf()),
@@ -329,8 +387,17 @@ fn add_source(
             destination.shown()
         )));
     }
-    let top = Directory::top(parent, Arc::clone(&target.directory), shown);
+    let top = Directory::top(
+        parent,
+        Arc::clone(&target.directory),
+        place.operand(),
+        base_name(place.path()),
+    );
+    if walk.excludes(&top, &name) {
+        return Ok(());
+    }
     if directory {
+        let top = top.resolved(walk.add_tree(tree), &path);
         walk.add_directory(top, name, into);
     } else {
         let into = into.unwrap_or_else(|| name.clone());
@@ -338,6 +405,7 @@ fn add_source(
             directory: Arc::new(top),
             name,
             new_name: Some(into),
+            elsewhere: None,
             follow: pipe,
             into_pipe: target.pipe,
         });

@@ -57,6 +57,8 @@ struct Tally {
 pub trait Progress: Send + Sync {
     /// Says how large the whole is.
     fn expect(&self, total: u64);
+    /// Whether there is a terminal to show it on.
+    fn is_shown(&self) -> bool;
     /// Says how much of the whole is done.
     fn reach(&self, position: u64);
     /// Says how many files and bytes are copied. Called for each of them.
@@ -67,11 +69,22 @@ pub trait Progress: Send + Sync {
     fn finish(&self);
 }
 
+/// Prints the names of files and of their copies.
+pub trait NamePrinter: Sync {
+    /// Prints the names of a file that was copied and of its copy.
+    fn copied(&self, report: &Report, source: &[u8], copy: &[u8]);
+    /// Whether names could not be printed.
+    fn failed(&self) -> bool;
+}
+
 /// Shows nothing.
 struct Silent;
 
 impl Progress for Silent {
     fn expect(&self, _total: u64) {}
+    fn is_shown(&self) -> bool {
+        false
+    }
     fn reach(&self, _position: u64) {}
     fn show(&self, _files: u64, _bytes: u64) {}
     fn suspend(&self, write: &mut dyn FnMut()) {
@@ -87,6 +100,8 @@ pub struct Report {
     bytes: AtomicU64,
     hopeless: AtomicBool,
     full: AtomicBool,
+    /// Whether the whole is a number of bytes that are copied.
+    by_bytes: AtomicBool,
     losses: Mutex<BTreeMap<Loss, Tally>>,
     progress: Box<dyn Progress>,
 }
@@ -114,6 +129,7 @@ impl Report {
             bytes: AtomicU64::default(),
             hopeless: AtomicBool::default(),
             full: AtomicBool::default(),
+            by_bytes: AtomicBool::default(),
             losses: Mutex::default(),
             progress,
         }
@@ -180,6 +196,22 @@ impl Report {
         self.progress.expect(total);
     }
 
+    /// Says how many bytes will be copied: those that are copied say how far it is.
+    pub fn expect_bytes(&self, total: u64) {
+        self.by_bytes.store(true, Ordering::Relaxed);
+        self.progress.expect(total);
+    }
+
+    /// Whether somebody may look at how far it is.
+    pub fn is_shown(&self) -> bool {
+        self.progress.is_shown()
+    }
+
+    /// Runs something that writes to the terminal.
+    pub fn suspend(&self, write: &mut dyn FnMut()) {
+        self.progress.suspend(write);
+    }
+
     /// Says how much of the whole is done.
     pub fn reach(&self, position: u64) {
         self.progress.reach(position);
@@ -187,8 +219,11 @@ impl Report {
 
     fn show(&self) {
         let files = self.files.load(Ordering::Relaxed);
-        self.progress
-            .show(files, self.bytes.load(Ordering::Relaxed));
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        if self.by_bytes.load(Ordering::Relaxed) {
+            self.progress.reach(bytes);
+        }
+        self.progress.show(files, bytes);
     }
 
     /// How many files were copied.

@@ -40,18 +40,22 @@ fn settings() -> VolumeOptions {
 /// Copies with the host's trees alone; tells the number of failures.
 fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) -> Result<u64> {
     let options = Options {
-        archive,
+        keep: match archive {
+            true => Keep::Everything,
+            false => Keep::Nothing,
+        },
         recursive: recursive || archive,
+        follow: !recursive && !archive,
         umask: 0o022,
-        sorted: false,
-        may_be_full: false,
-        force: false,
+        ..Options::default()
     };
     let mut session = Session::new(settings(), &HostAccess::default())?;
     let report = Report::default();
     let job = Job {
         options,
         changes: &Changes::default(),
+        excluded: &Exclusion::default(),
+        names: None,
         interrupt: &Interrupt::default(),
         report: &report,
         shown: None,

@@ -8,15 +8,18 @@
 
 use super::attributes::{self, Kind, Named};
 use super::copy::{Copier, Item, Worker};
+use super::following::{check_end, follow, with_hint, Followed};
 use super::queue::Queue;
 use super::report::Loss;
 use super::{join, Options};
-use outboard::{Fd, Listing};
+use outboard::{Fd, Listing, Tree};
 use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
 use std::collections::HashSet;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Names that are handed over at once: all of the same directory.
@@ -32,6 +35,11 @@ pub struct Directory {
     pub target: Arc<Fd>,
     /// The source's path, for messages.
     shown: Vec<u8>,
+    /// Bytes of that before the source's own name, which patterns do not see.
+    hidden: usize,
+    /// The number of its tree, and its path there; for links that are followed.
+    tree: usize,
+    real: PathBuf,
     /// The target's path below the top target.
     pub path: Vec<u8>,
     /// The source's metadata; `None` for the top, which is not itself copied.
@@ -43,11 +51,21 @@ pub struct Directory {
 
 impl Directory {
     /// The directory that holds a source named on the command line.
-    pub fn top(source: Fd, target: Arc<Fd>, shown: String) -> Self {
+    /// `shown`: the source's path; `name`: its own name, unless its contents are copied.
+    pub fn top(source: Fd, target: Arc<Fd>, shown: Vec<u8>, name: Option<CString>) -> Self {
+        let end = shown.iter().rposition(|&byte| byte != b'/');
+        let name = name.map_or(0, |name| name.as_bytes().len());
+        let hidden = match (end, name) {
+            (Some(end), 1..) => (end + 1).saturating_sub(name),
+            _ => shown.len(),
+        };
         Self {
             source,
             target,
-            shown: shown.into_bytes(),
+            shown,
+            hidden,
+            tree: 0,
+            real: PathBuf::new(),
             path: Vec::new(),
             stat: None,
             created: false,
@@ -55,12 +73,36 @@ impl Directory {
         }
     }
 
+    /// The same for a source with this path in a tree.
+    pub fn resolved(self, tree: usize, path: &Path) -> Self {
+        let real = path.parent().unwrap_or(path).to_path_buf();
+        Self { tree, real, ..self }
+    }
+
+    /// The path of a file in it.
+    pub fn raw_path_of(&self, name: &CStr) -> Vec<u8> {
+        match self.stat {
+            None => self.shown.clone(),
+            Some(_) => join(&self.shown, name.to_bytes()),
+        }
+    }
+
     /// The path of a file in it, for messages.
     pub fn shown_in(&self, name: &CStr) -> String {
-        match self.stat {
-            None => escaped(&self.shown),
-            Some(_) => escaped(&join(&self.shown, name.to_bytes())),
+        escaped(&self.raw_path_of(name))
+    }
+
+    /// Whether a directory with this device and inode is this one, or has it below it in the source.
+    pub fn is_or_lies_in(&self, identity: (u64, u64)) -> bool {
+        let mut next = Some(self);
+        while let Some(directory) = next {
+            let is = |stat: &libc::stat| (stat.st_dev, stat.st_ino) == identity;
+            if directory.stat.as_ref().is_some_and(is) {
+                return true;
+            }
+            next = directory.parent.as_deref();
         }
+        false
     }
 
     /// The path of a copy in it, below the top target.
@@ -84,6 +126,8 @@ struct Waiting {
     parent: Arc<Directory>,
     name: CString,
     new_name: Option<CString>,
+    /// The name is that of a symbolic link to the directory.
+    link: bool,
 }
 
 /// The files in a directory that one copier takes.
@@ -91,6 +135,7 @@ type Batch = Vec<Item>;
 
 pub struct Walk<'a> {
     copier: &'a Copier<'a>,
+    trees: Vec<&'a Tree>,
     directories: Vec<Waiting>,
     files: Vec<Item>,
 }
@@ -99,6 +144,7 @@ impl<'a> Walk<'a> {
     pub fn new(copier: &'a Copier<'a>) -> Self {
         Self {
             copier,
+            trees: Vec::new(),
             directories: Vec::new(),
             files: Vec::new(),
         }
@@ -108,12 +154,23 @@ impl<'a> Walk<'a> {
         self.copier.options
     }
 
+    /// Adds a tree that sources are in; tells its number.
+    pub fn add_tree(&mut self, tree: &'a Tree) -> usize {
+        self.trees.push(tree);
+        self.trees.len() - 1
+    }
+
+    pub fn excludes(&self, directory: &Directory, name: &CStr) -> bool {
+        excludes(self.copier, directory, name)
+    }
+
     /// Adds a directory in `top`. Without a new name its contents go into the target itself.
     pub fn add_directory(&mut self, top: Directory, name: CString, new_name: Option<CString>) {
         self.directories.push(Waiting {
             parent: Arc::new(top),
             name,
             new_name: Some(new_name.unwrap_or_else(|| c".".to_owned())),
+            link: false,
         });
     }
 
@@ -151,6 +208,7 @@ impl<'a> Walk<'a> {
         self.directories.reverse();
         let mut walker = Walker {
             copier: self.copier,
+            trees: self.trees,
             give,
             waiting: self.directories,
             entered: HashSet::new(),
@@ -167,8 +225,21 @@ fn copy_batch(copier: &Copier, worker: &mut Worker, batch: Batch) {
     }
 }
 
+/// Whether a file is left out.
+fn excludes(copier: &Copier, directory: &Directory, name: &CStr) -> bool {
+    if copier.excluded.is_empty() {
+        return false;
+    }
+    let path = directory.raw_path_of(name);
+    let path = path.get(directory.hidden..).unwrap_or_default();
+    let start = path.iter().position(|&byte| byte != b'/');
+    // As in the archives of tar-out, whose names begin so.
+    start.is_some_and(|start| copier.excluded.excludes(&[b"./", &path[start..]].concat()))
+}
+
 struct Walker<'a> {
     copier: &'a Copier<'a>,
+    trees: Vec<&'a Tree>,
     /// Takes files that are to be copied.
     give: &'a mut dyn FnMut(Batch),
     waiting: Vec<Waiting>,
@@ -205,22 +276,44 @@ impl Walker<'_> {
     /// Opens a directory and makes its copy.
     fn enter(&mut self, next: Waiting) -> Option<Directory> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let source = &next.parent.source;
+        let followed = match next.link {
+            true => match self.follow_to_directory(&next.parent, &next.name) {
+                Ok(followed) => Some(followed),
+                Err(error) => {
+                    self.refuse(next, &reason(&error));
+                    return None;
+                }
+            },
+            false => None,
+        };
+        let (source, name, real) = match &followed {
+            Some(followed) => (&followed.parent, &followed.name, followed.path.clone()),
+            None => (&next.parent.source, &next.name, self.real(&next)),
+        };
         let opened = source
-            .open_at(&next.name, flags, 0)
-            .and_then(|source| Ok((source.stat()?, source)));
+            .open_at(name, flags, 0)
+            .and_then(|source| Ok((source.stat()?, source)))
+            .map_err(|error| match followed {
+                Some(_) => with_hint(source.system(), error),
+                None => error,
+            });
         match opened {
-            Ok((stat, _)) if !self.entered.insert((stat.st_dev, stat.st_ino)) => {
-                self.refuse(next, "the directory has two names");
+            Ok((stat, _)) if !self.is_new(&next, &stat) => {
+                let why = match self.copier.options.follow {
+                    true => "links lead to it from below: the copy would never end",
+                    false => "the directory has two names",
+                };
+                self.refuse(next, why);
                 None
             }
-            Ok((stat, source)) => self.make_copy(next, source, stat),
+            Ok((stat, source)) => self.make_copy(next, source, stat, real),
             // The directory that holds it says otherwise, which is no reason to lose it.
             Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
                 (self.give)(vec![Item {
                     directory: next.parent,
                     name: next.name,
                     new_name: next.new_name,
+                    elsewhere: None,
                     follow: false,
                     into_pipe: false,
                 }]);
@@ -233,6 +326,31 @@ impl Walker<'_> {
         }
     }
 
+    /// Whether a directory may be entered: not where it is in itself, and once unless links to it
+    /// are followed.
+    fn is_new(&mut self, next: &Waiting, stat: &libc::stat) -> bool {
+        let identity = (stat.st_dev, stat.st_ino);
+        match self.copier.options.follow {
+            true => !next.parent.is_or_lies_in(identity),
+            false => self.entered.insert(identity),
+        }
+    }
+
+    /// The path in its tree of a directory, if links are followed.
+    fn real(&self, next: &Waiting) -> PathBuf {
+        match (self.copier.options.follow, next.name.to_bytes()) {
+            (false, _) => PathBuf::new(),
+            (true, b".") => next.parent.real.clone(),
+            (true, name) => next.parent.real.join(OsStr::from_bytes(name)),
+        }
+    }
+
+    fn follow_to_directory(&self, directory: &Arc<Directory>, name: &CStr) -> io::Result<Followed> {
+        let followed = follow_in(&self.trees, directory, name)?;
+        check_end(&followed, directory, &self.copier.base)?;
+        Ok(followed)
+    }
+
     fn refuse(&self, next: Waiting, why: &str) {
         let text = next.parent.shown_in(&next.name);
         self.copier
@@ -242,26 +360,43 @@ impl Walker<'_> {
     }
 
     /// Makes the copy of a directory that is open.
-    fn make_copy(&self, next: Waiting, source: Fd, stat: libc::stat) -> Option<Directory> {
+    fn make_copy(
+        &self,
+        next: Waiting,
+        source: Fd,
+        stat: libc::stat,
+        real: PathBuf,
+    ) -> Option<Directory> {
         let Waiting {
             parent,
             name,
             new_name,
+            ..
         } = next;
         let into = new_name.as_ref().unwrap_or(&name);
         match make(&parent.target, into, self.copier.options, &stat) {
-            Ok((target, created)) => Some(Directory {
-                shown: parent.shown_in(&name).into_bytes(),
-                path: match into.to_bytes() {
+            Ok((target, created)) => {
+                let shown = parent.raw_path_of(&name);
+                let path = match into.to_bytes() {
                     b"." => parent.path.clone(),
                     _ => parent.path_of(into),
-                },
-                source,
-                target: Arc::new(target),
-                stat: Some(stat),
-                created,
-                parent: Some(parent),
-            }),
+                };
+                if created {
+                    self.copier.print_names(|| shown.clone(), || path.clone());
+                }
+                Some(Directory {
+                    shown,
+                    hidden: parent.hidden,
+                    tree: parent.tree,
+                    real,
+                    path,
+                    source,
+                    target: Arc::new(target),
+                    stat: Some(stat),
+                    created,
+                    parent: Some(parent),
+                })
+            }
             Err(error) => {
                 let copy = self.copier.copy_shown(&parent.path_of(into));
                 self.copier
@@ -277,6 +412,7 @@ impl Walker<'_> {
         let mut files = Files::new(directory, self.copier.options.sorted);
         let mut below = Vec::new();
         let mut listing = Listing::default();
+        let trees = self.copier.options.follow.then_some(&*self.trees);
         let result = loop {
             let entries = match listing.next(&directory.source, &mut self.buffer) {
                 Ok(Some(entries)) if !self.copier.stopped() => entries,
@@ -284,12 +420,25 @@ impl Walker<'_> {
                 Err(error) => break Err(error),
             };
             for entry in entries {
-                if is_directory(&directory.source, &entry) {
-                    below.push(entry.name.to_owned());
+                if excludes(self.copier, directory, entry.name) {
                     continue;
                 }
-                if let Some(batch) = files.add(entry.name.to_owned()) {
-                    (self.give)(batch);
+                let found = match look(trees, directory, &entry) {
+                    Ok(found) => found,
+                    Err(error) => {
+                        let text = directory.shown_in(entry.name);
+                        let report = self.copier.report;
+                        report.fail(format!("cannot read {text}: {}", reason(&error)));
+                        continue;
+                    }
+                };
+                match found {
+                    Found::Directory => below.push((entry.name.to_owned(), false)),
+                    Found::LinkToDirectory => below.push((entry.name.to_owned(), true)),
+                    Found::File(elsewhere) => {
+                        let batch = files.add(entry.name.to_owned(), elsewhere);
+                        batch.into_iter().for_each(&mut self.give);
+                    }
                 }
             }
         };
@@ -301,20 +450,31 @@ impl Walker<'_> {
             below.sort();
         }
         self.waiting
-            .extend(below.into_iter().rev().map(|name| Waiting {
+            .extend(below.into_iter().rev().map(|(name, link)| Waiting {
                 parent: Arc::clone(directory),
                 name,
                 new_name: None,
+                link,
             }));
         result
     }
+}
+
+/// Directory and name of what a symbolic link leads to, if it is followed.
+type Elsewhere = Option<(Fd, CString)>;
+
+/// What a name in a directory stands for.
+enum Found {
+    Directory,
+    LinkToDirectory,
+    File(Elsewhere),
 }
 
 /// The files of one directory, on their way to batches.
 struct Files<'a> {
     directory: &'a Arc<Directory>,
     sorted: bool,
-    names: Vec<CString>,
+    names: Vec<(CString, Elsewhere)>,
 }
 
 impl<'a> Files<'a> {
@@ -327,19 +487,20 @@ impl<'a> Files<'a> {
     }
 
     /// Adds a name; gives a batch when there are enough. To be sorted, all must be there.
-    fn add(&mut self, name: CString) -> Option<Batch> {
-        self.names.push(name);
+    fn add(&mut self, name: CString, elsewhere: Elsewhere) -> Option<Batch> {
+        self.names.push((name, elsewhere));
         (!self.sorted && self.names.len() >= BATCH).then(|| self.rest())
     }
 
     fn rest(&mut self) -> Batch {
         if self.sorted {
-            self.names.sort();
+            self.names.sort_by(|(a, _), (b, _)| a.cmp(b));
         }
-        let item = |name| Item {
+        let item = |(name, elsewhere)| Item {
             directory: Arc::clone(self.directory),
             name,
             new_name: None,
+            elsewhere,
             follow: false,
             into_pipe: false,
         };
@@ -347,19 +508,48 @@ impl<'a> Files<'a> {
     }
 }
 
-fn is_directory(parent: &Fd, entry: &outboard::Entry) -> bool {
-    if entry.kind != libc::DT_UNKNOWN {
-        return entry.kind == libc::DT_DIR;
+/// What the symbolic link `name` in a directory leads to.
+fn follow_in(trees: &[&Tree], directory: &Directory, name: &CStr) -> io::Result<Followed> {
+    let tree = trees.get(directory.tree);
+    let tree = tree.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
+    follow(tree, &directory.real, name)
+}
+
+/// What an entry of a directory is; with trees, what a symbolic link leads to.
+fn look(
+    trees: Option<&[&Tree]>,
+    directory: &Directory,
+    entry: &outboard::Entry,
+) -> io::Result<Found> {
+    match (kind(&directory.source, entry), trees) {
+        (libc::DT_DIR, _) => Ok(Found::Directory),
+        (libc::DT_LNK, Some(trees)) => {
+            let followed = follow_in(trees, directory, entry.name)?;
+            Ok(match followed.stat.st_mode & libc::S_IFMT {
+                libc::S_IFDIR => Found::LinkToDirectory,
+                _ => Found::File(Some((followed.parent, followed.name))),
+            })
+        }
+        _ => Ok(Found::File(None)),
     }
-    parent
-        .stat_at(entry.name, libc::AT_SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR)
+}
+
+/// `DT_DIR`, `DT_LNK`, or anything else for other files.
+fn kind(parent: &Fd, entry: &outboard::Entry) -> u8 {
+    if entry.kind != libc::DT_UNKNOWN {
+        return entry.kind;
+    }
+    match parent.stat_at(entry.name, libc::AT_SYMLINK_NOFOLLOW) {
+        Ok(stat) if stat.st_mode & libc::S_IFMT == libc::S_IFDIR => libc::DT_DIR,
+        Ok(stat) if stat.st_mode & libc::S_IFMT == libc::S_IFLNK => libc::DT_LNK,
+        _ => libc::DT_UNKNOWN,
+    }
 }
 
 /// Makes or finds the copy of a directory; tells whether it was made. Until it is finished it
 /// belongs to nobody else.
 fn make(parent: &Fd, name: &CStr, options: Options, stat: &libc::stat) -> io::Result<(Fd, bool)> {
-    let mode = match options.archive {
+    let mode = match options.keeps() {
         true => 0o700,
         false => stat.st_mode & 0o777 & !options.umask | 0o700,
     };
@@ -395,17 +585,18 @@ fn finish(copier: &Copier, directory: &Directory) {
     let Some(stat) = &directory.stat else {
         return;
     };
-    if copier.options.archive {
-        let kind = Kind::Open {
-            source: &directory.source,
-            target: &directory.target,
-        };
+    let kind = Kind::Open {
+        source: &directory.source,
+        target: &directory.target,
+    };
+    if copier.options.keeps() {
         match directory.target.stat() {
             Ok(now) => attributes::keep(copier, &kind, stat, &now, directory),
             Err(_) => copier.report.lose(Loss::Owner, || directory.shown()),
         }
     } else if directory.created {
         let mode = stat.st_mode & 0o777 & !copier.options.umask;
+        attributes::give_owner(copier, &kind, directory);
         if mode & 0o700 != 0o700 && directory.target.set_mode(mode).is_err() {
             copier.report.lose(Loss::Mode, || directory.shown());
         }

@@ -3,7 +3,8 @@
 //! is in it.
 
 use crate::cp::report::Report;
-use outboard::{matches, Fd, Listing};
+use crate::exclusion::Exclusion;
+use outboard::{Fd, Listing};
 use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
@@ -40,21 +41,7 @@ pub enum Item {
 pub struct Choice {
     /// By the bytes of their names; else as the file system lists them.
     pub sorted: bool,
-    pub excluded: Vec<CString>,
-}
-
-impl Choice {
-    /// Whether a pattern matches a path, from its start or from after a slash on.
-    fn excludes(&self, path: &[u8]) -> bool {
-        if self.excluded.is_empty() {
-            return false;
-        }
-        let slashes = path.iter().enumerate().filter(|(_, &byte)| byte == b'/');
-        let starts = std::iter::once(0).chain(slashes.map(|(slash, _)| slash + 1));
-        starts
-            .filter_map(|start| CString::new(&path[start..]).ok())
-            .any(|rest| self.excluded.iter().any(|pattern| matches(pattern, &rest)))
-    }
+    pub excluded: Exclusion,
 }
 
 /// A directory whose names are being walked.
@@ -88,7 +75,7 @@ impl Walk<'_> {
             };
             let folder = &level.folder;
             let path = folder.path_of(&name);
-            if self.choice.excludes(&path) {
+            if self.choice.excluded.excludes(&path) {
                 continue;
             }
             let opened = match directory {
@@ -181,23 +168,4 @@ fn is_directory(parent: &Fd, name: &CStr, kind: u8) -> bool {
     parent
         .stat_at(name, libc::AT_SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exclusion() {
-        let choice = |pattern: &CStr| Choice {
-            sorted: true,
-            excluded: vec![pattern.to_owned()],
-        };
-        assert!(choice(c"*.o").excludes(b"./a/b.o"));
-        assert!(choice(c"b").excludes(b"./a/b"));
-        assert!(choice(c"./a").excludes(b"./a/b"));
-        assert!(choice(c"a/*").excludes(b"./a/b"));
-        assert!(!choice(c"b").excludes(b"./a/bc"));
-        assert!(!choice(c"b*").excludes(b"./ab"));
-    }
 }

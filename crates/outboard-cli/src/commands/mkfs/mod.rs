@@ -22,7 +22,8 @@ use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::{escaped, size as size_text};
 use outboard_sandbox::HostAccess;
-use outboard_transfer::cp::{self, Changes, Copied};
+use outboard_transfer::cp::{self, Changes, Copied, Order};
+use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::labels::Labels;
 use outboard_transfer::moment::source_date;
 use outboard_transfer::tar::input::{unpack_file, unpack_reads};
@@ -459,7 +460,7 @@ impl<'a> Making<'a> {
             maker,
             source,
             changes: Changes {
-                owner: options.owner,
+                owner: options.owner.map(Into::into),
                 owners: options.owner_map.clone(),
                 labels: None,
                 newest: time,
@@ -689,26 +690,21 @@ impl<'a> Making<'a> {
         };
         let place = Place::Image(image, PathBuf::from("/"));
         let options = cp::Options {
-            archive: true,
-            recursive: true,
-            umask: session.umask(),
             sorted: self.time.is_some(),
             may_be_full: true,
-            force: false,
+            ..cp::Options::everything(session.umask())
         };
         apart(session, &access, |session| match source {
             Source::Directory(path) => {
                 let contents = [Place::Host(path.join("."))];
-                let shown = Some(self.shown.as_str());
-                cp::copy(
-                    session,
+                let order = Order {
                     options,
-                    &self.changes,
-                    &contents,
-                    &place,
-                    shown,
-                    progress::report,
-                )
+                    changes: &self.changes,
+                    excluded: &Exclusion::default(),
+                    names: None,
+                    shown: Some(&self.shown),
+                };
+                cp::copy(session, &order, &contents, &place, progress::report)
             }
             Source::Tar(path) => {
                 match unpack_file(session, path, &place, &self.shown, progress::report) {

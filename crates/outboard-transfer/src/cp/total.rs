@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How many bytes a copy has, so that the progress bar can show a percentage.
+//!
+//! The sizes of files and of whole images are known before. A thread counts the files in other
+//! directories while they are copied, but only if somebody looks at the bar and has waited a while.
+
+use super::report::Report;
+use crate::exclusion::Exclusion;
+use crate::operand::Named;
+use crate::walk::{Step, Walk};
+use outboard::Tree;
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::address::Place;
+use outboard_volume::session::{Session, TreeId};
+use std::path::Path;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
+
+/// Copies that are done by then are not counted.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub struct Total<'a> {
+    /// Bytes of all sources of known size.
+    known: u64,
+    /// Directories whose files must be counted.
+    directories: Vec<(&'a Tree, &'a Place)>,
+    excluded: &'a Exclusion,
+    interrupt: &'a Interrupt,
+}
+
+/// Bytes of a file that are copied: holes are not.
+fn bytes(stat: &libc::stat) -> u64 {
+    match stat.st_mode & libc::S_IFMT {
+        libc::S_IFREG => {
+            let stored = stat.st_blocks.max(0) as u64 * 512;
+            stored.min(stat.st_size.max(0) as u64)
+        }
+        _ => 0,
+    }
+}
+
+impl<'a> Total<'a> {
+    pub fn find(
+        session: &'a Session,
+        sources: &[(&'a Place, TreeId)],
+        excluded: &'a Exclusion,
+        interrupt: &'a Interrupt,
+    ) -> Self {
+        let mut total = Self {
+            known: 0,
+            directories: Vec::new(),
+            excluded,
+            interrupt,
+        };
+        for &(place, id) in sources {
+            let tree = session.tree(id);
+            if let (TreeId::Mount(index), true) = (id, place.path() == Path::new("/")) {
+                if let (true, Ok(space)) = (excluded.is_empty(), session.mounted(index).space()) {
+                    total.known += space.size.saturating_sub(space.free);
+                    continue;
+                }
+            }
+            match tree.metadata(place.path()) {
+                Ok(found) if found.is_dir() => total.directories.push((tree, place)),
+                Ok(found) => total.known += bytes(found.stat()),
+                // The copy will name it.
+                Err(_) => {}
+            }
+        }
+        total
+    }
+
+    /// Does the work, and reports the total as soon as it is known.
+    pub fn beside(&self, report: &Report, work: impl FnOnce()) {
+        if self.directories.is_empty() {
+            report.expect_bytes(self.known);
+            return work();
+        }
+        if !report.is_shown() {
+            return work();
+        }
+        std::thread::scope(|scope| {
+            // Dropped when the work is done.
+            let (working, done) = channel::<()>();
+            scope.spawn(move || {
+                if done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                    if let Some(total) = self.count(&done) {
+                        report.expect_bytes(total);
+                    }
+                }
+            });
+            work();
+            drop(working);
+        });
+    }
+
+    /// `None`: it is too late, or something cannot be counted.
+    fn count(&self, done: &Receiver<()>) -> Option<u64> {
+        let mut total = self.known;
+        for (tree, place) in &self.directories {
+            let top = Named::find(tree, place, true).ok()?;
+            let mut walk = Walk::new(top, place.operand(), self.interrupt.clone());
+            while let Some(step) = walk.next() {
+                if done.try_recv() == Err(TryRecvError::Disconnected) {
+                    return None;
+                }
+                let Step::Found(entry) = step else { continue };
+                if entry.depth > 0 && self.excluded.excludes(entry.path) {
+                    walk.skip();
+                } else if entry.kind == libc::S_IFREG {
+                    total += entry.stat().map_or(0, |stat| bytes(&stat));
+                }
+            }
+        }
+        (!self.interrupt.asked()).then_some(total)
+    }
+}

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The options of cp: what it prints, leaves alone, keeps and leaves out, side by side with GNU cp."""
+
+import os
+import pty
+import re
+import stat
+import subprocess
+
+import pytest
+
+from support import host, images, program
+from support.program import bad, good, run
+from program.test_cli import drain
+
+needs_root = pytest.mark.skipif(not host.IS_ROOT, reason="compares owners: needs root")
+OLD, NEW = 1_000_000_000, 1_500_000_000
+
+
+def write(path, text="", time=None, mode=None):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="ascii") as stream:
+        stream.write(text)
+    if mode is not None:
+        os.chmod(path, mode)
+    if time is not None:
+        os.utime(path, (time, time))
+    return path
+
+
+def look(root):
+    """What is in a tree: kind, contents or target, mode, owner, time of modification."""
+    found = {}
+    for directory, below, files in os.walk(root):
+        for name in below + files:
+            path = os.path.join(directory, name)
+            info = os.lstat(path)
+            if stat.S_ISREG(info.st_mode):
+                with open(path, encoding="ascii") as stream:
+                    what = stream.read()
+            else:
+                what = os.readlink(path) if stat.S_ISLNK(info.st_mode) else "directory"
+            found[os.path.relpath(path, root)] = (what, oct(info.st_mode), info.st_uid, info.st_gid, info.st_mtime_ns)
+    return found
+
+
+def without_times(found):
+    """The same without times, for copies that have those of their making."""
+    return {path: what[:-1] for path, what in found.items()}
+
+
+@pytest.fixture
+def source(work):
+    tree = f"{work}/source"
+    write(f"{tree}/file", "source", NEW, 0o4751)
+    write(f"{tree}/sub/one", "one", NEW, 0o640)
+    write(f"{tree}/sub/deep/two", "two", OLD, 0o600)
+    os.symlink("file", f"{tree}/link")
+    os.symlink("sub", f"{tree}/dirlink")
+    os.symlink("../../file", f"{tree}/sub/deep/up")
+    if host.IS_ROOT:
+        os.lchown(f"{tree}/sub/one", 7, 8)
+    return tree
+
+
+class Twin:
+    """A directory of the host and one of an image that hold the same. Copies go into both."""
+
+    def __init__(self, work, source):
+        self.work, self.source = work, source
+        self.host = f"{work}/host"
+        os.mkdir(self.host)
+        self.image = images.make(f"{work}/disk.img", "ext4")
+
+    def begin(self, path, text, time):
+        write(f"{self.host}/{path}", text, time)
+        good("cp", "-a", f"{self.host}/.", f"{self.image}:/")
+
+    def copy(self, options, *names):
+        """Copies by both; the exit codes must be the same. Returns GNU's tree and ours."""
+        sources = [f"{self.source}/{name}" for name in names]
+        theirs = host.run("cp", *options, *sources, self.host, ok=None)
+        ours = run("cp", *options, *sources, f"{self.image}:/")
+        assert ours.code == theirs.returncode, f"{ours}\nGNU: {theirs.stderr}"
+        with images.shown(self.work, self.image, "ext4") as directory:
+            found = look(directory)
+        found.pop("lost+found", None)
+        return look(self.host), found
+
+
+@pytest.fixture
+def twin(work, source):
+    return Twin(work, source)
+
+
+@pytest.mark.parametrize("options", [["-p"], ["-rp"], ["-pP"], ["-rpL"], ["-aL"], ["-a"], ["-rpL", "-P"], ["-rpP", "-L"]], ids="".join)
+@needs_root
+def test_attributes_and_links_as_gnu(twin, options):
+    theirs, ours = twin.copy(options, "file", "link", "sub")
+    if "r" in options[0] or "a" in options[0]:
+        assert ours == theirs
+    else:
+        assert ours["file"] == theirs["file"] and ours["link"][:2] == theirs["link"][:2]
+
+
+@pytest.mark.parametrize("options", [["-P"], ["-rL"], ["-rP"], ["-r"]], ids="".join)
+def test_links_as_gnu(twin, options):
+    theirs, ours = twin.copy(options, "file", "link", "sub", "dirlink")
+    assert without_times(ours) == without_times(theirs)
+
+
+@pytest.mark.parametrize("options", [["-n"], ["-u"], ["-rn"], ["-ru"], ["-nu"], ["-pu"]], ids="".join)
+@pytest.mark.parametrize("time", [OLD, NEW, NEW + 1], ids=["older", "as old", "newer"])
+def test_files_that_are_there_as_gnu(twin, options, time):
+    twin.begin("file", "before", time)
+    twin.begin("sub/deep/two", "before", time)
+    theirs, ours = twin.copy(options, "file", "sub")
+    assert {path: what[0] for path, what in ours.items()} == {path: what[0] for path, what in theirs.items()}
+
+
+def test_no_clobber_is_no_failure(twin):
+    twin.begin("file", "before", OLD)
+    result = good("cp", "-n", f"{twin.source}/file", f"{twin.image}:/file")
+    assert result.err == "" and good("cat", f"{twin.image}:/file").out == "before"
+    bad("cp", "-n", f"{twin.source}/file", f"{twin.source}/sub/one", f"{twin.image}:/file", mentions=["not a directory"])
+
+
+@pytest.mark.parametrize("kind", ["vfat", "exfat"])
+def test_update_knows_that_times_were_rounded(work, kind):
+    """FAT has even seconds alone: what -p has copied is not copied again for that."""
+    disk = images.make(f"{work}/disk.img", kind)
+    path = write(f"{work}/file", "same", NEW)
+    os.utime(path, ns=(NEW * 10 ** 9, (NEW + 1) * 10 ** 9 + 987654321))
+    good("cp", "-p", path, f"{disk}:/")
+    assert good("cp", "-puv", path, f"{disk}:/").out == ""
+    os.utime(path, (NEW + 4, NEW + 4))
+    assert good("cp", "-puv", path, f"{disk}:/").out != ""
+
+
+def test_access_lists_are_kept_with_the_mode(work, source):
+    host.run("setfacl", "-m", "u:5:rw", f"{source}/file")
+    os.setxattr(f"{source}/file", "user.note", b"x")
+    disk = images.make(f"{work}/disk.img", "ext4")
+    good("cp", "-p", f"{source}/file", f"{disk}:/")
+    assert "user:5:rw-" in good("getfacl", "-n", f"{disk}:/file").out
+    assert "user.note" not in good("getfattr", f"{disk}:/file").out
+
+
+def test_verbose_as_gnu(work, source):
+    disk = images.make(f"{work}/disk.img", "ext4")
+    os.mkdir(f"{work}/host")
+    options = ["cp", "-rv", f"{source}/file", f"{source}/sub"]
+    theirs = host.run(*options, f"{work}/host").stdout
+    ours = good(*options, f"{disk}:/").out
+    assert sorted(ours.replace(f"{disk}:/", f"{work}/host/").splitlines()) == sorted(theirs.splitlines())
+    again = good(*options, f"{disk}:/").out
+    assert f"'{source}/sub'" not in again and f"'{source}/sub/one' -> '{disk}:/sub/one'" in again
+
+
+def test_verbose_into_a_closed_pipe(work):
+    """No more is copied than somebody is told of."""
+    disk = images.make(f"{work}/disk.img", "ext4", 64, "-N", "20000")
+    for index in range(8000):
+        write(f"{work}/many/file{index:05}")
+    with subprocess.Popen(program.command("cp", "-rv", f"{work}/many", f"{disk}:/"), stdout=subprocess.PIPE) as running:
+        running.stdout.close()
+        assert running.wait(timeout=60) == 141
+    host.run("e2fsck", "-f", "-n", disk)
+
+
+@needs_root
+def test_chown(work, source):
+    disk = images.make(f"{work}/disk.img", "ext4")
+    write(f"{work}/etc/passwd", "ann:x:1234:50::/:/bin/sh\n")
+    write(f"{work}/etc/group", "staff:x:77:\n")
+    good("cp", "-r", f"{work}/etc", f"{disk}:/")
+
+    def owners(*options):
+        good("rm", "-rf", f"{disk}:/to")
+        good("mkdir", f"{disk}:/to")
+        good("cp", *options, f"{source}/file", f"{source}/link", f"{source}/sub", f"{disk}:/to")
+        lines = good("find", f"{disk}:/to", "-mindepth", "1", "-printf", "%p %U %G %m\\n").out.split("\n")[:-1]
+        return {words.split()[0].partition(":/to/")[2]: tuple(words.split()[1:]) for words in lines}
+
+    for options in (["-r"], ["-a"]):
+        found = owners(*options, "--chown=ann:staff")
+        assert {owner[:2] for owner in found.values()} == {("1234", "77")}, found
+        assert len(found) == 7
+    assert found["file"][2] == "4751", "set-user-ID is kept by -a"
+    assert {owner[:2] for owner in owners("-r", "--chown=ann:").values()} == {("1234", "50")}
+    assert owners("-a", "--chown=:staff")["sub/one"][:2] == ("7", "77")
+    assert owners("-a", "--chown=5")["sub/one"][:2] == ("5", "8")
+    assert owners("-r", "--chown=5")["sub/one"][:2] == ("5", str(os.getegid()))
+    bad("cp", "--chown=bob", f"{source}/file", f"{disk}:/", mentions=["bob", "no such user"])
+
+
+def test_chown_leaves_directories_that_were_there(work, source):
+    disk = images.make(f"{work}/disk.img", "ext4")
+    good("mkdir", f"{disk}:/sub")
+    good("cp", "-r", "--chown=5:6", f"{source}/sub", f"{disk}:/")
+    assert good("stat", f"{disk}:/sub", "--json").out != ""
+    lines = good("find", f"{disk}:/sub", "-printf", "%P %U:%G\\n").out.splitlines()
+    assert f" {os.geteuid()}:{os.getegid()}" in lines or " 0:0" in lines
+    assert "deep 5:6" in lines and "one 5:6" in lines
+
+
+@pytest.mark.parametrize("patterns, left", [
+    (["two"], {"file", "sub", "sub/one", "sub/deep", "sub/deep/up"}),
+    (["sub/deep"], {"file", "sub", "sub/one"}),
+    (["sub/*", "fi?e"], {"sub"}),
+    (["sub/"], {"file"}),
+    (["[a-m]*"], {"sub", "sub/one"}),
+    (["source"], {"file", "sub", "sub/one", "sub/deep", "sub/deep/two", "sub/deep/up"}),
+])
+@pytest.mark.parametrize("into_image", [True, False])
+def test_exclude(work, source, patterns, left, into_image):
+    disk = images.make(f"{work}/disk.img", "ext4")
+    options = [f"--exclude={pattern}" for pattern in patterns]
+    if into_image:
+        good("cp", "-r", *options, f"{source}/file", f"{source}/sub", f"{disk}:/")
+        good("cp", "-r", f"{disk}:/", f"{work}/back")
+        os.rmdir(f"{work}/back/lost+found")
+    else:
+        good("cp", "-r", f"{source}/file", f"{source}/sub", f"{disk}:/")
+        os.mkdir(f"{work}/back")
+        good("cp", "-r", *options, "--exclude=lost+found", f"{disk}:/", f"{work}/back")
+    assert set(look(f"{work}/back")) == left
+
+
+def test_excluded_contents_of_a_directory(work, source):
+    disk = images.make(f"{work}/disk.img", "ext4")
+    good("cp", "-r", "--exclude=sub/deep", "--exclude=./file", f"{source}/.", f"{disk}:/all")
+    good("cp", "-r", f"{disk}:/all", f"{work}/back")
+    assert set(look(f"{work}/back")) == {"link", "dirlink", "sub", "sub/one"}
+
+
+def test_followed_links_stay_in_the_image(work):
+    """An absolute link of an image means the image's root, also on the way through a tree."""
+    disk = images.make(f"{work}/disk.img", "ext4")
+    write(f"{work}/tree/etc/hostname", "inside")
+    os.makedirs(f"{work}/tree/links")
+    for name, target in [("absolute", "/etc/hostname"), ("out", "../../../../../../etc/hostname"), ("dir", "/etc")]:
+        os.symlink(target, f"{work}/tree/links/{name}")
+    good("cp", "-a", f"{work}/tree/.", f"{disk}:/")
+    good("cp", "-rL", f"{disk}:/links", f"{work}/back")
+    found = look(f"{work}/back")
+    assert {path: what[0] for path, what in found.items()} == {
+        "absolute": "inside", "out": "inside", "dir": "directory", "dir/hostname": "inside"}
+
+
+def test_followed_links_end(work):
+    disk = images.make(f"{work}/disk.img", "ext4")
+    write(f"{work}/tree/a/file", "x")
+    os.makedirs(f"{work}/tree/a/below")
+    os.symlink("..", f"{work}/tree/a/below/up")
+    os.symlink("/", f"{work}/tree/a/root")
+    os.symlink("none", f"{work}/tree/a/nowhere")
+    os.symlink("self", f"{work}/tree/a/self")
+    good("cp", "-a", f"{work}/tree/a", f"{disk}:/")
+    result = bad("cp", "-rL", f"{disk}:/a", f"{work}/back", timeout=30,
+                 mentions=["a/below/up: the link leads to a directory that contains the link", "a/nowhere", "a/self", "a/root/a: links lead to it"])
+    assert "interrupted" not in result.err and set(look(f"{work}/back")) == {"file", "below", "root", "root/lost+found"}
+    # A link to what holds the destination.
+    os.makedirs(f"{work}/tree/b")
+    os.symlink("..", f"{work}/tree/b/out")
+    good("rm", "-r", f"{disk}:/a")
+    good("cp", "-a", f"{work}/tree/b", f"{disk}:/")
+    bad("cp", "-rL", f"{disk}:/b", f"{disk}:/copy", mentions=["b/out", "contains"], timeout=30)
+
+
+def test_links_out_of_the_sources_are_hidden_by_the_sandbox(work):
+    write(f"{work}/elsewhere/secret", "x")
+    write(f"{work}/tree/file", "x")
+    os.symlink(f"{work}/elsewhere/secret", f"{work}/tree/link")
+    disk = images.make(f"{work}/disk.img", "ext4")
+    result = run("cp", "-rL", f"{work}/tree", f"{disk}:/")
+    if result.code:
+        assert "tree/link" in result.err and "--no-sandbox" in result.err, str(result)
+    run("cp", "--no-sandbox", "-rL", f"{work}/tree", f"{disk}:/")
+    assert good("cat", f"{disk}:/tree/link").out == "x"
+
+
+@pytest.mark.parametrize("source_kind", ["file", "directory", "image"])
+def test_the_progress_has_a_percentage(work, source_kind):
+    images.write_noise(f"{work}/noise", 200)
+    disk = images.make(f"{work}/disk.img", "ext4", 600)
+    sources = {"file": f"{work}/noise", "directory": f"{work}/tree", "image": f"{disk}:/"}
+    options = []
+    if source_kind == "image":
+        good("cp", f"{work}/noise", f"{disk}:/")
+        target = f"{work}/back"
+        options = ["-r"]
+    elif source_kind == "directory":
+        # As many as take longer than a second, so that they are counted.
+        os.mkdir(f"{work}/tree")
+        for index in range(12):
+            os.link(f"{work}/noise", f"{work}/tree/{index}")
+        disk = images.make(f"{work}/disk.img", "ext4", 4000)
+        target = f"{disk}:/"
+        options = ["-r"]
+    else:
+        target = f"{disk}:/"
+    main, other = pty.openpty()
+    with subprocess.Popen(program.command("cp", *options, sources[source_kind], target), stdin=other, stdout=other, stderr=other,
+                          env={**os.environ, "TERM": "xterm"}) as running:
+        os.close(other)
+        shown = drain(main)
+        assert running.wait(timeout=120) == 0, shown
+    os.close(main)
+    assert re.search(rb", \d+ %, \d+:\d\d left", shown), shown
