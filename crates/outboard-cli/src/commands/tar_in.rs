@@ -5,7 +5,10 @@ use crate::commands::{check_file_name, image_place, progress, writes_images};
 use clap::Args;
 use outboard_sandbox::error::Result;
 use outboard_sandbox::HostAccess;
+use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::tar::input::{unpack, Input, NAMES};
+use outboard_transfer::tar::{find_owner, Options, Selection};
+use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,23 +19,34 @@ use std::path::{Path, PathBuf};
 /// have is kept: numeric owners, modes, times, extended attributes, ACLs, labels, hard links, devices, holes.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  outboard tar-in disk.img@1:/ < root.tar\n  outboard tar-in disk.img:/srv site.tar.zst\n  tar -c -C tree . | outboard tar-in disk.img:/"
+    after_help = "Examples:\n  outboard tar-in disk.img@1:/ < root.tar\n  outboard tar-in disk.img:/srv site.tar.zst\n  outboard tar-in --strip-components=1 --no-same-owner disk.img:/src -f linux.tar.xz\n  outboard tar-in disk.img:/ root.tar etc/fstab etc/ssh\n  tar -c -C tree . | outboard tar-in disk.img:/"
 )]
 pub struct TarIn {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR
     #[arg(value_name = "IMAGE:/DIR")]
     pub place: OsString,
-    /// The archive [default: standard input]
-    #[arg(value_name = "ARCHIVE")]
-    pub archive: Option<OsString>,
+    /// The archive ("-", or none: standard input), unless -f names it; then members to unpack, with
+    /// all that is below them [default: all]
+    #[arg(value_names = ["ARCHIVE", "MEMBER"])]
+    pub words: Vec<OsString>,
     /// The archive, as for tar
-    #[arg(
-        short,
-        long = "file",
-        value_name = "ARCHIVE",
-        conflicts_with = "archive"
-    )]
+    #[arg(short, long = "file", value_name = "ARCHIVE")]
     pub file: Option<OsString>,
+    /// Leave off N names at the start of members' names; those with no name left are left out
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub strip_components: usize,
+    /// Leave out members that a pattern of the shell matches, as tar does; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<OsString>,
+    /// Everything belongs to this user, a name of the image or a number
+    #[arg(long, value_name = "USER")]
+    pub owner: Option<OsString>,
+    /// Everything belongs to this group, a name of the image or a number
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<OsString>,
+    /// Files belong to whom new files belong to, and set-user-ID and set-group-ID bits are left off
+    #[arg(long, conflicts_with_all = ["owner", "group"])]
+    pub no_same_owner: bool,
     /// Do not replace a symbolic link to a directory by a directory of the archive
     #[arg(long)]
     pub keep_directory_symlink: bool,
@@ -41,28 +55,56 @@ pub struct TarIn {
 impl TarIn {
     pub fn host_access(&self) -> HostAccess {
         let mut access = writes_images([&self.place]);
-        let archives = self.archive.iter().chain(&self.file);
-        let files = archives.filter(|archive| *archive != "-");
+        let files = self.archive().filter(|archive| *archive != "-");
         access.reads.extend(files.map(PathBuf::from));
         access.reads.extend(NAMES.map(PathBuf::from));
         access
+    }
+
+    fn archive(&self) -> Option<&OsString> {
+        self.file.as_ref().or(self.words.first())
+    }
+
+    fn members(&self) -> &[OsString] {
+        match &self.file {
+            Some(_) => &self.words,
+            None => self.words.get(1..).unwrap_or_default(),
+        }
+    }
+
+    /// What is unpacked. Opens the place.
+    fn selection(&self, session: &mut Session, place: &Place) -> Result<Selection> {
+        let id = session.open(place, true)?;
+        let (user, group) = (self.owner.as_deref(), self.group.as_deref());
+        let mut selection = Selection::of(self.members())?;
+        selection.excluded = Exclusion::parse(&self.exclude)?;
+        selection.strip = self.strip_components;
+        selection.owner = find_owner(user, group, session.tree(id), place)?;
+        selection.no_owner = self.no_same_owner;
+        Ok(selection)
     }
 }
 
 pub fn run(options: &TarIn, session: &mut Session) -> Result<()> {
     let place = image_place(&options.place)?;
-    let archive = options.file.as_deref().or(options.archive.as_deref());
+    let archive = options.archive().map(OsString::as_os_str);
     archive.map_or(Ok(()), |path| check_file_name(Path::new(path)))?;
     let input = Input::open(archive)?;
     session
         .used()
         .check_source(input.metadata.as_ref(), &input.name)?;
+    let selection = options.selection(session, &place)?;
+    let how = Options {
+        threads: session.vcpus(),
+        keep_links: options.keep_directory_symlink,
+        selection: &selection,
+    };
     unpack(
         session,
         input,
         &place,
         &place.shown(),
-        options.keep_directory_symlink,
+        how,
         progress::report,
     )
 }

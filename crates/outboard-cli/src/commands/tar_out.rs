@@ -4,12 +4,15 @@
 use crate::commands::{check_file_name, image_place, progress, reads_images};
 use crate::output::check_open;
 use clap::{Args, ValueEnum};
+use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::exclusion::Exclusion;
+use outboard_transfer::moment::parse_moment;
 use outboard_transfer::tar::output::{pack_place, Target};
-use outboard_transfer::tar::{Choice, Format};
+use outboard_transfer::tar::{find_owner, Changes, Choice, Format};
+use outboard_volume::address::Place;
 use outboard_volume::destination::UsedFiles;
 use outboard_volume::session::Session;
 use std::ffi::OsString;
@@ -26,12 +29,15 @@ use std::path::{Path, PathBuf};
 /// ACLs, labels, hard links, devices, holes. The same tree makes the same archive, byte for byte.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  outboard tar-out disk.img@1:/ > root.tar\n  outboard tar-out disk.img:/srv --zstd -f srv.tar.zst --exclude '*.log'"
+    after_help = "Examples:\n  outboard tar-out disk.img@1:/ > root.tar\n  outboard tar-out disk.img:/srv --zstd -f srv.tar.zst --exclude '*.log'\n  outboard tar-out --owner 0 --group 0 --mtime 2026-01-01 disk.img:/ etc usr/share/doc > some.tar"
 )]
 pub struct TarOut {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR
     #[arg(value_name = "IMAGE:/DIR")]
     pub place: OsString,
+    /// What of it to pack, with all below; names in the archive are as written here [default: all]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<OsString>,
     /// Where to write the archive [default: standard output]
     #[arg(short, long = "file", value_name = "ARCHIVE")]
     pub file: Option<OsString>,
@@ -53,6 +59,18 @@ pub struct TarOut {
     /// Leave out what a pattern of the shell matches, as tar does; may be given several times
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
+    /// Everything in the archive belongs to this user, a name of the image or a number
+    #[arg(long, value_name = "USER")]
+    pub owner: Option<OsString>,
+    /// Everything in the archive belongs to this group, a name of the image or a number
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<OsString>,
+    /// Time of modification of everything in the archive: "2026-11-21 10:20:30", @SECONDS
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    pub mtime: Option<libc::timespec>,
+    /// Let --mtime change later times only
+    #[arg(long, requires = "mtime")]
+    pub clamp_mtime: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -73,10 +91,17 @@ impl TarOut {
         }
     }
 
-    fn choice(&self) -> Result<Choice> {
+    fn choice(&self, tree: &Tree, place: &Place) -> Result<Choice> {
+        let (user, group) = (self.owner.as_deref(), self.group.as_deref());
         Ok(Choice {
             sorted: self.sort == Sort::Name,
             excluded: Exclusion::parse(&self.exclude)?,
+            paths: self.paths.clone(),
+            changes: Changes {
+                owner: find_owner(user, group, tree, place)?,
+                modified: self.mtime,
+                clamps: self.clamp_mtime,
+            },
         })
     }
 }
@@ -134,7 +159,8 @@ impl TarOut {
 
 pub fn run(options: &TarOut, session: &mut Session) -> Result<()> {
     let place = image_place(&options.place)?;
-    let choice = options.choice()?;
+    let id = session.open(&place, false)?;
+    let choice = options.choice(session.tree(id), &place)?;
     let open = |session: &Session| open_target(options, &session.used(), 0o666 & !session.umask());
     pack_place(
         session,

@@ -92,8 +92,10 @@ pub fn keep(
 ) {
     let mut mode = attributes.mode;
     let mut mode_now = now.st_mode & 0o7777;
-    if (now.st_uid, now.st_gid) != (attributes.user, attributes.group) {
-        if target.set_owner(attributes.user, attributes.group).is_err() {
+    let user = attributes.user_after(now.st_uid);
+    let group = attributes.group_after(now.st_gid);
+    if (now.st_uid, now.st_gid) != (user, group) {
+        if target.set_owner(user, group).is_err() {
             report.lose(Loss::Owner, path);
             // What runs as somebody must not run as somebody else.
             mode &= !SPECIAL;

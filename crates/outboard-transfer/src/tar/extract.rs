@@ -10,6 +10,7 @@ use super::create::{keep, replacing, Content, Job, Maker, Target};
 use super::directories::{clean, split, Directories, Directory};
 use super::flights::{Flights, Identity};
 use super::member::{Archive, Attributes, Kind, Member, Next};
+use super::selection::Selection;
 use super::stream::{Piece, Stop};
 use crate::cp::behind::Behind;
 use crate::cp::queue::Queue;
@@ -37,11 +38,13 @@ const PIECES: usize = 8;
 
 /// How an archive is unpacked.
 #[derive(Clone, Copy)]
-pub struct Options {
+pub struct Options<'a> {
     /// Threads that make files.
     pub threads: u32,
     /// A directory does not replace a symbolic link to one.
     pub keep_links: bool,
+    /// What of it is unpacked.
+    pub selection: &'a Selection,
 }
 
 /// What went before the end of the reading.
@@ -131,7 +134,7 @@ struct Extraction<'a> {
     directories: Directories,
     batch: Batch,
     later: HashMap<Identity, Later>,
-    options: Options,
+    options: Options<'a>,
     interrupt: &'a Interrupt,
     told_absolute: bool,
 }
@@ -173,8 +176,16 @@ impl Extraction<'_> {
                     archive.finish()?;
                     return Ok(marked);
                 }
-                Next::Refused(path, why) => self.refuse(&path, &why),
-                Next::Member(member) => self.member(archive, member)?,
+                Next::Refused(path, why) if self.options.selection.takes(&path) => {
+                    self.refuse(&path, &why);
+                }
+                Next::Refused(..) => {}
+                Next::Member(mut member) => {
+                    let selection = self.options.selection;
+                    if selection.takes(&member.path) && selection.change(&mut member) {
+                        self.member(archive, member)?;
+                    }
+                }
             }
         }
     }

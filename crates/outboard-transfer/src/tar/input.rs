@@ -4,6 +4,7 @@
 use super::compression::decompressed;
 use super::extract::{extract, End, Options};
 use super::member::{Archive, Next};
+use super::selection::Selection;
 use super::stream::{Counted, Stop, Stream};
 use crate::accounts::Accounts;
 use crate::cp::report::Report;
@@ -92,12 +93,17 @@ pub fn unpack_file(
     shown: &str,
     new_report: fn() -> Report,
 ) -> Result<()> {
+    let how = Options {
+        threads: session.vcpus(),
+        keep_links: false,
+        selection: &Selection::default(),
+    };
     unpack(
         session,
         Input::open(Some(file.as_os_str()))?,
         place,
         shown,
-        false,
+        how,
         new_report,
     )
 }
@@ -147,14 +153,13 @@ impl Input {
     }
 }
 
-/// Unpacks an archive into a directory. `shown`: what messages call that; `keep_links`: links to
-/// directories are not replaced by directories of the archive.
+/// Unpacks an archive into a directory. `shown`: what messages call that.
 pub fn unpack(
     session: &mut Session,
     input: Input,
     place: &Place,
     shown: &str,
-    keep_links: bool,
+    how: Options,
     new_report: fn() -> Report,
 ) -> Result<()> {
     let name = input.name.clone();
@@ -168,10 +173,6 @@ pub fn unpack(
     let (mut archive, size) = input.archive(&interrupt, accounts)?;
     let report = new_report();
     report.expect(size);
-    let how = Options {
-        threads: session.vcpus(),
-        keep_links,
-    };
     let end = extract(&mut archive, root, shown, how, &interrupt, &report);
     report.print_losses();
     let last = escaped(&archive.last);
@@ -181,6 +182,9 @@ pub fn unpack(
                 warn(format!(
                     "note: {name} ends without the mark of an end: it may be cut off after {last}"
                 ));
+            }
+            for path in how.selection.missing() {
+                report.fail(format!("{} is not in {name}", escaped(path)));
             }
         }
         End::Stopped(..) if interrupt.asked() => {

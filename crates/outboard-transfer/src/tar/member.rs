@@ -50,6 +50,24 @@ pub struct Attributes {
     pub strange_acls: usize,
 }
 
+impl Attributes {
+    /// The user of the file, which has `now`: the largest number stands for no change.
+    pub fn user_after(&self, now: u32) -> u32 {
+        match self.user {
+            u32::MAX => now,
+            user => user,
+        }
+    }
+
+    /// The same for the group.
+    pub fn group_after(&self, now: u32) -> u32 {
+        match self.group {
+            u32::MAX => now,
+            group => group,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub enum Kind {
     File,

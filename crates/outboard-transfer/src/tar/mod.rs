@@ -6,6 +6,7 @@
 //! layout; its own reader and writer know neither PAX sparse files nor values with newlines.
 
 mod acl;
+mod changes;
 mod compression;
 mod create;
 mod directories;
@@ -18,9 +19,13 @@ mod member;
 pub mod output;
 mod pack;
 mod pax;
+mod selection;
 mod sparse;
 mod stream;
 mod tree;
 
+pub use changes::{find_owner, Changes};
 pub use compression::Format;
+pub use extract::Options;
+pub use selection::Selection;
 pub use tree::Choice;

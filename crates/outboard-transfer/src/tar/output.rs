@@ -2,14 +2,19 @@
 //! Packing a directory of an image into an archive.
 
 use super::compression::{Compressor, Format};
+use super::directories::{clean, split};
 use super::pack::pack;
-use super::tree::{Choice, Walk};
+use super::tree::{Choice, Folder, Start, Walk};
 use crate::cp::report::Report;
-use outboard_sandbox::error::{Error, Result};
+use outboard::{Fd, Tree};
+use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::format::escaped;
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Where the archive goes to.
@@ -37,6 +42,51 @@ impl Target {
     }
 }
 
+/// Opens the directories of what is to be packed. What is not there is a failure.
+fn find_starts(
+    paths: &[OsString],
+    tree: &Tree,
+    place: &Place,
+    root: Fd,
+    report: &Report,
+) -> Result<Vec<Start>> {
+    let folder = |fd, path: &[u8]| Folder {
+        fd,
+        path: path.to_vec(),
+    };
+    if paths.is_empty() {
+        return Ok(vec![Start::Folder(folder(root, b"./"))]);
+    }
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    let mut starts = Vec::new();
+    for text in paths {
+        let path = clean(text.as_bytes()).ok_or_else(|| {
+            let shown = escaped(text.as_bytes());
+            Error::Usage(format!("{shown}: a path in an archive has no \"..\""))
+        })?;
+        let (parent, name) = split(&path);
+        let opened = tree.open_fd(place.below(parent).path(), flags, 0);
+        let found = opened.and_then(|parent| {
+            if !path.is_empty() {
+                parent.stat_at(&name, libc::AT_SYMLINK_NOFOLLOW)?;
+            }
+            Ok(parent)
+        });
+        match found {
+            Ok(fd) if path.is_empty() => starts.push(Start::Folder(folder(fd, b"./"))),
+            Ok(fd) => {
+                let end = path.len() - name.as_bytes().len();
+                starts.push(Start::Name(folder(fd, &path[..end]), name));
+            }
+            Err(error) => {
+                let shown = place.below(&path).shown();
+                report.fail(format!("cannot read {shown}: {}", reason(&error)));
+            }
+        }
+    }
+    Ok(starts)
+}
+
 /// Packs what is chosen of a directory. `open`: opens the archive once the directory is found.
 pub fn pack_place(
     session: &mut Session,
@@ -51,12 +101,14 @@ pub fn pack_place(
     let _ = session.tree(id).system().raise_file_limit(1 << 16);
     let shown = place.shown();
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let root = session
-        .tree(id)
+    let tree = session.tree(id);
+    let root = tree
         .open_fd(place.path(), flags, 0)
         .map_err(|error| Error::failed(format!("cannot open {shown}"), &error))?;
     let report = new_report();
-    if let (TreeId::Mount(index), true) = (id, place.path() == Path::new("/")) {
+    let starts = find_starts(&choice.paths, tree, place, root, &report)?;
+    let whole = choice.paths.is_empty() && place.path() == Path::new("/");
+    if let (TreeId::Mount(index), true) = (id, whole) {
         let space = session.mounted(index).space();
         report.expect(space.map_or(0, |space| space.size.saturating_sub(space.free)));
     }
@@ -69,7 +121,7 @@ pub fn pack_place(
     let target = open(session)?;
     let threads = session.vcpus();
     let written = Compressor::new(format, &target.file, threads).and_then(|mut output| {
-        pack(&walk, root, threads, &mut output)?;
+        pack(&walk, starts, threads, &mut output)?;
         output.finish()?.flush()
     });
     report.print_losses();

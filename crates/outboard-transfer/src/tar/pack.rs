@@ -9,7 +9,7 @@
 use super::encode::Entry;
 use super::header::{padding, BLOCK};
 use super::sparse::{Map, Parts};
-use super::tree::{Folder, Item, Walk};
+use super::tree::{Folder, Item, Start, Walk};
 use crate::claimed_size;
 use crate::cp::data::Trail;
 use crate::cp::queue::Queue;
@@ -90,14 +90,19 @@ impl Chunks {
     }
 }
 
-/// Packs the tree below `root` into an archive. The error is one of writing.
-pub fn pack(walk: &Walk, root: Fd, threads: u32, output: &mut impl Write) -> io::Result<()> {
+/// Packs trees into an archive. The error is one of writing.
+pub fn pack(
+    walk: &Walk,
+    starts: Vec<Start>,
+    threads: u32,
+    output: &mut impl Write,
+) -> io::Result<()> {
     let chunks = Chunks::default();
     let queue: Queue<Batch> = Queue::new(AHEAD);
     std::thread::scope(|scope| {
         let (order, stretches) = sync_channel(AHEAD);
         scope.spawn(|| {
-            give_batches(walk, root, &queue, order);
+            give_batches(walk, starts, &queue, order);
             queue.close();
         });
         for _ in 0..threads.max(1) {
@@ -128,14 +133,19 @@ pub fn pack(walk: &Walk, root: Fd, threads: u32, output: &mut impl Write) -> io:
     })
 }
 
-fn give_batches(walk: &Walk, root: Fd, queue: &Queue<Batch>, order: SyncSender<Receiver<Out>>) {
+fn give_batches(
+    walk: &Walk,
+    starts: Vec<Start>,
+    queue: &Queue<Batch>,
+    order: SyncSender<Receiver<Out>>,
+) {
     let mut items = Vec::new();
     let send = |items: Vec<Item>| {
         let (out, stretch) = sync_channel(CHUNKS);
         queue.give(Batch { items, out });
         order.send(stretch).is_ok()
     };
-    walk.run(root, &mut |item| {
+    walk.run(starts, &mut |item| {
         items.push(item);
         items.len() < BATCH || send(std::mem::take(&mut items))
     });
@@ -232,7 +242,8 @@ impl Packer<'_> {
             map: None,
         });
         match found {
-            Ok(found) => {
+            Ok(mut found) => {
+                self.walk.choice.changes.apply(&mut found.stat);
                 self.report.count_file();
                 self.put(&found.entry(&folder.path).headers())
             }
@@ -246,12 +257,13 @@ impl Packer<'_> {
     fn name(&mut self, folder: &Folder, name: &CStr) -> Result<(), Gone> {
         let path = folder.path_of(name);
         match self.look(folder, name, &path) {
-            Ok((found, file)) => match found.stat.st_mode & libc::S_IFMT {
+            Ok((mut found, file)) => match found.stat.st_mode & libc::S_IFMT {
                 libc::S_IFSOCK => {
                     self.report.lose(Loss::Socket, || self.walk.shown(&path));
                     Ok(())
                 }
                 _ => {
+                    self.walk.choice.changes.apply(&mut found.stat);
                     self.report.count_file();
                     self.linked(path, &found, file)
                 }

@@ -2,6 +2,7 @@
 //! The walk through the tree that goes into an archive: everything in its order, a directory before what
 //! is in it.
 
+use super::changes::Changes;
 use crate::cp::report::Report;
 use crate::exclusion::Exclusion;
 use outboard::{Fd, Listing};
@@ -9,7 +10,7 @@ use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use std::collections::HashSet;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::sync::Arc;
 
@@ -37,11 +38,24 @@ pub enum Item {
     Name(Arc<Folder>, CString),
 }
 
+/// Where a walk begins.
+pub enum Start {
+    /// A directory, with all below it.
+    Folder(Folder),
+    /// A name in one, with all below it.
+    Name(Folder, CString),
+}
+
 /// What the walk leaves out, and in which order it goes.
 pub struct Choice {
     /// By the bytes of their names; else as the file system lists them.
     pub sorted: bool,
+    /// Patterns of what is left out.
     pub excluded: Exclusion,
+    /// What is packed, with all below, under names as written here. None: all.
+    pub paths: Vec<OsString>,
+    /// What members get that their files do not have.
+    pub changes: Changes,
 }
 
 /// A directory whose names are being walked.
@@ -60,14 +74,33 @@ pub struct Walk<'a> {
 
 impl Walk<'_> {
     /// Gives everything to `give`, which returns whether to go on.
-    pub fn run(&self, root: Fd, give: &mut dyn FnMut(Item) -> bool) {
+    pub fn run(&self, starts: Vec<Start>, give: &mut dyn FnMut(Item) -> bool) {
+        for start in starts {
+            if !self.run_from(start, give) {
+                return;
+            }
+        }
+    }
+
+    fn run_from(&self, start: Start, give: &mut dyn FnMut(Item) -> bool) -> bool {
         let mut entered = HashSet::new();
-        let path = b"./".to_vec();
         let mut levels = Vec::new();
-        levels.extend(self.enter(Folder { fd: root, path }, &mut entered, give));
+        match start {
+            Start::Folder(folder) => levels.extend(self.enter(folder, &mut entered, give)),
+            Start::Name(folder, name) => {
+                let path = folder.path_of(&name);
+                if self.choice.excluded.excludes(&path) {
+                    return true;
+                }
+                match self.open(&folder, &name, path) {
+                    Some(below) => levels.extend(self.enter(below, &mut entered, give)),
+                    None => return give(Item::Name(Arc::new(folder), name)),
+                }
+            }
+        }
         while let Some(level) = levels.last_mut() {
             if self.interrupt.asked() {
-                return;
+                return false;
             }
             let Some((name, directory)) = level.names.next() else {
                 levels.pop();
@@ -85,9 +118,10 @@ impl Walk<'_> {
             if let Some(below) = opened {
                 levels.extend(self.enter(below, &mut entered, give));
             } else if !give(Item::Name(Arc::clone(folder), name)) {
-                return;
+                return false;
             }
         }
+        true
     }
 
     /// A path for messages.

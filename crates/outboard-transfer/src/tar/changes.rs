@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What members of an archive get that their files do not have: other owners, another time.
+
+use crate::owner::Owner;
+use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
+use outboard_volume::address::Place;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// All that members get in place of what their files have.
+#[derive(Default)]
+pub struct Changes {
+    /// `None` there: as the file has it.
+    pub owner: Owner,
+    /// The time of modification.
+    pub modified: Option<libc::timespec>,
+    /// Only times that are later change.
+    pub clamps: bool,
+}
+
+impl Changes {
+    /// Changes what a file has.
+    pub fn apply(&self, stat: &mut libc::stat) {
+        stat.st_uid = self.owner.user.unwrap_or(stat.st_uid);
+        stat.st_gid = self.owner.group.unwrap_or(stat.st_gid);
+        let Some(new) = &self.modified else { return };
+        let now = (stat.st_mtime, stat.st_mtime_nsec);
+        if !self.clamps || now > (new.tv_sec, new.tv_nsec) {
+            (stat.st_mtime, stat.st_mtime_nsec) = (new.tv_sec, new.tv_nsec);
+        }
+    }
+}
+
+/// The owner of `--owner` and `--group`, with names of the image that a place is in.
+pub fn find_owner(
+    user: Option<&OsStr>,
+    group: Option<&OsStr>,
+    tree: &Tree,
+    place: &Place,
+) -> Result<Owner> {
+    for name in user.iter().chain(&group) {
+        if name.is_empty() || name.as_bytes().contains(&b':') {
+            return Err(Error::Usage(
+                "--owner and --group take one name or number each: --owner USER --group GROUP"
+                    .to_owned(),
+            ));
+        }
+    }
+    let mut owner = Owner::default();
+    if let Some(user) = user {
+        owner.user = Owner::find(user.as_bytes(), tree, place)?.user;
+    }
+    if let Some(group) = group {
+        let text = [b":", group.as_bytes()].concat();
+        owner.group = Owner::find(&text, tree, place)?.group;
+    }
+    Ok(owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(clamps: bool, seconds: i64) -> i64 {
+        let changes = Changes {
+            modified: Some(libc::timespec {
+                tv_sec: 100,
+                tv_nsec: 0,
+            }),
+            clamps,
+            ..Changes::default()
+        };
+        let tree = Tree::host();
+        let mut stat = *tree.metadata("/").unwrap().stat();
+        stat.st_mtime = seconds;
+        stat.st_mtime_nsec = 5;
+        changes.apply(&mut stat);
+        stat.st_mtime
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!([time(false, 50), time(false, 500)], [100, 100]);
+        assert_eq!([time(true, 50), time(true, 500)], [50, 100]);
+    }
+}

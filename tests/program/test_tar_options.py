@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The options of tar-in and tar-out that choose and change members, side by side with GNU tar."""
+
+import os
+import stat
+import subprocess
+import tarfile
+
+import pytest
+
+from support import host, images, program
+from support.program import bad, good
+
+needs_root = pytest.mark.skipif(not host.IS_ROOT, reason="compares owners: needs root")
+TIME = 1_234_567_890
+
+
+@pytest.fixture
+def tree(work):
+    root = f"{work}/tree"
+    for path in ("etc/passwd", "etc/group", "etc/ssh/keys", "usr/bin/su", "usr/bin/x.o", "top"):
+        os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
+        with open(f"{root}/{path}", "w", encoding="ascii") as stream:
+            stream.write({"etc/passwd": "ann:x:1234:50::/:/bin/sh\n", "etc/group": "staff:x:77:\n"}.get(path, path))
+        os.utime(f"{root}/{path}", (TIME, TIME))
+    os.chmod(f"{root}/usr/bin/su", 0o4755)
+    os.symlink("su", f"{root}/usr/bin/link")
+    os.link(f"{root}/usr/bin/su", f"{root}/usr/bin/hard")
+    if host.IS_ROOT:
+        os.lchown(f"{root}/etc/ssh/keys", 7, 8)
+    return root
+
+
+@pytest.fixture
+def archive(work, tree):
+    host.run("tar", "-c", "-f", f"{work}/tree.tar", "-C", tree, "etc", "usr", "top")
+    return f"{work}/tree.tar"
+
+
+@pytest.fixture
+def image(work):
+    return images.make(f"{work}/disk.img", "ext4")
+
+
+def look(root):
+    found = {}
+    for directory, below, files in os.walk(root):
+        for name in below + files:
+            path = os.path.join(directory, name)
+            info = os.lstat(path)
+            found[os.path.relpath(path, root)] = (stat.S_IFMT(info.st_mode), info.st_mode & 0o7777, info.st_uid, info.st_gid,
+                                                  int(info.st_mtime) if not stat.S_ISDIR(info.st_mode) else 0, info.st_nlink)
+    found.pop("lost+found", None)
+    return found
+
+
+@pytest.mark.parametrize("options, members", [
+    (["--strip-components=1"], []),
+    (["--strip-components=2"], []),
+    (["--strip-components=9"], []),
+    (["--exclude=*.o"], []),
+    (["--exclude=usr/bin", "--exclude=ssh"], []),
+    (["--strip-components=1", "--exclude=etc/ssh/*"], []),
+    ([], ["etc/passwd", "usr"]),
+    ([], ["etc/ssh/"]),
+    (["--strip-components=1", "--exclude=x.o"], ["usr/bin", "top"]),
+])
+@needs_root
+def test_members_as_gnu(work, archive, image, options, members):
+    os.mkdir(f"{work}/host")
+    host.run("tar", "-x", "-p", "--same-owner", *options, "-f", archive, "-C", f"{work}/host", *members)
+    good("tar-in", *options, f"{image}:/", archive, *members)
+    with images.shown(work, image, "ext4") as directory:
+        found = look(directory)
+    assert found == look(f"{work}/host")
+    host.run("e2fsck", "-f", "-n", image)
+
+
+def test_members_with_and_without_f(archive, image):
+    good("tar-in", f"{image}:/", "-f", archive, "./top")
+    with open(archive, "rb") as stream:
+        subprocess.run(program.command("tar-in", f"{image}:/", "-", "etc/group"), stdin=stream, check=True)
+    found = good("find", f"{image}:/", "-type", "f").out.splitlines()
+    assert sorted(found) == [f"{image}:/etc/group", f"{image}:/top"]
+
+
+def test_a_member_that_is_not_there(archive, image):
+    bad("tar-in", f"{image}:/", archive, "top", "none/at/all", mentions=["none/at/all is not in"])
+    assert good("cat", f"{image}:/top").out == "top"
+    bad("tar-in", f"{image}:/", archive, "../top", code=2, mentions=["../top"])
+
+
+@needs_root
+def test_owners_of_members(tree, archive, image):
+    good("cp", "-r", f"{tree}/etc", f"{image}:/")
+
+    def owners(*options):
+        good("rm", "-rf", f"{image}:/to")
+        good("mkdir", f"{image}:/to")
+        good("tar-in", *options, f"{image}:/to", archive)
+        lines = good("find", f"{image}:/to", "-mindepth", "1", "-printf", "%P %U:%G %m\\n").out.splitlines()
+        return {line.split()[0]: line.split()[1:] for line in lines}
+
+    assert owners()["etc/ssh/keys"][0] == "7:8"
+    assert {owner for owner, _ in owners("--owner=ann", "--group=staff").values()} == {"1234:77"}
+    found = owners("--owner=5")
+    assert found["etc/ssh/keys"][0] == "5:8" and found["usr/bin/su"] == ["5:0", "4755"]
+    found = owners("--no-same-owner")
+    new = good("find", f"{image}:/to", "-maxdepth", "0", "-printf", "%U:%G").out
+    assert {owner for owner, _ in found.values()} == {new}
+    assert found["usr/bin/su"][1] == "755", "a set-user-ID bit is of an owner"
+    bad("tar-in", "--owner=bob", f"{image}:/to", archive, mentions=["bob: no such user"])
+    bad("tar-in", "--owner=0:0", f"{image}:/to", archive, code=2, mentions=["--group"])
+
+
+def members(path):
+    with tarfile.open(path) as stream:
+        return {member.name: member for member in stream.getmembers()}
+
+
+@pytest.mark.parametrize("paths", [["etc"], ["usr/bin/su", "usr/bin/hard"], ["./etc/ssh/", "top"], ["."], ["usr", "etc/ssh/keys"]])
+def test_chosen_paths_as_gnu(work, tree, image, paths):
+    good("cp", "-a", f"{tree}/.", f"{image}:/x")
+    good("tar-out", f"{image}:/x", *paths, "-f", f"{work}/ours.tar")
+    host.run("tar", "-c", "--sort=name", "-f", f"{work}/theirs.tar", "-C", tree, *paths)
+    clean = {os.path.normpath(name): (member.type, member.linkname.removeprefix("./"), member.mode)
+             for name, member in members(f"{work}/theirs.tar").items()}
+    assert {os.path.normpath(name): (member.type, member.linkname.removeprefix("./"), member.mode)
+            for name, member in members(f"{work}/ours.tar").items()} == clean
+
+
+def test_a_path_that_is_not_there(work, tree, image):
+    good("cp", "-a", f"{tree}/.", f"{image}:/")
+    bad("tar-out", f"{image}:/", "none", "top", "-f", f"{work}/x.tar", mentions=["disk.img:/none: no such file"])
+    assert list(members(f"{work}/x.tar")) == ["top"]
+    bad("tar-out", f"{image}:/etc", "../top", "-f", f"{work}/y.tar", code=2, mentions=["../top"])
+    assert not os.path.exists(f"{work}/y.tar")
+
+
+def test_paths_stay_in_the_image(work, tree, image):
+    os.symlink("/etc", f"{tree}/config")
+    good("cp", "-a", f"{tree}/.", f"{image}:/")
+    good("tar-out", f"{image}:/", "config/passwd", "config", "-f", f"{work}/x.tar")
+    found = members(f"{work}/x.tar")
+    assert found["config/passwd"].size == 25 and found["config"].issym()
+
+
+def test_owner_and_time_of_what_is_packed(work, tree, image):
+    good("cp", "-a", f"{tree}/.", f"{image}:/")
+    good("tar-out", "--owner=ann", "--group=9", "--mtime=@1000000000", f"{image}:/", "-f", f"{work}/x.tar")
+    assert {(member.uid, member.gid, member.mtime) for member in members(f"{work}/x.tar").values()} == {(1234, 9, 1_000_000_000)}
+    good("tar-out", "--mtime=@1300000000", "--clamp-mtime", f"{image}:/", "-f", f"{work}/y.tar")
+    found = members(f"{work}/y.tar")
+    assert found["./top"].mtime == TIME and found["./etc"].mtime == 1_300_000_000
+    assert found["./etc/ssh/keys"].uid == os.lstat(f"{tree}/etc/ssh/keys").st_uid
+    bad("tar-out", "--owner=bob", f"{image}:/", "-f", f"{work}/z.tar", mentions=["bob: no such user"])
+    bad("tar-out", "--clamp-mtime", f"{image}:/", "-f", f"{work}/z.tar", code=2, mentions=["--mtime"])
+    assert not os.path.exists(f"{work}/z.tar")
