@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard ls`.
 
+use super::columns::{terminal_width, width, Layout};
 use crate::colors::{Colors, When};
 use crate::commands::image_place;
 use crate::output::Output;
@@ -10,32 +11,44 @@ use outboard::{DirEntry, FileType, ReadDir, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::format;
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::accounts::Accounts;
 use outboard_transfer::acl::{ACCESS, DEFAULT};
 use outboard_volume::address::Place;
-use outboard_volume::session::Session;
+use outboard_volume::session::{Session, TreeId};
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
 
 /// List directories of an image
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc disk.img@2:/srv\n  outboard ls -lR stick.img@1:/"
+    after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc disk.img@2:/srv\n  outboard ls -lR stick.img@1:/\n  outboard ls -lan disk.img:/root"
 )]
 pub struct Ls {
     /// What to list: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// One line per file with mode ("+": has an access control list), links, owner, group, size and time (UTC)
+    /// One line per file with mode ("+": has an access control list), links, owner, group (names of
+    /// the image), size and time (UTC)
     #[arg(short)]
     pub long: bool,
-    /// One name per line, as always
-    #[arg(short = '1')]
+    /// As -l, with the numbers of owners and groups
+    #[arg(short)]
+    pub numeric: bool,
+    /// One name per line [default unless standard output is a terminal]
+    #[arg(short = '1', overrides_with = "columns")]
     pub single: bool,
+    /// Names in columns [default on a terminal]
+    #[arg(short = 'C', overrides_with = "single")]
+    pub columns: bool,
+    /// With a letter after the name: "/" directory, "*" program, "@" link, "|" FIFO, "=" socket
+    #[arg(short = 'F')]
+    pub classify: bool,
     /// Also names that begin with a dot
     #[arg(short)]
     pub all: bool,
@@ -74,7 +87,11 @@ pub struct Ls {
 impl Ls {
     /// Whether more is needed of each file than its name.
     fn needs_metadata(&self) -> bool {
-        self.long || self.json || self.inodes || self.by_time || self.by_size
+        self.is_long() || self.classify || self.json || self.inodes || self.by_time || self.by_size
+    }
+
+    fn is_long(&self) -> bool {
+        self.long || self.numeric
     }
 
     fn sort(&self, lines: &mut [Line]) {
@@ -110,6 +127,8 @@ pub fn run(options: &Ls, session: &mut Session) -> Result<()> {
         colors: Colors::new(options.color, output.is_terminal()),
         output,
         json: Vec::new(),
+        known: Vec::new(),
+        accounts: Rc::default(),
         headers: places.len() > 1 || options.recursive,
         started: false,
         failed: false,
@@ -134,6 +153,8 @@ struct Line {
     target: Option<CString>,
     /// Only for long listings.
     access_list: bool,
+    /// What its image calls its owner.
+    accounts: Rc<Accounts>,
 }
 
 impl Line {
@@ -145,6 +166,20 @@ impl Line {
             stat: None,
             target: None,
             access_list: false,
+            accounts: Rc::default(),
+        }
+    }
+
+    /// The letter that tells its kind.
+    fn letter(&self) -> &'static [u8] {
+        let mode = self.stat.map_or(0, |stat| stat.st_mode);
+        match mode & libc::S_IFMT {
+            libc::S_IFDIR => b"/",
+            libc::S_IFLNK => b"@",
+            libc::S_IFIFO => b"|",
+            libc::S_IFSOCK => b"=",
+            libc::S_IFREG if mode & 0o111 != 0 => b"*",
+            _ => b"",
         }
     }
 }
@@ -167,6 +202,9 @@ struct Listing<'a> {
     output: Output,
     colors: Option<Colors>,
     json: Vec<Group>,
+    /// Names of owners of the trees that were looked at, and of the one that is listed.
+    known: Vec<(TreeId, Rc<Accounts>)>,
+    accounts: Rc<Accounts>,
     /// Whether a directory's name stands above its contents.
     headers: bool,
     /// Whether something was printed, so that an empty line comes before what follows.
@@ -187,6 +225,7 @@ impl Listing<'_> {
                 }
                 Err(other) => return Err(other),
             };
+            self.find_accounts(session.tree(id), id);
             match self.operand(session.tree(id), place) {
                 Ok(None) => directories.push((id, place)),
                 Ok(Some(line)) => files.push(line),
@@ -198,9 +237,23 @@ impl Listing<'_> {
             self.print(files, None)?;
         }
         for (id, place) in directories {
+            self.find_accounts(session.tree(id), id);
             self.tree(session.tree(id), place)?;
         }
         Ok(())
+    }
+
+    /// Finds the names of owners in a tree, if they are shown.
+    fn find_accounts(&mut self, tree: &Tree, id: TreeId) {
+        if !self.options.long || self.options.numeric || self.options.json {
+            return;
+        }
+        if let Some((_, known)) = self.known.iter().find(|(known, _)| *known == id) {
+            self.accounts = Rc::clone(known);
+            return;
+        }
+        self.accounts = Rc::new(Accounts::read_or_none(tree));
+        self.known.push((id, Rc::clone(&self.accounts)));
     }
 
     /// Tells of something that could not be listed.
@@ -222,7 +275,7 @@ impl Listing<'_> {
         if own.is_dir() && !self.options.directories {
             return Ok(None);
         }
-        if own.is_symlink() && (!self.options.long || slash) && !self.options.directories {
+        if own.is_symlink() && (!self.options.is_long() || slash) && !self.options.directories {
             let leads_to_directory = tree.metadata(path).is_ok_and(|found| found.is_dir());
             if leads_to_directory {
                 return Ok(None);
@@ -242,7 +295,8 @@ impl Listing<'_> {
             directory: false,
             stat: Some(*own.stat()),
             target,
-            access_list: self.options.long && has_list(tree.xattrs(path)),
+            access_list: self.options.is_long() && has_list(tree.xattrs(path)),
+            accounts: Rc::clone(&self.accounts),
         }))
     }
 
@@ -311,7 +365,8 @@ impl Listing<'_> {
 
     fn entry(&mut self, entry: &DirEntry, place: &Place) -> Line {
         let mut line = Line::new(entry.file_name().as_bytes());
-        line.access_list = self.options.long && has_list(entry.xattrs());
+        line.accounts = Rc::clone(&self.accounts);
+        line.access_list = self.options.is_long() && has_list(entry.xattrs());
         let is_directory = if self.options.needs_metadata() || self.colors.is_some() {
             entry.metadata().map(|found| {
                 line.stat = Some(*found.stat());
@@ -335,11 +390,12 @@ impl Listing<'_> {
     /// The directory itself, or the one above, under the name that it has inside.
     fn dot(&mut self, tree: &Tree, place: &Place, name: &[u8]) -> Line {
         let mut line = Line::new(name);
+        line.accounts = Rc::clone(&self.accounts);
         let place = place.below(name);
         match tree.metadata(place.path()) {
             Ok(found) => {
                 line.stat = Some(*found.stat());
-                line.access_list = self.options.long && has_list(tree.xattrs(place.path()));
+                line.access_list = self.options.is_long() && has_list(tree.xattrs(place.path()));
             }
             Err(error) => self.complain(&place, &reason(&error)),
         }
@@ -370,7 +426,7 @@ impl Listing<'_> {
             header.push(b':');
             self.output.line(header)?;
         }
-        if !self.options.long {
+        if !self.options.is_long() {
             return self.print_short(&lines);
         }
         if directory.is_some() {
@@ -400,15 +456,41 @@ impl Listing<'_> {
     fn print_short(&mut self, lines: &[Line]) -> Result<()> {
         let rows: Vec<Vec<String>> = lines.iter().map(|line| self.inode(line)).collect();
         let numbers = format::table(&rows, &[0], " ");
+        let terminal = self.output.is_terminal();
+        let mut texts = Vec::with_capacity(lines.len());
+        let mut widths = Vec::with_capacity(lines.len());
         for (number, line) in numbers.into_iter().zip(lines) {
             let mut text = number.into_bytes();
             if self.options.inodes {
                 text.push(b' ');
             }
+            let letter = self.letter(line);
+            let shown = width(&format::name(&line.name, terminal));
+            widths.push(text.len() + shown + letter.len());
             text.extend(self.name(line));
-            self.output.line(text)?;
+            text.extend(letter);
+            texts.push(text);
+        }
+        if !(self.options.columns || terminal && !self.options.single) {
+            return texts.iter().try_for_each(|text| self.output.line(text));
+        }
+        let layout = Layout::of(&widths, terminal_width());
+        for line in 0..layout.lines {
+            for (index, gap) in layout.line(&widths, line) {
+                self.output.bytes(&texts[index])?;
+                self.output.bytes(&vec![b' '; gap])?;
+            }
+            self.output.line("")?;
         }
         Ok(())
+    }
+
+    /// What stands after a name.
+    fn letter(&self, line: &Line) -> &'static [u8] {
+        match self.options.classify {
+            true => line.letter(),
+            false => b"",
+        }
     }
 
     /// The column of inode numbers, if it is wanted.
@@ -424,7 +506,7 @@ impl Listing<'_> {
     fn columns(&self, line: &Line) -> Vec<String> {
         let mut row = self.inode(line);
         row.extend(match &line.stat {
-            Some(stat) => columns(stat, line.access_list, self.options.human_readable),
+            Some(stat) => columns(line, stat, self.options.human_readable),
             None => unknown(),
         });
         row
@@ -434,13 +516,16 @@ impl Listing<'_> {
         let rows: Vec<Vec<String>> = lines.iter().map(|line| self.columns(line)).collect();
         let terminal = self.output.is_terminal();
         let right: &[usize] = match self.options.inodes {
-            true => &[0, 2, 3, 4, 5],
-            false => &[1, 2, 3, 4],
+            true => &[0, 2, 5],
+            false => &[1, 4],
         };
         for (columns, line) in format::table(&rows, right, " ").into_iter().zip(lines) {
             let mut text = columns.into_bytes();
             text.push(b' ');
             text.extend(self.name(line));
+            if line.target.is_none() {
+                text.extend(self.letter(line));
+            }
             if let Some(target) = &line.target {
                 text.extend_from_slice(b" -> ");
                 text.extend(format::name(target.to_bytes(), terminal));
@@ -458,7 +543,7 @@ fn unknown() -> Vec<String> {
         .to_vec()
 }
 
-fn columns(stat: &libc::stat, access_list: bool, human_readable: bool) -> Vec<String> {
+fn columns(line: &Line, stat: &libc::stat, human_readable: bool) -> Vec<String> {
     let size = match stat.st_mode & libc::S_IFMT {
         libc::S_IFBLK | libc::S_IFCHR => {
             format!(
@@ -470,12 +555,12 @@ fn columns(stat: &libc::stat, access_list: bool, human_readable: bool) -> Vec<St
         _ if human_readable => format::brief_size(stat.st_size.max(0) as u64),
         _ => stat.st_size.to_string(),
     };
-    let list = if access_list { "+" } else { "" };
+    let list = if line.access_list { "+" } else { "" };
     vec![
         format!("{}{list}", format::mode(stat.st_mode)),
         stat.st_nlink.to_string(),
-        stat.st_uid.to_string(),
-        stat.st_gid.to_string(),
+        line.accounts.users.name(stat.st_uid),
+        line.accounts.groups.name(stat.st_gid),
         size,
         format::minute(stat.st_mtime),
     ]

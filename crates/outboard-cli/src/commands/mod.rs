@@ -7,6 +7,7 @@ mod cat;
 mod chattr;
 mod chmod;
 mod chown;
+mod columns;
 mod completions;
 mod components;
 mod cp;

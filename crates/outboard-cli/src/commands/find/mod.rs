@@ -16,6 +16,7 @@ use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::format;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
+use outboard_transfer::accounts::Accounts;
 use outboard_transfer::operand::{base_name, is_directory, is_link, Named};
 use outboard_transfer::owner::Owner;
 use outboard_transfer::walk::{Entry, Step, Walk};
@@ -42,6 +43,9 @@ pub struct Find {
     /// Print JSON. Options stand before the places
     #[arg(long)]
     pub json: bool,
+    /// Show numbers of owners and groups with -ls, not the image's names. Stands before the places
+    #[arg(short)]
+    pub numeric: bool,
     /// Where to begin, and then the expression
     #[arg(
         required = true,
@@ -76,6 +80,8 @@ pub fn run(options: &Find, session: &mut Session) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let mut search = Search {
         json: options.json,
+        names: !options.numeric && options.words.iter().any(|word| word == "-ls"),
+        accounts: Accounts::default(),
         limits,
         now: now(),
         output: Output::new(),
@@ -130,6 +136,9 @@ fn find_owners(
 
 struct Search {
     json: bool,
+    /// Whether names of owners are shown; and those of the image that is searched.
+    names: bool,
+    accounts: Accounts,
     limits: Options,
     now: i128,
     output: Output,
@@ -147,6 +156,9 @@ impl Search {
     ) -> Result<()> {
         let id = session.open(place, self.limits.deletes)?;
         find_owners(session, id, place, expression)?;
+        if self.names {
+            self.accounts = Accounts::read_or_none(session.tree(id));
+        }
         let operand = place.operand();
         let start = operand.len();
         let prefix = start - place.path().as_os_str().len();
@@ -302,8 +314,8 @@ impl<'a> Visit<'a> {
             (stat.st_blocks + 1) / 2,
             format::mode(stat.st_mode),
             stat.st_nlink,
-            stat.st_uid,
-            stat.st_gid,
+            self.search.accounts.users.name(stat.st_uid),
+            self.search.accounts.groups.name(stat.st_gid),
             size,
             format::minute(stat.st_mtime)
         )
