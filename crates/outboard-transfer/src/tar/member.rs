@@ -3,7 +3,7 @@
 
 use super::acl;
 use super::header::{is_sound, is_zero, number, padding, BLOCK};
-use super::pax::{parse_time, Records};
+use super::pax::{parse_time, Keyword, Records};
 use super::sparse::{self, Map, Parts};
 use super::stream::{Piece, Stop, Stream};
 use crate::accounts::Accounts;
@@ -31,9 +31,9 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-const ACLS: [(&str, &std::ffi::CStr); 2] = [
-    ("SCHILY.acl.access", c"system.posix_acl_access"),
-    ("SCHILY.acl.default", c"system.posix_acl_default"),
+const ACLS: [(Keyword, &std::ffi::CStr); 2] = [
+    (Keyword::AccessAcl, c"system.posix_acl_access"),
+    (Keyword::DefaultAcl, c"system.posix_acl_default"),
 ];
 
 /// What a member keeps of its file.
@@ -265,7 +265,9 @@ impl Archive {
         let path = self.path(header, extended);
         self.last.clone_from(&path);
         let has_data = !matches!(flag, b'1'..=b'6');
-        let said = self.value(extended, "size").and_then(sparse::decimal);
+        let said = self
+            .value(extended, Keyword::Size)
+            .and_then(sparse::decimal);
         let stored = if has_data { said.unwrap_or(size) } else { 0 };
         if i64::try_from(stored).is_err() {
             return nonsense(format!("a member says that it has {stored} bytes"));
@@ -294,21 +296,21 @@ impl Archive {
     }
 
     /// A record of the member's own header, or else of the global ones. Without bytes it counts as missing.
-    fn value<'a>(&'a self, extended: &'a Extended, key: &str) -> Option<&'a [u8]> {
+    fn value<'a>(&'a self, extended: &'a Extended, key: Keyword) -> Option<&'a [u8]> {
         let own = extended.records.get(key);
         own.or_else(|| self.global.get(key))
             .filter(|value| !value.is_empty())
     }
 
     fn path(&self, header: &Header, extended: &Extended) -> Vec<u8> {
-        self.value(extended, "GNU.sparse.name")
-            .or_else(|| self.value(extended, "path"))
+        self.value(extended, Keyword::SparseName)
+            .or_else(|| self.value(extended, Keyword::Path))
             .or(extended.long_name.as_deref())
             .map_or_else(|| header.path_bytes().into_owned(), <[u8]>::to_vec)
     }
 
     fn target(&self, header: &Header, extended: &Extended) -> Vec<u8> {
-        self.value(extended, "linkpath")
+        self.value(extended, Keyword::LinkPath)
             .or(extended.long_link.as_deref())
             .map_or_else(
                 || before_nul(&header.as_old().linkname).to_vec(),
@@ -343,8 +345,8 @@ impl Archive {
         let mode = number(&old.mode).ok_or("its mode is no number")?;
         let mut attributes = Attributes {
             mode: mode as u32 & 0o7777,
-            user: self.owner(extended, "uid", &old.uid)?,
-            group: self.owner(extended, "gid", &old.gid)?,
+            user: self.owner(extended, Keyword::User, &old.uid)?,
+            group: self.owner(extended, Keyword::Group, &old.gid)?,
             times: self.times(header, extended)?,
             xattrs: Vec::new(),
             strange_acls: 0,
@@ -353,7 +355,7 @@ impl Archive {
         Ok((kind, attributes))
     }
 
-    fn owner(&self, extended: &Extended, key: &str, field: &[u8]) -> Result<u32, String> {
+    fn owner(&self, extended: &Extended, key: Keyword, field: &[u8]) -> Result<u32, String> {
         let found = match self.value(extended, key) {
             Some(text) => sparse::decimal(text).and_then(|id| i64::try_from(id).ok()),
             None => number(field),
@@ -361,22 +363,22 @@ impl Archive {
         found
             .and_then(|id| u32::try_from(id).ok())
             .filter(|&id| id != u32::MAX)
-            .ok_or_else(|| format!("its {key} is out of range"))
+            .ok_or_else(|| format!("its {} is out of range", key.text()))
     }
 
     fn times(&self, header: &Header, extended: &Extended) -> Result<[libc::timespec; 2], String> {
-        let time = |key| {
+        let time = |key: Keyword| {
             let text = self.value(extended, key)?;
-            Some(parse_time(text).ok_or_else(|| format!("its {key} is no time")))
+            Some(parse_time(text).ok_or_else(|| format!("its {} is no time", key.text())))
         };
-        let modified = match time("mtime") {
+        let modified = match time(Keyword::Modified) {
             Some(time) => time?,
             None => (
                 number(&header.as_old().mtime).ok_or("its time is no number")?,
                 0,
             ),
         };
-        let accessed = time("atime").transpose()?.unwrap_or(modified);
+        let accessed = time(Keyword::Accessed).transpose()?.unwrap_or(modified);
         Ok(
             [accessed, modified].map(|(seconds, nanoseconds)| libc::timespec {
                 tv_sec: seconds,
@@ -399,7 +401,7 @@ impl Archive {
                 None => {}
             }
         }
-        if let Some(label) = self.value(extended, "RHT.security.selinux") {
+        if let Some(label) = self.value(extended, Keyword::Label) {
             // In the kernel the label has a NUL at its end.
             let value = [before_nul(label), b"\0"].concat();
             found.insert(c"security.selinux".to_owned(), value);
@@ -440,14 +442,14 @@ impl Archive {
     ) -> Result<Result<Option<Map>, String>, Stop> {
         let lies = || "its map of holes makes no sense".to_owned();
         let number_of = |key| self.value(extended, key).and_then(sparse::decimal);
-        let size = number_of("GNU.sparse.realsize").or_else(|| number_of("GNU.sparse.size"));
+        let size = number_of(Keyword::SparseRealSize).or_else(|| number_of(Keyword::SparseSize));
         let (parts, size) = if header.as_old().linkflag[0] == b'S' {
             self.old_map(header)?
-        } else if number_of("GNU.sparse.major") == Some(1) {
+        } else if number_of(Keyword::SparseMajor) == Some(1) {
             (self.map_in_data()?, size)
-        } else if let Some(list) = extended.records.get("GNU.sparse.map") {
+        } else if let Some(list) = extended.records.get(Keyword::SparseMap) {
             (sparse::parse_list(list), size)
-        } else if number_of("GNU.sparse.numblocks").is_some() {
+        } else if number_of(Keyword::SparseBlocks).is_some() {
             let values = extended
                 .records
                 .iter()

@@ -4,17 +4,64 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+/// Keywords that [`Records::get`] finds without a search.
+macro_rules! keywords {
+    ($($name:ident = $text:literal,)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Keyword { $($name),* }
+
+        impl Keyword {
+            const COUNT: usize = [$($text),*].len();
+
+            /// As an archive has it.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+
+            fn find(key: &[u8]) -> Option<Self> {
+                match std::str::from_utf8(key).ok()? {
+                    $($text => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+keywords! {
+    Path = "path",
+    LinkPath = "linkpath",
+    Size = "size",
+    User = "uid",
+    Group = "gid",
+    Modified = "mtime",
+    Accessed = "atime",
+    AccessAcl = "SCHILY.acl.access",
+    DefaultAcl = "SCHILY.acl.default",
+    Label = "RHT.security.selinux",
+    SparseName = "GNU.sparse.name",
+    SparseRealSize = "GNU.sparse.realsize",
+    SparseSize = "GNU.sparse.size",
+    SparseMajor = "GNU.sparse.major",
+    SparseMap = "GNU.sparse.map",
+    SparseBlocks = "GNU.sparse.numblocks",
+}
+
 /// The records of one extended header, in their order.
 #[derive(Default)]
 pub struct Records {
     bytes: Vec<u8>,
     list: Vec<(Range<usize>, Range<usize>)>,
+    /// Position in `list` of the last record of each keyword. Its size does not depend on the
+    /// header: a header of 8 MiB has up to a million different keys.
+    last: [Option<usize>; Keyword::COUNT],
 }
 
 impl Records {
     /// Understands the contents of an extended header. `None`: they are not records.
     pub fn parse(bytes: Vec<u8>) -> Option<Self> {
         let mut list = Vec::new();
+        let mut last = [None; Keyword::COUNT];
         let mut start = 0;
         while start < bytes.len() {
             // Some programs fill up with zeros.
@@ -29,14 +76,17 @@ impl Records {
             }
             let equals = rest[space..length].iter().position(|&byte| byte == b'=')?;
             let key = start + space + 1..start + space + equals;
+            if let Some(keyword) = Keyword::find(&bytes[key.clone()]) {
+                last[keyword as usize] = Some(list.len());
+            }
             list.push((key, start + space + equals + 1..start + length - 1));
             start += length;
         }
-        Some(Self { bytes, list })
+        Some(Self { bytes, list, last })
     }
 
     /// All records: key and value.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let bytes = &self.bytes;
         self.list
             .iter()
@@ -47,12 +97,10 @@ impl Records {
         self.list.len()
     }
 
-    /// The last value of a key.
-    pub fn get(&self, wanted: &str) -> Option<&[u8]> {
-        self.iter()
-            .rev()
-            .find(|(key, _)| *key == wanted.as_bytes())
-            .map(|(_, value)| value)
+    /// The last value of a keyword.
+    pub fn get(&self, keyword: Keyword) -> Option<&[u8]> {
+        let (_, value) = self.list.get(self.last[keyword as usize]?)?;
+        self.bytes.get(value.clone())
     }
 
     /// Adds those of a later header, which count more.
@@ -122,6 +170,8 @@ pub fn time_text(seconds: i64, nanoseconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::hint::black_box;
+    use std::time::Instant;
 
     #[test]
     fn records_have_any_bytes() {
@@ -131,10 +181,13 @@ mod tests {
         push(&mut bytes, b"path", &[b'x'; 95]);
         let records = Records::parse(bytes).unwrap();
         assert_eq!(records.iter().count(), 3);
-        assert_eq!(records.get("path"), Some([b'x'; 95].as_slice()));
+        assert_eq!(records.get(Keyword::Path), Some([b'x'; 95].as_slice()));
         assert_eq!(
-            records.get("SCHILY.xattr.user.x"),
-            Some(b"\n\0\xff 12 a=b\n".as_slice())
+            records.iter().nth(1),
+            Some((
+                b"SCHILY.xattr.user.x".as_slice(),
+                b"\n\0\xff 12 a=b\n".as_slice()
+            ))
         );
     }
 
@@ -161,18 +214,40 @@ mod tests {
         }
         assert!(Records::parse(b"18446744073709551615 a=b\n".to_vec()).is_none());
         assert_eq!(
-            Records::parse(b"6 a=b\n\0\0".to_vec()).unwrap().get("a"),
-            Some(b"b".as_slice())
+            Records::parse(b"8 uid=7\n\0\0".to_vec())
+                .unwrap()
+                .get(Keyword::User),
+            Some(b"7".as_slice())
         );
     }
 
     #[test]
     fn later_headers_count_more() {
-        let mut first = Records::parse(b"6 a=b\n6 c=d\n".to_vec()).unwrap();
-        first.extend(Records::parse(b"6 a=x\n".to_vec()).unwrap());
-        assert_eq!(first.get("a"), Some(b"x".as_slice()));
-        assert_eq!(first.get("c"), Some(b"d".as_slice()));
+        let mut first = Records::parse(b"8 uid=7\n8 gid=8\n".to_vec()).unwrap();
+        first.extend(Records::parse(b"8 uid=9\n".to_vec()).unwrap());
+        assert_eq!(first.get(Keyword::User), Some(b"9".as_slice()));
+        assert_eq!(first.get(Keyword::Group), Some(b"8".as_slice()));
+        assert_eq!(first.get(Keyword::Path), None);
         assert_eq!(first.iter().count(), 2);
+    }
+
+    /// Ratio of two times, so that the speed of the machine does not matter.
+    #[test]
+    fn finding_does_not_depend_on_the_number_of_records() {
+        let bytes = [b"8 uid=7\n".as_slice(), &b"6 a=b\n".repeat(1 << 20)].concat();
+        let start = Instant::now();
+        let records = Records::parse(bytes).unwrap();
+        let parsing = start.elapsed();
+        let start = Instant::now();
+        for _ in 0..1000 {
+            assert_eq!(
+                black_box(&records).get(Keyword::User),
+                Some(b"7".as_slice())
+            );
+            assert_eq!(black_box(&records).get(Keyword::Path), None);
+        }
+        let finding = start.elapsed();
+        assert!(finding < parsing, "{finding:?} after {parsing:?}");
     }
 
     #[test]
