@@ -9,8 +9,12 @@ use std::os::fd::AsRawFd;
 use std::process;
 use std::sync::Arc;
 
-/// What a disk is that this program serves. The kernel's worker threads call it, several at once; a call may block,
-/// and must not use any kernel. Requests lie inside the disk and are multiples of its sectors.
+/// A disk that this program serves. The kernel's worker threads call it, several at once. A call may
+/// block, and must not use any kernel. Requests lie inside the disk and are multiples of its sectors.
+///
+/// The pieces of a request are pages of the kernel, which programs may have mapped: their bytes may
+/// change during the call. An implementation passes the pieces to system calls, or copies each byte
+/// once and looks at the copy. It must not read a byte of a piece twice and rely on the same value.
 pub trait Storage: Send + Sync {
     /// Size in bytes. It does not change.
     fn size(&self) -> u64;
