@@ -7,10 +7,10 @@
 use crate::device::BlockDevice;
 use crate::kernel::{make_directory, make_node, Kernel, HOME};
 use crate::Fd;
-use outboard_sys::{libc, MapperRequest, MAPPER_HEADER_SIZE};
+use outboard_sys::{libc, MapperRequest, Secret, MAPPER_HEADER_SIZE};
 use std::ffi::CString;
 use std::io;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroize;
 
 /// The device mapper's own number, as linux/miscdevice.h has it.
 const CONTROL: (u32, u32) = (10, 236);
@@ -50,12 +50,12 @@ impl Drop for Target {
     }
 }
 
-/// A request's header and room for what follows it. It is wiped, as it may have held a key.
-struct Message(Zeroizing<Vec<u8>>);
+/// A request's header and room for what follows it, which may hold a key.
+struct Message(Secret);
 
 impl Message {
     fn new(name: &str, room: usize) -> io::Result<Self> {
-        let mut bytes = Zeroizing::new(vec![0; MAPPER_HEADER_SIZE + room]);
+        let mut bytes = Secret::zeroed(MAPPER_HEADER_SIZE + room);
         for (index, part) in VERSION.into_iter().enumerate() {
             put32(&mut bytes, 4 * index, part);
         }

@@ -66,6 +66,8 @@ const PLAIN: &[i64] = &[
     libc::SYS_mprotect,
     libc::SYS_mremap,
     libc::SYS_madvise,
+    // Keys stay out of swap.
+    libc::SYS_mlock,
     libc::SYS_membarrier,
     // Threads.
     libc::SYS_futex,

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keys of encrypted volumes: from a file, or typed on the terminal. They are wiped from memory when a session ends.
+//! Keys of encrypted volumes: from a file, or typed on the terminal. They are in memory that is
+//! locked and that core dumps leave out, and are wiped when a session ends ([`Secret`]).
 
 use crate::options::Options;
 use crate::standard_input::StandardInput;
-use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
-use outboard_sandbox::error::{Error, Result};
+pub use outboard::Secret;
+use outboard::SecretFile;
+use outboard_sandbox::error::{warn, Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::{Guard, Interrupt};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// A key, erased from memory when it is dropped.
-pub type Secret = Zeroizing<Vec<u8>>;
-
 /// Most bytes of a key file, as for cryptsetup.
 const LARGEST: usize = 8 << 20;
+/// Bytes of the first buffer for a key file: small enough for every limit on locked memory.
+const BUFFER: usize = 16 << 10;
 /// Most bytes of a passphrase that is typed, as for cryptsetup.
 const LONGEST: usize = 512;
 const TERMINAL: &str = "/dev/tty";
@@ -30,6 +31,7 @@ pub struct Keys {
     /// What --key-file named, if it could be read.
     file: Option<Result<Secret>>,
     terminal: Option<File>,
+    verbose: bool,
     /// Passphrases that opened something.
     typed: Vec<Secret>,
     /// Keys of volumes, by their UUIDs, so that no passphrase is worked on twice.
@@ -38,9 +40,14 @@ pub struct Keys {
 
 /// Reads all, without leaving copies in memory.
 fn read_key(mut from: impl Read) -> io::Result<Secret> {
-    let mut key = Zeroizing::new(vec![0; LARGEST + 1]);
+    let mut key = Secret::zeroed(BUFFER);
     let mut length = 0;
-    while length < key.len() {
+    while length <= LARGEST {
+        if length == key.len() {
+            let mut larger = Secret::zeroed((2 * length).min(LARGEST + 1));
+            larger[..length].copy_from_slice(&key);
+            key = larger;
+        }
         match from.read(&mut key[length..]) {
             Ok(0) => break,
             Ok(count) => length += count,
@@ -52,12 +59,24 @@ fn read_key(mut from: impl Read) -> io::Result<Secret> {
         let text = format!("it has more than {} MiB", LARGEST >> 20);
         return Err(io::Error::other(text));
     }
-    Ok(Zeroizing::new(key[..length].to_vec()))
+    Ok(Secret::from(&key[..length]))
+}
+
+/// Standard input without the buffer of [`io::stdin`], which would keep a copy.
+fn standard_input() -> io::Result<File> {
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+/// With -v, warns if a key could reach swap.
+fn check_lock(key: &Secret, verbose: bool) {
+    if verbose && !key.is_locked() {
+        warn("warning: the host does not lock the memory of a key (see ulimit -l): it may reach swap");
+    }
 }
 
 fn read_file(path: &Path) -> Result<Secret> {
     let key = match path.as_os_str().as_bytes() {
-        b"-" => read_key(io::stdin().lock()),
+        b"-" => standard_input().and_then(read_key),
         _ => File::open(path).and_then(read_key),
     };
     let shown = escaped(path.as_os_str().as_bytes());
@@ -68,6 +87,9 @@ impl Keys {
     /// Reads the key file, or opens the terminal for questions. Neither can be done later: the sandbox is in between.
     pub fn open(options: &Options) -> Self {
         let file = options.key_file.as_ref().map(|path| read_file(path));
+        if let Some(Ok(key)) = &file {
+            check_lock(key, options.verbose > 0);
+        }
         let terminal = match file {
             Some(_) => None,
             None => File::options().read(true).write(true).open(TERMINAL).ok(),
@@ -75,6 +97,7 @@ impl Keys {
         Self {
             file,
             terminal,
+            verbose: options.verbose > 0,
             ..Self::default()
         }
     }
@@ -134,7 +157,10 @@ impl Keys {
         writeln!(writer).map_err(failed)?;
         interrupt.check_before("no passphrase was typed")?;
         match line.map_err(failed)? {
-            Some(line) => Ok(Some(line)),
+            Some(line) => {
+                check_lock(&line, self.verbose);
+                Ok(Some(line))
+            }
             None => Err(Error::Interrupted("interrupted".to_owned())),
         }
     }
@@ -142,22 +168,24 @@ impl Keys {
 
 /// A key in a file without a name, which programs that are started have open, too.
 pub struct KeyFile {
-    file: File,
+    file: SecretFile,
 }
 
 impl KeyFile {
     pub fn new(key: &Secret) -> Result<Self> {
-        let make = || {
-            let mut file = File::from(memfd_create(c"outboard-key", MFdFlags::empty())?);
-            file.write_all(key)?;
-            Ok(Self { file })
-        };
-        make().map_err(|error| Error::failed("cannot hand on the key", &error))
+        let file = SecretFile::new(key)
+            .map_err(|error| Error::failed("cannot pass the key to the server", &error))?;
+        Ok(Self { file })
     }
 
     /// Its name in other programs.
     pub fn path(&self) -> PathBuf {
-        format!("/dev/fd/{}", self.file.as_raw_fd()).into()
+        format!("/dev/fd/{}", self.file.number()).into()
+    }
+
+    /// Overwrites the key. No program can read it any more.
+    pub fn wipe(&mut self) {
+        self.file.wipe();
     }
 }
 
@@ -190,8 +218,8 @@ fn read_line(mut from: impl Read) -> io::Result<Option<Secret>> {
     const INTERRUPT: u8 = 3;
     const END: u8 = 4;
     const ERASE_LINE: u8 = 21;
-    // It never grows, which would leave a copy behind.
-    let mut line = Zeroizing::new(Vec::with_capacity(LONGEST));
+    let mut line = Secret::zeroed(LONGEST);
+    let mut length = 0;
     let mut byte = Zeroizing::new([0]);
     loop {
         match from.read(&mut *byte) {
@@ -202,11 +230,17 @@ fn read_line(mut from: impl Read) -> io::Result<Option<Secret>> {
         }
         match byte[0] {
             INTERRUPT => return Ok(None),
-            END if line.is_empty() => return Ok(None),
-            b'\r' | b'\n' => return Ok(Some(line)),
-            8 | 127 => drop(line.pop()),
-            ERASE_LINE => line.clear(),
-            typed if line.len() < LONGEST => line.push(typed),
+            END if length == 0 => return Ok(None),
+            b'\r' | b'\n' => {
+                line.truncate(length);
+                return Ok(Some(line));
+            }
+            8 | 127 => length = length.saturating_sub(1),
+            ERASE_LINE => length = 0,
+            typed if length < LONGEST => {
+                line[length] = typed;
+                length += 1;
+            }
             _ => return Err(io::Error::other("a passphrase has at most 512 bytes")),
         }
     }
@@ -233,7 +267,13 @@ mod tests {
 
     #[test]
     fn key_files_are_whole() {
-        assert_eq!(*read_key(b"a\nb\n".as_slice()).unwrap(), b"a\nb\n");
+        assert_eq!(*read_key(b"a\nb\n".as_slice()).unwrap(), *b"a\nb\n");
+        for size in [0, BUFFER - 1, BUFFER, BUFFER + 1, LARGEST] {
+            let bytes = b"0123456".iter().copied().cycle().take(size);
+            let bytes = bytes.collect::<Vec<u8>>();
+            assert!(*read_key(bytes.as_slice()).unwrap() == *bytes, "{size}");
+        }
+        assert!(read_key(vec![0; LARGEST + 1].as_slice()).is_err());
         assert!(read_key(io::repeat(1)).is_err());
     }
 }

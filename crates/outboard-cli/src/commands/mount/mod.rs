@@ -127,10 +127,19 @@ pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
     }
     plan.check(session)?;
     ending::wait(&plan.image.file, !plan.options.read_only);
-    match mount.foreground {
+    let done = match mount.foreground {
         true => keeper::run(&plan, false),
         false => keeper::start(&plan),
+    };
+    // The server has read the key by now. A keeper that restarts the server passes the key again.
+    if let Some(key) = plan
+        .key
+        .as_mut()
+        .filter(|_| mount.foreground || !plan.restart)
+    {
+        key.wipe();
     }
+    done
 }
 
 /// What can be seen of an image before it is mounted.

@@ -68,7 +68,7 @@ fn pbkdf2(
 ) -> Attempt<Secret> {
     let HashFunction { derive, digest, .. } = hashes::find(hash)?;
     budget.take_iterations(iterations, size.div_ceil(digest(&[]).len()))?;
-    let mut key = Zeroizing::new(vec![0; size]);
+    let mut key = Secret::zeroed(size);
     derive(passphrase, salt, iterations, &mut key);
     Ok(key)
 }
@@ -104,7 +104,7 @@ fn argon2(
     let wrong = |error: argon2::Error| format!("its Argon2: {error}");
     let params = Params::new(memory, time, lanes, Some(size)).map_err(wrong)?;
     let mut blocks = Memory::new(params.block_count())?;
-    let mut key = Zeroizing::new(vec![0; size]);
+    let mut key = Secret::zeroed(size);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.min(lanes as usize))
@@ -160,7 +160,7 @@ fn diffuse(piece: &mut [u8], hash: &HashFunction) {
 /// The volume's key from the pieces over which it is spread.
 pub fn merge(slot: &KeySlot, pieces: &[u8]) -> Attempt<Secret> {
     let hash = hashes::find(&slot.hash)?;
-    let mut key = Zeroizing::new(vec![0; slot.key_size]);
+    let mut key = Secret::zeroed(slot.key_size);
     let mut pieces = pieces
         .chunks_exact(slot.key_size)
         .take(slot.stripes)
@@ -178,7 +178,7 @@ pub fn merge(slot: &KeySlot, pieces: &[u8]) -> Attempt<Secret> {
 pub fn is_right(digest: &Digest, key: &[u8], budget: &mut Budget) -> Attempt<bool> {
     let (salt, size) = (&digest.salt, digest.digest.len());
     let found = pbkdf2(key, &digest.hash, salt, digest.iterations, size, budget)?;
-    Ok(size > 0 && *found == digest.digest)
+    Ok(size > 0 && *found == *digest.digest)
 }
 
 #[cfg(test)]

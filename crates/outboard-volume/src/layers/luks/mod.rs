@@ -15,7 +15,6 @@ use outboard_image::Source;
 use outboard_sandbox::error::{reason, Error, Result};
 use std::fmt::Write;
 use std::io;
-use zeroize::Zeroizing;
 
 const KIND: &str = "crypto_LUKS";
 pub const ENCRYPTED: &str = "encrypted";
@@ -89,7 +88,7 @@ impl Volume {
         let device = context.kernel.map(&name, true, &table, &below)?;
         let mapped = device.source()?;
         context.spent.push(device);
-        let mut pieces = Zeroizing::new(vec![0; size as usize]);
+        let mut pieces = Secret::zeroed(size as usize);
         let mut done = 0;
         while done < pieces.len() {
             match mapped.read_at(&mut pieces[done..], done as u64)? {
