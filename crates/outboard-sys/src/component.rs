@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Components: modules of the kernel, as safe functions.
 
-use crate::{ffi, Instance};
+use crate::{explained, ffi, Instance};
 use libc::c_void;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -36,7 +36,7 @@ fn check(result: i32) -> io::Result<()> {
     if reason.is_empty() {
         return Err(error);
     }
-    Err(io::Error::new(error.kind(), reason.to_string_lossy()))
+    Err(explained(error, reason.to_string_lossy()))
 }
 
 extern "C" fn collect(context: *mut c_void, info: *const ffi::ob_component_info) {

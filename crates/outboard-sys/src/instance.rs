@@ -5,9 +5,9 @@
 //! the handle, which is given back with the last of them. So a file of a kernel that has halted can
 //! never be taken for one of a kernel that was booted later: its calls fail with ENODEV.
 
-use crate::ffi;
 use crate::kernel::{check, text, Callbacks, Config, DiskConfig};
 use crate::storage::{drop_context, into_context, Storage, OPERATIONS};
+use crate::{explained, ffi};
 use libc::{c_int, c_long};
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -139,7 +139,7 @@ impl EmptyInstance {
             let reason = unsafe { text(ffi::ob_boot_error_on(handle.raw.as_ptr())) };
             return Err(match reason.is_empty() {
                 true => error,
-                false => io::Error::new(error.kind(), reason),
+                false => explained(error, reason),
             });
         }
         handle.process = process::id();

@@ -22,6 +22,7 @@ mod control;
 mod credentials;
 mod device_mapper;
 mod entries;
+mod explained;
 mod fd;
 mod handle;
 mod inode_flags;
@@ -42,6 +43,7 @@ pub use child::{end_with_parent, fork, make_files_private, signal_child, signal_
 pub use control::{Control, CONTROL_SIZE};
 pub use device_mapper::{MapperRequest, MAPPER_HEADER_SIZE};
 pub use entries::{Entries, Entry};
+pub use explained::{errno, explained};
 pub use fd::Fd;
 pub use handle::Handle;
 pub use instance::{EmptyInstance, Instance, KernelError};

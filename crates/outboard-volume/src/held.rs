@@ -8,7 +8,7 @@ use crate::image_lock::{self, ImageLock};
 use crate::loop_devices::check_detached;
 use crate::servers::{self, Server};
 use crate::undo;
-use outboard::FileLock;
+use outboard::{errno, explained, FileLock};
 use outboard_sandbox::error::Error;
 use std::fs::File;
 use std::io;
@@ -28,9 +28,10 @@ pub struct HeldImage {
 
 /// An error again: they cannot be copied.
 fn again(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(number) => io::Error::from_raw_os_error(number),
-        None => io::Error::new(error.kind(), error.to_string()),
+    match (error.raw_os_error(), errno(error)) {
+        (Some(number), _) => io::Error::from_raw_os_error(number),
+        (None, Some(number)) => explained(io::Error::from_raw_os_error(number), error.to_string()),
+        (None, None) => io::Error::new(error.kind(), error.to_string()),
     }
 }
 

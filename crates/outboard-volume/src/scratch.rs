@@ -53,7 +53,7 @@ impl Scratch {
             Ok(Self { file, directory })
         };
         make().map_err(|error| match directory == temporary::large_place() {
-            true => Error::Failed(temporary::failure(directory, &error).to_string()),
+            true => Error::Failed(temporary::failure(directory, error).to_string()),
             false => Error::Failed(format!(
                 "cannot make a file in {}: {}",
                 directory.display(),

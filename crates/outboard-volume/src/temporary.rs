@@ -2,6 +2,7 @@
 //! Temporary files, and private directories that do not outlive the command: signals wait for their
 //! end. Errors name the directory and the variable that chooses it.
 
+use outboard::explained;
 use outboard_sandbox::error::reason;
 use outboard_sandbox::interrupt::Guard;
 use std::fs::Permissions;
@@ -31,13 +32,13 @@ pub fn short_reason(error: &io::Error) -> String {
 }
 
 /// Explains why nothing can be made in one of these directories.
-pub fn failure(place: &Path, error: &io::Error) -> io::Error {
+pub fn failure(place: &Path, error: io::Error) -> io::Error {
     let text = format!(
         "cannot make a temporary file in {}: {} (set TMPDIR to a directory that can be written)",
         place.display(),
-        short_reason(error)
+        short_reason(&error)
     );
-    io::Error::new(error.kind(), text)
+    explained(error, text)
 }
 
 /// A directory that only its owner may use. It goes with all that is in it when it is dropped.
@@ -51,13 +52,13 @@ impl PrivateDirectory {
     /// Makes one in the directory for what is small.
     pub fn new(prefix: &str) -> io::Result<Self> {
         let place = place();
-        Self::new_in(&place, prefix).map_err(|error| failure(&place, &error))
+        Self::new_in(&place, prefix).map_err(|error| failure(&place, error))
     }
 
     /// Makes one in the directory for what may be large.
     pub fn new_large(prefix: &str) -> io::Result<Self> {
         let place = large_place();
-        Self::new_in(&place, prefix).map_err(|error| failure(&place, &error))
+        Self::new_in(&place, prefix).map_err(|error| failure(&place, error))
     }
 
     /// Makes one in a directory that the user's operands name.

@@ -51,8 +51,8 @@ pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::signals;
 pub use outboard_sys::{
-    end_at_once, end_with_parent, fork, has_no_output, host_memory, ignore, is_ignored,
-    make_files_private, matches, receive_fd, send_fd, signal_child, signal_group,
+    end_at_once, end_with_parent, errno, explained, fork, has_no_output, host_memory, ignore,
+    is_ignored, make_files_private, matches, receive_fd, send_fd, signal_child, signal_group,
     tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries, Entry, Fd, FileLock,
     Handle, Inherited, KernelError, PathFd, Secret, SecretFile, Storage, System, CONTROL_SIZE,
 };

@@ -15,7 +15,7 @@ use super::stream::{Piece, Stop};
 use crate::cp::behind::Behind;
 use crate::cp::queue::Queue;
 use crate::cp::report::Report;
-use outboard::Fd;
+use outboard::{explained, Fd};
 use outboard_sandbox::error::{reason, warn};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
@@ -280,7 +280,7 @@ impl Extraction<'_> {
             })
             .map_err(|error| {
                 let text = format!("it is a link to {}: {}", escaped(&target), reason(&error));
-                io::Error::new(error.kind(), text)
+                explained(error, text)
             })?;
         let directory = self.find(parent)?;
         self.settle(Some((&directory, &name)));

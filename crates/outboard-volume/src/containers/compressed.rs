@@ -30,7 +30,7 @@ pub struct Compressed {
 /// A file without a name for a disk's bytes, in the directory for temporary files.
 pub(super) fn temporary_file() -> io::Result<File> {
     let directory = temporary::large_place();
-    tempfile::tempfile_in(&directory).map_err(|error| temporary::failure(&directory, &error))
+    tempfile::tempfile_in(&directory).map_err(|error| temporary::failure(&directory, error))
 }
 
 /// Bytes of a file from its start, with a bar on a terminal that shows how far it is.

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Errors that have an explanation and keep their errno.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+/// What an [`io::Error`] with an explanation contains. Its source is the error of the system call.
+#[derive(Debug)]
+struct Explained {
+    text: String,
+    cause: io::Error,
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+impl Error for Explained {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+/// An error that shows this text. [`errno`] still finds the errno of its cause.
+pub fn explained(cause: io::Error, text: impl Into<String>) -> io::Error {
+    let text = text.into();
+    io::Error::new(cause.kind(), Explained { text, cause })
+}
+
+/// The errno of an error, or of the system call that an explained error is about.
+pub fn errno(error: &io::Error) -> Option<i32> {
+    match error.raw_os_error() {
+        Some(number) => Some(number),
+        None => errno(&error.get_ref()?.downcast_ref::<Explained>()?.cause),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explanations_keep_the_errno() {
+        let cause = io::Error::from_raw_os_error(libc::ENOEXEC);
+        let kind = cause.kind();
+        let error = explained(explained(cause, "bad module"), "cannot load it");
+        assert_eq!(error.to_string(), "cannot load it");
+        assert_eq!(error.kind(), kind);
+        assert_eq!(errno(&error), Some(libc::ENOEXEC));
+        let source = error.source().and_then(|inner| inner.downcast_ref());
+        assert_eq!(source.and_then(errno), Some(libc::ENOEXEC));
+        assert_eq!(errno(&io::Error::other("text")), None);
+    }
+}
