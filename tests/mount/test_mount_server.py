@@ -306,3 +306,31 @@ def test_a_restart_finds_an_image_below_its_mount(work):
     assert open(f"{directory}/file", "rb").read() == b"kept"
     good("umount", directory, timeout=60)
     check(image, "ext4")
+
+
+@pytest.mark.needs("strace")
+def test_waiting_for_the_server_of_the_last_mount_takes_no_work(work, ext4):
+    """The next mount sleeps until that server ends, and does not look at all processes meanwhile."""
+    directory, other, trace = f"{work}/place", f"{work}/other", f"{work}/trace"
+    os.mkdir(directory)
+    os.mkdir(other)
+    good("mount", ext4, directory)
+    server = server_of(ext4)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        host.run("umount", "-l", directory)
+        second = subprocess.Popen(["strace", "-f", "-o", trace, "-e", "trace=openat,pidfd_open",
+                                   *program.command("mount", ext4, other)],
+                                  stderr=subprocess.PIPE, text=True)
+        time.sleep(3)
+        assert second.poll() is None
+        with open(trace, encoding="utf-8", errors="replace") as lines:
+            looks = sum('"/proc", ' in line for line in lines)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    # strace follows the keeper and the server, and ends with them.
+    wait_until_mounted(other)
+    good("umount", other)
+    _, errors = second.communicate(timeout=30)
+    assert second.returncode == 0 and "waiting for the server of its last mount" in errors, errors
+    assert looks <= 10, looks

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copies of this process.
 
+use crate::Fd;
 use libc::{c_int, c_ulong, pid_t};
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -107,6 +109,17 @@ fn kill(id: pid_t, signal: c_int) -> io::Result<()> {
     }
 }
 
+/// A descriptor that becomes readable when the process ends. ESRCH: there is no such process.
+pub fn process_end(id: u32) -> io::Result<Fd> {
+    // SAFETY: has only numbers as its arguments.
+    let number = unsafe { libc::syscall(libc::SYS_pidfd_open, id as pid_t, 0) };
+    match c_int::try_from(number) {
+        // SAFETY: the descriptor is new, and nobody else has it.
+        Ok(number) if number >= 0 => Ok(Fd::from(unsafe { OwnedFd::from_raw_fd(number) })),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 impl Child {
     pub fn signal(&self, signal: c_int) -> io::Result<()> {
         kill(self.id, signal)
@@ -125,5 +138,25 @@ impl Child {
                 return Err(error);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_process_wakes_a_waiter() {
+        let mut child = Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let end = process_end(child.id()).unwrap();
+        assert!(!end.wait_to_read(1).unwrap());
+        drop(child.stdin.take());
+        assert!(end.wait_to_read(60_000).unwrap());
+        assert!(child.wait().unwrap().success());
+        let gone = process_end(child.id()).map(drop).unwrap_err();
+        assert_eq!(gone.raw_os_error(), Some(libc::ESRCH));
     }
 }

@@ -52,8 +52,9 @@ pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::signals;
 pub use outboard_sys::{
     end_at_once, end_with_parent, errno, explained, fork, has_no_output, host_memory, ignore,
-    is_ignored, make_files_private, matches, receive_fd, send_fd, signal_child, signal_group,
-    tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries, Entry, Fd, FileLock,
-    Handle, Inherited, KernelError, PathFd, Secret, SecretFile, Storage, System, CONTROL_SIZE,
+    is_ignored, make_files_private, matches, process_end, receive_fd, send_fd, signal_child,
+    signal_group, tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries, Entry, Fd,
+    FileLock, Handle, Inherited, KernelError, PathFd, Secret, SecretFile, Storage, System,
+    CONTROL_SIZE,
 };
 pub use tree::Tree;

@@ -4,7 +4,7 @@
 //! The host's own umount(8) does not wait until everything is written, as `outboard umount` does. A mount
 //! that follows at once waits here for the server before it, and for nobody else who has the image.
 
-use outboard::{Fd, Tree};
+use outboard::{process_end, Fd, Tree};
 use outboard_sandbox::error::warn;
 use outboard_volume::host_mounts;
 use outboard_volume::servers::{self, Server};
@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 /// How long such a server may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// From when on it is told.
+/// A wait that is longer than this is reported.
 const UNNOTICED: Duration = Duration::from_secs(1);
-const INTERVAL: Duration = Duration::from_millis(5);
+/// The longest wait for one server before all processes are looked at again.
+const SLICE: Duration = Duration::from_secs(1);
 
 /// Waits until an image can be locked as a mount needs it, or somebody has it that is not about to end.
 pub fn wait(image: &Path, write: bool) {
@@ -24,7 +25,10 @@ pub fn wait(image: &Path, write: bool) {
     };
     let start = Instant::now();
     let mut told = false;
-    while is_locked(&file, write) && start.elapsed() < PATIENCE && is_let_go(image) {
+    while is_locked(&file, write) && start.elapsed() < PATIENCE {
+        let Some(server) = unmounted_server(image) else {
+            return;
+        };
         if !told && start.elapsed() > UNNOTICED {
             warn(format!(
                 "{}: waiting for the server of its last mount to end",
@@ -32,7 +36,19 @@ pub fn wait(image: &Path, write: bool) {
             ));
             told = true;
         }
-        std::thread::sleep(INTERVAL);
+        wait_for_end(&server);
+    }
+}
+
+/// Returns when the process has ended, or after [`SLICE`].
+fn wait_for_end(server: &Server) {
+    let slice = SLICE.as_millis() as libc::c_int;
+    match process_end(server.process).and_then(|end| end.wait_to_read(slice)) {
+        Ok(_) => {}
+        // It has just ended.
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+        // A host without pidfd_open(2).
+        Err(_) => std::thread::sleep(SLICE / 10),
     }
 }
 
@@ -40,12 +56,10 @@ fn is_locked(file: &Fd, write: bool) -> bool {
     matches!(file.lock(write), Err(error) if error.raw_os_error() == Some(libc::EBUSY))
 }
 
-/// Whether there is a server of this image without its mount.
-fn is_let_go(image: &Path) -> bool {
-    let servers = servers::all().into_iter();
-    servers
-        .filter(|server| server.image() == image)
-        .any(|server| has_lost_mount(&server).unwrap_or(false))
+/// A server of this image without its mount.
+fn unmounted_server(image: &Path) -> Option<Server> {
+    let mut servers = servers::all().into_iter();
+    servers.find(|server| server.image() == image && has_lost_mount(server).unwrap_or(false))
 }
 
 /// `None`: the server has just ended.

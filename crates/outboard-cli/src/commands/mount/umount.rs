@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 /// How long the server may take to end after everything was written.
 const PATIENCE: Duration = Duration::from_secs(60);
-const INTERVAL: Duration = Duration::from_millis(5);
+/// Time between two looks at the lock of the image. It doubles from the first to the second.
+const FIRST_INTERVAL: Duration = Duration::from_millis(1);
+const LAST_INTERVAL: Duration = Duration::from_millis(50);
 
 /// End a mount; everything is written when this returns
 #[derive(Args, Debug)]
@@ -102,11 +104,13 @@ fn wait(source: &OsStr) -> Result<()> {
         return Ok(());
     };
     let start = Instant::now();
+    let mut interval = FIRST_INTERVAL;
     while start.elapsed() < PATIENCE {
         if file.try_lock_shared().unwrap_or(true) {
             return Ok(());
         }
-        std::thread::sleep(INTERVAL);
+        std::thread::sleep(interval);
+        interval = (2 * interval).min(LAST_INTERVAL);
     }
     Err(Error::Failed(format!(
         "{}: unmounted, but its server still has the image open",
