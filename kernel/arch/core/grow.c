@@ -248,6 +248,33 @@ bool __wrap_out_of_memory(struct oom_control *control)
 				  OB_GROW_PATIENCE);
 }
 
+#ifdef CONFIG_HOTPLUG_CPU
+/*
+ * A vCPU comes up under the lock that cpus_read_lock() waits for, and needs kernel threads. Their
+ * maker may wait for memory, so the grower must not wait for vCPUs. Growing does not rely on which
+ * are up.
+ *
+ * Dodge cpus_read_lock: memory grows also while a vCPU comes up, which may wait for memory.
+ * Dodge cpus_read_unlock: goes with cpus_read_lock.
+ */
+void __real_cpus_read_lock(void);
+void __wrap_cpus_read_lock(void);
+void __real_cpus_read_unlock(void);
+void __wrap_cpus_read_unlock(void);
+
+void __wrap_cpus_read_lock(void)
+{
+	if (current != ob_grower.task)
+		__real_cpus_read_lock();
+}
+
+void __wrap_cpus_read_unlock(void)
+{
+	if (current != ob_grower.task)
+		__real_cpus_read_unlock();
+}
+#endif
+
 static int __init ob_grower_start(void)
 {
 	u64 size = (u64)(max_pfn << PAGE_SHIFT) - OB_PHYS_OFFSET;

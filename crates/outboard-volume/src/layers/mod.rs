@@ -186,8 +186,7 @@ impl Stack {
     /// their removal takes long.
     pub fn must_be_closed(&self) -> bool {
         self.nodes.iter().any(|node| {
-            node.sort == md::ARRAY
-                || !node.device.is_read_only() && !STATELESS.contains(&node.sort)
+            node.sort == md::ARRAY || !node.device.is_read_only() && !STATELESS.contains(&node.sort)
         })
     }
 
