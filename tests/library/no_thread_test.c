@@ -20,7 +20,7 @@
 #include "client.h"
 
 /* Where a call is let in that never ends, the test is not to wait for the runner's limit. */
-#define DEADLINE 120		/* seconds */
+#define DEADLINE 300		/* seconds */
 #define BOOTS 20
 /* Calls that the other thread makes before the booting one learns that it gets no thread. */
 #define CALLS 1000
