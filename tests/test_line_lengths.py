@@ -71,7 +71,7 @@ def test_markdown_that_may_not(tmp_path, capsys, text):
 
 
 def test_what_is_left_out(tmp_path, capsys):
-    for path in ("docs/using.md", "crates/a.rs", "docs/a.svg", "kernel/out.bin"):
+    for path in ("crates/a.rs", "docs/a.svg", "kernel/out.bin"):
         assert outcome(tmp_path, capsys, path, f"{LONG}\n")[0]
 
 

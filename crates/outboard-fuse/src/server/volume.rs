@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a mounted image can do for the host: each request as calls of the kernel in this process.
+//! The requests of the host to a mounted image, each as calls of the kernel in this process.
 //!
-//! Who asks is not checked here: the host's kernel does that where it shall be done (see `Access`
-//! in docs/using.md). The user matters for what new files belong to, and for set-user-ID bits,
-//! which changes by anybody but root take away.
+//! The server checks no permissions: the host's kernel does so, where docs/using/mount.md says so.
+//! The calling user decides who owns new files. Changes by any user but root clear set-user-ID
+//! bits.
 
 mod data;
 mod seek;
