@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names of users and groups, as an image's own /etc/passwd and /etc/group have them.
+//! Names of users and groups, from the /etc/passwd and /etc/group of an image.
 
 use outboard::Tree;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::hash::Hash;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Most bytes of such a file that are read.
+/// Bytes of such a file that are read at most.
 const LARGEST: u64 = 16 << 20;
 
 /// The names of one kind. The first of several entries counts.
@@ -15,11 +15,11 @@ const LARGEST: u64 = 16 << 20;
 pub struct Names {
     by_id: HashMap<u32, String>,
     by_name: HashMap<String, u32>,
-    /// Of users: those they have at login.
+    /// Login groups of users; empty for groups.
     groups: HashMap<u32, u32>,
 }
 
-/// What an image calls its users and groups.
+/// The users and groups of an image.
 #[derive(Debug, Default)]
 pub struct Accounts {
     pub users: Names,
@@ -33,7 +33,7 @@ fn add_missing<K: Eq + Hash, V>(map: &mut HashMap<K, V>, more: HashMap<K, V>) {
 }
 
 impl Names {
-    /// From lines of `name:password:id:...`. What cannot be a name is left out.
+    /// Parses lines of `name:password:id:...`, and leaves out lines without a valid name.
     pub fn parse(text: &[u8]) -> Self {
         let mut names = Self::default();
         for line in text.split(|&byte| byte == b'\n') {
@@ -59,7 +59,8 @@ impl Names {
         names
     }
 
-    /// No names where there is no such file. What is not regular is not opened: that could wait forever.
+    /// Returns no names if the file does not exist or is not regular: opening a FIFO could wait
+    /// forever.
     fn read(tree: &Tree, path: &str) -> io::Result<Self> {
         let regular = match tree.metadata(Path::new(path)) {
             Ok(found) => found.is_file(),

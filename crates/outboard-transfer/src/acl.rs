@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! POSIX access control lists, as the extended attributes `system.posix_acl_access` and `_default` hold
-//! them: a version, then entries of tag, permissions and ID, in little-endian order.
+//! POSIX access control lists, in the format of the extended attributes `system.posix_acl_access`
+//! and `_default`: a version, then entries of tag, permissions and ID, in little-endian order.
 
 use std::ffi::CStr;
 
@@ -12,7 +12,7 @@ pub const DEFAULT: &CStr = c"system.posix_acl_default";
 const VERSION: u32 = 2;
 const NO_ID: u32 = u32::MAX;
 
-/// Who an entry is for. The order is that of the entries in a list.
+/// The tag of an entry. Lists are sorted in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     Owner,
@@ -64,14 +64,14 @@ pub fn shown(permissions: Permissions) -> String {
         .collect()
 }
 
-/// A list, sorted by whom its entries are for.
+/// A list, sorted by tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {
     entries: Vec<(Who, Permissions)>,
 }
 
 impl Acl {
-    /// The list that says the same as the permissions of a mode.
+    /// The list that is equivalent to the permissions of a mode.
     pub fn of_mode(mode: u32) -> Self {
         let bits = |shift: u32| (mode >> shift & 7) as Permissions;
         Self {
@@ -83,7 +83,7 @@ impl Acl {
         }
     }
 
-    /// From an attribute's value. `None`: it is no list that Linux would take.
+    /// Parses an attribute's value. `None`: Linux would refuse this list.
     pub fn decode(value: &[u8]) -> Option<Self> {
         let (version, rest) = value.split_first_chunk::<4>()?;
         if u32::from_le_bytes(*version) != VERSION || rest.len() % 8 != 0 {
@@ -149,13 +149,13 @@ impl Acl {
         }
     }
 
-    /// Whether it says more than the permissions of a mode can.
+    /// Whether the list has more entries than a mode can express.
     pub fn is_extended(&self) -> bool {
         let plain = |who| matches!(who, Who::Owner | Who::OwningGroup | Who::Other);
         self.entries.iter().any(|&(who, _)| !plain(who))
     }
 
-    /// What an entry grants in effect.
+    /// The permissions that an entry grants under the mask.
     pub fn effective(&self, who: Who, permissions: Permissions) -> Permissions {
         match self.get(Who::Mask) {
             Some(mask) if who.is_masked() => permissions & mask,
@@ -163,7 +163,8 @@ impl Acl {
         }
     }
 
-    /// Takes away all that a mode cannot say. The owning group gets no more than it had in effect.
+    /// Removes all entries that a mode cannot express. The owning group keeps the permissions that
+    /// it had under the mask.
     pub fn remove_extended(&mut self) {
         if let Some(permissions) = self.get(Who::OwningGroup) {
             let effective = self.effective(Who::OwningGroup, permissions);
@@ -173,14 +174,14 @@ impl Acl {
             .retain(|(who, _)| matches!(who, Who::Owner | Who::OwningGroup | Who::Other));
     }
 
-    /// Makes the mask what all that it limits need together.
+    /// Sets the mask to the union of the permissions that it limits.
     pub fn calculate_mask(&mut self) {
         let masked = self.entries.iter().filter(|(who, _)| who.is_masked());
         let mask = masked.fold(0, |mask, (_, permissions)| mask | permissions);
         self.set(Who::Mask, mask);
     }
 
-    /// Why Linux would not take it.
+    /// The reason why Linux would refuse the list.
     pub fn problem(&self) -> Option<&'static str> {
         let has = |who| self.get(who).is_some();
         let named = |who: &Who| matches!(who, Who::User(_) | Who::Group(_));

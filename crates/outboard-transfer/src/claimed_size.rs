@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sizes of files that their file system cannot hold, because its metadata are damaged.
 //!
-//! Every command that puts out what a file holds calls [`check`] before the first byte. A file may
-//! be larger than its file system: it has holes, is compressed, or shares its blocks with others.
-//! Such a file can be read everywhere, and a file of a damaged size cannot.
+//! Every command that prints or copies the contents of a file calls [`check`] before the first
+//! byte. A file may be larger than its file system: it has holes, is compressed, or shares its
+//! blocks with others. Such a file can be read everywhere, and a file of a damaged size cannot.
 
 use crate::stream::LARGE;
 use outboard::{capacity, Fd};
@@ -16,7 +16,7 @@ const BLOCK: u64 = 4096;
 /// An error if the file system cannot hold a file of this size: the file holds more data than the
 /// file system has room for, and cannot be read beyond that.
 pub fn check(file: &Fd, size: u64) -> io::Result<()> {
-    // The host's files are the host's affair; what is small does no harm.
+    // Files of the host are not checked; small files do no harm.
     if file.system().is_host() || size < LARGE {
         return Ok(());
     }
@@ -44,7 +44,7 @@ fn damaged(size: u64, place: u64, why: &str) -> io::Error {
     ))
 }
 
-/// Whether the file system tells of so many holes that the rest fits.
+/// Whether the file has so many holes that its data fits.
 fn holds_at_most(file: &Fd, size: u64, room: u64) -> bool {
     let (mut held, mut next) = (0u64, 0);
     while let Ok(found) = file.next_data(next) {
@@ -65,8 +65,8 @@ fn holds_at_most(file: &Fd, size: u64, room: u64) -> bool {
     false
 }
 
-/// Where a file is tried: just beyond what the file system holds, at twice that and so on, and at
-/// its end.
+/// Offsets where a read is tried: just beyond the size of the file system, at twice that and so on,
+/// and at the end of the file.
 fn places(room: u64, size: u64) -> impl Iterator<Item = u64> {
     let first = (room - room % BLOCK).max(BLOCK);
     std::iter::successors(Some(first), |place| place.checked_mul(2))

@@ -6,15 +6,15 @@ use outboard_sandbox::error::{Error, Result};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Patterns of the shell. One matches a path from its start or from after any slash on, and what is
-/// below a path that it matches; `*` matches slashes too.
+/// Patterns of the shell. A pattern matches a path from its start or from after any slash on, with
+/// everything below; `*` matches slashes too.
 #[derive(Clone, Debug, Default)]
 pub struct Exclusion {
     patterns: Vec<CString>,
 }
 
 impl Exclusion {
-    /// Understands patterns as users write them: slashes at their ends do not count.
+    /// Parses patterns of a command line; slashes at their ends do not count.
     pub fn parse(patterns: &[OsString]) -> Result<Self> {
         let pattern = |text: &OsString| {
             let bytes = text.as_bytes();

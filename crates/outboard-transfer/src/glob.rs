@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Patterns of names as the shell has them: `*`, `?`, `[a-z]`, `[!a-z]`, `[[:digit:]]`, and `\` before what is meant
-//! as it is. Nothing is special about slashes and dots, as with find.
+//! Patterns of names, with the shell's syntax: `*`, `?`, `[a-z]`, `[!a-z]`, `[[:digit:]]`, and `\`
+//! before a literal character. Slashes and dots are ordinary characters, as for find.
 
 use outboard_sandbox::format::{pieces, Piece};
 
-/// A pattern. Names are bytes: what is not UTF-8 counts byte by byte.
+/// A pattern. Names are bytes; each byte that is not valid UTF-8 counts as one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     parts: Vec<Part>,
@@ -29,10 +29,10 @@ struct Set {
     classes: Vec<Class>,
 }
 
-/// Bytes that are not text are above all characters.
+/// Bytes that are not valid UTF-8 sort above all characters.
 const BYTES: u32 = 0x11_0000;
 
-/// The characters of a name, and the bytes of it that belong to none.
+/// The characters of a name, and its bytes that are not valid UTF-8.
 fn units(name: &[u8]) -> Vec<u32> {
     let mut units = Vec::with_capacity(name.len());
     for piece in pieces(name) {
@@ -95,7 +95,7 @@ impl Pattern {
     pub fn matches(&self, name: &[u8]) -> bool {
         let name = units(name);
         let (mut part, mut unit) = (0, 0);
-        // The last star, and how much of the name it is tried with.
+        // Index of the last star, and the end of the units that it matches so far.
         let mut star = None;
         loop {
             match self.parts.get(part) {
@@ -147,7 +147,8 @@ impl Set {
     }
 }
 
-/// A set after its "[", and what follows its "]". `None`: it does not end, and is text.
+/// Parses a set after its "[". Returns the set and the text behind its "]"; `None` if it has no
+/// end, and the "[" is literal.
 fn parse_set(text: &[u32]) -> Option<(Set, &[u32])> {
     const CLOSE: u32 = ']' as u32;
     const DASH: u32 = '-' as u32;
@@ -194,7 +195,7 @@ fn parse_unit(text: &[u32]) -> Option<(u32, &[u32])> {
     }
 }
 
-/// A class as in "[:digit:]", and what follows it.
+/// Parses a class such as "[:digit:]". Returns the class and the text behind it.
 fn parse_class(text: &[u32]) -> Option<(Class, &[u32])> {
     let classes: [(&str, Class); 12] = [
         ("[:alnum:]", char::is_alphanumeric),

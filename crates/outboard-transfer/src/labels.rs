@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! SELinux labels of files, from a file of the form `file_contexts`: a regular expression for whole
-//! paths, perhaps a kind of file, and the label. Expressions without any special character go before
-//! the others; among equals the last counts.
+//! SELinux labels of files, from a policy's `file_contexts`. A line has a regular expression for
+//! whole paths, an optional kind of file, and the label. Expressions without special characters go
+//! first; of several that match, the last one counts.
 
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
@@ -15,11 +15,11 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 struct Rule {
     pattern: String,
-    /// What all paths that fit begin with; most paths are told by that.
+    /// Literal beginning of all matching paths: it rules out most paths without the expression.
     beginning: Vec<u8>,
     exact: bool,
     compiled: OnceLock<Option<Regex>>,
-    /// `S_IF*`, if only such files are meant.
+    /// `S_IF*` of the files that the line is for; `None`: all.
     kind: Option<u32>,
     /// `None`: such files get no label.
     label: Option<CString>,
@@ -28,7 +28,7 @@ struct Rule {
 /// The rules of a file of labels.
 #[derive(Debug)]
 pub struct Labels {
-    /// In the order in which they count.
+    /// In order of precedence.
     rules: Vec<Rule>,
 }
 
@@ -45,12 +45,12 @@ fn kind(text: &str) -> Option<u32> {
     })
 }
 
-/// The characters that an expression begins with before anything special, and whether those are all.
+/// The literal beginning of an expression, and whether that is the whole expression.
 fn beginning(pattern: &str) -> (Vec<u8>, bool) {
     let mut text = Vec::new();
     let bytes = pattern.as_bytes();
     let mut at = 0;
-    // Where there is an alternative, it may be to the beginning itself.
+    // An alternative (`|`) may replace the beginning itself.
     if pattern.contains('|') {
         return (text, false);
     }
@@ -126,7 +126,7 @@ impl Rule {
 }
 
 impl Labels {
-    /// Reads a file of the form `file_contexts`.
+    /// Reads a policy's `file_contexts`.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = escaped(path.as_os_str().as_bytes());
         let text = std::fs::read_to_string(path)
@@ -144,7 +144,8 @@ impl Labels {
             let number = index + 1;
             let rule = Rule::parse(line).map_err(|why| format!("line {number}: {why}"))?;
             if !rule.exact {
-                // Compiled again where it is needed: thousands would fill memory.
+                // Compiled again at its first use: thousands of compiled expressions would fill
+                // memory.
                 rule.compile().map_err(|_| {
                     format!(
                         "line {number}: \"{}\" is not a regular expression that can be used",

@@ -2,9 +2,9 @@
 //! Moving trees into, out of and between images.
 //!
 //! [`cp`] copies trees, [`tar`] packs and unpacks archives; both use several threads, keep all
-//! attributes that the destination can have, and report what they could not keep
+//! attributes that the destination can have, and report which ones they could not keep
 //! ([`cp::report`]). [`walk`] goes through a tree of an image for all commands. The other modules
-//! understand what users write and what files have: owners, modes, times, access lists, labels.
+//! parse and print owners, modes, times, access lists and labels.
 
 pub mod accounts;
 pub mod acl;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of permissions as chmod writes them: "644", "u+rwX,go-w".
+//! Changes of permissions in the syntax of chmod: "644", "u+rwX,go-w".
 
 use libc::{S_ISGID, S_ISUID, S_ISVTX};
 
@@ -22,16 +22,17 @@ enum Operator {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
     operator: Operator,
-    /// Bits of the classes that it is for; `None`: those of all, but not what the umask holds back.
+    /// Bits of the classes that change; `None`: those of all, except the bits of the umask.
     classes: Option<u32>,
     bits: Bits,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bits {
-    /// Of all classes. `search`: and execution, of directories and of what somebody may execute.
+    /// Permissions for all classes. `search`: also execution, of directories and of files that any
+    /// class may execute.
     Given { bits: u32, search: bool },
-    /// What one class has now; by how many bits it is shifted.
+    /// The present permissions of one class, shifted by this many bits.
     Copied(u32),
     /// Exactly these. Directories keep set-user-ID and set-group-ID unless `clear`.
     Octal { bits: u32, clear: bool },
@@ -60,7 +61,7 @@ impl ModeChange {
         Ok(Self(steps))
     }
 
-    /// The permissions that a file with these gets.
+    /// Applies the change to the permissions of a file.
     pub fn apply(&self, mode: u32, directory: bool, umask: u32) -> u32 {
         self.0
             .iter()
@@ -68,7 +69,7 @@ impl ModeChange {
     }
 }
 
-/// "ug+rw-x": classes, then operators with what they are about.
+/// "ug+rw-x": classes, then operators with permissions.
 fn parse_clause(clause: &str, steps: &mut Vec<Step>) -> Option<()> {
     let start = clause.find(['+', '-', '='])?;
     let mut classes = None;
@@ -139,7 +140,7 @@ impl Step {
                 bits
             }
         };
-        // Directories keep these unless they are named.
+        // Directories keep the special bits unless the mode names them.
         let kept = match directory {
             true => (S_ISUID | S_ISGID) & !(named & classes),
             false => 0,

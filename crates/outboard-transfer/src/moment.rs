@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Times that users write. Without a zone they are UTC, as all times that the program shows.
+//! Times on the command line. Without a zone they are UTC, like all times that the program prints.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
 use libc::timespec;
 
-/// Understands "2026-11-21", "2026-11-21 10:20:30.5", the same with a zone as in "+01:00", and "@SECONDS".
+/// Parses "2026-11-21", "2026-11-21 10:20:30.5", the same with a zone as in "+01:00", and
+/// "@SECONDS".
 pub fn parse_moment(text: &str) -> Result<timespec, String> {
     let wrong = || {
         format!(
@@ -31,12 +32,13 @@ pub fn parse_moment(text: &str) -> Result<timespec, String> {
     from_nanoseconds(nanoseconds).ok_or_else(wrong)
 }
 
-/// Whether a file system has kept a time of modification; `found`: the seconds that it has. FAT knows even seconds alone.
+/// Whether a file system has kept a modification time. `found`: the stored seconds. FAT stores even
+/// seconds only.
 pub fn is_kept(wanted: &timespec, found: i64) -> bool {
     is_near(wanted, found, 2)
 }
 
-/// The same for a time of access, of which FAT knows the day alone.
+/// The same for an access time, of which FAT stores only the day.
 pub fn is_access_kept(wanted: &timespec, found: i64) -> bool {
     is_near(wanted, found, 24 * 3600)
 }
@@ -49,11 +51,11 @@ fn is_near(wanted: &timespec, found: i64, rounding: u64) -> bool {
 }
 
 /// The kinds of file systems (statfs) that keep the seconds since 1970 modulo 2^32, and report the
-/// time that was asked for until the inode is read again: Linux's HFS and HFS+.
+/// requested time until the inode is read again: Linux's HFS and HFS+.
 const WRAPPING: [i64; 2] = [0x4244, 0x482b];
 
-/// The seconds that a file will have which reports `found` now. `kind`: of its file system; `None`
-/// if that is not known.
+/// The seconds that a remount will show for a file that reports `found` now. `kind`: the type of
+/// its file system, if that is known.
 pub fn stored(found: i64, kind: impl FnOnce() -> Option<i64>) -> i64 {
     if u32::try_from(found).is_ok() || !kind().is_some_and(|kind| WRAPPING.contains(&kind)) {
         return found;
@@ -61,7 +63,7 @@ pub fn stored(found: i64, kind: impl FnOnce() -> Option<i64>) -> i64 {
     found.rem_euclid(1 << 32)
 }
 
-/// The seconds of SOURCE_DATE_EPOCH, the time of what is made to be the same each time.
+/// The seconds of SOURCE_DATE_EPOCH, the time in reproducible images.
 pub fn source_date() -> Result<Option<i64>, String> {
     let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else {
         return Ok(None);
@@ -83,7 +85,7 @@ fn without_zone_gap(text: &str) -> String {
     }
 }
 
-/// Seconds since 1970, also with a part and also before.
+/// Seconds since 1970, also with a fraction and also negative.
 fn parse_seconds(text: &str) -> Option<timespec> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = part.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files in images that operands name, as commands reach them: by an open directory and a name in it.
+//! Files in images that operands name, as commands reach them: by an open directory and a name in
+//! it.
 
 use outboard::{Fd, Tree};
 use outboard_volume::address::Place;
@@ -11,7 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 /// directory itself.
 pub const ITSELF: i32 = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH;
 
-/// A file. An empty name means what `directory` is open on, which then may be no directory.
+/// A file. An empty name means the file that `directory` is open on, which then may be no
+/// directory.
 pub struct Named {
     pub directory: Fd,
     pub name: CString,
@@ -19,8 +21,8 @@ pub struct Named {
 }
 
 impl Named {
-    /// Finds the file of an operand. A symbolic link is followed if that is asked for, or if the
-    /// operand ends in a slash, which only a directory may.
+    /// Finds the file of an operand. A symbolic link is followed on request, or if the operand ends
+    /// in a slash: then it must lead to a directory.
     pub fn find(tree: &Tree, place: &Place, follow: bool) -> io::Result<Self> {
         let (directory, name) = tree.open_parent(place.path())?;
         let stat = directory.stat_at(&name, ITSELF)?;
@@ -39,7 +41,7 @@ impl Named {
         Ok(found)
     }
 
-    /// What a symbolic link leads to.
+    /// The target of a symbolic link.
     fn behind(tree: &Tree, place: &Place) -> io::Result<Self> {
         let directory = tree.open_fd(place.path(), libc::O_PATH, 0)?;
         Ok(Self {
@@ -49,8 +51,8 @@ impl Named {
         })
     }
 
-    /// Finds the name that an operand wants to change, remove or make: it must not be "." or "..", and with a slash
-    /// at its end it must be that of a directory, not of a link to one. There need be no such file.
+    /// Finds the name that a command changes, removes or creates. "." and ".." are refused. A name
+    /// with a slash at its end must be a directory, not a link to one. The file need not exist.
     pub fn to_change(tree: &Tree, place: &Place) -> io::Result<(Fd, CString)> {
         let (directory, name) = tree.open_parent(place.path())?;
         if name.as_c_str() == c"." {
@@ -79,8 +81,8 @@ pub fn exists(directory: &Fd, name: &CStr) -> io::Result<bool> {
     }
 }
 
-/// Calls `make` with a name that no file in this directory has, and returns that name: for what is to take
-/// the name of another file once it is complete.
+/// Calls `make` with a name that no file in this directory has, and returns that name: for a file
+/// that replaces another one once it is complete.
 pub fn with_new_name<T>(
     directory: &Fd,
     make: impl Fn(&CStr) -> io::Result<T>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Extended attributes that are another form of what a file has anyway: copies, comparisons and archives leave them out.
+//! Extended attributes that repeat other metadata of a file: copies, comparisons and archives leave
+//! them out.
 
 use std::ffi::{CStr, CString};
 

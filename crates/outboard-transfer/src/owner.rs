@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Owners as `chown` writes them, with the names of an image: the host's names mean other numbers.
+//! Owners in the syntax of `chown`, with the names of an image: the host's names mean other
+//! numbers.
 
 use crate::accounts::Accounts;
 use outboard::Tree;
@@ -7,7 +8,7 @@ use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_volume::address::Place;
 
-/// What is not known, and where it should be.
+/// An unknown name, and the file where it should be.
 type Unknown = (&'static str, &'static str);
 const USER: Unknown = ("user", "/etc/passwd");
 const GROUP: Unknown = ("group", "/etc/group");
@@ -20,7 +21,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Understands an owner with the names of the image that a place is in.
+    /// Parses an owner with the names of the image that a place is in.
     pub fn find(text: &[u8], tree: &Tree, place: &Place) -> Result<Self> {
         let plain = |byte: &u8| byte.is_ascii_digit() || b"+:".contains(byte);
         let accounts = match text.iter().all(plain) && !text.ends_with(b":") {
@@ -39,7 +40,7 @@ impl Owner {
         })
     }
 
-    /// Understands "USER", "USER:GROUP", ":GROUP" and "USER:", which has the user's login group.
+    /// Parses "USER", "USER:GROUP", ":GROUP" and "USER:", which has the user's login group.
     fn parse(text: &[u8], accounts: &Accounts) -> std::result::Result<Self, Unknown> {
         let text = std::str::from_utf8(text).map_err(|_| USER)?;
         let (user, group) = match text.split_once(':') {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading a large file of an image with several threads; its pieces come out in order.
 //!
-//! Thread i of n reads pieces i, i+n, i+2n... and hands each over by a channel of its own;
-//! the taker goes round the channels. A piece that is not full ends the file. The page cache is
-//! avoided: a file that is read once would only fill memory there, and taking fresh memory from
-//! the host costs more than reading. So reads are direct where the file system can do that, and what
-//! went through the page cache nevertheless is dropped from it.
+//! Thread i of n reads pieces i, i+n, i+2n... and hands each over by a channel of its own; the
+//! taker goes round the channels. A piece that is not full ends the file. The page cache is
+//! avoided: a file that is read once would only fill memory there, and taking fresh memory from the
+//! host costs more than reading. So reads are direct where the file system supports that. Pages
+//! that still reach the page cache are dropped.
 
 use outboard::Fd;
 use std::io;
@@ -20,8 +20,8 @@ const WAITING: usize = 2;
 
 type Piece = io::Result<Vec<u8>>;
 
-/// Fills a buffer from an offset, as far as the file goes. Direct reads end with the
-/// first that is short or refused: what follows it is not aligned.
+/// Fills a buffer from an offset, up to the end of the file. Direct reads end with the first one
+/// that is short or refused: the next offset is not aligned.
 fn read_full(file: &Fd, buffer: &mut Vec<u8>, offset: u64) -> io::Result<()> {
     buffer.resize(PIECE, 0);
     let mut done = 0;
@@ -67,8 +67,8 @@ fn read_pieces(
     }
 }
 
-/// Reads a file, whose descriptors are `files`: one for each thread. `take` gets the
-/// pieces in order; its error ends the reading and is returned.
+/// Reads a file. `files`: its descriptors, one for each thread. `take` gets the pieces in order; an
+/// error of `take` ends the reading and is returned.
 pub fn read_in_order<E: From<ReadError>>(
     files: &[Fd],
     mut take: impl FnMut(&[u8]) -> Result<(), E>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keeping owner, permissions, times and extended attributes (POSIX ACLs are such).
+//! Keeps owner, permissions, times and extended attributes, among them POSIX ACLs.
 //!
-//! The order matters: a change of owner takes set-user-ID bits and capabilities away, so it comes
-//! first; anything changes times, so they come last.
+//! The order matters: chown(2) clears set-user-ID bits and capabilities, so the owner comes first.
+//! Every call changes times, so they come last. docs/engine.md has the orders of all routines.
 
 use super::copy::Copier;
 use super::report::Loss;
@@ -16,9 +16,9 @@ use std::io;
 const LABEL: &CStr = c"security.selinux";
 const SPECIAL: u32 = libc::S_ISUID | libc::S_ISGID | libc::S_ISVTX;
 
-/// What the attributes are of.
+/// The file whose attributes are kept.
 pub trait Named {
-    /// The source, for messages.
+    /// The path of the source, for messages.
     fn shown(&self) -> String;
 
     /// The path of the copy below the top target.
@@ -29,8 +29,8 @@ pub trait Named {
 pub enum Kind<'a> {
     /// Both are open.
     Open { source: &'a Fd, target: &'a Fd },
-    /// Links, devices, FIFOs, sockets: the source by its name in an open directory, the copy by
-    /// a descriptor, because somebody else may replace its name.
+    /// Links, devices, FIFOs, sockets: the source by its name in an open directory, the copy by a
+    /// descriptor, because another process may replace its name.
     Named {
         source: &'a Fd,
         name: &'a CStr,
@@ -84,8 +84,8 @@ impl Kind<'_> {
     }
 }
 
-/// The mode that a copy is created with. On the host nobody else may read it before it has its
-/// owner; in an image nobody else is there.
+/// The mode that a copy is created with. On the host, no other user may read it before it has its
+/// owner; in an image there are no other users.
 pub fn first_mode(system: &System, mode: u32) -> u32 {
     match system {
         System::Host => mode & 0o700,
@@ -102,8 +102,8 @@ pub fn keep(copier: &Copier, kind: &Kind, stat: &libc::stat, now: &libc::stat, n
     let mut mode_now = now.st_mode & 0o7777;
     if (now.st_uid, now.st_gid) != (stat.st_uid, stat.st_gid) {
         if kind.set_owner(stat.st_uid, stat.st_gid).is_err() {
-            // Who may not give files away may still choose among their groups. The owner is lost
-            // all the same, so that whether this works changes nothing below.
+            // A user who may not give files away may still choose among the own groups. The owner
+            // counts as lost either way, so the result changes nothing below.
             let _ = kind.set_owner(u32::MAX, stat.st_gid);
             lose(Loss::Owner);
             mode &= !SPECIAL;
@@ -133,7 +133,7 @@ pub fn keep(copier: &Copier, kind: &Kind, stat: &libc::stat, now: &libc::stat, n
     }
 }
 
-/// Gives the copy the owner that was asked for, if any was, where nothing else is kept.
+/// Gives the copy the owner of `--chown`, where nothing else is kept.
 pub fn give_owner(copier: &Copier, kind: &Kind, named: &dyn Named) {
     let Some(owner) = copier.changes.owner else {
         return;
@@ -147,7 +147,8 @@ pub fn give_owner(copier: &Copier, kind: &Kind, named: &dyn Named) {
     }
 }
 
-/// Whether the copy has the time of modification now: file systems take the nearest one that they know.
+/// Whether the copy has the modification time now: file systems store the nearest one that they
+/// can.
 fn has_times(kind: &Kind, times: &[libc::timespec; 2]) -> bool {
     let (found, target): (_, &Fd) = match kind {
         Kind::Open { target, .. } => (target.stat(), target),
@@ -157,7 +158,7 @@ fn has_times(kind: &Kind, times: &[libc::timespec; 2]) -> bool {
     found.is_ok_and(|found| is_kept(&times[1], stored(found.st_mtime, file_system)))
 }
 
-/// Gives the copy the SELinux label that was asked for, if any was.
+/// Gives the copy its SELinux label, if there is a file of labels.
 fn set_label(copier: &Copier, kind: &Kind, mode: u32, named: &dyn Named) -> io::Result<()> {
     let Some(labels) = &copier.changes.labels else {
         return Ok(());

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files of an image that were just written, and that nobody will read soon.
+//! Files of an image that were just written, and that no command will read soon.
 //!
-//! Their pages would stay until the image is unmounted, in memory that has to be taken from the host page by page,
-//! which costs more than writing them. So the files stay open for a while, in which the kernel writes most of them by
-//! itself, and then their pages are given up: the next files get that memory.
+//! Their pages would stay until the image is unmounted. The host would have to provide memory for
+//! all of them page by page, which costs more than writing them. So the files stay open for a
+//! while, in which the kernel writes most of them by itself. Then their pages are dropped, and the
+//! next files get that memory.
 //!
-//! The kernel also remembers names, inodes and the file system's own blocks, a few kilobytes for each file. When these have become
-//! some megabytes more it is asked to forget them: it would rather grow. It cannot forget what is not written yet, a journal's blocks above all.
-//! When that is much, all of the file system is written.
+//! The kernel also caches names, inodes and the file system's own blocks, a few kilobytes for each
+//! file. By itself it would grow. When these caches have grown by some megabytes, the copy asks the
+//! kernel to drop them. The kernel cannot drop blocks that are not written yet, such as those of a
+//! journal. When those have become many, the whole file system is synced.
 
 use super::data::WRITE_AND_WAIT;
 use outboard::{Fd, System};
@@ -18,14 +20,14 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Bytes of files that may wait.
 const MOST: u64 = 16 << 20;
-/// Files and directories after which memory is looked at.
+/// Files and directories between two checks of memory.
 const LOOK: u64 = 256;
-/// Bytes that the kernel may remember more than after it was last asked to forget.
+/// Bytes by which the kernel's caches may grow after it last dropped them.
 const MORE: u64 = 6 << 20;
-/// Bytes that it may fail to forget before all is written, and how many more than after it was last.
+/// Bytes that the kernel may fail to drop before all is written, and their growth since then.
 const UNWRITTEN: u64 = 48 << 20;
 const UNWRITTEN_MORE: u64 = 16 << 20;
-/// What of a file is in memory is pages.
+/// Files are cached in pages of this size.
 const PAGE: u64 = 4096;
 
 struct Written {
@@ -35,17 +37,17 @@ struct Written {
 
 #[derive(Default)]
 struct State {
-    /// The oldest first.
+    /// Oldest first.
     files: VecDeque<Written>,
     bytes: u64,
 }
 
-/// What the kernel remembers, in bytes, without the files that wait.
+/// Size of the kernel's caches in bytes, without the files that wait.
 #[derive(Default)]
 struct Memory {
-    /// At the first look, then after each time it forgot.
+    /// Size at the first check, then after each time the caches were dropped.
     least: Option<u64>,
-    /// The least since all was written; 0 before that.
+    /// The smallest size since all was written; 0 before that.
     written: u64,
 }
 
@@ -62,21 +64,23 @@ impl Memory {
         Ok(left)
     }
 
-    /// Forgets if there is much. Returns whether so much is left that all should be written now.
+    /// Drops the caches if they are large. Returns whether so much is left that all should be
+    /// written now.
     fn forget_much(&mut self, system: &System) -> io::Result<bool> {
         let now = Self::now(system)?;
         if now < *self.least.get_or_insert(now) + MORE {
             return Ok(false);
         }
         let left = self.forget(system)?;
-        // Of what was written some can be forgotten only later, when it is in its place and not in the journal alone.
+        // Some written blocks can be dropped only later, when they are at their place and not only
+        // in the journal.
         self.written = self.written.min(left);
         Ok(left >= UNWRITTEN.max(self.written + UNWRITTEN_MORE))
     }
 
-    /// Keeps it small. `place` is any file or directory of the file system.
+    /// Keeps the caches small. `place` is any file or directory of the file system.
     fn look(&mut self, place: &Fd) -> io::Result<()> {
-        // Where memory cannot be looked at it comes back later.
+        // If the size is not known, the kernel frees the memory later.
         if self.forget_much(place.system()).unwrap_or(false) {
             place.sync_file_system()?;
             self.written = self.forget(place.system()).unwrap_or(self.written);
@@ -89,7 +93,7 @@ impl Memory {
 #[derive(Default)]
 pub struct Behind {
     state: Mutex<State>,
-    /// Files and directories that ever came.
+    /// Number of files and directories so far.
     made: AtomicU64,
     memory: Mutex<Memory>,
 }
@@ -111,8 +115,8 @@ impl Behind {
         Some(oldest.file)
     }
 
-    /// Closes a file to which so many bytes were written, sooner or later. Errors of writing do not matter here: they
-    /// are told when the file system is synced.
+    /// Closes a file, now or later. `bytes`: how many were written to it. Write errors do not
+    /// matter here: the sync of the file system returns them.
     pub fn add(&self, file: Fd, bytes: u64) {
         if bytes == 0 {
             return;
@@ -128,13 +132,13 @@ impl Behind {
         }
     }
 
-    /// Notes that something of any type is complete. `place` is any file or directory of the file system. An error
-    /// is one of writing that nobody else may be told.
+    /// Notes that a file of any type is complete. `place` is any file or directory of the file
+    /// system. The caller must report the error: no other call may return it.
     pub fn note(&self, place: &Fd) -> io::Result<()> {
         if self.made.fetch_add(1, Ordering::Relaxed) % LOOK != LOOK - 1 {
             return Ok(());
         }
-        // While all is being written others wait: they would fill memory meanwhile.
+        // While all is written, other threads wait: they would fill memory.
         let mut memory = self.memory.lock().expect("no thread panics");
         memory.look(place)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What copies get that their sources do not have: other owners, SELinux labels, other times.
+//! Metadata of copies that their sources do not have: other owners, SELinux labels, other times.
 
 use crate::labels::Labels;
 use crate::owner::Owner as NewOwner;
@@ -35,7 +35,7 @@ impl FromStr for OwnerRange {
             [first, new, count] if count > 0 => (first, new, count),
             _ => return Err(wrong()),
         };
-        // The last number stands for "no owner".
+        // The largest number stands for "no owner".
         let fits = |start: u32| u64::from(start) + u64::from(count) <= u64::from(u32::MAX);
         match fits(first) && fits(new) {
             true => Ok(Self { first, new, count }),
@@ -79,16 +79,16 @@ impl From<Owner> for NewOwner {
     }
 }
 
-/// All that copies get in place of what their sources have.
+/// Changes to the metadata of all copies.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// The user and group of all copies; what is `None` there is not changed.
+    /// The user and group of all copies; `None` in it: unchanged.
     pub owner: Option<NewOwner>,
-    /// For users and groups alike; the first that fits counts.
+    /// For users and groups alike; the first range that contains the number counts.
     pub owners: Vec<OwnerRange>,
     pub labels: Option<Labels>,
-    /// For copies that are to be the same each time: no time is later than this second, and times of
-    /// access are those of modification.
+    /// For reproducible copies: no time is later than this second, and access times equal
+    /// modification times.
     pub newest: Option<i64>,
 }
 

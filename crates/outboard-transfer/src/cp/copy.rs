@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Copying one thing that is not a directory.
+//! Copies one file that is not a directory.
 
 use super::attributes::{self, Kind, Named};
 use super::behind::Behind;
@@ -26,11 +26,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Item {
     pub directory: Arc<Directory>,
     pub name: CString,
-    /// The name of the copy, if it is another.
+    /// The name of the copy, if it differs.
     pub new_name: Option<CString>,
-    /// Where the file is, if the name is that of a symbolic link to it.
+    /// Directory and name of the file, if `name` is a symbolic link to it.
     pub elsewhere: Option<(Fd, CString)>,
-    /// Open what a symbolic link of this name leads to.
+    /// Open the target of a symbolic link of this name.
     pub follow: bool,
     /// Write to the pipe that a symbolic link of the new name leads to.
     pub into_pipe: bool,
@@ -74,7 +74,7 @@ pub enum Failure {
     Writing(io::Error),
     /// Source and copy are the same file.
     Same,
-    /// The file that is there already is to stay: no failure.
+    /// The existing file stays as it is: no failure.
     Stays,
     /// The user wants to stop.
     Stopped,
@@ -88,11 +88,11 @@ pub struct Copier<'a> {
     pub names: Option<&'a dyn NamePrinter>,
     interrupt: &'a Interrupt,
     pub report: &'a Report,
-    /// What paths of copies are relative to.
+    /// The directory that paths of copies are relative to.
     pub base: Arc<Fd>,
     /// Its name, for messages.
     base_shown: String,
-    /// What must not be overwritten.
+    /// Files that must not be overwritten.
     used: Arc<UsedFiles>,
     links: Links,
     /// Complete copies in an image.
@@ -103,12 +103,13 @@ pub struct Copier<'a> {
     settles: bool,
 }
 
-/// The kernel's number of ntfs3's superblocks.
+/// The magic number of ntfs3, as statfs(2) returns it.
 const NTFS3: i64 = 0x7366_746e;
 
-/// Sets the time of modification, to the nanosecond. Linux 6.12's ntfs3 writes how much of a file is valid only along with
-/// a time or size that has changed (fs/ntfs3/frecord.c, _ni_write_inode), and writeback in the middle of a write
-/// uses up the change that the write makes: what came after it would read as zeros.
+/// Sets the modification time, to the nanosecond. Linux 6.12's ntfs3 stores a file's valid size
+/// only together with a changed time or size (fs/ntfs3/frecord.c, _ni_write_inode). Writeback in
+/// the middle of a write uses up the change of that write: bytes written after it would read as
+/// zeros.
 fn settle(file: &Fd) -> io::Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_err(io::Error::other)?;
@@ -154,7 +155,7 @@ impl<'a> Copier<'a> {
             || self.names.is_some_and(NamePrinter::failed)
     }
 
-    /// Tells of an error on writing, unless the caller expects it.
+    /// Reports a write error, unless the caller expects it.
     pub fn fail_writing(&self, what: impl Display, error: &io::Error) {
         match error.raw_os_error() {
             Some(libc::ENOSPC) if self.options.may_be_full => self.report.note_full(),
@@ -162,7 +163,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Notes that something in this directory of the destination, or the directory, is complete.
+    /// Notes that this directory of the destination, or a file in it, is complete.
     pub fn note(&self, directory: &Fd) {
         if !self.unordered {
             return;
@@ -185,7 +186,7 @@ impl<'a> Copier<'a> {
         names.copied(self.report, &source(), &copy);
     }
 
-    /// Makes something under a name, in place of what has the name now unless that is a directory.
+    /// Creates a file under a name, and replaces an existing file of that name, but no directory.
     fn replacing(
         &self,
         directory: &Fd,
@@ -202,11 +203,11 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Opens and empties a file. `mode`: the permissions that it has before the first byte is in it.
+    /// Opens and empties a file. `mode`: permissions to set before its first byte is written.
     fn overwrite(&self, directory: &Fd, name: &CStr, mode: Option<u32>) -> io::Result<Fd> {
         let file = self.used.overwrite(directory, name, self.options.force)?;
         if let Some(mode) = mode {
-            // Refused to who does not own the file: that its mode is not kept is told at the end.
+            // Only the owner of the file may set this; the report at the end counts the lost mode.
             let _ = file.set_mode(mode);
         }
         Ok(file)
@@ -227,7 +228,7 @@ pub struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Copies a file and tells of what went wrong.
+    /// Copies a file and reports failures.
     pub fn copy(&mut self, item: &Item) {
         if self.copier.stopped() {
             return;
@@ -259,7 +260,8 @@ impl Worker<'_> {
         self.copier.note(item.target());
     }
 
-    /// Looks before it opens: opening a device may do something, and a FIFO waits for a writer.
+    /// Checks the type before it opens the file: opening a device can have effects, and opening a
+    /// FIFO waits for a writer.
     fn copy_any(&mut self, item: &Item) -> Result<(), Failure> {
         let flags = match item.follow {
             true => 0,
@@ -309,7 +311,7 @@ impl Worker<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(Failure::Writing(error)),
         };
-        // A directory in the way of a file is a failure all the same.
+        // A directory of that name is a failure nevertheless.
         if kind(&old) == libc::S_IFDIR || is_same(item.source(), stat, item.target(), &old) {
             return Ok(false);
         }
@@ -332,7 +334,7 @@ impl Worker<'_> {
         if !item.follow {
             flags |= libc::O_NOFOLLOW;
         }
-        // To open a FIFO is not to wait for a writer: interrupts would not end that.
+        // Opens a FIFO without waiting for a writer: an interrupt would not end that wait.
         flags |= libc::O_NONBLOCK;
         source
             .open_at(item.source_name(), flags, 0)
@@ -379,7 +381,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Links to the first copy, whose directories somebody else may have replaced meanwhile.
+    /// Links to the first copy. Another process may have replaced its directories by now.
     fn link_to(&self, item: &Item, first: &links::Copy) -> io::Result<()> {
         let path = CString::new(first.path.as_slice())?;
         let file = self.copier.base.open_path_beneath(&path)?;
@@ -471,7 +473,7 @@ impl Worker<'_> {
         self.keep_named(item, stat)
     }
 
-    /// Gives a copy that is not open its attributes, if it is still the one that was made.
+    /// Gives a copy that is not open its attributes, unless another process has replaced it.
     fn keep_named(&self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
         let keeps = self.copier.options.keeps();
         if !keeps && self.copier.changes.owner.is_none() {
@@ -503,7 +505,7 @@ fn kind(stat: &libc::stat) -> u32 {
     stat.st_mode & libc::S_IFMT
 }
 
-/// What a file without contents is, in words.
+/// The type of a file without contents, in words.
 pub fn no_contents(kind: u32) -> &'static str {
     match kind {
         libc::S_IFIFO => "it is a FIFO",
@@ -546,9 +548,9 @@ fn replaced() -> io::Error {
     io::Error::other("it was replaced by another file meanwhile")
 }
 
-/// Creates the copy of a regular file, or opens and empties the file that is there; tells whether it
-/// was created. Symbolic links of that name are replaced, never written through; so are devices
-/// and FIFOs in recursive copies.
+/// Creates the copy of a regular file, or opens and empties the existing file. Returns whether the
+/// copy was created. Symbolic links of that name are replaced, never written through; so are
+/// devices and FIFOs in recursive copies.
 fn create(
     copier: &Copier,
     item: &Item,

@@ -6,13 +6,13 @@ use crate::stream::LARGE;
 use outboard::Fd;
 use std::io;
 
-/// What is read and written at once.
+/// Bytes of one read or write.
 const CHUNK: usize = 1 << 20;
-/// The largest block that direct I/O may be made of.
+/// The largest block size of direct I/O.
 const BLOCK: u64 = 4096;
-/// How soon an interrupt is heeded, in milliseconds.
+/// Milliseconds between two checks for an interrupt.
 const PATIENCE: i32 = 100;
-/// Bytes after which the page cache is looked after.
+/// Bytes between two rounds of writing and dropping pages.
 const STEP: u64 = 32 << 20;
 pub(super) const WRITE_AND_WAIT: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
     | libc::SYNC_FILE_RANGE_WRITE
@@ -20,15 +20,15 @@ pub(super) const WRITE_AND_WAIT: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFOR
 
 /// The page cache that a large copy leaves behind in the kernel of this process.
 ///
-/// What has been copied is not needed again soon, but would fill memory that has to be taken from
-/// the host, which costs more than copying. So pages that were read are dropped, and pages
-/// that were written are sent to the disk early, waited for one step later, and dropped.
+/// Copied pages are not needed again soon. The host would have to provide memory for them, which
+/// costs more than copying. So pages that were read are dropped. Writing of dirty pages starts
+/// early; one step later the copy waits for them and drops them.
 pub struct Trail<'a> {
     file: &'a Fd,
     writes: bool,
-    /// Up to here writing was started.
+    /// Writing has started for all pages before this offset.
     started: u64,
-    /// Up to here pages are gone.
+    /// All pages before this offset are dropped.
     dropped: u64,
 }
 
@@ -42,8 +42,8 @@ impl<'a> Trail<'a> {
         })
     }
 
-    /// Everything before `end` was copied. Errors do not matter here: those of
-    /// writing are told again when the file system is synced.
+    /// Everything before `end` was copied. Errors do not matter here: the sync of the file system
+    /// returns write errors again.
     pub fn reached(&mut self, end: u64) {
         if end - self.started < STEP {
             return;
@@ -91,14 +91,14 @@ impl<'a> Passage<'a> {
         };
         if passage.direct {
             for file in passage.inside() {
-                // Refused: this one goes through the page cache.
+                // Direct I/O is refused: this file goes through the page cache.
                 let _ = file.set_direct(true);
             }
         }
         passage
     }
 
-    /// Those of the two files that are in this process's kernel.
+    /// The files of the two that are in this process's kernel.
     fn inside(&self) -> impl Iterator<Item = &'a Fd> {
         [self.source, self.target]
             .into_iter()
@@ -110,7 +110,7 @@ impl<'a> Passage<'a> {
         self.inside().try_for_each(|file| file.set_direct(false))
     }
 
-    /// Makes a transfer, again without direct I/O if that was the reason that it failed.
+    /// Makes a transfer. If it fails because of direct I/O, makes it again without.
     fn transfer<T>(&mut self, mut make: impl FnMut(&Self) -> io::Result<T>) -> io::Result<T> {
         match make(self) {
             Err(_) if self.direct => {
@@ -121,7 +121,7 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// Copies once what fits into `bytes`; returns how much that was, 0 at the end of the file.
+    /// Copies as many bytes as fit into `bytes`. Returns their number, 0 at the end of the file.
     fn copy(&mut self, bytes: &mut [u8], offset: u64) -> Result<usize, Failure> {
         let length = self
             .transfer(|passage| passage.source.read_at(bytes, offset))
@@ -138,7 +138,7 @@ impl<'a> Passage<'a> {
     }
 }
 
-/// The memory that bytes go through.
+/// The buffer of a copy.
 pub struct Buffer {
     bytes: Vec<u8>,
 }
@@ -151,15 +151,15 @@ impl Buffer {
     }
 }
 
-/// Whether to ask for holes. On the host a file with fewer blocks than bytes has some, or is stored in
-/// some smaller way; an image may lie about blocks, to fill the host's disk with zeros.
+/// Whether to look for holes. On the host, a file with fewer blocks than bytes may have some. An
+/// image may lie about blocks, to fill the host's disk with zeros, so its files are always checked.
 fn may_have_holes(source: &Fd, stat: &libc::stat) -> bool {
     let fewer_blocks = stat.st_blocks.saturating_mul(512) < stat.st_size;
     stat.st_size > 0 && (fewer_blocks || !source.system().is_host())
 }
 
-/// Where the first data is of a file that has holes. `None`: it has none, cannot tell, or
-/// cannot seek. The position stays at the start.
+/// Offset of the first data of a file with holes. `None`: the file has no holes, cannot report
+/// them, or cannot seek. The position stays at the start.
 fn find_holes(source: &Fd, size: u64) -> Option<Option<u64>> {
     let first = source.next_data(0).ok()?;
     let whole = first == Some(0) && source.next_hole(0).is_ok_and(|hole| hole >= size);
@@ -167,7 +167,7 @@ fn find_holes(source: &Fd, size: u64) -> Option<Option<u64>> {
     (!whole).then_some(first)
 }
 
-/// Copies the contents of `source` to the empty file `target`, or into it if that is a pipe or so.
+/// Copies the contents of `source` to `target`, an empty file or a pipe.
 pub fn copy_data(
     copier: &Copier,
     buffer: &mut Buffer,
@@ -194,7 +194,7 @@ pub fn copy_data(
     copy_stream(copier, buffer, source, target, size)
 }
 
-/// Copies from start to end a file that is small, or that only says by its end how large it is.
+/// Copies from start to end: a small file, or one whose size is known only at its end.
 fn copy_stream(
     copier: &Copier,
     buffer: &mut Buffer,
@@ -225,7 +225,7 @@ fn copy_stream(
     }
 }
 
-/// Waits for what writes to a pipe, as long as the user wants that.
+/// Waits for data in a pipe, until the user interrupts.
 fn wait(copier: &Copier, source: &Fd) -> Result<(), Failure> {
     while !source.wait_to_read(PATIENCE).map_err(Failure::Reading)? {
         if copier.stopped() {
@@ -235,7 +235,8 @@ fn wait(copier: &Copier, source: &Fd) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lets the kernel copy, which shares blocks where a file system can. `false`: it cannot here.
+/// Lets the kernel copy: it shares blocks where the file system supports that. `false`: not
+/// supported here.
 fn copy_inside(
     copier: &Copier,
     source: &Fd,

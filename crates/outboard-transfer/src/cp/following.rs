@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a symbolic link leads to.
+/// The target of a symbolic link.
 pub struct Followed {
     /// Its directory, and its name in there.
     pub parent: Fd,
@@ -23,7 +23,7 @@ pub struct Followed {
     pub stat: libc::stat,
 }
 
-/// Finds what the symbolic link `name` in the directory `path` leads to.
+/// Finds the target of the symbolic link `name` in the directory `path`.
 pub fn follow(tree: &Tree, path: &Path, name: &CStr) -> io::Result<Followed> {
     let link = path.join(OsStr::from_bytes(name.to_bytes()));
     let path = tree.canonicalize(&link)?;
@@ -37,7 +37,7 @@ pub fn follow(tree: &Tree, path: &Path, name: &CStr) -> io::Result<Followed> {
     })
 }
 
-/// The reason why the file that a link leads to cannot be opened, with the sandbox's part in it.
+/// The reason why the target of a link cannot be opened; names the sandbox if it may be the cause.
 pub fn with_hint(system: &System, error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::EACCES) if system.is_host() => io::Error::other(

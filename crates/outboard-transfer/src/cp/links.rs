@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files with several names. The first name that is met is copied; who meets another waits
-//! until that copy is there and links to it. If the copy failed, the next one copies.
+//! Files with several names. A thread copies the first name that it meets. A thread that meets
+//! another name waits for that copy and links to it. If the copy failed, the next thread copies.
 
 use outboard::System;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex};
 
-/// A file of a source: whose kernel, device and inode.
+/// A file of a source: kernel, device and inode.
 pub type Key = (System, u64, u64);
 
 /// The copy of a file's first name.
@@ -29,11 +29,11 @@ pub struct Links {
     changed: Condvar,
 }
 
-/// What is to be done with a name.
+/// The work to do for a name.
 pub enum Turn<'a> {
-    /// Copy it, and mark it done. A mark that is dropped means that it failed.
+    /// Copy it, and mark it done. Dropping the mark means that the copy failed.
     First(Mark<'a>),
-    /// Link it to this one.
+    /// Link it to this copy.
     Later(Copy),
 }
 
@@ -62,7 +62,7 @@ impl Drop for Mark<'_> {
 }
 
 impl Links {
-    /// Whose turn it is; waits while another thread copies this file.
+    /// Decides what to do for a name; waits while another thread copies this file.
     pub fn turn<'a>(&'a self, key: &'a Key) -> Turn<'a> {
         let mut states = self.states.lock().expect("no thread panics");
         loop {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copies files between any two trees, of images or of the host, as `outboard cp` does.
 //!
-//! One thread walks the directories ([`walk`]); others copy what is not a directory
-//! ([`copy`]) and keep what `-a` asks for ([`attributes`], [`links`]). Where a file is, in an image or on
-//! the host, makes no difference to any of this: both are reached by the same calls.
+//! One thread walks the directories ([`walk`]); others copy what is not a directory ([`copy`]) and
+//! keep attributes and hard links ([`attributes`], [`links`]). Trees of images and of the host are
+//! treated alike: the same calls reach both.
 
 mod attributes;
 pub(crate) mod behind;
@@ -39,12 +39,12 @@ use walk::{Directory, Walk};
 /// Which attributes of a source its copy gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// Permissions as the umask has them.
+    /// Permissions, limited by the umask.
     #[default]
     Nothing,
     /// Mode, access control lists, owner and times.
     Basics,
-    /// All there is, and hard links.
+    /// All attributes, and hard links.
     Everything,
 }
 
@@ -56,22 +56,22 @@ pub enum Existing {
     Overwrite,
     /// They stay as they are.
     Stay,
-    /// They are overwritten by newer ones.
+    /// Newer sources overwrite them.
     Update,
 }
 
-/// What `cp` was asked to do.
+/// The options of a copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// What copies keep of their sources.
+    /// The attributes that copies keep.
     pub keep: Keep,
     /// Copy directories.
     pub recursive: bool,
-    /// Copy what symbolic links lead to, not the links.
+    /// Copy the targets of symbolic links, not the links.
     pub follow: bool,
     /// What happens to files that are there already.
     pub existing: Existing,
-    /// Permissions that new files do not get where modes are not kept.
+    /// The umask, for modes that are not kept.
     pub umask: u32,
     /// One thread copies, directory by directory, names in the order of their bytes: the same files
     /// are made in the same order each time.
@@ -83,7 +83,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// As `cp -a` has it.
+    /// The options of `cp -a`.
     pub fn everything(umask: u32) -> Self {
         Self {
             keep: Keep::Everything,
@@ -108,13 +108,13 @@ impl Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Copied {
     All,
-    /// Some files could not be copied, which were named.
+    /// Some files could not be copied; messages named them.
     Some,
     /// The destination is too small ([`Options::may_be_full`]).
     UntilFull,
 }
 
-/// Copies with everything, as `cp -a`. Tells whether everything could be kept.
+/// Copies as `cp -a` does. Returns whether all attributes could be kept.
 pub fn archive(
     session: &mut Session,
     source: &Place,
@@ -136,20 +136,20 @@ pub fn archive(
     }
 }
 
-/// What to copy how, and what to tell the user of it.
+/// Options, changes and output of a copy.
 pub struct Order<'a> {
     pub options: Options,
-    /// What copies get that their sources do not have.
+    /// Changes to the metadata of copies.
     pub changes: &'a Changes,
-    /// What is left out.
+    /// Files to leave out.
     pub excluded: &'a Exclusion,
     /// Prints the names of what is copied.
     pub names: Option<&'a dyn NamePrinter>,
-    /// What messages call a destination that the user does not know by its name.
+    /// The name of the destination in messages, if the user does not know its real one.
     pub shown: Option<&'a str>,
 }
 
-/// Copies `sources`; tells of what could not be kept. Also for commands that are not `cp`.
+/// Copies `sources`, and reports what could not be kept. Other commands than `cp` use it, too.
 pub fn copy(
     session: &mut Session,
     order: &Order,
@@ -196,7 +196,7 @@ fn copy_and_tell(
     }
 }
 
-/// What all parts of one copy look at.
+/// State that all parts of one copy share.
 pub(crate) struct Job<'a> {
     options: Options,
     changes: &'a Changes,
@@ -208,11 +208,11 @@ pub(crate) struct Job<'a> {
     shown: Option<&'a str>,
 }
 
-/// Where copies go: a directory, and the name in it if the destination is not itself the directory.
+/// The destination: a directory, and a name in it unless the destination is the directory itself.
 struct Target {
     directory: Arc<Fd>,
     name: Option<CString>,
-    /// The name leads to a pipe, as /dev/stdout may.
+    /// The name is a link to a pipe, as /dev/stdout may be.
     pipe: bool,
     /// The directory, as the user would write it.
     shown: String,
@@ -318,8 +318,8 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
     })
 }
 
-/// The name that a source has in the directory that it is copied into. `None`: its
-/// contents go there, as with "dir/." and the root of an image.
+/// The name of the copy in the destination directory. `None`: the contents of the source go there,
+/// as for "dir/." and the root of an image.
 fn base_name(path: &Path) -> Option<CString> {
     let bytes = path.as_os_str().as_bytes();
     let end = bytes.iter().rposition(|&byte| byte != b'/')?;
@@ -353,7 +353,7 @@ fn add_source<'a>(
     };
     let (path, pipe) = match found {
         Ok(path) => (path, false),
-        // As /dev/stdin: a link to what has no path, but can be opened.
+        // A link such as /dev/stdin to a file that has no path, but can be opened.
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
             (place.path().to_path_buf(), true)
         }
@@ -413,7 +413,7 @@ fn add_source<'a>(
     Ok(())
 }
 
-/// Whether `directory` is the one that `stat` is of, or below it.
+/// Whether `directory` is the directory of `stat`, or below it.
 fn is_inside(directory: &Fd, system: &System, stat: &libc::stat) -> io::Result<bool> {
     if directory.system() != system {
         return Ok(false);

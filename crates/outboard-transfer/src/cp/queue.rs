@@ -9,7 +9,7 @@ struct State<T> {
     closed: bool,
 }
 
-/// Takers wait for items, givers for room.
+/// Woken when the queue gets an item, or room.
 pub struct Queue<T> {
     state: Mutex<State<T>>,
     limit: usize,

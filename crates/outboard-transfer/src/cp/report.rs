@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What did not work: failures, which are told at once, and losses (copied, but something could not
-//! be kept), which are counted and told at the end.
+//! Failures, which are reported at once, and losses (the file was copied without an attribute),
+//! which are counted and reported at the end.
 
 use outboard_sandbox::error::warn;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ impl Loss {
     }
 }
 
-/// Examples of a loss that are named.
+/// Number of examples of each loss in the report.
 const EXAMPLES: usize = 3;
 
 #[derive(Default)]
@@ -55,17 +55,17 @@ struct Tally {
 
 /// Shows the user how far a copy is.
 pub trait Progress: Send + Sync {
-    /// Says how large the whole is.
+    /// Sets the total.
     fn expect(&self, total: u64);
-    /// Whether there is a terminal to show it on.
+    /// Whether the progress is shown on a terminal.
     fn is_shown(&self) -> bool;
     /// Says how much of the whole is done.
     fn reach(&self, position: u64);
-    /// Says how many files and bytes are copied. Called for each of them.
+    /// Sets the number of files and bytes copied so far. Called for each file.
     fn show(&self, files: u64, bytes: u64);
     /// Runs something that writes to the terminal.
     fn suspend(&self, write: &mut dyn FnMut());
-    /// The copy is at its end.
+    /// Ends the display.
     fn finish(&self);
 }
 
@@ -93,14 +93,14 @@ impl Progress for Silent {
     fn finish(&self) {}
 }
 
-/// What became of a copy so far.
+/// The failures, losses and progress of a copy.
 pub struct Report {
     failures: AtomicU64,
     files: AtomicU64,
     bytes: AtomicU64,
     hopeless: AtomicBool,
     full: AtomicBool,
-    /// Whether the whole is a number of bytes that are copied.
+    /// Whether the total is a number of bytes to copy.
     by_bytes: AtomicBool,
     losses: Mutex<BTreeMap<Loss, Tally>>,
     progress: Box<dyn Progress>,
@@ -112,7 +112,7 @@ impl Default for Report {
     }
 }
 
-/// Errors of the destination after which no other file would fare better.
+/// Errors of the destination that every other file would have, too.
 fn is_hopeless(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -135,7 +135,7 @@ impl Report {
         }
     }
 
-    /// Tells of a file that could not be copied.
+    /// Reports a file that could not be copied.
     pub fn fail(&self, message: impl Display) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.progress.suspend(&mut || warn(&message));
@@ -146,13 +146,13 @@ impl Report {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Ends the copy because the destination is full, without a word.
+    /// Ends the copy because the destination is full, without a message.
     pub fn note_full(&self) {
         self.full.store(true, Ordering::Relaxed);
         self.hopeless.store(true, Ordering::Relaxed);
     }
 
-    /// Tells of an error on writing; the whole copy ends if it is one that stays.
+    /// Reports a write error. The whole copy ends if every other file would have the same error.
     pub fn fail_writing(&self, what: impl Display, error: &io::Error) {
         if is_hopeless(error) && self.hopeless.swap(true, Ordering::Relaxed) {
             self.failures.fetch_add(1, Ordering::Relaxed);
@@ -164,7 +164,7 @@ impl Report {
         ));
     }
 
-    /// Whether going on makes no sense.
+    /// Whether every other file would fail, too.
     pub fn is_hopeless(&self) -> bool {
         self.hopeless.load(Ordering::Relaxed)
     }
@@ -191,18 +191,18 @@ impl Report {
         self.show();
     }
 
-    /// Says how large the whole is; from then on [`Report::reach`] says how far it is.
+    /// Sets the total. From then on [`Report::reach`] sets the progress.
     pub fn expect(&self, total: u64) {
         self.progress.expect(total);
     }
 
-    /// Says how many bytes will be copied: those that are copied say how far it is.
+    /// Sets the number of bytes to copy. From then on the copied bytes are the progress.
     pub fn expect_bytes(&self, total: u64) {
         self.by_bytes.store(true, Ordering::Relaxed);
         self.progress.expect(total);
     }
 
-    /// Whether somebody may look at how far it is.
+    /// Whether the progress is visible to a user.
     pub fn is_shown(&self) -> bool {
         self.progress.is_shown()
     }
@@ -241,7 +241,7 @@ impl Report {
         !self.losses.lock().expect("no thread panics").is_empty()
     }
 
-    /// Says what could not be kept.
+    /// Reports the losses.
     pub fn print_losses(&self) {
         self.progress.finish();
         for (loss, tally) in self.losses.lock().expect("no thread panics").iter() {

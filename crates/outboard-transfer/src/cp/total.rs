@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How many bytes a copy has, so that the progress bar can show a percentage.
+//! The number of bytes of a copy, for a percentage in the progress bar.
 //!
 //! The sizes of files and of whole images are known before. A thread counts the files in other
-//! directories while they are copied, but only if somebody looks at the bar and has waited a while.
+//! directories while they are copied, but only if the bar is visible and the copy takes long.
 
 use super::report::Report;
 use crate::exclusion::Exclusion;
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-/// Copies that are done by then are not counted.
+/// Shorter copies are not counted.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub struct Total<'a> {
@@ -70,7 +70,7 @@ impl<'a> Total<'a> {
         total
     }
 
-    /// Does the work, and reports the total as soon as it is known.
+    /// Runs the copy, and reports the total as soon as it is known.
     pub fn beside(&self, report: &Report, work: impl FnOnce()) {
         if self.directories.is_empty() {
             report.expect_bytes(self.known);
@@ -94,7 +94,7 @@ impl<'a> Total<'a> {
         });
     }
 
-    /// `None`: it is too late, or something cannot be counted.
+    /// `None`: the copy has ended, or a directory cannot be counted.
     fn count(&self, done: &Receiver<()>) -> Option<u64> {
         let mut total = self.known;
         for (tree, place) in &self.directories {

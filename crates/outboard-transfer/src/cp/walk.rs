@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The walk through directories.
 //!
-//! The walker makes each directory and lists it; names that are not directories go to the
-//! copiers in batches. A directory stays open as long as something in it is to be copied; whoever is the
-//! last to leave it sets its attributes. Children hold their parent, so a parent is
-//! finished after them.
+//! The walker makes each directory and lists it; names that are not directories go to the copiers
+//! in batches. A directory stays open until everything in it is copied; the last thread to leave it
+//! sets its attributes. Children hold a reference to their parent, so a parent is finished after
+//! them.
 
 use super::attributes::{self, Kind, Named};
 use super::copy::{Copier, Item, Worker};
@@ -35,16 +35,16 @@ pub struct Directory {
     pub target: Arc<Fd>,
     /// The source's path, for messages.
     shown: Vec<u8>,
-    /// Bytes of that before the source's own name, which patterns do not see.
+    /// Length of the part before the source's own name; patterns are not matched against that part.
     hidden: usize,
-    /// The number of its tree, and its path there; for links that are followed.
+    /// The number of its tree, and its path there, to follow links.
     tree: usize,
     real: PathBuf,
     /// The target's path below the top target.
     pub path: Vec<u8>,
     /// The source's metadata; `None` for the top, which is not itself copied.
     stat: Option<libc::stat>,
-    /// Whether it was made by this copy.
+    /// Whether this copy created it.
     created: bool,
     parent: Option<Arc<Directory>>,
 }
@@ -92,7 +92,8 @@ impl Directory {
         escaped(&self.raw_path_of(name))
     }
 
-    /// Whether a directory with this device and inode is this one, or has it below it in the source.
+    /// Whether a directory with this device and inode is this directory or one above it in the
+    /// source.
     pub fn is_or_lies_in(&self, identity: (u64, u64)) -> bool {
         let mut next = Some(self);
         while let Some(directory) = next {
@@ -154,7 +155,7 @@ impl<'a> Walk<'a> {
         self.copier.options
     }
 
-    /// Adds a tree that sources are in; tells its number.
+    /// Adds a tree of sources. Returns its number.
     pub fn add_tree(&mut self, tree: &'a Tree) -> usize {
         self.trees.push(tree);
         self.trees.len() - 1
@@ -200,7 +201,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// Makes the directories and gives away the files.
+    /// Creates the directories and hands the files to the copiers.
     fn walk(mut self, give: &mut dyn FnMut(Batch)) {
         for item in self.files.drain(..) {
             give(vec![item]);
@@ -225,7 +226,7 @@ fn copy_batch(copier: &Copier, worker: &mut Worker, batch: Batch) {
     }
 }
 
-/// Whether a file is left out.
+/// Whether a pattern excludes a file.
 fn excludes(copier: &Copier, directory: &Directory, name: &CStr) -> bool {
     if copier.excluded.is_empty() {
         return false;
@@ -233,7 +234,7 @@ fn excludes(copier: &Copier, directory: &Directory, name: &CStr) -> bool {
     let path = directory.raw_path_of(name);
     let path = path.get(directory.hidden..).unwrap_or_default();
     let start = path.iter().position(|&byte| byte != b'/');
-    // As in the archives of tar-out, whose names begin so.
+    // Names in archives of tar-out begin like this.
     start.is_some_and(|start| copier.excluded.excludes(&[b"./", &path[start..]].concat()))
 }
 
@@ -307,7 +308,7 @@ impl Walker<'_> {
                 None
             }
             Ok((stat, source)) => self.make_copy(next, source, stat, real),
-            // The directory that holds it says otherwise, which is no reason to lose it.
+            // The listing of its parent says otherwise; copy it nevertheless.
             Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
                 (self.give)(vec![Item {
                     directory: next.parent,
@@ -326,8 +327,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether a directory may be entered: not where it is in itself, and once unless links to it
-    /// are followed.
+    /// Whether a directory may be entered: never inside of itself, and only once unless links are
+    /// followed.
     fn is_new(&mut self, next: &Waiting, stat: &libc::stat) -> bool {
         let identity = (stat.st_dev, stat.st_ino);
         match self.copier.options.follow {
@@ -407,7 +408,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Sees to everything in a directory; after an error, to what was listed before it.
+    /// Handles every entry of a directory; after an error, the entries listed before it.
     fn list(&mut self, directory: &Arc<Directory>) -> io::Result<()> {
         let mut files = Files::new(directory, self.copier.options.sorted);
         let mut below = Vec::new();
@@ -460,10 +461,10 @@ impl Walker<'_> {
     }
 }
 
-/// Directory and name of what a symbolic link leads to, if it is followed.
+/// Directory and name of the target of a symbolic link, if links are followed.
 type Elsewhere = Option<(Fd, CString)>;
 
-/// What a name in a directory stands for.
+/// The file behind a name in a directory.
 enum Found {
     Directory,
     LinkToDirectory,
@@ -486,7 +487,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Adds a name; gives a batch when there are enough. To be sorted, all must be there.
+    /// Adds a name. Returns a batch when it is full; sorting needs all names first.
     fn add(&mut self, name: CString, elsewhere: Elsewhere) -> Option<Batch> {
         self.names.push((name, elsewhere));
         (!self.sorted && self.names.len() >= BATCH).then(|| self.rest())
@@ -508,14 +509,14 @@ impl<'a> Files<'a> {
     }
 }
 
-/// What the symbolic link `name` in a directory leads to.
+/// The target of the symbolic link `name` in a directory.
 fn follow_in(trees: &[&Tree], directory: &Directory, name: &CStr) -> io::Result<Followed> {
     let tree = trees.get(directory.tree);
     let tree = tree.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
     follow(tree, &directory.real, name)
 }
 
-/// What an entry of a directory is; with trees, what a symbolic link leads to.
+/// The type of an entry of a directory; with trees, that of a link's target.
 fn look(
     trees: Option<&[&Tree]>,
     directory: &Directory,
@@ -546,8 +547,8 @@ fn kind(parent: &Fd, entry: &outboard::Entry) -> u8 {
     }
 }
 
-/// Makes or finds the copy of a directory; tells whether it was made. Until it is finished it
-/// belongs to nobody else.
+/// Creates or opens the copy of a directory. Returns whether it was created. Until it is finished,
+/// no other user can access it.
 fn make(parent: &Fd, name: &CStr, options: Options, stat: &libc::stat) -> io::Result<(Fd, bool)> {
     let mode = match options.keeps() {
         true => 0o700,
@@ -569,8 +570,9 @@ fn make(parent: &Fd, name: &CStr, options: Options, stat: &libc::stat) -> io::Re
     }
 }
 
-/// Leaves a directory; the last one to do so finishes it, and so on upwards, also after a stop:
-/// what there is then has its attributes. A loop, not recursion: trees may be deep.
+/// Leaves a directory. The last thread to leave it finishes it, and then its parents in turn. After
+/// a stop, too: directories that exist get their attributes. A loop, not recursion: trees may be
+/// deep.
 pub fn release(copier: &Copier, directory: Arc<Directory>) {
     let mut next = Some(directory);
     while let Some(directory) = next.and_then(Arc::into_inner) {

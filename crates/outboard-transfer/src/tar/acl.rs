@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! POSIX ACLs as the text that archives have.
+//! POSIX ACLs in the text format of archives.
 
 use crate::accounts::Accounts;
 use crate::acl::{shown, Acl, Permissions, Who};
@@ -18,7 +18,7 @@ fn permissions(text: &[u8]) -> Option<Permissions> {
     })
 }
 
-/// "user:NAME:rwx", in some programs with ":NUMBER" behind it.
+/// "user:NAME:rwx"; some programs append ":NUMBER".
 fn parse_entry(text: &[u8], accounts: &Accounts) -> Option<(Who, Permissions)> {
     let mut fields = text.split(|&byte| byte == b':').map(<[u8]>::trim_ascii);
     let kind = fields.next()?;
@@ -31,7 +31,7 @@ fn parse_entry(text: &[u8], accounts: &Accounts) -> Option<(Who, Permissions)> {
     };
     let second = fields.next()?;
     let Some(third) = fields.next() else {
-        // "other:r--": some leave out the name that is not there.
+        // "other:r--": some programs leave out the empty name.
         let permissions = permissions(second)?;
         return names.is_none().then_some((nobody, permissions));
     };
@@ -50,7 +50,7 @@ fn parse_entry(text: &[u8], accounts: &Accounts) -> Option<(Who, Permissions)> {
     Some((who, permissions))
 }
 
-/// The kernel's form of a text. `None`: it is no ACL, or names somebody unknown.
+/// Converts text to the kernel's format. `None`: the text is no ACL, or has an unknown name.
 pub fn from_text(text: &[u8], accounts: &Accounts) -> Option<Vec<u8>> {
     let mut list = Acl::default();
     for part in text.split(|byte| b",\n".contains(byte)) {
@@ -68,7 +68,8 @@ pub fn from_text(text: &[u8], accounts: &Accounts) -> Option<Vec<u8>> {
     good.then(|| list.encode())
 }
 
-/// The text of the kernel's form, with numbers for names. `None`: it is not of that form.
+/// Converts the kernel's format to text, with numbers in place of names. `None`: the value is
+/// invalid.
 pub fn to_text(bytes: &[u8]) -> Option<String> {
     let list = Acl::decode(bytes)?;
     let entries = list.entries().iter().map(|&(who, permissions)| {

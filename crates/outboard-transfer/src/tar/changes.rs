@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What members of an archive get that their files do not have: other owners, another time.
+//! Metadata of members that their files do not have: other owners, another time.
 
 use crate::owner::Owner;
 use outboard::Tree;
@@ -8,19 +8,19 @@ use outboard_volume::address::Place;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// All that members get in place of what their files have.
+/// Changes to the metadata of all members.
 #[derive(Default)]
 pub struct Changes {
-    /// `None` there: as the file has it.
+    /// `None` in it: the owner of the file.
     pub owner: Owner,
-    /// The time of modification.
+    /// The modification time.
     pub modified: Option<libc::timespec>,
-    /// Only times that are later change.
+    /// Change only later times.
     pub clamps: bool,
 }
 
 impl Changes {
-    /// Changes what a file has.
+    /// Applies the changes to the metadata of a file.
     pub fn apply(&self, stat: &mut libc::stat) {
         stat.st_uid = self.owner.user.unwrap_or(stat.st_uid);
         stat.st_gid = self.owner.group.unwrap_or(stat.st_gid);

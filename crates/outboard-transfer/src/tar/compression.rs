@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compressed archives: gzip, zstd and xz, read by what their first bytes say.
+//! Compressed archives: gzip, zstd and xz. The first bytes of an archive decide.
 
 use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
@@ -9,7 +9,7 @@ use liblzma::write::XzEncoder;
 use outboard_sandbox::error::{Error, Result};
 use std::io::{self, Cursor, Read, Write};
 
-/// How an archive is to be compressed.
+/// The compression of a new archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Plain,
@@ -18,7 +18,7 @@ pub enum Format {
     Xz,
 }
 
-/// Formats that are known, but not read.
+/// Formats that are detected, but cannot be read.
 const OTHERS: [(&[u8], &str, &str); 4] = [
     (b"BZh", "bzip2", "bzip2 -dc"),
     (b"LZIP", "lzip", "lzip -dc"),
@@ -28,7 +28,7 @@ const OTHERS: [(&[u8], &str, &str); 4] = [
 
 /// Buffer for compressed bytes.
 const COMPRESSED: usize = 256 * 1024;
-/// Levels as the tools have them by default.
+/// The default levels of the tools.
 const GZIP_LEVEL: u32 = 6;
 const XZ_LEVEL: u32 = 6;
 
@@ -71,14 +71,14 @@ fn format_of(start: &[u8]) -> Format {
     match start {
         [0x1f, 0x8b, ..] => Format::Gzip,
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Format::Zstd,
-        // A frame with other things, as parallel compressors write it first.
+        // A skippable frame: parallel compressors begin with one.
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Format::Zstd,
         [0xfd, b'7', b'z', b'X', b'Z', 0] => Format::Xz,
         _ => Format::Plain,
     }
 }
 
-/// Where an archive is written to. `finish` must be called.
+/// The output of a new archive. `finish` must be called.
 pub enum Compressor<W: Write> {
     Plain(W),
     Gzip(flate2::write::GzEncoder<W>),
@@ -87,7 +87,7 @@ pub enum Compressor<W: Write> {
 }
 
 impl<W: Write> Compressor<W> {
-    /// The same bytes are made of the same archive, whatever the number of threads.
+    /// The output does not depend on the number of threads.
     pub fn new(format: Format, output: W, threads: u32) -> io::Result<Self> {
         Ok(match format {
             Format::Plain => Self::Plain(output),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Making the files that an archive describes, with all that it says of them.
+//! Creates the files that an archive describes, with their attributes.
 
 use super::directories::Directory;
 use super::flights::{Flight, Flights};
@@ -17,7 +17,7 @@ use std::io;
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 
-/// Special bits of a mode, which a change of the owner takes away.
+/// Special bits of a mode, which chown(2) clears.
 const SPECIAL: u32 = libc::S_ISUID | libc::S_ISGID;
 
 /// The bytes of a member.
@@ -27,7 +27,7 @@ pub enum Content {
     Stream(Receiver<Piece>),
 }
 
-/// A member that is to be made.
+/// A member to create.
 pub struct Job {
     pub directory: Arc<Directory>,
     pub name: CString,
@@ -36,7 +36,7 @@ pub struct Job {
     pub flight: Flight,
 }
 
-/// What is given its attributes.
+/// A file that gets its attributes.
 pub enum Target<'a> {
     Open(&'a Fd),
     Path(&'a PathFd),
@@ -64,7 +64,8 @@ impl Target<'_> {
         }
     }
 
-    /// Whether it has the time of modification now: file systems take the nearest one that they know.
+    /// Whether the file has the modification time now: file systems store the nearest one that they
+    /// can.
     fn has_times(&self, times: &[libc::timespec; 2]) -> bool {
         let (found, target): (_, &Fd) = match self {
             Self::Open(file) => (file.stat(), file),
@@ -82,7 +83,8 @@ impl Target<'_> {
     }
 }
 
-/// Gives a file its attributes, in the order in which none takes another away. `now`: what it has.
+/// Gives a file its attributes, in an order in which none undoes another (docs/engine.md). `now`:
+/// its present metadata.
 pub fn keep(
     report: &Report,
     target: &Target,
@@ -97,7 +99,7 @@ pub fn keep(
     if (now.st_uid, now.st_gid) != (user, group) {
         if target.set_owner(user, group).is_err() {
             report.lose(Loss::Owner, path);
-            // What runs as somebody must not run as somebody else.
+            // A set-user-ID program must not run as another user.
             mode &= !SPECIAL;
         }
         mode_now &= !SPECIAL;
@@ -129,7 +131,7 @@ pub fn keep(
 /// Why a member was not made.
 enum Failure {
     Writing(io::Error),
-    /// The rest of its bytes did not come; whoever reads tells why.
+    /// The reader stopped in the middle of the member, and reports why.
     Cut,
 }
 
@@ -139,11 +141,11 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What all threads that make files share.
+/// State that all threads which create files share.
 pub struct Maker<'a> {
     pub report: &'a Report,
     pub flights: &'a Flights,
-    /// Files that are complete.
+    /// Complete files.
     pub behind: &'a Behind,
     /// The destination, for messages.
     pub shown: &'a str,
@@ -157,7 +159,7 @@ impl Maker<'_> {
         format!("{}{slash}{}", self.shown, escaped(path))
     }
 
-    /// Makes a member and tells of what went wrong.
+    /// Creates a member and reports failures.
     pub fn make(&self, job: &Job) {
         match self.make_any(job) {
             Ok(()) => self.report.count_file(),
@@ -172,7 +174,7 @@ impl Maker<'_> {
         self.note(&job.directory.fd);
     }
 
-    /// Notes that something in this directory, or the directory, is complete.
+    /// Notes that this directory, or a file in it, is complete.
     pub fn note(&self, directory: &Fd) {
         if let Err(error) = self.behind.note(directory) {
             let what = format!("cannot write {}", self.shown);
@@ -231,7 +233,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Writes the bytes of a member where they belong.
+    /// Writes the bytes of a member at their offsets.
     fn fill(&self, job: &Job, file: &Fd) -> Result<(), Failure> {
         let map = &job.member.map;
         let mut filler = Filler {
@@ -266,7 +268,7 @@ impl Maker<'_> {
 struct Filler<'a> {
     file: &'a Fd,
     map: &'a Map,
-    /// The part that is being written, and how much of it is.
+    /// Index of the current part, and how much of it is written.
     part: usize,
     done: u64,
     trail: Option<Trail<'a>>,
@@ -294,7 +296,8 @@ impl Filler<'_> {
     }
 }
 
-/// Makes something under a name, in place of what has it now, except a directory with something in it.
+/// Creates a file under a name, and replaces what has that name, except a directory that is not
+/// empty.
 pub fn replacing<T>(
     directory: &Fd,
     name: &CStr,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The directories that members go into. They stay open, so that not every member's path is
-//! looked up from the top.
+//! The directories of members. They stay open, so that the path of each member need not be resolved
+//! from the top.
 //!
-//! A path never leads out of the destination: each name is looked up in the open directory before it,
-//! and a symbolic link on the way is resolved as if the destination were the root.
+//! A path never leads out of the destination: each name is looked up in the open directory before
+//! it, and a symbolic link on the way is resolved as if the destination were the root.
 
 use super::flights::Identity;
 use outboard::Fd;
@@ -17,7 +17,7 @@ const OPEN: usize = 1000;
 const FLAGS: i32 = libc::O_RDONLY | libc::O_DIRECTORY;
 /// Permissions of a directory that the archive does not describe.
 const IMPLIED: u32 = 0o755;
-/// Permissions until it gets its own.
+/// Permissions of a new directory, until it gets its own.
 const FIRST: u32 = 0o700;
 
 pub struct Directory {
@@ -39,8 +39,8 @@ impl Directory {
     }
 }
 
-/// A path of a member: names with single slashes between them. The empty one is the destination itself.
-/// `None`: it has ".." or a NUL in it.
+/// Normalises the path of a member to names with single slashes between them. The empty path is the
+/// destination itself. `None`: the path contains ".." or a NUL.
 pub fn clean(path: &[u8]) -> Option<Vec<u8>> {
     let mut names = Vec::with_capacity(path.len());
     for name in path.split(|&byte| byte == b'/') {
@@ -70,7 +70,8 @@ pub struct Directories {
     known: HashMap<Vec<u8>, Arc<Directory>>,
 }
 
-/// Waits until a name is not being written any more; without one, until nothing is.
+/// Waits until no thread writes a file of this name; without a name, until no thread writes any
+/// file.
 pub type Settle<'a> = &'a mut dyn FnMut(Option<(&Directory, &CStr)>);
 
 impl Directories {
@@ -85,7 +86,7 @@ impl Directories {
         self.known.contains_key(path)
     }
 
-    /// What was a directory may be another, or none.
+    /// Drops all open directories: a path may lead to another directory now, or to none.
     pub fn forget(&mut self) {
         self.known.clear();
     }
@@ -97,12 +98,12 @@ impl Directories {
         self.known.insert(path.to_vec(), Arc::clone(directory));
     }
 
-    /// The directory of a path, which is made if nothing is there.
+    /// The directory of a path; creates missing directories.
     pub fn find(&mut self, path: &[u8], settle: Settle) -> io::Result<Arc<Directory>> {
         self.walk(path, true, settle)
     }
 
-    /// The directory of a path, if it is there.
+    /// The directory of a path, if it exists.
     pub fn existing(&mut self, path: &[u8], settle: Settle) -> io::Result<Arc<Directory>> {
         self.walk(path, false, settle)
     }
@@ -138,7 +139,7 @@ impl Directories {
         Ok(here)
     }
 
-    /// Goes down one name. `path` is the whole of it.
+    /// Enters one name. `path`: the whole path so far.
     fn step(
         &self,
         parent: &Directory,
@@ -166,8 +167,8 @@ impl Directories {
         Directory::new(self.root.fd.open_in_root(&path, FLAGS, 0)?)
     }
 
-    /// Makes the directory of a member, or finds it. What has its name and is none is replaced; with
-    /// `keep_links` not a symbolic link to a directory.
+    /// Creates or opens the directory of a member. It replaces other files of that name; with
+    /// `keep_links`, it keeps a symbolic link to a directory.
     pub fn make(
         &mut self,
         path: &[u8],
@@ -196,7 +197,7 @@ impl Directories {
         Ok(made)
     }
 
-    /// Makes a directory in place of something else.
+    /// Creates a directory in place of another file.
     fn replace(
         &mut self,
         parent: &Directory,
@@ -217,7 +218,7 @@ impl Directories {
         parent.child(name)
     }
 
-    /// The directory that was made under a path. `None`: a later member has taken its name.
+    /// The directory that an earlier member created. `None`: a later member has taken its name.
     pub fn again(&self, path: &[u8], identity: Identity) -> io::Result<Option<Arc<Directory>>> {
         let known = match path.is_empty() {
             true => Some(&self.root),
@@ -234,7 +235,7 @@ impl Directories {
     }
 }
 
-/// Whether a name is not that of a directory.
+/// Whether the error means that a name is not a directory.
 fn is_other(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOTDIR | libc::ELOOP))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The headers of a member that is written: ustar, with a PAX header before it for what does not fit.
+//! The headers of a new member: ustar, preceded by a PAX header for values that do not fit.
 
 use super::acl;
 use super::header::padding;
@@ -15,17 +15,17 @@ const PREFIX: usize = 155;
 const SHORT: u64 = 0o7777777;
 const LONG: u64 = 0o77777777777;
 
-/// A file as it goes into an archive.
+/// A file to write to an archive.
 pub struct Entry<'a> {
-    /// A directory's ends with a slash.
+    /// Ends with a slash for a directory.
     pub path: &'a [u8],
     pub stat: &'a libc::stat,
-    /// What a symbolic link says, or the member that this is another name of.
+    /// The text of a symbolic link, or the member that this hard link refers to.
     pub target: &'a [u8],
-    /// It is another name of an earlier member.
+    /// It is a hard link to an earlier member.
     pub link: bool,
     pub xattrs: &'a [(CString, Vec<u8>)],
-    /// `None`: it has no holes, or no bytes at all.
+    /// `None`: no holes, or no bytes at all.
     pub map: Option<&'a Map>,
 }
 
@@ -42,7 +42,8 @@ impl Entry<'_> {
         }
     }
 
-    /// Bytes that it has in the archive, with the map of its holes and without what fills up the last block.
+    /// Bytes of the member in the archive, with the map of its holes, without the padding of its
+    /// last block.
     pub fn stored(&self) -> u64 {
         match (self.kind(), self.map) {
             (EntryType::Regular, Some(map)) => map.text().len() as u64 + map.data(),
@@ -51,7 +52,7 @@ impl Entry<'_> {
         }
     }
 
-    /// All that comes before its bytes.
+    /// All headers in front of its bytes.
     pub fn headers(&self) -> Vec<u8> {
         let mut header = Header::new_ustar();
         let records = self.fill(&mut header);
@@ -67,7 +68,7 @@ impl Entry<'_> {
         bytes
     }
 
-    /// Fills in a header. Returns the records of what does not fit.
+    /// Fills in a header. Returns PAX records for values that do not fit.
     fn fill(&self, header: &mut Header) -> Vec<u8> {
         let mut records = Vec::new();
         self.fill_names(header, &mut records);
@@ -113,7 +114,7 @@ impl Entry<'_> {
         };
         let short = short_name(self.path);
         if std::str::from_utf8(self.path).is_err() || std::str::from_utf8(self.target).is_err() {
-            // Who reads UTF-8 into names must not do so here.
+            // Readers must not decode these names as UTF-8.
             if short.is_none() || self.target.len() > NAME || sparse.is_some() {
                 push(records, b"hdrcharset", b"BINARY");
             }
@@ -151,7 +152,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Access lists go in as the text that all programs read; labels also as GNU tar has them.
+    /// Writes access lists as text, which all programs read, and labels also in the way of GNU tar.
     fn add_xattrs(&self, records: &mut Vec<u8>) {
         for (name, value) in self.xattrs {
             let list = match name.to_bytes() {
@@ -173,7 +174,7 @@ impl Entry<'_> {
     }
 }
 
-/// The name of an attribute in a key: "=" would end it.
+/// Escapes the name of an attribute for a key: "=" would end the key.
 fn escaped(name: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(name.len());
     for &byte in name {
@@ -186,7 +187,7 @@ fn escaped(name: &[u8]) -> Vec<u8> {
     text
 }
 
-/// A path as prefix and name of a header, if it fits.
+/// Splits a path into prefix and name of a header, if it fits.
 fn short_name(path: &[u8]) -> Option<(&[u8], &[u8])> {
     if path.len() <= NAME {
         return Some((b"", path));
@@ -200,7 +201,7 @@ fn short_name(path: &[u8]) -> Option<(&[u8], &[u8])> {
         .find(|(prefix, name)| name.len() <= NAME && !prefix.is_empty() && prefix.len() <= PREFIX)
 }
 
-/// A name for those who do not know what the header before it says.
+/// A name for programs that ignore the PAX header.
 fn below(directory: &[u8], path: &[u8]) -> Vec<u8> {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Unpacking an archive into a directory.
+//! Unpacks an archive into a directory.
 //!
-//! One thread reads the archive and makes directories and hard links ([`Extraction`]); others make
-//! everything else ([`Maker`]) from the jobs that it gives them. Members that have to do with each
-//! other wait for each other ([`Flights`]), so that all is as if they came one by one.
-//! Directories get their attributes at the end, when nothing changes them any more.
+//! One thread reads the archive, and creates directories and hard links ([`Extraction`]). It hands
+//! jobs to other threads, which create everything else ([`Maker`]). Members that depend on each
+//! other wait for each other ([`Flights`]): the result is that of one thread. Directories get their
+//! attributes at the end, when nothing changes them any more.
 
 use super::create::{keep, replacing, Content, Job, Maker, Target};
 use super::directories::{clean, split, Directories, Directory};
@@ -27,32 +27,32 @@ use std::sync::Arc;
 
 /// Members that a thread takes at once.
 const BATCH: usize = 16;
-/// Bytes from which on a batch is given away.
+/// Bytes at which a batch is full.
 const BATCH_BYTES: u64 = 512 * 1024;
 /// Batches that may wait.
 const WAITING: usize = 8;
-/// Larger members are written while they are read.
+/// Members larger than this are written while they are read.
 const LARGE: u64 = 1 << 20;
 /// Pieces of a large member that may wait.
 const PIECES: usize = 8;
 
-/// How an archive is unpacked.
+/// Options of unpacking.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// Threads that make files.
     pub threads: u32,
-    /// A directory does not replace a symbolic link to one.
+    /// Keep a symbolic link to a directory where the archive has a directory.
     pub keep_links: bool,
-    /// What of it is unpacked.
+    /// Selects and renames members.
     pub selection: &'a Selection,
 }
 
-/// What went before the end of the reading.
+/// How reading ended.
 pub enum End {
     Complete {
         marked: bool,
     },
-    /// It stopped: why, and where in the archive.
+    /// Reading stopped: why, and where in the archive.
     Stopped(Stop, u64),
 }
 
@@ -106,7 +106,7 @@ pub fn extract(
     })
 }
 
-/// Jobs that are given away together.
+/// Jobs that are handed over together.
 #[derive(Default)]
 struct Batch {
     jobs: Vec<Job>,
@@ -122,7 +122,7 @@ impl Batch {
     }
 }
 
-/// The attributes that a directory gets at the end.
+/// Attributes that a directory gets at the end.
 struct Later {
     path: Vec<u8>,
     attributes: Attributes,
@@ -139,7 +139,7 @@ struct Extraction<'a> {
     told_absolute: bool,
 }
 
-/// Waits for names that are being written, after giving away those that still wait here.
+/// Waits for names that other threads are writing, after handing over the jobs that are still here.
 fn settle(
     flights: &Flights,
     batch: &mut Batch,
@@ -164,7 +164,7 @@ impl Extraction<'_> {
         self.interrupt.asked() || self.maker.report.is_hopeless()
     }
 
-    /// Reads to the end. Returns whether that was marked as such.
+    /// Reads to the end. Returns whether the archive has an end mark.
     fn run(&mut self, archive: &mut Archive) -> Result<bool, Stop> {
         loop {
             if self.stopped() {
@@ -225,7 +225,7 @@ impl Extraction<'_> {
         }
     }
 
-    /// The directories, and what waits for names in them.
+    /// The directories, and the function that waits for names in them.
     fn parts(
         &mut self,
     ) -> (
@@ -264,7 +264,7 @@ impl Extraction<'_> {
         Ok(())
     }
 
-    /// A new name of something that is there.
+    /// Creates a hard link to an existing file.
     fn link(&mut self, path: &[u8], target: &[u8]) -> io::Result<()> {
         let target = clean(target).filter(|target| !target.is_empty());
         let target = target.ok_or_else(|| io::Error::other("it is a link to no proper name"))?;
@@ -295,7 +295,7 @@ impl Extraction<'_> {
         })
     }
 
-    /// Something takes the name of what may have been a directory.
+    /// Another file takes a name that may have been a directory's.
     fn leave_directory(&mut self, path: &[u8]) {
         if self.directories.knows(path) {
             self.settle(None);
@@ -303,7 +303,7 @@ impl Extraction<'_> {
         }
     }
 
-    /// A member that another thread makes.
+    /// Creates a job for another thread.
     fn other(
         &mut self,
         archive: &mut Archive,
@@ -368,7 +368,7 @@ impl Extraction<'_> {
         let job = self.job(directory, name, member, Content::Stream(pieces));
         self.queue.give(vec![job]);
         while let Some(piece) = archive.data()? {
-            // It could not be written, and that was told.
+            // The writer failed, and has reported that.
             if sender.send(piece).is_err() {
                 break;
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names that are being written at this moment. A later member of the same name, a link to it, or a
-//! path that leads through it has to wait until it is there.
+//! Names of files that threads are writing. A later member of the same name, a link to it, and a
+//! path through it must wait.
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -10,14 +10,14 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 /// Device and inode of a directory.
 pub type Identity = (u64, u64);
 
-/// A name in a directory. Two names with the same number only make one wait for the other.
+/// A hash of a name in a directory. If two names have the same hash, one only waits for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flight(u64);
 
 #[derive(Default)]
 struct State {
     going: HashSet<Flight>,
-    /// How many wait: to wake nobody would cost a call of the host for every member.
+    /// Number of waiters: waking none would cost a system call of the host for every member.
     waiting: usize,
 }
 
@@ -53,12 +53,12 @@ impl Flights {
         }
     }
 
-    /// Waits until this one has landed.
+    /// Waits until this file is complete.
     pub fn wait(&self, flight: Flight) {
         self.wait_while(|going| going.contains(&flight));
     }
 
-    /// Waits until all have landed.
+    /// Waits until all files are complete.
     pub fn wait_for_all(&self) {
         self.wait_while(|going| !going.is_empty());
     }

@@ -8,13 +8,13 @@ pub const BLOCK: usize = 512;
 /// Where the checksum is in a header.
 const CHECKSUM: std::ops::Range<usize> = 148..156;
 
-/// How many bytes fill up the last block of so many.
+/// Bytes of padding behind this many bytes.
 pub fn padding(size: u64) -> u64 {
     size.wrapping_neg() % BLOCK as u64
 }
 
-/// A number: octal digits, or where they do not suffice the bytes of a two's complement whose
-/// first bit is set as a mark. `None`: it is neither, or does not fit.
+/// Parses a number: octal digits, or a big-endian two's complement marked by its first bit. `None`:
+/// neither, or too large.
 pub fn number(field: &[u8]) -> Option<i64> {
     let (&first, rest) = field.split_first()?;
     if first & 0x80 != 0 {

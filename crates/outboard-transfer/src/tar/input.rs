@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Unpacking an archive into a directory of an image.
+//! Unpacks an archive into a directory of an image.
 
 use super::compression::decompressed;
 use super::extract::{extract, End, Options};
@@ -22,16 +22,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
-/// Access lists may have names, which are the host's if the image has none of them.
+/// Access lists may have names; those that the image does not have are looked up on the host.
 pub const NAMES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
-/// Where the archive comes from.
+/// The source of the archive.
 pub struct Input {
     reader: Box<dyn Read + Send>,
     /// For messages.
     pub name: String,
     size: Option<u64>,
-    /// Of the archive's file.
+    /// Size of the archive's file.
     pub metadata: Option<Metadata>,
 }
 
@@ -78,14 +78,14 @@ impl Input {
     }
 }
 
-/// What of the host [`unpack_file`] reads.
+/// The host files that [`unpack_file`] reads.
 pub fn unpack_reads(file: &Path) -> Vec<PathBuf> {
     let mut reads = vec![file.to_path_buf()];
     reads.extend(NAMES.map(PathBuf::from));
     reads
 }
 
-/// Unpacks an archive that is a file. `shown`: what messages call the destination.
+/// Unpacks an archive file. `shown`: the destination in messages.
 pub fn unpack_file(
     session: &mut Session,
     file: &Path,
@@ -108,7 +108,7 @@ pub fn unpack_file(
     )
 }
 
-/// What is in an archive: the number of its files, and of the bytes of their data in blocks of `block`.
+/// Counts the files of an archive, and the bytes of their data in blocks of `block`.
 pub fn count(file: &Path, block: u64, interrupt: &Interrupt) -> Result<(u64, u64)> {
     let input = Input::open(Some(file.as_os_str()))?;
     let name = input.name.clone();
@@ -140,7 +140,7 @@ pub fn count(file: &Path, block: u64, interrupt: &Interrupt) -> Result<(u64, u64
 }
 
 impl Input {
-    /// The archive, and how many bytes it has if that is known.
+    /// The archive, and its size if that is known.
     fn archive(self, interrupt: &Interrupt, accounts: Accounts) -> Result<(Archive, u64)> {
         let position = Arc::new(AtomicU64::new(0));
         let counted = Counted {
@@ -153,7 +153,7 @@ impl Input {
     }
 }
 
-/// Unpacks an archive into a directory. `shown`: what messages call that.
+/// Unpacks an archive into a directory. `shown`: the directory in messages.
 pub fn unpack(
     session: &mut Session,
     input: Input,
@@ -207,10 +207,10 @@ fn open_directory(tree: &Tree, path: &Path) -> std::io::Result<outboard::Fd> {
     tree.open_fd(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)
 }
 
-/// Says why an archive was not read to its end, and what of it there is.
+/// Reports why an archive was not read to its end, and what was unpacked.
 fn stopped(stop: Stop, name: &str, offset: u64, last: &str, files: u64) -> Error {
     let what = match stop {
-        // Nothing more could be written, which was told.
+        // The writers failed, and have reported that.
         Stop::Asked => return Error::Told,
         Stop::End => format!("{name} is cut off: it ends at offset {offset}"),
         Stop::Failed(error) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The members of an archive that is being read: what headers of v7, ustar, GNU and PAX say.
+//! Reads the members of an archive: headers of v7, ustar, GNU and PAX.
 
 use super::acl;
 use super::header::{is_sound, is_zero, number, padding, BLOCK};
@@ -15,9 +15,10 @@ use outboard_sandbox::format::escaped;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 
-/// Most bytes of an extended header: several attributes of the largest size that there is.
+/// Most bytes of an extended header: room for several attributes of the largest size.
 const EXTENDED: u64 = 8 << 20;
-/// Bytes of an archive without members: the two blocks of zeroes that mark an end, in records of some size.
+/// Bytes of an archive without members: the two blocks of zeroes that mark an end, in records of
+/// some size.
 const EMPTY_LEAST: u64 = 2 * BLOCK as u64;
 const EMPTY_MOST: u64 = 64 << 10;
 /// Most records that global headers have together.
@@ -26,7 +27,7 @@ const GLOBAL: usize = 1000;
 const ATTRIBUTES: usize = 1000;
 /// Most bytes of a long name of the GNU format.
 const LONG_NAME: u64 = 1 << 20;
-/// Where libarchive writes values with or without the characters that fill up.
+/// Base64 of libarchive, with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -36,22 +37,22 @@ const ACLS: [(Keyword, &std::ffi::CStr); 2] = [
     (Keyword::DefaultAcl, c"system.posix_acl_default"),
 ];
 
-/// What a member keeps of its file.
+/// Attributes of a member.
 #[derive(Debug)]
 pub struct Attributes {
     /// Permissions, with the special bits.
     pub mode: u32,
     pub user: u32,
     pub group: u32,
-    /// Of access and modification.
+    /// Access time and modification time.
     pub times: [libc::timespec; 2],
     pub xattrs: Vec<(CString, Vec<u8>)>,
-    /// Access lists that name somebody unknown.
+    /// Number of access lists with unknown names.
     pub strange_acls: usize,
 }
 
 impl Attributes {
-    /// The user of the file, which has `now`: the largest number stands for no change.
+    /// The user to set; `now`: the present one. The largest number means no change.
     pub fn user_after(&self, now: u32) -> u32 {
         match self.user {
             u32::MAX => now,
@@ -73,7 +74,7 @@ pub enum Kind {
     File,
     Directory,
     Symlink(CString),
-    /// Another name of the member with this path.
+    /// A hard link to the member with this path.
     Link(Vec<u8>),
     /// A device or FIFO: its `S_IF*` and number.
     Node(u32, u64),
@@ -84,32 +85,32 @@ pub struct Member {
     pub path: Vec<u8>,
     pub kind: Kind,
     pub attributes: Attributes,
-    /// Where its bytes belong.
+    /// The offsets of its bytes.
     pub map: Map,
     /// Whether it has holes.
     pub sparse: bool,
 }
 
-/// What comes next in an archive.
+/// The next item of an archive.
 pub enum Next {
     Member(Box<Member>),
-    /// A member that cannot be taken: its path, and why not.
+    /// A member that is refused: its path, and the reason.
     Refused(Vec<u8>, String),
-    /// The end. `marked`: as it should be, with blocks of zeros.
+    /// The end. `marked`: with blocks of zeros, as it should be.
     End {
         marked: bool,
     },
 }
 
-/// An archive that is being read, member by member.
+/// Reads an archive member by member.
 pub struct Archive {
     stream: Stream,
     accounts: Accounts,
     global: Records,
-    /// Bytes of the current member that were not taken, and those that fill up its block.
+    /// Bytes of the current member that are not read yet, and of its padding.
     rest: u64,
     fill: u64,
-    /// Path of the member that is being read, or was read last; for messages.
+    /// Path of the current or last member, for messages.
     pub last: Vec<u8>,
     members: u64,
 }
@@ -148,12 +149,12 @@ impl Archive {
         self.stream.offset()
     }
 
-    /// How far the reading of the input is, which may be compressed.
+    /// Position in the input, which may be compressed.
     pub fn position(&self) -> u64 {
         self.stream.position()
     }
 
-    /// Some of the bytes of the member. `None`: there are no more.
+    /// The next bytes of the member. `None`: its end.
     pub fn data(&mut self) -> Result<Option<Piece>, Stop> {
         if self.rest == 0 {
             return Ok(None);
@@ -163,12 +164,12 @@ impl Archive {
         Ok(Some(piece))
     }
 
-    /// How many bytes of the member were not taken.
+    /// Number of bytes of the member that are not read yet.
     pub fn rest(&self) -> u64 {
         self.rest
     }
 
-    /// Reads what follows the end, and refuses what has an end but is no archive.
+    /// Reads the bytes behind the end, and refuses a file that has an end but is no archive.
     pub fn finish(&mut self) -> Result<(), Stop> {
         self.stream.drain()?;
         match self.offset() {
@@ -224,7 +225,7 @@ impl Archive {
         }
     }
 
-    /// Skips what is left of the current member.
+    /// Skips the rest of the current member.
     fn leave(&mut self) -> Result<(), Stop> {
         let rest = std::mem::take(&mut self.rest);
         self.stream.skip(rest)?;
@@ -295,7 +296,8 @@ impl Archive {
         })
     }
 
-    /// A record of the member's own header, or else of the global ones. Without bytes it counts as missing.
+    /// A record of the member's own header, or else of the global ones. Without bytes it counts as
+    /// missing.
     fn value<'a>(&'a self, extended: &'a Extended, key: Keyword) -> Option<&'a [u8]> {
         let own = extended.records.get(key);
         own.or_else(|| self.global.get(key))
@@ -339,7 +341,7 @@ impl Archive {
             b'N' => return Err("it has names in a form of before 1990".to_owned()),
             b'A' | b'E' | b'I' => return Err("it is of a kind that only Solaris has".to_owned()),
             0 | b'0' if path.ends_with(b"/") => Kind::Directory,
-            // Others count as files, as POSIX has it.
+            // POSIX: unknown types count as files.
             _ => Kind::File,
         };
         let mode = number(&old.mode).ok_or("its mode is no number")?;
@@ -387,8 +389,8 @@ impl Archive {
         )
     }
 
-    /// Extended attributes as star, GNU tar and libarchive write them; what is kept as the bytes that
-    /// it has counts more than its text.
+    /// Adds extended attributes in the ways of star, GNU tar and libarchive. Raw bytes of an
+    /// attribute win over its text.
     fn add_xattrs(&self, extended: &Extended, attributes: &mut Attributes) -> Result<(), String> {
         let mut found = BTreeMap::new();
         for (key, xattr) in ACLS {
@@ -402,7 +404,7 @@ impl Archive {
             }
         }
         if let Some(label) = self.value(extended, Keyword::Label) {
-            // In the kernel the label has a NUL at its end.
+            // The kernel's label ends with a NUL.
             let value = [before_nul(label), b"\0"].concat();
             found.insert(c"security.selinux".to_owned(), value);
         }
@@ -434,7 +436,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The map of a sparse member. `Err` in it: why it makes no sense.
+    /// The map of a sparse member. Inner `Err`: why it is invalid.
     fn map(
         &mut self,
         header: &Header,
@@ -465,7 +467,7 @@ impl Archive {
         Ok(map.map(Some).ok_or_else(lies))
     }
 
-    /// The parts and the size of the old GNU format, whose header may go on in further blocks.
+    /// The parts and the size in the old GNU format, whose header may continue in further blocks.
     fn old_map(&mut self, header: &Header) -> Result<(Option<Parts>, Option<u64>), Stop> {
         let Some(gnu) = header.as_gnu() else {
             return Ok((None, None));
@@ -538,7 +540,7 @@ fn device(header: &Header) -> Result<u64, String> {
     }
 }
 
-/// A name in which characters are written as "%XX".
+/// Decodes a name with "%XX" escapes.
 fn unescaped(name: &[u8]) -> Vec<u8> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     let mut plain = Vec::with_capacity(name.len());

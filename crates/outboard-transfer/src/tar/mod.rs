@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Archives into and out of images, as `outboard tar-in` and `outboard tar-out` make and unpack them.
+//! Unpacks archives into images and packs images into archives, for `tar-in` and `tar-out`.
 //!
-//! What is read may be of any of the formats that are in use ([`member`]); what is written is PAX
-//! ([`encode`]), the only one that has everything that a file may have. The crate `tar` knows the headers'
-//! layout; its own reader and writer know neither PAX sparse files nor values with newlines.
+//! [`member`] reads all formats in use. [`encode`] writes PAX, the only format with all metadata of
+//! a file. The crate `tar` knows the headers' layout; its own reader and writer know neither PAX
+//! sparse files nor values with newlines.
 
 mod acl;
 mod changes;

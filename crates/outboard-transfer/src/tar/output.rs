@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Packing a directory of an image into an archive.
+//! Packs a directory of an image into an archive.
 
 use super::compression::{Compressor, Format};
 use super::directories::{clean, split};
@@ -17,17 +17,17 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where the archive goes to.
+/// The output of the archive.
 pub struct Target {
     pub file: File,
     /// For messages.
     pub name: String,
-    /// A file that was made for it.
+    /// The file, if this command created it.
     pub made: Option<PathBuf>,
 }
 
 impl Target {
-    /// An archive that is not complete must not look like one that is.
+    /// Removes an incomplete archive, so that it does not look complete.
     fn remove(&self) {
         if let Some(path) = &self.made {
             let _ = std::fs::remove_file(path);
@@ -42,7 +42,7 @@ impl Target {
     }
 }
 
-/// Opens the directories of what is to be packed. What is not there is a failure.
+/// Opens the directories of the paths to pack. A missing path is a failure.
 fn find_starts(
     paths: &[OsString],
     tree: &Tree,
@@ -87,7 +87,7 @@ fn find_starts(
     Ok(starts)
 }
 
-/// Packs what is chosen of a directory. `open`: opens the archive once the directory is found.
+/// Packs the chosen files of a directory. `open`: opens the archive once the directory is found.
 pub fn pack_place(
     session: &mut Session,
     place: &Place,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Packing a tree into an archive.
+//! Packs a tree into an archive.
 //!
-//! One thread walks ([`Walk`]) and makes batches of what it meets; others turn each batch into a stretch of the archive
-//! ([`Packer`]), several batches at a time; one writes the stretches in their order ([`Writer`]). Each
-//! stretch goes through a channel of its own that holds little, so that memory is bounded, and who works on the
-//! first one is never stopped.
+//! One thread walks the tree ([`Walk`]) and collects files in batches. Several threads encode
+//! batches, each into a stretch of the archive ([`Packer`]). One thread writes the stretches in
+//! their order ([`Writer`]). Each stretch has a short channel of its own. So memory is bounded, and
+//! the thread with the first stretch never has to wait.
 
 use super::encode::Entry;
 use super::header::{padding, BLOCK};
@@ -27,29 +27,29 @@ use std::sync::{Arc, Mutex};
 
 /// Items of a batch.
 const BATCH: usize = 32;
-/// Batches that are made ahead of the writer.
+/// Batches ahead of the writer.
 const AHEAD: usize = 16;
-/// Bytes that are handed over at once.
+/// Bytes of a chunk.
 const CHUNK: usize = 512 * 1024;
 /// Chunks of a batch that may wait.
 const CHUNKS: usize = 2;
-/// Most zeros of an archive that stand for bytes which cannot be read. A header announces a file's
-/// size, so that only zeros or the archive's end can follow an unreadable block.
+/// Most zeros of an archive that replace unreadable bytes. A header announces a file's size, so
+/// that only zeros or the archive's end can follow an unreadable block.
 const PADDING: u64 = 1 << 30;
-/// An archive is filled up to a multiple of this.
+/// Archives are padded to a multiple of this.
 const RECORD: u64 = 20 * BLOCK as u64;
 
-/// Bytes of the archive, of which the first are used.
+/// Bytes of the archive; the first ones are used.
 struct Chunk {
     bytes: Vec<u8>,
     used: usize,
 }
 
-/// A file with several names; the first of them that is written gets the bytes.
+/// A file with several names; the first name in the archive gets the bytes.
 struct Linked {
     path: Vec<u8>,
     stat: libc::stat,
-    /// It is another name: its bytes are not needed.
+    /// It is a hard link: its bytes are not needed.
     skip: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ enum Out {
     /// What follows belongs to a file with several names.
     Begin(Arc<Linked>),
     End,
-    /// Zeros for so many bytes of a file, which cannot be read. The writer limits them.
+    /// Zeros in place of this many unreadable bytes of a file. The writer limits them.
     Padding(u64, String),
 }
 
@@ -67,7 +67,7 @@ struct Batch {
     out: SyncSender<Out>,
 }
 
-/// Chunks that are used again.
+/// Chunks to reuse.
 #[derive(Default)]
 struct Chunks {
     free: Mutex<Vec<Vec<u8>>>,
@@ -90,7 +90,7 @@ impl Chunks {
     }
 }
 
-/// Packs trees into an archive. The error is one of writing.
+/// Packs trees into an archive. An error is a write error.
 pub fn pack(
     walk: &Walk,
     starts: Vec<Start>,
@@ -116,7 +116,7 @@ pub fn pack(
                         chunk,
                         out: &batch.out,
                     };
-                    // Who writes may have stopped, and tells why.
+                    // The writer may have stopped, and reports why.
                     let _ = packer.run(&batch.items);
                 }
             });
@@ -157,7 +157,7 @@ fn give_batches(
 /// The writer has stopped, or the user wants to.
 struct Gone;
 
-/// One thread that turns batches into stretches of the archive.
+/// A thread that encodes batches into stretches of the archive.
 struct Packer<'a> {
     walk: &'a Walk<'a>,
     report: &'a Report,
@@ -166,7 +166,7 @@ struct Packer<'a> {
     out: &'a SyncSender<Out>,
 }
 
-/// What is known of a file before its bytes are read.
+/// Metadata of a file, before its bytes are read.
 struct Found {
     stat: libc::stat,
     target: Vec<u8>,
@@ -196,7 +196,7 @@ impl Packer<'_> {
         self.out.send(Out::Bytes(full)).map_err(|_| Gone)
     }
 
-    /// Room in the chunk, at least a byte.
+    /// Free space in the chunk, at least a byte.
     fn room(&mut self) -> Result<&mut [u8], Gone> {
         if self.chunk.used == CHUNK {
             self.flush()?;
@@ -275,7 +275,7 @@ impl Packer<'_> {
         }
     }
 
-    /// Looks before it opens: opening a device may do something.
+    /// Checks the type before it opens the file: opening a device can have effects.
     fn look(&self, folder: &Folder, name: &CStr, path: &[u8]) -> io::Result<(Found, Option<Fd>)> {
         let stat = folder.fd.stat_at(name, libc::AT_SYMLINK_NOFOLLOW)?;
         let mut found = Found {
@@ -294,7 +294,7 @@ impl Packer<'_> {
                 found.check_ends(&file)?;
                 return Ok((found, Some(file)));
             }
-            // It could not be opened as a directory.
+            // The walk could not open it as a directory.
             libc::S_IFDIR => {
                 let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
                 folder.fd.open_at(name, flags, 0)?;
@@ -384,7 +384,7 @@ impl Packer<'_> {
         self.out.send(padding).map_err(|_| Gone)
     }
 
-    /// A part of a file. Returns how many bytes at its end cannot be read, or are not needed.
+    /// Packs a part of a file. Returns how many bytes at its end cannot be read, or are not needed.
     fn data(
         &mut self,
         path: &[u8],
@@ -471,7 +471,7 @@ impl Found {
     }
 }
 
-/// The map of a file that has holes. `None`: it has none, or cannot tell.
+/// The map of a file with holes. `None`: it has none, or cannot report them.
 fn holes(file: &Fd, size: u64) -> Option<Map> {
     if size == 0 {
         return None;
@@ -489,7 +489,7 @@ fn holes(file: &Fd, size: u64) -> Option<Map> {
         parts.push((start, end - start));
         next = file.next_data(end).ok()?;
     }
-    // As GNU tar has it: the end of a file that ends with a hole is a part without bytes.
+    // As in GNU tar, a part without bytes marks the end of a file that ends with a hole.
     let end = parts.last().map_or(0, |&(start, length)| start + length);
     if end < size {
         parts.push((size, 0));
@@ -503,9 +503,9 @@ struct Writer<'a, W> {
     chunks: &'a Chunks,
     report: &'a Report,
     written: u64,
-    /// Zeros that may still take the place of bytes.
+    /// Zeros that may still replace unreadable bytes.
     padding: u64,
-    /// The first name of files with several, and how many others there are still.
+    /// The first name of each file with several names, and the number of names still to come.
     names: HashMap<(u64, u64), (Vec<u8>, u64)>,
 }
 
@@ -545,7 +545,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Writes zeros for what cannot be read of a file.
+    /// Writes zeros in place of unreadable bytes.
     fn pad(&mut self, mut length: u64, path: &str) -> io::Result<()> {
         self.padding = self.padding.checked_sub(length).ok_or_else(|| {
             io::Error::other(format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which members of an archive are unpacked, under which names, and whose they are then.
+//! Selects members of an archive, and changes their names and owners.
 
 use super::directories::clean;
 use super::member::{Kind, Member};
@@ -11,25 +11,25 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The number of an owner that a file keeps.
+/// An owner's number that means no change.
 const UNCHANGED: u32 = u32::MAX;
 
-/// What of an archive is unpacked, and what is changed on the way.
+/// The members to unpack, and the changes to them.
 #[derive(Default)]
 pub struct Selection {
     /// None: all.
     wanted: Vec<Wanted>,
-    /// Patterns of what is left out.
+    /// Patterns of members to leave out.
     pub excluded: Exclusion,
-    /// Names that are left off at the start of a path.
+    /// Number of names to drop at the start of a path.
     pub strip: usize,
-    /// `None` there: as the archive has it.
+    /// `None` in it: the owner in the archive.
     pub owner: Owner,
-    /// Files belong to whom new files belong to.
+    /// Files get the owner of new files.
     pub no_owner: bool,
 }
 
-/// A member that was asked for, with all that is below it.
+/// A requested member, with everything below it.
 struct Wanted {
     path: Vec<u8>,
     found: AtomicBool,
@@ -75,7 +75,7 @@ impl Selection {
         found
     }
 
-    /// Members that were asked for and are not in the archive.
+    /// Requested members that the archive does not have.
     pub fn missing(&self) -> impl Iterator<Item = &[u8]> {
         let is_missing = |wanted: &&Wanted| !wanted.found.load(Ordering::Relaxed);
         self.wanted
@@ -84,7 +84,7 @@ impl Selection {
             .map(|wanted| wanted.path.as_slice())
     }
 
-    /// Gives a member its new name and owner. `false`: nothing is left of its name.
+    /// Gives a member its new name and owner. `false`: its name is empty now.
     pub(super) fn change(&self, member: &mut Member) -> bool {
         if self.strip > 0 {
             match stripped(&member.path, self.strip) {
@@ -92,7 +92,7 @@ impl Selection {
                 None => return false,
             }
             if let Kind::Link(target) = &mut member.kind {
-                // What is left without a name is named when the link cannot be made.
+                // A link without a target fails later, with a message.
                 *target = stripped(target, self.strip).unwrap_or_default().to_vec();
             }
         }
@@ -101,7 +101,7 @@ impl Selection {
         attributes.group = self.owner.group.unwrap_or(attributes.group);
         if self.no_owner {
             (attributes.user, attributes.group) = (UNCHANGED, UNCHANGED);
-            // What runs as somebody must not run as somebody else.
+            // A set-user-ID program must not run as another user.
             attributes.mode &= !(libc::S_ISUID | libc::S_ISGID);
         }
         true
@@ -113,8 +113,7 @@ fn without_slashes(name: &[u8]) -> &[u8] {
     &name[..end.map_or(0, |end| end + 1)]
 }
 
-/// A path without so many names at its start, as GNU tar counts them: "." is one. `None`: nothing
-/// is left.
+/// Drops names at the start of a path. As in GNU tar, "." counts as one. `None`: nothing is left.
 fn stripped(path: &[u8], count: usize) -> Option<&[u8]> {
     let trim = |path: &[u8]| path.iter().position(|&byte| byte != b'/');
     let mut rest = &path[trim(path)?..];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where the data of sparse files belongs: maps as GNU tar's four formats have them.
+//! Maps of sparse files, in the four formats of GNU tar.
 
 use super::header::number;
 use ::tar::GnuSparseHeader;
 
-/// Most parts that a map may have.
+/// Most parts of a map.
 pub const MOST: usize = 1 << 20;
 
 /// Offsets and lengths.
@@ -18,7 +18,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// A map whose parts are in order and inside the file.
+    /// Checks that the parts are in order and inside the file.
     pub fn new(parts: Parts, size: u64) -> Option<Self> {
         let mut end = 0u64;
         for &(offset, length) in &parts {
@@ -43,7 +43,7 @@ impl Map {
         self.parts.iter().map(|(_, length)| length).sum()
     }
 
-    /// The numbers of format 1.0, which stand before the data, with what fills up their block.
+    /// The numbers of format 1.0, which precede the data, with their padding.
     pub fn text(&self) -> Vec<u8> {
         let mut text = format!("{}\n", self.parts.len());
         for (offset, length) in &self.parts {
@@ -56,7 +56,7 @@ impl Map {
     }
 }
 
-/// Adds the parts of a header of the old GNU format. `None`: they make no sense.
+/// Adds the parts of a header of the old GNU format. `None`: they are invalid.
 pub fn add_old(parts: &mut Parts, headers: &[GnuSparseHeader]) -> Option<()> {
     for header in headers {
         if header.offset[0] == 0 || header.numbytes[0] == 0 {
@@ -86,7 +86,7 @@ pub fn parse_list(text: &[u8]) -> Option<Parts> {
     pairs(&numbers)
 }
 
-/// Offsets and lengths that follow each other.
+/// Pairs of offsets and lengths.
 pub fn pairs(numbers: &[u64]) -> Option<Parts> {
     let even = numbers.len() % 2 == 0 && numbers.len() / 2 <= MOST;
     even.then(|| {

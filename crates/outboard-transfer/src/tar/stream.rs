@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The bytes of an archive that is being read.
 //!
-//! A thread of its own reads (and decompresses) ahead, into buffers of which there are only so many.
-//! Pieces of them go to those who write files, without being copied; a buffer is used again when
-//! nobody has a piece of it any more.
+//! A thread reads and decompresses ahead, into a limited number of buffers. Threads that write
+//! files get pieces of them without a copy. A buffer is reused when no thread has a piece of it any
+//! more.
 
 use super::header::BLOCK;
 use outboard_sandbox::interrupt::Interrupt;
@@ -16,11 +16,11 @@ use std::time::Duration;
 
 /// Bytes of a buffer: whole blocks.
 const SIZE: usize = 256 << 10;
-/// How many buffers there may be.
+/// Number of buffers.
 const BUFFERS: usize = 40;
-/// Buffers that are read ahead.
+/// Number of buffers that the reader fills ahead.
 const AHEAD: usize = 4;
-/// How often a wait for the input looks whether the user wants to stop.
+/// Interval of checks for an interrupt while the input is empty.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
@@ -29,7 +29,7 @@ struct Free {
     made: usize,
 }
 
-/// The buffers that nobody uses.
+/// The free buffers.
 #[derive(Default)]
 struct Pool {
     free: Mutex<Free>,
@@ -53,7 +53,7 @@ impl Pool {
     }
 }
 
-/// A buffer with bytes of the archive; it goes back when it is dropped.
+/// A buffer with bytes of the archive; dropping it returns it to the pool.
 struct Buffer {
     bytes: Vec<u8>,
     used: usize,
@@ -84,25 +84,25 @@ impl Deref for Piece {
     }
 }
 
-/// Why reading does not go on.
+/// Why reading stops.
 #[derive(Debug)]
 pub enum Stop {
     /// The archive ends before it should.
     End,
     Failed(io::Error),
-    /// What is read is no archive, or one that makes no sense: how.
+    /// The input is no archive, or an invalid one: the reason.
     Nonsense(String),
-    /// The user wants to stop, or nothing more could be written.
+    /// The user wants to stop, or the writers failed.
     Asked,
 }
 
 pub struct Stream {
     filled: Receiver<io::Result<Buffer>>,
     current: Option<Arc<Buffer>>,
-    /// What of the current buffer was taken.
+    /// Position in the current buffer.
     taken: usize,
     offset: u64,
-    /// Bytes read of what may be compressed.
+    /// Bytes read of the input, which may be compressed.
     input: Arc<AtomicU64>,
     interrupt: Interrupt,
 }
@@ -135,14 +135,14 @@ fn read_ahead(mut input: Box<dyn Read + Send>, filled: &SyncSender<io::Result<Bu
 }
 
 impl Stream {
-    /// `position` counts what is read of a file that may be compressed.
+    /// `position` counts the bytes read of the input, which may be compressed.
     pub fn new(
         input: Box<dyn Read + Send>,
         position: Arc<AtomicU64>,
         interrupt: Interrupt,
     ) -> Self {
         let (sender, filled) = sync_channel(AHEAD);
-        // Nobody waits for its end: it may hang on an input that says nothing more.
+        // No thread joins it: it may wait forever for its input.
         std::thread::spawn(move || read_ahead(input, &sender));
         Self {
             filled,
@@ -154,19 +154,19 @@ impl Stream {
         }
     }
 
-    /// How many bytes were taken.
+    /// Number of bytes taken.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How far the reading of the input is.
+    /// Position in the input.
     pub fn position(&self) -> u64 {
         self.input.load(Ordering::Relaxed)
     }
 
     fn next_buffer(&mut self) -> Result<Option<Buffer>, Stop> {
         loop {
-            // Headers may go on for long.
+            // Headers may be long: check for an interrupt.
             if self.interrupt.asked() {
                 return Err(Stop::Asked);
             }
@@ -205,7 +205,7 @@ impl Stream {
         self.next(most)?.ok_or(Stop::End)
     }
 
-    /// A block. `None`: the archive ends here.
+    /// A block. `None`: the end of the archive.
     pub fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Stop> {
         let Some(first) = self.next(BLOCK as u64)? else {
             return Ok(None);
@@ -218,7 +218,7 @@ impl Stream {
         Ok(Some(block))
     }
 
-    /// So many bytes at once.
+    /// Exactly this many bytes.
     pub fn bytes(&mut self, mut count: u64) -> Result<Vec<u8>, Stop> {
         let mut bytes = Vec::new();
         while count > 0 {
@@ -236,15 +236,15 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads what is behind the archive's end: errors of decompression may show only there, and
-    /// who writes into a pipe wants to get rid of all.
+    /// Reads the bytes behind the archive's end: errors of decompression may appear only there, and
+    /// a program that writes into a pipe must not get SIGPIPE.
     pub fn drain(&mut self) -> Result<(), Stop> {
         while self.next(u64::MAX)?.is_some() {}
         Ok(())
     }
 }
 
-/// An input that counts what is read from it.
+/// An input that counts the bytes read.
 pub struct Counted<R> {
     pub input: R,
     pub count: Arc<AtomicU64>,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The walk through the tree that goes into an archive: everything in its order, a directory before what
-//! is in it.
+//! The walk through a tree to pack: in the order of the archive, a directory before its entries.
 
 use super::changes::Changes;
 use crate::cp::report::Report;
@@ -31,14 +30,14 @@ impl Folder {
     }
 }
 
-/// Something that goes into the archive.
+/// A file to pack.
 pub enum Item {
     Folder(Arc<Folder>),
-    /// What is no directory.
+    /// A file that is no directory.
     Name(Arc<Folder>, CString),
 }
 
-/// Where a walk begins.
+/// The start of a walk.
 pub enum Start {
     /// A directory, with all below it.
     Folder(Folder),
@@ -46,15 +45,15 @@ pub enum Start {
     Name(Folder, CString),
 }
 
-/// What the walk leaves out, and in which order it goes.
+/// What the walk leaves out, and its order.
 pub struct Choice {
-    /// By the bytes of their names; else as the file system lists them.
+    /// Sort by the bytes of names; otherwise keep the order of the file system.
     pub sorted: bool,
-    /// Patterns of what is left out.
+    /// Patterns of files to leave out.
     pub excluded: Exclusion,
-    /// What is packed, with all below, under names as written here. None: all.
+    /// Paths to pack, with everything below, under the names as written. None: all.
     pub paths: Vec<OsString>,
-    /// What members get that their files do not have.
+    /// Changes to the metadata of members.
     pub changes: Changes,
 }
 
@@ -73,7 +72,7 @@ pub struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Gives everything to `give`, which returns whether to go on.
+    /// Hands every file to `give`, which returns whether to go on.
     pub fn run(&self, starts: Vec<Start>, give: &mut dyn FnMut(Item) -> bool) {
         for start in starts {
             if !self.run_from(start, give) {
@@ -131,7 +130,7 @@ impl Walk<'_> {
         format!("{}{slash}{}", self.shown, escaped(path))
     }
 
-    /// Opens a directory. `None`: it is none, or whoever takes it by its name will tell why not.
+    /// Opens a directory. `None`: it is none, or the packer will report the error.
     fn open(&self, parent: &Folder, name: &CStr, mut path: Vec<u8>) -> Option<Folder> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
         let fd = parent.fd.open_at(name, flags, 0).ok()?;
@@ -139,7 +138,7 @@ impl Walk<'_> {
         Some(Folder { fd, path })
     }
 
-    /// Gives a directory, and lists it.
+    /// Hands over a directory, and lists it.
     fn enter(
         &self,
         folder: Folder,
@@ -177,7 +176,7 @@ impl Walk<'_> {
     }
 }
 
-/// Names, and whether they are of directories; after an error or an interrupt, those before it.
+/// Names, and whether each is a directory; after an error or an interrupt, the names before it.
 fn list(directory: &Fd, interrupt: &Interrupt) -> (Vec<(CString, bool)>, io::Result<()>) {
     let mut names = Vec::new();
     let mut buffer = vec![0; LISTING];
