@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One run of the kernel: boots it when it is needed, mounts each file system once,
-//! and at the end writes and unmounts everything.
+//! One run of the kernel. A session boots it on demand, mounts each file system once, and at its
+//! end syncs and unmounts everything.
 
 mod apart;
 mod boot;
@@ -37,18 +37,18 @@ use std::sync::Arc;
 
 /// vCPUs beyond this do not make copying faster.
 const USEFUL_VCPUS: u32 = 4;
-/// Which tree a place is in.
+/// The tree of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TreeId {
     Host,
     Mount(usize),
 }
 
-/// Booted on demand; [`Session::finish`] must be called for what was written to be safe.
+/// Boots its kernel on demand. Written data is safe only after [`Session::finish`].
 pub struct Session {
     options: Options,
     vcpus: u32,
-    /// Most memory of the kernel unless the user says otherwise; 0: what the library takes.
+    /// Default of --memory; 0: the library's default.
     memory: u64,
     held: HeldImages,
     /// What commands must not overwrite.
@@ -61,10 +61,10 @@ pub struct Session {
     log: Arc<LogRing>,
     advice: Arc<Advice>,
     host: Tree,
-    /// How the kernel is booted, and what was prepared for that.
+    /// Settings and prepared resources for the boot.
     builder: Builder,
     kernel: Option<Kernel>,
-    /// A slot is empty once its disk was released; so are those of its mounts.
+    /// The slots of a released disk and of its mounts are empty.
     disks: Vec<Option<OpenDisk>>,
     mounts: Vec<Option<Mounted>>,
     /// A slot is empty once one of its disks was released.
@@ -79,7 +79,7 @@ fn processors() -> u32 {
 }
 
 impl Session {
-    /// `access`: what the command uses of the host. The process must have one thread.
+    /// `access`: the command's needs of the host. The process must have one thread.
     pub fn new(options: Options, access: &HostAccess) -> Result<Self> {
         let keys = match access.images.is_empty() && !access.programs {
             true => Keys::default(),
@@ -103,7 +103,7 @@ impl Session {
             false => HeldImages::open(&access.images, &options.image_options()),
         };
         let used = used::find(&options, access, &held, others)?;
-        // The host's files that tell it are not seen from inside.
+        // Read the CPU count now: the sandbox hides /proc and /sys from here on.
         let vcpus = options
             .vcpus
             .unwrap_or_else(|| processors().min(USEFUL_VCPUS));
@@ -130,7 +130,7 @@ impl Session {
             mounts: Vec::new(),
             stacks: Vec::new(),
             noted: HashSet::new(),
-            // Modes of new files are computed by commands, for images and the host alike.
+            // Commands apply the umask themselves, for images and the host alike.
             umask: System::Host.umask(0),
             style: Style::default(),
         };
@@ -138,18 +138,18 @@ impl Session {
         Ok(session)
     }
 
-    /// While there is one thread.
+    /// Enters the sandbox. The process must have one thread.
     fn shut_in(&mut self, access: &HostAccess) -> Result<()> {
         let harmless = access.images.is_empty() && !access.parses;
         if harmless || access.programs || self.options.no_sandbox {
             return Ok(());
         }
-        // Memory for a kernel that grows comes by a namespace, too.
+        // The memory of a growing kernel also needs a namespace: prepare it first.
         if !access.is_small {
             self.builder = std::mem::take(&mut self.builder).prepare();
         }
         let components = &self.options.components;
-        // Images that were named as /dev/fd/N are open by themselves now.
+        // Images named /dev/fd/N have descriptors of their own now.
         if access.is_images_only() {
             std::mem::take(&mut self.options.inherited).close();
         }
@@ -162,34 +162,34 @@ impl Session {
         &self.options
     }
 
-    /// Permissions that new files do not get where modes are not kept.
+    /// The umask of the user, for modes that are not kept.
     pub fn umask(&self) -> u32 {
         self.umask
     }
 
-    /// From now on an interrupt asks the command to stop, which looks at what is returned. One that came before is
-    /// not forgotten: it may have come between two commands of a script.
+    /// From now on an interrupt only sets a flag, which the command polls through the result. An
+    /// earlier interrupt counts, too: it may have come between two commands of a script.
     pub fn catch_interrupts(&mut self) -> Interrupt {
         Interrupt::poll()
     }
 
-    /// Lets the kernel that is not booted yet have as much memory as the library takes by itself: it remembers files as
-    /// long as somebody uses them.
+    /// Gives the kernel, before its boot, the library's default memory: a mount caches files as
+    /// long as programs use them.
     pub fn remember_more(&mut self) {
         self.memory = 0;
     }
 
-    /// For what is mounted from now on.
+    /// Sets options of later mounts.
     pub fn set_style(&mut self, style: Style) {
         self.style = style;
     }
 
-    /// How many threads make use of the kernel.
+    /// The number of threads that the kernel can serve at once.
     pub fn vcpus(&self) -> u32 {
         self.vcpus
     }
 
-    /// Refuses with --ro.
+    /// Fails with --ro.
     pub fn may_write(&self, shown: &str) -> Result<()> {
         match self.options.read_only {
             true => Err(Error::Failed(format!(
@@ -199,17 +199,17 @@ impl Session {
         }
     }
 
-    /// Its keys, for another session.
+    /// Hands its keys to another session.
     pub fn take_keys(&mut self) -> Keys {
         std::mem::take(&mut self.keys)
     }
 
-    /// Whether the command stays outside of the sandbox, and works with the kernel in processes of their own.
+    /// Whether the command stays outside of the sandbox, and uses the kernel in other processes.
     pub fn is_outside(&self) -> bool {
         self.outside
     }
 
-    /// Whether the user wants to see what happens.
+    /// Whether the user gave -v.
     pub fn verbose(&self) -> bool {
         self.options.verbose > 0
     }
@@ -236,8 +236,7 @@ impl Session {
         &slot.expect("a mount of a disk that was not released").mount
     }
 
-    /// Writes everything to stable storage, unmounts and stops the kernel. An error
-    /// means that something may be missing in an image.
+    /// Syncs and unmounts everything, and halts the kernel. After an error, an image may lack data.
     pub fn finish(mut self) -> Result<()> {
         let position = self.log.position();
         let mut problems = Vec::new();
@@ -249,7 +248,7 @@ impl Session {
         for slot in self.stacks.iter_mut().rev() {
             drop(slot.take_if(|stack| stack.must_be_closed()));
         }
-        // The kernel's end takes the disks along; removing them one by one takes longer.
+        // A halt removes all disks; removing them one by one takes longer.
         if let Some(kernel) = self.kernel.take() {
             // A layer may have tried to write to a disk that can only be read.
             let written = self.disks.iter().flatten().any(|open| open.writable);
@@ -261,15 +260,15 @@ impl Session {
         self.told(problems, position)
     }
 
-    /// As [`Session::finish`], when the process ends next. Nothing was written if no disk can be:
-    /// then the kernel is left as it is, and ends with the process. To stop it takes longer than a
-    /// short command.
+    /// As [`Session::finish`], for a process that ends next. If no disk is writable, the kernel is
+    /// not halted, and ends with the process: a halt takes longer than a short command.
     fn finish_last(mut self) -> Result<()> {
         let written = self.disks.iter().flatten().any(|open| open.writable);
         if written || !self.stacks.is_empty() || !self.options.components.is_empty() {
             return self.finish();
         }
-        // The last of these would stop it. All else of the session is dropped: temporary files.
+        // Dropping the last of these would halt the kernel. Everything else is dropped, such as
+        // temporary files.
         forget((self.kernel.take(), std::mem::take(&mut self.mounts)));
         let disks = self.disks.drain(..).flatten();
         disks.for_each(|open| forget(open.disk));
@@ -277,8 +276,8 @@ impl Session {
     }
 }
 
-/// Runs `work` in a session and finishes it whatever happens. The error of the work is told first.
-/// The process ends next.
+/// Runs `work` in a session, and finishes the session even after an error. The error of `work`
+/// comes first. The process must end next.
 pub fn with_session<T>(
     options: Options,
     access: &HostAccess,

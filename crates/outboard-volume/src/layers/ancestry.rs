@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which nodes of a stack lie on which, directly or not.
 //!
-//! It is computed once for each node, from the nodes that came before it. An image can have a
-//! node reach another one by as many ways as it likes: to follow them all takes for ever.
+//! Computed once for each node, from earlier nodes. In a hostile image a node may reach another one
+//! by 2 to the 1000th ways: following them all would never end.
 
-/// Nodes are numbered in the order in which they came.
+/// Nodes are numbered in the order of [`Ancestry::push`].
 #[derive(Debug, Default)]
 pub struct Ancestry {
     nodes: Vec<Entry>,
@@ -12,14 +12,14 @@ pub struct Ancestry {
 
 #[derive(Debug)]
 struct Entry {
-    /// One bit for each node that this one lies on.
+    /// One bit for each node below this one.
     below: Vec<u64>,
-    /// How many nodes lie between this one and a disk, at most.
+    /// The largest number of nodes between this one and a disk.
     height: usize,
 }
 
 impl Ancestry {
-    /// Adds a node that lies on these, which came before it.
+    /// Adds a node that lies directly on these earlier nodes.
     pub fn push(&mut self, directly_below: &[usize]) {
         let number = self.nodes.len();
         let mut below = vec![0; number.div_ceil(64)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hash functions by the names that headers and superblocks have for them.
+//! Hash functions by their names in headers and superblocks.
 
 use crate::layers::Attempt;
 use pbkdf2::pbkdf2_hmac;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Devices of dm-integrity that stand alone: each block has a tag that tells whether it is what was written.
+//! Stand-alone devices of dm-integrity: each block has a tag that proves its contents.
 
 use super::{Attempt, Context, Selector, Stack};
 use outboard::{BlockDevice, Target};
@@ -8,17 +8,17 @@ use outboard_image::Source;
 use outboard_sandbox::error::{reason, warn, Result};
 
 const KIND: &str = "DM_integrity";
-/// The algorithm that integritysetup takes by itself.
+/// The default algorithm of integritysetup.
 const USUAL: &str = "crc32c";
 
-/// How the kernel treats tags and journal, by its letters.
+/// How the kernel treats tags and journal: its mode letters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Journal,
     Bitmap,
-    /// Without the journal, which has to be empty when nothing can be written.
+    /// Without the journal, which must be empty on a read-only device.
     Direct,
-    /// Reads the data and nothing else.
+    /// Reads the data, without checks.
     Recovery,
 }
 
@@ -86,12 +86,12 @@ fn map(
     })
 }
 
-/// How a new mapping does.
+/// The state of a new mapping.
 enum Health {
     Good,
     /// The first block has a wrong tag.
     WrongTags,
-    /// The journal could not be dealt with, and all that follows fails, for this reason.
+    /// The journal cannot be replayed, so all requests fail. The reason.
     Failed(String),
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keys of encrypted volumes: from a file, or typed on the terminal. They are in memory that is
-//! locked and that core dumps leave out, and are wiped when a session ends ([`Secret`]).
+//! Keys of encrypted volumes: from a file, or typed on the terminal. Their memory is locked, core
+//! dumps leave it out, and the session wipes it at its end ([`Secret`]).
 
 use crate::options::Options;
 use crate::standard_input::StandardInput;
@@ -21,24 +21,24 @@ use zeroize::Zeroizing;
 const LARGEST: usize = 8 << 20;
 /// Bytes of the first buffer for a key file: small enough for every limit on locked memory.
 const BUFFER: usize = 16 << 10;
-/// Most bytes of a passphrase that is typed, as for cryptsetup.
+/// Most bytes of a typed passphrase, as for cryptsetup.
 const LONGEST: usize = 512;
 const TERMINAL: &str = "/dev/tty";
 
 /// The keys of a session.
 #[derive(Default)]
 pub struct Keys {
-    /// What --key-file named, if it could be read.
+    /// The contents of --key-file, or the error of reading it.
     file: Option<Result<Secret>>,
     terminal: Option<File>,
     verbose: bool,
-    /// Passphrases that opened something.
+    /// Passphrases that opened a volume.
     typed: Vec<Secret>,
-    /// Keys of volumes, by their UUIDs, so that no passphrase is worked on twice.
+    /// Keys of volumes by UUID: no passphrase is derived twice.
     volumes: Vec<(String, Secret)>,
 }
 
-/// Reads all, without leaving copies in memory.
+/// Reads to the end, without copies in other memory.
 fn read_key(mut from: impl Read) -> io::Result<Secret> {
     let mut key = Secret::zeroed(BUFFER);
     let mut length = 0;
@@ -84,7 +84,7 @@ fn read_file(path: &Path) -> Result<Secret> {
 }
 
 impl Keys {
-    /// Reads the key file, or opens the terminal for questions. Neither can be done later: the sandbox is in between.
+    /// Reads the key file, or opens the terminal. The sandbox forbids both later.
     pub fn open(options: &Options) -> Self {
         let file = options.key_file.as_ref().map(|path| read_file(path));
         if let Some(Ok(key)) = &file {
@@ -102,7 +102,7 @@ impl Keys {
         }
     }
 
-    /// Passphrases that may fit, the one of the key file first.
+    /// Passphrases to try, the one of the key file first.
     pub fn known(&self) -> Result<Vec<Secret>> {
         let file = self.file()?;
         Ok(file.into_iter().chain(self.typed.iter().cloned()).collect())
@@ -118,7 +118,7 @@ impl Keys {
         self.file.is_some()
     }
 
-    /// A passphrase that has opened something.
+    /// Keeps a passphrase that has opened a volume.
     pub fn remember(&mut self, passphrase: Secret) {
         if !self.typed.contains(&passphrase) {
             self.typed.push(passphrase);
@@ -131,7 +131,7 @@ impl Keys {
         self.volumes.push((uuid.to_owned(), key));
     }
 
-    /// The key of the volume with this UUID, if one was kept.
+    /// The kept key of the volume with this UUID.
     pub fn volume(&self, uuid: &str) -> Option<Secret> {
         let mut volumes = self.volumes.iter();
         volumes
@@ -139,14 +139,14 @@ impl Keys {
             .map(|(_, key)| key.clone())
     }
 
-    /// Asks on the terminal. `None`: there is none. A signal ends the question, and the terminal is
-    /// as before.
+    /// Asks on the terminal. `None`: there is no terminal. A signal ends the question and restores
+    /// the terminal.
     pub fn ask(&self, question: &str) -> Result<Option<Secret>> {
         let Some(terminal) = &self.terminal else {
             return Ok(None);
         };
         let failed = |error: io::Error| Error::failed("cannot ask on the terminal", &error);
-        // With it, a signal is noted and does not end the process while the terminal is quiet.
+        // The guard keeps signals from ending the process while the terminal has no echo.
         let _guard = Guard::new();
         let interrupt = Interrupt::if_guarded();
         let quiet = Quiet::new(terminal).map_err(failed)?;
@@ -166,7 +166,7 @@ impl Keys {
     }
 }
 
-/// A key in a file without a name, which programs that are started have open, too.
+/// A key in an unnamed memory file, which started programs inherit.
 pub struct KeyFile {
     file: SecretFile,
 }
@@ -178,7 +178,7 @@ impl KeyFile {
         Ok(Self { file })
     }
 
-    /// Its name in other programs.
+    /// The path of the file in other processes.
     pub fn path(&self) -> PathBuf {
         format!("/dev/fd/{}", self.file.number()).into()
     }
@@ -189,7 +189,7 @@ impl KeyFile {
     }
 }
 
-/// A terminal that shows nothing of what is typed and leaves keys as Ctrl-C to who reads them.
+/// A terminal without echo, and without signals for keys such as Ctrl-C.
 struct Quiet<'a> {
     terminal: &'a File,
     before: Termios,
@@ -213,7 +213,7 @@ impl Drop for Quiet<'_> {
     }
 }
 
-/// Reads what is typed up to Enter. `None`: the user wants to stop.
+/// Reads a line. `None`: the user wants to stop.
 fn read_line(mut from: impl Read) -> io::Result<Option<Secret>> {
     const INTERRUPT: u8 = 3;
     const END: u8 = 4;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Volumes as they are told to the user.
+//! Volumes, for lists that users see.
 
 use super::luks::ENCRYPTED;
 use super::subvolumes::Subvolume;
@@ -9,24 +9,24 @@ use outboard_image::Probe;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// A volume, or what could be one with a key.
+/// A volume, or a locked one.
 pub struct Volume {
     pub name: ImageName,
     /// In words, as in "logical volume".
     pub sort: &'static str,
     pub details: String,
-    /// The names of what it lies on.
+    /// The names of the volumes below.
     pub on: Vec<ImageName>,
-    /// Bytes; `None` where it has no size of its own.
+    /// Bytes; `None` for a subvolume, which has no size of its own.
     pub size: Option<u64>,
     pub probe: Option<Probe>,
     pub locked: bool,
-    /// Why it, or what it holds, is not opened.
+    /// Why the volume, or its contents, cannot be opened.
     pub problem: Option<String>,
 }
 
 impl Volume {
-    /// `None`: a disk or partition that is told of elsewhere, and all is well with it.
+    /// `None`: a disk or partition without a problem, which the partition table lists.
     pub(crate) fn of_node(stack: &Stack, index: usize) -> Option<Self> {
         let node = &stack.nodes()[index];
         let outer = node.below.is_empty() || stack.is_partition_of_disk(index);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Volume groups of LVM: their logical volumes become block devices of the device mapper.
 //!
-//! A volume is a table with a line for each segment. What a segment lies on is made first: physical volumes are nodes
-//! of the stack, and hidden logical volumes are mappings that only those above know. Nothing is written when a group is only
-//! read: a RAID, whose driver writes to its metadata whatever it is asked for, then lies on overlays (see [`overlay`]). Its driver
-//! cannot be kept from synchronising what is not in sync, only be told to take its time: an overlay is soon full.
+//! A volume is a table with a line for each segment. The devices below a segment come first:
+//! physical volumes are nodes of the stack, hidden logical volumes are mappings that only volumes
+//! above them know. A group that is only read is never written. The driver of a RAID always writes
+//! to its metadata, so such a RAID lies on overlays (see [`overlay`]). The driver also synchronises
+//! a RAID that is not in sync. It can only be slowed down: an overlay is soon full.
 
 use super::overlay::overlay;
 use super::{Attempt, Context, Selector, Stack};
@@ -15,36 +16,36 @@ use outboard::{BlockDevice, Kernel, Target};
 use outboard_sandbox::error::{reason, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// How many volumes may lie on each other. LVM's own stacks have about six.
+/// Most levels of volumes. LVM's own stacks have about six.
 const DEEPEST: usize = 32;
-/// How fast a RAID that is only read may be synchronised: 1 KiB a second, the least that there is.
+/// Speed of synchronisation of a RAID that is only read: 1 KiB a second, the kernel's minimum.
 const SLOWLY: [&str; 4] = ["min_recovery_rate", "1", "max_recovery_rate", "1"];
 
-/// A group, and the nodes that its physical volumes are.
+/// A group, and the nodes of its physical volumes.
 struct Found {
     group: VolumeGroup,
-    /// How it is called here: another group may have the same name.
+    /// Its unique name here: another group may have the same name.
     name: String,
-    /// By the names that segments call physical volumes.
+    /// Nodes by the names of physical volumes in segments.
     nodes: BTreeMap<String, usize>,
 }
 
-/// What was made of the volumes of one group. Each is made once: of two mappings of a volume none would know what the other
-/// has written, and of two thin pools the last one would undo it.
+/// Devices that were created for one group. Each volume is mapped once: a second mapping would not
+/// see writes of the first one, and a second thin pool would undo them.
 #[derive(Default)]
 pub struct Made {
     group: String,
-    /// What segments lie on.
+    /// Devices by the names in segments.
     volumes: HashMap<String, BlockDevice>,
     snapshots: HashMap<String, BlockDevice>,
-    /// All of them, each after what it lies on.
+    /// All devices, each after the ones below it.
     order: Vec<BlockDevice>,
-    /// How many mappings have got a name.
+    /// Number of mapping names used.
     count: usize,
 }
 
 impl Made {
-    /// Takes what was made of a group out of a stack. Returns its place there, too.
+    /// Takes the devices of a group out of a stack. Also returns their place there.
     fn take(stack: &mut Stack, group: &str) -> (usize, Self) {
         let known = stack.groups.iter().position(|made| made.group == group);
         let place = known.unwrap_or(stack.groups.len());
@@ -56,7 +57,7 @@ impl Made {
         (place, made)
     }
 
-    /// Snapshots that are of no more use, in words.
+    /// Messages about lost snapshots.
     pub fn lost(&self) -> impl Iterator<Item = String> + '_ {
         self.snapshots
             .iter()
@@ -65,7 +66,7 @@ impl Made {
 }
 
 impl Drop for Made {
-    /// What lies above goes first.
+    /// Upper devices are removed first.
     fn drop(&mut self) {
         self.volumes.clear();
         self.snapshots.clear();
@@ -122,7 +123,8 @@ fn groups(stack: &mut Stack) -> Vec<Found> {
     newest.into_values().map(found).collect()
 }
 
-/// Whether users know a volume by its name. A snapshot goes by the name of the volume that has its changes, its store.
+/// Whether a volume is visible to users. A snapshot has the name of its store, the volume with its
+/// changes.
 fn is_offered(stores: &HashSet<&str>, name: &str, volume: &LogicalVolume) -> bool {
     let is_inner = |segment: &Segment| match &segment.kind {
         SegmentKind::ThinPool { .. } | SegmentKind::Snapshot { .. } => true,
@@ -186,20 +188,20 @@ fn kind_of<'a>(group: &'a VolumeGroup, name: &str) -> &'a str {
     first.map_or("", |segment| segment.kind.name())
 }
 
-/// Volumes of a group while they are made.
+/// The volumes of a group, while their devices are created.
 struct Activation<'a> {
     kernel: &'a Kernel,
     read_only: bool,
     group: &'a VolumeGroup,
     physical: BTreeMap<&'a str, BlockDevice>,
-    /// What the names of mappings begin with.
+    /// Prefix of names of mappings.
     prefix: String,
     made: Made,
-    /// Those that wait for what they lie on.
+    /// Volumes whose lower devices are being created.
     making: BTreeSet<String>,
 }
 
-/// Lines of a table, and what they lie on.
+/// Lines of a table, and the devices below.
 #[derive(Default)]
 struct Table {
     targets: Vec<Target>,
@@ -264,7 +266,7 @@ impl<'a> Activation<'a> {
 
     fn map(&mut self, table: Table, writable: bool) -> Attempt<BlockDevice> {
         let name = self.new_name();
-        // A pool is always made for writing, and told in another way not to write.
+        // A pool is always mapped writable; a flag makes it read-only.
         let is_pool = table
             .targets
             .iter()
@@ -275,7 +277,7 @@ impl<'a> Activation<'a> {
             .map_err(|error| reason(&error))
     }
 
-    /// A volume as users see it: snapshots and what they are made from are more than their own segments.
+    /// Creates a visible volume: snapshots and their origins are more than their own segments.
     fn shown(&mut self, name: &str) -> Attempt<BlockDevice> {
         let group = self.group;
         if let Some(segment) = group.snapshot_stored_in(name) {
@@ -290,12 +292,12 @@ impl<'a> Activation<'a> {
             if !group.is_below_others(name) {
                 return Ok(origin);
             }
-            // Those have it for themselves.
+            // Snapshots have the store for themselves.
             let parameters = format!("{} 0", table.on(origin));
             table.push_whole(size, "linear", parameters);
             return self.map(table, false);
         }
-        // What is overwritten is copied to the snapshots that the kernel knows, so it must know all.
+        // The kernel copies overwritten blocks to the snapshots that it knows, so it must know all.
         for segment in snapshots {
             let snapshot = self.snapshot(segment)?;
             table.on(snapshot);
@@ -335,7 +337,7 @@ impl<'a> Activation<'a> {
         Ok(device)
     }
 
-    /// The segments of a volume. Others of the same run may have made it.
+    /// Creates the segments of a volume, unless an earlier volume of this run has.
     fn volume(&mut self, name: &str) -> Attempt<BlockDevice> {
         if let Some(known) = self.made.volumes.get(name) {
             return Ok(known.clone());
@@ -413,7 +415,7 @@ impl<'a> Activation<'a> {
         Ok(())
     }
 
-    /// Areas as tables have them: each a device and a sector of it.
+    /// Areas in the syntax of tables: each a device and a sector.
     fn places(&mut self, areas: &[Area], table: &mut Table) -> Attempt<String> {
         let mut words = Vec::new();
         for area in areas {
@@ -447,7 +449,7 @@ impl<'a> Activation<'a> {
         )
     }
 
-    /// The first of the devices always has what counts, and is all that is needed to read.
+    /// The first device always has current data, so it suffices for reading.
     fn put_mirror(
         &mut self,
         segment: &Segment,
@@ -485,7 +487,7 @@ impl<'a> Activation<'a> {
             return Err("not a thin pool".to_owned());
         };
         let (metadata, data) = (self.volume(metadata)?, self.volume(data)?);
-        // Waiting for more room would be waiting for ever.
+        // A full pool must not wait for more room: it would wait forever.
         let mut features = vec!["error_if_no_space"];
         features.extend((!zero).then_some("skip_block_zeroing"));
         features.extend(self.read_only.then_some("read_only"));
@@ -537,7 +539,7 @@ impl<'a> Activation<'a> {
         Ok(())
     }
 
-    /// Whether enough is there: all to write, and as much as the level needs to read.
+    /// Whether enough devices are present: all to write, the minimum of the level to read.
     fn check_raid(&self, raid: &Raid) -> Attempt<()> {
         let missing: Vec<&str> = raid
             .devices
@@ -556,7 +558,7 @@ impl<'a> Activation<'a> {
         }
     }
 
-    /// A physical volume that one of a RAID's devices lies on and that is not here.
+    /// A missing physical volume below one of a RAID's devices.
     fn missing_below(&self, (metadata, data): &(Option<String>, String)) -> Option<&'a str> {
         let group = self.group;
         let volumes = metadata.iter().chain([data]);
@@ -565,7 +567,7 @@ impl<'a> Activation<'a> {
             .find(|name| !self.physical.contains_key(name))
     }
 
-    /// The two devices of one of a RAID, as a table has them.
+    /// The metadata and data devices of one RAID member, in the syntax of tables.
     fn raid_device(
         &mut self,
         (metadata, data): &(Option<String>, String),
@@ -588,14 +590,14 @@ impl<'a> Activation<'a> {
     }
 }
 
-/// Says it if a snapshot is of no more use, since what was changed has no room in its store.
+/// The message about a snapshot that is lost, because its store is full.
 pub fn lost(store: &str, snapshot: &BlockDevice) -> Option<String> {
     let status = snapshot.status().unwrap_or_default();
     let lost = status.starts_with("Invalid") || status.starts_with("Overflow");
     lost.then(|| format!("the snapshot {store} had no more room, and is lost"))
 }
 
-/// How many devices a RAID can lack at most.
+/// Most missing devices with which a RAID can be read.
 fn spare_devices(raid: &Raid) -> usize {
     let devices = raid.devices.len();
     match raid.level.trim_start_matches("raid").get(..1) {
@@ -611,7 +613,7 @@ fn is_merging(segment: &&Segment) -> bool {
     matches!(segment.kind, SegmentKind::Snapshot { merging: true, .. })
 }
 
-/// The kernel's name of a level of LVM's.
+/// The kernel's name of a RAID level of LVM.
 fn level(level: &str) -> &str {
     match level {
         "raid5" => "raid5_ls",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! RAID arrays of md: members that belong together become one block device.
+//! RAID arrays of md: the members of an array become one block device.
 //!
-//! An array is opened once all its members are there, and without those that are missing when nothing more is found. For
-//! writing there must be as many as when it was used last: one that runs without a member leaves that behind, and
-//! a disk that was only forgotten on the command line would then have to be rebuilt. For reading nothing is written: a member
-//! that has a log, which the kernel would write to, lies under an overlay (see [`overlay`]).
+//! An array is opened once all its members are found, or with missing members once no more nodes
+//! are found. Writing needs as many members as the last use had. Otherwise a disk that was only
+//! forgotten on the command line would be outdated, and need a rebuild. Reading writes nothing: a
+//! member with a log, which the kernel would write, gets an overlay (see [`overlay`]).
 //!
-//! A member that the others have gone on without has old contents: it is never opened, not even alone.
+//! An outdated member, without which the others went on, is never opened, not even alone.
 
 use super::overlay::overlay;
 use super::{Attempt, Context, Selector, Stack};
@@ -19,14 +19,14 @@ use std::io;
 
 pub const ARRAY: &str = "RAID array";
 
-/// Members of one array, and the nodes that they are: those that belong together, the newest first, and old ones.
+/// Members of one array with their nodes: current ones, the newest first, and outdated ones.
 struct Found {
     members: Vec<(usize, Member)>,
     old: Vec<usize>,
 }
 
-/// Opens the arrays that are asked for. The kernel writes to members with logs as soon as an array runs that may be
-/// written.
+/// Opens the requested arrays. The kernel writes to members with logs as soon as a writable array
+/// runs.
 pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     for found in arrays(stack) {
         found.leave_out_old(stack);
@@ -58,7 +58,7 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Members by their arrays, also of those that are open.
+/// Members by array, also of open arrays.
 fn arrays(stack: &Stack) -> Vec<Found> {
     let mut arrays: BTreeMap<(String, &str), Vec<(usize, Member)>> = BTreeMap::new();
     for index in stack.holding("linux_raid_member") {
@@ -71,10 +71,10 @@ fn arrays(stack: &Stack) -> Vec<Found> {
     let found = |mut members: Vec<(usize, Member)>| {
         members.sort_by_key(|(_, member)| std::cmp::Reverse(member.events));
         let newest = members[0].1.events;
-        // A crash may come between the writes to two members.
+        // A crash may have happened between the writes to two members.
         let current = |(_, member): &(usize, Member)| member.events.saturating_add(1) >= newest;
         let (members, old): (Vec<_>, Vec<_>) = members.into_iter().partition(current);
-        // A spare has no contents, and one that knows itself to be faulty is no surprise.
+        // A spare has no contents; a member marked faulty needs no warning.
         let in_use = |(_, member): &(usize, Member)| matches!(member.role, Role::Active(_));
         let old = old
             .into_iter()
@@ -91,7 +91,7 @@ impl Found {
         &self.members[0].1
     }
 
-    /// Says once why these are not opened.
+    /// Warns once about members that are not opened.
     fn leave_out_old(&self, stack: &mut Stack) {
         let problem = format!(
             "an old member of {}: the array went on without it",
@@ -105,7 +105,7 @@ impl Found {
         }
     }
 
-    /// The places whose members are here.
+    /// The roles of present members.
     fn present(&self) -> BTreeSet<u32> {
         let place = |(_, member): &(usize, Member)| match member.role {
             Role::Active(place) => Some(place),
@@ -114,7 +114,7 @@ impl Found {
         self.members.iter().filter_map(place).collect()
     }
 
-    /// The places that had a member when the array was used last, which is not here.
+    /// The roles whose members were present at the array's last use, and are missing now.
     fn missing(&self) -> BTreeSet<u32> {
         let present = self.present();
         self.newest().active.difference(&present).copied().collect()
@@ -128,7 +128,7 @@ impl Found {
         let name = self.newest().array_name();
         match stack.has(&Selector::Whole(name.clone())) {
             false => name,
-            // Two machines may have given the same name.
+            // Arrays of two machines may have the same name.
             true => format!("{name}-{}", self.newest().uuid),
         }
     }
@@ -143,7 +143,7 @@ impl Found {
         )
     }
 
-    /// Why it cannot be opened, as far as that is known before the kernel looks.
+    /// Why the array cannot be opened, as far as superblocks show that.
     fn check(&self, missing: &BTreeSet<u32>, read_only: bool) -> Attempt<()> {
         let (newest, name) = (self.newest(), self.name());
         if !matches!(newest.level, 0 | 1 | 4 | 5 | 6 | 10) {

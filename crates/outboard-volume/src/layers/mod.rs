@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Layers between a disk and its file systems: encryption, volume groups, RAID, blocks that are checked.
+//! Layers between a disk and its file systems: encryption, volume groups, RAID, checked blocks.
 //!
-//! A [`Stack`] is all that is found in the disks of one machine. Its nodes are block devices of the kernel: first the
-//! disks and their partitions, then what each kind of layer opens of what is there, until nothing new is found. A
-//! node lies on others that came before it. Each kind of layer is a file here that has an [`Open`]; what names
-//! mean is in [`names`].
+//! A [`Stack`] has all volumes in the disks of one machine. Its nodes are block devices of the
+//! kernel: first disks and their partitions, then the devices that each kind of layer opens, until
+//! no new node appears. A node lies on earlier nodes. Each kind of layer is a module with a
+//! function of type [`Open`]. [`names`] finds the node of a name.
 
 mod ancestry;
 mod hashes;
@@ -39,14 +39,14 @@ const MOST: usize = 4096;
 
 const DISK: &str = "disk";
 const PARTITION: &str = "partition";
-/// Kinds of nodes that keep nothing in memory of what was written to them.
+/// Kinds of nodes that have no written data in memory.
 const STATELESS: [&str; 4] = [DISK, PARTITION, luks::ENCRYPTED, verity::VERIFIED];
 
-/// The result of what becomes a node's problem if it fails: why, in words.
+/// A result whose error, a text, becomes the problem of a node.
 type Attempt<T> = std::result::Result<T, String>;
 
-/// Opens what the nodes of a stack hold, as far as that is one kind of layer, and adds it. It is called again when other
-/// kinds have added something. What stays shut for a reason gets that as its `problem`.
+/// Opens one kind of layer in the nodes of a stack, and adds the new nodes. It is called again when
+/// other kinds have added nodes. A node that cannot be opened gets the reason as its `problem`.
 type Open = fn(&mut Stack, &mut Context) -> Result<()>;
 
 const KINDS: [Open; 7] = [
@@ -59,68 +59,68 @@ const KINDS: [Open; 7] = [
     partitions::open,
 ];
 
-/// What kinds of layers work with.
+/// The resources that layers use.
 pub struct Context<'a> {
     pub kernel: &'a Kernel,
     pub read_only: bool,
     pub options: &'a Options,
     pub keys: &'a mut Keys,
-    /// Devices that are of no more use. To remove one takes longer than all else, so that is done at the end.
+    /// Unused devices. Removal takes long, so it is left for the end.
     pub spent: &'a mut Vec<BlockDevice>,
 }
 
-/// What a node is called, after an `@`.
+/// The name of a node, after an `@`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
-    /// It is all that the node below holds, and has that one's name.
+    /// The whole contents of the node below; has that node's name.
     Same,
-    /// A name in the node below, as the number of a partition.
+    /// A name inside the node below, such as the number of a partition.
     Within(String),
-    /// A name that says all in its image, as "vg0/root".
+    /// A name that is unique in its image, such as "vg0/root".
     Whole(String),
 }
 
 /// A block device of a stack.
 pub struct Node {
     pub selector: Selector,
-    /// The nodes that it lies on; none for a disk.
+    /// The nodes directly below; none for a disk.
     pub below: Vec<usize>,
-    /// In words, as in "partition" or "logical volume".
+    /// The kind, in words: "partition", "logical volume".
     pub sort: &'static str,
-    /// More of the layer, as in "LUKS2 aes-xts-plain64".
+    /// Details of the layer: "LUKS2 aes-xts-plain64".
     pub details: String,
     pub device: BlockDevice,
     /// Bytes.
     pub size: u64,
     pub probe: Option<Probe>,
-    /// What it holds can be opened with a key.
+    /// Its contents can be opened with a key.
     pub locked: bool,
-    /// Why what it holds is not opened.
+    /// Why its contents cannot be opened.
     pub problem: Option<String>,
-    /// What its file system is mounted without, for reading.
+    /// The parts that its file system lacks; it is mounted for reading.
     pub lack: Option<String>,
-    /// Of a disk: the image's file.
+    /// The image file, if the node is a disk.
     file: Option<PathBuf>,
 }
 
 impl Node {
-    /// Whether a probe has found this in it.
+    /// Whether the probe found contents of this kind.
     pub fn holds(&self, kind: &str) -> bool {
         self.probe.as_ref().is_some_and(|probe| probe.kind == kind)
     }
 }
 
-/// What is found in the disks of one machine.
+/// All volumes in the disks of one machine.
 pub struct Stack {
-    /// Distinguishes it from the kernel's others.
+    /// The number of this stack in the kernel.
     number: usize,
     nodes: Vec<Node>,
     ancestry: Ancestry,
-    /// What was made of groups of volumes.
+    /// Devices of volume groups.
     groups: Vec<lvm::Made>,
-    /// Nothing more is found: what lacks a part now lacks it for good.
+    /// No more nodes appear: a part that is missing now stays missing.
     complete: bool,
-    /// What was asked for by names, and whether it is all.
+    /// The requested names, and whether all volumes are requested.
     wanted: HashSet<Vec<u8>>,
     all: bool,
 }
@@ -147,14 +147,15 @@ impl Stack {
         &mut self.nodes[index]
     }
 
-    /// Nodes that hold this, as a probe found it.
+    /// Nodes with contents of this kind.
     pub fn holding(&self, kind: &str) -> Vec<usize> {
         (0..self.nodes.len())
             .filter(|&index| self.nodes[index].holds(kind))
             .collect()
     }
 
-    /// Whether this is asked for. Volumes of which there may be many are not opened all for the sake of one.
+    /// Whether this volume is requested. A group may have many volumes, so only requested ones are
+    /// opened.
     pub fn wants(&self, selector: &str) -> bool {
         let is_part = |name: &Vec<u8>| {
             let name = [b"@", name.as_slice(), b"@"].concat();
@@ -164,57 +165,57 @@ impl Stack {
         self.all || self.wanted.iter().any(is_part)
     }
 
-    /// Whether there is a node of this name.
+    /// Whether a node has this name.
     pub fn has(&self, selector: &Selector) -> bool {
         self.nodes.iter().any(|node| node.selector == *selector)
     }
 
-    /// Nodes that hold this, as a probe found it, and were not opened yet.
+    /// Nodes with contents of this kind that are not opened yet.
     pub fn unopened(&self, kind: &str) -> Vec<usize> {
         let mut found = self.holding(kind);
         found.retain(|&index| !self.is_opened(index));
         found
     }
 
-    /// Whether there are nodes on this one.
+    /// Whether nodes lie on this one.
     pub fn is_opened(&self, index: usize) -> bool {
         self.nodes.iter().any(|node| node.below.contains(&index))
     }
 
-    /// Whether the stack must be closed before the kernel halts. A device that can be written may have data in memory after
-    /// the file systems were unmounted and synced. With an array, md makes each halt wait a second. Other devices stay, since
-    /// their removal takes long.
+    /// Whether the stack must be closed before the kernel halts. A writable device may have data in
+    /// memory after the file systems were unmounted and synced. An open array makes each halt wait
+    /// a second. Other devices stay, because their removal takes long.
     pub fn must_be_closed(&self) -> bool {
         self.nodes.iter().any(|node| {
             node.sort == md::ARRAY || !node.device.is_read_only() && !STATELESS.contains(&node.sort)
         })
     }
 
-    /// Snapshots that were lost by writing, in words. Everything was written and synced.
+    /// Messages about snapshots that writing has destroyed. Call this after everything is synced.
     pub fn lost_snapshots(&self) -> impl Iterator<Item = String> + '_ {
         self.groups.iter().flat_map(lvm::Made::lost)
     }
 
-    /// Whether a node, or one that it lies on, is so.
+    /// Whether `so` holds for a node or one below it.
     fn is_or_lies_on(&self, index: usize, so: fn(&Node) -> bool) -> bool {
         let lies_on = |&other: &usize| other == index || self.ancestry.is_above(index, other);
         let mut found = (0..=index).filter(lies_on);
         found.any(|other| so(&self.nodes[other]))
     }
 
-    /// Refuses to mount what the user does not want.
+    /// Refuses to mount data that the root hash of --verity does not cover.
     pub fn check(&self, index: usize, context: &Context, write: bool) -> Result<()> {
         verity::check(self, index, context, write)
     }
 
-    /// Whether it is in a disk's own partition table.
+    /// Whether the node is in the partition table of a disk.
     pub fn is_partition_of_disk(&self, index: usize) -> bool {
         let node = &self.nodes[index];
         let on_disk = |&below: &usize| self.nodes[below].below.is_empty();
         node.sort == PARTITION && node.below.iter().all(on_disk)
     }
 
-    /// A name for a mapping that the kernel does not have yet. `purpose`: where one node needs several.
+    /// An unused name for a mapping. `purpose` distinguishes several mappings of one node.
     pub fn mapping_name(&self, purpose: &str) -> String {
         format!("outboard-{}-{}{purpose}", self.number, self.nodes.len())
     }
@@ -240,7 +241,7 @@ impl Stack {
         })?;
         let partitions = table.iter().flat_map(|table| &table.partitions);
         for partition in partitions.filter(|partition| !partition.extended) {
-            // Others are those that the kernel does not see, as they lie outside.
+            // The kernel does not see partitions beyond the end of the disk.
             let Ok(device) = disk.device(Some(partition.number)) else {
                 continue;
             };
@@ -261,7 +262,7 @@ impl Stack {
         Ok(root)
     }
 
-    /// Adds what a layer has opened.
+    /// Adds the node that a layer has opened.
     pub fn add(
         &mut self,
         below: &[usize],
@@ -297,7 +298,8 @@ impl Stack {
         Ok(self.nodes.len() - 1)
     }
 
-    /// Opens what a name may mean, as far as that needs no question. `forced`: the user named the file system's type.
+    /// Opens the volumes that a name may mean, without asking for keys. `forced`: the user named
+    /// the file system's type.
     pub fn open_for(
         &mut self,
         name: &ImageName,
@@ -319,7 +321,7 @@ impl Stack {
         self.open_all(context)
     }
 
-    /// Opens all that can be opened without a question.
+    /// Opens all volumes that need no question for a key.
     pub fn open_all(&mut self, context: &mut Context) -> Result<()> {
         self.all = true;
         self.open(context)
@@ -342,7 +344,7 @@ impl Stack {
         }
     }
 
-    /// Asks for the key of a locked node, and opens what is in it.
+    /// Asks for the key of a locked node, and opens its contents.
     pub fn unlock(&mut self, index: usize, context: &mut Context) -> Result<()> {
         luks::unlock(self, index, context)?;
         self.open(context)
@@ -350,7 +352,7 @@ impl Stack {
 }
 
 impl Drop for Stack {
-    /// What lies above goes first.
+    /// Upper nodes are removed first.
     fn drop(&mut self) {
         while self.nodes.pop().is_some() {}
         while self.groups.pop().is_some() {}

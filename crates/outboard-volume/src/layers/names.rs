@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What names mean in a stack, and what nodes are called.
+//! Finds the nodes of names in a stack, and the names of nodes.
 //!
-//! A name is read from its beginning: a node's selector, or several with an `@` between, each of a node above the one
-//! before. Selectors may be left out where there is nothing to choose. What is left at the end of a name is a
-//! subvolume of the file system that the rest means.
+//! A name is parsed from its start: selectors with `@` between them, each of a node above the one
+//! before. A selector may be left out where only one node is possible. A rest that is no selector
+//! is a subvolume of the file system found so far.
 
 use super::{Selector, Stack};
 use crate::address::ImageName;
@@ -17,13 +17,13 @@ use std::os::unix::ffi::OsStrExt;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meaning {
     FileSystem(usize),
-    /// A subvolume of this name of one of these file systems, or of what is locked.
+    /// A subvolume of this name, in one of these file systems or in the locked node.
     Subvolume(Vec<usize>, OsString, Option<usize>),
-    /// What it means is behind this one, or may be.
+    /// This locked node, or a node that may be inside of it.
     Locked(usize),
 }
 
-/// The part of a name after the image's file.
+/// The selectors of a name: the part after the image file.
 pub(super) fn selectors(name: &ImageName) -> Vec<u8> {
     let file = name.file.as_os_str().as_bytes().len();
     name.operand()[file..]
@@ -32,7 +32,7 @@ pub(super) fn selectors(name: &ImageName) -> Vec<u8> {
         .to_vec()
 }
 
-/// What follows a selector in a name that begins with it.
+/// The rest of a name that begins with a selector.
 fn after<'a>(name: &'a [u8], selector: &str) -> Option<&'a [u8]> {
     let rest = name.strip_prefix(selector.as_bytes())?;
     match rest.is_empty() {
@@ -42,7 +42,7 @@ fn after<'a>(name: &'a [u8], selector: &str) -> Option<&'a [u8]> {
 }
 
 impl Stack {
-    /// The node that a name begins at: the disk of its image.
+    /// The node of the image's disk, where a name begins.
     fn root(&self, name: &ImageName) -> usize {
         let is_root =
             |file: Option<&std::path::PathBuf>| file.is_some_and(|file| *file == name.file);
@@ -61,7 +61,7 @@ impl Stack {
         self.ancestry.height(index)
     }
 
-    /// Nodes that a name leads to, each with what is left of the name.
+    /// Collects the nodes along a name, each with the rest of the name.
     fn follow<'a>(&self, from: usize, name: &'a [u8], found: &mut Vec<(usize, &'a [u8])>) {
         found.push((from, name));
         for (index, node) in self.nodes.iter().enumerate() {
@@ -74,7 +74,8 @@ impl Stack {
         }
     }
 
-    /// What can be meant of a node: itself, or what lies above it. `forced`: also what is unknown.
+    /// Nodes that a node's name may mean: itself, or nodes above it. `forced`: also nodes with
+    /// unknown contents.
     fn candidates(&self, index: usize, forced: bool) -> Vec<usize> {
         let is_candidate = |&index: &usize| {
             let node = &self.nodes[index];
@@ -89,7 +90,7 @@ impl Stack {
             .collect()
     }
 
-    /// Its name after the image's.
+    /// The selectors that lead to a node.
     fn selectors(&self, index: usize) -> String {
         let node = &self.nodes[index];
         let below = node.below.first().map(|&below| self.selectors(below));
@@ -126,7 +127,7 @@ impl Stack {
         }
     }
 
-    /// The names of nodes with what they hold, as a choice.
+    /// The names and contents of nodes, for a message with a choice.
     fn choice(&self, nodes: &[usize]) -> String {
         let shown = |&index: &usize| {
             let node = &self.nodes[index];
@@ -137,7 +138,7 @@ impl Stack {
         list.join(" or ")
     }
 
-    /// Why nothing above a node can be used.
+    /// The problems of a node and the nodes above it.
     fn problems(&self, index: usize) -> Option<String> {
         let above = |&other: &usize| other == index || self.is_above(other, index);
         let problem = |other: usize| {
@@ -151,12 +152,12 @@ impl Stack {
         (!problems.is_empty()).then(|| problems.join("\n  "))
     }
 
-    /// All that went wrong in the disk that a node lies on.
+    /// All problems in the disk below a node.
     pub fn problems_of_disk(&self, index: usize) -> Option<String> {
         self.problems(self.disk_below(index))
     }
 
-    /// The only file system of a node.
+    /// The only file system in a node or above it.
     fn settle(&self, name: &ImageName, index: usize, forced: bool) -> Result<Meaning> {
         let found = self.candidates(index, forced);
         match found.as_slice() {
@@ -176,7 +177,7 @@ impl Stack {
         }
     }
 
-    /// The nodes that a name means with all above them.
+    /// The nodes that a name means, and all nodes above them.
     pub fn all_of(&self, name: &ImageName) -> Vec<usize> {
         let mut found = Vec::new();
         let selectors = selectors(name);
@@ -200,14 +201,15 @@ impl Stack {
         let mut found = Vec::new();
         self.follow(root, &selectors, &mut found);
         let ends = found.iter().filter(|(_, rest)| rest.is_empty());
-        // The same number may be that of a disk's partition, and of one in a volume.
+        // A partition of the disk and one inside a volume may have the same number.
         if let Some((node, _)) = ends.min_by_key(|(node, _)| self.height(*node)) {
             return self.settle(name, *node, forced);
         }
         self.find_subvolume(name, &found)
     }
 
-    /// The node that a name means, whatever it holds: what goes by the name of another one is meant by that.
+    /// The node that a name means, whatever its contents. Of several nodes with the same name, the
+    /// topmost one.
     pub fn find_itself(&self, name: &ImageName) -> Result<Meaning> {
         let (root, selectors) = (self.root(name), selectors(name));
         let mut found = Vec::new();
@@ -226,13 +228,13 @@ impl Stack {
         })
     }
 
-    /// The node that is all that this one holds.
+    /// The node that is the whole contents of this one.
     fn same_above(&self, index: usize) -> Option<usize> {
         let mut nodes = self.nodes.iter();
         nodes.position(|node| node.selector == Selector::Same && node.below.contains(&index))
     }
 
-    /// What a name means that is not only of nodes.
+    /// Finds the subvolume that the rest of a name means.
     fn find_subvolume(&self, name: &ImageName, found: &[(usize, &[u8])]) -> Result<Meaning> {
         let longest = found.iter().min_by_key(|(_, rest)| rest.len());
         let (node, rest) = longest.copied().unwrap_or((self.root(name), b""));

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Devices that can be written while what they lie on does not change: what is written is in memory, and is gone with them.
+//! Writable devices over devices that must not change: written blocks stay in memory, and vanish
+//! with the overlay.
 //!
-//! For drivers that write even when all that is wanted of them is reading. It is little that they write.
+//! Some drivers write even when the user only reads. They write little.
 
 use outboard::{BlockDevice, DiskOptions, Kernel, Storage, Target};
 use std::collections::HashMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that are kept together.
+/// Bytes of a page.
 const PAGE: usize = 4096;
 /// Most pages of one overlay: 64 MiB.
 const MOST_PAGES: usize = 1 << 14;
 /// Size of the disk that holds the changes.
 const SIZE: u64 = 1 << 30;
-/// Sectors that are copied at a time.
+/// Sectors of a chunk of the snapshot target.
 const CHUNK: u64 = 8;
 
-/// A disk in memory that has only what was written.
+/// A disk in memory that stores only written pages.
 #[derive(Default)]
 struct Memory {
     pages: Mutex<HashMap<u64, Box<[u8; PAGE]>>>,
@@ -29,7 +30,7 @@ impl Memory {
     }
 }
 
-/// Cuts a piece of a disk at the borders of pages: number of the page, first byte in it, and length.
+/// Splits a range of a disk at page boundaries: number of the page, first byte in it, length.
 fn cut(offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -101,7 +102,7 @@ impl Storage for Memory {
     }
 }
 
-/// A device that has what `below` has, and can be written.
+/// A writable device with the contents of `below`.
 pub fn overlay(kernel: &Kernel, name: &str, below: &BlockDevice) -> io::Result<BlockDevice> {
     let changes = kernel
         .add_served_disk(Arc::new(Memory::default()), DiskOptions::read_write())?

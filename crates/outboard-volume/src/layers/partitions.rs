@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Partition tables in what is not a disk: in volumes, arrays and encrypted disks. The kernel looks for them on disks only.
+//! Partition tables inside of volumes, arrays and encrypted disks. The kernel looks for tables on
+//! disks only.
 
 use super::{Attempt, Context, Selector, Stack, PARTITION};
 use outboard::{BlockDevice, Target};
@@ -47,7 +48,7 @@ fn map(
     })
 }
 
-/// Whether a partition table may be there that nobody has looked for.
+/// Whether a node may have a partition table that is not read yet.
 fn may_have_some(stack: &Stack, index: usize) -> bool {
     let node = &stack.nodes()[index];
     let is_disk = node.below.is_empty();

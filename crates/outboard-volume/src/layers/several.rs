@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! File systems of btrfs on several devices: the kernel is told of all, and then any one of them can be mounted. Where some are
-//! missing it can be read, as far as the others have everything twice.
+//! File systems of btrfs on several devices. After all devices are registered, the kernel can mount
+//! any one of them. If devices are missing, data with a copy on the others can be read.
 
 use super::{Context, Stack};
 use outboard_sandbox::error::{Error, Result};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Tells the kernel of the devices. To write, all of them are needed: the others would go on alone.
+/// Registers the devices with the kernel. Writing needs all of them: the others would go on alone.
 pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     let mut file_systems: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for index in stack.holding("btrfs") {

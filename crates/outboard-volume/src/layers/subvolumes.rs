@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Subvolumes and snapshots of btrfs: the kernel is asked for the entries of its tree of trees.
+//! Subvolumes and snapshots of btrfs, read from its tree of trees by an ioctl.
 
 use outboard::{BtrfsKey, Fd};
 use std::collections::BTreeMap;
 use std::io;
 
 const TREE_OF_TREES: u64 = 1;
-/// The tree that all others hang below.
+/// The top tree, which contains all others.
 const TOP: u64 = 5;
-/// Numbers of subvolumes.
+/// First and last number of subvolumes.
 const NUMBERS: (u64, u64) = (256, u64::MAX - 255);
 const ROOT_ITEM: u8 = 132;
 const ROOT_BACKREF: u8 = 144;
-/// Directories that subvolumes may lie below each other.
+/// Most levels of nested subvolumes.
 const DEEPEST: usize = 64;
-/// The name of the top in our addresses.
+/// The name of the top subvolume in places.
 const TOP_NAME: &[u8] = b"/";
 
 /// A subvolume that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subvolume {
     pub number: u64,
-    /// From the top, as `btrfs subvolume list` has it.
+    /// Path from the top, as `btrfs subvolume list` prints it.
     pub path: Vec<u8>,
     pub snapshot: bool,
     pub read_only: bool,
 }
 
-/// What the tree of trees says of one.
+/// The entry of a subvolume in the tree of trees.
 #[derive(Default)]
 struct Entry {
     exists: bool,
     snapshot: bool,
     read_only: bool,
-    /// The tree that it hangs in, the directory there, and its name.
+    /// The tree and the directory that contain it, and its name there.
     place: Option<(u64, u64, Vec<u8>)>,
 }
 
@@ -43,7 +43,7 @@ fn le64(bytes: &[u8], offset: usize) -> u64 {
 }
 
 impl Entry {
-    /// `struct btrfs_root_item`.
+    /// Parses `struct btrfs_root_item`.
     fn take_root(&mut self, item: &[u8]) {
         let parent = item.get(263..279).unwrap_or_default();
         let references = le64(item, 216) as u32;
@@ -52,7 +52,7 @@ impl Entry {
         self.snapshot = parent.iter().any(|&byte| byte != 0);
     }
 
-    /// `struct btrfs_root_ref` of the tree that it hangs in.
+    /// Parses `struct btrfs_root_ref` of the containing tree.
     fn take_place(&mut self, tree: u64, item: &[u8]) {
         let name = item.get(18..).unwrap_or_default();
         let length = (le64(item, 10) >> 48) as usize;
@@ -69,7 +69,7 @@ fn entries(file: &Fd) -> io::Result<BTreeMap<u64, Entry>> {
     });
     while let Some(key) = from {
         let items = file.btrfs_items(TREE_OF_TREES, key, NUMBERS.1)?;
-        // A broken tree may answer with what was not asked for.
+        // A damaged tree may return items outside of the requested range.
         from = items
             .last()
             .and_then(|(last, _)| last.next())
@@ -86,7 +86,7 @@ fn entries(file: &Fd) -> io::Result<BTreeMap<u64, Entry>> {
     Ok(entries)
 }
 
-/// The path of a subvolume. `None`: it hangs nowhere.
+/// Path of the subvolume; `None` if no directory refers to it.
 fn path(file: &Fd, entries: &BTreeMap<u64, Entry>, number: u64, depth: usize) -> Option<Vec<u8>> {
     if number == TOP {
         return Some(Vec::new());
@@ -102,7 +102,7 @@ fn path(file: &Fd, entries: &BTreeMap<u64, Entry>, number: u64, depth: usize) ->
     Some(path)
 }
 
-/// The subvolumes of a file system. `file`: any in it.
+/// The subvolumes of a file system. `file`: any file in it.
 pub fn list(file: &Fd) -> io::Result<Vec<Subvolume>> {
     let entries = entries(file)?;
     let subvolume = |(&number, entry): (&u64, &Entry)| {

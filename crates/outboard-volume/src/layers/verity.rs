@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Devices whose blocks are checked by dm-verity, if the user gives the root hash.
+//! Devices whose blocks dm-verity checks, if the user gives the root hash.
 //!
-//! The hashes are in another partition or disk, or after the file system in the same. They are found by their superblock,
-//! and by that the root hash is that of their top; the data they are about by its first block's hash. That is to find
-//! them: the kernel checks every block that is read.
+//! The hashes lie in another partition or disk, or behind the file system in the same one. Their
+//! superblock and their top block, which must match the root hash, identify them. The hash of the
+//! first data block identifies the data. This only finds the devices: the kernel checks every block
+//! that is read.
 
 use super::hashes::{self, HashFunction};
 use super::{Attempt, Context, Selector, Stack};
@@ -16,10 +17,10 @@ use outboard_sandbox::error::{reason, Error, Result};
 const HASHES: &str = "DM_verity_hash";
 pub const VERIFIED: &str = "verified";
 const SECTOR: u64 = 512;
-/// Where a tree may begin after a file system.
+/// Alignments of hash trees behind a file system.
 const ALIGNMENTS: [u64; 3] = [4096, 65536, 1 << 20];
 
-/// An area of hashes that a root hash is of.
+/// A hash area that matches the root hash.
 struct Hashes {
     superblock: Superblock,
     node: usize,
@@ -42,7 +43,7 @@ fn read(source: &DeviceSource, offset: u64, size: u32) -> Attempt<Vec<u8>> {
 }
 
 impl Hashes {
-    /// The area at an offset of a node, if the root hash is of it. `None`: there is no area.
+    /// The hash area at an offset of a node, if it matches the root hash. `None`: there is no area.
     fn find(stack: &Stack, node: usize, offset: u64, root: &RootHash) -> Attempt<Option<Self>> {
         let device = stack.nodes()[node].device.clone();
         let source = device.source().map_err(|error| reason(&error))?;
@@ -60,7 +61,7 @@ impl Hashes {
         let levels = hashes.superblock.levels(root.0.len());
         let top = match levels.last() {
             Some(&top) => read(&hashes.source, top, hashes.superblock.hash_block_size)?,
-            // The only block's hash is the root; what it is of is told later.
+            // With one data block its hash is the root hash; the data is found later.
             None => return Ok(Some(hashes)),
         };
         match *hashes.digest(&top) == root.0 {
@@ -78,7 +79,7 @@ impl Hashes {
         (self.function.digest)(&salted).to_vec()
     }
 
-    /// Whether a device begins with the block that the first hash is of.
+    /// Whether the first block of a device matches the first hash.
     fn is_about(&self, device: &BlockDevice, root: &RootHash) -> Attempt<bool> {
         let superblock = &self.superblock;
         let source = device.source().map_err(|error| reason(&error))?;
@@ -95,7 +96,7 @@ impl Hashes {
         }
     }
 
-    /// The node whose blocks these hashes are of.
+    /// The node with the data of these hashes.
     fn data(&self, stack: &Stack, root: &RootHash) -> Attempt<Option<usize>> {
         for (index, node) in stack.nodes().iter().enumerate() {
             let other = index != self.node || !node.holds(HASHES);
@@ -143,7 +144,7 @@ impl Hashes {
     }
 }
 
-/// Places in a node where hashes may begin.
+/// Offsets in a node where hashes may begin.
 fn places(stack: &Stack, index: usize, given: Option<u64>) -> Vec<u64> {
     let node = &stack.nodes()[index];
     let Some(probe) = &node.probe else {
@@ -162,7 +163,7 @@ fn places(stack: &Stack, index: usize, given: Option<u64>) -> Vec<u64> {
     }
 }
 
-/// Opens what the root hash is of, once.
+/// Opens the data of the root hash, once.
 pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     let Some(root) = &context.options.verity else {
         return Ok(());
@@ -185,7 +186,7 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// What is opened: the nodes it lies on, its details, itself.
+/// Result of opening: nodes below, details, device.
 type Opened = (Vec<usize>, String, BlockDevice);
 
 fn open_at(
@@ -208,7 +209,8 @@ fn open_at(
     Ok(Some((below, details, device)))
 }
 
-/// Refuses what the root hash does not vouch for, if one was given: all that is only read is to be verified.
+/// If a root hash was given, refuses data that it does not cover: everything that is read must be
+/// verified.
 pub fn check(stack: &Stack, index: usize, context: &Context, write: bool) -> Result<()> {
     let is_verified = stack.is_or_lies_on(index, |node| node.sort == VERIFIED);
     let shown = stack.name(index);

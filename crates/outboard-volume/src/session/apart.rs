@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Work with the kernel for commands that also run other programs. Such a command stays outside of the sandbox and
-//! never boots a kernel; what needs one is done by a copy of the process, which shuts itself in as any other command does.
+//! The kernel's work for commands that also run other programs. Such a command stays outside of the
+//! sandbox and never boots a kernel. A copy of the process, which sandboxes itself as any other
+//! command does, works with the kernel.
 
 use super::{in_session, Session};
 use outboard_sandbox::apart::Apart;
@@ -9,8 +10,9 @@ use outboard_sandbox::HostAccess;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-/// Runs `work` in a session of a copy of this process, which has `access` to the host and no more. What it wrote
-/// is safe when this returns. What is returned was sent by a process that an image may have taken over.
+/// Runs `work` in a session of a copy of this process, which has `access` to the host and no more.
+/// Its writes are on stable storage when this returns. Do not trust the result: an image may have
+/// taken over the process that sent it.
 pub fn apart<T: Serialize + DeserializeOwned>(
     session: &mut Session,
     access: &HostAccess,
@@ -27,7 +29,7 @@ pub fn start_apart<T: Serialize>(
 ) -> Result<Apart> {
     Apart::start(session.umask(), |interrupt| {
         let obedient = |session: &mut Session| {
-            // Images were opened before, which may have taken a while.
+            // Images were opened before; that may have taken a while.
             interrupt.check()?;
             work(session)
         };

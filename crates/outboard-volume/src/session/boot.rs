@@ -10,8 +10,8 @@ use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-/// Places in the kernel's tables of names and inodes. By itself it makes them for the little memory that it begins with,
-/// and with ten thousand files looks through tens of them for each.
+/// Buckets of the kernel's hash tables for names and inodes. The kernel would size them for its
+/// small initial memory: with ten thousand files, each lookup would walk chains of tens of entries.
 const TABLES: &CStr = c"dhash_entries=16384 ihash_entries=8192";
 
 /// The level that the environment's OUTBOARD_LOG asks for.
@@ -30,12 +30,12 @@ fn level_from_environment() -> Option<u8> {
 /// Writes a line of the kernel's log at once.
 fn write_line(stderr: &Fd, line: &[u8]) {
     let (text, length) = plain_line(line);
-    // There is nobody to tell of an error here.
+    // An error cannot be reported here.
     let _ = stderr.write_all(&text[..length]);
 }
 
 impl Session {
-    /// Boots the kernel for a file system of this type, or finds it booted.
+    /// Boots the kernel for a file system of this type, unless it is booted.
     pub(super) fn kernel(&mut self, kind: Option<&str>) -> Result<Kernel> {
         if let Some(kernel) = &self.kernel {
             return Ok(kernel.clone());
@@ -73,7 +73,7 @@ impl Session {
         if let Some(directory) = &self.snapshots {
             let directory = CString::new(directory.as_os_str().as_bytes());
             builder = builder.snapshots(directory.expect("a path that exists"));
-            // A snapshot has the driver in it.
+            // A snapshot then contains the driver.
             if let Some(name) = kind.and_then(component_of) {
                 builder = builder.components(CString::new(name).expect("a module's name"));
             }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Block devices that names mean, for work on them as they are, with nothing mounted: by checkers and makers of file systems.
+//! The block devices of names, for tools that work on them without a mount: checkers and makers of
+//! file systems.
 
 use super::Session;
 use crate::address::ImageName;
@@ -8,19 +9,20 @@ use crate::layers::names::Meaning;
 use outboard::BlockDevice;
 use outboard_sandbox::error::{Error, Result};
 
-/// What is wanted of a name.
+/// The device that a command wants for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The only file system in what it means, as for a mount.
+    /// The only file system inside, as for a mount.
     FileSystem,
-    /// What it means itself, whatever is on it: of an encrypted partition the contents, if there is a key file.
+    /// The volume itself, whatever its contents; of an encrypted partition the decrypted contents,
+    /// if there is a key file.
     Itself,
-    /// All of the image's disk, never what is inside of layers.
+    /// The whole disk of the image, never a volume inside of layers.
     Disk,
 }
 
 impl Session {
-    /// The block device that a name means, and its name with the partition that was left out.
+    /// The block device that a name means, and its full name, with a partition that was left out.
     pub fn block_device(
         &mut self,
         name: &ImageName,
@@ -61,12 +63,12 @@ impl Session {
         match (&name.volume, image.range(name)) {
             (Some(_), _) => true,
             (None, Ok(range)) => has_key && is_locked(range),
-            // The number may be that of a partition inside.
+            // The number may mean a partition inside of a volume.
             (None, Err(_)) => image.table.is_none() && image.is_layered(name),
         }
     }
 
-    /// Adds a disk to the kernel for all that is on it, or finds it added.
+    /// Adds a disk to the kernel, whatever its contents, unless it was added.
     fn whole_disk(&mut self, image: Image, name: &ImageName, write: bool) -> Result<usize> {
         if let Some(index) = self.find_disk(&image, write) {
             return Ok(index);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The disks of a session: images that the kernel has, and how it gets and loses them.
+//! The disks of a session: adds images to the kernel, and removes them.
 
 use super::layered::OpenStack;
 use super::Session;
@@ -21,14 +21,14 @@ pub(super) struct OpenDisk {
     pub(super) image: Image,
     pub(super) writable: bool,
     pub(super) disk: Disk,
-    /// Given back after the disk.
+    /// Released after the disk.
     pub(super) _locks: Vec<FileLock>,
     /// A written file system has to be unmounted.
     pub(super) _guard: Option<Guard>,
 }
 
 impl OpenDisk {
-    /// Returns what was lost, in words, of what the kernel did not flush itself.
+    /// Flushes caches outside of the kernel. Returns a message if data was lost.
     pub(super) fn flush(&self) -> Option<String> {
         if !self.writable {
             return None;
@@ -43,7 +43,8 @@ impl OpenDisk {
 }
 
 impl Session {
-    /// Boots the kernel and gives it the disk that a name means: after that nothing of the host is looked up by its name to mount it.
+    /// Boots the kernel and adds the disk of a name. After that, mounting opens no host file by its
+    /// name.
     pub fn prepare(&mut self, name: &ImageName, write: bool) -> Result<()> {
         if write {
             self.may_write(&name.shown())?;
@@ -56,8 +57,8 @@ impl Session {
         slot.expect("a disk that was not released")
     }
 
-    /// Unmounts what is mounted of an image and takes it from the kernel, so that it can be
-    /// opened in another way. What [`Session::open`] returned for it is void.
+    /// Unmounts all file systems of an image and removes its disk, so that it can be opened in
+    /// another way. Results of [`Session::open`] for it become invalid.
     pub fn release(&mut self, image: &Image) -> Result<()> {
         let same = |slot: &Option<OpenDisk>| {
             slot.as_ref()
@@ -81,12 +82,12 @@ impl Session {
         self.told(problems, position)
     }
 
-    /// Looks at the beginning of an image.
+    /// Reads the partition table and superblock of an image.
     pub fn image(&self, path: &Path) -> Result<Image> {
         self.with_held(path, false, |held| {
             let failed = |error: io::Error| cannot_open(path, &error);
             let identity = held.identity().map_err(failed)?;
-            // What a disk has written is seen by those who look through the same object.
+            // Reads see the writes of a disk only through the same object.
             let same = |open: &&OpenDisk| open.image.identity == identity;
             let content = match self.disks.iter().flatten().find(same) {
                 Some(open) => Arc::clone(&open.image.content),
@@ -96,7 +97,7 @@ impl Session {
         })
     }
 
-    /// Works with an image that was opened before, or is now.
+    /// Calls `work` with an image; opens the image unless it is held open.
     pub(super) fn with_held<T>(
         &self,
         path: &Path,
@@ -109,7 +110,7 @@ impl Session {
         }
     }
 
-    /// The disk in an image as the kernel shall get it, and locks on what it is made of.
+    /// The disk in an image for the kernel, and locks on the files of the image.
     pub(super) fn content(
         &self,
         image: &Image,
@@ -131,7 +132,7 @@ impl Session {
         })
     }
 
-    /// Gives the disk in an image another size. No kernel may have it.
+    /// Resizes the disk in an image. No kernel may have it open.
     pub fn set_image_size(&self, path: &Path, size: u64) -> Result<()> {
         self.with_held(path, true, |held| {
             held.writable()
@@ -151,7 +152,7 @@ impl Session {
         })
     }
 
-    /// Adds a disk to the kernel, or finds it added.
+    /// Adds a disk to the kernel, unless it was added.
     pub(super) fn disk(&mut self, name: &ImageName, write: bool) -> Result<usize> {
         let image = self.image(&name.file)?;
         if let Some(index) = self.find_disk(&image, write) {
@@ -160,7 +161,7 @@ impl Session {
         self.note_use(&name.file, &image);
         // An earlier command may have opened it for reading.
         self.release(&image)?;
-        // What cannot be mounted is told before a kernel is started for it.
+        // Reports an image that cannot be mounted before a kernel boots for it.
         let kind = match self.is_layered(&image, name) {
             true => None,
             false => {
@@ -180,7 +181,7 @@ impl Session {
         self.disks.iter().position(good)
     }
 
-    /// `kind`: the type of the file system on it, if it has one only.
+    /// `kind`: the type of its file system, if it has only one.
     pub(super) fn add_disk(
         &mut self,
         mut image: Image,
@@ -210,7 +211,7 @@ impl Session {
             Some(libc::EBUSY) => self.with_held(file, write, |held| held.in_use(write)),
             _ => Error::failed(format!("cannot open image {}", file.display()), &error),
         })?;
-        // The lock may have been somebody else's when the image was opened.
+        // Another process may have had the lock when the image was opened.
         self.with_held(file, write, |held| held.check_locked(write))
             .map_err(|error| cannot_open(file, &error))?;
         self.disks.push(Some(OpenDisk {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! File systems inside of layers ([`crate::layers`]), as a session opens and mounts them.
+//! Opens and mounts file systems inside of layers ([`crate::layers`]).
 
 use super::mounts::Origin;
 use super::Session;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Most subvolumes that a message lists.
 const SHOWN: usize = 8;
 
-/// A stack, and which of the session's disks are in it.
+/// A stack, and the session's disks in it.
 pub(super) struct OpenStack {
     disks: Vec<usize>,
     stack: Stack,
@@ -40,14 +40,14 @@ impl OpenStack {
 }
 
 impl Session {
-    /// Whether what a name means is opened by way of a stack.
+    /// Whether the volume of a name is opened through a stack.
     pub fn is_layered(&self, image: &Image, name: &ImageName) -> bool {
         let options = &self.options;
         options.verity.is_some() || !options.disks.is_empty() || image.is_layered(name)
     }
 
-    /// The key for what a name means, for another process that will open it: of the key file, or asked for if it is
-    /// known to be `encrypted`.
+    /// The key for a name, for another process that will open it: from the key file, or from the
+    /// terminal if the volume is known to be `encrypted`.
     pub fn key_for(&self, name: &ImageName, encrypted: bool) -> Result<Option<Secret>> {
         match self.keys.file()? {
             None if encrypted => self.keys.ask(&format!("Passphrase of {}: ", name.shown())),
@@ -55,7 +55,7 @@ impl Session {
         }
     }
 
-    /// The stack that a disk is in.
+    /// The stack with this disk.
     pub(super) fn stack_with(&self, disk: usize) -> Option<usize> {
         self.stacks
             .iter()
@@ -72,7 +72,7 @@ impl Session {
         !open.disks.iter().all(writable)
     }
 
-    /// Works on a stack with what it needs of the session.
+    /// Calls `work` with a stack and the resources that it needs.
     pub(super) fn with_stack<T>(
         &mut self,
         index: usize,
@@ -92,7 +92,7 @@ impl Session {
         done
     }
 
-    /// Finds the stack of a disk, or begins it.
+    /// Finds the stack of a disk, or creates it.
     pub(super) fn open_stack(&mut self, name: &ImageName, disk: usize) -> Result<usize> {
         if let Some(index) = self.stack_with(disk) {
             return Ok(index);
@@ -104,7 +104,7 @@ impl Session {
                 disks.push((file, further));
             }
         }
-        // A machine may have several images that are named.
+        // Operands may name several disks of one machine.
         let known = disks.iter().find_map(|(_, disk)| self.stack_with(*disk));
         let index = known.unwrap_or(self.stacks.len());
         if known.is_none() {
@@ -137,7 +137,7 @@ impl Session {
         Ok(())
     }
 
-    /// Adds a disk that a command did not name to the kernel, or finds it added.
+    /// Adds a disk of --disk to the kernel, unless it was added.
     fn further_disk(&mut self, file: &Path, write: bool) -> Result<usize> {
         let image = self.image(file)?;
         if let Some(index) = self.find_disk(&image, write) {
@@ -147,7 +147,7 @@ impl Session {
         self.add_disk(image, file, write, None)
     }
 
-    /// Mounts the file system that a name means inside of layers, or finds it mounted.
+    /// Mounts the file system of a name inside of layers, unless it is mounted.
     pub(super) fn mount_layered(
         &mut self,
         name: &ImageName,
@@ -190,7 +190,7 @@ impl Session {
         }
     }
 
-    /// Mounts the subvolume of one of these file systems. `None`: none has it.
+    /// Mounts the subvolume of one of these file systems. `None`: no file system has it.
     fn mount_subvolume(
         &mut self,
         name: &ImageName,
@@ -211,7 +211,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Says which subvolumes there are.
+    /// The error that lists existing subvolumes.
     fn no_subvolume(&mut self, name: &ImageName, stack: usize, nodes: &[usize]) -> Error {
         let all = nodes
             .iter()
@@ -228,7 +228,7 @@ impl Session {
         ))
     }
 
-    /// Lists what a name means and what is inside of it, as far as it can be opened without a question.
+    /// Lists the volume of a name and all volumes inside of it that need no question for a key.
     pub fn volumes(&mut self, name: &ImageName) -> Result<Vec<Volume>> {
         let disk = self.disk(name, false)?;
         let index = self.open_stack(name, disk)?;
@@ -248,7 +248,8 @@ impl Session {
         Ok(volumes)
     }
 
-    /// Nothing where it cannot be mounted: that is told where it is measured.
+    /// The subvolumes of a btrfs; none if it cannot be mounted, which the caller reports when it
+    /// measures usage.
     fn volumes_of_btrfs(&mut self, stack: usize, node: usize) -> Vec<Volume> {
         let name = self.stack(stack).image_name(node);
         let mounted = self.mount_node(&name.shown(), stack, node, None, false);

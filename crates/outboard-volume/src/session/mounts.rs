@@ -16,7 +16,7 @@ pub(super) enum Origin {
         disk: usize,
         partition: Option<u32>,
     },
-    /// A node of a stack. `subvolume`: its number, where it is not the file system's usual one.
+    /// A node of a stack. `subvolume`: its number, unless it is the default one.
     Node {
         stack: usize,
         node: usize,
@@ -25,7 +25,7 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// Whether it is in a disk, or in a stack that the disk is in.
+    /// Whether the mount is in a disk, or in the stack of the disk.
     pub(super) fn is_in(&self, its_disk: usize, its_stack: Option<usize>) -> bool {
         match self {
             Origin::Disk { disk, .. } => *disk == its_disk,
@@ -45,7 +45,7 @@ impl Mounted {
         !self.mount.is_read_only()
     }
 
-    /// Returns what was lost, in words.
+    /// Returns a message if data was lost.
     pub(super) fn unmount(self) -> Option<String> {
         let reader = self.mount.is_read_only();
         let error = self.mount.unmount().err().filter(|_| !reader)?;
@@ -57,21 +57,22 @@ impl Mounted {
     }
 }
 
-/// How file systems are mounted besides what the options say.
+/// Mount options that are not options of the command line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
-    /// Whose files are, where a file system keeps no owners.
+    /// Owner reported for file systems that store no owner (FAT, exFAT, HFS).
     pub user: Option<u32>,
     pub group: Option<u32>,
-    /// Permissions that files lack there.
+    /// Permissions to remove from files there.
     pub mask: Option<u32>,
-    /// Each change is on stable storage when its call returns: all of them, or those of directories.
+    /// Each change is on stable storage when its call returns: all of them, or those of
+    /// directories.
     pub synchronous: bool,
     pub synchronous_directories: bool,
 }
 
 impl Session {
-    /// Mounts the file system that a name means, or finds it mounted.
+    /// Mounts the file system of a name, unless it is mounted.
     pub fn mount(&mut self, name: &ImageName, write: bool) -> Result<usize> {
         if write {
             self.may_write(&name.shown())?;
@@ -99,8 +100,8 @@ impl Session {
         Ok(self.add_mount(name.shown(), origin, mount))
     }
 
-    /// What is mounted already. What was mounted for reading is given up if it is to be written: what [`Session::open`]
-    /// returned for it is void.
+    /// Finds a mount. A read-only mount is unmounted if the caller wants to write: results of
+    /// [`Session::open`] for it become invalid.
     pub(super) fn find_mount(&mut self, origin: Origin, write: bool) -> Option<usize> {
         let same = |slot: &Option<Mounted>| {
             slot.as_ref()
@@ -125,8 +126,8 @@ impl Session {
         self.mounts.len() - 1
     }
 
-    /// Unmounts the mounts of a disk that `chosen` picks, also inside of layers. Returns what was
-    /// lost.
+    /// Unmounts the mounts of a disk that `chosen` picks, also inside of layers. Returns messages
+    /// about lost data.
     pub(super) fn unmount_all_of(
         &mut self,
         disk: usize,
@@ -156,8 +157,8 @@ impl Session {
         self.mount_device(&name.shown(), &device, probed, "", write, cut)
     }
 
-    /// Mounts what is on a block device. `probed`: what a probe has found; `options`: of the file
-    /// system; `cut`: tells what is missing of it.
+    /// Mounts a block device. `probed`: result of the probe; `options`: of the file system; `cut`:
+    /// describes a missing end of the image.
     pub(super) fn mount_device(
         &self,
         shown: &str,
@@ -188,7 +189,7 @@ impl Session {
         self.advice.add(shown, write);
         let position = self.log.position();
         let mount = device.mount(&options).map_err(|error| {
-            // A journal that was not replayed, for one.
+            // The reason may be a journal that was not replayed.
             let unclean = device.probe().ok().flatten().filter(|_| write);
             let state = unclean.map_or(State::Unknown, |found| found.state);
             self.explain(shown, &kind, &error, position, state, cut())
@@ -207,8 +208,8 @@ impl Session {
         Ok(mount)
     }
 
-    /// Unmounts written file systems: a signal that comes now leaves them clean. Layers stay open,
-    /// since to open them again can take seconds.
+    /// Unmounts written file systems: a later signal leaves them clean. Layers stay open, because
+    /// opening them again can take seconds.
     pub fn settle(&mut self) -> Result<()> {
         let is_written = |(number, slot): (usize, &Option<OpenDisk>)| {
             let written = slot.as_ref().is_some_and(|open| open.writable);
@@ -232,7 +233,7 @@ impl Session {
         done.and(self.sync())
     }
 
-    /// Writes everything that was written so far to stable storage.
+    /// Syncs all mounted file systems to stable storage.
     pub fn sync(&self) -> Result<()> {
         let position = self.log.position();
         let problem = |mounted: &Mounted| {

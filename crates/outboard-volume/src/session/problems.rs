@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a session reports: why something failed, with the lines of the kernel's log.
+//! Error messages of a session, with lines of the kernel's log.
 
 use super::disks::OpenDisk;
 use super::mounts::Mounted;
@@ -13,17 +13,18 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What its log says of a disk that the host has no room for (block/blk-mq.c), before the disk's name.
+/// The kernel's log message (block/blk-mq.c) about a disk without room on the host, before the
+/// disk's name.
 const NO_ROOM: &str = "critical space allocation error, dev ";
-/// Bytes that are free where inodes are what is missing. XFS counts inodes by the space that is
-/// left for them.
+/// With this many free bytes, missing inodes and not missing space are the reason. XFS counts free
+/// inodes by the space left for them.
 const MUCH_ROOM: u64 = 1 << 20;
-/// Lines of the kernel's log that an error message may have.
+/// Most lines of the kernel's log in an error message.
 const LINES: usize = 4;
 
 impl Session {
-    /// Explains errors of file systems that have room left, but for no further file: the error
-    /// itself only tells of no space.
+    /// Notes file systems with free space, but no free inodes: the error itself only says "no
+    /// space".
     pub fn note_missing_inodes(&mut self) {
         let full = |mounted: &Mounted| {
             let space = mounted.mount.space().ok()?;
@@ -41,8 +42,7 @@ impl Session {
         notes.into_iter().for_each(|note| self.note(note));
     }
 
-    /// The same for the host's file systems on which a command makes files: `paths` are the
-    /// places that it writes, and the images.
+    /// The same for file systems of the host. `paths`: destinations of the command, and images.
     pub fn note_missing_host_inodes(&mut self, paths: &[&Path]) {
         for path in paths {
             let directory = match path.is_dir() {
@@ -64,7 +64,7 @@ impl Session {
         }
     }
 
-    /// Says something once.
+    /// Prints a note once.
     pub(super) fn note(&mut self, note: String) {
         if self.noted.insert(note.clone()) {
             warn(note);
@@ -103,7 +103,7 @@ impl Session {
         ))
     }
 
-    /// What the kernel had to say since a position of its log.
+    /// Warnings in the kernel's log since a position.
     pub(super) fn kernel_lines(&self, position: usize) -> String {
         let lines = self.log.since(position, Level::Warning);
         lines
@@ -114,7 +114,8 @@ impl Session {
             .collect()
     }
 
-    /// The images that the host had no room for, in words. File systems tell of that as of any error of a disk.
+    /// Messages about images that the host had no room for. File systems report that as an ordinary
+    /// disk error.
     pub(super) fn full_disks(&self) -> String {
         let lines = self.log.since(0, Level::Warning);
         let is_full = |open: &&OpenDisk| {
@@ -144,7 +145,7 @@ impl Session {
     }
 }
 
-/// A line of the kernel's log without the time that stands before it in brackets.
+/// A line of the kernel's log without its time stamp.
 fn without_time(line: &str) -> &str {
     match line
         .strip_prefix('[')

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The files of the host that a session uses, and so must not overwrite: see [`crate::destination`].
+//! The files of the host that a session uses, and so must not overwrite: see
+//! [`crate::destination`].
 
 use super::Session;
 use crate::destination::{Use, UsedFiles};
@@ -12,8 +13,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The files of the host that a session uses, in the order in which messages name their uses. Images must
-/// be nothing else to be written, and standard output must not be one of them.
+/// Collects the files of the host that a session uses, in the order in which messages name their
+/// uses. A written image must have no other use. Standard output must not be one of the files.
 pub(super) fn find(
     options: &Options,
     access: &HostAccess,
@@ -49,12 +50,13 @@ pub(super) fn find(
 }
 
 impl Session {
-    /// What commands must not overwrite.
+    /// Files that commands must not overwrite.
     pub fn used(&self) -> Arc<UsedFiles> {
         Arc::clone(&self.used)
     }
 
-    /// Remembers an image that was not known when the session began, as in a shell, so that it is not overwritten.
+    /// Adds an image that was unknown at the start of the session, as in a shell, so that no
+    /// command overwrites it.
     pub(super) fn note_use(&mut self, file: &Path, image: &Image) {
         if self.held.find(file).is_some() {
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! From a passphrase to a volume's key, as far as it is arithmetic. What a stranger's header asks for in time and memory
-//! has limits.
+//! Derives a volume's key from a passphrase. Limits bound the time and memory that a hostile header
+//! can demand.
 
 use crate::layers::hashes::{self, HashFunction};
 use crate::layers::keys::Secret;
@@ -10,14 +10,15 @@ use outboard::tolerating_no_memory;
 use outboard_image::luks::{Derivation, Digest, KeySlot};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Iterations of PBKDF2, counted for each block of a key: a minute or so.
+/// Most iterations of PBKDF2, counted per block of a key: about a minute.
 const MOST_ITERATIONS: u64 = 200_000_000;
-/// In KiB, 2 GiB: twice what cryptsetup uses by itself. The sandbox has a limit, too.
+/// Most memory of Argon2 in KiB: 2 GiB, twice the default of cryptsetup. The sandbox has a limit,
+/// too.
 const MOST_MEMORY: u32 = 2 << 20;
-/// Passes over so many KiB, 256 GiB, take some minutes.
+/// Most KiB of all passes of Argon2: 256 GiB take some minutes.
 const MOST_WORK: u64 = 256 << 20;
 
-/// What all key slots of a volume may take together to be tried with one passphrase.
+/// The work that one passphrase may cost over all key slots of a volume.
 pub struct Budget {
     iterations: u64,
     /// KiB that Argon2 passes over.
@@ -144,7 +145,7 @@ pub fn area_key(slot: &KeySlot, passphrase: &[u8], budget: &mut Budget) -> Attem
     }
 }
 
-/// Mixes a piece: each block of the hash function's size becomes its hash, with its number.
+/// Diffuses a piece: each block of the hash's size becomes the hash of its number and contents.
 fn diffuse(piece: &mut [u8], hash: &HashFunction) {
     let block = (hash.digest)(&[]).len();
     for (number, part) in piece.chunks_mut(block).enumerate() {
@@ -157,7 +158,7 @@ fn diffuse(piece: &mut [u8], hash: &HashFunction) {
     }
 }
 
-/// The volume's key from the pieces over which it is spread.
+/// Merges the volume's key from its anti-forensic stripes.
 pub fn merge(slot: &KeySlot, pieces: &[u8]) -> Attempt<Secret> {
     let hash = hashes::find(&slot.hash)?;
     let mut key = Secret::zeroed(slot.key_size);
@@ -174,7 +175,7 @@ pub fn merge(slot: &KeySlot, pieces: &[u8]) -> Attempt<Secret> {
     Ok(key)
 }
 
-/// Whether it is the volume's key.
+/// Whether a key matches the header's digest.
 pub fn is_right(digest: &Digest, key: &[u8], budget: &mut Budget) -> Attempt<bool> {
     let (salt, size) = (&digest.salt, digest.digest.len());
     let found = pbkdf2(key, &digest.hash, salt, digest.iterations, size, budget)?;

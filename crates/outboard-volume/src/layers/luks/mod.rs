@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Encrypted volumes: LUKS version 1 and 2.
 //!
-//! A passphrase is worked into the key of a key slot ([`derive`]). The kernel decrypts the slot's pieces by it, as it can
-//! all ciphers; merged, they are the volume's key, if the header's digest says so. With that the kernel maps the volume.
+//! [`derive`] turns a passphrase into the key of a key slot. The kernel, which has all ciphers,
+//! decrypts the slot's stripes with that key. Merged, the stripes are the volume's key, if it
+//! matches the header's digest. With the volume's key, the kernel maps the volume.
 
 mod derive;
 
@@ -19,9 +20,9 @@ use std::io;
 const KIND: &str = "crypto_LUKS";
 pub const ENCRYPTED: &str = "encrypted";
 const SECTOR: u64 = 512;
-/// How often a passphrase is asked for.
+/// Number of tries at a passphrase.
 const TRIES: usize = 3;
-/// What the header may allow, and the kernel's name for it.
+/// Flags of the header, and their names in the kernel's table.
 const FLAGS: [(&str, &str); 5] = [
     ("allow-discards", "allow_discards"),
     ("same-cpu-crypt", "same_cpu_crypt"),
@@ -30,24 +31,25 @@ const FLAGS: [(&str, &str); 5] = [
     ("no-write-workqueue", "no_write_workqueue"),
 ];
 
-/// An encrypted volume that is to be opened.
+/// An encrypted volume to open.
 struct Volume {
     header: Header,
     device: BlockDevice,
-    /// For mappings.
+    /// Prefix of names of mappings.
     name: String,
     read_only: bool,
 }
 
-/// Adds bytes as the kernel reads keys.
+/// Appends bytes in hexadecimal, the kernel's format of keys.
 fn push_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
-        // A string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
 }
 
-/// The parameters of a mapping. There is room for all from the beginning: the key is not copied.
+/// The parameters of a mapping. The string gets its full capacity first, so that the key is not
+/// copied.
 fn parameters(cipher: &str, key: &[u8], first: u64, device: &BlockDevice, offset: u64) -> String {
     let mut text = String::with_capacity(1024 + 2 * key.len());
     text += cipher;
@@ -74,7 +76,7 @@ impl Volume {
         format!("LUKS{} {}", self.header.version, segment.cipher)
     }
 
-    /// The pieces of a key slot, decrypted.
+    /// The decrypted stripes of a key slot.
     fn pieces(&self, slot: &KeySlot, key: &[u8], context: &mut Context) -> io::Result<Secret> {
         let (area, size) = (&slot.area, slot.size());
         let table = [Target {
@@ -120,7 +122,8 @@ impl Volume {
         Ok(right.then_some(key))
     }
 
-    /// The volume's key, if the passphrase opens a slot. The error is why one could not be tried.
+    /// The volume's key, if the passphrase opens a slot. An error says why a slot could not be
+    /// tried.
     fn find_key(&self, passphrase: &[u8], context: &mut Context) -> Attempt<Option<Secret>> {
         let mut problem = None;
         let mut budget = Budget::new();
@@ -136,14 +139,14 @@ impl Volume {
         problem.map_or(Ok(None), Err)
     }
 
-    /// The volume's key, of which a former command knew it.
+    /// The volume's key, which an earlier command has found.
     fn known_key(&self, context: &Context) -> Option<Secret> {
         let key = context.keys.volume(&self.header.uuid)?;
         let right = derive::is_right(&self.header.digest, &key, &mut Budget::new());
         right.is_ok_and(|right| right).then_some(key)
     }
 
-    /// What stands behind the parameters.
+    /// The optional parameters.
     fn options(&self) -> String {
         let segment = &self.header.segment;
         let has = |flag: &str| self.header.flags.iter().any(|known| known == flag);
@@ -186,7 +189,7 @@ impl Volume {
         mapped.map_err(|error| format!("the kernel cannot decrypt {cipher}: {}", reason(&error)))
     }
 
-    /// Adds what is decrypted to the stack.
+    /// Adds the decrypted device to the stack.
     fn add(
         &self,
         stack: &mut Stack,
@@ -212,7 +215,7 @@ impl Volume {
     }
 }
 
-/// Opens encrypted volumes with the keys that are there; others are locked.
+/// Opens encrypted volumes with known keys; others become locked.
 pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     for index in stack.unopened(KIND) {
         let node = &stack.nodes()[index];
@@ -249,7 +252,7 @@ fn failed(shown: &str, why: impl std::fmt::Display) -> Error {
     Error::Failed(format!("{shown} is encrypted: {why}"))
 }
 
-/// Asks for the passphrase of a locked volume until it fits.
+/// Asks for the passphrase of a locked volume, up to [`TRIES`] times.
 pub fn unlock(stack: &mut Stack, index: usize, context: &mut Context) -> Result<()> {
     let shown = stack.name(index);
     if context.keys.has_file() {
