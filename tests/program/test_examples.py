@@ -5,62 +5,14 @@ import hashlib
 import os
 import re
 import shlex
-import subprocess
 
 import pytest
 
 from support import debian, host, images, program
+from support.pages import Desk, read, sections
 
-PAGE = os.path.join(program.REPOSITORY, "docs", "examples.md")
-USER = 12345
 BOOT_SECONDS = 1200
-
-
-def read(path) -> str:
-    with open(path, encoding="utf-8", errors="replace") as stream:
-        return stream.read()
-
-
-def examples() -> dict:
-    """The code of each section, by its heading."""
-    found = {}
-    for section in read(PAGE).split("\n## ")[1:]:
-        title, text = section.split("\n", 1)
-        found[title] = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return found
-
-
-EXAMPLES = examples()
-
-
-class Desk:
-    """A directory of a user without rights, who has nothing but the programs."""
-
-    def __init__(self, directory: str):
-        self.directory = directory
-        self.user = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups") if host.IS_ROOT else ()
-        os.mkdir(f"{directory}/bin")
-        os.symlink(program.PROGRAM, f"{directory}/bin/outboard")
-        self.give()
-
-    def give(self) -> None:
-        """All files here to the user."""
-        if host.IS_ROOT:
-            host.run("chown", "-hR", f"{USER}:{USER}", self.directory)
-
-    def path(self, name: str) -> str:
-        return os.path.join(self.directory, name)
-
-    def run(self, code: str, ends: int = 0, timeout: int = 300) -> str:
-        """Runs code of the page. Returns what it said."""
-        self.give()
-        variables = {"PATH": f"{self.directory}/bin:{host.PATH}", "HOME": self.directory, "TMPDIR": self.directory,
-                     "XDG_CACHE_HOME": f"{self.directory}/cache", "LC_ALL": "C.UTF-8"}
-        done = subprocess.run([*self.user, "sh", "-euc", code], env=variables, cwd=self.directory, stdin=subprocess.DEVNULL,
-                              capture_output=True, timeout=timeout, check=False)
-        said = done.stdout.decode(errors="replace")
-        assert done.returncode == ends, f"{code}\nended with {done.returncode}\n{said[-3000:]}\n{done.stderr.decode(errors='replace')[-3000:]}"
-        return said
+EXAMPLES = sections("examples.md")
 
 
 @pytest.fixture
@@ -122,13 +74,9 @@ def put_on_disk(desk: Desk, name: str, volume: str) -> str:
 
 def system_volume(desk: Desk, **files) -> str:
     """An ext4 file system with these files, by mke2fs."""
-    tree = desk.path("tree")
     for name, text in files.items():
-        path = os.path.join(tree, name.replace("__", "/"))
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="ascii") as stream:
-            stream.write(text)
-    return images.make_ext4_of(desk.path("volume"), tree)
+        desk.write(f"tree/{name.replace('__', '/')}", text)
+    return images.make_ext4_of(desk.path("volume"), desk.path("tree"))
 
 
 @pytest.mark.needs("qemu-img", "tar", "zstd")
