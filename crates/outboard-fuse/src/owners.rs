@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Users and groups of the image as those of the host, and back.
+//! Maps users and groups of the image to those of the host, and back.
 
-/// What has no mapping is no user's and no group's: the host shows 65534, and gives nobody an owner's rights.
+/// The owner of files without a mapping: the host shows 65534, and gives no user an owner's rights.
 const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,14 +11,15 @@ struct Range {
     count: u32,
 }
 
-/// Ranges of numbers in the image, and where they are on the host. None at all: each is itself.
+/// Ranges of numbers in the image, and their first numbers on the host. No range: each number is
+/// itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdMap {
     ranges: Vec<Range>,
 }
 
 impl IdMap {
-    /// Adds "IMAGE:HOST:COUNT". `None`: it is not that, or does not fit into 32 bits.
+    /// Adds "IMAGE:HOST:COUNT". `None`: bad syntax, or numbers beyond 32 bits.
     pub fn add(&mut self, text: &str) -> Option<()> {
         let numbers: Vec<u32> = text
             .split(':')
@@ -27,14 +28,14 @@ impl IdMap {
         let [image, host, count] = numbers[..] else {
             return None;
         };
-        // The last number, 2^32 - 1, means "none" everywhere.
+        // The largest number, 2^32 - 1, means "none" in Linux.
         image.checked_add(count)?;
         host.checked_add(count)?;
         self.ranges.push(Range { image, host, count });
         Some(())
     }
 
-    /// The ranges, each with what it is for before it.
+    /// The ranges as text, each after its prefix.
     pub fn to_words(&self, kind: &str) -> String {
         let words: Vec<String> = self
             .ranges
@@ -44,7 +45,7 @@ impl IdMap {
         words.join(" ")
     }
 
-    /// Whether all numbers stay as they are.
+    /// Whether no number changes.
     pub fn is_identity(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -59,46 +60,47 @@ impl IdMap {
         })
     }
 
-    /// The number on the host. `None`: it has none there.
+    /// The number on the host. `None`: no mapping.
     pub fn to_host(&self, id: u32) -> Option<u32> {
         self.find(id, |range| range.image, |range| range.host)
     }
 
-    /// The number in the image. `None`: it has none there.
+    /// The number in the image. `None`: no mapping.
     pub fn to_image(&self, id: u32) -> Option<u32> {
         self.find(id, |range| range.host, |range| range.image)
     }
 }
 
-/// Whose files are.
+/// Owners of files.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
     pub users: IdMap,
     pub groups: IdMap,
-    /// Who new files belong to in the image, if not to who makes them.
+    /// Owner of new files in the image; `None`: the calling user.
     pub user: Option<u32>,
     pub group: Option<u32>,
 }
 
 impl Owners {
-    /// The owner that the host sees for this owner in the image.
+    /// The owner on the host for this owner in the image.
     pub fn shown_user(&self, id: u32) -> u32 {
         self.users.to_host(id).unwrap_or(NOBODY)
     }
 
-    /// The group that the host sees for this group in the image.
+    /// The group on the host for this group in the image.
     pub fn shown_group(&self, id: u32) -> u32 {
         self.groups.to_host(id).unwrap_or(NOBODY)
     }
 
-    /// The user and group in the image of what a user of the host makes. `None`: it has none there.
+    /// The user and group in the image of a file that a user of the host creates. `None`: no
+    /// mapping.
     pub fn of_new(&self, user: u32, group: u32) -> Option<(u32, u32)> {
         let user = self.user.or_else(|| self.users.to_image(user))?;
         let group = self.group.or_else(|| self.groups.to_image(group))?;
         Some((user, group))
     }
 
-    /// ACLs have numbers in them, which are not mapped.
+    /// ACLs contain numbers, which are not mapped.
     pub fn have_access_lists(&self) -> bool {
         self.users.is_identity() && self.groups.is_identity()
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Metadata of files, from the kernel's form to that of the FUSE protocol.
+//! Converts metadata of files from the kernel's format to that of the FUSE protocol.
 
 use crate::owners::Owners;
 use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The kind of file; `None` for a mode that only a broken file system has.
+/// The kind of file; `None` for a mode that only a damaged file system has.
 fn kind(mode: u32) -> Option<FileType> {
     Some(match mode & libc::S_IFMT {
         libc::S_IFREG => FileType::RegularFile,
@@ -20,7 +20,7 @@ fn kind(mode: u32) -> Option<FileType> {
     })
 }
 
-/// The kind that a directory says; a regular file where it does not say any: only a hint.
+/// The kind in a directory entry, a hint only; a regular file if the entry has none.
 pub fn kind_of_entry(kind: u8) -> FileType {
     match kind {
         libc::DT_DIR => FileType::Directory,
@@ -45,8 +45,8 @@ fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
         .unwrap_or(UNIX_EPOCH)
 }
 
-/// A time as the kernel wants it for a change. The FUSE library takes the nanoseconds of a time
-/// before 1970 off, where they had to be added: taken apart in the same way, they are right again.
+/// A time as utimensat(2) takes it. For a time before 1970, the FUSE library subtracts the
+/// nanoseconds where it should add them. Splitting the time in the same way undoes that.
 pub fn timespec(time: Option<TimeOrNow>) -> libc::timespec {
     let (seconds, nanoseconds) = match time {
         None => (0, libc::UTIME_OMIT),
@@ -66,7 +66,7 @@ pub fn timespec(time: Option<TimeOrNow>) -> libc::timespec {
     }
 }
 
-/// EIO: a kind of file that there is not.
+/// EIO: an unknown kind of file.
 pub fn attributes(id: u64, stat: &libc::stat, owners: &Owners) -> io::Result<FileAttr> {
     let kind = kind(stat.st_mode).ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))?;
     Ok(FileAttr {
@@ -88,7 +88,8 @@ pub fn attributes(id: u64, stat: &libc::stat, owners: &Owners) -> io::Result<Fil
     })
 }
 
-/// What stands for a name that is not there, so that the host remembers that. Only its number, 0, counts.
+/// The answer for a missing name, which lets the host cache that it is missing. Only the inode
+/// number, 0, counts.
 pub fn absent() -> FileAttr {
     FileAttr {
         ino: INodeNo(0),
@@ -120,7 +121,7 @@ mod tests {
             UNIX_EPOCH.duration_since(half).unwrap(),
             Duration::from_millis(1500)
         );
-        // As the library makes it of -2 s and 0.5 s.
+        // The library's result for -2 s and 0.5 s.
         let wrong = UNIX_EPOCH - Duration::from_millis(2500);
         let found = timespec(Some(TimeOrNow::SpecificTime(wrong)));
         assert_eq!((found.tv_sec, found.tv_nsec), (-2, 500_000_000));

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Bytes of directory entries that are read at once.
+/// Bytes of one read of directory entries.
 const BUFFER: usize = 32 * 1024;
 const SHARDS: usize = 16;
 
@@ -20,23 +20,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A name in a directory.
 pub struct Entry {
     pub inode: u64,
-    /// Where the directory goes on after it.
+    /// The directory offset behind this entry.
     pub next: u64,
     pub kind: u8,
     pub name: CString,
 }
 
-/// How far a directory was read.
+/// The position in an open directory.
 #[derive(Default)]
 pub struct Reading {
-    /// Read, but not yet handed on.
+    /// Entries that were read and not yet returned.
     pub waiting: VecDeque<Entry>,
-    /// Where the first of those is, or the next that is read.
+    /// Position of the first of these entries, or of the next read.
     position: u64,
 }
 
 impl Reading {
-    /// The next name from a position on that an earlier entry said, or 0. `None`: the end.
+    /// The next name from a position on: 0, or the position that an earlier entry returned. `None`:
+    /// the end.
     pub fn next(&mut self, directory: &Fd, position: u64) -> io::Result<Option<Entry>> {
         if position != self.position || position == 0 {
             directory.seek(position as i64, libc::SEEK_SET)?;
@@ -53,7 +54,7 @@ impl Reading {
         Ok(entry)
     }
 
-    /// Gives back the entry that came last from `position`.
+    /// Puts back the entry last returned for `position`.
     pub fn give_back(&mut self, entry: Entry, position: u64) {
         self.waiting.push_front(entry);
         self.position = position;
@@ -78,7 +79,7 @@ pub struct OpenFile {
     node: u64,
     /// If programs may write by this.
     pub writer: Option<Writer>,
-    /// For directories.
+    /// Read position, for directories.
     reading: Mutex<Reading>,
 }
 
@@ -88,7 +89,7 @@ impl OpenFile {
     }
 }
 
-/// All that is open, by the number that the host has for it.
+/// All open files, by the handle number of the host.
 #[derive(Default)]
 pub struct Files {
     shards: [Mutex<HashMap<u64, Arc<OpenFile>>>; SHARDS],
@@ -101,7 +102,7 @@ impl Files {
         lock(&self.shards[number as usize % SHARDS])
     }
 
-    /// `writes`: programs may write by this.
+    /// `writes`: programs may write through this handle.
     pub fn add(&self, fd: Fd, node: u64, writes: bool) -> u64 {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         let watch = || fd.reopen(libc::O_RDONLY);
@@ -120,15 +121,15 @@ impl Files {
         found.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
     }
 
-    /// Whether a node is open. This looks at all that is open.
+    /// Whether a node is open. Takes time linear in the open files.
     pub fn has(&self, node: u64) -> bool {
         self.shards
             .iter()
             .any(|shard| lock(shard).values().any(|file| file.node == node))
     }
 
-    /// `settle` gets the node and the file, and the end of what was lost, if the last program that
-    /// could write has closed a file of which data was lost.
+    /// If data of the file was lost, and this was the last handle for writing, `settle` gets the
+    /// node, the file, and the end of the lost data.
     pub fn remove(&self, number: u64, settle: impl FnOnce(u64, &Fd, u64)) {
         let gone = self.shard(number).remove(&number);
         let Some(file) = gone else { return };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The way to a volume, which can be closed.
+//! Access to a volume, until the gate is closed.
 
 use super::Volume;
 use std::io;
@@ -18,7 +18,7 @@ impl Gate {
         }
     }
 
-    /// Carries out a request. ENOTCONN: the end has come.
+    /// Runs a request. ENOTCONN: the gate is closed.
     pub fn run<T>(&self, work: impl FnOnce(&Volume) -> io::Result<T>) -> io::Result<T> {
         match &*self.volume.read().expect("no thread panics") {
             Some(volume) => work(volume),
@@ -26,7 +26,7 @@ impl Gate {
         }
     }
 
-    /// Waits for the requests under way, lets go of all files, and refuses what comes.
+    /// Waits for requests under way, drops all files, and refuses later requests.
     pub fn close(&self) {
         *self.volume.write().expect("no thread panics") = None;
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The smallest difference of times that a file system keeps, so that the host shows no time that is another one after a remount.
+//! The smallest difference of times that a file system stores. With it, the host shows no time that
+//! would change at a remount.
 //!
-//! Linux knows it as `s_time_gran`, and tells nobody. FUSE has powers of ten up to a second.
+//! Linux keeps it in `s_time_gran`, which no call returns. FUSE has powers of ten up to a second.
 
 use outboard::{BlockDevice, Mount};
 use outboard_image::Source;
@@ -14,7 +15,7 @@ const NANOSECOND: Duration = Duration::from_nanos(1);
 pub fn granularity(mount: &Mount) -> Duration {
     match mount.kind() {
         "ext2" | "ext3" | "ext4" => of_ext(mount.device()),
-        // FAT: two seconds, in truth.
+        // FAT: really two seconds.
         "vfat" | "msdos" | "hfs" | "hfsplus" | "hpfs" | "affs" | "minix" | "reiserfs" | "sysv"
         | "v7" | "bfs" | "qnx6" => SECOND,
         "exfat" | "adfs" => Duration::from_millis(10),
@@ -25,9 +26,9 @@ pub fn granularity(mount: &Mount) -> Duration {
     }
 }
 
-/// Parts of a second are behind the first 128 bytes of an inode.
+/// Whether inodes have room for fractions of a second, behind their first 128 bytes.
 fn of_ext(device: &BlockDevice) -> Duration {
-    /// Of `s_inode_size` in the device; old file systems without it have 0 there.
+    /// Offset of `s_inode_size` in the device; old file systems have 0 there.
     const INODE_SIZE: u64 = 1024 + 88;
     let mut bytes = [0; 2];
     let read = device

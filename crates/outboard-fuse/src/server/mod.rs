@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The FUSE protocol: requests of the host's kernel, from the library's form to calls of a [`Volume`].
+//! The FUSE protocol: requests of the host's kernel, from the library's form to calls of a
+//! [`Volume`].
 //!
-//! The library is fuser: it speaks the protocol itself, without libfuse, so that the program stays
-//! one file; several threads read requests, each of which is carried out and answered on the thread
-//! that read it; it is kept, and MIT. It lacks, and so do we: O_TMPFILE, the time of birth in statx,
-//! and interrupting a request, of which none here waits for anything but the disk.
+//! The library is fuser. It implements the protocol without libfuse, so the program stays one file.
+//! Several threads read requests, and each thread runs and answers the requests that it reads.
+//! fuser lacks O_TMPFILE, the birth time of statx, and interrupting a request; requests here wait
+//! only for the disk.
 //!
-//! The host may remember everything for ever: nobody else changes the image. Locks are the host's
-//! own business for the same reason.
+//! The host may cache everything forever, because no other program changes the image. For the same
+//! reason the host handles locks itself.
 
-/// Answers with what came out, or with the error.
+/// Answers with the result, or with the error.
 macro_rules! answer {
     ($reply:ident, $result:expr, $found:pat => $good:expr) => {
         match $result {
@@ -58,13 +59,13 @@ use volume::{Caller, Changes, Found, Look, New, Origin, Span};
 const EVER: Duration = Duration::from_secs(1 << 30);
 /// Bytes of the largest request to read or write.
 const LARGEST: u32 = 1 << 20;
-/// Requests that the host makes ahead, as for reading ahead and writing behind.
+/// Most background requests of the host: readahead and writeback.
 const BACKGROUND: u16 = 64;
 
-/// Helps the host to work as it does for file systems of its own.
+/// Features with which the host treats the mount like a file system of its own.
 ///
-/// Not FUSE_ASYNC_DIO: a direct write would take one of the background requests that reading ahead
-/// needs to give back the pages which the write's answer waits for ([`Deferred`]).
+/// Not FUSE_ASYNC_DIO: a direct write would occupy a background request. Readahead may need that
+/// request to release pages, and the answer to the write waits for these pages ([`Deferred`]).
 const WANTED: [InitFlags; 7] = [
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
@@ -76,28 +77,28 @@ const WANTED: [InitFlags; 7] = [
 ];
 
 thread_local! {
-    /// What is read from files; kept from one request to the next.
+    /// Buffer for reads, kept from one request to the next.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Answers requests from a volume.
 pub struct Server {
     gate: Arc<Gate>,
-    /// How long the host may remember a name. Where "A" and "a" are the same file it would not know
-    /// what else changed with one of them.
+    /// How long the host may cache a name. If "A" and "a" are the same file, the host would not
+    /// notice changes through the other name.
     names_last: Duration,
-    /// The host checks permissions, and those of ACLs too.
+    /// The host checks permissions, ACLs included.
     access_lists: bool,
     host: Arc<HostCache>,
     deferred: Deferred,
     manner: Manner,
 }
 
-/// How the host works with a volume.
+/// Properties of a mount.
 pub struct Manner {
-    /// It checks permissions.
+    /// The host checks permissions.
     pub checks: bool,
-    /// It holds nothing back that programs wrote.
+    /// The host caches no writes.
     pub synchronous: bool,
     /// The smallest difference of times.
     pub granularity: Duration,
@@ -110,8 +111,8 @@ fn caller(request: &Request) -> Caller {
     }
 }
 
-/// Whether data goes between a program and the server without the host's page cache. Only then the
-/// host says whose locks count. It keeps no page locked meanwhile.
+/// Whether data bypasses the host's page cache. Only such requests name a lock owner. The host
+/// keeps no page locked during the request.
 fn is_direct(owner: Option<LockOwner>) -> bool {
     owner.is_some()
 }
@@ -142,8 +143,8 @@ impl Server {
         self.gate.run(work)
     }
 
-    /// How long the host may remember attributes that are sent now: it asks again where a writer
-    /// still has to learn of lost data (writers.rs).
+    /// How long the host may cache attributes that are sent now. It must ask again if a writer is
+    /// uninformed of lost data (writers.rs).
     fn attributes_last(&self, id: INodeNo) -> Duration {
         // After the end nobody writes.
         let uninformed = self.run(|volume| Ok(volume.is_uninformed(id.0)));
@@ -151,10 +152,10 @@ impl Server {
     }
 
     /// The same, if it is known whether a writer is uninformed. For use within [`Self::run`], which
-    /// must not be entered twice: the end of the mount could come in between, and wait for the
-    /// first while the second waits for it.
+    /// must not be nested: an unmount in between would wait for the outer call, and the inner call
+    /// for the unmount.
     fn attributes_last_if(&self, uninformed: bool) -> Duration {
-        // Calls that do not write ask for attributes too where the host caches no writes: there
+        // If the host caches no writes, calls that do not write ask for attributes, too: there
         // write(2) is a request.
         match uninformed && !self.manner.synchronous {
             true => Duration::ZERO,
@@ -197,7 +198,7 @@ fn empty(reply: ReplyEmpty, result: io::Result<()>) {
     answer!(reply, result, () => reply.ok());
 }
 
-/// A value or a list, or only its length if that was asked for.
+/// Answers with a value or a list, or with its length if the request has size 0.
 fn bytes(reply: ReplyXattr, size: u32, result: io::Result<Vec<u8>>) {
     answer!(reply, result, value => match size as usize {
         0 => reply.size(value.len() as u32),
@@ -210,8 +211,8 @@ fn is_dot(entry: &Entry) -> bool {
     matches!(entry.name.to_bytes(), b"." | b"..")
 }
 
-/// What the host is told of a name whose file it does not get to know: of `.` and `..` it takes the number,
-/// and in other cases 0 keeps it from using what is not known.
+/// Attributes for a name without a node. For `.` and `..` the host uses the number; for other names
+/// 0 keeps the host from using the attributes.
 fn unlooked(entry: &Entry, number: INodeNo) -> FileAttr {
     let mut attributes = absent();
     attributes.kind = kind_of_entry(entry.kind);
@@ -221,7 +222,7 @@ fn unlooked(entry: &Entry, number: INodeNo) -> FileAttr {
     attributes
 }
 
-/// Looks again when the host has written its dirty pages in a hole.
+/// Seeks again after the host has written its dirty pages in a hole.
 fn seek_again(
     host: &HostCache,
     id: INodeNo,
@@ -249,7 +250,7 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
 
 impl Filesystem for Server {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // An older host lacks some; all works without them.
+        // An older host lacks some features; the mount works without them.
         for wanted in WANTED {
             let _ = config.add_capabilities(wanted);
         }
@@ -279,7 +280,7 @@ impl Filesystem for Server {
     }
 
     fn forget(&self, _: &Request, id: INodeNo, lookups: u64) {
-        // After the end there is nothing to forget.
+        // After the end there is nothing to drop.
         let _ = self.run(|volume| {
             volume.forget(id.0, lookups);
             Ok(())
@@ -458,7 +459,7 @@ impl Filesystem for Server {
         let direct = origin != Origin::Cache && is_direct(owner);
         let result = self.run(|volume| {
             if !direct {
-                // Before: a direct write that comes meanwhile drops the page that has this.
+                // Note the cached page first: a direct write that comes in between then drops it.
                 volume.mark_cached(id.0);
             }
             volume.write(caller, file, data, offset, origin)
@@ -478,7 +479,7 @@ impl Filesystem for Server {
         }
     }
 
-    /// ENOSYS: not needed, and not to be asked for again. The host has written what it held back.
+    /// ENOSYS: not needed, and the host need not ask again. The host has written its cached data.
     fn flush(
         &self,
         _: &Request,
@@ -550,7 +551,7 @@ impl Filesystem for Server {
             volume.read_directory(directory.0, offset, |fd, entry| {
                 let name = OsStr::from_bytes(entry.name.to_bytes());
                 let (number, found) = match volume.look_at_entry(fd, entry) {
-                    // Removed since it was read.
+                    // Removed since the listing.
                     Err(_) => return true,
                     Ok(Some(found)) => (found.attributes.ino, found),
                     Ok(None) => {
@@ -634,7 +635,8 @@ impl Filesystem for Server {
         reply: ReplyEmpty,
     ) {
         let result = self.run(|volume| volume.set_xattr(caller(request), id.0, name, value, flags));
-        // An access list, or NTFS's attributes, change the mode. The host knows that of the former only if it uses it.
+        // An access list, or an attribute of NTFS, changes the mode. The host knows that only of
+        // access lists, and only if it uses them.
         if result.is_ok() && name.as_bytes().starts_with(b"system.") {
             self.host.drop_attributes(id.0);
         }
@@ -653,7 +655,8 @@ impl Filesystem for Server {
         empty(reply, self.run(|volume| volume.remove_xattr(id.0, name)));
     }
 
-    /// Only asked where the host does not check permissions: everything is allowed then that root may.
+    /// The host asks only if it does not check permissions itself: then everything is allowed that
+    /// root may do.
     fn access(&self, _: &Request, id: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         let result = match mask.contains(AccessFlags::X_OK) {
             true => self.run(|volume| volume.check_execution(id.0)),
@@ -759,7 +762,7 @@ impl Filesystem for Server {
     }
 }
 
-/// What the host has of a file in its memory stays good from one opening to the next.
+/// The host keeps cached pages of a file from one open to the next.
 const FILE: FopenFlags =
     FopenFlags::FOPEN_KEEP_CACHE.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 const DIRECTORY: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE.union(FopenFlags::FOPEN_CACHE_DIR);

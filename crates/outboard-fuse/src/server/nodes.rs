@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The files that the host knows by number.
 //!
-//! The host gets a number with a name it looks up, and may use it until it has forgotten it as
-//! often as it got it. A node holds the file with an `O_PATH` descriptor, so that it is certainly
-//! this file whatever happens to its names. Descriptors are dear (each holds an inode in the
-//! kernel's memory), and a host may remember a million files: where a file system has handles that
-//! stay good, only the nodes used last hold descriptors, and the others a handle to open one with.
+//! The host gets a number with each lookup of a name, and may use it until it has dropped as many
+//! references. A node holds its file by an `O_PATH` descriptor, whatever happens to its names. Each
+//! descriptor keeps an inode in the kernel's memory, and a host may cache a million files. If a
+//! file system has persistent handles, only recently used nodes hold descriptors; others keep a
+//! handle to open one.
 //!
-//! A node's number is the inode's, so that it is what stat(2) shows: with the place of the device
-//! in the upper bits where one file system has several (subvolumes of btrfs).
+//! A node's number is the inode's, so that stat(2) shows it. If a file system has several devices
+//! (subvolumes of btrfs), the upper bits have the index of the device.
 
 use outboard::{Fd, Handle};
 use std::collections::{HashMap, VecDeque};
@@ -20,11 +20,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub const ROOT: u64 = 1;
 /// Bits of an inode number that fit into a node's.
 const INODE_BITS: u32 = 48;
-/// The place that stands for an inode with the root's number.
+/// The index for an inode with the root's number.
 const SHIFTED: u64 = 0xffff;
-/// Nodes that hold descriptors.
+/// Most nodes with descriptors.
 const DESCRIPTORS: usize = 16384;
-/// Nodes that are looked at when there are too many.
+/// Nodes to check when there are too many descriptors.
 const LOOKED_AT: usize = 64;
 const SHARDS: usize = 16;
 
@@ -40,7 +40,7 @@ enum Held {
 
 struct Node {
     held: Mutex<Held>,
-    /// Since it was looked at last for a descriptor to close.
+    /// Whether it was used since the last check for descriptors to close.
     used: AtomicBool,
     /// The host may have pages of it in its cache.
     cached: AtomicBool,
@@ -50,14 +50,14 @@ struct Node {
 
 struct Known {
     node: Arc<Node>,
-    /// How often the host has got the number.
+    /// Number of references that the host has.
     lookups: u64,
-    /// Counts the files that had this number one after the other while the host knew it, and how
-    /// often the host had to begin anew with one of them.
+    /// Counts files that had this number one after the other while the host knew it. Also counts
+    /// corrections of a wrong size.
     generation: u64,
 }
 
-/// What the host is told of a file.
+/// A file in an answer to the host.
 pub struct Named {
     pub id: u64,
     pub generation: u64,
@@ -68,16 +68,16 @@ pub struct Nodes {
     shards: [Mutex<HashMap<u64, Known>>; SHARDS],
     root: Arc<Fd>,
     root_inode: u64,
-    /// The devices by their place.
+    /// The devices by index.
     devices: Mutex<Vec<u64>>,
     device: u64,
-    /// Nodes that hold descriptors, in the order that they got them; `None`: all hold one.
+    /// Nodes with descriptors, in the order of opening; `None`: all nodes have one.
     open: Option<Mutex<VecDeque<u64>>>,
 }
 
 impl Nodes {
-    /// `root` is open for reading: handles are not opened with an `O_PATH` descriptor. `handles`: the
-    /// file system has handles that stay good.
+    /// `root` must be open for reading, because an `O_PATH` descriptor cannot open handles.
+    /// `handles`: the file system has persistent handles.
     pub fn new(root: Fd, handles: bool) -> io::Result<Self> {
         let stat = root.stat()?;
         let handles = handles && root.handle().is_ok();
@@ -95,7 +95,8 @@ impl Nodes {
         lock(&self.shards[id as usize % SHARDS])
     }
 
-    /// The number of a file. EOVERFLOW: of a number that no file system in use has.
+    /// The node number of a file. EOVERFLOW: the inode number is too large; no file system in use
+    /// has such numbers.
     pub fn number(&self, device: u64, inode: u64) -> io::Result<u64> {
         let place = if device == self.device {
             if inode == self.root_inode {
@@ -124,7 +125,7 @@ impl Nodes {
         place as u64
     }
 
-    /// The file with a number that the host has. ESTALE: it is gone.
+    /// The file with this number. ESTALE: the file does not exist any more.
     pub fn get(&self, id: u64) -> io::Result<Arc<Fd>> {
         if id == ROOT {
             return Ok(Arc::clone(&self.root));
@@ -148,7 +149,7 @@ impl Nodes {
         Ok(fd)
     }
 
-    /// The host gets the number of a file, which is open with `O_PATH`.
+    /// Hands the number of a file to the host. The file is open with `O_PATH`.
     pub fn remember(&self, fd: Fd) -> io::Result<Named> {
         let stat = fd.stat()?;
         let id = self.number(stat.st_dev, stat.st_ino)?;
@@ -194,7 +195,7 @@ impl Nodes {
         })
     }
 
-    /// The host gets data for its page cache, or sends data from there.
+    /// Notes that the host reads data into its page cache, or writes data from there.
     pub fn mark_cached(&self, id: u64) {
         if let Some(known) = self.shard(id).get(&id) {
             known.node.cached.store(true, Ordering::Relaxed);
@@ -208,16 +209,16 @@ impl Nodes {
         known.is_some_and(|known| known.node.cached.load(Ordering::Relaxed))
     }
 
-    /// The host shows a wrong size, which it takes from nobody while it knows the file.
+    /// Notes that the host shows a wrong size, which it keeps as long as it knows the file.
     pub fn misjudge(&self, id: u64) {
         if let Some(known) = self.shard(id).get(&id) {
             known.node.misjudged.store(true, Ordering::Relaxed);
         }
     }
 
-    /// To be called after `remember`: a file of which the host shows a wrong size gets another
-    /// generation, so that the host begins anew with it. Not while it `is_open`, since the host
-    /// refuses to read and write what is open by the old one.
+    /// Call this after `remember`. A file with a wrong size at the host gets a new generation, so
+    /// that the host drops all that it knows. Not while the file `is_open`: the host refuses reads
+    /// and writes through handles of the old generation.
     pub fn correct(&self, named: &mut Named, is_open: impl FnOnce() -> bool) {
         let is_misjudged = |known: &Known| known.node.misjudged.load(Ordering::Relaxed);
         if !self
@@ -236,7 +237,7 @@ impl Nodes {
         }
     }
 
-    /// The host gave back what it got so often.
+    /// The host drops this many references.
     pub fn forget(&self, id: u64, lookups: u64) {
         let mut shard = self.shard(id);
         let Some(known) = shard.get_mut(&id) else {
@@ -250,7 +251,7 @@ impl Nodes {
         }
     }
 
-    /// A node has got a descriptor: others may have to do without.
+    /// Notes a new descriptor, and closes old ones beyond the limit.
     fn opened(&self, id: u64) {
         let Some(open) = &self.open else { return };
         let mut open = lock(open);
@@ -268,7 +269,8 @@ impl Nodes {
         }
     }
 
-    /// Closes the descriptor of a node that was not used lately. Tells whether it still has it.
+    /// Closes the descriptor of a node, unless it was used lately. Returns whether the node still
+    /// has it.
     fn still_needed(&self, id: u64) -> bool {
         let Some(node) = self.shard(id).get(&id).map(|known| Arc::clone(&known.node)) else {
             return false;
@@ -278,7 +280,7 @@ impl Nodes {
         }
         let mut held = lock(&node.held);
         let Held::Open(fd) = &*held else { return false };
-        // A file without names is gone with its last descriptor.
+        // A file without names vanishes with its last descriptor.
         let has_name = fd.stat().is_ok_and(|stat| stat.st_nlink > 0);
         match fd.handle() {
             Ok(handle) if has_name && Arc::strong_count(fd) == 1 => {
@@ -290,11 +292,12 @@ impl Nodes {
     }
 }
 
-/// A known file was found again. Tells whether its node has got the descriptor, which else is not used.
+/// Handles another lookup of a known file. Returns whether its node has taken the descriptor, and
+/// the descriptor if not.
 fn renew(known: &mut Known, fd: Fd) -> io::Result<(bool, Option<Fd>)> {
     let mut held = lock(&known.node.held);
     let same = match &*held {
-        // While a descriptor is open no other file can have the number.
+        // While a descriptor is open, no other file can have the number.
         Held::Open(_) => return Ok((false, Some(fd))),
         Held::Closed(handle) => *handle == fd.handle()?,
     };

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Room that removed files leave.
+//! Retries after "no space", while removed files still free their blocks.
 //!
-//! A file that has lost its last name holds its blocks until the host has forgotten it, which it does in its own time,
-//! and some file systems have the blocks only after a transaction. On the host's own mounts a program can write into the
-//! room of what it has just removed. So can it here: whoever finds no room waits a moment, if something was removed since
-//! somebody waited in vain.
+//! An unlinked file keeps its blocks until the host drops it, some time later. Some file systems
+//! free the blocks only after a transaction. On the host's own mounts a program can write into the
+//! space of a file that it has just removed. To allow that here, a request that finds no space
+//! waits a moment, if a file was removed since the last vain wait.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long forgetting may take.
+/// Longest wait for the host to drop a file.
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
 pub struct Room {
     removals: AtomicU64,
-    /// The removals that were waited for in vain.
+    /// Value of `removals` at the last vain wait.
     awaited: AtomicU64,
 }
 
 impl Room {
-    /// A file may have lost its last name.
+    /// Notes that a file may have lost its last name.
     pub fn removed(&self) {
         self.removals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Does what needs room, which has no effect when it fails for want of it. `settle` has the file system
-    /// find what is free, or returns false: there is room, and the error has another reason.
+    /// Runs `work`, which needs space; without space it must fail without effect. `settle` makes
+    /// the file system free blocks. It returns false if there is space, and the error has another
+    /// reason.
     pub fn with<T>(
         &self,
         settle: impl Fn() -> bool,

@@ -25,23 +25,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// Flags of open(2) that also count for the file in the image. Appending and direct access are the
-/// host's: it says where each write goes.
+/// Flags of open(2) that also apply to the file in the image. The host handles O_APPEND and
+/// O_DIRECT: it sends the offset of each write.
 const OPEN_FLAGS: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECTORY | libc::O_EXCL;
-/// File systems whose handles stay good while the file exists.
+/// File systems whose handles stay valid while the file exists.
 const WITH_HANDLES: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs"];
-/// File systems in which names that differ are different names, unless the superblock says otherwise. On NTFS a file of another system may have a short DOS
-/// name as well, but what was done by that one its driver does not see by the long one either (docs/caveats.md).
+/// File systems in which different spellings are different names, unless the superblock says
+/// otherwise. On NTFS, a file of another system may also have a short DOS name. Its driver, too,
+/// misses changes through the other name (docs/caveats.md).
 const EXACT_NAMES: [&str; 14] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "erofs", "squashfs", "minix", "nilfs2", "ntfs",
     "ntfs3", "reiserfs", "ufs",
 ];
-/// File systems whose smallest read takes a block of many pages: one of a page brings the next ones along. Of others the
-/// pages are kept, since one read again alone takes as long as many in a row.
+/// File systems that read blocks of many pages at least: a read of one page also brings the next
+/// pages. For other file systems the pages are kept: reading one page again takes as long as many
+/// in a row.
 const WHOLE_BLOCKS: [&str; 1] = ["squashfs"];
-/// Free bytes, beyond those of an attribute, with which a file system is not full.
+/// With this many free bytes, beyond those of an attribute, a file system is not full.
 const SPARE: u64 = 1 << 20;
-/// Who asks for something.
+/// The caller of a request.
 #[derive(Clone, Copy)]
 pub struct Caller {
     pub user: u32,
@@ -55,13 +57,13 @@ impl Caller {
     }
 }
 
-/// A file as the host gets to know it.
+/// A file in an answer to a lookup.
 pub struct Found {
     pub attributes: FileAttr,
     pub generation: u64,
 }
 
-/// What is to be changed of a file.
+/// Changes to the attributes of a file.
 pub struct Changes {
     pub mode: Option<u32>,
     pub user: Option<u32>,
@@ -78,36 +80,36 @@ impl Changes {
     }
 }
 
-/// The host tells the times of each file whose last name it removes. To write them is of no use:
-/// of a regular file the host has them itself, for as long as it is open.
+/// The host sends the times of each file whose last name it removes. They need not be written: the
+/// host has the times of an open regular file itself.
 fn is_removed_file(stat: &libc::stat) -> bool {
     stat.st_nlink == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG
 }
 
-/// A file that is made: what kind and with what.
+/// A new file: its kind and data.
 pub enum New<'a> {
     Directory,
     Node { device: u32 },
     Link { target: &'a Path },
 }
 
-/// A mounted tree as the host's requests see it: files by number.
+/// A mounted tree for requests of the host: files by number.
 pub struct Volume {
     nodes: Nodes,
     files: Files,
     owners: Owners,
-    /// Open since the file system was mounted, so that it learns of every error of writing.
+    /// Open since the file system was mounted, so that its fsync returns every write error.
     whole: Fd,
-    /// The first of these errors, or of those when the host wrote what it had held back. Each of them is told once, if
-    /// anybody asks then, but what was lost stays lost.
+    /// The first of these errors, or of errors of the host's writeback. The kernel reports each
+    /// error once, and only to callers at that time; the data stays lost.
     lost: OnceLock<i32>,
     host: Arc<HostCache>,
     room: Room,
-    /// Not every file system has the disk's cache flushed by itself.
+    /// Not every file system flushes the disk's cache itself.
     device: BlockDevice,
     exact_names: bool,
     access_lists: bool,
-    /// What the host has read ahead is not remembered here, too: the memory is there for the next read.
+    /// Pages of the host's readahead are dropped here, to free memory for the next read.
     whole_blocks: bool,
 }
 
@@ -132,7 +134,7 @@ fn is_access_list(attribute: &CStr) -> bool {
 }
 
 impl Volume {
-    /// The tree of a mount, with the owners that the host shall see.
+    /// The tree of a mount, with a map of owners.
     pub fn new(mount: &Mount, owners: Owners, host: Arc<HostCache>) -> io::Result<Self> {
         let kind = mount.kind();
         let flags = libc::O_DIRECTORY | libc::O_RDONLY;
@@ -159,7 +161,7 @@ impl Volume {
         })
     }
 
-    /// Whether the host may remember which names there are, and which not.
+    /// Whether the host may cache existing and missing names.
     pub fn has_exact_names(&self) -> bool {
         self.exact_names
     }
@@ -194,17 +196,18 @@ impl Volume {
         attributes(id, &fd.stat()?, &self.owners)
     }
 
-    /// Does what needs room in the image.
+    /// Runs `work`, which needs space in the image.
     fn with_room<T>(&self, work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         let settle = || {
-            // Errors do not matter here: whoever asks for them is told.
+            // Errors do not matter here: fsync(2) returns them.
             let _ = self.whole.sync_file_system();
             true
         };
         self.room.with(settle, work)
     }
 
-    /// As `with_room` for an attribute: a file system also reports that it is full if the attribute is too large for it.
+    /// As `with_room`, for an attribute: a file system also returns ENOSPC if the attribute is too
+    /// large.
     fn with_room_for_attribute<T>(
         &self,
         bytes: usize,
@@ -240,7 +243,7 @@ impl Volume {
         self.nodes.forget(id, lookups);
     }
 
-    /// The host names the file that is open when write(2) needs them (writers.rs).
+    /// The host names the handle if write(2) needs the attributes (writers.rs).
     pub fn attributes(&self, id: u64, file: Option<u64>) -> io::Result<FileAttr> {
         let Some(file) = file else {
             return self.shown(id, &*self.nodes.get(id)?);
@@ -268,7 +271,8 @@ impl Volume {
         changes: Changes,
     ) -> io::Result<FileAttr> {
         let node = match self.nodes.get(id) {
-            // It went with its last name, since no descriptor of it was kept. The host would take an error for one of writing.
+            // The unlinked file is gone, because no descriptor of it was kept. The host would take
+            // an error for a write error.
             Err(error) if is_gone(&error) && changes.is_only_of_modification() => {
                 return Ok(absent());
             }
@@ -286,7 +290,7 @@ impl Volume {
                 self.number_in_image(changes.group, |id| self.owners.groups.to_image(id))?;
             node.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH)?;
         }
-        // After the owner, whose change takes bits away.
+        // After the owner, because chown(2) clears bits of the mode.
         if let Some(mode) = changes.mode {
             self.device.kernel().keep_set_id(true)?;
             node.set_own_mode(mode & 0o7777)?;
@@ -305,7 +309,7 @@ impl Volume {
         self.shown(id, &node)
     }
 
-    /// A user or group that a file is given to; -1, as chown(2) has it, for none.
+    /// The user or group to set; -1, as in chown(2), for none.
     fn number_in_image(
         &self,
         id: Option<u32>,
@@ -317,12 +321,12 @@ impl Volume {
         }
     }
 
-    /// Where a symbolic link leads to.
+    /// The target of a symbolic link.
     pub fn read_link(&self, id: u64) -> io::Result<CString> {
         self.nodes.get(id)?.read_link_at(c"")
     }
 
-    /// Makes a file that is not opened: a directory, a link, a device.
+    /// Creates a file without opening it: a directory, a link, a device.
     pub fn make(
         &self,
         caller: Caller,
@@ -363,15 +367,15 @@ impl Volume {
         Ok(())
     }
 
-    /// Gives a file one more name.
+    /// Creates a hard link.
     pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> io::Result<Found> {
         let (node, directory, name) = (self.nodes.get(id)?, self.nodes.get(parent)?, text(name)?);
         self.with_room(|| node.link_at(c"", &directory, &name, libc::AT_EMPTY_PATH))?;
         self.look(&directory, &name)
     }
 
-    /// The flags that a file in the image is opened with. The host's page cache also reads where a
-    /// program only writes: the rest of a page.
+    /// The flags for opening a file in the image. For a program that only writes, the host's page
+    /// cache also reads: the rest of a page.
     fn flags(&self, flags: i32) -> i32 {
         let access = match flags & libc::O_ACCMODE {
             libc::O_WRONLY => libc::O_RDWR,
@@ -386,7 +390,7 @@ impl Volume {
         Ok(self.files.add(file, id, is_for_writing(flags)))
     }
 
-    /// Makes a regular file and opens it.
+    /// Creates and opens a regular file.
     pub fn create(
         &self,
         caller: Caller,
@@ -415,8 +419,8 @@ impl Volume {
             .remove(file, |id, fd, end| self.settle(id, fd, end));
     }
 
-    /// Hands names on, from a position on, until `add` takes no more and says so. It gets the number
-    /// of the file, and returns whether it was taken.
+    /// Hands names to `add`, from a position on, until `add` returns that it is full. `add` also
+    /// gets the number of the file.
     pub fn read_directory(
         &self,
         directory: u64,
@@ -430,7 +434,7 @@ impl Volume {
             let entry = match reading.next(&file.fd, position) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => return Ok(()),
-                // What was read before the error is handed on first.
+                // Entries read before the error come first.
                 Err(_) if position != start => return Ok(()),
                 Err(error) => return Err(error),
             };
@@ -442,7 +446,7 @@ impl Volume {
         }
     }
 
-    /// The file of a directory's entry; `None` for `.` and `..`, and for what cannot be looked at.
+    /// The file of a directory entry; `None` for `.`, `..` and files whose metadata cannot be read.
     pub fn look_at_entry(&self, directory: &Fd, entry: &Entry) -> io::Result<Option<Found>> {
         if matches!(entry.name.to_bytes(), b"." | b"..") {
             return Ok(None);
@@ -454,7 +458,7 @@ impl Volume {
         }
     }
 
-    /// The counters of statfs(2), in the order that FUSE has them.
+    /// The counters of statfs(2), in FUSE's order.
     pub fn statfs(&self) -> io::Result<[u64; 8]> {
         let found = self.whole.statfs()?;
         Ok([
@@ -505,7 +509,7 @@ impl Volume {
         let attribute = text(attribute)?;
         self.check_attribute(&attribute)?;
         if is_access_list(&attribute) && self.access_lists {
-            // The set-group-ID bit goes if the caller is not in the file's group.
+            // The kernel clears the set-group-ID bit if the caller is not in the file's group.
             self.make_as(caller, 0)?;
         }
         self.device
@@ -524,7 +528,7 @@ impl Volume {
         self.nodes.get(id)?.remove_xattr_of_path_fd(&attribute)
     }
 
-    /// ENOTTY: none of those that are passed on.
+    /// ENOTTY: an ioctl that is not supported.
     pub fn control(
         &self,
         (id, file): (u64, u64),
@@ -538,7 +542,7 @@ impl Volume {
             .copy_from_slice(data);
         self.files.get(file)?.fd.control(control, &mut buffer)?;
         if matches!(control, Control::SetFlags | Control::SetAttributes) {
-            // The change has set the time of the last change.
+            // The ioctl has changed the file's change time.
             self.host.drop_attributes(id);
         }
         Ok(buffer)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Files that are open for writing, and errors of data that the host sent later.
 //!
-//! The host caches what programs write, and sends it later. It reports errors of that when the file
-//! is closed or synced, but write(2) goes on. Yet before each write(2) the host needs the attributes
-//! of the file, and asks for them by the same handle if it does not know them. So the request
-//! for attributes carries the error to write(2):
+//! The host caches written data, and sends them later. It reports errors at close(2) and fsync(2),
+//! but not at write(2). Before each write(2), though, the host needs the attributes of the file,
+//! and requests them by the same handle if it does not know them. So the request for attributes
+//! carries the error to write(2):
 //!
 //! | event                                   | attributes at the host | the handle  |
 //! |-----------------------------------------|------------------------|-------------|
@@ -13,12 +13,12 @@
 //! | attributes sent, some handle uninformed | expired at once        | no change   |
 //! | cached data arrives, some uninformed    | dropped                | no change   |
 //!
-//! The last row is for answers to SETATTR and LINK that were under way when the data was lost: of
+//! The last row is for answers to SETATTR and LINK that were under way when the data was lost. In
 //! other answers the host itself drops attributes that are older than their invalidation.
 //!
 //! The rule is that of Linux's errseq: each handle that was open reports a loss once, and a handle
-//! that is opened later reports none. Errors of the disk below are counted once for each file, by
-//! one descriptor that only watches, so that fsync(2) by each handle reports them as well.
+//! that is opened later reports none. One descriptor per file only watches for errors of the disk
+//! below, and counts each error once. So fsync(2) by each handle reports them as well.
 
 use outboard::Fd;
 use std::collections::HashMap;
@@ -31,28 +31,27 @@ use std::sync::{Arc, Mutex, MutexGuard};
 struct Node {
     handles: usize,
     uninformed: usize,
-    /// Counts the losses of data.
+    /// Number of losses of data.
     losses: u64,
-    /// The last of them.
+    /// The last error.
     error: i32,
-    /// The end of the lost data that ended last, which is the size that the host shows at least.
+    /// The largest end of lost data: the host shows at least this size.
     lost_end: u64,
-    /// Learns of errors of the disk below. `None`: it could not be opened.
+    /// Watches for errors of the disk below. `None`: opening it failed.
     watch: Option<Arc<Fd>>,
 }
 
-/// A handle that programs write by.
+/// A handle for writing.
 pub struct Writer {
     node: u64,
-    /// Losses that were reported by this handle, or happened before it was opened.
+    /// Number of losses that this handle has reported, or that happened before it was opened.
     informed: AtomicU64,
     /// The node's.
     watch: Option<Arc<Fd>>,
 }
 
 impl Writer {
-    /// An error of data of the file that the kernel here could not write to the disk. Of all
-    /// handles one gets it.
+    /// A write error of the kernel in this process. Only one handle gets it.
     pub fn check_disk(&self) -> io::Result<()> {
         self.watch.as_ref().map_or(Ok(()), |fd| fd.check_written())
     }
@@ -85,8 +84,8 @@ impl Writers {
         }
     }
 
-    /// The last handle of a file that lost data calls `settle` with the end of what was lost. No
-    /// program can begin to write to the file meanwhile.
+    /// The last handle of a file with lost data calls `settle` with the end of the lost data. No
+    /// program can open the file for writing until `settle` returns.
     pub fn close(&self, writer: &Writer, settle: impl FnOnce(u64)) {
         let mut nodes = self.nodes();
         if let Some(node) = nodes.get_mut(&writer.node) {
@@ -101,7 +100,7 @@ impl Writers {
         }
     }
 
-    /// Gives a file another size, by `set`: what was lost behind that counts no more.
+    /// Resizes a file by `set`: lost data behind the new size does not count any more.
     pub fn resize(
         &self,
         node: u64,
@@ -110,7 +109,7 @@ impl Writers {
     ) -> io::Result<()> {
         let mut nodes = self.nodes();
         match nodes.get_mut(&node).filter(|node| node.lost_end > 0) {
-            // With the lock: the file may be settled now.
+            // Under the lock, because another thread may settle the file now.
             Some(node) => {
                 set()?;
                 node.lost_end = node.lost_end.min(size);
@@ -135,7 +134,7 @@ impl Writers {
         true
     }
 
-    /// Data of a file was lost; `end` is that of the lost data. The caller has the host drop the
+    /// Notes that data of a file was lost, up to `end`. The caller must make the host drop the
     /// attributes afterwards.
     pub fn lose(&self, node: u64, error: i32, end: u64) {
         if let Some(node) = self.nodes().get_mut(&node) {
@@ -149,7 +148,7 @@ impl Writers {
         }
     }
 
-    /// The error of a loss that was not reported by this handle yet.
+    /// The error of a loss that this handle has not reported yet.
     pub fn check(&self, writer: &Writer) -> io::Result<()> {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return Ok(());
@@ -164,7 +163,7 @@ impl Writers {
         }
     }
 
-    /// Whether a node has uninformed handles: mostly none has.
+    /// Whether a node has uninformed handles. Usually no node has.
     pub fn is_uninformed(&self, node: u64) -> bool {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return false;
@@ -173,7 +172,7 @@ impl Writers {
         nodes.get(&node).is_some_and(|node| node.uninformed > 0)
     }
 
-    /// Whether a program may write to a node by something that it has open.
+    /// Whether a program has the node open for writing.
     pub fn is_open(&self, node: u64) -> bool {
         self.nodes().contains_key(&node)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Data of files: reading, writing, and what becomes of data that cannot be written.
+//! Data of files: reads, writes, and losses.
 
 use super::super::files::OpenFile;
 use super::super::nodes::ROOT;
@@ -7,20 +7,20 @@ use super::{error, Caller, Volume};
 use outboard::Fd;
 use std::io;
 
-/// Most bytes of one copy inside the image, so that the answer comes before people lose patience.
+/// Most bytes of one copy inside the image, so that the answer comes soon enough for an interrupt.
 const COPY: u64 = 256 << 20;
-/// Bytes of a read from which on the host has read ahead, or wants as much: it remembers them itself.
+/// Reads of at least this many bytes are readahead of the host, which caches them itself.
 const AHEAD: usize = 64 << 10;
 
-/// A group that no caller is in, for one that the image does not have.
+/// A group without members, for a caller's group without a mapping.
 const NO_GROUP: u32 = u32::MAX - 1;
 
-/// Where data comes from.
+/// The origin of written data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The host's cache: the program has gone on, and the host takes all for written.
+    /// The host's cache: the program has gone on, and the host counts the data as written.
     Cache,
-    /// A call that waits for the answer. `privileged`: set-user-ID bits stay.
+    /// A call that waits for the answer. `privileged`: keep set-user-ID bits.
     Call { privileged: bool },
 }
 
@@ -29,13 +29,13 @@ fn has_set_id(stat: &libc::stat) -> bool {
 }
 
 impl Volume {
-    /// Data that a program has written is lost. The next sync of the whole file system reports it.
+    /// Notes that written data is lost. The next sync of the whole file system reports the error.
     fn lose(&self, error: &io::Error) {
         let _ = self.lost.set(error.raw_os_error().unwrap_or(libc::EIO));
     }
 
-    /// As `lose` for data of one file, which ended at `end`: the next write(2) of each program that
-    /// has it open reports it, too.
+    /// As `lose`, for data of one file up to `end`: the next write(2) by each open handle reports
+    /// the error, too.
     fn lose_of(&self, id: u64, error: &io::Error, end: u64) {
         self.lose(error);
         let number = error.raw_os_error().unwrap_or(libc::EIO);
@@ -43,21 +43,21 @@ impl Volume {
         self.host.drop_attributes(id);
     }
 
-    /// Whether a writer of a file still has to learn of lost data.
+    /// Whether a handle for writing is uninformed of lost data.
     pub fn is_uninformed(&self, id: u64) -> bool {
         self.files.writers.is_uninformed(id)
     }
 
-    /// The host shall ask for attributes again where a writer still has to learn of lost data.
+    /// Makes the host ask for attributes again if a handle for writing is uninformed of lost data.
     pub fn remind_writers(&self, id: u64) {
         if self.is_uninformed(id) {
             self.host.drop_attributes(id);
         }
     }
 
-    /// Nobody writes to a file any more of which data was lost: gives it the size that the host
-    /// shows, with a hole at its end. Where there is no room for that, or there are no holes, the
-    /// host gets the file's own size as soon as nobody has it open.
+    /// Settles a file with lost data that no program writes any more: it gets the size that the
+    /// host shows, with a hole at its end. If there is no space, or the file system has no holes,
+    /// the host gets the file's real size once the file is closed.
     pub(super) fn settle(&self, id: u64, fd: &Fd, end: u64) {
         let grow = || match fd.stat()?.st_size.unsigned_abs() < end {
             true => fd.truncate(end),
@@ -68,7 +68,7 @@ impl Volume {
         }
     }
 
-    /// The error of data that was lost after a write(2) by this handle, once.
+    /// The error of data lost after a write(2) by this handle; returned once.
     pub(super) fn check_writer(&self, file: &OpenFile) -> io::Result<()> {
         match &file.writer {
             Some(writer) => self.files.writers.check(writer),
@@ -76,7 +76,7 @@ impl Volume {
         }
     }
 
-    /// From now on this thread changes data as the caller. `privileged`: set-user-ID bits stay.
+    /// Makes this thread change data as the caller. `privileged`: keep set-user-ID bits.
     pub(super) fn change_as(&self, caller: Caller, privileged: bool) -> io::Result<()> {
         let group = self.owners.groups.to_image(caller.group);
         self.device
@@ -84,7 +84,8 @@ impl Volume {
             .change_files_as(group.unwrap_or(NO_GROUP), privileged)
     }
 
-    /// Changes data of a file as the caller. The change may take set-user-ID bits away, which the host does not look for.
+    /// Changes data of a file as the caller. The change may clear set-user-ID bits; the host must
+    /// then ask for the mode again.
     fn change_data<T>(
         &self,
         caller: Caller,
@@ -101,7 +102,7 @@ impl Volume {
         result
     }
 
-    /// The host gets data of a file for its page cache.
+    /// Notes that the host reads data of a file into its page cache.
     pub fn mark_cached(&self, id: u64) {
         self.nodes.mark_cached(id);
     }
@@ -132,7 +133,7 @@ impl Volume {
         Ok(done)
     }
 
-    /// Writes all, or as much as there is room for.
+    /// Writes all data, or as much as there is space for.
     pub fn write(
         &self,
         caller: Caller,
@@ -151,7 +152,7 @@ impl Volume {
                 })
             }
         };
-        // Both of one write are one loss.
+        // Both errors of one write are one loss.
         let disk = file
             .writer
             .as_ref()
@@ -212,7 +213,7 @@ impl Volume {
         })
     }
 
-    /// `to`: the node, what is open, and the offset.
+    /// `to`: node, handle, offset.
     pub fn copy(
         &self,
         caller: Caller,
@@ -236,7 +237,8 @@ impl Volume {
         }
     }
 
-    /// Tells of every error of writing since the file system was mounted, also of those that were told before.
+    /// Returns every write error since the file system was mounted, also errors that were returned
+    /// before.
     fn sync_all(&self) -> io::Result<()> {
         let written = self.whole.sync_file_system();
         if let Err(error) = written.and_then(|()| self.device.sync()) {
@@ -248,7 +250,7 @@ impl Volume {
         }
     }
 
-    /// The root stands for the whole file system, since the host passes no syncfs(2) on.
+    /// fsync(2) of the root syncs the whole file system: the host does not pass on syncfs(2).
     pub fn sync_directory(&self, id: u64, directory: u64) -> io::Result<()> {
         if id == ROOT {
             return self.sync_all();
@@ -256,7 +258,7 @@ impl Volume {
         self.files.get(directory)?.fd.sync()
     }
 
-    /// Whether the host may hold back what programs have written to a file.
+    /// Whether the host may have unwritten data of a file.
     pub fn is_written(&self, id: u64) -> bool {
         self.files.writers.is_open(id)
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Looking for data and holes.
+//! Finds data and holes.
 //!
-//! The host keeps dirty pages and asks the server without writing them first. Where the image has
-//! data already, dirty pages change nothing. So only the hole that decides the answer is looked at
-//! again, after the host has written its pages there:
+//! The host keeps dirty pages and asks the server without writing them first. Where the image
+//! already has data, dirty pages change nothing. So only the hole that decides the answer is
+//! checked again, after the host has written its pages there:
 //!
 //! | the image at the offset | SEEK_DATA                      | SEEK_HOLE                     |
 //! |-------------------------|--------------------------------|-------------------------------|
@@ -15,7 +15,7 @@ use super::Volume;
 use outboard::Fd;
 use std::io;
 
-/// A part of a file; without an end, all from `start` on.
+/// A part of a file; without an end, everything from `start` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub start: u64,
@@ -23,17 +23,17 @@ pub struct Span {
 }
 
 impl Span {
-    /// Whether all of another one is in it.
+    /// Whether it contains another span.
     fn covers(self, other: Span) -> bool {
         let end = |span: Span| span.end.unwrap_or(u64::MAX);
         self.start <= other.start && end(other) <= end(self)
     }
 }
 
-/// What was found in the image.
+/// The result of a seek in the image.
 pub struct Look {
     pub found: io::Result<u64>,
-    /// A hole of the image in which dirty pages of the host would change what was found.
+    /// A hole of the image; dirty pages of the host in it would change the result.
     hole: Option<Span>,
 }
 
@@ -49,7 +49,7 @@ fn is_behind_the_end(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENXIO)
 }
 
-/// The hole that decides what was found.
+/// The hole that decides the result.
 fn deciding_hole(fd: &Fd, offset: u64, whence: i32, found: &io::Result<u64>) -> Option<Span> {
     let (start, end) = match (whence, found) {
         (libc::SEEK_DATA, Ok(position)) => (offset, Some(*position)),
