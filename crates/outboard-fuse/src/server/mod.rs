@@ -27,7 +27,7 @@ mod gate;
 mod granularity;
 mod host_cache;
 mod nodes;
-mod room;
+mod retry;
 mod volume;
 mod writers;
 
@@ -91,11 +91,11 @@ pub struct Server {
     access_lists: bool,
     host: Arc<HostCache>,
     deferred: Deferred,
-    manner: Manner,
+    options: ServerOptions,
 }
 
-/// Properties of a mount.
-pub struct Manner {
+/// Options of a server.
+pub struct ServerOptions {
     /// The host checks permissions.
     pub checks: bool,
     /// The host caches no writes.
@@ -126,7 +126,7 @@ fn errno(error: &io::Error) -> Errno {
 
 impl Server {
     /// A server of the volume behind a gate.
-    pub fn new(gate: Arc<Gate>, host: Arc<HostCache>, manner: Manner) -> io::Result<Self> {
+    pub fn new(gate: Arc<Gate>, host: Arc<HostCache>, options: ServerOptions) -> io::Result<Self> {
         let (exact, lists) =
             gate.run(|volume| Ok((volume.has_exact_names(), volume.has_access_lists())))?;
         Ok(Self {
@@ -134,8 +134,8 @@ impl Server {
             host,
             gate,
             names_last: if exact { EVER } else { Duration::ZERO },
-            access_lists: manner.checks && lists,
-            manner,
+            access_lists: options.checks && lists,
+            options,
         })
     }
 
@@ -157,7 +157,7 @@ impl Server {
     fn attributes_last_if(&self, uninformed: bool) -> Duration {
         // If the host caches no writes, calls that do not write ask for attributes, too: there
         // write(2) is a request.
-        match uninformed && !self.manner.synchronous {
+        match uninformed && !self.options.synchronous {
             true => Duration::ZERO,
             false => EVER,
         }
@@ -254,13 +254,13 @@ impl Filesystem for Server {
         for wanted in WANTED {
             let _ = config.add_capabilities(wanted);
         }
-        if !self.manner.synchronous {
+        if !self.options.synchronous {
             let _ = config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE);
         }
         if self.access_lists {
             let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
         }
-        let _ = config.set_time_granularity(self.manner.granularity);
+        let _ = config.set_time_granularity(self.options.granularity);
         let _ = config.set_max_write(LARGEST);
         if let Err(most) = config.set_max_readahead(LARGEST) {
             let _ = config.set_max_readahead(most);
@@ -288,7 +288,7 @@ impl Filesystem for Server {
     }
 
     fn getattr(&self, _: &Request, id: INodeNo, file: Option<FileHandle>, reply: ReplyAttr) {
-        let writer = file.filter(|_| !self.manner.synchronous);
+        let writer = file.filter(|_| !self.options.synchronous);
         let result = self.run(|volume| volume.attributes(id.0, writer.map(|file| file.0)));
         answer!(reply, result, found => reply.attr(&self.attributes_last(id), &found));
     }

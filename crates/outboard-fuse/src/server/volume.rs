@@ -15,7 +15,7 @@ use super::attributes::{absent, attributes, timespec};
 use super::files::{Entry, Files};
 use super::host_cache::HostCache;
 use super::nodes::{Named, Nodes};
-use super::room::Room;
+use super::retry::RetryState;
 use crate::owners::Owners;
 use fuser::{FileAttr, TimeOrNow};
 use outboard::{BlockDevice, Control, Fd, Mount, CONTROL_SIZE};
@@ -104,7 +104,7 @@ pub struct Volume {
     /// error once, and only to callers at that time; the data stays lost.
     lost: OnceLock<i32>,
     host: Arc<HostCache>,
-    room: Room,
+    retry: RetryState,
     /// Not every file system flushes the disk's cache itself.
     device: BlockDevice,
     exact_names: bool,
@@ -154,7 +154,7 @@ impl Volume {
             whole,
             lost: OnceLock::new(),
             host,
-            room: Room::default(),
+            retry: RetryState::default(),
             device: mount.device().clone(),
             exact_names: EXACT_NAMES.contains(&kind) && !folds_case,
             whole_blocks: WHOLE_BLOCKS.contains(&kind),
@@ -197,18 +197,18 @@ impl Volume {
     }
 
     /// Runs `work`, which needs space in the image.
-    fn with_room<T>(&self, work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    fn with_space<T>(&self, work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         let settle = || {
             // Errors do not matter here: fsync(2) returns them.
             let _ = self.whole.sync_file_system();
             true
         };
-        self.room.with(settle, work)
+        self.retry.with(settle, work)
     }
 
-    /// As `with_room`, for an attribute: a file system also returns ENOSPC if the attribute is too
+    /// As `with_space`, for an attribute: a file system also returns ENOSPC if the attribute is too
     /// large.
-    fn with_room_for_attribute<T>(
+    fn with_space_for_attribute<T>(
         &self,
         bytes: usize,
         work: impl FnMut() -> io::Result<T>,
@@ -224,7 +224,7 @@ impl Volume {
             let _ = self.whole.sync_file_system();
             true
         };
-        self.room.with(settle, work)
+        self.retry.with(settle, work)
     }
 
     fn make_as(&self, caller: Caller, umask: u32) -> io::Result<()> {
@@ -338,7 +338,7 @@ impl Volume {
     ) -> io::Result<Found> {
         let (directory, name) = (self.nodes.get(parent)?, text(name)?);
         self.make_as(caller, umask)?;
-        self.with_room(|| match new {
+        self.with_space(|| match new {
             New::Directory => directory.make_directory_at(&name, mode),
             New::Node { device } => directory.make_node_at(&name, mode, device.into()),
             New::Link { target } => directory.make_symlink_at(&text(target.as_os_str())?, &name),
@@ -349,7 +349,7 @@ impl Volume {
     /// Removes a name. `flags`: `AT_REMOVEDIR` for a directory.
     pub fn unlink(&self, parent: u64, name: &OsStr, flags: i32) -> io::Result<()> {
         self.nodes.get(parent)?.unlink_at(&text(name)?, flags)?;
-        self.room.removed();
+        self.retry.removed();
         Ok(())
     }
 
@@ -362,15 +362,15 @@ impl Volume {
     ) -> io::Result<()> {
         let (from, to) = (self.nodes.get(parent)?, self.nodes.get(new_parent)?);
         let (name, new_name) = (text(name)?, text(new_name)?);
-        self.with_room(|| from.rename_at(&name, &to, &new_name, flags))?;
-        self.room.removed();
+        self.with_space(|| from.rename_at(&name, &to, &new_name, flags))?;
+        self.retry.removed();
         Ok(())
     }
 
     /// Creates a hard link.
     pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> io::Result<Found> {
         let (node, directory, name) = (self.nodes.get(id)?, self.nodes.get(parent)?, text(name)?);
-        self.with_room(|| node.link_at(c"", &directory, &name, libc::AT_EMPTY_PATH))?;
+        self.with_space(|| node.link_at(c"", &directory, &name, libc::AT_EMPTY_PATH))?;
         self.look(&directory, &name)
     }
 
@@ -406,7 +406,7 @@ impl Volume {
             text(name)?,
             self.flags(flags) | libc::O_CREAT | libc::O_NOFOLLOW,
         );
-        let file = self.with_room(|| directory.open_at(&name, flags, mode & 0o7777))?;
+        let file = self.with_space(|| directory.open_at(&name, flags, mode & 0o7777))?;
         let node = file.reopen(libc::O_PATH)?;
         let found = self.found(self.nodes.remember(node)?)?;
         let id = found.attributes.ino.0;
@@ -516,7 +516,7 @@ impl Volume {
             .kernel()
             .keep_set_id(caller.is_privileged() || !is_access_list(&attribute))?;
         let node = self.nodes.get(id)?;
-        self.with_room_for_attribute(value.len(), || {
+        self.with_space_for_attribute(value.len(), || {
             node.set_xattr_of_path_fd(&attribute, value, flags)
         })
     }

@@ -10,7 +10,7 @@ use super::Plan;
 use fuser::{Config, SessionACL};
 use outboard::{receive_fd, signals, Fd, System};
 use outboard_fuse::owners::Owners;
-use outboard_fuse::server::{granularity, Gate, HostCache, Manner, Server, Volume};
+use outboard_fuse::server::{granularity, Gate, HostCache, Server, ServerOptions, Volume};
 use outboard_sandbox::error::{Error, Result};
 use outboard_volume::session::{Session, Style};
 use std::io;
@@ -55,12 +55,13 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     let host = Arc::new(HostCache::default());
     let volume = Volume::new(session.mounted(index), owners, Arc::clone(&host)).map_err(failed)?;
     let gate = Arc::new(Gate::new(volume));
-    let manner = Manner {
+    let server_options = ServerOptions {
         checks: options.default_permissions,
         synchronous: options.sync,
         granularity: granularity(session.mounted(index)),
     };
-    let server = Server::new(Arc::clone(&gate), Arc::clone(&host), manner).map_err(failed)?;
+    let server =
+        Server::new(Arc::clone(&gate), Arc::clone(&host), server_options).map_err(failed)?;
     let (ended, ends) = channel();
     let threads = session.vcpus() as usize;
     start(server, &host, device, threads, ended.clone()).map_err(failed)?;

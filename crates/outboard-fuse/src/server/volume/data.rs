@@ -176,7 +176,7 @@ impl Volume {
         self.device.kernel().keep_set_id(true)?;
         let mut done = 0;
         while done < data.len() {
-            match self.with_room(|| fd.write_at(&data[done..], offset + done as u64)) {
+            match self.with_space(|| fd.write_at(&data[done..], offset + done as u64)) {
                 Ok(0) => break,
                 Ok(length) => done += length,
                 Err(error) => return Err(error),
@@ -188,7 +188,7 @@ impl Volume {
     fn write_called(&self, fd: &Fd, data: &[u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < data.len() {
-            match self.with_room(|| fd.write_at(&data[done..], offset + done as u64)) {
+            match self.with_space(|| fd.write_at(&data[done..], offset + done as u64)) {
                 Ok(0) => break,
                 Ok(length) => done += length,
                 Err(_) if done > 0 => break,
@@ -209,7 +209,7 @@ impl Volume {
     ) -> io::Result<()> {
         let file = self.files.get(file)?;
         self.change_data(caller, caller.is_privileged(), (id, &file.fd), || {
-            self.with_room(|| file.fd.allocate(mode, offset, length))
+            self.with_space(|| file.fd.allocate(mode, offset, length))
         })
     }
 
@@ -224,7 +224,7 @@ impl Volume {
         let (from, to) = (self.files.get(from)?, self.files.get(to)?);
         let length = length.min(COPY) as usize;
         self.change_data(caller, caller.is_privileged(), (id, &to.fd), || {
-            self.with_room(|| from.fd.copy_range(from_offset, &to.fd, to_offset, length))
+            self.with_space(|| from.fd.copy_range(from_offset, &to.fd, to_offset, length))
         })
     }
 

@@ -16,13 +16,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
-pub struct Room {
+pub struct RetryState {
     removals: AtomicU64,
     /// Value of `removals` at the last vain wait.
     awaited: AtomicU64,
 }
 
-impl Room {
+impl RetryState {
     /// Notes that a file may have lost its last name.
     pub fn removed(&self) {
         self.removals.fetch_add(1, Ordering::Relaxed);
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn nobody_waits_where_nothing_was_removed() {
         let tries = Cell::new(0);
-        let result: io::Result<()> = Room::default().with(
+        let result: io::Result<()> = RetryState::default().with(
             || panic!("there is nothing to settle"),
             || {
                 tries.set(tries.get() + 1);
@@ -86,10 +86,10 @@ mod tests {
 
     #[test]
     fn room_of_what_was_removed_is_waited_for() {
-        let room = Room::default();
-        room.removed();
+        let state = RetryState::default();
+        state.removed();
         let tries = Cell::new(0);
-        let result = room.with(
+        let result = state.with(
             || true,
             || {
                 tries.set(tries.get() + 1);
@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn nobody_waits_where_there_is_room() {
-        let room = Room::default();
-        room.removed();
+        let state = RetryState::default();
+        state.removed();
         let tries = Cell::new(0);
-        let result: io::Result<()> = room.with(
+        let result: io::Result<()> = state.with(
             || false,
             || {
                 tries.set(tries.get() + 1);
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn other_errors_are_told_at_once() {
-        let room = Room::default();
-        room.removed();
-        let result: io::Result<()> = room.with(
+        let state = RetryState::default();
+        state.removed();
+        let result: io::Result<()> = state.with(
             || panic!("there is nothing to settle"),
             || Err(io::Error::from_raw_os_error(libc::EDQUOT)),
         );
