@@ -2,9 +2,9 @@
 //! Copies one file that is not a directory.
 
 use super::attributes::{self, Kind, Named};
-use super::behind::Behind;
 use super::data::{copy_data, Buffer};
 use super::following::with_hint;
+use super::handle_cache::HandleCache;
 use super::links::{self, Links, Turn};
 use super::report::{Loss, NamePrinter, Report};
 use super::walk::Directory;
@@ -96,7 +96,7 @@ pub struct Copier<'a> {
     used: Arc<UsedFiles>,
     links: Links,
     /// Complete copies in an image.
-    behind: Behind,
+    handles: HandleCache,
     /// Whether files may be written in another order than they are copied.
     unordered: bool,
     /// Whether the end of a new file needs [`settle`].
@@ -144,7 +144,7 @@ impl<'a> Copier<'a> {
             base_shown,
             used,
             links: Links::default(),
-            behind: Behind::default(),
+            handles: HandleCache::default(),
             unordered: inside && !job.options.sorted,
         }
     }
@@ -168,7 +168,7 @@ impl<'a> Copier<'a> {
         if !self.unordered {
             return;
         }
-        if let Err(error) = self.behind.note(directory) {
+        if let Err(error) = self.handles.note(directory) {
             let what = format!("cannot write {}", escaped(self.base_shown.as_bytes()));
             self.fail_writing(what, &error);
         }
@@ -441,7 +441,7 @@ impl Worker<'_> {
             }
         }
         if copier.unordered {
-            copier.behind.add(target, stat.st_size.max(0) as u64);
+            copier.handles.add(target, stat.st_size.max(0) as u64);
             return Ok(());
         }
         target.close().map_err(Failure::Writing)

@@ -74,28 +74,28 @@ impl<'a> Trail<'a> {
 ///
 /// I/O is direct until the first transfer that is refused, or that does not end where a block may:
 /// not every file system can do it, and the last bytes of a file are rarely a block.
-struct Passage<'a> {
+struct Transfer<'a> {
     source: &'a Fd,
     target: &'a Fd,
     trails: [Option<Trail<'a>>; 2],
     direct: bool,
 }
 
-impl<'a> Passage<'a> {
+impl<'a> Transfer<'a> {
     fn new(source: &'a Fd, target: &'a Fd, size: u64) -> Self {
-        let passage = Self {
+        let transfer = Self {
             source,
             target,
             trails: [Trail::new(source, false), Trail::new(target, true)],
             direct: size >= LARGE,
         };
-        if passage.direct {
-            for file in passage.inside() {
+        if transfer.direct {
+            for file in transfer.inside() {
                 // Direct I/O is refused: this file goes through the page cache.
                 let _ = file.set_direct(true);
             }
         }
-        passage
+        transfer
     }
 
     /// The files of the two that are in this process's kernel.
@@ -111,7 +111,7 @@ impl<'a> Passage<'a> {
     }
 
     /// Makes a transfer. If it fails because of direct I/O, makes it again without.
-    fn transfer<T>(&mut self, mut make: impl FnMut(&Self) -> io::Result<T>) -> io::Result<T> {
+    fn attempt<T>(&mut self, mut make: impl FnMut(&Self) -> io::Result<T>) -> io::Result<T> {
         match make(self) {
             Err(_) if self.direct => {
                 self.end_direct()?;
@@ -124,12 +124,12 @@ impl<'a> Passage<'a> {
     /// Copies as many bytes as fit into `bytes`. Returns their number, 0 at the end of the file.
     fn copy(&mut self, bytes: &mut [u8], offset: u64) -> Result<usize, Failure> {
         let length = self
-            .transfer(|passage| passage.source.read_at(bytes, offset))
+            .attempt(|transfer| transfer.source.read_at(bytes, offset))
             .map_err(Failure::Reading)?;
         if self.direct && length as u64 % BLOCK != 0 {
             self.end_direct().map_err(Failure::Writing)?;
         }
-        self.transfer(|passage| passage.target.write_all_at(&bytes[..length], offset))
+        self.attempt(|transfer| transfer.target.write_all_at(&bytes[..length], offset))
             .map_err(Failure::Writing)?;
         for trail in self.trails.iter_mut().flatten() {
             trail.reached(offset + length as u64);
@@ -188,8 +188,8 @@ pub fn copy_data(
         return Ok(());
     }
     if size >= LARGE {
-        let mut passage = Passage::new(source, target, size);
-        return copy_range(copier, buffer, &mut passage, 0, size);
+        let mut transfer = Transfer::new(source, target, size);
+        return copy_range(copier, buffer, &mut transfer, 0, size);
     }
     copy_stream(copier, buffer, source, target, size)
 }
@@ -272,11 +272,11 @@ fn copy_parts(
     size: u64,
     first: Option<u64>,
 ) -> Result<(), Failure> {
-    let mut passage = Passage::new(source, target, size);
+    let mut transfer = Transfer::new(source, target, size);
     let mut next = first;
     while let Some(start) = next {
         let end = source.next_hole(start).map_err(Failure::Reading)?;
-        copy_range(copier, buffer, &mut passage, start, end)?;
+        copy_range(copier, buffer, &mut transfer, start, end)?;
         next = source.next_data(end).map_err(Failure::Reading)?;
     }
     target.truncate(size).map_err(Failure::Writing)
@@ -285,13 +285,13 @@ fn copy_parts(
 fn copy_range(
     copier: &Copier,
     buffer: &mut Buffer,
-    passage: &mut Passage,
+    transfer: &mut Transfer,
     mut offset: u64,
     end: u64,
 ) -> Result<(), Failure> {
     while offset < end {
         let room = (end - offset).min(CHUNK as u64) as usize;
-        let length = passage.copy(&mut buffer.bytes[..room], offset)?;
+        let length = transfer.copy(&mut buffer.bytes[..room], offset)?;
         if length == 0 {
             return Ok(());
         }

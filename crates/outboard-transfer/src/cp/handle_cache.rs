@@ -91,14 +91,14 @@ impl Memory {
 
 /// Files that several threads have written.
 #[derive(Default)]
-pub struct Behind {
+pub struct HandleCache {
     state: Mutex<State>,
     /// Number of files and directories so far.
     made: AtomicU64,
     memory: Mutex<Memory>,
 }
 
-impl Behind {
+impl HandleCache {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked ends the program, so the lock is never poisoned.
         self.state.lock().expect("no thread panics")

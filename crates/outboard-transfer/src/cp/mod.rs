@@ -6,11 +6,11 @@
 //! treated alike: the same calls reach both.
 
 mod attributes;
-pub(crate) mod behind;
 mod changes;
 mod copy;
 pub(crate) mod data;
 mod following;
+pub(crate) mod handle_cache;
 mod links;
 pub mod queue;
 pub mod report;

@@ -6,8 +6,8 @@ use super::flights::{Flight, Flights};
 use super::member::{Attributes, Kind, Member};
 use super::sparse::Map;
 use super::stream::Piece;
-use crate::cp::behind::Behind;
 use crate::cp::data::Trail;
+use crate::cp::handle_cache::HandleCache;
 use crate::cp::report::{Loss, Report};
 use crate::moment::{is_kept, stored};
 use outboard::{Fd, PathFd};
@@ -146,7 +146,7 @@ pub struct Maker<'a> {
     pub report: &'a Report,
     pub flights: &'a Flights,
     /// Complete files.
-    pub behind: &'a Behind,
+    pub handles: &'a HandleCache,
     /// The destination, for messages.
     pub shown: &'a str,
 }
@@ -176,7 +176,7 @@ impl Maker<'_> {
 
     /// Notes that this directory, or a file in it, is complete.
     pub fn note(&self, directory: &Fd) {
-        if let Err(error) = self.behind.note(directory) {
+        if let Err(error) = self.handles.note(directory) {
             let what = format!("cannot write {}", self.shown);
             self.report.fail_writing(what, &error);
         }
@@ -229,7 +229,7 @@ impl Maker<'_> {
             &now,
             &path,
         );
-        self.behind.add(file, job.member.map.data());
+        self.handles.add(file, job.member.map.data());
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use super::flights::{Flights, Identity};
 use super::member::{Archive, Attributes, Kind, Member, Next};
 use super::selection::Selection;
 use super::stream::{Piece, Stop};
-use crate::cp::behind::Behind;
+use crate::cp::handle_cache::HandleCache;
 use crate::cp::queue::Queue;
 use crate::cp::report::Report;
 use outboard::{explained, Fd};
@@ -66,12 +66,12 @@ pub fn extract(
     report: &Report,
 ) -> io::Result<End> {
     let flights = Flights::default();
-    let behind = Behind::default();
+    let handles = HandleCache::default();
     let queue: Queue<Vec<Job>> = Queue::new(WAITING);
     let maker = Maker {
         report,
         flights: &flights,
-        behind: &behind,
+        handles: &handles,
         shown,
     };
     let mut extraction = Extraction {
