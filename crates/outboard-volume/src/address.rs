@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Places: `IMAGE:/PATH`, `IMAGE@N:/PATH`, `IMAGE@NAME:/PATH`, and paths of the host.
 //!
-//! The part before the first `:/` is the image; everything else is a host path. Two exceptions let
-//! files with odd names be used: where no such image exists but the whole operand is the name of
-//! a host file, it is that file; and the longest beginning that is the name of a host file is the
-//! image's, whatever `@` it has. Where there is no file yet, only a number after the last `@` is
-//! not part of the name.
+//! The part before the first `:/` is the image; everything else is a host path. Two exceptions
+//! allow files with odd names. If no such image exists, but a host file has the whole operand as
+//! its name, the operand is that file. The longest prefix that names a host file is the image, with
+//! all `@` in it. If no file exists yet, only a number after the last `@` is not part of the name.
 //!
-//! After the image stand the number of a partition and names of what is in it, each after an `@`. Which names
-//! there are is known when the image is open ([`crate::layers`]), and they may have an `@` themselves.
+//! After the image follow the number of a partition and names of volumes in it, each after an `@`.
+//! The names are known only when the image is open ([`crate::layers`]), and may contain an `@`.
 
 use outboard_sandbox::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A disk image and what is meant of it: a partition, a volume, or all.
+/// A disk image, and a partition or volume in it; without both, the whole image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageName {
     pub file: PathBuf,
     pub partition: Option<u32>,
-    /// A volume's name, or several with an `@` between, inside the partition or wherever in the image.
+    /// The name of a volume in the partition, or anywhere in the image; or several names with `@`
+    /// between them.
     pub volume: Option<OsString>,
 }
 
@@ -52,12 +52,13 @@ impl ImageName {
         escaped(&self.operand())
     }
 
-    /// `IMAGE`, `IMAGE@N` or `IMAGE@NAME`, with what the host has now.
+    /// Parses `IMAGE`, `IMAGE@N` or `IMAGE@NAME`, with the files that the host has now.
     pub fn find(text: &OsStr) -> Self {
         Self::parse(text, |path| path.symlink_metadata().is_ok())
     }
 
-    /// `IMAGE`, `IMAGE@N` or `IMAGE@NAME`. `exists`: whether the host has a file of this name.
+    /// Parses `IMAGE`, `IMAGE@N` or `IMAGE@NAME`. `exists`: whether the host has a file of this
+    /// name.
     pub fn parse(text: &OsStr, exists: impl Fn(&Path) -> bool) -> Self {
         let bytes = text.as_bytes();
         let path = |end: usize| Path::new(OsStr::from_bytes(&bytes[..end]));
@@ -76,7 +77,7 @@ impl ImageName {
         }
     }
 
-    /// `selectors`: what stands after the image's `@`.
+    /// `selectors`: the part after the image's first `@`.
     pub fn with_selectors(file: &Path, selectors: &[u8]) -> Self {
         let end = selectors.iter().position(|&byte| byte == b'@');
         let (first, rest) = match end {
@@ -121,7 +122,7 @@ fn split_partition(text: &[u8]) -> Option<(&[u8], u32)> {
 }
 
 impl Place {
-    /// Understands an operand. `exists`: whether the host has a file of this name.
+    /// Parses an operand. `exists`: whether the host has a file of this name.
     pub fn parse(operand: &OsStr, exists: impl Fn(&Path) -> bool) -> Self {
         let bytes = operand.as_bytes();
         let host = || Place::Host(PathBuf::from(operand));
@@ -139,12 +140,12 @@ impl Place {
         Place::Image(image, path)
     }
 
-    /// Understands an operand with what the host has now.
+    /// Parses an operand, with the files that the host has now.
     pub fn find(operand: &OsStr) -> Self {
         Self::parse(operand, |path| path.symlink_metadata().is_ok())
     }
 
-    /// The image, if what was meant as the name of a file is a place in one that there is.
+    /// The image, if a file name of the command line is a place in an existing image.
     pub fn image_of(path: &Path) -> Option<ImageName> {
         match Self::find(path.as_os_str()) {
             Place::Image(name, _) => Some(name).filter(|name| name.file.symlink_metadata().is_ok()),
@@ -159,7 +160,7 @@ impl Place {
         }
     }
 
-    /// The directory that it is in, by its name alone.
+    /// The parent directory, by the path alone.
     pub fn parent(&self) -> Self {
         let path = self.path();
         self.with_path(path.parent().unwrap_or(path).to_path_buf())
@@ -180,7 +181,7 @@ impl Place {
         escaped(&self.operand())
     }
 
-    /// A name in the directory that it is.
+    /// A name in this directory.
     pub fn below(&self, name: &[u8]) -> Self {
         self.with_path(self.path().join(OsStr::from_bytes(name)))
     }

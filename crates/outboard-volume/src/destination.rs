@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files of the host that commands write. One rule holds for all of them: before an existing file loses a byte or its
-//! name, the session compares its identity with every file that its images are made of, and looks at what is in it.
+//! Files of the host that commands write. One rule holds for all of them. Before an existing file
+//! loses a byte or its name, the session compares its identity with every file of its images, and
+//! checks its contents.
 //!
-//! Names say nothing here: symbolic links, hard links, device nodes and loop devices lead to the same bytes.
+//! Names are not compared: symbolic links, hard links, device nodes and loop devices lead to the
+//! same bytes.
 
 use crate::containers::beginning;
 use crate::loop_devices::{devices_of_file, file_of_device, whole_and_partitions};
@@ -18,12 +20,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// Files up to this size are read at once to see what they are.
+/// Files up to this size are read whole to detect their type.
 const SMALL: u64 = 128 << 10;
 /// The smallest file that can be a disk or a file system: one sector.
 const SECTOR: u64 = 512;
 
-/// What stays the same whatever a file is called.
+/// The identity of a file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Identity {
     /// Device and inode.
@@ -40,7 +42,7 @@ impl Identity {
         }
     }
 
-    /// `None`: neither a regular file nor a block device, so nothing that can be overwritten.
+    /// `None`: neither a regular file nor a block device, so nothing to overwrite.
     fn of_stat(stat: &libc::stat) -> Option<Self> {
         match stat.st_mode & libc::S_IFMT {
             libc::S_IFREG => Some(Self::File(stat.st_dev, stat.st_ino)),
@@ -50,7 +52,7 @@ impl Identity {
     }
 }
 
-/// What a file is to the session.
+/// The use of a file in the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     Image,
@@ -79,25 +81,24 @@ impl Use {
 #[derive(Clone, Debug, Default)]
 pub struct UsedFiles {
     uses: HashMap<Identity, Use>,
-    /// Those that were added with all devices that have the same bytes.
+    /// Files whose devices with the same bytes were added, too.
     known: HashSet<Identity>,
 }
 
 impl UsedFiles {
-    /// Files that are added from now on are looked at again: they may have become the files of
-    /// loop devices.
+    /// Examines files again that are added from now on: a loop device may have been attached.
     pub fn look_again(&mut self) {
         self.known.clear();
     }
 
-    /// A file that is not there is nothing to protect: an error is reported by what opens it.
+    /// Adds a file. A missing file needs no protection: opening it reports the error.
     pub fn add(&mut self, path: &Path, used: Use) {
         if let Ok(metadata) = std::fs::metadata(path) {
             self.add_metadata(&metadata, used);
         }
     }
 
-    /// The same for a file that is open, as standard input is.
+    /// Adds an open file, such as standard input.
     pub fn add_open(&mut self, file: impl AsFd, used: Use) {
         let copy = file.as_fd().try_clone_to_owned().map(File::from);
         if let Ok(metadata) = copy.and_then(|file| file.metadata()) {
@@ -129,19 +130,19 @@ impl UsedFiles {
         self.insert(Identity::of(metadata), used);
     }
 
-    /// The first use counts: it is the one that messages name.
+    /// The first use of a file wins: messages name it.
     fn insert(&mut self, identity: Identity, used: Use) {
         self.uses.entry(identity).or_insert(used);
     }
 
-    /// Adds those of another session.
+    /// Adds the files of another session.
     pub fn add_all(&mut self, other: &Self) {
         for (identity, used) in &other.uses {
             self.insert(*identity, *used);
         }
     }
 
-    /// Refuses an image for writing that is something else to this command as well.
+    /// Refuses to write an image that has another use in this command.
     pub fn check_image(&self, path: &Path) -> Result<()> {
         let found = std::fs::metadata(path).map(|metadata| Identity::of(&metadata));
         match found.ok().and_then(|identity| self.uses.get(&identity)) {
@@ -154,13 +155,13 @@ impl UsedFiles {
         }
     }
 
-    /// Whether this file is one of them.
+    /// Whether the session uses this file.
     pub fn has(&self, path: &Path) -> bool {
         let found = std::fs::metadata(path);
         found.is_ok_and(|metadata| self.uses.contains_key(&Identity::of(&metadata)))
     }
 
-    /// Whether a file of the host may lose what is in it.
+    /// Checks that a file of the host may lose its contents.
     pub fn check(&self, stat: &libc::stat) -> io::Result<()> {
         Identity::of_stat(stat).map_or(Ok(()), |identity| self.check_identity(identity))
     }
@@ -175,7 +176,7 @@ impl UsedFiles {
         }
     }
 
-    /// Refuses an archive that is an image of this command: what is read would change meanwhile.
+    /// Refuses an archive that is an image of this command: it would change while it is read.
     pub fn check_source(&self, metadata: Option<&Metadata>, shown: &str) -> Result<()> {
         let identity = metadata.map(Identity::of);
         match identity.and_then(|identity| self.uses.get(&identity)) {
@@ -187,14 +188,14 @@ impl UsedFiles {
         }
     }
 
-    /// Refuses standard output that goes into a used file, as with `>> disk.img`.
+    /// Refuses standard output into a used file, such as `>> disk.img`.
     pub fn check_output(&self) -> Result<()> {
         let found = Fd::standard(1).and_then(|output| output.stat());
         let checked = found.map_or(Ok(()), |stat| self.check(&stat));
         checked.map_err(|error| Error::failed("cannot write to standard output", &error))
     }
 
-    /// Whether a name of the host may be taken by another file. Names in an image may.
+    /// Checks that another file may take a name of the host. Names in an image are free.
     pub fn check_name(&self, directory: &Fd, name: &CStr, force: bool) -> io::Result<()> {
         if !directory.system().is_host() {
             return Ok(());
@@ -206,7 +207,8 @@ impl UsedFiles {
         }
     }
 
-    /// Opens a file for writing and empties it, if it may be overwritten. `force`: a file that looks like an image may.
+    /// Opens a file for writing and empties it, if it may be overwritten. `force`: also a file that
+    /// looks like an image.
     pub fn overwrite(&self, directory: &Fd, name: &CStr, force: bool) -> io::Result<Fd> {
         let flags = libc::O_WRONLY | libc::O_NOFOLLOW;
         if !directory.system().is_host() {
@@ -221,7 +223,7 @@ impl UsedFiles {
         Ok(file)
     }
 
-    /// As `overwrite`, of what a path of the host leads to.
+    /// As `overwrite`, for the file that a path of the host leads to.
     pub fn overwrite_path(&self, path: &Path, force: bool) -> io::Result<File> {
         let file = File::options().write(true).open(path)?;
         let metadata = file.metadata()?;
@@ -252,7 +254,7 @@ impl UsedFiles {
             return Ok(());
         }
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        // Nobody can know what is in a file that may not be read.
+        // The contents of a file without read permission are unknown.
         let Ok(file) = directory.open_at(name, flags, 0) else {
             return Ok(());
         };
@@ -271,7 +273,7 @@ fn check_same(same: bool) -> io::Result<()> {
     }
 }
 
-/// Refuses what looks like a disk image or a file system.
+/// Refuses contents that look like a disk image or a file system.
 fn check_content(source: &impl Source) -> io::Result<()> {
     match image_kind(source) {
         None => Ok(()),
@@ -297,7 +299,7 @@ impl Source for Bytes<'_> {
     }
 }
 
-/// What a file holds that looks like a disk or a file system. What cannot be read does not.
+/// The type of contents that look like a disk or a file system. Unreadable contents do not.
 fn image_kind(source: &impl Source) -> Option<String> {
     match source.size() {
         ..SECTOR => return None,
@@ -323,7 +325,7 @@ impl<S: Source + ?Sized> Read for Reader<'_, S> {
     }
 }
 
-/// The beginning of a disk whose size is not known: its partitions may lie behind that.
+/// The beginning of a disk of unknown size: its partitions may lie behind this part.
 struct Beginning(Vec<u8>);
 
 impl Source for Beginning {
@@ -348,7 +350,7 @@ impl Source for Beginning {
 fn kind_of<S: Source + ?Sized>(source: &S) -> Option<String> {
     // An archive is no disk.
     const OTHERS: [&str; 6] = ["bzip2", "lz4", "zip", "7z", "tar", "cpio"];
-    // The program opens these as images: what they hold decides.
+    // The program opens these formats as images: their contents decide.
     const COMPRESSED: [&str; 3] = ["gzip", "xz", "zstd"];
     match probe(source) {
         Some(found) if found.class == Class::Wrapped && COMPRESSED.contains(&found.kind) => {
@@ -361,14 +363,14 @@ fn kind_of<S: Source + ?Sized>(source: &S) -> Option<String> {
     }
 }
 
-/// What a file holds; `others`: kinds that are no images.
+/// The type of a file's contents. `others`: types that are no images.
 fn plain_kind_of<S: Source + ?Sized>(source: &S, others: &[&str]) -> Option<String> {
     let is_image = |class: Class, kind: &str| class != Class::Wrapped || !others.contains(&kind);
     if let Some(found) = probe(source) {
         return is_image(found.class, found.kind).then(|| found.kind.to_owned());
     }
     let table = read_table(source, SECTOR)?;
-    // Sectors that boot something else end as an MBR does.
+    // Boot sectors of other systems end like an MBR.
     let is_table = table.kind != TableKind::Mbr || !table.partitions.is_empty();
     is_table.then(|| format!("{} partition table", table.kind.name()))
 }

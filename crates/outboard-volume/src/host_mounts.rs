@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Mounts of the host: made and ended by root itself, for other users by fusermount3(1).
+//! Mounts of the host. Root mounts and unmounts itself, other users by fusermount3(1).
 
 use crate::servers::KIND;
 use outboard::{receive_fd, System};
@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 
 const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
-/// Kilobytes that the host shall read ahead of a program: by itself, half as much.
+/// Kilobytes of the host's readahead; its default is half as much.
 const READ_AHEAD: &str = "256";
-/// How long a busy mount is tried again, and how often.
+/// How long, and at which intervals, a busy mount is tried again.
 const PATIENCE: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// How a file system of FUSE is mounted.
+/// Options of a FUSE mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     pub read_only: bool,
@@ -46,16 +46,16 @@ fn is_root() -> bool {
 
 /// A mount of ours.
 pub struct Mounted {
-    /// The number of the file system, as in "0:35".
+    /// The device number of the file system: "0:35".
     device: String,
     pub directory: PathBuf,
     pub source: OsString,
-    /// Its flags in words, as in "rw,nosuid".
+    /// Its flags as text: "rw,nosuid".
     words: String,
 }
 
 impl Mounted {
-    /// The flags as mount(2) has them.
+    /// The flags for mount(2).
     pub fn flags(&self) -> libc::c_ulong {
         const FLAGS: [(&str, libc::c_ulong); 4] = [
             ("ro", libc::MS_RDONLY),
@@ -75,7 +75,7 @@ impl Mounted {
     }
 }
 
-/// Words that the kernel takes as text.
+/// Options that the kernel takes as text.
 fn texts(options: Flags) -> Vec<&'static str> {
     let mut texts = Vec::new();
     if options.default_permissions {
@@ -119,7 +119,7 @@ fn mount_directly(directory: &Path, source: &OsStr, options: Flags) -> io::Resul
     Ok(device.into())
 }
 
-/// A name in a list of options: commas and backslashes have a backslash before them.
+/// Escapes a name in a list of options: commas and backslashes get a backslash.
 fn quoted(name: &OsStr) -> OsString {
     let mut text = Vec::new();
     for &byte in name.as_bytes() {
@@ -138,12 +138,12 @@ fn helper_missing(error: &io::Error) -> Error {
     ))
 }
 
-/// The host's own, whatever a relative entry of PATH has.
+/// The host's own helper, never one from a relative entry of PATH.
 fn helper() -> Result<Command> {
     tool::unconfined(HELPER).map_err(|error| helper_missing(&error))
 }
 
-/// What the helper says when it fails, without its name.
+/// The helper's error message, without its name.
 fn complaint(ended: &Output) -> String {
     let said = String::from_utf8_lossy(&ended.stderr);
     let line = said.trim();
@@ -154,7 +154,7 @@ fn complaint(ended: &Output) -> String {
     }
 }
 
-/// Has the helper mount. Returns what the requests come from.
+/// Runs the helper to mount. Returns the FUSE descriptor.
 fn call_helper(on: &Path, list: &OsStr) -> Result<OwnedFd> {
     let failed = |error: &io::Error| Error::failed("cannot talk to fusermount3", error);
     let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
@@ -163,7 +163,7 @@ fn call_helper(on: &Path, list: &OsStr) -> Result<OwnedFd> {
         .arg(list)
         .arg("--")
         .arg(on)
-        // The descriptor that it sends the mount's over: its standard input.
+        // The helper sends the FUSE descriptor over this socket, its standard input.
         .env("_FUSE_COMMFD", "0")
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stderr(Stdio::piped())
@@ -194,7 +194,7 @@ fn mount_by_helper(directory: &Path, source: &OsStr, options: Flags) -> Result<O
     call_helper(directory, &list)
 }
 
-/// Mounts on a directory, given without symbolic links. Returns what the requests come from.
+/// Mounts on a directory, whose path must have no symbolic links. Returns the FUSE descriptor.
 pub fn mount(directory: &Path, source: &OsStr, options: Flags) -> Result<OwnedFd> {
     if !is_root() {
         return mount_by_helper(directory, source, options);
@@ -215,8 +215,9 @@ fn cannot_mount(what: &str, error: &io::Error) -> Error {
     }
 }
 
-/// A process that has the helper unmount when it is told, or when nobody is left to tell it. The helper's own `auto_unmount` does not
-/// do: as root it asks whether the file system is dead, and that is not told to root, where others may not use it (libfuse 3.14).
+/// A process that runs the helper to unmount, on request or when its parent is gone. The helper's
+/// own `auto_unmount` does not work: as root it asks whether the file system is dead, and a mount
+/// without `allow_other` refuses root (libfuse 3.14).
 struct Unmounter {
     process: Child,
     /// Its standard input.
@@ -233,7 +234,7 @@ impl Unmounter {
             .arg(tool::unconfined(HELPER)?.get_program())
             .env_clear()
             .arg(directory)
-            // No signal of the terminal goes to it.
+            // Keeps signals of the terminal away from it.
             .process_group(0)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
@@ -242,7 +243,7 @@ impl Unmounter {
         Ok(Self { process, socket })
     }
 
-    /// There is nothing to unmount.
+    /// Ends it without an unmount.
     fn cancel(mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -255,15 +256,15 @@ impl Unmounter {
     }
 }
 
-/// A mount for this process and those that it starts, which ends with them at the latest.
+/// A mount for this process and its children, which ends with them at the latest.
 pub struct PrivateMount {
     directory: PathBuf,
-    /// Of a user who gets no name space.
+    /// Unmounts for a user who gets no namespace.
     unmounter: Option<Unmounter>,
 }
 
 impl PrivateMount {
-    /// Also returns what the requests come from. `what`: what fails if it cannot be made.
+    /// Also returns the FUSE descriptor. `what`: the failed action in messages.
     pub fn new(directory: &Path, what: &str) -> Result<(OwnedFd, Self)> {
         let (device, unmounter) = match enter_name_space() {
             Ok(()) => (mount_apart(directory, what)?, None),
@@ -282,7 +283,7 @@ impl PrivateMount {
     pub fn unmount(self) -> Result<()> {
         match self.unmounter {
             None => unmount_directly(&self.directory, true).map_err(Failure::error),
-            // Whoever ended the process that was to do it left the mount.
+            // The process that was to unmount has been killed.
             Some(unmounter) => match unmounter.finish() {
                 Ok(output) if output.status.success() => Ok(()),
                 _ => unmount(&self.directory, true),
@@ -291,7 +292,7 @@ impl PrivateMount {
     }
 }
 
-/// In a name space of its own.
+/// In a namespace of its own.
 fn mount_apart(directory: &Path, what: &str) -> Result<OwnedFd> {
     let options = Flags {
         noexec: true,
@@ -301,7 +302,7 @@ fn mount_apart(directory: &Path, what: &str) -> Result<OwnedFd> {
         .map_err(|error| cannot_mount(what, &error))
 }
 
-/// Where everybody sees it.
+/// Visible to all processes.
 fn mount_in_sight(directory: &Path, what: &str) -> Result<(OwnedFd, Option<Unmounter>)> {
     let unmounter = Unmounter::start(directory).map_err(|error| Error::failed(what, &error))?;
     match call_helper(directory, OsStr::new("subtype=outboard,fsname=outboard")) {
@@ -314,14 +315,14 @@ fn mount_in_sight(directory: &Path, what: &str) -> Result<(OwnedFd, Option<Unmou
     }
 }
 
-/// The one that the host has booted with: its number is the same on every Linux (PROC_USER_INIT_INO).
+/// The inode number of the initial user namespace, the same on every Linux (PROC_USER_INIT_INO).
 pub fn is_in_first_user_name_space() -> bool {
     std::fs::read_link("/proc/self/ns/user")
         .is_ok_and(|name| name.as_os_str() == "user:[4026531837]")
 }
 
-/// Makes a name space of mounts that nobody else sees, and that ends with its last process. A user needs one of users for that,
-/// which some hosts refuse.
+/// Enters a new mount namespace, which no other process sees and which ends with its last process.
+/// An ordinary user also needs a user namespace, which some hosts refuse.
 fn enter_name_space() -> io::Result<()> {
     System::Host
         .unshare(libc::CLONE_NEWNS)
@@ -385,7 +386,7 @@ fn unmount_by_helper(directory: &Path, lazy: bool) -> Unmounted {
     }
 }
 
-/// Ends a mount. `lazy`: also while it is used; it ends when it is not used any more.
+/// Unmounts. `lazy`: also a busy mount, which then ends with its last use.
 ///
 /// A process that makes a mount namespace has a copy of each mount until it leaves it. The mount is
 /// busy as long as a process enters or leaves the copy, so a busy mount is tried again for a while.
@@ -404,7 +405,7 @@ pub fn unmount(directory: &Path, lazy: bool) -> Result<()> {
     }
 }
 
-/// A field of mountinfo: a space, for example, is written \040.
+/// Decodes a field of mountinfo: a space, for example, is written \040.
 fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     let mut rest = field;
@@ -427,7 +428,7 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Our mount that a line of mountinfo tells of: `... DIRECTORY OPTIONS ... - TYPE SOURCE OPTIONS`.
+/// Our mount in a line of mountinfo: `... DIRECTORY OPTIONS ... - TYPE SOURCE OPTIONS`.
 fn parse(line: &[u8]) -> Option<Mounted> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let dash = fields.iter().position(|field| *field == b"-")?;
@@ -442,14 +443,14 @@ fn parse(line: &[u8]) -> Option<Mounted> {
     })
 }
 
-/// Our mounts that a process sees, whose directory in /proc is given.
+/// Our mounts that a process sees, by its directory in /proc.
 pub fn mounts(process: &Path) -> io::Result<Vec<Mounted>> {
     let text = std::fs::read(process.join("mountinfo"))?;
     let lines = text.split(|byte| *byte == b'\n');
     Ok(lines.filter_map(parse).collect())
 }
 
-/// Our mount on a directory: the last one if several are there.
+/// Our mount on a directory; the topmost of several.
 pub fn find(directory: &Path) -> io::Result<Option<Mounted>> {
     let mounts = mounts(Path::new("/proc/self"))?;
     Ok(mounts
@@ -457,7 +458,8 @@ pub fn find(directory: &Path) -> io::Result<Option<Mounted>> {
         .rfind(|mounted| mounted.directory == directory))
 }
 
-/// Has the host ask for more at once, which is fewer requests. Only root may say that, and all works without it.
+/// Raises the host's readahead: larger and fewer requests. Only root can, and mounts work without
+/// it.
 pub fn read_further_ahead(directory: &Path) {
     if let Ok(Some(mounted)) = find(directory) {
         let file = format!("/sys/class/bdi/{}/read_ahead_kb", mounted.device);
@@ -465,7 +467,7 @@ pub fn read_further_ahead(directory: &Path) {
     }
 }
 
-/// A directory without symbolic links, whose file system may be dead, or another user's.
+/// The path of a directory without symbolic links. Its file system may be dead, or another user's.
 pub fn real(directory: &Path) -> io::Result<PathBuf> {
     let Some(name) = directory.file_name() else {
         return directory.canonicalize();

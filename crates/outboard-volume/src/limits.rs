@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Limits of the process, as ulimit sets them: what the program needs is checked before it begins.
-//! The kernel's library names the limits of address space and files that a boot fails at.
+//! Limits of the process (ulimit): checked before the program begins. The kernel's library names
+//! the limits of address space and files that a boot fails at.
 
 use outboard::{host_memory, ignore, System};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::size;
 
-/// A limit that the program raises as far as it may.
+/// A limit that the program raises as far as allowed.
 struct Limit {
     resource: libc::c_uint,
     name: &'static str,
@@ -36,7 +36,7 @@ const LIMITS: [Limit; 2] = [
 
 impl Limit {
     fn adapt(&self) -> Result<()> {
-        // Asking cannot fail; without an answer there is no limit to name.
+        // getrlimit(2) cannot fail here; without an answer there is no limit to name.
         let limit = System::Host.raise_limit(self.resource, self.wanted);
         match limit.unwrap_or(self.wanted) {
             limit if limit < self.least => Err(Error::Failed(format!(
@@ -51,10 +51,10 @@ impl Limit {
     }
 }
 
-/// Most memory of the kernel of a command: what a damaged image has it read stays in its caches.
+/// Most memory of a command's kernel: a damaged image could fill its caches.
 const KERNEL_MOST: u64 = 2 << 30;
 
-/// Most bytes that the kernel of a command may have. 0: what the library takes, which is less.
+/// Memory of a command's kernel in bytes. 0: the library's default, which is less.
 pub fn kernel_memory() -> u64 {
     // The kernel's memory is a file.
     let file = System::Host
@@ -66,9 +66,9 @@ pub fn kernel_memory() -> u64 {
     }
 }
 
-/// To be called first, while little of the stack is used.
+/// Call this first, while little of the stack is used.
 pub fn adapt() -> Result<()> {
-    // A file beyond RLIMIT_FSIZE is an error of writing (EFBIG), which names the file.
+    // A file beyond RLIMIT_FSIZE is a write error (EFBIG), which names the file.
     ignore(libc::SIGXFSZ);
     LIMITS.iter().try_for_each(Limit::adapt)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loop devices of the host. What a file system that is mounted from one has in memory must not change in its file beneath: such
-//! a file is not written. They lock nothing; sysfs names their files.
+//! Loop devices of the host. A file system mounted from a loop device caches blocks of its file, so
+//! `outboard` must not write that file. Loop devices lock nothing; sysfs names their files.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ const DEVICES: &str = "/sys/block";
 /// Links to the directories of block devices, named by their numbers.
 const NUMBERS: &str = "/sys/dev/block";
 
-/// Fails if a file is that of a loop device which can be written. What the host does not tell is no error.
+/// Fails if a writable loop device has this file. Missing information of the host is no error.
 pub fn check_detached(file: &File) -> io::Result<()> {
     let metadata = file.metadata()?;
     match device_of((metadata.dev(), metadata.ino()), Path::new(DEVICES)) {
@@ -24,13 +24,13 @@ pub fn check_detached(file: &File) -> io::Result<()> {
     }
 }
 
-/// The file of a loop device, also of a partition of one.
+/// The file of a loop device, or of a partition of one.
 pub fn file_of_device(device: u64) -> Option<fs::Metadata> {
     let whole = whole_of(&directory_of(device)?);
     fs::metadata(backing_file(&whole)?).ok()
 }
 
-/// The numbers of the loop devices that have this file, device and inode of which are given.
+/// The numbers of the loop devices with this file, given by device and inode.
 pub fn devices_of_file(identity: (u64, u64)) -> Vec<u64> {
     let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
     entries
@@ -41,7 +41,8 @@ pub fn devices_of_file(identity: (u64, u64)) -> Vec<u64> {
         .collect()
 }
 
-/// The numbers of the block devices with bytes of this one: of a disk its partitions as well, of a partition its disk.
+/// The numbers of block devices that share bytes with this one: a disk's partitions, a partition's
+/// disk.
 pub fn whole_and_partitions(device: u64) -> Vec<u64> {
     let mut numbers = vec![device];
     let Some(directory) = directory_of(device) else {
@@ -82,7 +83,7 @@ fn number_of(directory: &Path) -> Option<u64> {
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The path of a loop device's file. It may be that of another namespace, or be gone.
+/// The path of a loop device's file. It may belong to another namespace, or not exist any more.
 fn backing_file(device: &Path) -> Option<PathBuf> {
     let named = fs::read(device.join("loop/backing_file")).ok()?;
     let path = named.strip_suffix(b"\n").unwrap_or(&named);

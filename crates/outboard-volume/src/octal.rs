@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Text with `\ooo` for some bytes, as in what `getfacl` and `getfattr` print and read again.
+//! Text with `\ooo` escapes, in the output and input of `getfacl` and `getfattr`.
 
-/// Bytes with escapes for those in `special`, and for a terminal also for what could confuse it.
+/// Escapes the bytes in `special`, and for a terminal also those that could confuse it.
 pub fn quote(bytes: &[u8], special: &[u8], terminal: bool) -> Vec<u8> {
     let mut quoted = Vec::with_capacity(bytes.len());
     let mut put = |byte: u8, escape: bool| match escape {
@@ -28,7 +28,7 @@ pub fn quote(bytes: &[u8], special: &[u8], terminal: bool) -> Vec<u8> {
     quoted
 }
 
-/// The byte that an escape at the beginning stands for.
+/// The byte of an escape at the beginning of a text.
 fn escape(text: &[u8]) -> Option<u8> {
     let digits = text.strip_prefix(b"\\")?.get(..3)?;
     let value = digits.iter().try_fold(0u32, |value, digit| match digit {
@@ -38,7 +38,7 @@ fn escape(text: &[u8]) -> Option<u8> {
     u8::try_from(value).ok()
 }
 
-/// Text without its escapes: octal numbers and doubled backslashes. A backslash that begins none stays.
+/// Decodes escapes: octal numbers and doubled backslashes. Any other backslash stays.
 pub fn unquote(mut text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     while let [first, rest @ ..] = text {

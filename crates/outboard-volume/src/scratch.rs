@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Private files beside an image, in which something is made or mended before the image itself has
-//! it: a new image until it is complete, and a partition's data for tools that know only whole files.
-//! They are sparse, and gone when they are dropped.
+//! Private files beside an image: a new image until it is complete, or a copy of a partition for
+//! tools that need a whole file. They are sparse, and removed when dropped.
 
 use crate::temporary::{self, PrivateDirectory};
 use crate::undo::{self, Changed, UndoLog};
@@ -13,9 +12,9 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// Bytes that are compared and written at once.
+/// Bytes of one comparison and write.
 const PIECE: usize = 1 << 20;
-/// Bytes that are written or punched alone.
+/// Smallest number of bytes to write or punch.
 const GRAIN: usize = 4096;
 
 /// A range of bytes of an image: a partition, or all of it.
@@ -28,7 +27,7 @@ pub struct Range {
 /// A private file for tools, removed with all beside it when it is dropped.
 pub struct Scratch {
     file: NamedTempFile,
-    /// Nothing else is in it: tools may change all of it.
+    /// A directory with nothing else in it: tools may create files beside it.
     directory: PrivateDirectory,
 }
 
@@ -62,7 +61,7 @@ impl Scratch {
         })
     }
 
-    /// The same in the directory for large temporary files.
+    /// An empty file in the directory for large temporary files.
     pub fn temporary() -> Result<Self> {
         Self::beside(&temporary::large_place().join("image"), 0)
     }
@@ -72,7 +71,7 @@ impl Scratch {
         self.file.path()
     }
 
-    /// The directory that it is alone in.
+    /// Its private directory.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -85,7 +84,7 @@ impl Scratch {
         metadata.map(|metadata| metadata.len()).map_err(failed)
     }
 
-    /// Gives it another size. A larger one adds a hole.
+    /// Resizes the file. Growth adds a hole.
     pub fn set_size(&self, size: u64) -> Result<()> {
         let file = std::fs::File::options().write(true).open(self.path());
         file.and_then(|file| file.set_len(size)).map_err(|error| {
@@ -103,7 +102,7 @@ impl Scratch {
         Tree::host().open_fd(self.path(), flags, 0)
     }
 
-    /// Takes a copy of a range of an image; shares its blocks where the host can.
+    /// Copies a range of an image into the file; shares blocks where the host can.
     pub fn copy_from(&self, image: &Fd, range: Range) -> Result<()> {
         self.clear(range.size)?;
         let copy = || -> io::Result<()> {
@@ -127,8 +126,8 @@ impl Scratch {
         })
     }
 
-    /// Makes a range of an image, or of a block device of our kernel, what the file has. Only what differs is written; what
-    /// is zero becomes a hole. At the end it is on stable storage.
+    /// Copies the file back to a range of an image, or of a block device of our kernel. Only
+    /// changed blocks are written; zeroes become holes. On return the range is on stable storage.
     pub fn write_back(&self, image: &Fd, range: Range) -> io::Result<()> {
         let source = self.open(libc::O_RDONLY)?;
         let clear = |at, length| clear(image, range.start + at, length);
@@ -138,8 +137,8 @@ impl Scratch {
         image.sync()
     }
 
-    /// The same for an image whose data is worth something: wholly or not at all, also if this process is killed or the
-    /// host's power fails ([`undo`]). `path`: the image's.
+    /// Copies the file back to an image with valuable data: completely or not at all, also if this
+    /// process is killed or the power fails ([`undo`]). `path`: the image's.
     pub fn replace(&self, path: &Path, image: &Fd, range: Range) -> io::Result<()> {
         let source = self.open(libc::O_RDONLY)?;
         let mut log = UndoLog::create(path)?;
@@ -166,7 +165,7 @@ impl Scratch {
     pub fn keep_as(self, path: &Path, replace: bool, umask: u32) -> Result<()> {
         let shown = path.display();
         let failed = |error: io::Error| Error::failed(format!("cannot make {shown}"), &error);
-        // Opened again: the tool may have made another file of this name.
+        // Open it again: the tool may have created another file of this name.
         let mut options = std::fs::File::options();
         options
             .read(true)
@@ -191,7 +190,7 @@ impl Scratch {
 /// The next data at or after `at`, both relative to `start`; `size` if there is none before it.
 fn next_data(file: &Fd, at: u64, start: u64, size: u64) -> io::Result<u64> {
     let found = match file.next_data(start + at) {
-        // Block devices have no holes that could be asked for.
+        // Block devices cannot report holes.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(at),
         other => other?,
     };
@@ -213,7 +212,7 @@ fn copy_bytes(from: &Fd, mut at: u64, to: &Fd, mut target: u64, length: u64) -> 
         let most = (end - at).min(1 << 30) as usize;
         let copied = match from.copy_range(at, to, target, most) {
             Ok(copied) if copied > 0 => copied,
-            // Between file systems, and from block devices, an older kernel cannot.
+            // An older kernel cannot copy between file systems, nor from block devices.
             _ => {
                 buffer.resize(PIECE.min(most), 0);
                 let read = from.read_at(&mut buffer, at)?;
@@ -230,7 +229,7 @@ fn copy_bytes(from: &Fd, mut at: u64, to: &Fd, mut target: u64, length: u64) -> 
     Ok(())
 }
 
-/// Reads all of a buffer; what the file does not have is zero.
+/// Fills a buffer; bytes behind the end of the file are zero.
 fn read_all(file: &Fd, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < buffer.len() {
@@ -243,16 +242,16 @@ fn read_all(file: &Fd, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a hole, where that can be done without a look at what is there. A file tells where its holes are, which is
-/// faster; a block device does not.
+/// Punches a hole in a block device, which cannot report its holes, without a look at its contents.
+/// For a file, [`compare`] skips reported holes, which is faster.
 fn clear(image: &Fd, place: u64, length: u64) -> io::Result<bool> {
     let is_device = image.stat()?.st_mode & libc::S_IFMT == libc::S_IFBLK;
     let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     Ok(is_device && image.allocate(hole, place, length).is_ok())
 }
 
-/// Finds where a range of an image differs from a file: `differs` gets the place in the image, the old and the new bytes.
-/// `clear` is asked to make zeroes of what is a hole in the file.
+/// Compares a range of an image with a file: `differs` gets the offset in the image, the old and
+/// the new bytes. `clear` gets holes of the file, to zero them.
 fn compare(
     source: &Fd,
     image: &Fd,
@@ -269,7 +268,7 @@ fn compare(
             at = data;
             continue;
         }
-        // A hole in both is the same.
+        // Holes in both are equal.
         let next = data.min(next_data(image, at, range.start, range.size)?);
         at = next - next % GRAIN as u64;
         if at >= range.size {
@@ -291,7 +290,7 @@ fn compare(
     Ok(())
 }
 
-/// Has the host find room for changes before the first one is made.
+/// Allocates space on the host for all changes before the first one.
 fn reserve(source: &Fd, image: &Fd, start: u64, changes: &[Changed]) -> io::Result<()> {
     each_block(source, start, changes, |block, place| {
         if block.iter().all(|byte| *byte == 0) {
@@ -300,7 +299,8 @@ fn reserve(source: &Fd, image: &Fd, start: u64, changes: &[Changed]) -> io::Resu
         let mode = libc::FALLOC_FL_KEEP_SIZE;
         match image.allocate(mode, place, block.len() as u64) {
             Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => Err(error),
-            // A block device, or a file system that cannot: the log is there still.
+            // A block device, or a file system without fallocate(2): the log protects the change
+            // nevertheless.
             _ => Ok(()),
         }
     })
@@ -312,7 +312,7 @@ fn write_changes(source: &Fd, image: &Fd, start: u64, changes: &[Changed]) -> io
     })
 }
 
-/// The new blocks of changes, with their places in the image.
+/// The new blocks, with their offsets in the image.
 fn each_block(
     source: &Fd,
     start: u64,
@@ -333,7 +333,7 @@ fn each_block(
     Ok(())
 }
 
-/// The error of a change that failed half-way, with what has become of the image.
+/// The error of a change that failed half-way, with the state of the image.
 fn undo_after(error: io::Error, log: UndoLog, image: &Fd) -> io::Error {
     let why = reason(&error);
     match log.undo(image) {
@@ -345,8 +345,8 @@ fn undo_after(error: io::Error, log: UndoLog, image: &Fd) -> io::Error {
     }
 }
 
-/// A path that every tool takes as the name of a file and nothing else: absolute, and free of
-/// characters that some tools understand as more than a name.
+/// A path that every tool takes as a file name: absolute, without characters that have a meaning
+/// for some tools.
 pub struct PlainPath {
     path: PathBuf,
     /// Holds a link to a file with an odd name.
@@ -354,7 +354,7 @@ pub struct PlainPath {
 }
 
 impl PlainPath {
-    /// A name for the file that tools take as it is.
+    /// A plain name for the file.
     pub fn new(path: &Path) -> Result<Self> {
         use std::os::unix::ffi::OsStrExt;
         let failed =

@@ -8,7 +8,7 @@ use outboard_sandbox::interrupt::Interrupt;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 
-/// How soon a signal that comes just before the wait is noticed, in milliseconds.
+/// Milliseconds until a signal is noticed that comes just before the wait.
 const PATIENCE: i32 = 100;
 
 /// Standard input, not locked: commands of a script may read it as well.
@@ -24,7 +24,7 @@ impl StandardInput {
             .map_err(|error| Error::failed("cannot use standard input", &error))
     }
 
-    /// Another file on which the user types: a terminal.
+    /// Reads from a terminal in place of standard input.
     pub fn of_file(file: &impl AsFd, interrupt: &Interrupt) -> io::Result<Self> {
         Ok(Self {
             fd: Fd::from(file.as_fd().try_clone_to_owned()?),
@@ -32,7 +32,7 @@ impl StandardInput {
         })
     }
 
-    /// For commands that may be a line of a script: there the signal is only noted.
+    /// For commands that may be a line of a script, where a signal only sets a flag.
     pub fn of_a_command() -> Result<Self> {
         Self::open(&Interrupt::if_polled())
     }
@@ -46,7 +46,7 @@ impl Read for StandardInput {
                 return self.fd.read(buffer);
             }
         }
-        // Not ErrorKind::Interrupted, after which readers try again.
+        // Not ErrorKind::Interrupted, because readers try again after that.
         Err(io::Error::other("interrupted"))
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Temporary files, and private directories that do not outlive the command: signals wait for their
-//! end. Errors name the directory and the variable that chooses it.
+//! Temporary files, and private directories that the command always removes: signals wait for that.
+//! Errors name the directory and the variable that chooses it.
 
 use outboard::explained;
 use outboard_sandbox::error::reason;
@@ -11,12 +11,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The directory for what is small.
+/// The directory for small files.
 pub fn place() -> PathBuf {
     std::env::temp_dir()
 }
 
-/// The directory for what may be as large as a disk: /tmp is in memory on many hosts.
+/// The directory for files as large as a disk: on many hosts /tmp is in memory.
 pub fn large_place() -> PathBuf {
     let place = std::env::var_os("TMPDIR").filter(|place| !place.is_empty());
     place.map_or_else(|| "/var/tmp".into(), PathBuf::from)
@@ -31,7 +31,7 @@ pub fn short_reason(error: &io::Error) -> String {
         .to_owned()
 }
 
-/// Explains why nothing can be made in one of these directories.
+/// The error of creating a file in one of these directories.
 pub fn failure(place: &Path, error: io::Error) -> io::Error {
     let text = format!(
         "cannot make a temporary file in {}: {} (set TMPDIR to a directory that can be written)",
@@ -41,7 +41,7 @@ pub fn failure(place: &Path, error: io::Error) -> io::Error {
     explained(error, text)
 }
 
-/// A directory that only its owner may use. It goes with all that is in it when it is dropped.
+/// A directory that only its owner may use. Dropping it removes it with its contents.
 pub struct PrivateDirectory {
     directory: TempDir,
     /// Dropped after the directory.
@@ -49,19 +49,19 @@ pub struct PrivateDirectory {
 }
 
 impl PrivateDirectory {
-    /// Makes one in the directory for what is small.
+    /// Creates one in the directory for small files.
     pub fn new(prefix: &str) -> io::Result<Self> {
         let place = place();
         Self::new_in(&place, prefix).map_err(|error| failure(&place, error))
     }
 
-    /// Makes one in the directory for what may be large.
+    /// Creates one in the directory for large files.
     pub fn new_large(prefix: &str) -> io::Result<Self> {
         let place = large_place();
         Self::new_in(&place, prefix).map_err(|error| failure(&place, error))
     }
 
-    /// Makes one in a directory that the user's operands name.
+    /// Creates one in a directory that an operand names.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
         let guard = Guard::new();
         let directory = tempfile::Builder::new()
@@ -79,7 +79,7 @@ impl PrivateDirectory {
         self.directory.path()
     }
 
-    /// It stays.
+    /// Keeps the directory.
     pub fn keep(self) -> PathBuf {
         self.directory.keep()
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! UUIDs that are the same each time: made from a name instead of from chance.
+//! Reproducible UUIDs, made from a name.
 
-/// FNV-1a of 128 bits: no defence against anybody, but different names have different values.
+/// FNV-1a of 128 bits: not cryptographic, but different names have different values.
 pub fn hash(name: &[u8]) -> u128 {
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
@@ -10,7 +10,7 @@ pub fn hash(name: &[u8]) -> u128 {
     })
 }
 
-/// A UUID of version 8, which leaves to its maker what it is made from.
+/// A UUID of version 8, whose contents are free to choose.
 pub fn from_name(name: &str) -> String {
     let value = hash(name.as_bytes());
     let value = value & !(0xf << 76) | 8 << 76;

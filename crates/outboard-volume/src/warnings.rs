@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Warnings of the kernel, collected for whoever tests it: `OUTBOARD_LOG_FILE` names a file that gets them.
+//! Collects warnings of the kernel for tests: `OUTBOARD_LOG_FILE` names a file for them.
 
 use outboard::{Fd, Level, Tree};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 static FILE: OnceLock<Option<Fd>> = OnceLock::new();
 
-/// Opens the file. Before the sandbox closes. A file that cannot be opened gets nothing.
+/// Opens the file; call this before the sandbox closes. Errors are ignored.
 pub fn open() {
     FILE.get_or_init(|| {
         let path = std::env::var_os("OUTBOARD_LOG_FILE").filter(|path| !path.is_empty())?;
@@ -16,11 +16,12 @@ pub fn open() {
     });
 }
 
-/// Appends a line with its end if it is a warning, or worse. Does not allocate: this runs inside the kernel.
+/// Appends a line if it is a warning or worse. Does not allocate, because it runs inside the
+/// kernel.
 pub fn note(level: Level, line: &[u8]) {
     if let Some(Some(file)) = FILE.get() {
         if level as u8 <= Level::Warning as u8 {
-            // There is nobody to tell of an error here.
+            // An error cannot be reported here.
             let _ = file.write_all(line);
         }
     }

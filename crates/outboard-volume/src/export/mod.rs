@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is inside of an image, as a file of the host, for the distribution's tools: a partition of a qcow2 image, an encrypted
-//! volume, a logical volume of LVM... Tools know files and block devices only.
+//! A volume inside of an image as a file of the host, for the distribution's tools: a partition of
+//! a qcow2 image, an encrypted volume, a logical volume... Tools need files or block devices.
 //!
-//! 1. The command, which is outside of the sandbox, makes a private directory and mounts FUSE on it.
-//! 2. A copy of the process ([`Apart`]) shuts itself in, finds the block device that the name means in our kernel, says so, and
-//!    answers the host's requests ([`server`]): a read or write of the file is one of the device. Nothing is copied.
-//! 3. The tools run, shut in with this one file.
-//! 4. [`Export::finish`] unmounts; then the copy syncs the device, and ends as any work apart does. Only after that is what the
-//!    tools have written known to be on stable storage.
+//! 1. The command, which is outside of the sandbox, makes a private directory and mounts FUSE on
+//!    it.
+//! 2. A copy of the process ([`Apart`]) sandboxes itself, finds the block device of the name in our
+//!    kernel, and reports that. Then it answers the host's requests ([`server`]): a read or write
+//!    of the file is one of the device. Nothing is copied.
+//! 3. The tools run, sandboxed with this one file.
+//! 4. [`Export::finish`] unmounts. Then the copy syncs the device and ends. Only after that the
+//!    tools' writes are on stable storage for certain.
 //!
-//! Who is killed leaves no mount behind: it is in a name space of its own. Only on hosts that refuse those to users, a process waits
-//! to have fusermount3 end it.
+//! A killed command leaves no mount: it lies in a namespace of its own. On hosts without namespaces
+//! for users, a helper process waits and unmounts by fusermount3.
 
 mod server;
 
@@ -28,12 +30,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of the name that the copy tells.
+/// Most bytes of the name that the copy reports.
 const LONGEST: u64 = 1 << 16;
 
-/// A block device of an image as a file of the host. It must be finished.
+/// A block device of an image as a file of the host. [`Export::finish`] must be called.
 pub struct Export {
-    /// What the name means: with a partition also where the user left it out.
+    /// The full name, with a partition that the user left out.
     pub name: ImageName,
     path: PathBuf,
     /// Empty when it has ended.
@@ -44,14 +46,14 @@ pub struct Export {
 struct Running {
     mount: PrivateMount,
     apart: Apart,
-    /// Its end says that the copy shall stop.
+    /// Closing it stops the copy.
     control: UnixStream,
 }
 
 impl Running {
     fn end(self) -> Result<()> {
         let unmounted = self.mount.unmount();
-        // Also where the copy has the other end, and this one, open.
+        // Works even though the copy has both ends open.
         let _ = self.control.shutdown(Shutdown::Both);
         self.apart.finish::<()>().and(unmounted)
     }
@@ -62,7 +64,7 @@ fn cannot(name: &ImageName, error: &io::Error) -> Error {
 }
 
 impl Export {
-    /// Makes what a name means a file. No kernel may have the image for writing.
+    /// Exports the volume of a name. No kernel may have the image open for writing.
     pub fn start(
         session: &mut Session,
         name: &ImageName,
@@ -99,7 +101,7 @@ impl Export {
         Ok(export)
     }
 
-    /// Waits until the file can be used. If there will be none, the copy has said why.
+    /// Waits until the file can be used. On failure the copy has reported why.
     fn wait(&mut self) -> Result<()> {
         let Some(running) = &self.running else {
             return Ok(());
@@ -126,13 +128,13 @@ impl Export {
         self.running.take().map_or(Ok(()), Running::end)
     }
 
-    /// Ends it. What was written is on stable storage if this succeeds.
+    /// Ends the export. Writes are on stable storage if this succeeds.
     pub fn finish(mut self) -> Result<()> {
         self.end()
     }
 
-    /// Ends it after work on the file. If the kernel panicked, that is how it all ends: errors of
-    /// the work are its consequences.
+    /// Ends the export after work on the file. A panic of the kernel is the only error reported:
+    /// errors of the work follow from it.
     pub fn finish_after<T>(self, done: Result<T>) -> Result<T> {
         match (self.finish(), done) {
             (Err(panic @ Error::Status(crash::CODE)), done) => {
@@ -147,13 +149,13 @@ impl Export {
 }
 
 impl Drop for Export {
-    /// The error that comes first is told.
+    /// Reports the first error.
     fn drop(&mut self) {
         let _ = self.end();
     }
 }
 
-/// What stands behind the image's file in a name, for [`Export::wait`].
+/// The selectors of a name, for [`Export::wait`].
 fn selectors(name: &ImageName) -> Vec<u8> {
     let file = name.file.as_os_str().as_bytes().len();
     let operand = name.operand();

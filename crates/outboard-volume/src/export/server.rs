@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The side of the kernel: a file system of FUSE with but one file, whose bytes are those of a block device.
+//! The kernel's side: a FUSE file system with one file, whose bytes are those of a block device.
 //!
-//! The file has the size of the device, always. The host keeps what it reads as long as the file is open, and writes
-//! through: nothing is in its memory only.
+//! The file always has the size of the device. The host caches reads while the file is open, and
+//! writes through.
 
 use crate::address::ImageName;
 use crate::session::{Session, Wanted};
@@ -21,15 +21,16 @@ use std::sync::{Arc, RwLock};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the file is called.
+/// The name of the file.
 pub const NAME: &str = "volume";
 const FILE: INodeNo = INodeNo(2);
-/// For ever: nobody else has the device.
+/// Forever: no other process changes the device.
 const EVER: Duration = Duration::from_secs(1 << 30);
-/// Bytes of the largest request to read or write.
+/// Bytes of the largest read or write request.
 const LARGEST: u32 = 1 << 20;
 
-/// Answers until the other side of `control` ends. Then all that was written is on stable storage.
+/// Answers requests until the other end of `control` is closed. Then all writes are on stable
+/// storage.
 pub fn serve(
     session: &mut Session,
     name: &ImageName,
@@ -60,7 +61,7 @@ pub fn serve(
         .write_all(&super::selectors(&found))
         .and_then(|()| control.read_to_end(&mut Vec::new()))
         .map_err(failed)?;
-    // Waits for requests under way, and refuses what comes.
+    // Waits for requests under way, and refuses later ones.
     let fd = gate.write().expect("no thread panics").take();
     let synced = fd.filter(|_| write).map_or(Ok(()), |fd| fd.sync());
     synced.map_err(|error| {
@@ -78,7 +79,7 @@ struct Volume {
     writable: bool,
 }
 
-/// Of the file, or of the directory that it is in.
+/// Attributes of the file, or of its directory.
 fn attributes(id: INodeNo, size: u64) -> FileAttr {
     let (kind, perm) = match id {
         FILE => (FileType::RegularFile, 0o600),
@@ -126,7 +127,7 @@ impl Volume {
         }
     }
 
-    /// Reads what there is of this range.
+    /// Reads the part of this range that exists.
     fn read_range(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         let left = self.size.saturating_sub(offset);
         let mut buffer = vec![0; left.min(length.into()) as usize];
@@ -141,7 +142,7 @@ impl Volume {
         Ok(buffer)
     }
 
-    /// ENOSPC: it ends before, and has the size that it has.
+    /// ENOSPC: the device ends before, and cannot grow.
     fn check_range(&self, offset: u64, length: u64) -> io::Result<()> {
         match offset.checked_add(length) {
             Some(end) if end <= self.size => Ok(()),
@@ -170,7 +171,7 @@ impl Filesystem for Volume {
         reply.attr(&EVER, &attributes(id, self.size));
     }
 
-    /// Nothing changes, as with a device.
+    /// Changes nothing, as for a device.
     fn setattr(
         &self,
         _: &Request,
@@ -246,7 +247,7 @@ impl Filesystem for Volume {
         empty(reply, self.run(Fd::sync));
     }
 
-    /// Holes can be made, where the device can; room is there anyway.
+    /// Punches holes if the device can; allocation is never needed.
     fn fallocate(
         &self,
         _: &Request,

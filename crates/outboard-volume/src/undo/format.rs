@@ -21,7 +21,7 @@ pub enum State {
     Begun,
     /// Blocks of the image may be new ones.
     Complete,
-    /// The same, and the image has a mark as long as the change is not done.
+    /// The same, and the image has a mark until the change is done.
     Marked,
 }
 
@@ -29,7 +29,7 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub records: u64,
-    /// By chance; the image's mark has it, too.
+    /// Random; the image's mark has it, too.
     pub id: u64,
     /// The number of the image's inode, or of the block device.
     pub image: u64,
@@ -111,7 +111,7 @@ fn damaged() -> io::Error {
     wrong("it is damaged")
 }
 
-/// A record: what a range of the image has, and what it will have.
+/// A record: old bytes and new bytes of a range of the image.
 pub fn record(place: u64, old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut record = Vec::new();
     record.extend(place.to_le_bytes());
@@ -186,7 +186,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Checks that nothing else has changed the image.
+    /// Checks that no other program has changed the image.
     pub fn check(&mut self, image: &Fd) -> io::Result<()> {
         self.each(|record| {
             let mut now = vec![0; record.old.len()];
@@ -221,7 +221,7 @@ fn read_exactly(image: &Fd, buffer: &mut [u8], place: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes bytes, or makes a hole of zeroes where that can be done.
+/// Writes bytes; punches a hole for zeroes where possible.
 pub fn put(image: &Fd, bytes: &[u8], place: u64) -> io::Result<()> {
     let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     let zero = bytes.iter().all(|byte| *byte == 0);

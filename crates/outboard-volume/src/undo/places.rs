@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where the undo log of an image is.
+//! Finds the undo log of an image.
 //!
-//! A half-changed image has a mark, the extended attribute [`MARK`], which names its log: so it is
-//! found by another name, another hard link and another mount, too. Block devices and file systems
-//! without such attributes have no marks. There the log is found by the image's name or by the
-//! device's number.
+//! A half-changed image has a mark, the extended attribute [`MARK`], which names its log. So the
+//! log is found by another name, another hard link and another mount, too. Block devices and file
+//! systems without such attributes have no marks. There the log is found by the image's name or by
+//! the device's number.
 //!
-//! A log could put anything into the image. So a log that a stranger may have made is not used.
+//! A log could put any bytes into the image. So a log that another user may have created is not
+//! used.
 
 use super::format::{Head, Reader, State};
 use super::wrong;
@@ -26,7 +27,7 @@ const SUFFIX: &str = ".outboard-undo";
 /// The directory of logs that cannot lie beside their image. It survives a restart of the host.
 const ELSEWHERE: &str = "/var/tmp";
 
-/// What an image says of a change that is not done.
+/// The mark of an image.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mark {
     Of {
@@ -74,14 +75,14 @@ pub struct Subject {
 pub struct Log {
     pub path: PathBuf,
     pub reader: Reader,
-    /// It is this image's, not that of a file that this image is a copy of.
+    /// The mark belongs to this image, not to a file that this image is a copy of.
     pub is_own: bool,
     /// How to use the image without undoing the change.
     way_out: String,
 }
 
 impl Log {
-    /// That the change cannot be undone.
+    /// The error that the change cannot be undone.
     pub fn failure(&self, error: &io::Error) -> io::Error {
         cannot_use(&self.path, &reason(error), &self.way_out)
     }
@@ -99,7 +100,7 @@ pub enum Found {
     Nothing,
     /// The image may be half changed.
     Pending(Log),
-    /// The log has no meaning: the change did not begin, or is done.
+    /// The log is obsolete: the change did not begin, or is done.
     Stale(Log),
 }
 
@@ -128,7 +129,7 @@ enum Candidate {
     Open(File),
 }
 
-/// An error is one of a log that can be trusted.
+/// Errors are those of a trusted log.
 fn open(place: &Path, owner: u32) -> io::Result<Candidate> {
     let absent = [libc::ENOENT, libc::ENOTDIR, libc::ENAMETOOLONG];
     let found = match std::fs::symlink_metadata(place) {
@@ -153,7 +154,7 @@ fn open(place: &Path, owner: u32) -> io::Result<Candidate> {
         }
         other => other?,
     };
-    // The name may be another file's by now.
+    // The name may mean another file by now.
     Ok(match objection(&file.metadata()?, owner) {
         Some(why) => Candidate::Refused(why),
         None => Candidate::Open(file),
@@ -175,7 +176,7 @@ fn is_elsewhere(log: &Path) -> bool {
     log.parent() == Some(Path::new(ELSEWHERE)) && name.starts_with(b".outboard-")
 }
 
-/// The next part of these names. Some file systems give a file another number at each mount.
+/// The next part of these names. Some file systems give a file a new number at each mount.
 fn path_part(image: &Path) -> String {
     format!("-{:032x}-", hash(image.as_os_str().as_bytes()))
 }
@@ -214,7 +215,7 @@ impl Subject {
         }
     }
 
-    /// The log's name where the image's directory can be written.
+    /// The log's name in the image's directory, if that can be written.
     fn beside(&self) -> PathBuf {
         let mut beside = self.path.clone().into_os_string();
         beside.push(SUFFIX);
@@ -256,7 +257,7 @@ impl Subject {
         self.make_log_unless(|log| objection(log, self.found.uid()))
     }
 
-    /// Some file systems show modes and owners of their own: a log there would not be used.
+    /// Some file systems show artificial modes and owners: a log there would not be trusted.
     fn make_log_unless(
         &self,
         objection: impl Fn(&Metadata) -> Option<String>,
@@ -298,7 +299,7 @@ impl Subject {
         })
     }
 
-    /// Whether no other file may need a log: this one may be a copy of that.
+    /// Whether no other file needs the log: this image may be a copy of another one.
     fn owns(&self, log: &Path, head: Option<Head>) -> bool {
         if is_elsewhere(log) && log != self.beside() {
             let is_marked = matches!(self.mark, Mark::Of { .. });
@@ -316,7 +317,7 @@ impl Subject {
         }
     }
 
-    /// A log whose image has lost the mark is done with.
+    /// A log is obsolete if its image has lost the mark.
     fn way_out(&self, log: &Path) -> String {
         match self.mark {
             Mark::Of { .. } => format!(
@@ -331,7 +332,7 @@ impl Subject {
     pub fn find_log(&self) -> io::Result<Found> {
         match &self.mark {
             Mark::Of { id, log } => match self.find_marked(*id, log) {
-                // The change may have been done meanwhile.
+                // Another process may have finished the change.
                 Err(error) => match Self::of(&self.path) {
                     Ok(now) if now.mark != self.mark => now.find_log(),
                     _ => Err(error),
@@ -408,8 +409,8 @@ impl Subject {
         }
     }
 
-    /// Numbers and paths of files that are gone are given to others: such a log may be of a file
-    /// that is elsewhere by now, and needs it.
+    /// New files get numbers and paths of removed ones. So such a log may belong to a file that was
+    /// moved, and still needs the log.
     fn judge_elsewhere(&self, log: Log) -> Found {
         let state = log.reader.head.map_or(State::Begun, |head| head.state);
         match (state, self.is_numbered(&log.path)) {
