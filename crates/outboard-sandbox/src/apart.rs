@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Work that a copy of this process does, and what the copy reports. The copy sandboxes itself:
-//! what it does with an image cannot harm this process.
+//! Work in a copy of this process, and the copy's report. The copy sandboxes itself: an image
+//! cannot harm this process.
 
 use crate::crash;
 use crate::error::{Error, Result};
@@ -14,24 +14,24 @@ use std::os::unix::process::ExitStatusExt;
 use std::process;
 use std::time::Duration;
 
-/// Most bytes of what the copy reports: it may be in the hands of an image.
+/// Most bytes of the report: an image may control the copy.
 const LONGEST: usize = 1 << 30;
-/// How soon an interrupt is passed on.
+/// Interval of checks for an interrupt to pass on.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What the copy reports.
+/// The report of the copy.
 type Report<T> = std::result::Result<T, Error>;
 
 fn cannot(error: &io::Error) -> Error {
     Error::failed("cannot start a process for the kernel", error)
 }
 
-/// A copy of this process that is at work.
+/// A running copy of this process.
 pub struct Apart {
     child: Child,
     socket: UnixStream,
     interrupt: Interrupt,
-    /// It may be in the middle of a change of an image, and ends when this process ends.
+    /// Held while the copy may be changing an image: the copy ends with this process.
     _guard: Guard,
 }
 
@@ -42,10 +42,10 @@ impl Apart {
         work: impl FnOnce(&Interrupt) -> Result<T>,
     ) -> Result<Self> {
         let interrupt = Interrupt::poll();
-        // The copy inherits it.
+        // The copy inherits the guard.
         let guard = Guard::new();
         let (ours, theirs) = UnixStream::pair().map_err(|error| cannot(&error))?;
-        // What waits to be written would be written twice.
+        // Buffered output would be written twice.
         io::stdout().flush().map_err(|error| cannot(&error))?;
         let Some(child) = fork().map_err(|error| cannot(&error))? else {
             drop(ours);
@@ -61,8 +61,8 @@ impl Apart {
         })
     }
 
-    /// Waits for the end. `T` is what the work returns; the process that sent it may be in the
-    /// hands of an image.
+    /// Waits for the end. `T`: the result of the work; an image may control the process that sends
+    /// it.
     pub fn finish<T: DeserializeOwned>(self) -> Result<T> {
         let report = receive(self.socket, &self.child, || self.interrupt.asked());
         let status = self.child.wait().map_err(|error| cannot(&error))?;
@@ -89,7 +89,7 @@ fn send<T: Serialize>(mut socket: UnixStream, report: &Report<T>) -> i32 {
     i32::from(sent.is_err())
 }
 
-/// Reads until the copy ends. An interrupt is passed on: the terminal may not have sent it to both.
+/// Reads until the copy ends. Passes an interrupt on: the terminal may not have sent it to both.
 fn receive(socket: UnixStream, child: &Child, asked: impl Fn() -> bool) -> io::Result<Vec<u8>> {
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut reader = socket.take(LONGEST as u64);

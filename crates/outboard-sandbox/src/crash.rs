@@ -8,13 +8,13 @@ use crate::format::message;
 use outboard::{end_at_once, Fd};
 use std::sync::Mutex;
 
-/// EX_SOFTWARE of sysexits.h. No command ends so otherwise.
+/// EX_SOFTWARE of sysexits.h. No command uses this code otherwise.
 pub const CODE: u8 = 70;
-/// Bytes of a line that are shown.
+/// Most bytes of a line to print.
 const LINE: usize = 512;
 
-/// A line with its end, and the length of both. What could confuse a terminal has escapes as the
-/// kernel's own in /dev/kmsg.
+/// A line with its newline, and the length of both. Escapes bytes that could confuse a terminal, as
+/// the kernel does in /dev/kmsg.
 pub fn plain_line(line: &[u8]) -> ([u8; LINE], usize) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [b'\n'; LINE];
@@ -36,7 +36,7 @@ pub fn plain_line(line: &[u8]) -> ([u8; LINE], usize) {
     (text, length + 1)
 }
 
-/// What the user should do about the images that the kernel has mounted, or is mounting.
+/// Advice about the images that the kernel has mounted, or is mounting.
 #[derive(Debug, Default)]
 pub struct Advice {
     text: Mutex<String>,
@@ -63,7 +63,7 @@ impl Advice {
 /// Reports a kernel panic and ends the process.
 pub fn end(stderr: &Fd, advice: &Advice, panic: &[u8]) -> ! {
     let first = b"outboard: kernel panic: ".as_slice();
-    // There is nobody left to report an error of writing to.
+    // A write error cannot be reported any more.
     let _ = stderr.write_all(first);
     for line in panic.split(|&byte| byte == b'\n') {
         let (text, length) = plain_line(line);

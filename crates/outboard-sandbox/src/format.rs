@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How sizes, modes, times and names are shown.
+//! Formats sizes, modes, times and names.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[exponent - 1])
 }
 
-/// "4.0K" as `du -h` has it: rounded up, with a digit after the point below ten.
+/// "4.0K" in the way of `du -h`: rounded up, with one decimal below ten.
 pub fn brief_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
     if bytes < 1024 {
@@ -62,7 +62,7 @@ pub fn mode(mode: u32) -> String {
     text
 }
 
-/// The kind of a file in words, as `stat` has it.
+/// The kind of a file in words, as `stat` prints it.
 pub fn kind(mode: u32, size: u64) -> &'static str {
     match mode & libc::S_IFMT {
         libc::S_IFDIR => "directory",
@@ -80,7 +80,7 @@ pub fn kind(mode: u32, size: u64) -> &'static str {
 /// A moment in UTC: year, month, day, hour, minute, second.
 pub fn civil(seconds: i64) -> (i64, i64, i64, i64, i64, i64) {
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years that begin in March put the leap day last; 719468 days lie before 1970 in that count.
+    // With years that begin in March, the leap day is the last one; 719468 days precede 1970.
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -108,7 +108,7 @@ pub fn moment(seconds: i64, nanoseconds: i64) -> String {
     )
 }
 
-/// A name as it is, or for a terminal without what could confuse it.
+/// A name as it is; for a terminal with escapes for bytes that could confuse it.
 pub fn name(name: &[u8], terminal: bool) -> Vec<u8> {
     match terminal {
         true => escaped(name).into_bytes(),
@@ -116,7 +116,7 @@ pub fn name(name: &[u8], terminal: bool) -> Vec<u8> {
     }
 }
 
-/// A name as text, with escapes for what could confuse a terminal.
+/// A name as text, with escapes for bytes that could confuse a terminal.
 pub fn escaped(name: &[u8]) -> String {
     let mut shown = String::new();
     for piece in pieces(name) {
@@ -140,7 +140,7 @@ fn escape(shown: &mut String, text: &str) {
     }
 }
 
-/// A message with escapes for what could confuse a terminal. It may have several lines.
+/// A message with escapes for bytes that could confuse a terminal. It may have several lines.
 pub fn message(text: &str) -> String {
     let mut shown = String::new();
     for (index, line) in text.split('\n').enumerate() {
@@ -158,7 +158,7 @@ pub enum Piece<'a> {
     Byte(u8),
 }
 
-/// Valid text, and single bytes that are none.
+/// Splits a name into valid text and single invalid bytes.
 pub fn pieces(mut rest: &[u8]) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     while !rest.is_empty() {
@@ -178,8 +178,7 @@ pub fn pieces(mut rest: &[u8]) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Rows with columns under each other, `gap` between them; columns named in `right` are
-/// aligned at their right.
+/// Formats rows as a table, with `gap` between columns; columns in `right` are right-aligned.
 pub fn table(rows: &[Vec<String>], right: &[usize], gap: &str) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)

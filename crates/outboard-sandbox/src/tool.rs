@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tools of the distribution, run as child processes: no shell, a clean environment, shut in with the files that
-//! they are given, and nothing that they say reaches a terminal as a control character.
+//! Runs tools of the distribution as child processes: no shell, a clean environment, a sandbox with
+//! the given files, and no control characters of their output on a terminal.
 
 use crate::error::warn;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Where tools are, besides the user's PATH.
+/// Directories of tools, besides the user's PATH.
 const PLACES: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -26,8 +26,8 @@ const PLACES: [&str; 6] = [
     "/sbin",
     "/bin",
 ];
-/// What tools ask about the machine, about themselves, and of their own settings. Landlock also keeps them from other
-/// processes' memory, environments and files in /proc.
+/// Files about the machine, the process and settings that tools read. Landlock also protects
+/// memory, environments and files of other processes in /proc.
 const QUESTIONS: [&str; 5] = [
     "/proc",
     "/sys",
@@ -35,26 +35,26 @@ const QUESTIONS: [&str; 5] = [
     "/etc/mke2fs.conf",
     "/etc/e2fsck.conf",
 ];
-/// Lines of a tool's output that an error message has: the first ones and the last ones, as some
-/// tools say first what is wrong and then how they are used, and others last, after their progress.
+/// Lines of a tool's output in an error message: the first ones and the last ones. Some tools print
+/// the error first and then their usage, others print it last, after their progress.
 const FIRST: usize = 4;
 const LAST: usize = 4;
-/// How soon a tool ends when the user wants to stop.
+/// Interval of checks for an interrupt.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Bytes of each pipe that are kept.
+/// Bytes kept of each pipe.
 const KEPT: usize = 1 << 20;
 
 /// Whether a tool is sandboxed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Confinement {
-    /// It uses the files that it is given, and no others.
+    /// It may use only the given files.
     #[default]
     Sandboxed,
     /// It has all rights of the user.
     Unconfined,
 }
 
-/// A program and the Debian package that has it.
+/// A program and its Debian package.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
     pub name: &'static str,
@@ -70,7 +70,7 @@ fn find(name: &str) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// A command for a program of the host, in a clean environment.
+/// Prepares a program of the host, with a clean environment.
 fn clean_command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -81,14 +81,14 @@ fn clean_command(program: &Path) -> Command {
     command
 }
 
-/// A program of the host that is not shut in. A missing one is `NotFound`.
+/// A program of the host without a sandbox. A missing one is `NotFound`.
 pub fn unconfined(name: &str) -> io::Result<Command> {
     let program = find(name).ok_or(io::ErrorKind::NotFound)?;
     Ok(clean_command(&program))
 }
 
 impl Tool {
-    /// A program of this name, and the Debian package that has it.
+    /// A program of this name, and its Debian package.
     pub const fn new(name: &'static str, package: &'static str) -> Self {
         Self { name, package }
     }
@@ -122,7 +122,7 @@ impl Tool {
 /// A file with a file system or a disk, for tools that change it.
 pub struct ToolFile {
     pub path: PathBuf,
-    /// It is the image itself: a tool that stops half-way would leave it so.
+    /// It is the image itself: a tool that stops half-way would leave it half changed.
     pub in_place: bool,
 }
 
@@ -136,13 +136,13 @@ impl AsRef<OsStr> for ToolFile {
 pub struct Call {
     name: &'static str,
     command: Command,
-    /// All files that it can use; `None`: it is not shut in.
+    /// All files that it can use; `None`: no sandbox.
     files: Option<Files>,
     input: Vec<u8>,
     in_place: bool,
-    /// Without Landlock the tool is not run.
+    /// Do not run the tool without Landlock.
     confined: bool,
-    /// Standard output shows the user how far it is.
+    /// Standard output shows the tool's progress.
     progress: bool,
     shown: bool,
     names: Option<(String, String)>,
@@ -178,14 +178,14 @@ impl Call {
         self
     }
 
-    /// Lets the tool read a file, or what is below a directory.
+    /// Lets the tool read a file, or everything below a directory.
     pub fn reads(mut self, path: impl AsRef<Path>) -> Self {
         let list = self.files.iter_mut().map(|files| &mut files.reads);
         list.for_each(|list| list.push(path.as_ref().to_owned()));
         self
     }
 
-    /// Lets the tool change a file, or what is below a directory.
+    /// Lets the tool change a file, or everything below a directory.
     pub fn writes(mut self, path: impl AsRef<Path>) -> Self {
         let list = self.files.iter_mut().map(|files| &mut files.writes);
         list.for_each(|list| list.push(path.as_ref().to_owned()));
@@ -207,13 +207,13 @@ impl Call {
         self
     }
 
-    /// As [`Call::writes`]. What changes an image in place is not interrupted.
+    /// As [`Call::writes`]. A tool that changes an image in place is not interrupted.
     pub fn changes(mut self, file: &ToolFile) -> Self {
         self.in_place |= file.in_place;
         self.writes(&file.path)
     }
 
-    /// What the tool reads on standard input; nothing by default.
+    /// Standard input of the tool; empty by default.
     pub fn input(mut self, input: Vec<u8>) -> Self {
         self.input = input;
         self
@@ -225,14 +225,14 @@ impl Call {
         self
     }
 
-    /// Lets the tool's output name a private file as the user knows it.
+    /// Replaces the path of a private file in the tool's output by the user's name for it.
     pub fn naming(mut self, path: &Path, shown: &str) -> Self {
         self.names = Some((path.display().to_string(), shown.to_owned()));
         self
     }
 
-    /// Runs the tool. A signal that asks this process to stop also ends the tool, unless that works in place: the
-    /// tool is in a process group of its own, which no signal of a terminal reaches.
+    /// Runs the tool. An interrupt of this process also ends the tool, unless the tool works in
+    /// place: it has a process group of its own, which no signal of a terminal reaches.
     pub fn run(mut self) -> Result<Ended> {
         let name = self.name;
         let failed = |error| Error::failed(format!("cannot run {name}"), &error);
@@ -303,8 +303,8 @@ impl Call {
     }
 }
 
-/// Waits until nobody is left who listens to a tool, which is when it ends. Ends the tool if the user wants to stop; returns
-/// whether that was so.
+/// Waits until the tool's pipes are closed, which happens when it ends. Ends the tool after an
+/// interrupt, and returns whether there was one.
 fn stop_when_asked(name: &str, child: &Child, heard: &Receiver<()>, in_place: bool) -> bool {
     let mut noticed = false;
     while heard.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
@@ -316,21 +316,21 @@ fn stop_when_asked(name: &str, child: &Child, heard: &Receiver<()>, in_place: bo
             true => warn(format!(
                 "interrupted: waiting for {name}, which changes the image and would leave it half changed"
             )),
-            // It has ended meanwhile, or does so now.
+            // It has ended by now, or ends now.
             false => drop(signal_group(child, libc::SIGKILL)),
         }
     }
     noticed && !in_place
 }
 
-/// A tool that runs.
+/// A running tool.
 struct Started {
     child: Child,
     parent: Parent,
 }
 
-/// The thread that has started a tool, which ends with this. It has system call filters of its own: while
-/// it is there, a filter for all threads is refused.
+/// The thread that has started a tool, joined on drop. It has system call filters of its own: while
+/// it exists, the host refuses a filter for all threads.
 struct Parent {
     stays: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -339,13 +339,14 @@ struct Parent {
 impl Drop for Parent {
     fn drop(&mut self) {
         drop(self.stays.take());
-        // A panic in it was reported by what it did not send.
+        // If the thread panicked, its missing result has reported that.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Starts a program from a thread that has shut itself in: what restricts a thread does not restrict this process. The
-/// thread stays, because the program is ended when its parent ends: without this process nobody has the image locked.
+/// Starts a program from a thread that sandboxes itself: restrictions of a thread do not restrict
+/// this process. The thread stays, because the program ends with its parent thread: without this
+/// process nobody has the image locked.
 fn start(mut command: Command, files: Option<Files>, confined: bool) -> io::Result<Started> {
     end_with_parent(&mut command);
     make_files_private(&mut command);
@@ -383,7 +384,7 @@ fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// Takes what a tool writes to one of its pipes.
+/// Collects the output of a tool on one of its pipes.
 struct Listener<'a> {
     output: Vec<u8>,
     shown: bool,
@@ -411,11 +412,11 @@ impl Listener<'_> {
             None => line.to_vec(),
         };
         if self.shown {
-            // A reader that has gone away is no reason to stop the tool.
+            // A closed standard error is no reason to stop the tool.
             let _ = writeln!(std::io::stdout(), "{}", escaped(trimmed(&line)));
         }
         if self.output.len() + line.len() > KEPT {
-            // The first lines stay, and so does what comes from here on.
+            // Keep the first lines, and the output from here on.
             let end = self.output.len().min(KEPT / 2);
             self.output.drain(end.min(KEPT / 4)..end);
         }
@@ -497,7 +498,7 @@ mod tests {
         assert_eq!(lines[9..], ["  sh: line 10"]);
     }
 
-    /// Whenever the two pipes are read.
+    /// The order in which the two pipes are read does not matter.
     #[test]
     fn errors_come_last() {
         let call = SHELL.call(Confinement::default()).unwrap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which files of the host are left: Landlock rules. Also no TCP, no sockets and no signals out of the sandbox.
+//! Landlock rules: they allow the named files of the host, and forbid TCP, sockets and signals out
+//! of the sandbox.
 
 use super::HostAccess;
 use crate::error::{Error, Result};
@@ -13,19 +14,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The newest rights that are known here; the host's Landlock may have less of them, or none.
+/// The newest rights known here; the host's Landlock may have fewer, or none.
 const NEWEST: ABI = ABI::V6;
 
 /// Device nodes.
 pub const NODES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
 
-/// Tells whether a snapshot was checked since the host has booted.
+/// The host's boot id: it shows whether a snapshot was checked since the host booted.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The kernel's image is in the program.
+/// The program contains the kernel's image.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// A file that does not exist yet is made in its directory.
+/// A file that does not exist yet is created in its directory.
 fn existing(path: &Path) -> PathBuf {
     let here = Path::new(".");
     let parent = |path: &Path| match path.parent() {
@@ -39,8 +40,8 @@ fn existing(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether there is a rule for it. What is in no directory, as a pipe of `/dev/fd`, has none, and needs none: Linux lets a
-/// process open what it has open already.
+/// Whether a rule can be made for a file. A file in no directory, such as a pipe of `/dev/fd`, has
+/// no rule and needs none: Linux lets a process reopen its open files.
 pub fn is_in_a_directory(path: &&PathBuf) -> bool {
     let Ok(file) = File::options()
         .read(true)
@@ -62,7 +63,8 @@ fn apply(
 ) -> std::result::Result<(), RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    // A command that goes on opening files must not be able to change what the next one starts from.
+    // A command that opens files later must not be able to change snapshots: the next command
+    // starts from them.
     let cache = match access.is_images_only() {
         true => all,
         false => read,
@@ -89,7 +91,7 @@ fn apply(
     Ok(())
 }
 
-/// For the calling thread and those that it creates.
+/// Restricts the calling thread and the threads that it creates.
 pub fn restrict(
     access: &HostAccess,
     snapshots: Option<&PathBuf>,

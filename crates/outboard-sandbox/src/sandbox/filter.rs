@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which system calls are left. All others fail with EPERM: there are no sockets, no new processes, no
-//! signals to others, no mounts, no tracing.
+//! The allowed system calls. All others fail with EPERM: no sockets, no new processes, no signals
+//! to others, no mounts, no tracing.
 
 use seccompiler::{
     apply_filter, apply_filter_all_threads, sock_filter, BpfProgram, Result, SeccompAction,
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// What works on descriptors, memory, time and the process itself.
+/// Calls on descriptors, memory, time and the process itself.
 const PLAIN: &[i64] = &[
     // Data.
     libc::SYS_read,
@@ -99,7 +99,7 @@ const PLAIN: &[i64] = &[
     libc::SYS_gettimeofday,
     libc::SYS_time,
     libc::SYS_times,
-    // Questions.
+    // Queries.
     libc::SYS_uname,
     libc::SYS_sysinfo,
     libc::SYS_getrusage,
@@ -112,7 +112,7 @@ const PLAIN: &[i64] = &[
     libc::SYS_umask,
 ];
 
-/// What finds files by their names, and changes them.
+/// Calls that find files by name, and change them.
 const FILES: &[i64] = &[
     libc::SYS_open,
     libc::SYS_openat,
@@ -157,7 +157,8 @@ const FILES: &[i64] = &[
     libc::SYS_fremovexattr,
 ];
 
-/// What no program that works on an image needs: the network, signals to others, other processes, mounts, the machine.
+/// Calls that no tool for images needs: network, signals to others, other processes, mounts, the
+/// machine.
 const NOT_FOR_PROGRAMS: &[i64] = &[
     libc::SYS_socket,
     libc::SYS_kill,
@@ -204,7 +205,8 @@ const NOT_FOR_PROGRAMS: &[i64] = &[
     libc::SYS_ioperm,
 ];
 
-/// Of terminals, disks and files of the host. Not TIOCSTI: it types on the user's terminal.
+/// Allowed ioctls on terminals, disks and files of the host. Not TIOCSTI, which types on the user's
+/// terminal.
 const CONTROLS: &[u64] = &[
     libc::TCGETS,
     libc::TCSETS,
@@ -222,7 +224,8 @@ const CONTROLS: &[u64] = &[
     0x8004_e500, // FUSE_DEV_IOC_CLONE
 ];
 
-/// Of descriptors. Not F_SETOWN and F_SETSIG, by which the host sends signals to others.
+/// Allowed commands of fcntl(2). Not F_SETOWN and F_SETSIG, with which the host sends signals to
+/// others.
 const DESCRIPTORS: &[i32] = &[
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -241,26 +244,26 @@ const DESCRIPTORS: &[i32] = &[
     libc::F_SETPIPE_SZ,
 ];
 
-/// The bit of the numbers of system calls for programs with short addresses, where the host has those.
+/// The bit in numbers of x32 system calls, if the host has them.
 const X32: i64 = 0x4000_0000;
-/// Such calls with numbers of their own, of those that are not for programs: rt_sigqueueinfo, ptrace,
-/// kexec_load, rt_tgsigqueueinfo, process_vm_readv, process_vm_writev.
+/// Forbidden x32 calls with numbers of their own: rt_sigqueueinfo, ptrace, kexec_load,
+/// rt_tgsigqueueinfo, process_vm_readv, process_vm_writev.
 const X32_OWN: &[i64] = &[524, 521, 528, 536, 539, 540];
 
-/// What types on the user's terminal.
+/// Ioctls that type on the user's terminal.
 const TYPING: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX];
 
 fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule> {
     Ok(SeccompRule::new(conditions)?)
 }
 
-/// Calls that are left if an argument is one of some values.
+/// Calls that are allowed if an argument has one of some values.
 fn with_argument(number: u8, values: &[u64]) -> Result<Vec<SeccompRule>> {
     let one = |&value| rule(vec![SeccompCondition::new(number, Dword, Eq, value)?]);
     values.iter().map(one).collect()
 }
 
-/// New mappings: memory that others could share is not counted by any limit.
+/// New mappings are private: no limit counts shared memory.
 fn mappings() -> Result<Vec<SeccompRule>> {
     let anonymous = libc::MAP_ANONYMOUS as u64;
     let of_file = SeccompCondition::new(3, Dword, MaskedEq(anonymous), 0)?;
@@ -268,21 +271,21 @@ fn mappings() -> Result<Vec<SeccompRule>> {
     Ok(vec![rule(vec![of_file])?, rule(vec![private])?])
 }
 
-/// Pairs of connected sockets, as a pipe in both directions: a line editor has one for signals. Not of
-/// datagrams, which could be sent to somebody else.
+/// Pairs of connected stream sockets: a line editor uses one for signals. No datagram sockets,
+/// which can send to other sockets.
 fn pairs() -> Result<Vec<SeccompRule>> {
     let local = SeccompCondition::new(0, Dword, Eq, libc::AF_UNIX as u64)?;
     let stream = SeccompCondition::new(1, Dword, MaskedEq(0xf), libc::SOCK_STREAM as u64)?;
     Ok(vec![rule(vec![local, stream])?])
 }
 
-/// Sockets of datagrams, which reach others by the names that these have.
+/// Datagram sockets, which reach other sockets by name.
 fn datagrams() -> Result<Vec<SeccompRule>> {
     let datagram = SeccompCondition::new(1, Dword, MaskedEq(0xf), libc::SOCK_DGRAM as u64)?;
     Ok(vec![rule(vec![datagram])?])
 }
 
-/// No file tells of its events by signals.
+/// No file sends signals about its events.
 fn descriptors() -> Result<Vec<SeccompRule>> {
     let numbers: Vec<u64> = DESCRIPTORS.iter().map(|&command| command as u64).collect();
     let mut rules = with_argument(1, &numbers)?;
@@ -316,11 +319,11 @@ fn rules(files: bool, memory_files: bool) -> Result<Rules> {
     }
     if memory_files {
         rules.insert(libc::SYS_memfd_create, Vec::new());
-        // To apply the second filter.
+        // Needed to apply the second filter.
         rules.insert(libc::SYS_seccomp, Vec::new());
     }
     rules.insert(libc::SYS_socketpair, pairs()?);
-    // The server of a mount gets the FUSE device from its keeper, which is its standard output.
+    // The server of a mount gets the FUSE device from its keeper, over its standard output.
     let output = [libc::STDOUT_FILENO as u64];
     rules.insert(libc::SYS_recvmsg, with_argument(0, &output)?);
     rules.insert(libc::SYS_fcntl, descriptors()?);
@@ -345,9 +348,9 @@ fn program(rules: Rules, default: SeccompAction, matched: SeccompAction) -> Resu
     Ok(SeccompFilter::new(rules, default, matched, TargetArch::x86_64)?.try_into()?)
 }
 
-/// Calls whose arguments do not matter are found by a binary search, in front of a filter that goes
-/// through the others one by one. When a filter is installed, the host runs it for each number of a
-/// call: with one list of all calls that took longer than to start the kernel.
+/// A binary search finds calls whose arguments do not matter. Behind it, a filter checks the others
+/// one by one. When a filter is installed, the host runs it for each call number: with one list of
+/// all calls, that took longer than starting the kernel.
 fn allow_only(rules: Rules) -> Result<BpfProgram> {
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     let (plain, checked): (Rules, Rules) =
@@ -363,7 +366,7 @@ fn allow_only(rules: Rules) -> Result<BpfProgram> {
     Ok(whole)
 }
 
-/// Offsets in what a filter looks at (struct seccomp_data), and AUDIT_ARCH_X86_64.
+/// Offsets in struct seccomp_data, and AUDIT_ARCH_X86_64.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ARCHITECTURE_X86_64: u32 = 0xc000_003e;
@@ -382,7 +385,8 @@ fn load(offset: u32) -> sock_filter {
     instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset)
 }
 
-/// Skips instructions: so many if what was loaded compares with `k`, so many if not.
+/// Skips instructions: one number if the comparison of the loaded value with `k` holds, another if
+/// not.
 fn jump(comparison: u32, k: u32, jt: usize, jf: usize) -> sock_filter {
     instruction(libc::BPF_JMP | comparison | libc::BPF_K, jt, jf, k)
 }
@@ -391,7 +395,7 @@ fn go(distance: usize) -> sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, distance as u32)
 }
 
-/// The first and the last number of each run. `numbers`: sorted.
+/// The first and last number of each run of consecutive numbers. `numbers`: sorted.
 fn ranges(numbers: &[u32]) -> Vec<(u32, u32)> {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
@@ -403,8 +407,8 @@ fn ranges(numbers: &[u32]) -> Vec<(u32, u32)> {
     ranges
 }
 
-/// Allows the call if the number that was loaded is in one of the ranges. Else goes on behind
-/// itself.
+/// Allows the call if the loaded number is in one of the ranges. Otherwise continues with the next
+/// instruction.
 fn search(ranges: &[(u32, u32)]) -> BpfProgram {
     match ranges {
         [] => Vec::new(),
@@ -425,22 +429,23 @@ fn search(ranges: &[(u32, u32)]) -> BpfProgram {
     }
 }
 
-/// A filter cannot see the flags of clone3(). The C library takes clone() if there is none.
+/// A filter cannot see the flags of clone3(). The C library uses clone() if clone3() is missing.
 fn without_clone3() -> Result<BpfProgram> {
     let clone3 = [(libc::SYS_clone3, Vec::new())].into_iter().collect();
     let missing = SeccompAction::Errno(libc::ENOSYS as u32);
     program(clone3, SeccompAction::Allow, missing)
 }
 
-/// For the calling thread and those that it creates: until the kernel has booted.
+/// Filters the calling thread and the threads that it creates, until the kernel has booted.
 pub fn apply() -> Result<()> {
     let first = allow_only(rules(true, true)?)?;
-    // Of two refusals the one of the filter that came last counts.
+    // If two filters refuse a call, the last one decides the error.
     apply_filter(&first)?;
     apply_filter(&without_clone3()?)
 }
 
-/// For the calling thread and the programs that it starts, which may do all that is not known to be needless.
+/// Filters the calling thread and the programs that it starts: only calls that are known to be
+/// needless are forbidden.
 pub fn apply_to_programs() -> Result<()> {
     let user = libc::CLONE_NEWUSER as u64;
     let apart = rule(vec![SeccompCondition::new(0, Qword, MaskedEq(user), user)?])?;
@@ -460,7 +465,7 @@ pub fn apply_to_programs() -> Result<()> {
     apply_filter(&without_clone3()?)
 }
 
-/// Whether the host is one without seccomp.
+/// Whether the host has no seccomp.
 pub fn is_missing(error: &seccompiler::Error) -> bool {
     let seccompiler::Error::Seccomp(error) = error else {
         return false;
@@ -468,10 +473,10 @@ pub fn is_missing(error: &seccompiler::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL))
 }
 
-/// A thread that was joined may be on the host's list for a moment, with filters of its own.
+/// A joined thread may stay on the host's list for a moment, with filters of its own.
 const SYNC_TRIES: u32 = 10_000;
 
-/// For all threads, from now on. `files`: whether files of the host are still opened.
+/// Filters all threads from now on. `files`: whether files of the host are still opened.
 pub fn apply_to_all(files: bool) -> Result<()> {
     let filter = allow_only(rules(files, false)?)?;
     let mut tries = 0;

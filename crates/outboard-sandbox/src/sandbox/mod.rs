@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sandbox: gives up what a command does not need of the host, before anything of an image is looked at.
-//! An image can exploit a mistake of the file systems' code; what it then can do is what is left here.
+//! The sandbox: before a command looks into an image, it drops everything of the host that it does
+//! not need. An image may exploit a bug of the file systems' code: then it can do only what is
+//! left.
 //!
-//! 1. The command says what it uses of the host ([`HostAccess`]). Images are opened, and a file for
+//! 1. The command states its needs of the host ([`HostAccess`]). It opens images, and a file for
 //!    the kernel's memory.
-//! 2. [`Sandbox::enter`], while the process has one thread: name spaces of its own, no capabilities ([`rights`]), no
-//!    files but the named ones (Landlock, [`files`]), no system calls but the needed ones (seccomp, [`filter`]).
+//! 2. [`Sandbox::enter`], while the process has one thread: namespaces of its own, no capabilities
+//!    ([`rights`]), only named files (Landlock, [`files`]), only needed system calls (seccomp,
+//!    [`filter`]).
 //! 3. The kernel boots, which may read and write its snapshot.
-//! 4. [`Sandbox::close`], for all threads: no more files are opened if the command works on images alone.
-//! 5. The first image is looked at by the kernel.
+//! 4. [`Sandbox::close`], for all threads: a command that works on images alone cannot open more
+//!    files.
+//! 5. The kernel reads the first image.
 //!
-//! Each layer is there where the host has it. Without seccomp there is no sandbox, and that is said.
+//! A layer that the host lacks is left out. Without seccomp there is no sandbox; a warning says so.
 
 mod files;
 mod filter;
@@ -20,36 +23,36 @@ pub mod rights;
 use crate::error::{warn, Error, Result};
 use std::path::PathBuf;
 
-/// What a command uses of the host besides its standard streams.
+/// The needs of a command on the host, besides its standard streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostAccess {
     /// Images, and whether they may be written.
     pub images: Vec<(PathBuf, bool)>,
-    /// Files that are read, and directories with all below them.
+    /// Files to read, and directories with everything below.
     pub reads: Vec<PathBuf>,
-    /// Files that are written, and directories below which everything may be changed.
+    /// Files to write, and directories below which everything may be changed.
     pub writes: Vec<PathBuf>,
-    /// All attributes of what is read count, also those that only root sees.
+    /// The command uses all attributes of the files that it reads, also those that only root sees.
     pub keeps_attributes: bool,
     /// The command parses files that it reads: it runs in the sandbox also without an image.
     pub parses: bool,
     /// The command uses names and attributes of files alone, or a few blocks: the kernel's memory
     /// grows little.
     pub is_small: bool,
-    /// Among what is written may be device nodes.
+    /// Written files may be device nodes.
     pub makes_nodes: bool,
-    /// It runs other programs, each of which is shut in ([`programs`]); the command itself is not, and so must
-    /// not run the kernel: see [`crate::apart`].
+    /// The command runs other programs, each in a sandbox ([`programs`]). The command itself has no
+    /// sandbox, so it must not run the kernel: see [`crate::apart`].
     pub programs: bool,
 }
 
 impl HostAccess {
-    /// Whether all files that it uses are images.
+    /// Whether all used files are images.
     pub fn is_images_only(&self) -> bool {
         self.reads.is_empty() && self.writes.is_empty()
     }
 
-    /// As a command with images, and further disks of the same machine with the rights that those have.
+    /// Adds further disks of the same machine, with the rights of the images.
     pub fn with_disks(&self, disks: &[PathBuf]) -> Self {
         let mut access = self.clone();
         if !self.images.is_empty() {
@@ -60,7 +63,7 @@ impl HostAccess {
         access
     }
 
-    /// Adds what another command uses.
+    /// Adds the needs of another command.
     pub fn add(&mut self, other: HostAccess) {
         self.images.extend(other.images);
         self.reads.extend(other.reads);
@@ -73,25 +76,25 @@ impl HostAccess {
     }
 }
 
-/// How far the process has shut itself in.
+/// The state of the process's sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sandbox {
-    /// Not at all.
+    /// No sandbox.
     Open,
-    /// `files`: more files are to be opened when the kernel has booted.
+    /// `files`: the command opens more files after the boot.
     Entered { files: bool },
 }
 
 impl Sandbox {
-    /// Shuts the calling thread in, and all that it will create. `snapshots`: where the kernel's snapshots are;
-    /// `components`: files that are read before [`Sandbox::close`].
+    /// Sandboxes the calling thread, and all threads that it will create. `snapshots`: directory of
+    /// the kernel's snapshots; `components`: files to read before [`Sandbox::close`].
     pub fn enter(
         access: &HostAccess,
         snapshots: Option<&PathBuf>,
         components: &[PathBuf],
     ) -> Result<Self> {
         let files = !access.is_images_only();
-        // Owners of the host's files have meaning to a command that uses them.
+        // A command that uses files of the host needs their real owners.
         if !files {
             rights::separate();
         }
@@ -109,7 +112,7 @@ impl Sandbox {
         }
     }
 
-    /// After boot, and before the kernel looks at an image.
+    /// Closes the sandbox, after the boot and before the kernel reads an image.
     pub fn close(self) -> Result<()> {
         let Sandbox::Entered { files } = self else {
             return Ok(());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Other programs, such as checkers of file systems, which look at images as our kernel does: they are shut in too. Programs and
-//! libraries can be read and run, what is named can be read or changed, and nothing else; no network, no name spaces,
-//! no mounts, no tracing, and of root's rights only those for files.
+//! Sandboxes other programs, such as checkers of file systems, which parse images as our kernel
+//! does. They can read and run programs and libraries, and read or change named files, and nothing
+//! else. No network, no namespaces, no mounts, no tracing; of root's capabilities only those for
+//! files.
 
 use super::files::{is_in_a_directory, NODES};
 use super::filter;
@@ -14,7 +15,7 @@ use std::io;
 use std::path::PathBuf;
 
 const NEWEST: ABI = ABI::V6;
-/// Where programs and libraries are, of distributions of all kinds.
+/// Directories of programs and libraries, in all distributions.
 const PROGRAMS: &[&str] = &[
     "/usr",
     "/bin",
@@ -29,14 +30,14 @@ const PROGRAMS: &[&str] = &[
 ];
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
 
-/// What a program uses of the host, besides itself.
+/// The needs of a program on the host, besides itself.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    /// The program, if it is none of the distribution's.
+    /// The program, if it does not come from the distribution.
     pub program: PathBuf,
-    /// What it may read; of directories all below them.
+    /// Files to read; of directories everything below.
     pub reads: Vec<PathBuf>,
-    /// What it may change; of directories all below them.
+    /// Files to change; of directories everything below.
     pub writes: Vec<PathBuf>,
 }
 
@@ -63,7 +64,8 @@ fn restrict(files: &Files) -> Result<RulesetStatus, RulesetError> {
     Ok(status.ruleset)
 }
 
-/// For the calling thread and what it starts. Tells whether files are kept from it: some hosts have no Landlock.
+/// Restricts the calling thread and the programs that it starts. Returns whether files are
+/// restricted: some hosts have no Landlock.
 pub fn shut_in(files: &Files) -> io::Result<bool> {
     let status = restrict(files).map_err(io::Error::other)?;
     rights::drop_all_but_files().map_err(io::Error::other)?;

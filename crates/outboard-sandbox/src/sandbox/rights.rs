@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rights of the process: capabilities, name spaces, memory.
+//! Rights of the process: capabilities, namespaces, memory.
 
 use super::HostAccess;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use outboard::{option, System};
 use std::fs::File;
 use std::io::{self, Write};
 
-/// What root keeps to copy files of others with their owners and attributes.
+/// Capabilities that root keeps, to copy other users' files with owners and attributes.
 const FOR_FILES: &[Capability] = &[
     Capability::CAP_CHOWN,
     Capability::CAP_DAC_OVERRIDE,
@@ -17,28 +17,29 @@ const FOR_FILES: &[Capability] = &[
     Capability::CAP_FSETID,
     Capability::CAP_SETFCAP,
 ];
-/// And to make device nodes.
+/// The capability to create device nodes.
 const FOR_NODES: Capability = Capability::CAP_MKNOD;
-/// And to read and set attributes of the namespaces "trusted" and "security", which others do not even see.
+/// The capability to read and set attributes of the namespaces "trusted" and "security", which
+/// other users do not even see.
 const FOR_ATTRIBUTES: &[Capability] = &[Capability::CAP_SYS_ADMIN];
 
-/// Most bytes of memory besides the kernel's own, which has a limit anyway.
+/// Most bytes of memory besides the kernel's, which has a limit of its own.
 const MEMORY: u64 = 4 << 30;
 
-/// Name spaces of its own, where the host lets users have them: no network, no shared memory of others. The
-/// user stays who it is.
+/// Enters namespaces of its own, if the host allows that: no network, no shared memory of others.
+/// The user id stays.
 pub fn separate() {
     let apart = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
-    // Where the host does not let users have them the rest of the sandbox has to do.
+    // If the host refuses namespaces, the rest of the sandbox must suffice.
     let _ = unshare_user(apart);
 }
 
-/// Name spaces of its own, among them one of users, in which the user stays who it is.
+/// Enters namespaces of its own, among them a user namespace that keeps the user id.
 pub fn unshare_user(apart: i32) -> io::Result<()> {
     let user = System::Host.effective_user();
     let group = System::Host.effective_group();
     System::Host.unshare(apart)?;
-    // Without these lines it is nobody, who owns nothing: the snapshot is not used then.
+    // Without these maps the process is nobody, who owns no file, and could not use the snapshot.
     for (file, line) in [
         ("uid_map", format!("{user} {user} 1")),
         ("setgroups", "deny".to_owned()),
@@ -52,15 +53,15 @@ pub fn unshare_user(apart: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Who may make device nodes shall not be able to open them: a node is as good as the disk. Where the host does not let
-/// us have mounts of our own, as in containers, its rules for devices have to do.
+/// A process that may create device nodes must not be able to open them: a node gives access to the
+/// disk. If the host refuses own mounts, as in containers, its rules for devices must suffice.
 pub fn hide_devices(access: &HostAccess) {
     if access.makes_nodes && System::Host.unshare(libc::CLONE_NEWNS).is_ok() {
         let _ = System::Host.hide_devices();
     }
 }
 
-/// For the calling thread and those that it creates.
+/// Drops capabilities of the calling thread and the threads that it creates.
 pub fn drop_capabilities(access: &HostAccess) -> Result<()> {
     let drop = || {
         let had = caps::read(None, CapSet::Permitted)?;
@@ -82,7 +83,8 @@ pub fn drop_capabilities(access: &HostAccess) -> Result<()> {
     drop().map_err(|error| Error::Failed(format!("cannot give up capabilities: {error}")))
 }
 
-/// Of a program that works on images: it may read and write those of others if root runs it.
+/// Drops capabilities of a program that works on images: run by root, it may read and write images
+/// of others.
 pub fn drop_all_but_files() -> std::result::Result<(), caps::errors::CapsError> {
     let had = caps::read(None, CapSet::Permitted)?;
     let wanted: CapsHashSet = FOR_FILES.iter().copied().collect();
@@ -92,7 +94,8 @@ pub fn drop_all_but_files() -> std::result::Result<(), caps::errors::CapsError> 
     caps::clear(None, CapSet::Inheritable)
 }
 
-/// Of the process. A kernel that checks its own memory has a map of all addresses.
+/// Limits the memory of the process. A kernel that checks its own memory has a map of all
+/// addresses.
 pub fn limit_memory() -> Result<()> {
     if option(c"CONFIG_KASAN").is_some() {
         return Ok(());
