@@ -3,8 +3,8 @@
 
 use crate::source::Source;
 
-/// Bytes that were all there. A field outside of them reads as zero, so that no
-/// wrong offset can end the program.
+/// Bytes read from an image. A field outside of them reads as zero, so that no wrong offset can end
+/// the program.
 pub(crate) struct Block(Vec<u8>);
 
 /// Reads a piece. `None` if the image is too short or cannot be read there.
@@ -51,7 +51,7 @@ impl Block {
         self.0.len()
     }
 
-    /// Bytes of a range, as far as they are there.
+    /// Bytes of a range, as far as they exist.
     pub(crate) fn bytes(&self, offset: usize, length: usize) -> &[u8] {
         let rest = self.0.get(offset..).unwrap_or_default();
         &rest[..length.min(rest.len())]
@@ -62,7 +62,7 @@ impl Block {
         self.bytes(offset, magic.len()) == magic
     }
 
-    /// A text that a NUL or the field's length ends, without spaces at its end.
+    /// A text up to a NUL or the end of the field, without trailing spaces.
     pub(crate) fn text(&self, offset: usize, length: usize) -> Option<String> {
         let bytes = self.bytes(offset, length);
         let end = bytes
@@ -78,7 +78,7 @@ impl Block {
         some_text(String::from_utf8_lossy(self.bytes(offset + 1, length)).into_owned())
     }
 
-    /// A text of little-endian UTF-16 that a NUL or the field's length (in bytes) ends.
+    /// A text of little-endian UTF-16, up to a NUL or the end of the field (in bytes).
     pub(crate) fn utf16(&self, offset: usize, length: usize) -> Option<String> {
         self.text_of_units(offset, length, u16::from_le_bytes)
     }

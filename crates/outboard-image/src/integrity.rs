@@ -6,25 +6,25 @@ use crate::source::Source;
 
 pub(crate) const MAGIC: &[u8] = b"integrt\0";
 
-/// What is said of such a device.
+/// The fields of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     pub tag_size: u16,
-    /// Of the data, in sectors of 512 bytes.
+    /// Size of the data, in sectors of 512 bytes.
     pub sectors: u64,
     pub block_size: u32,
     /// The tags are being computed.
     pub recalculating: bool,
-    /// It has a bitmap of what was written last, not a journal.
+    /// It has a bitmap of recent writes, not a journal.
     pub bitmap: bool,
-    /// The journal is guarded by a key.
+    /// A key protects the journal.
     pub journal_mac: bool,
     pub fixed_padding: bool,
     pub fixed_hmac: bool,
 }
 
 impl Superblock {
-    /// The superblock at this offset. `None`: there is none that makes sense.
+    /// The superblock at this offset. `None`: no valid superblock.
     pub fn read(source: &(impl Source + ?Sized), offset: u64) -> Option<Self> {
         let block = fetch(source, offset, 512)?;
         if !block.has(0, MAGIC) || block.byte(8) == 0 || block.byte(28) > 3 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The headers of encrypted disks: LUKS version 1 and 2.
 //!
-//! Both say the same in other words: key slots, each an encrypted copy of the volume's key that one passphrase opens,
-//! a digest by which the right key is known, and where and how the data is encrypted.
+//! Both have the same contents in different formats: key slots, each a copy of the volume's key
+//! encrypted by one passphrase; a digest that identifies the right key; place and cipher of the
+//! data.
 
 mod version1;
 mod version2;
@@ -13,23 +14,23 @@ pub(crate) use version2::{COPY_MAGIC, SIZES as COPIES};
 use crate::block::fetch;
 use crate::source::Source;
 
-/// Bytes of a key: more than any cipher wants.
+/// Most bytes of a key: more than any cipher needs.
 const LONGEST_KEY: usize = 512;
-/// Bytes of a key slot's area: many times what a key slot needs.
+/// Most bytes of a key slot's area: far more than a key slot needs.
 const LARGEST_AREA: u64 = 16 << 20;
-/// The unit of places in a header.
+/// The unit of offsets in a header.
 const SECTOR: u64 = 512;
 
-/// What the header of an encrypted volume says.
+/// The header of an encrypted volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     pub version: u16,
     pub uuid: String,
-    /// In the order in which they are to be tried.
+    /// Key slots in the order to try them.
     pub slots: Vec<KeySlot>,
     pub digest: Digest,
     pub segment: Segment,
-    /// Names of what the kernel may do with the volume, as in "allow-discards".
+    /// Flags for the kernel, such as "allow-discards".
     pub flags: Vec<String>,
 }
 
@@ -41,13 +42,13 @@ pub struct KeySlot {
     pub area: Area,
     /// Bytes of the volume's key.
     pub key_size: usize,
-    /// The key is spread over so many pieces of its size.
+    /// Number of anti-forensic stripes, each of the key's size.
     pub stripes: usize,
-    /// The hash function that mixes the pieces.
+    /// The hash function that diffuses the stripes.
     pub hash: String,
 }
 
-/// How a passphrase becomes the key of a key slot's area.
+/// The function that derives the key of a key slot's area from a passphrase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Derivation {
     Pbkdf2 {
@@ -66,7 +67,7 @@ pub enum Derivation {
     },
 }
 
-/// Where a key slot's encrypted pieces are.
+/// The place of a key slot's encrypted stripes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Area {
     /// In bytes, a multiple of 512.
@@ -75,7 +76,7 @@ pub struct Area {
     pub key_size: usize,
 }
 
-/// Tells the right key.
+/// Identifies the right key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
     pub hash: String,
@@ -84,7 +85,7 @@ pub struct Digest {
     pub digest: Vec<u8>,
 }
 
-/// Where and how the data is encrypted.
+/// Place and cipher of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// In bytes, a multiple of 512.
@@ -93,14 +94,14 @@ pub struct Segment {
     pub size: Option<u64>,
     pub cipher: String,
     pub sector_size: u32,
-    /// The number of the first sector, as the cipher sees it.
+    /// The cipher's number of the first sector.
     pub first: u64,
-    /// The algorithm that guards the data, where it is guarded.
+    /// The algorithm of authenticated encryption, if there is one.
     pub integrity: Option<String>,
 }
 
 impl KeySlot {
-    /// Bytes of its area that are used.
+    /// Used bytes of its area.
     pub fn size(&self) -> u64 {
         self.key_size as u64 * self.stripes as u64
     }
@@ -142,7 +143,7 @@ impl Segment {
     }
 }
 
-/// The kernel is given such names in a line of words.
+/// The kernel gets such names in a table of words: they must contain no blanks.
 fn check_cipher(name: &str) -> Result<(), String> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_:(),.".contains(c);
     match !name.is_empty() && name.len() <= 128 && name.chars().all(good) {
@@ -152,10 +153,10 @@ fn check_cipher(name: &str) -> Result<(), String> {
 }
 
 impl Header {
-    /// Reads the header at the beginning of an encrypted volume. The error says what is wrong, in words.
+    /// Reads the header at the beginning of an encrypted volume. The error is a text.
     pub fn read(source: &(impl Source + ?Sized)) -> Result<Self, String> {
         let start = fetch(source, 0, 8).ok_or("the header is cut off")?;
-        // A header that is overwritten may have its copy.
+        // An overwritten header may have a copy.
         let version = match start.has(0, version1::MAGIC) {
             true => start.be16(6),
             false => 2,

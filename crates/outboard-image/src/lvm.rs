@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Volume groups of LVM2, told from the physical volumes that they lie on.
+//! Volume groups of LVM2, read from their physical volumes.
 //!
-//! A physical volume has a label in one of its first four sectors. The label says which parts of it hold
-//! metadata: each such area is a header and a ring of texts. The header says where in the ring the text that
-//! counts is, which describes all of the group (see [`group`]). Every area of every physical volume
-//! should hold the same text; the one with the highest sequence number is the newest.
+//! A physical volume has a label in one of its first four sectors. The label has the offsets of
+//! metadata areas, each with a header and a ring of texts. The header has the place of the current
+//! text in the ring, which describes the whole group (see [`group`]). Every area of every physical
+//! volume should hold the same text; the one with the highest sequence number is the newest.
 
 mod group;
 mod text;
@@ -15,7 +15,7 @@ use crate::block::{fetch, Block};
 use crate::source::Source;
 
 const SECTOR: usize = 512;
-/// Where the checksums begin.
+/// Offset where the checksums begin.
 const CHECKSUM_START: u32 = 0xf597_a6cf;
 const AREA_MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
 /// Most areas of a kind that a physical volume may have. LVM makes at most two.
@@ -23,14 +23,14 @@ const AREAS: usize = 8;
 /// Most bytes of a metadata text. LVM's own limit follows from the area, usually 1 MiB.
 const LONGEST: u64 = 16 << 20;
 
-/// A disk or partition that belongs to a volume group, or may be taken into one.
+/// A disk or partition of a volume group, or one prepared for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhysicalVolume {
     /// Its identifier, without dashes.
     pub id: String,
-    /// The newest description of the group that it has. Some physical volumes have none.
+    /// The newest description of the group here. Some physical volumes have none.
     pub group: Option<VolumeGroup>,
-    /// Whether it has an area for metadata that could not be understood.
+    /// Whether it has an invalid metadata area.
     pub damaged: bool,
 }
 
@@ -43,7 +43,7 @@ fn checksum(parts: &[&[u8]]) -> u32 {
     !hasher.finalize()
 }
 
-/// An identifier without the dashes that texts have in it.
+/// An identifier without its dashes in texts.
 fn plain_id(id: &str) -> String {
     id.chars().filter(|&c| c != '-').collect()
 }
@@ -76,7 +76,8 @@ fn label(source: &(impl Source + ?Sized), sector: u64) -> Option<Block> {
     good.then_some(block)
 }
 
-/// A list of places (start and size in bytes) that an entry of zeroes ends, and where the next list begins.
+/// A list of places (start and size in bytes) up to an entry of zeroes, and the offset behind the
+/// list.
 fn places(label: &Block, start: usize) -> Option<(Vec<(u64, u64)>, usize)> {
     let mut found = Vec::new();
     let mut at = start;
@@ -130,7 +131,8 @@ fn read_area(
     Ok(Some(group))
 }
 
-/// A text in the ring that follows an area's header; one that reaches the end goes on at the beginning.
+/// A text in the ring behind an area's header; a text that reaches the end continues at the
+/// beginning.
 fn ring(
     source: &(impl Source + ?Sized),
     start: u64,

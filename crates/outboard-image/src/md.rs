@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Members of RAID arrays of Linux's md, told from their superblocks.
+//! Members of RAID arrays of Linux's md, recognised by their superblocks.
 //!
-//! A superblock of version 1 is near the end (1.0), at the start (1.1) or 4 KiB after it (1.2). One of
-//! version 0.90 is in the last 64 KiB. Each says which array it belongs to and what the member's role in it is; the one
-//! with the highest count of events is the newest and tells of all others too.
+//! A superblock of version 1 is near the end (1.0), at the start (1.1) or 4 KiB after it (1.2). One
+//! of version 0.90 is in the last 64 KiB. Each names its array, and the member's role. The one with
+//! the highest count of events is the newest; it also describes all others.
 
 use crate::block::{fetch, Block};
 use crate::source::Source;
@@ -16,18 +16,18 @@ const OLD_SIZE: usize = 4096;
 /// Most devices that an array may have, of either version.
 const MOST_DEVICES: u32 = 1920;
 const OLD_DEVICES: u32 = 27;
-/// Roles above this mean no place in the array.
+/// Roles above this are special: spare, faulty, journal.
 const LAST_ROLE: u16 = 0xff00;
-/// The array is being made into another one.
+/// The array is being reshaped.
 const RESHAPE: u32 = 4;
-/// Several machines use it at once.
+/// Several machines use the array at once.
 const CLUSTERED: u32 = 256;
 /// A bitmap, a journal or logs of partial parity, old and new.
 const LOGS: u32 = 1 | 512 | 1024 | 2048;
 /// The same in the state of version 0.90.
 const OLD_BITMAP: u32 = 1 << 8;
 
-/// Where the superblock is.
+/// The place of the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     V090,
@@ -57,40 +57,40 @@ impl Version {
     }
 }
 
-/// What a member does.
+/// The role of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It has this place in the array.
+    /// An active member with this slot.
     Active(u32),
     Spare,
     Faulty,
     Journal,
 }
 
-/// What the superblock of a member says.
+/// The superblock of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub version: Version,
     /// Of the array.
     pub uuid: String,
-    /// The array's name, without the host's name that may stand before it.
+    /// The array's name, without the prefix of a host's name.
     pub name: Option<String>,
-    /// The number that arrays of version 0.90 want to have.
+    /// The preferred number of an array of version 0.90.
     pub number: Option<u32>,
-    /// 0, 1, 4, 5, 6, 10; less than 0 for what has no redundancy or is no RAID.
+    /// 0, 1, 4, 5, 6, 10; negative for other personalities, such as linear.
     pub level: i32,
     /// Places in the array.
     pub places: u32,
     pub role: Role,
-    /// Counts the changes of the superblock.
+    /// Number of changes of the superblock.
     pub events: u64,
-    /// Whether the members are the same as far as they should be.
+    /// Whether the members are in sync.
     pub clean: bool,
     pub reshaping: bool,
     pub clustered: bool,
-    /// It keeps a log of what is being written, in which the kernel writes as soon as it runs.
+    /// It has a write log, which the kernel writes as soon as the array runs.
     pub logs: bool,
-    /// The places that have a working member, as far as this one knows.
+    /// Slots with a working member, according to this superblock.
     pub active: BTreeSet<u32>,
 }
 
@@ -119,7 +119,7 @@ impl Member {
         }
     }
 
-    /// Whether an array works with members in these places only.
+    /// Whether an array works with members in these slots only.
     pub fn works_with(&self, present: &BTreeSet<u32>) -> bool {
         let missing = (0..self.places)
             .filter(|place| !present.contains(place))
@@ -128,7 +128,7 @@ impl Member {
             1 => !present.is_empty(),
             4 | 5 => missing <= 1,
             6 => missing <= 2,
-            // Which ones may be missing is known to the kernel.
+            // The kernel knows which members may be missing.
             10 => !present.is_empty(),
             _ => missing == 0,
         }
@@ -191,7 +191,8 @@ fn without_host(name: String) -> String {
 }
 
 fn read_old(source: &(impl Source + ?Sized), offset: u64) -> Option<Member> {
-    /// Where the descriptors of devices are, each of 128 bytes; that of the member itself is the last one.
+    /// Offset of the descriptors of devices, each of 128 bytes; the last one is that of the member
+    /// itself.
     const DEVICES: usize = 512;
     const OWN: usize = OLD_SIZE - 128;
     let block = fetch(source, offset, OLD_SIZE)?;
@@ -234,7 +235,7 @@ fn read_old(source: &(impl Source + ?Sized), offset: u64) -> Option<Member> {
     })
 }
 
-/// The sum of all words but the one that has it, and of what did not fit.
+/// The sum of all words except the checksum's, with carries added.
 fn sum(block: &Block, size: usize, except: usize) -> u32 {
     let words = (0..size / 4 * 4).step_by(4);
     let mut sum: u64 = words

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Partition tables: GPT, MBR with logical partitions, Apple's.
 //!
-//! Partitions have the numbers that Linux gives them, so that `IMAGE@N` means what
-//! /dev/sdaN means. What a table says is not believed further than the image goes.
+//! Partitions have the numbers that Linux gives them, so that `IMAGE@N` means what /dev/sdaN means.
+//! Entries beyond the end of the image are not trusted.
 
 mod apple;
 mod gpt;
@@ -35,11 +35,11 @@ pub struct Partition {
     pub number: u32,
     pub start: u64,
     pub size: u64,
-    /// The type as the table has it: a GUID, "0x83", "Apple_HFS".
+    /// The type in the table: a GUID, "0x83", "Apple_HFS".
     pub type_id: String,
-    /// What the type means, where that is known.
+    /// The meaning of the type, if it is known.
     pub type_name: Option<&'static str>,
-    /// The name that the table gives it.
+    /// The name in the table.
     pub name: Option<String>,
     pub uuid: Option<String>,
     /// Holds other partitions (an MBR's extended partition).
@@ -53,7 +53,7 @@ pub struct Table {
     /// The disk's identifier.
     pub id: Option<String>,
     pub partitions: Vec<Partition>,
-    /// What is wrong with it, in words.
+    /// Problems of the table, as a text.
     pub warnings: Vec<String>,
 }
 
@@ -71,7 +71,8 @@ impl Table {
 /// Most partitions that a table may have, as in Linux.
 const MOST: usize = 256;
 
-/// Reads the partition table. `sector_size`: bytes of the disk's logical sector. `None`: there is none.
+/// Reads the partition table. `sector_size`: bytes of the disk's logical sector. `None`: there is
+/// none.
 pub fn read_table(source: &(impl Source + ?Sized), sector_size: u64) -> Option<Table> {
     let mut table = gpt::read(source, sector_size)
         .or_else(|| mbr::read(source, sector_size))

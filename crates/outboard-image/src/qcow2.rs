@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The header of a qcow2 image: what other file it wants, and whether its sizes make sense. (docs/interop/qcow2 of
+//! The header of a qcow2 image: its backing file, and checks of its sizes. (docs/interop/qcow2 of
 //! QEMU describes the format.)
 
 use crate::block::{fetch, Block};
@@ -8,43 +8,43 @@ use crate::source::Source;
 /// Bytes of the fields that all versions have, and those of version 3.
 const LENGTH_2: usize = 72;
 const LENGTH_3: usize = 104;
-/// A backing file's name is not longer.
+/// Most bytes of a backing file's name.
 const NAME: usize = 1023;
 /// Largest tables that are accepted, as in QEMU.
 const L1_BYTES: u64 = 32 << 20;
 const REFCOUNT_TABLE_BYTES: u64 = 8 << 20;
 const SNAPSHOTS: u32 = 65536;
-/// The bits of an entry of the L1 table that are an L2 table's place.
+/// The bits of an L1 entry with the offset of the L2 table.
 const L2_TABLE: u64 = 0x00ff_ffff_ffff_fe00;
-/// Addresses have no more bits.
+/// Offsets have at most 56 bits.
 const LARGEST: u64 = 1 << 56;
-/// Blocks of reference counts that a writer may have had no time to add.
+/// Most refcount blocks that a killed writer may have failed to add.
 const MISSING_BLOCKS: u64 = 4;
-/// Blocks of reference counts for what is behind the file's end that are looked at.
+/// Most refcount blocks to check for clusters behind the file's end.
 const BLOCKS_BEYOND: usize = 16;
-/// Extensions of the header that are looked at.
+/// Most extensions of the header to read.
 const EXTENSIONS: usize = 64;
 const EXTENSION_BACKING_FORMAT: u32 = 0xe279_2aca;
 
-/// What [`read`] found.
+/// The result of [`read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Size of the disk in bytes.
     pub size: u64,
     pub cluster_size: u64,
-    /// Name of the image whose contents show where this one has none.
+    /// Name of the backing file.
     pub backing: Option<Vec<u8>>,
-    /// What that image is, as in "raw".
+    /// Format of the backing file, such as "raw".
     pub backing_format: Option<Vec<u8>>,
     l1_table: u64,
     l1_entries: u32,
     refcount_table: u64,
     refcount_table_size: u64,
-    /// Clusters whose reference counts are in one block.
+    /// Clusters per refcount block.
     counted_by_block: u64,
 }
 
-/// Features that change what the image's bytes mean.
+/// Incompatible features.
 const FEATURES: [&str; 5] = [
     "it was not closed well: let qemu-img check -r all IMAGE mend it",
     "it is marked as corrupt: let qemu-img check -r all IMAGE mend it",
@@ -79,7 +79,7 @@ fn check_features(block: &Block) -> Result<(), String> {
     }
 }
 
-/// Tables are where the file is, and not larger than they can be.
+/// Checks that tables lie in the file and are not too large.
 fn check_tables(block: &Block, size: u64, cluster_size: u64, file: u64) -> Result<(), String> {
     let inside = |what: &str, offset: u64, length: u64, most: u64| {
         if offset % cluster_size != 0 || length > most {
@@ -114,7 +114,7 @@ fn check_tables(block: &Block, size: u64, cluster_size: u64, file: u64) -> Resul
     }
 }
 
-/// The backing file's format, as an extension of the header says it.
+/// The backing file's format, from an extension of the header.
 fn backing_format(source: &(impl Source + ?Sized), start: u64, end: u64) -> Option<Vec<u8>> {
     let mut offset = start;
     for _ in 0..EXTENSIONS {
@@ -132,7 +132,7 @@ fn backing_format(source: &(impl Source + ?Sized), start: u64, end: u64) -> Opti
     None
 }
 
-/// Reads the header. An error says what is wrong, as in "it is encrypted".
+/// Reads the header. The error is a text, such as "it is encrypted".
 pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
     let cut = || "its header is cut off".to_owned();
     let version = fetch(source, 0, LENGTH_2).ok_or_else(cut)?.be32(4);
@@ -180,9 +180,9 @@ pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
     Ok(header)
 }
 
-/// Whether the table of reference counts is fit for finding free clusters: its blocks are in the file, each is there
-/// once, and none is missing but at the end. A writer that was killed may have entered tables that are not counted: they
-/// would be taken for free, and overwritten.
+/// Whether a writer can find free clusters in the refcount table: its blocks lie in the file, each
+/// appears once, and only blocks at the end are missing. A killed writer may have entered tables
+/// that are not counted: they would be taken for free, and overwritten.
 pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Header) -> Result<(), String> {
     let corrupt =
         || "its reference counts are corrupt: let qemu-img check -r all IMAGE mend them".to_owned();
@@ -209,7 +209,7 @@ pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Header) -> Resu
     }
 }
 
-/// Whether the clusters of the L1 table and of all L2 tables are in use by their counts.
+/// Whether the clusters of the L1 table and of all L2 tables have reference counts.
 fn are_tables_counted(source: &(impl Source + ?Sized), header: &Header, table: &Block) -> bool {
     let entries = u64::from(header.l1_entries);
     let Some(l1) = fetch(source, header.l1_table, entries as usize * 8) else {
@@ -244,7 +244,8 @@ fn are_tables_counted(source: &(impl Source + ?Sized), header: &Header, table: &
         })
 }
 
-/// Whether a count of so many bits is not zero. Counts of less than a byte fill it from below.
+/// Whether a count of this many bits is not zero. Counts smaller than a byte start at its lowest
+/// bits.
 fn is_count_set(block: &Block, start: u64, bits: u64) -> bool {
     let first = (start / 8) as usize;
     match bits < 8 {
@@ -256,7 +257,7 @@ fn is_count_set(block: &Block, start: u64, bits: u64) -> bool {
     }
 }
 
-/// Whether clusters are in use that would begin where the file has ended. Only their counts are read.
+/// Whether clusters behind the file's end are in use. Reads only their counts.
 pub fn is_cut(source: &(impl Source + ?Sized), header: &Header) -> bool {
     let missing = source.size().div_ceil(header.cluster_size);
     let first = missing / header.counted_by_block;
@@ -278,7 +279,7 @@ pub fn is_cut(source: &(impl Source + ?Sized), header: &Header) -> bool {
         })
 }
 
-/// Whether a block of reference counts has one that is not zero after its first `before` bits, or is itself missing.
+/// Whether a refcount block has a non-zero count after its first `before` bits, or is missing.
 fn is_counted(source: &(impl Source + ?Sized), block: u64, size: usize, before: u64) -> bool {
     let Some(block) = fetch(source, block, size) else {
         return true;
@@ -361,7 +362,8 @@ mod tests {
 
     #[test]
     fn a_cut_image_is_known() {
-        // Counts of 16 bits are in cluster 2: one for each of the four clusters that there are, or should be.
+        // Counts of 16 bits are in cluster 2: one for each of the four clusters that there are, or
+        // should be.
         let mut bytes = image();
         bytes[65536..65544].copy_from_slice(&(2u64 << 16).to_be_bytes());
         for cluster in 0..4 {

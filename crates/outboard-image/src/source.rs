@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where bytes come from: a file of the host, a part of one, memory.
+//! Sources of bytes: a file of the host, a part of one, memory.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -10,7 +10,7 @@ pub trait Source {
     /// Size in bytes.
     fn size(&self) -> u64;
 
-    /// Reads at an offset; fewer bytes than asked for, also none, at the end.
+    /// Reads at an offset. At the end it returns fewer bytes, or none.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 }
 
@@ -60,7 +60,7 @@ pub struct Slice<'a, S: Source + ?Sized> {
 }
 
 impl<'a, S: Source + ?Sized> Slice<'a, S> {
-    /// The range from `start`, of `size` bytes or as many as there are.
+    /// The range from `start`, of `size` bytes or up to the end.
     pub fn new(whole: &'a S, start: u64, size: u64) -> Self {
         let start = start.min(whole.size());
         let size = size.min(whole.size() - start);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The header of a VDI image, as far as it tells how long the file must be.
+//! The header of a VDI image, to find the least size of the file.
 
 use crate::block::fetch;
 use crate::source::Source;
 
 const HEADER: usize = 0x188;
 
-/// Whether the file ends before the blocks that are in use do.
+/// Whether the file ends before its last used block.
 pub fn is_cut(source: &(impl Source + ?Sized)) -> bool {
     let Some(header) = fetch(source, 0, HEADER) else {
         return true;

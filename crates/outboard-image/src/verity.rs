@@ -9,10 +9,10 @@ pub(crate) const MAGIC: &[u8] = b"verity\0\0";
 const SIZE: usize = 512;
 const LONGEST_SALT: usize = 256;
 
-/// What is said of a tree of hashes.
+/// The fields of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// 1: the salt goes before a block that is hashed, 0: after it.
+    /// 1: the salt precedes a block in the hash, 0: it follows.
     pub hash_type: u32,
     pub uuid: Option<String>,
     pub algorithm: String,
@@ -20,7 +20,7 @@ pub struct Superblock {
     pub hash_block_size: u32,
     pub data_blocks: u64,
     pub salt: Vec<u8>,
-    /// Where the tree begins, in blocks of hashes from the beginning of the device.
+    /// Start of the tree, in hash blocks from the beginning of the device.
     pub first_block: u64,
 }
 
@@ -29,7 +29,7 @@ fn is_block_size(size: u32) -> bool {
 }
 
 impl Superblock {
-    /// The superblock at this offset. `None`: there is none that makes sense.
+    /// The superblock at this offset. `None`: no valid superblock.
     pub fn read(source: &(impl Source + ?Sized), offset: u64) -> Option<Self> {
         let block = fetch(source, offset, SIZE)?;
         if !block.has(0, MAGIC) || block.le32(8) != 1 || block.le32(12) > 1 {
@@ -62,12 +62,13 @@ impl Superblock {
         })
     }
 
-    /// Bytes of the device that is checked.
+    /// Bytes of the data device.
     pub fn data_size(&self) -> u64 {
         self.data_blocks * u64::from(self.data_block_size)
     }
 
-    /// Where the first block of each level of the tree is, in bytes; the level of the leaves first. `digest`: bytes of a hash.
+    /// Offset in bytes of the first block of each level of the tree, leaves first. `digest`: bytes
+    /// of a hash.
     pub fn levels(&self, digest: usize) -> Vec<u64> {
         let size = u64::from(self.hash_block_size);
         let bits = (size / digest.max(1) as u64).max(2).ilog2();

@@ -14,10 +14,10 @@ pub(crate) const COPY_MAGIC: &[u8] = b"SKUL\xba\xbe";
 /// The block of fields.
 const FIELDS: usize = 4096;
 const CHECKSUM: usize = 448;
-/// As many key slots as cryptsetup has, and bytes of the largest hash function.
+/// Most key slots, as in cryptsetup, and bytes of the largest hash.
 const MOST_SLOTS: usize = 32;
 const LONGEST_DIGEST: usize = 64;
-/// Sizes that a header with its JSON can have; the copy follows directly.
+/// Possible sizes of a header with its JSON; the copy follows directly.
 pub(crate) const SIZES: [u64; 9] = [
     0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000,
 ];
@@ -134,7 +134,7 @@ fn bytes(text: &str) -> Result<Vec<u8>, String> {
         .map_err(|_| "wrong base64 in the header".to_owned())
 }
 
-/// A header whose checksum is right, and where its JSON is.
+/// A header with a valid checksum, and the place of its JSON.
 struct Found {
     sequence: u64,
     uuid: String,
@@ -187,7 +187,7 @@ fn find(
     }))
 }
 
-/// The newest header that is whole.
+/// The newest valid header.
 fn newest(source: &(impl Source + ?Sized)) -> Result<Found, String> {
     let mut found = vec![find(source, 0, version1::MAGIC)];
     found.extend(SIZES.map(|offset| find(source, offset, COPY_MAGIC)));
@@ -247,7 +247,7 @@ fn derivation(json: JsonDerivation) -> Result<Derivation, String> {
     }
 }
 
-/// A key slot and its priority. `None`: one of another type, as is used while encrypting anew.
+/// A key slot and its priority. `None`: another type, such as that of a re-encryption.
 fn slot(name: &str, json: JsonSlot) -> Result<Option<(u8, KeySlot)>, String> {
     let (Some(spread), Some(area), Some(kdf)) = (json.af, json.area, json.kdf) else {
         return Ok(None);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the metadata of a volume group says: physical volumes in extents of one size, and logical volumes, each a
-//! row of segments that lie on physical volumes or on other, hidden logical volumes.
+//! The metadata of a volume group: physical volumes in extents of one size, and logical volumes.
+//! Each is a row of segments on physical volumes or on other, hidden logical volumes.
 //!
-//! Sizes are in sectors of 512 bytes. Everything was checked to be consistent as far as one group can tell: segments
-//! follow each other without gaps, areas lie within what they name, and no number overflows.
+//! Sizes are in sectors of 512 bytes. A parsed group is consistent in itself: segments have no
+//! gaps, areas lie inside of their volumes, and no number overflows.
 
 use super::plain_id;
 use super::text::{Section, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most sectors that anything may have: what the kernel can address in bytes.
+/// Most sectors of any object: the kernel's byte offsets have 63 bits.
 const MOST: u64 = 1 << 54;
 /// Most logical volumes of a group, the hidden ones too.
 const MOST_VOLUMES: usize = 4096;
 /// Most devices of one segment.
 const WIDEST: usize = 1024;
-/// Levels that Linux has, as LVM calls them.
+/// LVM's names of the RAID levels that Linux has.
 const LEVELS: [&str; 23] = [
     "raid0",
     "raid0_meta",
@@ -50,24 +50,24 @@ pub struct VolumeGroup {
     pub sequence: u64,
     /// Sectors of an extent.
     pub extent_size: u64,
-    /// By the names that segments call them, as in "pv0".
+    /// By their names in segments, such as "pv0".
     pub physical: BTreeMap<String, PhysicalPlace>,
     /// By name.
     pub logical: BTreeMap<String, LogicalVolume>,
 }
 
-/// Where on a physical volume the extents are.
+/// The extents of a physical volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhysicalPlace {
-    /// As in the physical volume's label.
+    /// The identifier in the physical volume's label.
     pub id: String,
-    /// What device it was when the metadata was written.
+    /// The device name when the metadata was written.
     pub device: Option<String>,
     /// First sector of the first extent.
     pub start: u64,
     /// Extents.
     pub count: u64,
-    /// It was missing when the group was changed: what is on it is old.
+    /// It was missing when the group was changed: its contents are outdated.
     pub missing: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct LogicalVolume {
     /// Hidden ones are parts of others.
     pub visible: bool,
     pub writable: bool,
-    /// In the order of their place; the first begins at 0.
+    /// In the order of their offsets; the first begins at 0.
     pub segments: Vec<Segment>,
 }
 
@@ -92,7 +92,7 @@ pub struct Segment {
 /// A place on a physical or logical volume of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Area {
-    /// Name of a physical volume, and a sector of the device that it is on.
+    /// Name of a physical volume, and a sector of its device.
     Physical(String, u64),
     /// Name of a logical volume, and a sector of it.
     Logical(String, u64),
@@ -100,11 +100,11 @@ pub enum Area {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raid {
-    /// As LVM calls it, as in "raid1" or "raid5_ls".
+    /// LVM's name: "raid1", "raid5_ls".
     pub level: String,
     pub stripe_size: u64,
     pub region_size: u64,
-    /// How often a raid10 has everything.
+    /// Number of copies in a raid10.
     pub copies: u64,
     /// Names of logical volumes for metadata (not with "raid0") and data of each device.
     pub devices: Vec<(Option<String>, String)>,
@@ -135,18 +135,18 @@ pub enum SegmentKind {
         device: u64,
         external: Option<String>,
     },
-    /// What the origin was when the snapshot was made. The store has what was changed since then, and its name is that
-    /// of the snapshot.
+    /// The state of the origin when the snapshot was made. The store has the blocks changed since
+    /// then, and the snapshot's name.
     Snapshot {
         origin: String,
         store: String,
         chunk_size: u64,
-        /// The origin is being made into what it was.
+        /// The snapshot is being merged into its origin.
         merging: bool,
     },
     Error,
     Zero,
-    /// Of a type that is not known here.
+    /// An unknown type.
     Other(String),
 }
 
@@ -159,7 +159,7 @@ impl LogicalVolume {
     }
 }
 
-/// The volumes and the size of an extent, while logical volumes are read.
+/// Volumes and extent size, while logical volumes are parsed.
 struct Context<'a> {
     extent_size: u64,
     physical: &'a BTreeMap<String, PhysicalPlace>,
@@ -167,7 +167,7 @@ struct Context<'a> {
 }
 
 impl VolumeGroup {
-    /// Understands a metadata text. `None`: it makes no sense.
+    /// Parses a metadata text. `None`: invalid.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let whole = Section::parse(text)?;
         if whole.text("contents") != Some("Text Format Volume Group")
@@ -210,7 +210,7 @@ impl VolumeGroup {
         })
     }
 
-    /// All snapshots: what they are made from, and the segments that say how.
+    /// All snapshots: their origins, and the segments that define them.
     pub fn snapshots(&self) -> impl Iterator<Item = (&str, &Segment)> {
         self.logical
             .values()
@@ -221,7 +221,7 @@ impl VolumeGroup {
             })
     }
 
-    /// The snapshot whose changes are stored in a volume.
+    /// The snapshot whose store is this volume.
     pub fn snapshot_stored_in(&self, volume: &str) -> Option<&Segment> {
         self.snapshots()
             .map(|(_, segment)| segment)
@@ -234,7 +234,7 @@ impl VolumeGroup {
         segments.any(|segment| segment.kind.volumes().contains(&volume))
     }
 
-    /// The physical volumes that a logical one lies on, by way of others too.
+    /// The physical volumes below a logical one, directly or not.
     pub fn physical_below(&self, volume: &str) -> BTreeSet<&str> {
         let mut found = BTreeSet::new();
         let mut seen = BTreeSet::new();
@@ -262,7 +262,7 @@ impl VolumeGroup {
 }
 
 impl SegmentKind {
-    /// The volume where a snapshot has what was changed.
+    /// The store of a snapshot.
     pub fn store(&self) -> Option<&str> {
         match self {
             Self::Snapshot { store, .. } => Some(store),
@@ -270,7 +270,7 @@ impl SegmentKind {
         }
     }
 
-    /// For people, as LVM calls it.
+    /// LVM's name, for messages.
     pub fn name(&self) -> &str {
         match self {
             Self::Striped { areas, .. } if areas.len() == 1 => "linear",
@@ -293,7 +293,7 @@ impl SegmentKind {
         }
     }
 
-    /// Names of the logical volumes that it lies on.
+    /// Names of the logical volumes below.
     fn volumes(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self
             .areas()
@@ -371,7 +371,7 @@ impl Context<'_> {
     }
 
     fn kind(&self, section: &Section, size: u64) -> Option<SegmentKind> {
-        // LVM writes "thin-pool+flag" where an old LVM must not touch it.
+        // LVM writes "thin-pool+flag" if an old LVM must not touch the volume.
         let whole = section.text("type")?;
         let kind = whole.split('+').next().unwrap_or(whole);
         Some(match kind {
@@ -405,7 +405,7 @@ impl Context<'_> {
             },
             "error" => SegmentKind::Error,
             "zero" => SegmentKind::Zero,
-            // Not in a layout that a reshape has begun to make, or has left room for.
+            // No layout in the middle of a reshape, or with room for one.
             raid if LEVELS.contains(&raid) && section.number("data_offset").is_none() => {
                 SegmentKind::Raid(self.raid(section, raid)?)
             }
@@ -453,12 +453,12 @@ impl Context<'_> {
         Some(Area::Logical(self.volume_name(name)?, sector))
     }
 
-    /// The name of a logical volume that there is.
+    /// The name of an existing logical volume.
     fn volume_name(&self, name: &str) -> Option<String> {
         self.logical.section(name).map(|_| name.to_owned())
     }
 
-    /// The volume that a field names, if it does. `None`: there is no such volume.
+    /// The volume that an optional field names. `None`: no such volume.
     fn optional_volume(&self, section: &Section, field: &str) -> Option<Option<String>> {
         match section.text(field) {
             Some(name) => self.volume_name(name).map(Some),

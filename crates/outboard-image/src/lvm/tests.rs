@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Physical volumes made here, and what strangers may make of them.
+//! Physical volumes made here, and hostile variants of them.
 
 use super::*;
 
@@ -34,7 +34,8 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// A disk with a label in its second sector and an area with a text, which begins at `offset` of the area.
+/// A disk with a label in its second sector and an area with a text, which begins at `offset` of
+/// the area.
 fn disk(text: &str, offset: usize) -> Vec<u8> {
     let mut bytes = vec![0; 1 << 16];
     let label = 512;
@@ -113,7 +114,7 @@ fn a_group_and_its_volumes() {
     );
 }
 
-/// What is not known is no word of a table that the kernel gets.
+/// Unknown words never reach the device-mapper table.
 #[test]
 fn levels_that_are_none() {
     let text = GROUP.replacen("\"raid1\"", "\"raid1 3 0 rebuild 0 1 - 253:0\"", 1);

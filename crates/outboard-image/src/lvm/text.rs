@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The text that LVM keeps its metadata in: `name = value`, and sections in braces that hold more of it.
+//! The text format of LVM's metadata: `name = value`, and nested sections in braces.
 //!
-//! A value is a number, a text in double quotes, or a list of both in brackets. `#` begins a comment.
+//! A value is a number, a text in double quotes, or a list of both in brackets. `#` begins a
+//! comment.
 
 use std::collections::BTreeMap;
 
-/// Sections in sections. LVM's own have four.
+/// Most levels of sections. LVM itself has four.
 const DEEPEST: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +17,12 @@ pub(super) enum Value {
     Section(Section),
 }
 
-/// What is between two braces, or all of a text.
+/// The contents of a section, or of a whole text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Section(BTreeMap<String, Value>);
 
 impl Section {
-    /// Understands a text. `None`: it is not well-formed.
+    /// Parses a text. `None`: it is not well-formed.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parser = Parser { rest: text };
         let section = parser.section(0)?;
@@ -66,7 +67,7 @@ impl Section {
         }
     }
 
-    /// Whether a list has this text in it.
+    /// Whether a list contains this text.
     pub(super) fn lists(&self, name: &str, wanted: &str) -> bool {
         let values = self.list(name).unwrap_or_default();
         values
@@ -80,7 +81,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Passes over what has no meaning. Returns the next character without taking it.
+    /// Skips blanks and comments. Returns the next character without taking it.
     fn token(&mut self) -> Option<char> {
         loop {
             self.rest = self.rest.trim_start();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! GUID partition tables (UEFI). The header at sector 1 counts; if it is damaged, its
-//! copy in the last sector does. Without an MBR that says so there is none: another table was made over it.
+//! GUID partition tables (UEFI). The header at sector 1 counts; if it is damaged, its copy in the
+//! last sector does. Without a protective MBR the GPT is ignored: a newer table has replaced it.
 
 use super::names::gpt_type_name;
 use super::{Partition, Table, TableKind, MOST};
@@ -40,7 +40,7 @@ impl Header {
         good.then_some(Self { block, sector })
     }
 
-    /// The entries, if they are as the header's checksum says.
+    /// The entries, if their checksum is right.
     fn entries(&self, source: &(impl Source + ?Sized)) -> Option<(Block, usize)> {
         let size = self.block.le32(84) as usize;
         let count = self.block.le32(80) as usize;
@@ -53,7 +53,8 @@ impl Header {
     }
 }
 
-/// Whether the MBR protects a GPT: one of its entries, as Linux wants it, is of type 0xEE and begins at sector 1.
+/// Whether the MBR protects a GPT. As in Linux, one of its entries must have type 0xEE and begin at
+/// sector 1.
 fn is_protected(source: &(impl Source + ?Sized)) -> bool {
     fetch(source, 0, 512).is_some_and(|mbr| {
         let protects = |at: usize| mbr.byte(at + 4) == 0xee && mbr.le32(at + 8) == 1;

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 const ENTRIES: usize = 446;
 const ENTRY: usize = 16;
-/// Most logical partitions that are followed.
+/// Most logical partitions to follow.
 const CHAIN: usize = 128;
 
 #[derive(Clone, Copy)]

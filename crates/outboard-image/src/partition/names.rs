@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the types of partitions mean: the ones that are met in practice.
+//! Names of the types of partitions in common use.
 
 const GPT: &[(&str, &str)] = &[
     ("c12a7328-f81f-11d2-ba4b-00a0c93ec93b", "EFI system"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is not a file system: encrypted disks, members of RAIDs and volume groups, swap space, and
-//! file formats that hold a disk image or files in another way.
+//! Contents other than file systems: encrypted disks, members of RAIDs and volume groups, swap
+//! space, file formats with a disk image or files.
 
 use super::{Class, Probe};
 use crate::block::{fetch, Block};
@@ -55,8 +55,8 @@ fn tar_sum(header: &Block) -> u32 {
     sum(0, 148) + 8 * u32::from(b' ') + sum(156, TAR_HEADER - 156)
 }
 
-/// A tar archive, told by its magic number and its checksum: five letters alone may be in any boot
-/// sector.
+/// A tar archive, recognised by magic number and checksum: any boot sector may contain the five
+/// letters alone.
 pub(super) fn tar(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let header = fetch(source, 0, TAR_HEADER)?;
     let digits = header.text(148, 8)?;
@@ -65,8 +65,8 @@ pub(super) fn tar(source: &(impl Source + ?Sized)) -> Option<Probe> {
         .then(|| Probe::new(Class::Wrapped, "tar"))
 }
 
-/// A disk image of Mac OS, told by its trailer. A raw disk may have one too, so this comes after
-/// all else.
+/// A disk image of Mac OS, recognised by its trailer. A raw disk may have such a trailer, too, so
+/// this check comes last.
 pub(super) fn dmg(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let end = source.size().checked_sub(DMG_TRAILER)?;
     let trailer = fetch(source, end, 12)?;
@@ -75,7 +75,7 @@ pub(super) fn dmg(source: &(impl Source + ?Sized)) -> Option<Probe> {
 }
 
 pub(super) fn luks(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    // Where the header is overwritten, its copy may be left.
+    // If the header is overwritten, its copy may be intact.
     let copies = luks::COPIES.map(|offset| (offset, luks::COPY_MAGIC));
     let header = |(offset, magic): (u64, &[u8])| {
         let block = fetch(source, offset, 512)?;
@@ -90,7 +90,7 @@ pub(super) fn luks(source: &(impl Source + ?Sized)) -> Option<Probe> {
     )
 }
 
-/// The hashes of a device that is checked by dm-verity.
+/// The hash area of dm-verity.
 pub(super) fn verity(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let found = verity::Superblock::read(source, 0)?;
     Some(Probe::new(Class::Container, "DM_verity_hash").uuid(found.uuid))
@@ -142,7 +142,7 @@ pub(super) fn md(source: &(impl Source + ?Sized)) -> Option<Probe> {
     Some(probe)
 }
 
-/// Members of the RAIDs that a computer's firmware knows, by what is in the last sectors.
+/// Members of firmware RAIDs, recognised by their last sectors.
 pub(super) fn firmware_raid(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let end = fetch(source, source.size().checked_sub(1024)? / 512 * 512, 1024)?;
     let intel = end.has(0, b"Intel Raid ISM Cfg Sig. ");

@@ -5,7 +5,8 @@ use super::{block_size, Probe};
 use crate::block::fetch;
 use crate::source::Source;
 
-/// Directories of version 2 whose names are compared as ASCII without case (`mkfs.xfs -n version=ci`).
+/// Directories of version 2 whose names are compared as ASCII without case (`mkfs.xfs -n
+/// version=ci`).
 const XFS_VERSION_ASCII_CI: u16 = 0x4000;
 const F2FS_CASEFOLD: u32 = 0x1000;
 
