@@ -74,28 +74,28 @@ impl<'a> Trail<'a> {
 ///
 /// I/O is direct until the first transfer that is refused, or that does not end where a block may:
 /// not every file system can do it, and the last bytes of a file are rarely a block.
-struct Transfer<'a> {
+struct DataCopy<'a> {
     source: &'a Fd,
     target: &'a Fd,
     trails: [Option<Trail<'a>>; 2],
     direct: bool,
 }
 
-impl<'a> Transfer<'a> {
+impl<'a> DataCopy<'a> {
     fn new(source: &'a Fd, target: &'a Fd, size: u64) -> Self {
-        let transfer = Self {
+        let copy = Self {
             source,
             target,
             trails: [Trail::new(source, false), Trail::new(target, true)],
             direct: size >= LARGE,
         };
-        if transfer.direct {
-            for file in transfer.inside() {
+        if copy.direct {
+            for file in copy.inside() {
                 // Direct I/O is refused: this file goes through the page cache.
                 let _ = file.set_direct(true);
             }
         }
-        transfer
+        copy
     }
 
     /// The files of the two that are in this process's kernel.
@@ -124,12 +124,12 @@ impl<'a> Transfer<'a> {
     /// Copies as many bytes as fit into `bytes`. Returns their number, 0 at the end of the file.
     fn copy(&mut self, bytes: &mut [u8], offset: u64) -> Result<usize, Failure> {
         let length = self
-            .attempt(|transfer| transfer.source.read_at(bytes, offset))
+            .attempt(|copy| copy.source.read_at(bytes, offset))
             .map_err(Failure::Reading)?;
         if self.direct && length as u64 % BLOCK != 0 {
             self.end_direct().map_err(Failure::Writing)?;
         }
-        self.attempt(|transfer| transfer.target.write_all_at(&bytes[..length], offset))
+        self.attempt(|copy| copy.target.write_all_at(&bytes[..length], offset))
             .map_err(Failure::Writing)?;
         for trail in self.trails.iter_mut().flatten() {
             trail.reached(offset + length as u64);
@@ -188,7 +188,7 @@ pub fn copy_data(
         return Ok(());
     }
     if size >= LARGE {
-        let mut transfer = Transfer::new(source, target, size);
+        let mut transfer = DataCopy::new(source, target, size);
         return copy_range(copier, buffer, &mut transfer, 0, size);
     }
     copy_stream(copier, buffer, source, target, size)
@@ -272,7 +272,7 @@ fn copy_parts(
     size: u64,
     first: Option<u64>,
 ) -> Result<(), Failure> {
-    let mut transfer = Transfer::new(source, target, size);
+    let mut transfer = DataCopy::new(source, target, size);
     let mut next = first;
     while let Some(start) = next {
         let end = source.next_hole(start).map_err(Failure::Reading)?;
@@ -285,7 +285,7 @@ fn copy_parts(
 fn copy_range(
     copier: &Copier,
     buffer: &mut Buffer,
-    transfer: &mut Transfer,
+    transfer: &mut DataCopy,
     mut offset: u64,
     end: u64,
 ) -> Result<(), Failure> {
