@@ -6,7 +6,7 @@
 
 A table stands between <!-- record: NAME --> and <!-- end of record -->, where NAME is a benchmark,
 or "all" for README.md. It shows every contender of its benchmark: no row hides one that is faster,
-and one that failed stands there with the reason.
+and one that failed stands there, in docs/benchmarks.md with the reason.
 README.md keeps figures that were measured by hand, and says so, until all of its benchmarks are
 recorded.
 """
@@ -15,6 +15,7 @@ import dataclasses
 import os
 import re
 import statistics
+import textwrap
 
 import record
 
@@ -90,6 +91,11 @@ def result_of(records: dict, row: Row) -> dict | None:
     return next((result for result in results if result["name"] == row.result), None)
 
 
+def paragraph(text: str) -> str:
+    """The text in lines of at most 100 columns. A link stays whole."""
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
+
+
 def left_out(result: dict) -> dict[str, str]:
     """Contender without samples to what is shown of it."""
     reasons = result.get("left_out", {})
@@ -104,7 +110,7 @@ def medians(result: dict) -> dict[str, str]:
 
 
 def readme_row(row: Row, result: dict) -> str:
-    figures = medians(result)
+    figures = medians(result) | dict.fromkeys(left_out(result), "left out")
     ours = "" if row.benchmark in OURS_ALONE else figures.pop(OURS)
     others = ", ".join(f"{who} {figure}" for who, figure in figures.items())
     return f"| {row.what} | {ours} | {others} |" if ours else f"| {row.what} | {others} | |"
@@ -135,7 +141,7 @@ def of_readme(records: dict) -> str | None:
         return None
     documents = [records[name] for name in sorted({row.benchmark for row in ROWS})]
     lines = [
-        f"Medians of `make bench`: {circumstances(documents)}.", "",
+        paragraph(f"Medians of `make bench`: {circumstances(documents)}."), "",
         "| what | Outboard | beside it |", "|---|---|---|"
     ]
     return "\n".join([*lines, *map(readme_row, ROWS, results)]) + "\n"
@@ -157,8 +163,8 @@ def verdict(result: dict) -> str:
 def of_benchmark(document: dict) -> str:
     """All results of a benchmark: a table for each set of contenders."""
     lines = [
-        f"`{document['command']}`: {circumstances([document])}; "
-        f"[samples](benchmarks/{document['benchmark']}.json).",
+        paragraph(f"`{document['command']}`: {circumstances([document])}; "
+                  f"[samples](benchmarks/{document['benchmark']}.json)."),
         "",
     ]
     contenders: list[str] = []
