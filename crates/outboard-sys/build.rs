@@ -1,18 +1,66 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Links liboutboard.a and its components. They are in OUTBOARD_LIB_DIR, by default the
-//! repository's out/lib.
+//! Finds liboutboard.a and its components, and links them:
+//!
+//! 1. in the directory OUTBOARD_LIB_DIR, if that is set;
+//! 2. in the repository's out/lib, if the library was built there;
+//! 3. where pkg-config says, if the library is installed.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::exit;
+
+const LIBRARIES: [&str; 2] = ["liboutboard.a", "liboutboard-components.a"];
+
+fn has_library(directory: &Path) -> bool {
+    LIBRARIES.iter().all(|name| directory.join(name).is_file())
+}
+
+fn in_repository() -> PathBuf {
+    let crate_directory = env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo");
+    PathBuf::from(crate_directory).join("../../out/lib")
+}
+
+/// The directory of the library, or why there is none.
+fn find() -> Result<PathBuf, String> {
+    if let Some(directory) = env::var_os("OUTBOARD_LIB_DIR") {
+        let directory = PathBuf::from(directory);
+        return match has_library(&directory) {
+            true => Ok(directory),
+            false => Err(format!(
+                "it is not in OUTBOARD_LIB_DIR={}",
+                directory.display()
+            )),
+        };
+    }
+    let built = in_repository();
+    if has_library(&built) {
+        return Ok(built);
+    }
+    let installed = pkg_config::get_variable("outboard", "libdir").map(PathBuf::from);
+    match installed {
+        Ok(directory) if has_library(&directory) => Ok(directory),
+        Ok(directory) => Err(format!(
+            "pkg-config names {}, where it is not",
+            directory.display()
+        )),
+        Err(_) => Err("pkg-config does not know it".to_owned()),
+    }
+}
 
 fn main() {
     println!("cargo:rerun-if-env-changed=OUTBOARD_LIB_DIR");
-    let directory = match env::var_os("OUTBOARD_LIB_DIR") {
-        Some(directory) => PathBuf::from(directory),
-        None => PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"))
-            .join("../../out/lib"),
-    };
-    for library in ["liboutboard.a", "liboutboard-components.a"] {
+    for variable in ["PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    let directory = find().unwrap_or_else(|why| {
+        eprintln!(
+            "error: cannot find liboutboard.a with its components: {why}.\n\
+             Install it (in Outboard's repository: make, then make install; for another prefix, \
+             set PKG_CONFIG_PATH=PREFIX/lib/pkgconfig), or set OUTBOARD_LIB_DIR to its directory."
+        );
+        exit(1);
+    });
+    for library in LIBRARIES {
         println!(
             "cargo:rerun-if-changed={}",
             directory.join(library).display()
