@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What can go wrong, in words for people.
 
+use crate::failure::{ErrorKind, Failure};
 use crate::format;
+use crate::notes::Notes;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::io;
+
+pub use crate::failure::reason;
 
 /// Why a command ended without success. Messages name the thing and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +16,8 @@ pub enum Error {
     /// The command line makes no sense.
     Usage(String),
     Failed(String),
+    /// It failed, and programs can tell why.
+    Known(Box<Failure>),
     /// The user stopped it.
     Interrupted(String),
     /// It failed, and everything was said already.
@@ -34,6 +40,7 @@ impl Error {
         match self {
             Error::Usage(text) => Error::Usage(format!("{text}\n{note}")),
             Error::Failed(text) => Error::Failed(format!("{text}\n{note}")),
+            Error::Known(failure) => Error::from(failure.with_note(note)),
             Error::Interrupted(text) => Error::Interrupted(format!("{text}\n{note}")),
             Error::Told | Error::Status(_) => {
                 warn(note);
@@ -47,6 +54,7 @@ impl Error {
         match self {
             Error::Usage(text) => Error::Usage(text.replace(path, shown)),
             Error::Failed(text) => Error::Failed(text.replace(path, shown)),
+            Error::Known(failure) => Error::from(failure.naming(path, shown)),
             Error::Interrupted(text) => Error::Interrupted(text.replace(path, shown)),
             Error::Told | Error::Status(_) => self,
         }
@@ -56,7 +64,17 @@ impl Error {
     pub fn message(&self) -> Option<&str> {
         match self {
             Error::Usage(text) | Error::Failed(text) | Error::Interrupted(text) => Some(text),
+            Error::Known(failure) => Some(failure.message()),
             Error::Told | Error::Status(_) => None,
+        }
+    }
+
+    /// The text of a failure. What is none (the user stopped it, ...) comes back as it is.
+    pub fn into_failure_text(self) -> std::result::Result<String, Error> {
+        match self {
+            Error::Failed(text) => Ok(text),
+            Error::Known(failure) => Ok(failure.message().to_owned()),
+            other => Err(other),
         }
     }
 
@@ -64,7 +82,7 @@ impl Error {
     /// compared.
     pub fn may_be_of_the_host(&self) -> bool {
         match self {
-            Error::Failed(_) | Error::Told => true,
+            Error::Failed(_) | Error::Known(_) | Error::Told => true,
             Error::Status(code) => *code == Self::CHECK_FAILED,
             Error::Usage(_) | Error::Interrupted(_) => false,
         }
@@ -75,14 +93,44 @@ impl Error {
         match self {
             Error::Usage(_) => 2,
             Error::Interrupted(_) => signal_code().unwrap_or(130),
-            Error::Failed(_) | Error::Told => 1,
+            Error::Failed(_) | Error::Known(_) | Error::Told => 1,
             Error::Status(code) => *code,
         }
     }
 
     /// `what` failed for the reason that `error` gives.
     pub fn failed(what: impl Display, error: &io::Error) -> Self {
-        Error::Failed(format!("{what}: {}", reason(error)))
+        Error::from(Failure::of(error).after(what))
+    }
+
+    /// A failure of a kind that programs can tell from others.
+    pub fn known(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Error::from(Failure::new(kind, text))
+    }
+
+    /// What programs are told of it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Usage(_) => ErrorKind::Usage,
+            Error::Known(failure) => failure.kind(),
+            Error::Interrupted(_) => ErrorKind::Interrupted,
+            Error::Failed(_) | Error::Told | Error::Status(_) => ErrorKind::Other,
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Error::Known(Box::new(failure))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Known(failure) => *failure,
+            other => Failure::new(other.kind(), other.message().unwrap_or("it failed")),
+        }
     }
 }
 
@@ -92,20 +140,14 @@ pub fn signal_code() -> Option<u8> {
     u8::try_from(128 + first).ok()
 }
 
-/// The reason of an error, without the number that Rust adds to it.
-pub fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    match error.raw_os_error() {
-        Some(number) => text
-            .trim_end_matches(&format!(" (os error {number})"))
-            .to_owned(),
-        None => text,
-    }
-}
-
-/// Says something on standard error. Nothing in it reaches a terminal as a control character.
+/// Reports a note or a warning: on standard error, or in the list of a call of the library
+/// ([`Notes`]). Nothing in it reaches a terminal as a control character.
 pub fn warn(message: impl Display) {
-    eprintln!("outboard: {}", format::message(&message.to_string()));
+    let text = format::message(&message.to_string());
+    match Notes::current() {
+        Some(notes) => notes.push(text),
+        None => eprintln!("outboard: {text}"),
+    }
 }
 
 /// Failures that do not end a command, only its success: each is told at once, and the rest goes on.
@@ -125,9 +167,8 @@ impl Failures {
     pub fn take<T>(&mut self, part: Result<T>) -> Result<Option<T>> {
         match part {
             Ok(value) => return Ok(Some(value)),
-            Err(Error::Failed(message)) => self.tell(message),
             Err(Error::Told) => self.any = true,
-            Err(other) => return Err(other),
+            Err(error) => self.tell(error.into_failure_text()?),
         }
         Ok(None)
     }
@@ -146,9 +187,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_have_no_numbers() {
-        let error = io::Error::from_raw_os_error(libc::ENOENT);
-        assert_eq!(reason(&error), "No such file or directory");
-        assert_eq!(reason(&io::Error::other("why (x)")), "why (x)");
+    fn failures_keep_their_kind() {
+        let cause = io::Error::from_raw_os_error(libc::EROFS);
+        let error = Error::failed("cannot write /tmp/x", &cause);
+        assert_eq!(error.kind(), ErrorKind::ReadOnly);
+        let error = error.with_note("note").naming("/tmp/x", "a.img");
+        let text = "cannot write a.img: Read-only file system\nnote";
+        assert_eq!(error.message(), Some(text));
+        let failure = Failure::from(error);
+        assert_eq!(failure.errno(), Some(libc::EROFS));
+        let interrupted = Failure::from(Error::Interrupted("stopped".to_owned()));
+        assert_eq!(interrupted.kind(), ErrorKind::Interrupted);
+        assert_eq!(interrupted.message(), "stopped");
+    }
+
+    #[test]
+    fn failures_are_told_and_others_are_not() {
+        let notes = Notes::default();
+        notes.collect(|| {
+            let mut failures = Failures::default();
+            let known = Error::known(ErrorKind::Damaged, "a");
+            assert_eq!(failures.take::<()>(Err(known)), Ok(None));
+            let stop = Err(Error::Interrupted("b".to_owned()));
+            assert!(failures.take::<()>(stop).is_err());
+            assert_eq!(failures.finish(), Err(Error::Told));
+        });
+        assert_eq!(notes.lines(), ["a"]);
+    }
+
+    #[test]
+    fn notes_go_into_the_nearest_list() {
+        let (outer, inner) = (Notes::default(), Notes::default());
+        outer.collect(|| {
+            warn("a");
+            inner.collect(|| warn("b"));
+            warn("c");
+            warn("c");
+        });
+        assert_eq!(outer.lines(), ["a", "c"]);
+        assert_eq!(inner.lines(), ["b"]);
+        assert!(Notes::current().is_none());
     }
 }

@@ -4,8 +4,11 @@
 
 use crate::error::{Error, Result};
 pub use outboard::signals::Guard;
+use outboard::walk::Stop;
 use outboard::{is_ignored, signals};
 use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 const UNTIL_THEN: &str = "what was done until then is written";
 
@@ -16,6 +19,30 @@ pub const REQUEST: i32 = SIGUSR1;
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     polls: bool,
+    cancel: Option<Cancel>,
+}
+
+/// Stops the work of a call of the library, from any thread. A clone stops the same work.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel {
+    asked: Arc<AtomicBool>,
+}
+
+impl Cancel {
+    /// Nothing is to stop yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops the work that is under way, and all that begins with this later.
+    pub fn cancel(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the work is to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
 }
 
 /// SIGTERM, and the hang-up of the terminal, unless the program is to outlive them.
@@ -46,7 +73,18 @@ impl Interrupt {
     /// The caller polls what is returned from now on.
     pub fn poll() -> Self {
         signals::poll();
-        Self { polls: true }
+        Self {
+            polls: true,
+            cancel: None,
+        }
+    }
+
+    /// For work of a library: signals are the program's.
+    pub fn by(cancel: Cancel) -> Self {
+        Self {
+            polls: false,
+            cancel: Some(cancel),
+        }
     }
 
     /// For a wait that may be a part of work that polls, and may be before it: there nothing asks,
@@ -54,12 +92,16 @@ impl Interrupt {
     pub fn if_polled() -> Self {
         Self {
             polls: signals::is_polled(),
+            cancel: None,
         }
     }
 
     /// For a wait during which a [`Guard`] lives. It changes nothing for the work after the wait.
     pub fn if_guarded() -> Self {
-        Self { polls: true }
+        Self {
+            polls: true,
+            cancel: None,
+        }
     }
 
     /// Leaves SIGINT to another program for a while.
@@ -94,7 +136,8 @@ impl Interrupt {
 
     /// Whether the user wants to stop.
     pub fn asked(&self) -> bool {
-        self.polls && signals::asked()
+        let cancelled = self.cancel.as_ref().is_some_and(Cancel::is_cancelled);
+        cancelled || self.polls && signals::asked()
     }
 
     /// The error of a command that stopped because of it.
@@ -114,5 +157,12 @@ impl Interrupt {
 impl Drop for Spared {
     fn drop(&mut self) {
         signals::spare_interrupt(false);
+    }
+}
+
+/// Walks end when the user wants to stop.
+impl Stop for Interrupt {
+    fn asked(&self) -> bool {
+        Interrupt::asked(self)
     }
 }

@@ -4,13 +4,16 @@
 //! [`sandbox`] restricts this process: namespaces, Landlock, seccomp, capabilities. [`apart`] does
 //! work in a copy of the process, [`tool`] runs programs of the distribution with the same
 //! restrictions. [`interrupt`] asks all of them to stop; [`crash`] reports a kernel that panics.
-//! All crates above share [`error`], and [`format`](mod@format) for what messages show.
+//! All crates above share [`error`] with its kinds ([`failure`]), [`notes`], and
+//! [`format`](mod@format) for what messages show.
 
 pub mod apart;
 pub mod crash;
 pub mod error;
+pub mod failure;
 pub mod format;
 pub mod interrupt;
+pub mod notes;
 pub mod sandbox;
 pub mod tool;
 

@@ -1,23 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Moving trees into, out of and between images.
-//!
-//! [`cp`] copies trees, [`tar`] packs and unpacks archives; both use several threads, keep all
-//! attributes that the destination can have, and report which ones they could not keep
-//! ([`cp::report`]). [`walk`] goes through a tree of an image for all commands. The other modules
-//! parse and print owners, modes, times, access lists and labels.
+//! Moving trees into, out of and between disk images: see [`Transfer`].
 
+// `cp` copies trees, `tar` packs and unpacks archives; both use several threads, keep all attributes
+// that the destination can have, and report what they could not keep (`cp::report`). `walk` goes
+// through a tree for all commands. The other modules understand what users write and what files
+// have: owners, modes, times, access lists, labels.
+
+#![warn(missing_docs)]
+
+#[doc(hidden)]
 pub mod accounts;
+#[doc(hidden)]
 pub mod acl;
+#[doc(hidden)]
 pub mod claimed_size;
+#[doc(hidden)]
 pub mod cp;
+#[doc(hidden)]
 pub mod exclusion;
+#[doc(hidden)]
 pub mod glob;
+#[doc(hidden)]
 pub mod labels;
+#[doc(hidden)]
 pub mod mode;
+#[doc(hidden)]
 pub mod moment;
+#[doc(hidden)]
 pub mod operand;
+#[doc(hidden)]
 pub mod other_forms;
+#[doc(hidden)]
 pub mod owner;
+#[doc(hidden)]
 pub mod stream;
+#[doc(hidden)]
 pub mod tar;
+mod transfer;
+#[doc(hidden)]
 pub mod walk;
+
+pub use cp::Keep;
+#[doc(inline)]
+pub use outboard_sandbox::failure::{ErrorKind, Failure as Error};
+#[doc(inline)]
+pub use outboard_sandbox::interrupt::Cancel;
+pub use tar::Format;
+pub use transfer::{Count, Result, Summary, Transfer};

@@ -2,18 +2,14 @@
 //! Files in images that operands name, as commands reach them: by an open directory and a name in
 //! it.
 
+pub use outboard::walk::ITSELF;
 use outboard::{Fd, Tree};
 use outboard_volume::address::Place;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-/// For calls that take a directory and a name: a symbolic link is itself, and an empty name is the
-/// directory itself.
-pub const ITSELF: i32 = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH;
-
-/// A file. An empty name means the file that `directory` is open on, which then may be no
-/// directory.
+/// A file. An empty name means what `directory` is open on, which then may be no directory.
 pub struct Named {
     pub directory: Fd,
     pub name: CString,

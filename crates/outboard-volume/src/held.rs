@@ -8,8 +8,9 @@ use crate::image_lock::{self, ImageLock};
 use crate::loop_devices::check_detached;
 use crate::servers::{self, Server};
 use crate::undo;
-use outboard::{errno, explained, FileLock};
+use outboard::FileLock;
 use outboard_sandbox::error::Error;
+use outboard_sandbox::failure::Failure;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -28,10 +29,9 @@ pub struct HeldImage {
 
 /// An error again: they cannot be copied.
 fn again(error: &io::Error) -> io::Error {
-    match (error.raw_os_error(), errno(error)) {
-        (Some(number), _) => io::Error::from_raw_os_error(number),
-        (None, Some(number)) => explained(io::Error::from_raw_os_error(number), error.to_string()),
-        (None, None) => io::Error::new(error.kind(), error.to_string()),
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => Failure::of(error).into(),
     }
 }
 
@@ -48,8 +48,7 @@ fn undo_half_change(path: &Path, write: bool) -> io::Result<()> {
     if !write || !undo::exists(path) {
         return Ok(());
     }
-    let undone = ImageLock::take(path, true).map(drop);
-    undone.map_err(|error| io::Error::other(error.message().unwrap_or_default().to_owned()))
+    ImageLock::undo(path).map_err(|error| Failure::from(error).into())
 }
 
 impl HeldImage {

@@ -8,6 +8,7 @@ use crate::scratch::Range;
 use outboard_image::partition::{read_table, Partition, Table};
 use outboard_image::{probe, Class, Probe, Slice, Source};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -62,7 +63,10 @@ impl Image {
     ) -> Result<Self> {
         let shown = path.display().to_string();
         if content.size() == 0 {
-            return Err(Error::Failed(format!("{shown} is empty: 0 bytes")));
+            return Err(Error::known(
+                ErrorKind::NotAFileSystem,
+                format!("{shown} is empty: 0 bytes"),
+            ));
         }
         let table = read_table(&*content, SECTOR);
         let whole = probe(&*content);
@@ -98,19 +102,25 @@ impl Image {
         };
         let partition = self.partition(number)?;
         if partition.extended {
-            return Err(Error::Failed(format!(
-                "{} is an extended partition: the file systems are in those it holds",
-                name.shown()
-            )));
+            return Err(Error::known(
+                ErrorKind::NotAFileSystem,
+                format!(
+                    "{} is an extended partition: the file systems are in those it holds",
+                    name.shown()
+                ),
+            ));
         }
         let (start, size) = (partition.start, partition.size);
         match start.checked_add(size) {
             Some(end) if end <= whole.size => Ok(Range { start, size }),
-            _ => Err(Error::Failed(format!(
-                "{} goes beyond the end of the image: {}",
-                name.shown(),
-                self.cut()
-            ))),
+            _ => Err(Error::known(
+                ErrorKind::Damaged,
+                format!(
+                    "{} goes beyond the end of the image: {}",
+                    name.shown(),
+                    self.cut()
+                ),
+            )),
         }
     }
 
@@ -166,7 +176,7 @@ impl Image {
     fn missing_partition(&self, number: u32) -> Error {
         let Some(table) = &self.table else {
             let shown = &self.shown;
-            return Error::Failed(format!(
+            return Error::known(ErrorKind::NotFound, format!(
                 "no partition {number} in {shown}: it has no partition table (say {shown}:/ for all of it)"
             ));
         };
@@ -175,14 +185,17 @@ impl Image {
             .iter()
             .map(|partition| partition.number.to_string())
             .collect();
-        Error::Failed(format!(
-            "no partition {number} in {}: it has {}",
-            self.shown,
-            match numbers.is_empty() {
-                true => "none".to_owned(),
-                false => numbers.join(", "),
-            }
-        ))
+        Error::known(
+            ErrorKind::NotFound,
+            format!(
+                "no partition {number} in {}: it has {}",
+                self.shown,
+                match numbers.is_empty() {
+                    true => "none".to_owned(),
+                    false => numbers.join(", "),
+                }
+            ),
+        )
     }
 
     fn partition(&self, number: u32) -> Result<&Partition> {
@@ -210,7 +223,7 @@ impl Image {
         }
         let shown = &self.shown;
         if found.is_empty() {
-            return Err(Error::Failed(format!(
+            return Err(Error::known(ErrorKind::NotAFileSystem, format!(
                 "{shown} has a {} partition table, but no partition with a known file system (see outboard info {shown})",
                 table.kind.name()
             )));
@@ -219,10 +232,13 @@ impl Image {
             .iter()
             .map(|(partition, probe)| format!("{shown}@{}:/ ({})", partition.number, probe.kind))
             .collect();
-        Err(Error::Failed(format!(
-            "{shown} has partitions: say which one, {}",
-            list.join(" or ")
-        )))
+        Err(Error::known(
+            ErrorKind::Ambiguous,
+            format!(
+                "{shown} has partitions: say which one, {}",
+                list.join(" or ")
+            ),
+        ))
     }
 
     /// Whether there is something so where a name says, as far as that is told by partitions.
@@ -254,10 +270,13 @@ impl Image {
             Some(number) => {
                 let partition = self.partition(number)?;
                 if partition.extended {
-                    return Err(Error::Failed(format!(
-                        "{} is an extended partition: the file systems are in those it holds",
-                        name.shown()
-                    )));
+                    return Err(Error::known(
+                        ErrorKind::NotAFileSystem,
+                        format!(
+                            "{} is an extended partition: the file systems are in those it holds",
+                            name.shown()
+                        ),
+                    ));
                 }
                 self.probe_partition(partition)
             }
@@ -266,10 +285,13 @@ impl Image {
                     if !forced {
                         return self.only_file_system(table);
                     }
-                    return Err(Error::Failed(format!(
-                        "{} has partitions: say which one, as in {0}@1:/",
-                        self.shown
-                    )));
+                    return Err(Error::known(
+                        ErrorKind::Ambiguous,
+                        format!(
+                            "{} has partitions: say which one, as in {0}@1:/",
+                            self.shown
+                        ),
+                    ));
                 }
                 None => self.whole.clone(),
             },
@@ -314,16 +336,18 @@ fn check_mountable(shown: &str, probe: Option<&Probe>) -> Result<()> {
         return Err(unrecognised(shown, None));
     };
     if let Some(text) = unusable(shown, probe) {
-        return Err(Error::Failed(text));
+        return Err(Error::known(ErrorKind::Unsupported, text));
     }
     let kind = probe.kind;
     match probe.class {
-        Class::Swap => Err(Error::Failed(format!(
-            "{shown} is swap space: it has no files"
-        ))),
-        Class::Container => Err(Error::Failed(format!(
-            "{shown} is of type {kind}, which this command cannot look into"
-        ))),
+        Class::Swap => Err(Error::known(
+            ErrorKind::NotAFileSystem,
+            format!("{shown} is swap space: it has no files"),
+        )),
+        Class::Container => Err(Error::known(
+            ErrorKind::NotAFileSystem,
+            format!("{shown} is of type {kind}, which this command cannot look into"),
+        )),
         Class::FileSystem | Class::Wrapped => Ok(()),
     }
 }
@@ -331,9 +355,10 @@ fn check_mountable(shown: &str, probe: Option<&Probe>) -> Result<()> {
 /// Nothing known is there. `piece`: see [`split_hint`].
 fn unrecognised(shown: &str, piece: Option<String>) -> Error {
     let hint = piece.unwrap_or_else(|| "if you know its type, say --type TYPE".to_owned());
-    Error::Failed(format!(
-        "{shown}: no file system or partition table that is known ({hint})"
-    ))
+    Error::known(
+        ErrorKind::NotAFileSystem,
+        format!("{shown}: no file system or partition table that is known ({hint})"),
+    )
 }
 
 /// Why no command can use what was found, and what to do: formats that are to be converted first,

@@ -5,6 +5,7 @@ use crate::address::Place;
 use crate::servers::Server;
 use crate::undo;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use std::fs::File;
 use std::io;
@@ -29,16 +30,23 @@ pub fn open_image_file(path: &Path) -> io::Result<File> {
 pub fn cannot_open(path: &Path, error: &io::Error) -> Error {
     let shown = path.display();
     if let Some(name) = Place::image_of(path) {
-        return Error::Failed(format!(
-            "{shown} is a place in an image: write the image's name, {}",
-            name.shown()
-        ));
+        return Error::known(
+            ErrorKind::Usage,
+            format!(
+                "{shown} is a place in an image: write the image's name, {}",
+                name.shown()
+            ),
+        );
     }
     match error.raw_os_error() {
-        Some(libc::EISDIR) => Error::Failed(format!("{shown} is a directory, not a disk image")),
-        Some(libc::ENOTBLK) => {
-            Error::Failed(format!("{shown} is neither a file nor a block device"))
-        }
+        Some(libc::EISDIR) => Error::known(
+            ErrorKind::NotAFileSystem,
+            format!("{shown} is a directory, not a disk image"),
+        ),
+        Some(libc::ENOTBLK) => Error::known(
+            ErrorKind::NotAFileSystem,
+            format!("{shown} is neither a file nor a block device"),
+        ),
         _ => Error::failed(format!("cannot open image {shown}"), error),
     }
 }
@@ -102,16 +110,18 @@ pub fn in_use(path: &Path, write: bool, server: Option<&Server>) -> Error {
     let may_write = if write { "" } else { ", which may write to it" };
     let Some(server) = server else {
         if let Some(process) = undo::writer(path) {
-            return Error::Failed(format!(
-                "{shown} is in use by outboard, pid {process}, which is changing it"
-            ));
+            return Error::known(
+                ErrorKind::Locked,
+                format!("{shown} is in use by outboard, pid {process}, which is changing it"),
+            );
         }
-        return Error::Failed(format!(
-            "{shown} is in use by another program, such as QEMU{may_write}"
-        ));
+        return Error::known(
+            ErrorKind::Locked,
+            format!("{shown} is in use by another program, such as QEMU{may_write}"),
+        );
     };
     let directory = escaped(server.directory.as_os_str().as_bytes());
-    Error::Failed(format!(
+    Error::known(ErrorKind::Locked, format!(
         "{shown} is in use: mounted on {directory} by outboard, pid {}{may_write} (its files are there; outboard umount {directory} ends that)",
         server.process
     ))

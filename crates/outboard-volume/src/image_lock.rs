@@ -62,6 +62,22 @@ impl ImageLock {
         Ok(lock)
     }
 
+    /// Undoes an interrupted change of an image. The lock ends with that, and never counts as one
+    /// of the command: other threads may open the same image.
+    pub fn undo(path: &Path) -> Result<()> {
+        let locked = || {
+            check_unused(path)?;
+            let file = Tree::host().open_fd(path, libc::O_RDWR, 0)?;
+            file.lock(true)?;
+            Ok(file)
+        };
+        let file = locked().map_err(|error: io::Error| match error.raw_os_error() {
+            Some(libc::EBUSY) => in_use(path, true, servers::of_image(path).as_ref()),
+            _ => cannot_open(path, &error),
+        })?;
+        undo::roll_back(path, &file)
+    }
+
     fn lock(path: &Path, write: bool) -> io::Result<Self> {
         let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
         let open = || Tree::host().open_fd(path, flags, 0);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One run of the kernel. A session boots it on demand, mounts each file system once, and at its
-//! end syncs and unmounts everything.
+//! One run of the kernel: boots it when it is needed, mounts each file system once,
+//! and at the end writes and unmounts everything.
+//!
+//! A session of the program owns its process: it sets the umask, sandboxes the process, prints
+//! notes. A session of a library ([`Session::in_library`]) changes nothing of its process.
 
 mod apart;
 mod boot;
@@ -25,14 +28,15 @@ use disks::OpenDisk;
 use layered::OpenStack;
 use mounts::Mounted;
 pub use mounts::Style;
-use outboard::{Builder, Kernel, LogRing, Mount, System, Tree};
+use outboard::{Builder, Kernel, KernelError, LogRing, Mount, System, Tree};
 use outboard_sandbox::crash::Advice;
-use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::{HostAccess, Sandbox};
 use std::collections::HashSet;
 use std::mem::forget;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// vCPUs beyond this do not make copying faster.
@@ -72,6 +76,8 @@ pub struct Session {
     noted: HashSet<String>,
     umask: u32,
     style: Style,
+    /// The process belongs to a program that is not ours.
+    in_library: bool,
 }
 
 fn processors() -> u32 {
@@ -103,24 +109,47 @@ impl Session {
             false => HeldImages::open(&access.images, &options.image_options()),
         };
         let used = used::find(&options, access, &held, others)?;
-        // Read the CPU count now: the sandbox hides /proc and /sys from here on.
+        let mut session = Self::of_images(options, held, keys);
+        session.used = Arc::new(used);
+        session.outside = access.programs;
+        if !access.images.is_empty() {
+            session.snapshots = snapshots::directory();
+        }
+        // Modes of new files are computed by commands, for images and the host alike.
+        session.umask = System::Host.umask(0);
+        session.shut_in(access)?;
+        Ok(session)
+    }
+
+    /// A session in a process that is not ours, which may have many threads. It changes no setting
+    /// of the process, and asks nobody for a key.
+    pub(crate) fn in_library(options: Options, image: &Path, write: bool) -> Self {
+        let images = [image]
+            .into_iter()
+            .chain(options.disks.iter().map(PathBuf::as_path));
+        let images: Vec<(PathBuf, bool)> = images.map(|file| (file.to_owned(), write)).collect();
+        let held = HeldImages::open(&images, &options.image_options());
+        let keys = Keys::without_terminal(&options);
+        let mut session = Self::of_images(options, held, keys);
+        session.in_library = true;
+        session
+    }
+
+    fn of_images(options: Options, held: HeldImages, keys: Keys) -> Self {
+        // Count processors now: the sandbox hides the host's files that list them.
         let vcpus = options
             .vcpus
             .unwrap_or_else(|| processors().min(USEFUL_VCPUS));
-        let snapshots = match access.images.is_empty() {
-            true => None,
-            false => snapshots::directory(),
-        };
-        let mut session = Self {
+        Self {
             options,
             vcpus,
             memory: kernel_memory(),
             held,
-            used: Arc::new(used),
+            used: Arc::default(),
             keys,
             sandbox: Sandbox::Open,
-            outside: access.programs,
-            snapshots,
+            outside: false,
+            snapshots: None,
             log: Arc::new(LogRing::new(256)),
             advice: Arc::default(),
             host: Tree::host(),
@@ -130,12 +159,10 @@ impl Session {
             mounts: Vec::new(),
             stacks: Vec::new(),
             noted: HashSet::new(),
-            // Commands apply the umask themselves, for images and the host alike.
-            umask: System::Host.umask(0),
+            umask: 0,
             style: Style::default(),
-        };
-        session.shut_in(access)?;
-        Ok(session)
+            in_library: false,
+        }
     }
 
     /// Enters the sandbox. The process must have one thread.
@@ -192,9 +219,10 @@ impl Session {
     /// Fails with --ro.
     pub fn may_write(&self, shown: &str) -> Result<()> {
         match self.options.read_only {
-            true => Err(Error::Failed(format!(
-                "cannot write to {shown}: it was opened read-only (--ro)"
-            ))),
+            true => Err(Error::known(
+                ErrorKind::ReadOnly,
+                format!("cannot write to {shown}: it was opened read-only (--ro)"),
+            )),
             false => Ok(()),
         }
     }
@@ -236,7 +264,13 @@ impl Session {
         &slot.expect("a mount of a disk that was not released").mount
     }
 
-    /// Syncs and unmounts everything, and halts the kernel. After an error, an image may lack data.
+    /// Whether the kernel takes calls. A kernel that was not booted yet does.
+    pub(crate) fn check_kernel(&self) -> std::result::Result<(), KernelError> {
+        self.kernel.as_ref().map_or(Ok(()), Kernel::check)
+    }
+
+    /// Writes everything to stable storage, unmounts and stops the kernel. An error
+    /// means that something may be missing in an image.
     pub fn finish(mut self) -> Result<()> {
         let position = self.log.position();
         let mut problems = Vec::new();
@@ -253,7 +287,7 @@ impl Session {
             // A layer may have tried to write to a disk that can only be read.
             let written = self.disks.iter().flatten().any(|open| open.writable);
             if let Some(error) = kernel.halt().err().filter(|_| written) {
-                problems.push(format!("the kernel did not stop well: {}", reason(&error)));
+                problems.push(Failure::of(&error).after("the kernel did not stop well"));
             }
         }
         problems.extend(self.disks.iter().flatten().filter_map(OpenDisk::flush));

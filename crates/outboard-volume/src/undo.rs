@@ -24,6 +24,7 @@ pub use format::put;
 use format::{record, Head, State, HEAD};
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use places::{mark_value, Found, Log, Mark, Subject, MARK};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -272,11 +273,14 @@ pub fn roll_back(image: &Path, file: &Fd) -> Result<()> {
             }
             Ok(())
         }
-        Err(error) => Err(Error::Failed(format!(
-            "{shown}: a command that changed it was cut off half-way, \
+        Err(error) => Err(Error::known(
+            ErrorKind::Damaged,
+            format!(
+                "{shown}: a command that changed it was cut off half-way, \
              and this cannot be undone: {}",
-            reason(&error)
-        ))),
+                reason(&error)
+            ),
+        )),
     }
 }
 
@@ -336,9 +340,11 @@ mod tests {
         let mut other = fs::read(&path).unwrap();
         other[9 * 4096 + 1024] ^= 1;
         fs::write(&path, &other).unwrap();
-        let Err(Error::Failed(text)) = ImageLock::take(&path, true) else {
+        let Err(error) = ImageLock::take(&path, true) else {
             panic!("it was undone");
         };
+        assert_eq!(error.kind(), ErrorKind::Damaged);
+        let text = error.message().unwrap_or_default();
         assert!(
             text.contains(&format!("byte {}", 9 * 4096 + 1024)),
             "{text}"

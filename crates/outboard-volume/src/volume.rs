@@ -1,242 +1,210 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A file system on which the distribution's tools work.
+//! A mounted volume for programs: the engine behind one type.
 //!
-//! In a raw image: the image as it is, or of a partition, since tools know only whole files, and of NTFS a private copy. What they change
-//! in that is written back after they succeeded, and only that, wholly or not at all; a tool that fails or is interrupted has changed nothing
-//! in a partition. In images of other formats and inside of layers: a file that our kernel serves ([`crate::export`]).
+//! The work is a [`Session`]'s. What this adds: nothing of the process is changed, notes are kept
+//! instead of printed, and a forked child leaves its parent's volume alone.
 
 use crate::address::ImageName;
-use crate::containers::{check_format_writable, format_of};
-use crate::export::Export;
-use crate::image::Image;
-use crate::image_file::{cannot_open, cannot_write, check_writable, open_image_file};
-use crate::image_lock::ImageLock;
-use crate::scratch::{PlainPath, Range, Scratch};
-use crate::session::{Session, Wanted};
-use crate::temporary;
-use crate::undo;
-use outboard_image::{probe, Class, FileSource, Probe};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::tool::ToolFile;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use crate::options::Options;
+use crate::session::Session;
+use outboard::{KernelError, Mount, Space, Tree};
+use outboard_sandbox::error;
+use outboard_sandbox::failure::Failure;
+use outboard_sandbox::notes::Notes;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::mem::forget;
+use std::ops::Deref;
+use std::process;
 
-/// A volume as a file for tools: in the image itself, in a private copy, or served by our kernel.
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// A mounted volume of a disk image.
+///
+/// It is used through [`Tree`], to which it dereferences: `volume.read("/etc/fstab")`. Any thread
+/// may call. A process can have 16 volumes open at a time; each has a kernel of its own.
+///
+/// Opening a volume changes no setting of the process: no umask, no signal handler but those of
+/// liboutboard, no sandbox. It prints nothing and asks nobody: see [`Volume::warnings`] and
+/// [`Options::key_file`].
+///
+/// ```no_run
+/// use outboard_volume::{Options, Volume};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let disk = Volume::open("laptop.qcow2@3@@home", Options::new().key_file("key"))?;
+/// for entry in disk.walk("/ann")? {
+///     println!("{}", entry?.path().display());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A panic of the volume's kernel ends the process, unless [`Options::contain_panic`] says
+/// otherwise.
 pub struct Volume {
-    pub name: ImageName,
-    pub range: Range,
-    pub probe: Probe,
-    access: Access,
-}
-
-/// How tools get at it.
-enum Access {
-    /// It is in a raw image, which stays locked as long as this lives.
-    Image(ImageLock),
-    /// It is served until the first work on it is done.
-    Export(Option<Box<Export>>),
-}
-
-/// What is to become of a private copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    Keep,
-    Drop,
-}
-
-/// The name of an image's format, if its bytes are not those of a disk; checks that it can be written, if it will be.
-pub fn find_format(session: &Session, file: &Path, write: bool) -> Result<Option<&'static str>> {
-    let failed = |error| cannot_open(file, &error);
-    if write && undo::exists(file) {
-        session.may_write(&file.display().to_string())?;
-        ImageLock::take(file, true)?;
-    }
-    let opened = open_image_file(file).map_err(failed)?;
-    let format = format_of(&opened, &session.options().image_options()).map_err(failed)?;
-    if write {
-        session.may_write(&file.display().to_string())?;
-        check_writable(file)?;
-        check_format_writable(format).map_err(|error| cannot_write(file, &error))?;
-    }
-    Ok(format)
-}
-
-/// Lets `work` run tools on a file with all of a disk. The image is locked; what was written is then on stable storage.
-pub fn on_disk<T>(
-    session: &mut Session,
-    file: &Path,
-    write: bool,
-    work: impl FnOnce(&Path) -> Result<T>,
-) -> Result<T> {
-    if find_format(session, file, write)?.is_none() {
-        let lock = ImageLock::take(file, write)?;
-        let done = work(PlainPath::new(file)?.as_ref());
-        return synced(&lock, write, &file.display().to_string()).and(done);
-    }
-    let disk = ImageName::new(file, None);
-    let export = Export::start(session, &disk, Wanted::Disk, write)?;
-    let done = work(export.path());
-    export.finish_after(done)
+    name: OsString,
+    /// `None` once it is closed.
+    session: Option<Session>,
+    /// The session's number of the mount.
+    mount: usize,
+    notes: Notes,
+    /// The process that has opened it.
+    process: u32,
 }
 
 impl Volume {
-    /// Finds the file system that a name means.
-    pub fn find(session: &mut Session, name: &ImageName, write: bool) -> Result<Self> {
-        if find_format(session, &name.file, write)?.is_none() {
-            let lock = ImageLock::take(&name.file, write)?;
-            let image = Image::open(&name.file)?;
-            if !session.is_layered(&image, name) {
-                return Self::in_image(lock, &image, name);
-            }
-        }
-        let export = Export::start(session, name, Wanted::FileSystem, write)?;
-        let (range, probe) = match Self::look(&export) {
-            Ok(found) => found,
-            Err(error) => return export.finish_after(Err(error)),
-        };
+    /// Opens a volume for reading. No byte of an image changes, now or later.
+    ///
+    /// `name` is `IMAGE`, `IMAGE@PARTITION` or `IMAGE@VOLUME`, and `@VOLUME` may follow several
+    /// times, as for the program `outboard`: `disk.img`, `disk.img@2`, `disk.qcow2@vg0/root`,
+    /// `disk.img@3@@home`. Where an image has one file system only, its own name is enough.
+    pub fn open(name: impl AsRef<OsStr>, options: Options) -> Result<Self> {
+        Self::open_as(name.as_ref(), options, false)
+    }
+
+    /// Opens a volume for reading and writing. No other program or volume can use the image
+    /// meanwhile: [`crate::ErrorKind::Locked`] if one does so now.
+    pub fn open_writable(name: impl AsRef<OsStr>, options: Options) -> Result<Self> {
+        Self::open_as(name.as_ref(), options, true)
+    }
+
+    fn open_as(name: &OsStr, options: Options, write: bool) -> Result<Self> {
+        let notes = Notes::default();
+        let (session, mount) = notes.collect(|| mounted(name, options, write))?;
         Ok(Self {
-            name: export.name.clone(),
-            range,
-            probe,
-            access: Access::Export(Some(Box::new(export))),
+            name: name.to_owned(),
+            session: Some(session),
+            mount,
+            notes,
+            process: process::id(),
         })
     }
 
-    /// Looks what is in a file that our kernel serves.
-    fn look(export: &Export) -> Result<(Range, Probe)> {
-        let source = File::open(export.path()).and_then(FileSource::new);
-        let source = source.map_err(|error| {
-            Error::failed(format!("cannot read {}", export.name.shown()), &error)
-        })?;
-        let range = Range {
-            start: 0,
-            size: outboard_image::Source::size(&source),
+    /// Its name, as it was opened by.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// The type of its file system, as in "ext4".
+    pub fn kind(&self) -> &str {
+        self.mounted().kind()
+    }
+
+    /// Whether it was opened for reading.
+    pub fn is_read_only(&self) -> bool {
+        self.mounted().is_read_only()
+    }
+
+    /// How much room its file system has.
+    pub fn space(&self) -> io::Result<Space> {
+        self.mounted().space()
+    }
+
+    /// Writes everything that was written so far to the host's stable storage.
+    pub fn sync(&self) -> Result<()> {
+        Ok(self.session().sync()?)
+    }
+
+    /// What happened that is no error, as "its journal was not replayed" or a degraded array.
+    pub fn warnings(&self) -> Vec<String> {
+        self.notes.lines()
+    }
+
+    /// The last lines of its kernel's log, warnings and worse. They explain errors of files.
+    pub fn kernel_messages(&self) -> Vec<String> {
+        self.session().kernel_messages(0)
+    }
+
+    /// Whether its kernel takes calls: else an error of kind [`crate::ErrorKind::Crashed`] after a panic
+    /// that was contained, or [`crate::ErrorKind::Closed`] in a forked child. The errors of files do not
+    /// say which.
+    pub fn check(&self) -> Result<()> {
+        match self.session().check_kernel() {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.gone(error)),
+        }
+    }
+
+    /// Writes everything to the host's stable storage, and closes the volume. Returns every error
+    /// since the volume was opened that means that something may be missing.
+    ///
+    /// [`crate::ErrorKind::InUse`]: files of a volume that can be written are still open. Everything is
+    /// written then. Calls of these files fail from now on.
+    ///
+    /// Dropping a volume does the same, but cannot report errors.
+    pub fn close(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(session) = self.session.take() else {
+            return Ok(());
         };
-        Ok((range, check(&export.name, probe(&source))?))
-    }
-
-    fn in_image(lock: ImageLock, image: &Image, name: &ImageName) -> Result<Self> {
-        let mut name = name.clone();
-        if name.partition.is_none() && image.partitions().is_some() {
-            name.partition = image.find(&name, false)?.partition;
+        if self.process != process::id() {
+            // All of it is the parent's, down to what waits to be written to the image.
+            forget(session);
+            return Err(self.gone(KernelError::InParent));
         }
-        let range = image.range(&name)?;
-        Ok(Self {
-            probe: check(&name, image.probe_range(range))?,
-            name,
-            range,
-            access: Access::Image(lock),
-        })
+        let state = session.check_kernel();
+        let finished = self.notes.collect(|| session.finish());
+        state.map_err(|error| self.gone(error))?;
+        Ok(finished?)
     }
 
-    /// Its name, for messages.
-    pub fn shown(&self) -> String {
-        self.name.shown()
+    fn gone(&self, error: KernelError) -> Failure {
+        let what = self.name.to_string_lossy().into_owned();
+        Failure::of(&error.into()).after(what)
     }
 
-    /// The file that tools work on.
-    pub fn path(&self) -> &Path {
-        &self.name.file
+    fn session(&self) -> &Session {
+        self.session.as_ref().expect("close() consumes the volume")
     }
 
-    /// Lets go of the image, for work on it in another way.
-    pub fn release(&mut self) -> Result<()> {
-        match &mut self.access {
-            Access::Image(_) => Ok(()),
-            Access::Export(export) => export.take().map_or(Ok(()), |export| export.finish()),
+    fn mounted(&self) -> &Mount {
+        self.session().mounted(self.mount)
+    }
+}
+
+/// A session that has mounted this, and its number for that.
+fn mounted(name: &OsStr, options: Options, write: bool) -> error::Result<(Session, usize)> {
+    let image = ImageName::find(name);
+    let mut session = Session::in_library(options, &image.file, write);
+    match session.mount(&image, write) {
+        Ok(mount) => Ok((session, mount)),
+        Err(error) => {
+            // Nothing was written: the first error says what is wrong.
+            let _ = session.finish();
+            Err(error)
         }
     }
+}
 
-    /// Lets `work` run tools on a file that has the file system in its first byte; `write` says whether they
-    /// may change it, as it was for [`Volume::find`]. Where there is a private copy `work` also says what becomes of the
-    /// changes. The image is locked. Can be called once.
-    pub fn work<T>(
-        &mut self,
-        write: bool,
-        work: impl FnOnce(&ToolFile) -> Result<(Fate, T)>,
-    ) -> Result<T> {
-        let file = |path: &Path, in_place| ToolFile {
-            path: path.to_owned(),
-            in_place,
-        };
-        let lock = match &mut self.access {
-            Access::Image(lock) => lock,
-            Access::Export(export) => {
-                let export = export.take().expect("one work");
-                let done = work(&file(export.path(), true));
-                return export.finish_after(done.map(|(_, result)| result));
-            }
-        };
-        let (path, shown) = (&self.name.file, self.name.shown());
-        // The tools of NTFS lock all of a file that they change, which our lock on it refuses them.
-        let locks_itself = write && self.probe.kind.starts_with("ntfs");
-        if self.name.partition.is_none() && !locks_itself {
-            let plain = PlainPath::new(path)?;
-            let done = work(&file(plain.as_ref(), true));
-            return synced(lock, write, &shown).and(done.map(|(_, result)| result));
-        }
-        let scratch = Scratch::beside(&scratch_place(path)?, 0)?;
-        scratch.copy_from(lock.file(), self.range)?;
-        let (fate, result) = work(&file(scratch.path(), false))?;
-        if write && fate == Fate::Keep {
-            let replaced = scratch.replace(path, lock.file(), self.range);
-            replaced.map_err(|error| Error::failed(format!("cannot write {shown}"), &error))?;
-        }
-        Ok(result)
+impl Deref for Volume {
+    type Target = Tree;
+
+    fn deref(&self) -> &Tree {
+        self.mounted()
     }
 }
 
-/// What tools have written in an image is on stable storage then.
-fn synced(lock: &ImageLock, write: bool, shown: &str) -> Result<()> {
-    let synced = if write { lock.file().sync() } else { Ok(()) };
-    synced.map_err(|error| Error::failed(format!("{shown}: not everything was written"), &error))
-}
-
-/// What was found must be a file system.
-fn check(name: &ImageName, found: Option<Probe>) -> Result<Probe> {
-    let shown = name.shown();
-    let found =
-        found.ok_or_else(|| Error::Failed(format!("{shown}: no file system that is known")))?;
-    match found.class {
-        Class::FileSystem => Ok(found),
-        _ => Err(Error::Failed(format!(
-            "{shown} is of type {}, not a file system",
-            found.kind
-        ))),
+impl Drop for Volume {
+    fn drop(&mut self) {
+        let _ = self.end();
     }
 }
 
-/// Beside the image if its directory can be written, else in that for temporary files.
-fn scratch_place(image: &Path) -> Result<PathBuf> {
-    let real = image
-        .canonicalize()
-        .map_err(|error| Error::failed(format!("cannot use {}", image.display()), &error))?;
-    let parent = real.parent().unwrap_or(Path::new("/"));
-    let beside = !parent.starts_with("/dev")
-        && tempfile::Builder::new()
-            .prefix(".outboard-")
-            .tempfile_in(parent)
-            .is_ok();
-    Ok(match beside {
-        true => real,
-        false => temporary::large_place().join("image"),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn copies_of_devices_are_where_large_files_are() {
-        let place = scratch_place(Path::new("/dev/null")).unwrap();
-        assert_eq!(place.parent(), Some(&*temporary::large_place()));
-        let chosen = std::env::var_os("TMPDIR").filter(|chosen| !chosen.is_empty());
-        assert!(
-            chosen.is_some() || place.starts_with("/var/tmp"),
-            "{place:?}"
-        );
-        let scratch = Scratch::temporary().unwrap();
-        assert!(scratch.path().starts_with(temporary::large_place()));
+impl fmt::Debug for Volume {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        write!(formatter, "Volume({:?})", self.name)
     }
 }
+
+/// What must hold for every program that has threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Volume>();
+    is_shared::<Failure>();
+};

@@ -9,9 +9,9 @@ use crate::metadata::{FileType, Metadata};
 use crate::Fd;
 use outboard_sys::{libc, Entries};
 use std::collections::{HashSet, VecDeque};
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
 /// Bytes of directory entries that are read at once.
@@ -53,7 +53,7 @@ impl Listing {
         self.bytes += entries.bytes() as u64;
         match entries.clone().with_dots().last() {
             Some(last) if !self.positions.insert(last.next) => {
-                Err(io::Error::other("damaged: its listing does not end"))
+                Err(damaged("damaged: its listing does not end"))
             }
             _ => Ok(()),
         }
@@ -65,12 +65,16 @@ impl Listing {
         }
         let stored = capacity(directory)?.saturating_mul(COMPRESSED);
         match self.bytes > stored.clamp(FEW, MOST) {
-            true => Err(io::Error::other(
+            true => Err(damaged(
                 "damaged: it has more names than the file system can hold",
             )),
             false => Ok(()),
         }
     }
+}
+
+fn damaged(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// A name in a directory.
@@ -83,14 +87,18 @@ pub struct DirEntry {
 }
 
 impl DirEntry {
+    /// Its name.
     pub fn file_name(&self) -> &OsStr {
         OsStr::from_bytes(self.name.to_bytes())
     }
 
+    /// Its name, for calls of the kernel.
+    #[doc(hidden)]
     pub fn file_name_c(&self) -> &CStr {
         &self.name
     }
 
+    /// The number of its inode, as the directory has it.
     pub fn inode(&self) -> u64 {
         self.inode
     }
@@ -104,13 +112,17 @@ impl DirEntry {
     }
 
     /// What the file says if it is a symbolic link.
+    #[doc(hidden)]
     pub fn read_link(&self) -> io::Result<CString> {
         self.directory.read_link_at(&self.name)
     }
 
     /// Names of the extended attributes; of a symbolic link, its own.
-    pub fn xattrs(&self) -> io::Result<Vec<CString>> {
-        self.directory.xattrs_at(&self.name)
+    pub fn xattrs(&self) -> io::Result<Vec<OsString>> {
+        let names = self.directory.xattrs_at(&self.name)?.into_iter();
+        Ok(names
+            .map(|name| OsString::from_vec(name.into_bytes()))
+            .collect())
     }
 
     /// Metadata of the file; a symbolic link is not followed.
@@ -132,6 +144,7 @@ pub struct ReadDir {
 
 impl ReadDir {
     /// `directory` is open for reading.
+    #[doc(hidden)]
     pub fn new(directory: Fd) -> Self {
         Self {
             directory: Arc::new(directory),

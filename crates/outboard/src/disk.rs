@@ -49,8 +49,11 @@ impl DiskOptions {
 /// A partition as the kernel found it. Start and size are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
+    /// Its number, as in the partition table.
     pub number: u32,
+    /// Where it begins on the disk.
     pub start: u64,
+    /// Its size.
     pub size: u64,
 }
 

@@ -2,11 +2,13 @@
 //! Open files.
 
 use crate::metadata::Metadata;
+use crate::path::c_name;
 use crate::tree::Tree;
 use crate::Fd;
 use outboard_sys::libc;
-use std::ffi::CStr;
+use std::ffi::OsStr;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,7 +32,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Nothing chosen yet; new files get the permissions 0666.
+    /// Nothing chosen yet; new files get the permissions 0644, whatever the process's umask is.
     pub fn new() -> Self {
         Self {
             read: false,
@@ -39,36 +41,42 @@ impl OpenOptions {
             truncate: false,
             create: false,
             create_new: false,
-            mode: 0o666,
+            mode: 0o644,
             flags: 0,
         }
     }
 
+    /// The file can be read.
     pub fn read(&mut self, yes: bool) -> &mut Self {
         self.read = yes;
         self
     }
 
+    /// The file can be written.
     pub fn write(&mut self, yes: bool) -> &mut Self {
         self.write = yes;
         self
     }
 
+    /// What is written goes to the end of the file.
     pub fn append(&mut self, yes: bool) -> &mut Self {
         self.append = yes;
         self
     }
 
+    /// The file loses its contents.
     pub fn truncate(&mut self, yes: bool) -> &mut Self {
         self.truncate = yes;
         self
     }
 
+    /// The file is made if it is not there.
     pub fn create(&mut self, yes: bool) -> &mut Self {
         self.create = yes;
         self
     }
 
+    /// The file is made, and must not be there.
     pub fn create_new(&mut self, yes: bool) -> &mut Self {
         self.create_new = yes;
         self
@@ -113,7 +121,7 @@ impl OpenOptions {
     /// Opens a file of a tree: of a mounted image or of the host.
     pub fn open(&self, tree: &Tree, path: impl AsRef<Path>) -> io::Result<File> {
         let fd = tree.open_fd(path.as_ref(), self.to_flags()?, self.mode)?;
-        Ok(File { fd })
+        Ok(File::from(fd))
     }
 }
 
@@ -140,21 +148,19 @@ pub(crate) fn timespec(time: SystemTime) -> libc::timespec {
     }
 }
 
+impl From<Fd> for File {
+    fn from(fd: Fd) -> Self {
+        Self { fd }
+    }
+}
+
 impl File {
-    /// Reads at an offset, without moving the position.
-    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.fd.read_at(buffer, offset)
-    }
-
-    /// Writes at an offset, without moving the position.
-    pub fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<usize> {
-        self.fd.write_at(buffer, offset)
-    }
-
+    /// Its metadata.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.fd.stat().map(Metadata::from)
     }
 
+    /// Cuts the file, or makes it longer by a hole.
     pub fn set_len(&self, size: u64) -> io::Result<()> {
         self.fd.truncate(size)
     }
@@ -164,25 +170,47 @@ impl File {
         self.fd.sync()
     }
 
+    /// Writes data to stable storage, and of the metadata what is needed to find them.
+    pub fn sync_data(&self) -> io::Result<()> {
+        self.fd.sync_data()
+    }
+
+    /// Changes permissions: the low 12 bits of the mode.
     pub fn set_permissions(&self, mode: u32) -> io::Result<()> {
         self.fd.set_mode(mode)
     }
 
+    /// Sets the times of access and modification.
     pub fn set_times(&self, accessed: SystemTime, modified: SystemTime) -> io::Result<()> {
         self.fd.set_times(&[timespec(accessed), timespec(modified)])
     }
 
-    pub fn xattr(&self, name: &CStr) -> io::Result<Vec<u8>> {
-        self.fd.xattr(name)
+    /// The value of an extended attribute.
+    pub fn xattr(&self, name: impl AsRef<OsStr>) -> io::Result<Vec<u8>> {
+        self.fd.xattr(&c_name(name.as_ref())?)
     }
 
-    pub fn set_xattr(&self, name: &CStr, value: &[u8]) -> io::Result<()> {
-        self.fd.set_xattr(name, value, 0)
+    /// Sets an extended attribute.
+    pub fn set_xattr(&self, name: impl AsRef<OsStr>, value: impl AsRef<[u8]>) -> io::Result<()> {
+        self.fd
+            .set_xattr(&c_name(name.as_ref())?, value.as_ref(), 0)
     }
 
     /// For calls that this type does not offer.
+    #[doc(hidden)]
     pub fn as_fd(&self) -> &Fd {
         &self.fd
+    }
+}
+
+/// Reads and writes at an offset do not move the position.
+impl FileExt for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.fd.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<usize> {
+        self.fd.write_at(buffer, offset)
     }
 }
 

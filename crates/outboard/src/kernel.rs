@@ -176,6 +176,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// How a kernel is to be booted.
     pub fn builder() -> Builder {
         Builder::default()
     }

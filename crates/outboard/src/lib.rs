@@ -15,12 +15,18 @@
 //! # }
 //! ```
 //!
+//! This crate works with raw disks, and with partitions by their numbers. The crate `outboard-volume`
+//! has all the rest of a disk image behind one type: qcow2, LUKS, LVM, RAID.
+//!
 //! Everything can be used from any thread. Errors are [`std::io::Error`] with the
 //! errno that the kernel returned, or have the name of a [`KernelError`]. A process can have
 //! several kernels, and boot again after a halt.
 
+#![warn(missing_docs)]
+
 mod array;
 mod capacity;
+mod contents;
 mod device;
 mod device_mapper;
 mod directory;
@@ -33,28 +39,39 @@ mod metadata;
 mod mount;
 mod path;
 mod tree;
+#[doc(hidden)]
+pub mod walk;
 
-pub use capacity::capacity;
+pub use contents::{Files, WalkEntry};
 pub use device::{BlockDevice, DeviceSource};
 pub use device_mapper::Target;
-pub use directory::{DirEntry, Listing, ReadDir};
+pub use directory::{DirEntry, ReadDir};
 pub use disk::{Disk, DiskOptions, Partition};
 pub use file::{File, OpenOptions};
-pub use file_systems::component_of;
-pub use kernel::{
-    forget_unused, option, profile, release, remembered, version, Builder, Kernel, Remembered,
-};
+pub use kernel::{option, profile, release, version, Builder, Kernel};
 pub use log::{Level, LogRing};
 pub use metadata::{FileType, Metadata};
 pub use mount::{Mount, MountOptions, Space};
 pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
-pub use outboard_sys::signals;
-pub use outboard_sys::{
-    end_at_once, end_with_parent, errno, explained, fork, has_no_output, host_memory, ignore,
-    is_ignored, make_files_private, matches, process_end, receive_fd, send_fd, signal_child,
-    signal_group, tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries, Entry, Fd,
-    FileLock, Handle, Inherited, KernelError, PathFd, Secret, SecretFile, Storage, System,
-    CONTROL_SIZE,
-};
+pub use outboard_sys::{errno, FileLock, KernelError, Secret, Storage};
 pub use tree::Tree;
+
+// The layer below, and helpers of the crates above: not for other programs.
+#[doc(hidden)]
+pub use capacity::capacity;
+#[doc(hidden)]
+pub use directory::Listing;
+#[doc(hidden)]
+pub use file_systems::component_of;
+#[doc(hidden)]
+pub use kernel::{forget_unused, remembered, Remembered};
+#[doc(hidden)]
+pub use outboard_sys::signals;
+#[doc(hidden)]
+pub use outboard_sys::{
+    end_at_once, end_with_parent, explained, fork, has_no_output, host_memory, ignore, is_ignored,
+    make_files_private, matches, process_end, receive_fd, send_fd, signal_child, signal_group,
+    tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries, Entry, Fd, Handle,
+    Inherited, PathFd, SecretFile, System, CONTROL_SIZE,
+};

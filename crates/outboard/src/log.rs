@@ -8,13 +8,21 @@ use std::sync::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
+    /// The system is unusable.
     Emergency,
+    /// Something must be done at once.
     Alert,
+    /// A critical condition.
     Critical,
+    /// An error.
     Error,
+    /// A warning.
     Warning,
+    /// Normal, but of importance.
     Notice,
+    /// For information.
     Info,
+    /// For debugging.
     Debug,
 }
 

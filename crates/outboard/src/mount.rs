@@ -47,7 +47,7 @@ impl MountOptions {
         self
     }
 
-    /// Whose files without an owner are, where a file system keeps none. Default: root's.
+    /// Owner reported for file systems that store no owner (FAT, exFAT, HFS). Default: root.
     pub fn owner(mut self, user: Option<u32>, group: Option<u32>) -> Self {
         (self.user, self.group) = (user, group);
         self
@@ -95,17 +95,23 @@ impl MountOptions {
 /// system has no fixed number of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
+    /// Bytes of a block.
     pub block_size: u64,
+    /// Bytes of the file system.
     pub size: u64,
+    /// Bytes that are free.
     pub free: u64,
-    /// What of it is not kept back for root.
+    /// Bytes that are free for others than root.
     pub available: u64,
+    /// Files that it can have.
     pub files: u64,
+    /// Files that it can have besides those it has.
     pub files_free: u64,
 }
 
 impl Space {
     /// Of the file system, of the host or of a kernel, that an open file is on.
+    #[doc(hidden)]
     pub fn of(file: &Fd) -> io::Result<Self> {
         let statfs = file.statfs()?;
         let unit = statfs.unit();
@@ -221,10 +227,12 @@ impl Mount {
         self.journal_ignored
     }
 
+    /// The device that it is on.
     pub fn device(&self) -> &BlockDevice {
         &self.device
     }
 
+    /// How much room it has.
     pub fn space(&self) -> io::Result<Space> {
         Space::of(self.root())
     }

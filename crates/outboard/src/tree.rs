@@ -4,10 +4,10 @@
 use crate::directory::ReadDir;
 use crate::file::{timespec, File, OpenOptions};
 use crate::metadata::Metadata;
-use crate::path::c_path;
+use crate::path::{c_name, c_path};
 use crate::{Fd, PathFd, System};
 use outboard_sys::libc;
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -56,16 +56,19 @@ impl Tree {
     }
 
     /// Its root directory.
+    #[doc(hidden)]
     pub fn root(&self) -> &Fd {
         &self.root
     }
 
     /// The kernel whose files these are.
+    #[doc(hidden)]
     pub fn system(&self) -> &System {
         self.root.system()
     }
 
     /// Opens a file with `O_*` flags; `mode`: permissions of a new file.
+    #[doc(hidden)]
     pub fn open_fd(&self, path: &Path, flags: i32, mode: u32) -> io::Result<Fd> {
         if !self.confined {
             return self.root.open_at(&c_path(path)?, flags, mode);
@@ -79,6 +82,7 @@ impl Tree {
     }
 
     /// A file by its path, open with `O_PATH`; a last name that is a symbolic link is followed or not.
+    #[doc(hidden)]
     pub fn open_path(&self, path: &Path, follow: bool) -> io::Result<PathFd> {
         let no_follow = if follow { 0 } else { libc::O_NOFOLLOW };
         PathFd::new(self.open_fd(path, libc::O_PATH | no_follow, 0)?)
@@ -87,6 +91,7 @@ impl Tree {
     /// Opens the directory that holds the last name of a path, and tells that name. The
     /// last name is not followed if it is a symbolic link. A path that ends in no name ("/", "..")
     /// is its own directory with the name ".".
+    #[doc(hidden)]
     pub fn open_parent(&self, path: &Path) -> io::Result<(Fd, CString)> {
         let (directory, name) = split(path);
         let directory = match directory.as_os_str().is_empty() {
@@ -126,7 +131,8 @@ impl Tree {
         OpenOptions::new().read(true).open(self, path)
     }
 
-    /// Opens a file for writing: a new one, or an old one without its contents.
+    /// Opens a file for writing: a new one with the permissions 0644, or an old one without its
+    /// contents.
     pub fn create(&self, path: impl AsRef<Path>) -> io::Result<File> {
         OpenOptions::new()
             .write(true)
@@ -135,11 +141,13 @@ impl Tree {
             .open(self, path)
     }
 
+    /// Lists a directory.
     pub fn read_dir(&self, path: impl AsRef<Path>) -> io::Result<ReadDir> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         Ok(ReadDir::new(self.open_fd(path.as_ref(), flags, 0)?))
     }
 
+    /// Metadata of a file.
     pub fn metadata(&self, path: impl AsRef<Path>) -> io::Result<Metadata> {
         let file = self.open_fd(path.as_ref(), libc::O_PATH, 0)?;
         file.stat().map(Metadata::from)
@@ -153,13 +161,20 @@ impl Tree {
             .map(Metadata::from)
     }
 
+    /// What a symbolic link says.
     pub fn read_link(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
         let (directory, name) = self.open_parent(path.as_ref())?;
         let target = directory.read_link_at(&name)?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    pub fn create_dir(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
+    /// Makes a directory with the permissions 0755.
+    pub fn create_dir(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.create_dir_with_mode(path, 0o755)
+    }
+
+    /// Makes a directory with these permissions, whatever the process's umask is.
+    pub fn create_dir_with_mode(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         let (directory, name) = self.open_parent(path.as_ref())?;
         directory.make_directory_at(&name, mode)
     }
@@ -177,6 +192,7 @@ impl Tree {
         old_directory.link_at(&old_name, &directory, &name, 0)
     }
 
+    /// Gives a file another name, also in another directory. A file of the new name is replaced.
     pub fn rename(&self, old: impl AsRef<Path>, new: impl AsRef<Path>) -> io::Result<()> {
         let (old_directory, old_name) = self.open_parent(old.as_ref())?;
         let (directory, name) = self.open_parent(new.as_ref())?;
@@ -205,8 +221,8 @@ impl Tree {
         file.set_mode(mode)
     }
 
-    /// Changes the owner; of a symbolic link, its own.
-    pub fn set_owner(&self, path: impl AsRef<Path>, user: u32, group: u32) -> io::Result<()> {
+    /// Changes the owner; of a symbolic link, its own. `u32::MAX` leaves user or group as they are.
+    pub fn chown(&self, path: impl AsRef<Path>, user: u32, group: u32) -> io::Result<()> {
         let (directory, name) = self.open_parent(path.as_ref())?;
         directory.set_owner_at(&name, user, group, libc::AT_SYMLINK_NOFOLLOW)
     }
@@ -224,26 +240,44 @@ impl Tree {
     }
 
     /// Names of the extended attributes; of a symbolic link, its own.
-    pub fn xattrs(&self, path: impl AsRef<Path>) -> io::Result<Vec<CString>> {
+    pub fn xattrs(&self, path: impl AsRef<Path>) -> io::Result<Vec<OsString>> {
         let (directory, name) = self.open_parent(path.as_ref())?;
-        directory.xattrs_at(&name)
+        let names = directory.xattrs_at(&name)?.into_iter();
+        Ok(names
+            .map(|name| OsString::from_vec(name.into_bytes()))
+            .collect())
     }
 
     /// The value of an extended attribute; of a symbolic link, its own.
-    pub fn xattr(&self, path: impl AsRef<Path>, attribute: &CStr) -> io::Result<Vec<u8>> {
+    pub fn xattr(
+        &self,
+        path: impl AsRef<Path>,
+        attribute: impl AsRef<OsStr>,
+    ) -> io::Result<Vec<u8>> {
         let (directory, name) = self.open_parent(path.as_ref())?;
-        directory.xattr_at(&name, attribute)
+        directory.xattr_at(&name, &c_name(attribute.as_ref())?)
     }
 
     /// Sets an extended attribute; of a symbolic link, its own.
     pub fn set_xattr(
         &self,
         path: impl AsRef<Path>,
-        attribute: &CStr,
-        value: &[u8],
+        attribute: impl AsRef<OsStr>,
+        value: impl AsRef<[u8]>,
     ) -> io::Result<()> {
         let (directory, name) = self.open_parent(path.as_ref())?;
-        directory.set_xattr_at(&name, attribute, value, 0)
+        directory.set_xattr_at(&name, &c_name(attribute.as_ref())?, value.as_ref(), 0)
+    }
+
+    /// Removes an extended attribute; of a symbolic link, its own.
+    pub fn remove_xattr(
+        &self,
+        path: impl AsRef<Path>,
+        attribute: impl AsRef<OsStr>,
+    ) -> io::Result<()> {
+        let (directory, name) = self.open_parent(path.as_ref())?;
+        let file = directory.open_path_at(&name)?;
+        file.remove_xattr(&c_name(attribute.as_ref())?)
     }
 }
 

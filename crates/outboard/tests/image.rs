@@ -8,6 +8,7 @@ use outboard::{
 };
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Drop for Image {
 }
 
 fn write_files(mount: &outboard::Mount) -> std::io::Result<()> {
-    mount.create_dir("/d", 0o750)?;
+    mount.create_dir_with_mode("/d", 0o750)?;
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -56,17 +57,17 @@ fn write_files(mount: &outboard::Mount) -> std::io::Result<()> {
     assert_eq!(file.write_at(b"J", 0)?, 1);
     let time = UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
     file.set_times(time, time)?;
-    file.set_xattr(c"user.colour", b"green")?;
+    file.set_xattr("user.colour", b"green")?;
     mount.symlink("/d/f", "/link")?;
     mount.hard_link("/d/f", "/d/g")?;
     mount.set_permissions("/d/g", 0o600)?;
     let link = mount.set_permissions("/link", 0o666).unwrap_err();
     assert_eq!(link.raw_os_error(), Some(40), "ELOOP");
-    mount.set_owner("/d/f", 1000, 1001)?;
+    mount.chown("/d/f", 1000, 1001)?;
     for index in 0..500 {
         mount.create(format!("/d/{index}"))?;
     }
-    let exists = mount.create_dir("/d", 0o700).unwrap_err();
+    let exists = mount.create_dir("/d").unwrap_err();
     assert_eq!(exists.kind(), ErrorKind::AlreadyExists);
     Ok(())
 }
@@ -83,7 +84,7 @@ fn check_files(mount: &outboard::Mount) -> std::io::Result<()> {
     assert_eq!(metadata.permissions(), 0o600);
     let time = UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
     assert_eq!(metadata.modified(), time);
-    assert_eq!(mount.xattr("/d/f", c"user.colour")?, b"green");
+    assert_eq!(mount.xattr("/d/f", "user.colour")?, b"green");
     let mut names = 0;
     for entry in mount.read_dir("/d")? {
         assert_eq!(entry?.file_type()?, FileType::Regular);

@@ -133,6 +133,7 @@ impl Settings {
             no_sandbox: self.no_sandbox,
             verbose: self.verbose,
             inherited: Inherited::default(),
+            ..Options::default()
         }
     }
 }

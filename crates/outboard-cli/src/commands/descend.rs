@@ -6,7 +6,7 @@ use outboard::{PathFd, Tree};
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::Named;
-use outboard_transfer::walk::{Step, Walk};
+use outboard_transfer::walk::{EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::{OsStr, OsString};

@@ -6,7 +6,7 @@ use outboard::Tree;
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::Named;
-use outboard_transfer::walk::{Entry, Step, Walk};
+use outboard_transfer::walk::{Entry, EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsString;

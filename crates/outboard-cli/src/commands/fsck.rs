@@ -8,7 +8,7 @@ use outboard_sandbox::tool::{Call, Tool, ToolFile};
 use outboard_volume::address::ImageName;
 use outboard_volume::image_lock::ImageLock;
 use outboard_volume::session::{apart, Session};
-use outboard_volume::volume::{find_format, Fate, Volume};
+use outboard_volume::tool_volume::{find_format, Fate, ToolVolume};
 use std::ffi::OsString;
 
 /// Exit codes of fsck(8).
@@ -228,11 +228,10 @@ impl Checker {
 pub fn run(options: &Fsck, session: &mut Session) -> Result<()> {
     let code = match check(options, session) {
         Ok(code) => code,
-        Err(Error::Failed(text)) => {
-            warn(text);
+        Err(error) => {
+            warn(error.into_failure_text()?);
             FAILED
         }
-        Err(other) => return Err(other),
     };
     match code {
         GOOD => Ok(()),
@@ -253,7 +252,7 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
         true => Some(replay(session, &name)?),
         false => None,
     };
-    let mut volume = Volume::find(session, &name, mode != Mode::Look)?;
+    let mut volume = ToolVolume::find(session, &name, mode != Mode::Look)?;
     let kind = volume.probe.kind;
     let checker = Checker::find(kind).ok_or_else(|| {
         Error::Failed(format!("{}: there is no checker of {kind}", volume.shown()))
@@ -315,7 +314,7 @@ fn finish(checker: &Checker, call: Call, mode: Mode, file: &ToolFile, shown: &st
 }
 
 /// What to do about errors that are left.
-fn next_step(volume: &Volume, mode: Mode) -> String {
+fn next_step(volume: &ToolVolume, mode: Mode) -> String {
     let shown = volume.shown();
     match (volume.probe.kind, mode) {
         ("xfs", Mode::Mend | Mode::Automatic) => format!(

@@ -152,6 +152,7 @@ impl<R: BufRead> Lines<R> {
         match error {
             Error::Usage(text) => Error::Usage(format!("{place}: {text}")),
             Error::Failed(text) => Error::Failed(format!("{place}: {text}")),
+            Error::Known(failure) => Error::from(failure.after(place)),
             Error::Interrupted(text) => Error::Interrupted(format!("{place}: {text}")),
             // The kernel panicked, which the whole script ends with.
             Error::Status(crash::CODE) => error,

@@ -18,7 +18,7 @@ use outboard_volume::session::{Session, TreeId};
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::HashSet;
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
@@ -185,8 +185,9 @@ impl Line {
 }
 
 /// Whether there is an access control list among these attributes.
-fn has_list(names: io::Result<Vec<CString>>) -> bool {
-    let is_list = |name: &CString| [ACCESS, DEFAULT].contains(&name.as_c_str());
+fn has_list(names: io::Result<Vec<OsString>>) -> bool {
+    let lists = [ACCESS, DEFAULT].map(CStr::to_bytes);
+    let is_list = |name: &OsString| lists.contains(&name.as_bytes());
     names.is_ok_and(|names| names.iter().any(is_list))
 }
 
@@ -219,11 +220,10 @@ impl Listing<'_> {
         for place in places {
             let id = match session.open(place, false) {
                 Ok(id) => id,
-                Err(Error::Failed(message)) => {
-                    self.fail(message);
+                Err(error) => {
+                    self.fail(error.into_failure_text()?);
                     continue;
                 }
-                Err(other) => return Err(other),
             };
             self.find_accounts(session.tree(id), id);
             match self.operand(session.tree(id), place) {

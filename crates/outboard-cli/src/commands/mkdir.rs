@@ -82,7 +82,7 @@ fn make_parents(tree: &Tree, place: &Place, umask: u32) -> Result<bool> {
             continue;
         }
         let mode = 0o777 & !umask | 0o300;
-        tree.create_dir(&here, mode)
+        tree.create_dir_with_mode(&here, mode)
             .map_err(|error| failure(&place.with_path(here.clone()), &error))?;
     }
     Ok(true)

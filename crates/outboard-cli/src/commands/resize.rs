@@ -20,7 +20,7 @@ use outboard_volume::image::Image;
 use outboard_volume::image_lock::ImageLock;
 use outboard_volume::options::Options;
 use outboard_volume::session::{apart, Session};
-use outboard_volume::volume::{find_format, on_disk, Fate, Volume};
+use outboard_volume::tool_volume::{find_format, on_disk, Fate, ToolVolume};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -110,7 +110,7 @@ pub fn run(options: &Resize, session: &mut Session) -> Result<()> {
     find_format(session, &name.file, true)?;
     // Kept to the end: nobody moves partitions between two steps.
     let _lock = ImageLock::take(&name.file, true)?;
-    let mut volume = Volume::find(session, &name, true)?;
+    let mut volume = ToolVolume::find(session, &name, true)?;
     let method = Method::of(&volume)?;
     volume.release()?;
     let holder = Holder::of(session, &volume)?;
@@ -143,7 +143,7 @@ pub fn run(options: &Resize, session: &mut Session) -> Result<()> {
 
 fn grow(
     session: &mut Session,
-    volume: &Volume,
+    volume: &ToolVolume,
     method: Method,
     holder: &Holder,
     size: u64,
@@ -169,7 +169,7 @@ fn size_of_image(session: &mut Session, path: &Path) -> Result<u64> {
 }
 
 /// Growing was cut off: cutting the image back could take away what a journal refers to.
-fn keep_size(volume: &Volume, error: Error) -> Error {
+fn keep_size(volume: &ToolVolume, error: Error) -> Error {
     let shown = volume.shown();
     let note = format!(
         "{shown} keeps the room for the new size: its file system may use some of it already \
@@ -181,7 +181,7 @@ fn keep_size(volume: &Volume, error: Error) -> Error {
 /// Growing has failed. If the file system is as it was, so is then what holds it; else, the error says that it is not.
 fn undo(
     session: &mut Session,
-    volume: &Volume,
+    volume: &ToolVolume,
     method: Method,
     holder: &Holder,
     whole: u64,
@@ -189,10 +189,12 @@ fn undo(
 ) -> Error {
     let restored = without_stop(|| restore(session, volume, method, holder, whole));
     match (restored, error) {
-        (Ok(false) | Err(_), Error::Failed(text)) => Error::Failed(format!(
-            "{text}\n{} has room for the new size now: its file system should be checked (outboard fsck)",
+        (Ok(false) | Err(_), error @ (Error::Failed(_) | Error::Known(_))) => {
+            error.with_note(&format!(
+            "{} has room for the new size now: its file system should be checked (outboard fsck)",
             volume.shown()
-        )),
+        ))
+        }
         (_, error) => error,
     }
 }
@@ -201,12 +203,12 @@ fn undo(
 /// told.
 fn restore(
     session: &mut Session,
-    volume: &Volume,
+    volume: &ToolVolume,
     method: Method,
     holder: &Holder,
     whole: u64,
 ) -> Result<bool> {
-    let mut now = Volume::find(session, &volume.name, true)?;
+    let mut now = ToolVolume::find(session, &volume.name, true)?;
     now.release()?;
     if now.range.size == volume.range.size && size_of_image(session, volume.path())? == whole {
         return Ok(true);
@@ -224,7 +226,7 @@ fn restore(
 /// dropped; else what the tool wrote would be seen behind the old end of the image.
 fn is_room_untouched(
     session: &mut Session,
-    volume: &Volume,
+    volume: &ToolVolume,
     method: Method,
     holder: &Holder,
     whole: u64,
@@ -253,7 +255,7 @@ fn shrink(
 ) -> Result<()> {
     let resized = method.resize(session, name, goal);
     resized.map_err(|failure| failure.error)?;
-    let mut now = Volume::find(session, name, true)?;
+    let mut now = ToolVolume::find(session, name, true)?;
     now.release()?;
     let needed = match (goal, now.probe.size) {
         (Goal::Bytes(size), Some(has)) => size.max(has),
@@ -271,7 +273,7 @@ fn shrink(
 }
 
 fn tell(session: &mut Session, name: &ImageName) -> Result<()> {
-    let volume = Volume::find(session, name, false)?;
+    let volume = ToolVolume::find(session, name, false)?;
     let has = volume.probe.size.unwrap_or(volume.range.size);
     let mut output = Output::new();
     let shown = output.text(&volume.shown());
@@ -304,13 +306,13 @@ fn round_up(size: u64) -> u64 {
 }
 
 impl Holder {
-    fn of(session: &mut Session, volume: &Volume) -> Result<Self> {
+    fn of(session: &mut Session, volume: &ToolVolume) -> Result<Self> {
         on_disk(session, volume.path(), false, |disk| {
             Self::in_disk(&Image::open(disk)?, volume)
         })
     }
 
-    fn in_disk(image: &Image, volume: &Volume) -> Result<Self> {
+    fn in_disk(image: &Image, volume: &ToolVolume) -> Result<Self> {
         let name = &volume.name;
         let encrypted = image.is_layered(name);
         let number = match (name.partition, &name.volume) {
@@ -348,14 +350,14 @@ impl Holder {
     }
 
     /// What there is without a larger image.
-    fn room(&self, volume: &Volume) -> u64 {
+    fn room(&self, volume: &ToolVolume) -> u64 {
         match self {
             Self::Image | Self::Layer => volume.range.size,
             Self::Slot(slot) => slot.room().max(volume.range.size),
         }
     }
 
-    fn grow(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
+    fn grow(&self, session: &mut Session, volume: &ToolVolume, size: u64) -> Result<()> {
         match self {
             Self::Image => set_image_size(session, volume.path(), size),
             Self::Slot(slot) => slot.grow(session, volume, size),
@@ -368,7 +370,7 @@ impl Holder {
     }
 
     /// Takes back what `grow` did. `whole`: what the size of the image was.
-    fn restore(&self, session: &mut Session, volume: &Volume, whole: u64) -> Result<()> {
+    fn restore(&self, session: &mut Session, volume: &ToolVolume, whole: u64) -> Result<()> {
         match self {
             Self::Image => set_image_size(session, volume.path(), whole),
             Self::Slot(slot) => slot.cut(session, volume, volume.range.size, whole),
@@ -376,7 +378,7 @@ impl Holder {
         }
     }
 
-    fn shrink(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
+    fn shrink(&self, session: &mut Session, volume: &ToolVolume, size: u64) -> Result<()> {
         match self {
             Self::Image => set_image_size(session, volume.path(), size),
             Self::Slot(slot) => slot.shrink(session, volume, size),
@@ -403,7 +405,7 @@ impl Slot {
         end.saturating_sub(self.start) / MEGABYTE * MEGABYTE
     }
 
-    fn grow(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
+    fn grow(&self, session: &mut Session, volume: &ToolVolume, size: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
         if !self.is_gpt() && self.start.saturating_add(size) > sfdisk::MBR_END {
             return Err(Error::Failed(format!(
@@ -430,7 +432,7 @@ impl Slot {
         })
     }
 
-    fn shrink(&self, session: &mut Session, volume: &Volume, size: u64) -> Result<()> {
+    fn shrink(&self, session: &mut Session, volume: &ToolVolume, size: u64) -> Result<()> {
         let whole = match self.next {
             None => self.whole_with(size),
             Some(_) => self.whole,
@@ -439,7 +441,7 @@ impl Slot {
     }
 
     /// Makes the partition smaller, and, if it is the last one, the image.
-    fn cut(&self, session: &mut Session, volume: &Volume, size: u64, whole: u64) -> Result<()> {
+    fn cut(&self, session: &mut Session, volume: &ToolVolume, size: u64, whole: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
         let cut = self.next.is_none();
         let settings = session.options().clone();
@@ -482,7 +484,7 @@ fn set_image_size(session: &mut Session, file: &Path, size: u64) -> Result<()> {
 }
 
 impl Method {
-    fn of(volume: &Volume) -> Result<Self> {
+    fn of(volume: &ToolVolume) -> Result<Self> {
         Ok(match volume.probe.kind {
             "ext2" | "ext3" | "ext4" => Self::Ext,
             "ntfs" | "ntfs3" => Self::Ntfs,
@@ -499,7 +501,7 @@ impl Method {
     }
 
     fn resize(self, session: &mut Session, name: &ImageName, goal: Goal) -> Resized {
-        let mut volume = Volume::find(session, name, true)?;
+        let mut volume = ToolVolume::find(session, name, true)?;
         let size = volume.range.size;
         let settings = session.options();
         match (self, goal) {
@@ -536,13 +538,13 @@ impl Method {
     }
 }
 
-fn by_tool(volume: &mut Volume, work: impl FnOnce(&ToolFile) -> Result<()>) -> Result<()> {
+fn by_tool(volume: &mut ToolVolume, work: impl FnOnce(&ToolFile) -> Result<()>) -> Result<()> {
     volume.work(true, |file| work(file).map(|()| (Fate::Keep, ())))
 }
 
 fn by_kernel(
     session: &mut Session,
-    mut volume: Volume,
+    mut volume: ToolVolume,
     work: impl FnOnce(&Fd) -> io::Result<()>,
 ) -> Resized {
     volume.release()?;
@@ -564,7 +566,7 @@ fn by_kernel(
     }
 }
 
-fn cannot_resize(volume: &Volume, error: &io::Error) -> Error {
+fn cannot_resize(volume: &ToolVolume, error: &io::Error) -> Error {
     let shown = volume.shown();
     match error.raw_os_error() {
         Some(libc::ENOSPC) => Error::Failed(format!("{shown}: more than this is used")),
@@ -572,7 +574,7 @@ fn cannot_resize(volume: &Volume, error: &io::Error) -> Error {
     }
 }
 
-fn resize_ext(settings: &Options, volume: &mut Volume, goal: Goal) -> Result<()> {
+fn resize_ext(settings: &Options, volume: &mut ToolVolume, goal: Goal) -> Result<()> {
     const CHECK: Tool = Tool::new("e2fsck", "e2fsprogs");
     const TOOL: Tool = Tool::new("resize2fs", "e2fsprogs");
     let shown = volume.shown();
@@ -604,15 +606,13 @@ fn ntfs_least(output: &[u8]) -> Option<u64> {
     after.split_whitespace().next()?.parse().ok()
 }
 
-fn resize_ntfs(settings: &Options, volume: &mut Volume, goal: Goal) -> Result<()> {
+fn resize_ntfs(settings: &Options, volume: &mut ToolVolume, goal: Goal) -> Result<()> {
     const TOOL: Tool = Tool::new("ntfsresize", "ntfs-3g");
     let what = format!("cannot resize {}", volume.shown());
     by_tool(volume, |file| {
         let call = || {
-            Ok(TOOL
-                .call(settings.confinement())?
-                .changes(file)
-                .arguments(["-f", "-P"]))
+            let call = TOOL.call(settings.confinement());
+            call.map(|call| call.changes(file).arguments(["-f", "-P"]))
         };
         let size = match goal {
             Goal::Fill => None,

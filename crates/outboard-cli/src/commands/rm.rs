@@ -6,7 +6,7 @@ use clap::Args;
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::{is_directory, Named, ITSELF};
-use outboard_transfer::walk::{Step, Walk};
+use outboard_transfer::walk::{EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsString;

@@ -42,11 +42,10 @@ pub fn run(options: &Stat, session: &mut Session) -> Result<()> {
         match Found::look(session, place, options.follow) {
             Ok(found) if options.json => records.push(found.record()),
             Ok(found) => output.bytes(found.text(output.is_terminal()).as_slice())?,
-            Err(Error::Failed(message)) => {
-                warn(message);
+            Err(error) => {
+                warn(error.into_failure_text()?);
                 failed = true;
             }
-            Err(other) => return Err(other),
         }
     }
     if options.json {

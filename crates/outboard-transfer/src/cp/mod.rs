@@ -21,10 +21,11 @@ use crate::exclusion::Exclusion;
 pub use changes::{Changes, Owner, OwnerRange};
 pub use copy::no_contents;
 use copy::{Copier, Item};
-use outboard::{Fd, System, Tree};
-use outboard_sandbox::error::{reason, Error, Result};
+use outboard::{Fd, Mount, System, Tree};
+use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
+use outboard_volume::destination::UsedFiles;
 use outboard_volume::session::{Session, TreeId};
 use report::{NamePrinter, Report};
 use serde::{Deserialize, Serialize};
@@ -198,14 +199,14 @@ fn copy_and_tell(
 
 /// State that all parts of one copy share.
 pub(crate) struct Job<'a> {
-    options: Options,
-    changes: &'a Changes,
-    excluded: &'a Exclusion,
-    interrupt: &'a Interrupt,
-    report: &'a Report,
-    names: Option<&'a dyn NamePrinter>,
+    pub(crate) options: Options,
+    pub(crate) changes: &'a Changes,
+    pub(crate) excluded: &'a Exclusion,
+    pub(crate) interrupt: &'a Interrupt,
+    pub(crate) report: &'a Report,
+    pub(crate) names: Option<&'a dyn NamePrinter>,
     /// Another name of the destination, for messages.
-    shown: Option<&'a str>,
+    pub(crate) shown: Option<&'a str>,
 }
 
 /// The destination: a directory, and a name in it unless the destination is the directory itself.
@@ -224,48 +225,105 @@ fn copy_all(
     sources: &[Place],
     destination: &Place,
 ) -> Result<()> {
-    let report = job.report;
     let target_tree = session.open(destination, true)?;
     let mut trees = Vec::new();
     for source in sources {
         trees.push(session.open(source, false)?);
     }
-    if target_tree != TreeId::Host {
-        let _ = session.tree(target_tree).system().raise_file_limit(1 << 16);
-    }
-    let threads = session.vcpus();
     let session: &Session = session;
-    let target = find_target(session.tree(target_tree), destination, sources.len())?;
-    let copier = Copier::new(
-        job,
-        Arc::clone(&target.directory),
-        job.shown.unwrap_or(&target.shown).to_owned(),
-        session.used(),
-    );
-    let mut walk = Walk::new(&copier);
-    for (place, id) in sources.iter().zip(&trees) {
-        if let Err(error) = add_source(session, &mut walk, *id, place, &target, destination) {
-            match error {
-                Error::Failed(message) => report.fail(message),
-                other => return Err(other),
-            }
-        }
-    }
-    let total = Total::find(
-        session,
-        &sources_of(sources, &trees),
-        job.excluded,
-        job.interrupt,
-    );
-    total.beside(report, || walk.run(threads));
-    if report.failures() > 0 {
-        return Err(Error::Told);
-    }
-    Ok(())
+    let mount = |id: &TreeId| match id {
+        TreeId::Host => None,
+        TreeId::Mount(index) => Some(session.mounted(*index)),
+    };
+    let source = |(place, id): (_, &TreeId)| Source {
+        place,
+        tree: session.tree(*id),
+        mount: mount(id),
+    };
+    let way = Way {
+        sources: sources.iter().zip(&trees).map(source).collect(),
+        target: find_target(session.tree(target_tree), destination, sources.len())?,
+        destination,
+        used: session.used(),
+        threads: session.vcpus(),
+    };
+    way.copy(job)
 }
 
-fn sources_of<'a>(places: &'a [Place], trees: &[TreeId]) -> Vec<(&'a Place, TreeId)> {
-    places.iter().zip(trees.iter().copied()).collect()
+/// A file that is to be copied, with all below it.
+pub(crate) struct Source<'a> {
+    place: &'a Place,
+    tree: &'a Tree,
+    /// `None`: it is in no mounted image.
+    mount: Option<&'a Mount>,
+}
+
+/// What is copied, and where to.
+struct Way<'a> {
+    sources: Vec<Source<'a>>,
+    target: Target,
+    /// Of the target.
+    destination: &'a Place,
+    used: Arc<UsedFiles>,
+    threads: u32,
+}
+
+impl Way<'_> {
+    fn copy(&self, job: &Job) -> Result<()> {
+        let (report, target) = (job.report, &self.target);
+        if !target.directory.system().is_host() {
+            let _ = target.directory.system().raise_file_limit(1 << 16);
+        }
+        let copier = Copier::new(
+            job,
+            Arc::clone(&target.directory),
+            job.shown.unwrap_or(&target.shown).to_owned(),
+            Arc::clone(&self.used),
+        );
+        let mut walk = Walk::new(&copier);
+        for source in &self.sources {
+            if let Err(error) = add_source(&mut walk, source, target, self.destination) {
+                report.fail_known(error)?;
+            }
+        }
+        let total = Total::find(&self.sources, job.excluded, job.interrupt);
+        total.beside(report, || walk.run(self.threads));
+        match report.failures() {
+            0 => Ok(()),
+            _ => Err(Error::Told),
+        }
+    }
+}
+
+/// Copies a file, with all below it, to this very path: a directory is merged into one that is
+/// there.
+pub(crate) fn copy_exactly(
+    job: &Job,
+    (tree, place): (&Tree, &Place),
+    (target_tree, destination): (&Tree, &Place),
+    threads: u32,
+) -> Result<()> {
+    let failed = |error| Error::failed(format!("cannot write to {}", destination.shown()), &error);
+    let (directory, name) = target_tree
+        .open_parent(destination.path())
+        .map_err(failed)?;
+    let way = Way {
+        sources: vec![Source {
+            place,
+            tree,
+            mount: None,
+        }],
+        target: Target {
+            directory: Arc::new(directory),
+            name: Some(name),
+            pipe: false,
+            shown: destination.parent().shown(),
+        },
+        destination,
+        used: Arc::default(),
+        threads,
+    };
+    way.copy(job)
 }
 
 fn ends_with_slash(path: &Path) -> bool {
@@ -334,17 +392,14 @@ fn base_name(path: &Path) -> Option<CString> {
 }
 
 fn add_source<'a>(
-    session: &'a Session,
     walk: &mut Walk<'a>,
-    id: TreeId,
-    place: &Place,
+    source: &Source<'a>,
     target: &Target,
     destination: &Place,
 ) -> Result<()> {
-    let tree = session.tree(id);
+    let (place, tree) = (source.place, source.tree);
     let shown = place.shown();
-    let failed =
-        |error: io::Error| Error::Failed(format!("cannot copy {shown}: {}", reason(&error)));
+    let failed = |error: io::Error| Error::failed(format!("cannot copy {shown}"), &error);
     let options = walk.options();
     let follow = options.follow || ends_with_slash(place.path());
     let found = match follow {

@@ -2,13 +2,14 @@
 //! Failures, which are reported at once, and losses (the file was copied without an attribute),
 //! which are counted and reported at the end.
 
-use outboard_sandbox::error::warn;
+use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 /// What could not be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,6 +104,7 @@ pub struct Report {
     /// Whether the total is a number of bytes to copy.
     by_bytes: AtomicBool,
     losses: Mutex<BTreeMap<Loss, Tally>>,
+    kind: OnceLock<ErrorKind>,
     progress: Box<dyn Progress>,
 }
 
@@ -131,6 +133,7 @@ impl Report {
             full: AtomicBool::default(),
             by_bytes: AtomicBool::default(),
             losses: Mutex::default(),
+            kind: OnceLock::new(),
             progress,
         }
     }
@@ -152,16 +155,28 @@ impl Report {
         self.hopeless.store(true, Ordering::Relaxed);
     }
 
-    /// Reports a write error. The whole copy ends if every other file would have the same error.
+    /// Tells of an error that ends a part of the copy. One that ends all of it comes back.
+    pub fn fail_known(&self, error: Error) -> Result<()> {
+        let kind = error.kind();
+        let text = error.into_failure_text()?;
+        let _ = self.kind.set(kind);
+        self.fail(text);
+        Ok(())
+    }
+
+    /// The kind of the first failure, as far as that has one.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind.get().copied().unwrap_or(ErrorKind::Other)
+    }
+
+    /// Tells of an error on writing; the whole copy ends if it is one that stays.
     pub fn fail_writing(&self, what: impl Display, error: &io::Error) {
         if is_hopeless(error) && self.hopeless.swap(true, Ordering::Relaxed) {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        self.fail(format!(
-            "{what}: {}",
-            outboard_sandbox::error::reason(error)
-        ));
+        let _ = self.kind.set(ErrorKind::of(error));
+        self.fail(format!("{what}: {}", reason(error)));
     }
 
     /// Whether every other file would fail, too.
@@ -229,6 +244,11 @@ impl Report {
     /// How many files were copied.
     pub fn files(&self) -> u64 {
         self.files.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes were copied.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// How many files could not be copied.

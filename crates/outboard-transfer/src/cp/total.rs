@@ -5,13 +5,13 @@
 //! directories while they are copied, but only if the bar is visible and the copy takes long.
 
 use super::report::Report;
+use super::Source;
 use crate::exclusion::Exclusion;
 use crate::operand::Named;
 use crate::walk::{Step, Walk};
 use outboard::Tree;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
-use outboard_volume::session::{Session, TreeId};
 use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
@@ -40,22 +40,16 @@ fn bytes(stat: &libc::stat) -> u64 {
 }
 
 impl<'a> Total<'a> {
-    pub fn find(
-        session: &'a Session,
-        sources: &[(&'a Place, TreeId)],
-        excluded: &'a Exclusion,
-        interrupt: &'a Interrupt,
-    ) -> Self {
+    pub fn find(sources: &[Source<'a>], excluded: &'a Exclusion, interrupt: &'a Interrupt) -> Self {
         let mut total = Self {
             known: 0,
             directories: Vec::new(),
             excluded,
             interrupt,
         };
-        for &(place, id) in sources {
-            let tree = session.tree(id);
-            if let (TreeId::Mount(index), true) = (id, place.path() == Path::new("/")) {
-                if let (true, Ok(space)) = (excluded.is_empty(), session.mounted(index).space()) {
+        for &Source { place, tree, mount } in sources {
+            if let (Some(mount), true) = (mount, place.path() == Path::new("/")) {
+                if let (true, Ok(space)) = (excluded.is_empty(), mount.space()) {
                     total.known += space.size.saturating_sub(space.free);
                     continue;
                 }

@@ -12,9 +12,13 @@ use std::io::{self, Cursor, Read, Write};
 /// The compression of a new archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// It is not.
     Plain,
+    /// By gzip.
     Gzip,
+    /// By zstd.
     Zstd,
+    /// By xz.
     Xz,
 }
 

@@ -10,6 +10,7 @@ use crate::accounts::Accounts;
 use crate::cp::report::Report;
 use outboard::Tree;
 use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
@@ -62,6 +63,16 @@ impl Input {
             )));
         }
         Ok(Self::of(file, name))
+    }
+
+    /// Reads from a program's own stream. `name`: for messages.
+    pub fn of_reader(reader: impl Read + Send + 'static, name: &str) -> Self {
+        Self {
+            reader: Box::new(reader),
+            name: name.to_owned(),
+            size: None,
+            metadata: None,
+        }
     }
 
     fn of(file: File, name: String) -> Self {
@@ -162,18 +173,42 @@ pub fn unpack(
     how: Options,
     new_report: fn() -> Report,
 ) -> Result<()> {
-    let name = input.name.clone();
     let interrupt = session.catch_interrupts();
     let id = session.open(place, true)?;
     let _ = session.tree(id).system().raise_file_limit(1 << 16);
-    let tree = session.tree(id);
+    let report = new_report();
+    let target = Target {
+        tree: session.tree(id),
+        place,
+        shown,
+    };
+    unpack_into(&target, input, how, &interrupt, &report)
+}
+
+/// The directory that an archive is unpacked into.
+pub(crate) struct Target<'a> {
+    pub tree: &'a Tree,
+    pub place: &'a Place,
+    /// What messages call it.
+    pub shown: &'a str,
+}
+
+/// Unpacks an archive into the directory of a tree.
+pub(crate) fn unpack_into(
+    target: &Target,
+    input: Input,
+    how: Options,
+    interrupt: &Interrupt,
+    report: &Report,
+) -> Result<()> {
+    let Target { tree, place, shown } = *target;
+    let name = input.name.clone();
     let failed = |error| Error::failed(format!("cannot write to {shown}"), &error);
     let root = open_directory(tree, place.path()).map_err(failed)?;
     let accounts = Accounts::read_or_none(tree).or(Accounts::read_or_none(&Tree::host()));
-    let (mut archive, size) = input.archive(&interrupt, accounts)?;
-    let report = new_report();
+    let (mut archive, size) = input.archive(interrupt, accounts)?;
     report.expect(size);
-    let end = extract(&mut archive, root, shown, how, &interrupt, &report);
+    let end = extract(&mut archive, root, shown, how, interrupt, report);
     report.print_losses();
     let last = escaped(&archive.last);
     match end.map_err(failed)? {
@@ -219,7 +254,9 @@ fn stopped(stop: Stop, name: &str, offset: u64, last: &str, files: u64) -> Error
                 reason(&error)
             )
         }
-        Stop::Nonsense(why) if last.is_empty() => return Error::Failed(format!("{name}: {why}")),
+        Stop::Nonsense(why) if last.is_empty() => {
+            return Error::known(ErrorKind::Damaged, format!("{name}: {why}"))
+        }
         Stop::Nonsense(why) => format!("{name} is damaged before offset {offset}: {why}"),
     };
     let place = match last {
@@ -230,5 +267,5 @@ fn stopped(stop: Stop, name: &str, offset: u64, last: &str, files: u64) -> Error
         1 => "1 member before that is written".to_owned(),
         files => format!("{files} members before that are written"),
     };
-    Error::Failed(format!("{what}{place}; {before}"))
+    Error::known(ErrorKind::Damaged, format!("{what}{place}; {before}"))
 }

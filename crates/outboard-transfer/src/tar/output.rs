@@ -6,9 +6,10 @@ use super::directories::{clean, split};
 use super::pack::pack;
 use super::tree::{Choice, Folder, Start, Walk};
 use crate::cp::report::Report;
-use outboard::{Fd, Tree};
+use outboard::{Fd, Mount, Tree};
 use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::OsString;
@@ -99,27 +100,60 @@ pub fn pack_place(
     let interrupt = session.catch_interrupts();
     let id = session.open(place, false)?;
     let _ = session.tree(id).system().raise_file_limit(1 << 16);
+    let session: &Session = session;
+    let source = Source {
+        tree: session.tree(id),
+        place,
+        mount: match id {
+            TreeId::Host => None,
+            TreeId::Mount(index) => Some(session.mounted(index)),
+        },
+        threads: session.vcpus(),
+    };
+    let report = new_report();
+    pack_from(&source, choice, format, &interrupt, &report, || {
+        open(session)
+    })
+}
+
+/// The directory that is packed.
+pub(crate) struct Source<'a> {
+    pub tree: &'a Tree,
+    pub place: &'a Place,
+    /// `None`: it is in no mounted image.
+    pub mount: Option<&'a Mount>,
+    pub threads: u32,
+}
+
+/// Packs what is chosen of a directory. `open`: opens the archive once the directory is found.
+pub(crate) fn pack_from(
+    source: &Source,
+    choice: &Choice,
+    format: Format,
+    interrupt: &Interrupt,
+    report: &Report,
+    open: impl FnOnce() -> Result<Target>,
+) -> Result<()> {
+    let (place, tree) = (source.place, source.tree);
     let shown = place.shown();
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let tree = session.tree(id);
     let root = tree
         .open_fd(place.path(), flags, 0)
         .map_err(|error| Error::failed(format!("cannot open {shown}"), &error))?;
-    let report = new_report();
-    let starts = find_starts(&choice.paths, tree, place, root, &report)?;
+    let starts = find_starts(&choice.paths, tree, place, root, report)?;
     let whole = choice.paths.is_empty() && place.path() == Path::new("/");
-    if let (TreeId::Mount(index), true) = (id, whole) {
-        let space = session.mounted(index).space();
+    if let (Some(mount), true) = (source.mount, whole) {
+        let space = mount.space();
         report.expect(space.map_or(0, |space| space.size.saturating_sub(space.free)));
     }
     let walk = Walk {
         choice,
-        report: &report,
-        interrupt: &interrupt,
+        report,
+        interrupt,
         shown: &shown,
     };
-    let target = open(session)?;
-    let threads = session.vcpus();
+    let target = open()?;
+    let threads = source.threads;
     let written = Compressor::new(format, &target.file, threads).and_then(|mut output| {
         pack(&walk, starts, threads, &mut output)?;
         output.finish()?.flush()

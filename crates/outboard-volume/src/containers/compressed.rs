@@ -5,7 +5,9 @@
 use crate::temporary;
 use indicatif::{ProgressBar, ProgressStyle};
 use liblzma::stream::{Stream, CONCATENATED};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format;
+use outboard_sandbox::notes::Notes;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
@@ -48,6 +50,9 @@ impl Read for Input {
 }
 
 fn new_bar(size: u64) -> ProgressBar {
+    if Notes::current().is_some() {
+        return ProgressBar::hidden();
+    }
     let bar = ProgressBar::new(size);
     let template = "{spinner} decompressing {bar:30} {bytes} of {total_bytes}, {eta} left";
     if let Ok(style) = ProgressStyle::with_template(template) {
@@ -172,7 +177,7 @@ impl Compressed {
     pub fn decompressed(&self) -> io::Result<&File> {
         match self.done.get_or_init(|| self.decompress()) {
             Ok(()) => Ok(&self.raw),
-            Err(text) => Err(io::Error::other(text.clone())),
+            Err(text) => Err(Failure::new(ErrorKind::Damaged, text).into()),
         }
     }
 }

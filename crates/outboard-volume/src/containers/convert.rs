@@ -9,6 +9,8 @@ use super::warn_of_cut;
 use crate::temporary::PrivateDirectory;
 use outboard_image::{vdi, FileSource};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::Failure;
+use outboard_sandbox::notes::Notes;
 use outboard_sandbox::tool::{Call, Confinement, Ended, Tool};
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -44,7 +46,7 @@ fn description(path: &Path, kind: &str) -> io::Result<String> {
 
 /// The error of a call, for those who open images.
 fn io_error(error: Error) -> io::Error {
-    io::Error::other(error.message().unwrap_or("qemu-img failed").to_owned())
+    Failure::from(error).into()
 }
 
 /// qemu-img, which is shut in always: also with --no-sandbox.
@@ -70,7 +72,7 @@ fn is_cut(file: &File, path: &Path, kind: &str, readable: &Path) -> io::Result<b
 
 /// Makes the copy.
 fn run(path: &Path, kind: &str, readable: &Path, directory: &Path) -> io::Result<()> {
-    let shows_progress = io::stderr().is_terminal();
+    let shows_progress = Notes::current().is_none() && io::stderr().is_terminal();
     let image = description(path, kind)?;
     let convert = || -> Result<Ended> {
         call(readable)?

@@ -15,6 +15,7 @@ use compressed::Compressed;
 use outboard::{FileLock, Storage};
 use outboard_image::{file_format, FileSource, Source};
 use outboard_sandbox::error::warn;
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use qcow2::{Chain, Qcow2};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -80,13 +81,17 @@ pub fn format_of(file: &File, options: &ImageOptions) -> io::Result<Option<&'sta
 pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
     match format {
         None | Some("qcow2") => Ok(()),
-        Some(kind @ ("gzip" | "xz" | "zstd")) => Err(io::Error::other(format!(
+        Some(kind @ ("gzip" | "xz" | "zstd")) => Err(read_only(format!(
             "what is compressed by {kind} can only be read: decompress it first"
         ))),
-        Some(kind) => Err(io::Error::other(format!(
+        Some(kind) => Err(read_only(format!(
             "{kind} images can only be read: make an image of another format with qemu-img convert -O qcow2"
         ))),
     }
+}
+
+fn read_only(text: String) -> io::Error {
+    Failure::new(ErrorKind::ReadOnly, text).into()
 }
 
 /// Makes an empty file a qcow2 image with an empty disk of this size.

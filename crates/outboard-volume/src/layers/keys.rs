@@ -28,7 +28,7 @@ const TERMINAL: &str = "/dev/tty";
 /// The keys of a session.
 #[derive(Default)]
 pub struct Keys {
-    /// The contents of --key-file, or the error of reading it.
+    /// The key of the options: what --key-file named, if it could be read.
     file: Option<Result<Secret>>,
     terminal: Option<File>,
     verbose: bool,
@@ -86,17 +86,22 @@ fn read_file(path: &Path) -> Result<Secret> {
 impl Keys {
     /// Reads the key file, or opens the terminal. The sandbox forbids both later.
     pub fn open(options: &Options) -> Self {
-        let file = options.key_file.as_ref().map(|path| read_file(path));
+        let mut keys = Self::without_terminal(options);
+        if keys.file.is_none() {
+            keys.terminal = File::options().read(true).write(true).open(TERMINAL).ok();
+        }
+        keys
+    }
+
+    /// The key of the options alone: nobody is asked.
+    pub fn without_terminal(options: &Options) -> Self {
+        let given = options.key.clone().map(Ok);
+        let file = given.or_else(|| options.key_file.as_ref().map(|path| read_file(path)));
         if let Some(Ok(key)) = &file {
             check_lock(key, options.verbose > 0);
         }
-        let terminal = match file {
-            Some(_) => None,
-            None => File::options().read(true).write(true).open(TERMINAL).ok(),
-        };
         Self {
             file,
-            terminal,
             verbose: options.verbose > 0,
             ..Self::default()
         }

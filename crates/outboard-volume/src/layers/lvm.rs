@@ -174,7 +174,9 @@ fn open_group(stack: &mut Stack, context: &Context, found: &Found) -> Result<()>
     }
     let problem = (!problems.is_empty()).then(|| problems.join("\n  "));
     if let Some(&first) = found.nodes.values().next() {
-        stack.node_mut(first).problem = problem;
+        let node = stack.node_mut(first);
+        node.incomplete = !is_whole && problem.is_some();
+        node.problem = problem;
     }
     Ok(())
 }

@@ -43,7 +43,11 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
                 let (selector, details) = (Selector::Whole(selector), found.details());
                 stack.add(&nodes, ARRAY, selector, details, device)?;
             }
-            Err(problem) => stack.node_mut(nodes[0]).problem = Some(problem),
+            Err(problem) => {
+                let node = stack.node_mut(nodes[0]);
+                node.problem = Some(problem);
+                node.incomplete = !missing.is_empty();
+            }
         }
     }
     for (kind, owner) in [

@@ -30,6 +30,7 @@ use names::Meaning;
 use outboard::{BlockDevice, Disk, Kernel};
 use outboard_image::Probe;
 use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -97,14 +98,24 @@ pub struct Node {
     pub locked: bool,
     /// Why its contents cannot be opened.
     pub problem: Option<String>,
-    /// The parts that its file system lacks; it is mounted for reading.
+    /// A disk is missing for it: that is the problem.
+    pub incomplete: bool,
+    /// What its file system is mounted without, for reading.
     pub lack: Option<String>,
     /// The image file, if the node is a disk.
     file: Option<PathBuf>,
 }
 
 impl Node {
-    /// Whether the probe found contents of this kind.
+    /// What programs are told of its problem.
+    pub fn kind_of_problem(&self) -> ErrorKind {
+        match self.incomplete {
+            true => ErrorKind::Incomplete,
+            false => ErrorKind::Damaged,
+        }
+    }
+
+    /// Whether a probe has found this in it.
     pub fn holds(&self, kind: &str) -> bool {
         self.probe.as_ref().is_some_and(|probe| probe.kind == kind)
     }
@@ -236,6 +247,7 @@ impl Stack {
             probe: image.whole.clone().filter(|_| table.is_none()),
             locked: false,
             problem: None,
+            incomplete: false,
             lack: None,
             file: Some(file.to_owned()),
         })?;
@@ -255,6 +267,7 @@ impl Stack {
                 probe: image.probe_partition(partition),
                 locked: false,
                 problem: None,
+                incomplete: false,
                 lack: None,
                 file: None,
             })?;
@@ -284,6 +297,7 @@ impl Stack {
             probe: probed.ok().flatten(),
             locked: false,
             problem,
+            incomplete: false,
             lack: None,
             file: None,
         })
@@ -291,7 +305,10 @@ impl Stack {
 
     fn push(&mut self, node: Node) -> Result<usize> {
         if self.nodes.len() >= MOST {
-            return Err(Error::Failed(format!("more than {MOST} volumes")));
+            return Err(Error::known(
+                ErrorKind::Damaged,
+                format!("more than {MOST} volumes"),
+            ));
         }
         self.ancestry.push(&node.below);
         self.nodes.push(node);

@@ -9,6 +9,7 @@ use super::{Selector, Stack};
 use crate::address::ImageName;
 use outboard_image::Class;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -152,7 +153,30 @@ impl Stack {
         (!problems.is_empty()).then(|| problems.join("\n  "))
     }
 
-    /// All problems in the disk below a node.
+    /// Whether a disk is missing for what is above a node.
+    fn lacks_disks(&self, index: usize) -> bool {
+        let above = |&other: &usize| other == index || self.is_above(other, index);
+        let mut nodes = (0..self.nodes.len()).filter(above);
+        nodes.any(|other| self.nodes[other].incomplete)
+    }
+
+    fn no_file_system(&self, name: &ImageName, index: usize) -> Error {
+        let problems = self.problems(index);
+        let kind = match (self.lacks_disks(index), problems.is_some()) {
+            (true, _) => ErrorKind::Incomplete,
+            (false, true) => ErrorKind::Damaged,
+            (false, false) => ErrorKind::NotAFileSystem,
+        };
+        let text = problems.unwrap_or_else(|| {
+            format!(
+                "{0}: no file system that is known (see outboard info {0})",
+                name.shown()
+            )
+        });
+        Error::known(kind, text)
+    }
+
+    /// All that went wrong in the disk that a node lies on.
     pub fn problems_of_disk(&self, index: usize) -> Option<String> {
         self.problems(self.disk_below(index))
     }
@@ -163,17 +187,15 @@ impl Stack {
         match found.as_slice() {
             [only] if self.nodes[*only].locked => Ok(Meaning::Locked(*only)),
             [only] => Ok(Meaning::FileSystem(*only)),
-            [] => Err(Error::Failed(self.problems(index).unwrap_or_else(|| {
+            [] => Err(self.no_file_system(name, index)),
+            several => Err(Error::known(
+                ErrorKind::Ambiguous,
                 format!(
-                    "{0}: no file system that is known (see outboard info {0})",
-                    name.shown()
-                )
-            }))),
-            several => Err(Error::Failed(format!(
-                "{} has several file systems: say which one, {}",
-                name.shown(),
-                self.choice(several)
-            ))),
+                    "{} has several file systems: say which one, {}",
+                    name.shown(),
+                    self.choice(several)
+                ),
+            )),
         }
     }
 
@@ -267,6 +289,10 @@ impl Stack {
             (true, true, false) => format!("\n  {problems}"),
             (true, true, true) => format!(" (see outboard info {shown})"),
         };
-        Error::Failed(format!("no volume {rest} in {shown}{why}"))
+        let kind = match self.lacks_disks(node) {
+            true => ErrorKind::Incomplete,
+            false => ErrorKind::NotFound,
+        };
+        Error::known(kind, format!("no volume {rest} in {shown}{why}"))
     }
 }

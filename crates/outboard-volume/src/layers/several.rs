@@ -31,6 +31,7 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
             .and_then(|probe| probe.detail.parse().ok());
         let (here, wanted) = (nodes.len(), wanted.unwrap_or(0));
         let words = format!("a btrfs on {wanted} devices, of which {here} are here");
+        let incomplete = here < wanted;
         let (lack, problem) = match here.cmp(&wanted) {
             Ordering::Equal => (None, None),
             Ordering::Less if context.read_only => (Some(words), None),
@@ -40,6 +41,7 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
             let node = stack.node_mut(index);
             node.lack.clone_from(&lack);
             node.problem.clone_from(&problem);
+            node.incomplete = incomplete && problem.is_some();
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ use outboard::{BlockDevice, DeviceSource, Target};
 use outboard_image::verity::Superblock;
 use outboard_image::Source;
 use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 
 const HASHES: &str = "DM_verity_hash";
 pub const VERIFIED: &str = "verified";
@@ -215,15 +216,17 @@ pub fn check(stack: &Stack, index: usize, context: &Context, write: bool) -> Res
     let is_verified = stack.is_or_lies_on(index, |node| node.sort == VERIFIED);
     let shown = stack.name(index);
     match (is_verified, write) {
-        (true, true) => Err(Error::Failed(format!(
-            "cannot write to {shown}: it is verified (--verity), and can only be read"
-        ))),
+        (true, true) => Err(Error::known(
+            ErrorKind::ReadOnly,
+            format!("cannot write to {shown}: it is verified (--verity), and can only be read"),
+        )),
         (false, false) if context.options.verity.is_some() => {
             let problems = stack.problems_of_disk(index);
             let why = problems.map_or(String::new(), |problems| format!("\n  {problems}"));
-            Err(Error::Failed(format!(
-                "{shown} is not what the root hash (--verity) is of{why}"
-            )))
+            Err(Error::known(
+                ErrorKind::Damaged,
+                format!("{shown} is not what the root hash (--verity) is of{why}"),
+            ))
         }
         _ => Ok(()),
     }

@@ -3,7 +3,7 @@
 
 use super::Session;
 use crate::warnings;
-use outboard::{component_of, Fd, Kernel, Level};
+use outboard::{component_of, Builder, Fd, Kernel, Level};
 use outboard_sandbox::crash::{self, plain_line};
 use outboard_sandbox::error::{Error, Result};
 use std::ffi::{CStr, CString};
@@ -35,12 +35,8 @@ fn write_line(stderr: &Fd, line: &[u8]) {
 }
 
 impl Session {
-    /// Boots the kernel for a file system of this type, unless it is booted.
-    pub(super) fn kernel(&mut self, kind: Option<&str>) -> Result<Kernel> {
-        if let Some(kernel) = &self.kernel {
-            return Ok(kernel.clone());
-        }
-        assert!(!self.outside, "the kernel runs in the sandbox only");
+    /// The program shows the kernel's messages, and ends with the kernel.
+    fn logging(&self, builder: Builder) -> Result<Builder> {
         let shown = match self.options.verbose {
             0 => level_from_environment(),
             1 => Some(Level::Info as u8),
@@ -64,12 +60,40 @@ impl Session {
             Some(most) if most > Level::Warning as u8 => Level::Info,
             _ => Level::Warning,
         };
-        let mut builder = std::mem::take(&mut self.builder)
+        Ok(builder
+            .log(level, log)
+            .panic(move |text| crash::end(&last_words, &advice, text)))
+    }
+
+    /// A library keeps the kernel's messages for the program to ask for.
+    fn logging_quietly(&self, builder: Builder) -> Builder {
+        let ring = Arc::clone(&self.log);
+        let builder = builder.log(Level::Warning, move |level, line| ring.push(level, line));
+        if !self.options.contain_panic {
+            return builder;
+        }
+        let ring = Arc::clone(&self.log);
+        let note = move |text: &[u8]| {
+            let lines = text.split(|&byte| byte == b'\n');
+            lines.for_each(|line| ring.push(Level::Emergency, line));
+        };
+        builder.contain_panic().panic(note)
+    }
+
+    /// Boots the kernel for a file system of this type, or finds it booted.
+    pub(super) fn kernel(&mut self, kind: Option<&str>) -> Result<Kernel> {
+        if let Some(kernel) = &self.kernel {
+            return Ok(kernel.clone());
+        }
+        assert!(!self.outside, "the kernel runs in the sandbox only");
+        let builder = std::mem::take(&mut self.builder)
             .vcpus(self.vcpus())
             .memory(self.options.memory.unwrap_or(self.memory))
-            .command_line(TABLES.to_owned())
-            .log(level, log)
-            .panic(move |text| crash::end(&last_words, &advice, text));
+            .command_line(TABLES.to_owned());
+        let mut builder = match self.in_library {
+            true => self.logging_quietly(builder),
+            false => self.logging(builder)?,
+        };
         if let Some(directory) = &self.snapshots {
             let directory = CString::new(directory.as_os_str().as_bytes());
             builder = builder.snapshots(directory.expect("a path that exists"));

@@ -8,6 +8,7 @@ use crate::image::Image;
 use crate::layers::names::Meaning;
 use outboard::BlockDevice;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 
 /// The device that a command wants for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Session {
 
     /// Whether a name means something that only a layer's driver can reach.
     pub fn is_inside_layers(&self, image: &Image, name: &ImageName) -> bool {
-        let has_key = self.options.key_file.is_some();
+        let has_key = self.keys.has_file();
         let is_locked = |range| {
             let probe = image.probe_range(range);
             probe.is_some_and(|probe| probe.kind == "crypto_LUKS")
@@ -101,7 +102,7 @@ impl Session {
                     self.with_stack(stack, |stack, context| stack.unlock(node, context))?;
                 }
                 Meaning::Subvolume(..) => {
-                    return Err(Error::Failed(format!(
+                    return Err(Error::known(ErrorKind::NotFound, format!(
                         "{}: no volume of this name (subvolumes are parts of a file system: name all of it)",
                         name.shown()
                     )))
@@ -111,7 +112,10 @@ impl Session {
         self.with_stack(stack, |stack, context| stack.check(node, context, write))?;
         let found = &self.stack(stack).nodes()[node];
         match &found.problem {
-            Some(problem) => Err(Error::Failed(format!("{}: {problem}", name.shown()))),
+            Some(problem) => {
+                let text = format!("{}: {problem}", name.shown());
+                Err(Error::known(found.kind_of_problem(), text))
+            }
             None => Ok((found.device.clone(), self.stack(stack).image_name(node))),
         }
     }

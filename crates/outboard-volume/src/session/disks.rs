@@ -10,7 +10,8 @@ use crate::image::Image;
 use crate::image_file::{cannot_open, cannot_write};
 use crate::image_lock;
 use outboard::{BlockDevice, Disk, DiskOptions, FileLock, Storage};
-use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format::size as size_text;
 use outboard_sandbox::interrupt::Guard;
 use std::io;
@@ -28,17 +29,14 @@ pub(super) struct OpenDisk {
 }
 
 impl OpenDisk {
-    /// Flushes caches outside of the kernel. Returns a message if data was lost.
-    pub(super) fn flush(&self) -> Option<String> {
+    /// Returns what was lost of what the kernel did not flush itself.
+    pub(super) fn flush(&self) -> Option<Failure> {
         if !self.writable {
             return None;
         }
         let error = self.image.content.flush().err()?;
-        Some(format!(
-            "{}: not everything was written: {}",
-            self.image.shown(),
-            reason(&error)
-        ))
+        let what = format!("{}: not everything was written", self.image.shown());
+        Some(Failure::of(&error).after(what))
     }
 }
 
@@ -234,10 +232,10 @@ impl Session {
             .disk
             .device(partition)
             .map_err(|error| match error.raw_os_error() {
-                Some(libc::ENXIO) => Error::Failed(format!(
-                    "{}: the kernel does not find this partition",
-                    name.shown()
-                )),
+                Some(libc::ENXIO) => Error::known(
+                    ErrorKind::NotFound,
+                    format!("{}: the kernel does not find this partition", name.shown()),
+                ),
                 _ => Error::failed(format!("cannot use {}", name.shown()), &error),
             })
     }

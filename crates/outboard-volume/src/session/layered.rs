@@ -12,6 +12,7 @@ use crate::layers::subvolumes::{self, Subvolume};
 use crate::layers::{Context, Stack};
 use outboard::BlockDevice;
 use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -34,8 +35,9 @@ impl OpenStack {
     }
 
     /// See [`Stack::lost_snapshots`].
-    pub(super) fn lost_snapshots(&self) -> impl Iterator<Item = String> + '_ {
-        self.stack.lost_snapshots()
+    pub(super) fn lost_snapshots(&self) -> impl Iterator<Item = Failure> + '_ {
+        let lost = self.stack.lost_snapshots();
+        lost.map(|text| Failure::new(ErrorKind::NoSpace, text))
     }
 }
 
@@ -222,10 +224,13 @@ impl Session {
             1..=SHOWN => format!("it has {}", known.join(", ")),
             count => format!("it has {count}, as {}", known[..SHOWN].join(", ")),
         };
-        Error::Failed(format!(
-            "{}: no subvolume or volume of this name: {has}",
-            name.shown()
-        ))
+        Error::known(
+            ErrorKind::NotFound,
+            format!(
+                "{}: no subvolume or volume of this name: {has}",
+                name.shown()
+            ),
+        )
     }
 
     /// Lists the volume of a name and all volumes inside of it that need no question for a key.
@@ -291,7 +296,8 @@ impl Session {
         self.with_stack(stack, |stack, context| stack.check(node, context, write))?;
         let found = &self.stack(stack).nodes()[node];
         if let Some(problem) = &found.problem {
-            return Err(Error::Failed(format!("{shown}: {problem}")));
+            let kind = found.kind_of_problem();
+            return Err(Error::known(kind, format!("{shown}: {problem}")));
         }
         let probed = found.probe.as_ref();
         let mut options = Vec::from_iter(subvolume.map(|number| format!("subvolid={number}")));

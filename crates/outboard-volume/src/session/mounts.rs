@@ -7,7 +7,8 @@ use crate::address::ImageName;
 use crate::image::FileSystem;
 use outboard::image::{Probe, State};
 use outboard::{BlockDevice, Mount, MountOptions};
-use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 
 /// What is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +46,15 @@ impl Mounted {
         !self.mount.is_read_only()
     }
 
-    /// Returns a message if data was lost.
-    pub(super) fn unmount(self) -> Option<String> {
+    /// Returns what was lost.
+    pub(super) fn unmount(self) -> Option<Failure> {
         let reader = self.mount.is_read_only();
         let error = self.mount.unmount().err().filter(|_| !reader)?;
-        Some(format!(
-            "{}: not everything was written: {}",
-            self.name,
-            reason(&error)
-        ))
+        let what = match error.raw_os_error() {
+            Some(libc::EBUSY) => "files are still open: everything is written, not unmounted",
+            _ => "not everything was written",
+        };
+        Some(Failure::of(&error).after(format!("{}: {what}", self.name)))
     }
 }
 
@@ -132,7 +133,7 @@ impl Session {
         &mut self,
         disk: usize,
         chosen: impl Fn(&Mounted) -> bool,
-    ) -> Vec<String> {
+    ) -> Vec<Failure> {
         let stack = self.stack_with(disk);
         let mut problems = Vec::new();
         for slot in &mut self.mounts {
@@ -171,7 +172,12 @@ impl Session {
         let kind = match (&self.options.kind, probed) {
             (Some(kind), _) => kind.clone(),
             (None, Some(found)) => found.kind.to_owned(),
-            (None, None) => return Err(Error::Failed(format!("{shown}: unknown file system"))),
+            (None, None) => {
+                return Err(Error::known(
+                    ErrorKind::NotAFileSystem,
+                    format!("{shown}: unknown file system"),
+                ))
+            }
         };
         let style = self.style;
         let mut options = MountOptions::default()
@@ -200,10 +206,9 @@ impl Session {
             ));
         }
         if write && mount.is_read_only() {
-            return Err(Error::Failed(format!(
-                "cannot write to {shown}: its file system ({kind}) is read-only{}",
-                self.kernel_lines(position)
-            )));
+            let text = format!("cannot write to {shown}: its file system ({kind}) is read-only");
+            let failure = Failure::new(ErrorKind::ReadOnly, text);
+            return Err(failure.with_kernel(self.kernel_lines(position)).into());
         }
         Ok(mount)
     }
@@ -238,11 +243,8 @@ impl Session {
         let position = self.log.position();
         let problem = |mounted: &Mounted| {
             let error = mounted.mount.sync().err()?;
-            let why = reason(&error);
-            Some(format!(
-                "{}: not everything was written: {why}",
-                mounted.name
-            ))
+            let what = format!("{}: not everything was written", mounted.name);
+            Some(Failure::of(&error).after(what))
         };
         let written = self.mounts.iter().flatten();
         let problems = written

@@ -8,6 +8,7 @@ use crate::scratch::directory_of;
 use outboard::image::State;
 use outboard::{Level, Space, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format::{escaped, size as size_text};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -80,37 +81,51 @@ impl Session {
         state: State,
         cut: Option<String>,
     ) -> Error {
-        let text = match error.raw_os_error() {
-            Some(libc::EINVAL) if matches!(state, State::Unclean(_)) => {
-                format!("not clean: run outboard fsck -y {shown}")
-            }
-            Some(libc::ENODEV) => {
-                format!("this outboard has no driver for file systems of type {kind}")
-            }
-            Some(libc::ENOTBLK) => {
-                "file systems of this type lie on no device: nothing of the image would be read or written (leave --type out, or name another type)".to_owned()
-            }
-            Some(libc::EROFS | libc::EACCES) if !self.options.read_only => {
+        let (reason_kind, text) = match error.raw_os_error() {
+            Some(libc::EINVAL) if matches!(state, State::Unclean(_)) => (
+                ErrorKind::Damaged,
+                format!("not clean: run outboard fsck -y {shown}"),
+            ),
+            Some(libc::ENODEV) => (
+                ErrorKind::Unsupported,
+                format!("this outboard has no driver for file systems of type {kind}"),
+            ),
+            Some(libc::ENOTBLK) => (
+                ErrorKind::Usage,
+                "file systems of this type lie on no device: nothing of the image would be read or written (leave --type out, or name another type)".to_owned(),
+            ),
+            Some(libc::EROFS | libc::EACCES) if !self.options.read_only => (
+                ErrorKind::ReadOnly,
                 "read-only file system: this type can only be read, or it was not left well"
-                    .to_owned()
-            }
-            _ => reason(error),
+                    .to_owned(),
+            ),
+            // What a probe found is no file system that the kernel's driver can use.
+            Some(libc::EINVAL) => (ErrorKind::Damaged, reason(error)),
+            _ => (ErrorKind::of(error), reason(error)),
         };
         let cut = cut.map_or(String::new(), |text| format!("; {text}"));
-        Error::Failed(format!(
-            "{shown}: cannot mount as {kind}: {text}{cut}{}",
-            self.kernel_lines(position)
-        ))
+        Failure::of(error)
+            .with_text(
+                reason_kind,
+                format!("{shown}: cannot mount as {kind}: {text}{cut}"),
+            )
+            .with_kernel(self.kernel_lines(position))
+            .into()
     }
 
-    /// Warnings in the kernel's log since a position.
-    pub(super) fn kernel_lines(&self, position: usize) -> String {
+    /// What the kernel had to say since a position of its log.
+    pub(super) fn kernel_lines(&self, position: usize) -> Vec<String> {
+        let mut lines = self.kernel_messages(position);
+        lines.truncate(LINES);
+        lines
+    }
+
+    /// All that is kept of it.
+    pub(crate) fn kernel_messages(&self, position: usize) -> Vec<String> {
         let lines = self.log.since(position, Level::Warning);
         lines
             .iter()
-            .take(LINES)
-            .map(|line| without_time(line).trim_end())
-            .map(|line| format!("\n  kernel: {}", escaped(line.as_bytes())))
+            .map(|line| escaped(without_time(line).trim_end().as_bytes()))
             .collect()
     }
 
@@ -132,16 +147,20 @@ impl Session {
         .collect()
     }
 
-    pub(super) fn told(&self, problems: Vec<String>, position: usize) -> Result<()> {
-        if problems.is_empty() {
+    /// The error of several problems: of the kind and errno of the first one.
+    pub(super) fn told(&self, problems: Vec<Failure>, position: usize) -> Result<()> {
+        let Some(first) = problems.first() else {
             return Ok(());
-        }
-        Err(Error::Failed(format!(
-            "{}{}{}",
-            problems.join("\n  "),
-            self.full_disks(),
-            self.kernel_lines(position)
-        )))
+        };
+        let full = self.full_disks();
+        let kind = match full.is_empty() {
+            true => first.kind(),
+            false => ErrorKind::NoSpace,
+        };
+        let texts: Vec<&str> = problems.iter().map(Failure::message).collect();
+        let text = format!("{}{full}", texts.join("\n  "));
+        let failure = first.clone().with_text(kind, text);
+        Err(failure.with_kernel(self.kernel_lines(position)).into())
     }
 }
 

@@ -136,8 +136,8 @@ impl Diff {
 pub fn run(options: &Diff, session: &mut Session) -> Result<()> {
     // What ends without a comparison is trouble, whatever else it is.
     match compare(options, session) {
-        Err(Error::Failed(message)) => {
-            warn(message);
+        Err(error @ (Error::Failed(_) | Error::Known(_))) => {
+            warn(error.into_failure_text()?);
             Err(Error::Status(2))
         }
         other => other,

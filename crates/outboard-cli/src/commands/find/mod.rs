@@ -19,7 +19,7 @@ use outboard_sandbox::HostAccess;
 use outboard_transfer::accounts::Accounts;
 use outboard_transfer::operand::{base_name, is_directory, is_link, Named};
 use outboard_transfer::owner::Owner;
-use outboard_transfer::walk::{Entry, Step, Walk};
+use outboard_transfer::walk::{Entry, EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use parser::{Options, Parsed};

@@ -12,7 +12,7 @@ use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::tool::{Call, Tool};
 use outboard_transfer::cp::Changes;
 use outboard_transfer::operand::Named;
-use outboard_transfer::walk::{Step, Walk};
+use outboard_transfer::walk::{EntryText, Step, Walk};
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::scratch::Scratch;
 use outboard_volume::session::{apart, Session};

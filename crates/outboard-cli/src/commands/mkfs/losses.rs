@@ -6,7 +6,7 @@ use outboard::System;
 use outboard_sandbox::error::Result;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::cp::report::{Loss, Report};
-use outboard_transfer::walk::{Entry, Step};
+use outboard_transfer::walk::{Entry, EntryText, Step};
 use std::path::Path;
 
 /// The attributes that only root sees, which no tool does in its sandbox.

@@ -14,6 +14,7 @@ use outboard::{BlockDevice, Target};
 use outboard_image::luks::{Header, KeySlot};
 use outboard_image::Source;
 use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use std::fmt::Write;
 use std::io;
 
@@ -248,35 +249,44 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-fn failed(shown: &str, why: impl std::fmt::Display) -> Error {
-    Error::Failed(format!("{shown} is encrypted: {why}"))
+fn failed(kind: ErrorKind, shown: &str, why: impl std::fmt::Display) -> Error {
+    Error::known(kind, format!("{shown} is encrypted: {why}"))
 }
 
 /// Asks for the passphrase of a locked volume, up to [`TRIES`] times.
 pub fn unlock(stack: &mut Stack, index: usize, context: &mut Context) -> Result<()> {
     let shown = stack.name(index);
     if context.keys.has_file() {
-        let problem = stack.nodes()[index].problem.as_deref();
-        return Err(failed(
-            &shown,
-            problem.unwrap_or("the key of the key file (--key-file) opens none of its key slots"),
-        ));
+        return Err(match stack.nodes()[index].problem.as_deref() {
+            Some(problem) => failed(ErrorKind::Damaged, &shown, problem),
+            None => failed(
+                ErrorKind::WrongKey,
+                &shown,
+                "the key of the key file (--key-file) opens none of its key slots",
+            ),
+        });
     }
-    let volume = Volume::new(stack, index, context).map_err(|problem| failed(&shown, problem))?;
+    let damaged = |problem: String| failed(ErrorKind::Damaged, &shown, problem);
+    let volume = Volume::new(stack, index, context).map_err(damaged)?;
     for _ in 0..TRIES {
         let question = format!("Passphrase of {shown}: ");
         let Some(passphrase) = context.keys.ask(&question)? else {
             return Err(failed(
+                ErrorKind::KeyNeeded,
                 &shown,
                 "give its key with --key-file FILE, there is no terminal to ask on",
             ));
         };
         let found = volume.find_key(&passphrase, context);
-        if let Some(key) = found.map_err(|problem| failed(&shown, problem))? {
+        if let Some(key) = found.map_err(damaged)? {
             context.keys.remember(passphrase);
             return volume.add(stack, index, key, context);
         }
         outboard_sandbox::error::warn("no key slot opens with this passphrase");
     }
-    Err(failed(&shown, "no passphrase has opened it"))
+    Err(failed(
+        ErrorKind::WrongKey,
+        &shown,
+        "no passphrase has opened it",
+    ))
 }

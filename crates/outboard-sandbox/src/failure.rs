@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The error of the engine as programs see it: a kind, an errno, a text, the kernel's own words.
+
+use outboard::{errno, KernelError};
+use serde::{Deserialize, Serialize};
+use std::error::Error as StdError;
+use std::fmt::{Display, Formatter};
+use std::io;
+
+/// What went wrong, as far as the engine can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// There is no such image, partition, volume or file.
+    NotFound,
+    /// The host or the file system does not permit it.
+    PermissionDenied,
+    /// There is a file of this name.
+    AlreadyExists,
+    /// No known file system is there.
+    NotAFileSystem,
+    /// The name fits several file systems: name one of them.
+    Ambiguous,
+    /// Another program, or another volume of this one, uses the image.
+    Locked,
+    /// Files of the volume are still open.
+    InUse,
+    /// The volume is encrypted, and no key was given.
+    KeyNeeded,
+    /// The key opens none of the volume's key slots.
+    WrongKey,
+    /// The image contradicts itself, or a part of it cannot be read.
+    Damaged,
+    /// A disk of an array, a volume group or a file system is missing.
+    Incomplete,
+    /// What was to be written can only be read.
+    ReadOnly,
+    /// There is no space left, in the image or on the host.
+    NoSpace,
+    /// The engine or its kernel does not have what is needed.
+    Unsupported,
+    /// The call makes no sense.
+    Usage,
+    /// The caller or the user stopped the work.
+    Interrupted,
+    /// The volume was closed, or is open in the parent of this forked process.
+    Closed,
+    /// The volume's kernel has panicked.
+    Crashed,
+    /// None of the other kinds. [`Failure::errno`] may say more.
+    Other,
+}
+
+impl ErrorKind {
+    /// The kind of an error of a file, a mount or a kernel.
+    pub fn of(error: &io::Error) -> Self {
+        if let Some(failure) = failure_in(error) {
+            return failure.kind;
+        }
+        match KernelError::of(error) {
+            Some(KernelError::Panicked) => return Self::Crashed,
+            Some(KernelError::Halted | KernelError::InParent) => return Self::Closed,
+            _ => {}
+        }
+        errno(error).map_or_else(|| Self::of_std(error.kind()), Self::of_errno)
+    }
+
+    fn of_errno(number: i32) -> Self {
+        match number {
+            libc::ENOENT | libc::ENXIO => Self::NotFound,
+            libc::EACCES | libc::EPERM => Self::PermissionDenied,
+            libc::EEXIST => Self::AlreadyExists,
+            libc::EMEDIUMTYPE => Self::NotAFileSystem,
+            libc::EBUSY | libc::ETXTBSY => Self::InUse,
+            libc::EIO | libc::EUCLEAN | libc::EBADMSG => Self::Damaged,
+            libc::EROFS => Self::ReadOnly,
+            libc::ENOSPC | libc::EDQUOT => Self::NoSpace,
+            libc::EOPNOTSUPP | libc::ENOSYS => Self::Unsupported,
+            libc::EINVAL | libc::ENAMETOOLONG => Self::Usage,
+            libc::EINTR => Self::Interrupted,
+            libc::ENODEV => Self::Closed,
+            _ => Self::Other,
+        }
+    }
+
+    fn of_std(kind: io::ErrorKind) -> Self {
+        match kind {
+            io::ErrorKind::NotFound => Self::NotFound,
+            io::ErrorKind::PermissionDenied => Self::PermissionDenied,
+            io::ErrorKind::AlreadyExists => Self::AlreadyExists,
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Self::Damaged,
+            io::ErrorKind::InvalidInput => Self::Usage,
+            io::ErrorKind::Interrupted => Self::Interrupted,
+            io::ErrorKind::Unsupported => Self::Unsupported,
+            _ => Self::Other,
+        }
+    }
+
+    /// The kind of std that comes nearest.
+    fn to_std(self) -> io::ErrorKind {
+        match self {
+            Self::NotFound => io::ErrorKind::NotFound,
+            Self::PermissionDenied => io::ErrorKind::PermissionDenied,
+            Self::AlreadyExists => io::ErrorKind::AlreadyExists,
+            Self::NotAFileSystem | Self::Damaged => io::ErrorKind::InvalidData,
+            Self::Ambiguous | Self::Usage => io::ErrorKind::InvalidInput,
+            Self::Locked | Self::InUse => io::ErrorKind::ResourceBusy,
+            Self::ReadOnly => io::ErrorKind::ReadOnlyFilesystem,
+            Self::NoSpace => io::ErrorKind::StorageFull,
+            Self::Unsupported => io::ErrorKind::Unsupported,
+            Self::Interrupted => io::ErrorKind::Interrupted,
+            Self::Closed => io::ErrorKind::NotConnected,
+            _ => io::ErrorKind::Other,
+        }
+    }
+
+    /// A name that never changes, as in `"wrong-key"`: for protocols and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotFound => "not-found",
+            Self::PermissionDenied => "permission-denied",
+            Self::AlreadyExists => "already-exists",
+            Self::NotAFileSystem => "not-a-file-system",
+            Self::Ambiguous => "ambiguous",
+            Self::Locked => "locked",
+            Self::InUse => "in-use",
+            Self::KeyNeeded => "key-needed",
+            Self::WrongKey => "wrong-key",
+            Self::Damaged => "damaged",
+            Self::Incomplete => "incomplete",
+            Self::ReadOnly => "read-only",
+            Self::NoSpace => "no-space",
+            Self::Unsupported => "unsupported",
+            Self::Usage => "usage",
+            Self::Interrupted => "interrupted",
+            Self::Closed => "closed",
+            Self::Crashed => "crashed",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// An error of the engine. Its text says what failed, on which thing, why, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    kind: ErrorKind,
+    errno: Option<i32>,
+    text: String,
+    kernel: Vec<String>,
+}
+
+impl Failure {
+    #[doc(hidden)]
+    pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Self {
+            kind,
+            errno: None,
+            text: text.into(),
+            kernel: Vec::new(),
+        }
+    }
+
+    /// The same error as `error`.
+    #[doc(hidden)]
+    pub fn of(error: &io::Error) -> Self {
+        match failure_in(error) {
+            Some(failure) => failure.clone(),
+            None => Self {
+                errno: errno(error),
+                ..Self::new(ErrorKind::of(error), reason(error))
+            },
+        }
+    }
+
+    /// The same error, with what failed before its text.
+    #[doc(hidden)]
+    pub fn after(mut self, what: impl Display) -> Self {
+        self.text = format!("{what}: {}", self.text);
+        self
+    }
+
+    /// The same error with another kind and text, and nothing of the kernel's log.
+    #[doc(hidden)]
+    pub fn with_text(self, kind: ErrorKind, text: impl Into<String>) -> Self {
+        Self {
+            errno: self.errno,
+            ..Self::new(kind, text)
+        }
+    }
+
+    /// The same error, with lines of the kernel's log that explain it.
+    #[doc(hidden)]
+    pub fn with_kernel(mut self, lines: Vec<String>) -> Self {
+        for line in &lines {
+            self.text += &format!("\n  kernel: {line}");
+        }
+        self.kernel = lines;
+        self
+    }
+
+    /// The same error, with more lines about it.
+    pub(crate) fn with_note(mut self, note: &str) -> Self {
+        self.text += &format!("\n{note}");
+        self
+    }
+
+    /// The same error, with another name in the place of a path.
+    pub(crate) fn naming(mut self, path: &str, shown: &str) -> Self {
+        self.text = self.text.replace(path, shown);
+        self
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The errno of the system call that failed, of the host or of the volume's kernel.
+    pub fn errno(&self) -> Option<i32> {
+        self.errno
+    }
+
+    /// The whole text, with the kernel's own words on lines of their own.
+    pub fn message(&self) -> &str {
+        &self.text
+    }
+
+    /// The lines of the kernel's log that explain it, if there are any.
+    pub fn kernel_messages(&self) -> &[String] {
+        &self.kernel
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, formatter: &mut Formatter) -> std::fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+impl StdError for Failure {}
+
+/// The reason of an error, without the number that Rust adds to it.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(number) => text
+            .trim_end_matches(&format!(" (os error {number})"))
+            .to_owned(),
+        None => text,
+    }
+}
+
+/// The failure that an [`io::Error`] was made of.
+fn failure_in(error: &io::Error) -> Option<&Failure> {
+    error.get_ref()?.downcast_ref()
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::of(&error)
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        io::Error::new(failure.kind.to_std(), failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_no_numbers() {
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        assert_eq!(reason(&error), "No such file or directory");
+        assert_eq!(reason(&io::Error::other("why (x)")), "why (x)");
+    }
+
+    #[test]
+    fn kinds_of_io_errors() {
+        let of = |number| ErrorKind::of(&io::Error::from_raw_os_error(number));
+        assert_eq!(of(libc::ENOENT), ErrorKind::NotFound);
+        assert_eq!(of(libc::EIO), ErrorKind::Damaged);
+        assert_eq!(of(libc::E2BIG), ErrorKind::Other);
+        let halted = io::Error::from(KernelError::Halted);
+        assert_eq!(ErrorKind::of(&halted), ErrorKind::Closed);
+        let panicked = io::Error::from(KernelError::Panicked);
+        assert_eq!(ErrorKind::of(&panicked), ErrorKind::Crashed);
+        let data = io::Error::new(io::ErrorKind::InvalidData, "bad");
+        assert_eq!(ErrorKind::of(&data), ErrorKind::Damaged);
+    }
+
+    #[test]
+    fn failures_survive_as_io_errors() {
+        let failure = Failure::of(&io::Error::from_raw_os_error(libc::EROFS))
+            .after("cannot read a")
+            .with_kernel(vec!["vda: bad".to_owned()]);
+        assert_eq!(failure.kind(), ErrorKind::ReadOnly);
+        let error = io::Error::from(failure.clone());
+        assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+        let text = "cannot read a: Read-only file system\n  kernel: vda: bad";
+        assert_eq!(error.to_string(), text);
+        assert_eq!(ErrorKind::of(&error), ErrorKind::ReadOnly);
+        let again = Failure::of(&error).after("b");
+        assert_eq!(again.errno(), Some(libc::EROFS));
+        assert_eq!(again.message(), format!("b: {text}"));
+        assert_eq!(Failure::from(error), failure);
+    }
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Copies and archives for programs: the engines of `outboard cp`, `tar-in` and `tar-out` behind one
+//! type. Nothing is printed, and no setting of the process is changed.
+
+use crate::cp::report::{Progress, Report};
+use crate::cp::{copy_exactly, Changes, Job, Keep, Options};
+use crate::exclusion::Exclusion;
+use crate::tar::input::{unpack_into, Input, Target};
+use crate::tar::output::{pack_from, Source, Target as Archive};
+use crate::tar::{Choice, Format, Options as Unpacking, Selection};
+use outboard::Tree;
+use outboard_sandbox::error;
+use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_sandbox::interrupt::{Cancel, Interrupt};
+use outboard_sandbox::notes::Notes;
+use outboard_volume::address::Place;
+use std::fs::File;
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// Threads beyond this do not make copying faster.
+const USEFUL_THREADS: u32 = 4;
+/// Permissions that new files do not get where modes are not kept.
+const UMASK: u32 = 0o022;
+/// Files that could not be copied that an error names.
+const NAMED: usize = 4;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Count {
+    /// Files that are complete.
+    pub files: u64,
+    /// Bytes of files that are written.
+    pub bytes: u64,
+    /// Bytes that will be written, as far as that is known.
+    pub total: Option<u64>,
+}
+
+/// What a transfer has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Files that were copied.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// What could not be kept, as owners that the destination does not have, and other notes.
+    pub warnings: Vec<String>,
+}
+
+type Watch = dyn Fn(&Count) -> ControlFlow<()> + Send + Sync;
+
+/// How trees are copied, packed and unpacked: between volumes, and between a volume and the host
+/// ([`Tree::host`]).
+///
+/// ```no_run
+/// use outboard_transfer::Transfer;
+/// use outboard_volume::{Options, Tree, Volume};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let disk = Volume::open_writable("disk.img@1", Options::new())?;
+/// let summary = Transfer::new().copy(&Tree::host(), "site", &disk, "/srv/site")?;
+/// println!("{} files", summary.files);
+/// disk.close()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Transfer {
+    keep: Keep,
+    follow: bool,
+    threads: u32,
+    watch: Option<Arc<Watch>>,
+    cancel: Option<Cancel>,
+}
+
+impl Default for Transfer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Transfer {
+    /// A transfer that keeps everything and follows no symbolic link.
+    pub fn new() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        Self {
+            keep: Keep::Everything,
+            follow: false,
+            threads: (processors as u32).min(USEFUL_THREADS),
+            watch: None,
+            cancel: None,
+        }
+    }
+
+    /// What copies keep of their sources. Archives have everything.
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Whether a copy has what symbolic links lead to, in place of the links.
+    pub fn follow(mut self, yes: bool) -> Self {
+        self.follow = yes;
+        self
+    }
+
+    /// How many threads write files. Default: as many as the host has processors, at most 4.
+    pub fn threads(mut self, count: u32) -> Self {
+        self.threads = count.max(1);
+        self
+    }
+
+    /// Calls a function for each file, and within large ones, from any thread. `Break` cancels the
+    /// transfer. It must not wait for the transfer.
+    pub fn watch(
+        mut self,
+        watch: impl Fn(&Count) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.watch = Some(Arc::new(watch));
+        self
+    }
+
+    /// What another thread can cancel the transfer by.
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// Copies a file, or a directory with all in it. `to_path` is the path of the copy itself: a
+    /// directory is merged into one that is there, and a file replaces one that is there.
+    ///
+    /// A cancelled copy ([`ErrorKind::Interrupted`]) leaves complete files, and none that is not.
+    /// Files that cannot be copied do not end the copy; the error at its end names them.
+    pub fn copy(
+        &self,
+        from: &Tree,
+        from_path: impl AsRef<Path>,
+        to: &Tree,
+        to_path: impl AsRef<Path>,
+    ) -> Result<Summary> {
+        let options = Options {
+            keep: self.keep,
+            recursive: true,
+            follow: self.follow,
+            umask: UMASK,
+            ..Options::default()
+        };
+        let source = Place::Host(from_path.as_ref().to_owned());
+        let destination = Place::Host(to_path.as_ref().to_owned());
+        self.run(|report, interrupt| {
+            let job = Job {
+                options,
+                changes: &Changes::default(),
+                excluded: &Exclusion::default(),
+                interrupt,
+                report,
+                names: None,
+                shown: None,
+            };
+            let copied = copy_exactly(&job, (from, &source), (to, &destination), self.threads);
+            report.print_losses();
+            copied
+        })
+    }
+
+    /// Packs all that is in a directory into an archive in PAX format. The same tree makes the same
+    /// archive. The archive of a cancelled or failed call is not complete.
+    pub fn pack(
+        &self,
+        from: &Tree,
+        directory: impl AsRef<Path>,
+        archive: &File,
+        format: Format,
+    ) -> Result<Summary> {
+        let place = Place::Host(directory.as_ref().to_owned());
+        let source = Source {
+            tree: from,
+            place: &place,
+            mount: None,
+            threads: self.threads,
+        };
+        let choice = Choice {
+            sorted: true,
+            ..Choice::default()
+        };
+        let open = || {
+            let file = archive.try_clone();
+            Ok(Archive {
+                file: file
+                    .map_err(|error| error::Error::failed("cannot use the archive", &error))?,
+                name: "the archive".to_owned(),
+                made: None,
+            })
+        };
+        self.run(|report, interrupt| pack_from(&source, &choice, format, interrupt, report, open))
+    }
+
+    /// Unpacks an archive into a directory: of v7, ustar, GNU or PAX format, also compressed by
+    /// gzip, zstd or xz. Members before a damaged place, or before a cancel, are unpacked.
+    pub fn unpack(
+        &self,
+        archive: impl Read + Send + 'static,
+        to: &Tree,
+        directory: impl AsRef<Path>,
+    ) -> Result<Summary> {
+        let place = Place::Host(directory.as_ref().to_owned());
+        let shown = place.shown();
+        let target = Target {
+            tree: to,
+            place: &place,
+            shown: &shown,
+        };
+        let selection = Selection::default();
+        let how = Unpacking {
+            threads: self.threads,
+            keep_links: false,
+            selection: &selection,
+        };
+        self.run(|report, interrupt| {
+            let input = Input::of_reader(archive, "the archive");
+            unpack_into(&target, input, how, interrupt, report)
+        })
+    }
+
+    fn run(&self, work: impl FnOnce(&Report, &Interrupt) -> error::Result<()>) -> Result<Summary> {
+        let notes = Notes::default();
+        let cancel = self.cancel.clone().unwrap_or_default();
+        let report = Report::new(Box::new(Watcher {
+            watch: self.watch.clone(),
+            cancel: cancel.clone(),
+            notes: notes.clone(),
+            total: AtomicU64::new(0),
+        }));
+        let interrupt = Interrupt::by(cancel);
+        let done = notes.collect(|| work(&report, &interrupt));
+        let files = report.files();
+        if interrupt.asked() {
+            let text = format!("cancelled after {files} files, which are complete");
+            return Err(Failure::new(ErrorKind::Interrupted, text));
+        }
+        match done {
+            Ok(()) => Ok(Summary {
+                files,
+                bytes: report.bytes(),
+                warnings: notes.lines(),
+            }),
+            Err(error::Error::Told) => Err(told(&report, &notes)),
+            Err(error::Error::READER_GONE) => {
+                let gone = std::io::Error::from_raw_os_error(libc::EPIPE);
+                Err(Failure::of(&gone).after("cannot write to the archive"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The error of files that could not be copied.
+fn told(report: &Report, notes: &Notes) -> Failure {
+    let mut lines = notes.lines();
+    let more = report.failures().saturating_sub(NAMED as u64);
+    lines.truncate(NAMED);
+    if more > 0 {
+        lines.push(format!("and {more} more files failed"));
+    }
+    Failure::new(report.kind(), lines.join("\n"))
+}
+
+/// Passes on how far it is.
+struct Watcher {
+    watch: Option<Arc<Watch>>,
+    cancel: Cancel,
+    notes: Notes,
+    /// 0: nobody knows.
+    total: AtomicU64,
+}
+
+impl Progress for Watcher {
+    fn expect(&self, total: u64) {
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    fn is_shown(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    fn reach(&self, _position: u64) {}
+
+    fn show(&self, files: u64, bytes: u64) {
+        let Some(watch) = &self.watch else { return };
+        let total = self.total.load(Ordering::Relaxed);
+        let count = Count {
+            files,
+            bytes,
+            total: (total > 0).then_some(total),
+        };
+        if watch(&count).is_break() {
+            self.cancel.cancel();
+        }
+    }
+
+    fn suspend(&self, write: &mut dyn FnMut()) {
+        self.notes.collect(write);
+    }
+
+    fn finish(&self) {}
+}
