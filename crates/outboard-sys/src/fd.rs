@@ -7,7 +7,6 @@
 
 use crate::control::{Control, CONTROL_SIZE};
 use crate::entries::Entries;
-use crate::path::PathFd;
 use crate::system::{pointer, pointer_mut, string, StatFs, System};
 use libc::{c_int, c_long, c_uint};
 use std::ffi::{CStr, CString};
@@ -15,10 +14,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{IntoRawFd, OwnedFd};
 
-/// Refuses paths with symbolic links.
-const RESOLVE_NO_SYMLINKS: u64 = 0x04;
-/// Refuses paths that leave the directory.
-const RESOLVE_BENEATH: u64 = 0x08;
 /// Resolves absolute symbolic links and `..` as if the directory were the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
 
@@ -146,25 +141,13 @@ impl Fd {
         Ok(Self::own(&self.system, raw))
     }
 
-    /// A file in this directory, itself also if it is a symbolic link.
-    pub fn open_path_at(&self, name: &CStr) -> io::Result<PathFd> {
-        PathFd::new(self.open_at(name, libc::O_PATH | libc::O_NOFOLLOW, 0)?)
-    }
-
-    /// A file below this directory by a path without symbolic links; the last name may be one, and is
-    /// the link itself. ELOOP: there is another. ENOSYS: a kernel older than Linux 5.6.
-    pub fn open_path_beneath(&self, path: &CStr) -> io::Result<PathFd> {
-        let flags = libc::O_PATH | libc::O_NOFOLLOW;
-        PathFd::new(self.open_resolved(path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)?)
-    }
-
     /// Opens a file below this directory, which absolute links and `..` do not leave.
     pub fn open_in_root(&self, path: &CStr, flags: c_int, mode: u32) -> io::Result<Self> {
         self.open_resolved(path, flags, mode, RESOLVE_IN_ROOT)
     }
 
     /// Opens a file by a path that is resolved as `RESOLVE_*` have it.
-    fn open_resolved(
+    pub(crate) fn open_resolved(
         &self,
         path: &CStr,
         flags: c_int,
@@ -480,7 +463,7 @@ impl Fd {
     }
 
     /// Changes the permissions of a file, following a symbolic link: not for a name that somebody
-    /// else may replace, see [`PathFd::set_mode`].
+    /// else may replace, see [`crate::PathFd::set_mode`].
     pub(crate) fn set_mode_at(&self, name: &CStr, mode: u32) -> io::Result<()> {
         // SAFETY: the name outlives the call.
         unsafe { self.call(libc::SYS_fchmodat, [string(name), mode as usize, 0, 0, 0]) }.map(drop)

@@ -9,6 +9,10 @@ use crate::{Fd, System};
 use std::ffi::{CStr, CString};
 use std::io;
 
+/// Refuses paths with symbolic links.
+const RESOLVE_NO_SYMLINKS: u64 = 0x04;
+/// Refuses paths that leave the directory.
+const RESOLVE_BENEATH: u64 = 0x08;
 /// A file that is open with `O_PATH`. A symbolic link is this file itself, not what it leads to.
 #[derive(Debug)]
 pub struct PathFd {
@@ -85,5 +89,19 @@ impl PathFd {
     pub fn link_at(&self, directory: &Fd, name: &CStr) -> io::Result<()> {
         self.anywhere()
             .link_at(&self.path, directory, name, libc::AT_SYMLINK_FOLLOW)
+    }
+}
+
+impl Fd {
+    /// A file in this directory, itself also if it is a symbolic link.
+    pub fn open_path_at(&self, name: &CStr) -> io::Result<PathFd> {
+        PathFd::new(self.open_at(name, libc::O_PATH | libc::O_NOFOLLOW, 0)?)
+    }
+
+    /// A file below this directory by a path without symbolic links; the last name may be one, and is
+    /// the link itself. ELOOP: there is another. ENOSYS: a kernel older than Linux 5.6.
+    pub fn open_path_beneath(&self, path: &CStr) -> io::Result<PathFd> {
+        let flags = libc::O_PATH | libc::O_NOFOLLOW;
+        PathFd::new(self.open_resolved(path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)?)
     }
 }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Disks that this program serves, and locks on the files they are made of.
+//! Disks that this program serves.
 
-use crate::{ffi, Fd};
+use crate::ffi;
 use libc::{c_int, c_void, iovec};
-use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::AsRawFd;
-use std::process;
 use std::sync::Arc;
 
 /// A disk that this program serves. The kernel's worker threads call it, several at once. A call may
@@ -126,52 +123,3 @@ pub(crate) static OPERATIONS: ffi::ob_disk_operations = ffi::ob_disk_operations 
     write_zeroes,
     closed,
 };
-
-/// Locks a file as a disk of the kernel is locked. `EBUSY`: somebody else has it. A file system without such locks is no error.
-fn lock(descriptor: c_int, exclusive: bool) -> io::Result<()> {
-    // SAFETY: has only numbers as its arguments.
-    match unsafe { ffi::ob_file_lock(descriptor, c_int::from(exclusive)) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(-error)),
-    }
-}
-
-/// A file's lock against a second user, given back when it is dropped.
-pub struct FileLock {
-    file: File,
-    /// The process that has taken it.
-    process: u32,
-}
-
-impl FileLock {
-    pub fn new(file: File, exclusive: bool) -> io::Result<Self> {
-        lock(file.as_raw_fd(), exclusive)?;
-        Ok(Self {
-            file,
-            process: process::id(),
-        })
-    }
-}
-
-impl Drop for FileLock {
-    fn drop(&mut self) {
-        // A forked child shares the open file, and with it the lock, with its parent.
-        if process::id() != self.process {
-            return;
-        }
-        // Other descriptors of the same open file would keep it.
-        // SAFETY: has only a number as its argument.
-        unsafe { ffi::ob_file_unlock(self.file.as_raw_fd()) };
-    }
-}
-
-impl Fd {
-    /// Locks this file of the host, until its last descriptor is closed. `InvalidInput`: it is a
-    /// kernel's.
-    pub fn lock(&self, exclusive: bool) -> io::Result<()> {
-        if !self.system().is_host() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        lock(self.raw(), exclusive)
-    }
-}

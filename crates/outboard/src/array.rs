@@ -6,8 +6,9 @@
 //! its members' superblocks, and as clean again when it is stopped. Nothing is resynchronised or recovered here: that
 //! is left to the machine that the array belongs to.
 
-use crate::device::BlockDevice;
-use crate::kernel::{make_node, write_text, Kernel, HOME};
+use crate::device::{Backing, BlockDevice};
+use crate::kernel::Kernel;
+use crate::kernel_files::{make_node, write_text, HOME};
 use crate::{Fd, System};
 use outboard_sys::libc;
 use std::ffi::{CStr, CString};
@@ -21,7 +22,7 @@ const ARRAYS: u32 = 512;
 const BTRFS_CONTROL: (u32, u32) = (10, 234);
 
 /// An array that runs. It is stopped before its members go.
-pub(crate) struct Array {
+struct Array {
     kernel: Kernel,
     node: CString,
     read_only: bool,
@@ -39,15 +40,17 @@ fn open(system: &System, node: &CStr) -> io::Result<Fd> {
     Fd::working_directory(system).open_at(node, libc::O_RDONLY, 0)
 }
 
-impl Array {
-    pub(crate) fn kernel(&self) -> &Kernel {
+impl Backing for Array {
+    fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    pub(crate) fn is_read_only(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         self.read_only
     }
+}
 
+impl Array {
     fn run(&self, name: &str, device: &Fd, version: (i32, i32)) -> io::Result<()> {
         device.begin_array(version)?;
         for member in &self.members {
@@ -108,7 +111,7 @@ impl Kernel {
         // While it is open it cannot be stopped.
         drop(device);
         runs?;
-        BlockDevice::of_array(array, name)
+        BlockDevice::new(Box::new(array), name)
     }
 
     /// Tells btrfs of a device that is part of a file system on several.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How much a file system can hold, whatever its damaged metadata claim.
 
-use crate::kernel::read_text;
+use crate::kernel_files::read_text;
 use crate::{Fd, System};
 use outboard_sys::libc;
 use std::ffi::CString;

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Block devices of the kernel: whole disks, partitions, and what is mapped onto others.
 
-use crate::array::Array;
-use crate::device_mapper::Mapping;
-use crate::disk::Disk;
 use crate::kernel::Kernel;
-use crate::mount::{Mount, MountOptions};
 use crate::{Fd, System};
 use outboard_image::{probe, Probe, Source};
 use outboard_sys::libc;
@@ -13,25 +9,22 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::Arc;
 
-/// What a block device is made of. It is kept, and taken down when the last handle is dropped.
-enum Backing {
-    Disk(Disk),
-    Mapping(Mapping),
-    Array(Array),
-}
+/// The source of a block device: a disk, a mapping, an array. Dropping the last handle of the
+/// device removes it.
+pub(crate) trait Backing: Send + Sync {
+    fn kernel(&self) -> &Kernel;
 
-impl Backing {
-    fn kernel(&self) -> &Kernel {
-        match self {
-            Backing::Disk(disk) => disk.kernel(),
-            Backing::Mapping(mapping) => mapping.kernel(),
-            Backing::Array(array) => array.kernel(),
-        }
+    /// Whether it was opened for reading only.
+    fn is_read_only(&self) -> bool;
+
+    /// The state that the driver reports; empty if it reports none.
+    fn status(&self) -> io::Result<String> {
+        Ok(String::new())
     }
 }
 
 struct Shared {
-    backing: Backing,
+    backing: Box<dyn Backing>,
     name: String,
     node: CString,
     number: u64,
@@ -61,7 +54,7 @@ fn number_of(system: &System, node: &CStr) -> io::Result<u64> {
 }
 
 impl BlockDevice {
-    fn new(backing: Backing, name: String) -> io::Result<Self> {
+    pub(crate) fn new(backing: Box<dyn Backing>, name: String) -> io::Result<Self> {
         let node = CString::new(format!("{NODES}/{name}"))?;
         let number = number_of(backing.kernel().system(), &node)?;
         let shared = Shared {
@@ -73,18 +66,6 @@ impl BlockDevice {
         Ok(Self {
             shared: Arc::new(shared),
         })
-    }
-
-    pub(crate) fn of_disk(disk: Disk, name: String) -> io::Result<Self> {
-        Self::new(Backing::Disk(disk), name)
-    }
-
-    pub(crate) fn of_mapping(mapping: Mapping, name: String) -> io::Result<Self> {
-        Self::new(Backing::Mapping(mapping), name)
-    }
-
-    pub(crate) fn of_array(array: Array, name: String) -> io::Result<Self> {
-        Self::new(Backing::Array(array), name)
     }
 
     /// What the kernel calls it, as in "vda1".
@@ -113,19 +94,12 @@ impl BlockDevice {
 
     /// Whether it was opened for reading only.
     pub fn is_read_only(&self) -> bool {
-        match &self.shared.backing {
-            Backing::Disk(disk) => disk.is_read_only(),
-            Backing::Mapping(mapping) => mapping.is_read_only(),
-            Backing::Array(array) => array.is_read_only(),
-        }
+        self.shared.backing.is_read_only()
     }
 
-    /// What the target of a mapping tells of its state; nothing for other devices.
+    /// The state that the target of a mapping reports; empty for other devices.
     pub fn status(&self) -> io::Result<String> {
-        match &self.shared.backing {
-            Backing::Disk(_) | Backing::Array(_) => Ok(String::new()),
-            Backing::Mapping(mapping) => mapping.status(),
-        }
+        self.shared.backing.status()
     }
 
     /// Size in bytes.
@@ -165,11 +139,6 @@ impl BlockDevice {
     pub fn sync(&self) -> io::Result<()> {
         self.open()?.sync()
     }
-
-    /// Mounts the file system on it.
-    pub fn mount(&self, options: &MountOptions) -> io::Result<Mount> {
-        Mount::new(self, options)
-    }
 }
 
 /// What stands on a block device.
@@ -185,5 +154,16 @@ impl Source for DeviceSource {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.fd.read_at(buffer, offset)
+    }
+}
+
+impl Kernel {
+    /// EXDEV: a device is another kernel's, where the same number means another device.
+    pub(crate) fn check_devices(&self, devices: &[BlockDevice]) -> io::Result<()> {
+        let foreign = |device: &BlockDevice| device.kernel().system() != self.system();
+        match devices.iter().any(foreign) {
+            true => Err(io::Error::from_raw_os_error(libc::EXDEV)),
+            false => Ok(()),
+        }
     }
 }

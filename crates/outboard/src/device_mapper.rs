@@ -4,8 +4,9 @@
 //! A mapping has a table, whose lines say for one range of the new device each what is to be done with it (the
 //! target) and where. It is made without a table, gets one and begins to work with a resume.
 
-use crate::device::BlockDevice;
-use crate::kernel::{make_directory, make_node, Kernel, HOME};
+use crate::device::{Backing, BlockDevice};
+use crate::kernel::Kernel;
+use crate::kernel_files::{make_directory, make_node, HOME};
 use crate::Fd;
 use outboard_sys::{libc, MapperRequest, Secret, MAPPER_HEADER_SIZE};
 use std::ffi::CString;
@@ -134,7 +135,7 @@ fn open_control(kernel: &Kernel) -> io::Result<Fd> {
 }
 
 /// A device in the mapper's care. It goes before what it lies on.
-pub(crate) struct Mapping {
+struct Mapping {
     control: Fd,
     kernel: Kernel,
     name: String,
@@ -153,31 +154,33 @@ impl Drop for Mapping {
     }
 }
 
-impl Mapping {
-    pub(crate) fn kernel(&self) -> &Kernel {
+impl Backing for Mapping {
+    fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    pub(crate) fn is_read_only(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    fn load(&self, targets: &[Target]) -> io::Result<()> {
-        let access = if self.read_only { READ_ONLY } else { 0 };
-        let mut table = Message::with_table(&self.name, targets)?.flags(SECURE_DATA | access);
-        table.send(&self.control, MapperRequest::Load)?;
-        let mut resume = Message::new(&self.name, 0)?.flags(access);
-        resume.send(&self.control, MapperRequest::Suspend)
-    }
-
-    /// What the first target tells of its state.
-    pub(crate) fn status(&self) -> io::Result<String> {
+    /// The state that the first target reports.
+    fn status(&self) -> io::Result<String> {
         let mut message = Message::new(&self.name, STATUS_SIZE)?;
         message.send(&self.control, MapperRequest::Status)?;
         let start = get32(&message.0, 16) as usize + TARGET_SIZE;
         let text = message.0.get(start..).unwrap_or_default();
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(0);
         Ok(String::from_utf8_lossy(&text[..end]).into_owned())
+    }
+}
+
+impl Mapping {
+    fn load(&self, targets: &[Target]) -> io::Result<()> {
+        let access = if self.read_only { READ_ONLY } else { 0 };
+        let mut table = Message::with_table(&self.name, targets)?.flags(SECURE_DATA | access);
+        table.send(&self.control, MapperRequest::Load)?;
+        let mut resume = Message::new(&self.name, 0)?.flags(access);
+        resume.send(&self.control, MapperRequest::Suspend)
     }
 }
 
@@ -204,7 +207,7 @@ impl Kernel {
         };
         mapping.load(targets)?;
         let minor = minor(get32(&create.0, NUMBER));
-        BlockDevice::of_mapping(mapping, format!("dm-{minor}"))
+        BlockDevice::new(Box::new(mapping), format!("dm-{minor}"))
     }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Disks: files and block devices of the host, and what the program serves, that the kernel sees as block devices.
 
-use crate::device::BlockDevice;
-use crate::kernel::{read_text, Kernel};
+use crate::device::{Backing, BlockDevice};
+use crate::kernel::Kernel;
+use crate::kernel_files::read_text;
 use crate::Fd;
 use outboard_sys::kernel::DiskConfig;
 use outboard_sys::{libc, Storage};
@@ -78,16 +79,12 @@ impl Drop for Shared {
 }
 
 impl Disk {
-    pub(crate) fn add(kernel: Kernel, path: &Path, options: DiskOptions) -> io::Result<Self> {
+    fn add(kernel: Kernel, path: &Path, options: DiskOptions) -> io::Result<Self> {
         let added = kernel.instance().add_disk(path, options.config)?;
         Ok(Self::new(kernel, added, options))
     }
 
-    pub(crate) fn serve(
-        kernel: Kernel,
-        storage: Arc<dyn Storage>,
-        options: DiskOptions,
-    ) -> io::Result<Self> {
+    fn serve(kernel: Kernel, storage: Arc<dyn Storage>, options: DiskOptions) -> io::Result<Self> {
         let added = kernel.instance().serve_disk(storage, options.config)?;
         Ok(Self::new(kernel, added, options))
     }
@@ -103,12 +100,8 @@ impl Disk {
         }
     }
 
-    pub(crate) fn kernel(&self) -> &Kernel {
+    fn kernel(&self) -> &Kernel {
         &self.shared.kernel
-    }
-
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.shared.read_only
     }
 
     /// What the kernel calls it, as in "vda".
@@ -165,6 +158,34 @@ impl Disk {
             }
             Some(number) => format!("{}{number}", self.name()),
         };
-        BlockDevice::of_disk(self.clone(), name)
+        BlockDevice::new(Box::new(self.clone()), name)
+    }
+}
+
+impl Backing for Disk {
+    fn kernel(&self) -> &Kernel {
+        &self.shared.kernel
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.shared.read_only
+    }
+}
+
+impl Kernel {
+    /// Adds a disk: a regular file or a block device of the host. `ResourceBusy`
+    /// (EBUSY) if somebody else uses it, EROFS if it can only be read.
+    pub fn add_disk(&self, path: &Path, options: DiskOptions) -> io::Result<Disk> {
+        Disk::add(self.clone(), path, options)
+    }
+
+    /// Adds a disk whose requests `storage` carries out. It has no lock of its own. `storage` is dropped when the
+    /// disk is removed, or the kernel halts.
+    pub fn add_served_disk(
+        &self,
+        storage: Arc<dyn Storage>,
+        options: DiskOptions,
+    ) -> io::Result<Disk> {
+        Disk::serve(self.clone(), storage, options)
     }
 }

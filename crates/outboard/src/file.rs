@@ -3,13 +3,11 @@
 
 use crate::metadata::Metadata;
 use crate::path::c_name;
-use crate::tree::Tree;
 use crate::Fd;
 use outboard_sys::libc;
 use std::ffi::OsStr;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a file is opened, as [`std::fs::OpenOptions`].
@@ -118,9 +116,12 @@ impl OpenOptions {
         Ok(flags | self.flags)
     }
 
-    /// Opens a file of a tree: of a mounted image or of the host.
-    pub fn open(&self, tree: &Tree, path: impl AsRef<Path>) -> io::Result<File> {
-        let fd = tree.open_fd(path.as_ref(), self.to_flags()?, self.mode)?;
+    /// Opens a file by a function that takes `O_*` flags and the permissions of a new file.
+    pub(crate) fn open_by(
+        &self,
+        open: impl FnOnce(i32, u32) -> io::Result<Fd>,
+    ) -> io::Result<File> {
+        let fd = open(self.to_flags()?, self.mode)?;
         Ok(File::from(fd))
     }
 }

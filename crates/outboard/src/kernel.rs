@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A kernel in this process: boot and halt.
 
-use crate::disk::{Disk, DiskOptions};
+use crate::kernel_files::{make_directory, read_text, write_text, HOME};
 use crate::log::Level;
-use crate::{BlockDevice, Component, Fd, KernelError, System};
+use crate::{Component, Fd, KernelError, System};
 use outboard_sys::kernel as sys;
-use outboard_sys::{libc, EmptyInstance, Instance, Storage};
-use std::ffi::{CStr, CString};
+use outboard_sys::{EmptyInstance, Instance};
+use std::ffi::CString;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 pub use sys::{option, profile, release, version};
-
-/// Below this the kernel has no directories of its own, so ours is safe here.
-pub(crate) const HOME: &str = "/outboard";
 
 /// Open files that the kernel shall allow this process.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -133,13 +130,6 @@ fn make_home(system: &System) -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn make_directory(root: &Fd, path: &CStr) -> io::Result<()> {
-    match root.make_directory_at(path, 0o700) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
-}
-
 pub(crate) struct Shared {
     instance: Instance,
     /// The same, for calls.
@@ -196,34 +186,9 @@ impl Kernel {
         self.instance().check()
     }
 
-    /// EXDEV: a device is another kernel's, where the same number means another device.
-    pub(crate) fn check_devices(&self, devices: &[BlockDevice]) -> io::Result<()> {
-        let foreign = |device: &BlockDevice| device.kernel().system() != self.system();
-        match devices.iter().any(foreign) {
-            true => Err(io::Error::from_raw_os_error(libc::EXDEV)),
-            false => Ok(()),
-        }
-    }
-
     /// What became of the snapshot when it was booted.
     pub fn snapshot_status(&self) -> String {
         self.instance().snapshot_status()
-    }
-
-    /// Adds a disk: a regular file or a block device of the host. `ResourceBusy`
-    /// (EBUSY) if somebody else uses it, EROFS if it can only be read.
-    pub fn add_disk(&self, path: &Path, options: DiskOptions) -> io::Result<Disk> {
-        Disk::add(self.clone(), path, options)
-    }
-
-    /// Adds a disk whose requests `storage` carries out. It has no lock of its own. `storage` is dropped when the
-    /// disk is removed, or the kernel halts.
-    pub fn add_served_disk(
-        &self,
-        storage: Arc<dyn Storage>,
-        options: DiskOptions,
-    ) -> io::Result<Disk> {
-        Disk::serve(self.clone(), storage, options)
     }
 
     /// Loads a component by its name or an alias, and what it needs, with parameters as in
@@ -343,40 +308,4 @@ pub fn remembered(system: &System) -> io::Result<Remembered> {
         contents: bytes("Cached:"),
         other: bytes("Buffers:") + bytes("Slab:"),
     })
-}
-
-/// A small text file of the kernel's own file systems, as in /proc.
-pub(crate) fn read_text(system: &System, path: &CStr) -> io::Result<String> {
-    let file = Fd::working_directory(system).open_at(path, libc::O_RDONLY, 0)?;
-    let mut text = Vec::new();
-    let mut buffer = [0u8; 4096];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
-            length => text.extend_from_slice(&buffer[..length]),
-        }
-    }
-}
-
-/// Writes to an attribute of the kernel's own file systems, as in /sys.
-pub(crate) fn write_text(system: &System, path: &str, text: &str) -> io::Result<()> {
-    let path = CString::new(path)?;
-    let file = Fd::working_directory(system).open_at(&path, libc::O_WRONLY, 0)?;
-    file.write_all(text.as_bytes())
-}
-
-/// Makes a device node of a type (`S_IF*`). One of a device that is gone may have the same name, but another number.
-pub(crate) fn make_node(system: &System, path: &CStr, kind: u32, number: u64) -> io::Result<()> {
-    let root = Fd::working_directory(system);
-    let make = || root.make_node_at(path, kind | 0o600, number);
-    match make() {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if root.stat_at(path, 0)?.st_rdev == number {
-                return Ok(());
-            }
-            root.unlink_at(path, 0)?;
-            make()
-        }
-        other => other,
-    }
 }

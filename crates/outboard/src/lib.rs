@@ -34,6 +34,7 @@ mod disk;
 mod file;
 mod file_systems;
 mod kernel;
+mod kernel_files;
 mod log;
 mod metadata;
 mod mount;

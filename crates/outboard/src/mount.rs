@@ -160,7 +160,7 @@ fn worth_another_try(error: &io::Error) -> bool {
 }
 
 impl Mount {
-    pub(crate) fn new(device: &BlockDevice, options: &MountOptions) -> io::Result<Self> {
+    fn new(device: &BlockDevice, options: &MountOptions) -> io::Result<Self> {
         let probe = || match &options.probed {
             Some(found) => Ok(Some(found.clone())),
             None => device.probe(),
@@ -269,6 +269,13 @@ impl Mount {
             self.device.sync()
         };
         written.and(unmounted).and(flushed)
+    }
+}
+
+impl BlockDevice {
+    /// Mounts the file system on it.
+    pub fn mount(&self, options: &MountOptions) -> io::Result<Mount> {
+        Mount::new(self, options)
     }
 }
 

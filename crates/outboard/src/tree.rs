@@ -21,6 +21,13 @@ pub struct Tree {
     confined: bool,
 }
 
+impl OpenOptions {
+    /// Opens a file of a tree: of a mounted image or of the host.
+    pub fn open(&self, tree: &Tree, path: impl AsRef<Path>) -> io::Result<File> {
+        self.open_by(|flags, mode| tree.open_fd(path.as_ref(), flags, mode))
+    }
+}
+
 /// The directory part of a path and its last name. "." where there is no last name.
 fn split(path: &Path) -> (&Path, &OsStr) {
     let bytes = path.as_os_str().as_bytes();
