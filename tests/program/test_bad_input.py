@@ -194,6 +194,24 @@ def test_no_permission(nobody, image):
 
 
 @pytest.mark.needs_root
+@pytest.mark.needs("getfattr", "getfacl")
+def test_read_only_copy_gets_all_attributes(nobody, image):
+    """An ordinary user may set them only while the copy can be written: before its mode."""
+    good("chmod", "0464", f"{image}:/hello")
+    good("setfattr", "-n", "user.note", "-v", "kept", f"{image}:/hello")
+    good("setfacl", "-m", "u:1000:r,g:50:rw,m::rw", f"{image}:/hello")
+    moved = shutil.move(image, os.path.join(os.path.dirname(nobody.program), "open.img"))
+    os.chmod(moved, 0o444)
+    copy = os.path.join(os.path.dirname(nobody.program), "copy")
+    result = nobody.run("cp", "-a", f"{moved}:/hello", copy)
+    assert "extended attributes" not in result.err and "access control" not in result.err, result
+    assert 'user.note="kept"' in host.run("getfattr", "-d", copy).stdout
+    found = host.run("getfacl", "-n", "-p", copy).stdout
+    for entry in ("user::r--", "user:1000:r--", "group:50:rw-", "mask::rw-", "other::r--"):
+        assert entry in found, found
+
+
+@pytest.mark.needs_root
 def test_image_that_may_only_be_read(nobody, image):
     moved = shutil.move(image, os.path.join(os.path.dirname(nobody.program), "readable.img"))
     os.chmod(moved, 0o444)

@@ -2,7 +2,7 @@
 //! Moving trees into, out of and between disk images: see [`Transfer`].
 
 // `cp` copies trees, `tar` packs and unpacks archives; both use several threads, keep all attributes
-// that the destination can have, and report what they could not keep (`cp::report`). `walk` goes
+// that the destination can have, and report what they could not keep (`report`). `walk` goes
 // through a tree for all commands. The other modules understand what users write and what files
 // have: owners, modes, times, access lists, labels.
 
@@ -12,6 +12,8 @@
 pub mod accounts;
 #[doc(hidden)]
 pub mod acl;
+#[doc(hidden)]
+pub mod attributes;
 #[doc(hidden)]
 pub mod claimed_size;
 #[doc(hidden)]
@@ -32,6 +34,8 @@ pub mod operand;
 pub mod other_forms;
 #[doc(hidden)]
 pub mod owner;
+#[doc(hidden)]
+pub mod report;
 #[doc(hidden)]
 pub mod stream;
 #[doc(hidden)]

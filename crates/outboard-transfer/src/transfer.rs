@@ -2,7 +2,7 @@
 //! Copies and archives for programs: the engines of `outboard cp`, `tar-in` and `tar-out` behind one
 //! type. Nothing is printed, and no setting of the process is changed.
 
-use crate::cp::report::{Progress, Report};
+use crate::report::{Progress, Report};
 use crate::cp::{copy_exactly, Changes, Job, Keep, Options};
 use crate::exclusion::Exclusion;
 use crate::tar::input::{unpack_into, Input, Target};

@@ -11,6 +11,8 @@ use clap::Args;
 use outboard::{signal_child, signals, Fd, System, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::HostAccess;
+use outboard_transfer::attributes::{self, Target, Wanted, Xattrs};
+use outboard_transfer::report::Report;
 use outboard_volume::address::Place;
 use outboard_volume::session::{apart, Session};
 use outboard_volume::temporary::PrivateDirectory;
@@ -360,24 +362,57 @@ fn create(directory: &Fd) -> io::Result<(CString, Fd)> {
     }
 }
 
-/// A change of owner takes capabilities and bits of the mode away, so it comes first, the mode last.
+/// Gives the new file the owner, mode and extended attributes of the old one. An error, if one of
+/// them is lost: then the old file stays.
 fn keep_attributes(old: &Fd, new: &Fd, attributes: &Attributes) -> io::Result<()> {
-    let now = new.stat()?;
-    let (user, group) = (attributes.user, attributes.group);
-    if (now.st_uid, now.st_gid) != (user, group) {
-        new.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH)?;
-    }
+    const OMITTED: libc::timespec = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: libc::UTIME_OMIT,
+    };
+    let wanted = Wanted {
+        user: attributes.user,
+        group: attributes.group,
+        mode: attributes.mode & 0o7777,
+        times: [OMITTED, OMITTED],
+    };
     let names = match old.xattrs() {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Vec::new(),
         other => other?,
     };
-    for name in names {
-        new.set_xattr(&name, &old.xattr(&name)?, 0)?;
+    let (report, target) = (Report::default(), Target::Open(new));
+    let xattrs = OldXattrs { old, names };
+    attributes::keep(
+        &report,
+        &target,
+        &wanted,
+        &xattrs,
+        &new.stat()?,
+        &String::new,
+    );
+    match report.first_loss() {
+        None => Ok(()),
+        Some(what) => Err(io::Error::other(format!("its {what} cannot be kept"))),
     }
-    if new.stat()?.st_mode != attributes.mode {
-        new.set_mode(attributes.mode & 0o7777)?;
+}
+
+/// The extended attributes of the old file.
+struct OldXattrs<'a> {
+    old: &'a Fd,
+    names: Vec<CString>,
+}
+
+impl Xattrs for OldXattrs<'_> {
+    fn set(&self, target: &Target, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
+        for name in self.names.iter().filter(|name| chosen(name)) {
+            let value = self.old.xattr(name);
+            if value
+                .and_then(|value| target.set_xattr(name, &value))
+                .is_err()
+            {
+                lost(name);
+            }
+        }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use outboard_sandbox::format;
-use outboard_transfer::cp::report::{Progress, Report};
+use outboard_transfer::report::{Progress, Report};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;

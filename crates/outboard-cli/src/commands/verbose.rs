@@ -3,7 +3,7 @@
 
 use outboard::has_no_output;
 use outboard_sandbox::format;
-use outboard_transfer::cp::report::{NamePrinter, Report};
+use outboard_transfer::report::{NamePrinter, Report};
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;

@@ -1,36 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keeps owner, permissions, times and extended attributes, among them POSIX ACLs.
-//!
-//! The order matters: chown(2) clears set-user-ID bits and capabilities, so the owner comes first.
-//! Every call changes times, so they come last. docs/engine.md has the orders of all routines.
+//! The attributes of a source for its copy: owner, permissions, times and extended attributes
+//! (POSIX ACLs are such). [`crate::attributes`] has the order in which the copy gets them.
 
 use super::copy::Copier;
-use super::report::Loss;
-use crate::moment::{is_kept, stored};
+use crate::attributes::{self, Target, Wanted, Xattrs, UNCHANGED};
 use crate::other_forms;
+use crate::report::Loss;
 use outboard::{Fd, PathFd, System};
-use outboard_sandbox::format::escaped;
 use std::ffi::{CStr, CString};
 use std::io;
 
 const LABEL: &CStr = c"security.selinux";
-const SPECIAL: u32 = libc::S_ISUID | libc::S_ISGID | libc::S_ISVTX;
 
-/// The file whose attributes are kept.
+/// A file that is copied.
 pub trait Named {
-    /// The path of the source, for messages.
+    /// The source, for messages.
     fn shown(&self) -> String;
 
     /// The path of the copy below the top target.
     fn copy_path(&self) -> Vec<u8>;
 }
 
-/// How source and copy are reached.
-pub enum Kind<'a> {
+/// A source and its copy.
+pub enum Pair<'a> {
     /// Both are open.
     Open { source: &'a Fd, target: &'a Fd },
-    /// Links, devices, FIFOs, sockets: the source by its name in an open directory, the copy by a
-    /// descriptor, because another process may replace its name.
+    /// Links, devices, FIFOs, sockets: the source by its name in an open directory.
     Named {
         source: &'a Fd,
         name: &'a CStr,
@@ -38,161 +33,127 @@ pub enum Kind<'a> {
     },
 }
 
-impl Kind<'_> {
-    fn set_owner(&self, user: u32, group: u32) -> io::Result<()> {
+impl Pair<'_> {
+    fn target(&self) -> Target<'_> {
         match self {
-            Kind::Open { target, .. } => target.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH),
-            Kind::Named { target, .. } => target.set_owner(user, group),
-        }
-    }
-
-    fn set_mode(&self, mode: u32) -> io::Result<()> {
-        match self {
-            Kind::Open { target, .. } => target.set_mode(mode),
-            Kind::Named { target, .. } => target.set_mode(mode),
-        }
-    }
-
-    fn set_times(&self, times: &[libc::timespec; 2]) -> io::Result<()> {
-        match self {
-            Kind::Open { target, .. } => target.set_times(times),
-            Kind::Named { target, .. } => target.set_times(times),
+            Self::Open { target, .. } => Target::Open(target),
+            Self::Named { target, .. } => Target::Path(target),
         }
     }
 
     fn xattrs(&self) -> io::Result<Vec<CString>> {
         match self {
-            Kind::Open { source, .. } => source.xattrs(),
-            Kind::Named { source, name, .. } => source.xattrs_at(name),
+            Self::Open { source, .. } => source.xattrs(),
+            Self::Named { source, name, .. } => source.xattrs_at(name),
         }
     }
 
-    fn set_xattr(&self, attribute: &CStr, value: &[u8]) -> io::Result<()> {
+    fn xattr(&self, attribute: &CStr) -> io::Result<Vec<u8>> {
         match self {
-            Kind::Open { target, .. } => target.set_xattr(attribute, value, 0),
-            Kind::Named { target, .. } => target.set_xattr(attribute, value),
-        }
-    }
-
-    fn copy_xattr(&self, attribute: &CStr) -> io::Result<()> {
-        match self {
-            Kind::Open { source, .. } => self.set_xattr(attribute, &source.xattr(attribute)?),
-            Kind::Named { source, name, .. } => {
-                self.set_xattr(attribute, &source.xattr_at(name, attribute)?)
-            }
+            Self::Open { source, .. } => source.xattr(attribute),
+            Self::Named { source, name, .. } => source.xattr_at(name, attribute),
         }
     }
 }
 
-/// The mode that a copy is created with. On the host, no other user may read it before it has its
-/// owner; in an image there are no other users.
+/// The mode that the copy of a file is created with. On the host nobody else may read it before it
+/// has its owner, and its owner must be able to write: some extended attributes need that. In an
+/// image nobody else is there.
 pub fn first_mode(system: &System, mode: u32) -> u32 {
     match system {
-        System::Host => mode & 0o700,
+        System::Host => mode & 0o700 | 0o200,
         System::Kernel(_) => mode & 0o7777,
     }
 }
 
 /// Gives the copy the attributes of the source. `stat` and `now`: the metadata of the source, and
 /// of the copy.
-pub fn keep(copier: &Copier, kind: &Kind, stat: &libc::stat, now: &libc::stat, named: &dyn Named) {
+pub fn keep(copier: &Copier, pair: &Pair, stat: &libc::stat, now: &libc::stat, named: &dyn Named) {
     let stat = &copier.changes.of_metadata(stat);
-    let lose = |loss| copier.report.lose(loss, || named.shown());
-    let mut mode = stat.st_mode & 0o7777;
-    let mut mode_now = now.st_mode & 0o7777;
-    if (now.st_uid, now.st_gid) != (stat.st_uid, stat.st_gid) {
-        if kind.set_owner(stat.st_uid, stat.st_gid).is_err() {
-            // A user who may not give files away may still choose among the own groups. The owner
-            // counts as lost either way, so the result changes nothing below.
-            let _ = kind.set_owner(u32::MAX, stat.st_gid);
-            lose(Loss::Owner);
-            mode &= !SPECIAL;
-        }
-        mode_now &= !SPECIAL;
-    }
-    keep_xattrs(copier, kind, named);
-    if copier.options.archive() && set_label(copier, kind, stat.st_mode, named).is_err() {
-        lose(Loss::Attribute);
-    }
-    let link = stat.st_mode & libc::S_IFMT == libc::S_IFLNK;
-    if !link && mode != mode_now && kind.set_mode(mode).is_err() {
-        lose(Loss::Mode);
-    }
-    let times = [
-        libc::timespec {
-            tv_sec: stat.st_atime,
-            tv_nsec: stat.st_atime_nsec,
-        },
-        libc::timespec {
-            tv_sec: stat.st_mtime,
-            tv_nsec: stat.st_mtime_nsec,
-        },
-    ];
-    if kind.set_times(&times).is_err() || !has_times(kind, &times) {
-        lose(Loss::Times);
-    }
+    let wanted = Wanted {
+        user: stat.st_uid,
+        group: stat.st_gid,
+        mode: stat.st_mode & 0o7777,
+        times: [
+            libc::timespec {
+                tv_sec: stat.st_atime,
+                tv_nsec: stat.st_atime_nsec,
+            },
+            libc::timespec {
+                tv_sec: stat.st_mtime,
+                tv_nsec: stat.st_mtime_nsec,
+            },
+        ],
+    };
+    let xattrs = SourceXattrs::find(copier, pair, stat.st_mode, named);
+    let shown = || named.shown();
+    attributes::keep(copier.report, &pair.target(), &wanted, &xattrs, now, &shown);
 }
 
-/// Gives the copy the owner of `--chown`, where nothing else is kept.
-pub fn give_owner(copier: &Copier, kind: &Kind, named: &dyn Named) {
+/// Gives the copy the owner that was asked for, if any was, where nothing else is kept.
+pub fn give_owner(copier: &Copier, pair: &Pair, named: &dyn Named) {
     let Some(owner) = copier.changes.owner else {
         return;
     };
-    let user = owner.user.unwrap_or(u32::MAX);
-    if kind
-        .set_owner(user, owner.group.unwrap_or(u32::MAX))
-        .is_err()
-    {
+    let user = owner.user.unwrap_or(UNCHANGED);
+    let group = owner.group.unwrap_or(UNCHANGED);
+    if pair.target().set_owner(user, group).is_err() {
         copier.report.lose(Loss::Owner, || named.shown());
     }
 }
 
-/// Whether the copy has the modification time now: file systems store the nearest one that they
-/// can.
-fn has_times(kind: &Kind, times: &[libc::timespec; 2]) -> bool {
-    let (found, target): (_, &Fd) = match kind {
-        Kind::Open { target, .. } => (target.stat(), target),
-        Kind::Named { target, .. } => (target.stat(), target.fd()),
-    };
-    let file_system = || target.statfs().ok().map(|found| found.kind);
-    found.is_ok_and(|found| is_kept(&times[1], stored(found.st_mtime, file_system)))
+/// The extended attributes of a source that its copy gets.
+struct SourceXattrs<'a> {
+    pair: &'a Pair<'a>,
+    names: Vec<CString>,
+    /// The SELinux label that the copy gets in place of the source's.
+    label: Option<&'a CString>,
 }
 
-/// Gives the copy its SELinux label, if there is a file of labels.
-fn set_label(copier: &Copier, kind: &Kind, mode: u32, named: &dyn Named) -> io::Result<()> {
-    let Some(labels) = &copier.changes.labels else {
-        return Ok(());
-    };
-    match labels.find(&named.copy_path(), mode) {
-        Some(label) => kind.set_xattr(LABEL, label.to_bytes_with_nul()),
-        None => Ok(()),
-    }
-}
-
-fn keep_xattrs(copier: &Copier, kind: &Kind, named: &dyn Named) {
-    let mut names = match kind.xattrs() {
-        Ok(names) => names,
-        // A file system without extended attributes has none to keep.
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return,
-        Err(error) => {
-            copier.report.lose(Loss::Attribute, || {
-                format!("{} (all: {error})", named.shown())
-            });
-            return;
-        }
-    };
-    other_forms::leave_out(&mut names);
-    if !copier.options.archive() {
-        // Access control lists are a part of the mode.
-        names.retain(|name| Loss::of_xattr(name) == Loss::AccessList);
-    }
-    for name in names {
-        let relabelled = copier.changes.labels.is_some() && name.as_c_str() == LABEL;
-        if relabelled || kind.copy_xattr(&name).is_ok() {
-            continue;
-        }
-        copier.report.lose(Loss::of_xattr(&name), || {
-            format!("{} ({})", named.shown(), escaped(name.to_bytes()))
+impl<'a> SourceXattrs<'a> {
+    fn find(copier: &'a Copier, pair: &'a Pair, mode: u32, named: &dyn Named) -> Self {
+        let labels = copier.changes.labels.as_ref();
+        let mut names = pair.xattrs().unwrap_or_else(|error| {
+            // A file system without extended attributes has none to keep.
+            if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
+                copier.report.lose(Loss::Attribute, || {
+                    format!("{} (all: {error})", named.shown())
+                });
+            }
+            Vec::new()
         });
+        other_forms::leave_out(&mut names);
+        if !copier.options.archive() {
+            // Access control lists are a part of the mode.
+            names.retain(|name| Loss::of_xattr(name) == Loss::AccessList);
+        }
+        if labels.is_some() {
+            names.retain(|name| name.as_c_str() != LABEL);
+        }
+        let labels = labels.filter(|_| copier.options.archive());
+        Self {
+            pair,
+            names,
+            label: labels.and_then(|labels| labels.find(&named.copy_path(), mode)),
+        }
+    }
+}
+
+impl Xattrs for SourceXattrs<'_> {
+    fn set(&self, target: &Target, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
+        for name in self.names.iter().filter(|name| chosen(name)) {
+            let value = self.pair.xattr(name);
+            if value
+                .and_then(|value| target.set_xattr(name, &value))
+                .is_err()
+            {
+                lost(name);
+            }
+        }
+        if let Some(label) = self.label.filter(|_| chosen(LABEL)) {
+            if target.set_xattr(LABEL, label.to_bytes_with_nul()).is_err() {
+                lost(LABEL);
+            }
+        }
     }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copies one file that is not a directory.
 
-use super::attributes::{self, Kind, Named};
+use super::attributes::{self, Named, Pair};
 use super::data::{copy_data, Buffer};
 use super::following::with_hint;
 use super::handle_cache::HandleCache;
 use super::links::{self, Links, Turn};
-use super::report::{Loss, NamePrinter, Report};
 use super::walk::Directory;
 use super::{join, Changes, Existing, Job, Options};
 use crate::claimed_size;
 use crate::exclusion::Exclusion;
+use crate::report::{Loss, NamePrinter, Report};
 use outboard::Fd;
 use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
@@ -427,15 +427,15 @@ impl Worker<'_> {
     ) -> Result<(), Failure> {
         let copier = self.copier;
         copy_data(copier, &mut self.buffer, source, &target, stat)?;
-        let kind = Kind::Open {
+        let pair = Pair::Open {
             source,
             target: &target,
         };
         if copier.options.keeps() {
             let now = target.stat().map_err(Failure::Writing)?;
-            attributes::keep(copier, &kind, stat, &now, item);
+            attributes::keep(copier, &pair, stat, &now, item);
         } else {
-            attributes::give_owner(copier, &kind, item);
+            attributes::give_owner(copier, &pair, item);
             if copier.settles {
                 settle(&target).map_err(Failure::Writing)?;
             }
@@ -487,14 +487,14 @@ impl Worker<'_> {
         if kind(&now) != kind(stat) || now.st_nlink > 1 {
             return Err(Failure::Writing(replaced()));
         }
-        let kind = Kind::Named {
+        let pair = Pair::Named {
             source: item.source(),
             name: item.source_name(),
             target: &target,
         };
         match keeps {
-            true => attributes::keep(self.copier, &kind, stat, &now, item),
-            false => attributes::give_owner(self.copier, &kind, item),
+            true => attributes::keep(self.copier, &pair, stat, &now, item),
+            false => attributes::give_owner(self.copier, &pair, item),
         }
         Ok(())
     }

@@ -4,10 +4,10 @@
 //! The sizes of files and of whole images are known before. A thread counts the files in other
 //! directories while they are copied, but only if the bar is visible and the copy takes long.
 
-use super::report::Report;
 use super::Source;
 use crate::exclusion::Exclusion;
 use crate::operand::Named;
+use crate::report::Report;
 use crate::walk::{Step, Walk};
 use outboard::Tree;
 use outboard_sandbox::interrupt::Interrupt;

@@ -10,12 +10,12 @@
 //! directory once it has returned all files in there. Here a directory must stay until other
 //! threads have copied its files, and links may lead to directories of other trees.
 
-use super::attributes::{self, Kind, Named};
+use super::attributes::{self, Named, Pair};
 use super::copy::{Copier, Item, Worker};
 use super::following::{check_end, follow, with_hint, Followed};
 use super::queue::Queue;
-use super::report::Loss;
 use super::{join, Options};
+use crate::report::Loss;
 use outboard::{Fd, Listing, Tree};
 use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
@@ -591,18 +591,18 @@ fn finish(copier: &Copier, directory: &Directory) {
     let Some(stat) = &directory.stat else {
         return;
     };
-    let kind = Kind::Open {
+    let pair = Pair::Open {
         source: &directory.source,
         target: &directory.target,
     };
     if copier.options.keeps() {
         match directory.target.stat() {
-            Ok(now) => attributes::keep(copier, &kind, stat, &now, directory),
+            Ok(now) => attributes::keep(copier, &pair, stat, &now, directory),
             Err(_) => copier.report.lose(Loss::Owner, || directory.shown()),
         }
     } else if directory.created {
         let mode = stat.st_mode & 0o777 & !copier.options.umask;
-        attributes::give_owner(copier, &kind, directory);
+        attributes::give_owner(copier, &pair, directory);
         if mode & 0o700 != 0o700 && directory.target.set_mode(mode).is_err() {
             copier.report.lose(Loss::Mode, || directory.shown());
         }

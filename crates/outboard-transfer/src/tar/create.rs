@@ -3,22 +3,19 @@
 
 use super::directories::Directory;
 use super::flights::{Flight, Flights};
-use super::member::{Attributes, Kind, Member};
+use super::member::{Kind, Member};
 use super::sparse::Map;
 use super::stream::Piece;
+use crate::attributes::Target;
 use crate::cp::data::Trail;
 use crate::cp::handle_cache::HandleCache;
-use crate::cp::report::{Loss, Report};
-use crate::moment::{is_kept, stored};
-use outboard::{Fd, PathFd};
+use crate::report::Report;
+use outboard::Fd;
 use outboard_sandbox::format::escaped;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
-
-/// Special bits of a mode, which chown(2) clears.
-const SPECIAL: u32 = libc::S_ISUID | libc::S_ISGID;
 
 /// The bytes of a member.
 pub enum Content {
@@ -34,98 +31,6 @@ pub struct Job {
     pub member: Box<Member>,
     pub content: Content,
     pub flight: Flight,
-}
-
-/// A file that gets its attributes.
-pub enum Target<'a> {
-    Open(&'a Fd),
-    Path(&'a PathFd),
-}
-
-impl Target<'_> {
-    fn set_owner(&self, user: u32, group: u32) -> io::Result<()> {
-        match self {
-            Self::Open(file) => file.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH),
-            Self::Path(file) => file.set_owner(user, group),
-        }
-    }
-
-    fn set_mode(&self, mode: u32) -> io::Result<()> {
-        match self {
-            Self::Open(file) => file.set_mode(mode),
-            Self::Path(file) => file.set_mode(mode),
-        }
-    }
-
-    fn set_times(&self, times: &[libc::timespec; 2]) -> io::Result<()> {
-        match self {
-            Self::Open(file) => file.set_times(times),
-            Self::Path(file) => file.set_times(times),
-        }
-    }
-
-    /// Whether the file has the modification time now: file systems store the nearest one that they
-    /// can.
-    fn has_times(&self, times: &[libc::timespec; 2]) -> bool {
-        let (found, target): (_, &Fd) = match self {
-            Self::Open(file) => (file.stat(), file),
-            Self::Path(file) => (file.stat(), file.fd()),
-        };
-        let file_system = || target.statfs().ok().map(|found| found.kind);
-        found.is_ok_and(|found| is_kept(&times[1], stored(found.st_mtime, file_system)))
-    }
-
-    fn set_xattr(&self, name: &CStr, value: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Open(file) => file.set_xattr(name, value, 0),
-            Self::Path(file) => file.set_xattr(name, value),
-        }
-    }
-}
-
-/// Gives a file its attributes, in an order in which none undoes another (docs/engine.md). `now`:
-/// its present metadata.
-pub fn keep(
-    report: &Report,
-    target: &Target,
-    attributes: &Attributes,
-    now: &libc::stat,
-    path: &dyn Fn() -> String,
-) {
-    let mut mode = attributes.mode;
-    let mut mode_now = now.st_mode & 0o7777;
-    let user = attributes.user_after(now.st_uid);
-    let group = attributes.group_after(now.st_gid);
-    if (now.st_uid, now.st_gid) != (user, group) {
-        if target.set_owner(user, group).is_err() {
-            report.lose(Loss::Owner, path);
-            // A set-user-ID program must not run as another user.
-            mode &= !SPECIAL;
-        }
-        mode_now &= !SPECIAL;
-    }
-    let link = now.st_mode & libc::S_IFMT == libc::S_IFLNK;
-    if !link && mode != mode_now && target.set_mode(mode).is_err() {
-        report.lose(Loss::Mode, path);
-    }
-    // An access list comes after the mode: not all programs write the list's mask as the group's
-    // permissions, and the mode would change the mask.
-    for _ in 0..attributes.strange_acls {
-        report.lose(Loss::AccessList, || {
-            format!("{} (of unknown users)", path())
-        });
-    }
-    for (name, value) in &attributes.xattrs {
-        if target.set_xattr(name, value).is_err() {
-            let loss = Loss::of_xattr(name);
-            report.lose(loss, || {
-                format!("{} ({})", path(), escaped(name.to_bytes()))
-            });
-        }
-    }
-    if target.set_times(&attributes.times).is_err() || !target.has_times(&attributes.times) {
-        report.lose(Loss::Times, path);
-    }
 }
 
 /// Why a member was not made.
@@ -199,13 +104,9 @@ impl Maker<'_> {
         let made = directory.open_path_at(name)?;
         let now = made.stat()?;
         let path = || self.shown(&job.member.path);
-        keep(
-            self.report,
-            &Target::Path(&made),
-            &job.member.attributes,
-            &now,
-            &path,
-        );
+        job.member
+            .attributes
+            .give(self.report, &Target::Path(&made), &now, &path);
         Ok(())
     }
 
@@ -222,13 +123,9 @@ impl Maker<'_> {
         }
         let now = file.stat()?;
         let path = || self.shown(&job.member.path);
-        keep(
-            self.report,
-            &Target::Open(&file),
-            &job.member.attributes,
-            &now,
-            &path,
-        );
+        job.member
+            .attributes
+            .give(self.report, &Target::Open(&file), &now, &path);
         self.handles.add(file, job.member.map.data());
         Ok(())
     }

@@ -6,15 +6,16 @@
 //! other wait for each other ([`Flights`]): the result is that of one thread. Directories get their
 //! attributes at the end, when nothing changes them any more.
 
-use super::create::{keep, replacing, Content, Job, Maker, Target};
+use super::create::{replacing, Content, Job, Maker};
 use super::directories::{clean, split, Directories, Directory};
 use super::flights::{Flights, Identity};
 use super::member::{Archive, Attributes, Kind, Member, Next};
 use super::selection::Selection;
 use super::stream::{Piece, Stop};
+use crate::attributes::Target;
 use crate::cp::handle_cache::HandleCache;
 use crate::cp::queue::Queue;
-use crate::cp::report::Report;
+use crate::report::Report;
 use outboard::{explained, Fd};
 use outboard_sandbox::error::{reason, warn};
 use outboard_sandbox::format::escaped;
@@ -391,7 +392,7 @@ impl Extraction<'_> {
             match found {
                 Ok(Some((directory, now))) => {
                     let target = Target::Open(&directory.fd);
-                    keep(report, &target, &later.attributes, &now, &shown);
+                    later.attributes.give(report, &target, &now, &shown);
                     self.maker.note(&directory.fd);
                 }
                 Ok(None) => {}

@@ -7,7 +7,7 @@ use super::member::{Archive, Next};
 use super::selection::Selection;
 use super::stream::{Counted, Stop, Stream};
 use crate::accounts::Accounts;
-use crate::cp::report::Report;
+use crate::report::Report;
 use outboard::Tree;
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::failure::ErrorKind;

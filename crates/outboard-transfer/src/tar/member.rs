@@ -7,13 +7,15 @@ use super::pax::{parse_time, Keyword, Records};
 use super::sparse::{self, Map, Parts};
 use super::stream::{Piece, Stop, Stream};
 use crate::accounts::Accounts;
+use crate::attributes::{self, Target, Wanted, Xattrs};
+use crate::report::{Loss, Report};
 use ::tar::{GnuExtSparseHeader, Header};
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::Engine;
 use outboard_sandbox::format::escaped;
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 /// Most bytes of an extended header: room for several attributes of the largest size.
 const EXTENDED: u64 = 8 << 20;
@@ -32,7 +34,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-const ACLS: [(Keyword, &std::ffi::CStr); 2] = [
+const ACLS: [(Keyword, &CStr); 2] = [
     (Keyword::AccessAcl, c"system.posix_acl_access"),
     (Keyword::DefaultAcl, c"system.posix_acl_default"),
 ];
@@ -52,19 +54,36 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// The user to set; `now`: the present one. The largest number means no change.
-    pub fn user_after(&self, now: u32) -> u32 {
-        match self.user {
-            u32::MAX => now,
-            user => user,
+    /// Gives them to a file and reports those that were lost. `now`: the file's metadata; `path`:
+    /// its name for messages.
+    pub fn give(
+        &self,
+        report: &Report,
+        target: &Target,
+        now: &libc::stat,
+        path: &dyn Fn() -> String,
+    ) {
+        for _ in 0..self.strange_acls {
+            report.lose(Loss::AccessList, || {
+                format!("{} (of unknown users)", path())
+            });
         }
+        let wanted = Wanted {
+            user: self.user,
+            group: self.group,
+            mode: self.mode,
+            times: self.times,
+        };
+        attributes::keep(report, target, &wanted, self, now, path);
     }
+}
 
-    /// The same for the group.
-    pub fn group_after(&self, now: u32) -> u32 {
-        match self.group {
-            u32::MAX => now,
-            group => group,
+impl Xattrs for Attributes {
+    fn set(&self, target: &Target, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
+        for (name, value) in self.xattrs.iter().filter(|(name, _)| chosen(name)) {
+            if target.set_xattr(name, value).is_err() {
+                lost(name);
+            }
         }
     }
 }

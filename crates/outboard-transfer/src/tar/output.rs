@@ -5,7 +5,7 @@ use super::compression::{Compressor, Format};
 use super::directories::{clean, split};
 use super::pack::pack;
 use super::tree::{Choice, Folder, Start, Walk};
-use crate::cp::report::Report;
+use crate::report::Report;
 use outboard::{Fd, Mount, Tree};
 use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::format::escaped;

@@ -3,6 +3,7 @@
 
 use super::directories::clean;
 use super::member::{Kind, Member};
+use crate::attributes::UNCHANGED;
 use crate::exclusion::Exclusion;
 use crate::owner::Owner;
 use outboard_sandbox::error::{Error, Result};
@@ -10,9 +11,6 @@ use outboard_sandbox::format::escaped;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// An owner's number that means no change.
-const UNCHANGED: u32 = u32::MAX;
 
 /// The members to unpack, and the changes to them.
 #[derive(Default)]

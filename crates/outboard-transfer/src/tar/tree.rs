@@ -2,8 +2,8 @@
 //! The walk through a tree to pack: in the order of the archive, a directory before its entries.
 
 use super::changes::Changes;
-use crate::cp::report::Report;
 use crate::exclusion::Exclusion;
+use crate::report::Report;
 use outboard::{Fd, Listing};
 use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;

@@ -5,7 +5,7 @@ use super::host_tree;
 use outboard::System;
 use outboard_sandbox::error::Result;
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_transfer::cp::report::{Loss, Report};
+use outboard_transfer::report::{Loss, Report};
 use outboard_transfer::walk::{Entry, EntryText, Step};
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::tool::Tool;
-use outboard_transfer::cp::report::Loss;
+use outboard_transfer::report::Loss;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 

@@ -149,6 +149,12 @@ impl Report {
         self.full.load(Ordering::Relaxed)
     }
 
+    /// One of the things that were lost, in words; `None`: nothing was lost.
+    pub fn first_loss(&self) -> Option<&'static str> {
+        let losses = self.losses.lock().expect("no thread panics with it");
+        losses.keys().next().map(|loss| loss.text())
+    }
+
     /// Ends the copy because the destination is full, without a message.
     pub fn note_full(&self) {
         self.full.store(true, Ordering::Relaxed);
