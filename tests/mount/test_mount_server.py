@@ -334,3 +334,14 @@ def test_waiting_for_the_server_of_the_last_mount_takes_no_work(work, ext4):
     _, errors = second.communicate(timeout=30)
     assert second.returncode == 0 and "waiting for the server of its last mount" in errors, errors
     assert looks <= 10, looks
+
+
+def test_ps_shows_the_program(work, ext4):
+    """Both processes of a mount are called outboard, in ps and in killall."""
+    with mounted(ext4):
+        server = server_of(ext4)
+        (keeper,) = {int(line.split()[1]) for line in open(f"/proc/{server}/status", encoding="ascii")
+                     if line.startswith("PPid:")}
+        for process in (server, keeper):
+            name, words = (host.run("ps", "-o", f"{column}=", "-p", str(process)).stdout.strip() for column in ("comm", "args"))
+            assert name == "outboard" and words.startswith("outboard mount --role"), (name, words)

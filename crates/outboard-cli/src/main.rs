@@ -11,18 +11,24 @@ mod record;
 mod sfdisk;
 
 use commands::arguments::Arguments;
-use outboard::{Allocator, Inherited};
+use outboard::{set_name, Allocator, Inherited};
 use outboard_sandbox::error::{signal_code, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
 use outboard_volume::session::{with_session, Session};
+use std::ffi::CStr;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
+/// What ps(1) shows.
+const NAME: &CStr = c"outboard";
+
 fn main() -> ExitCode {
+    // The server of a mount is started as /proc/self/exe, and would be called "exe".
+    set_name(NAME);
     match limits::adapt() {
         Ok(()) => run(),
         error => end(error),

@@ -54,7 +54,9 @@ pub use instance::{EmptyInstance, Instance, KernelError};
 pub use libc;
 pub use path::PathFd;
 pub use pattern::matches;
-pub use process::{end_at_once, has_no_output, host_memory, ignore, is_ignored, Inherited};
+pub use process::{
+    end_at_once, has_no_output, host_memory, ignore, is_ignored, set_name, Inherited,
+};
 pub use secret::{Secret, SecretFile};
 pub use socket::{receive_fd, send_fd};
 pub use storage::Storage;

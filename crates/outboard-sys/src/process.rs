@@ -2,7 +2,7 @@
 //! What this process of the host was started with: descriptors, a closed standard output, signals that are ignored.
 
 use libc::c_int;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::null;
@@ -85,6 +85,12 @@ pub fn host_memory() -> u64 {
     let [pages, size] =
         [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
     (pages.max(0) as u64).saturating_mul(size.max(0) as u64)
+}
+
+/// Names this process, as ps(1) shows it. To be called by the main thread.
+pub fn set_name(name: &CStr) {
+    // SAFETY: the name is a string that outlives the call, which copies at most 16 bytes of it.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
 /// Ignores a signal from now on.

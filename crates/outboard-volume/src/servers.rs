@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn command_lines_of_servers() {
-        let line = b"/proc/self/exe\0mount\0--role\0server\0-oro\0--\0/x/a.img@1\0/mnt\0";
+        let line = b"outboard\0mount\0--role\0server\0-oro\0--\0/x/a.img@1\0/mnt\0";
         let server = Server::parse(7, line).unwrap();
         assert_eq!(server.source, "/x/a.img@1");
         assert_eq!(server.image(), Path::new("/x/a.img"));

@@ -43,7 +43,7 @@ fn cannot_start(error: io::Error) -> Error {
 /// This program again, in another role.
 fn program(plan: &Plan, role: &str) -> Result<Command> {
     let mut command = Command::new("/proc/self/exe");
-    command.args(plan.arguments(role)?);
+    command.arg0("outboard").args(plan.arguments(role)?);
     // No signal of the terminal goes to it.
     command.process_group(0);
     Ok(command)
