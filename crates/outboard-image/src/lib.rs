@@ -16,6 +16,7 @@ pub mod qcow2;
 mod source;
 pub mod vdi;
 pub mod verity;
+pub mod vhd;
 
 pub use probe::{file_format, probe, Class, Probe, State};
 pub use source::{FileSource, Slice, Source};

@@ -17,6 +17,7 @@ mod packed;
 
 use crate::block::Block;
 use crate::source::Source;
+use crate::vhd;
 
 /// What sort of thing was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +126,8 @@ type Prober<S> = fn(&S) -> Option<Probe>;
 
 /// The format of a file that holds a disk image in another way than byte by byte, as in "qcow2".
 pub fn file_format(source: &(impl Source + ?Sized)) -> Option<&'static str> {
-    containers::wrapped(source).map(|found| found.kind)
+    let found = containers::wrapped(source).map(|found| found.kind);
+    found.or_else(|| vhd::is_fixed(source).then_some("vhd"))
 }
 
 /// What is in `source`. `None`: nothing that is known.

@@ -4,11 +4,12 @@
 //! 1. Before the sandbox ([`Container::find`]): the format is told from the first bytes, by our own parsers; files that a
 //!    qcow2 image is based on are opened, by the rules of [`qcow2`]; [`convert`] has QEMU's tool make a raw copy, shut in.
 //! 2. Inside ([`Container::content`]): everything that looks deeper. A qcow2 image is read and written by the crate imago,
-//!    and served to the kernel; a compressed one is decompressed into a file that has no name.
+//!    a vhd image by [`vhd`], and both are served to the kernel; a compressed one is decompressed into a file that has no name.
 
 mod compressed;
 mod convert;
 mod qcow2;
+mod vhd;
 
 pub use compressed::beginning;
 use compressed::Compressed;
@@ -22,6 +23,7 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use vhd::Vhd;
 
 /// How images may be opened.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +40,7 @@ pub struct ImageOptions {
 pub enum Container {
     Raw(File),
     Qcow2(Chain),
+    Vhd(File),
     Compressed(Compressed),
     /// The file itself, its format, and a raw copy of the disk in it.
     Converted(File, &'static str, File),
@@ -47,7 +50,7 @@ pub enum Container {
 pub enum Content {
     /// Byte by byte what is in a file.
     File(RawFile),
-    Served(Arc<Qcow2>),
+    Served(Arc<dyn Storage>),
 }
 
 /// A file whose bytes are a disk's.
@@ -72,7 +75,7 @@ impl RawFile {
 
 /// The name of an open file's format, if it is one that is opened in another way than a raw disk.
 pub fn format_of(file: &File, options: &ImageOptions) -> io::Result<Option<&'static str>> {
-    const KNOWN: [&str; 7] = ["qcow2", "gzip", "xz", "zstd", "vmdk", "vdi", "vhdx"];
+    const KNOWN: [&str; 8] = ["qcow2", "vhd", "gzip", "xz", "zstd", "vmdk", "vdi", "vhdx"];
     let found = file_format(&FileSource::new(file.try_clone()?)?);
     Ok(found.filter(|kind| !options.raw && KNOWN.contains(kind)))
 }
@@ -80,7 +83,7 @@ pub fn format_of(file: &File, options: &ImageOptions) -> io::Result<Option<&'sta
 /// Whether images of a format can be written; `None`: raw ones.
 pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
     match format {
-        None | Some("qcow2") => Ok(()),
+        None | Some("qcow2" | "vhd") => Ok(()),
         Some(kind @ ("gzip" | "xz" | "zstd")) => Err(read_only(format!(
             "what is compressed by {kind} can only be read: decompress it first"
         ))),
@@ -92,6 +95,11 @@ pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
 
 fn read_only(text: String) -> io::Error {
     Failure::new(ErrorKind::ReadOnly, text).into()
+}
+
+/// Makes an empty file a vhd image with an empty disk of this size. `identity`: its UUID.
+pub fn create_vhd(file: &File, size: u64, identity: [u8; 16]) -> io::Result<()> {
+    vhd::create(file, size, identity)
 }
 
 /// Makes an empty file a qcow2 image with an empty disk of this size.
@@ -112,6 +120,12 @@ impl Container {
     pub fn find(file: File, path: &Path, options: &ImageOptions) -> io::Result<Self> {
         Ok(match format_of(&file, options)? {
             Some("qcow2") => Self::Qcow2(Chain::open(file, path, options)?),
+            Some("vhd") => {
+                if vhd::check(&file)? {
+                    warn_of_cut(path);
+                }
+                Self::Vhd(file)
+            }
             Some(kind @ ("gzip" | "xz" | "zstd")) => Self::Compressed(Compressed::new(file, kind)?),
             Some(kind) => {
                 let raw = convert::to_raw(&file, path, kind)?;
@@ -124,7 +138,7 @@ impl Container {
     /// The image's own file.
     pub fn file(&self) -> &File {
         match self {
-            Self::Raw(file) | Self::Converted(file, ..) => file,
+            Self::Raw(file) | Self::Vhd(file) | Self::Converted(file, ..) => file,
             Self::Qcow2(chain) => chain.file(),
             Self::Compressed(compressed) => compressed.file(),
         }
@@ -144,6 +158,7 @@ impl Container {
         match self {
             Self::Raw(_) => None,
             Self::Qcow2(_) => Some("qcow2"),
+            Self::Vhd(_) => Some("vhd"),
             Self::Compressed(compressed) => Some(compressed.kind()),
             Self::Converted(_, kind, _) => Some(kind),
         }
@@ -162,6 +177,7 @@ impl Container {
     pub fn check_writable(&self) -> io::Result<()> {
         match self {
             Self::Qcow2(chain) => chain.check_writable(),
+            Self::Vhd(file) => vhd::check_writable(file),
             _ => self.check_format(),
         }
     }
@@ -171,6 +187,7 @@ impl Container {
         match self {
             Self::Raw(file) => file.set_len(size).and_then(|()| file.sync_all()),
             Self::Qcow2(chain) => Qcow2::open(chain, true)?.set_size(size),
+            Self::Vhd(file) => vhd::set_size(file, size),
             _ => Err(io::Error::from_raw_os_error(libc::EROFS)),
         }
     }
@@ -180,6 +197,7 @@ impl Container {
         match self {
             Self::Raw(file) | Self::Converted(_, _, file) => Ok(Content::File(RawFile::new(file)?)),
             Self::Qcow2(chain) => Ok(Content::Served(Arc::new(Qcow2::open(chain, write)?))),
+            Self::Vhd(file) => Ok(Content::Served(Arc::new(Vhd::open(file)?))),
             Self::Compressed(compressed) => {
                 Ok(Content::File(RawFile::new(compressed.decompressed()?)?))
             }
@@ -191,6 +209,7 @@ impl Container {
         match self {
             Self::Raw(_) => Ok(Vec::new()),
             Self::Qcow2(chain) => chain.lock(write, ours),
+            Self::Vhd(file) => vhd::lock(file, write, ours),
             _ if ours => Ok(Vec::new()),
             _ => Ok(vec![FileLock::new(self.file().try_clone()?, false)?]),
         }

@@ -9,7 +9,7 @@ use crate::held::HeldImage;
 use crate::image::Image;
 use crate::image_file::{cannot_open, cannot_write};
 use crate::image_lock;
-use outboard::{BlockDevice, Disk, DiskOptions, FileLock, Storage};
+use outboard::{BlockDevice, Disk, DiskOptions, FileLock};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format::size as size_text;
@@ -201,9 +201,7 @@ impl Session {
         let guard = write.then(Guard::new);
         let added = match &*content {
             Content::File(file) => kernel.add_disk(&file.path(), options),
-            Content::Served(disk) => {
-                kernel.add_served_disk(Arc::clone(disk) as Arc<dyn Storage>, options)
-            }
+            Content::Served(disk) => kernel.add_served_disk(Arc::clone(disk), options),
         };
         let disk = added.map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => self.with_held(file, write, |held| held.in_use(write)),

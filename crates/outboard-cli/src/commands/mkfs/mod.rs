@@ -58,8 +58,8 @@ pub struct Mkfs {
     /// jfs, minix, swap; from a tree: squashfs, erofs, iso9660, romfs, cramfs
     #[arg(value_name = "TYPE")]
     pub file_system: String,
-    /// The image, a new file, in the format qcow2 if its name ends in .qcow2, else raw; or IMAGE@N for a
-    /// partition, IMAGE@NAME for a volume
+    /// The image, a new file, in the format qcow2 or vhd if its name ends in .qcow2 or .vhd, else raw;
+    /// or IMAGE@N for a partition, IMAGE@NAME for a volume
     pub image: OsString,
     /// Size of the image, as in 512M or 2G
     #[arg(long, value_name = "SIZE", value_parser = crate::commands::arguments::parse_size)]
@@ -357,7 +357,7 @@ fn replaced(
     let path = path.map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
     let (format, size) = match format {
         None => (NewFormat::Raw, length),
-        Some(_) => (NewFormat::Qcow2, look(session, name)?.0),
+        Some(_) => (NewFormat::named(format), look(session, name)?.0),
     };
     let target = Target::File {
         path,

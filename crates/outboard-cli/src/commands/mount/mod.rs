@@ -234,13 +234,13 @@ impl Plan {
     }
 
     /// What the command sees of the image. It is outside of the sandbox: in a raw image it reads what every command
-    /// reads to find out types; in a qcow2 image a process that is shut in does that. Only the server
+    /// reads to find out types; in a qcow2 or vhd image a sandboxed process does that. Only the server
     /// opens an image that is compressed or has to be converted, and once.
     fn look(&self, session: &mut Session, format: Option<&str>) -> Result<Seen> {
         let (name, forced) = (&self.image, self.settings.kind.is_some());
         match format {
             None => Seen::of(session, name, forced),
-            Some("qcow2") => apart(session, &uses_image(name, false), |session| {
+            Some("qcow2" | "vhd") => apart(session, &uses_image(name, false), |session| {
                 Seen::of(session, name, forced)
             }),
             // A key that was given is handed on.

@@ -66,7 +66,8 @@ pub struct Create {
     /// The kind of table
     #[arg(long, value_enum, default_value_t = Kind::Gpt)]
     pub table: Kind,
-    /// Size of the image, if it is to be made: in the format qcow2 if its name ends in .qcow2, else raw
+    /// Size of the image, if it is to be made: in the format qcow2 or vhd if its name ends in .qcow2 or
+    /// .vhd, else raw
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
     /// Overwrite what is there

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! VHD images that are written and read back.
+
+use super::*;
+
+const SIZE: u64 = 5 * BLOCK_SIZE as u64 + 4096;
+
+fn image() -> File {
+    let file = tempfile::tempfile().unwrap();
+    create(&file, SIZE, [3; 16]).unwrap();
+    file
+}
+
+fn read(disk: &Vhd, offset: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![1; length];
+    disk.read_at(vec![IoSliceMut::new(&mut bytes)], offset)
+        .unwrap();
+    bytes
+}
+
+fn write(disk: &Vhd, offset: u64, bytes: &[u8]) {
+    disk.write_at(vec![IoSlice::new(bytes)], offset).unwrap();
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let file = image();
+    let border = u64::from(BLOCK_SIZE) * 3 - 1024;
+    let disk = Vhd::open(&file).unwrap();
+    write(&disk, border, &[7; 4096]);
+    write(&disk, SIZE - 512, &[9; 512]);
+    disk.flush().unwrap();
+    for disk in [disk, Vhd::open(&file).unwrap()] {
+        assert_eq!(disk.size(), SIZE);
+        assert_eq!(read(&disk, border, 4096), [7; 4096]);
+        assert_eq!(read(&disk, border - 512, 512), [0; 512]);
+        assert_eq!(read(&disk, SIZE - 1024, 1024)[512..], [9; 512]);
+    }
+    assert!(!check(&file).unwrap());
+    // Three blocks, tables and a footer.
+    let stored = 3 * (u64::from(BLOCK_SIZE) + 512);
+    assert!(file.metadata().unwrap().len() < stored + 8192);
+}
+
+#[test]
+fn the_file_knows_no_block_before_a_flush() {
+    let file = image();
+    let disk = Vhd::open(&file).unwrap();
+    write(&disk, 0, &[7; 512]);
+    assert_eq!(read(&Vhd::open(&file).unwrap(), 0, 512), [0; 512]);
+    disk.flush().unwrap();
+    assert_eq!(read(&Vhd::open(&file).unwrap(), 0, 512), [7; 512]);
+}
+
+#[test]
+fn sectors_without_data_are_zero() {
+    let file = image();
+    let disk = Vhd::open(&file).unwrap();
+    write(&disk, 0, &[7; 2048]);
+    disk.flush().unwrap();
+    let table = disk.body.as_ref().unwrap().table.read().unwrap();
+    let start = u64::from(table.starts[0]) * SECTOR;
+    drop(table);
+    let mut bitmap = [0; 512];
+    bitmap[0] = 0b0100_0000;
+    file.write_all_at(&bitmap, start).unwrap();
+    let disk = Vhd::open(&file).unwrap();
+    let expected = [[0; 512], [7; 512], [0; 512], [0; 512]].concat();
+    assert_eq!(read(&disk, 0, 2048), expected);
+    write(&disk, 1024, &[8; 512]);
+    let expected = [[0; 512], [7; 512], [8; 512], [0; 512]].concat();
+    assert_eq!(read(&disk, 0, 2048), expected);
+    assert_eq!(read(&Vhd::open(&file).unwrap(), 0, 2048), expected);
+}
+
+#[test]
+fn discarded_ranges_are_zero() {
+    let file = image();
+    let disk = Vhd::open(&file).unwrap();
+    write(&disk, 0, &[7; 16384]);
+    disk.discard(4096, 4096).unwrap();
+    disk.write_zeroes(8192, u64::from(BLOCK_SIZE)).unwrap();
+    let expected = [[7; 4096], [0; 4096], [0; 4096], [0; 4096]].concat();
+    assert_eq!(read(&disk, 0, 16384), expected);
+}
+
+#[test]
+fn fixed_disks_keep_their_footer() {
+    let file = tempfile::tempfile().unwrap();
+    let layout = Layout {
+        size: 8192,
+        dynamic: None,
+    };
+    let footer = vhd::footer(&layout, [3; 16]);
+    file.write_all_at(&footer, 8192).unwrap();
+    let disk = Vhd::open(&file).unwrap();
+    write(&disk, 7680, &[7; 512]);
+    assert_eq!(read(&disk, 7168, 1024)[512..], [7; 512]);
+    let mut last = [0; 512];
+    file.read_exact_at(&mut last, 8192).unwrap();
+    assert_eq!(last, footer);
+}
+
+#[test]
+fn too_large_disks_are_refused() {
+    let file = tempfile::tempfile().unwrap();
+    assert!(create(&file, LARGEST + 512, [0; 16]).is_err());
+}
