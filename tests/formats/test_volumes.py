@@ -214,6 +214,21 @@ def test_what_is_written_to_logical_volumes_is_read_by_linux(group):
     assert said.count("checked") == len(LOGICAL)
 
 
+def test_bytes_of_logical_volumes(group):
+    disks = ["--disk", group.path("c"), "--disk", group.path("d")]
+    image, part = group.path("b"), f"{group.work}/part.img"
+    good(*disks, "cp", f"{image}@vg0/five", part)
+    assert os.path.getsize(part) == 12 * MEGABYTE
+    host.run("e2fsck", "-f", "-n", part)
+    with open(part, "rb") as stream:
+        assert (good(*disks, "cat", f"{image}@vg0/five").raw == stream.read()) is True
+    assert group.are_unchanged()
+    good(*disks, "cp", part, f"{image}@vg0/striped")
+    assert good(*disks, "cat", f"{image}@vg0/striped:/name").out == "five\n"
+    bad(*disks, "cp", f"{image}@vg0/spread", f"{image}@vg0/five", mentions=["nothing was written"])
+    bad(*disks, "cp", part, f"{image}@vg0/none", mentions=["no volume none"])
+
+
 @pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
 def test_tools_work_on_logical_volumes(group):
     disks = ["--disk", group.path("c"), "--disk", group.path("d")]

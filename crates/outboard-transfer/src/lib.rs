@@ -42,6 +42,8 @@ pub mod stream;
 pub mod tar;
 mod transfer;
 #[doc(hidden)]
+pub mod volume_bytes;
+#[doc(hidden)]
 pub mod walk;
 
 pub use cp::Keep;

@@ -1,28 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard cat`.
 
-use crate::commands::each::each_place;
+use crate::commands::image_place;
+use crate::commands::operands::volume_operand;
 use crate::output::check_open;
 use clap::Args;
 use outboard::Fd;
-use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::error::{reason, Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::claimed_size;
 use outboard_transfer::cp::no_contents;
+use outboard_transfer::report::Report;
 use outboard_transfer::stream::{read_in_order, ReadError, LARGE};
-use outboard_volume::address::Place;
+use outboard_transfer::volume_bytes::{self, End};
+use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::Session;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 
 /// Large enough that calls cost nothing, small enough to stay in a processor's cache.
 const BUFFER: usize = 128 * 1024;
 
-/// Write files of an image to standard output
+/// Write files of an image, or the bytes of a volume, to standard output
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  outboard cat disk.img@1:/etc/fstab")]
+#[command(
+    after_help = "Examples:\n  outboard cat disk.img@1:/etc/fstab\n  outboard cat disk.img@1 | zstd > part.img.zst"
+)]
 pub struct Cat {
-    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
+    /// The files: IMAGE:/PATH or IMAGE@N:/PATH; the bytes of a volume: IMAGE@N or IMAGE@NAME
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
 }
@@ -31,9 +36,38 @@ pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
     check_open()?;
     let output =
         Fd::standard(1).map_err(|error| Error::failed("cannot use standard output", &error))?;
-    each_place(session, &options.places, |session, place, interrupt| {
-        one(session, place, &output, interrupt)
-    })
+    let sources = find_sources(options)?;
+    let interrupt = session.catch_interrupts();
+    let mut failures = Failures::default();
+    for source in &sources {
+        let part = match source {
+            Source::Place(place) => one(session, place, &output, &interrupt),
+            Source::Volume(name) => volume(session, name),
+        };
+        failures.take(part)?;
+        interrupt.check()?;
+    }
+    failures.finish()
+}
+
+/// What is written.
+enum Source {
+    Place(Place),
+    Volume(ImageName),
+}
+
+fn find_sources(options: &Cat) -> Result<Vec<Source>> {
+    let understand = |operand: &OsStr| match volume_operand(operand) {
+        Some(name) => Ok(Source::Volume(name)),
+        None => image_place(operand).map(Source::Place),
+    };
+    let operands = options.places.iter();
+    operands.map(|operand| understand(operand)).collect()
+}
+
+fn volume(session: &mut Session, name: &ImageName) -> Result<()> {
+    let source = End::Volume(name.clone());
+    volume_bytes::copy(session, &source, &End::Standard, false, &Report::default())
 }
 
 /// Why a file's bytes did not arrive.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard cp`: copies files between any two trees, of images or of the host.
 
+use crate::commands::operands::volume_operand;
 use crate::commands::verbose::Names;
-use crate::commands::{check_file_name, likely_place, progress, uses};
+use crate::commands::{check_file_name, likely_place, progress, uses, uses_image};
 use crate::output;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
@@ -11,20 +12,22 @@ use outboard_transfer::cp::{copy, Changes, Copied, Existing, Keep, Options, Orde
 use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::owner::Owner;
 use outboard_transfer::report::NamePrinter;
-use outboard_volume::address::Place;
+use outboard_transfer::volume_bytes::{self, End};
+use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::Session;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Copy files into, out of and between images
+/// Copy files into, out of and between images, and the bytes of volumes
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard cp [OPTIONS] <SRC>... <DST>",
-    after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/\n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
+    after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/\n  outboard cp disk.img@2 part.img\n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
 )]
 pub struct Cp {
-    /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH
+    /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH. Of a volume, IMAGE@N or
+    /// IMAGE@NAME, the bytes are copied; "-" is then standard input or output
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub places: Vec<OsString>,
     /// Copy directories with all that is in them, and keep owners, modes, times, links, holes, attributes, devices
@@ -65,6 +68,9 @@ pub struct Cp {
 
 impl Cp {
     pub fn host_access(&self) -> HostAccess {
+        if let Some(ends) = self.ends() {
+            return access_to(&ends);
+        }
         let mut access = HostAccess::default();
         for (index, operand) in self.places.iter().enumerate() {
             let last = index + 1 == self.places.len();
@@ -76,6 +82,30 @@ impl Cp {
             access.reads.extend(ACCOUNTS.map(PathBuf::from));
         }
         access
+    }
+
+    /// The two ends of a copy of bytes: at least one is a volume, and neither has a path in it.
+    fn ends(&self) -> Option<[End; 2]> {
+        let [source, target] = self.places.as_slice() else {
+            return None;
+        };
+        let exists = |name: &ImageName| name.file.symlink_metadata().is_ok();
+        let end = |operand: &OsString| match volume_operand(operand).filter(exists) {
+            Some(name) => Some(End::Volume(name)),
+            None if matches!(Place::find(operand), Place::Image(..)) => None,
+            None => Some(End::of_host(operand)),
+        };
+        let ends = [end(source)?, end(target)?];
+        let is_volume = |end: &End| matches!(end, End::Volume(_));
+        ends.iter().any(is_volume).then_some(ends)
+    }
+
+    /// Whether there are options that are about files.
+    fn is_about_files(&self) -> bool {
+        let attributes = self.archive || self.preserve || self.chown.is_some();
+        let existing = self.no_clobber || self.update;
+        let links = self.no_dereference || self.dereference;
+        attributes || existing || links || self.recursive || !self.exclude.is_empty()
     }
 
     fn options(&self, umask: u32) -> Options {
@@ -103,7 +133,45 @@ impl Cp {
 /// Where a host's names of owners are.
 const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
+/// What is needed to copy the bytes of volumes.
+fn access_to([source, target]: &[End; 2]) -> HostAccess {
+    let mut access = HostAccess::default();
+    for (end, write) in [(source, false), (target, true)] {
+        match end {
+            End::Volume(name) => access.add(uses_image(name, write)),
+            End::File(path) => access.add(uses(&Place::Host(path.clone()), write)),
+            End::Standard => {}
+        }
+    }
+    access
+}
+
+/// Copies the bytes of a volume.
+fn copy_volume(options: &Cp, session: &mut Session, [source, target]: &[End; 2]) -> Result<()> {
+    if options.is_about_files() {
+        let shown = [source, target].into_iter().find_map(|end| match end {
+            End::Volume(name) => Some(name.shown()),
+            _ => None,
+        });
+        let shown = shown.unwrap_or_default();
+        return Err(Error::Usage(format!(
+            "{shown} is a volume, of which cp copies the bytes: only -v and --force go with that (a place in its file system is {shown}:/PATH)"
+        )));
+    }
+    let report = progress::report();
+    volume_bytes::copy(session, source, target, options.force, &report)?;
+    if options.verbose {
+        let names = Names::default();
+        names.copied(&report, &source.operand(), &target.operand());
+        output::check(names.finish())?;
+    }
+    Ok(())
+}
+
 pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
+    if let Some(ends) = options.ends() {
+        return copy_volume(options, session, &ends);
+    }
     let mut places: Vec<Place> = options
         .places
         .iter()

@@ -33,6 +33,7 @@ mod mkdir;
 mod mkfs;
 pub mod mount;
 mod mv;
+mod operands;
 mod part;
 mod progress;
 mod resize;
@@ -373,9 +374,7 @@ fn image_place(operand: &OsStr) -> Result<Place> {
 /// Refuses the name of a file that is not there if it names a partition of a file that is.
 fn check_file_name(path: &Path) -> Result<()> {
     let name = ImageName::find(path.as_os_str());
-    let may_be_image = |file: Metadata| file.is_file() || file.file_type().is_block_device();
-    let is_there = name.file.metadata().is_ok_and(may_be_image);
-    if name.partition.is_none() || name.volume.is_some() || !is_there {
+    if name.partition.is_none() || name.volume.is_some() || !is_image_file(&name.file) {
         return Ok(());
     }
     let shown = name.shown();
@@ -407,4 +406,10 @@ fn likely_place(operand: &OsStr) -> String {
 fn image_places(operands: &[OsString]) -> Result<Vec<Place>> {
     let places = operands.iter().map(|operand| image_place(operand));
     places.collect()
+}
+
+/// Whether a path leads to a file that can be an image.
+fn is_image_file(path: &Path) -> bool {
+    let may_be_image = |file: Metadata| file.is_file() || file.file_type().is_block_device();
+    path.metadata().is_ok_and(may_be_image)
 }

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The bytes of a volume, whatever is on it: copied to and from files of the host, pipes and other
+//! volumes.
+//!
+//! [`input`] reads in pieces, in order. [`output`] writes them: zeros become holes of a file, and
+//! are discarded in a volume. Everything is opened and checked before the first byte is written.
+
+mod input;
+mod output;
+
+use crate::report::Report;
+use input::Input;
+use outboard::BlockDevice;
+use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::format::{escaped, size as size_text};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::address::ImageName;
+use outboard_volume::session::{Session, Wanted};
+use output::Output;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where bytes come from or go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A partition or another volume of an image.
+    Volume(ImageName),
+    /// A file of the host.
+    File(PathBuf),
+    /// Standard input or output.
+    Standard,
+}
+
+impl End {
+    /// The end that an operand of the host means.
+    pub fn of_host(operand: &OsStr) -> Self {
+        match operand.as_bytes() {
+            b"-" => Self::Standard,
+            _ => Self::File(PathBuf::from(operand)),
+        }
+    }
+
+    /// The end as the user would write it.
+    pub fn operand(&self) -> Vec<u8> {
+        match self {
+            Self::Volume(name) => name.operand(),
+            Self::File(path) => path.as_os_str().as_bytes().to_vec(),
+            Self::Standard => b"-".to_vec(),
+        }
+    }
+
+    fn volume(&self) -> Option<&ImageName> {
+        match self {
+            Self::Volume(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// How a file is shown in messages.
+fn shown(path: &Path) -> String {
+    escaped(path.as_os_str().as_bytes())
+}
+
+/// Copies all bytes of `source`. A volume that was written is on stable storage when this returns.
+/// `force`: what is overwritten may look like something of worth.
+pub fn copy(
+    session: &mut Session,
+    source: &End,
+    target: &End,
+    force: bool,
+    report: &Report,
+) -> Result<()> {
+    let interrupt = session.catch_interrupts();
+    let volumes = [source, target].into_iter().filter_map(End::volume);
+    for name in volumes {
+        let image = session.image(&name.file)?;
+        // An earlier command may have mounted file systems of it.
+        session.release(&image)?;
+    }
+    // The target comes first: the kernel can also read from a disk that it has for writing.
+    let device = match target {
+        End::Volume(name) => Some(open_device(session, name, true)?),
+        _ => None,
+    };
+    let mut input = Input::open(session, source, &interrupt)?;
+    if let (Some(to), Some(from)) = (&device, input.device()) {
+        check_different(from, to)?;
+    }
+    let mut output = match (&device, target) {
+        (Some(device), _) => Output::volume(device)?,
+        (None, End::File(path)) => Output::file(session, path, force)?,
+        (None, _) => Output::standard()?,
+    };
+    check_size(&input, &output)?;
+    if let (Some(device), false) = (&device, force) {
+        check_worth(&mut input, device)?;
+    }
+    report.expect_bytes(input.size().unwrap_or(0));
+    let copied = transfer(&mut input, &mut output, &interrupt, report);
+    report.print_losses();
+    let written = copied.and_then(|()| output.finish())?;
+    note_rest(&output, written);
+    Ok(())
+}
+
+/// A volume as a block device, with the name under which the user knows the volume.
+struct Device {
+    device: BlockDevice,
+    shown: String,
+}
+
+impl Device {
+    fn size(&self) -> Result<u64> {
+        let size = self.device.size();
+        size.map_err(|error| Error::failed(format!("cannot read {}", self.shown), &error))
+    }
+}
+
+fn open_device(session: &mut Session, name: &ImageName, write: bool) -> Result<Device> {
+    let (device, found) = session.block_device(name, Wanted::Itself, write)?;
+    let shown = found.shown();
+    Ok(Device { device, shown })
+}
+
+fn check_different(from: &Device, to: &Device) -> Result<()> {
+    match from.device.number() == to.device.number() {
+        true => Err(Error::Failed(format!(
+            "cannot copy {} to {}: they are the same volume",
+            from.shown, to.shown
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn both(bytes: u64) -> String {
+    format!("{} ({bytes} bytes)", size_text(bytes))
+}
+
+/// Refuses a source that is larger than its target.
+fn check_size(input: &Input, output: &Output) -> Result<()> {
+    match (input.size(), output.limit()) {
+        (Some(size), Some(limit)) if size > limit => Err(Error::Failed(format!(
+            "{} has {}, but {} has room for {}: nothing was written",
+            input.shown(),
+            both(size),
+            output.shown(),
+            both(limit)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to overwrite a volume that holds something with bytes that are not those of a volume:
+/// the user may have meant a place in the file system.
+fn check_worth(input: &mut Input, device: &Device) -> Result<()> {
+    let found = device.device.probe();
+    let failed = |error| Error::failed(format!("cannot read {}", device.shown), &error);
+    let Some(found) = found.map_err(failed)? else {
+        return Ok(());
+    };
+    if input.is_like_a_volume()? {
+        return Ok(());
+    }
+    Err(Error::Failed(format!(
+        "{to} holds {kind}, but {from} does not look like a volume: write {to}:/ for a place in the file system, or --force to overwrite the volume",
+        to = device.shown,
+        kind = found.kind,
+        from = input.shown()
+    )))
+}
+
+fn transfer(
+    input: &mut Input,
+    output: &mut Output,
+    interrupt: &Interrupt,
+    report: &Report,
+) -> Result<()> {
+    let source = input.shown().to_owned();
+    input.read(|piece| {
+        if interrupt.asked() {
+            return Err(Error::Interrupted(format!(
+                "interrupted: {}",
+                output.state()
+            )));
+        }
+        if !output.has_room(piece.len()) {
+            return Err(Error::Failed(format!(
+                "{source} is too large for {}, which has room for {}: {}",
+                output.shown(),
+                both(output.limit().unwrap_or(0)),
+                output.state()
+            )));
+        }
+        output.write(piece)?;
+        report.count_bytes(piece.len() as u64);
+        Ok(())
+    })
+}
+
+/// Reports what is left of a volume that is larger than what was written to it.
+fn note_rest(output: &Output, written: u64) {
+    if let Some(limit) = output.limit().filter(|limit| *limit > written) {
+        warn(format!(
+            "note: {}: the last {} were left as they were",
+            output.shown(),
+            both(limit - written)
+        ));
+    }
+}
+
+fn cannot_read(shown: &str, error: &std::io::Error) -> Error {
+    Error::Failed(format!("cannot read {shown}: {}", reason(error)))
+}
