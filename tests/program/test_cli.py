@@ -78,7 +78,7 @@ def test_examples_of_help_are_understood(work):
 
 
 @pytest.mark.parametrize(("words", "hint"), [
-    (("ls", "{image}:"), "as in {image}:/\n"), (("ls", "{image}:hello"), "as in {image}:/hello\n"), (("ls", "{image}"), "as in {image}:/\n"),
+    (("ls", "{image}:"), "as in {image}:/\n"), (("ls", "{image}:hello"), "as in {image}:/hello\n"), (("stat", "{image}"), "as in {image}:/\n"),
     (("info", "{image}:/"), "is a place in an image: write the image's name, {image}\n"), (("fsck", "{image}:/"), "write the image's name, {image}\n"),
     (("mkfs", "ext4", "{image}.new", "--from", "{image}:/folder"), "--from takes a directory or an archive of the host")])
 def test_what_was_meant_is_said(image, words, hint):

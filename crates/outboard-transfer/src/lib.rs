@@ -45,6 +45,8 @@ mod transfer;
 pub mod volume_bytes;
 #[doc(hidden)]
 pub mod walk;
+#[doc(hidden)]
+pub mod wildcards;
 
 pub use cp::Keep;
 #[doc(inline)]

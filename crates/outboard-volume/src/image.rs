@@ -206,14 +206,34 @@ impl Image {
             .ok_or_else(|| self.missing_partition(number))
     }
 
-    /// The only file system among the partitions.
-    fn only_file_system(&self, table: &Table) -> Result<FileSystem> {
-        let mut found: Vec<(&Partition, Probe)> = table
+    /// The partitions with file systems.
+    fn with_file_systems<'a>(&self, table: &'a Table) -> Vec<(&'a Partition, Probe)> {
+        table
             .partitions
             .iter()
             .filter_map(|partition| Some((partition, self.probe_partition(partition)?)))
             .filter(|(_, probe)| probe.class == Class::FileSystem)
-            .collect();
+            .collect()
+    }
+
+    /// The file systems that a name without a partition may mean, each with its type; nothing where
+    /// the name says which one.
+    pub fn file_systems(&self, name: &ImageName) -> Vec<(ImageName, &'static str)> {
+        let table = self.partitions().filter(|_| name.partition.is_none());
+        let found = table
+            .into_iter()
+            .flat_map(|table| self.with_file_systems(table));
+        found
+            .map(|(partition, probe)| {
+                let name = ImageName::new(&name.file, Some(partition.number));
+                (name, probe.kind)
+            })
+            .collect()
+    }
+
+    /// The only file system among the partitions.
+    fn only_file_system(&self, table: &Table) -> Result<FileSystem> {
+        let mut found = self.with_file_systems(table);
         if found.len() == 1 {
             let (partition, probe) = found.remove(0);
             return Ok(FileSystem {

@@ -62,6 +62,8 @@ pub struct Options {
     /// rights of the user.
     #[doc(hidden)]
     pub no_sandbox: bool,
+    /// Paths are names of files: no character in them is a wildcard.
+    pub literal: bool,
     /// 1: the kernel's messages are shown; 2: all of them.
     #[doc(hidden)]
     pub verbose: u8,

@@ -9,6 +9,7 @@ mod apart;
 mod boot;
 mod devices;
 mod disks;
+mod file_systems;
 mod layered;
 mod mounts;
 mod problems;

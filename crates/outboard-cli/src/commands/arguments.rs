@@ -11,7 +11,8 @@ use std::path::PathBuf;
 /// Open, read and write disk images with Linux's own file systems, without root.
 ///
 /// A place inside an image is written IMAGE:/PATH, IMAGE@N:/PATH for partition N, and IMAGE@NAME:/PATH
-/// for a volume that "outboard info" names. Everything without ":/" is a path of the host.
+/// for a volume that "outboard info" names. PATH may have wildcards: *, ?, [a-z]. Everything without
+/// ":/" is a path of the host, or an image or volume where a command takes one.
 #[derive(Debug, Parser)]
 #[command(name = "outboard", version = version_text(), max_term_width = 100)]
 pub struct Arguments {
@@ -108,6 +109,10 @@ pub struct Settings {
     #[arg(long, global = true)]
     pub no_sandbox: bool,
 
+    /// Take paths in images as they are written: *, ? and [ are no wildcards
+    #[arg(long, global = true)]
+    pub no_glob: bool,
+
     /// Show the kernel's messages (twice: all of them). Stands before the command, whose own -v may
     /// mean something else
     #[arg(short, long, action = clap::ArgAction::Count)]
@@ -131,6 +136,7 @@ impl Settings {
             memory: self.memory,
             components: self.components,
             no_sandbox: self.no_sandbox,
+            literal: self.no_glob,
             verbose: self.verbose,
             inherited: Inherited::default(),
             ..Options::default()

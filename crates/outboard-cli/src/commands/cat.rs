@@ -2,7 +2,7 @@
 //! `outboard cat`.
 
 use crate::commands::image_place;
-use crate::commands::operands::volume_operand;
+use crate::commands::operands::{expand_places, volume_operand};
 use crate::output::check_open;
 use clap::Args;
 use outboard::Fd;
@@ -36,7 +36,7 @@ pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
     check_open()?;
     let output =
         Fd::standard(1).map_err(|error| Error::failed("cannot use standard output", &error))?;
-    let sources = find_sources(options)?;
+    let sources = find_sources(options, session)?;
     let interrupt = session.catch_interrupts();
     let mut failures = Failures::default();
     for source in &sources {
@@ -56,13 +56,24 @@ enum Source {
     Volume(ImageName),
 }
 
-fn find_sources(options: &Cat) -> Result<Vec<Source>> {
+fn find_sources(options: &Cat, session: &mut Session) -> Result<Vec<Source>> {
     let understand = |operand: &OsStr| match volume_operand(operand) {
         Some(name) => Ok(Source::Volume(name)),
         None => image_place(operand).map(Source::Place),
     };
-    let operands = options.places.iter();
-    operands.map(|operand| understand(operand)).collect()
+    let understood = options.places.iter().map(|operand| understand(operand));
+    let understood = understood.collect::<Result<Vec<Source>>>()?;
+    let mut sources = Vec::new();
+    for source in understood {
+        match source {
+            Source::Place(place) => {
+                let places = expand_places(session, vec![place], false)?;
+                sources.extend(places.into_iter().map(Source::Place));
+            }
+            volume => sources.push(volume),
+        }
+    }
+    Ok(sources)
 }
 
 fn volume(session: &mut Session, name: &ImageName) -> Result<()> {

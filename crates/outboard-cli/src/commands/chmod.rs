@@ -35,12 +35,17 @@ pub fn run(options: &Chmod, session: &mut Session) -> Result<()> {
         recursive: options.recursive,
     };
     let umask = session.umask();
-    each_place(session, &options.places, |session, place, interrupt| {
-        let id = session.open(place, true)?;
-        change.run(session.tree(id), place, interrupt, |entry| {
-            change_one(&options.mode, entry, umask)
-        })
-    })
+    each_place(
+        session,
+        &options.places,
+        true,
+        |session, place, interrupt| {
+            let id = session.open(place, true)?;
+            change.run(session.tree(id), place, interrupt, |entry| {
+                change_one(&options.mode, entry, umask)
+            })
+        },
+    )
 }
 
 fn change_one(change: &ModeChange, entry: &Entry, umask: u32) -> io::Result<()> {

@@ -50,16 +50,21 @@ pub fn run(options: &Chown, session: &mut Session) -> Result<()> {
         follow: !options.recursive && !options.no_dereference,
         recursive: options.recursive,
     };
-    each_place(session, &options.places, |session, place, interrupt| {
-        let id = session.open(place, true)?;
-        let tree = session.tree(id);
-        let new = Owner::find(options.owner.as_bytes(), tree, place)?;
-        let old = match &options.from {
-            Some(from) => Owner::find(from.as_bytes(), tree, place)?,
-            None => Owner::default(),
-        };
-        change.run(tree, place, interrupt, |entry| change_one(new, old, entry))
-    })
+    each_place(
+        session,
+        &options.places,
+        true,
+        |session, place, interrupt| {
+            let id = session.open(place, true)?;
+            let tree = session.tree(id);
+            let new = Owner::find(options.owner.as_bytes(), tree, place)?;
+            let old = match &options.from {
+                Some(from) => Owner::find(from.as_bytes(), tree, place)?,
+                None => Owner::default(),
+            };
+            change.run(tree, place, interrupt, |entry| change_one(new, old, entry))
+        },
+    )
 }
 
 fn change_one(new: Owner, old: Owner, entry: &Entry) -> io::Result<()> {

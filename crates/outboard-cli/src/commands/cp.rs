@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard cp`: copies files between any two trees, of images or of the host.
 
-use crate::commands::operands::volume_operand;
+use crate::commands::operands::{expand_places, volume_operand};
 use crate::commands::verbose::Names;
 use crate::commands::{check_file_name, likely_place, progress, uses, uses_image};
 use crate::output;
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard cp [OPTIONS] <SRC>... <DST>",
-    after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/\n  outboard cp disk.img@2 part.img\n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
+    after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/\n  outboard cp 'disk.img:/etc/*.conf' confs/\n  outboard cp disk.img@2 part.img\n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
 )]
 pub struct Cp {
     /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH. Of a volume, IMAGE@N or
@@ -183,6 +183,9 @@ pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
     if !options.force {
         check_operands(&places, &destination)?;
     }
+    // The kernel can also read from an image that it has for writing.
+    session.open(&destination, true)?;
+    let places = expand_places(session, places, false)?;
     let excluded = Exclusion::parse(&options.exclude)?;
     let owner = match &options.chown {
         Some(text) => Some(find_owner(session, text, &destination)?),

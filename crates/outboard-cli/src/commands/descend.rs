@@ -77,16 +77,21 @@ impl Descend {
         operands: &[OsString],
         mut visit: impl FnMut(&Found) -> Result<()>,
     ) -> Result<()> {
-        each_place(session, operands, |session, place, interrupt| {
-            let id = session.open(place, self.write)?;
-            let tree = session.tree(id);
-            let first = look(tree, id, place.clone(), self.follow)?;
-            visit(&first)?;
-            match self.recursive && first.kind() == libc::S_IFDIR {
-                true => below(&first, interrupt, &mut visit),
-                false => Ok(()),
-            }
-        })
+        each_place(
+            session,
+            operands,
+            self.write,
+            |session, place, interrupt| {
+                let id = session.open(place, self.write)?;
+                let tree = session.tree(id);
+                let first = look(tree, id, place.clone(), self.follow)?;
+                visit(&first)?;
+                match self.recursive && first.kind() == libc::S_IFDIR {
+                    true => below(&first, interrupt, &mut visit),
+                    false => Ok(()),
+                }
+            },
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard du`.
 
-use crate::commands::image_places;
+use crate::commands::operands::find_trees;
 use crate::output::{JsonList, Output};
 use crate::record;
 use clap::Args;
@@ -27,7 +27,7 @@ const BLOCK: u64 = 512;
     after_help = "Examples:\n  outboard du -s -h disk.img:/usr disk.img:/var\n  outboard du -d 1 --json disk.img@1:/"
 )]
 pub struct Du {
-    /// What to measure: IMAGE:/PATH or IMAGE@N:/PATH
+    /// What to measure: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// Only the sum of each operand
@@ -54,7 +54,7 @@ pub struct Du {
 }
 
 pub fn run(options: &Du, session: &mut Session) -> Result<()> {
-    let places = image_places(&options.places)?;
+    let places = find_trees(session, &options.places, "du", false)?;
     let interrupt = session.catch_interrupts();
     let mut usage = Usage {
         options,

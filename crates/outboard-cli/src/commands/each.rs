@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Commands with several operands do one after the other: what fails is told, and the others are done.
 
-use super::image_places;
+use super::image_place;
+use super::operands::find_places;
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -12,16 +13,38 @@ use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
 
-/// Has `work` done for each operand, which must be a place in an image, until the user wants to stop.
+/// Has `work` done for each place that the operands mean, which must be in images, until the user
+/// wants to stop. `write`: whether the command changes them. Nothing is done unless each operand
+/// means something.
 pub fn each_place(
     session: &mut Session,
     operands: &[OsString],
+    write: bool,
+    work: impl FnMut(&mut Session, &Place, &Interrupt) -> Result<()>,
+) -> Result<()> {
+    let places = find_places(session, operands, write)?;
+    each(session, &places, work)
+}
+
+/// As [`each_place`], for names of new files: they have no wildcards.
+pub fn each_new_place(
+    session: &mut Session,
+    operands: &[OsString],
+    work: impl FnMut(&mut Session, &Place, &Interrupt) -> Result<()>,
+) -> Result<()> {
+    let places = operands.iter().map(|operand| image_place(operand));
+    let places = places.collect::<Result<Vec<Place>>>()?;
+    each(session, &places, work)
+}
+
+fn each(
+    session: &mut Session,
+    places: &[Place],
     mut work: impl FnMut(&mut Session, &Place, &Interrupt) -> Result<()>,
 ) -> Result<()> {
-    let places = image_places(operands)?;
     let interrupt = session.catch_interrupts();
     let mut failures = Failures::default();
-    for place in &places {
+    for place in places {
         let part = work(session, place, &interrupt);
         failures.take(part)?;
         interrupt.check()?;

@@ -3,7 +3,7 @@
 
 use super::columns::{terminal_width, width, Layout};
 use crate::colors::{Colors, When};
-use crate::commands::image_place;
+use crate::commands::operands::find_trees;
 use crate::output::Output;
 use crate::record::Record;
 use clap::Args;
@@ -27,10 +27,10 @@ use std::rc::Rc;
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc disk.img@2:/srv\n  outboard ls -lR stick.img@1:/\n  outboard ls -lan disk.img:/root"
+    after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc disk.img@2:/srv\n  outboard ls -lR stick.img@1:/\n  outboard ls -lan disk.img:/root\n  outboard ls 'disk.img:/etc/*.conf'"
 )]
 pub struct Ls {
-    /// What to list: IMAGE:/PATH or IMAGE@N:/PATH
+    /// What to list: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// One line per file with mode ("+": has an access control list), links, owner, group (names of
@@ -115,11 +115,7 @@ impl Ls {
 }
 
 pub fn run(options: &Ls, session: &mut Session) -> Result<()> {
-    let places = options
-        .places
-        .iter()
-        .map(|operand| image_place(operand))
-        .collect::<Result<Vec<Place>>>()?;
+    let places = find_trees(session, &options.places, "ls", false)?;
     let output = Output::new();
     let mut listing = Listing {
         options,

@@ -105,17 +105,22 @@ pub fn flags_of(found: &Found) -> Result<u32> {
 
 pub fn run(options: &Lsattr, session: &mut Session) -> Result<()> {
     let mut output = Output::new();
-    let done = each_place(session, &options.places, |session, place, interrupt| {
-        let id = session.open(place, false)?;
-        let mut listing = Listing {
-            options,
-            interrupt: interrupt.clone(),
-            output: &mut output,
-            failures: Failures::default(),
-        };
-        listing.operand(session.tree(id), id, place.clone())?;
-        listing.failures.finish()
-    });
+    let done = each_place(
+        session,
+        &options.places,
+        false,
+        |session, place, interrupt| {
+            let id = session.open(place, false)?;
+            let mut listing = Listing {
+                options,
+                interrupt: interrupt.clone(),
+                output: &mut output,
+                failures: Failures::default(),
+            };
+            listing.operand(session.tree(id), id, place.clone())?;
+            listing.failures.finish()
+        },
+    );
     output.finish()?;
     done
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard mkdir`.
 
-use crate::commands::each::each_place;
+use crate::commands::each::each_new_place;
 use clap::Args;
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
@@ -31,7 +31,7 @@ pub struct Mkdir {
 }
 
 pub fn run(options: &Mkdir, session: &mut Session) -> Result<()> {
-    each_place(session, &options.places, |session, place, _| {
+    each_new_place(session, &options.places, |session, place, _| {
         make(options, session, place)
     })
 }

@@ -402,12 +402,6 @@ fn likely_place(operand: &OsStr) -> String {
     format!("{}:/{}", escaped(image), escaped(path))
 }
 
-/// Operands that must be in images.
-fn image_places(operands: &[OsString]) -> Result<Vec<Place>> {
-    let places = operands.iter().map(|operand| image_place(operand));
-    places.collect()
-}
-
 /// Whether a path leads to a file that can be an image.
 fn is_image_file(path: &Path) -> bool {
     let may_be_image = |file: Metadata| file.is_file() || file.file_type().is_block_device();

@@ -3,6 +3,7 @@
 //! of its own beside the destination, gives the complete copy its name, writes all that to stable storage,
 //! and only then removes the source.
 
+use crate::commands::operands::expand_places;
 use crate::commands::progress;
 use crate::commands::rm::remove_tree;
 use clap::Args;
@@ -43,6 +44,7 @@ pub fn run(options: &Mv, session: &mut Session) -> Result<()> {
     let destination = sources
         .pop()
         .ok_or_else(|| Error::Usage("mv needs a source and a destination".to_owned()))?;
+    let sources = expand_places(session, sources, true)?;
     let interrupt = session.catch_interrupts();
     let target = session.open(&destination, true)?;
     let into = session.tree(target).metadata(destination.path());

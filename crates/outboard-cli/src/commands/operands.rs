@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operands of commands that are volumes.
+//! Operands of commands: places with wildcards, images that stand for their root, and volumes.
 
-use super::is_image_file;
+use super::{image_place, is_image_file};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_transfer::wildcards::{expand, has_wildcards, Unresolved};
 use outboard_volume::address::{ImageName, Place};
-use std::ffi::OsStr;
-use std::path::Path;
+use outboard_volume::session::Session;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// The image or volume that an operand names without a path in it, as in disk.img or disk.img@2. A
 /// number after the `@` is that of a partition also where the image is missing.
@@ -22,4 +27,139 @@ fn image_operand(operand: &OsStr) -> Option<ImageName> {
 pub fn volume_operand(operand: &OsStr) -> Option<ImageName> {
     let is_volume = |name: &ImageName| name.partition.is_some() || name.volume.is_some();
     image_operand(operand).filter(is_volume)
+}
+
+/// An operand that must be in an image, or an image: that means its root.
+pub fn tree_place(operand: &OsStr) -> Result<Place> {
+    match image_operand(operand) {
+        Some(name) => Ok(Place::Image(name, "/".into())),
+        None => image_place(operand),
+    }
+}
+
+/// The place of a command that works on a tree. An image means its root unless it has several file
+/// systems: `command` is how the user asks for one of those.
+pub fn find_tree(
+    session: &mut Session,
+    operand: &OsStr,
+    command: &str,
+    write: bool,
+) -> Result<Place> {
+    if let Some(name) = image_operand(operand) {
+        check_unambiguous(session, &name, command, write)?;
+    }
+    tree_place(operand)
+}
+
+/// The same for several operands, with their wildcards expanded.
+pub fn find_trees(
+    session: &mut Session,
+    operands: &[OsString],
+    command: &str,
+    write: bool,
+) -> Result<Vec<Place>> {
+    let mut places = Vec::with_capacity(operands.len());
+    for operand in operands {
+        places.push(find_tree(session, operand, command, write)?);
+    }
+    expand_places(session, places, write)
+}
+
+/// Refuses an image that has several file systems.
+fn check_unambiguous(
+    session: &mut Session,
+    name: &ImageName,
+    command: &str,
+    write: bool,
+) -> Result<()> {
+    let found = session.file_systems(name, write)?;
+    if found.len() < 2 {
+        return Ok(());
+    }
+    let lines = found.iter().map(|(name, kind)| {
+        let shown = name.shown();
+        format!("\n  outboard {command} {shown}:/   ({kind})")
+    });
+    Err(Error::Failed(format!(
+        "{} has several file systems: name one of them{}",
+        name.shown(),
+        lines.collect::<String>()
+    )))
+}
+
+/// The places that operands mean, which must be in images. `write`: whether the command changes
+/// them.
+pub fn find_places(
+    session: &mut Session,
+    operands: &[OsString],
+    write: bool,
+) -> Result<Vec<Place>> {
+    let places = operands.iter().map(|operand| image_place(operand));
+    let places = places.collect::<Result<Vec<Place>>>()?;
+    expand_places(session, places, write)
+}
+
+/// Replaces places with wildcards by those that match. Paths of the host stay as they are: the
+/// user's shell has expanded them.
+pub fn expand_places(session: &mut Session, places: Vec<Place>, write: bool) -> Result<Vec<Place>> {
+    let mut found = Vec::with_capacity(places.len());
+    for place in places {
+        let is_pattern = matches!(place, Place::Image(..)) && has_wildcards(place.path());
+        if session.options().literal || !is_pattern {
+            found.push(place);
+            continue;
+        }
+        let id = session.open(&place, write)?;
+        let interrupt = session.catch_interrupts();
+        let paths = expand(session.tree(id), Path::new("/"), place.path(), &interrupt);
+        let paths = paths.map_err(|why| unresolved(&place.shown(), &place, why))?;
+        found.extend(paths.into_iter().map(|path| place.with_path(path)));
+    }
+    Ok(found)
+}
+
+/// The paths that patterns mean which are relative to a directory.
+pub fn expand_paths(
+    session: &mut Session,
+    directory: &Place,
+    patterns: &[OsString],
+) -> Result<Vec<OsString>> {
+    let mut found = Vec::with_capacity(patterns.len());
+    for text in patterns {
+        let bytes = text.as_bytes();
+        let start = bytes.iter().position(|&byte| byte != b'/').unwrap_or(0);
+        let pattern = Path::new(OsStr::from_bytes(&bytes[start..]));
+        if session.options().literal || !has_wildcards(pattern) {
+            found.push(text.clone());
+            continue;
+        }
+        let id = session.open(directory, false)?;
+        let interrupt = session.catch_interrupts();
+        let paths = expand(session.tree(id), directory.path(), pattern, &interrupt);
+        let paths = paths.map_err(|why| unresolved(&escaped(bytes), directory, why))?;
+        found.extend(paths.into_iter().map(PathBuf::into_os_string));
+    }
+    Ok(found)
+}
+
+/// Why a pattern has no files, and what to do.
+fn unresolved(pattern: &str, image: &Place, why: Unresolved) -> Error {
+    match why {
+        Unresolved::NoMatch => Error::Failed(format!(
+            "no file matches {pattern} (--no-glob takes names as they are written)"
+        )),
+        Unresolved::TooMany => Error::Failed(format!(
+            "{pattern} matches too many files, or is compared with too many: name a directory, or use outboard find"
+        )),
+        Unresolved::Interrupted => Error::Interrupted(format!(
+            "interrupted while {pattern} was expanded: nothing was done"
+        )),
+        Unresolved::Unreadable(path, error) => Error::failed(
+            format!(
+                "cannot expand {pattern}: cannot read directory {}",
+                image.with_path(path).shown()
+            ),
+            &error,
+        ),
+    }
 }

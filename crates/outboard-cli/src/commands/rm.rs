@@ -33,9 +33,12 @@ pub struct Rm {
 }
 
 pub fn run(options: &Rm, session: &mut Session) -> Result<()> {
-    each_place(session, &options.places, |session, place, interrupt| {
-        remove(options, session, place, interrupt)
-    })
+    each_place(
+        session,
+        &options.places,
+        true,
+        |session, place, interrupt| remove(options, session, place, interrupt),
+    )
 }
 
 fn remove(options: &Rm, session: &mut Session, place: &Place, interrupt: &Interrupt) -> Result<()> {

@@ -23,7 +23,7 @@ pub struct Rmdir {
 }
 
 pub fn run(options: &Rmdir, session: &mut Session) -> Result<()> {
-    each_place(session, &options.places, |session, place, _| {
+    each_place(session, &options.places, true, |session, place, _| {
         remove(options, session, place)
     })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard stat`.
 
-use crate::commands::image_place;
+use crate::commands::operands::find_places;
 use crate::output::Output;
 use crate::record::Record;
 use clap::Args;
@@ -30,11 +30,7 @@ pub struct Stat {
 }
 
 pub fn run(options: &Stat, session: &mut Session) -> Result<()> {
-    let places = options
-        .places
-        .iter()
-        .map(|operand| image_place(operand))
-        .collect::<Result<Vec<Place>>>()?;
+    let places = find_places(session, &options.places, false)?;
     let mut output = Output::new();
     let mut records = Vec::new();
     let mut failed = false;

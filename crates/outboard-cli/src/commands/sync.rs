@@ -24,7 +24,7 @@ pub fn run(options: &Sync, session: &mut Session) -> Result<()> {
     if options.places.is_empty() {
         return session.sync();
     }
-    each_place(session, &options.places, |session, place, _| {
+    each_place(session, &options.places, true, |session, place, _| {
         let TreeId::Mount(index) = session.open(place, true)? else {
             return Ok(());
         };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard tar-out`.
 
-use crate::commands::{check_file_name, image_place, progress, reads_images};
+use crate::commands::operands::{expand_paths, find_tree};
+use crate::commands::{check_file_name, progress, reads_images};
 use crate::output::check_open;
 use clap::{Args, ValueEnum};
 use outboard::Tree;
@@ -32,10 +33,11 @@ use std::path::{Path, PathBuf};
     after_help = "Examples:\n  outboard tar-out disk.img@1:/ > root.tar\n  outboard tar-out disk.img:/srv --zstd -f srv.tar.zst --exclude '*.log'\n  outboard tar-out --owner 0 --group 0 --mtime 2026-01-01 disk.img:/ etc usr/share/doc > some.tar"
 )]
 pub struct TarOut {
-    /// The directory: IMAGE:/DIR or IMAGE@N:/DIR
+    /// The directory: IMAGE:/DIR or IMAGE@N:/DIR; IMAGE alone means its root
     #[arg(value_name = "IMAGE:/DIR")]
     pub place: OsString,
-    /// What of it to pack, with all below; names in the archive are as written here [default: all]
+    /// What of it to pack, with all below; names in the archive are as written here, and may have
+    /// wildcards [default: all]
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
     /// Where to write the archive [default: standard output]
@@ -91,12 +93,13 @@ impl TarOut {
         }
     }
 
-    fn choice(&self, tree: &Tree, place: &Place) -> Result<Choice> {
+    /// `paths`: what of the place is packed.
+    fn choice(&self, tree: &Tree, place: &Place, paths: Vec<OsString>) -> Result<Choice> {
         let (user, group) = (self.owner.as_deref(), self.group.as_deref());
         Ok(Choice {
             sorted: self.sort == Sort::Name,
             excluded: Exclusion::parse(&self.exclude)?,
-            paths: self.paths.clone(),
+            paths,
             changes: Changes {
                 owner: find_owner(user, group, tree, place)?,
                 modified: self.mtime,
@@ -158,9 +161,10 @@ impl TarOut {
 }
 
 pub fn run(options: &TarOut, session: &mut Session) -> Result<()> {
-    let place = image_place(&options.place)?;
+    let place = find_tree(session, &options.place, "tar-out", false)?;
+    let paths = expand_paths(session, &place, &options.paths)?;
     let id = session.open(&place, false)?;
-    let choice = options.choice(session.tree(id), &place)?;
+    let choice = options.choice(session.tree(id), &place, paths)?;
     let open = |session: &Session| open_target(options, &session.used(), 0o666 & !session.umask());
     pack_place(
         session,

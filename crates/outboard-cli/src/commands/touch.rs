@@ -50,7 +50,7 @@ pub struct Touch {
 
 pub fn run(options: &Touch, session: &mut Session) -> Result<()> {
     let times = times(options, session)?;
-    each_place(session, &options.places, |session, place, _| {
+    each_place(session, &options.places, true, |session, place, _| {
         touch(options, session, place, &times)
     })
 }

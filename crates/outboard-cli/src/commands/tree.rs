@@ -2,7 +2,7 @@
 //! `outboard tree`.
 
 use crate::colors::{Colors, When};
-use crate::commands::image_places;
+use crate::commands::operands::find_trees;
 use crate::output::Output;
 use crate::record::kind;
 use clap::Args;
@@ -22,7 +22,7 @@ use std::ffi::OsString;
     after_help = "Examples:\n  outboard tree -L 2 disk.img:/\n  outboard tree -d -a disk.img@1:/home"
 )]
 pub struct Tree {
-    /// Where to begin: IMAGE:/PATH or IMAGE@N:/PATH
+    /// Where to begin: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// Only so many levels
@@ -43,7 +43,7 @@ pub struct Tree {
 }
 
 pub fn run(options: &Tree, session: &mut Session) -> Result<()> {
-    let places = image_places(&options.places)?;
+    let places = find_trees(session, &options.places, "tree", false)?;
     let interrupt = session.catch_interrupts();
     let output = Output::new();
     let mut drawing = Drawing {

@@ -128,13 +128,15 @@ impl Stack {
         }
     }
 
+    /// The type of what a node holds.
+    pub fn kind(&self, index: usize) -> &'static str {
+        let probe = self.nodes[index].probe.as_ref();
+        probe.map_or("unknown", |probe| probe.kind)
+    }
+
     /// The names and contents of nodes, for a message with a choice.
     fn choice(&self, nodes: &[usize]) -> String {
-        let shown = |&index: &usize| {
-            let node = &self.nodes[index];
-            let kind = node.probe.as_ref().map_or("unknown", |probe| probe.kind);
-            format!("{}:/ ({kind})", self.name(index))
-        };
+        let shown = |&index: &usize| format!("{}:/ ({})", self.name(index), self.kind(index));
         let list: Vec<String> = nodes.iter().map(shown).collect();
         list.join(" or ")
     }
@@ -214,20 +216,35 @@ impl Stack {
             .collect()
     }
 
+    /// The node that a name leads to, if it leads all the way.
+    fn end(&self, selectors: &[u8], found: &[(usize, &[u8])]) -> Option<usize> {
+        if selectors.is_empty() {
+            return found.first().map(|(root, _)| *root);
+        }
+        let ends = found.iter().filter(|(_, rest)| rest.is_empty());
+        // A partition of the disk and one inside a volume may have the same number.
+        ends.map(|(node, _)| *node)
+            .min_by_key(|node| self.height(*node))
+    }
+
     /// What a name means. `forced`: the user named the file system's type.
     pub fn find(&self, name: &ImageName, forced: bool) -> Result<Meaning> {
         let (root, selectors) = (self.root(name), selectors(name));
-        if selectors.is_empty() {
-            return self.settle(name, root, forced);
-        }
         let mut found = Vec::new();
         self.follow(root, &selectors, &mut found);
-        let ends = found.iter().filter(|(_, rest)| rest.is_empty());
-        // A partition of the disk and one inside a volume may have the same number.
-        if let Some((node, _)) = ends.min_by_key(|(node, _)| self.height(*node)) {
-            return self.settle(name, *node, forced);
+        match self.end(&selectors, &found) {
+            Some(node) => self.settle(name, node, forced),
+            None => self.find_subvolume(name, &found),
         }
-        self.find_subvolume(name, &found)
+    }
+
+    /// The nodes that [`Stack::find`] chooses from: file systems and locked volumes.
+    pub fn choices(&self, name: &ImageName, forced: bool) -> Vec<usize> {
+        let (root, selectors) = (self.root(name), selectors(name));
+        let mut found = Vec::new();
+        self.follow(root, &selectors, &mut found);
+        let end = self.end(&selectors, &found);
+        end.map_or(Vec::new(), |node| self.candidates(node, forced))
     }
 
     /// The node that a name means, whatever its contents. Of several nodes with the same name, the

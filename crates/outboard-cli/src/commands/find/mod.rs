@@ -6,6 +6,7 @@ mod expression;
 mod parser;
 mod printf;
 
+use crate::commands::operands::find_trees;
 use crate::commands::uses_images;
 use crate::output::{JsonList, Output};
 use crate::record::Record;
@@ -46,7 +47,7 @@ pub struct Find {
     /// Show numbers of owners and groups with -ls, not the image's names. Stands before the places
     #[arg(short)]
     pub numeric: bool,
-    /// Where to begin, and then the expression
+    /// Where to begin, and then the expression; IMAGE alone means its root
     #[arg(
         required = true,
         trailing_var_arg = true,
@@ -58,15 +59,20 @@ pub struct Find {
 
 impl Find {
     pub fn host_access(&self) -> HostAccess {
+        let (operands, expression) = self.words.split_at(parser::operand_count(&self.words));
         let is_place = |word: &&OsString| matches!(Place::find(word), Place::Image(..));
-        let write = self.words.iter().any(|word| word == "-delete");
-        uses_images(self.words.iter().filter(is_place), write)
+        let places = operands.iter().chain(expression.iter().filter(is_place));
+        uses_images(places, self.deletes())
+    }
+
+    fn deletes(&self) -> bool {
+        self.words.iter().any(|word| word == "-delete")
     }
 }
 
 pub fn run(options: &Find, session: &mut Session) -> Result<()> {
     let Parsed {
-        places,
+        operands,
         options: limits,
         mut expression,
     } = parser::parse(&options.words)?;
@@ -77,6 +83,7 @@ pub fn run(options: &Find, session: &mut Session) -> Result<()> {
         }
         _ => Ok(()),
     })?;
+    let places = find_trees(session, &operands, "find", limits.deletes)?;
     let interrupt = session.catch_interrupts();
     let mut search = Search {
         json: options.json,

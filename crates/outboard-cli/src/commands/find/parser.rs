@@ -5,11 +5,11 @@
 use super::expression::{Action, Expression, Match, Number, Test};
 use super::printf::Format;
 use crate::commands::image_place;
+use crate::commands::operands::tree_place;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_transfer::glob::Pattern;
 use outboard_transfer::mode::ModeChange;
-use outboard_volume::address::Place;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -31,7 +31,8 @@ pub struct Options {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Parsed {
-    pub places: Vec<Place>,
+    /// Where to begin, as the user wrote it.
+    pub operands: Vec<OsString>,
     pub options: Options,
     pub expression: Expression,
 }
@@ -40,18 +41,24 @@ fn begins_expression(word: &[u8]) -> bool {
     word.starts_with(b"-") && word.len() > 1 || matches!(word, b"(" | b")" | b"!" | b",")
 }
 
-pub fn parse(words: &[OsString]) -> Result<Parsed> {
+/// How many words stand before the expression.
+pub fn operand_count(words: &[OsString]) -> usize {
     let first = words
         .iter()
-        .position(|word| begins_expression(word.as_bytes()))
-        .unwrap_or(words.len());
-    let places = words[..first].iter().map(|word| image_place(word));
-    let places = places.collect::<Result<Vec<_>>>()?;
-    if places.is_empty() {
+        .position(|word| begins_expression(word.as_bytes()));
+    first.unwrap_or(words.len())
+}
+
+pub fn parse(words: &[OsString]) -> Result<Parsed> {
+    let (operands, words) = words.split_at(operand_count(words));
+    operands
+        .iter()
+        .try_for_each(|word| tree_place(word).map(drop))?;
+    if operands.is_empty() {
         return usage("find needs a place to begin with, before the expression: IMAGE:/PATH");
     }
     let mut parser = Parser {
-        words: &words[first..],
+        words,
         nesting: 0,
         prints: false,
         options: Options {
@@ -67,7 +74,7 @@ pub fn parse(words: &[OsString]) -> Result<Parsed> {
         expression = Expression::And(vec![expression, Expression::Act(Action::Print)]);
     }
     Ok(Parsed {
-        places,
+        operands: operands.to_vec(),
         options: parser.options,
         expression,
     })

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The file systems that a name may mean, for commands that ask the user which one.
+
+use super::Session;
+use crate::address::ImageName;
+use outboard_sandbox::error::Result;
+
+impl Session {
+    /// The file systems that a name may mean, and encrypted volumes, each with its type. A name with
+    /// several of them is ambiguous. `write`: how the caller will open the image.
+    pub fn file_systems(
+        &mut self,
+        name: &ImageName,
+        write: bool,
+    ) -> Result<Vec<(ImageName, &'static str)>> {
+        let image = self.image(&name.file)?;
+        if !self.is_layered(&image, name) {
+            return Ok(image.file_systems(name));
+        }
+        if write {
+            self.may_write(&name.shown())?;
+        }
+        let disk = self.disk(name, write)?;
+        let stack = self.open_stack(name, disk)?;
+        let forced = self.options.kind.is_some();
+        self.with_stack(stack, |stack, context| {
+            stack.open_for(name, forced, context)
+        })?;
+        let stack = self.stack(stack);
+        let nodes = stack.choices(name, forced).into_iter();
+        Ok(nodes
+            .map(|node| (stack.image_name(node), stack.kind(node)))
+            .collect())
+    }
+}
