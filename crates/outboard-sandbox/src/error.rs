@@ -2,13 +2,13 @@
 //! What can go wrong, in words for people.
 
 use crate::failure::{ErrorKind, Failure};
-use crate::format;
-use crate::notes::Notes;
+use crate::reported::{report, Reported};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::io;
 
 pub use crate::failure::reason;
+pub use crate::reported::warn;
 
 /// Why a command ended without success. Messages name the thing and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,11 +69,11 @@ impl Error {
         }
     }
 
-    /// The text of a failure. What is none (the user stopped it, ...) comes back as it is.
-    pub fn into_failure_text(self) -> std::result::Result<String, Error> {
+    /// The failure. An error of another kind (the user stopped the command, ...) comes back.
+    pub fn into_failure(self) -> std::result::Result<Failure, Error> {
         match self {
-            Error::Failed(text) => Ok(text),
-            Error::Known(failure) => Ok(failure.message().to_owned()),
+            Error::Failed(text) => Ok(Failure::new(ErrorKind::Other, text)),
+            Error::Known(failure) => Ok(*failure),
             other => Err(other),
         }
     }
@@ -140,16 +140,6 @@ pub fn signal_code() -> Option<u8> {
     u8::try_from(128 + first).ok()
 }
 
-/// Reports a note or a warning: on standard error, or in the list of a call of the library
-/// ([`Notes`]). Nothing in it reaches a terminal as a control character.
-pub fn warn(message: impl Display) {
-    let text = format::message(&message.to_string());
-    match Notes::current() {
-        Some(notes) => notes.push(text),
-        None => eprintln!("outboard: {text}"),
-    }
-}
-
 /// Failures that do not end a command, only its success: each is told at once, and the rest goes on.
 #[derive(Debug, Default)]
 pub struct Failures {
@@ -158,8 +148,8 @@ pub struct Failures {
 
 impl Failures {
     /// Reports a failure at once.
-    pub fn tell(&mut self, message: impl Display) {
-        warn(message);
+    pub fn tell(&mut self, failure: impl Into<Reported>) {
+        report(failure);
         self.any = true;
     }
 
@@ -168,7 +158,7 @@ impl Failures {
         match part {
             Ok(value) => return Ok(Some(value)),
             Err(Error::Told) => self.any = true,
-            Err(error) => self.tell(error.into_failure_text()?),
+            Err(error) => self.tell(error.into_failure()?),
         }
         Ok(None)
     }
@@ -185,6 +175,7 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notes::Notes;
 
     #[test]
     fn failures_keep_their_kind() {

@@ -4,7 +4,7 @@
 //! [`sandbox`] restricts this process: namespaces, Landlock, seccomp, capabilities. [`apart`] does
 //! work in a copy of the process, [`tool`] runs programs of the distribution with the same
 //! restrictions. [`interrupt`] asks all of them to stop; [`crash`] reports a kernel that panics.
-//! All crates above share [`error`] with its kinds ([`failure`]), [`notes`], and
+//! All crates above share [`error`] with its kinds ([`failure`]), [`reported`], [`notes`], and
 //! [`format`](mod@format) for what messages show.
 
 pub mod apart;
@@ -14,6 +14,7 @@ pub mod failure;
 pub mod format;
 pub mod interrupt;
 pub mod notes;
+pub mod reported;
 pub mod sandbox;
 pub mod tool;
 

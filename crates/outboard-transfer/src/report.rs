@@ -4,6 +4,7 @@
 
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
+use outboard_sandbox::reported;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fmt::Display;
@@ -141,7 +142,9 @@ impl Report {
     /// Reports a file that could not be copied.
     pub fn fail(&self, message: impl Display) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        self.progress.suspend(&mut || warn(&message));
+        let message = message.to_string();
+        self.progress
+            .suspend(&mut || reported::report(message.clone()));
     }
 
     /// Whether the destination was found to be too small.

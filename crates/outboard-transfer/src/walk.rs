@@ -5,8 +5,8 @@
 use crate::operand::Named;
 use outboard::walk::Start;
 pub use outboard::walk::{Entry, Step, Walk};
-use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
+use outboard_sandbox::reported::Reported;
 use std::io;
 
 impl From<Named> for Start {
@@ -24,14 +24,17 @@ pub trait EntryText {
     /// Its path.
     fn shown(&self) -> String;
 
-    /// That something cannot be done with it.
-    fn failure(&self, what: &str, error: &io::Error) -> String {
-        format!("cannot {what} {}: {}", self.shown(), reason(error))
-    }
+    /// The failure to do `what` with it.
+    fn failure(&self, what: &str, error: &io::Error) -> Reported;
 }
 
 impl EntryText for Entry<'_> {
     fn shown(&self) -> String {
         escaped(self.path)
+    }
+
+    fn failure(&self, what: &str, error: &io::Error) -> Reported {
+        let what = format!("cannot {what} {}", self.shown());
+        Reported::of_file(what, self.path.to_vec(), error)
     }
 }

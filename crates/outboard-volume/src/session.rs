@@ -31,9 +31,10 @@ use mounts::Mounted;
 pub use mounts::Style;
 use outboard::{Builder, Kernel, KernelError, LogRing, Mount, System, Tree};
 use outboard_sandbox::crash::Advice;
-use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::reported::report;
 use outboard_sandbox::{HostAccess, Sandbox};
 use std::collections::HashSet;
 use std::mem::forget;
@@ -341,7 +342,7 @@ fn finished<T>(
         (Err(error), Ok(())) => Err(error),
         (Err(error), Err(second)) => {
             if let Some(text) = second.message() {
-                warn(text);
+                report(text.to_owned());
             }
             Err(error)
         }

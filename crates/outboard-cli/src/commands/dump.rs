@@ -3,9 +3,10 @@
 
 use super::descend::{look, Found};
 use super::image_place;
-use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::reported::report;
 use outboard_volume::address::Place;
 use outboard_volume::octal::unquote;
 use outboard_volume::session::Session;
@@ -103,7 +104,7 @@ impl Dump {
             let found = look(tree, id, target(&place, &section.path), follow)
                 .map_err(|error| self.at(section.number, error));
             if let Err(error) = found.and_then(|found| apply(&found, section)) {
-                warn(error.message().unwrap_or_default());
+                report(error.message().unwrap_or_default().to_owned());
                 failed = true;
             }
         }

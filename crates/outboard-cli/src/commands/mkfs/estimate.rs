@@ -39,7 +39,7 @@ impl Content {
                 }
                 Step::Left(_) => {}
                 Step::Failed(entry, error) => {
-                    return Err(Error::Failed(entry.failure("list", &error)));
+                    return Err(Error::Failed(entry.failure("list", &error).message));
                 }
             }
             Ok(())

@@ -156,7 +156,7 @@ fn walk(tree: &Tree, changes: &Changes, interrupt: Interrupt) -> Result<Vec<Inod
             Step::Found(entry) => entry,
             Step::Left(_) => continue,
             Step::Failed(entry, error) => {
-                return Err(Error::Failed(entry.failure("list", &error)));
+                return Err(Error::Failed(entry.failure("list", &error).message));
             }
         };
         let stat = entry.stat().map_err(failed)?;

@@ -3,7 +3,8 @@
 
 use clap::Args;
 use outboard::Tree;
-use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::reported::report;
 use outboard_volume::address::ImageName;
 use outboard_volume::host_mounts::{self, Mounted};
 use outboard_volume::servers::{self, Server};
@@ -45,7 +46,7 @@ pub fn run(options: &Umount) -> Result<()> {
     });
     match (written, ended) {
         (Err(lost), Err(error)) => {
-            warn(error.message().unwrap_or_default());
+            report(error.message().unwrap_or_default().to_owned());
             return Err(lost);
         }
         (written, ended) => written.and(ended)?,

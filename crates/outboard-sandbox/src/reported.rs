@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reports on standard error while a command runs: failures after which it goes on, and warnings.
+//! They are kept for a program that reads the command's output, if it asks for them. In calls of the
+//! library they go into a list ([`crate::notes`]) instead.
+
+use crate::failure::{ErrorKind, Failure};
+use crate::format;
+use crate::notes::Notes;
+use std::fmt::Display;
+use std::io;
+use std::sync::Mutex;
+
+/// Something that failed while the rest went on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// The kind of the error.
+    pub kind: ErrorKind,
+    /// What failed, on which file, and why.
+    pub message: String,
+    /// The file, as the user would write it.
+    pub path: Option<Vec<u8>>,
+    /// The number of the system call's error.
+    pub errno: Option<i32>,
+}
+
+impl Reported {
+    /// `what` failed on the file at `path`, for the reason that `error` gives.
+    pub fn of_file(what: impl Display, path: Vec<u8>, error: &io::Error) -> Self {
+        Self {
+            path: Some(path),
+            ..Failure::of(error).after(what).into()
+        }
+    }
+}
+
+impl From<Failure> for Reported {
+    fn from(failure: Failure) -> Self {
+        Self {
+            kind: failure.kind(),
+            message: failure.message().to_owned(),
+            path: None,
+            errno: failure.errno(),
+        }
+    }
+}
+
+impl From<String> for Reported {
+    fn from(message: String) -> Self {
+        Failure::new(ErrorKind::Other, message).into()
+    }
+}
+
+/// The reports of one kind.
+#[derive(Debug)]
+pub struct Reports<T> {
+    /// The first of them.
+    pub first: Vec<T>,
+    /// How many came after those.
+    pub more: u64,
+}
+
+impl<T> Default for Reports<T> {
+    fn default() -> Self {
+        Self {
+            first: Vec::new(),
+            more: 0,
+        }
+    }
+}
+
+impl<T> Reports<T> {
+    /// Most reports that are kept: a damaged image can cause millions.
+    pub const MOST: usize = 1000;
+
+    fn add(&mut self, report: T) {
+        match self.first.len() < Self::MOST {
+            true => self.first.push(report),
+            false => self.more += 1,
+        }
+    }
+}
+
+/// What [`report`] and [`warn`] printed.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// Failures after which the command went on.
+    pub failures: Reports<Reported>,
+    /// Notes and warnings.
+    pub warnings: Reports<String>,
+}
+
+/// `None`: no program asks for them.
+static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+
+/// Keeps what [`report`] and [`warn`] print from now on.
+pub fn keep_reports() {
+    *KEPT.lock().expect("no thread panics") = Some(Kept::default());
+}
+
+/// Returns the reports since [`keep_reports`], and keeps no more.
+pub fn take_reports() -> Kept {
+    let kept = KEPT.lock().expect("no thread panics").take();
+    kept.unwrap_or_default()
+}
+
+fn keep<T>(list: impl FnOnce(&mut Kept) -> &mut Reports<T>, report: T) {
+    if let Some(kept) = KEPT.lock().expect("no thread panics").as_mut() {
+        list(kept).add(report);
+    }
+}
+
+/// Shows a message on standard error, or adds it to the list of a call of the library ([`Notes`]).
+/// Returns whether it was shown. No control character reaches a terminal.
+fn show(message: &str) -> bool {
+    let text = format::message(message);
+    match Notes::current() {
+        Some(notes) => {
+            notes.push(text);
+            false
+        }
+        None => {
+            eprintln!("outboard: {text}");
+            true
+        }
+    }
+}
+
+/// Reports a note or a warning.
+pub fn warn(message: impl Display) {
+    let message = message.to_string();
+    if show(&message) {
+        keep(|kept| &mut kept.warnings, message);
+    }
+}
+
+/// Reports a failure. The command goes on.
+pub fn report(failure: impl Into<Reported>) {
+    let failure = failure.into();
+    if show(&failure.message) {
+        keep(|kept| &mut kept.failures, failure);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reports_are_kept() {
+        let mut reports = Reports::default();
+        (0..Reports::<usize>::MOST + 3).for_each(|number| reports.add(number));
+        assert_eq!((reports.first.len(), reports.more), (1000, 3));
+        assert_eq!(reports.first[0], 0);
+    }
+}
