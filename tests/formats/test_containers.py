@@ -14,6 +14,7 @@ import pytest
 
 from support import host, images, program
 from support.images import MEGABYTE
+from support.json_output import document
 from support.processes import wait_until_closed
 from support.program import bad, good, run
 
@@ -75,7 +76,7 @@ def check_reading(image, raw, work):
     assert good("cat", f"{image}@1:/noise").raw == read(f"{tree_of(raw)}/noise")
     good("cp", "-a", f"{image}@1:/", f"{work}/out")
     host.run("diff", "-r", "--exclude=lost+found", tree_of(raw), f"{work}/out")
-    told, expected = (json.loads(good("info", "--json", path).out) for path in (image, raw))
+    told, expected = (document(good("info", "--json", path))["disk"] for path in (image, raw))
     assert told.pop("image") == image and expected.pop("image") == raw
     assert told.pop("format") not in (None, "raw") and expected.pop("format") == "raw"
     assert told == expected
@@ -281,7 +282,7 @@ def test_extents_of_vmdk_stay_in_the_directory(work, name):
 def test_raw_is_raw(work):
     """A guest that writes a qcow2 header on its raw disk gains nothing with --raw."""
     image = overlay(f"{work}/x.img", "/etc/passwd")
-    shown = json.loads(good("info", "--raw", "--json", image).out)
+    shown = document(good("info", "--raw", "--json", image))["disk"]
     assert shown["format"] == "raw" and shown["size"] == os.path.getsize(image)
 
 

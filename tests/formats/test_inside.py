@@ -19,6 +19,7 @@ import pytest
 from support import host, images
 from support.checkers import DAMAGE, FSCK
 from support.images import MEGABYTE, contents
+from support.json_output import document
 from support.program import bad, command, good, run
 
 pytestmark = [pytest.mark.needs("qemu-img"), pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")]
@@ -332,7 +333,7 @@ def test_mkfs_and_the_encryption_around(work):
     bad("mkfs", "ext4", place.name, mentions=["exists"])
     assert contents(place.file) == before
     good(*place.words, "mkfs", "ext4", place.name)
-    told = json.loads(good(*place.words, "info", "--json", place.file).out)
+    told = document(good(*place.words, "info", "--json", place.file))["disk"]
     assert "crypto_LUKS" in json.dumps(told) and "ext4" in json.dumps(told)
 
 
@@ -416,7 +417,7 @@ def check_size(image, name, kind, megabytes):
     host.run("qemu-img", "convert", "-O", "raw", image, raw)
     if name != image:
         assert "No errors" in host.run("sfdisk", "--verify", raw).stdout
-    told = json.loads(good("info", "--json", raw).out)
+    told = document(good("info", "--json", raw))["disk"]
     found = told.get("filesystem") or told["partitions"][0]["filesystem"]
     assert found["type"] == kind and abs(found["size"] - megabytes * MEGABYTE) <= 4 * MEGABYTE, told
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Types, labels and UUIDs: `outboard info` reports what blkid reports, for every type that a tool here makes."""
 
-import json
 import os
 
 import pytest
 
 from support import hfsplus, host
 from support.images import MEGABYTE
+from support.json_output import document
 from support.program import run
 
 LABEL = "Lab é 1"
@@ -50,7 +50,7 @@ def by_outboard(image):
     # What this kernel cannot mount is reported all the same.
     done = run("info", "--json", image)
     assert done.code == 0, str(done)
-    found = json.loads(done.out)["filesystem"]
+    found = document(done)["disk"]["filesystem"]
     return {key: found[key] or "" for key in ("type", "label", "uuid")}
 
 

@@ -20,6 +20,7 @@ import pytest
 
 from support import host, images, integrity, program
 from support.images import MEGABYTE
+from support.json_output import document
 from support.luks import FAST, decrypted, encrypt
 from support.processes import wait_until_closed
 from support.program import bad, good, run
@@ -84,7 +85,7 @@ def in_partition(path, image, *others):
 
 def volumes(image, *options):
     """What info tells of volumes, by their names without the image's."""
-    told = json.loads(good(*options, "info", "--json", image).out)
+    told = document(good(*options, "info", "--json", image))["disk"]
     return {volume["name"][len(told["image"]):]: volume for volume in told["volumes"]}
 
 
@@ -186,7 +187,7 @@ def test_every_command_works_on_an_encrypted_partition(work, plain, key):
     good(*key_file, "tar-in", "-f", f"{work}/tar", f"{disk}@1:/new")
     found = good(*key_file, "find", f"{disk}@1:/", "-name", "file").out.split()
     assert sorted(found) == [f"{disk}@1:/file", f"{disk}@1:/new/file"]
-    assert json.loads(good(*key_file, "df", "--json", disk).out)
+    assert document(good(*key_file, "df", "--json", disk))["filesystems"]
     with open(f"{work}/script", "w", encoding="utf-8") as stream:
         stream.write(f"cat {disk}@1:/file\nrm {disk}@1:/file\nls {disk}@1:/\n")
     assert good(*key_file, "run-script", f"{work}/script").raw.startswith(MARK)
@@ -201,7 +202,7 @@ def test_info_of_encrypted_volumes(work, plain, key):
     locked = volumes(disk)
     assert [(volume["details"], volume["locked"], volume["filesystem"]) for volume in locked.values()] == [
         ("LUKS1 aes-xts-plain64", True, None), ("LUKS2 aes-xts-plain64", True, None)]
-    assert json.loads(good("info", "--json", disk).out)["partitions"][1]["filesystem"]["uuid"] == uuid
+    assert document(good("info", "--json", disk))["disk"]["partitions"][1]["filesystem"]["uuid"] == uuid
     opened = volumes(disk, "--key-file", key)
     assert list(opened) == ["@1", "@2"] and not opened["@2"]["locked"]
     assert opened["@2"]["kind"] == "encrypted" and opened["@2"]["on"] == [f"{disk}@2"]
@@ -595,8 +596,8 @@ def test_a_subvolume_in_an_encrypted_partition(work, subvolumes, key):
 @pytest.mark.needs("btrfs", "cryptsetup")
 def test_df_of_layers(work, plain, subvolumes, key):
     disk = in_partition(f"{work}/disk", luks2(plain, f"{work}/image", key), subvolumes)
-    rows = json.loads(good("--key-file", key, "df", "--json", disk).out)
-    assert {(row["type"], row["filesystem"]) for row in rows} == {("ext4", f"{disk}@1"), ("btrfs", f"{disk}@2")}
+    rows = document(good("--key-file", key, "df", "--json", disk))["filesystems"]
+    assert {(row["type"], row["volume"]) for row in rows} == {("ext4", f"{disk}@1"), ("btrfs", f"{disk}@2")}
 
 
 # ---- names ----

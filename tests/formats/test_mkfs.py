@@ -6,7 +6,6 @@ that knows the type, else through ours.
 """
 
 import filecmp
-import json
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ import pytest
 from matrix.recipes import RECIPES
 from support import host, images, trees
 from support.images import MEGABYTE
+from support.json_output import items
 from support.program import bad, good, run
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
@@ -351,7 +351,7 @@ def test_from_a_tar(work, kind):
     left_out = ["lost+found"]
     compared = filecmp.dircmp(tree, back, ignore=left_out)
     assert not compared.left_only and not compared.right_only and not compared.diff_files
-    (found,) = json.loads(good("stat", "--json", f"{image}:/file0").out)
+    (found,) = items(good("stat", "--json", f"{image}:/file0"))
     assert (found["uid"], found["gid"]) == (123, 456)
     assert os.stat(image).st_blocks * 512 < 200 * MEGABYTE
 

@@ -7,7 +7,6 @@ distribution's kernel in a virtual machine, which also reads what we wrote.
 import contextlib
 import hashlib
 import itertools
-import json
 import os
 import struct
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 
 from support import guest, host, images, program
 from support.images import MEGABYTE
+from support.json_output import document
 from support.program import bad, good, run
 
 pytestmark = [pytest.mark.skipif(not guest.usable(), reason="no QEMU, kernel or tools for a guest"), pytest.mark.timeout(1800)]
@@ -194,7 +194,7 @@ def test_logical_volumes_are_read(group):
 
 def test_logical_volumes_are_told(group):
     disks = ["--disk", group.path("c"), "--disk", group.path("d")]
-    found = json.loads(good("info", "--json", *disks, group.path("b")).out)
+    found = document(good("info", "--json", *disks, group.path("b")))["disk"]
     volumes = {volume["name"].rpartition("@")[2]: volume for volume in found["volumes"]}
     assert {f"vg0/{name}" for name in LOGICAL} == set(volumes)
     kinds = {name: volumes[f"vg0/{name}"]["details"] for name in LOGICAL}
@@ -432,7 +432,7 @@ def test_old_members_are_not_opened_alone(work):
     for disks, known in (((new, old), ["NEW"]), ((old, new), [])):
         result = run("info", "--json", "--disk", disks[1], disks[0])
         assert result.code == 0, str(result)
-        labels = [volume["filesystem"]["label"] for volume in json.loads(result.out)["volumes"] if volume["filesystem"]]
+        labels = [volume["filesystem"]["label"] for volume in document(result)["disk"]["volumes"] if volume["filesystem"]]
         assert labels == known, result.out
         assert result.err.count("went on without it") == 1, result.err
     assert run("ls", "--disk", old, f"{new}@pair:/").out == "lost+found\n"
@@ -441,7 +441,7 @@ def test_old_members_are_not_opened_alone(work):
 
 def test_members_are_not_mistaken_for_their_contents(arrays):
     """The file system of a mirror with its superblock at the end begins where the member does."""
-    told = json.loads(good("info", "--json", arrays.path("q")).out)
+    told = document(good("info", "--json", arrays.path("q")))["disk"]
     assert "md5" in [volume["name"].rpartition("@")[2] for volume in told["volumes"]]
     bad("cp", arrays.noise, f"{arrays.path('q')}:/x", mentions=("md5", "--disk"))
     assert arrays.are_unchanged()

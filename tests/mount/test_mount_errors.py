@@ -3,7 +3,6 @@
 
 import contextlib
 import errno
-import json
 import mmap
 import os
 
@@ -11,6 +10,7 @@ import pytest
 
 from support import direct_io, host, images, mounts
 from support.images import MEGABYTE
+from support.json_output import items
 from support.mounts import KINDS, check
 from support.patience import wait_until
 from support.program import bad, good
@@ -119,7 +119,7 @@ def test_a_file_that_lost_data_has_one_size(work, kind):
         shown = os.stat(fill).st_size
         with open(fill, "rb") as stream:
             assert stream.seek(0, os.SEEK_END) == shown
-    (found,) = json.loads(good("stat", "--json", f"{image}:/fill").out)
+    (found,) = items(good("stat", "--json", f"{image}:/fill"))
     assert found["size"] == shown
 
 

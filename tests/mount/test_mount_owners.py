@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Who may what on `outboard mount`: ordinary users, owners that are mapped or have no mapping."""
 
-import json
 import os
 
 import pytest
 
 from support import host, mounts, program
+from support.json_output import items
 from support.mounts import AS_NOBODY, NOBODY, check, mounted, options_of
 from support.program import good, run
 
@@ -66,7 +66,7 @@ def test_mapped_owners(ext4):
         assert (found.st_uid, found.st_gid) == (70001, 80002)
         with pytest.raises(OSError):
             os.chown(f"{directory}/file", 4, 4)
-    assert json.loads(good("stat", "--json", f"{ext4}:/file").out)[0]["uid"] == 6
+    assert items(good("stat", "--json", f"{ext4}:/file"))[0]["uid"] == 6
 
 
 def test_what_has_no_owner_here_is_nobodys(ext4):

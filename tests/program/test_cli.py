@@ -17,6 +17,7 @@ import pytest
 
 from support import host, images, program, trees
 from support.images import MEGABYTE
+from support.json_output import document, items
 from support.processes import wait_until_closed
 from support.program import good, run
 
@@ -137,18 +138,10 @@ def test_logical_partition_numbers(work, image, label):
 
 @pytest.mark.parametrize("label", ["gpt", "dos"])
 def test_info_json(work, image, label):
-    shown = json.loads(good("info", "--json", partitioned(work, label, image)).out)
+    shown = document(good("info", "--json", partitioned(work, label, image)))
     text = json.dumps(shown)
     for word in ("ext4", "LABELLED", "11111111-2222-3333-4444-555555555555", "xfs", "SECOND"):
         assert word in text, text
-
-
-@pytest.mark.parametrize("command", ["ls", "stat"])
-def test_json(image, command):
-    result = run(command, "--json", f"{image}:/hello")
-    if result.code == 2:
-        pytest.skip(f"{command} has no --json")
-    assert "hello" in json.dumps(json.loads(result.out))
 
 
 # ---- ls, cat, stat ----
@@ -197,7 +190,7 @@ def test_ls_of_a_directory_itself(image):
 
 
 def test_ls_with_inodes_and_sizes(image):
-    found = {entry["name"]: entry for entry in json.loads(good("ls", "--json", f"{image}:/").out)[0]["entries"]}
+    found = {os.path.basename(entry["path"]): entry for entry in items(good("ls", "--json", f"{image}:/"))}
     for line in good("ls", "-i", f"{image}:/").out.splitlines():
         number, name = line.split()
         assert int(number) == found[name]["inode"]

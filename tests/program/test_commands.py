@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Commands that change and search images, side by side with the GNU tools on the same tree of the host."""
 
-import json
 import os
 import re
 import signal
@@ -12,6 +11,7 @@ import pytest
 
 from support import host, images, program, trees
 from support.checkers import FSCK
+from support.json_output import document, exact, items, lines
 from support.program import bad, good, run
 
 # Attributes that an ext4 with blocks of 1 KiB can hold.
@@ -184,7 +184,7 @@ def accounts(work):
 
 
 def owner(image, path):
-    shown = json.loads(good("stat", "--json", f"{image}:{path}").out)[0]
+    shown, = items(good("stat", "--json", f"{image}:{path}"))
     return shown["uid"], shown["gid"]
 
 
@@ -385,9 +385,9 @@ def test_find_order_and_output(work):
     prefix = os.fsencode(image) + b":/a"
     assert good("find", f"{image}:/a").raw == prefix + b"\n" + prefix + b"/b\n" + prefix + b"/b/odd\xff\n\x1b[2J\n"
     assert good("find", f"{image}:/a/", "-depth", "-print0").raw.split(b"\0")[-2] == prefix + b"/"
-    shown = json.loads(good("find", "--json", f"{image}:/a").out)
+    shown = items(good("find", "--json", f"{image}:/a"))
     assert [entry["type"] for entry in shown] == ["directory", "directory", "file"]
-    assert bytes(shown[2]["name_bytes"]) == prefix + b"/b/odd\xff\n\x1b[2J"
+    assert exact(shown[2], "path") == prefix + b"/b/odd\xff\n\x1b[2J"
     line = good("find", f"{image}:/a/b", "-maxdepth", "0", "-ls").out.split()
     assert line[2].startswith("drwx") and line[-1] == f"{image}:/a/b"
     assert good("find", f"{image}:/", "-name", "/").out == f"{image}:/\n"
@@ -411,7 +411,7 @@ def test_du_as_gnu(work, kind):
             ours = good("du", *words.split(), f"{twins.image}:/").out.replace(f"{twins.image}:/\n", f"{twins.image}:\n")
             assert sorted(ours.splitlines()) == sorted(theirs.splitlines()), words
         total = int(host.run("du", "-s", "-B1", directory).stdout.split()[0])
-    shown = json.loads(good("du", "-s", "--json", f"{twins.image}:/").out)
+    shown = items(good("du", "-s", "--json", f"{twins.image}:/"))
     assert shown == [{"path": f"{twins.image}:/", "bytes": total}]
 
 
@@ -438,7 +438,7 @@ def test_df_as_gnu(work):
         assert [row[:2] for row in rows[1:]] == [[f"{disk}@1", "ext4"], [f"{disk}@2", "xfs"]]
         assert rows[1][2:] == numbers, words
         assert good("df", *words, f"{disk}@1").out.splitlines()[1].split() == rows[1]
-    shown = json.loads(good("df", "--json", twins.image, f"{disk}@2:/").out)
+    shown = document(good("df", "--json", twins.image, f"{disk}@2:/"))["filesystems"]
     assert [row["type"] for row in shown] == ["ext4", "xfs"] and shown[0]["available"] // 1024 == int(expected[()][2])
     bad("df", f"{work}/none.img", mentions=["none.img"])
 
@@ -454,10 +454,11 @@ def test_tree_as_tree(work):
             ours = good("tree", *words.split(), f"{twins.image}:/").out.splitlines()
             assert ours[1:-2] == theirs[1:], words
             assert re.fullmatch(r"\d+ director(y|ies)(, \d+ files?)?", ours[-1])
-    shown, = json.loads(good("tree", "--json", f"{twins.image}:/").out)
-    assert "many" in [entry["name"] for entry in shown["contents"]]
-    deep = next(entry for entry in shown["contents"] if entry["name"] == "deep")
-    assert {"name": "leaf", "type": "file"} in deep["contents"]
+    *shown, last = lines(good("tree", "--json", f"{twins.image}:/"))
+    found = {entry["path"]: (entry["depth"], entry["type"]) for entry in shown[1:]}
+    assert found[f"{twins.image}:/"] == (0, "directory") and found[f"{twins.image}:/many"] == (1, "directory")
+    assert found[f"{twins.image}:/deep/leaf"] == (2, "file")
+    assert last["directories"] + last["files"] == len(found) - 1
 
 
 def painted(text):

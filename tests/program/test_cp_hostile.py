@@ -12,6 +12,7 @@ import pytest
 
 from support import host, images, program
 from support.images import MEGABYTE
+from support.json_output import lines
 from support.program import bad, good, run
 
 # Long enough that a test does something meanwhile, in microseconds as strace has it.
@@ -126,8 +127,9 @@ def test_bad_inode_in_a_listing(work):
     unknown, known = result.out.splitlines()[1:]
     assert unknown.startswith("?????????") and unknown.endswith(" bad")
     assert known.startswith("-rw") and known.endswith(" good")
-    shown = bad("ls", "--json", f"{image}:/folder", mentions=("folder/bad",)).out
-    assert '"good"' in shown
+    shown = lines(bad("ls", "--json", f"{image}:/folder", mentions=("folder/bad",)))
+    assert [entry["path"] for entry in shown[1:-1]] == [f"{image}:/folder/good"]
+    assert [error["path"] for error in shown[-1]["errors"]] == [f"{image}:/folder/bad"]
 
 
 def test_directory_entry_that_lies(work):

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from support import host, images, program
+from support.json_output import items
 from support.program import bad, good, run
 from program.test_cli import drain
 
@@ -198,7 +199,7 @@ def test_chown_leaves_directories_that_were_there(work, source):
     disk = images.make(f"{work}/disk.img", "ext4")
     good("mkdir", f"{disk}:/sub")
     good("cp", "-r", "--chown=5:6", f"{source}/sub", f"{disk}:/")
-    assert good("stat", f"{disk}:/sub", "--json").out != ""
+    assert items(good("stat", f"{disk}:/sub", "--json"))
     lines = good("find", f"{disk}:/sub", "-printf", "%P %U:%G\\n").out.splitlines()
     assert f" {os.geteuid()}:{os.getegid()}" in lines or " 0:0" in lines
     assert "deep 5:6" in lines and "one 5:6" in lines

@@ -4,7 +4,6 @@
 import contextlib
 import glob
 import io
-import json
 import os
 import re
 import signal
@@ -15,6 +14,7 @@ import pytest
 
 from support import host, images, mounts, patience
 from support.images import MEGABYTE
+from support.json_output import document
 from support.program import bad, command, good, run
 
 needs_mounts = pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
@@ -56,7 +56,7 @@ def test_foreign_formats_are_named(work, kind):
     content, step = FOREIGN[kind]
     image = write(f"{work}/image", content)
     bad("ls", f"{image}:/", mentions=[image, kind, step])
-    found = json.loads(good("info", "--json", image).out)["filesystem"]
+    found = document(good("info", "--json", image))["disk"]["filesystem"]
     assert found["type"] == kind and step in found["problem"]
     assert step in good("info", image).out
 
@@ -66,7 +66,7 @@ def test_nothing_that_is_known_is_exit_code_1(work):
     done = bad("info", image, mentions=[image, "no file system or partition table", "--type"])
     assert "100000 bytes" in done.out
     done = bad("info", "--json", image, mentions=["--type"])
-    assert json.loads(done.out)["filesystem"] is None
+    assert document(done)["disk"]["filesystem"] is None
     # An empty table is something.
     good("part", f"{work}/disk", "create", "--size", "8M")
     good("info", f"{work}/disk")

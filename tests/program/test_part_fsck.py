@@ -11,6 +11,7 @@ import pytest
 from support import host, images
 from support.checkers import DAMAGE, FSCK
 from support.images import MEGABYTE, contents
+from support.json_output import document
 from support.program import bad, good, run
 
 DISK = ("esp:64M,name=EFI", "swap:32M", "linux:rest,name=root fs")
@@ -77,7 +78,7 @@ def test_create(work, kind):
     else:
         assert first["bootable"] and [entry["type"] for entry in found["partitions"]] == ["c", "82", "83"]
     assert os.path.getsize(image) == 600 * MEGABYTE and os.stat(image).st_blocks < 2048
-    shown = json.loads(good("part", image, "list", "--json").out)
+    shown = document(good("part", image, "list", "--json"))["table"]
     assert [entry["start"] for entry in shown["partitions"]] == [entry["start"] * 512 for entry in found["partitions"]]
     assert "Linux" in good("part", image, "list").out
 
@@ -97,7 +98,7 @@ def test_add_and_delete(work):
     assert [entry.get("name") for entry in table(image)["partitions"]] == [None, None, "one", "two"]
     good("part", image, "delete", "2", "3")
     verify(image)
-    assert [entry["number"] for entry in json.loads(good("part", image, "list", "--json").out)["partitions"]] == [1, 4]
+    assert [entry["number"] for entry in document(good("part", image, "list", "--json"))["table"]["partitions"]] == [1, 4]
     bad("part", image, "delete", "3", mentions=["no partition 3"])
     bad("part", image, "add", "linux:9G", mentions=["sfdisk"])
     verify(image)
@@ -119,7 +120,7 @@ def test_part_refuses(work):
 
 def listed(image):
     """What `part list` says, as sfdisk would."""
-    shown = json.loads(good("part", image, "list", "--json").out)
+    shown = document(good("part", image, "list", "--json"))["table"]
     return [(entry["number"], entry["start"] // 512, entry["size"] // 512) for entry in shown["partitions"]]
 
 
@@ -145,7 +146,7 @@ def test_a_new_table_is_all_that_is_there(work, before, kind):
     verify(image)
     assert listed(image) == by_sfdisk(image) and len(listed(image)) == 2
     assert host.run("wipefs", "--no-act", "--noheadings", "--output", "TYPE", image).stdout.split()[0] == {"gpt": "gpt", "mbr": "dos"}[kind]
-    assert json.loads(good("info", "--json", image).out)["table"] is not None
+    assert document(good("info", "--json", image))["disk"]["table"] is not None
     good("mkfs", "ext4", f"{image}@2")
     start = listed(image)[1][1]
     host.run("e2fsck", "-f", "-n", f"{image}?offset={start * 512}")
@@ -332,7 +333,7 @@ def made(work, kind, place, megabytes):
 def test_grow(work, kind, place):
     image = made(work, kind, place, 400)
     tree = fill(work, image)
-    had = json.loads(good("part", f"{work}/x", "list", "--json").out)["partitions"][1]["size"] if place != "image" else 400 * MEGABYTE
+    had = document(good("part", f"{work}/x", "list", "--json"))["table"]["partitions"][1]["size"] if place != "image" else 400 * MEGABYTE
     done = run("resize", image, "+200M")
     assert done.code == 0, str(done)
     check_resized(work, kind, place, image, had + 200 * MEGABYTE)
@@ -347,9 +348,9 @@ def check_resized(work, kind, place, image, size):
         plain = part(work, 2, file)
     assert abs(os.path.getsize(plain) - size) <= MEGABYTE
     host.run(*FSCK[kind], plain)
-    info = json.loads(good("info", "--json", plain).out)
+    info = document(good("info", "--json", plain))["disk"]
     text = json.dumps(info)
-    has = json.loads(good("info", "--json", plain).out)
+    has = document(good("info", "--json", plain))["disk"]
     has = has.get("filesystem") or has.get("content") or has
     assert size - 4 * MEGABYTE <= has["size"] <= size + MEGABYTE, text
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """run-script, shell, diff, edit and completions: what is more than one look at one image."""
 
-import json
 import os
 import pty
 import re
@@ -14,6 +13,7 @@ import time
 import pytest
 
 from support import host, images, luks, program
+from support.json_output import items
 from support.patience import GUARD, wait_until
 from support.processes import wait_until_closed, wait_until_it_waits
 from support.program import bad, good, run
@@ -345,7 +345,7 @@ def test_the_same_trees(work, image, tree):
     host.copy_sparse(image, copy)
     assert not good("diff", "--times", f"{image}:/", f"{copy}:/").out
     assert not good("diff", "-x", "lost+found", "--ignore", "modes,owners", f"{image}:/", tree).out
-    assert json.loads(good("diff", "--json", f"{image}:/", f"{copy}:/").out) == []
+    assert items(good("diff", "--json", f"{image}:/", f"{copy}:/")) == []
 
 
 def test_differences(work, image, tree):
@@ -369,8 +369,8 @@ setfacl -m u:5:r {copy}:/etc
     assert not any(line.startswith("second/") for line in found)
     assert any(line.startswith("etc: xattr system.posix_acl_access: none and 0s") for line in found)
     assert any(": modified: " in line for line in bad_diff("--times", f"{image}:/", f"{copy}:/"))
-    records = json.loads(run("diff", "--json", f"{image}:/", f"{copy}:/").out)
-    assert {"path": "etc/deep/new", "what": "missing", "left": None, "right": "there"} in records
+    records = items(run("diff", "--json", f"{image}:/", f"{copy}:/"))
+    assert {"path": "etc/deep/new", "what": "missing", "only_in": "right"} in records
     assert len(records) == len(found)
 
 

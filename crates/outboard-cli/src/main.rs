@@ -11,12 +11,15 @@ mod record;
 mod sfdisk;
 
 use commands::arguments::Arguments;
+use commands::line::usage;
+use commands::Command;
 use outboard::{set_name, Allocator, Inherited};
 use outboard_sandbox::error::{signal_code, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
 use outboard_volume::session::{with_session, Session};
-use std::ffi::CStr;
+use output::{Layout, Output};
+use std::ffi::{CStr, OsString};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -38,9 +41,10 @@ fn main() -> ExitCode {
 /// Not part of `main`: its frame needs the stack that was asked for.
 #[inline(never)]
 fn run() -> ExitCode {
-    let arguments = match Arguments::of(&mount_helper::usual(std::env::args_os())) {
+    let words = mount_helper::usual(std::env::args_os());
+    let arguments = match Arguments::of(&words) {
         Ok(arguments) => arguments,
-        Err(other) => return end(show(&other)),
+        Err(other) => return end(show(&other, &words)),
     };
     let mut options = arguments.settings.options();
     if !arguments.command.hands_files_on() {
@@ -49,13 +53,15 @@ fn run() -> ExitCode {
     if let Err(error) = interrupt::catch() {
         return end(Err(error));
     }
+    let mut output = arguments.command.output();
     let missing = host_needs::missing();
     let access = arguments.command.host_access();
     if options.no_sandbox && !access.images.is_empty() {
         warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
     }
-    let run = |session: &mut Session| arguments.command.run(session);
+    let run = |session: &mut Session| arguments.command.run(session, &mut output);
     let result = with_session(options, &access, run);
+    let result = output.end(result);
     let failed = result.as_ref().is_err_and(Error::may_be_of_the_host);
     let code = end(result);
     for note in missing.iter().filter(|_| failed) {
@@ -66,14 +72,27 @@ fn run() -> ExitCode {
 }
 
 /// Shows help, the version, or what is wrong with the command line.
-fn show(other: &clap::Error) -> Result<()> {
+fn show(other: &clap::Error, words: &[OsString]) -> Result<()> {
     if other.exit_code() == 0 {
         output::check_open()?;
     }
     let shown = other.print().and_then(|()| io::stdout().flush());
     match other.exit_code() {
         0 => output::check(shown),
-        code => Err(Error::Status(code as u8)),
+        code => {
+            refuse_as_json(other, words);
+            Err(Error::Status(code as u8))
+        }
+    }
+}
+
+/// Prints what is wrong with the command line as JSON, if one of its words asks for JSON.
+fn refuse_as_json(other: &clap::Error, words: &[OsString]) {
+    if words.iter().any(|word| word == "--json") {
+        let mut names = words.iter().skip(1).filter_map(|word| word.to_str());
+        let output = Output::json(names.find_map(Command::name_of), Layout::Document);
+        // The error is on standard error already, and has its exit code.
+        let _ = output.end(Err(usage(other)));
     }
 }
 

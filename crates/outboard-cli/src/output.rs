@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Standard output.
+//! Standard output: text for people, or JSON for programs.
 
+mod json;
+
+use json::Json;
+pub use json::Layout;
 use outboard::has_no_output;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format;
+use outboard_sandbox::reported::keep_reports;
 use serde::Serialize;
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 /// Buffered standard output whose errors become the command's.
 pub struct Output {
-    writer: BufWriter<StdoutLock<'static>>,
+    writer: BufWriter<Stdout>,
     terminal: bool,
+    /// `None`: the output is text.
+    json: Option<Json>,
 }
 
-/// How far the writing of a JSON array is.
-#[derive(Debug, Default)]
-pub struct JsonList {
-    started: bool,
+/// Something that a command prints: `Serialize` is its JSON, `print` writes its text.
+pub trait Print: Serialize {
+    fn print(&self, output: &mut Output) -> Result<()>;
 }
 
 pub fn check(result: io::Result<()>) -> Result<()> {
@@ -34,30 +40,29 @@ pub fn check_open() -> Result<()> {
     }
 }
 
-fn no_json(error: serde_json::Error) -> Error {
-    Error::Failed(format!("cannot make JSON: {error}"))
-}
-
-/// JSON text whose strings also have escapes for U+007F to U+009F, which terminals may obey.
-fn without_controls(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for character in json.chars() {
-        match character {
-            '\u{7f}'..='\u{9f}' => text.push_str(&format!("\\u{:04x}", character as u32)),
-            other => text.push(other),
-        }
-    }
-    text
-}
-
 impl Output {
+    /// Text.
     pub fn new() -> Self {
-        let stdout = io::stdout().lock();
+        let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         Self {
             writer: BufWriter::with_capacity(1 << 16, stdout),
             terminal,
+            json: None,
         }
+    }
+
+    /// JSON. `command`: its name, if the command line names one.
+    pub fn json(command: Option<&'static str>, layout: Layout) -> Self {
+        keep_reports();
+        Self {
+            json: Some(Json::new(command, layout)),
+            ..Self::new()
+        }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.json.is_some()
     }
 
     pub fn is_terminal(&self) -> bool {
@@ -82,42 +87,54 @@ impl Output {
         self.bytes(b"\n")
     }
 
-    pub fn json(&mut self, value: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_string_pretty(value).map_err(no_json)?;
-        self.line(without_controls(&text))
+    /// Prints one of many items.
+    pub fn item(&mut self, item: &impl Print) -> Result<()> {
+        match self.is_json() {
+            true => self.json_item(item),
+            false => item.print(self),
+        }
     }
 
-    /// A JSON value in one line.
-    pub fn json_text(&self, value: &impl Serialize) -> Result<String> {
-        let text = serde_json::to_string(value).map_err(no_json)?;
-        Ok(without_controls(&text))
+    /// Prints an item as JSON, if that is the output's form. The command prints its text.
+    pub fn json_item(&mut self, item: &impl Serialize) -> Result<()> {
+        let Some(json) = &mut self.json else {
+            return Ok(());
+        };
+        let lines = json.item(item)?;
+        lines.iter().try_for_each(|line| self.line(line))
     }
 
-    /// An item of a JSON array of which not all is in memory at once.
-    pub fn json_item(&mut self, list: &mut JsonList, value: &impl Serialize) -> Result<()> {
-        let start: &[u8] = if list.started { b",\n" } else { b"[\n" };
-        list.started = true;
-        self.bytes(start)?;
-        let text = self.json_text(value)?;
-        self.bytes(text.as_bytes())
+    /// Prints what a command found out: as a member of this name in JSON.
+    pub fn member(&mut self, name: &'static str, value: &impl Print) -> Result<()> {
+        match self.is_json() {
+            true => self.json_member(name, value),
+            false => value.print(self),
+        }
     }
 
-    /// The end of a JSON array.
-    pub fn json_end(&mut self, list: JsonList) -> Result<()> {
-        self.line(if list.started { "\n]" } else { "[]" })
+    /// Adds a member to JSON, if that is the output's form.
+    pub fn json_member(&mut self, name: &'static str, value: &impl Serialize) -> Result<()> {
+        match &mut self.json {
+            Some(json) => json.member(name, value),
+            None => Ok(()),
+        }
     }
 
-    pub fn finish(mut self) -> Result<()> {
+    pub fn flush(&mut self) -> Result<()> {
         check(self.writer.flush())
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_has_no_control_characters() {
-        assert_eq!(without_controls("\"a\u{9b}\u{e9}\""), "\"a\\u009b\u{e9}\"");
+    /// Ends the output of a command that ended with `result`. Returns `result`, or an error of the
+    /// output.
+    pub fn end(mut self, result: Result<()>) -> Result<()> {
+        let ended = match self.json.take() {
+            Some(json) => json.end(&result).and_then(|lines| {
+                let mut lines = lines.iter();
+                lines.try_for_each(|line| self.line(line))
+            }),
+            None => Ok(()),
+        };
+        let ended = ended.and_then(|()| self.flush());
+        result.and(ended)
     }
 }

@@ -119,6 +119,16 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The errno of the system call that failed, if one did.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Error::Known(failure) => failure.errno(),
+            _ => None,
+        }
+    }
+}
+
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         Error::Known(Box::new(failure))

@@ -86,12 +86,14 @@ impl Names {
         self
     }
 
+    /// The name of a number, if it has one.
+    pub fn known(&self, id: u32) -> Option<&str> {
+        self.by_id.get(&id).map(String::as_str)
+    }
+
     /// The name of a number, or the number.
     pub fn name(&self, id: u32) -> String {
-        self.by_id
-            .get(&id)
-            .cloned()
-            .unwrap_or_else(|| id.to_string())
+        self.known(id).map_or_else(|| id.to_string(), str::to_owned)
     }
 
     /// The group that a user has at login.

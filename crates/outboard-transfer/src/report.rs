@@ -2,9 +2,9 @@
 //! Failures, which are reported at once, and losses (the file was copied without an attribute),
 //! which are counted and reported at the end.
 
-use outboard_sandbox::error::{reason, warn, Error, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::reported;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_sandbox::reported::{self, Reported};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fmt::Display;
@@ -140,11 +140,11 @@ impl Report {
     }
 
     /// Reports a file that could not be copied.
-    pub fn fail(&self, message: impl Display) {
+    pub fn fail(&self, failure: impl Into<Reported>) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        let message = message.to_string();
+        let failure = failure.into();
         self.progress
-            .suspend(&mut || reported::report(message.clone()));
+            .suspend(&mut || reported::report(failure.clone()));
     }
 
     /// Whether the destination was found to be too small.
@@ -166,10 +166,9 @@ impl Report {
 
     /// Tells of an error that ends a part of the copy. One that ends all of it comes back.
     pub fn fail_known(&self, error: Error) -> Result<()> {
-        let kind = error.kind();
-        let text = error.into_failure_text()?;
-        let _ = self.kind.set(kind);
-        self.fail(text);
+        let failure = error.into_failure()?;
+        let _ = self.kind.set(failure.kind());
+        self.fail(failure);
         Ok(())
     }
 
@@ -185,7 +184,7 @@ impl Report {
             return;
         }
         let _ = self.kind.set(ErrorKind::of(error));
-        self.fail(format!("{what}: {}", reason(error)));
+        self.fail(Failure::of(error).after(what));
     }
 
     /// Whether every other file would fail, too.

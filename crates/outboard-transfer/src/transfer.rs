@@ -2,9 +2,9 @@
 //! Copies and archives for programs: the engines of `outboard cp`, `tar-in` and `tar-out` behind one
 //! type. Nothing is printed, and no setting of the process is changed.
 
-use crate::report::{Progress, Report};
 use crate::cp::{copy_exactly, Changes, Job, Keep, Options};
 use crate::exclusion::Exclusion;
+use crate::report::{Progress, Report};
 use crate::tar::input::{unpack_into, Input, Target};
 use crate::tar::output::{pack_from, Source, Target as Archive};
 use crate::tar::{Choice, Format, Options as Unpacking, Selection};

@@ -4,7 +4,7 @@
 use crate::commands::operands::{expand_places, volume_operand};
 use crate::commands::verbose::Names;
 use crate::commands::{check_file_name, likely_place, progress, uses, uses_image};
-use crate::output;
+use crate::output::Output;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::HostAccess;
@@ -147,7 +147,12 @@ fn access_to([source, target]: &[End; 2]) -> HostAccess {
 }
 
 /// Copies the bytes of a volume.
-fn copy_volume(options: &Cp, session: &mut Session, [source, target]: &[End; 2]) -> Result<()> {
+fn copy_volume(
+    options: &Cp,
+    session: &mut Session,
+    [source, target]: &[End; 2],
+    output: &mut Output,
+) -> Result<()> {
     if options.is_about_files() {
         let shown = [source, target].into_iter().find_map(|end| match end {
             End::Volume(name) => Some(name.shown()),
@@ -161,16 +166,16 @@ fn copy_volume(options: &Cp, session: &mut Session, [source, target]: &[End; 2])
     let report = progress::report();
     volume_bytes::copy(session, source, target, options.force, &report)?;
     if options.verbose {
-        let names = Names::default();
+        let names = Names::new(output);
         names.copied(&report, &source.operand(), &target.operand());
-        output::check(names.finish())?;
+        names.finish()?;
     }
     Ok(())
 }
 
-pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
+pub fn run(options: &Cp, session: &mut Session, output: &mut Output) -> Result<()> {
     if let Some(ends) = options.ends() {
-        return copy_volume(options, session, &ends);
+        return copy_volume(options, session, &ends, output);
     }
     let mut places: Vec<Place> = options
         .places
@@ -195,7 +200,7 @@ pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
         owner,
         ..Changes::default()
     };
-    let names = options.verbose.then(Names::default);
+    let names = options.verbose.then(|| Names::new(output));
     let order = Order {
         options: options.options(session.umask()),
         changes: &changes,
@@ -204,7 +209,7 @@ pub fn run(options: &Cp, session: &mut Session) -> Result<()> {
         shown: None,
     };
     let result = copy(session, &order, &places, &destination, progress::report);
-    output::check(names.map_or(Ok(()), |names| names.finish()))?;
+    names.map_or(Ok(()), |names| names.finish())?;
     match result? {
         Copied::All => Ok(()),
         _ => Err(Error::Told),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard df`.
 
-use crate::output::Output;
+use crate::output::{Output, Print};
+use crate::record::Bytes;
 use clap::Args;
 use outboard::Space;
 use outboard_image::{Class, Probe};
@@ -16,7 +17,7 @@ use std::ffi::{OsStr, OsString};
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard df -h disk.img\n  outboard df -i disk.img@2\n  outboard df --json disk.img | jq '.[].available'"
+    after_help = "Examples:\n  outboard df -h disk.img\n  outboard df -i disk.img@2\n  outboard df --json disk.img | jq '.filesystems[].available'"
 )]
 pub struct Df {
     /// An image: all its file systems. IMAGE@N or a place in it: only that one
@@ -28,9 +29,6 @@ pub struct Df {
     /// Numbers of files instead of sizes
     #[arg(short, long)]
     pub inodes: bool,
-    /// Print JSON; sizes are in bytes
-    #[arg(long)]
-    pub json: bool,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -38,7 +36,11 @@ pub struct Df {
 
 #[derive(Serialize)]
 struct Row {
+    /// For people.
+    #[serde(skip)]
     filesystem: String,
+    #[serde(flatten)]
+    volume: Bytes<'static>,
     #[serde(rename = "type")]
     kind: String,
     size: u64,
@@ -53,6 +55,7 @@ impl Row {
     fn new(name: &ImageName, kind: &str, space: &Space) -> Self {
         Self {
             filesystem: name.shown(),
+            volume: Bytes::new("volume", name.operand()),
             kind: kind.to_owned(),
             size: space.size,
             used: space.size.saturating_sub(space.free),
@@ -79,6 +82,26 @@ impl Row {
     }
 }
 
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Table<'a> {
+    rows: Vec<Row>,
+    #[serde(skip)]
+    options: &'a Df,
+}
+
+impl Print for Table<'_> {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let mut cells = vec![heading(self.options).map(str::to_owned).to_vec()];
+        cells.extend(self.rows.iter().map(|row| row.cells(self.options)));
+        let lines = format::table(&cells, &[2, 3, 4, 5], " ");
+        lines.iter().try_for_each(|line| output.line(line))
+    }
+}
+
 /// How much is used of what can be, rounded up.
 fn share(used: u64, free: u64) -> String {
     let all = u128::from(used) + u128::from(free);
@@ -88,7 +111,7 @@ fn share(used: u64, free: u64) -> String {
     }
 }
 
-pub fn run(options: &Df, session: &mut Session) -> Result<()> {
+pub fn run(options: &Df, session: &mut Session, output: &mut Output) -> Result<()> {
     let mut failures = Failures::default();
     let mut rows = Vec::new();
     for image in &options.images {
@@ -99,13 +122,7 @@ pub fn run(options: &Df, session: &mut Session) -> Result<()> {
             rows.extend(failures.take(measure(session, &name))?);
         }
     }
-    let mut output = Output::new();
-    if options.json {
-        output.json(&rows)?;
-    } else if !rows.is_empty() {
-        print(options, &rows, &mut output)?;
-    }
-    output.finish()?;
+    output.member("filesystems", &Table { rows, options })?;
     failures.finish()
 }
 
@@ -151,8 +168,8 @@ fn measure(session: &mut Session, name: &ImageName) -> Result<Row> {
     Ok(Row::new(name, mount.kind(), &space))
 }
 
-fn print(options: &Df, rows: &[Row], output: &mut Output) -> Result<()> {
-    let heading = match (options.inodes, options.human_readable) {
+fn heading(options: &Df) -> [&'static str; 6] {
+    match (options.inodes, options.human_readable) {
         (true, _) => ["Filesystem", "Type", "Inodes", "IUsed", "IFree", "IUse%"],
         (_, true) => ["Filesystem", "Type", "Size", "Used", "Avail", "Use%"],
         _ => [
@@ -163,13 +180,7 @@ fn print(options: &Df, rows: &[Row], output: &mut Output) -> Result<()> {
             "Available",
             "Use%",
         ],
-    };
-    let mut cells = vec![heading.map(str::to_owned).to_vec()];
-    cells.extend(rows.iter().map(|row| row.cells(options)));
-    for line in format::table(&cells, &[2, 3, 4, 5], " ") {
-        output.line(line)?;
     }
-    Ok(())
 }
 
 #[cfg(test)]

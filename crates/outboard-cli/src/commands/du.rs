@@ -2,8 +2,8 @@
 //! `outboard du`.
 
 use crate::commands::operands::find_trees;
-use crate::output::{JsonList, Output};
-use crate::record;
+use crate::output::{Output, Print};
+use crate::record::Bytes;
 use clap::Args;
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::format;
@@ -12,6 +12,7 @@ use outboard_transfer::operand::{is_directory, Named};
 use outboard_transfer::walk::{Entry, EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
+use serde::Serialize;
 use std::collections::HashSet;
 use std::ffi::OsString;
 
@@ -45,15 +46,33 @@ pub struct Du {
     /// Sizes as in 1.5M (units are powers of 1024)
     #[arg(short = 'h', long)]
     pub human_readable: bool,
-    /// Print JSON; sizes are in bytes
-    #[arg(long)]
-    pub json: bool,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
 }
 
-pub fn run(options: &Du, session: &mut Session) -> Result<()> {
+/// A path with the room that it takes.
+#[derive(Serialize)]
+struct Item<'a> {
+    #[serde(flatten)]
+    path: Bytes<'a>,
+    bytes: u64,
+    #[serde(skip)]
+    human_readable: bool,
+}
+
+impl Print for Item<'_> {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        let size = match self.human_readable {
+            true => format::brief_size(self.bytes),
+            false => self.bytes.div_ceil(1024).to_string(),
+        };
+        let path = format::name(self.path.as_ref(), output.is_terminal());
+        output.line([size.as_bytes(), b"\t", &path].concat())
+    }
+}
+
+pub fn run(options: &Du, session: &mut Session, output: &mut Output) -> Result<()> {
     let places = find_trees(session, &options.places, "du", false)?;
     let interrupt = session.catch_interrupts();
     let mut usage = Usage {
@@ -63,8 +82,7 @@ pub fn run(options: &Du, session: &mut Session) -> Result<()> {
             false => options.max_depth.unwrap_or(usize::MAX),
         },
         counted: HashSet::new(),
-        output: Output::new(),
-        list: JsonList::default(),
+        output,
         failures: Failures::default(),
     };
     for place in &places {
@@ -72,7 +90,7 @@ pub fn run(options: &Du, session: &mut Session) -> Result<()> {
         usage.failures.take(part)?;
         interrupt.check()?;
     }
-    usage.finish()
+    usage.failures.finish()
 }
 
 struct Usage<'a> {
@@ -81,8 +99,7 @@ struct Usage<'a> {
     most: usize,
     /// Device and inode of files that were counted and may be met again.
     counted: HashSet<(u64, u64)>,
-    output: Output,
-    list: JsonList,
+    output: &'a mut Output,
     failures: Failures,
 }
 
@@ -152,25 +169,11 @@ impl Usage<'_> {
         if entry.depth > self.most {
             return Ok(());
         }
-        if self.options.json {
-            let item = record::Usage::new(entry.path, bytes);
-            return self.output.json_item(&mut self.list, &item);
-        }
-        let size = match self.options.human_readable {
-            true => format::brief_size(bytes),
-            false => bytes.div_ceil(1024).to_string(),
-        };
-        let mut line = format!("{size}\t").into_bytes();
-        line.extend(format::name(entry.path, self.output.is_terminal()));
-        self.output.line(line)
-    }
-
-    fn finish(mut self) -> Result<()> {
-        if self.options.json {
-            self.output.json_end(self.list)?;
-        }
-        self.output.finish()?;
-        self.failures.finish()
+        self.output.item(&Item {
+            path: Bytes::new("path", entry.path),
+            bytes,
+            human_readable: self.options.human_readable,
+        })
     }
 }
 

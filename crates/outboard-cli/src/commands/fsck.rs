@@ -2,13 +2,17 @@
 //! `outboard fsck`: the distribution's own checker of the type that is found.
 
 use crate::commands::uses_image;
+use crate::output::Output;
+use crate::record::Bytes;
 use clap::Args;
 use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::reported::report;
 use outboard_sandbox::tool::{Call, Tool, ToolFile};
 use outboard_volume::address::ImageName;
 use outboard_volume::image_lock::ImageLock;
 use outboard_volume::session::{apart, Session};
 use outboard_volume::tool_volume::{find_format, Fate, ToolVolume};
+use serde::Serialize;
 use std::ffi::OsString;
 
 /// Exit codes of fsck(8).
@@ -225,11 +229,34 @@ impl Checker {
     }
 }
 
-pub fn run(options: &Fsck, session: &mut Session) -> Result<()> {
-    let code = match check(options, session) {
+/// A check that was done. People read the output of the checker itself.
+#[derive(Serialize)]
+struct Check {
+    #[serde(flatten)]
+    volume: Bytes<'static>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    checker: &'static str,
+    result: &'static str,
+    output: String,
+}
+
+/// An exit code in a word.
+fn word(code: u8) -> &'static str {
+    match code {
+        GOOD => "clean",
+        // fsck(8) adds 2 if a system that runs has to be booted again.
+        1..=3 => "corrected",
+        code if code & BAD != 0 => "errors",
+        _ => "failed",
+    }
+}
+
+pub fn run(options: &Fsck, session: &mut Session, output: &mut Output) -> Result<()> {
+    let code = match check(options, session, output) {
         Ok(code) => code,
         Err(error) => {
-            warn(error.into_failure_text()?);
+            report(error.into_failure()?);
             FAILED
         }
     };
@@ -239,7 +266,7 @@ pub fn run(options: &Fsck, session: &mut Session) -> Result<()> {
     }
 }
 
-fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
+fn check(options: &Fsck, session: &mut Session, output: &mut Output) -> Result<u8> {
     let mode = match (options.mend, options.automatic) {
         (true, _) => Mode::Mend,
         (_, true) => Mode::Automatic,
@@ -262,19 +289,29 @@ fn check(options: &Fsck, session: &mut Session) -> Result<u8> {
         Error::Failed(format!("{}: {tool} can only check (-n)", volume.shown()))
     })?;
     let shown = volume.shown();
-    let code = volume.work(mode != Mode::Look, |file| {
+    let is_json = output.is_json();
+    let (code, text) = volume.work(mode != Mode::Look, |file| {
         let call = checker
             .tool
             .call(session.options().confinement())?
-            .arguments(words);
-        let code = finish(checker, call, mode, file, &shown)?;
+            .arguments(words)
+            .shown(!is_json);
+        let (code, text) = finish(checker, call, mode, file, &shown)?;
         // What a checker gave up on is left as it was.
         let fate = match code {
             GOOD | MENDED | BAD => Fate::Keep,
             _ => Fate::Drop,
         };
-        Ok((fate, code))
+        Ok((fate, (code, text)))
     })?;
+    let check = Check {
+        volume: Bytes::new("volume", name.operand()),
+        kind,
+        checker: checker.tool.name,
+        result: word(code),
+        output: text,
+    };
+    output.json_member("check", &check)?;
     if code & BAD != 0 {
         warn(next_step(&volume, mode));
     }
@@ -293,24 +330,30 @@ fn replay(session: &mut Session, name: &ImageName) -> Result<ImageLock> {
     Ok(lock)
 }
 
-/// Runs the checker. Returns what its end means.
-fn finish(checker: &Checker, call: Call, mode: Mode, file: &ToolFile, shown: &str) -> Result<u8> {
+/// Runs the checker. Returns what its end means, and its output.
+fn finish(
+    checker: &Checker,
+    call: Call,
+    mode: Mode,
+    file: &ToolFile,
+    shown: &str,
+) -> Result<(u8, String)> {
     let path = &file.path;
     let call = match mode {
         Mode::Look => call.reads(path),
         _ => call.changes(file),
     };
-    let call = call.argument(path);
-    let ended = call.shown(true).naming(path, shown).run()?;
+    let ended = call.argument(path).naming(path, shown).run()?;
     let failure = || ended.failure(&format!("cannot check {shown}"));
     let code = ended.code().ok_or_else(failure)?;
-    let meaning = (checker.meaning)(code, &ended.output, mode);
+    let text = String::from_utf8_lossy(&ended.output).into_owned();
     // btrfs does not say whether it corrected something.
-    if checker.kinds.contains(&"btrfs") && mode == Mode::Mend && meaning == GOOD {
-        let clean = String::from_utf8_lossy(&ended.output).contains("no error found");
-        return Ok(if clean { GOOD } else { MENDED });
-    }
-    Ok(meaning)
+    let is_repair_of_btrfs = checker.kinds.contains(&"btrfs") && mode == Mode::Mend;
+    let meaning = match (checker.meaning)(code, &ended.output, mode) {
+        GOOD if is_repair_of_btrfs && !text.contains("no error found") => MENDED,
+        other => other,
+    };
+    Ok((meaning, text))
 }
 
 /// What to do about errors that are left.

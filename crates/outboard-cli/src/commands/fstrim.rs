@@ -3,11 +3,14 @@
 //! holes of the image's file.
 
 use crate::commands::arguments::parse_size;
-use crate::output::Output;
+use crate::output::{Output, Print};
+use crate::record::Bytes;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format;
 use outboard_volume::address::ImageName;
 use outboard_volume::session::Session;
+use serde::Serialize;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -23,16 +26,35 @@ pub struct Fstrim {
     pub minimum: Option<u64>,
 }
 
-pub fn run(options: &Fstrim, session: &mut Session) -> Result<()> {
-    let mut output = Output::new();
+/// What a volume gave back.
+#[derive(Serialize)]
+struct Trimmed {
+    #[serde(flatten)]
+    volume: Bytes<'static>,
+    bytes: u64,
+    /// For people.
+    #[serde(skip)]
+    shown: String,
+}
+
+impl Print for Trimmed {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        let (shown, bytes) = (output.text(&self.shown), self.bytes);
+        let size = format::size(bytes);
+        output.line(format!("{shown}: {size} ({bytes} bytes) trimmed"))
+    }
+}
+
+pub fn run(options: &Fstrim, session: &mut Session, output: &mut Output) -> Result<()> {
     for operand in &options.images {
         let name = ImageName::find(operand);
-        let bytes = trim(session, &name, options.minimum.unwrap_or(0))?;
-        let shown = output.text(&name.shown());
-        let size = outboard_sandbox::format::size(bytes);
-        output.line(format!("{shown}: {size} ({bytes} bytes) trimmed"))?;
+        output.item(&Trimmed {
+            bytes: trim(session, &name, options.minimum.unwrap_or(0))?,
+            volume: Bytes::new("volume", name.operand()),
+            shown: name.shown(),
+        })?;
     }
-    output.finish()
+    Ok(())
 }
 
 fn trim(session: &mut Session, name: &ImageName, minimum: u64) -> Result<u64> {

@@ -2,13 +2,17 @@
 //! `outboard getfacl`.
 
 use super::descend::{Descend, Found};
-use crate::output::Output;
+use super::owner_names::OwnerNames;
+use crate::output::{Output, Print};
+use crate::record::{Bytes, Ownership};
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
 use outboard_transfer::accounts::Accounts;
 use outboard_transfer::acl::{shown, Acl, Permissions, Who, ACCESS, DEFAULT};
 use outboard_volume::octal::quote;
-use outboard_volume::session::{Session, TreeId};
+use outboard_volume::session::Session;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
 use std::ffi::{CStr, OsString};
 
 /// Show access control lists of files in an image
@@ -84,77 +88,146 @@ pub fn default_list(found: &Found) -> Result<Acl> {
     }
 }
 
-pub fn run(options: &Getfacl, session: &mut Session) -> Result<()> {
-    let mut output = Output::new();
-    let mut known: Option<(TreeId, Accounts)> = None;
+pub fn run(options: &Getfacl, session: &mut Session, output: &mut Output) -> Result<()> {
+    let mut names = OwnerNames::new(!options.numeric);
     let descend = Descend {
         write: false,
         recursive: options.recursive,
         follow: true,
     };
-    let done = descend.run(session, &options.places, |found| {
+    descend.run(session, &options.places, |found| {
         if found.kind() == libc::S_IFLNK {
             return Ok(());
         }
-        if known.as_ref().is_none_or(|(id, _)| *id != found.id) {
-            let accounts = match options.numeric {
-                true => Accounts::default(),
-                false => Accounts::read_or_none(found.tree),
-            };
-            known = Some((found.id, accounts));
-        }
-        let (_, accounts) = known.as_ref().expect("just read");
-        let terminal = output.is_terminal();
-        Shown {
-            options,
-            accounts,
-            terminal,
-        }
-        .show(found, &mut output)
-    });
-    output.finish()?;
-    done
-}
-
-struct Shown<'a> {
-    options: &'a Getfacl,
-    accounts: &'a Accounts,
-    terminal: bool,
-}
-
-impl Shown<'_> {
-    fn show(&self, found: &Found, output: &mut Output) -> Result<()> {
-        let options = self.options;
+        let accounts = names.of(found.tree, found.id);
         let access = access_list(found)?;
         let default = default_list(found)?;
         if options.skip_base && !access.is_extended() && default.is_empty() {
             return Ok(());
         }
-        let mut lines = Vec::new();
-        if options.access || !options.default {
-            lines.extend(self.lines(&access, ""));
-        }
-        if options.default || !options.access {
-            // Without the other list there is nothing to tell it from.
-            let prefix = if options.default && !options.access {
-                ""
-            } else {
-                "default:"
+        let terminal = output.is_terminal();
+        output.item(&Shown {
+            options,
+            accounts: &accounts,
+            terminal,
+            found,
+            access: (options.access || !options.default).then_some(access),
+            default: (options.default || !options.access).then_some(default),
+        })
+    })
+}
+
+/// The lists of a file that are to be shown.
+struct Shown<'a> {
+    options: &'a Getfacl,
+    accounts: &'a Accounts,
+    terminal: bool,
+    found: &'a Found<'a>,
+    access: Option<Acl>,
+    default: Option<Acl>,
+}
+
+/// The lists of a file as JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    #[serde(flatten)]
+    path: Bytes<'static>,
+    /// The 12 bits of permissions.
+    mode: u32,
+    #[serde(flatten)]
+    owner: Ownership<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    access: Option<List<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<List<'a>>,
+}
+
+/// A list as JSON.
+struct List<'a> {
+    list: &'a Acl,
+    accounts: &'a Accounts,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    tag: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    permissions: String,
+    effective: String,
+}
+
+impl Serialize for List<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let entries = self.list.entries();
+        let mut list = serializer.serialize_seq(Some(entries.len()))?;
+        for &(who, permissions) in entries {
+            let (tag, id, names) = match who {
+                Who::Owner => ("owner", None, None),
+                Who::User(id) => ("user", Some(id), Some(&self.accounts.users)),
+                Who::OwningGroup => ("owning-group", None, None),
+                Who::Group(id) => ("group", Some(id), Some(&self.accounts.groups)),
+                Who::Mask => ("mask", None, None),
+                Who::Other => ("other", None, None),
             };
-            lines.extend(self.lines(&default, prefix));
+            list.serialize_element(&Entry {
+                tag,
+                id,
+                name: names.zip(id).and_then(|(names, id)| names.known(id)),
+                permissions: shown(permissions),
+                effective: shown(self.list.effective(who, permissions)),
+            })?;
         }
-        if !options.omit_header {
-            self.header(found, output)?;
+        list.end()
+    }
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let stat = &self.found.stat;
+        let accounts = self.accounts;
+        let list = |list| List { list, accounts };
+        let record = Record {
+            path: Bytes::new("path", self.found.place.operand()),
+            mode: stat.st_mode & 0o7777,
+            owner: Ownership::new(stat, accounts),
+            access: self.access.as_ref().map(list),
+            default: self.default.as_ref().map(list),
+        };
+        record.serialize(serializer)
+    }
+}
+
+impl Print for Shown<'_> {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        let mut lines = Vec::new();
+        if let Some(access) = &self.access {
+            lines.extend(self.lines(access, ""));
+        }
+        if let Some(default) = &self.default {
+            // Without the other list there is nothing to tell it from.
+            let prefix = match self.access {
+                Some(_) => "default:",
+                None => "",
+            };
+            lines.extend(self.lines(default, prefix));
+        }
+        if !self.options.omit_header {
+            self.header(output)?;
         }
         for line in lines {
             output.line(line)?;
         }
         output.line("")
     }
+}
 
-    fn header(&self, found: &Found, output: &mut Output) -> Result<()> {
-        let stat = &found.stat;
-        let path = found.path(self.options.absolute_names);
+impl Shown<'_> {
+    fn header(&self, output: &mut Output) -> Result<()> {
+        let stat = &self.found.stat;
+        let path = self.found.path(self.options.absolute_names);
         let pieces: Vec<&[u8]> = path.split(|&byte| byte == b'\\').collect();
         let path = quote(&pieces.join(b"\\\\".as_slice()), b"\n\r", self.terminal);
         output.line([b"# file: ".as_slice(), &path].concat())?;

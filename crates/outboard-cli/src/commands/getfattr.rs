@@ -2,7 +2,8 @@
 //! `outboard getfattr`.
 
 use super::descend::{look, Descend, Found};
-use crate::output::Output;
+use crate::output::{Output, Print};
+use crate::record::Bytes;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use clap::{Args, ValueEnum};
@@ -10,6 +11,7 @@ use outboard_sandbox::error::{Error, Result};
 use outboard_volume::octal::quote;
 use outboard_volume::session::Session;
 use regex::bytes::{Regex, RegexBuilder};
+use serde::{Serialize, Serializer};
 use std::ffi::{CString, OsString};
 use std::io;
 
@@ -67,27 +69,24 @@ pub enum Encoding {
     Base64,
 }
 
-pub fn run(options: &Getfattr, session: &mut Session) -> Result<()> {
+pub fn run(options: &Getfattr, session: &mut Session, output: &mut Output) -> Result<()> {
     let pattern = pattern(&options.pattern)?;
-    let mut output = Output::new();
     let descend = Descend {
         write: false,
         recursive: options.recursive,
         follow: !options.no_dereference,
     };
-    let done = descend.run(session, &options.places, |found| {
+    descend.run(session, &options.places, |found| {
         let link = found.kind() == libc::S_IFLNK;
         if !link || options.no_dereference {
-            return show(options, &pattern, found, &mut output);
+            return show(options, &pattern, found, output);
         }
         // A link that was found below a directory. One that leads nowhere has nothing to show.
         match look(found.tree, found.id, found.place.clone(), true) {
-            Ok(target) => show(options, &pattern, &target, &mut output),
+            Ok(target) => show(options, &pattern, &target, output),
             Err(_) => Ok(()),
         }
-    });
-    output.finish()?;
-    done
+    })
 }
 
 /// `None`: everything matches.
@@ -128,35 +127,93 @@ fn show(
     found: &Found,
     output: &mut Output,
 ) -> Result<()> {
-    let names = names(options, pattern, found)?;
-    let terminal = output.is_terminal();
-    let values = options.dump || options.name.is_some() || options.only_values;
-    let mut lines = Vec::new();
-    for name in &names {
-        let value = match values {
-            true => Some(value(found, name)?),
+    let with_values = options.dump || options.name.is_some() || options.only_values;
+    let mut attributes = Vec::new();
+    for name in names(options, pattern, found)? {
+        let value = match with_values {
+            true => Some(value(found, &name)?),
             false => None,
         };
-        if options.only_values {
-            output.bytes(&value.unwrap_or_default())?;
-            continue;
-        }
-        let mut line = quote(name.to_bytes(), b"=\n\r\\", terminal);
-        if let Some(value) = value {
-            line.push(b'=');
-            line.extend(encode(&value, options.encoding, terminal));
-        }
-        lines.push(line);
+        attributes.push(Attribute { name, value });
     }
-    if lines.is_empty() {
+    if attributes.is_empty() {
         return Ok(());
     }
-    let path = quote(found.path(options.absolute_names), b"\n\r\\", terminal);
-    output.line([b"# file: ".as_slice(), &path].concat())?;
-    for line in lines {
-        output.line(line)?;
+    output.item(&Shown {
+        options,
+        found,
+        attributes,
+    })
+}
+
+struct Attribute {
+    name: CString,
+    /// `None`: only its name is shown.
+    value: Option<Vec<u8>>,
+}
+
+impl Serialize for Attribute {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Record<'a> {
+            #[serde(flatten)]
+            name: Bytes<'a>,
+            #[serde(flatten)]
+            value: Option<Bytes<'a>>,
+        }
+        let value = self.value.as_deref();
+        let record = Record {
+            name: Bytes::new("name", self.name.to_bytes()),
+            value: value.map(|value| Bytes::new("value", value)),
+        };
+        record.serialize(serializer)
     }
-    output.line("")
+}
+
+/// The attributes of a file.
+struct Shown<'a> {
+    options: &'a Getfattr,
+    found: &'a Found<'a>,
+    attributes: Vec<Attribute>,
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Record<'a> {
+            #[serde(flatten)]
+            path: Bytes<'static>,
+            attributes: &'a [Attribute],
+        }
+        let record = Record {
+            path: Bytes::new("path", self.found.place.operand()),
+            attributes: &self.attributes,
+        };
+        record.serialize(serializer)
+    }
+}
+
+impl Print for Shown<'_> {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        if self.options.only_values {
+            let attributes = self.attributes.iter();
+            let mut values = attributes.filter_map(|attribute| attribute.value.as_ref());
+            return values.try_for_each(|value| output.bytes(value));
+        }
+        let terminal = output.is_terminal();
+        let path = self.found.path(self.options.absolute_names);
+        let path = quote(path, b"\n\r\\", terminal);
+        output.line([b"# file: ".as_slice(), &path].concat())?;
+        for Attribute { name, value } in &self.attributes {
+            let mut line = quote(name.to_bytes(), b"=\n\r\\", terminal);
+            if let Some(value) = value {
+                line.push(b'=');
+                line.extend(encode(value, self.options.encoding, terminal));
+            }
+            output.line(line)?;
+        }
+        output.line("")
+    }
 }
 
 fn value(found: &Found, name: &CString) -> Result<Vec<u8>> {

@@ -2,7 +2,8 @@
 //! `outboard info`. The image is only read: partition tables and superblocks by our own
 //! parsers, the space that is used by mounting read-only.
 
-use crate::output::Output;
+use crate::output::{Output, Print};
+use crate::record::Bytes;
 use clap::Args;
 use outboard_image::partition::Partition;
 use outboard_image::{Class, Probe, State};
@@ -14,33 +15,25 @@ use outboard_volume::layers::listing::Volume;
 use outboard_volume::session::Session;
 use serde::Serialize;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 /// Tell what is in an image: partitions, file systems, labels, sizes
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  outboard info disk.img\n  outboard info --json disk.img | jq '.partitions[].filesystem'"
+    after_help = "Examples:\n  outboard info disk.img\n  outboard info --json disk.img | jq '.disk.partitions[].filesystem'"
 )]
 pub struct Info {
     /// The disk image, IMAGE@N for one partition, or IMAGE@NAME for a volume
     pub image: OsString,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
-pub fn run(options: &Info, session: &mut Session) -> Result<()> {
+pub fn run(options: &Info, session: &mut Session, output: &mut Output) -> Result<()> {
     let name = ImageName::find(&options.image);
     let image = session.image(&name.file)?;
     let mut report = Report::new(&name, &image)?;
     report.measure(session, &name);
     report.find_volumes(session, &name, &image);
-    let mut output = Output::new();
-    if options.json {
-        output.json(&report)?;
-    } else {
-        report.print(&mut output)?;
-    }
-    output.finish()?;
+    output.member("disk", &report)?;
     if report.is_empty() {
         return Err(image.unrecognised());
     }
@@ -147,6 +140,10 @@ struct PartitionReport {
 #[derive(Serialize)]
 struct VolumeReport {
     /// As it is written to other commands, before ":/".
+    #[serde(flatten)]
+    operand: Bytes<'static>,
+    /// For people.
+    #[serde(skip)]
     name: String,
     kind: &'static str,
     details: String,
@@ -166,6 +163,7 @@ impl VolumeReport {
             content.measure(session, &volume.name);
         }
         Self {
+            operand: Bytes::new("name", volume.name.operand()),
             name: volume.name.shown(),
             kind: volume.sort,
             details: volume.details.clone(),
@@ -222,6 +220,10 @@ impl PartitionReport {
 
 #[derive(Serialize)]
 struct Report {
+    #[serde(flatten)]
+    file: Bytes<'static>,
+    /// For people.
+    #[serde(skip)]
     image: String,
     /// Of the image's file: "raw", "qcow2"...
     format: &'static str,
@@ -239,6 +241,7 @@ struct Report {
 impl Report {
     fn new(name: &ImageName, image: &Image) -> Result<Self> {
         let mut report = Self {
+            file: Bytes::new("image", name.file.as_os_str().as_bytes().to_vec()),
             image: name.file.display().to_string(),
             format: image.format.unwrap_or(RAW),
             size: image.size(),
@@ -325,25 +328,6 @@ impl Report {
         }
     }
 
-    fn print(&self, output: &mut Output) -> Result<()> {
-        output.line(format!(
-            "{}: {} ({} bytes){}",
-            output.text(&self.image),
-            format::size(self.size),
-            self.size,
-            self.details()
-        ))?;
-        for warning in &self.warnings {
-            output.line(format!("warning: {}", output.text(warning)))?;
-        }
-        match &self.filesystem {
-            Some(content) => print_content(content, output)?,
-            None if self.is_empty() => {}
-            None => self.print_partitions(output)?,
-        }
-        self.print_volumes(output)
-    }
-
     fn print_volumes(&self, output: &mut Output) -> Result<()> {
         if self.volumes.is_empty() {
             return Ok(());
@@ -401,6 +385,27 @@ impl Report {
             }
         }
         Ok(())
+    }
+}
+
+impl Print for Report {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        output.line(format!(
+            "{}: {} ({} bytes){}",
+            output.text(&self.image),
+            format::size(self.size),
+            self.size,
+            self.details()
+        ))?;
+        for warning in &self.warnings {
+            output.line(format!("warning: {}", output.text(warning)))?;
+        }
+        match &self.filesystem {
+            Some(content) => print_content(content, output)?,
+            None if self.is_empty() => {}
+            None => self.print_partitions(output)?,
+        }
+        self.print_volumes(output)
     }
 }
 

@@ -81,7 +81,8 @@ fn is_help(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
 }
 
-fn usage(error: &clap::Error) -> Error {
+/// What is wrong with a command line.
+pub fn usage(error: &clap::Error) -> Error {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     Error::Usage(text.trim_end().to_owned())

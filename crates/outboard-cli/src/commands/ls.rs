@@ -2,20 +2,21 @@
 //! `outboard ls`.
 
 use super::columns::{terminal_width, width, Layout};
+use super::owner_names::OwnerNames;
 use crate::colors::{Colors, When};
 use crate::commands::operands::find_trees;
 use crate::output::Output;
-use crate::record::Record;
+use crate::record::File;
 use clap::Args;
 use outboard::{DirEntry, FileType, ReadDir, Tree};
-use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::format;
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::reported::Reported;
 use outboard_transfer::accounts::Accounts;
 use outboard_transfer::acl::{ACCESS, DEFAULT};
 use outboard_volume::address::Place;
-use outboard_volume::session::{Session, TreeId};
-use serde::Serialize;
+use outboard_volume::session::Session;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsString};
@@ -76,9 +77,6 @@ pub struct Ls {
     /// Colour names by kind, as LS_COLORS says [default: auto if LS_COLORS is set]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub color: Option<When>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -87,7 +85,7 @@ pub struct Ls {
 impl Ls {
     /// Whether more is needed of each file than its name.
     fn needs_metadata(&self) -> bool {
-        self.is_long() || self.classify || self.json || self.inodes || self.by_time || self.by_size
+        self.is_long() || self.classify || self.inodes || self.by_time || self.by_size
     }
 
     fn is_long(&self) -> bool {
@@ -114,30 +112,22 @@ impl Ls {
     }
 }
 
-pub fn run(options: &Ls, session: &mut Session) -> Result<()> {
+pub fn run(options: &Ls, session: &mut Session, output: &mut Output) -> Result<()> {
     let places = find_trees(session, &options.places, "ls", false)?;
-    let output = Output::new();
+    let shows_names = (options.long || output.is_json()) && !options.numeric;
     let mut listing = Listing {
         options,
         interrupt: session.catch_interrupts(),
         colors: Colors::new(options.color, output.is_terminal()),
         output,
-        json: Vec::new(),
-        known: Vec::new(),
+        names: OwnerNames::new(shows_names),
         accounts: Rc::default(),
         headers: places.len() > 1 || options.recursive,
         started: false,
-        failed: false,
+        failures: Failures::default(),
     };
     listing.places(session, &places)?;
-    if options.json {
-        listing.output.json(&listing.json)?;
-    }
-    listing.output.finish()?;
-    if listing.failed {
-        return Err(Error::Told);
-    }
-    Ok(())
+    listing.failures.finish()
 }
 
 /// A name with what is known of it.
@@ -187,26 +177,19 @@ fn has_list(names: io::Result<Vec<OsString>>) -> bool {
     names.is_ok_and(|names| names.iter().any(is_list))
 }
 
-#[derive(Serialize)]
-struct Group {
-    path: String,
-    entries: Vec<Record>,
-}
-
 struct Listing<'a> {
     options: &'a Ls,
     interrupt: Interrupt,
-    output: Output,
+    output: &'a mut Output,
     colors: Option<Colors>,
-    json: Vec<Group>,
-    /// Names of owners of the trees that were looked at, and of the one that is listed.
-    known: Vec<(TreeId, Rc<Accounts>)>,
+    /// Names of owners, and those of the tree that is listed.
+    names: OwnerNames,
     accounts: Rc<Accounts>,
     /// Whether a directory's name stands above its contents.
     headers: bool,
     /// Whether something was printed, so that an empty line comes before what follows.
     started: bool,
-    failed: bool,
+    failures: Failures,
 }
 
 impl Listing<'_> {
@@ -214,18 +197,14 @@ impl Listing<'_> {
         let mut directories = Vec::new();
         let mut files = Vec::new();
         for place in places {
-            let id = match session.open(place, false) {
-                Ok(id) => id,
-                Err(error) => {
-                    self.fail(error.into_failure_text()?);
-                    continue;
-                }
+            let Some(id) = self.failures.take(session.open(place, false))? else {
+                continue;
             };
-            self.find_accounts(session.tree(id), id);
+            self.accounts = self.names.of(session.tree(id), id);
             match self.operand(session.tree(id), place) {
                 Ok(None) => directories.push((id, place)),
                 Ok(Some(line)) => files.push(line),
-                Err(error) => self.complain(place, &reason(&error)),
+                Err(error) => self.complain(place, &error),
             }
         }
         if !files.is_empty() {
@@ -233,33 +212,17 @@ impl Listing<'_> {
             self.print(files, None)?;
         }
         for (id, place) in directories {
-            self.find_accounts(session.tree(id), id);
+            self.accounts = self.names.of(session.tree(id), id);
             self.tree(session.tree(id), place)?;
         }
         Ok(())
     }
 
-    /// Finds the names of owners in a tree, if they are shown.
-    fn find_accounts(&mut self, tree: &Tree, id: TreeId) {
-        if !self.options.long || self.options.numeric || self.options.json {
-            return;
-        }
-        if let Some((_, known)) = self.known.iter().find(|(known, _)| *known == id) {
-            self.accounts = Rc::clone(known);
-            return;
-        }
-        self.accounts = Rc::new(Accounts::read_or_none(tree));
-        self.known.push((id, Rc::clone(&self.accounts)));
-    }
-
     /// Tells of something that could not be listed.
-    fn fail(&mut self, message: String) {
-        warn(message);
-        self.failed = true;
-    }
-
-    fn complain(&mut self, place: &Place, why: &str) {
-        self.fail(format!("cannot list {}: {why}", place.shown()));
+    fn complain(&mut self, place: &Place, error: &io::Error) {
+        let what = format!("cannot list {}", place.shown());
+        self.failures
+            .tell(Reported::of_file(what, place.operand(), error));
     }
 
     /// The line of an operand that is not a directory. A link to a directory counts as one
@@ -309,12 +272,13 @@ impl Listing<'_> {
                 .and_then(|entries| Ok((*entries.metadata()?.stat(), entries)));
             let entries = match opened {
                 Ok((stat, _)) if !entered.insert((stat.st_dev, stat.st_ino)) => {
-                    self.complain(&place, "the directory has two names");
+                    let error = io::Error::other("the directory has two names");
+                    self.complain(&place, &error);
                     continue;
                 }
                 Ok((_, entries)) => entries,
                 Err(error) => {
-                    self.complain(&place, &reason(&error));
+                    self.complain(&place, &error);
                     continue;
                 }
             };
@@ -324,7 +288,7 @@ impl Listing<'_> {
                 let below = lines.iter().rev().filter(|line| line.directory);
                 waiting.extend(below.map(|line| place.below(&line.name)));
             }
-            if self.options.all && !self.options.json {
+            if self.options.all && !self.output.is_json() {
                 let dots = [b".".as_slice(), b".."];
                 lines.splice(0..0, dots.map(|name| self.dot(tree, &place, name)));
             }
@@ -352,7 +316,7 @@ impl Listing<'_> {
                 Ok(entry)
                     if entry.file_name().as_bytes().starts_with(b".") && !self.options.all => {}
                 Ok(entry) => lines.push(self.entry(&entry, place)),
-                Err(error) => self.complain(place, &reason(&error)),
+                Err(error) => self.complain(place, &error),
             }
         }
         self.options.sort(&mut lines);
@@ -363,7 +327,8 @@ impl Listing<'_> {
         let mut line = Line::new(entry.file_name().as_bytes());
         line.accounts = Rc::clone(&self.accounts);
         line.access_list = self.options.is_long() && has_list(entry.xattrs());
-        let is_directory = if self.options.needs_metadata() || self.colors.is_some() {
+        let needs_metadata = self.options.needs_metadata() || self.output.is_json();
+        let is_directory = if needs_metadata || self.colors.is_some() {
             entry.metadata().map(|found| {
                 line.stat = Some(*found.stat());
                 if found.is_symlink() {
@@ -378,7 +343,7 @@ impl Listing<'_> {
         };
         match is_directory {
             Ok(directory) => line.directory = directory,
-            Err(error) => self.complain(&place.below(&line.name), &reason(&error)),
+            Err(error) => self.complain(&place.below(&line.name), &error),
         }
         line
     }
@@ -393,31 +358,23 @@ impl Listing<'_> {
                 line.stat = Some(*found.stat());
                 line.access_list = self.options.is_long() && has_list(tree.xattrs(place.path()));
             }
-            Err(error) => self.complain(&place, &reason(&error)),
+            Err(error) => self.complain(&place, &error),
         }
         line
     }
 
     /// Prints the lines of a directory, or those of operands that are none.
     fn print(&mut self, lines: Vec<Line>, directory: Option<&Place>) -> Result<()> {
-        let path = directory.map(Place::operand).unwrap_or_default();
-        if self.options.json {
-            let entries = lines
-                .iter()
-                .filter_map(|line| {
-                    let stat = line.stat.as_ref()?;
-                    Some(Record::new(&line.name, stat, line.target.as_deref()))
-                })
-                .collect();
-            let path = String::from_utf8_lossy(&path).into_owned();
-            self.json.push(Group { path, entries });
-            return Ok(());
+        if self.output.is_json() {
+            let mut lines = lines.iter();
+            return lines.try_for_each(|line| self.print_json(line, directory));
         }
         if self.started {
             self.output.line("")?;
         }
         self.started = true;
-        if directory.is_some() && self.headers {
+        if let Some(directory) = directory.filter(|_| self.headers) {
+            let path = directory.operand();
             let mut header = format::name(&path, self.output.is_terminal());
             header.push(b':');
             self.output.line(header)?;
@@ -437,6 +394,20 @@ impl Listing<'_> {
             self.output.line(format!("total {total}"))?;
         }
         self.print_long(&lines)
+    }
+
+    /// Prints a file as JSON. One that could not be looked at was reported.
+    fn print_json(&mut self, line: &Line, directory: Option<&Place>) -> Result<()> {
+        let Some(stat) = &line.stat else {
+            return Ok(());
+        };
+        let path = match directory {
+            Some(directory) => directory.below(&line.name).operand(),
+            None => line.name.clone(),
+        };
+        let mut file = File::new(path, stat, line.target.as_deref(), &line.accounts);
+        file.access_list = self.options.is_long().then_some(line.access_list);
+        self.output.json_item(&file)
     }
 
     /// A name as it is shown.

@@ -3,7 +3,8 @@
 
 use super::descend::{children, look, Found};
 use super::each::each_place;
-use crate::output::Output;
+use crate::output::{Output, Print};
+use crate::record::Bytes;
 use clap::Args;
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{Error, Failures, Result};
@@ -11,6 +12,7 @@ use outboard_sandbox::format;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
+use serde::{Serialize, Serializer};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
@@ -103,9 +105,8 @@ pub fn flags_of(found: &Found) -> Result<u32> {
     })
 }
 
-pub fn run(options: &Lsattr, session: &mut Session) -> Result<()> {
-    let mut output = Output::new();
-    let done = each_place(
+pub fn run(options: &Lsattr, session: &mut Session, output: &mut Output) -> Result<()> {
+    each_place(
         session,
         &options.places,
         false,
@@ -114,15 +115,74 @@ pub fn run(options: &Lsattr, session: &mut Session) -> Result<()> {
             let mut listing = Listing {
                 options,
                 interrupt: interrupt.clone(),
-                output: &mut output,
+                output: &mut *output,
                 failures: Failures::default(),
             };
             listing.operand(session.tree(id), id, place.clone())?;
             listing.failures.finish()
         },
-    );
-    output.finish()?;
-    done
+    )
+}
+
+/// The flags of a file.
+struct Flags<'a> {
+    place: &'a Place,
+    flags: u32,
+    /// Text has their names.
+    long: bool,
+}
+
+impl Flags<'_> {
+    fn set(&self) -> impl Iterator<Item = &'static Flag> + '_ {
+        FLAGS.iter().filter(move |flag| self.flags & flag.bit != 0)
+    }
+
+    /// A letter for each flag that is set, and a dash for the others.
+    fn letters(&self) -> String {
+        let letter = |flag: &Flag| match self.flags & flag.bit {
+            0 => '-',
+            _ => flag.letter,
+        };
+        FLAGS.iter().map(letter).collect()
+    }
+}
+
+impl Serialize for Flags<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Record {
+            #[serde(flatten)]
+            path: Bytes<'static>,
+            flags: u32,
+            names: Vec<&'static str>,
+            letters: String,
+        }
+        let record = Record {
+            path: Bytes::new("path", self.place.operand()),
+            flags: self.flags,
+            names: self.set().map(|flag| flag.name).collect(),
+            letters: self.letters(),
+        };
+        record.serialize(serializer)
+    }
+}
+
+impl Print for Flags<'_> {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        let path = self.place.path().as_os_str().as_bytes();
+        let name = format::name(path, output.is_terminal());
+        if !self.long {
+            let letters = self.letters();
+            return output.line([letters.as_bytes(), b" ", &name].concat());
+        }
+        let names: Vec<&str> = self.set().map(|flag| flag.name).collect();
+        let names = match names.is_empty() {
+            true => "---".to_owned(),
+            false => names.join(", "),
+        };
+        let padding = " ".repeat(28usize.saturating_sub(name.len()));
+        output.line([name.as_slice(), format!("{padding} {names}").as_bytes()].concat())
+    }
 }
 
 /// What is still to be done.
@@ -161,7 +221,7 @@ impl Listing<'_> {
                 return Err(Error::Interrupted("interrupted".to_owned()));
             }
             let done = match step {
-                Step::Gap => self.output.line(""),
+                Step::Gap => self.gap(),
                 Step::List(place) => self.list(tree, id, place, &mut entered, &mut waiting),
                 Step::Show(place) => self.show(tree, id, place, &mut waiting),
             };
@@ -211,48 +271,35 @@ impl Listing<'_> {
         }
         let line = self.line(&found);
         if directory && self.options.recursive && !dots {
-            let header = self.name(&found.place);
-            self.output
-                .line([b"\n".as_slice(), &header, b":"].concat())?;
+            self.header(&found.place)?;
             waiting.extend([Step::Gap, Step::List(found.place)]);
         }
         line
     }
 
-    fn name(&self, place: &Place) -> Vec<u8> {
-        format::name(
-            place.path().as_os_str().as_bytes(),
-            self.output.is_terminal(),
-        )
+    /// An empty line after a directory. JSON has none.
+    fn gap(&mut self) -> Result<()> {
+        match self.output.is_json() {
+            true => Ok(()),
+            false => self.output.line(""),
+        }
+    }
+
+    /// The name of a directory, above what it has. JSON has the directory in each path.
+    fn header(&mut self, place: &Place) -> Result<()> {
+        if self.output.is_json() {
+            return Ok(());
+        }
+        let path = place.path().as_os_str().as_bytes();
+        let path = format::name(path, self.output.is_terminal());
+        self.output.line([b"\n".as_slice(), &path, b":"].concat())
     }
 
     fn line(&mut self, found: &Found) -> Result<()> {
-        let flags = flags_of(found)?;
-        let name = self.name(&found.place);
-        if self.options.long {
-            let set = FLAGS.iter().filter(|flag| flags & flag.bit != 0);
-            let names: Vec<&str> = set.map(|flag| flag.name).collect();
-            let names = if names.is_empty() {
-                "---".to_owned()
-            } else {
-                names.join(", ")
-            };
-            let padding = " ".repeat(28usize.saturating_sub(name.len()));
-            let text = format!("{padding} {names}");
-            return self
-                .output
-                .line([name.as_slice(), text.as_bytes()].concat());
-        }
-        let letters: String = FLAGS
-            .iter()
-            .map(|flag| {
-                if flags & flag.bit != 0 {
-                    flag.letter
-                } else {
-                    '-'
-                }
-            })
-            .collect();
-        self.output.line([letters.as_bytes(), b" ", &name].concat())
+        self.output.item(&Flags {
+            place: &found.place,
+            flags: flags_of(found)?,
+            long: self.options.long,
+        })
     }
 }

@@ -55,7 +55,7 @@ fn page(command: &Command, date: &str) -> Roff {
     let is_whole = command.is_subcommand_required_set() && !name.contains('-');
     let all: Vec<&Arg> = shown(command).collect();
     let (global, own): (Vec<&Arg>, Vec<&Arg>) =
-        all.into_iter().partition(|arg| arg.is_global_set());
+        all.into_iter().partition(|arg| is_of_outboard(arg));
     if is_whole {
         arguments(&mut roff, "OPTIONS", &[global, own].concat());
         pages(&mut roff, command);
@@ -93,6 +93,12 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
 
 fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_hide_set())
+}
+
+/// Whether it is an option of `outboard` itself. `--json` is one of each command: it is global only so
+/// that it may also follow the words of `part`.
+fn is_of_outboard(arg: &Arg) -> bool {
+    arg.is_global_set() && arg.get_id() != "json"
 }
 
 /// The usage line of `outboard help`.

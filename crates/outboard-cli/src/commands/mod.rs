@@ -24,7 +24,8 @@ mod fstrim;
 mod getfacl;
 mod getfattr;
 mod info;
-mod line;
+mod invocation;
+pub mod line;
 mod ln;
 mod ls;
 mod lsattr;
@@ -34,6 +35,7 @@ mod mkfs;
 pub mod mount;
 mod mv;
 mod operands;
+mod owner_names;
 mod part;
 mod progress;
 mod resize;
@@ -52,7 +54,9 @@ mod tree;
 mod truncate;
 mod verbose;
 
+use crate::output::{Layout, Output};
 use clap::{Args, Subcommand};
+use invocation::Invocation;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
@@ -66,44 +70,63 @@ use std::path::{Path, PathBuf};
 
 /// The enum of all commands, and all that differs from one to the other. `small` commands use names
 /// and attributes of files alone ([`HostAccess::is_small`]); `access`: what of the host a command
-/// uses; `run`: what it does.
+/// uses. What it does, and so what `--json` means: `run` prints nothing, `prints` a document, `lists`
+/// items; `writes` writes data of another form to standard output.
 macro_rules! commands {
     ($($(#[$attribute:meta])* $name:literal $variant:ident($options:ty) $($small:ident)? {
         access: $access:expr,
-        run: $run:expr,
+        $work:ident: $run:expr,
     })*) => {
         #[derive(Debug, Subcommand)]
         pub enum Command {
-            $($(#[$attribute])* #[command(name = $name)] $variant($options),)*
+            $($(#[$attribute])* #[command(name = $name)] $variant(Invocation<$options>),)*
         }
 
         impl Command {
             /// The command line of the command with this name. `None`: there is no such command.
             pub fn named(name: &str) -> Option<clap::Command> {
                 match name {
-                    $($name => Some(<$options>::augment_args(clap::Command::new($name))),)*
+                    $($name => {
+                        let command = clap::Command::new($name);
+                        Some(Invocation::<$options>::augment_args(command))
+                    })*
                     _ => None,
+                }
+            }
+
+            /// The name of the command that a word of a command line names.
+            pub fn name_of(word: &str) -> Option<&'static str> {
+                match word {
+                    $($name => Some($name),)*
+                    _ => None,
+                }
+            }
+
+            /// Its name, how it prints JSON, and whether it shall.
+            fn form(&self) -> (&'static str, Layout, bool) {
+                match self {
+                    $(Command::$variant(invocation) => ($name, layout!($work), invocation.json),)*
                 }
             }
 
             /// What the command uses of the host. All else it gives up before it runs.
             pub fn host_access(&self) -> HostAccess {
                 match self {
-                    $(Command::$variant(options) => {
+                    $(Command::$variant(invocation) => {
                         let access: fn(&$options) -> HostAccess = $access;
                         HostAccess {
                             is_small: is_small!($($small)?),
-                            ..access(options)
+                            ..access(&invocation.options)
                         }
                     })*
                 }
             }
 
-            fn work(&self, session: &mut Session) -> Result<()> {
+            fn work(&self, session: &mut Session, output: &mut Output) -> Result<()> {
                 match self {
-                    $(Command::$variant(options) => {
-                        let run: fn(&$options, &mut Session) -> Result<()> = $run;
-                        run(options, session)
+                    $(Command::$variant(invocation) => {
+                        let run: work!($work, $options) = $run;
+                        call!($work, run, &invocation.options, session, output)
                     })*
                 }
             }
@@ -120,30 +143,61 @@ macro_rules! is_small {
     };
 }
 
+macro_rules! layout {
+    (lists) => {
+        Layout::Items
+    };
+    (writes) => {
+        Layout::Refused
+    };
+    ($other:ident) => {
+        Layout::Document
+    };
+}
+
+/// The type of the function that does a command's work.
+macro_rules! work {
+    (lists, $options:ty) => { work!(prints, $options) };
+    (prints, $options:ty) => { fn(&$options, &mut Session, &mut Output) -> Result<()> };
+    ($other:ident, $options:ty) => { fn(&$options, &mut Session) -> Result<()> };
+}
+
+macro_rules! call {
+    (lists, $run:ident, $options:expr, $session:ident, $output:ident) => {
+        $run($options, $session, $output)
+    };
+    (prints, $run:ident, $options:expr, $session:ident, $output:ident) => {
+        $run($options, $session, $output)
+    };
+    ($other:ident, $run:ident, $options:expr, $session:ident, $output:ident) => {
+        $run($options, $session)
+    };
+}
+
 commands! {
     "info" Info(info::Info) small {
         access: |options| reads_images([&options.image]),
-        run: info::run,
+        prints: info::run,
     }
     "ls" Ls(ls::Ls) small {
         access: |options| reads_images(&options.places),
-        run: ls::run,
+        lists: ls::run,
     }
     "cat" Cat(cat::Cat) {
         access: |options| reads_images(&options.places),
-        run: cat::run,
+        writes: cat::run,
     }
     "stat" Stat(stat::Stat) small {
         access: |options| reads_images(&options.places),
-        run: stat::run,
+        lists: stat::run,
     }
     "cp" Cp(cp::Cp) {
         access: cp::Cp::host_access,
-        run: cp::run,
+        lists: cp::run,
     }
     "getfattr" Getfattr(getfattr::Getfattr) small {
         access: |options| reads_images(&options.places),
-        run: getfattr::run,
+        lists: getfattr::run,
     }
     "setfattr" Setfattr(setfattr::Setfattr) small {
         access: setfattr::Setfattr::host_access,
@@ -151,7 +205,7 @@ commands! {
     }
     "getfacl" Getfacl(getfacl::Getfacl) small {
         access: |options| reads_images(&options.places),
-        run: getfacl::run,
+        lists: getfacl::run,
     }
     "setfacl" Setfacl(setfacl::Setfacl) small {
         access: setfacl::Setfacl::host_access,
@@ -159,7 +213,7 @@ commands! {
     }
     "lsattr" Lsattr(lsattr::Lsattr) small {
         access: |options| reads_images(&options.places),
-        run: lsattr::run,
+        lists: lsattr::run,
     }
     "chattr" Chattr(chattr::Chattr) small {
         access: |options| writes_images(&options.places),
@@ -167,19 +221,19 @@ commands! {
     }
     "diff" Diff(diff::Diff) {
         access: diff::Diff::host_access,
-        run: diff::run,
+        lists: diff::run,
     }
     "edit" Edit(edit::Edit) {
         access: edit::Edit::host_access,
-        run: edit::run,
+        writes: edit::run,
     }
     "run-script" RunScript(run_script::RunScript) {
         access: run_script::RunScript::host_access,
-        run: run_script::run,
+        writes: run_script::run,
     }
     "shell" Shell(shell::Shell) {
         access: shell::Shell::host_access,
-        run: shell::run,
+        writes: shell::run,
     }
     "mkfs" Mkfs(mkfs::Mkfs) {
         access: |options| runs_programs(&options.image),
@@ -187,19 +241,19 @@ commands! {
     }
     "part" Part(part::Part) {
         access: part::Part::host_access,
-        run: part::run,
+        prints: part::run,
     }
     "fsck" Fsck(fsck::Fsck) {
         access: |options| runs_programs(&options.image),
-        run: fsck::run,
+        prints: fsck::run,
     }
     "resize" Resize(resize::Resize) {
         access: |options| runs_programs(&options.image),
-        run: resize::run,
+        prints: resize::run,
     }
     "fstrim" Fstrim(fstrim::Fstrim) {
         access: |options| writes_images(&options.images),
-        run: fstrim::run,
+        lists: fstrim::run,
     }
     "mv" Mv(mv::Mv) small {
         access: |options| writes_images(&options.places),
@@ -239,19 +293,19 @@ commands! {
     }
     "find" Find(find::Find) {
         access: find::Find::host_access,
-        run: find::run,
+        lists: find::run,
     }
     "tree" Tree(tree::Tree) {
         access: |options| reads_images(&options.places),
-        run: tree::run,
+        lists: tree::run,
     }
     "du" Du(du::Du) {
         access: |options| reads_images(&options.places),
-        run: du::run,
+        lists: du::run,
     }
     "df" Df(df::Df) small {
         access: |options| reads_images(&options.images),
-        run: df::run,
+        prints: df::run,
     }
     "sync" Sync(sync::Sync) small {
         access: |options| writes_images(&options.places),
@@ -263,7 +317,7 @@ commands! {
     }
     "tar-out" TarOut(tar_out::TarOut) {
         access: tar_out::TarOut::host_access,
-        run: tar_out::run,
+        prints: tar_out::run,
     }
     "mount" Mount(mount::Mount) {
         access: mount::Mount::host_access,
@@ -275,28 +329,42 @@ commands! {
     }
     "components" Components(components::Components) {
         access: |_| HostAccess::default(),
-        run: |options, _| components::run(options),
+        prints: |_, _, output| components::run(output),
     }
     "completions" Completions(completions::Completions) {
         access: |_| HostAccess::default(),
-        run: |options, _| completions::run(options),
+        writes: |options, _| completions::run(options),
     }
     #[command(hide = true)]
     "manual" Manual(manual::Manual) {
         access: |_| HostAccess::default(),
-        run: |options, _| manual::run(options),
+        writes: |options, _| manual::run(options),
     }
 }
 
 impl Command {
     /// Whether a program that it starts gets open files that this process was given: the key of a mount.
     pub fn hands_files_on(&self) -> bool {
-        matches!(self, Command::Mount(mount) if mount.role == mount::Role::Keeper)
+        matches!(self, Command::Mount(mount) if mount.options.role == mount::Role::Keeper)
     }
 
-    /// Runs the command. What it wrote is safe after [`Session::finish`].
-    pub fn run(&self, session: &mut Session) -> Result<()> {
-        let done = self.work(session);
+    /// Its output, before it begins.
+    pub fn output(&self) -> Output {
+        match self.form() {
+            (name, layout, true) => Output::json(Some(name), layout),
+            (_, _, false) => Output::new(),
+        }
+    }
+
+    /// Runs the command. What it wrote to images is safe after [`Session::finish`].
+    pub fn run(&self, session: &mut Session, output: &mut Output) -> Result<()> {
+        if let (name, Layout::Refused, true) = self.form() {
+            return Err(Error::Usage(format!(
+                "{name} has no --json: its standard output is data of another form"
+            )));
+        }
+        let worked = self.work(session, output);
+        let done = worked.and_then(|()| output.flush());
         if done.is_err() {
             session.note_missing_inodes();
             let access = self.host_access();

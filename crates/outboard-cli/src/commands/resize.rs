@@ -6,7 +6,8 @@
 
 use crate::commands::arguments::parse_size;
 use crate::commands::uses_image;
-use crate::output::Output;
+use crate::output::{Output, Print};
+use crate::record::Bytes;
 use crate::sfdisk;
 use clap::Args;
 use outboard::{Fd, Mount};
@@ -21,6 +22,7 @@ use outboard_volume::image_lock::ImageLock;
 use outboard_volume::options::Options;
 use outboard_volume::session::{apart, Session};
 use outboard_volume::tool_volume::{find_format, on_disk, Fate, ToolVolume};
+use serde::Serialize;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -104,13 +106,45 @@ enum Goal {
     Least,
 }
 
-pub fn run(options: &Resize, session: &mut Session) -> Result<()> {
+/// The file system as it is now.
+#[derive(Serialize)]
+struct Resulting {
+    #[serde(flatten)]
+    volume: Bytes<'static>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    size: u64,
+    /// For people.
+    #[serde(skip)]
+    shown: String,
+}
+
+impl Print for Resulting {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        let (shown, size) = (output.text(&self.shown), self.size);
+        output.line(format!("{shown}: {} ({size} bytes)", size_text(size)))
+    }
+}
+
+pub fn run(options: &Resize, session: &mut Session, output: &mut Output) -> Result<()> {
     let name = ImageName::find(&options.image);
     session.catch_interrupts();
     find_format(session, &name.file, true)?;
     // Kept to the end: nobody moves partitions between two steps.
     let _lock = ImageLock::take(&name.file, true)?;
-    let mut volume = ToolVolume::find(session, &name, true)?;
+    change(options, session, &name)?;
+    let volume = ToolVolume::find(session, &name, false)?;
+    let resulting = Resulting {
+        volume: Bytes::new("volume", name.operand()),
+        kind: volume.probe.kind,
+        size: volume.probe.size.unwrap_or(volume.range.size),
+        shown: volume.shown(),
+    };
+    output.member("filesystem", &resulting)
+}
+
+fn change(options: &Resize, session: &mut Session, name: &ImageName) -> Result<()> {
+    let mut volume = ToolVolume::find(session, name, true)?;
     let method = Method::of(&volume)?;
     volume.release()?;
     let holder = Holder::of(session, &volume)?;
@@ -150,15 +184,14 @@ fn grow(
 ) -> Result<()> {
     if size == volume.range.size {
         let resized = method.resize(session, &volume.name, Goal::Fill);
-        resized.map_err(|failure| failure.error)?;
-        return tell(session, &volume.name);
+        return resized.map_err(|failure| failure.error);
     }
     let before = size_of_image(session, volume.path())?;
     let grown = without_stop(|| holder.grow(session, volume, size))
         .map_err(Failure::from)
         .and_then(|()| method.resize(session, &volume.name, Goal::Fill));
     match grown {
-        Ok(()) => tell(session, &volume.name),
+        Ok(()) => Ok(()),
         Err(failure) if failure.half_changed => Err(keep_size(volume, failure.error)),
         Err(failure) => Err(undo(session, volume, method, holder, before, failure.error)),
     }
@@ -269,16 +302,7 @@ fn shrink(
     if size < now.range.size {
         without_stop(|| holder.shrink(session, &now, size))?;
     }
-    tell(session, name)
-}
-
-fn tell(session: &mut Session, name: &ImageName) -> Result<()> {
-    let volume = ToolVolume::find(session, name, false)?;
-    let has = volume.probe.size.unwrap_or(volume.range.size);
-    let mut output = Output::new();
-    let shown = output.text(&volume.shown());
-    output.line(format!("{shown}: {} ({has} bytes)", size_text(has)))?;
-    output.finish()
+    Ok(())
 }
 
 /// What a file system is in.

@@ -161,7 +161,9 @@ fn run_lines(options: &RunScript, text: &[u8], before: u64, session: &mut Sessio
         let words = split(line)?;
         if !words.is_empty() {
             if let Some(command) = understand(words, Arguments::command())? {
-                command.run(session)?;
+                let mut output = command.output();
+                let done = command.run(session, &mut output);
+                output.end(done)?;
             }
         }
         Ok(ControlFlow::Continue(()))

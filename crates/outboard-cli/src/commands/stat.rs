@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard stat`.
 
+use super::owner_names::OwnerNames;
 use crate::commands::operands::find_places;
-use crate::output::Output;
-use crate::record::Record;
+use crate::output::{Output, Print};
+use crate::record::{nanoseconds, File};
 use clap::Args;
 use outboard::Fd;
-use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::format;
+use outboard_transfer::accounts::Accounts;
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
+use serde::{Serialize, Serializer};
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
 
 /// Show all that is known of a file in an image
 #[derive(Args, Debug)]
@@ -24,41 +28,28 @@ pub struct Stat {
     /// Follow symbolic links
     #[arg(short = 'L')]
     pub follow: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
-pub fn run(options: &Stat, session: &mut Session) -> Result<()> {
+pub fn run(options: &Stat, session: &mut Session, output: &mut Output) -> Result<()> {
     let places = find_places(session, &options.places, false)?;
-    let mut output = Output::new();
-    let mut records = Vec::new();
-    let mut failed = false;
+    let mut failures = Failures::default();
+    // Text has the numbers of owners alone.
+    let mut names = OwnerNames::new(output.is_json());
     for place in &places {
-        match Found::look(session, place, options.follow) {
-            Ok(found) if options.json => records.push(found.record()),
-            Ok(found) => output.bytes(found.text(output.is_terminal()).as_slice())?,
-            Err(error) => {
-                warn(error.into_failure_text()?);
-                failed = true;
-            }
+        let found = Found::look(session, place, options.follow, &mut names);
+        if let Some(found) = failures.take(found)? {
+            output.item(&found)?;
         }
     }
-    if options.json {
-        output.json(&records)?;
-    }
-    output.finish()?;
-    if failed {
-        return Err(Error::Told);
-    }
-    Ok(())
+    failures.finish()
 }
 
 struct Found {
-    path: Vec<u8>,
+    place: Place,
     stat: libc::stat,
     born: Option<(i64, i64)>,
     target: Option<CString>,
+    accounts: Rc<Accounts>,
 }
 
 fn birth(directory: &Fd, name: &CString, flags: i32) -> Option<(i64, i64)> {
@@ -68,7 +59,12 @@ fn birth(directory: &Fd, name: &CString, flags: i32) -> Option<(i64, i64)> {
 }
 
 impl Found {
-    fn look(session: &mut Session, place: &Place, follow: bool) -> Result<Self> {
+    fn look(
+        session: &mut Session,
+        place: &Place,
+        follow: bool,
+        names: &mut OwnerNames,
+    ) -> Result<Self> {
         let id = session.open(place, false)?;
         let tree = session.tree(id);
         let failed =
@@ -83,7 +79,7 @@ impl Found {
         let stat = directory.stat_at(&name, flags).map_err(failed)?;
         let link = stat.st_mode & libc::S_IFMT == libc::S_IFLNK;
         Ok(Self {
-            path: place.path().as_os_str().as_bytes().to_vec(),
+            place: place.clone(),
             stat,
             born: birth(&directory, &name, flags),
             target: if link {
@@ -91,18 +87,18 @@ impl Found {
             } else {
                 None
             },
+            accounts: names.of(tree, id),
         })
-    }
-
-    fn record(&self) -> Record {
-        Record::new(&self.path, &self.stat, self.target.as_deref())
     }
 
     /// As GNU stat shows it; times are UTC.
     fn text(&self, terminal: bool) -> Vec<u8> {
         let stat = &self.stat;
         let mut text = b"  File: ".to_vec();
-        text.extend(format::name(&self.path, terminal));
+        text.extend(format::name(
+            self.place.path().as_os_str().as_bytes(),
+            terminal,
+        ));
         if let Some(target) = &self.target {
             text.extend_from_slice(b" -> ");
             text.extend(format::name(target.to_bytes(), terminal));
@@ -160,5 +156,21 @@ impl Found {
         }
         text.push(b'\n');
         text
+    }
+}
+
+impl Serialize for Found {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let path = self.place.operand();
+        let mut file = File::new(path, &self.stat, self.target.as_deref(), &self.accounts);
+        let born = self.born;
+        file.created = born.map(|(seconds, part)| nanoseconds(seconds, part));
+        file.serialize(serializer)
+    }
+}
+
+impl Print for Found {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        output.bytes(&self.text(output.is_terminal()))
     }
 }

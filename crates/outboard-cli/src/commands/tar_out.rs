@@ -3,7 +3,7 @@
 
 use crate::commands::operands::{expand_paths, find_tree};
 use crate::commands::{check_file_name, progress, reads_images};
-use crate::output::check_open;
+use crate::output::{check_open, Output};
 use clap::{Args, ValueEnum};
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
@@ -84,6 +84,11 @@ pub enum Sort {
 }
 
 impl TarOut {
+    /// The archive's path. `None`: standard output.
+    fn path(&self) -> Option<&OsString> {
+        self.file.as_ref().filter(|path| *path != "-")
+    }
+
     fn format(&self) -> Format {
         match (self.gzip, self.zstd, self.xz) {
             (true, _, _) => Format::Gzip,
@@ -111,7 +116,7 @@ impl TarOut {
 
 /// Opens the archive. `mode`: the permissions of a new file.
 fn open_target(options: &TarOut, used: &UsedFiles, mode: u32) -> Result<Target> {
-    let Some(path) = options.file.as_ref().filter(|path| *path != "-") else {
+    let Some(path) = options.path() else {
         return standard();
     };
     let name = escaped(path.as_bytes());
@@ -154,13 +159,16 @@ fn standard() -> Result<Target> {
 impl TarOut {
     pub fn host_access(&self) -> HostAccess {
         let mut access = reads_images([&self.place]);
-        let files = self.file.iter().filter(|file| *file != "-");
-        access.writes.extend(files.map(PathBuf::from));
+        access.writes.extend(self.path().map(PathBuf::from));
         access
     }
 }
 
-pub fn run(options: &TarOut, session: &mut Session) -> Result<()> {
+pub fn run(options: &TarOut, session: &mut Session, output: &mut Output) -> Result<()> {
+    if output.is_json() && options.path().is_none() {
+        let text = "tar-out has --json only with -f ARCHIVE: standard output is the archive";
+        return Err(Error::Usage(text.to_owned()));
+    }
     let place = find_tree(session, &options.place, "tar-out", false)?;
     let paths = expand_paths(session, &place, &options.paths)?;
     let id = session.open(&place, false)?;

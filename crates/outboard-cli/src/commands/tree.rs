@@ -4,7 +4,7 @@
 use crate::colors::{Colors, When};
 use crate::commands::operands::find_trees;
 use crate::output::Output;
-use crate::record::kind;
+use crate::record::{kind, Bytes};
 use clap::Args;
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::format;
@@ -13,7 +13,7 @@ use outboard_transfer::operand::Named;
 use outboard_transfer::walk::{Entry, EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
-use serde_json::{json, Value};
+use serde::Serialize;
 use std::ffi::OsString;
 
 /// Show directories of an image as a tree
@@ -37,15 +37,23 @@ pub struct Tree {
     /// Colour names by kind, as LS_COLORS says [default: auto if LS_COLORS is set]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub color: Option<When>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
-pub fn run(options: &Tree, session: &mut Session) -> Result<()> {
+/// A file in JSON. The files of a directory follow it, with a depth that is larger by one.
+#[derive(Serialize)]
+struct Item<'a> {
+    #[serde(flatten)]
+    path: Bytes<'a>,
+    depth: usize,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(flatten)]
+    target: Option<Bytes<'a>>,
+}
+
+pub fn run(options: &Tree, session: &mut Session, output: &mut Output) -> Result<()> {
     let places = find_trees(session, &options.places, "tree", false)?;
     let interrupt = session.catch_interrupts();
-    let output = Output::new();
     let mut drawing = Drawing {
         options,
         colors: Colors::new(options.color, output.is_terminal()),
@@ -53,12 +61,8 @@ pub fn run(options: &Tree, session: &mut Session) -> Result<()> {
         indent: Indent::default(),
         directories: 0,
         files: 0,
-        comma: false,
         failures: Failures::default(),
     };
-    if options.json {
-        drawing.output.bytes(b"[")?;
-    }
     for place in &places {
         let part = drawing.draw(session, place, &interrupt);
         drawing.failures.take(part)?;
@@ -104,12 +108,10 @@ impl Indent {
 struct Drawing<'a> {
     options: &'a Tree,
     colors: Option<Colors>,
-    output: Output,
+    output: &'a mut Output,
     indent: Indent,
     directories: u64,
     files: u64,
-    /// Whether the next JSON value comes after another one.
-    comma: bool,
     failures: Failures,
 }
 
@@ -132,12 +134,12 @@ impl Drawing<'_> {
             match step {
                 Step::Found(entry) => {
                     let leaf = !entry.is_directory() || entry.depth >= most;
-                    self.found(&entry, leaf)?;
+                    self.found(&entry)?;
                     if leaf {
                         walk.skip();
                     }
                 }
-                Step::Left(_) => self.close()?,
+                Step::Left(_) => {}
                 Step::Failed(entry, error) => {
                     self.failures.tell(entry.failure("read directory", &error));
                 }
@@ -146,7 +148,7 @@ impl Drawing<'_> {
         Ok(())
     }
 
-    fn found(&mut self, entry: &Entry, leaf: bool) -> Result<()> {
+    fn found(&mut self, entry: &Entry) -> Result<()> {
         if entry.depth > 0 {
             match entry.is_directory() {
                 true => self.directories += 1,
@@ -158,8 +160,13 @@ impl Drawing<'_> {
             _ => None,
         };
         let target = target.as_ref().map(|target| target.to_bytes());
-        match self.options.json {
-            true => self.object(entry, target, leaf),
+        match self.output.is_json() {
+            true => self.output.json_item(&Item {
+                path: Bytes::new("path", entry.path),
+                depth: entry.depth,
+                kind: kind(entry.kind),
+                target: target.map(|target| Bytes::new("target", target)),
+            }),
             false => self.line(entry, target),
         }
     }
@@ -191,45 +198,10 @@ impl Drawing<'_> {
         }
     }
 
-    /// A JSON object; that of a directory stays open for what is in it.
-    fn object(&mut self, entry: &Entry, target: Option<&[u8]>, leaf: bool) -> Result<()> {
-        let name = match entry.depth {
-            0 => entry.path,
-            _ => entry.name.to_bytes(),
-        };
-        let text = |bytes: &[u8]| Value::from(String::from_utf8_lossy(bytes).into_owned());
-        let mut object = json!({ "name": text(name), "type": kind(entry.kind) });
-        if std::str::from_utf8(name).is_err() {
-            object["name_bytes"] = Value::from(name);
-        }
-        if let Some(target) = target {
-            object["target"] = text(target);
-        }
-        if self.comma {
-            self.output.bytes(b",")?;
-        }
-        self.comma = leaf;
-        self.output.bytes(b"\n")?;
-        let object = self.output.json_text(&object)?;
-        if leaf {
-            return self.output.bytes(object.as_bytes());
-        }
-        self.output
-            .bytes(object.strip_suffix('}').unwrap_or_default().as_bytes())?;
-        self.output.bytes(b",\"contents\":[")
-    }
-
-    fn close(&mut self) -> Result<()> {
-        if self.options.json {
-            self.output.bytes(b"]}")?;
-        }
-        self.comma = true;
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<()> {
-        if self.options.json {
-            self.output.line("\n]")?;
+    fn finish(self) -> Result<()> {
+        if self.output.is_json() {
+            self.output.json_member("directories", &self.directories)?;
+            self.output.json_member("files", &self.files)?;
         } else {
             let directories = counted(self.directories, "directory", "directories");
             let files = counted(self.files, "file", "files");
@@ -239,7 +211,6 @@ impl Drawing<'_> {
                 false => format!("{directories}, {files}"),
             })?;
         }
-        self.output.finish()?;
         self.failures.finish()
     }
 }

@@ -1,66 +1,81 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The names that `cp -v` prints: a line for each file that was copied and each directory that was made.
 
-use outboard::has_no_output;
+use crate::output::{Output, Print};
+use crate::record::Bytes;
+use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format;
 use outboard_transfer::report::{NamePrinter, Report};
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
+/// A file that was copied.
+#[derive(Serialize)]
+struct Copy<'a> {
+    #[serde(flatten)]
+    source: Bytes<'a>,
+    #[serde(flatten)]
+    destination: Bytes<'a>,
+}
+
+impl Print for Copy<'_> {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        let shown = |name: &Bytes| format::name(name.as_ref(), output.is_terminal());
+        let (source, copy) = (shown(&self.source), shown(&self.destination));
+        output.line([b"'", &*source, b"' -> '", &*copy, b"'"].concat())
+    }
+}
+
 /// Prints names to standard output.
-pub struct Names {
-    printer: Mutex<Printer>,
+pub struct Names<'a> {
+    printer: Mutex<Printer<'a>>,
     failed: AtomicBool,
 }
 
-struct Printer {
-    output: BufWriter<Stdout>,
-    terminal: bool,
+struct Printer<'a> {
+    output: &'a mut Output,
     /// The first error.
-    error: Option<io::Error>,
+    error: Option<Error>,
 }
 
-impl Printer {
-    fn print(&mut self, line: &[u8]) -> io::Result<()> {
-        if has_no_output() {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
-        }
-        self.output.write_all(line)?;
-        match self.terminal {
+impl Printer<'_> {
+    fn print(&mut self, copy: &Copy) -> Result<()> {
+        self.output.item(copy)?;
+        match self.output.is_terminal() {
             true => self.output.flush(),
             false => Ok(()),
         }
     }
 }
 
-impl Default for Names {
-    fn default() -> Self {
-        let stdout = io::stdout();
-        let terminal = stdout.is_terminal();
+impl<'a> Names<'a> {
+    pub fn new(output: &'a mut Output) -> Self {
+        let printer = Printer {
+            output,
+            error: None,
+        };
         Self {
-            printer: Mutex::new(Printer {
-                output: BufWriter::with_capacity(1 << 16, stdout),
-                terminal,
-                error: None,
-            }),
+            printer: Mutex::new(printer),
             failed: AtomicBool::new(false),
         }
     }
 }
 
-impl NamePrinter for Names {
+impl NamePrinter for Names<'_> {
     fn copied(&self, report: &Report, source: &[u8], copy: &[u8]) {
         let mut printer = self.printer.lock().expect("no thread panics");
         if printer.error.is_some() {
             return;
         }
-        let shown = |name: &[u8]| format::name(name, printer.terminal);
-        let line = [b"'", &*shown(source), b"' -> '", &*shown(copy), b"'\n"].concat();
+        let copy = Copy {
+            source: Bytes::new("source", source),
+            destination: Bytes::new("destination", copy),
+        };
         let mut printed = Ok(());
-        match printer.terminal {
-            true => report.suspend(&mut || printed = printer.print(&line)),
-            false => printed = printer.print(&line),
+        match printer.output.is_terminal() {
+            true => report.suspend(&mut || printed = printer.print(&copy)),
+            false => printed = printer.print(&copy),
         }
         if let Err(error) = printed {
             printer.error = Some(error);
@@ -73,9 +88,9 @@ impl NamePrinter for Names {
     }
 }
 
-impl Names {
-    /// Prints what is left. Returns the first error.
-    pub fn finish(&self) -> io::Result<()> {
+impl Names<'_> {
+    /// The first error.
+    pub fn finish(&self) -> Result<()> {
         let mut printer = self.printer.lock().expect("no thread panics");
         match printer.error.take() {
             Some(error) => Err(error),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Comparing what two files hold. Where both have a hole there is nothing to read.
 
-use super::{Comparison, Difference};
+use super::difference::{Difference, What};
+use super::Comparison;
 use outboard::{Fd, PathFd};
 use outboard_transfer::claimed_size;
 use std::io;
@@ -26,9 +27,7 @@ pub fn same_contents(comparison: &Comparison, pair: &Pair) {
         Ok(None) => {}
         Ok(Some(offset)) => comparison.findings.differ(Difference {
             path: pair.path.clone(),
-            what: format!("contents differ from byte {}", offset + 1),
-            left: None,
-            right: None,
+            what: What::Contents(offset),
         }),
         Err((index, error)) => {
             let side = &comparison.sides[index];

@@ -5,19 +5,20 @@
 //! ([`walk`]); others compare contents ([`contents`]). What differs is collected, and told in the order of paths.
 
 mod contents;
+mod difference;
 mod walk;
 
 use crate::commands::uses;
 use crate::output::Output;
 use clap::{Args, ValueEnum};
+use difference::{Difference, Line};
 use outboard::{Fd, System};
-use outboard_sandbox::error::{reason, warn, Error, Result};
-use outboard_sandbox::format::{escaped, name};
+use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::reported::{report, Reported};
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
-use serde::Serialize;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -47,9 +48,6 @@ pub struct Diff {
     /// Leave out files of this name, with all below them
     #[arg(short = 'x', long, value_name = "NAME")]
     pub exclude: Vec<OsString>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,33 +57,11 @@ pub enum Ignored {
     Xattrs,
 }
 
-/// One difference.
-#[derive(Debug)]
-struct Difference {
-    /// Relative to the two trees; empty: they themselves.
-    path: Vec<u8>,
-    /// "mode", "owner", "contents"...; "missing": only one tree has the file.
-    what: String,
-    left: Option<String>,
-    right: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Record<'a> {
-    path: String,
-    /// Only for a path that is not UTF-8, which `path` then shows with replacements.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path_bytes: Option<&'a [u8]>,
-    what: &'a str,
-    left: Option<&'a str>,
-    right: Option<&'a str>,
-}
-
 /// What has been found so far.
 #[derive(Default)]
 struct Findings {
     differences: Mutex<Vec<Difference>>,
-    troubles: Mutex<Vec<String>>,
+    troubles: Mutex<Vec<Reported>>,
 }
 
 impl Findings {
@@ -95,9 +71,11 @@ impl Findings {
     }
 
     fn trouble(&self, side: &Side, path: &[u8], error: &io::Error) {
-        let shown = side.shown(path);
-        let text = format!("cannot compare {shown}: {}", reason(error));
-        self.troubles.lock().expect("no thread panics").push(text);
+        let place = side.place_of(path);
+        let what = format!("cannot compare {}", place.shown());
+        let trouble = Reported::of_file(what, place.operand(), error);
+        let mut troubles = self.troubles.lock().expect("no thread panics");
+        troubles.push(trouble);
     }
 }
 
@@ -108,10 +86,10 @@ struct Side {
 }
 
 impl Side {
-    fn shown(&self, path: &[u8]) -> String {
+    fn place_of(&self, path: &[u8]) -> Place {
         match path {
-            b"" => self.place.shown(),
-            path => self.place.below(path).shown(),
+            b"" => self.place.clone(),
+            path => self.place.below(path),
         }
     }
 }
@@ -133,18 +111,18 @@ impl Diff {
     }
 }
 
-pub fn run(options: &Diff, session: &mut Session) -> Result<()> {
+pub fn run(options: &Diff, session: &mut Session, output: &mut Output) -> Result<()> {
     // What ends without a comparison is trouble, whatever else it is.
-    match compare(options, session) {
+    match compare(options, session, output) {
         Err(error @ (Error::Failed(_) | Error::Known(_))) => {
-            warn(error.into_failure_text()?);
+            report(error.into_failure()?);
             Err(Error::Status(2))
         }
         other => other,
     }
 }
 
-fn compare(options: &Diff, session: &mut Session) -> Result<()> {
+fn compare(options: &Diff, session: &mut Session, output: &mut Output) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let _ = System::Host.raise_file_limit(1 << 20);
     let places = [Place::find(&options.left), Place::find(&options.right)];
@@ -163,7 +141,7 @@ fn compare(options: &Diff, session: &mut Session) -> Result<()> {
             "interrupted: not all was compared".to_owned(),
         ));
     }
-    tell(comparison)
+    tell(comparison, output)
 }
 
 fn side(session: &Session, id: TreeId, place: Place) -> Result<Side> {
@@ -173,82 +151,31 @@ fn side(session: &Session, id: TreeId, place: Place) -> Result<Side> {
     Ok(Side { place, root })
 }
 
-fn tell(comparison: Comparison) -> Result<()> {
+fn tell(comparison: Comparison, output: &mut Output) -> Result<()> {
     let Comparison {
-        options,
-        sides,
-        findings,
-        ..
+        sides, findings, ..
     } = comparison;
     let mut differences = findings.differences.into_inner().expect("no thread panics");
     let mut troubles = findings.troubles.into_inner().expect("no thread panics");
-    differences.sort_by(|a, b| (&a.path, &a.what).cmp(&(&b.path, &b.what)));
-    troubles.sort();
-    let mut output = Output::new();
-    if options.json {
-        let records: Vec<Record> = differences.iter().map(record).collect();
-        output.json(&records)?;
-    } else {
-        for difference in &differences {
-            output.line(line(difference, &sides, output.is_terminal()))?;
-        }
+    differences.sort_by(|a, b| {
+        let paths = a.path.cmp(&b.path);
+        paths.then_with(|| a.words().cmp(&b.words()))
+    });
+    troubles.sort_by(|a, b| a.message.cmp(&b.message));
+    let same = differences.is_empty();
+    for difference in &differences {
+        let sides = &sides;
+        output.item(&Line { difference, sides })?;
     }
-    output.finish()?;
-    troubles.iter().for_each(warn);
-    match (troubles.is_empty(), differences.is_empty()) {
-        (false, _) => Err(Error::Status(2)),
+    output.flush()?;
+    match (troubles.is_empty(), same) {
+        (false, _) => {
+            troubles.into_iter().for_each(report);
+            Err(Error::Status(2))
+        }
         (true, false) => Err(Error::Status(1)),
         (true, true) => Ok(()),
     }
-}
-
-fn record(difference: &Difference) -> Record<'_> {
-    let path = &difference.path;
-    Record {
-        path: String::from_utf8_lossy(path).into_owned(),
-        path_bytes: std::str::from_utf8(path).is_err().then_some(path),
-        what: &difference.what,
-        left: difference.left.as_deref(),
-        right: difference.right.as_deref(),
-    }
-}
-
-/// As `diff` says it: "Only in A:/etc: hosts"; else "etc/hosts: mode: 0644 and 0600".
-fn line(difference: &Difference, sides: &[Side; 2], terminal: bool) -> Vec<u8> {
-    let path = &difference.path;
-    let mut line = Vec::new();
-    if difference.what == "missing" {
-        let side = &sides[usize::from(difference.left.is_none())];
-        let (directory, file) = match path.iter().rposition(|&byte| byte == b'/') {
-            Some(slash) => (&path[..slash], &path[slash + 1..]),
-            None => (&path[..0], path.as_slice()),
-        };
-        let place = match directory {
-            b"" => side.place.operand(),
-            directory => side.place.below(directory).operand(),
-        };
-        line.extend(b"Only in ");
-        line.extend(name(&place, terminal));
-        line.extend(b": ");
-        line.extend(name(file, terminal));
-        return line;
-    }
-    let path = if path.is_empty() {
-        b".".as_slice()
-    } else {
-        path
-    };
-    line.extend(name(path, terminal));
-    line.extend(format!(": {}", difference.what).bytes());
-    if let (Some(left), Some(right)) = (&difference.left, &difference.right) {
-        line.extend(format!(": {left} and {right}").bytes());
-    }
-    line
-}
-
-/// A value as it stands in a line.
-fn quoted(bytes: &[u8]) -> String {
-    format!("\"{}\"", escaped(bytes))
 }
 
 fn is_excluded(options: &Diff, name: &[u8]) -> bool {

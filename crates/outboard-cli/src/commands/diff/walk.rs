@@ -2,10 +2,9 @@
 //! Two trees side by side: pairs of files that have the same path.
 
 use super::contents::{same_contents, Pair};
-use super::{is_excluded, quoted, Comparison, Difference, Ignored};
-use crate::commands::getfattr::encode;
+use super::difference::{Difference, Value, What};
+use super::{is_excluded, Comparison, Ignored};
 use outboard::{Fd, PathFd, ReadDir};
-use outboard_sandbox::format::{kind, moment};
 use outboard_transfer::cp::queue::Queue;
 use outboard_transfer::other_forms;
 use std::collections::{BTreeSet, HashSet};
@@ -97,13 +96,18 @@ impl Walk<'_> {
         }
     }
 
-    fn differ(&self, path: &[u8], what: &str, left: String, right: String) {
-        self.comparison.findings.differ(Difference {
-            path: path.to_vec(),
-            what: what.to_owned(),
-            left: Some(left),
-            right: Some(right),
-        });
+    fn differ(&self, path: &[u8], what: What) {
+        let path = path.to_vec();
+        let difference = Difference { path, what };
+        self.comparison.findings.differ(difference);
+    }
+
+    /// Notes that the files differ in `value`, if they do.
+    fn compare(&self, path: &[u8], stats: [&libc::stat; 2], value: impl Fn(&libc::stat) -> Value) {
+        let values = stats.map(value);
+        if values[0] != values[1] {
+            self.differ(path, What::Values(values));
+        }
     }
 
     fn directories(&mut self, directories: &Directories) {
@@ -134,12 +138,7 @@ impl Walk<'_> {
             let path = join(path, name.to_bytes());
             match (left.contains(name), right.contains(name)) {
                 (true, true) => self.pair(&open, name, path),
-                (in_left, _) => comparison.findings.differ(Difference {
-                    path,
-                    what: "missing".to_owned(),
-                    left: in_left.then(|| "there".to_owned()),
-                    right: (!in_left).then(|| "there".to_owned()),
-                }),
+                (in_left, _) => self.differ(&path, What::OnlyIn(usize::from(!in_left))),
             }
         }
     }
@@ -159,8 +158,7 @@ impl Walk<'_> {
         let [(left, _), (right, _)] = &files;
         let types = [left, right].map(|stat| stat.st_mode & libc::S_IFMT);
         if types[0] != types[1] {
-            let [left, right] = types.map(|mode| kind(mode, 1).to_owned());
-            return self.differ(&path, "type", left, right);
+            return self.differ(&path, What::Values(types.map(Value::Type)));
         }
         self.metadata(&path, left, right, types[0]);
         if !comparison.options.ignore.contains(&Ignored::Xattrs) {
@@ -173,20 +171,15 @@ impl Walk<'_> {
                 path,
             }),
             libc::S_IFREG if left.st_size != right.st_size => {
-                let [left, right] = [left, right].map(|stat| stat.st_size.to_string());
-                self.differ(&path, "size", left, right);
+                self.compare(&path, [left, right], |stat| Value::Size(stat.st_size));
             }
             libc::S_IFREG if left.st_size > 0 => self.queue.give(Pair {
                 files: files.map(|(_, file)| file),
                 path,
             }),
             libc::S_IFLNK => self.targets(&path, [&files[0].1, &files[1].1]),
-            libc::S_IFBLK | libc::S_IFCHR if left.st_rdev != right.st_rdev => {
-                let [left, right] = [left, right].map(|stat| {
-                    let (major, minor) = (libc::major(stat.st_rdev), libc::minor(stat.st_rdev));
-                    format!("{major},{minor}")
-                });
-                self.differ(&path, "device", left, right);
+            libc::S_IFBLK | libc::S_IFCHR => {
+                self.compare(&path, [left, right], |stat| Value::Device(stat.st_rdev));
             }
             _ => {}
         }
@@ -194,32 +187,31 @@ impl Walk<'_> {
 
     fn metadata(&self, path: &[u8], left: &libc::stat, right: &libc::stat, kind: u32) {
         let options = self.comparison.options;
-        let compare = |what: &str, shown: &dyn Fn(&libc::stat) -> String| {
-            let (left, right) = (shown(left), shown(right));
-            if left != right {
-                self.differ(path, what, left, right);
-            }
-        };
+        let stats = [left, right];
         // The mode of a symbolic link means nothing.
         if kind != libc::S_IFLNK && !options.ignore.contains(&Ignored::Modes) {
-            compare("mode", &|stat| format!("{:04o}", stat.st_mode & 0o7777));
+            self.compare(path, stats, |stat| Value::Mode(stat.st_mode & 0o7777));
         }
         if !options.ignore.contains(&Ignored::Owners) {
-            compare("owner", &|stat| format!("{}:{}", stat.st_uid, stat.st_gid));
+            self.compare(path, stats, |stat| Value::Owner {
+                user: stat.st_uid,
+                group: stat.st_gid,
+            });
         }
         if options.times {
-            compare("modified", &|stat| {
-                moment(stat.st_mtime, stat.st_mtime_nsec)
+            self.compare(path, stats, |stat| Value::Modified {
+                seconds: stat.st_mtime,
+                part: stat.st_mtime_nsec,
             });
         }
     }
 
     fn targets(&self, path: &[u8], files: [&PathFd; 2]) {
         let targets = both(self.comparison, path, |index| files[index].read_link());
-        let Some([left, right]) = targets else { return };
-        if left != right {
-            let [left, right] = [left, right].map(|target| quoted(target.to_bytes()));
-            self.differ(path, "target", left, right);
+        let Some(targets) = targets else { return };
+        if targets[0] != targets[1] {
+            let values = targets.map(|target| Value::Target(target.into_bytes()));
+            self.differ(path, What::Values(values));
         }
     }
 
@@ -231,27 +223,15 @@ impl Walk<'_> {
                 true => files[index].xattr(name).map(Some),
                 false => Ok(None),
             };
-            let Some([left, right]) = both(self.comparison, path, get) else {
+            let Some(values) = both(self.comparison, path, get) else {
                 continue;
             };
-            if left != right {
-                let what = format!(
-                    "xattr {}",
-                    outboard_sandbox::format::escaped(name.to_bytes())
-                );
-                let [left, right] = [left, right].map(|value| match value {
-                    Some(value) => shown(&value),
-                    None => "none".to_owned(),
-                });
-                self.differ(path, &what, left, right);
+            if values[0] != values[1] {
+                let name = name.to_bytes().to_vec();
+                self.differ(path, What::Attribute { name, values });
             }
         }
     }
-}
-
-/// The value of an attribute, for a line.
-fn shown(value: &[u8]) -> String {
-    String::from_utf8_lossy(&encode(value, None, true)).into_owned()
 }
 
 /// A file system without attributes has none.

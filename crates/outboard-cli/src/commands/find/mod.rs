@@ -8,8 +8,8 @@ mod printf;
 
 use crate::commands::operands::find_trees;
 use crate::commands::uses_images;
-use crate::output::{JsonList, Output};
-use crate::record::Record;
+use crate::output::Output;
+use crate::record;
 use clap::Args;
 use expression::{Action, Expression, File, Test};
 use outboard::ReadDir;
@@ -41,10 +41,8 @@ use std::time::SystemTime;
     after_help = "Examples:\n  outboard find disk.img:/etc -name '*.conf' -newer disk.img:/etc/passwd\n  outboard find disk.img:/ -xdev -type f -perm /6000 -ls\n  outboard find disk.img@1:/tmp -mindepth 1 -delete\n  outboard find --json disk.img:/ -size +10M"
 )]
 pub struct Find {
-    /// Print JSON. Options stand before the places
-    #[arg(long)]
-    pub json: bool,
-    /// Show numbers of owners and groups with -ls, not the image's names. Stands before the places
+    /// Show numbers of owners and groups with -ls, not the image's names. Options stand before the
+    /// places
     #[arg(short)]
     pub numeric: bool,
     /// Where to begin, and then the expression; IMAGE alone means its root
@@ -70,7 +68,7 @@ impl Find {
     }
 }
 
-pub fn run(options: &Find, session: &mut Session) -> Result<()> {
+pub fn run(options: &Find, session: &mut Session, output: &mut Output) -> Result<()> {
     let Parsed {
         operands,
         options: limits,
@@ -85,14 +83,13 @@ pub fn run(options: &Find, session: &mut Session) -> Result<()> {
     })?;
     let places = find_trees(session, &operands, "find", limits.deletes)?;
     let interrupt = session.catch_interrupts();
+    let shows_owners = output.is_json() || options.words.iter().any(|word| word == "-ls");
     let mut search = Search {
-        json: options.json,
-        names: !options.numeric && options.words.iter().any(|word| word == "-ls"),
+        names: !options.numeric && shows_owners,
         accounts: Accounts::default(),
         limits,
         now: now(),
-        output: Output::new(),
-        list: JsonList::default(),
+        output,
         failures: Failures::default(),
     };
     for place in &places {
@@ -100,7 +97,7 @@ pub fn run(options: &Find, session: &mut Session) -> Result<()> {
         search.failures.take(part)?;
         interrupt.check()?;
     }
-    search.finish()
+    search.failures.finish()
 }
 
 /// Nanoseconds since 1970.
@@ -141,19 +138,17 @@ fn find_owners(
     })
 }
 
-struct Search {
-    json: bool,
+struct Search<'o> {
     /// Whether names of owners are shown; and those of the image that is searched.
     names: bool,
     accounts: Accounts,
     limits: Options,
     now: i128,
-    output: Output,
-    list: JsonList,
+    output: &'o mut Output,
     failures: Failures,
 }
 
-impl Search {
+impl Search<'_> {
     fn place(
         &mut self,
         session: &mut Session,
@@ -195,19 +190,11 @@ impl Search {
         }
         Ok(())
     }
-
-    fn finish(mut self) -> Result<()> {
-        if self.json {
-            self.output.json_end(self.list)?;
-        }
-        self.output.finish()?;
-        self.failures.finish()
-    }
 }
 
 /// One file to which the expression is applied.
-struct Visit<'a> {
-    search: &'a mut Search,
+struct Visit<'a, 'o> {
+    search: &'a mut Search<'o>,
     entry: &'a Entry<'a>,
     /// Bytes of the image's name in the path.
     prefix: usize,
@@ -221,8 +208,8 @@ struct Visit<'a> {
     broken: Option<Error>,
 }
 
-impl<'a> Visit<'a> {
-    fn new(search: &'a mut Search, entry: &'a Entry<'a>, prefix: usize, start: usize) -> Self {
+impl<'a, 'o> Visit<'a, 'o> {
+    fn new(search: &'a mut Search<'o>, entry: &'a Entry<'a>, prefix: usize, start: usize) -> Self {
         Self {
             search,
             entry,
@@ -249,18 +236,20 @@ impl<'a> Visit<'a> {
         self.broken.take().map_or(Ok(()), Err)
     }
 
-    fn record(&self, stat: &libc::stat) -> Record {
-        Record::new(self.entry.path, stat, self.target(stat).as_deref())
+    /// Prints the file as JSON. One that cannot be looked at is reported.
+    fn print_json(&mut self) -> Result<()> {
+        let Some(stat) = self.stat() else {
+            return Ok(());
+        };
+        let target = self.target(&stat);
+        let (path, accounts) = (self.entry.path, &self.search.accounts);
+        let file = record::File::new(path, &stat, target.as_deref(), accounts);
+        self.search.output.json_item(&file)
     }
 
     fn print(&mut self, action: &Action) -> Result<bool> {
-        if self.search.json {
-            if let Some(stat) = self.stat() {
-                let record = self.record(&stat);
-                let search = &mut *self.search;
-                search.output.json_item(&mut search.list, &record)?;
-            }
-            return Ok(true);
+        if self.search.output.is_json() {
+            return self.print_json().map(|()| true);
         }
         let terminal = self.search.output.is_terminal();
         let line = match action {
@@ -368,7 +357,7 @@ impl<'a> Visit<'a> {
     }
 }
 
-impl File for Visit<'_> {
+impl File for Visit<'_, '_> {
     fn name(&self) -> &[u8] {
         match (self.entry.depth, base_name(self.path())) {
             (0, b"") => b"/",

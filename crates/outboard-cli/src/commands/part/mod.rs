@@ -5,7 +5,8 @@ mod types;
 
 use crate::commands::arguments::parse_size;
 use crate::commands::{reads_images, runs_programs};
-use crate::output::Output;
+use crate::output::{Output, Print};
+use crate::record::Bytes;
 use crate::sfdisk;
 use clap::{Args, Subcommand, ValueEnum};
 use outboard_image::partition::{Partition, Table};
@@ -20,8 +21,9 @@ use outboard_volume::session::Session;
 use outboard_volume::tool_volume::on_disk;
 use outboard_volume::uuid;
 use serde::Serialize;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -42,7 +44,7 @@ pub struct Part {
 impl Part {
     pub fn host_access(&self) -> HostAccess {
         match self.action {
-            Action::List(_) => reads_images([&self.image]),
+            Action::List => reads_images([&self.image]),
             _ => runs_programs(&self.image),
         }
     }
@@ -51,7 +53,8 @@ impl Part {
 #[derive(Debug, Subcommand)]
 pub enum Action {
     Create(Create),
-    List(List),
+    /// List the partitions
+    List,
     Add(Add),
     Delete(Delete),
 }
@@ -79,14 +82,6 @@ pub struct Create {
     /// The partitions, in their order
     #[arg(value_name = "TYPE:SIZE")]
     pub partitions: Vec<Wanted>,
-}
-
-/// List the partitions
-#[derive(Args, Debug)]
-pub struct List {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Add partitions where there is room, as "create" has them
@@ -219,13 +214,15 @@ impl Wanted {
     }
 }
 
-pub fn run(options: &Part, session: &mut Session) -> Result<()> {
+pub fn run(options: &Part, session: &mut Session, output: &mut Output) -> Result<()> {
     let path = PathBuf::from(&options.image);
     // For messages; "@N" makes no sense here.
     let name = ImageName::new(&path, None);
     let shown = name.shown();
-    if let Action::List(list_options) = &options.action {
-        return list(&session.image(&path)?, list_options.json);
+    if matches!(options.action, Action::List) {
+        let image = session.image(&path)?;
+        let listing = Listing::new(&options.image, &image)?;
+        return output.member("table", &listing);
     }
     session.may_write(&shown)?;
     session.catch_interrupts();
@@ -246,7 +243,7 @@ pub fn run(options: &Part, session: &mut Session) -> Result<()> {
             }
             sfdisk::delete(&settings, disk, &delete.numbers, &shown)
         }),
-        Action::List(_) => Ok(()),
+        Action::List => Ok(()),
     }
 }
 
@@ -334,79 +331,81 @@ fn script(options: &Create) -> Result<String> {
     Ok(script)
 }
 
-/// What `--json` tells of a partition.
 #[derive(Serialize)]
-struct Record<'a> {
+struct Row<'a> {
     number: u32,
     start: u64,
     size: u64,
-    #[serde(rename = "type")]
     type_id: &'a str,
     type_name: Option<&'static str>,
     name: Option<&'a str>,
     uuid: Option<&'a str>,
 }
 
+impl<'a> Row<'a> {
+    fn new(partition: &'a Partition) -> Self {
+        Self {
+            number: partition.number,
+            start: partition.start,
+            size: partition.size,
+            type_id: &partition.type_id,
+            type_name: partition.type_name,
+            name: partition.name.as_deref(),
+            uuid: partition.uuid.as_deref(),
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Listing<'a> {
-    table: &'static str,
+    #[serde(flatten)]
+    image: Bytes<'a>,
+    kind: &'static str,
     id: Option<&'a str>,
+    /// Bytes of the disk.
     size: u64,
-    partitions: Vec<Record<'a>>,
+    partitions: Vec<Row<'a>>,
     warnings: &'a [String],
 }
 
-fn record(partition: &Partition) -> Record<'_> {
-    Record {
-        number: partition.number,
-        start: partition.start,
-        size: partition.size,
-        type_id: &partition.type_id,
-        type_name: partition.type_name,
-        name: partition.name.as_deref(),
-        uuid: partition.uuid.as_deref(),
+impl<'a> Listing<'a> {
+    fn new(path: &'a OsStr, image: &'a Image) -> Result<Self> {
+        let table = image.table.as_ref();
+        let table = table.ok_or_else(|| Error::Failed("there is no partition table".to_owned()))?;
+        Ok(Self {
+            image: Bytes::new("image", path.as_bytes()),
+            kind: table.kind.name(),
+            id: table.id.as_deref(),
+            size: image.size(),
+            partitions: table.partitions.iter().map(Row::new).collect(),
+            warnings: &table.warnings,
+        })
     }
 }
 
-fn list(image: &Image, json: bool) -> Result<()> {
-    let mut output = Output::new();
-    let Some(table) = &image.table else {
-        return Err(Error::Failed("there is no partition table".to_owned()));
-    };
-    if json {
-        output.json(&Listing {
-            table: table.kind.name(),
-            id: table.id.as_deref(),
-            size: image.size(),
-            partitions: table.partitions.iter().map(record).collect(),
-            warnings: &table.warnings,
-        })?;
-        return output.finish();
+impl Print for Listing<'_> {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        let id = self.id.unwrap_or("-");
+        output.line(format!("{} {id}, {}", self.kind, format::size(self.size)))?;
+        let head = ["N", "start", "size", "type", "name"].map(str::to_owned);
+        let rows = self.partitions.iter().map(|partition| {
+            vec![
+                partition.number.to_string(),
+                partition.start.to_string(),
+                format::size(partition.size),
+                partition.type_name.unwrap_or(partition.type_id).to_owned(),
+                output.text(partition.name.unwrap_or("")),
+            ]
+        });
+        let rows: Vec<Vec<String>> = std::iter::once(head.to_vec()).chain(rows).collect();
+        for line in format::table(&rows, &[0, 1, 2], "  ") {
+            output.line(line)?;
+        }
+        for warning in self.warnings {
+            output.line(format!("warning: {warning}"))?;
+        }
+        Ok(())
     }
-    let id = table.id.as_deref().unwrap_or("-");
-    output.line(format!(
-        "{} {id}, {}",
-        table.kind.name(),
-        format::size(image.size())
-    ))?;
-    let head = ["N", "start", "size", "type", "name"].map(str::to_owned);
-    let rows = table.partitions.iter().map(|partition| {
-        vec![
-            partition.number.to_string(),
-            partition.start.to_string(),
-            format::size(partition.size),
-            partition.type_name.unwrap_or(&partition.type_id).to_owned(),
-            output.text(partition.name.as_deref().unwrap_or("")),
-        ]
-    });
-    let rows: Vec<Vec<String>> = std::iter::once(head.to_vec()).chain(rows).collect();
-    for line in format::table(&rows, &[0, 1, 2], "  ") {
-        output.line(line)?;
-    }
-    for warning in &table.warnings {
-        output.line(format!("warning: {warning}"))?;
-    }
-    output.finish()
 }
 
 #[cfg(test)]

@@ -158,7 +158,9 @@ impl<'a> Prompt<'a> {
                     "this runs another program, and so is not for a shell that is shut in: run it outside of the shell, or in a script (run-script)".to_owned(),
                 ));
             }
-            command.run(self.session)?;
+            let mut output = command.output();
+            let done = command.run(self.session, &mut output);
+            output.end(done)?;
         }
         Ok(())
     }
@@ -167,7 +169,7 @@ impl<'a> Prompt<'a> {
         let mut output = Output::new();
         let path = self.here.directory.as_os_str().as_bytes();
         output.line(name(path, output.is_terminal()))?;
-        output.finish()
+        output.flush()
     }
 
     /// Looks at the image again, which a command may have released. Returns the prompt's text.
@@ -250,7 +252,7 @@ fn help() -> Result<()> {
         let about = about.unwrap_or_default();
         output.line(format!("  {:<12} {about}", command.get_name()))?;
     }
-    output.finish()
+    output.flush()
 }
 
 /// Whether a word is written so that the host is meant; and what then follows.

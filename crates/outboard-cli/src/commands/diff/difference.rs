@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A difference between two trees, as text and as JSON.
+
+use super::Side;
+use crate::commands::getfattr::encode;
+use crate::output::{Output, Print};
+use crate::record::{kind, nanoseconds, Bytes, Device};
+use outboard_sandbox::error::Result;
+use outboard_sandbox::format::{self, escaped, name};
+use serde::{Serialize, Serializer};
+
+/// Something of a file that can differ.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Value {
+    Type(u32),
+    Mode(u32),
+    Owner { user: u32, group: u32 },
+    Modified { seconds: i64, part: i64 },
+    Size(i64),
+    Device(u64),
+    Target(Vec<u8>),
+}
+
+impl Value {
+    fn what(&self) -> &'static str {
+        match self {
+            Value::Type(_) => "type",
+            Value::Mode(_) => "mode",
+            Value::Owner { .. } => "owner",
+            Value::Modified { .. } => "modified",
+            Value::Size(_) => "size",
+            Value::Device(_) => "device",
+            Value::Target(_) => "target",
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Value::Type(mode) => format::kind(*mode, 1).to_owned(),
+            Value::Mode(mode) => format!("{mode:04o}"),
+            Value::Owner { user, group } => format!("{user}:{group}"),
+            Value::Modified { seconds, part } => format::moment(*seconds, *part),
+            Value::Size(size) => size.to_string(),
+            Value::Device(number) => {
+                format!("{},{}", libc::major(*number), libc::minor(*number))
+            }
+            Value::Target(target) => format!("\"{}\"", escaped(target)),
+        }
+    }
+
+    /// As JSON, unless it is bytes.
+    fn plain(&self) -> Option<Plain> {
+        Some(match self {
+            Value::Type(mode) => Plain::Word(kind(*mode)),
+            Value::Mode(mode) => Plain::Number((*mode).into()),
+            Value::Owner { user, group } => Plain::Owner {
+                uid: *user,
+                gid: *group,
+            },
+            Value::Modified { seconds, part } => Plain::Number(nanoseconds(*seconds, *part)),
+            Value::Size(size) => Plain::Number((*size).into()),
+            Value::Device(number) => Plain::Device(Device::new(*number)),
+            Value::Target(_) => return None,
+        })
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Value::Target(target) => Some(target),
+            _ => None,
+        }
+    }
+}
+
+/// How a pair of files differs.
+#[derive(Debug)]
+pub enum What {
+    /// Only this tree has the file: 0, 1.
+    OnlyIn(usize),
+    /// The contents are the same before this offset.
+    Contents(u64),
+    Values([Value; 2]),
+    /// An extended attribute. `None`: the file does not have it.
+    Attribute {
+        name: Vec<u8>,
+        values: [Option<Vec<u8>>; 2],
+    },
+}
+
+/// A difference of two files with the same path.
+#[derive(Debug)]
+pub struct Difference {
+    /// Relative to the two trees; empty: they themselves.
+    pub path: Vec<u8>,
+    pub what: What,
+}
+
+impl Difference {
+    /// What differs, in words. Differences of one file are printed in the order of this text.
+    pub fn words(&self) -> String {
+        match &self.what {
+            What::OnlyIn(_) => "missing".to_owned(),
+            What::Contents(offset) => format!("contents differ from byte {}", offset + 1),
+            What::Values([left, _]) => left.what().to_owned(),
+            What::Attribute { name, .. } => format!("xattr {}", escaped(name)),
+        }
+    }
+
+    /// The two values, if there are any to show.
+    fn values(&self) -> Option<[String; 2]> {
+        match &self.what {
+            What::OnlyIn(_) | What::Contents(_) => None,
+            What::Values(values) => Some(values.each_ref().map(Value::shown)),
+            What::Attribute { values, .. } => Some(values.each_ref().map(attribute)),
+        }
+    }
+}
+
+/// The value of an attribute, for a line.
+fn attribute(value: &Option<Vec<u8>>) -> String {
+    match value {
+        Some(value) => String::from_utf8_lossy(&encode(value, None, true)).into_owned(),
+        None => "none".to_owned(),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Plain {
+    Number(i128),
+    Word(&'static str),
+    Owner { uid: u32, gid: u32 },
+    Device(Device),
+}
+
+/// A difference as JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    #[serde(flatten)]
+    path: Bytes<'a>,
+    what: &'static str,
+    /// Of an extended attribute.
+    #[serde(flatten)]
+    name: Option<Bytes<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    only_in: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<Plain>,
+    #[serde(flatten)]
+    left_bytes: Option<Bytes<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    right: Option<Plain>,
+    #[serde(flatten)]
+    right_bytes: Option<Bytes<'a>>,
+}
+
+impl<'a> Record<'a> {
+    fn new(difference: &'a Difference) -> Self {
+        let empty = Self {
+            path: Bytes::new("path", difference.path.as_slice()),
+            what: "missing",
+            name: None,
+            only_in: None,
+            offset: None,
+            left: None,
+            left_bytes: None,
+            right: None,
+            right_bytes: None,
+        };
+        let bytes = |name, value: Option<&'a [u8]>| value.map(|value| Bytes::new(name, value));
+        match &difference.what {
+            What::OnlyIn(side) => Self {
+                only_in: Some(["left", "right"][*side]),
+                ..empty
+            },
+            What::Contents(offset) => Self {
+                what: "contents",
+                offset: Some(*offset),
+                ..empty
+            },
+            What::Values([left, right]) => Self {
+                what: left.what(),
+                left: left.plain(),
+                left_bytes: bytes("left", left.bytes()),
+                right: right.plain(),
+                right_bytes: bytes("right", right.bytes()),
+                ..empty
+            },
+            What::Attribute { name, values } => Self {
+                what: "xattr",
+                name: Some(Bytes::new("name", name.as_slice())),
+                left_bytes: bytes("left", values[0].as_deref()),
+                right_bytes: bytes("right", values[1].as_deref()),
+                ..empty
+            },
+        }
+    }
+}
+
+/// A difference with the two trees, which text names.
+pub struct Line<'a> {
+    pub difference: &'a Difference,
+    pub sides: &'a [Side; 2],
+}
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        Record::new(self.difference).serialize(serializer)
+    }
+}
+
+impl Print for Line<'_> {
+    /// As `diff` has it: "Only in A:/etc: hosts"; else "etc/hosts: mode: 0644 and 0600".
+    fn print(&self, output: &mut Output) -> Result<()> {
+        let terminal = output.is_terminal();
+        let path = self.difference.path.as_slice();
+        if let What::OnlyIn(side) = self.difference.what {
+            return output.line(only_in(&self.sides[side], path, terminal));
+        }
+        let path = match path {
+            b"" => b".".as_slice(),
+            path => path,
+        };
+        let mut line = name(path, terminal);
+        line.extend(format!(": {}", self.difference.words()).bytes());
+        if let Some([left, right]) = self.difference.values() {
+            line.extend(format!(": {left} and {right}").bytes());
+        }
+        output.line(line)
+    }
+}
+
+fn only_in(side: &Side, path: &[u8], terminal: bool) -> Vec<u8> {
+    let (directory, file) = match path.iter().rposition(|&byte| byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (&path[..0], path),
+    };
+    let place = match directory {
+        b"" => side.place.operand(),
+        directory => side.place.below(directory).operand(),
+    };
+    let (place, file) = (name(&place, terminal), name(file, terminal));
+    [b"Only in ".as_slice(), &place, b": ", &file].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(what: What) -> String {
+        let path = b"a".to_vec();
+        serde_json::to_string(&Record::new(&Difference { path, what })).unwrap()
+    }
+
+    #[test]
+    fn values_keep_their_types() {
+        let modified = |seconds| Value::Modified { seconds, part: 1 };
+        assert_eq!(
+            json(What::Values([modified(-1), modified(i64::MAX)])),
+            "{\"path\":\"a\",\"what\":\"modified\",\"left\":-999999999,\
+             \"right\":9223372036854775807000000001}"
+        );
+        let targets = [b"x".to_vec(), b"\xff".to_vec()].map(Value::Target);
+        assert_eq!(
+            json(What::Values(targets)),
+            "{\"path\":\"a\",\"what\":\"target\",\"left\":\"x\",\"right\":\"\u{fffd}\",\
+             \"right_base64\":\"/w==\"}"
+        );
+        assert_eq!(
+            json(What::Attribute {
+                name: b"user.x".to_vec(),
+                values: [None, Some(b"1".to_vec())],
+            }),
+            "{\"path\":\"a\",\"what\":\"xattr\",\"name\":\"user.x\",\"right\":\"1\"}"
+        );
+    }
+}
