@@ -44,6 +44,7 @@ library: kernel
 
 program: library
 	@$(BUILD)/program.sh
+	@$(BUILD)/volume-library.sh
 
 demo:
 	@$(MAKE) --no-print-directory $(DEMO_KERNEL) program

@@ -6,7 +6,10 @@
 # the program and the library: gdb and profilers of users need them.
 source "$(dirname "$0")/common.sh"
 
-[ -x "$PROGRAM" ] || make --no-print-directory -C "$REPO" program
+volumes=$LIB_DIR/liboutboard-volume.so.0
+if [ ! -x "$PROGRAM" ] || { [ "$VARIANT" = full ] && [ ! -e "$volumes" ]; }; then
+	make --no-print-directory -C "$REPO" program
+fi
 
 prefix=${PREFIX:-/usr/local}
 [ "${prefix#/}" != "$prefix" ] || fail "PREFIX=$prefix must be an absolute path"
@@ -20,6 +23,12 @@ strip --strip-debug "$target/bin/outboard" "$target/lib/liboutboard.so.0"
 ln -sf liboutboard.so.0 "$target/lib/liboutboard.so"
 install -m 644 "$LIB_DIR/liboutboard.a" "$LIB_DIR/outboard-components" \
 	"$LIB_DIR/liboutboard-components.a" "$target/lib/"
+# Only the profile full has it.
+if [ -e "$volumes" ]; then
+	install -m 644 "$volumes" "$LIB_DIR/liboutboard-volume.a" "$target/lib/"
+	strip --strip-debug "$target/lib/liboutboard-volume.so.0" "$target/lib/liboutboard-volume.a"
+	ln -sf liboutboard-volume.so.0 "$target/lib/liboutboard-volume.so"
+fi
 install -d "$target/lib/outboard_gdb"
 install -m 644 "$LIB_DIR/outboard-gdb.py" "$LIB_DIR/outboard-types.o" "$target/lib/"
 install -m 644 "$LIB_DIR"/outboard_gdb/*.py "$target/lib/outboard_gdb/"
@@ -27,8 +36,10 @@ ln -sf outboard-gdb.py "$target/lib/liboutboard.so.0-gdb.py"
 install -m 644 "$INCLUDE_DIR"/outboard/*.h "$target/include/outboard/"
 # With all paths below the prefix, pkg-config can move them: --define-variable=prefix=...
 # shellcheck disable=SC2016 # pkg-config expands ${prefix}
-sed -e "s,^prefix=.*,prefix=$prefix," -e 's,^libdir=.*,libdir=${prefix}/lib,' \
-	"$LIB_DIR/pkgconfig/outboard.pc" >"$target/lib/pkgconfig/outboard.pc"
+for file in "$LIB_DIR"/pkgconfig/*.pc; do
+	sed -e "s,^prefix=.*,prefix=$prefix," -e 's,^libdir=.*,libdir=${prefix}/lib,' \
+		"$file" >"$target/lib/pkgconfig/${file##*/}"
+done
 
 # A page for the program, and one for each command that it names there; of the day of the last
 # change.

@@ -34,9 +34,9 @@ int main(void)
 """
 
 
-def flags(root, *words):
+def flags(root, *words, package="outboard"):
     library = f"{root}/opt/outboard/lib"
-    return host.run("pkg-config", *words, "--cflags", "--libs", "outboard",
+    return host.run("pkg-config", *words, "--cflags", "--libs", package,
                     PKG_CONFIG_PATH=f"{library}/pkgconfig",
                     PKG_CONFIG_SYSROOT_DIR=root).stdout.split()
 
@@ -63,3 +63,11 @@ def test_programs_of_users(work):
     host.run("gcc", "-static", "-o", program, f"{REPOSITORY}/docs/examples/read_file.c",
              *flags(root, "--static"))
     assert host.run(program, image, "/file").stdout == "text"
+    # The library of volumes, by its own package.
+    source = f"{REPOSITORY}/docs/examples/read_volume.c"
+    for words in ((), ("--static",)):
+        options = [word.removeprefix("-") for word in words]
+        host.run("gcc", *options, "-o", program, source,
+                 *flags(root, *words, package="outboard-volume"))
+        variables = {} if words else {"LD_LIBRARY_PATH": f"{root}/opt/outboard/lib"}
+        assert host.run(program, image, "/dev/null", "/file", **variables).stdout == "text", words

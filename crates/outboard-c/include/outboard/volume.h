@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * liboutboard-volume: files of disk images by their paths. The library opens what the program
+ * `outboard` opens, by the same names: "laptop.qcow2@3@@home" is the btrfs subvolume @home in
+ * partition 3, which may be encrypted. docs/volume-api.md has a table of tasks.
+ *
+ * Results. A function that returns int returns 0, or a negative OB_VOLUME_* for an error. A
+ * function that returns int64_t returns a count, or such an error. The message, the errno and the
+ * kernel's own words are then in the functions of "Errors" below.
+ *
+ * Threads. Any thread may call any function at any time, also several threads with one handle.
+ * Functions may block for as long as the host's disk does, except where a comment says otherwise.
+ * A thread needs 64 KB of free stack.
+ *
+ * Handles. A handle that was closed is never dereferenced and never used again for another object:
+ * calls with it fail with OB_VOLUME_CLOSED. So do calls in a child of fork() with handles of the
+ * parent. The child can open volumes of its own. NULL is OB_VOLUME_USAGE.
+ *
+ * Paths are bytes without encoding, and relative to the root of the volume. No symbolic link and no
+ * ".." leads out of the volume. Every function follows symbolic links, except in the last name of a
+ * path where a comment says so.
+ *
+ * Memory. Functions do not keep pointers of the caller, except where a comment says so. Memory
+ * that a function returns by a pointer to a pointer is the caller's: release it with
+ * ob_volume_free(). On an error such a pointer is NULL.
+ *
+ * The process. The library sets no signal handlers but those of liboutboard (docs/c-api.md),
+ * changes neither umask nor working directory, prints nothing, and asks nothing on the terminal.
+ * It does not sandbox the process: docs/volume-api.md says what that means for images from
+ * strangers.
+ */
+#ifndef OUTBOARD_VOLUME_H
+#define OUTBOARD_VOLUME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ob_volume;		/* a file system of an image, open */
+struct ob_volume_file;		/* a file in it, open */
+
+/*
+ * Errors
+ */
+
+enum ob_volume_error {
+	OB_VOLUME_OK = 0,
+	OB_VOLUME_OTHER = -1,
+	OB_VOLUME_NOT_FOUND = -2,	/* no such image, partition, volume or file */
+	OB_VOLUME_PERMISSION_DENIED = -3,
+	OB_VOLUME_ALREADY_EXISTS = -4,
+	OB_VOLUME_NOT_A_FILE_SYSTEM = -5,
+	OB_VOLUME_AMBIGUOUS = -6,	/* the name fits several volumes; the message lists them */
+	OB_VOLUME_LOCKED = -7,		/* another process or handle uses the image */
+	OB_VOLUME_IN_USE = -8,
+	OB_VOLUME_KEY_NEEDED = -9,	/* it is encrypted, and no key was given */
+	OB_VOLUME_WRONG_KEY = -10,
+	OB_VOLUME_DAMAGED = -11,
+	OB_VOLUME_INCOMPLETE = -12,	/* a disk of an array or a group is missing */
+	OB_VOLUME_READ_ONLY = -13,
+	OB_VOLUME_NO_SPACE = -14,
+	OB_VOLUME_UNSUPPORTED = -15,
+	OB_VOLUME_USAGE = -16,		/* the call makes no sense; the message has the reason */
+	OB_VOLUME_INTERRUPTED = -17,	/* it was cancelled */
+	OB_VOLUME_CLOSED = -18,		/* the handle was closed, or is the parent process's */
+	OB_VOLUME_CRASHED = -19,	/* the kernel panicked; see OB_VOLUME_CONTAIN_PANIC */
+	OB_VOLUME_INTERNAL = -20	/* a mistake in this library: please report the message */
+};
+
+/*
+ * About the calling thread's last call that failed. The text of the message says what failed, on
+ * which thing, why and what to do; lines are separated by newlines. `errno` is Linux's number of
+ * the system call that failed, or 0. The kernel's words are lines of its log about the failure, or
+ * "". The strings stay valid until the thread's next call that fails. They do not block.
+ */
+const char *ob_volume_message(void);
+int ob_volume_errno(void);
+const char *ob_volume_kernel_words(void);
+
+/* A name of an error for logs and protocols: "wrong-key"; "ok" for 0. Static storage. */
+const char *ob_volume_error_name(int error);
+
+/* Releases memory that a function of this library returned. NULL is allowed. Does not block. */
+void ob_volume_free(void *memory);
+
+/*
+ * Volumes
+ */
+
+#define OB_VOLUME_WRITABLE 1u		/* also for writing; else no byte of an image changes */
+#define OB_VOLUME_RAW 2u		/* images are raw disks, whatever they look like */
+/*
+ * A panic of the volume's kernel ends this volume, not the process. Calls then fail with
+ * OB_VOLUME_CRASHED or OB_VOLUME_CLOSED, and threads that are in a call stay there for ever.
+ */
+#define OB_VOLUME_CONTAIN_PANIC 4u
+
+/* All members but `size` may be 0 or NULL. Lists of strings end with NULL. */
+struct ob_volume_options {
+	size_t size;			/* sizeof(struct ob_volume_options) */
+	uint32_t flags;			/* OB_VOLUME_WRITABLE, ... */
+	uint32_t vcpus;			/* virtual CPUs of the kernel, 1 to 64; 0: at most 4 */
+	uint64_t memory;		/* most bytes for the kernel; 0: at most 2 GiB */
+	const char *key_file;		/* its contents, up to the last byte, are the key */
+	const void *key;		/* the key itself, where there is no file */
+	size_t key_length;		/* bytes of `key` */
+	const char *type;		/* of the file system, as in "ext4"; NULL: a probe */
+	const char *const *disks;	/* further disks of the machine, for RAID and LVM */
+	const char *const *backing;	/* files elsewhere that a qcow2 may be based on */
+	const char *const *components;	/* .ko files that the kernel loads first */
+	const char *verity_root_hash;	/* of dm-verity, in hexadecimal digits */
+	/* where the hash tree begins, in bytes; 0: a search finds it */
+	uint64_t verity_offset;
+	const char *integrity;		/* algorithm of dm-integrity's tags; NULL: crc32c */
+};
+
+/*
+ * Opens a volume by a name of the program's grammar: IMAGE[@PARTITION][@VOLUME...]. `options` may
+ * be NULL. Boots a kernel in this process, which takes some tenths of a second. A process can have
+ * 16 volumes open at a time, less those kernels that it boots by <outboard/outboard.h>. The image
+ * is locked until the volume is closed: shared for reading, else exclusive.
+ */
+int ob_volume_open(const char *name, const struct ob_volume_options *options,
+		   struct ob_volume **volume);
+
+/*
+ * Closes the volume and all of its files that are open. Waits for calls of other threads with this
+ * volume; cancel those first. Writes everything to stable storage, unmounts, and halts the kernel.
+ * The message has every error since the open by which something may be missing in the image. The
+ * handle is closed in any case, unless the result is OB_VOLUME_USAGE: a callback must not close a
+ * volume. After a contained panic this call waits for no thread. A process that ends without this
+ * call leaves its images as a power cut would.
+ */
+int ob_volume_close(struct ob_volume *volume);
+
+/* Writes everything that was written to stable storage. */
+int ob_volume_sync(struct ob_volume *volume);
+
+/*
+ * Notes and warnings since the open, one per line: a journal that could not be replayed, a feature
+ * that is ignored. `text` is "" if there are none.
+ */
+int ob_volume_warnings(struct ob_volume *volume, char **text);
+
+/* The last lines of the volume's kernel's log of level warning and worse. */
+int ob_volume_kernel_log(struct ob_volume *volume, char **text);
+
+/* The type of the file system, as in "ext4". */
+int ob_volume_type(struct ob_volume *volume, char **type);
+
+struct ob_volume_space {
+	size_t size;			/* sizeof(struct ob_volume_space), set by the caller */
+	uint64_t block_size;		/* of the file system, in bytes */
+	uint64_t bytes;			/* of the file system */
+	uint64_t free;			/* bytes */
+	uint64_t available;		/* bytes that users other than root may use */
+	uint64_t files;			/* inodes; 0 where there is no fixed number */
+	uint64_t files_free;
+};
+
+int ob_volume_space(struct ob_volume *volume, struct ob_volume_space *space);
+
+/*
+ * Files and directories by their paths
+ */
+
+/* Seconds since 1970, and nanoseconds (0 to 999999999) after them: -0.5 s is { -1, 500000000 }. */
+struct ob_volume_time {
+	int64_t seconds;
+	int64_t nanoseconds;
+};
+
+enum ob_volume_file_type {
+	OB_VOLUME_TYPE_UNKNOWN = 0,
+	OB_VOLUME_TYPE_REGULAR = 1,
+	OB_VOLUME_TYPE_DIRECTORY = 2,
+	OB_VOLUME_TYPE_SYMLINK = 3,
+	OB_VOLUME_TYPE_BLOCK_DEVICE = 4,
+	OB_VOLUME_TYPE_CHARACTER_DEVICE = 5,
+	OB_VOLUME_TYPE_FIFO = 6,
+	OB_VOLUME_TYPE_SOCKET = 7
+};
+
+struct ob_volume_stat {
+	size_t size;			/* sizeof(struct ob_volume_stat), set by the caller */
+	uint32_t type;			/* enum ob_volume_file_type */
+	uint32_t mode;			/* permissions: the low 12 bits */
+	uint64_t length;		/* bytes */
+	uint64_t stored;		/* bytes that the file takes on the disk */
+	uint64_t inode;
+	uint64_t links;			/* number of names */
+	uint64_t device;		/* Linux's dev_t of a device node, else 0 */
+	uint32_t user;
+	uint32_t group;
+	struct ob_volume_time accessed;
+	struct ob_volume_time modified;
+	struct ob_volume_time changed;
+};
+
+#define OB_VOLUME_NO_FOLLOW 1u		/* a last name that is a symbolic link is not followed */
+#define OB_VOLUME_PARENTS 2u		/* make missing directories on the way */
+#define OB_VOLUME_RECURSIVE 4u		/* a directory with everything in it */
+
+/* Flags: OB_VOLUME_NO_FOLLOW. */
+int ob_volume_stat(struct ob_volume *volume, const char *path, uint32_t flags,
+		   struct ob_volume_stat *stat);
+
+/* A name in a directory. All of it is valid only during the callback. */
+struct ob_volume_entry {
+	size_t size;			/* sizeof(struct ob_volume_entry), set by the library */
+	const char *path;		/* begins with the path that the caller gave */
+	const char *name;		/* the last part of `path` */
+	uint32_t type;			/* enum ob_volume_file_type; links are not followed */
+	uint32_t depth;			/* 1: directly in the directory; 0: the directory itself */
+};
+
+/*
+ * Called for each name, on the thread that called ob_volume_list. It may call every function but
+ * ob_volume_close. 0: go on; another value ends the listing.
+ */
+typedef int ob_volume_entry_function(void *context, const struct ob_volume_entry *entry);
+
+/*
+ * Lists a directory, without "." and "..", in the order of the file system. With
+ * OB_VOLUME_RECURSIVE: `path` itself and everything below it, a directory before its contents,
+ * names sorted by their bytes. Does not follow symbolic links below `path`. Returns the function's
+ * result if that is not 0 and not negative, OB_VOLUME_INTERRUPTED if it is negative, or 0, or an
+ * error.
+ */
+int ob_volume_list(struct ob_volume *volume, const char *path, uint32_t flags,
+		   ob_volume_entry_function *function, void *context);
+
+/*
+ * Reads a whole file. `data` gets its bytes and one byte 0 after them, `length` the number of its
+ * bytes. A file of more than `most` bytes is OB_VOLUME_USAGE: an image from a stranger may claim
+ * that a file has petabytes.
+ */
+int ob_volume_read(struct ob_volume *volume, const char *path, uint64_t most, void **data,
+		   size_t *length);
+
+/*
+ * Writes a whole file: a new one with the permissions 0644, or an old one without its contents. The
+ * file is incomplete after an error.
+ */
+int ob_volume_write(struct ob_volume *volume, const char *path, const void *data, size_t length);
+
+/*
+ * Makes a directory; `mode`: its permissions. The umask has no effect. Flags: OB_VOLUME_PARENTS,
+ * with which a directory that exists is no error.
+ */
+int ob_volume_mkdir(struct ob_volume *volume, const char *path, uint32_t mode, uint32_t flags);
+
+/*
+ * Removes a file, a symbolic link itself, or an empty directory. With OB_VOLUME_RECURSIVE: a
+ * directory with its contents.
+ */
+int ob_volume_remove(struct ob_volume *volume, const char *path, uint32_t flags);
+
+/* Renames a file, and replaces a file that has the new name. Symbolic links are not followed. */
+int ob_volume_rename(struct ob_volume *volume, const char *from, const char *to);
+
+/* Makes `path` another name of `target`, which is not followed if it is a symbolic link. */
+int ob_volume_link(struct ob_volume *volume, const char *target, const char *path);
+
+/* Makes a symbolic link at `path` with any text as its target. */
+int ob_volume_symlink(struct ob_volume *volume, const char *target, const char *path);
+
+/* The target of a symbolic link. */
+int ob_volume_readlink(struct ob_volume *volume, const char *path, char **target);
+
+#define OB_VOLUME_SAME 0xffffffffu	/* leaves user or group as they are */
+
+/* Permissions: 12 bits. A last name that is a symbolic link is an error. */
+int ob_volume_set_mode(struct ob_volume *volume, const char *path, uint32_t mode);
+/* Owner and group; of a symbolic link, its own. */
+int ob_volume_set_owner(struct ob_volume *volume, const char *path, uint32_t user,
+			uint32_t group);
+/* Times of access and modification; of a symbolic link, its own. */
+int ob_volume_set_times(struct ob_volume *volume, const char *path,
+			const struct ob_volume_time *accessed,
+			const struct ob_volume_time *modified);
+
+/*
+ * Extended attributes, such as "user.comment"; of a symbolic link, its own. ob_volume_xattrs
+ * returns all names, each with a byte 0 after it; `length` is the number of bytes of all.
+ */
+int ob_volume_xattrs(struct ob_volume *volume, const char *path, char **names, size_t *length);
+int ob_volume_xattr(struct ob_volume *volume, const char *path, const char *name, void **value,
+		    size_t *length);
+int ob_volume_set_xattr(struct ob_volume *volume, const char *path, const char *name,
+			const void *value, size_t length);
+int ob_volume_remove_xattr(struct ob_volume *volume, const char *path, const char *name);
+
+/*
+ * Open files
+ */
+
+#define OB_VOLUME_READ 1u
+#define OB_VOLUME_WRITE 2u
+#define OB_VOLUME_CREATE 4u		/* make the file if it is missing */
+#define OB_VOLUME_NEW 8u		/* fail if the file exists; with OB_VOLUME_CREATE */
+#define OB_VOLUME_TRUNCATE 16u		/* drop its contents */
+
+/* Opens a file. `mode`: permissions of a new one; the umask has no effect. */
+int ob_volume_file_open(struct ob_volume *volume, const char *path, uint32_t flags, uint32_t mode,
+			struct ob_volume_file **file);
+
+/*
+ * Reads or writes at an offset in bytes. A read returns fewer bytes than `length` only at the end
+ * of the file. A write returns `length`, or an error: then some of the bytes may be written.
+ */
+int64_t ob_volume_file_read(struct ob_volume_file *file, void *buffer, size_t length,
+			    uint64_t offset);
+int64_t ob_volume_file_write(struct ob_volume_file *file, const void *buffer, size_t length,
+			     uint64_t offset);
+
+int ob_volume_file_stat(struct ob_volume_file *file, struct ob_volume_stat *stat);
+/* Cuts the file, or makes it longer with zeroes. */
+int ob_volume_file_set_length(struct ob_volume_file *file, uint64_t length);
+/* Writes data and metadata of the file to stable storage. */
+int ob_volume_file_sync(struct ob_volume_file *file);
+int ob_volume_file_close(struct ob_volume_file *file);
+
+/*
+ * Trees: copies and archives
+ */
+
+struct ob_volume_progress {
+	size_t size;			/* sizeof(struct ob_volume_progress), set by the library */
+	uint64_t files;			/* complete files */
+	uint64_t bytes;			/* bytes that are done */
+	uint64_t total;			/* bytes of the whole; 0: not known */
+};
+
+/*
+ * Called about ten times a second, on the thread that called the transfer. It may call every
+ * function but ob_volume_close. Another value than 0 cancels the transfer.
+ */
+typedef int ob_volume_progress_function(void *context, const struct ob_volume_progress *progress);
+
+#define OB_VOLUME_FOLLOW 1u		/* copy what symbolic links lead to, not the links */
+/* Contents alone: copies belong to the caller and have the permissions of new files. */
+#define OB_VOLUME_CONTENTS 2u
+
+enum ob_volume_compression {
+	OB_VOLUME_PLAIN = 0,
+	OB_VOLUME_GZIP = 1,
+	OB_VOLUME_ZSTD = 2,
+	OB_VOLUME_XZ = 3
+};
+
+/* All members but `size` may be 0 or NULL. */
+struct ob_volume_transfer {
+	size_t size;			/* sizeof(struct ob_volume_transfer) */
+	uint32_t flags;			/* OB_VOLUME_FOLLOW, ... */
+	uint32_t compression;		/* of ob_volume_tar_out: enum ob_volume_compression */
+	ob_volume_progress_function *progress;
+	void *context;			/* for `progress` */
+	/*
+	 * Another thread, or a signal handler, cancels the transfer when it stores a value other
+	 * than 0 here. The memory must stay valid during the call.
+	 */
+	const volatile uint32_t *cancel;
+};
+
+struct ob_volume_summary {
+	size_t size;			/* sizeof(struct ob_volume_summary), set by the caller */
+	uint64_t files;
+	uint64_t bytes;
+	/* What could not be kept, one per line; NULL: nothing. For ob_volume_free(). */
+	char *warnings;
+};
+
+/*
+ * Copies a file, or a directory with everything in it, with owner, permissions, times, access
+ * control lists, extended attributes and hard links. `to_path` is the path of the copy itself. A
+ * directory is merged into one that is there. `options` and `summary` may be NULL; then warnings
+ * are dropped.
+ *
+ * After OB_VOLUME_INTERRUPTED and other errors complete copies stay; a new copy that is not
+ * complete is removed.
+ */
+int ob_volume_copy_in(const char *host_path, struct ob_volume *to, const char *to_path,
+		      const struct ob_volume_transfer *options, struct ob_volume_summary *summary);
+int ob_volume_copy_out(struct ob_volume *from, const char *from_path, const char *host_path,
+		       const struct ob_volume_transfer *options, struct ob_volume_summary *summary);
+/* Between two volumes, or in one. */
+int ob_volume_copy(struct ob_volume *from, const char *from_path, struct ob_volume *to,
+		   const char *to_path, const struct ob_volume_transfer *options,
+		   struct ob_volume_summary *summary);
+
+/*
+ * Writes the contents of a directory as a tar archive in PAX format to a descriptor of the host,
+ * which stays the caller's. After an error the archive has no end mark.
+ */
+int ob_volume_tar_out(struct ob_volume *from, const char *directory, int fd,
+		      const struct ob_volume_transfer *options, struct ob_volume_summary *summary);
+
+/*
+ * Unpacks a tar archive from a descriptor of the host into a directory. Compression by gzip, zstd
+ * and xz is found by itself. Members never get outside of the directory. After an error complete
+ * members stay.
+ */
+int ob_volume_tar_in(int fd, struct ob_volume *to, const char *directory,
+		     const struct ob_volume_transfer *options, struct ob_volume_summary *summary);
+
+/* "0.1.0", of this library. Static storage; does not block. */
+const char *ob_volume_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The functions of `outboard/volume.h`, which documents them.
+//!
+//! Each function is a few lines: it checks its arguments (`argument`), finds the objects of its
+//! handles (`handle`), calls the Rust API, and returns a number (`result`). A panic of Rust
+//! becomes an error there. The code that trusts pointers of the caller is in `argument` and
+//! `memory`. The rest of the `unsafe` code names structs that begin with their size, finds the
+//! tables of handles, and notices forks.
+
+mod argument;
+mod attributes;
+mod file;
+mod fork;
+mod handle;
+mod list;
+mod memory;
+mod open;
+mod path;
+mod result;
+mod stat;
+mod transfer;
+mod volume;

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Opening and closing volumes.
+
+use crate::argument::{shown, Bytes, In, Out, Text, Texts, Versioned};
+use crate::handle::{add_volume, take_volume, Handle};
+use crate::result::{status, Failure, Result};
+use outboard_volume::{Options, RootHash, Volume};
+use std::ffi::{c_int, OsStr};
+
+/// `struct ob_volume_options`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct OpenOptions<'a> {
+    size: usize,
+    flags: u32,
+    vcpus: u32,
+    memory: u64,
+    key_file: Text<'a>,
+    key: Bytes<'a>,
+    key_length: usize,
+    kind: Text<'a>,
+    disks: Texts<'a>,
+    backing: Texts<'a>,
+    components: Texts<'a>,
+    verity_root_hash: Text<'a>,
+    verity_offset: u64,
+    integrity: Text<'a>,
+}
+
+// SAFETY: all of it holds; pointers may be NULL.
+unsafe impl Versioned for OpenOptions<'_> {
+    const LEAST: usize = size_of::<OpenOptions<'static>>();
+    const NAME: &'static str = "ob_volume_options";
+}
+
+const WRITABLE: u32 = 1;
+const RAW: u32 = 2;
+const CONTAIN_PANIC: u32 = 4;
+
+/// Flags that nobody knows are a failure: the caller expects what this library does not do.
+pub fn check_flags(flags: u32, known: u32) -> Result<()> {
+    match flags & !known {
+        0 => Ok(()),
+        others => Err(Failure::usage(format!(
+            "this call has no flags {others:#x}"
+        ))),
+    }
+}
+
+fn utf8<'a>(text: &'a OsStr, what: &str) -> Result<&'a str> {
+    text.to_str()
+        .ok_or_else(|| Failure::usage(format!("{what} is no text: {}", shown(text))))
+}
+
+fn root_hash(text: &str) -> Result<RootHash> {
+    let digits = text.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair)
+            .ok()
+            .filter(|pair| pair.len() == 2)?;
+        // from_str_radix takes a sign, too.
+        let digits = pair.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u8::from_str_radix(pair, 16).ok().filter(|_| digits)
+    });
+    let hash: Option<Vec<u8>> = digits.collect();
+    match hash.filter(|hash| !hash.is_empty()) {
+        Some(hash) => Ok(RootHash(hash)),
+        None => {
+            let text = format!("the root hash {text:?} is no even number of hexadecimal digits");
+            Err(Failure::usage(text))
+        }
+    }
+}
+
+impl OpenOptions<'_> {
+    fn to_options(self) -> Result<Options> {
+        check_flags(self.flags, WRITABLE | RAW | CONTAIN_PANIC)?;
+        let mut options = Options::new()
+            .raw(self.flags & RAW != 0)
+            .contain_panic(self.flags & CONTAIN_PANIC != 0);
+        if self.vcpus > 64 {
+            return Err(Failure::usage(format!(
+                "{} vCPUs are too many: use 1 to 64",
+                self.vcpus
+            )));
+        }
+        if self.vcpus > 0 {
+            options = options.vcpus(self.vcpus);
+        }
+        if self.memory > 0 {
+            options = options.memory(self.memory);
+        }
+        if let Some(path) = self.key_file.optional() {
+            options = options.key_file(path);
+        }
+        if self.key_length > 0 {
+            options = options.key(self.key.get(self.key_length, "the key")?);
+        }
+        for path in self.disks.all() {
+            options = options.disk(path);
+        }
+        for path in self.backing.all() {
+            options = options.backing(path);
+        }
+        for path in self.components.all() {
+            options = options.component(path);
+        }
+        self.file_system(options)
+    }
+
+    fn file_system(self, mut options: Options) -> Result<Options> {
+        if let Some(kind) = self.kind.optional() {
+            options = options.kind(utf8(kind, "the type of the file system")?);
+        }
+        if let Some(text) = self.verity_root_hash.optional() {
+            options = options.verity(root_hash(utf8(text, "the root hash")?)?);
+        }
+        if self.verity_offset > 0 {
+            options = options.verity_offset(self.verity_offset);
+        }
+        if let Some(algorithm) = self.integrity.optional() {
+            options = options.integrity(utf8(algorithm, "the algorithm of integrity")?);
+        }
+        Ok(options)
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn ob_volume_open(
+    name: Text,
+    options: In<OpenOptions>,
+    volume: Out<Handle>,
+) -> c_int {
+    status(|| {
+        let volume = volume.checked("the pointer for the volume", Handle::NONE)?;
+        let name = name.required("the name of the volume")?;
+        let given = options.get()?;
+        let writable = given.is_some_and(|given| given.flags & WRITABLE != 0);
+        let options = given.map_or_else(|| Ok(Options::new()), OpenOptions::to_options)?;
+        let opened = match writable {
+            true => Volume::open_writable(name, options),
+            false => Volume::open(name, options),
+        };
+        volume.set(add_volume(opened?));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn ob_volume_close(volume: Handle) -> c_int {
+    status(|| Ok(take_volume(volume)?.close()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_hashes() {
+        assert!(root_hash("00fF").is_ok_and(|hash| hash == RootHash(vec![0, 255])));
+        for text in ["", "0", "0g", "+1", "00\u{e9}"] {
+            assert!(root_hash(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_options_are_those_of_the_header() {
+        assert_eq!(OpenOptions::LEAST, 104);
+    }
+}

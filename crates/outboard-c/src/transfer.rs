@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Copies of trees, and archives. A transfer with a callback for progress works on a thread of its
+//! own, while the caller's thread calls back. So does one that another thread may cancel.
+
+use crate::argument::{Descriptor, Fill, Flag, In, Text, Versioned};
+use crate::handle::{volume, Handle};
+use crate::memory::Memory;
+use crate::open::check_flags;
+use crate::result::{caught, in_callback, status, Failure, Result};
+use outboard::Tree;
+use outboard_transfer::{Cancel, Count, Format, Keep, Summary, Transfer};
+use std::ffi::{c_int, c_void};
+use std::ops::ControlFlow;
+use std::ptr;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// `struct ob_volume_progress`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct ProgressOut {
+    size: usize,
+    files: u64,
+    bytes: u64,
+    total: u64,
+}
+
+type ProgressFunction = extern "C" fn(*mut c_void, *const ProgressOut) -> c_int;
+
+/// `struct ob_volume_transfer`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct TransferOptions<'a> {
+    size: usize,
+    flags: u32,
+    compression: u32,
+    progress: Option<ProgressFunction>,
+    context: *mut c_void,
+    cancel: Flag<'a>,
+}
+
+// SAFETY: all of it holds; the function and the pointers may be NULL.
+unsafe impl Versioned for TransferOptions<'_> {
+    const LEAST: usize = size_of::<TransferOptions<'static>>();
+    const NAME: &'static str = "ob_volume_transfer";
+}
+
+/// `struct ob_volume_summary`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct SummaryOut {
+    size: usize,
+    files: u64,
+    bytes: u64,
+    warnings: *mut c_void,
+}
+
+// SAFETY: all of it holds.
+unsafe impl Versioned for SummaryOut {
+    const LEAST: usize = size_of::<Self>();
+    const NAME: &'static str = "ob_volume_summary";
+}
+
+const FOLLOW: u32 = 1;
+const CONTENTS: u32 = 2;
+
+/// How often the caller hears of the progress.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How far a transfer is, for the caller's thread.
+type Latest = Mutex<ProgressOut>;
+
+fn store(latest: &Latest, count: &Count) {
+    *latest.lock().unwrap_or_else(PoisonError::into_inner) = ProgressOut {
+        size: size_of::<ProgressOut>(),
+        files: count.files,
+        bytes: count.bytes,
+        total: count.total.unwrap_or(0),
+    };
+}
+
+/// What the caller's thread does while another one works.
+struct Watcher<'a> {
+    options: &'a TransferOptions<'a>,
+    latest: Arc<Latest>,
+    cancel: Cancel,
+}
+
+impl Watcher<'_> {
+    /// Calls back, and looks whether to cancel, until the work is done.
+    fn wait(&self, work: &Receiver<Result<Summary>>) -> Result<Summary> {
+        loop {
+            match work.recv_timeout(PAUSE) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let text = "the thread of the transfer has ended";
+                    return Err(Failure::internal(text.to_owned()));
+                }
+                Err(RecvTimeoutError::Timeout) if self.is_cancelled() => self.cancel.cancel(),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let flag = self.options.cancel.get();
+        if flag.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0) {
+            return true;
+        }
+        let Some(function) = self.options.progress else {
+            return false;
+        };
+        let progress = *self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        in_callback(|| function(self.options.context, &progress)) != 0
+    }
+}
+
+fn default_options<'a>() -> TransferOptions<'a> {
+    TransferOptions {
+        size: 0,
+        flags: 0,
+        compression: 0,
+        progress: None,
+        context: ptr::null_mut(),
+        cancel: Flag::NONE,
+    }
+}
+
+fn format_of(compression: u32) -> Result<Format> {
+    match compression {
+        0 => Ok(Format::Plain),
+        1 => Ok(Format::Gzip),
+        2 => Ok(Format::Zstd),
+        3 => Ok(Format::Xz),
+        _ => Err(Failure::usage(format!(
+            "there is no compression {compression}"
+        ))),
+    }
+}
+
+/// Does the work: on this thread, or beside it if the caller may cancel it.
+fn run(
+    options: &TransferOptions,
+    work: impl FnOnce(&Transfer) -> Result<Summary> + Send,
+) -> Result<Summary> {
+    let keep = match options.flags & CONTENTS {
+        0 => Keep::Everything,
+        _ => Keep::Nothing,
+    };
+    let transfer = Transfer::new()
+        .keep(keep)
+        .follow(options.flags & FOLLOW != 0);
+    if options.progress.is_none() && options.cancel.get().is_none() {
+        return work(&transfer);
+    }
+    let latest = Arc::new(Latest::default());
+    let watcher = Watcher {
+        options,
+        latest: Arc::clone(&latest),
+        cancel: Cancel::default(),
+    };
+    let transfer = transfer.cancel(&watcher.cancel).watch(move |count| {
+        store(&latest, count);
+        ControlFlow::Continue(())
+    });
+    // A caller that has cancelled it before gets no copy.
+    if watcher.is_cancelled() {
+        watcher.cancel.cancel();
+    }
+    let (sender, receiver) = channel();
+    thread::scope(|scope| {
+        let worker = move || {
+            // The receiver outlives this thread.
+            let _ = sender.send(caught(|| work(&transfer)));
+        };
+        thread::Builder::new()
+            .spawn_scoped(scope, worker)
+            .map_err(|error| Failure::of_io("cannot start a thread for the transfer", error))?;
+        watcher.wait(&receiver)
+    })
+}
+
+/// A whole call: checks what all transfers have, does the work, fills the summary.
+fn transfer(
+    options: In<TransferOptions>,
+    summary: Fill<SummaryOut>,
+    work: impl FnOnce(&Transfer, Format) -> Result<Summary> + Send,
+) -> Result<()> {
+    let summary = summary.optional()?;
+    if let Some(summary) = &summary {
+        summary.set(summary_out(&Summary::default())?);
+    }
+    let options = options.get()?.unwrap_or_else(default_options);
+    check_flags(options.flags, FOLLOW | CONTENTS)?;
+    let format = format_of(options.compression)?;
+    let done = run(&options, |transfer| work(transfer, format))?;
+    if let Some(summary) = summary {
+        summary.set(summary_out(&done)?);
+    }
+    Ok(())
+}
+
+fn summary_out(summary: &Summary) -> Result<SummaryOut> {
+    let warnings = match summary.warnings.is_empty() {
+        true => ptr::null_mut(),
+        false => Memory::of(summary.warnings.join("\n").as_bytes())?.release(),
+    };
+    Ok(SummaryOut {
+        size: 0,
+        files: summary.files,
+        bytes: summary.bytes,
+        warnings,
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn ob_volume_copy_in(
+    host_path: Text,
+    to: Handle,
+    to_path: Text,
+    options: In<TransferOptions>,
+    summary: Fill<SummaryOut>,
+) -> c_int {
+    status(|| {
+        let host_path = host_path.required("the path of the host")?;
+        let to_path = to_path.required("the path in the volume")?;
+        let to = volume(to)?;
+        let to: &Tree = &to;
+        transfer(options, summary, |transfer, _| {
+            Ok(transfer.copy(&Tree::host(), host_path, to, to_path)?)
+        })
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn ob_volume_copy_out(
+    from: Handle,
+    from_path: Text,
+    host_path: Text,
+    options: In<TransferOptions>,
+    summary: Fill<SummaryOut>,
+) -> c_int {
+    status(|| {
+        let from_path = from_path.required("the path in the volume")?;
+        let host_path = host_path.required("the path of the host")?;
+        let from = volume(from)?;
+        let from: &Tree = &from;
+        transfer(options, summary, |transfer, _| {
+            Ok(transfer.copy(from, from_path, &Tree::host(), host_path)?)
+        })
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn ob_volume_copy(
+    from: Handle,
+    from_path: Text,
+    to: Handle,
+    to_path: Text,
+    options: In<TransferOptions>,
+    summary: Fill<SummaryOut>,
+) -> c_int {
+    status(|| {
+        let from_path = from_path.required("the path of the source")?;
+        let to_path = to_path.required("the path of the copy")?;
+        let (from, to) = (volume(from)?, volume(to)?);
+        let (from, to): (&Tree, &Tree) = (&from, &to);
+        transfer(options, summary, |transfer, _| {
+            Ok(transfer.copy(from, from_path, to, to_path)?)
+        })
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn ob_volume_tar_out(
+    from: Handle,
+    directory: Text,
+    archive: Descriptor,
+    options: In<TransferOptions>,
+    summary: Fill<SummaryOut>,
+) -> c_int {
+    status(|| {
+        let directory = directory.required("the directory")?;
+        let from = volume(from)?;
+        let from: &Tree = &from;
+        let archive = archive.duplicate()?;
+        transfer(options, summary, |transfer, format| {
+            Ok(transfer.pack(from, directory, &archive, format)?)
+        })
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn ob_volume_tar_in(
+    archive: Descriptor,
+    to: Handle,
+    directory: Text,
+    options: In<TransferOptions>,
+    summary: Fill<SummaryOut>,
+) -> c_int {
+    status(|| {
+        let directory = directory.required("the directory")?;
+        let to = volume(to)?;
+        let to: &Tree = &to;
+        let archive = archive.duplicate()?;
+        transfer(options, summary, |transfer, _| {
+            Ok(transfer.unpack(archive, to, directory)?)
+        })
+    })
+}

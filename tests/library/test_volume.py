@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""outboard/volume.h: C programs on volumes that other people's tools have made, and the symbols
+that the library exports.
+"""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from library import test_capi as capi
+from support import host, images, luks
+
+EXAMPLE = os.path.join(capi.REPOSITORY, "docs", "examples", "read_volume.c")
+HEADER = os.path.join(capi.OUT, "include", "outboard", "volume.h")
+LIBRARY = os.path.join(capi.LIBRARIES, "liboutboard-volume.so")
+
+
+def flags(static=False):
+    if not static:
+        return capi.run("pkg-config", "--cflags", "--libs", "outboard-volume",
+                        PKG_CONFIG_PATH=f"{capi.LIBRARIES}/pkgconfig").split()
+    archives = [f"{capi.LIBRARIES}/liboutboard{name}.a" for name in ("-volume", "", "-components")]
+    whole = ["-Wl,--whole-archive", archives.pop(), "-Wl,--no-whole-archive"]
+    return ["-static", "-I", os.path.join(capi.OUT, "include"), *archives, *whole, "-lm"]
+
+
+def build(work, source, static=False):
+    path = os.path.join(work, os.path.basename(source).removesuffix(".c"))
+    source = os.path.join(capi.HERE, source)
+    capi.run("gcc", *capi.FLAGS, "-I", capi.HERE, "-o", path, source, *flags(static))
+    return path
+
+
+def run(program, *arguments, **options):
+    return capi.run(program, *arguments, LD_LIBRARY_PATH=capi.LIBRARIES, **options)
+
+
+@pytest.fixture
+def key(work):
+    path = os.path.join(work, "key")
+    with open(path, "wb") as stream:
+        stream.write(b"a key\n")
+    return path
+
+
+def tree(work):
+    directory = os.path.join(work, "files")
+    os.mkdir(directory)
+    with open(f"{directory}/hello", "w", encoding="ascii") as stream:
+        stream.write("hello\n")
+    return directory
+
+
+def encrypted_qcow2(work, key):
+    """An ext4 file system in LUKS2, in the second partition of a qcow2. Returns its name."""
+    volume = images.make_ext4_of(f"{work}/ext4", tree(work))
+    luks.encrypt(volume, key)
+    size = os.path.getsize(volume) >> 9
+    script = f"label: gpt\nstart=2048, size=2048\nstart=4096, size={size}\n"
+    raw = images.partitioned(f"{work}/raw", script, {4096: volume}, (size >> 11) + 4)
+    host.run("qemu-img", "convert", "-O", "qcow2", raw, f"{work}/disk.qcow2")
+    os.remove(raw)
+    return f"{work}/disk.qcow2@2"
+
+
+@pytest.mark.needs("qemu-img", "cryptsetup", "pkg-config")
+def test_a_volume_is_read(work, key):
+    name = encrypted_qcow2(work, key)
+    before = images.contents(name.split("@")[0])
+    run(build(work, "volume_test.c"), "read", name, key)
+    assert images.contents(name.split("@")[0]) == before
+
+
+@pytest.mark.needs("qemu-img", "cryptsetup", "pkg-config")
+@pytest.mark.parametrize("static", [False, True])
+def test_the_example(work, key, static):
+    name = encrypted_qcow2(work, key)
+    with open(EXAMPLE, encoding="ascii") as stream:
+        assert len(stream.readlines()) <= 30
+    program = build(work, EXAMPLE, static)
+    assert run(program, name, key, "/hello") == "hello\n"
+    run(program, name, key, "/missing", ok=1)
+    run(program, f"{work}/missing.qcow2", key, "/hello", ok=1)
+
+
+@pytest.mark.needs("pkg-config", "debugfs")
+def test_a_volume_is_written(work):
+    image = images.make(f"{work}/disk.img", "ext4")
+    run(build(work, "volume_test.c"), "write", image, "/dev/null")
+    images.check_unmounted_ext4(image)
+    assert host.run("debugfs", "-R", "cat /file", image).stdout == "text\n"
+    found = host.run("debugfs", "-R", "stat /file", image).stdout
+    assert re.search(r"Mode: +0640", found) and re.search(r"User: +70000", found)
+    found = host.run("debugfs", "-R", "ea_get /file user.one", image).stdout
+    assert "(3)" in found, found
+
+
+def large_tree(work):
+    os.makedirs(f"{work}/tree/deep")
+    images.write_noise(f"{work}/tree/noise", 1)
+    os.link(f"{work}/tree/noise", f"{work}/tree/deep/hard")
+    os.symlink("deep/hard", f"{work}/tree/link")
+    with open(f"{work}/tree/empty", "wb"):
+        pass
+    os.chmod(f"{work}/tree/empty", 0o4700)
+    os.utime(f"{work}/tree/deep", (1, 2))
+    # Too large to be copied before it is cancelled.
+    host.sparse_file(f"{work}/large", 0)
+    with open(f"{work}/large", "wb") as stream:
+        for _ in range(600):
+            stream.write(b"x" * images.MEGABYTE)
+
+
+@pytest.mark.needs("pkg-config", "tar", "zstd", "xz")
+def test_trees_go_in_and_out(work):
+    image = images.make(f"{work}/disk.img", "ext4", 1024)
+    large_tree(work)
+    run(build(work, "volume_trees_test.c"), image, work)
+    images.check_unmounted_ext4(image)
+    host.run("diff", "-r", "--no-dereference", f"{work}/tree", f"{work}/back")
+    back = os.stat(f"{work}/back/noise")
+    assert back.st_nlink == 2
+    assert os.stat(f"{work}/back/empty").st_mode == os.stat(f"{work}/tree/empty").st_mode
+    assert os.stat(f"{work}/back/deep").st_mtime == 2
+    for name, option in ("plain", ""), ("gzip", "-z"), ("zstd", "--zstd"), ("xz", "-J"):
+        directory = f"{work}/{name}"
+        os.mkdir(directory)
+        words = [option] if option else []
+        host.run("tar", *words, "-xf", f"{work}/{name}.tar", "-C", directory)
+        host.run("diff", "-r", "--no-dereference", f"{work}/tree", directory)
+        # What the library has unpacked.
+        found = host.run("debugfs", "-R", f"ls -p /unpacked/{name}.tar", image).stdout
+        assert all(f"/{part}/" in found for part in ("deep", "noise", "link", "empty")), found
+
+
+def fails(program, name, key, error):
+    return run(program, "fail", name, key, error)
+
+
+@pytest.mark.needs("qemu-img", "cryptsetup", "pkg-config")
+def test_what_cannot_be_opened(work, key):
+    name, program = encrypted_qcow2(work, key), build(work, "volume_test.c")
+    image = name.split("@")[0]
+    assert "key" in fails(program, name, "", "key-needed")
+    assert image in fails(program, name, "another key", "wrong-key")
+    assert "missing.img" in fails(program, f"{work}/missing.img", "", "not-found")
+    fails(program, f"{image}@7", "", "not-found")
+    noise = images.write_noise(f"{work}/noise.img", 1)
+    fails(program, noise, "", "not-a-file-system")
+
+
+@pytest.mark.needs("debugfs", "pkg-config")
+@pytest.mark.kernel_reports("the image is damaged")
+def test_the_kernel_says_why(work):
+    image = images.make(f"{work}/disk.img", "ext4")
+    host.run("debugfs", "-w", "-R", "clri <2>", image)
+    shown = fails(build(work, "volume_test.c"), image, "", "damaged")
+    assert image in shown
+    assert re.search(r"^EXT4-fs .*root inode failed$", shown, re.MULTILINE), shown
+
+
+@pytest.mark.needs("valgrind", "pkg-config")
+def test_nothing_leaks(work):
+    """Valgrind cannot run a kernel, but calls that fail before they boot one."""
+    program = build(work, "volume_test.c")
+    done = subprocess.run(["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", program,
+                           "fail", f"{work}/missing.img", "", "not-found"], timeout=300,
+                          env={**os.environ, "LD_LIBRARY_PATH": capi.LIBRARIES},
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def declared_functions():
+    with open(HEADER, encoding="ascii") as stream:
+        text = re.sub(r"/\*.*?\*/", "", stream.read(), flags=re.S)
+    return set(re.findall(r"(?<!typedef int )\b(ob_volume_\w+)\(", text))
+
+
+def test_exported_symbols():
+    """The functions of the header, and nothing else."""
+    declared = declared_functions()
+    assert len(declared) > 40
+    assert capi.defined_symbols("-D", LIBRARY) == declared
+    archive = LIBRARY.replace(".so", ".a")
+    assert capi.defined_symbols("-g", "--defined-only", archive) == declared
+
+
+def test_every_function_is_tested():
+    text = ""
+    for name in "volume_test.c", "volume_trees_test.c", "volume_check.h":
+        with open(os.path.join(capi.HERE, name), encoding="ascii") as stream:
+            text += stream.read()
+    missing = [name for name in declared_functions() if f"{name}(" not in text]
+    assert not missing
+
+
+@pytest.mark.parametrize("compiler,standard", [("gcc", "c99"), ("g++", "c++11")])
+def test_the_header_stands_alone(work, compiler, standard):
+    source = os.path.join(work, "alone.cc" if compiler == "g++" else "alone.c")
+    with open(source, "w", encoding="ascii") as stream:
+        stream.write("#include <outboard/volume.h>\n#include <outboard/outboard.h>\n")
+    capi.run(compiler, f"-std={standard}", "-pedantic", "-Wall", "-Wextra", "-Werror",
+             "-fsyntax-only", source, "-I", os.path.join(capi.OUT, "include"))
