@@ -2,8 +2,9 @@
 //! Reads the members of an archive: headers of v7, ustar, GNU and PAX.
 
 use super::acl;
+use super::globals::{self, Globals};
 use super::header::{is_sound, is_zero, number, padding, BLOCK};
-use super::pax::{parse_time, Keyword, Records};
+use super::pax::{parse_time, Keyword, Records, LIBARCHIVE, SCHILY};
 use super::sparse::{self, Map, Parts};
 use super::stream::{Piece, Stop, Stream};
 use crate::accounts::Accounts;
@@ -23,8 +24,6 @@ const EXTENDED: u64 = 8 << 20;
 /// some size.
 const EMPTY_LEAST: u64 = 2 * BLOCK as u64;
 const EMPTY_MOST: u64 = 64 << 10;
-/// Most records that global headers have together.
-const GLOBAL: usize = 1000;
 /// Most extended attributes of a member.
 const ATTRIBUTES: usize = 1000;
 /// Most bytes of a long name of the GNU format.
@@ -125,7 +124,7 @@ pub enum Next {
 pub struct Archive {
     stream: Stream,
     accounts: Accounts,
-    global: Records,
+    global: Globals,
     /// Bytes of the current member that are not read yet, and of its padding.
     rest: u64,
     fill: u64,
@@ -156,7 +155,7 @@ impl Archive {
         Self {
             stream,
             accounts,
-            global: Records::default(),
+            global: Globals::default(),
             rest: 0,
             fill: 0,
             last: Vec::new(),
@@ -230,9 +229,9 @@ impl Archive {
                 b'x' | b'X' => extended.records = self.records(size)?,
                 b'g' => {
                     let records = self.records(size)?;
-                    self.global.extend(records);
-                    if self.global.len() > GLOBAL {
-                        return nonsense(format!("global headers have more than {GLOBAL} records"));
+                    if self.global.add(&records).is_none() {
+                        let most = globals::MOST;
+                        return nonsense(format!("global headers have more than {most} bytes"));
                     }
                 }
                 b'L' => extended.long_name = Some(self.long_name(size)?),
@@ -428,10 +427,7 @@ impl Archive {
             found.insert(c"security.selinux".to_owned(), value);
         }
         for (key, value) in self.global.iter().chain(extended.records.iter()) {
-            let pair = match (
-                key.strip_prefix(b"SCHILY.xattr."),
-                key.strip_prefix(b"LIBARCHIVE.xattr."),
-            ) {
+            let pair = match (key.strip_prefix(SCHILY), key.strip_prefix(LIBARCHIVE)) {
                 (Some(name), _) => Some((unescaped(name), value.to_vec())),
                 (_, Some(name)) => BASE64
                     .decode(value)

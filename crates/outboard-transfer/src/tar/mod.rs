@@ -13,6 +13,7 @@ mod directories;
 mod encode;
 mod extract;
 mod flights;
+mod globals;
 mod header;
 pub mod input;
 mod member;

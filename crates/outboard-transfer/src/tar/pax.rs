@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The records of PAX extended headers: "LENGTH KEY=VALUE\n", where a value may have any bytes.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 /// Keywords that [`Records::get`] finds without a search.
@@ -18,7 +17,7 @@ macro_rules! keywords {
                 match self { $(Self::$name => $text),* }
             }
 
-            fn find(key: &[u8]) -> Option<Self> {
+            pub fn find(key: &[u8]) -> Option<Self> {
                 match std::str::from_utf8(key).ok()? {
                     $($text => Some(Self::$name),)*
                     _ => None,
@@ -45,6 +44,15 @@ keywords! {
     SparseMajor = "GNU.sparse.major",
     SparseMap = "GNU.sparse.map",
     SparseBlocks = "GNU.sparse.numblocks",
+}
+
+/// Keys of extended attributes begin with one of these.
+pub const SCHILY: &[u8] = b"SCHILY.xattr.";
+pub const LIBARCHIVE: &[u8] = b"LIBARCHIVE.xattr.";
+
+/// Whether a key names an extended attribute.
+pub fn is_attribute(key: &[u8]) -> bool {
+    key.starts_with(SCHILY) || key.starts_with(LIBARCHIVE)
 }
 
 /// The records of one extended header, in their order.
@@ -93,25 +101,10 @@ impl Records {
             .map(|(key, value)| (&bytes[key.clone()], &bytes[value.clone()]))
     }
 
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
     /// The last value of a keyword.
     pub fn get(&self, keyword: Keyword) -> Option<&[u8]> {
         let (_, value) = self.list.get(self.last[keyword as usize]?)?;
         self.bytes.get(value.clone())
-    }
-
-    /// Adds those of a later header, which count more.
-    pub fn extend(&mut self, later: Records) {
-        let mut merged = Vec::new();
-        let replaced: HashSet<&[u8]> = later.iter().map(|(key, _)| key).collect();
-        let kept = self.iter().filter(|(key, _)| !replaced.contains(key));
-        for (key, value) in kept.chain(later.iter()) {
-            push(&mut merged, key, value);
-        }
-        *self = Records::parse(merged).unwrap_or_default();
     }
 }
 
@@ -219,16 +212,6 @@ mod tests {
                 .get(Keyword::User),
             Some(b"7".as_slice())
         );
-    }
-
-    #[test]
-    fn later_headers_count_more() {
-        let mut first = Records::parse(b"8 uid=7\n8 gid=8\n".to_vec()).unwrap();
-        first.extend(Records::parse(b"8 uid=9\n".to_vec()).unwrap());
-        assert_eq!(first.get(Keyword::User), Some(b"9".as_slice()));
-        assert_eq!(first.get(Keyword::Group), Some(b"8".as_slice()));
-        assert_eq!(first.get(Keyword::Path), None);
-        assert_eq!(first.iter().count(), 2);
     }
 
     /// Ratio of two times, so that the speed of the machine does not matter.
