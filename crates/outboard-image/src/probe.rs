@@ -53,7 +53,7 @@ pub struct Probe {
     pub uuid: Option<String>,
     /// Size in bytes as the superblock has it.
     pub size: Option<u64>,
-    /// Bytes of a block.
+    /// Bytes of a block; never 0.
     pub block_size: Option<u64>,
     pub state: State,
     /// There may be directories in which names that differ only in case are the same.
@@ -178,7 +178,10 @@ pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
         old::qnx4,
         containers::dmg,
     ];
-    probers.iter().find_map(|prober| prober(source))
+    let mut found = probers.iter().find_map(|prober| prober(source))?;
+    // A damaged superblock may claim 0.
+    found.block_size = found.block_size.filter(|&size| size > 0);
+    Some(found)
 }
 
 /// A little-endian or big-endian field, as the superblock has it.

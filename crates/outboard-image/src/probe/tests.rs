@@ -333,3 +333,16 @@ fn random_tables_do_no_harm() {
         let _ = read_table(image.as_slice(), 512);
     }
 }
+
+/// Found by fuzz/: `info` showed blocks of 0 bytes.
+#[test]
+fn a_block_size_of_zero_is_none() {
+    let mut image = vec![0; 4096];
+    image[..4].copy_from_slice(b"hsqs");
+    image[28] = 4;
+    image[12..16].copy_from_slice(&131_072u32.to_le_bytes());
+    let found = probe(image.as_slice()).unwrap();
+    assert_eq!((found.kind, found.block_size), ("squashfs", Some(131_072)));
+    image[12..16].fill(0);
+    assert_eq!(probe(image.as_slice()).unwrap().block_size, None);
+}
