@@ -27,9 +27,9 @@ impl Who {
     fn decode(tag: u16, id: u32) -> Option<Self> {
         Some(match tag {
             0x01 => Who::Owner,
-            0x02 => Who::User(id),
+            0x02 if id != NO_ID => Who::User(id),
             0x04 => Who::OwningGroup,
-            0x08 => Who::Group(id),
+            0x08 if id != NO_ID => Who::Group(id),
             0x10 => Who::Mask,
             0x20 => Who::Other,
             _ => return None,
@@ -237,6 +237,9 @@ mod tests {
             (0, (3, 7, NO_ID)),
             (0, (1, 8, NO_ID)),
             (1, (1, 7, NO_ID)),
+            // Found by fuzz/: an archive cannot name this user.
+            (1, (2, 5, NO_ID)),
+            (1, (8, 5, NO_ID)),
             (3, (2, 4, 5)),
         ] {
             let mut entries = GOOD;
