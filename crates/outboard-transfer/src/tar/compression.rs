@@ -4,7 +4,7 @@
 use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 use liblzma::read::XzDecoder;
-use liblzma::stream::MtStreamBuilder;
+use liblzma::stream::{MtStreamBuilder, Stream, CONCATENATED};
 use liblzma::write::XzEncoder;
 use outboard_sandbox::error::{Error, Result};
 use std::io::{self, Cursor, Read, Write};
@@ -30,6 +30,9 @@ const OTHERS: [(&[u8], &str, &str); 4] = [
     (b"\x1f\x9d", "compress", "gzip -dc"),
 ];
 
+/// Most bytes of memory that xz may take: more than its highest level needs. zstd's own limit of
+/// 128 MiB holds for its windows.
+const XZ_MEMORY: u64 = 1 << 30;
 /// Buffer for compressed bytes.
 const COMPRESSED: usize = 256 * 1024;
 /// The default levels of the tools.
@@ -63,7 +66,11 @@ pub fn decompressed(mut input: Box<dyn Read + Send>, name: &str) -> Result<Box<d
         Format::Plain => Box::new(all),
         Format::Gzip => Box::new(MultiGzDecoder::new(buffered(all))),
         Format::Zstd => Box::new(zstd::Decoder::with_buffer(buffered(all)).map_err(failed)?),
-        Format::Xz => Box::new(XzDecoder::new_multi_decoder(buffered(all))),
+        Format::Xz => {
+            let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)
+                .map_err(|error| failed(error.into()))?;
+            Box::new(XzDecoder::new_stream(buffered(all), stream))
+        }
     })
 }
 
@@ -173,6 +180,28 @@ mod tests {
             );
             assert!(one == packed(format, 3, &bytes), "{format:?}");
         }
+    }
+
+    /// An archive of some bytes that claims a dictionary of nearly 4 GiB.
+    #[test]
+    fn memory_for_xz_is_bounded() {
+        let mut archive = packed(Format::Xz, 1, b"x");
+        // The block's header begins behind the stream's: its size, flags, and the filter LZMA2
+        // with one byte of properties. A checksum ends it.
+        let start = 12;
+        let length = (usize::from(archive[start]) + 1) * 4;
+        let header = &mut archive[start..start + length];
+        let filter = header
+            .windows(2)
+            .position(|pair| pair == [0x21, 1])
+            .unwrap();
+        header[filter + 2] = 40;
+        let mut sum = flate2::Crc::new();
+        sum.update(&header[..length - 4]);
+        header[length - 4..].copy_from_slice(&sum.sum().to_le_bytes());
+        let mut input = decompressed(Box::new(Cursor::new(archive)), "x").unwrap();
+        let error = input.read_to_end(&mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
     }
 
     #[test]
