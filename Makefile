@@ -23,7 +23,7 @@ DEMO_PROGRAM := out/bin/outboard-vfs-builtin
 endif
 
 .NOTPARALLEL:
-.PHONY: all setup source kernel library program modules demo test test-long bench soak install check-untouched check-clang clean help
+.PHONY: all setup source kernel library program modules demo test test-long fuzz bench soak install check-untouched check-clang clean help
 
 all: program
 
@@ -58,6 +58,10 @@ test: program
 test-long: program
 	@$(BUILD)/setup.sh $(TEST_PACKAGES)
 	@tests/run --long
+
+fuzz: library
+	@$(BUILD)/setup.sh $(TEST_PACKAGES)
+	@FUZZ_SECONDS=$(or $(SECONDS),300) fuzz/run $(TARGETS)
 
 bench: program
 	@$(MAKE) --no-print-directory PROFILE=base library

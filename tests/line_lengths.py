@@ -13,10 +13,10 @@ import re
 import sys
 
 COLUMNS = 100
-PLACES = ("README.md", "bench", "docs", "hypercall", "kernel", "lib", "tests/invariants",
+PLACES = ("README.md", "bench", "docs", "fuzz", "hypercall", "kernel", "lib", "tests/invariants",
           "tests/import_circles.py", "tests/kernel", "tests/library", "tests/line_lengths.py",
-          "tests/support", "tests/test_import_circles.py", "tests/test_line_lengths.py",
-          "tests/test_links.py")
+          "tests/program/test_escape.py", "tests/support", "tests/test_import_circles.py",
+          "tests/test_line_lengths.py", "tests/test_links.py")
 SUFFIXES = (".c", ".h", ".S", ".sh", ".py", ".md")
 SCRIPT = re.compile(rb"#!.*\b(sh|bash|python3?)\b")
 FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")

@@ -18,6 +18,8 @@
 //! the new one.
 
 mod format;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod places;
 
 pub use format::put;

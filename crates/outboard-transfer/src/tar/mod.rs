@@ -13,6 +13,8 @@ mod directories;
 mod encode;
 mod extract;
 mod flights;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod globals;
 mod header;
 pub mod input;

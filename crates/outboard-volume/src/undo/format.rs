@@ -131,13 +131,14 @@ struct Record {
     new: Vec<u32>,
 }
 
-pub struct Reader {
-    file: BufReader<File>,
+/// Reads a log, which is a file but for tests.
+pub struct Reader<F = File> {
+    file: BufReader<F>,
     pub head: Option<Head>,
 }
 
-impl Reader {
-    pub fn new(file: File) -> io::Result<Self> {
+impl<F: Read + Seek> Reader<F> {
+    pub fn new(file: F) -> io::Result<Self> {
         let mut file = BufReader::new(file);
         let mut head = Vec::new();
         (&mut file).take(HEAD).read_to_end(&mut head)?;
@@ -184,6 +185,15 @@ impl Reader {
             work(&self.record()?)?;
         }
         Ok(())
+    }
+
+    /// Calls `work` with the place and the length of each record.
+    #[cfg(fuzzing)]
+    pub fn each_range(&mut self, mut work: impl FnMut(u64, usize)) -> io::Result<()> {
+        self.each(|record| {
+            work(record.place, record.old.len());
+            Ok(())
+        })
     }
 
     /// Checks that no other program has changed the image.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The fuzz targets: one function for each parser of what a stranger made. All are in one program;
+//! the environment variable OUTBOARD_FUZZ_TARGET chooses one. fuzz/run builds and runs it.
+#![no_main]
+
+mod source;
+mod targets;
+
+use cap::Cap;
+use std::alloc::System;
+use std::sync::OnceLock;
+
+/// Bytes that a target may have allocated at one time. A parser that needs more for an input of at
+/// most one megabyte believes a size that the input claims.
+const MEMORY: usize = 256 << 20;
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, MEMORY);
+
+static TARGET: OnceLock<fn(&[u8])> = OnceLock::new();
+
+fn chosen() -> fn(&[u8]) {
+    let name = std::env::var("OUTBOARD_FUZZ_TARGET").unwrap_or_default();
+    let found = targets::ALL.iter().find(|(other, _)| *other == name);
+    let Some((_, target)) = found else {
+        let names: Vec<&str> = targets::ALL.iter().map(|(name, _)| *name).collect();
+        eprintln!(
+            "cannot choose the fuzz target \"{name}\": there is none of this name; set \
+             OUTBOARD_FUZZ_TARGET to one of {}",
+            names.join(", ")
+        );
+        std::process::exit(2);
+    };
+    *target
+}
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| TARGET.get_or_init(chosen)(bytes));

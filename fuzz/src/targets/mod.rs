@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! All targets, by name. fuzz/seeds has a directory of seeds for each.
+
+mod acl;
+mod address;
+mod compressed;
+mod dm;
+mod glob;
+mod luks;
+mod lvm;
+mod md;
+mod mode;
+mod moment;
+mod partitions;
+mod pax;
+mod probe;
+mod qcow2;
+mod tar;
+mod undo;
+
+type Target = fn(&[u8]);
+
+pub const ALL: &[(&str, Target)] = &[
+    ("acl", acl::run),
+    ("address", address::run),
+    ("compressed", compressed::run),
+    ("dm", dm::run),
+    ("glob", glob::run),
+    ("luks", luks::run),
+    ("lvm", lvm::run),
+    ("md", md::run),
+    ("mode", mode::run),
+    ("moment", moment::run),
+    ("partitions", partitions::run),
+    ("pax", pax::run),
+    ("probe", probe::run),
+    ("qcow2", qcow2::run),
+    ("tar", tar::run),
+    ("undo", undo::run),
+];
