@@ -17,6 +17,7 @@ mod probe;
 mod qcow2;
 mod tar;
 mod undo;
+mod vhd;
 
 type Target = fn(&[u8]);
 
@@ -37,4 +38,5 @@ pub const ALL: &[(&str, Target)] = &[
     ("qcow2", qcow2::run),
     ("tar", tar::run),
     ("undo", undo::run),
+    ("vhd", vhd::run),
 ];
