@@ -10,6 +10,7 @@ import pytest
 
 from support import host, images, mounts
 from support.images import MEGABYTE
+from support.json_output import document
 from support.program import bad, good, run
 
 pytestmark = pytest.mark.needs("qemu-img")
@@ -47,11 +48,6 @@ def read(path):
         return stream.read()
 
 
-def same_disk(image, raw):
-    """Whether QEMU finds the same bytes in both; the shorter one counts as followed by zeros."""
-    return host.run("qemu-img", "compare", "-f", "vpc", "-F", "raw", image, raw, ok=(0, 1)).returncode == 0
-
-
 def flat(image, path):
     host.run("qemu-img", "convert", "-f", "vpc", "-O", "raw", image, path)
     return path
@@ -71,7 +67,7 @@ def test_what_qemu_makes_is_read(work, raw, image):
     assert good("cat", f"{image}@1:/noise").raw == read(f"{work}/tree/noise")
     good("cp", "-a", f"{image}@1:/", f"{work}/out")
     host.run("diff", "-r", "--exclude=lost+found", f"{work}/tree", f"{work}/out")
-    told = json.loads(good("info", "--json", image).out)
+    told = document(good("info", "--json", image))["disk"]
     size = json.loads(host.run("qemu-img", "info", "-f", "vpc", "--output=json", image).stdout)["virtual-size"]
     assert told["format"] == "vhd" and told["size"] == size
     assert good("cat", f"{image}@1").raw == good("cat", f"{raw}@1").raw
@@ -141,7 +137,7 @@ def test_it_can_be_mounted(work, image):
 
 def test_raw_is_raw(work, raw):
     image = convert(raw, f"{work}/x.vhd", "subformat=fixed", "force_size=on")
-    told = json.loads(good("info", "--raw", "--json", image).out)
+    told = document(good("info", "--raw", "--json", image))["disk"]
     assert told["format"] == "raw" and told["size"] == os.path.getsize(image)
 
 

@@ -226,7 +226,7 @@ def test_bytes_of_logical_volumes(group):
     good(*disks, "cp", part, f"{image}@vg0/striped")
     assert good(*disks, "cat", f"{image}@vg0/striped:/name").out == "five\n"
     bad(*disks, "cp", f"{image}@vg0/spread", f"{image}@vg0/five", mentions=["nothing was written"])
-    bad(*disks, "cp", part, f"{image}@vg0/none", mentions=["no volume none"])
+    bad(*disks, "cp", part, f"{image}@vg0/none", mentions=["no volume vg0/none"])
 
 
 @pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")

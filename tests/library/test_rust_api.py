@@ -26,8 +26,9 @@ def cargo(*words, directory=CRATES, ok=(0,), **variables):
 @pytest.fixture(scope="module", name="examples")
 def built_examples():
     target = os.path.join(OUT, "cargo")
-    cargo("build", "--release", "--locked", "-p", "outboard-volume", "-p", "outboard-transfer",
-          "--examples", CARGO_TARGET_DIR=target, OUTBOARD_LIB_DIR=LIBRARIES)
+    # All crates, as make and cargo test build them: what these left is used again.
+    cargo("build", "--release", "--locked", "--workspace", "--examples", CARGO_TARGET_DIR=target,
+          OUTBOARD_LIB_DIR=LIBRARIES)
     return os.path.join(target, "release", "examples")
 
 
@@ -100,8 +101,9 @@ LOWER = "use outboard::{DiskOptions, Kernel, MountOptions};"
 
 
 @pytest.mark.needs("make", "pkg-config")
-def test_a_program_with_an_installed_library(image, work):
+def test_a_program_with_an_installed_library(image, work, monkeypatch):
     """From a clean checkout: with the installed library, and without any."""
+    monkeypatch.delenv("OUTBOARD_LIB_DIR", raising=False)
     crates, user = f"{work}/checkout/crates", f"{work}/user"
     shutil.copytree(CRATES, crates, ignore=shutil.ignore_patterns("target"))
     os.makedirs(f"{user}/src")

@@ -214,3 +214,8 @@ def test_an_interrupted_copy_leaves_no_file(work, disk):
         with host.mounted("mount", "-t", "tmpfs", "-o", "size=100k", "none") as full:
             bad("cp", f"{disk}@1", f"{full}/part.img", mentions=("No space left",))
             assert not os.listdir(full)
+
+
+def test_no_json_among_the_data(disk):
+    result = bad("cp", "--json", f"{disk}@1", "-", code=2, mentions=("standard output",))
+    assert b'"kind":"usage"' in result.raw

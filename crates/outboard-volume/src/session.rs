@@ -3,7 +3,7 @@
 //! and at the end writes and unmounts everything.
 //!
 //! A session of the program owns its process: it sets the umask, sandboxes the process, prints
-//! notes. A session of a library ([`Session::in_library`]) changes nothing of its process.
+//! notes. A session of a library (`Session::in_library`) changes nothing of its process.
 
 mod apart;
 mod boot;
@@ -65,6 +65,8 @@ pub struct Session {
     outside: bool,
     snapshots: Option<PathBuf>,
     log: Arc<LogRing>,
+    /// Where the log was when the kernel had booted.
+    booted: usize,
     advice: Arc<Advice>,
     host: Tree,
     /// Settings and prepared resources for the boot.
@@ -153,6 +155,7 @@ impl Session {
             outside: false,
             snapshots: None,
             log: Arc::new(LogRing::new(256)),
+            booted: 0,
             advice: Arc::default(),
             host: Tree::host(),
             builder: Kernel::builder(),

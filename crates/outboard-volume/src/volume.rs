@@ -66,7 +66,7 @@ impl Volume {
     }
 
     /// Opens a volume for reading and writing. No other program or volume can use the image
-    /// meanwhile: [`crate::ErrorKind::Locked`] if one does so now.
+    /// meanwhile: [`ErrorKind::Locked`](crate::ErrorKind::Locked) if one does so now.
     pub fn open_writable(name: impl AsRef<OsStr>, options: Options) -> Result<Self> {
         Self::open_as(name.as_ref(), options, true)
     }
@@ -115,11 +115,12 @@ impl Volume {
 
     /// The last lines of its kernel's log, warnings and worse. They explain errors of files.
     pub fn kernel_messages(&self) -> Vec<String> {
-        self.session().kernel_messages(0)
+        self.session().kernel_messages()
     }
 
-    /// Whether its kernel takes calls: else an error of kind [`crate::ErrorKind::Crashed`] after a panic
-    /// that was contained, or [`crate::ErrorKind::Closed`] in a forked child. The errors of files do not
+    /// Whether its kernel takes calls. Else the error is of kind
+    /// [`ErrorKind::Crashed`](crate::ErrorKind::Crashed) after a panic that was contained, or
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) in a forked child. Errors of files do not
     /// say which.
     pub fn check(&self) -> Result<()> {
         match self.session().check_kernel() {
@@ -131,8 +132,8 @@ impl Volume {
     /// Writes everything to the host's stable storage, and closes the volume. Returns every error
     /// since the volume was opened that means that something may be missing.
     ///
-    /// [`crate::ErrorKind::InUse`]: files of a volume that can be written are still open. Everything is
-    /// written then. Calls of these files fail from now on.
+    /// [`ErrorKind::InUse`](crate::ErrorKind::InUse): files of a volume that can be written are
+    /// still open. Everything is written then. Calls of these files fail from now on.
     ///
     /// Dropping a volume does the same, but cannot report errors.
     pub fn close(mut self) -> Result<()> {

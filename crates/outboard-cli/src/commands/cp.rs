@@ -89,8 +89,9 @@ impl Cp {
         let [source, target] = self.places.as_slice() else {
             return None;
         };
-        let exists = |name: &ImageName| name.file.symlink_metadata().is_ok();
-        let end = |operand: &OsString| match volume_operand(operand).filter(exists) {
+        // Between paths of the host alone, a name may look like that of a volume.
+        let is_meant = |name: &ImageName| !self.force || name.file.symlink_metadata().is_ok();
+        let end = |operand: &OsString| match volume_operand(operand).filter(is_meant) {
             Some(name) => Some(End::Volume(name)),
             None if matches!(Place::find(operand), Place::Image(..)) => None,
             None => Some(End::of_host(operand)),
@@ -162,6 +163,10 @@ fn copy_volume(
         return Err(Error::Usage(format!(
             "{shown} is a volume, of which cp copies the bytes: only -v and --force go with that (a place in its file system is {shown}:/PATH)"
         )));
+    }
+    if output.is_json() && *target == End::Standard {
+        let text = "cp of a volume to standard output has no --json: the output is the data";
+        return Err(Error::Usage(text.to_owned()));
     }
     let report = progress::report();
     volume_bytes::copy(session, source, target, options.force, &report)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copies files between any two trees, of images or of the host, as `outboard cp` does.
 //!
-//! One thread walks the directories ([`walk`]); others copy what is not a directory ([`copy`]) and
-//! keep attributes and hard links ([`attributes`], [`links`]). Trees of images and of the host are
+//! One thread walks the directories (`walk`); others copy what is not a directory (`copy`) and
+//! keep attributes and hard links (`attributes`, `links`). Trees of images and of the host are
 //! treated alike: the same calls reach both.
 
 mod attributes;

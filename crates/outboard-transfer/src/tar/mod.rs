@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Unpacks archives into images and packs images into archives, for `tar-in` and `tar-out`.
 //!
-//! [`member`] reads all formats in use. [`encode`] writes PAX, the only format with all metadata of
+//! `member` reads all formats in use. `encode` writes PAX, the only format with all metadata of
 //! a file. The crate `tar` knows the headers' layout; its own reader and writer know neither PAX
 //! sparse files nor values with newlines.
 

@@ -2,7 +2,7 @@
 //! The bytes of a volume, whatever is on it: copied to and from files of the host, pipes and other
 //! volumes.
 //!
-//! [`input`] reads in pieces, in order. [`output`] writes them: zeros become holes of a file, and
+//! `input` reads in pieces, in order. `output` writes them: zeros become holes of a file, and
 //! are discarded in a volume. Everything is opened and checked before the first byte is written.
 
 mod input;

@@ -2,9 +2,9 @@
 //! Images in other formats than raw: what a file is, and how the disk in it is read and written.
 //!
 //! 1. Before the sandbox ([`Container::find`]): the format is told from the first bytes, by our own parsers; files that a
-//!    qcow2 image is based on are opened, by the rules of [`qcow2`]; [`convert`] has QEMU's tool make a raw copy, shut in.
+//!    qcow2 image is based on are opened, by the rules of `qcow2`; `convert` has QEMU's tool make a raw copy, shut in.
 //! 2. Inside ([`Container::content`]): everything that looks deeper. A qcow2 image is read and written by the crate imago,
-//!    a vhd image by [`vhd`], and both are served to the kernel; a compressed one is decompressed into a file that has no name.
+//!    a vhd image by `vhd`, and both are served to the kernel; a compressed one is decompressed into a file that has no name.
 
 mod compressed;
 mod convert;

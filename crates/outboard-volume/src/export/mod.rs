@@ -5,7 +5,7 @@
 //! 1. The command, which is outside of the sandbox, makes a private directory and mounts FUSE on
 //!    it.
 //! 2. A copy of the process ([`Apart`]) sandboxes itself, finds the block device of the name in our
-//!    kernel, and reports that. Then it answers the host's requests ([`server`]): a read or write
+//!    kernel, and reports that. Then it answers the host's requests (`server`): a read or write
 //!    of the file is one of the device. Nothing is copied.
 //! 3. The tools run, sandboxed with this one file.
 //! 4. [`Export::finish`] unmounts. Then the copy syncs the device and ends. Only after that the

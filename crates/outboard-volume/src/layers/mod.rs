@@ -4,7 +4,7 @@
 //! A [`Stack`] has all volumes in the disks of one machine. Its nodes are block devices of the
 //! kernel: first disks and their partitions, then the devices that each kind of layer opens, until
 //! no new node appears. A node lies on earlier nodes. Each kind of layer is a module with a
-//! function of type [`Open`]. [`names`] finds the node of a name.
+//! function of type `Open`. [`names`] finds the node of a name.
 
 mod ancestry;
 mod hashes;

@@ -105,6 +105,7 @@ impl Session {
         let kernel = builder
             .boot()
             .map_err(|error| Error::failed("cannot start the kernel", &error))?;
+        self.booted = self.log.position();
         self.kernel = Some(kernel.clone());
         for file in &self.options.components {
             let shown = file.display();

@@ -115,13 +115,17 @@ impl Session {
 
     /// What the kernel had to say since a position of its log.
     pub(super) fn kernel_lines(&self, position: usize) -> Vec<String> {
-        let mut lines = self.kernel_messages(position);
+        let mut lines = self.messages_since(position);
         lines.truncate(LINES);
         lines
     }
 
-    /// All that is kept of it.
-    pub(crate) fn kernel_messages(&self, position: usize) -> Vec<String> {
+    /// All that it had to say since it has booted, as far as that is kept.
+    pub(crate) fn kernel_messages(&self) -> Vec<String> {
+        self.messages_since(self.booted)
+    }
+
+    fn messages_since(&self, position: usize) -> Vec<String> {
         let lines = self.log.since(position, Level::Warning);
         lines
             .iter()
