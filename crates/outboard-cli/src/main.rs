@@ -26,7 +26,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// What ps(1) shows.
+/// The name that ps(1) shows.
 const NAME: &CStr = c"outboard";
 
 fn main() -> ExitCode {

@@ -33,7 +33,7 @@ const LARGEST_GEOMETRY: [u8; 4] = [0xff, 0xff, 16, 255];
 const SMALLEST_BLOCK: u32 = 4 << 10;
 const LARGEST_BLOCK: u32 = 256 << 20;
 
-/// What a footer and a header say.
+/// The fields of a footer and a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of the disk.

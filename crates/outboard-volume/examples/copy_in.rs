@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut copy = disk.create(path)?;
     io::copy(&mut source, &mut copy)?;
     drop(copy);
-    // What is written is safe when this returns, and not before.
+    // The copy is durable when this returns, and not before.
     disk.close()?;
     Ok(())
 }

@@ -37,7 +37,7 @@ enum Access {
     Export(Option<Box<Export>>),
 }
 
-/// What is to become of a private copy.
+/// The use of a private copy after the tool has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Keep,
@@ -186,13 +186,13 @@ impl ToolVolume {
     }
 }
 
-/// What tools have written in an image is on stable storage then.
+/// Writes the changes of tools in an image to stable storage.
 fn synced(lock: &ImageLock, write: bool, shown: &str) -> Result<()> {
     let synced = if write { lock.file().sync() } else { Ok(()) };
     synced.map_err(|error| Error::failed(format!("{shown}: not everything was written"), &error))
 }
 
-/// What was found must be a file system.
+/// Returns the probe of a file system; an error for other contents.
 fn check(name: &ImageName, found: Option<Probe>) -> Result<Probe> {
     let shown = name.shown();
     let found =

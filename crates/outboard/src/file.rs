@@ -56,7 +56,7 @@ impl OpenOptions {
         self
     }
 
-    /// What is written goes to the end of the file.
+    /// Writes append to the end of the file.
     pub fn append(&mut self, yes: bool) -> &mut Self {
         self.append = yes;
         self

@@ -59,7 +59,7 @@ impl MountOptions {
         self
     }
 
-    /// What is written is on stable storage when the call returns.
+    /// A write is on stable storage when its call returns.
     pub fn synchronous(mut self, yes: bool) -> Self {
         self.set_flag(libc::MS_SYNCHRONOUS, yes);
         self

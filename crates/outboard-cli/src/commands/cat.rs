@@ -50,7 +50,7 @@ pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
     failures.finish()
 }
 
-/// What is written.
+/// The source of the bytes that cat writes.
 enum Source {
     Place(Place),
     Volume(ImageName),

@@ -134,7 +134,7 @@ impl Cp {
 /// Where a host's names of owners are.
 const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
-/// What is needed to copy the bytes of volumes.
+/// The access to the host that a copy of the bytes of volumes needs.
 fn access_to([source, target]: &[End; 2]) -> HostAccess {
     let mut access = HostAccess::default();
     for (end, write) in [(source, false), (target, true)] {

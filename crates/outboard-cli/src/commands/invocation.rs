@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What stands after a command's name: its own options, and how it prints.
+//! The arguments after a command's name: its own options, and how it prints.
 
 use clap::Args;
 

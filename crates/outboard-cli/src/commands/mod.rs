@@ -70,8 +70,8 @@ use std::path::{Path, PathBuf};
 
 /// The enum of all commands, and all that differs from one to the other. `small` commands use names
 /// and attributes of files alone ([`HostAccess::is_small`]); `access`: what of the host a command
-/// uses. What it does, and so what `--json` means: `run` prints nothing, `prints` a document, `lists`
-/// items; `writes` writes data of another form to standard output.
+/// uses. The word before the function decides what `--json` means: `run` prints nothing, `prints` a
+/// document, `lists` items; `writes` writes data of another form to standard output.
 macro_rules! commands {
     ($($(#[$attribute:meta])* $name:literal $variant:ident($options:ty) $($small:ident)? {
         access: $access:expr,
@@ -356,7 +356,7 @@ impl Command {
         }
     }
 
-    /// Runs the command. What it wrote to images is safe after [`Session::finish`].
+    /// Runs the command. Its changes to images are durable after [`Session::finish`].
     pub fn run(&self, session: &mut Session, output: &mut Output) -> Result<()> {
         if let (name, Layout::Refused, true) = self.form() {
             return Err(Error::Usage(format!(
