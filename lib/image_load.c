@@ -154,6 +154,9 @@ static void show_file(struct ob_loading *loading)
 		image->shown = first;
 }
 
+/* The functions that every kernel of this interface version has. Later ones may be absent. */
+#define LEAST_UPCALLS offsetof(struct ob_upcalls, virtio_add)
+
 int ob_image_enter(struct ob_loading *loading)
 {
 	ob_image_entry *entry = (ob_image_entry *)(loading->header->e_entry + loading->distance);
@@ -161,7 +164,7 @@ int ob_image_enter(struct ob_loading *loading)
 
 	image->upcalls = entry(ob_platform_hypercalls(), image->host,
 			       ob_platform_thread_block(image->host));
-	if (!image->upcalls || image->upcalls->size < sizeof(struct ob_upcalls)) {
+	if (!image->upcalls || image->upcalls->size < LEAST_UPCALLS) {
 		ob_image_refuse(loading, "its tables do not fit to those of this library");
 		return -ENOEXEC;
 	}

@@ -53,6 +53,8 @@ static int not_ours(void)
 	.preempt = (void *)no_kernel,				\
 	.thread_exit = (void *)no_kernel,			\
 	.forked = (void *)no_kernel,				\
+	.virtio_add = (void *)no_kernel,			\
+	.virtio_remove = (void *)no_kernel,			\
 }
 
 static const struct ob_upcalls without_kernel = WITHOUT_KERNEL;
@@ -86,7 +88,13 @@ static __attribute__((used)) void make_gate(void)
 }
 #undef GATE
 
-#define ATTACH(name) __atomic_store_n(&instance->upcalls.name, upcalls->name, __ATOMIC_RELEASE);
+/* An older kernel's table is shorter: such a kernel lacks the functions at the end. */
+#define HAS(table, name)							\
+	((table)->size >= offsetof(struct ob_upcalls, name) + sizeof((table)->name))
+#define ATTACH(name)								\
+	__atomic_store_n(&instance->upcalls.name,				\
+			 HAS(upcalls, name) ? upcalls->name : without_kernel.name, \
+			 __ATOMIC_RELEASE);
 void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *upcalls)
 {
 	if (!upcalls)

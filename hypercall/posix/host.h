@@ -141,6 +141,14 @@ struct ob_posix_offers {
 	int last_number;
 };
 
+/* virtio.c */
+
+#define OB_VIRTIO_DEVICES_MOST 64
+
+struct ob_posix_virtio {
+	struct ob_virtio_device *devices[OB_VIRTIO_DEVICES_MOST];	/* NULL: free; atomic */
+};
+
 /* snapshot/request.c, snapshot/extents.c */
 
 struct ob_posix_snapshot {
@@ -204,6 +212,7 @@ struct ob_host {
 	struct ob_posix_disks disks;
 	struct ob_posix_queue queue;
 	struct ob_posix_offers offers;
+	struct ob_posix_virtio virtio;
 	struct ob_posix_snapshot snapshot;
 	struct ob_posix_saving saving;
 	struct ob_posix_threads threads;

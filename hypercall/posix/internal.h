@@ -113,6 +113,9 @@ void ob_posix_closed_forget(struct ob_host *host);
 /* block.c: closes a fork()ed child's copies of the disks, which would keep their locks. */
 void ob_posix_block_forked(struct ob_host *host);
 
+/* virtio.c: closes a fork()ed child's copies of the descriptors of devices. */
+void ob_posix_virtio_forked(struct ob_host *host);
+
 /* image.c: the address of the kernel's text. */
 uint64_t ob_posix_text(struct ob_host *host);
 

@@ -104,4 +104,15 @@ int ob_kernel_component_state(uint32_t index, struct ob_component_state *state);
 /* Removes a disk: -EBUSY while it or a partition is open or mounted, -ENOENT. Blocks. */
 int ob_kernel_disk_remove(uint32_t disk);
 
+/*
+ * Adds a virtio device of the host by its number, with the component that drives it. Stores the
+ * name of the network interface or other device ("eth0"); "" if it has none. -ENODEV: the host has
+ * no such device, or this kernel no driver for it. The device belongs to the kernel from now on: a
+ * failure closes it, too. Blocks.
+ */
+int ob_kernel_virtio_add(uint32_t device, char name[32]);
+
+/* Removes the device and closes it in the host. -ENOENT. Blocks. */
+int ob_kernel_virtio_remove(uint32_t device);
+
 #endif

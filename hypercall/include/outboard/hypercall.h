@@ -371,7 +371,8 @@ int ob_host_component_node(struct ob_host *host, uint32_t index,
 /*
  * Interrupts have numbers from 1 to OB_INTERRUPTS - 1. Those below OB_INTERRUPT_FIRST belong to
  * groups of this header: they are always open. The kernel chooses the others, and opens each of
- * them for one source. A host may lack this group: then there are no other interrupts.
+ * them for one source, or passes the number to a virtio device. A host may lack this group: then
+ * there are no interrupts for messages.
  *
  * The host raises an interrupt by ob_kernel_interrupt(). Interrupts are edges: the host raises an
  * interrupt each time its source asks for that. The kernel may merge an interrupt with an earlier
@@ -513,6 +514,81 @@ int ob_host_pci_window(struct ob_host *host, uint32_t index, struct ob_pci_windo
 uint32_t ob_host_pci_read(struct ob_host *host, uint32_t device, uint32_t offset, uint32_t size);
 void ob_host_pci_write(struct ob_host *host, uint32_t device, uint32_t offset, uint32_t size,
 		       uint32_t value);
+
+/* ---- virtio ------------------------------------------------------------ */
+
+/*
+ * Virtio devices of the host, for Linux's own virtio drivers: the virtio specification 1.2, without
+ * a transport of its own. The program adds and removes devices (gate.h). A host may lack this
+ * group: then there are no such devices.
+ *
+ *   info --> features --> queue ... --> start --> notify ... --> reset --> features ...
+ *                                                                   `---> close
+ *
+ * Queues are split virtqueues. Addresses in them, and in struct ob_virtio_queue, are physical
+ * addresses plus OB_VIRTIO_BASE. All of them are in RAM. A device reaches RAM from `start` to
+ * `reset`, on any thread of the host, and raises its interrupts in that time.
+ *
+ * A device keeps its number from the program's request to `close`. An unknown number is -ENODEV.
+ * Only `notify` may run at the same time as another call for the same device.
+ */
+#define OB_VIRTIO_BASE (16ull << 20)
+
+struct ob_virtio_info {
+	uint32_t type;			/* the specification's device ID: 1 is a network device */
+	uint32_t queue_count;
+	uint32_t queue_size;		/* most entries of a queue: a power of two */
+	uint32_t config_size;		/* bytes of the configuration space */
+	uint64_t features;		/* that the device offers */
+};
+
+struct ob_virtio_queue {
+	uint64_t descriptors;
+	uint64_t available;
+	uint64_t used;
+	uint32_t size;			/* entries: a power of two */
+	/* OB_INTERRUPT_FIRST and above, as the kernel chooses; 0: the kernel polls the queue */
+	uint32_t interrupt;
+};
+
+int ob_host_virtio_info(struct ob_host *host, uint32_t device, struct ob_virtio_info *info);
+
+/*
+ * Reads or writes a part of the configuration space. A read beyond its end gives zeroes, a write
+ * there is lost. The device raises `interrupt` of `start` when its configuration has changed.
+ */
+void ob_host_virtio_read(struct ob_host *host, uint32_t device, uint32_t offset, void *bytes,
+			 uint32_t size);
+void ob_host_virtio_write(struct ob_host *host, uint32_t device, uint32_t offset,
+			  const void *bytes, uint32_t size);
+
+/* The driver's choice of features. -EINVAL: not a subset of those on offer. */
+int ob_host_virtio_features(struct ob_host *host, uint32_t device, uint64_t features);
+
+/* Sets up a queue, before `start`. -EINVAL: outside of RAM, or a wrong size. */
+int ob_host_virtio_queue(struct ob_host *host, uint32_t device, uint32_t index,
+			 const struct ob_virtio_queue *queue);
+
+/* The driver is ready. Errors: the host's. */
+int ob_host_virtio_start(struct ob_host *host, uint32_t device, uint32_t interrupt);
+
+/*
+ * The queue has new buffers. The device may process them on the calling thread. Calls for two
+ * queues may overlap. The caller's interrupts may be off. May call ob_kernel_interrupt().
+ */
+void ob_host_virtio_notify(struct ob_host *host, uint32_t device, uint32_t index);
+
+/*
+ * Takes the device back to its first state. -EAGAIN: a thread of the device is in RAM; the kernel
+ * sleeps a little and calls again. After a result of 0 the device leaves RAM alone.
+ */
+int ob_host_virtio_reset(struct ob_host *host, uint32_t device);
+
+/*
+ * Closes the device for ever. Never called with a vCPU held. Blocks. If the kernel has ended
+ * without `reset`, this ends the device's use of RAM.
+ */
+void ob_host_virtio_close(struct ob_host *host, uint32_t device);
 
 /* ---- upcalls: implemented by the kernel -------------------------------- */
 

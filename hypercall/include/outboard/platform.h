@@ -216,6 +216,28 @@ int ob_platform_serve(struct ob_host *host, const struct ob_platform_served *ser
  */
 bool ob_platform_serve_done(struct ob_host *host, int number);
 
+/* ---- network interfaces --------------------------------------------------- */
+
+struct ob_platform_net {
+	/* "tap", "hub", "user" or "pcap", and after the colon what it names: "" if nothing */
+	const char *kind, *target;
+	const char *forwards;		/* user: ports of the host, as in "8080:80"; NULL: none */
+	const char *capture;		/* file that gets all frames, as pcapng; NULL: none */
+	uint32_t mtu;			/* 0: the kind's own */
+	uint32_t queues;		/* queue pairs; 0: the kind's own */
+	uint8_t mac[6];
+	bool has_mac;			/* else the address is random */
+};
+
+/*
+ * Makes a virtio network device. Returns its number, for ob_kernel_virtio_add(), which the caller
+ * calls next: from then on the kernel owns the device. On failure, `error` has one line: the
+ * interface, what the host refused, and what to do. -EINVAL: no such kind. Any threads, also at
+ * once.
+ */
+int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net, char *error,
+			 size_t size);
+
 /* ---- files -------------------------------------------------------------- */
 
 /*

@@ -131,6 +131,18 @@
 	member(group, pci_read)		\
 	member(group, pci_write)
 
+/* Without it: -ENODEV, there are no virtio devices. */
+#define OB_HOST_VIRTIO(member, group)	\
+	member(group, virtio_info)	\
+	member(group, virtio_read)	\
+	member(group, virtio_write)	\
+	member(group, virtio_features)	\
+	member(group, virtio_queue)	\
+	member(group, virtio_start)	\
+	member(group, virtio_notify)	\
+	member(group, virtio_reset)	\
+	member(group, virtio_close)
+
 /* All groups: name, list of members, whether it is required, the error without it. */
 #define OB_HOST_GROUPS(group)					\
 	group(info, OB_HOST_INFO, true, ENOSYS)			\
@@ -146,7 +158,8 @@
 	group(interrupts, OB_HOST_INTERRUPTS, false, ENOSYS)	\
 	group(iomem, OB_HOST_IOMEM, false, ENOSYS)		\
 	group(dma, OB_HOST_DMA, false, ENOENT)			\
-	group(pci, OB_HOST_PCI, false, ENOSYS)
+	group(pci, OB_HOST_PCI, false, ENOSYS)			\
+	group(virtio, OB_HOST_VIRTIO, false, ENODEV)
 
 #define OB_HOST_MEMBER(group, name) __typeof__(ob_host_##name) *name;
 #define OB_HOST_GROUP(name, members, required, error)	\
@@ -183,7 +196,9 @@ struct ob_hypercalls {
 	member(preempt_begin)		\
 	member(preempt)			\
 	member(thread_exit)		\
-	member(forked)
+	member(forked)			\
+	member(virtio_add)		\
+	member(virtio_remove)
 
 #define OB_UPCALL_MEMBER(name) __typeof__(ob_kernel_##name) *name;
 struct ob_upcalls {

@@ -35,6 +35,7 @@
 #include <outboard/gate.h>
 #include "../drivers/block.h"
 #include "../drivers/pci.h"
+#include "../drivers/virtio.h"
 #include "deferred.h"
 #include "vcpu.h"
 
@@ -451,6 +452,7 @@ int ob_kernel_halt(int *halted)
 	ob_stop_vcpus();
 	ob_join_threads();
 	ob_block_close_all();
+	ob_virtio_close_all();
 	ob_memory_is_used = halt.stuck;
 	*halted = 1;
 	return halt.result;

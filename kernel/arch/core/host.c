@@ -65,6 +65,11 @@ static long ob_absent_ENOSYS(void)
 	return -ENOSYS;
 }
 
+static long ob_absent_ENODEV(void)
+{
+	return -ENODEV;
+}
+
 static long ob_absent_ENOENT(void)
 {
 	return -ENOENT;

@@ -128,7 +128,7 @@ static struct irq_chip ob_irq_chip = {
 };
 
 /*
- * Maps an interrupt that is always open. Interrupts are edges: one that arrives while its handler
+ * Maps an interrupt that is always open, or one of a virtio device. Interrupts are edges: one that arrives while its handler
  * runs makes the handler run again.
  */
 static int ob_irq_map(struct irq_domain *domain, unsigned int irq, irq_hw_number_t interrupt)
@@ -157,19 +157,29 @@ static int ob_irq_open(struct irq_domain *domain, unsigned int irq, u32 interrup
 	return 0;
 }
 
+int ob_irq_number_alloc(void)
+{
+	return ida_alloc_range(&ob_irq_numbers, OB_INTERRUPT_FIRST, OB_INTERRUPTS - 1, GFP_KERNEL);
+}
+
+void ob_irq_number_free(u32 interrupt)
+{
+	WRITE_ONCE(ob_irq_vcpus[interrupt], 0);
+	ida_free(&ob_irq_numbers, interrupt);
+}
+
 static int ob_irq_alloc(struct irq_domain *domain, unsigned int irq, unsigned int count, void *info)
 {
 	int interrupt, error;
 
 	if (count != 1)
 		return -ENOSPC;
-	interrupt = ida_alloc_range(&ob_irq_numbers, OB_INTERRUPT_FIRST, OB_INTERRUPTS - 1,
-				    GFP_KERNEL);
+	interrupt = ob_irq_number_alloc();
 	if (interrupt < 0)
 		return interrupt;
 	error = ob_irq_open(domain, irq, interrupt);
 	if (error)
-		ida_free(&ob_irq_numbers, interrupt);
+		ob_irq_number_free(interrupt);
 	return error;
 }
 
@@ -180,9 +190,8 @@ static void ob_irq_free(struct irq_domain *domain, unsigned int irq, unsigned in
 	ob_host_interrupt_close(ob_host, data->hwirq);
 	/* A vCPU that handles a late message may have looked up `data`, which the caller frees. */
 	synchronize_rcu();
-	WRITE_ONCE(ob_irq_vcpus[data->hwirq], 0);
 	kfree(irq_data_get_irq_chip_data(data));
-	ida_free(&ob_irq_numbers, data->hwirq);
+	ob_irq_number_free(data->hwirq);
 	irq_domain_reset_irq_data(data);
 }
 

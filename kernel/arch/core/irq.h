@@ -9,9 +9,16 @@ struct ob_vcpu;
 
 /*
  * All interrupts of the hypercall interface. Messages raise the interrupts that are allocated in
- * this domain. irq_create_mapping() maps those that are always open.
+ * this domain. irq_create_mapping() maps those that are always open, and those of virtio devices.
  */
 extern struct irq_domain *ob_irq_domain;
+
+/*
+ * A number that nobody else uses, for a virtio device: irq_create_mapping() maps it. -ENOSPC,
+ * -ENOMEM. Both functions may sleep.
+ */
+int ob_irq_number_alloc(void);
+void ob_irq_number_free(u32 interrupt);
 
 /* Handles the interrupts that were raised on the vCPU. The vCPU has interrupts off. */
 void ob_devices_run(struct ob_vcpu *vcpu);

@@ -1,0 +1,614 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The virtio network device (virtio specification 1.2, section 5.1): between the kernel's driver
+ * and a back-end (backend.h).
+ *
+ * Queue 2n receives, queue 2n + 1 sends. With more than one pair, the last queue is for control.
+ *
+ * Sending: the kernel's notification runs the back-end on the calling thread. A thread that comes
+ * while another one works on the same queue only counts itself in `calls`, and the first one looks
+ * again.
+ *
+ * Receiving: a thread of the back-end enters RAM by ob_net_receive_begin(), and leaves it by
+ * ob_net_receive_end(). It sets `in_ram`, then reads `running`. A reset clears `running`, then
+ * reads `in_ram`. So either the thread stays out, or the reset sees it and is tried again.
+ */
+#include <errno.h>
+#include <linux/virtio_config.h>
+#include <linux/virtio_ids.h>
+#include <linux/virtio_net.h>
+#include <linux/virtio_ring.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../virtio.h"
+#include "../virtqueue.h"
+#include "backend.h"
+#include "device.h"
+
+_Static_assert(sizeof(struct virtio_net_hdr_v1) == OB_NET_HEADER_BYTES, "header of a frame");
+
+#define QUEUE_SIZE 256
+#define QUEUES_MOST (2 * OB_NET_QUEUES_MOST + 1)
+
+/* Buffers that one received frame may take: 64 KB in pieces of 1 KB. */
+#define BUFFERS_MOST OB_NET_PIECES_MOST
+
+#define BIT(n) (1ull << (n))
+
+struct queue {
+	struct ob_virtqueue ring;
+	/* Sending and control: threads that have notified and not been served; atomic. */
+	uint32_t calls;
+	/* Receiving: a thread is in RAM; atomic. */
+	uint32_t in_ram;
+	/* Receiving: counts notifications, and changes of `running`; atomic. */
+	uint32_t arrivals;
+	/* Receiving: the buffers between begin and end. */
+	uint16_t heads[BUFFERS_MOST];
+	uint32_t lengths[BUFFERS_MOST];
+	int buffers;
+	const struct iovec *pieces;	/* the caller's */
+	int piece_count;
+};
+
+struct ob_net_port {
+	struct ob_virtio_device device;
+	struct ob_host *host;
+	struct ob_net_backend *backend;
+	struct ob_net_capture *capture;	/* NULL: none */
+	struct virtio_net_config config;
+	uint64_t features;		/* that the driver has accepted */
+	uint32_t frame_most;		/* bytes of the largest frame to receive, with its header */
+	uint32_t config_interrupt;	/* 0: the driver has none */
+	bool running;			/* from start to reset; atomic */
+	bool stopping;			/* the back-end is being closed; atomic */
+	struct queue queues[QUEUES_MOST];
+};
+
+static bool is_running(const struct ob_net_port *port)
+{
+	return __atomic_load_n(&port->running, __ATOMIC_SEQ_CST);
+}
+
+static void interrupt(struct ob_net_port *port, uint32_t number)
+{
+	port->host->upcalls->interrupt(number);
+}
+
+/* ---- sending --------------------------------------------------------------- */
+
+static size_t total(const struct iovec *pieces, int count)
+{
+	size_t sum = 0;
+
+	while (count--)
+		sum += pieces[count].iov_len;
+	return sum;
+}
+
+static void send_one(struct ob_net_port *port, unsigned int pair,
+		     const struct ob_virtqueue_chain *chain)
+{
+	struct ob_net_backend *backend = port->backend;
+	size_t length = total(chain->pieces, chain->readable);
+
+	if (length < OB_NET_HEADER_BYTES + 14 || length > OB_NET_FRAME_MOST)
+		return;
+	if (port->capture)
+		ob_net_pcap_frame(port->capture, true, chain->pieces, chain->readable, length);
+	backend->operations->transmit(backend, pair, chain->pieces, chain->readable);
+}
+
+static void send_all(struct ob_net_port *port, unsigned int index)
+{
+	struct ob_net_backend *backend = port->backend;
+	struct queue *queue = &port->queues[index];
+	struct ob_virtqueue_chain chain;
+	bool sent = false;
+
+	do {
+		while (ob_virtqueue_take(&queue->ring, &chain)) {
+			send_one(port, index / 2, &chain);
+			ob_virtqueue_return(&queue->ring, chain.head, 0);
+			sent = true;
+		}
+		if (sent)
+			ob_virtqueue_publish(&queue->ring);
+	} while (ob_virtqueue_ask_notify(&queue->ring));
+	if (sent && backend->operations->transmit_end)
+		backend->operations->transmit_end(backend, index / 2);
+	if (ob_virtqueue_wants_interrupt(&queue->ring))
+		interrupt(port, queue->ring.interrupt);
+}
+
+/* ---- control --------------------------------------------------------------- */
+
+/* The only command on offer: how many queue pairs the driver uses. */
+static uint8_t set_pairs(struct ob_net_port *port, const struct ob_virtqueue_chain *chain)
+{
+	uint8_t bytes[sizeof(struct virtio_net_ctrl_hdr) + 2];
+	struct ob_net_backend *backend = port->backend;
+	size_t length = 0;
+	uint16_t pairs;
+
+	for (int i = 0; i < chain->readable; i++) {
+		if (chain->pieces[i].iov_len > sizeof(bytes) - length)
+			return VIRTIO_NET_ERR;
+		memcpy(bytes + length, chain->pieces[i].iov_base, chain->pieces[i].iov_len);
+		length += chain->pieces[i].iov_len;
+	}
+	if (length != sizeof(bytes) || bytes[0] != VIRTIO_NET_CTRL_MQ ||
+	    bytes[1] != VIRTIO_NET_CTRL_MQ_VQ_PAIRS_SET)
+		return VIRTIO_NET_ERR;
+	memcpy(&pairs, bytes + 2, sizeof(pairs));
+	if (pairs < 1 || pairs > backend->queues)
+		return VIRTIO_NET_ERR;
+	if (backend->operations->set_queues && backend->operations->set_queues(backend, pairs))
+		return VIRTIO_NET_ERR;
+	return VIRTIO_NET_OK;
+}
+
+static void control_all(struct ob_net_port *port, unsigned int index)
+{
+	struct queue *queue = &port->queues[index];
+	struct ob_virtqueue_chain chain;
+
+	do {
+		while (ob_virtqueue_take(&queue->ring, &chain)) {
+			uint8_t answer = set_pairs(port, &chain);
+			bool has_room = chain.count > chain.readable &&
+					chain.pieces[chain.readable].iov_len;
+
+			if (has_room)
+				*(uint8_t *)chain.pieces[chain.readable].iov_base = answer;
+			ob_virtqueue_return(&queue->ring, chain.head, has_room);
+		}
+		ob_virtqueue_publish(&queue->ring);
+	} while (ob_virtqueue_ask_notify(&queue->ring));
+	if (ob_virtqueue_wants_interrupt(&queue->ring))
+		interrupt(port, queue->ring.interrupt);
+}
+
+/* ---- receiving --------------------------------------------------------------- */
+
+static struct queue *receive_queue(struct ob_net_port *port, unsigned int queue)
+{
+	return &port->queues[2 * queue];
+}
+
+static void leave_ram(struct queue *queue)
+{
+	__atomic_store_n(&queue->in_ram, 0, __ATOMIC_SEQ_CST);
+}
+
+static bool enter_ram(struct ob_net_port *port, struct queue *queue)
+{
+	__atomic_store_n(&queue->in_ram, 1, __ATOMIC_SEQ_CST);
+	if (is_running(port))
+		return true;
+	leave_ram(queue);
+	return false;
+}
+
+/* Appends the buffer's pieces. Returns their new number, or -1: they do not fit. */
+static int add_buffer(struct queue *queue, const struct ob_virtqueue_chain *chain,
+		      struct iovec pieces[OB_NET_PIECES_MOST], int count)
+{
+	int writable = chain->count - chain->readable;
+
+	if (!writable || count + writable > OB_NET_PIECES_MOST || queue->buffers == BUFFERS_MOST)
+		return -1;
+	memcpy(pieces + count, chain->pieces + chain->readable, (size_t)writable * sizeof(*pieces));
+	queue->heads[queue->buffers] = chain->head;
+	queue->lengths[queue->buffers] = (uint32_t)total(pieces + count, writable);
+	queue->buffers++;
+	return count + writable;
+}
+
+static void give_back(struct queue *queue)
+{
+	ob_virtqueue_untake(&queue->ring, (uint16_t)queue->buffers);
+	queue->buffers = 0;
+}
+
+/*
+ * Takes buffers with room for `size` bytes. Returns the number of pieces. 0: there is not enough;
+ * the buffers that there are stay taken.
+ */
+static int take_buffers(struct queue *queue, size_t size, struct iovec pieces[])
+{
+	struct ob_virtqueue_chain chain;
+	size_t room = 0;
+	int count = 0;
+
+	queue->buffers = 0;
+	while (room < size && ob_virtqueue_take(&queue->ring, &chain)) {
+		count = add_buffer(queue, &chain, pieces, count);
+		if (count < 0 || pieces[0].iov_len < OB_NET_HEADER_BYTES) {
+			queue->ring.broken = true;
+			return 0;
+		}
+		room += queue->lengths[queue->buffers - 1];
+	}
+	return room >= size ? count : 0;
+}
+
+static size_t at_most(const struct ob_net_port *port, size_t size)
+{
+	return size < port->frame_most ? size : port->frame_most;
+}
+
+int ob_net_receive_begin(struct ob_net_port *port, unsigned int index, size_t size,
+			 struct iovec pieces[OB_NET_PIECES_MOST])
+{
+	struct queue *queue = receive_queue(port, index);
+	int count;
+
+	if (!enter_ram(port, queue))
+		return 0;
+	count = take_buffers(queue, at_most(port, size), pieces);
+	if (!count) {
+		give_back(queue);
+		leave_ram(queue);
+		return 0;
+	}
+	queue->pieces = pieces;
+	queue->piece_count = count;
+	return count;
+}
+
+/* Returns how many buffers the frame fills. */
+static int return_buffers(struct queue *queue, size_t length)
+{
+	int used = 0;
+
+	while (length && used < queue->buffers) {
+		size_t part = length < queue->lengths[used] ? length : queue->lengths[used];
+
+		ob_virtqueue_return(&queue->ring, queue->heads[used], (uint32_t)part);
+		length -= part;
+		used++;
+	}
+	return used;
+}
+
+void ob_net_receive_end(struct ob_net_port *port, unsigned int index, size_t length)
+{
+	struct queue *queue = receive_queue(port, index);
+	struct virtio_net_hdr_v1 *header = queue->pieces[0].iov_base;
+	int used;
+
+	if (length > OB_NET_HEADER_BYTES) {
+		if (port->capture)
+			ob_net_pcap_frame(port->capture, false, queue->pieces, queue->piece_count,
+					  length);
+		used = return_buffers(queue, length);
+		header->num_buffers = (uint16_t)used;
+		ob_virtqueue_publish(&queue->ring);
+		queue->buffers -= used;
+	}
+	give_back(queue);
+	leave_ram(queue);
+}
+
+void ob_net_receive_flush(struct ob_net_port *port, unsigned int index)
+{
+	struct queue *queue = receive_queue(port, index);
+	bool wanted;
+
+	if (!enter_ram(port, queue))
+		return;
+	wanted = ob_virtqueue_wants_interrupt(&queue->ring);
+	leave_ram(queue);
+	if (wanted)
+		interrupt(port, queue->ring.interrupt);
+}
+
+static void copy_pieces(const struct iovec *to, const struct iovec *from, int count)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < count; i++) {
+		const char *bytes = from[i].iov_base;
+		size_t left = from[i].iov_len;
+
+		while (left) {
+			size_t part = to->iov_len - at < left ? to->iov_len - at : left;
+
+			memcpy((char *)to->iov_base + at, bytes, part);
+			bytes += part;
+			left -= part;
+			at += part;
+			if (at == to->iov_len) {
+				to++;
+				at = 0;
+			}
+		}
+	}
+}
+
+int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct iovec *pieces,
+		   int count)
+{
+	struct iovec room[OB_NET_PIECES_MOST];
+	size_t length = total(pieces, count);
+
+	if (length <= OB_NET_HEADER_BYTES || length > port->frame_most)
+		return 0;
+	if (!ob_net_receive_begin(port, queue, length, room))
+		return -ENOBUFS;
+	copy_pieces(room, pieces, count);
+	ob_net_receive_end(port, queue, length);
+	return 0;
+}
+
+/*
+ * Is there room for a frame? If not, the kernel notifies the device when it has added buffers. The
+ * request for that counts from the last buffer that there is, so the buffers are taken before.
+ */
+static bool has_room(struct ob_net_port *port, struct queue *queue, size_t size)
+{
+	struct iovec pieces[OB_NET_PIECES_MOST];
+	bool more;
+	int count;
+
+	if (!enter_ram(port, queue))
+		return false;
+	do {
+		count = take_buffers(queue, at_most(port, size), pieces);
+		more = !count && ob_virtqueue_ask_notify(&queue->ring);
+		give_back(queue);
+	} while (more);
+	leave_ram(queue);
+	return count;
+}
+
+bool ob_net_receive_wait(struct ob_net_port *port, unsigned int index, size_t size)
+{
+	struct queue *queue = receive_queue(port, index);
+
+	for (;;) {
+		uint32_t seen = __atomic_load_n(&queue->arrivals, __ATOMIC_SEQ_CST);
+
+		if (__atomic_load_n(&port->stopping, __ATOMIC_SEQ_CST))
+			return false;
+		if (has_room(port, queue, size))
+			return true;
+		ob_host_wait(port->host, &queue->arrivals, seen, OB_FOREVER);
+	}
+}
+
+static void wake_receiver(struct ob_net_port *port, struct queue *queue)
+{
+	__atomic_add_fetch(&queue->arrivals, 1, __ATOMIC_SEQ_CST);
+	ob_host_wake(port->host, &queue->arrivals, 1);
+}
+
+static void wake_receivers(struct ob_net_port *port)
+{
+	for (unsigned int pair = 0; pair < port->backend->queues; pair++)
+		wake_receiver(port, receive_queue(port, pair));
+}
+
+void ob_net_port_stop(struct ob_net_port *port)
+{
+	__atomic_store_n(&port->stopping, true, __ATOMIC_SEQ_CST);
+	for (unsigned int pair = 0; pair < OB_NET_QUEUES_MOST; pair++)
+		wake_receiver(port, receive_queue(port, pair));
+}
+
+void ob_net_port_link(struct ob_net_port *port, bool is_up)
+{
+	uint16_t status = is_up ? VIRTIO_NET_S_LINK_UP : 0;
+
+	__atomic_store_n(&port->config.status, status, __ATOMIC_SEQ_CST);
+	if (is_running(port) && port->config_interrupt)
+		interrupt(port, port->config_interrupt);
+}
+
+/* ---- the device -------------------------------------------------------------- */
+
+static struct ob_net_port *port_of(struct ob_virtio_device *device)
+{
+	return (struct ob_net_port *)device;
+}
+
+static void net_read(struct ob_virtio_device *device, uint32_t offset, void *bytes, uint32_t size)
+{
+	memcpy(bytes, (const char *)&port_of(device)->config + offset, size);
+}
+
+/* The kernel's driver accepts both features whenever they are on offer. */
+#define NEEDED (BIT(VIRTIO_F_VERSION_1) | BIT(VIRTIO_NET_F_MRG_RXBUF))
+
+#define LARGE_RECEIVE (BIT(VIRTIO_NET_F_GUEST_TSO4) | BIT(VIRTIO_NET_F_GUEST_TSO6) | \
+		       BIT(VIRTIO_NET_F_GUEST_USO4) | BIT(VIRTIO_NET_F_GUEST_USO6))
+
+static int net_features(struct ob_virtio_device *device, uint64_t features)
+{
+	struct ob_net_port *port = port_of(device);
+	struct ob_net_backend *backend = port->backend;
+	uint32_t mtu = backend->mtu ? backend->mtu : 1500;
+
+	if ((features & NEEDED) != NEEDED)
+		return -EINVAL;
+	port->features = features;
+	port->frame_most = features & LARGE_RECEIVE ? OB_NET_FRAME_MOST
+						    : OB_NET_HEADER_BYTES + 18 + mtu;
+	if (!backend->operations->set_features)
+		return 0;
+	return backend->operations->set_features(backend, features & backend->offloads);
+}
+
+static int net_queue(struct ob_virtio_device *device, uint32_t index,
+		     const struct ob_virtio_queue *from)
+{
+	struct ob_net_port *port = port_of(device);
+	struct queue *queue = &port->queues[index];
+	int error = ob_virtqueue_set(&queue->ring, &port->host->regions[OB_REGION_RAM], from);
+
+	queue->ring.event_index = port->features & BIT(VIRTIO_RING_F_EVENT_IDX);
+	return error;
+}
+
+static int net_start(struct ob_virtio_device *device, uint32_t config_interrupt)
+{
+	struct ob_net_port *port = port_of(device);
+
+	port->config_interrupt = config_interrupt;
+	__atomic_store_n(&port->running, true, __ATOMIC_SEQ_CST);
+	wake_receivers(port);
+	return 0;
+}
+
+static bool is_control(const struct ob_net_port *port, unsigned int index)
+{
+	return index == 2 * port->backend->queues;
+}
+
+static void net_notify(struct ob_virtio_device *device, uint32_t index)
+{
+	struct ob_net_port *port = port_of(device);
+	struct queue *queue = &port->queues[index];
+	uint32_t calls;
+
+	if (index % 2 == 0 && !is_control(port, index)) {
+		wake_receiver(port, queue);
+		return;
+	}
+	calls = __atomic_add_fetch(&queue->calls, 1, __ATOMIC_SEQ_CST);
+	if (calls != 1)
+		return;
+	do {
+		calls = __atomic_load_n(&queue->calls, __ATOMIC_SEQ_CST);
+		if (!is_running(port))
+			continue;
+		if (is_control(port, index))
+			control_all(port, index);
+		else
+			send_all(port, index);
+	} while (!__atomic_compare_exchange_n(&queue->calls, &calls, 0, false, __ATOMIC_SEQ_CST,
+					      __ATOMIC_SEQ_CST));
+}
+
+static bool is_in_use(struct queue *queue)
+{
+	return __atomic_load_n(&queue->in_ram, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&queue->calls, __ATOMIC_SEQ_CST);
+}
+
+static int net_reset(struct ob_virtio_device *device)
+{
+	struct ob_net_port *port = port_of(device);
+
+	__atomic_store_n(&port->running, false, __ATOMIC_SEQ_CST);
+	for (unsigned int i = 0; i < QUEUES_MOST; i++)
+		if (is_in_use(&port->queues[i]))
+			return -EAGAIN;
+	for (unsigned int i = 0; i < QUEUES_MOST; i++)
+		port->queues[i].ring = (struct ob_virtqueue){ .ram = NULL };
+	port->config_interrupt = 0;
+	return 0;
+}
+
+static void net_close(struct ob_virtio_device *device)
+{
+	struct ob_net_port *port = port_of(device);
+
+	__atomic_store_n(&port->running, false, __ATOMIC_SEQ_CST);
+	port->backend->operations->close(port->backend);
+	if (port->capture)
+		ob_net_pcap_close(port->capture);
+	free(port);
+}
+
+static void net_forked(struct ob_virtio_device *device)
+{
+	struct ob_net_port *port = port_of(device);
+
+	port->backend->operations->forked(port->backend);
+	if (port->capture)
+		ob_net_pcap_forked(port->capture);
+	free(port);
+}
+
+static const struct ob_virtio_operations net_operations = {
+	.read = net_read,
+	.features = net_features,
+	.queue = net_queue,
+	.start = net_start,
+	.notify = net_notify,
+	.reset = net_reset,
+	.close = net_close,
+	.forked = net_forked,
+};
+
+/* A locally administered address at random. */
+static int choose_mac(struct ob_host *host, uint8_t mac[6])
+{
+	int error = ob_host_random(host, mac, 6);
+
+	mac[0] = (uint8_t)((mac[0] & ~1u) | 2u);
+	return error;
+}
+
+static void describe(struct ob_net_port *port)
+{
+	const struct ob_net_backend *backend = port->backend;
+	uint64_t features = NEEDED | backend->offloads | BIT(VIRTIO_RING_F_EVENT_IDX) |
+			    BIT(VIRTIO_RING_F_INDIRECT_DESC) | BIT(VIRTIO_NET_F_MAC) |
+			    BIT(VIRTIO_NET_F_STATUS);
+
+	port->device.info.queue_count = 2 * backend->queues;
+	if (backend->mtu) {
+		features |= BIT(VIRTIO_NET_F_MTU);
+		port->config.mtu = (uint16_t)backend->mtu;
+	}
+	if (backend->queues > 1) {
+		features |= BIT(VIRTIO_NET_F_CTRL_VQ) | BIT(VIRTIO_NET_F_MQ);
+		port->device.info.queue_count++;
+	}
+	port->config.max_virtqueue_pairs = (uint16_t)backend->queues;
+	port->device.info.features = features;
+}
+
+struct ob_net_port *ob_net_port_new(struct ob_host *host, const uint8_t *mac)
+{
+	struct ob_net_port *port = calloc(1, sizeof(*port));
+
+	if (!port)
+		return NULL;
+	*port = (struct ob_net_port){
+		.device.operations = &net_operations,
+		.device.info.type = VIRTIO_ID_NET,
+		.device.info.queue_size = QUEUE_SIZE,
+		.device.info.config_size = sizeof(port->config),
+		.config.status = VIRTIO_NET_S_LINK_UP,
+		.host = host,
+		.frame_most = OB_NET_FRAME_MOST,
+	};
+	if (mac)
+		memcpy(port->config.mac, mac, 6);
+	else if (choose_mac(host, port->config.mac)) {
+		free(port);
+		return NULL;
+	}
+	return port;
+}
+
+struct ob_virtio_device *ob_net_port_complete(struct ob_net_port *port,
+					      struct ob_net_backend *backend,
+					      struct ob_net_capture *capture)
+{
+	port->backend = backend;
+	port->capture = capture;
+	describe(port);
+	return &port->device;
+}
+
+void ob_net_port_free(struct ob_net_port *port)
+{
+	free(port);
+}

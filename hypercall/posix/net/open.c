@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Opens a network interface by its kind: the back-end, the capture, the device in the table. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+
+struct kind {
+	const char *name;
+	ob_net_open *open;
+};
+
+static const struct kind kinds[] = {
+	{ "hub", ob_net_hub_open },
+	{ "pcap", ob_net_replay_open },
+	{ "tap", ob_net_tap_open },
+	{ "user", ob_net_user_open },
+};
+
+static const struct kind *find_kind(const char *name)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(kinds[i].name, name))
+			return &kinds[i];
+	return NULL;
+}
+
+/* An interface while it is being opened. */
+struct opening {
+	struct ob_net_port *port;
+	struct ob_net_backend *backend;
+	struct ob_net_capture *capture;
+};
+
+static int open_parts(struct ob_host *host, const struct kind *kind,
+		      const struct ob_platform_net *net, struct opening *opening, char *error,
+		      size_t size)
+{
+	struct ob_net_request request = {
+		.target = net->target,
+		.mtu = net->mtu,
+		.queues = net->queues,
+		.forwards = net->forwards,
+	};
+	int result;
+
+	opening->port = ob_net_port_new(host, net->has_mac ? net->mac : NULL);
+	if (!opening->port) {
+		snprintf(error, size, "no memory");
+		return -ENOMEM;
+	}
+	if (net->capture) {
+		result = ob_net_pcap_open(host, net->capture, kind->name, &opening->capture, error,
+					  size);
+		if (result)
+			return result;
+	}
+	return kind->open(host, opening->port, &request, &opening->backend, error, size);
+}
+
+static int insert(struct ob_host *host, const struct opening *opening, char *error, size_t size)
+{
+	struct ob_virtio_device *device = ob_net_port_complete(opening->port, opening->backend,
+							       opening->capture);
+	int number = ob_virtio_insert(host, device);
+
+	if (number < 0) {
+		snprintf(error, size, "the kernel has %d virtio devices already, its limit",
+			 OB_VIRTIO_DEVICES_MOST);
+		device->operations->close(device);
+	}
+	return number;
+}
+
+int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net, char *error,
+			 size_t size)
+{
+	const struct kind *kind = find_kind(net->kind);
+	struct opening opening = { .port = NULL };
+	int result;
+
+	if (!kind) {
+		snprintf(error, size, "%s: no such kind of interface; there are hub, pcap, tap, user",
+			 net->kind);
+		return -EINVAL;
+	}
+	result = open_parts(host, kind, net, &opening, error, size);
+	if (!result)
+		return insert(host, &opening, error, size);
+	if (opening.capture)
+		ob_net_pcap_close(opening.capture);
+	if (opening.port)
+		ob_net_port_free(opening.port);
+	return result;
+}

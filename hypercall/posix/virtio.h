@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Virtio devices of the POSIX platform:
+ *
+ *   virtio.c	the hypercalls: the table of devices, and which device a call is for
+ *   virtqueue.c	the device's side of a queue
+ *   net/	network devices and their back-ends
+ */
+#ifndef OUTBOARD_POSIX_VIRTIO_H
+#define OUTBOARD_POSIX_VIRTIO_H
+
+#include "internal.h"
+
+struct ob_virtio_device;
+
+/* The calls of the virtio group, for one device. Rules and errors are those of the group. */
+struct ob_virtio_operations {
+	void (*read)(struct ob_virtio_device *device, uint32_t offset, void *bytes, uint32_t size);
+	int (*features)(struct ob_virtio_device *device, uint64_t features);
+	int (*queue)(struct ob_virtio_device *device, uint32_t index,
+		     const struct ob_virtio_queue *queue);
+	int (*start)(struct ob_virtio_device *device, uint32_t interrupt);
+	void (*notify)(struct ob_virtio_device *device, uint32_t index);
+	int (*reset)(struct ob_virtio_device *device);
+	/* Frees the device. */
+	void (*close)(struct ob_virtio_device *device);
+	/* In a fork()ed child, instead of close(): closes the descriptors, frees the device. */
+	void (*forked)(struct ob_virtio_device *device);
+};
+
+/* A device embeds this as its first member. */
+struct ob_virtio_device {
+	const struct ob_virtio_operations *operations;
+	struct ob_virtio_info info;
+};
+
+/* Puts a device into the table. Returns its number, or -ENOSPC. Any thread. */
+int ob_virtio_insert(struct ob_host *host, struct ob_virtio_device *device);
+
+#endif

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The device's side of a split virtqueue: virtqueue.h. */
+#include <errno.h>
+#include <stddef.h>
+
+#include "virtqueue.h"
+
+#define DESCRIPTOR_BYTES sizeof(struct vring_desc)
+
+/* The memory behind an address of the driver. NULL: a part of it is outside of RAM. */
+static void *translate(const struct ob_posix_region *ram, uint64_t address, uint64_t size)
+{
+	uint64_t physical = address - OB_VIRTIO_BASE;
+
+	if (address < OB_VIRTIO_BASE || physical > ram->size || size > ram->size - physical)
+		return NULL;
+	return (void *)(ram->address + physical);
+}
+
+int ob_virtqueue_set(struct ob_virtqueue *queue, const struct ob_posix_region *ram,
+		     const struct ob_virtio_queue *from)
+{
+	uint64_t size = from->size;
+
+	*queue = (struct ob_virtqueue){ .ram = NULL };
+	if (!size || size > 32768 || size & (size - 1) || from->descriptors % 16 ||
+	    from->available % 2 || from->used % 4)
+		return -EINVAL;
+	queue->descriptors = translate(ram, from->descriptors, size * DESCRIPTOR_BYTES);
+	/* Both rings end with the index of an event. */
+	queue->available = translate(ram, from->available, 4 + 2 * size + 2);
+	queue->used = translate(ram, from->used, 4 + 8 * size + 2);
+	if (!queue->descriptors || !queue->available || !queue->used)
+		return -EINVAL;
+	queue->size = (uint16_t)size;
+	queue->interrupt = from->interrupt;
+	queue->ram = ram;
+	return 0;
+}
+
+static uint16_t *used_event(struct ob_virtqueue *queue)
+{
+	return &queue->available->ring[queue->size];
+}
+
+static uint16_t *available_event(struct ob_virtqueue *queue)
+{
+	return (uint16_t *)&queue->used->ring[queue->size];
+}
+
+static uint16_t available_index(const struct ob_virtqueue *queue)
+{
+	return __atomic_load_n(&queue->available->idx, __ATOMIC_ACQUIRE);
+}
+
+/* A table of descriptors: the queue's own, or an indirect one. */
+struct table {
+	const struct vring_desc *descriptors;
+	uint32_t size;
+	bool is_indirect;
+};
+
+static bool add_piece(const struct ob_virtqueue *queue, struct ob_virtqueue_chain *chain,
+		      const struct vring_desc *descriptor)
+{
+	bool is_write = descriptor->flags & VRING_DESC_F_WRITE;
+	void *memory = translate(queue->ram, descriptor->addr, descriptor->len);
+
+	if (!memory || chain->count == OB_VIRTQUEUE_PIECES)
+		return false;
+	if (!is_write && chain->readable != chain->count)
+		return false;
+	chain->pieces[chain->count++] = (struct iovec){ memory, descriptor->len };
+	chain->readable += !is_write;
+	return true;
+}
+
+/* Switches to the table that the descriptor points to. */
+static bool enter_indirect(const struct ob_virtqueue *queue, struct table *table,
+			   const struct vring_desc *descriptor)
+{
+	uint32_t size = descriptor->len / DESCRIPTOR_BYTES;
+
+	/* Neither a table in a table, nor one that is followed by more. */
+	if (table->is_indirect || descriptor->flags & VRING_DESC_F_NEXT)
+		return false;
+	if (!size || descriptor->len % DESCRIPTOR_BYTES)
+		return false;
+	table->descriptors = translate(queue->ram, descriptor->addr, descriptor->len);
+	table->size = size;
+	table->is_indirect = true;
+	return table->descriptors;
+}
+
+/* A chain that never ends has more pieces than fit. */
+static bool walk(const struct ob_virtqueue *queue, struct ob_virtqueue_chain *chain)
+{
+	struct table table = { queue->descriptors, queue->size, false };
+	uint32_t index = chain->head;
+
+	for (;;) {
+		struct vring_desc descriptor;
+
+		if (index >= table.size)
+			return false;
+		descriptor = *(const volatile struct vring_desc *)&table.descriptors[index];
+		if (descriptor.flags & VRING_DESC_F_INDIRECT) {
+			if (!enter_indirect(queue, &table, &descriptor))
+				return false;
+			index = 0;
+			continue;
+		}
+		if (!add_piece(queue, chain, &descriptor))
+			return false;
+		if (!(descriptor.flags & VRING_DESC_F_NEXT))
+			return true;
+		index = descriptor.next;
+	}
+}
+
+bool ob_virtqueue_take(struct ob_virtqueue *queue, struct ob_virtqueue_chain *chain)
+{
+	uint16_t available;
+
+	if (!queue->ram || queue->broken)
+		return false;
+	available = (uint16_t)(available_index(queue) - queue->taken);
+	if (!available)
+		return false;
+	chain->count = 0;
+	chain->readable = 0;
+	chain->head = __atomic_load_n(&queue->available->ring[queue->taken & (queue->size - 1)],
+				      __ATOMIC_RELAXED);
+	if (available > queue->size || !walk(queue, chain)) {
+		queue->broken = true;
+		return false;
+	}
+	queue->taken++;
+	return true;
+}
+
+void ob_virtqueue_untake(struct ob_virtqueue *queue, uint16_t count)
+{
+	queue->taken = (uint16_t)(queue->taken - count);
+}
+
+void ob_virtqueue_return(struct ob_virtqueue *queue, uint16_t head, uint32_t length)
+{
+	struct vring_used_elem *entry = &queue->used->ring[queue->returned & (queue->size - 1)];
+
+	entry->id = head;
+	entry->len = length;
+	queue->returned++;
+}
+
+void ob_virtqueue_publish(struct ob_virtqueue *queue)
+{
+	__atomic_store_n(&queue->used->idx, queue->returned, __ATOMIC_RELEASE);
+}
+
+bool ob_virtqueue_wants_interrupt(struct ob_virtqueue *queue)
+{
+	uint16_t before = queue->signalled;
+
+	if (!queue->ram || before == queue->returned)
+		return false;
+	queue->signalled = queue->returned;
+	if (!queue->interrupt)
+		return false;
+	/* The index above must be visible before the driver's wish is read. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!queue->event_index)
+		return !(__atomic_load_n(&queue->available->flags, __ATOMIC_RELAXED) &
+			 VRING_AVAIL_F_NO_INTERRUPT);
+	return vring_need_event(__atomic_load_n(used_event(queue), __ATOMIC_RELAXED),
+				queue->returned, before);
+}
+
+bool ob_virtqueue_ask_notify(struct ob_virtqueue *queue)
+{
+	if (!queue->ram || queue->broken)
+		return false;
+	if (queue->event_index)
+		__atomic_store_n(available_event(queue), queue->taken, __ATOMIC_RELAXED);
+	/* The wish must be visible before the driver's index is read. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return available_index(queue) != queue->taken;
+}
