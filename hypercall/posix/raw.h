@@ -15,6 +15,7 @@
 #define OUTBOARD_POSIX_RAW_H
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -46,6 +47,11 @@ static inline ssize_t raw_write(int fd, const void *bytes, size_t size)
 	return syscall(SYS_write, fd, bytes, size);
 }
 
+static inline ssize_t raw_readv(int fd, const struct iovec *parts, int count)
+{
+	return syscall(SYS_readv, fd, parts, (long)count);
+}
+
 static inline ssize_t raw_writev(int fd, const struct iovec *parts, int count)
 {
 	return syscall(SYS_writev, fd, parts, (long)count);
@@ -72,6 +78,18 @@ static inline ssize_t raw_pwritev2(int fd, const struct iovec *parts, int count,
 				   int flags)
 {
 	return syscall(SYS_pwritev2, fd, parts, (long)count, offset, 0, flags);
+}
+
+/* Commands whose argument is a number. */
+static inline int raw_fcntl(int fd, int command, long argument)
+{
+	return (int)syscall(SYS_fcntl, fd, command, argument);
+}
+
+/* As poll(). `timeout`: NULL means for ever; the host may change it. */
+static inline int raw_ppoll(struct pollfd *fds, unsigned long count, struct timespec *timeout)
+{
+	return (int)syscall(SYS_ppoll, fds, count, timeout, NULL, 8ul);
 }
 
 static inline int raw_fdatasync(int fd)

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Network: a tap interface of the host, "tap:NAME" or "tap:fd=N".
+ *
+ * The client's thread writes a frame into the tap without blocking. Each queue has a thread that
+ * reads frames straight into the kernel's buffers. The thread reads until the tap is empty, then
+ * sleeps in poll() on the tap and on an eventfd. Other threads change a state below, then write to
+ * the eventfd:
+ *
+ *   state	set by			effect on the thread
+ *   receiving	set_features()		reads from the tap
+ *   attached	set_queues()		reads from the tap; the host refuses if it is detached
+ *   stopping	close()			ends
+ *
+ * A frame that is longer than its buffers would lose its end: the host drops the rest and reports
+ * no error. So the thread waits for the largest frame's room before it reads. If the kernel's ring
+ * never has so much room, the thread reads one frame into what there is, and drops it if it fills
+ * all of that.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "../internal.h"
+#include "../raw.h"
+#include "tap.h"
+
+/* The kernel gets an interrupt after so much at the latest, and works while the thread reads on. */
+#define BATCH_FRAMES 64
+#define BATCH_BYTES (128u << 10)
+
+enum outcome { RECEIVED, EMPTY, NO_ROOM };
+
+static bool is_stopping(const struct ob_tap *tap)
+{
+	return __atomic_load_n(&tap->stopping, __ATOMIC_ACQUIRE);
+}
+
+static bool is_readable(const struct ob_tap_queue *queue)
+{
+	return __atomic_load_n(&queue->tap->receiving, __ATOMIC_ACQUIRE) &&
+	       __atomic_load_n(&queue->attached, __ATOMIC_ACQUIRE);
+}
+
+static int transmit(struct ob_net_backend *backend, unsigned int queue,
+		    const struct iovec *pieces, int count)
+{
+	struct ob_tap *tap = (struct ob_tap *)backend;
+	ssize_t sent;
+
+	do {
+		sent = raw_writev(tap->queues[queue].fd, pieces, count);
+	} while (sent < 0 && errno == EINTR);
+	return sent < 0 ? -errno : 0;
+}
+
+static size_t total(const struct iovec *pieces, int count)
+{
+	size_t size = 0;
+
+	for (int i = 0; i < count; i++)
+		size += pieces[i].iov_len;
+	return size;
+}
+
+/* Is that a whole frame? One that fills its buffers may have lost its end. */
+static bool is_whole(ssize_t length, size_t room)
+{
+	return length > (ssize_t)OB_NET_HEADER_BYTES &&
+	       ((size_t)length < room || room >= OB_NET_FRAME_MOST);
+}
+
+/* `any_room`: also if the largest frame does not fit. */
+static enum outcome receive_frame(struct ob_tap_queue *queue, bool any_room, size_t *bytes)
+{
+	struct ob_net_port *port = queue->tap->port;
+	struct iovec pieces[OB_NET_PIECES_MOST];
+	int count = ob_net_receive_begin(port, queue->number, OB_NET_FRAME_MOST, pieces);
+	size_t room = total(pieces, count);
+	ssize_t length;
+
+	if (!count)
+		return NO_ROOM;
+	if (room < OB_NET_FRAME_MOST && !any_room) {
+		ob_net_receive_end(port, queue->number, 0);
+		return NO_ROOM;
+	}
+	length = raw_readv(queue->fd, pieces, count);
+	ob_net_receive_end(port, queue->number, is_whole(length, room) ? (size_t)length : 0);
+	if (length < 0)
+		return errno == EINTR ? RECEIVED : EMPTY;
+	*bytes += (size_t)length;
+	return RECEIVED;
+}
+
+/* Receives some frames. NO_ROOM: for the next one. */
+static enum outcome receive_batch(struct ob_tap_queue *queue, bool any_room)
+{
+	enum outcome outcome = RECEIVED;
+	size_t bytes = 0;
+
+	for (int i = 0; i < BATCH_FRAMES && bytes < BATCH_BYTES && outcome == RECEIVED; i++) {
+		outcome = receive_frame(queue, any_room, &bytes);
+		any_room = false;
+	}
+	ob_net_receive_flush(queue->tap->port, queue->number);
+	return outcome;
+}
+
+/* Receives until the tap is empty. False: the thread should end. */
+static bool receive_all(struct ob_tap_queue *queue)
+{
+	enum outcome outcome = RECEIVED;
+
+	while (outcome != EMPTY && !is_stopping(queue->tap)) {
+		if (outcome == NO_ROOM && !ob_net_receive_wait(queue->tap->port, queue->number,
+							       OB_NET_FRAME_MOST))
+			return false;
+		outcome = receive_batch(queue, outcome == NO_ROOM);
+	}
+	return !is_stopping(queue->tap);
+}
+
+static void event_clear(const struct ob_tap_queue *queue)
+{
+	uint64_t count;
+
+	/* The eventfd does not block. It is no error if it is empty. */
+	(void)!raw_read(queue->event, &count, sizeof(count));
+}
+
+static void event_set(const struct ob_tap_queue *queue)
+{
+	uint64_t one = 1;
+
+	/* It is no error if the counter is full: the eventfd is readable. */
+	(void)!raw_write(queue->event, &one, sizeof(one));
+}
+
+/*
+ * Blocks until the tap has frames. A tap that fails, because its interface was deleted, is not
+ * polled before the next event.
+ */
+static void wait_for_frames(struct ob_tap_queue *queue)
+{
+	bool failed = false;
+
+	while (!is_stopping(queue->tap)) {
+		struct pollfd fds[2] = {
+			{ .fd = queue->event, .events = POLLIN },
+			{ .fd = failed || !is_readable(queue) ? -1 : queue->fd, .events = POLLIN },
+		};
+
+		if (raw_ppoll(fds, 2, NULL) < 0)
+			continue;
+		if (fds[0].revents)
+			event_clear(queue);
+		if (fds[1].revents & POLLIN)
+			return;
+		failed = !fds[0].revents && fds[1].revents;
+	}
+}
+
+static void work(void *argument)
+{
+	struct ob_tap_queue *queue = argument;
+
+	do {
+		wait_for_frames(queue);
+	} while (receive_all(queue));
+}
+
+static int set_features(struct ob_net_backend *backend, uint64_t features)
+{
+	struct ob_tap *tap = (struct ob_tap *)backend;
+	int error = ob_tap_set_offloads(tap, features);
+
+	if (error)
+		return error;
+	__atomic_store_n(&tap->receiving, true, __ATOMIC_RELEASE);
+	for (unsigned int i = 0; i < backend->queues; i++)
+		event_set(&tap->queues[i]);
+	return 0;
+}
+
+static int set_queue(struct ob_tap_queue *queue, bool attach)
+{
+	int error;
+
+	if (queue->attached == attach)
+		return 0;
+	if (!attach)
+		__atomic_store_n(&queue->attached, false, __ATOMIC_RELEASE);
+	error = ob_tap_attach(queue, attach);
+	if (!error)
+		__atomic_store_n(&queue->attached, attach, __ATOMIC_RELEASE);
+	event_set(queue);
+	return error;
+}
+
+static int set_queues(struct ob_net_backend *backend, unsigned int count)
+{
+	struct ob_tap *tap = (struct ob_tap *)backend;
+	int error = 0;
+
+	for (unsigned int i = 0; i < backend->queues && !error; i++)
+		error = set_queue(&tap->queues[i], i < count);
+	return error;
+}
+
+static void stop_threads(struct ob_tap *tap)
+{
+	__atomic_store_n(&tap->stopping, true, __ATOMIC_RELEASE);
+	for (int i = 0; i < OB_NET_QUEUES_MOST; i++) {
+		struct ob_tap_queue *queue = &tap->queues[i];
+
+		if (!queue->has_thread)
+			continue;
+		event_set(queue);
+		ob_host_thread_join(tap->host, queue->thread);
+	}
+}
+
+static void release(struct ob_tap *tap)
+{
+	for (int i = 0; i < OB_NET_QUEUES_MOST; i++) {
+		if (tap->queues[i].fd >= 0)
+			raw_close(tap->queues[i].fd);
+		if (tap->queues[i].event >= 0)
+			raw_close(tap->queues[i].event);
+	}
+	free(tap);
+}
+
+static void close_tap(struct ob_net_backend *backend)
+{
+	struct ob_tap *tap = (struct ob_tap *)backend;
+
+	ob_net_port_stop(tap->port);
+	stop_threads(tap);
+	release(tap);
+}
+
+static void forked(struct ob_net_backend *backend)
+{
+	release((struct ob_tap *)backend);
+}
+
+static const struct ob_net_backend_operations operations = {
+	.transmit = transmit,
+	.set_features = set_features,
+	.set_queues = set_queues,
+	.close = close_tap,
+	.forked = forked,
+};
+
+static int start_thread(struct ob_tap_queue *queue)
+{
+	int error;
+
+	queue->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (queue->event < 0)
+		return -errno;
+	error = ob_host_thread_create(queue->tap->host, work, queue, "outboard-tap",
+				      &queue->thread);
+	queue->has_thread = !error;
+	return error;
+}
+
+static int start_threads(struct ob_tap *tap, char *error, size_t error_size)
+{
+	for (unsigned int i = 0; i < tap->backend.queues; i++) {
+		int result = start_thread(&tap->queues[i]);
+
+		if (!result)
+			continue;
+		snprintf(error, error_size, "cannot receive from tap interface %s: the host "
+			 "refuses another thread or descriptor (%s); raise the limits of the "
+			 "process", tap->name, strerror(-result));
+		return result;
+	}
+	return 0;
+}
+
+static struct ob_tap *new_tap(struct ob_host *host, struct ob_net_port *port)
+{
+	struct ob_tap *tap = calloc(1, sizeof(*tap));
+
+	if (!tap)
+		return NULL;
+	tap->backend.operations = &operations;
+	tap->host = host;
+	tap->port = port;
+	for (unsigned int i = 0; i < OB_NET_QUEUES_MOST; i++) {
+		tap->queues[i].tap = tap;
+		tap->queues[i].number = i;
+		tap->queues[i].fd = -1;
+		tap->queues[i].event = -1;
+	}
+	return tap;
+}
+
+int ob_net_tap_open(struct ob_host *host, struct ob_net_port *port,
+		    const struct ob_net_request *request, struct ob_net_backend **backend,
+		    char *error, size_t error_size)
+{
+	struct ob_tap *tap = new_tap(host, port);
+	int result;
+
+	if (!tap) {
+		snprintf(error, error_size, "cannot open a tap interface: out of memory");
+		return -ENOMEM;
+	}
+	result = ob_tap_open_interface(tap, request, error, error_size);
+	if (!result)
+		result = start_threads(tap, error, error_size);
+	if (result) {
+		stop_threads(tap);
+		release(tap);
+		return result;
+	}
+	*backend = &tap->backend;
+	return 0;
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A network device without a kernel, and the threads that a back-end asks of the platform. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include <outboard/platform.h>
+
+#include "check.h"
+#include "net_port.h"
+#include "internal.h"
+
+void port_init(struct ob_net_port *port, unsigned int buffers, size_t buffer_size,
+	       port_frame *receive, void *context)
+{
+	memset(port, 0, sizeof(*port));
+	port->buffers = buffers;
+	port->buffer_size = buffer_size;
+	port->receive = receive;
+	port->context = context;
+	for (int i = 0; i < OB_NET_QUEUES_MOST; i++) {
+		struct port_queue *queue = &port->queues[i];
+
+		queue->memory = malloc(buffers * buffer_size);
+		CHECK(queue->memory);
+		queue->free = buffers;
+		pthread_mutex_init(&queue->mutex, NULL);
+		pthread_cond_init(&queue->changed, NULL);
+	}
+}
+
+void port_free(struct ob_net_port *port)
+{
+	for (int i = 0; i < OB_NET_QUEUES_MOST; i++)
+		free(port->queues[i].memory);
+}
+
+void port_release(struct ob_net_port *port, unsigned int queue)
+{
+	struct port_queue *q = &port->queues[queue];
+
+	pthread_mutex_lock(&q->mutex);
+	port->hold = false;
+	q->free = port->buffers;
+	pthread_cond_broadcast(&q->changed);
+	pthread_mutex_unlock(&q->mutex);
+}
+
+uint64_t port_frames(struct ob_net_port *port, unsigned int queue)
+{
+	return __atomic_load_n(&port->queues[queue].frames, __ATOMIC_ACQUIRE);
+}
+
+bool port_wait(struct ob_net_port *port, unsigned int queue, uint64_t frames, int milliseconds)
+{
+	struct timespec pause = { .tv_nsec = 200000 };
+
+	for (int i = 0; i < milliseconds * 5; i++) {
+		if (port_frames(port, queue) >= frames)
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return port_frames(port, queue) >= frames;
+}
+
+void port_copy(void *to, const struct iovec *pieces, size_t offset, size_t size)
+{
+	char *at = to;
+
+	for (; size; pieces++) {
+		size_t part;
+
+		if (offset >= pieces->iov_len) {
+			offset -= pieces->iov_len;
+			continue;
+		}
+		part = pieces->iov_len - offset < size ? pieces->iov_len - offset : size;
+		memcpy(at, (char *)pieces->iov_base + offset, part);
+		at += part;
+		size -= part;
+		offset = 0;
+	}
+}
+
+/* ---- what back-ends call ---------------------------------------------------- */
+
+int ob_net_receive_begin(struct ob_net_port *port, unsigned int queue, size_t size,
+			 struct iovec pieces[OB_NET_PIECES_MOST])
+{
+	struct port_queue *q = &port->queues[queue];
+	unsigned int available, count = 0;
+	size_t room = 0;
+
+	pthread_mutex_lock(&q->mutex);
+	CHECK_EQUAL(q->given, 0);
+	available = q->free;
+	pthread_mutex_unlock(&q->mutex);
+	while (room < size && count < available && count < OB_NET_PIECES_MOST) {
+		unsigned int buffer = (q->first + count) % port->buffers;
+
+		q->pieces[count].iov_base = q->memory + buffer * port->buffer_size;
+		q->pieces[count++].iov_len = port->buffer_size;
+		room += port->buffer_size;
+	}
+	if (room < size && size != OB_NET_FRAME_MOST)
+		return 0;
+	q->given = count;
+	memcpy(pieces, q->pieces, count * sizeof(*pieces));
+	return (int)count;
+}
+
+void ob_net_receive_end(struct ob_net_port *port, unsigned int queue, size_t length)
+{
+	struct port_queue *q = &port->queues[queue];
+	unsigned int used = (unsigned int)((length + port->buffer_size - 1) / port->buffer_size);
+
+	CHECK(q->given > 0 && used <= q->given);
+	q->given = 0;
+	if (!length)
+		return;
+	if (port->receive)
+		port->receive(port->context, queue, q->pieces, (int)used, length);
+	q->bytes += length;
+	q->unflushed++;
+	pthread_mutex_lock(&q->mutex);
+	if (port->hold) {
+		q->first = (q->first + used) % port->buffers;
+		q->free -= used;
+	}
+	pthread_mutex_unlock(&q->mutex);
+	__atomic_add_fetch(&q->frames, 1, __ATOMIC_RELEASE);
+}
+
+void ob_net_receive_flush(struct ob_net_port *port, unsigned int queue)
+{
+	struct port_queue *q = &port->queues[queue];
+
+	q->flushes += q->unflushed > 0;
+	q->unflushed = 0;
+}
+
+int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct iovec *pieces,
+		   int count)
+{
+	struct iovec to[OB_NET_PIECES_MOST];
+	size_t length = 0, done = 0;
+
+	for (int i = 0; i < count; i++)
+		length += pieces[i].iov_len;
+	if (!ob_net_receive_begin(port, queue, length, to))
+		return -ENOBUFS;
+	for (int i = 0; done < length; i++) {
+		size_t part = to[i].iov_len < length - done ? to[i].iov_len : length - done;
+
+		port_copy(to[i].iov_base, pieces, done, part);
+		done += part;
+	}
+	ob_net_receive_end(port, queue, length);
+	return 0;
+}
+
+bool ob_net_receive_wait(struct ob_net_port *port, unsigned int queue, size_t size)
+{
+	struct port_queue *q = &port->queues[queue];
+	bool stopped;
+
+	/* A thread that blocks has reported its frames. */
+	CHECK_EQUAL(q->unflushed, 0);
+	pthread_mutex_lock(&q->mutex);
+	while (!port->stopped && q->free < port->buffers && q->free * port->buffer_size < size)
+		pthread_cond_wait(&q->changed, &q->mutex);
+	stopped = port->stopped;
+	pthread_mutex_unlock(&q->mutex);
+	return !stopped;
+}
+
+void ob_net_port_stop(struct ob_net_port *port)
+{
+	for (int i = 0; i < OB_NET_QUEUES_MOST; i++) {
+		struct port_queue *q = &port->queues[i];
+
+		pthread_mutex_lock(&q->mutex);
+		port->stopped = true;
+		pthread_cond_broadcast(&q->changed);
+		pthread_mutex_unlock(&q->mutex);
+	}
+}
+
+/* ---- the platform's threads ------------------------------------------------- */
+
+struct start {
+	void (*function)(void *);
+	void *argument;
+	char name[16];
+};
+
+static void *run(void *pointer)
+{
+	struct start start = *(struct start *)pointer;
+
+	free(pointer);
+	pthread_setname_np(pthread_self(), start.name);
+	start.function(start.argument);
+	return NULL;
+}
+
+int ob_host_thread_create(struct ob_host *host, void (*function)(void *), void *argument,
+			  const char *name, uint64_t *thread)
+{
+	struct start *start = calloc(1, sizeof(*start));
+	pthread_t new;
+
+	(void)host;
+	CHECK(start);
+	start->function = function;
+	start->argument = argument;
+	strncpy(start->name, name, sizeof(start->name) - 1);
+	CHECK_EQUAL(pthread_create(&new, NULL, run, start), 0);
+	*thread = (uint64_t)new;
+	return 0;
+}
+
+void ob_host_thread_join(struct ob_host *host, uint64_t thread)
+{
+	(void)host;
+	pthread_join((pthread_t)thread, NULL);
+}

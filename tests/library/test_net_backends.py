@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Back-ends of network interfaces (hypercall/posix/net) without a kernel: C programs test them."""
+
+import glob
+import os
+
+import pytest
+
+from library import test_capi as capi
+
+NET = os.path.join(capi.PLATFORM, "net")
+
+
+def build(directory, test, back_end, sanitizer):
+    """A test with one back-end and the device that stands in for a kernel's."""
+    sources = sorted(glob.glob(os.path.join(NET, f"{back_end}*.c")))
+    return capi.compile_c(os.path.join(directory, "program"), [test, "net_port.c", *sources],
+                          "-I", NET, "-I", capi.PLATFORM,
+                          "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
+                          *capi.SANITIZERS[sanitizer])
+
+
+@pytest.mark.needs("ip")
+@pytest.mark.needs_root
+@pytest.mark.parametrize("sanitizer", ["plain", "address"])
+def test_tap(work, sanitizer):
+    if not os.path.exists("/dev/net/tun"):
+        pytest.skip("the host has no /dev/net/tun")
+    capi.run(build(work, "net_tap_test.c", "tap", sanitizer), timeout=120)
