@@ -53,6 +53,8 @@ static int not_ours(void)
 	.preempt = (void *)no_kernel,				\
 	.thread_exit = (void *)no_kernel,			\
 	.forked = (void *)no_kernel,				\
+	.virtio_add = (void *)no_kernel,			\
+	.virtio_remove = (void *)no_kernel,			\
 }
 
 static const struct ob_upcalls without_kernel = WITHOUT_KERNEL;
@@ -64,6 +66,7 @@ struct ob_instance ob_default = {
 	.taken = true,
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 	.log = OB_NO_LOG,
+	.net = OB_NO_NET,
 };
 
 _Static_assert(offsetof(struct ob_instance, upcalls) == 0, "the jumps below count from there");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's functions for lib/: boot, the system call gate, halt, disks, components. Only lib/
- * includes this header. Programs use outboard/outboard.h.
+ * The kernel's functions for lib/: boot, the system call gate, halt, disks, components,
+ * virtio devices. Only lib/ includes this header. Programs use outboard/outboard.h.
  *
  * Errors are negative Linux errno values.
  */
@@ -103,5 +103,15 @@ int ob_kernel_component_state(uint32_t index, struct ob_component_state *state);
 
 /* Removes a disk: -EBUSY while it or a partition is open or mounted, -ENOENT. Blocks. */
 int ob_kernel_disk_remove(uint32_t disk);
+
+/*
+ * Adds the device of that number to the bus of virtio devices. Its driver has it when this returns.
+ * Stores the name that Linux gave to the device, as "eth0". -ENOENT: the host has no such device;
+ * else Linux's error. Blocks.
+ */
+int ob_kernel_virtio_add(uint32_t device, char name[32]);
+
+/* Removes a device from the bus. -ENOENT: the bus does not have it. Blocks. */
+int ob_kernel_virtio_remove(uint32_t device);
 
 #endif

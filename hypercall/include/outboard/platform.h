@@ -216,6 +216,29 @@ int ob_platform_serve(struct ob_host *host, const struct ob_platform_served *ser
  */
 bool ob_platform_serve_done(struct ob_host *host, int number);
 
+/* ---- network interfaces -------------------------------------------------- */
+
+/* What a network interface is, and what is behind it. docs/net.md has the words. */
+struct ob_platform_net {
+	const char *kind;		/* "tap" */
+	const char *target;		/* "tap0"; "" if none */
+	const char *forwards;		/* as "8080:80,udp:53:5353"; NULL: none */
+	const char *capture;		/* a file for the frames that pass; NULL: none */
+	uint32_t mtu;			/* 0: not given */
+	uint32_t queues;		/* 0: not given */
+	uint8_t mac[6];
+	bool has_mac;
+};
+
+/*
+ * Makes a network device for ob_kernel_virtio_add(). Returns its number. On failure: -errno, and
+ * `error` has one line: what the host refused, and what to do.
+ */
+int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net, char *error,
+			 size_t size);
+/* After ob_kernel_virtio_remove(), or when the kernel has halted. */
+void ob_platform_net_close(struct ob_host *host, uint32_t device);
+
 /* ---- files -------------------------------------------------------------- */
 
 /*

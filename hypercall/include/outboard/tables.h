@@ -183,7 +183,9 @@ struct ob_hypercalls {
 	member(preempt_begin)		\
 	member(preempt)			\
 	member(thread_exit)		\
-	member(forked)
+	member(forked)			\
+	member(virtio_add)		\
+	member(virtio_remove)
 
 #define OB_UPCALL_MEMBER(name) __typeof__(ob_kernel_##name) *name;
 struct ob_upcalls {
