@@ -258,6 +258,7 @@ static uint32_t next_boot(void)
 static void clean_up(struct ob_instance *instance)
 {
 	ob_instance_attach(instance, NULL);
+	ob_net_halted(instance);
 	ob_platform_stop(instance->host);
 	if (instance->image->upcalls->free()) {
 		set_state(instance, OB_INSTANCE_STUCK);
@@ -423,6 +424,8 @@ void ob_instance_forget(struct ob_instance *instance)
 	pthread_mutex_init(&instance->mutex, NULL);
 	ob_instance_attach(instance, NULL);
 	ob_log_close(&instance->log);
+	/* The interfaces and the threads of DHCP are the parent's. */
+	instance->net = (struct ob_net)OB_NO_NET;
 	instance->image = NULL;
 	set_state(instance, OB_INSTANCE_EMPTY);
 }

@@ -3,80 +3,28 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
 #include <outboard/gate.h>
 #include <outboard/outboard.h>
 
+#include "error.h"
 #include "instance.h"
 
 #define VERSION_KEY "vermagic="
 
-#define ERROR_BYTES 512
-
-/*
- * The reason of the last failure, for each thread its own, as errno. On the heap: a library that is
- * loaded by dlopen() has little thread-local storage.
- */
-static pthread_key_t error_key;
-static pthread_once_t error_key_once = PTHREAD_ONCE_INIT;
-static bool has_error_key;
-
-static void make_error_key(void)
-{
-	has_error_key = !pthread_key_create(&error_key, free);
-}
-
-/* NULL: no call has failed yet, or there is no memory. */
-static char *error_text(bool make)
-{
-	char *text;
-
-	pthread_once(&error_key_once, make_error_key);
-	if (!has_error_key)
-		return NULL;
-	text = pthread_getspecific(error_key);
-	if (text || !make)
-		return text;
-	text = calloc(1, ERROR_BYTES);
-	if (text && pthread_setspecific(error_key, text)) {
-		free(text);
-		return NULL;
-	}
-	return text;
-}
+#define fail(error, ...) ob_error_set(OB_ERROR_COMPONENT, error, __VA_ARGS__)
 
 static void clear_error(void)
 {
-	char *text = error_text(false);
-
-	if (text)
-		*text = '\0';
-}
-
-static __attribute__((format(printf, 2, 3))) int fail(int error, const char *format, ...)
-{
-	char *text = error_text(true);
-	va_list arguments;
-
-	va_start(arguments, format);
-	if (text)
-		vsnprintf(text, ERROR_BYTES, format, arguments);
-	va_end(arguments);
-	return error;
+	ob_error_clear(OB_ERROR_COMPONENT);
 }
 
 const char *ob_component_error(void)
 {
-	const char *text = error_text(false);
-
-	return text ? text : "";
+	return ob_error_text(OB_ERROR_COMPONENT);
 }
 
 static const char *reason(int error)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The C API without handles: the default instance. syscall.c has ob_syscall, which is faster. */
+#include <outboard/net.h>
+
 #include "instance.h"
 
 void ob_prepare(void)
@@ -55,4 +57,19 @@ int ob_component_unload(const char *name)
 int ob_component_list(ob_component_function *function, void *context)
 {
 	return ob_component_list_on(&ob_default, function, context);
+}
+
+int ob_net_add(const char *description, char name[16])
+{
+	return ob_net_add_on(&ob_default, description, name);
+}
+
+int ob_net_configure(const char *name, const char *changes)
+{
+	return ob_net_configure_on(&ob_default, name, changes);
+}
+
+int ob_net_remove(int number)
+{
+	return ob_net_remove_on(&ob_default, number);
 }

@@ -50,6 +50,7 @@ int ob_instance_new(struct ob_instance **instance)
 		return -EAGAIN;
 	pthread_mutex_init(&new->mutex, NULL);
 	new->log = (struct ob_log)OB_NO_LOG;
+	new->net = (struct ob_net)OB_NO_NET;
 	new->error[0] = '\0';
 	ob_instance_attach(new, NULL);
 	return 0;

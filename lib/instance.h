@@ -21,6 +21,7 @@
 
 #include "image.h"
 #include "log.h"
+#include "net.h"
 
 enum ob_instance_state {
 	OB_INSTANCE_EMPTY,
@@ -42,6 +43,7 @@ struct ob_instance {
 	struct ob_image *image;		/* NULL: none is loaded */
 	char error[512];		/* why the last boot failed */
 	struct ob_log log;
+	struct ob_net net;		/* has a mutex of its own */
 	void (*panic)(void *context, const char *text, size_t length);
 	void *panic_context;
 	bool contains_panic;

@@ -66,6 +66,7 @@ struct ob_instance ob_default = {
 	.taken = true,
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 	.log = OB_NO_LOG,
+	.net = OB_NO_NET,
 };
 
 _Static_assert(offsetof(struct ob_instance, upcalls) == 0, "the jumps below count from there");

@@ -147,6 +147,7 @@ struct ob_posix_offers {
 
 struct ob_posix_virtio {
 	struct ob_virtio_device *devices[OB_VIRTIO_DEVICES_MOST];	/* NULL: free; atomic */
+	uint32_t inserted;	/* devices so far, times the size of the table; atomic */
 };
 
 /* snapshot/request.c, snapshot/extents.c */

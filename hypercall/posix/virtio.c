@@ -3,7 +3,8 @@
  * Virtio: the hypercalls, and the table of devices.
  *
  * A thread finds a device by its number without a lock: an entry is set when the device is ready,
- * and cleared before the device is freed. The kernel makes no call for a device after its close.
+ * and cleared before the device is freed. The kernel makes no call for a device after its close. A
+ * number is that of the entry, plus a multiple of the table's size that no other device has had.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,28 +13,48 @@
 
 static struct ob_virtio_device *find(struct ob_host *host, uint32_t number)
 {
-	if (number >= OB_VIRTIO_DEVICES_MOST)
-		return NULL;
-	return __atomic_load_n(&host->virtio.devices[number], __ATOMIC_ACQUIRE);
+	struct ob_virtio_device *device =
+		__atomic_load_n(&host->virtio.devices[number % OB_VIRTIO_DEVICES_MOST],
+				__ATOMIC_ACQUIRE);
+
+	return device && device->number == number ? device : NULL;
 }
 
 int ob_virtio_insert(struct ob_host *host, struct ob_virtio_device *device)
 {
-	for (int number = 0; number < OB_VIRTIO_DEVICES_MOST; number++) {
+	uint32_t base = __atomic_fetch_add(&host->virtio.inserted, OB_VIRTIO_DEVICES_MOST,
+					   __ATOMIC_RELAXED) & INT32_MAX;
+
+	for (uint32_t place = 0; place < OB_VIRTIO_DEVICES_MOST; place++) {
 		struct ob_virtio_device *none = NULL;
 
-		if (__atomic_compare_exchange_n(&host->virtio.devices[number], &none, device, false,
+		device->number = base + place;
+		if (__atomic_compare_exchange_n(&host->virtio.devices[place], &none, device, false,
 						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			return number;
+			return (int)device->number;
 	}
 	return -ENOSPC;
+}
+
+/* For one of two threads: the kernel that takes the device, or the one that withdraws it. */
+static bool take(struct ob_virtio_device *device)
+{
+	return !__atomic_exchange_n(&device->taken, true, __ATOMIC_ACQ_REL);
+}
+
+void ob_virtio_withdraw(struct ob_host *host, uint32_t number)
+{
+	struct ob_virtio_device *device = find(host, number);
+
+	if (device && take(device))
+		ob_host_virtio_close(host, number);
 }
 
 int ob_host_virtio_info(struct ob_host *host, uint32_t number, struct ob_virtio_info *info)
 {
 	struct ob_virtio_device *device = find(host, number);
 
-	if (!device)
+	if (!device || !take(device))
 		return -ENODEV;
 	*info = device->info;
 	return 0;
@@ -114,17 +135,18 @@ void ob_host_virtio_close(struct ob_host *host, uint32_t number)
 
 	if (!device)
 		return;
-	__atomic_store_n(&host->virtio.devices[number], NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&host->virtio.devices[number % OB_VIRTIO_DEVICES_MOST], NULL,
+			 __ATOMIC_RELEASE);
 	device->operations->close(device);
 }
 
 void ob_posix_virtio_forked(struct ob_host *host)
 {
-	for (uint32_t number = 0; number < OB_VIRTIO_DEVICES_MOST; number++) {
-		struct ob_virtio_device *device = find(host, number);
+	for (int place = 0; place < OB_VIRTIO_DEVICES_MOST; place++) {
+		struct ob_virtio_device *device = host->virtio.devices[place];
 
 		if (device)
 			device->operations->forked(device);
-		host->virtio.devices[number] = NULL;
+		host->virtio.devices[place] = NULL;
 	}
 }

@@ -32,9 +32,14 @@ struct ob_virtio_operations {
 struct ob_virtio_device {
 	const struct ob_virtio_operations *operations;
 	struct ob_virtio_info info;
+	uint32_t number;
+	bool taken;			/* by the kernel; atomic */
 };
 
 /* Puts a device into the table. Returns its number, or -ENOSPC. Any thread. */
 int ob_virtio_insert(struct ob_host *host, struct ob_virtio_device *device);
+
+/* Closes the device if the kernel has not taken it. Blocks. */
+void ob_virtio_withdraw(struct ob_host *host, uint32_t number);
 
 #endif

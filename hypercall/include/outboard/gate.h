@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's functions for lib/: boot, the system call gate, halt, disks, components. Only lib/
- * includes this header. Programs use outboard/outboard.h.
+ * The kernel's functions for lib/: boot, the system call gate, halt, disks, components,
+ * virtio devices. Only lib/ includes this header. Programs use outboard/outboard.h.
  *
  * Errors are negative Linux errno values.
  */

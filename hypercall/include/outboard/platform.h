@@ -230,13 +230,14 @@ struct ob_platform_net {
 };
 
 /*
- * Makes a virtio network device. Returns its number, for ob_kernel_virtio_add(), which the caller
- * calls next: from then on the kernel owns the device. On failure, `error` has one line: the
- * interface, what the host refused, and what to do. -EINVAL: no such kind. Any threads, also at
- * once.
+ * Offers a virtio network device for one ob_kernel_virtio_add() of its number, which this returns.
+ * On failure, `error` has one line: the interface, what the host refused, and what to do. -EINVAL:
+ * no such kind. Any threads, also at once.
  */
 int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net, char *error,
 			 size_t size);
+/* Withdraws the offer: closes the device, unless the kernel has taken it. Blocks. */
+void ob_platform_net_done(struct ob_host *host, uint32_t device);
 
 /* ---- files -------------------------------------------------------------- */
 

@@ -73,6 +73,11 @@ static int insert(struct ob_host *host, const struct opening *opening, char *err
 	return number;
 }
 
+void ob_platform_net_done(struct ob_host *host, uint32_t number)
+{
+	ob_virtio_withdraw(host, number);
+}
+
 int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net, char *error,
 			 size_t size)
 {

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Network interfaces of a kernel: adds them, configures them, removes them. docs/net.md has the
+ * words of descriptions, and examples.
+ *
+ * Functions return -EINVAL for a description that is wrong; then nothing was made or changed.
+ * -ENODEV: no kernel runs. -ENOSYS: the kernel has no network. Else the error of the host or of
+ * Linux; then everything that the call had made or changed is undone. ob_net_error() has the
+ * reason.
+ */
+#ifndef OUTBOARD_NET_H
+#define OUTBOARD_NET_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ob_instance;
+
+/*
+ * Adds an interface, as "tap:tap0,ip=10.0.0.2/24,gw=10.0.0.1" describes it. `name` (may be NULL)
+ * receives its name, as "eth0". Loopback comes up, too. Returns the interface's number (>= 0), or
+ * -EEXIST (an interface has that name already), -ETIMEDOUT (no lease or address came in time).
+ * Blocks while it waits for a lease.
+ */
+int ob_net_add(const char *description, char name[16]);
+
+/*
+ * Changes an interface that exists, as "ip=10.0.0.2/24,mtu=1400": also "lo" and those that the
+ * program made by netlink. Words as for ob_net_add, but for those of devices. Works in the calling
+ * thread's network namespace. Returns 0, or -ENOENT (no interface has that name), -EEXIST (it has
+ * the address or the route already), -EBUSY (another call changes the interface now), -ETIMEDOUT.
+ */
+int ob_net_configure(const char *name, const char *changes);
+
+/*
+ * Removes an interface that ob_net_add made, ends its DHCP client, drops its name servers. -ENOENT:
+ * there is none of that number; -EBUSY: another call changes it now.
+ */
+int ob_net_remove(int number);
+
+/* Why the calling thread's last call of this header failed, in one line; "" if it did not. */
+const char *ob_net_error(void);
+
+/* The same on an instance: <outboard/outboard.h>. */
+int ob_net_add_on(struct ob_instance *instance, const char *description, char name[16]);
+int ob_net_configure_on(struct ob_instance *instance, const char *name, const char *changes);
+int ob_net_remove_on(struct ob_instance *instance, int number);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Virtual links in the kernel, for tests of the network. Links with net_links.c and client.c. */
+#ifndef OUTBOARD_TESTS_NET_LINKS_H
+#define OUTBOARD_TESTS_NET_LINKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Makes a dummy interface, or two ends of a cable. They are down. */
+void net_make_dummy(const char *name);
+void net_make_veth(const char *name, const char *peer);
+void net_delete_link(const char *name);
+
+/* Calls ob_net_configure, or ends the program with its reason. */
+void net_configure(const char *name, const char *changes);
+
+/* Whether a program can bind a socket to the address now: an interface has it. */
+bool net_has_address(const char *address);
+
+bool net_is_up(const char *name);
+int net_mtu(const char *name);
+int net_index(const char *name);
+
+/* Copies the address that a packet to `destination` would be sent from. False: there is no route. */
+bool net_source(const char *destination, char *source, uint32_t size);
+
+/* Reads a file of the kernel. False: there is none. */
+bool net_read_file(const char *path, char *text, uint32_t size);
+
+#endif
