@@ -22,6 +22,7 @@ from contenders import OURS, OUT, Contender, Result, host, program, scratch, sec
 from filework import file_work
 from fuse_mount import fuse_mount
 from many_files import many_files
+from network import network
 from support import images
 from tar_in_out import tar_in_out
 
@@ -463,7 +464,7 @@ BENCHMARKS = {
     "null_call": null_call, "instructions": instructions, "smp": smp, "switching": switching,
     "listing": listing, "big_read": big_read, "copy_tree": copy_tree, "file_work": file_work,
     "tar_in_out": tar_in_out, "fuse_mount": fuse_mount, "many_files": many_files, "boot": boot,
-    "snapshot": snapshot
+    "snapshot": snapshot, "network": network
 }
 
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""TCP of a kernel in a process, against the host's own: over a tap, a hub, and loopback.
+
+Everything happens in two network namespaces that live as long as one measurement. The peer is the
+host's kernel in the second one. Without root, only the hub and loopback are measured.
+"""
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+
+from contenders import OURS, OUT, Contender, Result, Turns, host, take_turns
+
+PROGRAM = os.path.join(OUT, "network")
+NEAR, FAR = f"outboard-near-{os.getpid()}", f"outboard-far-{os.getpid()}"
+HOST, GUEST, PORT = "10.9.0.1", "10.9.0.2", "7007"
+MEGABYTES, TRIPS = 2048, 20000
+VETH, LOOPBACK = "host's veth pair", "host's loopback"
+
+
+def ip(*words: str) -> None:
+    host.run("ip", *words)
+
+
+@contextlib.contextmanager
+def namespaces() -> Iterator[None]:
+    """A veth pair between two namespaces, and a tap in the far one."""
+    ip("netns", "add", NEAR)
+    ip("netns", "add", FAR)
+    try:
+        for name in (NEAR, FAR):
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", NEAR, "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns",
+           FAR)
+        ip("-n", NEAR, "addr", "add", "10.8.0.2/24", "dev", "veth0")
+        ip("-n", FAR, "addr", "add", "10.8.0.1/24", "dev", "veth0")
+        ip("-n", FAR, "tuntap", "add", "dev", "tap0", "mode", "tap")
+        ip("-n", FAR, "addr", "add", f"{HOST}/24", "dev", "tap0")
+        ip("-n", NEAR, "link", "set", "veth0", "up")
+        for name in ("veth0", "tap0"):
+            ip("-n", FAR, "link", "set", name, "up")
+        yield
+    finally:
+        ip("netns", "del", NEAR)
+        ip("netns", "del", FAR)
+
+
+def inside(namespace: str | None) -> list[str]:
+    return ["ip", "netns", "exec", namespace] if namespace else []
+
+
+@contextlib.contextmanager
+def server(namespace: str | None, stack: str) -> Iterator[None]:
+    with subprocess.Popen([*inside(namespace), PROGRAM, stack, "serve", PORT],
+                          stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout and process.stdout.readline() == b"ready\n"
+            yield
+        finally:
+            process.kill()
+
+
+def measured(namespace: str | None, stack: str, what: str, address: str) -> list[float]:
+    amount = TRIPS if what == "rr" else MEGABYTES
+    done = host.run(*inside(namespace), PROGRAM, stack, what, address, PORT, str(amount))
+    return [float(word) for word in done.stdout.split()]
+
+
+def over_tap(what: str) -> list[float]:
+    with namespaces(), server(FAR, "host"):
+        return measured(FAR, f"tap:tap0,ip={GUEST}/24", what, HOST)
+
+
+def over_veth(what: str) -> list[float]:
+    with namespaces(), server(FAR, "host"):
+        return measured(NEAR, "host", what, "10.8.0.1")
+
+
+def over_hub(what: str) -> list[float]:
+    with tempfile.TemporaryDirectory() as directory:
+        hub = f"hub:{directory}/hub"
+        with server(None, f"{hub},ip={HOST}/24"):
+            return measured(None, f"{hub},ip={GUEST}/24", what, HOST)
+
+
+def over_host_loopback(what: str) -> list[float]:
+    with server(None, "host"):
+        return measured(None, "host", what, "127.0.0.1")
+
+
+def turns(ways: dict[str, Callable], what: str, rounds: int) -> Turns:
+    return take_turns([Contender(who, lambda way=way: way(what)) for who, way in ways.items()],
+                      rounds)
+
+
+def bulk(name: str, measured_in_turns: Turns) -> Result:
+    return measured_in_turns.result(name, "MB/s", "", lambda values: values[0])
+
+
+def round_trip(name: str, measured_in_turns: Turns, part: int) -> Result:
+    return measured_in_turns.result(name, "us", "", lambda values: values[part])
+
+
+def judged(result: Result, peer: str, limit: float, larger: bool) -> Result:
+    side = "at least" if larger else "at most"
+    result.target = f"{side} {limit} of {peer}"
+    if OURS in result.samples and peer in result.samples:
+        result.ratio = result.pair(OURS, peer)
+        result.reached = result.ratio >= limit if larger else result.ratio <= limit
+    return result
+
+
+def on_a_tap(rounds: int) -> list[Result]:
+    ways = {OURS: over_tap, VETH: over_veth}
+    out, back, trips = (turns(ways, what, rounds) for what in ("out", "in", "rr"))
+    return [
+        judged(bulk("TCP on a tap, to the host", out), VETH, 0.7, True),
+        judged(bulk("TCP on a tap, from the host", back), VETH, 0.7, True),
+        judged(round_trip("TCP round trip on a tap", trips, 0), VETH, 1.5, False),
+        judged(round_trip("the same, 99th percentile", trips, 1), VETH, 1.5, False),
+    ]
+
+
+def on_a_hub(rounds: int) -> list[Result]:
+    ways = {OURS: over_hub, LOOPBACK: over_host_loopback}
+    out, trips = (turns(ways, what, rounds) for what in ("out", "rr"))
+    return [
+        judged(bulk("TCP on a hub, two processes", out), LOOPBACK, 0.5, True),
+        judged(round_trip("TCP round trip on a hub", trips, 0), LOOPBACK, 1.0, False),
+    ]
+
+
+def network(rounds: int) -> list[Result]:
+    """TCP: bulk and round trips."""
+    return (on_a_tap(rounds) if os.geteuid() == 0 else []) + on_a_hub(rounds)
