@@ -11,7 +11,8 @@ FLAGS := -O2 -g -fPIC -fno-semantic-interposition -fno-omit-frame-pointer -pthre
 	-Wall -Wextra -Wmissing-prototypes -Werror -I$(REPO)/hypercall/include
 LIB_FLAGS := -I$(REPO)/lib -I$(REPO)/lib/include -I$(WORK)/generated -DOB_VERSION='"$(VERSION)"'
 HYPERCALL_FLAGS := -I$(REPO)/hypercall/posix
-HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/posix/*.c $(REPO)/hypercall/posix/snapshot/*.c)
+HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/posix/*.c $(REPO)/hypercall/posix/net/*.c \
+	$(REPO)/hypercall/posix/snapshot/*.c)
 HYPERCALL_OBJECTS := $(HYPERCALL_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
 LIB_SOURCES := $(wildcard $(REPO)/lib/*.c)
 LIB_OBJECTS := $(LIB_SOURCES:$(REPO)/%.c=$(WORK)/%.o)

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Rootless NAT: checks the request, and opens the back-end.
+ *
+ *   user_forward.c	the grammar of port forwards
+ *   user_passt.c	frames to and from a passt process; user_passt_child.c starts and ends it
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "user.h"
+
+static int check(const struct ob_net_request *request, struct ob_user_options *options,
+		 char *error, size_t size)
+{
+	if (request->queues > 1) {
+		snprintf(error, size, "net user: %u queues were given, and user has only one",
+			 request->queues);
+		return -EINVAL;
+	}
+	options->mtu = request->mtu ? request->mtu : OB_USER_MTU_MOST;
+	if (options->mtu < OB_USER_MTU_LEAST || options->mtu > OB_USER_MTU_MOST) {
+		snprintf(error, size, "net user: mtu %u is not between %u and %u", options->mtu,
+			 OB_USER_MTU_LEAST, OB_USER_MTU_MOST);
+		return -EINVAL;
+	}
+	return ob_user_forwards_parse(request->forwards, &options->forwards, error, size);
+}
+
+static int open_one(ob_user_open *open, const char *package, struct ob_host *host,
+		    struct ob_net_port *port, const struct ob_user_options *options,
+		    struct ob_net_backend **backend, char *error, size_t size)
+{
+	int result = open(host, port, options, backend, error, size);
+
+	if (result == -ENOENT)
+		snprintf(error, size, "net user: %s is not installed; install the package %s",
+			 package, package);
+	return result;
+}
+
+int ob_net_user_open(struct ob_host *host, struct ob_net_port *port,
+		     const struct ob_net_request *request, struct ob_net_backend **backend,
+		     char *error, size_t error_size)
+{
+	struct ob_user_options options;
+	int result = check(request, &options, error, error_size);
+
+	if (!result)
+		result = ob_user_forwards_check(&options.forwards, error, error_size);
+	if (result)
+		return result;
+	if (!*request->target || !strcmp(request->target, "passt"))
+		return open_one(ob_user_passt_open, "passt", host, port, &options, backend,
+				error, error_size);
+	snprintf(error, error_size, "net user: unknown kind \"%.32s\"; use user or user:passt",
+		 request->target);
+	return -EINVAL;
+}
