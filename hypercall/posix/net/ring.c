@@ -70,3 +70,18 @@ void ob_net_ring_take(struct ob_net_ring *ring, size_t count)
 
 	__atomic_store_n(&ring->taken, taken + count, __ATOMIC_RELEASE);
 }
+
+void ob_net_ring_copy(struct ob_net_ring *ring, void *bytes, size_t count)
+{
+	while (count) {
+		const unsigned char *from;
+		size_t some = ob_net_ring_peek(ring, &from);
+
+		if (some > count)
+			some = count;
+		memcpy(bytes, from, some);
+		ob_net_ring_take(ring, some);
+		bytes = (char *)bytes + some;
+		count -= some;
+	}
+}

@@ -32,5 +32,7 @@ bool ob_net_ring_put(struct ob_net_ring *ring, const struct iovec *pieces, int c
 size_t ob_net_ring_peek(const struct ob_net_ring *ring, const unsigned char **bytes);
 /* Takes bytes that ob_net_ring_peek() has returned. */
 void ob_net_ring_take(struct ob_net_ring *ring, size_t count);
+/* Copies and takes bytes. The ring has so many. */
+void ob_net_ring_copy(struct ob_net_ring *ring, void *bytes, size_t count);
 
 #endif

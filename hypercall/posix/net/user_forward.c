@@ -170,8 +170,8 @@ int ob_user_forwards_parse(const char *text, struct ob_user_forwards *forwards, 
 	return 0;
 }
 
-static socklen_t socket_address(const struct ob_user_forward *forward, int family,
-				struct sockaddr_storage *storage)
+socklen_t ob_user_forward_address(const struct ob_user_forward *forward, int family,
+				  struct sockaddr_storage *storage)
 {
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)storage;
 	struct sockaddr_in *v4 = (struct sockaddr_in *)storage;
@@ -195,7 +195,7 @@ static int try_to_bind(const struct ob_user_forward *forward, int family)
 {
 	int type = (forward->udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC;
 	struct sockaddr_storage address;
-	socklen_t length = socket_address(forward, family, &address);
+	socklen_t length = ob_user_forward_address(forward, family, &address);
 	int fd = socket(family, type, 0);
 	int one = 1, result;
 

@@ -30,15 +30,9 @@
 #include "user_passt.h"
 
 #define LENGTH_BYTES 4u
-#define ETHERNET_BYTES 14u
-#define FRAME_MOST (OB_NET_FRAME_MOST - OB_NET_HEADER_BYTES)
-
-#define BACKLOG_BYTES (4ul << 20)
 #define CHUNK_BYTES (512ul << 10)
 /* Most bytes that the sender thread hands to the host at a time. */
 #define SEND_BYTES (64ul << 10)
-
-#define LEVEL_WARNING 4
 
 struct passt {
 	struct ob_net_backend backend;
@@ -54,15 +48,6 @@ struct passt {
 	unsigned char *chunk;
 	bool is_silent;			/* passt has closed its standard error */
 };
-
-static void report(struct passt *passt, const char *what)
-{
-	char line[600];
-	int length = snprintf(line, sizeof(line), "net user: passt%s", what);
-
-	ob_host_console_write(passt->host, LEVEL_WARNING, line,
-			      (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
-}
 
 static bool is_ending(const struct passt *passt)
 {
@@ -92,7 +77,7 @@ static int prepare(const struct iovec *pieces, int count, uint32_t *length,
 		return -EMSGSIZE;
 	count = ob_net_pieces_skip(pieces, count, OB_NET_HEADER_BYTES, parts + 1);
 	bytes = ob_net_pieces_length(parts + 1, count);
-	if (bytes < ETHERNET_BYTES || bytes > FRAME_MOST)
+	if (bytes < OB_USER_ETHERNET_BYTES || bytes > OB_USER_FRAME_MOST)
 		return -EMSGSIZE;
 	*length = htonl((uint32_t)bytes);
 	parts[0] = (struct iovec){ length, LENGTH_BYTES };
@@ -171,23 +156,6 @@ static void send_backlog(void *pointer)
 
 /* ---- from passt to the kernel --------------------------------------------- */
 
-/* False: the interface is being closed. */
-static bool deliver(struct passt *passt, unsigned char *frame, size_t length)
-{
-	static const unsigned char header[OB_NET_HEADER_BYTES];
-	const struct iovec pieces[] = {
-		{ (void *)header, sizeof(header) },
-		{ frame, length },
-	};
-
-	while (ob_net_receive(passt->port, 0, pieces, 2) == -ENOBUFS) {
-		ob_net_receive_flush(passt->port, 0);
-		if (!ob_net_receive_wait(passt->port, 0, sizeof(header) + length))
-			return false;
-	}
-	return true;
-}
-
 /*
  * Delivers all whole frames among the bytes of the chunk, and moves the rest to its beginning.
  * Returns the size of the rest. -EPROTO: a length is wrong. -ESHUTDOWN: the interface is being
@@ -202,11 +170,11 @@ static ssize_t deliver_chunk(struct passt *passt, size_t filled)
 
 		memcpy(&length, passt->chunk + at, LENGTH_BYTES);
 		length = ntohl(length);
-		if (length < ETHERNET_BYTES || length > FRAME_MOST)
+		if (length < OB_USER_ETHERNET_BYTES || length > OB_USER_FRAME_MOST)
 			return -EPROTO;
 		if (filled - at - LENGTH_BYTES < length)
 			break;
-		if (!deliver(passt, passt->chunk + at + LENGTH_BYTES, length))
+		if (!ob_user_deliver(passt->port, passt->chunk + at + LENGTH_BYTES, length))
 			return -ESHUTDOWN;
 		at += LENGTH_BYTES + length;
 	}
@@ -221,8 +189,8 @@ static void report_messages(struct passt *passt)
 
 	if (!ob_passt_child_read_messages(&passt->child, text, sizeof(text)))
 		return;
-	snprintf(line, sizeof(line), ": %s", text);
-	report(passt, line);
+	snprintf(line, sizeof(line), "passt: %s", text);
+	ob_user_report(passt->host, line);
 }
 
 /* Sleeps until passt has sent frames or written a message. */
@@ -269,18 +237,19 @@ static int receive_frames(struct passt *passt)
 	return (int)(filled < 0 ? filled : count);
 }
 
+#define EFFECT "; the interface has no link, add it again to have one"
+
 static void describe_end(int error, int status, char *text, size_t size)
 {
-	static const char effect[] = "; the interface has no link, add it again to have one";
-
 	if (error == -EPROTO)
-		snprintf(text, size, " has sent a frame of a wrong length%s", effect);
+		snprintf(text, size, "passt has sent a frame of a wrong length" EFFECT);
 	else if (status != -1 && WIFSIGNALED(status))
-		snprintf(text, size, " was ended by signal %d%s", WTERMSIG(status), effect);
+		snprintf(text, size, "passt was ended by signal %d" EFFECT, WTERMSIG(status));
 	else if (status != -1 && WIFEXITED(status))
-		snprintf(text, size, " has ended with exit code %d%s", WEXITSTATUS(status), effect);
+		snprintf(text, size, "passt has ended with exit code %d" EFFECT,
+			 WEXITSTATUS(status));
 	else
-		snprintf(text, size, " has ended%s", effect);
+		snprintf(text, size, "passt has ended" EFFECT);
 }
 
 static void receive(void *pointer)
@@ -297,7 +266,7 @@ static void receive(void *pointer)
 		return;
 	report_messages(passt);
 	describe_end(error, status, text, sizeof(text));
-	report(passt, text);
+	ob_user_report(passt->host, text);
 	ob_net_port_link(passt->port, false);
 }
 
@@ -355,7 +324,7 @@ static struct passt *new_passt(struct ob_host *host, struct ob_net_port *port, u
 	passt->host = host;
 	passt->port = port;
 	passt->chunk = malloc(CHUNK_BYTES);
-	if (passt->chunk && !ob_net_ring_init(&passt->backlog, BACKLOG_BYTES))
+	if (passt->chunk && !ob_net_ring_init(&passt->backlog, OB_USER_BACKLOG_BYTES))
 		return passt;
 	free(passt->chunk);
 	free(passt);
