@@ -17,9 +17,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 static inline int raw_openat(int directory, const char *path, int flags, mode_t mode)
@@ -110,6 +112,35 @@ static inline int raw_sync_file_range(int fd, off_t offset, off_t length, unsign
 static inline ssize_t raw_getrandom(void *bytes, size_t size, unsigned int flags)
 {
 	return syscall(SYS_getrandom, bytes, size, flags);
+}
+
+static inline ssize_t raw_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	return syscall(SYS_sendmsg, fd, message, flags);
+}
+
+static inline ssize_t raw_send(int fd, const void *bytes, size_t size, int flags)
+{
+	return syscall(SYS_sendto, fd, bytes, size, flags, NULL, 0);
+}
+
+static inline ssize_t raw_recv(int fd, void *bytes, size_t size, int flags)
+{
+	return syscall(SYS_recvfrom, fd, bytes, size, flags, NULL, NULL);
+}
+
+/* The time-out is in milliseconds; -1: none. */
+static inline int raw_poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	struct timespec time = { timeout / 1000, timeout % 1000 * 1000000l };
+
+	return (int)syscall(SYS_ppoll, fds, count, timeout < 0 ? NULL : &time, NULL, 0);
+}
+
+/* Copies a descriptor to a number of at least `least`, closed on exec. */
+static inline int raw_dup_above(int fd, int least)
+{
+	return (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
 }
 
 static inline pid_t raw_waitpid(pid_t child, int *status, int options)

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Network: a ring of bytes between two threads. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pieces.h"
+#include "ring.h"
+
+int ob_net_ring_init(struct ob_net_ring *ring, size_t size)
+{
+	memset(ring, 0, sizeof(*ring));
+	ring->bytes = malloc(size);
+	ring->size = size;
+	return ring->bytes ? 0 : -ENOMEM;
+}
+
+void ob_net_ring_free(struct ob_net_ring *ring)
+{
+	free(ring->bytes);
+	ring->bytes = NULL;
+}
+
+bool ob_net_ring_is_empty(const struct ob_net_ring *ring)
+{
+	return __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE) ==
+	       __atomic_load_n(&ring->put, __ATOMIC_ACQUIRE);
+}
+
+/* Copies to the position `at` of the ring, and on at its beginning. */
+static void copy_in(struct ob_net_ring *ring, size_t at, const void *bytes, size_t count)
+{
+	size_t offset = at & (ring->size - 1);
+	size_t first = ring->size - offset;
+
+	if (first > count)
+		first = count;
+	memcpy(ring->bytes + offset, bytes, first);
+	memcpy(ring->bytes, (const char *)bytes + first, count - first);
+}
+
+bool ob_net_ring_put(struct ob_net_ring *ring, const struct iovec *pieces, int count)
+{
+	size_t put = __atomic_load_n(&ring->put, __ATOMIC_RELAXED);
+	size_t taken = __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE);
+
+	if (ob_net_pieces_length(pieces, count) > ring->size - (put - taken))
+		return false;
+	for (int i = 0; i < count; i++) {
+		copy_in(ring, put, pieces[i].iov_base, pieces[i].iov_len);
+		put += pieces[i].iov_len;
+	}
+	__atomic_store_n(&ring->put, put, __ATOMIC_RELEASE);
+	return true;
+}
+
+size_t ob_net_ring_peek(const struct ob_net_ring *ring, const unsigned char **bytes)
+{
+	size_t taken = __atomic_load_n(&ring->taken, __ATOMIC_RELAXED);
+	size_t count = __atomic_load_n(&ring->put, __ATOMIC_ACQUIRE) - taken;
+	size_t offset = taken & (ring->size - 1);
+
+	*bytes = ring->bytes + offset;
+	return count < ring->size - offset ? count : ring->size - offset;
+}
+
+void ob_net_ring_take(struct ob_net_ring *ring, size_t count)
+{
+	size_t taken = __atomic_load_n(&ring->taken, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&ring->taken, taken + count, __ATOMIC_RELEASE);
+}
+
+void ob_net_ring_copy(struct ob_net_ring *ring, void *bytes, size_t count)
+{
+	while (count) {
+		const unsigned char *from;
+		size_t some = ob_net_ring_peek(ring, &from);
+
+		if (some > count)
+			some = count;
+		memcpy(bytes, from, some);
+		ob_net_ring_take(ring, some);
+		bytes = (char *)bytes + some;
+		count -= some;
+	}
+}

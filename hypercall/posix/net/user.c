@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Rootless NAT: checks the request, and chooses passt or libslirp.
+ *
+ *   user_forward.c	the grammar of port forwards
+ *   user_passt.c	frames to and from a passt process; user_passt_child.c starts and ends it
+ *   user_slirp.c	libslirp in this process
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+#include "user.h"
+
+#define LEVEL_WARNING 4
+
+void ob_user_report(struct ob_host *host, const char *text)
+{
+	char line[600];
+	int length = snprintf(line, sizeof(line), "net user: %s", text);
+
+	ob_host_console_write(host, LEVEL_WARNING, line,
+			      (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
+}
+
+bool ob_user_deliver(struct ob_net_port *port, const void *frame, size_t length)
+{
+	static const unsigned char header[OB_NET_HEADER_BYTES];
+	const struct iovec pieces[] = {
+		{ (void *)header, sizeof(header) },
+		{ (void *)frame, length },
+	};
+
+	while (ob_net_receive(port, 0, pieces, 2) == -ENOBUFS) {
+		ob_net_receive_flush(port, 0);
+		if (!ob_net_receive_wait(port, 0, sizeof(header) + length))
+			return false;
+	}
+	return true;
+}
+
+static int check(const struct ob_net_request *request, struct ob_user_options *options,
+		 char *error, size_t size)
+{
+	if (request->queues > 1) {
+		snprintf(error, size, "net user: %u queues were given, and user has only one",
+			 request->queues);
+		return -EINVAL;
+	}
+	options->mtu = request->mtu ? request->mtu : OB_USER_MTU_MOST;
+	if (options->mtu < OB_USER_MTU_LEAST || options->mtu > OB_USER_MTU_MOST) {
+		snprintf(error, size, "net user: mtu %u is not between %u and %u", options->mtu,
+			 OB_USER_MTU_LEAST, OB_USER_MTU_MOST);
+		return -EINVAL;
+	}
+	return ob_user_forwards_parse(request->forwards, &options->forwards, error, size);
+}
+
+static int open_one(ob_user_open *open, const char *package, struct ob_host *host,
+		    struct ob_net_port *port, const struct ob_user_options *options,
+		    struct ob_net_backend **backend, char *error, size_t size)
+{
+	int result = open(host, port, options, backend, error, size);
+
+	if (result == -ENOENT)
+		snprintf(error, size, "net user: %s is not installed; install the package %s",
+			 package, package);
+	return result;
+}
+
+/* `error` is passt's, and begins with "net user: ". */
+static void report_choice(struct ob_host *host, const char *error)
+{
+	char text[500];
+
+	snprintf(text, sizeof(text), "libslirp is used: %.460s", error + strlen("net user: "));
+	ob_user_report(host, text);
+}
+
+/* passt is faster. It needs a route to the outside, and libslirp does not. */
+static int open_either(struct ob_host *host, struct ob_net_port *port,
+		       const struct ob_user_options *options, struct ob_net_backend **backend,
+		       char *error, size_t size)
+{
+	char other_error[256];
+	int result, other;
+
+	result = ob_user_passt_open(host, port, options, backend, error, size);
+	if (!result)
+		return 0;
+	other = ob_user_slirp_open(host, port, options, backend, other_error, sizeof(other_error));
+	if (!other && result != -ENOENT)
+		report_choice(host, error);
+	if (!other)
+		return 0;
+	if (result != -ENOENT)
+		return result;
+	if (other == -ENOENT)
+		snprintf(error, size, "net user: neither passt nor libslirp is installed; "
+			 "install the package passt, or libslirp0");
+	else
+		snprintf(error, size, "%s", other_error);
+	return other;
+}
+
+int ob_net_user_open(struct ob_host *host, struct ob_net_port *port,
+		     const struct ob_net_request *request, struct ob_net_backend **backend,
+		     char *error, size_t error_size)
+{
+	struct ob_user_options options;
+	int result = check(request, &options, error, error_size);
+
+	if (!result)
+		result = ob_user_forwards_check(&options.forwards, error, error_size);
+	if (result)
+		return result;
+	if (!strcmp(request->target, "passt"))
+		return open_one(ob_user_passt_open, "passt", host, port, &options, backend,
+				error, error_size);
+	if (!strcmp(request->target, "slirp"))
+		return open_one(ob_user_slirp_open, "libslirp0", host, port, &options, backend,
+				error, error_size);
+	if (!*request->target)
+		return open_either(host, port, &options, backend, error, error_size);
+	snprintf(error, error_size, "net user: unknown kind \"%.32s\"; use user, user:passt or "
+		 "user:slirp", request->target);
+	return -EINVAL;
+}

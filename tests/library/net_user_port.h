@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A network device for back-ends without a kernel: a tap interface of the host takes the kernel's
+ * place. Frames that the tap gives go to the back-end's transmit(); frames that the back-end
+ * receives go to the tap. Also the few hypercalls that back-ends use.
+ */
+#ifndef OUTBOARD_TESTS_NET_USER_PORT_H
+#define OUTBOARD_TESTS_NET_USER_PORT_H
+
+#include "net/backend.h"
+
+/* Makes a tap interface of that name, without address. */
+struct ob_net_port *port_new(const char *tap);
+
+/*
+ * Passes frames from the tap to the back-end until standard input ends. `capture` may be NULL: a
+ * function that sees all frames, in both directions.
+ */
+typedef void port_capture(void *context, bool outbound, const struct iovec *pieces, int count,
+			  size_t length);
+void port_run(struct ob_net_port *port, struct ob_net_backend *backend);
+void port_set_capture(struct ob_net_port *port, port_capture *capture, void *context);
+
+/* The back-end finds no room for its next frames, until the port is opened again. */
+void port_set_full(struct ob_net_port *port, bool is_full);
+
+#endif
