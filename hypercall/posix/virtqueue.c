@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The device's side of a split virtqueue: virtqueue.h. */
 #include <errno.h>
-#include <stddef.h>
+#include <string.h>
 
 #include "virtqueue.h"
 
@@ -92,6 +92,13 @@ static bool enter_indirect(const struct ob_virtqueue *queue, struct table *table
 	return table->descriptors;
 }
 
+/* An indirect table may have any alignment. No later read replaces what was checked. */
+static void read_once(struct vring_desc *copy, const struct vring_desc *descriptor)
+{
+	memcpy(copy, descriptor, sizeof(*copy));
+	__asm__ volatile("" ::: "memory");
+}
+
 /* A chain that never ends has more pieces than fit. */
 static bool walk(const struct ob_virtqueue *queue, struct ob_virtqueue_chain *chain)
 {
@@ -103,7 +110,7 @@ static bool walk(const struct ob_virtqueue *queue, struct ob_virtqueue_chain *ch
 
 		if (index >= table.size)
 			return false;
-		descriptor = *(const volatile struct vring_desc *)&table.descriptors[index];
+		read_once(&descriptor, &table.descriptors[index]);
 		if (descriptor.flags & VRING_DESC_F_INDIRECT) {
 			if (!enter_indirect(queue, &table, &descriptor))
 				return false;

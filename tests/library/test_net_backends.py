@@ -27,3 +27,13 @@ def test_tap(work, sanitizer):
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("the host has no /dev/net/tun")
     capi.run(build(work, "net_tap_test.c", "tap", sanitizer), timeout=120)
+
+
+@pytest.mark.parametrize("sanitizer", ["plain", "address"])
+def test_queues(work, sanitizer):
+    program = capi.compile_c(os.path.join(work, "program"),
+                             ["virtqueue_test.c", os.path.join(capi.PLATFORM, "virtqueue.c")],
+                             "-I", capi.PLATFORM,
+                             "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
+                             *capi.SANITIZERS[sanitizer])
+    capi.run(program, "100000")
