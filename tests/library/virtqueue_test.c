@@ -125,7 +125,7 @@ static void test_interrupts(void)
 		uint16_t *event = &available->ring[SIZE];
 		bool wanted = i % 100 == 99;
 
-		*event = (uint16_t)(wanted ? i : i + 50);
+		*event = (uint16_t)(wanted ? i : i % 2 ? i + 50 : i - 1);
 		CHECK_EQUAL(pass_one(&queue), wanted);
 	}
 }
@@ -175,6 +175,24 @@ static void test_refused(void)
 	REFUSED(used, OB_VIRTIO_BASE + RAM_BYTES - 68);
 	REFUSED(used, OB_VIRTIO_BASE + USED + 2);
 #undef REFUSED
+}
+
+/* A buffer whose number is just beyond the table, where a right descriptor lies. */
+static void test_beyond(void)
+{
+	struct ob_virtqueue queue = fresh();
+	struct ob_virtqueue_chain chain;
+
+	descriptors[SIZE] = describe(DATA, 1, 0, 0);
+	offer(SIZE);
+	CHECK(!ob_virtqueue_take(&queue, &chain));
+	CHECK(queue.broken);
+	queue = fresh();
+	descriptors[SIZE] = describe(DATA, 1, 0, 0);
+	descriptors[0] = describe(DATA, 1, VRING_DESC_F_NEXT, SIZE);
+	offer(0);
+	CHECK(!ob_virtqueue_take(&queue, &chain));
+	CHECK(queue.broken);
 }
 
 static void check_pieces(const struct ob_virtqueue_chain *chain)
@@ -241,6 +259,7 @@ int main(int count, char **arguments)
 	test_interrupts();
 	test_notifications();
 	test_refused();
+	test_beyond();
 	test_random(atol(arguments[1]));
 	return 0;
 }
