@@ -47,7 +47,8 @@ pub struct Probe {
     pub class: Class,
     /// The type, as in "ext4" or "crypto_LUKS".
     pub kind: &'static str,
-    /// The variant where opening it needs to know it (UFS, md), the number of its devices (btrfs on several), else empty.
+    /// The variant where opening it needs to know it (UFS, md), the number of its devices (btrfs on
+    /// several), else empty.
     pub detail: String,
     pub label: Option<String>,
     pub uuid: Option<String>,

@@ -32,7 +32,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// A check of a file system could not be made, as fsck(8) reports it.
     const CHECK_FAILED: u8 = 8;
-    /// Nobody reads standard output any more: quiet, with the exit code that shells give for SIGPIPE, once all is unmounted.
+    /// Nobody reads standard output any more: quiet, with the exit code that shells give for
+    /// SIGPIPE, once all is unmounted.
     pub const READER_GONE: Error = Error::Status(128 + libc::SIGPIPE as u8);
 
     /// The same error, with more lines about it. Those of an error without a text are told at once.
@@ -150,7 +151,8 @@ pub fn signal_code() -> Option<u8> {
     u8::try_from(128 + first).ok()
 }
 
-/// Failures that do not end a command, only its success: each is told at once, and the rest goes on.
+/// Failures that do not end a command, only its success: each is told at once, and the rest goes
+/// on.
 #[derive(Debug, Default)]
 pub struct Failures {
     any: bool,

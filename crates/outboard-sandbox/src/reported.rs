@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reports on standard error while a command runs: failures after which it goes on, and warnings.
-//! They are kept for a program that reads the command's output, if it asks for them. In calls of the
-//! library they go into a list ([`crate::notes`]) instead.
+//! They are kept for a program that reads the command's output, if it asks for them. In calls of
+//! the library they go into a list ([`crate::notes`]) instead.
 
 use crate::failure::{ErrorKind, Failure};
 use crate::format;

@@ -30,7 +30,8 @@ fn check(result: i32) -> io::Result<()> {
     if result >= 0 {
         return Ok(());
     }
-    // SAFETY: the library returns a NUL-terminated string that this thread's next such call changes.
+    // SAFETY: the library returns a NUL-terminated string that this thread's next such call
+    // changes.
     let reason = unsafe { CStr::from_ptr(ffi::ob_component_error()) };
     let error = io::Error::from_raw_os_error(-result);
     if reason.is_empty() {

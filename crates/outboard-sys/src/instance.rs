@@ -226,9 +226,10 @@ impl Instance {
     }
 
     /// Unmounts, writes everything to the disks and stops. `EBUSY`: something could not be
-    /// unmounted (it was synced); `EIO`: something could not be written; `EDEADLK`: a signal handler
-    /// has interrupted a call, and the kernel goes on; `EAGAIN`, `ENOMEM`: it goes on for want of
-    /// threads or memory; [`KernelError`]: there is no kernel to halt, or another thread halts it.
+    /// unmounted (it was synced); `EIO`: something could not be written; `EDEADLK`: a signal
+    /// handler has interrupted a call, and the kernel goes on; `EAGAIN`, `ENOMEM`: it goes on for
+    /// want of threads or memory; [`KernelError`]: there is no kernel to halt, or another thread
+    /// halts it.
     pub fn halt(&self) -> io::Result<()> {
         self.check()?;
         // Before any call fails for that reason, and by one thread.

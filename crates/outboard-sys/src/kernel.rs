@@ -13,8 +13,8 @@ use std::ptr::null_mut;
 /// that somebody may hold, allocate, or make a system call of the kernel.
 pub type Log = Box<dyn Fn(i32, &[u8]) + Send + Sync>;
 
-/// Receives the text of a kernel panic. Runs on the thread that panics, maybe in a signal handler: it
-/// may do no more than a [`Log`], and may end the process. When it returns, the process ends by
+/// Receives the text of a kernel panic. Runs on the thread that panics, maybe in a signal handler:
+/// it may do no more than a [`Log`], and may end the process. When it returns, the process ends by
 /// abort(3), or the kernel alone if its panic is contained.
 pub type Panic = Box<dyn Fn(&[u8]) + Send + Sync>;
 
@@ -113,8 +113,8 @@ fn pointer(string: &Option<CString>) -> *const c_char {
 }
 
 extern "C" fn call_log(context: *mut c_void, level: c_int, line: *const c_char, length: size_t) {
-    // SAFETY: `context` is the Log of the kernel's Callbacks, and the library passes `length` readable
-    // bytes.
+    // SAFETY: `context` is the Log of the kernel's Callbacks, and the library passes `length`
+    // readable bytes.
     let (log, line) = unsafe {
         (
             &*context.cast::<Log>(),

@@ -98,8 +98,8 @@ impl Fd {
         PathFd::new(self.open_at(name, libc::O_PATH | libc::O_NOFOLLOW, 0)?)
     }
 
-    /// A file below this directory by a path without symbolic links; the last name may be one, and is
-    /// the link itself. ELOOP: there is another. ENOSYS: a kernel older than Linux 5.6.
+    /// A file below this directory by a path without symbolic links; the last name may be one, and
+    /// is the link itself. ELOOP: there is another. ENOSYS: a kernel older than Linux 5.6.
     pub fn open_path_beneath(&self, path: &CStr) -> io::Result<PathFd> {
         let flags = libc::O_PATH | libc::O_NOFOLLOW;
         PathFd::new(self.open_resolved(path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)?)

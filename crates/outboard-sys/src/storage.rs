@@ -6,8 +6,9 @@ use libc::{c_int, c_void, iovec};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-/// A disk that this program serves. The kernel's worker threads call it, several at once. A call may
-/// block, and must not use any kernel. Requests lie inside the disk and are multiples of its sectors.
+/// A disk that this program serves. The kernel's worker threads call it, several at once. A call
+/// may block, and must not use any kernel. Requests lie inside the disk and are multiples of its
+/// sectors.
 ///
 /// The pieces of a request are pages of the kernel, which programs may have mapped: their bytes may
 /// change during the call. An implementation passes the pieces to system calls, or copies each byte
@@ -33,7 +34,8 @@ pub(crate) fn into_context(storage: Context) -> *mut c_void {
 }
 
 /// # Safety
-/// `context` is of [`into_context`], is not used any more, and was not given to this function before.
+/// `context` is of [`into_context`], is not used any more, and was not given to this function
+/// before.
 pub(crate) unsafe fn drop_context(context: *mut c_void) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(context.cast::<Context>()) });
@@ -59,7 +61,8 @@ fn result(done: io::Result<()>) -> c_int {
 }
 
 extern "C" fn read(context: *mut c_void, offset: u64, pieces: *const iovec, count: c_int) -> c_int {
-    // SAFETY: the library passes the disk's context, and `count` pieces of memory that nobody else uses meanwhile.
+    // SAFETY: the library passes the disk's context, and `count` pieces of memory that nobody else
+    // uses meanwhile.
     let (storage, pieces) = unsafe {
         let pieces = std::slice::from_raw_parts(pieces, count as usize);
         let pieces = pieces.iter().map(|piece| {
@@ -79,8 +82,9 @@ extern "C" fn write(
     pieces: *const iovec,
     count: c_int,
 ) -> c_int {
-    // SAFETY: the library passes the disk's context, and `count` pieces of memory that stay readable meanwhile. What a
-    // file system changes in pages that are being written it writes again.
+    // SAFETY: the library passes the disk's context, and `count` pieces of memory that stay
+    // readable meanwhile. What a file system changes in pages that are being written it writes
+    // again.
     let (storage, pieces) = unsafe {
         let pieces = std::slice::from_raw_parts(pieces, count as usize);
         let pieces = pieces.iter().map(|piece| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Copies and archives for programs: the engines of `outboard cp`, `tar-in` and `tar-out` behind one
-//! type. Nothing is printed, and no setting of the process is changed.
+//! Copies and archives for programs: the engines of `outboard cp`, `tar-in` and `tar-out` behind
+//! one type. Nothing is printed, and no setting of the process is changed.
 
 use crate::cp::{copy_exactly, Changes, Job, Keep, Options};
 use crate::exclusion::Exclusion;

@@ -52,8 +52,9 @@ impl Image {
         Self::new(path, identity, None, Arc::new(content), split)
     }
 
-    /// Looks at the beginning of an image. `split`: see [`split_hint`]. The host's files are not looked
-    /// at here: the server of a mount would wait for itself if its image lies below the mount.
+    /// Looks at the beginning of an image. `split`: see [`split_hint`]. The host's files are not
+    /// looked at here: the server of a mount would wait for itself if its image lies below the
+    /// mount.
     pub fn new(
         path: &Path,
         identity: (u64, u64),
@@ -160,9 +161,9 @@ impl Image {
         probe(&Slice::new(&*self.content, partition.start, partition.size))
     }
 
-    /// The partition table, if it and not what is on the whole disk counts. Discs that also boot from a stick have
-    /// both; there the disc counts. In a member of a RAID it is the RAID that has partitions; only a superblock
-    /// of version 0.90 may as well be that of the last partition.
+    /// The partition table, if it and not what is on the whole disk counts. Discs that also boot
+    /// from a stick have both; there the disc counts. In a member of a RAID it is the RAID that has
+    /// partitions; only a superblock of version 0.90 may as well be that of the last partition.
     pub fn partitions(&self) -> Option<&Table> {
         let counts = |probe: &Probe| match probe.kind {
             "iso9660" | "udf" | "isw_raid_member" | "ddf_raid_member" => true,
@@ -284,7 +285,8 @@ impl Image {
         self.any(name, |probe| probe.kind == "crypto_LUKS")
     }
 
-    /// Finds the file system that a name means, which must not be inside of layers. `forced`: the user named its type.
+    /// Finds the file system that a name means, which must not be inside of layers. `forced`: the
+    /// user named its type.
     pub fn find(&self, name: &ImageName, forced: bool) -> Result<FileSystem> {
         let probe = match name.partition {
             Some(number) => {

@@ -13,7 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Opens a file for reading that may be an image: EISDIR for a directory, ENOTBLK for what else is no disk.
+/// Opens a file for reading that may be an image: EISDIR for a directory, ENOTBLK for what else is
+/// no disk.
 pub fn open_image_file(path: &Path) -> io::Result<File> {
     undo::check(path)?;
     let kind = std::fs::metadata(path)?.file_type();

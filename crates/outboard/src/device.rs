@@ -117,7 +117,8 @@ impl BlockDevice {
         self.open_as(false)
     }
 
-    /// Opens the device itself, for reading, and if `write` says so also for writing: nobody else may have mounted it then.
+    /// Opens the device itself, for reading, and if `write` says so also for writing: nobody else
+    /// may have mounted it then.
     pub fn open_as(&self, write: bool) -> io::Result<Fd> {
         let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
         Fd::working_directory(self.kernel().system()).open_at(self.node(), flags, 0)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading directories.
 //!
-//! In a damaged image a directory may lead back to itself, so that its listing has no end. [`Listing`] ends with
-//! an error then; everything that lists directories of images goes through it.
+//! In a damaged image a directory may lead back to itself, so that its listing has no end.
+//! [`Listing`] ends with an error then; everything that lists directories of images goes through
+//! it.
 
 use crate::capacity::capacity;
 use crate::metadata::{FileType, Metadata};

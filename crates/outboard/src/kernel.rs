@@ -49,8 +49,8 @@ impl Builder {
         self
     }
 
-    /// A directory of snapshots: a kernel that was booted there before with the same configuration is gone
-    /// on with, and another one leaves its snapshot. It must be the user's alone.
+    /// A directory of snapshots: a kernel that was booted there before with the same configuration
+    /// is gone on with, and another one leaves its snapshot. It must be the user's alone.
     /// [`Kernel::snapshot_status`] tells what became of it.
     pub fn snapshots(mut self, directory: CString) -> Self {
         self.config.snapshots = Some(directory);
@@ -69,9 +69,9 @@ impl Builder {
         self
     }
 
-    /// Hands the text of a kernel panic, in lines, to a function instead of standard error. It keeps the rules of
-    /// [`Builder::log`], and may end the process by [`crate::end_at_once`]. When it returns, the process ends by
-    /// abort(3), unless [`Builder::contain_panic`] was called.
+    /// Hands the text of a kernel panic, in lines, to a function instead of standard error. It
+    /// keeps the rules of [`Builder::log`], and may end the process by [`crate::end_at_once`]. When
+    /// it returns, the process ends by abort(3), unless [`Builder::contain_panic`] was called.
     pub fn panic(mut self, panic: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
         self.config.panic = Some(Box::new(panic));
         self
@@ -85,8 +85,8 @@ impl Builder {
     }
 
     /// A panic ends this kernel, not the process: its calls fail with ENODEV from then on, and
-    /// [`Kernel::check`] tells why. Threads that are in a call stay there for ever. The kernel keeps
-    /// its memory, the locks of its disks, and its place among those that a process can have.
+    /// [`Kernel::check`] tells why. Threads that are in a call stay there for ever. The kernel
+    /// keeps its memory, the locks of its disks, and its place among those that a process can have.
     pub fn contain_panic(mut self) -> Self {
         self.config.contain_panic = true;
         self
@@ -239,7 +239,8 @@ impl Kernel {
             .is_ok_and(|kinds| kinds.iter().any(|name| name == kind))
     }
 
-    /// Whether a type of file system lies on no device, as tmpfs. Loads it if it is part of this kernel.
+    /// Whether a type of file system lies on no device, as tmpfs. Loads it if it is part of this
+    /// kernel.
     pub fn needs_no_device(&self, kind: &str) -> bool {
         let _ = self.load_component(&format!("fs-{kind}"), "");
         let line = format!("nodev\t{kind}");
@@ -281,7 +282,8 @@ pub fn forget_unused(system: &System) -> io::Result<()> {
     let caches = "/proc/sys/vm/drop_caches";
     // Not a line in the log each time.
     write_text(system, caches, "4")?;
-    // A journal holds the disk's pages until its own objects are given up; a file's inode stays until its pages are.
+    // A journal holds the disk's pages until its own objects are given up; a file's inode stays
+    // until its pages are.
     write_text(system, caches, "2")?;
     write_text(system, caches, "3")
 }

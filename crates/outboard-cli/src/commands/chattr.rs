@@ -11,8 +11,8 @@ use std::ffi::OsString;
 
 /// Change the flags of files in an image (immutable, append only...)
 ///
-/// MODE is + - or = and letters as lsattr shows them: aAcCdDeFijmPsStTux. There may be several, as in +a-d.
-/// "=" sets these and takes all others away, except e.
+/// MODE is + - or = and letters as lsattr shows them: aAcCdDeFijmPsStTux. There may be several, as
+/// in +a-d. "=" sets these and takes all others away, except e.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  outboard chattr +i disk.img:/etc/resolv.conf\n  outboard chattr -R -i disk.img:/etc"

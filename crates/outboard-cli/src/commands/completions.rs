@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard completions`: what shells need to complete the command line, made from its own description.
+//! `outboard completions`: what shells need to complete the command line, made from its own
+//! description.
 
 use crate::commands::arguments::Arguments;
 use crate::commands::manual::table_row;

@@ -26,11 +26,12 @@ use std::path::PathBuf;
     after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/\n  outboard cp 'disk.img:/etc/*.conf' confs/\n  outboard cp disk.img@2 part.img\n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
 )]
 pub struct Cp {
-    /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH. Of a volume, IMAGE@N or
-    /// IMAGE@NAME, the bytes are copied; "-" is then standard input or output
+    /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH. Of a volume,
+    /// IMAGE@N or IMAGE@NAME, the bytes are copied; "-" is then standard input or output
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub places: Vec<OsString>,
-    /// Copy directories with all that is in them, and keep owners, modes, times, links, holes, attributes, devices
+    /// Copy directories with all that is in them, and keep owners, modes, times, links, holes,
+    /// attributes, devices
     #[arg(short)]
     pub archive: bool,
     /// Copy directories with all that is in them
@@ -54,14 +55,15 @@ pub struct Cp {
     /// Print the name of each file and of its copy
     #[arg(short)]
     pub verbose: bool,
-    /// Give copies this owner, with names of the destination or numbers: USER, USER:GROUP, :GROUP, or
-    /// USER: for the user's login group
+    /// Give copies this owner, with names of the destination or numbers: USER, USER:GROUP, :GROUP,
+    /// or USER: for the user's login group
     #[arg(long, value_name = "OWNER:GROUP")]
     pub chown: Option<OsString>,
     /// Leave out what a pattern of the shell matches, as tar does; may be given several times
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
-    /// Overwrite files of the host that look like disk images, and copy between paths of the host alone
+    /// Overwrite files of the host that look like disk images, and copy between paths of the host
+    /// alone
     #[arg(long)]
     pub force: bool,
 }

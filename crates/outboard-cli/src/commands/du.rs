@@ -21,7 +21,8 @@ const BLOCK: u64 = 512;
 
 /// Tell how much room directories of an image take
 ///
-/// In KiB, as allocated on the disk. A file with several names is counted once, and so is what is in two operands.
+/// In KiB, as allocated on the disk. A file with several names is counted once, and so is what is
+/// in two operands.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,

@@ -2,9 +2,10 @@
 //! `outboard edit`: a file of an image in the user's editor.
 //!
 //! The image is not held open while the editor runs: a copy in a private directory of the host is
-//! edited. The kernel that reads and writes the image runs in processes of their own ([`apart`]), the editor in none of them. Afterwards a new file with the text takes the old one's name, if nobody else changed that
-//! meanwhile. An editor that fails leaves what it has saved. Until the new file is on stable
-//! storage the edited copy is kept, and told of if all does not go well.
+//! edited. The kernel that reads and writes the image runs in processes of their own ([`apart`]),
+//! the editor in none of them. Afterwards a new file with the text takes the old one's name, if
+//! nobody else changed that meanwhile. An editor that fails leaves what it has saved. Until the new
+//! file is on stable storage the edited copy is kept, and told of if all does not go well.
 
 use super::{image_place, runs_programs, uses_image};
 use clap::Args;
@@ -34,8 +35,9 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Edit a file in an image with $VISUAL or $EDITOR
 ///
-/// The file is replaced by a new one with the same owner, mode, attributes and access control list, and only if
-/// the text changed. If anything fails, the edited text is kept, and where it is is said.
+/// The file is replaced by a new one with the same owner, mode, attributes and access control list,
+/// and only if the text changed. If anything fails, the edited text is kept, and where it is is
+/// said.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  outboard edit disk.img@1:/etc/fstab\n  EDITOR='sed -i s/old/new/' outboard edit disk.img:/etc/hostname"

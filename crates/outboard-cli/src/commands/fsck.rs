@@ -23,8 +23,8 @@ const FAILED: u8 = 8;
 
 /// Check and repair a file system
 ///
-/// Without an option it is only checked, as with -n. Exit codes are those of fsck(8): 0 no errors, 1 errors
-/// were corrected, 4 errors are left, 8 the check could not be done.
+/// Without an option it is only checked, as with -n. Exit codes are those of fsck(8): 0 no errors,
+/// 1 errors were corrected, 4 errors are left, 8 the check could not be done.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  outboard fsck disk.img@2\n  outboard fsck -y disk.img@2\n  outboard fsck --replay -y data.xfs\n  outboard fsck -y cloud.qcow2@1\n  outboard fsck -y server.img@vg0/root\n  outboard --key-file key fsck laptop.img@3"
@@ -78,8 +78,8 @@ fn as_fat(code: i32, _: &[u8], mode: Mode) -> u8 {
     }
 }
 
-/// xfs_repair -n ends with 1 for errors; with -e it ends with 4 if it corrected any, with 2 if there is
-/// a log to replay.
+/// xfs_repair -n ends with 1 for errors; with -e it ends with 4 if it corrected any, with 2 if
+/// there is a log to replay.
 fn as_xfs(code: i32, _: &[u8], mode: Mode) -> u8 {
     match (code, mode) {
         (0, _) => GOOD,

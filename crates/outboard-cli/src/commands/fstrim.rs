@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard fstrim`: gives the room of deleted files back to the host. Free blocks of the file system become
-//! holes of the image's file.
+//! `outboard fstrim`: gives the room of deleted files back to the host. Free blocks of the file
+//! system become holes of the image's file.
 
 use crate::commands::arguments::parse_size;
 use crate::output::{Output, Print};

@@ -17,8 +17,8 @@ use std::io;
 
 /// Show extended attributes of files in an image
 ///
-/// Without -n and -d only names are shown; without -m only those that begin with "user.". The output of
-/// -d is what "setfattr --restore" takes.
+/// Without -n and -d only names are shown; without -m only those that begin with "user.". The
+/// output of -d is what "setfattr --restore" takes.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,

@@ -153,7 +153,8 @@ fn replace(
     }
     let (new, ()) = with_new_name(directory, |new| link(directory, new))?;
     let renamed = directory.rename_at(&new, directory, name, 0);
-    // It is still there after an error, and if both are names of one file: then renaming does nothing.
+    // It is still there after an error, and if both are names of one file: then renaming does
+    // nothing.
     let _ = directory.unlink_at(&new, 0);
     renamed
 }

@@ -95,8 +95,8 @@ fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_hide_set())
 }
 
-/// Whether it is an option of `outboard` itself. `--json` is one of each command: it is global only so
-/// that it may also follow the words of `part`.
+/// Whether it is an option of `outboard` itself. `--json` is one of each command: it is global only
+/// so that it may also follow the words of `part`.
 fn is_of_outboard(arg: &Arg) -> bool {
     arg.is_global_set() && arg.get_id() != "json"
 }

@@ -343,7 +343,8 @@ commands! {
 }
 
 impl Command {
-    /// Whether a program that it starts gets open files that this process was given: the key of a mount.
+    /// Whether a program that it starts gets open files that this process was given: the key of a
+    /// mount.
     pub fn hands_files_on(&self) -> bool {
         matches!(self, Command::Mount(mount) if mount.options.role == mount::Role::Keeper)
     }
@@ -415,8 +416,8 @@ fn writes_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAc
     uses_images(operands, true)
 }
 
-/// What a command needs that has other programs work on an image. It is shut in, but for the work that it does with
-/// the kernel: [`apart`](outboard_volume::session::apart).
+/// What a command needs that has other programs work on an image. It is shut in, but for the work
+/// that it does with the kernel: [`apart`](outboard_volume::session::apart).
 fn runs_programs(image: &OsString) -> HostAccess {
     HostAccess {
         programs: true,
@@ -451,7 +452,8 @@ fn check_file_name(path: &Path) -> Result<()> {
     )))
 }
 
-/// What somebody may have meant who wrote something else than a place: IMAGE, "IMAGE:" or "IMAGE:PATH", or a path inside of some image.
+/// What somebody may have meant who wrote something else than a place: IMAGE, "IMAGE:" or
+/// "IMAGE:PATH", or a path inside of some image.
 fn likely_place(operand: &OsStr) -> String {
     let bytes = operand.as_bytes();
     let colon = bytes.iter().rposition(|&byte| byte == b':');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard mv`: renames within a file system. To another one it copies with everything, into a directory
-//! of its own beside the destination, gives the complete copy its name, writes all that to stable storage,
-//! and only then removes the source.
+//! `outboard mv`: renames within a file system. To another one it copies with everything, into a
+//! directory of its own beside the destination, gives the complete copy its name, writes all that
+//! to stable storage, and only then removes the source.
 
 use crate::commands::operands::expand_places;
 use crate::commands::progress;
@@ -22,8 +22,8 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Move or rename files in images
 ///
-/// Between two file systems files are copied as by cp -a, and removed once the copy is complete and on
-/// stable storage. If not everything could be kept, the source stays.
+/// Between two file systems files are copied as by cp -a, and removed once the copy is complete and
+/// on stable storage. If not everything could be kept, the source stays.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard mv [OPTIONS] <SRC>... <DST>",
@@ -140,8 +140,8 @@ fn move_one(
     remove_tree(top, source, interrupt)
 }
 
-/// Renames. If both names already mean the same file, the system call does nothing and calls it success: they are
-/// hard links, or differ in case only, on a file system that ignores that.
+/// Renames. If both names already mean the same file, the system call does nothing and calls it
+/// success: they are hard links, or differ in case only, on a file system that ignores that.
 fn rename(from: &End, to: &End, stat: &libc::stat) -> io::Result<()> {
     if let Ok(old) = to.directory.stat_at(&to.name, ITSELF) {
         if (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino) {

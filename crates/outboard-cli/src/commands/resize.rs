@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard resize`: makes a file system larger or smaller, with its partition and the image's file.
+//! `outboard resize`: makes a file system larger or smaller, with its partition and the image's
+//! file.
 //!
-//! Whatever is interrupted, the file system always fits into what holds it: growing begins with the file, then the
-//! partition, then the file system; shrinking goes the other way.
+//! Whatever is interrupted, the file system always fits into what holds it: growing begins with the
+//! file, then the partition, then the file system; shrinking goes the other way.
 
 use crate::commands::arguments::parse_size;
 use crate::commands::uses_image;
@@ -211,7 +212,8 @@ fn keep_size(volume: &ToolVolume, error: Error) -> Error {
     error.with_note(&note)
 }
 
-/// Growing has failed. If the file system is as it was, so is then what holds it; else, the error says that it is not.
+/// Growing has failed. If the file system is as it was, so is then what holds it; else, the error
+/// says that it is not.
 fn undo(
     session: &mut Session,
     volume: &ToolVolume,
@@ -232,8 +234,8 @@ fn undo(
     }
 }
 
-/// Gives image and partition the sizes that they had, unless the file system has begun to use the new ones, which is then
-/// told.
+/// Gives image and partition the sizes that they had, unless the file system has begun to use the
+/// new ones, which is then told.
 fn restore(
     session: &mut Session,
     volume: &ToolVolume,
@@ -293,7 +295,8 @@ fn shrink(
     let needed = match (goal, now.probe.size) {
         (Goal::Bytes(size), Some(has)) => size.max(has),
         (Goal::Bytes(size), None) => size,
-        // The copy of its boot sector is at the end of the size that its tool was told, which is a round one.
+        // The copy of its boot sector is at the end of the size that its tool was told, which is a
+        // round one.
         (_, Some(has)) if matches!(method, Method::Ntfs) => round_up(has),
         (_, Some(has)) => has,
         (_, None) => now.range.size,

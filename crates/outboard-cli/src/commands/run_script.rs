@@ -19,8 +19,8 @@ use std::os::unix::ffi::OsStrExt;
 /// Run the commands of a file, all in one kernel
 ///
 /// Each line is what would be written after "outboard", with quotes as in a shell; "#" begins a
-/// comment. Options that hold for all commands (--ro, --type...) are given to run-script itself. What
-/// was written is on stable storage at the end, and after "sync".
+/// comment. Options that hold for all commands (--ro, --type...) are given to run-script itself.
+/// What was written is on stable storage at the end, and after "sync".
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  outboard run-script build.txt\n  outboard run-script - <<END\n  cp -a rootfs/. disk.img@1:/\n  setfacl -m u:1000:rwx disk.img@1:/srv\n  END"

@@ -26,8 +26,9 @@ use std::path::{Path, PathBuf};
 
 /// Pack a directory of an image into a tar archive
 ///
-/// The archive is in PAX format and has everything: numeric owners, modes, times, extended attributes,
-/// ACLs, labels, hard links, devices, holes. The same tree makes the same archive, byte for byte.
+/// The archive is in PAX format and has everything: numeric owners, modes, times, extended
+/// attributes, ACLs, labels, hard links, devices, holes. The same tree makes the same archive, byte
+/// for byte.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  outboard tar-out disk.img@1:/ > root.tar\n  outboard tar-out disk.img:/srv --zstd -f srv.tar.zst --exclude '*.log'\n  outboard tar-out --owner 0 --group 0 --mtime 2026-01-01 disk.img:/ etc usr/share/doc > some.tar"

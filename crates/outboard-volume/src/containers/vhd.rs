@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! VHD images, fixed and dynamic, read and written in place. [`outboard_image::vhd`] has the format.
+//! VHD images, fixed and dynamic, read and written in place. [`outboard_image::vhd`] has the
+//! format.
 //!
 //! A block of a dynamic disk that is written for the first time gets room at the end of the file,
-//! where the last footer was; a new footer follows it. The table in the file learns of the block
-//! at the next flush, once the block itself is on stable storage: a crash loses what was not flushed,
+//! where the last footer was; a new footer follows it. The table in the file learns of the block at
+//! the next flush, once the block itself is on stable storage: a crash loses what was not flushed,
 //! and nothing else.
 
 mod resize;

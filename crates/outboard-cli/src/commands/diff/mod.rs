@@ -2,7 +2,8 @@
 //! `outboard diff`: compares two trees, of images or of the host.
 //!
 //! One thread goes through both trees side by side and compares what is known of each pair of files
-//! ([`walk`]); others compare contents ([`contents`]). What differs is collected, and told in the order of paths.
+//! ([`walk`]); others compare contents ([`contents`]). What differs is collected, and told in the
+//! order of paths.
 
 mod contents;
 mod difference;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The words of find's command line: places, then an expression. From what binds most: parentheses, "!", "-a"
-//! (which may be left out), "-o".
+//! The words of find's command line: places, then an expression. From what binds most: parentheses,
+//! "!", "-a" (which may be left out), "-o".
 
 use super::expression::{Action, Expression, Match, Number, Test};
 use super::printf::Format;

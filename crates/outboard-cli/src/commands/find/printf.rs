@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The format of `-printf`, as GNU find has it. Owners are numbers, and times UTC, as everywhere in this program.
+//! The format of `-printf`, as GNU find has it. Owners are numbers, and times UTC, as everywhere in
+//! this program.
 
 use outboard_sandbox::format;
 use std::ffi::CString;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is checked before a tool runs, and before what it has made becomes the image: the file system must be there, and
-//! as large as was asked for. Some tools make less, or nothing, and call that success.
+//! What is checked before a tool runs, and before what it has made becomes the image: the file
+//! system must be there, and as large as was asked for. Some tools make less, or nothing, and call
+//! that success.
 
 use super::makers::{Filled, Maker};
 use super::{Mkfs, Wish};
@@ -14,7 +15,8 @@ use outboard_volume::scratch::Scratch;
 use outboard_volume::session::{apart, Session};
 use std::fs::File;
 
-/// Bytes of a disk that a file system may leave unused: incomplete groups at its end, logs beside it.
+/// Bytes of a disk that a file system may leave unused: incomplete groups at its end, logs beside
+/// it.
 const UNUSED: u64 = 16 << 20;
 /// What part of a disk it may leave unused.
 const UNUSED_PART: u64 = 16;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! FAT images that are the same each time: the kernel notes in each directory entry when it was made, which no
-//! call can change, and makes short names of similar long ones from the time. This gives all entries the time of their last
-//! change instead, and such names a number.
+//! FAT images that are the same each time: the kernel notes in each directory entry when it was
+//! made, which no call can change, and makes short names of similar long ones from the time. This
+//! gives all entries the time of their last change instead, and such names a number.
 //!
-//! The image was made a moment ago, by the distribution's tool and our kernel; everything is checked all the
-//! same, and a chain of clusters is followed no further than there are clusters.
+//! The image was made a moment ago, by the distribution's tool and our kernel; everything is
+//! checked all the same, and a chain of clusters is followed no further than there are clusters.
 
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::civil;
@@ -183,8 +183,9 @@ fn settle_entry(entry: &mut [u8], now: [u8; 4]) -> Option<Directory> {
     Some(Directory::Chain(cluster as u32))
 }
 
-/// How many characters of its own a short name has whose others the kernel took from the time: it does so from the
-/// tenth of similar names on. Some that it took from nowhere look the same, and may be changed as well.
+/// How many characters of its own a short name has whose others the kernel took from the time: it
+/// does so from the tenth of similar names on. Some that it took from nowhere look the same, and
+/// may be changed as well.
 fn own_characters(name: &[u8]) -> Option<usize> {
     (1..=2).find(|own| {
         let digits = &name[*own..own + 4];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tools that are given the tree leave out without a word: they are said here, as our own copies say them.
+//! What tools that are given the tree leave out without a word: they are said here, as our own
+//! copies say them.
 
 use super::host_tree;
 use outboard::System;
@@ -12,8 +13,8 @@ use std::path::Path;
 /// The attributes that only root sees, which no tool does in its sandbox.
 const OF_ROOT: &[u8] = b"trusted.";
 
-/// Names what the tree has of these, and of what tools do not see. What cannot be looked at the tool
-/// has reported.
+/// Names what the tree has of these, and of what tools do not see. What cannot be looked at the
+/// tool has reported.
 pub fn tell(top: &Path, kinds: &[Loss], interrupt: Interrupt) -> Result<()> {
     if kinds.is_empty() && System::Host.effective_user() != 0 {
         return Ok(());

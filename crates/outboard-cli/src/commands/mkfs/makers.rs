@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The distribution's makers of file systems: which there are, and how each is told what it is to make.
+//! The distribution's makers of file systems: which there are, and how each is told what it is to
+//! make.
 
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::tool::Tool;
@@ -48,7 +49,8 @@ const fn field(words: &'static [&'static str], longest: usize) -> Option<Field> 
     Some(Field { words, longest })
 }
 
-/// How a tool learns of the device's sectors. It works on a file, and takes them for those of a file.
+/// How a tool learns of the device's sectors. It works on a file, and takes them for those of a
+/// file.
 #[derive(Clone, Copy, Debug)]
 enum Sectors {
     /// Its blocks hold sectors of any device.
@@ -418,7 +420,8 @@ impl Maker {
         }
     }
 
-    /// What the tool is told of sectors of this size, unless the user does: some tools take that but once.
+    /// What the tool is told of sectors of this size, unless the user does: some tools take that
+    /// but once.
     pub fn say_sectors(&self, size: u64, options: &[OsString]) -> Vec<String> {
         let Sectors::ByWords(words) = self.sectors else {
             return Vec::new();

@@ -44,7 +44,8 @@ use std::path::{Path, PathBuf};
 
 /// How often `--fit` tries a larger size.
 const TRIES: u32 = 12;
-/// 1980-01-01, the first day that FAT knows: the time of reproducible images without SOURCE_DATE_EPOCH.
+/// 1980-01-01, the first day that FAT knows: the time of reproducible images without
+/// SOURCE_DATE_EPOCH.
 const FIRST_DAY: i64 = 315_532_800;
 
 /// Make a file system, empty or with a tree in it
@@ -54,12 +55,12 @@ const FIRST_DAY: i64 = 315_532_800;
     after_help = "Examples:\n  outboard mkfs ext4 disk.img --size 2G --label data\n  outboard mkfs ext4 root.img --fit --from rootfs --owner 0:0\n  outboard mkfs squashfs root.squashfs --from rootfs\n  outboard mkfs vfat disk.img@1 --from boot\n  SOURCE_DATE_EPOCH=1700000000 outboard mkfs ext4 root.img --fit --from rootfs --reproducible\n  outboard mkfs xfs disk.img --size 1G -- -m rmapbt=1\n  outboard mkfs ext4 disk.qcow2 --size 2G\n  outboard mkfs vfat cloud.qcow2@1\n  outboard mkfs ext4 server.img@vg0/root --from rootfs"
 )]
 pub struct Mkfs {
-    /// The type: ext2, ext3, ext4, xfs, btrfs, f2fs, vfat (fat12, fat16, fat32), exfat, ntfs, udf, nilfs2,
-    /// jfs, minix, swap; from a tree: squashfs, erofs, iso9660, romfs, cramfs
+    /// The type: ext2, ext3, ext4, xfs, btrfs, f2fs, vfat (fat12, fat16, fat32), exfat, ntfs, udf,
+    /// nilfs2, jfs, minix, swap; from a tree: squashfs, erofs, iso9660, romfs, cramfs
     #[arg(value_name = "TYPE")]
     pub file_system: String,
-    /// The image, a new file, in the format qcow2 or vhd if its name ends in .qcow2 or .vhd, else raw;
-    /// or IMAGE@N for a partition, IMAGE@NAME for a volume
+    /// The image, a new file, in the format qcow2 or vhd if its name ends in .qcow2 or .vhd, else
+    /// raw; or IMAGE@N for a partition, IMAGE@NAME for a volume
     pub image: OsString,
     /// Size of the image, as in 512M or 2G
     #[arg(long, value_name = "SIZE", value_parser = crate::commands::arguments::parse_size)]
@@ -67,7 +68,8 @@ pub struct Mkfs {
     /// Find a size that holds the tree [default with --from, for a new file]
     #[arg(long, conflicts_with = "size", requires = "from")]
     pub fit: bool,
-    /// What is put into it: a directory, whose contents are copied as "cp -a" does, or a tar archive
+    /// What is put into it: a directory, whose contents are copied as "cp -a" does, or a tar
+    /// archive
     #[arg(long, value_name = "DIR|TAR")]
     pub from: Option<PathBuf>,
     /// The label of the file system
@@ -768,7 +770,8 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// What failed, with the sectors where they are not those of every file: not every tool can be told.
+    /// What failed, with the sectors where they are not those of every file: not every tool can be
+    /// told.
     fn cannot(&self) -> String {
         let what = format!("cannot make {} in {}", self.maker.kind, self.shown);
         match self.sector {

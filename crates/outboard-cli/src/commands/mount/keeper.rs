@@ -2,8 +2,8 @@
 //! The keeper: mounts, starts the server, and unmounts when it is asked to end.
 //!
 //! In the background it tells the command that started it, over its standard output, what went
-//! wrong, or with a NUL that all is well, which the command answers with a byte. After that nobody listens there, and it tells the
-//! system's log.
+//! wrong, or with a NUL that all is well, which the command answers with a byte. After that nobody
+//! listens there, and it tells the system's log.
 
 use super::Plan;
 use outboard::{send_fd, signals, Tree};
@@ -344,7 +344,8 @@ impl Keeper<'_> {
         })
     }
 
-    /// Gives a server the FUSE device, of which no copy stays here, and waits until it answers requests.
+    /// Gives a server the FUSE device, of which no copy stays here, and waits until it answers
+    /// requests.
     fn connect(&self, mut newborn: Newborn, device: OwnedFd) -> Result<Server> {
         // That it is not there to take it is heard next.
         let _ = send_fd(&newborn.control, device.as_fd());

@@ -2,11 +2,12 @@
 //! `outboard mount`: a file system of an image as one of the host, through FUSE.
 //!
 //! Three processes take part. The *command* that the user typed waits until the file system can be
-//! used and ends. The *keeper* mounts, and later ends the mount when it is asked to by a signal: for
-//! this it needs what the third must not have. The *server* is a fresh process with nothing but the
-//! image and the mount's end of the FUSE device; it runs the kernel that answers the requests. It starts before the keeper mounts, since what it
-//! opens may be below the directory. If that kernel crashes, the host's closes the mount: accesses fail, none hangs. With `-f` the command
-//! is the keeper itself.
+//! used and ends. The *keeper* mounts, and later ends the mount when it is asked to by a signal:
+//! for this it needs what the third must not have. The *server* is a fresh process with nothing but
+//! the image and the mount's end of the FUSE device; it runs the kernel that answers the requests.
+//! It starts before the keeper mounts, since what it opens may be below the directory. If that
+//! kernel crashes, the host's closes the mount: accesses fail, none hangs. With `-f` the command is
+//! the keeper itself.
 
 mod ending;
 mod keeper;
@@ -233,9 +234,9 @@ impl Plan {
         self.check_directory()
     }
 
-    /// What the command sees of the image. It is outside of the sandbox: in a raw image it reads what every command
-    /// reads to find out types; in a qcow2 or vhd image a sandboxed process does that. Only the server
-    /// opens an image that is compressed or has to be converted, and once.
+    /// What the command sees of the image. It is outside of the sandbox: in a raw image it reads
+    /// what every command reads to find out types; in a qcow2 or vhd image a sandboxed process does
+    /// that. Only the server opens an image that is compressed or has to be converted, and once.
     fn look(&self, session: &mut Session, format: Option<&str>) -> Result<Seen> {
         let (name, forced) = (&self.image, self.settings.kind.is_some());
         match format {
@@ -251,7 +252,8 @@ impl Plan {
         }
     }
 
-    /// What cannot be written is mounted read-only, as mount(8) does it, unless the user has asked for more.
+    /// What cannot be written is mounted read-only, as mount(8) does it, unless the user has asked
+    /// for more.
     fn check_writable(&mut self, format: Option<&str>) -> Result<()> {
         let file = &self.image.file;
         let format = check_format_writable(format).map_err(|error| cannot_write(file, &error));
@@ -284,9 +286,10 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the host has to check permissions. Root alone may do everything anyway, except with files that have no owner here; and for each
-    /// check behind a change of a directory the host asks for its attributes again. Where nothing changes it asks less if it checks. In a
-    /// name space of users there are access lists only if it checks (fs/fuse/acl.c).
+    /// Whether the host has to check permissions. Root alone may do everything anyway, except with
+    /// files that have no owner here; and for each check behind a change of a directory the host
+    /// asks for its attributes again. Where nothing changes it asks less if it checks. In a name
+    /// space of users there are access lists only if it checks (fs/fuse/acl.c).
     fn needs_checks(&self) -> bool {
         let options = &self.options;
         let limited =

@@ -15,7 +15,8 @@ pub struct Options {
     pub read_only: bool,
     /// It shall not become read-only by itself.
     pub writable: bool,
-    /// Each change is on stable storage when its call returns: all of them, or those of directories.
+    /// Each change is on stable storage when its call returns: all of them, or those of
+    /// directories.
     pub sync: bool,
     pub dirsync: bool,
     pub allow_other: bool,
@@ -32,8 +33,8 @@ pub struct Options {
     pub groups: IdMap,
     pub kind: Option<String>,
     pub memory: Option<u64>,
-    /// Requests that are carried out at the same time, each on a virtual CPU of its own: threads that
-    /// have to share them wait for each other much longer than the requests take.
+    /// Requests that are carried out at the same time, each on a virtual CPU of its own: threads
+    /// that have to share them wait for each other much longer than the requests take.
     pub threads: Option<u32>,
 }
 

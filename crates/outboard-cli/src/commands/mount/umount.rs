@@ -70,7 +70,8 @@ fn has_removed_image(mounted: &Mounted) -> bool {
         .any(|server| server.has_removed_image())
 }
 
-/// The root directory stands for the whole file system: this tells of every error since it was mounted.
+/// The root directory stands for the whole file system: this tells of every error since it was
+/// mounted.
 pub fn write_all(directory: &Path) -> Result<()> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
     let synced = Tree::host().open_fd(directory, flags, 0).and_then(|root| {

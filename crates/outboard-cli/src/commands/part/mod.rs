@@ -61,16 +61,17 @@ pub enum Action {
 
 /// Make a table, with partitions: TYPE:SIZE[,name=NAME][,boot][,uuid=UUID]
 ///
-/// SIZE is as in 512M, or "rest". TYPE is linux, esp, bios, boot, swap, lvm, raid, luks, home, srv, var,
-/// root-x86, root-x86-64, root-arm, root-arm64, root-riscv64, usr-x86-64, fat, ntfs, prep, extended (MBR), or a
-/// type's GUID (GPT) or number such as 0x83 (MBR). All begin at a multiple of 1 MiB.
+/// SIZE is as in 512M, or "rest". TYPE is linux, esp, bios, boot, swap, lvm, raid, luks, home, srv,
+/// var, root-x86, root-x86-64, root-arm, root-arm64, root-riscv64, usr-x86-64, fat, ntfs, prep,
+/// extended (MBR), or a type's GUID (GPT) or number such as 0x83 (MBR). All begin at a multiple of
+/// 1 MiB.
 #[derive(Args, Debug)]
 pub struct Create {
     /// The kind of table
     #[arg(long, value_enum, default_value_t = Kind::Gpt)]
     pub table: Kind,
-    /// Size of the image, if it is to be made: in the format qcow2 or vhd if its name ends in .qcow2 or
-    /// .vhd, else raw
+    /// Size of the image, if it is to be made: in the format qcow2 or vhd if its name ends in
+    /// .qcow2 or .vhd, else raw
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
     /// Overwrite what is there
@@ -247,7 +248,8 @@ pub fn run(options: &Part, session: &mut Session, output: &mut Output) -> Result
     }
 }
 
-/// Changes the table of an image that has one. `work` gets the table, and a file with all of the disk.
+/// Changes the table of an image that has one. `work` gets the table, and a file with all of the
+/// disk.
 fn change(
     session: &mut Session,
     path: &Path,

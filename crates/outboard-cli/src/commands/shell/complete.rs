@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What could be typed next: names of commands, their options, and paths in the image or on the host.
+//! What could be typed next: names of commands, their options, and paths in the image or on the
+//! host.
 
 use super::places::commands;
 use super::{host_part, Prompt, BUILT_IN};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard shell`: the program's commands on one image, with a current directory in it.
 //!
-//! [`places`] makes places in the image of plain paths; [`complete`] knows what could be typed next.
+//! [`places`] makes places in the image of plain paths; [`complete`] knows what could be typed
+//! next.
 
 mod complete;
 mod history;
@@ -178,7 +179,8 @@ impl<'a> Prompt<'a> {
         format!("{}> ", self.here.shown())
     }
 
-    /// Runs a line; what it wrote is on stable storage then, also if it failed, and the image is clean.
+    /// Runs a line; what it wrote is on stable storage then, also if it failed, and the image is
+    /// clean.
     fn durable_line(&mut self, line: &[u8]) -> Result<ControlFlow<()>> {
         let done = self.line(line);
         let settled = self.session.settle();
