@@ -177,9 +177,13 @@ impl Image {
     fn missing_partition(&self, number: u32) -> Error {
         let Some(table) = &self.table else {
             let shown = &self.shown;
-            return Error::known(ErrorKind::NotFound, format!(
-                "no partition {number} in {shown}: it has no partition table (say {shown}:/ for all of it)"
-            ));
+            return Error::known(
+                ErrorKind::NotFound,
+                format!(
+                "no partition {number} in {shown}: it has no partition table (say {shown}:/ for \
+                 all of it)"
+            ),
+            );
         };
         let numbers: Vec<String> = table
             .partitions
@@ -244,10 +248,14 @@ impl Image {
         }
         let shown = &self.shown;
         if found.is_empty() {
-            return Err(Error::known(ErrorKind::NotAFileSystem, format!(
-                "{shown} has a {} partition table, but no partition with a known file system (see outboard info {shown})",
+            return Err(Error::known(
+                ErrorKind::NotAFileSystem,
+                format!(
+                "{shown} has a {} partition table, but no partition with a known file system (see \
+                 outboard info {shown})",
                 table.kind.name()
-            )));
+            ),
+            ));
         }
         let list: Vec<String> = found
             .iter()
@@ -390,20 +398,26 @@ pub fn unusable(shown: &str, probe: &Probe) -> Option<String> {
     let convert = |how: String| format!("{shown} is a {kind} file, not a raw disk image: {how}");
     Some(match kind {
         "apfs" => format!(
-            "{shown} is APFS, a file system of Apple that Linux has no driver for: read it with apfs-fuse, or copy the files on a Mac"
+            "{shown} is APFS, a file system of Apple that Linux has no driver for: read it with \
+             apfs-fuse, or copy the files on a Mac"
         ),
         "tar" | "cpio" => format!(
             "{shown} is a {kind} archive, not a disk image: {}",
             unpack_hint(kind)
         ),
-        "E01" => convert(format!("convert it with ewfexport -t NEW -f raw {shown} (package ewf-tools)")),
-        "dmg" => convert(format!("convert it with dmg2img {shown} NEW (package dmg2img)")),
+        "E01" => convert(format!(
+            "convert it with ewfexport -t NEW -f raw {shown} (package \
+             ewf-tools)"
+        )),
+        "dmg" => convert(format!(
+            "convert it with dmg2img {shown} NEW (package dmg2img)"
+        )),
         "gzip" | "xz" | "zstd" | "bzip2" | "lz4" | "zip" | "7z" => {
             convert("decompress it first".to_owned())
         }
-        _ if probe.class == Class::Wrapped => {
-            convert(format!("convert it with qemu-img convert -O raw {shown} NEW"))
-        }
+        _ if probe.class == Class::Wrapped => convert(format!(
+            "convert it with qemu-img convert -O raw {shown} NEW"
+        )),
         _ => return None,
     })
 }

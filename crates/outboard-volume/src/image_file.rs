@@ -122,10 +122,14 @@ pub fn in_use(path: &Path, write: bool, server: Option<&Server>) -> Error {
         );
     };
     let directory = escaped(server.directory.as_os_str().as_bytes());
-    Error::known(ErrorKind::Locked, format!(
-        "{shown} is in use: mounted on {directory} by outboard, pid {}{may_write} (its files are there; outboard umount {directory} ends that)",
+    Error::known(
+        ErrorKind::Locked,
+        format!(
+        "{shown} is in use: mounted on {directory} by outboard, pid {}{may_write} (its files are \
+         there; outboard umount {directory} ends that)",
         server.process
-    ))
+    ),
+    )
 }
 
 /// Why an image cannot be written.

@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn mounts_of_images() {
         let mounts = b"40 27 0:35 / /mnt rw - ext4 /x/a.img rw\n\
-            41 27 0:36 / /mnt/a\\040b rw,nosuid shared:3 - fuse.outboard /x/b\\040c.img@1 rw\n\n- x";
+            41 27 0:36 / /mnt/a\\040b rw,nosuid shared:3 - fuse.outboard \
+            /x/b\\040c.img@1 rw\n\n- x";
         assert!(has_mount(mounts, Path::new("/x/b c.img")));
         assert!(!has_mount(mounts, Path::new("/x/a.img")));
         assert!(!has_mount(mounts, Path::new("/x/b")));

@@ -94,7 +94,12 @@ pub struct Settings {
     pub disks: Vec<PathBuf>,
 
     /// Virtual CPUs of the kernel, 1 to 64 [default: the host's, at most 4]
-    #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(
+        long,
+        value_name = "N",
+        global = true,
+        value_parser = clap::value_parser!(u32).range(1..=64)
+    )]
     pub vcpus: Option<u32>,
 
     /// Most memory that the kernel may use, as in 512M or 2G [default: a quarter of the host's, at

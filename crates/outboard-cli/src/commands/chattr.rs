@@ -14,9 +14,9 @@ use std::ffi::OsString;
 /// MODE is + - or = and letters as lsattr shows them: aAcCdDeFijmPsStTux. There may be several, as
 /// in +a-d. "=" sets these and takes all others away, except e.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard chattr +i disk.img:/etc/resolv.conf\n  outboard chattr -R -i disk.img:/etc"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard chattr +i disk.img:/etc/resolv.conf\
+                        \n  outboard chattr -R -i disk.img:/etc")]
 pub struct Chattr {
     /// What to change, as in +i
     #[arg(value_name = "MODE", allow_hyphen_values = true)]

@@ -11,9 +11,9 @@ use std::io::{self, Write};
 
 /// Write the completions for a shell to standard output
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Example:\n  outboard completions bash > ~/.local/share/bash-completion/completions/outboard"
-)]
+#[command(after_help = "Example:\
+                        \n  outboard completions bash > \
+                        ~/.local/share/bash-completion/completions/outboard")]
 pub struct Completions {
     /// The shell
     pub shell: Shell,

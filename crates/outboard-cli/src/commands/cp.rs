@@ -23,7 +23,14 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard cp [OPTIONS] <SRC>... <DST>",
-    after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/\n  outboard cp 'disk.img:/etc/*.conf' confs/\n  outboard cp disk.img@2 part.img\n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
+    after_help = "Examples:\
+                  \n  outboard cp disk.img:/etc/hostname .\
+                  \n  outboard cp -a rootfs/. disk.img@1:/\
+                  \n  outboard cp -a old.img:/home new.img:/\
+                  \n  outboard cp notes.txt stick.img@1:/docs/\
+                  \n  outboard cp 'disk.img:/etc/*.conf' confs/\
+                  \n  outboard cp disk.img@2 part.img\
+                  \n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
 )]
 pub struct Cp {
     /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH. Of a volume,
@@ -163,7 +170,8 @@ fn copy_volume(
         });
         let shown = shown.unwrap_or_default();
         return Err(Error::Usage(format!(
-            "{shown} is a volume, of which cp copies the bytes: only -v and --force go with that (a place in its file system is {shown}:/PATH)"
+            "{shown} is a volume, of which cp copies the bytes: only -v and --force go with that \
+             (a place in its file system is {shown}:/PATH)"
         )));
     }
     if output.is_json() && *target == End::Standard {
@@ -244,7 +252,8 @@ fn check_operands(sources: &[Place], destination: &Place) -> Result<()> {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "no operand is a place in an image: write IMAGE:/PATH, as in {} (--force copies from the host to the host)",
+        "no operand is a place in an image: write IMAGE:/PATH, as in {} (--force copies from the \
+         host to the host)",
         likely_place(destination.path().as_os_str())
     )))
 }

@@ -26,7 +26,9 @@ const BLOCK: u64 = 512;
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard du -s -h disk.img:/usr disk.img:/var\n  outboard du -d 1 --json disk.img@1:/"
+    after_help = "Examples:\
+                  \n  outboard du -s -h disk.img:/usr disk.img:/var\
+                  \n  outboard du -d 1 --json disk.img@1:/"
 )]
 pub struct Du {
     /// What to measure: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root

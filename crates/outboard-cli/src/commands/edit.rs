@@ -39,9 +39,9 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// and only if the text changed. If anything fails, the edited text is kept, and where it is is
 /// said.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard edit disk.img@1:/etc/fstab\n  EDITOR='sed -i s/old/new/' outboard edit disk.img:/etc/hostname"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard edit disk.img@1:/etc/fstab\
+                        \n  EDITOR='sed -i s/old/new/' outboard edit disk.img:/etc/hostname")]
 pub struct Edit {
     /// The file: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(value_name = "IMAGE:/PATH")]

@@ -26,9 +26,13 @@ const FAILED: u8 = 8;
 /// Without an option it is only checked, as with -n. Exit codes are those of fsck(8): 0 no errors,
 /// 1 errors were corrected, 4 errors are left, 8 the check could not be done.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard fsck disk.img@2\n  outboard fsck -y disk.img@2\n  outboard fsck --replay -y data.xfs\n  outboard fsck -y cloud.qcow2@1\n  outboard fsck -y server.img@vg0/root\n  outboard --key-file key fsck laptop.img@3"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard fsck disk.img@2\
+                        \n  outboard fsck -y disk.img@2\
+                        \n  outboard fsck --replay -y data.xfs\
+                        \n  outboard fsck -y cloud.qcow2@1\
+                        \n  outboard fsck -y server.img@vg0/root\
+                        \n  outboard --key-file key fsck laptop.img@3")]
 pub struct Fsck {
     /// The image, IMAGE@N for a partition, or IMAGE@NAME for a volume
     pub image: OsString,
@@ -361,12 +365,16 @@ fn next_step(volume: &ToolVolume, mode: Mode) -> String {
     let shown = volume.shown();
     match (volume.probe.kind, mode) {
         ("xfs", Mode::Mend | Mode::Automatic) => format!(
-            "{shown}: its log has to be replayed before it can be repaired: outboard fsck --replay -y {shown}"
+            "{shown}: its log has to be replayed before it can be repaired: outboard fsck --replay \
+             -y {shown}"
         ),
         ("btrfs", Mode::Look | Mode::Automatic) => format!(
-            "{shown} has errors; -y repairs with \"btrfs check --repair\", which its makers call dangerous: copy the image first"
+            "{shown} has errors; -y repairs with \"btrfs check --repair\", which its makers call \
+             dangerous: copy the image first"
         ),
-        (_, Mode::Look | Mode::Automatic) => format!("{shown} has errors: outboard fsck -y {shown} repairs them"),
+        (_, Mode::Look | Mode::Automatic) => {
+            format!("{shown} has errors: outboard fsck -y {shown} repairs them")
+        }
         (_, Mode::Mend) => format!("{shown} still has errors"),
     }
 }

@@ -19,9 +19,9 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Tell what is in an image: partitions, file systems, labels, sizes
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard info disk.img\n  outboard info --json disk.img | jq '.disk.partitions[].filesystem'"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard info disk.img\
+                        \n  outboard info --json disk.img | jq '.disk.partitions[].filesystem'")]
 pub struct Info {
     /// The disk image, IMAGE@N for one partition, or IMAGE@NAME for a volume
     pub image: OsString,

@@ -18,7 +18,9 @@ use std::os::unix::ffi::OsStrExt;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard ln [OPTIONS] <TARGET>... <LINK>",
-    after_help = "Examples:\n  outboard ln disk.img:/bin/busybox disk.img:/bin/ls\n  outboard ln -s -f ../usr/share/zoneinfo/UTC disk.img:/etc/localtime"
+    after_help = "Examples:\
+                  \n  outboard ln disk.img:/bin/busybox disk.img:/bin/ls\
+                  \n  outboard ln -s -f ../usr/share/zoneinfo/UTC disk.img:/etc/localtime"
 )]
 pub struct Ln {
     /// What to link to, and last the new name or a directory for it. With -s the target is a text,
@@ -110,7 +112,8 @@ fn make(
         Target::Text(_) => None,
         Target::File(file) if session.open(file, true)? != id => {
             return Err(Error::Failed(format!(
-                "cannot make link {}: {} is in another file system (copy it with outboard cp, or use ln -s)",
+                "cannot make link {}: {} is in another file system (copy it with outboard cp, or \
+                 use ln -s)",
                 place.shown(),
                 file.shown()
             )));

@@ -28,7 +28,12 @@ use std::rc::Rc;
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc disk.img@2:/srv\n  outboard ls -lR stick.img@1:/\n  outboard ls -lan disk.img:/root\n  outboard ls 'disk.img:/etc/*.conf'"
+    after_help = "Examples:\
+                  \n  outboard ls disk.img:/\
+                  \n  outboard ls -l disk.img@2:/etc disk.img@2:/srv\
+                  \n  outboard ls -lR stick.img@1:/\
+                  \n  outboard ls -lan disk.img:/root\
+                  \n  outboard ls 'disk.img:/etc/*.conf'"
 )]
 pub struct Ls {
     /// What to list: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
@@ -75,7 +80,13 @@ pub struct Ls {
     #[arg(short)]
     pub reverse: bool,
     /// Colour names by kind, as LS_COLORS says [default: auto if LS_COLORS is set]
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "always"
+    )]
     pub color: Option<When>,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]

@@ -27,7 +27,9 @@ use std::os::unix::ffi::OsStrExt;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard mv [OPTIONS] <SRC>... <DST>",
-    after_help = "Examples:\n  outboard mv disk.img:/etc/motd disk.img:/etc/motd.old\n  outboard mv old.img:/home/ann new.img@2:/home"
+    after_help = "Examples:\
+                  \n  outboard mv disk.img:/etc/motd disk.img:/etc/motd.old\
+                  \n  outboard mv old.img:/home/ann new.img@2:/home"
 )]
 pub struct Mv {
     /// What to move, and last where to: IMAGE:/PATH or IMAGE@N:/PATH
@@ -70,7 +72,8 @@ pub fn run(options: &Mv, session: &mut Session) -> Result<()> {
 fn movable(operand: &OsString) -> Result<Place> {
     match Place::find(operand) {
         Place::Host(path) => Err(Error::Usage(format!(
-            "{} is a file of the host, which mv does not move from or to: copy with outboard cp -a, and then remove what is no longer needed",
+            "{} is a file of the host, which mv does not move from or to: copy with outboard cp \
+             -a, and then remove what is no longer needed",
             path.display()
         ))),
         place => Ok(place),
@@ -207,7 +210,8 @@ fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &End) -
     match complete {
         true => Ok(()),
         false => Err(Error::Failed(format!(
-            "{} was copied but not removed, because not everything could be kept: if that is no loss, remove it with outboard rm -r",
+            "{} was copied but not removed, because not everything could be kept: if that is no \
+             loss, remove it with outboard rm -r",
             source.shown()
         ))),
     }

@@ -35,9 +35,13 @@ const LEAST_BTRFS: u64 = 256 << 20;
 
 /// Make a file system larger or smaller, with its partition and the image
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard resize disk.img@2 +10G\n  outboard resize disk.img 4G\n  outboard resize disk.img --min\n  outboard resize cloud.qcow2@1 +10G\n  outboard resize server.img@vg0/root --max\n\next2, ext3, ext4, btrfs and ntfs grow and shrink; xfs and f2fs grow."
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard resize disk.img@2 +10G\
+                        \n  outboard resize disk.img 4G\
+                        \n  outboard resize disk.img --min\
+                        \n  outboard resize cloud.qcow2@1 +10G\
+                        \n  outboard resize server.img@vg0/root --max\
+                        \n\next2, ext3, ext4, btrfs and ntfs grow and shrink; xfs and f2fs grow.")]
 pub struct Resize {
     /// The image, IMAGE@N for a partition, or IMAGE@NAME for a volume
     pub image: OsString,
@@ -520,7 +524,8 @@ impl Method {
             "btrfs" if volume.probe.detail.is_empty() => Self::Btrfs,
             kind => {
                 return Err(Error::Failed(format!(
-                    "{}: {kind} cannot be resized; make a new image, and copy: outboard cp -a {0}:/ NEW:/",
+                    "{}: {kind} cannot be resized; make a new image, and copy: outboard cp -a \
+                     {0}:/ NEW:/",
                     volume.shown()
                 )))
             }

@@ -14,9 +14,9 @@ use std::io;
 
 /// Remove files of an image
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard rm disk.img:/etc/nologin\n  outboard rm -r -f disk.img@1:/var/cache/apt"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard rm disk.img:/etc/nologin\
+                        \n  outboard rm -r -f disk.img@1:/var/cache/apt")]
 pub struct Rm {
     /// What to remove: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]

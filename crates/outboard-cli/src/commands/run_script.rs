@@ -22,9 +22,12 @@ use std::os::unix::ffi::OsStrExt;
 /// comment. Options that hold for all commands (--ro, --type...) are given to run-script itself.
 /// What was written is on stable storage at the end, and after "sync".
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard run-script build.txt\n  outboard run-script - <<END\n  cp -a rootfs/. disk.img@1:/\n  setfacl -m u:1000:rwx disk.img@1:/srv\n  END"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard run-script build.txt\
+                        \n  outboard run-script - <<END\
+                        \n  cp -a rootfs/. disk.img@1:/\
+                        \n  setfacl -m u:1000:rwx disk.img@1:/srv\
+                        \n  END")]
 pub struct RunScript {
     /// The file with the commands; "-": standard input
     #[arg(value_name = "FILE")]

@@ -26,9 +26,11 @@ use std::path::PathBuf;
 /// for directories and where somebody has x already. Entries stand with commas between them. Names
 /// are those of the image. Removals are done before what -m and -M set.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard setfacl -m u:1000:rwX,g:adm:rX disk.img:/srv/data\n  outboard setfacl -R -m d:u:www-data:rwX disk.img:/srv\n  outboard setfacl -b disk.img:/srv/data\n  outboard setfacl --restore lists.txt disk.img:/"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard setfacl -m u:1000:rwX,g:adm:rX disk.img:/srv/data\
+                        \n  outboard setfacl -R -m d:u:www-data:rwX disk.img:/srv\
+                        \n  outboard setfacl -b disk.img:/srv/data\
+                        \n  outboard setfacl --restore lists.txt disk.img:/")]
 pub struct Setfacl {
     /// The files; with --restore the directory that paths are relative to
     #[arg(required = true, value_name = "IMAGE:/PATH")]

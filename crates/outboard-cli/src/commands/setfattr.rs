@@ -23,7 +23,10 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard setfattr -n user.origin -v build7 disk.img:/srv/file\n  outboard setfattr -x user.origin disk.img:/srv/file\n  outboard setfattr --restore attributes.txt disk.img:/"
+    after_help = "Examples:\
+                  \n  outboard setfattr -n user.origin -v build7 disk.img:/srv/file\
+                  \n  outboard setfattr -x user.origin disk.img:/srv/file\
+                  \n  outboard setfattr --restore attributes.txt disk.img:/"
 )]
 pub struct Setfattr {
     /// The files; with --restore the directory that paths are relative to

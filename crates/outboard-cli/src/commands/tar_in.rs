@@ -19,9 +19,13 @@ use std::path::{Path, PathBuf};
 /// that they have is kept: numeric owners, modes, times, extended attributes, ACLs, labels, hard
 /// links, devices, holes.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard tar-in disk.img@1:/ < root.tar\n  outboard tar-in disk.img:/srv site.tar.zst\n  outboard tar-in --strip-components=1 --no-same-owner disk.img:/src -f linux.tar.xz\n  outboard tar-in disk.img:/ root.tar etc/fstab etc/ssh\n  tar -c -C tree . | outboard tar-in disk.img:/"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard tar-in disk.img@1:/ < root.tar\
+                        \n  outboard tar-in disk.img:/srv site.tar.zst\
+                        \n  outboard tar-in --strip-components=1 --no-same-owner disk.img:/src -f \
+                        linux.tar.xz\
+                        \n  outboard tar-in disk.img:/ root.tar etc/fstab etc/ssh\
+                        \n  tar -c -C tree . | outboard tar-in disk.img:/")]
 pub struct TarIn {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR
     #[arg(value_name = "IMAGE:/DIR")]

@@ -30,9 +30,11 @@ use std::path::{Path, PathBuf};
 /// attributes, ACLs, labels, hard links, devices, holes. The same tree makes the same archive, byte
 /// for byte.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard tar-out disk.img@1:/ > root.tar\n  outboard tar-out disk.img:/srv --zstd -f srv.tar.zst --exclude '*.log'\n  outboard tar-out --owner 0 --group 0 --mtime 2026-01-01 disk.img:/ etc usr/share/doc > some.tar"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard tar-out disk.img@1:/ > root.tar\
+                        \n  outboard tar-out disk.img:/srv --zstd -f srv.tar.zst --exclude '*.log'\
+                        \n  outboard tar-out --owner 0 --group 0 --mtime 2026-01-01 disk.img:/ etc \
+                        usr/share/doc > some.tar")]
 pub struct TarOut {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR; IMAGE alone means its root
     #[arg(value_name = "IMAGE:/DIR")]
@@ -143,7 +145,8 @@ fn standard() -> Result<Target> {
     let stdout = io::stdout();
     if stdout.is_terminal() {
         return Err(Error::Usage(
-            "tar-out writes the archive to standard output, which is a terminal: write > ARCHIVE, or -f ARCHIVE"
+            "tar-out writes the archive to standard output, which is a terminal: write > ARCHIVE, \
+             or -f ARCHIVE"
                 .to_owned(),
         ));
     }

@@ -19,7 +19,10 @@ use std::io;
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard touch disk.img:/etc/cloud/cloud-init.disabled\n  outboard touch -d '2026-11-21 10:00' disk.img@1:/etc/motd\n  outboard touch -r disk.img:/etc/passwd disk.img:/etc/shadow"
+    after_help = "Examples:\
+                  \n  outboard touch disk.img:/etc/cloud/cloud-init.disabled\
+                  \n  outboard touch -d '2026-11-21 10:00' disk.img@1:/etc/motd\
+                  \n  outboard touch -r disk.img:/etc/passwd disk.img:/etc/shadow"
 )]
 pub struct Touch {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH

@@ -186,7 +186,8 @@ fn copy_and_tell(
     }
     match result {
         Ok(()) | Err(Error::Told) if interrupt.asked() => Err(Error::Interrupted(format!(
-            "interrupted after {} files, which are written; new copies that were not complete are removed",
+            "interrupted after {} files, which are written; new copies that were not complete are \
+             removed",
             report.files()
         ))),
         Ok(()) | Err(Error::Told) if full => Ok(Copied::UntilFull),

@@ -90,7 +90,8 @@ pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
             "what is compressed by {kind} can only be read: decompress it first"
         ))),
         Some(kind) => Err(read_only(format!(
-            "{kind} images can only be read: make an image of another format with qemu-img convert -O qcow2"
+            "{kind} images can only be read: make an image of another format with qemu-img convert \
+             -O qcow2"
         ))),
     }
 }

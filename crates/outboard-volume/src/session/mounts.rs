@@ -202,7 +202,8 @@ impl Session {
         })?;
         if mount.journal_ignored() {
             warn(format!(
-                "{shown}: not left well, and opened without replaying its journal: what was written last may be missing"
+                "{shown}: not left well, and opened without replaying its journal: what was \
+                 written last may be missing"
             ));
         }
         if write && mount.is_read_only() {

@@ -30,9 +30,10 @@ use std::sync::Mutex;
 /// One line for each difference; a directory that only one tree has is one line. Exit code 0: the
 /// same, 1: they differ, 2: something could not be compared.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard diff old.img:/ new.img:/\n  outboard diff --times rootfs disk.img@1:/\n  outboard diff --ignore owners,xattrs -x lost+found disk.img:/ rootfs"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard diff old.img:/ new.img:/\
+                        \n  outboard diff --times rootfs disk.img@1:/\
+                        \n  outboard diff --ignore owners,xattrs -x lost+found disk.img:/ rootfs")]
 pub struct Diff {
     /// The first tree: IMAGE:/PATH, IMAGE@N:/PATH, or a path of the host
     #[arg(value_name = "A:/")]

@@ -39,7 +39,11 @@ use std::time::SystemTime;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard find [OPTIONS] <IMAGE:/PATH>... [EXPRESSION]",
-    after_help = "Examples:\n  outboard find disk.img:/etc -name '*.conf' -newer disk.img:/etc/passwd\n  outboard find disk.img:/ -xdev -type f -perm /6000 -ls\n  outboard find disk.img@1:/tmp -mindepth 1 -delete\n  outboard find --json disk.img:/ -size +10M"
+    after_help = "Examples:\
+                  \n  outboard find disk.img:/etc -name '*.conf' -newer disk.img:/etc/passwd\
+                  \n  outboard find disk.img:/ -xdev -type f -perm /6000 -ls\
+                  \n  outboard find disk.img@1:/tmp -mindepth 1 -delete\
+                  \n  outboard find --json disk.img:/ -size +10M"
 )]
 pub struct Find {
     /// Show numbers of owners and groups with -ls, not the image's names. Options stand before the

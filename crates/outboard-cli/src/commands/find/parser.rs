@@ -15,8 +15,10 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Parentheses in parentheses that are understood, so that no expression overflows the stack.
 const NESTING: usize = 200;
-const KNOWN: &str = "-name -iname -path -ipath -type -size -mtime -mmin -newer -user -group -perm -links -inum -empty -true -false, \
-    -print -print0 -printf -ls -delete -prune, -maxdepth -mindepth -depth -xdev, ( ) ! -not -a -and -o -or";
+const KNOWN: &str = "-name -iname -path -ipath -type -size -mtime -mmin -newer -user -group -perm \
+                     -links -inum -empty -true -false, \
+                     -print -print0 -printf -ls -delete -prune, \
+                     -maxdepth -mindepth -depth -xdev, ( ) ! -not -a -and -o -or";
 
 /// What holds for the whole search, wherever it stands in the expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -81,7 +81,8 @@ pub(super) fn check_made(
         return Ok(());
     }
     let text = format!(
-        "{shown}: {} has made a file system of {}, not {}: larger ones it does not make of this type",
+        "{shown}: {} has made a file system of {}, not {}: larger ones it does not make of this \
+         type",
         maker.tool.name,
         size_text(size),
         size_text(wanted)

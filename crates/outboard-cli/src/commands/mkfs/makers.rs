@@ -413,7 +413,8 @@ impl Maker {
     pub fn check_sectors(&self, size: u64) -> Result<()> {
         match self.sectors {
             Sectors::AtMost(most) if size > most => Err(Error::Failed(format!(
-                "{} has blocks of {most} bytes, which cannot be on a device with sectors of {size} bytes",
+                "{} has blocks of {most} bytes, which cannot be on a device with sectors of {size} \
+                 bytes",
                 self.kind
             ))),
             _ => Ok(()),

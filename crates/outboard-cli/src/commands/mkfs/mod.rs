@@ -52,7 +52,17 @@ const FIRST_DAY: i64 = 315_532_800;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard mkfs [OPTIONS] <TYPE> <IMAGE> [-- <OPTIONS OF THE TOOL>...]",
-    after_help = "Examples:\n  outboard mkfs ext4 disk.img --size 2G --label data\n  outboard mkfs ext4 root.img --fit --from rootfs --owner 0:0\n  outboard mkfs squashfs root.squashfs --from rootfs\n  outboard mkfs vfat disk.img@1 --from boot\n  SOURCE_DATE_EPOCH=1700000000 outboard mkfs ext4 root.img --fit --from rootfs --reproducible\n  outboard mkfs xfs disk.img --size 1G -- -m rmapbt=1\n  outboard mkfs ext4 disk.qcow2 --size 2G\n  outboard mkfs vfat cloud.qcow2@1\n  outboard mkfs ext4 server.img@vg0/root --from rootfs"
+    after_help = "Examples:\
+                  \n  outboard mkfs ext4 disk.img --size 2G --label data\
+                  \n  outboard mkfs ext4 root.img --fit --from rootfs --owner 0:0\
+                  \n  outboard mkfs squashfs root.squashfs --from rootfs\
+                  \n  outboard mkfs vfat disk.img@1 --from boot\
+                  \n  SOURCE_DATE_EPOCH=1700000000 outboard mkfs ext4 root.img --fit --from rootfs \
+                  --reproducible\
+                  \n  outboard mkfs xfs disk.img --size 1G -- -m rmapbt=1\
+                  \n  outboard mkfs ext4 disk.qcow2 --size 2G\
+                  \n  outboard mkfs vfat cloud.qcow2@1\
+                  \n  outboard mkfs ext4 server.img@vg0/root --from rootfs"
 )]
 pub struct Mkfs {
     /// The type: ext2, ext3, ext4, xfs, btrfs, f2fs, vfat (fat12, fat16, fat32), exfat, ntfs, udf,
@@ -115,7 +125,8 @@ impl Source {
         let shown = escaped(path.as_os_str().as_bytes());
         if Place::image_of(path).is_some() {
             return Err(Error::Failed(format!(
-                "{shown} is a place in an image, but --from takes a directory or an archive of the host: pack it with outboard tar-out before"
+                "{shown} is a place in an image, but --from takes a directory or an archive of the \
+                 host: pack it with outboard tar-out before"
             )));
         }
         check_file_name(path)?;
@@ -162,7 +173,8 @@ impl Source {
             || options.reproducible;
         if changes && matches!(self, Self::Tar(_)) {
             return Err(Error::Usage(
-                "--owner, --owner-map, --file-contexts and --reproducible are for directories, not for a tar"
+                "--owner, --owner-map, --file-contexts and --reproducible are for directories, not \
+                 for a tar"
                     .to_owned(),
             ));
         }

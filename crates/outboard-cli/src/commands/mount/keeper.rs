@@ -260,7 +260,10 @@ impl Keeper<'_> {
             if !self.plan.restart || lived.elapsed() < WORTHWHILE {
                 return Err(self.last(
                     crash,
-                    &format!("{shown}: {crash}: every access is an error until it is unmounted (outboard umount {shown})"),
+                    &format!(
+                        "{shown}: {crash}: every access is an error until it is unmounted \
+                         (outboard umount {shown})"
+                    ),
                 ));
             }
             self.voice.tell(&format!(

@@ -53,7 +53,8 @@ pub fn run(options: &Umount) -> Result<()> {
     }
     if removed {
         return Err(Error::Failed(format!(
-            "{} was removed while it was mounted on {shown}: everything in it is lost, also what was written there; only a copy made before has it",
+            "{} was removed while it was mounted on {shown}: everything in it is lost, also what \
+             was written there; only a copy made before has it",
             ImageName::find(&mounted.source).file.display()
         )));
     }

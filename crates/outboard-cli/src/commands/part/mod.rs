@@ -31,9 +31,15 @@ const MEGABYTE: u64 = 1 << 20;
 
 /// Make, list and change partition tables
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard part disk.img create --size 4G esp:100M root-x86-64:rest\n  outboard part disk.img create --table mbr --size 1G fat:200M,boot linux:rest\n  outboard part disk.img create --size 8G esp:512M,name=EFI swap:1G linux:rest,name=root\n  outboard part disk.img list --json\n  outboard part disk.img add linux:1G,name=data\n  outboard part disk.img delete 3\n  outboard part disk.qcow2 create --size 20G esp:100M linux:rest"
-)]
+#[command(after_help = "Examples:\
+                  \n  outboard part disk.img create --size 4G esp:100M root-x86-64:rest\
+                  \n  outboard part disk.img create --table mbr --size 1G fat:200M,boot linux:rest\
+                  \n  outboard part disk.img create --size 8G esp:512M,name=EFI swap:1G \
+                  linux:rest,name=root\
+                  \n  outboard part disk.img list --json\
+                  \n  outboard part disk.img add linux:1G,name=data\
+                  \n  outboard part disk.img delete 3\
+                  \n  outboard part disk.qcow2 create --size 20G esp:100M linux:rest")]
 pub struct Part {
     /// The disk image
     pub image: OsString,
@@ -294,7 +300,8 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
     }
     if !options.force {
         return Err(Error::Failed(format!(
-            "{shown} exists already (--force gives it a new table; what is in its partitions is lost)"
+            "{shown} exists already (--force gives it a new table; what is in its partitions is \
+             lost)"
         )));
     }
     if options.size.is_some() {
@@ -420,7 +427,8 @@ mod tests {
         assert_eq!(wanted.size, Some(100 << 20));
         assert_eq!(
             wanted.line(true).unwrap(),
-            "type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, size=204800, name=\"EFI system\", attrs=\"LegacyBIOSBootable\"\n"
+            "type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, size=204800, name=\"EFI system\", \
+             attrs=\"LegacyBIOSBootable\"\n"
         );
         assert!(wanted.line(false).is_err(), "an MBR has no names");
         let rest: Wanted = "linux:rest".parse().unwrap();

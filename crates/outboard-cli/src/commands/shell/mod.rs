@@ -156,7 +156,9 @@ impl<'a> Prompt<'a> {
         if let Some(command) = understand(words, places::grammar(&self.here))? {
             if command.host_access().programs {
                 return Err(Error::Usage(
-                    "this runs another program, and so is not for a shell that is shut in: run it outside of the shell, or in a script (run-script)".to_owned(),
+                    "this runs another program, and so is not for a shell that is shut in: run it \
+                     outside of the shell, or in a script (run-script)"
+                        .to_owned(),
                 ));
             }
             let mut output = command.output();
