@@ -14,8 +14,7 @@ pub const SECTOR: u64 = 512;
 /// number.
 pub const MBR_END: u64 = SECTOR << 32;
 
-/// What becomes of what marks all of a disk as another thing: an old table and its copy, a file
-/// system.
+/// Whether to wipe the marks of other contents: an old table and its copy, a file system.
 #[derive(Clone, Copy)]
 enum Wipe {
     Always,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What can go wrong, in words for people.
+//! Errors of commands, with messages for people.
 
 use crate::failure::{ErrorKind, Failure};
 use crate::reported::{report, Reported};
@@ -109,7 +109,7 @@ impl Error {
         Error::from(Failure::new(kind, text))
     }
 
-    /// What programs are told of it.
+    /// The kind of error that programs get.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Usage(_) => ErrorKind::Usage,
@@ -165,7 +165,7 @@ impl Failures {
         self.any = true;
     }
 
-    /// Tells of what failed in a part of a command. What concerns all of it is an error still.
+    /// Reports a failure of one part of a command. A failure of the whole command stays an error.
     pub fn take<T>(&mut self, part: Result<T>) -> Result<Option<T>> {
         match part {
             Ok(value) => return Ok(Some(value)),

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 pub struct Reported {
     /// The kind of the error.
     pub kind: ErrorKind,
-    /// What failed, on which file, and why.
+    /// The failed action, its file and the reason.
     pub message: String,
     /// The file, as the user would write it.
     pub path: Option<Vec<u8>>,
@@ -80,7 +80,7 @@ impl<T> Reports<T> {
     }
 }
 
-/// What [`report`] and [`warn`] printed.
+/// The messages that [`report`] and [`warn`] printed.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// Failures after which the command went on.

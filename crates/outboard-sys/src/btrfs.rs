@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What btrfs tells of its trees. The file is any of the file system.
+//! Queries of the trees of btrfs. The file is any of the file system.
 
 use crate::system::pointer_mut;
 use crate::Fd;

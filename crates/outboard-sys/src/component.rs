@@ -14,7 +14,7 @@ pub struct Component {
     pub name: String,
     /// Bytes of its file; 0 if it did not come with the library.
     pub file_size: u64,
-    /// What it takes in the kernel, if it is loaded.
+    /// Memory and users in the kernel, if the component is loaded.
     pub loaded: Option<Loaded>,
 }
 
@@ -22,7 +22,7 @@ pub struct Component {
 pub struct Loaded {
     /// Bytes of the kernel's memory.
     pub memory: u64,
-    /// What it is used by.
+    /// The number of users.
     pub users: u32,
 }
 

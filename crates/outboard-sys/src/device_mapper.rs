@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ioctls of /dev/mapper/control. What they mean is said in linux/dm-ioctl.h.
+//! The ioctls of /dev/mapper/control. The header linux/dm-ioctl.h describes them.
 
 use crate::system::pointer_mut;
 use crate::Fd;

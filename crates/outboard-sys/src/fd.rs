@@ -417,7 +417,7 @@ impl Fd {
         unsafe { self.call(libc::SYS_renameat2, arguments) }.map(drop)
     }
 
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     pub fn read_link_at(&self, name: &CStr) -> io::Result<CString> {
         let mut buffer = vec![0u8; libc::PATH_MAX as usize];
         let arguments = [

@@ -255,7 +255,7 @@ impl Instance {
         answer.map_err(|error| error.raw_os_error()) != Err(Some(libc::ENODEV))
     }
 
-    /// What became of the snapshot when the kernel was booted.
+    /// How the kernel's boot used the snapshot.
     pub fn snapshot_status(&self) -> String {
         // SAFETY: the library returns a string that lives as long as the handle.
         unsafe { text(ffi::ob_snapshot_status_on(self.raw())) }
@@ -287,7 +287,7 @@ impl Instance {
         })
     }
 
-    /// What `raw` points to lives until the call returns.
+    /// The data behind `raw` lives until the call returns.
     fn add(&self, raw: &ffi::ob_disk_config) -> io::Result<(i32, String)> {
         let mut name = [0u8; ffi::DISK_NAME_SIZE];
         // SAFETY: `raw` and what it points to live until the call returns; a context lives until

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a mounted file system does to itself when it is asked: resizing and discarding. The file is
-//! any directory in it, usually the root. And what a block device tells that has none.
+//! Requests to a mounted file system: resizing and discarding. The file is any directory in it,
+//! usually the root. Also queries of a block device without a file system.
 
 use crate::system::{pointer, pointer_mut};
 use crate::Fd;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What this process of the host was started with: descriptors, a closed standard output, signals
-//! that are ignored.
+//! The state in which the host started this process: descriptors, a closed standard output, ignored
+//! signals.
 
 use libc::c_int;
 use std::ffi::{CStr, OsStr};
@@ -33,7 +33,7 @@ impl Inherited {
             .flatten()
             .filter_map(|entry| number(&entry.file_name()));
         let mut numbers: Vec<RawFd> = found.filter(|&number| number > LAST_STANDARD).collect();
-        // What was listed through is closed now: of that there are no flags.
+        // The descriptor of the listed directory is closed now, and so has no flags.
         numbers.retain(|&number| close_on_exec(number));
         Self { numbers }
     }

@@ -19,7 +19,7 @@ pub trait Storage: Send + Sync {
     /// Fills all the pieces, which lie one after the other on the disk.
     fn read_at(&self, pieces: Vec<IoSliceMut<'_>>, offset: u64) -> io::Result<()>;
     fn write_at(&self, pieces: Vec<IoSlice<'_>>, offset: u64) -> io::Result<()>;
-    /// What was written by calls that have returned is on stable storage after it.
+    /// Puts the data of all completed writes on stable storage.
     fn flush(&self) -> io::Result<()>;
     /// The contents are of no more use.
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
@@ -28,7 +28,7 @@ pub trait Storage: Send + Sync {
 
 type Context = Arc<dyn Storage>;
 
-/// What the library gets for a disk. [`closed`] takes it back.
+/// The context of a disk for the library. [`closed`] takes it back.
 pub(crate) fn into_context(storage: Context) -> *mut c_void {
     Box::into_raw(Box::new(storage)).cast()
 }
@@ -83,8 +83,7 @@ extern "C" fn write(
     count: c_int,
 ) -> c_int {
     // SAFETY: the library passes the disk's context, and `count` pieces of memory that stay
-    // readable meanwhile. What a file system changes in pages that are being written it writes
-    // again.
+    // readable meanwhile. A file system that changes a page during a write writes the page again.
     let (storage, pieces) = unsafe {
         let pieces = std::slice::from_raw_parts(pieces, count as usize);
         let pieces = pieces.iter().map(|piece| {

@@ -49,7 +49,7 @@ impl StatFs {
     }
 }
 
-/// What is changed of mounts, in the kernel's layout (mount_setattr(2)).
+/// The changes to a mount, in the kernel's layout (mount_setattr(2)).
 #[repr(C)]
 struct MountAttributes {
     set: u64,

@@ -27,7 +27,7 @@ pub struct Image {
     pub identity: (u64, u64),
     pub table: Option<Table>,
     pub whole: Option<Probe>,
-    /// What to do if the file is but a piece of an image.
+    /// Advice for a file that is but a piece of an image.
     pub split: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub struct Image {
 #[derive(Debug)]
 pub struct FileSystem {
     pub partition: Option<u32>,
-    /// What the probe found; `None` if the user named the type of something unknown.
+    /// The result of the probe; `None` if the user named the type of something unknown.
     pub probe: Option<Probe>,
 }
 
@@ -143,17 +143,17 @@ impl Image {
         self.split.as_deref().unwrap_or("it is cut off")
     }
 
-    /// That nothing in the image is known.
+    /// The error for an image with unknown contents.
     pub fn unrecognised(&self) -> Error {
         unrecognised(&self.shown, self.split.clone())
     }
 
-    /// What is in a range of it.
+    /// Probes a range of the image.
     pub fn probe_range(&self, range: Range) -> Option<Probe> {
         probe(&Slice::new(&*self.content, range.start, range.size))
     }
 
-    /// What is in a partition.
+    /// Probes a partition.
     pub fn probe_partition(&self, partition: &Partition) -> Option<Probe> {
         if partition.extended {
             return None;

@@ -52,8 +52,8 @@ pub fn cannot_open(path: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// What to do where a file is but a piece of an image, by its name: disk.img.001, disk.img.aa and
-/// the like, with a neighbour beside it.
+/// Advice for a file that is but a piece of an image, judged by its name: disk.img.001, disk.img.aa
+/// and the like, with a neighbour beside it.
 pub fn split_hint(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let (stem, number) = name.rsplit_once('.')?;

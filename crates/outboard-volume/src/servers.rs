@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const PROCESSES: &str = "/proc";
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// What mount(8) and mountinfo show as the type of our mounts.
+/// The type of our mounts in mount(8) and mountinfo.
 pub const KIND: &str = "fuse.outboard";
 
 /// A process that serves a mount.

@@ -2,10 +2,9 @@
 //! A file system on which the distribution's tools work.
 //!
 //! In a raw image: the image as it is, or of a partition, since tools know only whole files, and of
-//! NTFS a private copy. What they change in that is written back after they succeeded, and only
-//! that, wholly or not at all; a tool that fails or is interrupted has changed nothing in a
-//! partition. In images of other formats and inside of layers: a file that our kernel serves
-//! ([`crate::export`]).
+//! NTFS a private copy. After a tool has succeeded, its changes are written back, and only those,
+//! wholly or not at all. A tool that fails or is interrupted has changed nothing in a partition. In
+//! images of other formats and inside of layers: a file that our kernel serves ([`crate::export`]).
 
 use crate::address::ImageName;
 use crate::containers::{check_format_writable, format_of};

@@ -181,7 +181,7 @@ impl UndoLog {
         Ok(())
     }
 
-    /// What the change replaces.
+    /// The blocks that the change replaces.
     pub fn changes(&self) -> &[Changed] {
         &self.changes
     }

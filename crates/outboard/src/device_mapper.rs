@@ -32,7 +32,7 @@ const NAME: std::ops::Range<usize> = 48..176;
 const TARGET_SIZE: usize = 40;
 /// Bytes of a target's type, its NUL included.
 const KIND_SIZE: usize = 16;
-/// What the kernel answers about the state of all targets.
+/// Room for the kernel's answer about the state of all targets.
 const STATUS_SIZE: usize = 16384;
 
 /// One line of a mapping table. Its parameters may hold a key: they are wiped when it is dropped.

@@ -112,7 +112,7 @@ impl DirEntry {
         }
     }
 
-    /// What the file says if it is a symbolic link.
+    /// The target of a symbolic link.
     #[doc(hidden)]
     pub fn read_link(&self) -> io::Result<CString> {
         self.directory.read_link_at(&self.name)

@@ -105,7 +105,7 @@ impl Disk {
         &self.shared.kernel
     }
 
-    /// What the kernel calls it, as in "vda".
+    /// The kernel's name for it, as in "vda".
     pub fn name(&self) -> &str {
         &self.shared.name
     }

@@ -158,8 +158,8 @@ impl Drop for Shared {
 /// its disks and mounts count too, those of files do not. Dropping ignores errors; [`Kernel::halt`]
 /// tells them.
 ///
-/// A clone is the same kernel. What belongs to a kernel works with that kernel only: EXDEV where it
-/// is handed to another one.
+/// A clone is the same kernel. An object of one kernel works with that kernel only: another one
+/// returns EXDEV.
 #[derive(Clone)]
 pub struct Kernel {
     pub(crate) shared: Arc<Shared>,
@@ -175,7 +175,7 @@ impl Kernel {
         &self.shared.instance
     }
 
-    /// What takes its system calls.
+    /// The target of its system calls.
     pub fn system(&self) -> &System {
         &self.shared.system
     }
@@ -186,7 +186,7 @@ impl Kernel {
         self.instance().check()
     }
 
-    /// What became of the snapshot when it was booted.
+    /// How its boot used the snapshot.
     pub fn snapshot_status(&self) -> String {
         self.instance().snapshot_status()
     }
@@ -258,10 +258,9 @@ impl Kernel {
             .collect())
     }
 
-    /// Unmounts everything, writes everything to the disks and stops. What is
-    /// still used of this kernel afterwards fails with ENODEV, in every thread. `EBUSY`: something
-    /// could not be unmounted (it was synced); `EIO`: something could not be written;
-    /// [`KernelError`]: there is no kernel to halt.
+    /// Unmounts everything, writes everything to the disks and stops. Later calls to this kernel
+    /// fail with ENODEV, in every thread. `EBUSY`: something could not be unmounted (it was
+    /// synced); `EIO`: something could not be written; [`KernelError`]: there is no kernel to halt.
     pub fn halt(self) -> io::Result<()> {
         self.instance().halt()
     }
@@ -288,7 +287,7 @@ pub fn forget_unused(system: &System) -> io::Result<()> {
     write_text(system, caches, "3")
 }
 
-/// What the kernel remembers of files, in bytes.
+/// The kernel's caches of files, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// Pages of files; with btrfs, of its own blocks too.
@@ -297,7 +296,7 @@ pub struct Remembered {
     pub other: u64,
 }
 
-/// What a kernel remembers of files now.
+/// Reads the size of a kernel's caches of files.
 pub fn remembered(system: &System) -> io::Result<Remembered> {
     check_is_not_host(system)?;
     let text = read_text(system, c"/proc/meminfo")?;

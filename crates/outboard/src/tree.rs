@@ -169,7 +169,7 @@ impl Tree {
             .map(Metadata::from)
     }
 
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     pub fn read_link(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
         let (directory, name) = self.open_parent(path.as_ref())?;
         let target = directory.read_link_at(&name)?;

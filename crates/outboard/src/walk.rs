@@ -71,7 +71,7 @@ impl Stop for () {
     }
 }
 
-/// What a walk comes upon.
+/// A step of a walk.
 pub enum Step<'a> {
     /// A file, or a directory before what is in it.
     Found(Entry<'a>),
@@ -82,7 +82,7 @@ pub enum Step<'a> {
     Failed(Entry<'a>, io::Error),
 }
 
-/// What to do before the next name.
+/// The action before the next name.
 enum Next {
     Nothing,
     /// Go into the directory that was found.

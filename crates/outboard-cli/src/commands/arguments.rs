@@ -253,7 +253,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// What clap checks by itself only in debug builds.
+    /// Clap makes this check by itself only in debug builds.
     #[test]
     fn no_letter_means_two_options() {
         let mut all = Arguments::command();

@@ -26,7 +26,7 @@ pub enum Shell {
     Fish,
 }
 
-/// What bash can complete besides; "@OPTIONS@" stands for the words after `mount -o`.
+/// More completions, for bash alone; "@OPTIONS@" stands for the words after `mount -o`.
 const BASH: &str = include_str!("completions.bash");
 
 pub fn run(options: &Completions) -> Result<()> {

@@ -33,7 +33,7 @@ use std::path::PathBuf;
                   \n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
 )]
 pub struct Cp {
-    /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH. Of a volume,
+    /// The sources, and last the destination: host paths, IMAGE:/PATH, IMAGE@N:/PATH. Of a volume,
     /// IMAGE@N or IMAGE@NAME, the bytes are copied; "-" is then standard input or output
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub places: Vec<OsString>,

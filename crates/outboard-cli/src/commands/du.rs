@@ -31,7 +31,7 @@ const BLOCK: u64 = 512;
                   \n  outboard du -d 1 --json disk.img@1:/"
 )]
 pub struct Du {
-    /// What to measure: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
+    /// The files to measure: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// Only the sum of each operand

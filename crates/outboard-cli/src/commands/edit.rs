@@ -93,7 +93,7 @@ struct Original {
     attributes: Option<Attributes>,
 }
 
-/// What tells a file from another one.
+/// The attributes by which two states of a file differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Attributes {
     inode: u64,
@@ -212,7 +212,7 @@ impl Copy {
         script.push(" \"$@\"");
         let interrupt = session.catch_interrupts();
         let spared = interrupt.spare();
-        // What the editor makes elsewhere gets the user's permissions, not ours.
+        // Files that the editor makes elsewhere get the user's permissions, not ours.
         let ours = System::Host.umask(session.umask());
         let ended = process::Command::new("sh")
             .arg("-c")

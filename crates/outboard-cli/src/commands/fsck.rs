@@ -301,7 +301,7 @@ fn check(options: &Fsck, session: &mut Session, output: &mut Output) -> Result<u
             .arguments(words)
             .shown(!is_json);
         let (code, text) = finish(checker, call, mode, file, &shown)?;
-        // What a checker gave up on is left as it was.
+        // A checker that gave up leaves the volume as it was.
         let fate = match code {
             GOOD | MENDED | BAD => Fate::Keep,
             _ => Fate::Drop,
@@ -360,7 +360,7 @@ fn finish(
     Ok((meaning, text))
 }
 
-/// What to do about errors that are left.
+/// Advice about errors that are left.
 fn next_step(volume: &ToolVolume, mode: Mode) -> String {
     let shown = volume.shown();
     match (volume.probe.kind, mode) {

@@ -23,8 +23,8 @@ use std::os::unix::ffi::OsStrExt;
                   \n  outboard ln -s -f ../usr/share/zoneinfo/UTC disk.img:/etc/localtime"
 )]
 pub struct Ln {
-    /// What to link to, and last the new name or a directory for it. With -s the target is a text,
-    /// else a place in the same image
+    /// The targets, and last the new name or a directory for it. With -s the target is a text, else
+    /// a place in the same image
     #[arg(required = true, num_args = 2.., value_names = ["TARGET", "LINK"])]
     pub operands: Vec<OsString>,
     /// Make symbolic links
@@ -64,7 +64,7 @@ pub fn run(options: &Ln, session: &mut Session) -> Result<()> {
     failures.finish()
 }
 
-/// What a link leads to.
+/// The target of a link.
 enum Target {
     Text(CString),
     File(Place),

@@ -186,7 +186,7 @@ impl Print for Flags<'_> {
     }
 }
 
-/// What is still to be done.
+/// A step that is still to be done.
 enum Step {
     /// A name of a directory.
     Show(Place),

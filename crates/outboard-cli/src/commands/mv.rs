@@ -32,7 +32,7 @@ use std::os::unix::ffi::OsStrExt;
                   \n  outboard mv old.img:/home/ann new.img@2:/home"
 )]
 pub struct Mv {
-    /// What to move, and last where to: IMAGE:/PATH or IMAGE@N:/PATH
+    /// The sources, and last the destination: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub places: Vec<OsString>,
     /// Do not replace files
@@ -237,7 +237,7 @@ fn discard(to: &End, beside: CString, shown: &Place) {
         })
     });
     if let Ok(top) = top {
-        // What is in the way of this was told there.
+        // `remove_tree` reports its errors itself.
         let _ = remove_tree(top, shown, &Interrupt::default());
     }
 }

@@ -2,8 +2,8 @@
 //! `outboard resize`: makes a file system larger or smaller, with its partition and the image's
 //! file.
 //!
-//! Whatever is interrupted, the file system always fits into what holds it: growing begins with the
-//! file, then the partition, then the file system; shrinking goes the other way.
+//! After an interrupt at any point the file system still fits into its partition and file. Growing
+//! begins with the file, then the partition, then the file system; shrinking goes the other way.
 
 use crate::commands::arguments::parse_size;
 use crate::commands::uses_image;
@@ -105,7 +105,7 @@ type Resized = std::result::Result<(), Failure>;
 /// To what size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
-    /// That of the file or partition.
+    /// The size of the file or partition.
     Fill,
     Bytes(u64),
     Least,
@@ -312,7 +312,7 @@ fn shrink(
     Ok(())
 }
 
-/// What a file system is in.
+/// The place of a file system.
 enum Holder {
     /// All of the image.
     Image,
@@ -380,7 +380,7 @@ impl Holder {
         }
     }
 
-    /// What there is without a larger image.
+    /// The room without a larger image.
     fn room(&self, volume: &ToolVolume) -> u64 {
         match self {
             Self::Image | Self::Layer => volume.range.size,
@@ -423,7 +423,7 @@ impl Slot {
         self.kind == TableKind::Gpt
     }
 
-    /// What is behind the last partition: a GPT has its second copy at the end.
+    /// The room behind the last partition: a GPT has its second copy at the end.
     fn spare(&self) -> u64 {
         match self.is_gpt() {
             true => MEGABYTE,
@@ -631,7 +631,7 @@ fn resize_ext(settings: &Options, volume: &mut ToolVolume, goal: Goal) -> Result
     })
 }
 
-/// What ntfsresize says that the volume could be made, in bytes.
+/// The smallest size of the volume in bytes, from the output of ntfsresize.
 fn ntfs_least(output: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(output);
     let (_, after) = text.split_once("You might resize at ")?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard setfacl`.
 //!
-//! What the command line asks for becomes a plan: steps in the order in which they are done to each
-//! file's two lists. Masks are computed after them, unless one was given.
+//! The command line becomes a plan: steps that change each file's two lists, in order. Masks are
+//! computed after them, unless one was given.
 
 use super::descend::{Descend, Found};
 use super::dump::{text_of, Dump, Section};
@@ -408,7 +408,7 @@ fn write(found: &Found, attribute: &CStr, list: &Acl) -> Result<()> {
         false => found.file.set_xattr(attribute, &list.encode()),
         true => match found.file.remove_xattr(attribute) {
             Err(error) if error.raw_os_error() == Some(libc::ENODATA) => Ok(()),
-            // What has no lists has lost none.
+            // A file system without lists has nothing to remove.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
             other => other,
         },
@@ -416,7 +416,7 @@ fn write(found: &Found, attribute: &CStr, list: &Acl) -> Result<()> {
     done.map_err(|error| found.failed("change the access control list of", &error))
 }
 
-/// What a section of a dump says of a file, without the entries.
+/// The comments of a dump's section about a file, without the entries.
 #[derive(Default)]
 struct Header {
     owner: Option<u32>,

@@ -78,7 +78,7 @@ impl TarIn {
         }
     }
 
-    /// What is unpacked. Opens the place.
+    /// The selection of members and how to unpack them. Opens the place.
     fn selection(&self, session: &mut Session, place: &Place) -> Result<Selection> {
         let id = session.open(place, true)?;
         let (user, group) = (self.owner.as_deref(), self.group.as_deref());

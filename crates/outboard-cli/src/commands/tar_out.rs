@@ -39,8 +39,8 @@ pub struct TarOut {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR; IMAGE alone means its root
     #[arg(value_name = "IMAGE:/DIR")]
     pub place: OsString,
-    /// What of it to pack, with all below; names in the archive are as written here, and may have
-    /// wildcards [default: all]
+    /// The parts of it to pack, with all below; names in the archive are as written here, and may
+    /// have wildcards [default: all]
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
     /// Where to write the archive [default: standard output]

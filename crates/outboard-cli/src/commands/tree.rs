@@ -77,7 +77,7 @@ pub fn run(options: &Tree, session: &mut Session, output: &mut Output) -> Result
     drawing.finish()
 }
 
-/// What stands before the names of a level.
+/// The lines that connect a level with its parents, before each name.
 #[derive(Default)]
 struct Indent {
     text: String,
@@ -193,7 +193,7 @@ impl Drawing<'_> {
         self.output.line(line)
     }
 
-    /// A name in its colour, if there are colours. What cannot be looked at has none.
+    /// A name in its colour, if there are colours. A file whose status cannot be read has none.
     fn painted(&self, entry: &Entry, shown: Vec<u8>) -> Vec<u8> {
         let Some(colors) = &self.colors else {
             return shown;

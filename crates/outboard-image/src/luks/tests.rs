@@ -150,7 +150,7 @@ fn version_1() {
     assert!(read(&bytes[..100]).is_err());
 }
 
-/// Whatever a header says, there is an answer, and no panic. The numbers are always the same.
+/// A header with too many or too long parts is an error, not a panic.
 #[test]
 fn digests_and_slots_have_limits() {
     let read_json = |text: &str| read(&image(&header(version1::MAGIC, 0, 1, text), &[]));

@@ -6,9 +6,9 @@
 //! last to leave it sets its attributes. Children hold their parent, so a parent is finished after
 //! them.
 //!
-//! All other commands share [`outboard::walk`]. That walk returns one file at a time, and leaves a
-//! directory once it has returned all files in there. Here a directory must stay until other
-//! threads have copied its files, and links may lead to directories of other trees.
+//! All other commands share [`outboard::walk`]. The shared walk returns one file at a time, and
+//! leaves a directory once it has returned all files in there. Here a directory must stay until
+//! other threads have copied its files, and links may lead to directories of other trees.
 
 use super::attributes::{self, Named, Pair};
 use super::copy::{Copier, Item, Worker};

@@ -190,7 +190,7 @@ pub fn unpack(
 pub(crate) struct Target<'a> {
     pub tree: &'a Tree,
     pub place: &'a Place,
-    /// What messages call it.
+    /// The name in messages.
     pub shown: &'a str,
 }
 

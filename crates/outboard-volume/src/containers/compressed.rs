@@ -86,7 +86,7 @@ const BEGINNING_MOST: u64 = 64 << 20;
 pub fn beginning(kind: &str, input: impl Read, length: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(decoder) = decoder(kind, input.take(BEGINNING_MOST)) {
-        // What came before an error counts.
+        // Bytes before an error count.
         let _ = decoder.take(length as u64).read_to_end(&mut bytes);
     }
     bytes
@@ -175,7 +175,7 @@ impl Compressed {
         done
     }
 
-    /// What was compressed.
+    /// The decompressed image.
     pub fn decompressed(&self) -> io::Result<&File> {
         match self.done.get_or_init(|| self.decompress()) {
             Ok(()) => Ok(&self.raw),

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 const QEMU_IMG: Tool = Tool::new("qemu-img", "qemu-utils");
 
-/// What qemu-img may read of an image.
+/// The path that qemu-img may read: the image, or its directory if it has several files.
 fn readable(file: &File, path: &Path) -> io::Result<PathBuf> {
     let mut start = [0; 24];
     file.read_at(&mut start, 0)?;

@@ -185,7 +185,7 @@ impl Container {
         }
     }
 
-    /// Gives the disk another size. What is beyond a smaller one is gone.
+    /// Gives the disk another size. Data beyond a smaller size is lost.
     pub fn set_size(&self, size: u64) -> io::Result<()> {
         match self {
             Self::Raw(file) => file.set_len(size).and_then(|()| file.sync_all()),

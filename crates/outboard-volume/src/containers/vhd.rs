@@ -32,7 +32,8 @@ fn wrong(text: String) -> io::Error {
     io::Error::other(format!("a vhd image, but {text}"))
 }
 
-/// Where the last footer of a file of this size is. What other programs left before it stays.
+/// The offset of the last footer in a file of this size. Bytes that other programs left before the
+/// footer stay.
 fn footer_place(size: u64) -> u64 {
     size.saturating_sub(vhd::FOOTER) / SECTOR * SECTOR
 }

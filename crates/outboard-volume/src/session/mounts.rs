@@ -10,7 +10,7 @@ use outboard::{BlockDevice, Mount, MountOptions};
 use outboard_sandbox::error::{warn, Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 
-/// What is mounted.
+/// The source of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Disk {

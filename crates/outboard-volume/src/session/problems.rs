@@ -102,7 +102,7 @@ impl Session {
                 "read-only file system: this type can only be read, or it was not left well"
                     .to_owned(),
             ),
-            // What a probe found is no file system that the kernel's driver can use.
+            // The probe found a file system that the kernel's driver cannot use.
             Some(libc::EINVAL) => (ErrorKind::Damaged, reason(error)),
             _ => (ErrorKind::of(error), reason(error)),
         };
@@ -116,7 +116,7 @@ impl Session {
             .into()
     }
 
-    /// What the kernel had to say since a position of its log.
+    /// The kernel's messages since a position of its log.
     pub(super) fn kernel_lines(&self, position: usize) -> Vec<String> {
         let mut lines = self.messages_since(position);
         lines.truncate(LINES);

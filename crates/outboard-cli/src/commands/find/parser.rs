@@ -20,12 +20,12 @@ const KNOWN: &str = "-name -iname -path -ipath -type -size -mtime -mmin -newer -
                      -print -print0 -printf -ls -delete -prune, \
                      -maxdepth -mindepth -depth -xdev, ( ) ! -not -a -and -o -or";
 
-/// What holds for the whole search, wherever it stands in the expression.
+/// Options that hold for the whole search, wherever they stand in the expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub least_depth: usize,
     pub most_depth: usize,
-    /// What is in a directory comes before it.
+    /// Visit the contents of a directory before the directory itself.
     pub depth_first: bool,
     pub one_file_system: bool,
     pub deletes: bool,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is checked before a tool runs, and before what it has made becomes the image: the file
-//! system must be there, and as large as was asked for. Some tools make less, or nothing, and call
-//! that success.
+//! Checks before a tool runs, and before the tool's file becomes the image: the file system must be
+//! there, and have the wanted size. Some tools make less, or nothing, and call that success.
 
 use super::makers::{Filled, Maker};
 use super::{Mkfs, Wish};
@@ -18,7 +17,7 @@ use std::fs::File;
 /// Bytes of a disk that a file system may leave unused: incomplete groups at its end, logs beside
 /// it.
 const UNUSED: u64 = 16 << 20;
-/// What part of a disk it may leave unused.
+/// The fraction of a disk that it may leave unused: one part of so many.
 const UNUSED_PART: u64 = 16;
 
 /// Refuses an image that is also something which this command reads.
@@ -65,7 +64,7 @@ pub(super) fn check_made(
     let Wish::Exactly(wanted) = wish else {
         return Ok(());
     };
-    // What a tool makes of a tree is padded. Swap space ends where the image does.
+    // A tool pads an image that it makes of a tree. Swap space ends where the image does.
     if maker.filled == Filled::ByTool || found.class != Class::FileSystem {
         return Ok(());
     }

@@ -160,7 +160,7 @@ impl<'a> Volume<'a> {
 fn settle_entry(entry: &mut [u8], now: [u8; 4]) -> Option<Directory> {
     let (first, attributes) = (entry[0], entry[11]);
     if matches!(first, 0 | 0xe5) {
-        // What a removed file was called is nothing to keep.
+        // The name of a removed file is not worth keeping.
         entry[1..].fill(0);
         return None;
     }
@@ -194,7 +194,7 @@ fn own_characters(name: &[u8]) -> Option<usize> {
     })
 }
 
-/// What the parts of a long name have of the short name that they belong to.
+/// The checksum of a short name that the parts of its long name contain.
 fn checksum(name: &[u8]) -> u8 {
     name.iter()
         .fold(0u8, |sum, byte| sum.rotate_right(1).wrapping_add(*byte))

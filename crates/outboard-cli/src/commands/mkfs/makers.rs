@@ -83,7 +83,7 @@ pub struct Maker {
     owner: Option<(&'static str, &'static str)>,
     /// How it is told of a file of SELinux labels.
     labels: Option<&'static str>,
-    /// What a tool that is given the tree silently leaves out.
+    /// The attributes that a tool silently leaves out when it reads the tree.
     pub leaves_out: &'static [Loss],
 }
 
@@ -421,8 +421,8 @@ impl Maker {
         }
     }
 
-    /// What the tool is told of sectors of this size, unless the user does: some tools take that
-    /// but once.
+    /// Options that tell the tool this size of sectors, unless the user's options do: some tools
+    /// take such an option only once.
     pub fn say_sectors(&self, size: u64, options: &[OsString]) -> Vec<String> {
         let Sectors::ByWords(words) = self.sectors else {
             return Vec::new();

@@ -78,8 +78,7 @@ pub struct Mkfs {
     /// Find a size that holds the tree [default with --from, for a new file]
     #[arg(long, conflicts_with = "size", requires = "from")]
     pub fit: bool,
-    /// What is put into it: a directory, whose contents are copied as "cp -a" does, or a tar
-    /// archive
+    /// The contents: a directory, whose contents are copied as "cp -a" does, or a tar archive
     #[arg(long, value_name = "DIR|TAR")]
     pub from: Option<PathBuf>,
     /// The label of the file system
@@ -113,7 +112,7 @@ pub struct Mkfs {
     pub options: Vec<OsString>,
 }
 
-/// What the file system is filled with.
+/// The source of the contents.
 #[derive(Debug)]
 enum Source {
     Directory(PathBuf),
@@ -138,7 +137,7 @@ impl Source {
         })
     }
 
-    /// What the kernel's process reads of the host.
+    /// The host's files that the kernel's process reads.
     fn reads(&self) -> Vec<PathBuf> {
         match self {
             Self::Directory(path) => vec![path.clone()],
@@ -210,7 +209,7 @@ impl Target {
         }
     }
 
-    /// What a signal left, until all is complete: it all happens in a private file.
+    /// The state that a signal leaves: all work happens in a private file until it is complete.
     fn untouched(&self, name: &ImageName) -> String {
         let shown = name.shown();
         match self {
@@ -283,7 +282,7 @@ fn lock_existing(session: &Session, name: &ImageName) -> Result<Option<ImageLock
     ImageLock::take(&name.file, true).map(Some)
 }
 
-/// What the image is to be, and the size of what is there now.
+/// The kind of image to make, and the size of an existing one.
 fn find_target(
     options: &Mkfs,
     session: &mut Session,
@@ -610,7 +609,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// What to do where the bytes would fit, and so the number of inodes was too small.
+    /// Advice where the bytes would fit: the number of inodes was too small.
     fn advice_on_inodes(&self, session: &mut Session, size: u64) -> Result<String> {
         let Some(source) = self.source.as_ref().filter(|_| self.maker.is_ext()) else {
             return Ok(String::new());
@@ -782,8 +781,8 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// What failed, with the sectors where they are not those of every file: not every tool can be
-    /// told.
+    /// The failed step, with the sectors if they are unusual: not every tool takes a size of
+    /// sectors.
     fn cannot(&self) -> String {
         let what = format!("cannot make {} in {}", self.maker.kind, self.shown);
         match self.sector {

@@ -193,7 +193,7 @@ impl Newborn {
     }
 }
 
-/// What became of a server.
+/// How a server ended.
 enum Outcome {
     Finished,
     /// It said why.
@@ -350,7 +350,7 @@ impl Keeper<'_> {
     /// Gives a server the FUSE device, of which no copy stays here, and waits until it answers
     /// requests.
     fn connect(&self, mut newborn: Newborn, device: OwnedFd) -> Result<Server> {
-        // That it is not there to take it is heard next.
+        // The next read notices a server that is not there to take the device.
         let _ = send_fd(&newborn.control, device.as_fd());
         drop(device);
         newborn.hear()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What stands after `-o`: words separated by commas, as mount(8) hands them over from fstab.
+//! The options after `-o`: words separated by commas, as mount(8) hands them over from fstab.
 
 use crate::commands::arguments::parse_size;
 use outboard_fuse::owners::IdMap;
@@ -26,7 +26,7 @@ pub struct Options {
     pub suid: bool,
     pub dev: bool,
     pub noexec: bool,
-    /// Who new files belong to, if not to who makes them.
+    /// The owner of new files, if not the user who makes them.
     pub user: Option<u32>,
     pub group: Option<u32>,
     pub users: IdMap,
@@ -209,7 +209,7 @@ impl Options {
         words.join(",")
     }
 
-    /// What the host's mount needs of it.
+    /// The flags of the host's mount.
     pub fn flags(&self) -> Flags {
         Flags {
             read_only: self.read_only,
@@ -221,7 +221,7 @@ impl Options {
         }
     }
 
-    /// What the command line says of the kernel goes before what `-o` says.
+    /// Settings of the kernel: the command line goes before `-o`.
     pub fn settings(&self, given: &VolumeOptions) -> VolumeOptions {
         VolumeOptions {
             kind: given.kind.clone().or_else(|| self.kind.clone()),

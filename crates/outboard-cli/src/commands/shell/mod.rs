@@ -48,10 +48,10 @@ with host: before it:
 
 /// Look around in an image, and change it, with a prompt
 ///
-/// Inside, paths are those of the image, and "cd" changes the current directory; a path of the
-/// host is written host:PATH. What a command wrote is on stable storage when the prompt is back.
-/// Ctrl-C ends a command, Ctrl-D the shell. Without a terminal as standard input, commands are read
-/// from it as run-script does.
+/// Inside, paths are those of the image, and "cd" changes the current directory; a path of the host
+/// is written host:PATH. A command's changes are on stable storage when the prompt is back. Ctrl-C
+/// ends a command, Ctrl-D the shell. Without a terminal as standard input, commands are read from
+/// it as run-script does.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  outboard shell disk.img\n  outboard shell disk.img@2:/etc")]
 pub struct Shell {
@@ -93,7 +93,7 @@ pub fn run(options: &Shell, session: &mut Session) -> Result<()> {
     lines.run(&interrupt, |line| prompt.line(line))
 }
 
-/// What one shell is about.
+/// The state of one shell.
 struct Prompt<'a> {
     session: &'a mut Session,
     here: Here,
@@ -191,7 +191,7 @@ impl<'a> Prompt<'a> {
     }
 }
 
-/// Reads lines from the terminal until the user has enough. What fails is told.
+/// Reads lines from the terminal until the user ends the shell. Reports errors and goes on.
 fn interactive(prompt: Prompt, interrupt: &Interrupt) -> Result<()> {
     let used = prompt.session.used();
     let history = history::file().filter(|file| !used.has(file));

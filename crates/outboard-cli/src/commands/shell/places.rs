@@ -94,7 +94,7 @@ impl Here {
         }
     }
 
-    /// What a word means as an operand of the command line.
+    /// The operand of the command line that a word stands for.
     fn operand(&self, word: &OsStr) -> OsString {
         match host_part(word) {
             Some(path) => path.to_owned(),
