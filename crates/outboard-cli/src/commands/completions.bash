@@ -22,7 +22,9 @@ _outboard_more() {
 		[[ $current == *,* ]] || words=
 	done
 	if [[ $before == *' mount '* && ${COMP_WORDS[at - 1]} == -o ]]; then
-		mapfile -t COMPREPLY < <(compgen -P "${current%"${current##*,}"}" -W "$words" -- "${current##*,}")
+		mapfile -t COMPREPLY < <(
+			compgen -P "${current%"${current##*,}"}" -W "$words" -- "${current##*,}"
+		)
 		compopt -o nospace +o default +o bashdefault
 	elif [[ $before == *' umount '* && $current != -* ]]; then
 		COMPREPLY=()
