@@ -175,7 +175,7 @@ def test_a_peer_is_never_shown_as_ours():
 
 
 def refused(monkeypatch, capsys, *words: str) -> str:
-    """What measure.py prints when it refuses a record before it has measured anything."""
+    """The message of measure.py when it refuses a record before it has measured anything."""
     monkeypatch.setattr(sys, "argv", ["measure.py", *words])
     listing = {"listing": lambda rounds: pytest.fail("it measures")}
     monkeypatch.setattr(measure, "BENCHMARKS", listing)

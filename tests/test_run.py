@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
 done
 """
 TOOLS = ("shellcheck", "cargo", "make", "gcc", "nm")
-# What the tiny tests say. `state` counts how often each has run.
+# The head of the tiny tests. `state` counts how often each has run.
 HEAD = """
 import os, pytest
 def times(name):

@@ -312,7 +312,7 @@ def test_raw_is_raw(work):
 
 
 def test_damaged_images_end_in_errors(work, raw):
-    """Whatever is in the headers and tables: no crash, no hang, no flood of memory."""
+    """Damaged headers and tables cause no crash, no hang, no flood of memory."""
     image = convert(raw, f"{work}/x.qcow2", "qcow2", "-o", "cluster_size=4k")
     content = bytearray(read(image))
     source = random.Random(1)
@@ -343,7 +343,7 @@ def test_cut_images(work, raw, length):
 
 @pytest.mark.parametrize("kind", ["qcow2", "vdi", "vmdk"])
 def test_a_warning_of_cut_images(work, raw, kind):
-    """What is left can be read, but not in silence."""
+    """The remaining data can be read, with a warning."""
     image = convert(raw, f"{work}/x.{kind}", kind)
     good("cp", f"{image}@1:/noise", f"{work}/whole")
     os.truncate(image, os.path.getsize(image) * 2 // 3 // 65536 * 65536)

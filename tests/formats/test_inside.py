@@ -46,7 +46,7 @@ class Place:
         host.run("qemu-img", "check", self.file)
 
     def plain(self):
-        """What is in it, in a file of its own."""
+        """A raw copy of its contents."""
         target = f"{self.work}/taken"
         host.run("qemu-img", "convert", "-O", "raw", self.file, target)
         return target
@@ -336,7 +336,7 @@ def test_a_host_without_fuse(work):
 @pytest.mark.parametrize("where", PLACES)
 def test_mkfs(work, kind, where):
     megabytes = 320 if kind == "xfs" else 128
-    # What was there before must be gone where the new one has nothing.
+    # Old data must be gone where the new file system has nothing.
     place = PLACES[where](work, images.write_noise(f"{work}/old", megabytes))
     if where == "qcow2":
         bad("mkfs", kind, place.name, mentions=["exists", "--force"])

@@ -13,8 +13,8 @@ from support.json_output import document
 from support.program import run
 
 LABEL = "Lab é 1"
-# What makes each image, and its megabytes. {image} is the image, {tree} a directory with a file,
-# {label} the label.
+# The size in MB of each image, and the command that makes it. {image} is the image, {tree} a
+# directory with a file, {label} the label.
 MAKERS = {
     "ext2": (16, "mke2fs -q -F -t ext2 -L {label} {image}"),
     "ext4": (16, "mke2fs -q -F -t ext4 -L {label} {image}"),
@@ -48,14 +48,14 @@ MAKERS = {
 
 
 def by_blkid(image):
-    """What libblkid finds; an empty text where it finds nothing."""
+    """The type, label and UUID that libblkid finds; an empty text for each that is missing."""
     return {key: host.run("blkid", "-p", "-o", "value", "-s", key.upper(),
                           image, ok=(0, 2)).stdout.rstrip("\n")
             for key in ("type", "label", "uuid")}
 
 
 def by_outboard(image):
-    # What this kernel cannot mount is reported all the same.
+    # Outboard also reports types that this kernel cannot mount.
     done = run("info", "--json", image)
     assert done.code == 0, str(done)
     found = document(done)["disk"]["filesystem"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-What lies between a disk and its file systems: encryption (LUKS), checked blocks (dm-verity,
-dm-integrity), subvolumes. Images are made by cryptsetup, qemu-img, veritysetup and the host's
-btrfs, and what we write is read by them.
+Layers between a disk and its file systems: encryption (LUKS), checked blocks (dm-verity,
+dm-integrity), subvolumes. cryptsetup, qemu-img, veritysetup and the host's btrfs make the images
+and read back our changes.
 """
 
 import base64
@@ -85,7 +85,7 @@ def in_partition(path, image, *others):
 
 
 def volumes(image, *options):
-    """What info tells of volumes, by their names without the image's."""
+    """The volumes that info reports, by their names without the image's."""
     told = document(good(*options, "info", "--json", image))["disk"]
     return {volume["name"][len(told["image"]):]: volume for volume in told["volumes"]}
 
@@ -243,8 +243,8 @@ def test_wrong_keys(work, plain, key):
 
 @pytest.mark.needs("cryptsetup")
 def test_commands_that_run_programs_hand_the_key_on(work, plain, key):
-    """What works with the kernel is a process of its own, and more than one in turn: standard input
-    can be read once.
+    """Several processes in turn run the kernel, and each needs the key. Standard input can be read
+    only once.
     """
     image = luks2(plain, f"{work}/image", key)
     prefix = ("sh", "-c", f'exec "$@" < {key}', "sh")
@@ -610,7 +610,7 @@ def test_a_subvolume_in_an_encrypted_partition(work, subvolumes, key):
         assert good("--key-file", key, "cat", f"{name}:/is").out == "@home"
     assert list(volumes(disk, "--key-file", key))[:3] == ["@1", "@1@@", "@1@@home"]
     bad("cat", f"{disk}@@home:/is", mentions=["encrypted"], prefix=("setsid",))
-    # What is found without a key is not all there is.
+    # Without a key not all file systems are found.
     host.run("dd", f"if={subvolumes}", f"of={work}/boot", "status=none")
     host.run("btrfstune", "-f", "-u", f"{work}/boot")
     with host.loop_mount(f"{work}/boot", "btrfs") as top:

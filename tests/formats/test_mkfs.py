@@ -2,8 +2,8 @@
 """outboard mkfs: every type that a tool of Debian makes, filled from a tree, sized to fit, the same
 each time.
 
-What was made is checked by the type's own checker, and compared with the tree through the host's
-kernel where that knows the type, else through ours.
+The type's own checker checks each new image. The test compares its files with the tree, through
+the host's kernel where that knows the type, else through ours.
 """
 
 import filecmp
@@ -22,7 +22,7 @@ from support.json_output import items
 from support.program import bad, good, run
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
-# What is made, by which recipe its contents and checker are known.
+# The types to make, each with the recipe that describes its contents and checker.
 WRITTEN = {"ext2": "ext2", "ext3": "ext3", "ext4": "ext4", "xfs": "xfs",
            "btrfs": "btrfs", "f2fs": "f2fs", "fat16": "vfat16",
            "fat32": "vfat32", "exfat": "exfat", "ntfs": "ntfs", "udf": "udf",

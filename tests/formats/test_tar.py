@@ -642,7 +642,7 @@ def test_members_that_are_refused(work):
 
 
 def test_damaged_archives(work):
-    """Whatever is flipped: no crash, no hang, and the image is sound."""
+    """Flipped bits cause no crash and no hang, and the image stays sound."""
     image = make(work, megabytes=64)
     chosen = random.Random(7)
     whole = archive_of(*[member(f"d{number % 3}/f{number}", chosen.randbytes(
@@ -684,7 +684,7 @@ def most_kilobytes(archive, *words):
 
 
 def test_memory(work):
-    """What is written is not kept: neither in the kernel's memory nor in the program's."""
+    """Written data stays neither in the kernel's memory nor in the program's."""
     image, archive = make(work, megabytes=500), f"{work}/many.tar"
     with tarfile.open(archive, "w") as stream:
         for number in range(400):
@@ -697,8 +697,7 @@ def test_memory(work):
 
 @pytest.mark.parametrize("kind, most", (("ext4", 104), ("xfs", 170)))
 def test_memory_of_many_files(work, kind, most):
-    """What the kernel knows of files that are complete is not kept either, nor what their file
-    system has not written yet.
+    """The kernel drops inodes of complete files, and the file system writes its buffered data.
     """
     image, archive = make(work, kind, 1500), f"{work}/many.tar"
     with tarfile.open(archive, "w", format=tarfile.USTAR_FORMAT) as stream:

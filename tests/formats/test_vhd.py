@@ -57,7 +57,7 @@ def flat(image, path):
 
 
 def check_ext4(image, work):
-    """What QEMU reads has a good file system in its first partition."""
+    """QEMU reads an image with a good file system in the first partition."""
     with open(flat(image, f"{work}/flat.img"),
               "rb") as source, open(f"{work}/part.img", "wb") as target:
         source.seek(MEGABYTE)

@@ -98,7 +98,7 @@ lv -n data -L 12M vg1; fill /dev/vg1/data data
 lvm vgchange -q -an vg1; mdadm -q --stop /dev/md/under
 """
 
-# What an array is called here, its members, and what its file `name` says.
+# The name of each array, its members, and the contents of its file `name`.
 ARRAYS = {
     "one": ("bc", "one"), "five": ("def", "five"), "six": ("ghij", "six"),
     "ten": ("klmn", "ten"), "zero": ("op", "zero"), "md5": ("qr", "old"),
@@ -285,7 +285,7 @@ def test_tools_work_on_logical_volumes(group):
 
 
 def test_a_missing_physical_volume(group):
-    """What does not need it is there; of a RAID enough is there to read."""
+    """Volumes that do not need it can be read, and so can a RAID with enough members."""
     assert group.holds("b", "vg0/root", "changed")
     assert group.holds("b", "vg0/both", "both")
     assert group.holds("bd", "vg0/five", "five")
@@ -341,7 +341,7 @@ def test_damaged_metadata(group, damage):
 
 
 def test_volumes_of_one_pool_are_written_in_one_session(group):
-    """What was written to the one is not undone by the other."""
+    """Writes to one volume do not undo writes to the other."""
     names = ("thin", "thinbefore", "root", "before")
     image, script = group.path("b"), f"{group.work}/script"
     with open(script, "w", encoding="ascii") as stream:
@@ -364,7 +364,7 @@ def test_a_raid_that_is_not_in_sync_is_read(unsynced_made, work):
     """
     disks = Disks(unsynced_made, work, "bcd")
     with open(disks.path("b"), "r+b") as image:
-        # What synchronising would have to write: parity of what lies behind the file system.
+        # Synchronising would have to write parity of the data behind the file system.
         image.seek(60 * MEGABYTE)
         piece = os.urandom(MEGABYTE)
         for _ in range(300):
@@ -394,7 +394,7 @@ def test_a_lost_snapshot_is_told(group):
     images.write_noise(f"{group.work}/large", 6)
     bad(*further, "cp", f"{group.work}/large", place, mentions=("before", "no more room", "lost"))
     bad("ls", *group.place("bcd", "vg0/before", "/"), mentions=("before", "lost"))
-    # What is only read needs no snapshots.
+    # A volume that is only read needs no snapshots.
     assert good("cat", *group.place("bcd", "vg0/root", "/name")).out == "changed\n"
 
 
@@ -474,8 +474,7 @@ def member_of_a_mirror(path, label, roles, number, events):
 
 
 def test_old_members_are_not_opened_alone(work):
-    """What a mirror went on without has old contents: they must not come up as an array of their
-    own.
+    """A member that left the mirror has old contents: it must not become an array of its own.
     """
     new = member_of_a_mirror(f"{work}/new", "NEW", (0, 0xfffe), 0, 40)
     old = member_of_a_mirror(f"{work}/old", "OLD", (0, 1), 1, 20)

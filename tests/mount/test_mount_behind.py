@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the host holds back of what programs write to `outboard mount`: where its data are, and what
-becomes of it when the image is full.
+"""Data that programs write to `outboard mount` and that the host still has in its writeback cache:
+where it is, and what happens to it when the image is full.
 """
 
 import contextlib

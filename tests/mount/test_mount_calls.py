@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What system calls do on `outboard mount`: as on the host's own mounts."""
+"""System calls work on `outboard mount` as on the host's own mounts."""
 
 import ctypes
 import fcntl
@@ -76,7 +76,7 @@ def test_renames_with_flags(place):
 
 
 def test_names_come_and_go(place):
-    """What was not there is found once it is; a deleted file is used on."""
+    """A new file is found after a failed lookup; a deleted file can still be used."""
     for number in range(50):
         path = f"{place}/file{number}"
         assert not os.path.exists(path)

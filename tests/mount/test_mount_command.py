@@ -247,7 +247,7 @@ def test_as_mount_calls_it(work, ext4, name):
     host.run(helper, ext4, directory, "-o", "rw,noauto,dev,suid")
     with open("/proc/self/mountinfo", encoding="utf-8") as lines:
         options = next(line for line in lines if line.split()[4] == directory)
-    # What mount.fuse3 adds by itself is not what the user asked for.
+    # Options that mount.fuse3 adds by itself do not count as the user's.
     assert ("nosuid" in options) == (name == "outboard"), options
     good("umount", directory)
     check(ext4, "ext4")

@@ -88,7 +88,7 @@ def test_names_on_ntfs(work):
 
 
 def named(top, work, first, second):
-    """What comes out of one operation on names."""
+    """The result of one operation on names."""
     first, second = f"{top}/{first}", f"{top}/{second}"
     try:
         match work:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Who may what on `outboard mount`: ordinary users, owners that are mapped or have no mapping."""
+"""Permissions on `outboard mount`: ordinary users, owners that are mapped or have no mapping."""
 
 import os
 

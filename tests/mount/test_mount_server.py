@@ -145,7 +145,7 @@ def test_a_crash_costs_the_server_alone(ext4, work):
 
 
 def sync(directory):
-    """What `sync DIRECTORY` does."""
+    """Syncs as `sync DIRECTORY` does."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -154,7 +154,7 @@ def sync(directory):
 
 
 def test_sync_of_the_directory_writes_everything(ext4, work):
-    """What was in files that nobody synced is in the image when the server is killed."""
+    """Data of files that nobody synced is in the image after the server was killed."""
     directory, noise = f"{work}/place", os.urandom(MEGABYTE)
     os.mkdir(directory)
     good("mount", ext4, directory)
@@ -293,7 +293,7 @@ def test_onto_the_directory_that_holds_the_image(work, where, option):
 
 @pytest.mark.needs("qemu-img")
 def test_all_that_an_image_consists_of_may_be_below(work):
-    """What a qcow2 image is based on, a further disk, a key file: open before the mount is made."""
+    """A backing file, a further disk, a key file: the server opens them before it mounts."""
     directory = below(work)
     images.make(f"{directory}/base.img", "ext4", 50)
     host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", "base.img",

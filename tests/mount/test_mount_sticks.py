@@ -51,7 +51,7 @@ def fixture_stick(work, request):
 
 
 def as_nobody(work, script, directory):
-    """What it says on standard error is an error: cp(1) warns of what it cannot keep."""
+    """Output on standard error is an error: cp(1) warns of attributes that it cannot keep."""
     scratch = f"{work}/scratch"
     os.makedirs(scratch, exist_ok=True)
     os.chown(scratch, NOBODY, NOBODY)
@@ -102,8 +102,8 @@ def test_roots_mounts_are_roots(stick):
 
 @pytest.mark.needs("mkfs.ntfs", "rsync")
 def test_new_files_on_ntfs_belong_to_their_makers(work):
-    """What Linux makes has an owner there, which stays. What Windows makes has none that Linux
-    knows.
+    """Files that Linux makes keep their owner there. Files that Windows makes have no owner that
+    Linux knows.
     """
     path = images.make(f"{work}/stick.img", "ntfs", 64)
     with mounted(path) as directory:

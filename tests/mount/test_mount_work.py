@@ -104,7 +104,7 @@ class Model:
             self.bytes[to:to + copied] = self.bytes[offset:offset + copied]
 
     def seek(self):
-        """What is outside of all data is zero."""
+        """All bytes outside of data are zero."""
         position = 0
         while position < len(self.bytes):
             try:

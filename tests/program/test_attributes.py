@@ -44,7 +44,7 @@ def mounted(image):
 
 
 def sections(text):
-    """What a dump says, without the order of its files."""
+    """The sections of a dump, without the order of its files."""
     return sorted(text.strip("\n").split("\n\n"))
 
 
@@ -192,7 +192,7 @@ def test_names_are_those_of_the_image(image):
 @needs_mount
 @pytest.mark.needs("getfacl", "setfacl")
 def test_lists_there_and_back(work, image):
-    """What the host's getfacl wrote is restored here, with owners and special bits."""
+    """Our setfacl restores the output of the host's getfacl, with owners and special bits."""
     copy = f"{work}/copy.img"
     host.copy_sparse(image, copy)
     with mounted(image) as tool:

@@ -400,7 +400,7 @@ def drain(terminal: int) -> bytes:
 
 
 def on_a_terminal(*words) -> bytes:
-    """What a run shows on a terminal, standard output and error together."""
+    """The output of a run on a terminal, standard output and error together."""
     main, other = pty.openpty()
     with subprocess.Popen(program.command(*words), stdin=other, stdout=other,
                           stderr=other) as running:

@@ -712,7 +712,7 @@ def test_sync_replays_the_journal(work):
 
 
 def trace_of(work, calls, *words, **variables):
-    """What strace has to say of some system calls of a run of the program, line by line."""
+    """The lines of strace about some system calls of a run of the program."""
     log = f"{work}/trace"
     if (not host.have("strace")
         or host.run("strace", "-o", "/dev/null", "true", ok=None).returncode != 0):

@@ -31,7 +31,7 @@ def write(path, text="", time=None, mode=None):
 
 
 def look(root):
-    """What is in a tree: kind, contents or target, mode, owner, time of modification."""
+    """The files of a tree: kind, contents or target, mode, owner, time of modification."""
     found = {}
     for directory, below, files in os.walk(root):
         for name in below + files:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Crash safety: kill -9 at random moments. What the host has in its page cache survives:
+"""Crash safety: kill -9 at random moments. Data in the host's page cache survives:
 docs/invariants.md has power cuts.
 
 Each round first copies a file and waits for its end: that file is durable from then on (invariant

@@ -55,7 +55,7 @@ def turning(work):
 
 
 def pointed_at(path, command):
-    """What debugfs tells of an image."""
+    """The words that debugfs prints about an image."""
     return host.run("debugfs", "-R", command, path).stdout.split()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What commands do outside of the sandbox: no more than they must, once, and with the host's own
+"""Commands do no more outside of the sandbox than they must, once, and with the host's own
 programs.
 """
 

@@ -130,7 +130,7 @@ def test_part_refuses(work):
 
 
 def listed(image):
-    """What `part list` says, as sfdisk would."""
+    """The table of `part list`, in sfdisk's units."""
     shown = document(good("part", image, "list", "--json"))["table"]
     return [(entry["number"], entry["start"] // 512, entry["size"] // 512)
             for entry in shown["partitions"]]

@@ -24,7 +24,7 @@ from support.tree_model import Chooser, Model
 
 KINDS = ("ext4", "xfs", "btrfs")
 ROUNDS = 5
-# What is done in it after a sync may be lost.
+# Changes below it after a sync may be lost.
 LATER = ("later",)
 
 
@@ -39,7 +39,7 @@ def image(work, kind):
 
 
 def found(image: str, work: str) -> dict:
-    """What is in an image, as Model.describe says it, from an archive that Python reads."""
+    """The files of an image, in the form of Model.describe, from an archive that Python reads."""
     archive = f"{work}/found.tar"
     good("tar-out", f"{image}:/", "-f", archive, "--exclude", "./lost+found")
     groups, members = {}, {}

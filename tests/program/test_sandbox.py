@@ -41,8 +41,8 @@ def image(work):
 
 
 def attempts(component: str, *words, cwd: str, code: int = 1) -> dict:
-    """What came of each attempt, by its name: the file system of the component is mounted in the
-    place of the image's own.
+    """The result of each attempt, by its name. The component's file system is mounted in place of
+    the image's own.
     """
     open(os.path.join(cwd, "kept"), "w").close()
     done = program.run("-v", "--component", component, "--type", "escape", *words, cwd=cwd)
@@ -121,8 +121,7 @@ def test_kernel_code_cannot_get_out_of_a_script(component, image, work):
     assert not os.path.exists(os.path.join(work, "escaped"))
 
 
-# What takes the place of a tool: it says what came of each attempt, then does something as the real
-# one would.
+# Takes the place of a tool: prints the result of each attempt, then works as the real one would.
 INTRUDER = """#!/usr/bin/python3
 import os, socket, sys
 def attempt(name, what):

@@ -262,7 +262,7 @@ def test_what_the_prompt_says_is_done_is_durable(work, image, number):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP],
                          ids=lambda number: number.name)
 def test_a_signal_ends_the_wait_for_the_next_line(work, image, number):
-    """The other end of the pipe stays open. What was done before is there, and the image clean."""
+    """The other end of the pipe stays open. Earlier changes are in the image, which is clean."""
     with subprocess.Popen(program.command("shell", image), cwd=work, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdin.write(b"cp etc/hosts new\npwd\n")
@@ -533,7 +533,7 @@ def test_bash_completes_commands(work):
 
 
 def completed(work, *words):
-    """What bash offers for the last word; readline cuts them at "="."""
+    """The completions of bash for the last word; readline cuts words at "="."""
     file = write(f"{work}/completions", good("completions", "bash").out)
     cut = [part for word in ("outboard", *words) for part in re.split("(=)", word)
            if part or not word]

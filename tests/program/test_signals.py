@@ -177,8 +177,8 @@ def test_signals_at_any_moment(work, kind, rounds, capsys):
 
 
 def test_a_tool_in_place_is_waited_for(work):
-    """It would leave the image half changed. What works on a copy is ended at once, and so is what
-    only reads.
+    """It would leave the image half changed. A tool that works on a copy or only
+    reads ends at once.
     """
     image = images.make(f"{work}/disk", "ext4")
     tools = f"{work}/bin"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What fsck has repaired in a partition's private copy comes into the image wholly or not at all,
-whenever the command is killed.
+"""Repairs of fsck in a partition's private copy come into the image wholly or not at all, whenever
+the command is killed.
 """
 
 import contextlib
@@ -77,7 +77,7 @@ def chosen(found):
 
 @pytest.fixture
 def repaired(work, disk):
-    """The image before a repair, and the steps of that. What comes after differs in times."""
+    """The image before a repair, and the steps of the repair. Later steps differ in times."""
     before, kept = images.contents(disk), shutil.copyfile(disk, f"{work}/kept")
     done, lines = traced(work, disk)
     assert done.returncode == 1, done.stderr

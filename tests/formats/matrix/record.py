@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a run of the matrix found, as out/test-results/filesystems.json. docs/filesystems.md is made
-from it.
+"""Results of a run of the matrix, as out/test-results/filesystems.json. filesystem_table.py makes
+docs/filesystems.md of them.
 """
 
 import functools
