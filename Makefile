@@ -23,7 +23,8 @@ DEMO_PROGRAM := out/bin/outboard-vfs-builtin
 endif
 
 .NOTPARALLEL:
-.PHONY: all setup source kernel library program modules demo test test-long fuzz bench soak install check-untouched check-clang clean help
+.PHONY: all setup source kernel library program modules demo test test-long fuzz bench soak install
+.PHONY: check-untouched check-clang clean help
 
 all: program
 

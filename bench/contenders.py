@@ -56,7 +56,7 @@ class Result:
 
 @dataclasses.dataclass
 class Turns:
-    """What contenders measured in turns. Each one has a sample of every round, or is left out."""
+    """Measurements of contenders in turns. Each one has a sample of every round, or is left out."""
 
     samples: dict[str, list]
     left_out: dict[str, str]  # contender to the reason

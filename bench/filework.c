@@ -198,7 +198,7 @@ static void read_random(int root)
 	close_file(file);
 }
 
-/* What a walk does with a file or directory; for a directory it goes on inside. */
+/* Called by a walk for a file or directory, and then for the contents of the directory. */
 typedef void visit(int place, const struct entry *entry, const struct statx *status, void *context);
 
 static void walk(int place, visit *each, void *context)

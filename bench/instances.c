@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a second kernel in the process costs, and a boot after a halt: instances ROUNDS. A line per
- * round: milliseconds to the end of the first system call, and private dirty kilobytes that it
+ * The cost of a second kernel in the process, and of a boot after a halt: instances ROUNDS. A line
+ * per round: milliseconds to the end of the first system call, and private dirty kilobytes that it
  * adds, of the first instance, of a second one beside it, and of the first one again after a halt.
  * The environment's SNAPSHOTS is that of struct ob_config.
  */

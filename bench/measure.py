@@ -355,7 +355,7 @@ UNIPROCESSOR = "SMP=n"
 
 
 def smp(rounds: int) -> list:
-    """What it costs that there can be more than one vCPU: the profile base against the same with
+    """The cost of support for several vCPUs: the profile base against the same with
     SMP=n, if both are built.
     """
     variants = {OURS: "base", UNIPROCESSOR: "base-up"}

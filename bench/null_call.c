@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a call costs that does nothing (getppid), against the host's own.
+ * The cost of a call that does nothing (getppid), against the host's own.
  *
  * Usage: null_call ROUNDS [one]. Each round measures, in turn, the host with one and two threads
  * and the library with one and two. One line per round: four numbers, nanoseconds of wall time per

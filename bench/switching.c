@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What it costs when threads meet in the kernel, against the host's own.
+ * The cost of threads that meet in the kernel, against the host's own.
  *
  * Usage: switching VCPUS ROUNDS. One line per round, host and library in turn for each figure:
  *   getrlimit, one thread; two threads     ns of wall time per call, all threads counted together

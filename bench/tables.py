@@ -182,7 +182,7 @@ def of_benchmark(document: dict) -> str:
 
 
 def block(name: str, old: str, records: dict) -> str:
-    """What stands between the marks of a block; `old` is what stands there."""
+    """The text between the marks of a block; `old` is the present text."""
     if name == "all":
         return of_readme(records) or old
     if name in records:

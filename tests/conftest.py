@@ -12,7 +12,8 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support import host, images, kernel_log, mounts, patience, program  # noqa: E402  (needs the path above)
+# These need the path above.
+from support import host, images, kernel_log, mounts, patience, program  # noqa: E402
 
 subprocess.Popen = patience.Popen
 
@@ -27,8 +28,8 @@ def pytest_configure(config):
         signal.signal(number, signal.SIG_DFL)
 
 
-# Files of tests whose images are damaged or made to do harm: Linux may complain of them, and the tests look at how the
-# program ends.
+# Files of tests whose images are damaged or made to do harm: Linux may complain of them, and the
+# tests look at how the program ends.
 OF_BAD_IMAGES = ("test_fuzz.py", "test_damage.py", "test_panic.py", "test_limits.py")
 
 
@@ -58,7 +59,9 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(autouse=True)
 def no_kernel_warns(request):
-    """Any kernel that runs during the test, in the program, in a mount's server or in a program of the C API."""
+    """Any kernel that runs during the test, in the program, in a mount's server or in a program of
+    the C API.
+    """
     before = kernel_log.size()
     yield
     found = kernel_log.report_since(before)
@@ -72,7 +75,8 @@ def fail_for_late_reports(config, when):
         if not test.get_closest_marker("kernel_reports"):
             text = f"a kernel that this test started reports {when}\n{found[:6000]}"
             config.hook.pytest_runtest_logreport(report=pytest.TestReport(
-                test.nodeid, test.location, dict.fromkeys(test.keywords, 1), "failed", text, "teardown"))
+                test.nodeid, test.location, dict.fromkeys(test.keywords, 1),
+                "failed", text, "teardown"))
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -135,6 +139,9 @@ def pytest_terminal_summary(terminalreporter, config):
     reports = config.stash.get(program.KUNIT_REPORTS, [])
     if reports:
         suites = sum(len(report.suites) for report in reports)
-        passed, failed, skipped = (sum(report.count(state) for report in reports) for state in ("ok", "not ok", "skipped"))
-        terminalreporter.write_line(f"KUnit: {len(reports)} modules, {suites} suites, {passed} cases passed, {failed} failed as listed, "
-                                    f"{skipped} skipped by themselves; tests/kernel/kunit_skip.txt lists what fails and what is left out")
+        passed, failed, skipped = (sum(report.count(state) for report in reports)
+                                   for state in ("ok", "not ok", "skipped"))
+        terminalreporter.write_line(f"KUnit: {len(reports)} modules, {suites} suites, {passed} "
+                                    f"cases passed, {failed} failed as listed, "
+                                    f"{skipped} skipped by themselves; tests/kernel/kunit_skip.txt "
+                                    "lists what fails and what is left out")

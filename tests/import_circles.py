@@ -55,7 +55,7 @@ def without_tests(source: str) -> tuple[str, set[str]]:
 
 
 def parts_of(group: str) -> list[str]:
-    """What commas outside of braces separate."""
+    """The parts between commas outside of braces."""
     parts, depth = [""], 0
     for character in group:
         depth += {"{": 1, "}": -1}.get(character, 0)

@@ -25,15 +25,17 @@ MOST_TESTS_REPEATED = 40
 # pytest's exit codes: all passed, some failed, none collected.
 PASSED, FAILED, NONE = 0, 1, 5
 
-# The streams beside the main one: their tests mostly wait for disks and for other programs. Tests that are in none of
-# them are in the main stream, whose output appears as it comes.
+# The streams beside the main one: their tests mostly wait for disks and for other programs. Tests
+# that are in none of them are in the main stream, whose output appears as it comes.
 SIDE = {
     "images": (
-        "formats/matrix", *(f"formats/test_{name}.py" for name in ("containers", "fuzz", "layers", "mkfs", "tar")),
+        "formats/matrix",
+        *(f"formats/test_{name}.py" for name in ("containers", "fuzz", "layers", "mkfs", "tar")),
         *(f"program/test_{name}.py" for name in ("bad_input", "cp_hostile", "crash", "part_fsck"))),
     "programs": (
         "mount", *(f"formats/test_{name}.py" for name in ("inside", "volumes")),
-        *(f"program/test_{name}.py" for name in ("cli", "commands", "examples", "random_tree", "sandbox", "script"))),
+        *(f"program/test_{name}.py"
+          for name in ("cli", "commands", "examples", "random_tree", "sandbox", "script"))),
 }
 MAIN, AGAIN = "others", "again"
 
@@ -43,17 +45,24 @@ class Pytest:
 
     def __init__(self, chosen, name, *arguments):
         self.name, self.directory = name, chosen.tests
-        self.log, self.outcomes_file = (f"{chosen.results}/{stem}" for stem in (f"pytest-{name}.log", f"outcomes-{name}.jsonl"))
-        self.command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "support.outcomes", f"--rootdir={chosen.tests}",
-                        "--timeout=900", "-ra", "--durations=15", f"--junit-xml={chosen.results}/pytest-{name}.xml", *arguments]
-        self.environment = {**os.environ, "OUTBOARD_OUTCOMES": self.outcomes_file, "PYTHONUNBUFFERED": "1",
-                            "PYTHONPATH": os.pathsep.join(filter(None, (HERE, os.environ.get("PYTHONPATH"))))}
+        self.log, self.outcomes_file = (f"{chosen.results}/{stem}" for stem
+                                        in (f"pytest-{name}.log", f"outcomes-{name}.jsonl"))
+        self.command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider",
+                        "-p", "support.outcomes", f"--rootdir={chosen.tests}",
+                        "--timeout=900", "-ra", "--durations=15",
+                        f"--junit-xml={chosen.results}/pytest-{name}.xml", *arguments]
+        self.environment = {**os.environ, "OUTBOARD_OUTCOMES": self.outcomes_file,
+                            "PYTHONUNBUFFERED": "1",
+                            "PYTHONPATH": os.pathsep.join(
+                                filter(None, (HERE, os.environ.get("PYTHONPATH"))))}
         self.process = self.code = None
 
     def start(self, output):
         if os.path.exists(self.outcomes_file):
             os.unlink(self.outcomes_file)
-        self.process = subprocess.Popen(self.command, env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(self.command, env=self.environment,
+                                        stdin=subprocess.DEVNULL, stdout=output,
+                                        stderr=subprocess.STDOUT)
 
     def start_in_background(self):
         with open(self.log, "wb") as stream:
@@ -86,16 +95,20 @@ class Pytest:
         return found
 
     def passed(self) -> set:
-        done = {outcome["id"] for outcome in self.outcomes() if outcome["when"] == "call" and outcome["outcome"] == "passed"}
+        done = {outcome["id"] for outcome in self.outcomes()
+                if outcome["when"] == "call" and outcome["outcome"] == "passed"}
         return done - set(self.failures())
 
     def trouble(self) -> str:
-        """Why repeating failed tests cannot make this run good: something besides a test went wrong. Empty: nothing."""
+        """Why repeating failed tests cannot make this run good: something besides a test went
+        wrong. Empty: nothing.
+        """
         if self.code not in (PASSED, FAILED, NONE):
             return f"pytest of the stream {self.name} ended with {self.code}"
         if not any(outcome["when"] == "end" for outcome in self.outcomes()):
             return f"pytest of the stream {self.name} ended in the middle"
-        if any(outcome["when"] == "collect" and outcome["outcome"] == "failed" for outcome in self.outcomes()):
+        if any(outcome["when"] == "collect" and outcome["outcome"] == "failed"
+               for outcome in self.outcomes()):
             return f"pytest of the stream {self.name} could not load a test file"
         if self.code == FAILED and not self.failures():
             return f"pytest of the stream {self.name} ended with {self.code} though no test failed"
@@ -115,11 +128,13 @@ def run_streams(chosen) -> list:
     """The main stream last: it decides what is on standard output."""
     sides, taken = [], []
     for name, patterns in SIDE.items():
-        files = sorted(path for pattern in patterns for path in glob.glob(f"{chosen.tests}/{pattern}"))
+        files = sorted(path for pattern in patterns
+                       for path in glob.glob(f"{chosen.tests}/{pattern}"))
         if files:
             taken += files
             sides.append(Pytest(chosen, name, "-m", chosen.marked, *files))
-    main = Pytest(chosen, MAIN, "-m", chosen.marked, chosen.tests, *(f"--ignore={path}" for path in taken))
+    main = Pytest(chosen, MAIN, "-m", chosen.marked, chosen.tests,
+                  *(f"--ignore={path}" for path in taken))
     for side in sides:
         side.start_in_background()
     main.run_shown()
@@ -138,7 +153,8 @@ def second_chance(chosen, failures: dict) -> list:
     unsteady = [identity for identity in failures if identity in again.passed()]
     with open(f"{chosen.results}/unsteady.txt", "w", encoding="utf-8") as stream:
         for identity in unsteady:
-            text = f"unsteady: {identity} (failed once beside other work)\nfirst failure, {failures[identity]}\n"
+            text = (f"unsteady: {identity} (failed once beside other work)\n"
+                    f"first failure, {failures[identity]}\n")
             stream.write(text)
             say(text)
     if again.trouble():
@@ -152,16 +168,19 @@ def read_allowed(path: str) -> list:
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8") as lines:
-        rows = [line.strip().split(": ", 1) for line in lines if line.strip() and not line.startswith("#")]
+        rows = [line.strip().split(": ", 1)
+                for line in lines if line.strip() and not line.startswith("#")]
     wrong = [row for row in rows if len(row) != 2 or not row[1].strip()]
     if wrong:
         raise SystemExit(f"{path}: a row without a reason: {wrong[0][0]}")
-    return [(re.compile(".*".join(map(re.escape, pattern.split("*")))), reason) for pattern, reason in rows]
+    return [(re.compile(".*".join(map(re.escape, pattern.split("*")))), reason)
+            for pattern, reason in rows]
 
 
 def skips_not_allowed(chosen, runs) -> list:
     allowed = read_allowed(f"{chosen.tests}/skips_allowed.txt")
-    skips = {(outcome["id"], outcome["text"]) for run in runs for outcome in run.outcomes() if outcome["outcome"] == "skipped"}
+    skips = {(outcome["id"], outcome["text"]) for run in runs
+             for outcome in run.outcomes() if outcome["outcome"] == "skipped"}
     return sorted(f"{identity}: {reason}" for identity, reason in skips
                   if not any(pattern.fullmatch(identity) for pattern, _ in allowed))
 
@@ -176,7 +195,8 @@ def judge_failures(chosen, runs) -> bool:
     if not failures or troubles:
         return not troubles
     # A fixture of a module or of all fails each of its tests with the same words.
-    causes = {text if text.startswith("in setup") else identity for identity, text in failures.items()}
+    causes = {text if text.startswith("in setup") else identity
+              for identity, text in failures.items()}
     if len(causes) > MOST_REPEATED or len(failures) > MOST_TESTS_REPEATED:
         say(f"FAILED: {len(failures)} tests; more than {MOST_REPEATED} are not run again")
         return False

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The record of the benchmarks, and the tables of README.md and docs/benchmarks.md that are made from it (bench/tables.py)."""
+"""The record of the benchmarks, and the tables of README.md and docs/benchmarks.md that are made
+from it (bench/tables.py).
+"""
 
 import json
 import os
@@ -52,14 +54,16 @@ def test_pages_show_the_record(path):
 
 
 def test_readme_says_where_its_figures_are_from():
-    block = re.search(r"<!-- record: all -->\n(.*?)<!-- end of record -->", read(tables.README), re.DOTALL)[1]
+    block = re.search(r"<!-- record: all -->\n(.*?)<!-- end of record -->",
+                      read(tables.README), re.DOTALL)[1]
     by_hand = tables.of_readme(record.read(tables.RECORD)) is None
     assert block.startswith(tables.BY_HAND if by_hand else "Medians of `make bench`: commit ")
 
 
 def test_every_benchmark_has_a_table():
     source = read(os.path.join(record.REPOSITORY, "bench", "measure.py"))
-    known = set(re.findall(r'"(\w+)": \w+', source[source.index("BENCHMARKS = {"):].partition("}")[0]))
+    known = set(re.findall(
+        r'"(\w+)": \w+', source[source.index("BENCHMARKS = {"):].partition("}")[0]))
     assert len(known) > 10
     assert known == set(re.findall(r"<!-- record: (\w+) -->", read(tables.PAGE)))
     assert {row.benchmark for row in tables.ROWS} <= known
@@ -70,7 +74,8 @@ def test_readme_rows_name_results():
     sources = "".join(read(os.path.join(record.REPOSITORY, "bench", f"{name}.py"))
                       for name in ("measure", "filework", "tar_in_out"))
     for row in tables.ROWS:
-        words = re.sub(r"^(ext4|instructions of|pipe|thread).*? ", "", row.result).removesuffix(", 1 vCPU").removesuffix(", 2 vCPUs")
+        words = re.sub(r"^(ext4|instructions of|pipe|thread).*? ", "",
+                       row.result).removesuffix(", 1 vCPU").removesuffix(", 2 vCPUs")
         assert words in sources, row
 
 
@@ -108,10 +113,13 @@ def test_table_of_a_benchmark():
     first = measured("first", "ms", samples, "at most 1 ms", False, 1.5)
     records = {"boot": document("boot", first, measured("size", "kB", {"base": [123456]}))}
     text = tables.page("a\n<!-- record: boot -->\nold\n<!-- end of record -->\nb\n", records)
-    assert text.startswith("a\n<!-- record: boot -->\n`bench/run boot --rounds 3`: commit abc1234, ") and text.endswith("<!-- end of record -->\nb\n")
+    assert text.startswith(
+        "a\n<!-- record: boot -->\n`bench/run boot --rounds 3`: commit abc1234, ")
+    assert text.endswith("<!-- end of record -->\nb\n")
     assert "[samples](benchmarks/boot.json)" in text
     assert "| what | base | full | to reach |\n|---|---|---|---|\n" in text
-    assert "| first | 1.5 ms (1.25 ms to 2 ms) | 3 ms | at most 1 ms: **not reached** (1.50) |\n" in text
+    assert ("| first | 1.5 ms (1.25 ms to 2 ms) | 3 ms | at most 1 ms: **not reached** (1.50) |\n"
+            in text)
     assert "\n\n| what | base | to reach |\n|---|---|---|\n| size | 121 MB | shown |\n" in text
     assert tables.page(text, records) == text
 
@@ -167,7 +175,7 @@ def test_a_peer_is_never_shown_as_ours():
 
 
 def refused(monkeypatch, capsys, *words: str) -> str:
-    """What measure.py prints when it refuses a record before it has measured anything."""
+    """The message of measure.py when it refuses a record before it has measured anything."""
     monkeypatch.setattr(sys, "argv", ["measure.py", *words])
     listing = {"listing": lambda rounds: pytest.fail("it measures")}
     monkeypatch.setattr(measure, "BENCHMARKS", listing)
@@ -256,5 +264,6 @@ def test_they_run():
     found = record.read(os.path.join(program.OUT, "bench"))
     assert found["listing"]["command"] == "bench/run listing --rounds 1"
     assert len(found["null_call"]["results"][0]["samples"]["outboard"]) == 1
-    counts = {result["name"]: result["samples"]["outboard"] for result in found["instructions"]["results"]}
+    counts = {result["name"]: result["samples"]["outboard"]
+              for result in found["instructions"]["results"]}
     assert len(counts) == 4 and 50 < counts["instructions of getppid"][0] < 300, counts

@@ -83,7 +83,7 @@ def test_names_of_the_root(tmp_path, capsys):
     assert "import each other: a, b\n" in outcome(tmp_path, capsys, files)[1]
     files["one/src/a.rs"] = "use crate::Thing;"
     assert outcome(tmp_path, capsys, files)[0]
-    # What the root itself has, and uses a module for.
+    # A constant of the root itself, for which it uses a module.
     files["one/src/a.rs"] = "use crate::OWN;"
     files["one/src/lib.rs"] += "use a::A;\nconst OWN: A = A;\n"
     assert "import each other: (root), a, b\n" in outcome(tmp_path, capsys, files)[1]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The runner itself: tests/run and tests/streams.py, on a tiny repository with tiny tests and stand-ins for the tools."""
+"""The runner itself: tests/run and tests/streams.py, on a tiny repository with tiny tests and
+stand-ins for the tools.
+"""
 
 import os
 import shutil
@@ -7,11 +9,11 @@ import subprocess
 import sys
 
 import pytest
-from line_lengths import PLACES
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# A stand-in ends with 1 if its name and one of its words are in $BROKEN. Stand-ins for gcc make a program that ends well.
+# A stand-in ends with 1 if its name and one of its words are in $BROKEN. Stand-ins for gcc make a
+# program that ends well.
 STAND_IN = """#!/bin/bash
 for word in "$@"; do
 	[ "$BROKEN" != "${0##*/} $word" ] || exit 1
@@ -23,7 +25,7 @@ while [ $# -gt 0 ]; do
 done
 """
 TOOLS = ("shellcheck", "cargo", "make", "gcc", "nm")
-# What the tiny tests say. `state` counts how often each has run.
+# The head of the tiny tests. `state` counts how often each has run.
 HEAD = """
 import os, pytest
 def times(name):
@@ -80,13 +82,8 @@ class Repository:
                      "support/outcomes.py"):
             os.makedirs(os.path.dirname(f"{path}/tests/{name}"), exist_ok=True)
             shutil.copy(f"{HERE}/{name}", f"{path}/tests/{name}")
-        write(f"{path}/tests/pytest.ini", "[pytest]\naddopts = --strict-markers\nmarkers =\n    long: long\n")
-        # What tests/line_lengths.py wants to find.
-        for place in PLACES:
-            if place.endswith(".md") or "/test_" in place:
-                write(f"{path}/{place}", "")
-            elif not place.endswith(".py"):
-                os.makedirs(f"{path}/{place}", exist_ok=True)
+        write(f"{path}/tests/pytest.ini",
+              "[pytest]\naddopts = --strict-markers\nmarkers =\n    long: long\n")
         # There are no crates.
         write(f"{path}/tests/import_circles.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/kernel/build/check-untouched.sh", "#!/bin/sh\n", 0o755)
@@ -101,10 +98,12 @@ class Repository:
         write(f"{self.path}/tests/{name}", HEAD + "".join(tests))
 
     def allow(self, *rows):
-        write(f"{self.path}/tests/skips_allowed.txt", "# a comment\n" + "".join(f"{row}\n" for row in rows))
+        write(f"{self.path}/tests/skips_allowed.txt",
+              "# a comment\n" + "".join(f"{row}\n" for row in rows))
 
     def git(self, *words):
-        subprocess.run(["git", "-C", self.path, "-c", "user.name=n", "-c", "user.email=e", *words], check=True, capture_output=True)
+        subprocess.run(["git", "-C", self.path, "-c", "user.name=n", "-c", "user.email=e", *words],
+                       check=True, capture_output=True)
 
     def commit(self):
         write(f"{self.path}/.gitignore", "out\nstate.*\n")
@@ -115,9 +114,12 @@ class Repository:
     def run(self, *arguments, good, ci="", broken=""):
         """Runs the tests of the tiny repository. Returns what is on the terminal."""
         environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith("OUTBOARD_") and name not in ("TESTS", "PYTEST_ADDOPTS")}
-        environment |= {"PATH": f"{self.path}/tools:{os.environ['PATH']}", "CI": ci, "BROKEN": broken}
-        done = subprocess.run([f"{self.path}/tests/run", *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                       if not name.startswith("OUTBOARD_")
+                       and name not in ("TESTS", "PYTEST_ADDOPTS")}
+        environment |= {"PATH": f"{self.path}/tools:{os.environ['PATH']}",
+                        "CI": ci, "BROKEN": broken}
+        done = subprocess.run([f"{self.path}/tests/run", *arguments], env=environment,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
         assert (done.returncode == 0) == good, f"ended with {done.returncode}\n{done.stdout}"
         return done.stdout
@@ -129,14 +131,16 @@ def repository(tmp_path):
 
 
 def failed_parts(output) -> list:
-    return [line.strip() for line in output.partition("\nfailed parts:\n")[2].partition("\n\n")[0].splitlines()]
+    return [line.strip()
+            for line in output.partition("\nfailed parts:\n")[2].partition("\n\n")[0].splitlines()]
 
 
 def test_good(repository):
     repository.write_tests("test_more.py", STEADY, LONG)
     output = repository.run(good=True)
     # The runners' own lines come last.
-    assert "1 passed, 1 deselected in" in output.splitlines()[-2] and "1 passed in" in output.splitlines()[-1], output
+    assert "1 passed, 1 deselected in" in output.splitlines()[-2], output
+    assert "1 passed in" in output.splitlines()[-1], output
     assert "FAILED" not in output
 
 
@@ -154,7 +158,8 @@ def test_each_part_counts(repository, broken, part):
 def test_a_tool_of_rust_that_is_missing(repository):
     """In CI that is a failure: nobody would notice."""
     assert "not run: cargo fmt" in repository.run(good=True, broken="cargo --version")
-    assert "cargo fmt" in failed_parts(repository.run(good=False, broken="cargo --version", ci="true"))
+    assert "cargo fmt" in failed_parts(repository.run(
+        good=False, broken="cargo --version", ci="true"))
 
 
 def test_a_line_that_is_too_long(repository):
@@ -169,7 +174,8 @@ def test_unsteady_tests_pass_and_are_named(repository):
     repository.write_tests("test_more.py", UNSTEADY_TEARDOWN)
     output = repository.run(good=True)
     summary = output.partition("==== summary")[2]
-    for name, text in (("program/test_cli.py::test_unsteady", "the first time"), ("program/test_cli.py::test_late", "the first setup"),
+    for name, text in (("program/test_cli.py::test_unsteady", "the first time"),
+                       ("program/test_cli.py::test_late", "the first setup"),
                        ("test_more.py::test_busy", "the first teardown")):
         line = f"unsteady: {name} (failed once beside other work)\n"
         assert line in summary, output
@@ -193,17 +199,22 @@ def test_a_skip_is_no_second_pass(repository):
 
 
 def test_many_failures_are_not_repeated(repository):
-    repository.write_tests("test_more.py", "@pytest.mark.parametrize('n', range(6))\ndef test_n(n): assert times(str(n)) > 1\n")
+    repository.write_tests(
+        "test_more.py",
+        "@pytest.mark.parametrize('n', range(6))\ndef test_n(n): assert times(str(n)) > 1\n")
     assert "6 tests; more than 5 are not run again" in repository.run(good=False)
 
 
 def test_a_shared_fixture_is_one_failure(repository):
     repository.write_tests("test_more.py", SHARED_SETUP)
     output = repository.run(good=True)
-    assert "unsteady: test_more.py::test_with_others[6] " in output.partition("==== summary")[2], output
+    assert ("unsteady: test_more.py::test_with_others[6] "
+            in output.partition("==== summary")[2]), output
 
 
-@pytest.mark.parametrize("text", ["import nothing_of_this_name\n", "def test_death(): os._exit(0)\n", "def test_death(): os._exit(3)\n"])
+@pytest.mark.parametrize("text",
+                         ["import nothing_of_this_name\n", "def test_death(): os._exit(0)\n",
+                          "def test_death(): os._exit(3)\n"])
 def test_what_is_no_failure_of_a_test(repository, text):
     repository.write_tests("test_more.py", STEADY, text)
     assert failed_parts(repository.run(good=False)) == ["pytest"]
@@ -216,7 +227,8 @@ def test_no_tests_are_no_success(repository):
 
 def test_skips(repository):
     repository.write_tests("test_more.py", SKIPPED, STEADY)
-    said = "skipped, but not in tests/skips_allowed.txt: test_more.py::test_skipped: no such device\n"
+    said = (
+        "skipped, but not in tests/skips_allowed.txt: test_more.py::test_skipped: no such device\n")
     assert said in repository.run(good=True)
     assert f"FAILED: {said}" in repository.run(good=False, ci="true")
     repository.allow("test_more.py::*skipped: this machine has none")
@@ -255,11 +267,13 @@ def test_long_ones_run_by_themselves(repository):
     assert "FAILED: test_more.py::test_long\n" in output
     assert "cargo test" not in output
     # The tiny repository has no tests/formats/matrix.
-    assert failed_parts(output) == ["file systems, DEBUG=1", "file systems, SANITIZE=address,undefined", "pytest"]
+    assert failed_parts(output) == ["file systems, DEBUG=1",
+                                    "file systems, SANITIZE=address,undefined", "pytest"]
 
 
 def test_a_run_that_changes_a_tracked_file(repository):
-    repository.write_tests("test_more.py", STEADY, "def test_write(): open(__file__[:-3] + '.txt', 'w').write('changed')\n")
+    repository.write_tests("test_more.py", STEADY,
+                           "def test_write(): open(__file__[:-3] + '.txt', 'w').write('changed')\n")
     write(f"{repository.path}/tests/test_more.txt", "as committed")
     repository.commit()
     output = repository.run(good=False)

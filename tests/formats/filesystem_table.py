@@ -16,7 +16,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from matrix import record  # noqa: E402  (needs the path above)
 from support.program import REPOSITORY  # noqa: E402
 
-HEAD = """<!-- Made by tests/formats/filesystem_table.py from a run of tests/formats/matrix. Do not edit. -->
+HEAD = """\
+<!-- Made by tests/formats/filesystem_table.py from a run of tests/formats/matrix. Do not edit. -->
 # File systems
 
 Each row is one kind of image that the tests make with other people's tools.

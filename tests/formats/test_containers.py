@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Images in other formats than raw, made by qemu-img and the compressors, compared with the raw image, and hostile ones."""
+"""Images in other formats than raw, made by qemu-img and the compressors, compared with the raw
+image, and hostile ones.
+"""
 
 import gzip
 import json
@@ -38,7 +40,8 @@ READ_ONLY = {
     "vdi": ("vdi",),
     "vhdx": ("vhdx",),
 }
-COMPRESSORS = {"gz": ("gzip", "-1", "-c"), "zst": ("zstd", "-q", "-3", "-c"), "xz": ("xz", "-1", "-T1", "-c")}
+COMPRESSORS = {"gz": ("gzip", "-1", "-c"), "zst": ("zstd", "-q", "-3", "-c"),
+               "xz": ("xz", "-1", "-T1", "-c")}
 
 
 @pytest.fixture
@@ -49,8 +52,10 @@ def raw(work):
     with open(f"{tree}/etc/text", "wb") as stream:
         stream.write(b"".join(b"line %d\n" % number for number in range(100000)))
     images.write_noise(f"{tree}/noise", 2)
-    inner = images.make_ext4_of(f"{work}/inner.img", tree, 32, "-L", "INNER", "-U", "11111111-2222-3333-4444-555555555555")
-    disk = images.partitioned(f"{work}/disk.img", "label: gpt\nstart=2048, size=65536\n", {2048: inner}, 40)
+    inner = images.make_ext4_of(f"{work}/inner.img", tree, 32, "-L", "INNER",
+                                "-U", "11111111-2222-3333-4444-555555555555")
+    disk = images.partitioned(f"{work}/disk.img", "label: gpt\nstart=2048, size=65536\n",
+                              {2048: inner}, 40)
     os.unlink(inner)
     return disk
 
@@ -72,7 +77,8 @@ def tree_of(raw):
 def check_reading(image, raw, work):
     """All that is read is what the raw image has."""
     for words in (("ls", "-lR"), ("stat",)):
-        assert good(*words, f"{image}@1:/etc").out.replace(image, "I") == good(*words, f"{raw}@1:/etc").out.replace(raw, "I")
+        assert (good(*words, f"{image}@1:/etc").out.replace(image, "I")
+                == good(*words, f"{raw}@1:/etc").out.replace(raw, "I"))
     assert good("cat", f"{image}@1:/noise").raw == read(f"{tree_of(raw)}/noise")
     good("cp", "-a", f"{image}@1:/", f"{work}/out")
     host.run("diff", "-r", "--exclude=lost+found", tree_of(raw), f"{work}/out")
@@ -117,7 +123,8 @@ def test_formats_that_are_read(work, raw, kind):
     bad("cp", raw, f"{image}@1:/new", mentions=("can only be read", READ_ONLY[kind][0]))
     assert read(image) == before
     if host.IS_ROOT:
-        without = ("unshare", "-m", "sh", "-c", 'mount --bind /dev/null "$(command -v qemu-img)" && exec "$@"', "sh")
+        without = ("unshare", "-m", "sh", "-c",
+                   'mount --bind /dev/null "$(command -v qemu-img)" && exec "$@"', "sh")
         assert run("info", image, prefix=without).err.count("install qemu-utils") == 1
 
 
@@ -148,7 +155,8 @@ def chain(work, raw, kind="qcow2"):
     below = base
     for name in ("middle", "top"):
         path = f"{work}/{name}.qcow2"
-        host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", os.path.basename(below), "-F", kind, path)
+        host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", os.path.basename(below),
+                 "-F", kind, path)
         kind = "qcow2"
         note = f"{work}/note"
         with open(note, "w", encoding="ascii") as stream:
@@ -163,7 +171,8 @@ def test_backing_chain(work, raw, kind):
     before = read(raw)
     base, top = chain(work, raw, kind)
     assert read(raw) == before
-    assert good("cat", f"{top}@1:/from-middle").out == "middle" and good("cat", f"{top}@1:/from-top").out == "top"
+    assert good("cat", f"{top}@1:/from-middle").out == "middle"
+    assert good("cat", f"{top}@1:/from-top").out == "top"
     bad("cat", f"{work}/middle.qcow2@1:/from-top")
     assert good("cat", f"{top}@1:/noise").raw == read(f"{tree_of(raw)}/noise")
     middle = read(f"{work}/middle.qcow2")
@@ -187,20 +196,25 @@ def test_snapshots_inside_are_kept(work, raw):
     (("-o", "extended_l2=on"), "extended L2"),
     (("-o", "compression_type=zstd"), "compressed"),
     (("-o", "data_file=data.raw"), "another file"),
-    (("--object", "secret,id=s,data=abc", "-o", "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10"), "encrypted"),
+    (("--object", "secret,id=s,data=abc", "-o",
+      "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10"), "encrypted"),
 ], ids=lambda value: value.split()[0] if isinstance(value, str) else "")
 def test_what_is_not_supported_is_said(work, options, mentions):
     host.run("qemu-img", "create", "-q", "-f", "qcow2", *options, "x.qcow2", "64M", cwd=work)
     for command in ("info", "ls"):
-        bad(command, "x.qcow2:/" if command == "ls" else "x.qcow2", cwd=work, mentions=("x.qcow2", mentions))
+        bad(command, "x.qcow2:/" if command == "ls" else "x.qcow2", cwd=work,
+            mentions=("x.qcow2", mentions))
 
 
 def clusters(image):
-    return json.loads(host.run("qemu-img", "check", "--output=json", image).stdout)["allocated-clusters"]
+    return json.loads(host.run("qemu-img", "check", "--output=json", image).stdout)[
+        "allocated-clusters"]
 
 
 def test_discarded_room_is_free(work, raw):
-    """Clusters that fstrim frees in the image's tables are the next that are written: it does not grow."""
+    """Clusters that fstrim frees in the image's tables are the next that are written: it does not
+    grow.
+    """
     image = convert(raw, f"{work}/x.qcow2", "qcow2")
     before, new = clusters(image), images.write_noise(f"{work}/new", 8)
     good("cp", new, f"{image}@1:/new")
@@ -218,18 +232,21 @@ def test_discarded_room_is_free(work, raw):
 
 
 def overlay(path, backing, kind="raw"):
-    host.run("qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", backing, "-F", kind, path, "64M")
+    host.run("qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", backing,
+             "-F", kind, path, "64M")
     return path
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../secret.img", "link.img", "folder/../../secret.img", "/nonexistent"])
+@pytest.mark.parametrize("name", [
+    "/etc/passwd", "../secret.img", "link.img", "folder/../../secret.img", "/nonexistent"])
 def test_backing_files_elsewhere_are_not_opened(work, name):
     os.makedirs(f"{work}/home/folder")
     secret = images.make(f"{work}/secret.img", "ext4")
     os.symlink("../secret.img", f"{work}/home/link.img")
     image = overlay(f"{work}/home/x.qcow2", name)
     for command in ("info", "ls"):
-        bad(command, f"{image}:/" if command == "ls" else image, mentions=("not in its own directory", "--backing", name))
+        bad(command, f"{image}:/" if command == "ls" else image,
+            mentions=("not in its own directory", "--backing", name))
     if "secret" in name or "link" in name:
         assert "lost+found" in good("ls", "--backing", secret, f"{image}:/").out
         bad("ls", "--backing", "/etc/passwd", f"{image}:/", mentions=("not in its own directory",))
@@ -239,10 +256,12 @@ def test_the_second_image_of_a_chain_has_the_same_rules(work):
     os.makedirs(f"{work}/home")
     images.make(f"{work}/secret.img", "ext4")
     overlay(f"{work}/home/middle.qcow2", "../secret.img")
-    bad("ls", overlay(f"{work}/home/top.qcow2", "middle.qcow2", "qcow2") + ":/", mentions=("secret.img", "not in its own directory"))
+    bad("ls", overlay(f"{work}/home/top.qcow2", "middle.qcow2", "qcow2") + ":/",
+        mentions=("secret.img", "not in its own directory"))
 
 
-@pytest.mark.parametrize("name", ["nbd:unix:/tmp/x", "json:{\"driver\":\"file\"}", "http://localhost/x"])
+@pytest.mark.parametrize("name",
+                         ["nbd:unix:/tmp/x", "json:{\"driver\":\"file\"}", "http://localhost/x"])
 def test_backing_files_are_files(work, name):
     bad("ls", patched(work, name) + ":/", mentions=("not the name of a file",))
 
@@ -259,7 +278,8 @@ def patched(work, name):
 
 def test_chains_have_an_end(work):
     bad("ls", overlay(f"{work}/x.qcow2", "x.qcow2", "qcow2") + ":/", mentions=("or on itself",))
-    bad("ls", overlay(f"{work}/y.qcow2", "missing.img") + ":/", mentions=("missing.img", "No such file"))
+    bad("ls", overlay(f"{work}/y.qcow2", "missing.img") + ":/",
+        mentions=("missing.img", "No such file"))
     os.mkfifo(f"{work}/fifo")
     bad("ls", overlay(f"{work}/z.qcow2", "fifo") + ":/", mentions=("fifo",))
 
@@ -273,8 +293,10 @@ def test_extents_of_vmdk_stay_in_the_directory(work, name):
     os.makedirs(f"{work}/home")
     images.make(f"{work}/secret.img", "ext4")
     with open(f"{work}/home/x.vmdk", "w", encoding="ascii") as stream:
-        stream.write("# Disk DescriptorFile\nversion=1\nCID=12345678\nparentCID=ffffffff\ncreateType=\"monolithicFlat\"\n"
-                     f"RW 131072 FLAT \"{name}\" 0\nddb.adapterType = \"ide\"\nddb.geometry.cylinders = \"130\"\n"
+        stream.write("# Disk DescriptorFile\nversion=1\nCID=12345678\nparentCID=ffffffff\n"
+                     "createType=\"monolithicFlat\"\n"
+                     f"RW 131072 FLAT \"{name}\" 0\nddb.adapterType = \"ide\"\n"
+                     "ddb.geometry.cylinders = \"130\"\n"
                      "ddb.geometry.heads = \"16\"\nddb.geometry.sectors = \"63\"\n")
     bad("ls", f"{work}/home/x.vmdk:/", mentions=("Permission denied",))
 
@@ -290,7 +312,7 @@ def test_raw_is_raw(work):
 
 
 def test_damaged_images_end_in_errors(work, raw):
-    """Whatever is in the headers and tables: no crash, no hang, no flood of memory."""
+    """Damaged headers and tables cause no crash, no hang, no flood of memory."""
     image = convert(raw, f"{work}/x.qcow2", "qcow2", "-o", "cluster_size=4k")
     content = bytearray(read(image))
     source = random.Random(1)
@@ -302,7 +324,8 @@ def test_damaged_images_end_in_errors(work, raw):
         for _ in range(source.choice([1, 3, 10])):
             start, length = source.choice([(0, 112), *((table, 4096) for table in tables)])
             at = min(start + source.randrange(length), len(damaged) - 8) // 8 * 8
-            value = source.choice([0, 1, 2**64 - 1, source.getrandbits(64), source.randrange(len(content)) // 4096 * 4096 | 1 << 63])
+            value = source.choice([0, 1, 2**64 - 1, source.getrandbits(64),
+                                   source.randrange(len(content)) // 4096 * 4096 | 1 << 63])
             struct.pack_into(">Q", damaged, at, value)
         with open(image, "wb") as stream:
             stream.write(damaged)
@@ -320,7 +343,7 @@ def test_cut_images(work, raw, length):
 
 @pytest.mark.parametrize("kind", ["qcow2", "vdi", "vmdk"])
 def test_a_warning_of_cut_images(work, raw, kind):
-    """What is left can be read, but not in silence."""
+    """The remaining data can be read, with a warning."""
     image = convert(raw, f"{work}/x.{kind}", kind)
     good("cp", f"{image}@1:/noise", f"{work}/whole")
     os.truncate(image, os.path.getsize(image) * 2 // 3 // 65536 * 65536)
@@ -346,9 +369,12 @@ def test_an_image_in_use_is_not_opened_twice(work, raw):
 
 
 def killed_while_it_writes(source, image, delay) -> bool:
-    """A copy, killed so many seconds after its first write to the image. Whether it was still running."""
+    """A copy, killed so many seconds after its first write to the image. Whether it was still
+    running.
+    """
     before = os.stat(image).st_mtime_ns
-    with subprocess.Popen(program.command("cp", source, f"{image}@1:/new"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writer:
+    with subprocess.Popen(program.command("cp", source, f"{image}@1:/new"),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writer:
         while os.stat(image).st_mtime_ns == before and writer.poll() is None:
             time.sleep(0.001)
         time.sleep(delay)
@@ -378,7 +404,8 @@ def test_a_kill_while_writing_can_be_repaired(work, raw):
 
 
 def uncount_a_table(image):
-    """Gives an L2 table that is in use the count of a free cluster, as a killed writer leaves it."""
+    """Gives an L2 table that is in use the count of a free cluster, as a killed writer leaves it.
+    """
     with open(image, "r+b") as stream:
         def number(place, form):
             stream.seek(place)

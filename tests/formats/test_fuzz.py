@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Corrupt metadata: one byte changed at each of some seeded places of an image, for each type of the matrix.
+"""Corrupt metadata: one byte changed at each of some seeded places of an image, for each type of
+the matrix.
 
-The program may read what is left (0), or say what is wrong (1). If the kernel panics, the program ends with
-the exit code of that and a message, or, if it checks itself, reports it; such images belong into docs/caveats.md.
-It never hangs and never dies silently. LIMITS says for each type how many images must be read, and how many may panic.
+The program may read what is left (0), or say what is wrong (1). If the kernel panics, the program
+ends with the exit code of that and a message, or, if it checks itself, reports it; such images
+belong into docs/caveats.md. It never hangs and never dies silently. LIMITS says for each type how
+many images must be read, and how many may panic.
 """
 
 import concurrent.futures
@@ -50,7 +52,8 @@ def make_image(image: str, recipe, work: str) -> None:
     make_tree(f"{work}/tree", holds)
     if recipe.written:
         recipe.empty(image)
-        program.good("cp", *recipe.options, "-a" if holds.hardlinks else "-r", f"{work}/tree", f"{image}:/")
+        program.good("cp", *recipe.options, "-a" if holds.hardlinks else "-r",
+                     f"{work}/tree", f"{image}:/")
         return
     if recipe.kind == "ufs":
         # makefs makes as many inodes as the files' bytes ask for.
@@ -81,7 +84,8 @@ def places(image: str) -> list:
     """(offset, mask) pairs, the same ones for the same image."""
     chosen = random.Random(SEED)
     ranges = metadata(image)
-    return [(chosen.choice(ranges) + chosen.randrange(64), chosen.randrange(1, 256)) for _ in range(PLACES)]
+    return [(chosen.choice(ranges) + chosen.randrange(64), chosen.randrange(1, 256))
+            for _ in range(PLACES)]
 
 
 def change_byte(image: str, offset: int, mask: int) -> None:
@@ -100,7 +104,8 @@ def attempt(pristine: str, recipe, offset: int, mask: int) -> str:
     change_byte(image, offset, mask)
     try:
         kind = ("--type", recipe.kind)
-        outcomes = [ended("ls", "--ro", *kind, "-R", f"{image}:/"), ended("cp", *kind, "-r", f"{image}:/", copy)]
+        outcomes = [ended("ls", "--ro", *kind, "-R", f"{image}:/"),
+                    ended("cp", *kind, "-r", f"{image}:/", copy)]
     finally:
         subprocess.run(["rm", "-rf", image, copy], check=True)
     for worst in ("wrong", "kernel bug", "error"):
@@ -122,18 +127,22 @@ def ended(*words) -> str:
     if result.code == 1 and result.err.strip():
         return "error"
     if result.kernel_bug:
-        return "kernel bug: " + next(line for line in result.err.splitlines() if "kernel panic" in line)
+        return "kernel bug: " + next(line for line in result.err.splitlines()
+                                     if "kernel panic" in line)
     return f"wrong: {words[0]} ended with {result.code}: {result.err.strip()[-300:]}"
 
 
 # The first recipe of each type.
 FIRST = {recipe.kind: recipe for recipe in reversed(RECIPES)}
-# Of 100 images: how many must be read without an error, some less than usual because a maker's time and identity
-# move the places; and how many may panic, of which one is always allowed.
+# Of 100 images: how many must be read without an error, some less than usual because a maker's time
+# and identity move the places; and how many may panic, of which one is always allowed.
 LIMITS = {
-    "affs": (20, 0), "btrfs": (70, 0), "cramfs": (3, 0), "erofs": (40, 0), "exfat": (35, 0), "ext2": (65, 0), "ext3": (65, 0),
-    "ext4": (35, 0), "f2fs": (40, 0), "hfs": (65, 0), "hfsplus": (35, 0), "iso9660": (70, 0), "jfs": (70, 3),
-    "minix": (70, 0), "nilfs2": (70, 0), "ntfs3": (70, 0), "romfs": (70, 0), "squashfs": (35, 0), "udf": (30, 0),
+    "affs": (20, 0), "btrfs": (70, 0), "cramfs": (3, 0), "erofs": (40, 0),
+    "exfat": (35, 0), "ext2": (65, 0), "ext3": (65, 0),
+    "ext4": (35, 0), "f2fs": (40, 0), "hfs": (65, 0), "hfsplus": (35, 0),
+    "iso9660": (70, 0), "jfs": (70, 3),
+    "minix": (70, 0), "nilfs2": (70, 0), "ntfs3": (70, 0), "romfs": (70, 0),
+    "squashfs": (35, 0), "udf": (30, 0),
     "ufs": (65, 0), "vfat": (65, 0), "xfs": (60, 0),
 }
 
@@ -150,7 +159,8 @@ def test_changed_bytes(work, kind, capsys):
     bugs = [outcome for outcome in outcomes if outcome.startswith("kernel bug")]
     read = outcomes.count("ok")
     with capsys.disabled():
-        print(f"\n{kind}: {read} read, {len(outcomes) - read - len(bugs) - len(wrong)} refused, {len(bugs)} kernel bugs, "
+        print(f"\n{kind}: {read} read, {len(outcomes) - read - len(bugs) - len(wrong)} refused, "
+              f"{len(bugs)} kernel bugs, "
               f"{len(wrong)} wrong")
         for line in bugs:
             print("  " + line)

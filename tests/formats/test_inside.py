@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-mkfs, fsck, resize and part in images of other formats than raw, and inside of layers: what they have done is taken out of the image by
-qemu-img, and looked at by the types' own checkers. (Logical volumes of LVM: test_volumes.py.)
+mkfs, fsck, resize and part in images of other formats than raw, and inside of layers: what they
+have done is taken out of the image by qemu-img, and looked at by the types' own checkers. (Logical
+volumes of LVM: test_volumes.py.)
 """
 
 import base64
@@ -22,7 +23,8 @@ from support.images import MEGABYTE, contents
 from support.json_output import document
 from support.program import bad, command, good, run
 
-pytestmark = [pytest.mark.needs("qemu-img"), pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")]
+pytestmark = [pytest.mark.needs("qemu-img"),
+              pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")]
 
 KEY = b"a key\nof two lines\n"
 SECRET = ("--object", f"secret,id=key,format=base64,data={base64.b64encode(KEY).decode()}")
@@ -30,7 +32,9 @@ NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
 
 
 class Place:
-    """Where a file system is, as outboard names it: `words` stand before the command, `name` is the operand."""
+    """Where a file system is, as outboard names it: `words` stand before the command, `name` is the
+    operand.
+    """
 
     def __init__(self, work, plain):
         self.work = work
@@ -42,7 +46,7 @@ class Place:
         host.run("qemu-img", "check", self.file)
 
     def plain(self):
-        """What is in it, in a file of its own."""
+        """A raw copy of its contents."""
         target = f"{self.work}/taken"
         host.run("qemu-img", "convert", "-O", "raw", self.file, target)
         return target
@@ -58,7 +62,9 @@ class Backing(Place):
 
     def make(self, plain):
         self.size = os.path.getsize(plain)
-        self.base = images.partitioned(f"{self.work}/base", f"label: gpt\nstart=2048, size={self.size // 512}\n", {2048: plain},
+        self.base = images.partitioned(f"{self.work}/base",
+                                       f"label: gpt\nstart=2048, size={self.size // 512}\n",
+                                       {2048: plain},
                                        self.size // MEGABYTE + 2)
         self.before = contents(self.base)
         host.run("qemu-img", "create", "-f", "qcow2", "-b", self.base, "-F", "raw", self.file)
@@ -70,14 +76,17 @@ class Backing(Place):
 
     def plain(self):
         whole, target = super().plain(), f"{self.work}/part"
-        size = json.loads(host.run("sfdisk", "--json", whole).stdout)["partitiontable"]["partitions"][0]["size"]
-        host.run("dd", f"if={whole}", f"of={target}", "bs=512", "skip=2048", f"count={size}", "conv=sparse", "status=none")
+        size = json.loads(host.run("sfdisk", "--json",
+                                   whole).stdout)["partitiontable"]["partitions"][0]["size"]
+        host.run("dd", f"if={whole}", f"of={target}", "bs=512", "skip=2048",
+                 f"count={size}", "conv=sparse", "status=none")
         return target
 
 
 class Luks(Place):
     def make(self, plain):
-        host.run("qemu-img", "convert", "-O", "luks", *SECRET, "-o", "key-secret=key,iter-time=10", plain, self.file)
+        host.run("qemu-img", "convert", "-O", "luks", *SECRET, "-o", "key-secret=key,iter-time=10",
+                 plain, self.file)
         with open(f"{self.work}/key", "wb") as stream:
             stream.write(KEY)
         self.words = ["--key-file", f"{self.work}/key"]
@@ -87,7 +96,8 @@ class Luks(Place):
 
     def plain(self):
         target = f"{self.work}/taken"
-        host.run("qemu-img", "convert", *SECRET, "--image-opts", f"driver=luks,key-secret=key,file.filename={self.file}", "-O", "raw", target)
+        host.run("qemu-img", "convert", *SECRET, "--image-opts",
+                 f"driver=luks,key-secret=key,file.filename={self.file}", "-O", "raw", target)
         return target
 
 
@@ -102,7 +112,8 @@ def fill(work, name, words=()):
 
 
 def same(work, name, words=()):
-    assert contents(f"{work}/tree/noise") == hashlib.sha256(good(*words, "cat", f"{name}:/noise").raw).hexdigest()
+    assert (contents(f"{work}/tree/noise")
+            == hashlib.sha256(good(*words, "cat", f"{name}:/noise").raw).hexdigest())
     assert good(*words, "cat", f"{name}:/d/19").out == "19" * 1000
 
 
@@ -161,7 +172,9 @@ def test_a_wrong_key(work):
 # ---- what is interrupted ----
 
 def sleepy(work):
-    """A directory with an e2fsck that tells that it runs, and ends when there is a file `go` beside it."""
+    """A directory with an e2fsck that tells that it runs, and ends when there is a file `go` beside
+    it.
+    """
     os.makedirs(f"{work}/bin", exist_ok=True)
     with open(f"{work}/bin/e2fsck", "w", encoding="ascii") as stream:
         stream.write("#!/usr/bin/python3\nimport sys, time\nopen(sys.argv[3], 'rb').read(4096)\n"
@@ -191,8 +204,10 @@ def test_nothing_is_left_behind(work, by, with_what):
     here = f"{work}/tmp"
     os.mkdir(here)
     os.chmod(here, 0o1777)
-    with subprocess.Popen([*by, *command("fsck", "-y", place.name)], stdout=subprocess.PIPE, start_new_session=True,
-                          env={**os.environ, "PATH": f"{sleepy(work)}:{os.environ['PATH']}", "TMPDIR": here, "XDG_CACHE_HOME": here}) as process:
+    with subprocess.Popen([*by, *command("fsck", "-y", place.name)], stdout=subprocess.PIPE,
+                          start_new_session=True,
+                          env={**os.environ, "PATH": f"{sleepy(work)}:{os.environ['PATH']}",
+                               "TMPDIR": here, "XDG_CACHE_HOME": here}) as process:
         assert process.stdout.readline() == b"running\n"
         assert not mounts(here), "the mount is in a name space of its own"
         if with_what == signal.SIGKILL:
@@ -216,7 +231,8 @@ def test_nothing_is_left_behind(work, by, with_what):
 @contextlib.contextmanager
 def host_without_name_spaces():
     """The words before a command that have it run, as nobody, where users get no name spaces."""
-    with subprocess.Popen(["unshare", "--user", "--mount", "sh", "-c", "echo ready; exec sleep 600"], stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen(["unshare", "--user", "--mount", "sh", "-c",
+                           "echo ready; exec sleep 600"], stdout=subprocess.PIPE) as holder:
         try:
             assert holder.stdout.readline() == b"ready\n"
             for kind in ("uid", "gid"):
@@ -231,11 +247,14 @@ def host_without_name_spaces():
 
 
 def seen_mounts(prefix, directory):
-    return [line for line in host.run(*prefix, "cat", "/proc/self/mountinfo").stdout.splitlines() if f" {directory}/outboard-" in line]
+    return [line for line in host.run(*prefix, "cat", "/proc/self/mountinfo").stdout.splitlines()
+            if f" {directory}/outboard-" in line]
 
 
 def for_nobody(work, place):
-    """Gives nobody the image and a directory for temporary files, and returns the variables that name that."""
+    """Gives nobody the image and a directory for temporary files, and returns the variables that
+    name that.
+    """
     here = f"{work}/tmp"
     os.mkdir(here)
     for path in (work, place.file, here):
@@ -247,7 +266,8 @@ def helper_that_tells(work):
     """A directory with a fusermount3 that notes how it is called, and is the real one then."""
     os.makedirs(f"{work}/bin", exist_ok=True)
     with open(f"{work}/bin/fusermount3", "w", encoding="ascii") as stream:
-        stream.write(f'#!/bin/sh\necho "$*" >> {work}/calls\nexec {shutil.which("fusermount3", path=host.PATH)} "$@"\n')
+        stream.write(f'#!/bin/sh\necho "$*" >> {work}/calls\n'
+                     f'exec {shutil.which("fusermount3", path=host.PATH)} "$@"\n')
     os.chmod(f"{work}/bin/fusermount3", 0o755)
     host.run("install", "-m", "666", "/dev/null", f"{work}/calls")
     return f"{work}/bin:{host.PATH}"
@@ -262,12 +282,14 @@ def test_a_host_without_name_spaces_for_users(work):
     variables = {"PATH": helper_that_tells(work), **for_nobody(work, place)}
     here = variables["TMPDIR"]
     with host_without_name_spaces() as prefix:
-        for number, words in enumerate((("fsck", "-y", place.name), ("resize", place.name, "+16M"), ("mkfs", "--force", "ext4", place.name))):
+        for number, words in enumerate((("fsck", "-y", place.name), ("resize", place.name, "+16M"),
+                                        ("mkfs", "--force", "ext4", place.name))):
             done = run(*words, prefix=prefix, **variables)
             assert done.code == 0, str(done)
             with open(f"{work}/calls", encoding="utf-8") as lines:
                 calls = lines.read()
-            assert calls.count("fsname=outboard") > number and calls.count("-u -z --") > number, calls
+            assert calls.count("fsname=outboard") > number, calls
+            assert calls.count("-u -z --") > number, calls
             assert not seen_mounts(prefix, here)
             assert not [name for name in os.listdir(here) if name.startswith("outboard-")]
     place.well()
@@ -282,8 +304,10 @@ def test_who_is_killed_without_name_spaces_leaves_no_mount(work):
     variables = for_nobody(work, place)
     here = variables["TMPDIR"]
     with host_without_name_spaces() as prefix:
-        with subprocess.Popen([*prefix, *command("fsck", "-y", place.name)], stdout=subprocess.PIPE, start_new_session=True,
-                              env={**os.environ, **variables, "PATH": f"{sleepy(work)}:{host.PATH}"}) as process:
+        with subprocess.Popen([*prefix, *command("fsck", "-y", place.name)],
+                              stdout=subprocess.PIPE, start_new_session=True,
+                              env={**os.environ, **variables,
+                                   "PATH": f"{sleepy(work)}:{host.PATH}"}) as process:
             assert process.stdout.readline() == b"running\n"
             assert seen_mounts(prefix, here)
             os.killpg(process.pid, signal.SIGKILL)
@@ -299,7 +323,8 @@ def test_who_is_killed_without_name_spaces_leaves_no_mount(work):
 @pytest.mark.needs_root
 def test_a_host_without_fuse(work):
     place = Qcow2(work, images.make(f"{work}/x", "ext4", 64))
-    hidden = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$@"', "sh")
+    hidden = ("unshare", "-m", "sh", "-c",
+              'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$@"', "sh")
     bad("fsck", place.name, code=8, mentions=["FUSE", "/dev/fuse", "container"], prefix=hidden)
     good("mkfs", "--force", "ext4", place.name, prefix=hidden)
     assert run("fsck", place.name).code == 0
@@ -311,7 +336,7 @@ def test_a_host_without_fuse(work):
 @pytest.mark.parametrize("where", PLACES)
 def test_mkfs(work, kind, where):
     megabytes = 320 if kind == "xfs" else 128
-    # What was there before must be gone where the new one has nothing.
+    # Old data must be gone where the new file system has nothing.
     place = PLACES[where](work, images.write_noise(f"{work}/old", megabytes))
     if where == "qcow2":
         bad("mkfs", kind, place.name, mentions=["exists", "--force"])
@@ -348,7 +373,8 @@ def test_a_new_qcow2_image(work):
         host.run("qemu-img", "check", f"{work}/{name}")
         host.run("qemu-img", "convert", "-O", "raw", f"{work}/{name}", f"{work}/raw")
         host.run(*FSCK["ext4"], f"{work}/raw")
-    assert hashlib.sha256(good("cat", f"{work}/b.qcow2:/noise").raw).hexdigest() == contents(f"{tree}/noise")
+    assert hashlib.sha256(good("cat", f"{work}/b.qcow2:/noise").raw).hexdigest() == contents(
+        f"{tree}/noise")
     assert os.path.getsize(f"{work}/raw") < 100 * MEGABYTE
     bad("mkfs", "ext4", f"{work}/a.qcow2", "--size", "2G", mentions=["exists", "--force"])
     good("--raw", "mkfs", "ext4", f"{work}/c.qcow2", "--size", "20M")
@@ -362,7 +388,8 @@ def verify(image, count):
     raw = f"{image}.raw"
     host.run("qemu-img", "convert", "-O", "raw", image, raw)
     assert "No errors" in host.run("sfdisk", "--verify", raw).stdout
-    assert len(json.loads(host.run("sfdisk", "--json", raw).stdout)["partitiontable"]["partitions"]) == count
+    assert len(json.loads(host.run("sfdisk", "--json", raw).stdout)["partitiontable"][
+        "partitions"]) == count
 
 
 def test_part(work):
@@ -410,7 +437,8 @@ def test_resize_in_qcow2(work, kind, where):
 
 def check_size(image, name, kind, megabytes):
     host.run("qemu-img", "check", image)
-    size = json.loads(host.run("qemu-img", "info", "--output", "json", image).stdout)["virtual-size"]
+    size = (
+        json.loads(host.run("qemu-img", "info", "--output", "json", image).stdout)["virtual-size"])
     assert 0 <= size - megabytes * MEGABYTE <= 4 * MEGABYTE
     assert run("fsck", name).code == 0
     raw = f"{image}.raw"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Types, labels and UUIDs: `outboard info` reports what blkid reports, for every type that a tool here makes."""
+"""Types, labels and UUIDs: `outboard info` reports what blkid reports, for every type that a tool
+here makes.
+"""
 
 import os
 
@@ -11,7 +13,8 @@ from support.json_output import document
 from support.program import run
 
 LABEL = "Lab é 1"
-# What makes each image, and its megabytes. {image} is the image, {tree} a directory with a file, {label} the label.
+# The size in MB of each image, and the command that makes it. {image} is the image, {tree} a
+# directory with a file, {label} the label.
 MAKERS = {
     "ext2": (16, "mke2fs -q -F -t ext2 -L {label} {image}"),
     "ext4": (16, "mke2fs -q -F -t ext4 -L {label} {image}"),
@@ -23,14 +26,18 @@ MAKERS = {
     "exfat": (64, "mkfs.exfat -L {label} {image}"),
     "ntfs": (16, "mkntfs -F -Q -q -L {label} {image}"),
     "udf": (16, "mkudffs --blocksize=512 --label={label} {image}"),
-    "udf-set": (16, "mkudffs --blocksize=2048 --media-type=hd --uuid=0123456789abcdef --label={label} {image}"),
+    "udf-set": (
+        16,
+        "mkudffs --blocksize=2048 --media-type=hd --uuid=0123456789abcdef --label={label} {image}"),
     "nilfs2": (160, "mkfs.nilfs2 -q -f -L {label} {image}"),
     "jfs": (32, "mkfs.jfs -q -L {label} {image}"),
     "minix": (16, "mkfs.minix -3 {image}"),
     "swap": (16, "mkswap -L {label} {image}"),
     "hfs": (16, "hformat -l Outboard {image}"),
-    "luks1": (16, "cryptsetup luksFormat -q --type luks1 --pbkdf-force-iterations 1000 {image} {key}"),
-    "luks2": (32, "cryptsetup luksFormat -q --type luks2 --label {label} --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {image} {key}"),
+    "luks1": (16,
+              "cryptsetup luksFormat -q --type luks1 --pbkdf-force-iterations 1000 {image} {key}"),
+    "luks2": (32, "cryptsetup luksFormat -q --type luks2 --label {label} --pbkdf pbkdf2 "
+              "--pbkdf-force-iterations 1000 {image} {key}"),
     "squashfs": (0, "mksquashfs {tree} {image} -noappend -quiet -no-progress"),
     "erofs": (0, "mkfs.erofs --quiet {image} {tree}"),
     "iso9660": (0, "xorriso -as mkisofs -quiet -R -J -V LABELLED -o {image} {tree}"),
@@ -41,13 +48,14 @@ MAKERS = {
 
 
 def by_blkid(image):
-    """What libblkid finds; an empty text where it finds nothing."""
-    return {key: host.run("blkid", "-p", "-o", "value", "-s", key.upper(), image, ok=(0, 2)).stdout.rstrip("\n")
+    """The type, label and UUID that libblkid finds; an empty text for each that is missing."""
+    return {key: host.run("blkid", "-p", "-o", "value", "-s", key.upper(),
+                          image, ok=(0, 2)).stdout.rstrip("\n")
             for key in ("type", "label", "uuid")}
 
 
 def by_outboard(image):
-    # What this kernel cannot mount is reported all the same.
+    # Outboard also reports types that this kernel cannot mount.
     done = run("info", "--json", image)
     assert done.code == 0, str(done)
     found = document(done)["disk"]["filesystem"]
@@ -101,8 +109,10 @@ def test_label_of_hfsplus_in_a_wrapper(work):
     with open(image, "r+b") as stream, open(inner, "rb") as content:
         stream.seek(1024)
         header = bytearray(512)
-        header[0:2], header[20:24], header[28:30] = b"BD", (4096).to_bytes(4, "big"), (8).to_bytes(2, "big")
-        header[124:126], header[126:128], header[128:130] = b"H+", (2).to_bytes(2, "big"), (4096).to_bytes(2, "big")
+        header[0:2], header[20:24], header[28:30] = b"BD", (4096).to_bytes(
+            4, "big"), (8).to_bytes(2, "big")
+        header[124:126], header[126:128], header[128:130] = b"H+", (2).to_bytes(
+            2, "big"), (4096).to_bytes(2, "big")
         stream.write(header)
         stream.seek(8 * 512 + 2 * 4096)
         stream.write(content.read())

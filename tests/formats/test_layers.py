@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-What lies between a disk and its file systems: encryption (LUKS), checked blocks (dm-verity, dm-integrity), subvolumes. Images are made by
-cryptsetup, qemu-img, veritysetup and the host's btrfs, and what we write is read by them.
+Layers between a disk and its file systems: encryption (LUKS), checked blocks (dm-verity,
+dm-integrity), subvolumes. cryptsetup, qemu-img, veritysetup and the host's btrfs make the images
+and read back our changes.
 """
 
 import base64
@@ -84,14 +85,16 @@ def in_partition(path, image, *others):
 
 
 def volumes(image, *options):
-    """What info tells of volumes, by their names without the image's."""
+    """The volumes that info reports, by their names without the image's."""
     told = document(good(*options, "info", "--json", image))["disk"]
     return {volume["name"][len(told["image"]):]: volume for volume in told["volumes"]}
 
 
 def on_terminal(*words, answers):
-    """Runs the program on a terminal. Answers its questions: by bytes that are typed, or by a signal. Returns its exit code and all it
-    printed. At the end the terminal shows again what is typed."""
+    """Runs the program on a terminal. Answers its questions: by bytes that are typed, or by a
+    signal. Returns its exit code and all it printed. At the end the terminal shows again what is
+    typed.
+    """
     process, terminal = pty.fork()
     if process == 0:
         with contextlib.suppress(OSError):
@@ -124,8 +127,10 @@ def on_terminal(*words, answers):
 @pytest.mark.needs("cryptsetup")
 @pytest.mark.parametrize("options", [
     (),
-    ("--pbkdf", "argon2id", "--pbkdf-force-iterations", "4", "--pbkdf-memory", "65536", "--pbkdf-parallel", "2"),
-    ("--pbkdf", "argon2i", "--pbkdf-force-iterations", "5", "--pbkdf-memory", "4096", "--pbkdf-parallel", "1"),
+    ("--pbkdf", "argon2id", "--pbkdf-force-iterations", "4", "--pbkdf-memory",
+     "65536", "--pbkdf-parallel", "2"),
+    ("--pbkdf", "argon2i", "--pbkdf-force-iterations", "5", "--pbkdf-memory",
+     "4096", "--pbkdf-parallel", "1"),
     ("--sector-size", "4096"),
     ("--cipher", "aes-cbc-essiv:sha256", "--key-size", "256"),
     ("--hash", "sha512"),
@@ -200,9 +205,11 @@ def test_info_of_encrypted_volumes(work, plain, key):
     uuid = host.run("cryptsetup", "luksUUID", second).stdout.strip()
     disk = in_partition(f"{work}/disk", luks1(plain, f"{work}/first"), second, plain)
     locked = volumes(disk)
-    assert [(volume["details"], volume["locked"], volume["filesystem"]) for volume in locked.values()] == [
-        ("LUKS1 aes-xts-plain64", True, None), ("LUKS2 aes-xts-plain64", True, None)]
-    assert document(good("info", "--json", disk))["disk"]["partitions"][1]["filesystem"]["uuid"] == uuid
+    assert [(volume["details"], volume["locked"], volume["filesystem"])
+            for volume in locked.values()] == [
+                ("LUKS1 aes-xts-plain64", True, None), ("LUKS2 aes-xts-plain64", True, None)]
+    assert document(good("info", "--json",
+                         disk))["disk"]["partitions"][1]["filesystem"]["uuid"] == uuid
     opened = volumes(disk, "--key-file", key)
     assert list(opened) == ["@1", "@2"] and not opened["@2"]["locked"]
     assert opened["@2"]["kind"] == "encrypted" and opened["@2"]["on"] == [f"{disk}@2"]
@@ -220,7 +227,8 @@ def test_wrong_keys(work, plain, key):
     image = luks2(plain, f"{work}/image", key)
     with open(f"{work}/wrong", "wb") as stream:
         stream.write(KEY[:-1])
-    bad("--key-file", f"{work}/wrong", "ls", f"{image}:/", mentions=[image, "--key-file", "none of its key slots"])
+    bad("--key-file", f"{work}/wrong", "ls", f"{image}:/",
+        mentions=[image, "--key-file", "none of its key slots"])
     bad("--key-file", f"{work}/missing", "ls", f"{image}:/", mentions=["missing", "No such file"])
     bad("ls", f"{image}:/", mentions=["encrypted", "--key-file"], prefix=("setsid",))
     # Where nothing is encrypted no key is needed, and none is missed.
@@ -229,20 +237,25 @@ def test_wrong_keys(work, plain, key):
     host.run("cryptsetup", "-q", "luksAddKey", *FAST, "--key-file", key, image, f"{work}/wrong")
     good("--key-file", f"{work}/wrong", "ls", f"{image}:/")
     with open(key, "rb") as stream:
-        assert run("--key-file", "-", "cat", f"{image}:/file", prefix=("sh", "-c", f'exec "$@" < {stream.name}', "sh")).raw == MARK
+        assert run("--key-file", "-", "cat", f"{image}:/file",
+                   prefix=("sh", "-c", f'exec "$@" < {stream.name}', "sh")).raw == MARK
 
 
 @pytest.mark.needs("cryptsetup")
 def test_commands_that_run_programs_hand_the_key_on(work, plain, key):
-    """What works with the kernel is a process of its own, and more than one in turn: standard input can be read once."""
+    """Several processes in turn run the kernel, and each needs the key. Standard input can be read
+    only once.
+    """
     image = luks2(plain, f"{work}/image", key)
     prefix = ("sh", "-c", f'exec "$@" < {key}', "sh")
     good("--key-file", "-", "cp", "/proc/version", f"{image}:/text", prefix=prefix)
-    good("--key-file", "-", "edit", f"{image}:/text", prefix=prefix, EDITOR="sed -i 1s/^/edited-/", VISUAL="")
+    good("--key-file", "-", "edit", f"{image}:/text", prefix=prefix, EDITOR="sed -i 1s/^/edited-/",
+         VISUAL="")
     assert good("--key-file", key, "cat", f"{image}:/text").out.startswith("edited-Linux")
     with open(f"{work}/script", "w", encoding="utf-8") as stream:
         stream.write(f"cp /proc/version {image}:/new\nfsck -n {plain}\ncat {image}:/new\n")
-    assert "Linux version" in good("--key-file", "-", "run-script", f"{work}/script", prefix=prefix).out
+    assert "Linux version" in good("--key-file", "-", "run-script", f"{work}/script",
+                                   prefix=prefix).out
 
 
 @pytest.mark.needs("cryptsetup")
@@ -253,7 +266,9 @@ def test_passphrases_are_asked_for(work, plain):
     image = luks2(plain, f"{work}/image", passphrase)
     code, said = on_terminal("cat", f"{image}:/file", answers=[b"no\r", b"open  \x7f\x7f sesame\r"])
     assert code == 0 and MARK.decode().strip() in said, said
-    assert f"Passphrase of {image}: " in said and "no key slot opens" in said and "sesame" not in said
+    assert f"Passphrase of {image}: " in said
+    assert "no key slot opens" in said
+    assert "sesame" not in said
     code, said = on_terminal("cat", f"{image}:/file", answers=[b"no\r"] * 3)
     assert code == 1 and said.count("Passphrase") == 3
     code, said = on_terminal("cat", f"{image}:/file", answers=[b"n\x03"])
@@ -261,7 +276,8 @@ def test_passphrases_are_asked_for(work, plain):
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         code, said = on_terminal("cat", f"{image}:/file", answers=[number])
         assert code == 128 + number and "no passphrase was typed" in said, said
-    # One that opens several volumes is asked for once, and also where a script first reads, then writes.
+    # One that opens several volumes is asked for once, and also where a script first reads, then
+    # writes.
     shutil.copyfile(image, f"{work}/other")
     with open(f"{work}/script", "w", encoding="utf-8") as stream:
         stream.write(f"cat {image}:/file\ncp {passphrase} {image}:/new\ncat {work}/other:/file\n")
@@ -306,7 +322,8 @@ def change_json(image, change):
     ("2048 MiB", lambda text: text["keyslots"]["0"].update(
         kdf={"type": "argon2id", "time": 4, "memory": 4 << 20, "cpus": 4, "salt": "AAAA" * 8})),
     ("256 GiB", lambda text: text["keyslots"]["0"].update(
-        kdf={"type": "argon2id", "time": 1 << 31, "memory": 1 << 20, "cpus": 4, "salt": "AAAA" * 8})),
+        kdf={"type": "argon2id", "time": 1 << 31, "memory": 1 << 20, "cpus": 4,
+             "salt": "AAAA" * 8})),
     ("iterations", lambda text: text["keyslots"]["0"]["kdf"].update(iterations=4000000000)),
     ("Argon2", lambda text: text["keyslots"]["0"].update(
         kdf={"type": "argon2id", "time": 1, "memory": 0, "cpus": 0, "salt": "AAAA" * 8})),
@@ -317,7 +334,8 @@ def change_json(image, change):
     ("md5", lambda text: text["keyslots"]["0"]["af"].update(hash="md5")),
     ("sectors of 99 bytes", lambda text: text["segments"]["0"].update(sector_size=99)),
     ("JSON", lambda text: text.pop("digests")),
-    ("reencrypt", lambda text: text["config"].update(requirements={"mandatory": ["online-reencrypt-v2"]})),
+    ("reencrypt",
+     lambda text: text["config"].update(requirements={"mandatory": ["online-reencrypt-v2"]})),
 ])
 def test_headers_of_strangers(work, plain, key, says, change):
     image = luks2(plain, f"{work}/image", key)
@@ -331,7 +349,8 @@ def test_what_is_being_encrypted_anew_is_refused(work, plain, key):
     image = f"{work}/image"
     shutil.copyfile(plain, image)
     os.truncate(image, os.path.getsize(plain) + 32 * MEGABYTE)
-    host.run("cryptsetup", "-q", "reencrypt", "--encrypt", "--init-only", "--type", "luks2", "--reduce-device-size", "32M",
+    host.run("cryptsetup", "-q", "reencrypt", "--encrypt", "--init-only",
+             "--type", "luks2", "--reduce-device-size", "32M",
              "--key-file", key, *FAST, image)
     bad("--key-file", key, "ls", f"{image}:/", mentions=["cryptsetup reencrypt"])
 
@@ -353,7 +372,8 @@ def test_an_encrypted_volume_is_mounted(work, plain, key, given):
         code, said = on_terminal("mount", image, directory, answers=[b"open sesame\r"])
         assert code == 0, said
     else:
-        good("--key-file", "-", "mount", image, directory, prefix=("sh", "-c", f'exec "$@" < {key}', "sh"))
+        good("--key-file", "-", "mount", image, directory,
+             prefix=("sh", "-c", f'exec "$@" < {key}', "sh"))
     with open(f"{directory}/new", "wb") as stream:
         stream.write(KEY)
     good("umount", directory)
@@ -387,7 +407,8 @@ def test_tools_work_on_an_encrypted_partition(work, plain, key):
     good(*given, "mkfs", "--force", "ext4", f"{image}@1")
     good(*given, "cp", key, f"{image}@1:/new")
     sectors = os.path.getsize(f"{work}/luks") // 512
-    host.run("dd", f"if={image}", f"of={work}/part", "bs=512", "skip=2048", f"count={sectors}", "status=none")
+    host.run("dd", f"if={image}", f"of={work}/part", "bs=512", "skip=2048",
+             f"count={sectors}", "status=none")
     host.run("e2fsck", "-f", "-n", decrypted(f"{work}/part", key))
 
 
@@ -414,7 +435,8 @@ def verity(*words):
 
 
 @pytest.mark.needs("veritysetup")
-@pytest.mark.parametrize("options", [(), ("--hash", "sha512"), ("--salt", "-"), ("--hash-block-size", "1024"), ("--format", "0")])
+@pytest.mark.parametrize("options", [
+    (), ("--hash", "sha512"), ("--salt", "-"), ("--hash-block-size", "1024"), ("--format", "0")])
 def test_verity_with_a_partition_of_hashes(work, plain, options):
     root = verity(*options, plain, f"{work}/hashes")
     os.truncate(f"{work}/hashes", -(-os.path.getsize(f"{work}/hashes") // 512) * 512)
@@ -455,15 +477,18 @@ def test_verity_with_hashes_behind_the_file_system(work, plain):
     near = verity("--hash-offset", str(size), "--data-blocks", str(size // 4096), plain, plain)
     assert good("--verity", near, "cat", f"{plain}:/file").raw == MARK
     os.truncate(plain, size)
-    far = verity("--hash-offset", str(size + 40960), "--data-blocks", str(size // 4096), plain, plain)
+    far = verity("--hash-offset", str(size + 40960), "--data-blocks", str(size // 4096),
+                 plain, plain)
     bad("--verity", far, "cat", f"{plain}:/file", mentions=["root hash"])
-    assert good("--verity", far, "--verity-offset", str(size + 40960), "cat", f"{plain}:/file").raw == MARK
+    assert (good("--verity", far, "--verity-offset", str(size + 40960), "cat", f"{plain}:/file").raw
+            == MARK)
     bad("--verity", "00", "cat", f"{plain}:/file", code=2, mentions=["hexadecimal"])
 
 
 # ---- dm-integrity ----
 
-@pytest.mark.parametrize("algorithm,tag_size,block_size", [("crc32c", 4, 4096), ("crc32c", 4, 512), ("sha256", 32, 4096), ("xxhash64", 8, 1024)])
+@pytest.mark.parametrize("algorithm,tag_size,block_size", [
+    ("crc32c", 4, 4096), ("crc32c", 4, 512), ("sha256", 32, 4096), ("xxhash64", 8, 1024)])
 def test_integrity_devices(work, plain, key, algorithm, tag_size, block_size):
     library = os.path.join(program.OUT, "lib", "liboutboard.so")
     image = integrity.make(library, f"{work}/image", plain, algorithm, tag_size, block_size)
@@ -471,7 +496,8 @@ def test_integrity_devices(work, plain, key, algorithm, tag_size, block_size):
     before = hashlib.sha256(open(image, "rb").read()).digest()
     assert good(*given, "cat", f"{image}:/file").raw == MARK
     told = volumes(image, *given)[""]
-    assert (told["kind"], told["details"], told["filesystem"]["type"]) == ("checked", f"dm-integrity {algorithm}", "ext4")
+    assert (told["kind"], told["details"], told["filesystem"]["type"]) == (
+        "checked", f"dm-integrity {algorithm}", "ext4")
     assert hashlib.sha256(open(image, "rb").read()).digest() == before
     good(*given, "cp", key, f"{image}:/new")
     assert good(*given, "cat", f"{image}:/new").raw == KEY
@@ -489,7 +515,8 @@ def test_integrity_devices(work, plain, key, algorithm, tag_size, block_size):
 def test_an_integrity_device_that_was_not_left_well(work, plain, key):
     library = os.path.join(program.OUT, "lib", "liboutboard.so")
     image = integrity.make(library, f"{work}/image", plain)
-    shell = subprocess.Popen(program.command("shell", image), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    shell = subprocess.Popen(program.command("shell", image), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE)
     # Once the last line is answered, what the one before has written is durable, in the journal.
     shell.stdin.write(f"cp host:{key} /new\nsync /\nls /new\n".encode())
     shell.stdin.flush()
@@ -522,7 +549,8 @@ def subvolumes(work):
             with open(f"{top}/{name}/is", "w", encoding="utf-8") as stream:
                 stream.write(name)
         os.makedirs(f"{top}/timeshift/2026-11-21")
-        host.run("btrfs", "subvolume", "snapshot", "-r", f"{top}/@", f"{top}/timeshift/2026-11-21/@")
+        host.run("btrfs", "subvolume", "snapshot", "-r", f"{top}/@",
+                 f"{top}/timeshift/2026-11-21/@")
         with open(f"{top}/@/is", "w", encoding="utf-8") as stream:
             stream.write("later")
         host.run("btrfs", "subvolume", "create", f"{top}/gone")
@@ -530,7 +558,8 @@ def subvolumes(work):
     return image
 
 
-NAMES = {"@": "later", "@home": "@home", "@/var": "@/var", "with space": "with space", "plain": "plain", "timeshift/2026-11-21/@": "@"}
+NAMES = {"@": "later", "@home": "@home", "@/var": "@/var", "with space": "with space",
+         "plain": "plain", "timeshift/2026-11-21/@": "@"}
 
 
 @pytest.mark.needs_root
@@ -556,7 +585,8 @@ def test_subvolumes_are_written(subvolumes, key):
     bad("cp", key, f"{subvolumes}@timeshift/2026-11-21/@:/new", mentions=["Read-only"])
     # One kernel has several of one file system, and the whole.
     with open(f"{key}.script", "w", encoding="utf-8") as stream:
-        stream.write(f"cp {subvolumes}@@home:/new {subvolumes}@@:/\ncat {subvolumes}:/@home/new\nmv {subvolumes}@@:/new {subvolumes}@plain:/\n")
+        stream.write(f"cp {subvolumes}@@home:/new {subvolumes}@@:/\ncat {subvolumes}:/@home/new\n"
+                     f"mv {subvolumes}@@:/new {subvolumes}@plain:/\n")
     assert good("run-script", f"{key}.script").raw == KEY
     host.run("btrfs", "check", subvolumes)
     with host.loop_mount(subvolumes, "btrfs", "ro") as top:
@@ -580,7 +610,7 @@ def test_a_subvolume_in_an_encrypted_partition(work, subvolumes, key):
         assert good("--key-file", key, "cat", f"{name}:/is").out == "@home"
     assert list(volumes(disk, "--key-file", key))[:3] == ["@1", "@1@@", "@1@@home"]
     bad("cat", f"{disk}@@home:/is", mentions=["encrypted"], prefix=("setsid",))
-    # What is found without a key is not all there is.
+    # Without a key not all file systems are found.
     host.run("dd", f"if={subvolumes}", f"of={work}/boot", "status=none")
     host.run("btrfstune", "-f", "-u", f"{work}/boot")
     with host.loop_mount(f"{work}/boot", "btrfs") as top:
@@ -597,7 +627,8 @@ def test_a_subvolume_in_an_encrypted_partition(work, subvolumes, key):
 def test_df_of_layers(work, plain, subvolumes, key):
     disk = in_partition(f"{work}/disk", luks2(plain, f"{work}/image", key), subvolumes)
     rows = document(good("--key-file", key, "df", "--json", disk))["filesystems"]
-    assert {(row["type"], row["volume"]) for row in rows} == {("ext4", f"{disk}@1"), ("btrfs", f"{disk}@2")}
+    assert {(row["type"], row["volume"]) for row in rows} == {("ext4", f"{disk}@1"),
+                                                              ("btrfs", f"{disk}@2")}
 
 
 # ---- names ----

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""outboard mkfs: every type that a tool of Debian makes, filled from a tree, sized to fit, the same each time.
+"""outboard mkfs: every type that a tool of Debian makes, filled from a tree, sized to fit, the same
+each time.
 
-What was made is checked by the type's own checker, and compared with the tree through the host's kernel where
-that knows the type, else through ours.
+The type's own checker checks each new image. The test compares its files with the tree, through
+the host's kernel where that knows the type, else through ours.
 """
 
 import filecmp
@@ -21,14 +22,19 @@ from support.json_output import items
 from support.program import bad, good, run
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
-# What is made, by which recipe its contents and checker are known.
-WRITTEN = {"ext2": "ext2", "ext3": "ext3", "ext4": "ext4", "xfs": "xfs", "btrfs": "btrfs", "f2fs": "f2fs", "fat16": "vfat16",
-           "fat32": "vfat32", "exfat": "exfat", "ntfs": "ntfs", "udf": "udf", "nilfs2": "nilfs2", "jfs": "jfs", "minix": "minix3"}
-PACKED = {"squashfs": "squashfs-gzip", "erofs": "erofs", "iso9660": "iso9660-rock-ridge", "cramfs": "cramfs"}
+# The types to make, each with the recipe that describes its contents and checker.
+WRITTEN = {"ext2": "ext2", "ext3": "ext3", "ext4": "ext4", "xfs": "xfs",
+           "btrfs": "btrfs", "f2fs": "f2fs", "fat16": "vfat16",
+           "fat32": "vfat32", "exfat": "exfat", "ntfs": "ntfs", "udf": "udf",
+           "nilfs2": "nilfs2", "jfs": "jfs", "minix": "minix3"}
+PACKED = {"squashfs": "squashfs-gzip", "erofs": "erofs", "iso9660": "iso9660-rock-ridge",
+          "cramfs": "cramfs"}
 REPRODUCIBLE = ("ext2", "ext4", "vfat", "fat12", "fat32", "squashfs", "erofs", "iso9660")
 NOT_REPRODUCIBLE = ("xfs", "btrfs", "f2fs", "exfat", "ntfs")
-MAKERS = {"ext2": "mke2fs", "ext3": "mke2fs", "ext4": "mke2fs", "vfat": "mkfs.vfat", "fat12": "mkfs.vfat", "fat16": "mkfs.vfat",
-          "fat32": "mkfs.vfat", "ntfs": "mkntfs", "udf": "mkudffs", "squashfs": "mksquashfs", "iso9660": "xorriso"}
+MAKERS = {"ext2": "mke2fs", "ext3": "mke2fs", "ext4": "mke2fs", "vfat": "mkfs.vfat",
+          "fat12": "mkfs.vfat", "fat16": "mkfs.vfat",
+          "fat32": "mkfs.vfat", "ntfs": "mkntfs", "udf": "mkudffs", "squashfs": "mksquashfs",
+          "iso9660": "xorriso"}
 
 
 def need(kind):
@@ -45,13 +51,16 @@ def build(work, abilities, size="full", name="tree"):
 
 def same(work, image, kind, tree, abilities):
     with images.shown(work, image, kind) as directory:
-        found = {path: entry for path, entry in trees.describe(directory).items() if path != ".nilfs"}
+        found = {path: entry for path, entry in trees.describe(directory).items()
+                 if path != ".nilfs"}
     lines = trees.differences(trees.describe(tree), found, abilities.for_user(host.IS_ROOT))
     assert not lines, "\n".join(lines[:20])
 
 
 def small_tree(work, name="tree"):
-    """For types that keep everything, and with what a reader of the host may change: times of access."""
+    """For types that keep everything, and with what a reader of the host may change: times of
+    access.
+    """
     tree = f"{work}/{name}"
     os.makedirs(f"{tree}/etc/deep")
     os.makedirs(f"{tree}/many")
@@ -85,7 +94,8 @@ def test_a_tree_comes_into(work, kind):
     if recipe.check:
         recipe.check(image)
     same(work, image, recipe.kind, tree, abilities)
-    assert not [name for name in os.listdir(work) if name.startswith(".outboard")], "something was left behind"
+    assert not [name for name in os.listdir(work)
+                if name.startswith(".outboard")], "something was left behind"
 
 
 @pytest.mark.parametrize("kind", PACKED)
@@ -98,7 +108,8 @@ def test_a_tree_is_packed_into(work, kind):
     same(work, image, recipe.kind, tree, recipe.filled)
 
 
-@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "f2fs", "vfat", "exfat", "ntfs", "minix", "swap"])
+@pytest.mark.parametrize("kind",
+                         ["ext4", "xfs", "btrfs", "f2fs", "vfat", "exfat", "ntfs", "minix", "swap"])
 def test_empty(work, kind):
     image = f"{work}/-odd ?name,.img"
     label = [] if kind == "minix" else ["--label", "LABELLED"]
@@ -112,11 +123,15 @@ def test_labels_and_uuids(work):
     uuid = "11111111-2222-3333-4444-555555555555"
     for kind in ("ext4", "xfs", "btrfs", "f2fs"):
         good("mkfs", kind, f"{work}/{kind}", "--size", "400M", "--uuid", uuid, "--label", "L")
-        assert host.run("blkid", "-p", "-o", "value", "-s", "UUID", f"{work}/{kind}").stdout.strip() == uuid
+        assert host.run("blkid", "-p", "-o", "value", "-s", "UUID",
+                        f"{work}/{kind}").stdout.strip() == uuid
     good("mkfs", "vfat", f"{work}/vfat", "--size", "64M", "--uuid", "1234-abcd")
-    assert host.run("blkid", "-p", "-o", "value", "-s", "UUID", f"{work}/vfat").stdout.strip() == "1234-ABCD"
-    bad("mkfs", "ext4", f"{work}/x", "--size", "64M", "--label", "x" * 17, code=2, mentions=["too long"])
-    bad("mkfs", "vfat", f"{work}/x", "--size", "64M", "--uuid", uuid, code=2, mentions=["not a UUID"])
+    assert (host.run("blkid", "-p", "-o", "value", "-s", "UUID", f"{work}/vfat").stdout.strip()
+            == "1234-ABCD")
+    bad("mkfs", "ext4", f"{work}/x", "--size", "64M", "--label", "x" * 17,
+        code=2, mentions=["too long"])
+    bad("mkfs", "vfat", f"{work}/x", "--size", "64M", "--uuid", uuid, code=2,
+        mentions=["not a UUID"])
     assert not os.path.exists(f"{work}/x")
 
 
@@ -124,7 +139,8 @@ def test_options_of_the_tool(work):
     good("mkfs", "ext4", f"{work}/x", "--size", "64M", "--", "-b", "1024", "-O", "^has_journal")
     shown_by = host.run("dumpe2fs", "-h", f"{work}/x").stdout
     assert "has_journal" not in shown_by and "Block size:               1024" in shown_by
-    bad("mkfs", "ext4", f"{work}/y", "--size", "64M", "--", "--no-such", mentions=["mke2fs", "invalid option"])
+    bad("mkfs", "ext4", f"{work}/y", "--size", "64M", "--", "--no-such",
+        mentions=["mke2fs", "invalid option"])
     assert os.listdir(work) == ["x"]
 
 
@@ -160,8 +176,10 @@ def test_words_that_make_no_sense(work):
     bad("mkfs", "ext4", f"{work}/x", "--from", f"{work}/none", mentions=["none", "No such file"])
     bad("mkfs", "ext4", f"{work}/none/x", "--size", "64M", mentions=["none"])
     for kind in NOT_REPRODUCIBLE:
-        bad("mkfs", kind, f"{work}/x", "--size", "400M", "--reproducible", mentions=["reproducible", "ext4", "squashfs"])
-    bad("mkfs", "ext4", f"{work}/x", "--size", "64M", "--reproducible", code=2, mentions=["SOURCE_DATE_EPOCH"], SOURCE_DATE_EPOCH="no")
+        bad("mkfs", kind, f"{work}/x", "--size", "400M", "--reproducible",
+            mentions=["reproducible", "ext4", "squashfs"])
+    bad("mkfs", "ext4", f"{work}/x", "--size", "64M", "--reproducible",
+        code=2, mentions=["SOURCE_DATE_EPOCH"], SOURCE_DATE_EPOCH="no")
     assert os.listdir(work) == ["d"]
 
 
@@ -169,7 +187,8 @@ def test_words_that_make_no_sense(work):
 @pytest.mark.needs("unshare", "mkfs.jfs")
 def test_a_missing_tool_names_its_package(work):
     """In a mount namespace where the tool is something that cannot be executed."""
-    hidden = ("unshare", "--mount", "sh", "-ec", 'mount --bind /dev/null "$0"; exec "$@"', os.path.realpath("/usr/sbin/mkfs.jfs"))
+    hidden = ("unshare", "--mount", "sh", "-ec", 'mount --bind /dev/null "$0"; exec "$@"',
+              os.path.realpath("/usr/sbin/mkfs.jfs"))
     bad("mkfs", "jfs", f"{work}/x", "--size", "200M", prefix=hidden, mentions=["apt-get install"])
 
 
@@ -214,10 +233,13 @@ def test_owners(work, more):
     os.chown(f"{tree}/etc", 1000, 1001)
     os.chown(f"{tree}/etc/file1", 70_000, 5)
     image = f"{work}/x"
-    good("mkfs", "ext4", image, "--from", tree, "--owner-map", "1000:0:2", "--owner-map", "5:80000", *more)
+    good("mkfs", "ext4", image, "--from", tree, "--owner-map", "1000:0:2",
+         "--owner-map", "5:80000", *more)
     host.run("e2fsck", "-f", "-n", image)
     with images.shown(work, image, "ext4") as directory:
-        owner = {path: (os.lstat(f"{directory}/{path}").st_uid, os.lstat(f"{directory}/{path}").st_gid) for path in ("etc", "etc/file1", ".")}
+        owner = {
+            path: (os.lstat(f"{directory}/{path}").st_uid, os.lstat(f"{directory}/{path}").st_gid)
+            for path in ("etc", "etc/file1", ".")}
     assert owner == {"etc": (0, 1), "etc/file1": (70_000, 80_000), ".": (0, 0)}
     good("mkfs", "ext4", image, "--force", "--from", tree, "--owner", "7:8", *more)
     with images.shown(work, image, "ext4") as directory:
@@ -229,7 +251,8 @@ def test_owners(work, more):
 def test_one_owner_of_a_packed_tree(work, kind):
     good("mkfs", kind, f"{work}/x", "--from", small_tree(work), "--owner", "7:8")
     assert " 7 8 " in " ".join(good("ls", "-l", f"{work}/x:/etc").out.split())
-    bad("mkfs", kind, f"{work}/y", "--from", f"{work}/tree", "--owner-map", "0:1", code=2, mentions=["--owner UID:GID"])
+    bad("mkfs", kind, f"{work}/y", "--from", f"{work}/tree", "--owner-map",
+        "0:1", code=2, mentions=["--owner UID:GID"])
 
 
 @pytest.mark.needs_root
@@ -248,17 +271,22 @@ def test_selinux_labels(work, more):
     tree = small_tree(work)
     contexts = f"{work}/file_contexts"
     with open(contexts, "w", encoding="ascii") as stream:
-        stream.write("# labels\n/.*\tsystem_u:object_r:default_t:s0\n/etc(/.*)?\tsystem_u:object_r:etc_t:s0\n"
+        stream.write("# labels\n/.*\tsystem_u:object_r:default_t:s0\n"
+                     "/etc(/.*)?\tsystem_u:object_r:etc_t:s0\n"
                      "/etc/.*/passwd\t--\tsystem_u:object_r:passwd_t:s0\n/many/.*\t<<none>>\n")
     image = f"{work}/x"
     good("mkfs", "ext4", image, "--from", tree, "--file-contexts", contexts, *more)
     host.run("e2fsck", "-f", "-n", image)
-    for path, label in (("/", "default_t"), ("/etc", "etc_t"), ("/etc/file1", "etc_t"), ("/etc/deep/passwd", "passwd_t")):
-        assert f"object_r:{label}:s0" in host.run("debugfs", "-R", f"ea_get {path} security.selinux", image).stdout, path
-    assert "object_r" not in host.run("debugfs", "-R", 'ea_list "/many/a file with a long name 3"', image).stdout
+    for path, label in (("/", "default_t"), ("/etc", "etc_t"), ("/etc/file1", "etc_t"),
+                        ("/etc/deep/passwd", "passwd_t")):
+        assert (f"object_r:{label}:s0"
+                in host.run("debugfs", "-R", f"ea_get {path} security.selinux", image).stdout), path
+    assert "object_r" not in host.run("debugfs", "-R", 'ea_list "/many/a file with a long name 3"',
+                                      image).stdout
     with open(contexts, "a", encoding="ascii") as stream:
         stream.write("/( x:y\n")
-    bad("mkfs", "ext4", f"{work}/y", "--from", tree, "--file-contexts", contexts, mentions=["line 6"])
+    bad("mkfs", "ext4", f"{work}/y", "--from", tree, "--file-contexts",
+        contexts, mentions=["line 6"])
 
 
 # ---- the same each time ----
@@ -272,7 +300,8 @@ def test_the_same_image_each_time(work, kind):
         os.mkdir(f"{work}/{index}")
         tree = small_tree(f"{work}/{index}")
         if index:
-            # Another order of names on the host, other times of access and change, another time of day.
+            # Another order of names on the host, other times of access and change, another time of
+            # day.
             time.sleep(2.1)
             for name in sorted(os.listdir(f"{tree}/many"))[::3]:
                 os.rename(f"{tree}/many/{name}", f"{tree}/moved")
@@ -283,14 +312,18 @@ def test_the_same_image_each_time(work, kind):
         image = f"{work}/{index}/image"
         label = () if kind in ("squashfs", "erofs") else ("--label", "SAME")
         # FAT does not keep owners and modes, and says so.
-        done = run("mkfs", kind, image, "--from", tree, "--reproducible", *label, SOURCE_DATE_EPOCH="1700000000", vcpus=index * 3 + 1)
+        done = run("mkfs", kind, image, "--from", tree, "--reproducible",
+                   *label, SOURCE_DATE_EPOCH="1700000000", vcpus=index * 3 + 1)
         assert done.code == 0, str(done)
         made.append(image)
     assert filecmp.cmp(*made, shallow=False), f"{kind} differs"
-    again = run("mkfs", kind, f"{work}/other", "--from", f"{work}/0/tree", "--reproducible", SOURCE_DATE_EPOCH="1600000000")
-    assert again.code == 0 and not filecmp.cmp(made[0], f"{work}/other", shallow=False), "the time makes no difference"
+    again = run("mkfs", kind, f"{work}/other", "--from", f"{work}/0/tree",
+                "--reproducible", SOURCE_DATE_EPOCH="1600000000")
+    assert again.code == 0 and not filecmp.cmp(made[0], f"{work}/other",
+                                               shallow=False), "the time makes no difference"
     same(work, made[0], "vfat" if "fat" in kind else kind, f"{work}/0/tree",
-         BY_NAME["vfat32" if "fat" in kind else WRITTEN.get(kind) or PACKED[kind]].filled.limited_to(time_step=2 * trees.SECOND))
+         BY_NAME["vfat32" if "fat" in kind else WRITTEN.get(kind) or PACKED[
+             kind]].filled.limited_to(time_step=2 * trees.SECOND))
     if kind.startswith("ext"):
         host.run("e2fsck", "-f", "-n", made[0])
     if "fat" in kind:
@@ -301,7 +334,8 @@ def test_times_are_no_later_than_the_source_date(work):
     tree = small_tree(work)
     os.utime(f"{tree}/etc/file1")
     for kind in ("ext4", "vfat"):
-        run("mkfs", kind, f"{work}/{kind}", "--from", tree, "--reproducible", SOURCE_DATE_EPOCH="1700000000")
+        run("mkfs", kind, f"{work}/{kind}", "--from", tree, "--reproducible",
+            SOURCE_DATE_EPOCH="1700000000")
         with images.shown(work, f"{work}/{kind}", kind) as directory:
             assert os.stat(f"{directory}/etc/file1").st_mtime == 1_700_000_000
             assert os.stat(f"{directory}/etc/file2").st_mtime == 1_000_000_000
@@ -312,7 +346,8 @@ def test_an_empty_image_the_same_each_time(work):
         for kind in ("ext4", "vfat"):
             good("mkfs", kind, f"{work}/{kind}.{name}", "--size", "64M", "--reproducible")
         time.sleep(1.1)
-    assert all(filecmp.cmp(f"{work}/{kind}.a", f"{work}/{kind}.b", shallow=False) for kind in ("ext4", "vfat"))
+    assert all(filecmp.cmp(f"{work}/{kind}.a", f"{work}/{kind}.b", shallow=False)
+               for kind in ("ext4", "vfat"))
 
 
 # ---- without root ----
@@ -330,11 +365,13 @@ def test_without_root_on_the_host(work):
     os.chown(f"{work}/theirs", 4242, 4242)
     image = f"{work}/theirs/x"
     good("mkfs", "ext4", image, "--from", tree, "--owner-map", "4242:0",
-         prefix=("setpriv", "--reuid=4242", "--regid=4242", "--clear-groups"), XDG_CACHE_HOME=f"{work}/theirs")
+         prefix=("setpriv", "--reuid=4242", "--regid=4242", "--clear-groups"),
+         XDG_CACHE_HOME=f"{work}/theirs")
     with images.shown(work, image, "ext4") as directory:
         info = os.stat(f"{directory}/etc/file1")
         assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (0, 0, 0o4755)
-        assert os.readlink(f"{directory}/link") == "etc" and stat.S_ISSOCK(os.stat(f"{directory}/socket").st_mode)
+        assert os.readlink(f"{directory}/link") == "etc"
+        assert stat.S_ISSOCK(os.stat(f"{directory}/socket").st_mode)
 
 
 @pytest.mark.needs("tar", "zstd")
@@ -343,7 +380,8 @@ def test_from_a_tar(work, kind):
     """Owners are those of the archive; the image is as large as it needs."""
     tree = make_plain_tree(work)
     archive, image = os.path.join(work, "tree.tar.zst"), os.path.join(work, "image")
-    host.run("tar", "-C", tree, "--zstd", "--owner=123", "--group=456", "--numeric-owner", "-cf", archive, ".")
+    host.run("tar", "-C", tree, "--zstd", "--owner=123", "--group=456",
+             "--numeric-owner", "-cf", archive, ".")
     good("mkfs", kind, image, "--from", archive)
     back = os.path.join(work, "back")
     os.mkdir(back)
@@ -369,6 +407,8 @@ def make_plain_tree(work: str) -> str:
 def test_a_tar_has_its_owners(work):
     archive = os.path.join(work, "a.tar")
     host.run("tar", "-C", os.path.dirname(__file__), "-cf", archive, os.path.basename(__file__))
-    bad("mkfs", "ext4", os.path.join(work, "image"), "--from", archive, "--owner", "0:0", code=2, mentions=("tar",))
-    bad("mkfs", "squashfs", os.path.join(work, "image"), "--from", archive, code=2, mentions=("directory",))
+    bad("mkfs", "ext4", os.path.join(work, "image"), "--from", archive,
+        "--owner", "0:0", code=2, mentions=("tar",))
+    bad("mkfs", "squashfs", os.path.join(work, "image"), "--from", archive,
+        code=2, mentions=("directory",))
     assert not os.path.exists(os.path.join(work, "image"))

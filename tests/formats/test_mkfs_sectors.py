@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-outboard mkfs where sectors have 4096 bytes: in encrypted volumes, as cryptsetup makes them, and on devices. What was made is mounted by
-our kernel and looked at by the type's checker; the host's kernel sees it on a device with such sectors.
+outboard mkfs where sectors have 4096 bytes: in encrypted volumes, as cryptsetup makes them, and on
+devices. What was made is mounted by our kernel and looked at by the type's checker; the host's
+kernel sees it on a device with such sectors.
 """
 
 import pytest
@@ -12,8 +13,10 @@ from support.program import bad, good, run
 
 KEY = b"a secret"
 LARGE = ("--sector-size", "4096")
-# Megabytes of each type that is filled by our kernel: small ones, for which tools choose small blocks.
-WRITTEN = {"ext2": 20, "ext3": 20, "ext4": 20, "xfs": 300, "btrfs": 114, "f2fs": 64, "vfat": 32, "fat12": 16, "fat16": 80, "fat32": 300, "ntfs": 16,
+# Megabytes of each type that is filled by our kernel: small ones, for which tools choose small
+# blocks.
+WRITTEN = {"ext2": 20, "ext3": 20, "ext4": 20, "xfs": 300, "btrfs": 114,
+           "f2fs": 64, "vfat": 32, "fat12": 16, "fat16": 80, "fat32": 300, "ntfs": 16,
            "udf": 16, "nilfs2": 160, "jfs": 20}
 PACKED = ("squashfs", "erofs", "cramfs")
 IMPOSSIBLE = {"minix": 1024, "iso9660": 2048, "romfs": 1024}
@@ -48,7 +51,8 @@ def seen_by_host(image, key, kind, tree):
     """The host's kernel mounts what is in the volume."""
     if not host.knows(kind):
         return
-    with host.loop_device(luks.decrypted(image, key), *LARGE) as device, host.mounted("mount", "-t", kind, device) as directory:
+    with host.loop_device(luks.decrypted(image, key),
+                          *LARGE) as device, host.mounted("mount", "-t", kind, device) as directory:
         assert contents(f"{directory}/noise") == contents(f"{tree}/noise")
 
 
@@ -92,7 +96,8 @@ def test_exfat_in_an_encrypted_volume(work, key, tree):
         well(image, "exfat", tree, "--key-file", key)
     else:
         before = contents(image)
-        bad("--key-file", key, "mkfs", "exfat", image, mentions=["mkfs.exfat", "sectors of 4096 bytes"])
+        bad("--key-file", key, "mkfs", "exfat", image,
+            mentions=["mkfs.exfat", "sectors of 4096 bytes"])
         assert contents(image) == before
 
 
@@ -102,7 +107,8 @@ def test_types_with_smaller_blocks_only(work, key, tree, kind):
     image = luks.make(f"{work}/image", key, 8 * MEGABYTE, *LARGE)
     before = contents(image)
     source = () if kind == "minix" else ("--from", tree)
-    bad("--key-file", key, "mkfs", kind, image, *source, mentions=[kind, f"{IMPOSSIBLE[kind]} bytes", "4096"])
+    bad("--key-file", key, "mkfs", kind, image, *source,
+        mentions=[kind, f"{IMPOSSIBLE[kind]} bytes", "4096"])
     assert contents(image) == before
 
 
@@ -110,9 +116,11 @@ def test_types_with_smaller_blocks_only(work, key, tree, kind):
 def test_options_of_the_user_win(work, key, tree):
     image = luks.make(f"{work}/image", key, 300 * MEGABYTE, *LARGE)
     good("--key-file", key, "mkfs", "xfs", image, "--", "-s", "size=4096")
-    bad("--key-file", key, "mkfs", "ext4", image, "--force", "--", "-b", "1024", mentions=["mke2fs"])
+    bad("--key-file", key, "mkfs", "ext4", image, "--force", "--", "-b",
+        "1024", mentions=["mke2fs"])
     good("--key-file", key, "mkfs", "vfat", image, "--force", "--", "-S", "8192")
-    bad("--key-file", key, "mkfs", "vfat", image, "--force", "--", "-S", "100", mentions=["mkfs.vfat"])
+    bad("--key-file", key, "mkfs", "vfat", image, "--force", "--", "-S",
+        "100", mentions=["mkfs.vfat"])
 
 
 @needs_cryptsetup

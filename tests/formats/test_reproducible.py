@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`mkfs --reproducible`: copies of a tree that differ in what depends on their host make the same image.
+"""`mkfs --reproducible`: copies of a tree that differ in what depends on their host make the same
+image.
 
-The copies have other times (all later than the source date, which replaces them), other owners (one is given for all),
-another order of names in their directories, holes in other places and another file system beneath.
+The copies have other times (all later than the source date, which replaces them), other owners (one
+is given for all), another order of names in their directories, holes in other places and another
+file system beneath.
 """
 
 import filecmp
@@ -58,7 +60,8 @@ def fill(tree, links, first):
 @pytest.fixture
 def other_place():
     """A directory on another file system than the scratch space, where there is one."""
-    directory = tempfile.mkdtemp(prefix="outboard-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    directory = tempfile.mkdtemp(prefix="outboard-",
+                                 dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     yield directory
     shutil.rmtree(directory)
 
@@ -91,7 +94,8 @@ def test_copies_make_the_same_image(work, other_place):
 
 
 @pytest.mark.needs("xorriso")
-@pytest.mark.parametrize("words", [(), ("-J",), ("-J", "-joliet-long", "--norock")], ids=["Rock Ridge", "both", "Joliet"])
+@pytest.mark.parametrize("words", [(), ("-J",), ("-J", "-joliet-long", "--norock")],
+                         ids=["Rock Ridge", "both", "Joliet"])
 def test_no_record_of_a_disc_is_later_than_the_source_date(work, words):
     """Rock Ridge and Joliet have directories of their own, and times of both kinds."""
     tree = f"{work}/tree"
@@ -103,7 +107,8 @@ def test_no_record_of_a_disc_is_later_than_the_source_date(work, words):
     os.symlink("x" * 240, f"{tree}/link")
     os.utime(f"{tree}/directory/0{'n' * 200}", (10**9, 10**9))
     image = f"{work}/image"
-    done = run("mkfs", "iso9660", image, "--from", tree, "--reproducible", *(("--", *words) if words else ()),
+    done = run("mkfs", "iso9660", image, "--from", tree, "--reproducible",
+               *(("--", *words) if words else ()),
                SOURCE_DATE_EPOCH=str(DATE))
     assert done.code == 0, str(done)
     with open(image, "rb") as stream:
@@ -114,6 +119,8 @@ def test_no_record_of_a_disc_is_later_than_the_source_date(work, words):
 
 
 def records_of(content, day):
-    """Where times of a day stand, as records of ISO 9660 have them: year, month, day, hour, minute, second, zone UTC."""
+    """Where times of a day stand, as records of ISO 9660 have them: year, month, day, hour, minute,
+    second, zone UTC.
+    """
     start = re.escape(bytes((day.tm_year - 1900, day.tm_mon, day.tm_mday)))
     return re.findall(start + rb"[\x00-\x17][\x00-\x3b][\x00-\x3b]\x00", content)

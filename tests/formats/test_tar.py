@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""tar-in and tar-out: everything is kept on both ways, archives of all programs are read, and none does harm."""
+"""tar-in and tar-out: everything is kept on both ways, archives of all programs are read, and none
+does harm.
+"""
 
 import contextlib
 import io
@@ -39,7 +41,8 @@ def check(image, kind="ext4"):
 def tar_in(archive, place, *options, code=0):
     """Feeds an archive (bytes, or the path of one) to standard input."""
     content = archive if isinstance(archive, bytes) else open(archive, "rb").read()
-    done = subprocess.run(program.command("tar-in", *options, place), input=content, capture_output=True, timeout=240, check=False)
+    done = subprocess.run(program.command("tar-in", *options, place), input=content,
+                          capture_output=True, timeout=240, check=False)
     result = program.Result(done)
     assert result.code == code, str(result)
     for text in program.FORBIDDEN:
@@ -49,7 +52,8 @@ def tar_in(archive, place, *options, code=0):
 
 def tar_out(place, path, *options):
     with open(path, "wb") as stream:
-        done = subprocess.run(program.command("tar-out", *options, place), stdout=stream, stderr=subprocess.PIPE, timeout=240, check=False)
+        done = subprocess.run(program.command("tar-out", *options, place),
+                              stdout=stream, stderr=subprocess.PIPE, timeout=240, check=False)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     return path
 
@@ -68,9 +72,11 @@ def everything(root):
             info = os.lstat(path)
             kind = stat.S_IFMT(info.st_mode)
             # xfs shows access lists a second time, as it stores them
-            keys = [key for key in os.listxattr(path, follow_symlinks=False) if not key.startswith("trusted.SGI_ACL")]
+            keys = [key for key in os.listxattr(path, follow_symlinks=False)
+                    if not key.startswith("trusted.SGI_ACL")]
             xattrs = {key: os.getxattr(path, key, follow_symlinks=False) for key in keys}
-            entry = {"mode": info.st_mode, "owner": (info.st_uid, info.st_gid), "mtime": info.st_mtime_ns, "xattrs": xattrs}
+            entry = {"mode": info.st_mode, "owner": (info.st_uid, info.st_gid),
+                     "mtime": info.st_mtime_ns, "xattrs": xattrs}
             if kind in (stat.S_IFCHR, stat.S_IFBLK):
                 entry["device"] = info.st_rdev
             if kind == stat.S_IFLNK:
@@ -92,7 +98,8 @@ def assert_same(wanted, found, without=()):
     for path, entry in wanted.items():
         for key in entry:
             if key not in without:
-                assert found[path].get(key) == entry[key], (path, key, entry[key], found[path].get(key))
+                assert found[path].get(key) == entry[key], (
+                    path, key, entry[key], found[path].get(key))
 
 
 @pytest.fixture
@@ -117,11 +124,13 @@ def rich(work):
     write(b"trailing space ")
     write(b"-option")
     odd = write(b"odd attributes")
-    for key, value in ((b"user.newline", b"a\nb\n12 c=d\n"), (b"user.nul", b"\0\1\2\xff"), (b"user.equals=100%", b"="), (b"trusted.mine", b"t"),
+    for key, value in ((b"user.newline", b"a\nb\n12 c=d\n"), (b"user.nul", b"\0\1\2\xff"),
+                       (b"user.equals=100%", b"="), (b"trusted.mine", b"t"),
                        (b"security.selinux", b"system_u:object_r:etc_t:s0\0")):
         os.setxattr(odd, key, value)
     os.setxattr(write(b"capable", b"#!"), "security.capability", CAPABILITY)
-    os.setxattr(os.path.join(here, b"link"), "security.selinux", b"system_u:object_r:lnk_t:s0\0", follow_symlinks=False)
+    os.setxattr(os.path.join(here, b"link"), "security.selinux", b"system_u:object_r:lnk_t:s0\0",
+                follow_symlinks=False)
     os.setxattr(os.path.join(here, b"null"), "trusted.device", b"1")
     os.link(os.path.join(here, b"link"), os.path.join(here, b"link2"), follow_symlinks=False)
     os.symlink(b"t" * 300, os.path.join(here, b"longtarget"))
@@ -140,7 +149,8 @@ def rich(work):
 
 
 def gnu_tar(tree, archive, *options):
-    host.run("tar", "-c", "-S", "--format=posix", *GNU_ALL, *options, "-f", archive, "-C", tree, ".")
+    host.run("tar", "-c", "-S", "--format=posix", *GNU_ALL, *options, "-f",
+             archive, "-C", tree, ".")
     return archive
 
 
@@ -149,7 +159,8 @@ def unpack(extractor, archive, directory):
     if extractor == "tar":
         host.run("tar", "-x", "-p", "--same-owner", *GNU_ALL, "-f", archive, "-C", directory)
     else:
-        host.run("bsdtar", "-x", "-p", "--same-owner", "--xattrs", "--acls", "--numeric-owner", "-f", archive, "-C", directory)
+        host.run("bsdtar", "-x", "-p", "--same-owner", "--xattrs", "--acls",
+                 "--numeric-owner", "-f", archive, "-C", directory)
     return directory
 
 
@@ -175,7 +186,8 @@ def test_round_trip(work, rich, kind):
     with tarfile.open(archive) as members:
         names = {os.fsencode(os.path.normpath(member.name)) for member in members}
         assert names == wanted.keys()
-    # bsdtar has no labels, writes no negative times and merges links to symbolic links and FIFOs otherwise
+    # bsdtar has no labels, writes no negative times and merges links to symbolic links and FIFOs
+    # otherwise
     found = everything(unpack("bsdtar", archive, f"{work}/bsd"))
     assert_same(wanted, found, without=("xattrs", "mtime", "same"))
     for path in (b"capable", b"odd attributes", b"acl", b"many"):
@@ -183,15 +195,19 @@ def test_round_trip(work, rich, kind):
 
 
 def usual(entry):
-    """Attributes without labels, which bsdtar may not set, and without names that it writes in another way."""
-    return {key: value for key, value in entry["xattrs"].items() if "selinux" not in key and "=" not in key and "%" not in key}
+    """Attributes without labels, which bsdtar may not set, and without names that it writes in
+    another way.
+    """
+    return {key: value for key, value in entry["xattrs"].items()
+            if "selinux" not in key and "=" not in key and "%" not in key}
 
 
 @pytest.mark.needs_root
 @pytest.mark.needs("bsdtar")
 @pytest.mark.parametrize("headers", ["ALL", "LIBARCHIVE", "SCHILY"])
 def test_attributes_of_bsdtar(work, rich, headers):
-    host.run("bsdtar", "-c", "--format", "pax", "--xattrs", "--acls", "--options", f"xattrheader={headers}", "-f", f"{work}/in.tar", "-C", rich, ".")
+    host.run("bsdtar", "-c", "--format", "pax", "--xattrs", "--acls", "--options",
+             f"xattrheader={headers}", "-f", f"{work}/in.tar", "-C", rich, ".")
     image = make(work)
     tar_in(f"{work}/in.tar", f"{image}:/")
     tar_out(f"{image}:/", f"{work}/out.tar", "--exclude", "lost+found")
@@ -199,12 +215,15 @@ def test_attributes_of_bsdtar(work, rich, headers):
     assert wanted.keys() == found.keys()
     for path in (b"capable", b"odd attributes", b"acl", b"many", b"large", b"sparse"):
         assert usual(found[path]) == usual(wanted[path]), path
-        assert {key: value for key, value in found[path].items() if key != "xattrs"} == {key: value for key, value in wanted[path].items() if key != "xattrs"}
+        assert ({key: value for key, value in found[path].items() if key != "xattrs"}
+                == {key: value for key, value in wanted[path].items() if key != "xattrs"})
 
 
 @pytest.mark.needs_root
 def test_out_and_in_again(work, rich):
-    """Our own archive of one file system, unpacked in another, makes the same archive: byte for byte."""
+    """Our own archive of one file system, unpacked in another, makes the same archive: byte for
+    byte.
+    """
     first, second = make(work, "ext4", "a.img"), make(work, "btrfs", "b.img")
     tar_in(gnu_tar(rich, f"{work}/in.tar"), f"{first}:/")
     one = tar_out(f"{first}:/", f"{work}/one.tar", "--exclude", "lost+found")
@@ -219,9 +238,11 @@ def test_usr(work):
     tree = f"{work}/usr"
     os.mkdir(tree)
     total = 0
-    for folder in ("bin", "share/perl", "share/locale", "lib/python3", "share/doc", "share/zoneinfo", "lib/x86_64-linux-gnu"):
+    for folder in ("bin", "share/perl", "share/locale", "lib/python3",
+                   "share/doc", "share/zoneinfo", "lib/x86_64-linux-gnu"):
         path = f"/usr/{folder}"
-        size = sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(path)) if os.path.isdir(path) else 0
+        size = (sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(path))
+                if os.path.isdir(path) else 0)
         if size and total < 100 * MEGABYTE:
             os.makedirs(os.path.dirname(f"{tree}/{folder}"), exist_ok=True)
             host.run("cp", "-a", path, f"{tree}/{folder}")
@@ -235,7 +256,8 @@ def test_usr(work):
         with host.loop_mount(image, "ext4", "ro") as mount:
             assert_same(wanted, everything(mount), without=("xattrs",))
     tar_out(f"{image}:/", f"{work}/out.tar.zst", "--zstd", "--exclude=./lost+found")
-    assert_same(wanted, everything(unpack("tar", f"{work}/out.tar.zst", f"{work}/again")), without=("xattrs",))
+    assert_same(wanted, everything(unpack("tar", f"{work}/out.tar.zst", f"{work}/again")),
+                without=("xattrs",))
 
 
 # ---- formats ----
@@ -246,7 +268,8 @@ def plain(work):
     """A tree that every format can hold."""
     tree = f"{work}/plain"
     os.makedirs(f"{tree}/folder/deeper")
-    for name, size in (("empty", 0), ("one", 1), ("block", 512), ("more", 70_000), ("folder/inner", 5), ("folder/deeper/leaf", 3 * MEGABYTE)):
+    for name, size in (("empty", 0), ("one", 1), ("block", 512), ("more", 70_000),
+                       ("folder/inner", 5), ("folder/deeper/leaf", 3 * MEGABYTE)):
         with open(f"{tree}/{name}", "wb") as stream:
             stream.write(random.Random(size).randbytes(size))
     os.symlink("folder/inner", f"{tree}/link")
@@ -254,7 +277,8 @@ def plain(work):
     os.mkfifo(f"{tree}/fifo")
     os.chmod(f"{tree}/one", 0o640)
     os.chmod(f"{tree}/folder", 0o711)
-    for name in ("link", "one", "more", "empty", "block", "fifo", "folder/inner", "folder/deeper/leaf", "folder/deeper", "folder", "."):
+    for name in ("link", "one", "more", "empty", "block", "fifo", "folder/inner",
+                 "folder/deeper/leaf", "folder/deeper", "folder", "."):
         os.utime(f"{tree}/{name}", ns=(10**18, 10**18), follow_symlinks=False)
     return tree
 
@@ -280,8 +304,10 @@ def by_tool(*command):
 
 
 PACKERS = {
-    **{f"tar-{form}": by_tool("tar", "-c", f"--format={form}") for form in ("v7", "ustar", "oldgnu", "gnu", "posix")},
-    **{f"bsdtar-{form}": by_tool("bsdtar", "-c", "--format", form) for form in ("v7", "ustar", "gnutar", "pax", "rpax")},
+    **{f"tar-{form}": by_tool("tar", "-c", f"--format={form}")
+       for form in ("v7", "ustar", "oldgnu", "gnu", "posix")},
+    **{f"bsdtar-{form}": by_tool("bsdtar", "-c", "--format", form)
+       for form in ("v7", "ustar", "gnutar", "pax", "rpax")},
     "busybox": by_tool("busybox", "tar", "-c"),
     "python-ustar": python_tar(tarfile.USTAR_FORMAT),
     "python-gnu": python_tar(tarfile.GNU_FORMAT),
@@ -303,7 +329,8 @@ def test_formats(work, plain, packer):
     found = content_of(image, work)
     without = () if host.IS_ROOT else ("owner",)
     wanted = everything(plain)
-    # bsdtar's ustar-like formats give an owner of 0 to nobody, and xattrs of the host are not asked for
+    # bsdtar's ustar-like formats give an owner of 0 to nobody, and xattrs of the host are not asked
+    # for
     assert_same(wanted, found, without=(*without, "xattrs", "same"))
     assert found[b"more"]["same"] == found[b"folder/again"]["same"]
 
@@ -329,15 +356,19 @@ def test_sparse(work, form):
         pytest.skip("bsdtar is missing")
     tree = f"{work}/tree"
     os.mkdir(tree)
-    pieces = [(index * MEGABYTE, 4096 + index) for index in range(1, 40)]  # more than a header holds
-    for name, size, parts in (("many", 64 * MEGABYTE, pieces), ("end", 9 * MEGABYTE, [(9 * MEGABYTE - 10, 10)]), ("nothing", 5 * MEGABYTE, []),
+    # More than a header holds.
+    pieces = [(index * MEGABYTE, 4096 + index) for index in range(1, 40)]
+    for name, size, parts in (
+            ("many", 64 * MEGABYTE, pieces), ("end", 9 * MEGABYTE, [(9 * MEGABYTE - 10, 10)]),
+            ("nothing", 5 * MEGABYTE, []),
                               ("start", 5 * MEGABYTE, [(0, 4096)])):
         with open(f"{tree}/{name}", "wb") as stream:
             for offset, length in parts:
                 stream.seek(offset)
                 stream.write(random.Random(offset).randbytes(length))
             stream.truncate(size)
-    options = {"gnu": ("--format=gnu",), "bsdtar": ()}.get(form, ("--format=posix", f"--sparse-version={form}"))
+    options = {"gnu": ("--format=gnu",), "bsdtar": ()}.get(
+        form, ("--format=posix", f"--sparse-version={form}"))
     tool = ("bsdtar", "-c") if form == "bsdtar" else ("tar", "-c", "-S", *options)
     host.run(*tool, "-f", f"{work}/x.tar", "-C", tree, ".")
     image = make(work)
@@ -376,7 +407,8 @@ def test_compression(work, plain, option, tool):
 
 def member(name, content=None, kind=tarfile.REGTYPE, link="", **fields):
     info = tarfile.TarInfo(name)
-    info.type, info.linkname, info.mode, info.mtime = kind, link, 0o644 if kind != tarfile.DIRTYPE else 0o755, 10**9
+    info.type, info.linkname, info.mtime = kind, link, 10**9
+    info.mode = 0o644 if kind != tarfile.DIRTYPE else 0o755
     info.size = len(content or b"")
     for key, value in fields.items():
         setattr(info, key, value)
@@ -398,32 +430,47 @@ def cat(image, path):
 
 def test_existing_files_are_replaced(work):
     image = make(work)
-    tar_in(archive_of(member("d", kind=tarfile.DIRTYPE), member("d/kept", b"kept"), member("a", b"old" * 1000), member("b", kind=tarfile.LNKTYPE, link="a"),
-                      member("l", kind=tarfile.SYMTYPE, link="a"), member("file", b"f"), member("empty", kind=tarfile.DIRTYPE),
-                      member("full", kind=tarfile.DIRTYPE), member("full/x", b"x"), member("real", kind=tarfile.DIRTYPE),
+    tar_in(archive_of(member("d", kind=tarfile.DIRTYPE), member("d/kept", b"kept"),
+                      member("a", b"old" * 1000), member("b", kind=tarfile.LNKTYPE, link="a"),
+                      member("l", kind=tarfile.SYMTYPE, link="a"), member("file", b"f"),
+                      member("empty", kind=tarfile.DIRTYPE),
+                      member("full", kind=tarfile.DIRTYPE), member("full/x", b"x"),
+                      member("real", kind=tarfile.DIRTYPE),
                       member("alias", kind=tarfile.SYMTYPE, link="real")), f"{image}:/")
-    result = tar_in(archive_of(member("d", kind=tarfile.DIRTYPE, mode=0o700), member("a", b"new"), member("l", b"a file now"),
-                               member("file", kind=tarfile.DIRTYPE), member("file/in", b"in"), member("empty", b"was a directory"),
-                               member("full", b"cannot"), member("alias/through", b"through")), f"{image}:/", code=1)
-    assert "full" in result.err and "directory" in result.err.lower() and "empty" not in result.err.replace("not empty", "")
+    result = tar_in(archive_of(member("d", kind=tarfile.DIRTYPE, mode=0o700),
+                               member("a", b"new"), member("l", b"a file now"),
+                               member("file", kind=tarfile.DIRTYPE), member("file/in", b"in"),
+                               member("empty", b"was a directory"),
+                               member("full", b"cannot"), member("alias/through", b"through")),
+                    f"{image}:/", code=1)
+    assert "full" in result.err
+    assert "directory" in result.err.lower()
+    assert "empty" not in result.err.replace("not empty", "")
     check(image)
-    assert cat(image, "/d/kept") == b"kept" and cat(image, "/a") == b"new" and cat(image, "/b") == b"old" * 1000
-    assert cat(image, "/l") == b"a file now" and cat(image, "/file/in") == b"in" and cat(image, "/empty") == b"was a directory"
+    assert cat(image, "/d/kept") == b"kept"
+    assert cat(image, "/a") == b"new"
+    assert cat(image, "/b") == b"old" * 1000
+    assert cat(image, "/l") == b"a file now"
+    assert cat(image, "/file/in") == b"in"
+    assert cat(image, "/empty") == b"was a directory"
     assert cat(image, "/full/x") == b"x" and cat(image, "/real/through") == b"through"
 
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_directory_in_place_of_a_link(work, keep):
     image = make(work)
-    tar_in(archive_of(member("usr/lib", kind=tarfile.DIRTYPE), member("lib", kind=tarfile.SYMTYPE, link="usr/lib")), f"{image}:/")
+    tar_in(archive_of(member("usr/lib", kind=tarfile.DIRTYPE),
+                      member("lib", kind=tarfile.SYMTYPE, link="usr/lib")), f"{image}:/")
     options = ("--keep-directory-symlink",) if keep else ()
-    tar_in(archive_of(member("lib", kind=tarfile.DIRTYPE), member("lib/x", b"x")), f"{image}:/", *options)
+    tar_in(archive_of(member("lib", kind=tarfile.DIRTYPE), member("lib/x", b"x")),
+           f"{image}:/", *options)
     assert (cat(image, "/usr/lib/x") == b"x") == keep and cat(image, "/lib/x") == b"x"
 
 
 def test_absolute_links_are_of_the_destination(work):
     image = make(work)
-    tar_in(archive_of(member("top/usr", kind=tarfile.DIRTYPE), member("usr", kind=tarfile.DIRTYPE), member("top/lib", kind=tarfile.SYMTYPE, link="/usr")), f"{image}:/")
+    tar_in(archive_of(member("top/usr", kind=tarfile.DIRTYPE), member("usr", kind=tarfile.DIRTYPE),
+                      member("top/lib", kind=tarfile.SYMTYPE, link="/usr")), f"{image}:/")
     tar_in(archive_of(member("lib/x", b"x")), f"{image}:/top")
     assert cat(image, "/top/usr/x") == b"x" and cat(image, "/usr/x") is None
 
@@ -431,8 +478,10 @@ def test_absolute_links_are_of_the_destination(work):
 def test_duplicates(work):
     """The last one counts, whatever came between and how many threads there are."""
     image = make(work)
-    members = [member(f"f{number % 7}", b"%d" % number * (number * 37 % 5000)) for number in range(700)]
-    members += [member("x", b"x"), member("x", kind=tarfile.SYMTYPE, link="f0"), member("x", kind=tarfile.DIRTYPE), member("x/y", b"in x")]
+    members = [member(f"f{number % 7}", b"%d" % number * (number * 37 % 5000))
+               for number in range(700)]
+    members += [member("x", b"x"), member("x", kind=tarfile.SYMTYPE, link="f0"),
+                member("x", kind=tarfile.DIRTYPE), member("x/y", b"in x")]
     members += [member("hard", kind=tarfile.LNKTYPE, link="x/y"), member("x/y", b"another")]
     tar_in(archive_of(*members), f"{image}:/", "--vcpus=4")
     for number in range(693, 700):
@@ -442,7 +491,9 @@ def test_duplicates(work):
 
 def test_global_headers_and_odd_members(work):
     image = make(work)
-    content = archive_of(member("a", b"a"), member("odd", b"odd", kind=b"Z"), member("cont", b"cont", kind=tarfile.CONTTYPE), member("b", b"b", pax_headers={"mtime": "5.5"}),
+    content = archive_of(member("a", b"a"), member("odd", b"odd", kind=b"Z"),
+                         member("cont", b"cont", kind=tarfile.CONTTYPE),
+                         member("b", b"b", pax_headers={"mtime": "5.5"}),
                          pax_headers={"comment": "x", "mtime": "1234.5"})
     tar_in(content, f"{image}:/")
     shown = run("stat", f"{image}:/a", f"{image}:/b").out
@@ -455,8 +506,11 @@ def test_access_lists_by_name(work):
     image = make(work)
     text = "user::rw-,user:{}:r-x,group::r--,mask::r-x,other::r--"
     tar_in(archive_of(member("etc/passwd", b"somebody:x:4711:4711::/:/bin/sh\n")), f"{image}:/")
-    result = tar_in(archive_of(member("a", b"", pax_headers={"SCHILY.acl.access": text.format("somebody")}), member("b", b"", pax_headers={"SCHILY.acl.access": text.format("root")}),
-                               member("c", b"", pax_headers={"SCHILY.acl.access": text.format("stranger")})), f"{image}:/")
+    result = tar_in(
+        archive_of(member("a", b"", pax_headers={"SCHILY.acl.access": text.format("somebody")}),
+                   member("b", b"", pax_headers={"SCHILY.acl.access": text.format("root")}),
+                   member("c", b"", pax_headers={"SCHILY.acl.access": text.format("stranger")})),
+                    f"{image}:/")
     assert ":/c" in result.err and ":/a" not in result.err and ":/b" not in result.err
     with tarfile.open(tar_out(f"{image}:/", f"{work}/x.tar")) as members:
         found = {info.name: info.pax_headers.get("SCHILY.acl.access", "") for info in members}
@@ -468,23 +522,33 @@ def test_access_lists_by_name(work):
 
 def test_names_that_would_leave(work):
     image = make(work)
-    tar_in(archive_of(member("in", kind=tarfile.DIRTYPE), member("secret", b"secret")), f"{image}:/")
-    result = tar_in(archive_of(member("../out1", b"x"), member("a/../../out2", b"x"), member("/absolute", b"abs"), member("up", kind=tarfile.SYMTYPE, link=".."),
-                               member("up/out3", b"x"), member("root", kind=tarfile.SYMTYPE, link="/"), member("root/out4", b"x"),
-                               member("steal", kind=tarfile.LNKTYPE, link="../secret"), member("steal2", kind=tarfile.LNKTYPE, link="up/secret"),
+    tar_in(archive_of(member("in", kind=tarfile.DIRTYPE), member("secret", b"secret")),
+           f"{image}:/")
+    result = tar_in(archive_of(member("../out1", b"x"), member("a/../../out2", b"x"), member(
+        "/absolute", b"abs"), member("up", kind=tarfile.SYMTYPE, link=".."),
+                               member("up/out3", b"x"), member("root", kind=tarfile.SYMTYPE,
+                                                               link="/"), member("root/out4", b"x"),
+                               member("steal", kind=tarfile.LNKTYPE, link="../secret"),
+                               member("steal2", kind=tarfile.LNKTYPE, link="up/secret"),
                                member("after", b"after")), f"{image}:/in", code=1)
     assert "../out1" in result.err and "a/../../out2" in result.err and "steal" in result.err
     listed = run("ls", f"{image}:/").out.split()
     assert sorted(listed) == ["in", "lost+found", "secret"], listed
-    assert cat(image, "/in/absolute") == b"abs" and cat(image, "/in/after") == b"after" and cat(image, "/in/out3") == b"x"
+    assert cat(image, "/in/absolute") == b"abs"
+    assert cat(image, "/in/after") == b"after"
+    assert cat(image, "/in/out3") == b"x"
     assert cat(image, "/in/steal") is None and cat(image, "/in/steal2") is None
 
 
 def test_links_that_lead_nowhere(work):
     image = make(work)
-    result = tar_in(archive_of(member("a", kind=tarfile.LNKTYPE, link="b"), member("b", kind=tarfile.LNKTYPE, link="a"), member("c", kind=tarfile.LNKTYPE, link="c"),
-                               member("loop", kind=tarfile.SYMTYPE, link="loop"), member("loop/x", b"x"), member("file", b"f"), member("file/x", b"x"),
-                               member("self", b"self"), member("self", kind=tarfile.LNKTYPE, link="self"), member("last", b"last")), f"{image}:/", code=1)
+    result = tar_in(archive_of(member("a", kind=tarfile.LNKTYPE, link="b"), member(
+        "b", kind=tarfile.LNKTYPE, link="a"), member("c", kind=tarfile.LNKTYPE, link="c"),
+                               member("loop", kind=tarfile.SYMTYPE, link="loop"),
+                               member("loop/x", b"x"), member("file", b"f"), member("file/x", b"x"),
+                               member("self", b"self"),
+                               member("self", kind=tarfile.LNKTYPE, link="self"),
+                               member("last", b"last")), f"{image}:/", code=1)
     assert result.err.count("cannot write") == 5, result.err
     assert cat(image, "/self") == b"self" and cat(image, "/last") == b"last"
 
@@ -493,7 +557,8 @@ def test_links_that_lead_nowhere(work):
 def test_truncated(work, large):
     image = make(work)
     size = 3 * MEGABYTE if large else 3000
-    whole = archive_of(member("first", b"1" * 1000), member("the-second", b"2" * size), member("third", b"3"))
+    whole = archive_of(member("first", b"1" * 1000), member("the-second", b"2" * size),
+                       member("third", b"3"))
     for cut, kept in ((100, 0), (700, 0), (1536 + 300, 1), (2048 + size // 2, 1)):
         result = tar_in(whole[:cut], f"{image}:/", code=1)
         assert str(cut) in result.err and f"{kept} member" in result.err, result.err
@@ -542,7 +607,8 @@ def test_nonsense(work):
         "pax length": pax_header(b"99999999999999999999 a=b\n") + file,
         "pax size": pax_header(record("size", 10**23)) + file,
         "noise": random.Random(3).randbytes(20_000),
-        "long name": set_field(archive_of(member("n" * 200, b""), form=tarfile.GNU_FORMAT), 0, 124, b"77777777777\0"),
+        "long name": set_field(archive_of(member("n" * 200, b""), form=tarfile.GNU_FORMAT),
+                               0, 124, b"77777777777\0"),
     }
     for name, content in cases.items():
         result = tar_in(good[:1024] + content, f"{image}:/", code=0 if name == "pax size" else 1)
@@ -558,32 +624,41 @@ def test_members_that_are_refused(work):
     """Named, left out, and the rest is done."""
     image = make(work)
     records = {
-        "uid": record("uid", 2**32 - 1), "map": record("GNU.sparse.map", "0,2,1,1") + record("GNU.sparse.size", 3), "name": record("path", "a\0b"),
-        "fit": record("GNU.sparse.map", "0,2") + record("GNU.sparse.size", 3), "time": record("mtime", "yesterday"), "dots": record("path", "x/../y"),
+        "uid": record("uid", 2**32 - 1), "map": record("GNU.sparse.map", "0,2,1,1")
+        + record("GNU.sparse.size", 3), "name": record("path", "a\0b"),
+        "fit": record("GNU.sparse.map", "0,2") + record("GNU.sparse.size", 3),
+        "time": record("mtime", "yesterday"), "dots": record("path", "x/../y"),
     }
     for name, text in records.items():
-        result = tar_in(pax_header(text) + archive_of(member("bad", b"bad"), member("good-" + name, b"good")), f"{image}:/", code=1)
+        result = tar_in(pax_header(text)
+                        + archive_of(member("bad", b"bad"), member("good-" + name, b"good")),
+                        f"{image}:/", code=1)
         assert "left out" in result.err, (name, result.err)
         assert cat(image, f"/good-{name}") == b"good" and cat(image, "/bad") is None
-    long = archive_of(member("n" * 256, b"x"), member("/".join(["d" * 200] * 30) + "/x", b"deep"), member("end", b"end"))
+    long = archive_of(member("n" * 256, b"x"), member("/".join(["d" * 200] * 30) + "/x", b"deep"),
+                      member("end", b"end"))
     result = tar_in(long, f"{image}:/", code=1)
     assert "too long" in result.err and cat(image, "/end") == b"end"
 
 
 def test_damaged_archives(work):
-    """Whatever is flipped: no crash, no hang, and the image is sound."""
+    """Flipped bits cause no crash and no hang, and the image stays sound."""
     image = make(work, megabytes=64)
     chosen = random.Random(7)
-    whole = archive_of(*[member(f"d{number % 3}/f{number}", chosen.randbytes(number * 50), pax_headers={"SCHILY.xattr.user.x": "y" * number}) for number in range(40)],
-                       member("l", kind=tarfile.LNKTYPE, link="d0/f0"), member("s", kind=tarfile.SYMTYPE, link="d1"))
+    whole = archive_of(*[member(f"d{number % 3}/f{number}", chosen.randbytes(
+        number * 50), pax_headers={"SCHILY.xattr.user.x": "y" * number}) for number in range(40)],
+                       member("l", kind=tarfile.LNKTYPE, link="d0/f0"),
+                       member("s", kind=tarfile.SYMTYPE, link="d1"))
     for _ in range(40):
         content = bytearray(whole)
         for _ in range(chosen.randrange(1, 30)):
-            start = chosen.randrange(len(content) // 512) * 512 + chosen.choice((chosen.randrange(512), chosen.randrange(156)))
+            start = chosen.randrange(len(content) // 512) * 512 + chosen.choice((
+                chosen.randrange(512), chosen.randrange(156)))
             content[start] = chosen.randrange(256)
             if chosen.random() < 0.7:
                 content = bytearray(set_field(bytes(content), start // 512 * 512, 100, b"0000644"))
-        done = subprocess.run(program.command("tar-in", f"{image}:/"), input=bytes(content), capture_output=True, timeout=60, check=False)
+        done = subprocess.run(program.command("tar-in", f"{image}:/"),
+                              input=bytes(content), capture_output=True, timeout=60, check=False)
         assert done.returncode in (0, 1), done
         assert all(text not in done.stderr.decode(errors="replace") for text in program.FORBIDDEN)
     check(image)
@@ -600,14 +675,16 @@ def test_full_image(work):
 def most_kilobytes(archive, *words):
     """Memory that the program had at most, its kernel's included."""
     # By a small process: what a large one has in memory counts for those it starts.
-    measure = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
+               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
     with open(archive, "rb") as stream:
-        done = subprocess.run([sys.executable, "-c", measure, *program.command(*words)], stdin=stream, stdout=subprocess.PIPE, check=True, timeout=240)
+        done = subprocess.run([sys.executable, "-c", measure, *program.command(*words)],
+                              stdin=stream, stdout=subprocess.PIPE, check=True, timeout=240)
     return int(done.stdout)
 
 
 def test_memory(work):
-    """What is written is not kept: neither in the kernel's memory nor in the program's."""
+    """Written data stays neither in the kernel's memory nor in the program's."""
     image, archive = make(work, megabytes=500), f"{work}/many.tar"
     with tarfile.open(archive, "w") as stream:
         for number in range(400):
@@ -620,7 +697,8 @@ def test_memory(work):
 
 @pytest.mark.parametrize("kind, most", (("ext4", 104), ("xfs", 170)))
 def test_memory_of_many_files(work, kind, most):
-    """What the kernel knows of files that are complete is not kept either, nor what their file system has not written yet."""
+    """The kernel drops inodes of complete files, and the file system writes its buffered data.
+    """
     image, archive = make(work, kind, 1500), f"{work}/many.tar"
     with tarfile.open(archive, "w", format=tarfile.USTAR_FORMAT) as stream:
         for number in range(60_000):
@@ -636,7 +714,8 @@ def test_interrupted(work):
     """A member that is not complete is not there; those before it are."""
     image = make(work)
     content = archive_of(member("first", b"1"), member("second", bytes(50 * MEGABYTE)))
-    with subprocess.Popen(program.command("tar-in", f"{image}:/"), stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(program.command("tar-in", f"{image}:/"), stdin=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as running:
         running.stdin.write(content[:10 * MEGABYTE])
         running.stdin.flush()
         wait_until_it_waits(running.pid, signal.SIGINT)
@@ -651,17 +730,23 @@ def test_interrupted(work):
 
 
 def test_headers_without_end(work):
-    """So many records that to compare each with each would take many minutes; and interrupted among headers alone."""
+    """So many records that to compare each with each would take many minutes; and interrupted among
+    headers alone.
+    """
     image = make(work)
     many = pax_header(*(record(f"SCHILY.xattr.user.{number}", "") for number in range(200_000)))
-    result = tar_in(many + archive_of(member("bad", b"bad"), member("good", b"good")), f"{image}:/", code=1)
+    result = tar_in(many + archive_of(member("bad", b"bad"), member("good", b"good")),
+                    f"{image}:/", code=1)
     assert "left out bad" in result.err and "attributes" in result.err
     assert cat(image, "/good") == b"good" and cat(image, "/bad") is None
-    whole = [set_field(pax_header(*(record(f"SCHILY.xattr.{letter}{number}", "") for number in range(300_000))), 0, 156, b"g") for letter in "ab"]
+    whole = [set_field(pax_header(*(record(f"SCHILY.xattr.{letter}{number}", "")
+                                    for number in range(300_000))), 0, 156, b"g")
+             for letter in "ab"]
     result = tar_in(b"".join(whole) + archive_of(member("bad", b"bad")), f"{image}:/", code=1)
     assert "global headers" in result.err and cat(image, "/bad") is None
     large = pax_header(record("comment", "x" * (7 * MEGABYTE)))
-    with subprocess.Popen(program.command("tar-in", f"{image}:/"), stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(program.command("tar-in", f"{image}:/"), stdin=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as running:
         with pytest.raises(BrokenPipeError):
             for count in range(1000):
                 if count == 10:
@@ -676,7 +761,8 @@ def test_headers_without_end(work):
 
 def test_a_missing_target_makes_nothing(work):
     image = make(work)
-    result = tar_in(archive_of(member("here/link", kind=tarfile.LNKTYPE, link="not/there"), member("last", b"last")), f"{image}:/", code=1)
+    result = tar_in(archive_of(member("here/link", kind=tarfile.LNKTYPE, link="not/there"),
+                               member("last", b"last")), f"{image}:/", code=1)
     assert "not/there" in result.err and cat(image, "/last") == b"last"
     assert good("ls", f"{image}:/").out.split() == ["last", "lost+found"]
 
@@ -688,9 +774,11 @@ def test_order_and_excluded(work, plain):
     image = make(work)
     host.run("tar", "-c", "-f", f"{work}/x.tar", "-C", plain, ".")
     tar_in(f"{work}/x.tar", f"{image}:/")
-    tar_out(f"{image}:/", f"{work}/out.tar", "--exclude", "lost+found", "--exclude", "de*r", "--exclude=*.none")
+    tar_out(f"{image}:/", f"{work}/out.tar", "--exclude", "lost+found",
+            "--exclude", "de*r", "--exclude=*.none")
     names = host.run("tar", "-t", "-f", f"{work}/out.tar").stdout.split()
-    assert names == ["./", "./block", "./empty", "./fifo", "./folder/", "./folder/again", "./folder/inner", "./link", "./more", "./one"]
+    assert names == ["./", "./block", "./empty", "./fifo", "./folder/",
+                     "./folder/again", "./folder/inner", "./link", "./more", "./one"]
     tar_out(f"{image}:/folder", f"{work}/part.tar", "--sort=none")
     names = host.run("tar", "-t", "-f", f"{work}/part.tar").stdout.split()
     assert sorted(names) == ["./", "./again", "./deeper/", "./deeper/leaf", "./inner"]
@@ -700,12 +788,16 @@ def test_wrong_places(work, plain):
     image = make(work)
     os.mkdir(f"{work}/d")
     host.run("tar", "-c", "-f", f"{work}/x.tar", "-C", plain, ".")
-    for words, mentions in ((("tar-in", f"{image}:/none", f"{work}/x.tar"), "/none"), (("tar-out", f"{image}:/none"), "/none"),
-                            (("tar-in", f"{image}:/", f"{work}/none.tar"), "none.tar"), (("tar-in", f"{image}:/", f"{work}/d"), "directory"),
-                            (("tar-out", f"{image}:/", "-f", f"{work}/none/x"), "none/x"), (("--ro", "tar-in", f"{image}:/", f"{work}/x.tar"), "--ro")):
+    for words, mentions in ((("tar-in", f"{image}:/none", f"{work}/x.tar"), "/none"),
+                            (("tar-out", f"{image}:/none"), "/none"),
+                            (("tar-in", f"{image}:/", f"{work}/none.tar"), "none.tar"),
+                            (("tar-in", f"{image}:/", f"{work}/d"), "directory"),
+                            (("tar-out", f"{image}:/", "-f", f"{work}/none/x"), "none/x"),
+                            (("--ro", "tar-in", f"{image}:/", f"{work}/x.tar"), "--ro")):
         result = run(*words)
         assert result.code == 1 and mentions in result.err, str(result)
-    for words in (("tar-in", "nowhere"), ("tar-out", f"{work}/x"), ("tar-out", f"{image}:/", "--gzip", "--xz")):
+    for words in (("tar-in", "nowhere"), ("tar-out", f"{work}/x"),
+                  ("tar-out", f"{image}:/", "--gzip", "--xz")):
         assert run(*words).code == 2
 
 
@@ -726,7 +818,8 @@ def test_the_umask_holds_for_archives(work, plain, mask):
         stream.write(f"tar-out {image}:/ -f {work}/script.tar\n")
     before = os.umask(mask)
     try:
-        for words in (("tar-out", f"{image}:/", "-f", f"{work}/a.tar"), ("tar-out", "--xz", f"{image}:/", "-f", f"{work}/a.tar.xz"),
+        for words in (("tar-out", f"{image}:/", "-f", f"{work}/a.tar"),
+                      ("tar-out", "--xz", f"{image}:/", "-f", f"{work}/a.tar.xz"),
                       ("run-script", f"{work}/script")):
             good(*words)
     finally:

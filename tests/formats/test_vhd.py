@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""VHD images, fixed and dynamic: made by qemu-img and read and written by us, made by us and read by qemu-img."""
+"""VHD images, fixed and dynamic: made by qemu-img and read and written by us, made by us and read
+by qemu-img.
+"""
 
 import json
 import os
@@ -29,7 +31,8 @@ def raw(work):
     """A partitioned disk with an ext4 of a few files."""
     images.write_few_files(f"{work}/tree")
     inner = images.make_ext4_of(f"{work}/inner.img", f"{work}/tree", 32)
-    return images.partitioned(f"{work}/disk.img", "label: dos\nstart=2048, size=65536\n", {2048: inner}, 40)
+    return images.partitioned(f"{work}/disk.img", "label: dos\nstart=2048, size=65536\n",
+                              {2048: inner}, 40)
 
 
 @pytest.fixture(params=KINDS)
@@ -54,8 +57,9 @@ def flat(image, path):
 
 
 def check_ext4(image, work):
-    """What QEMU reads has a good file system in its first partition."""
-    with open(flat(image, f"{work}/flat.img"), "rb") as source, open(f"{work}/part.img", "wb") as target:
+    """QEMU reads an image with a good file system in the first partition."""
+    with open(flat(image, f"{work}/flat.img"),
+              "rb") as source, open(f"{work}/part.img", "wb") as target:
         source.seek(MEGABYTE)
         target.write(source.read(32 * MEGABYTE))
     host.run("e2fsck", "-f", "-n", f"{work}/part.img")
@@ -68,7 +72,8 @@ def test_what_qemu_makes_is_read(work, raw, image):
     good("cp", "-a", f"{image}@1:/", f"{work}/out")
     host.run("diff", "-r", "--exclude=lost+found", f"{work}/tree", f"{work}/out")
     told = document(good("info", "--json", image))["disk"]
-    size = json.loads(host.run("qemu-img", "info", "-f", "vpc", "--output=json", image).stdout)["virtual-size"]
+    size = json.loads(host.run("qemu-img", "info", "-f", "vpc", "--output=json", image).stdout)[
+        "virtual-size"]
     assert told["format"] == "vhd" and told["size"] == size
     assert good("cat", f"{image}@1").raw == good("cat", f"{raw}@1").raw
     assert read(image) == before
@@ -175,12 +180,14 @@ def test_damaged_images_end_in_errors(work, raw):
         damaged = bytearray(content)
         what = turn % 3
         if what == 0:
-            put(damaged, 0, 512, 64, source.choice([16, 20, 48, 52, 60]), struct.pack(">I", source.choice([0, 1, 3, 2**32 - 1])))
+            put(damaged, 0, 512, 64, source.choice([16, 20, 48, 52, 60]),
+                struct.pack(">I", source.choice([0, 1, 3, 2**32 - 1])))
         elif what == 1:
             value = source.choice([0, 1, 511, 4096, 2**31, 2**32 - 1])
             put(damaged, 512, 1024, 36, source.choice([16, 20, 28, 32]), struct.pack(">I", value))
         else:
-            value = source.choice([0, 1, 3, 5, 2**32 - 2, struct.unpack_from(">I", content, table)[0] + 1])
+            value = source.choice([
+                0, 1, 3, 5, 2**32 - 2, struct.unpack_from(">I", content, table)[0] + 1])
             struct.pack_into(">I", damaged, table + 4 * source.randrange(20), value)
         with open(image, "wb") as stream:
             stream.write(damaged)

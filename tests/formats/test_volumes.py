@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-Volume groups, RAID arrays and file systems on several disks. They are made by the distribution's lvm, mdadm and mkfs.btrfs, under the
-distribution's kernel in a virtual machine, which also reads what we wrote.
+Volume groups, RAID arrays and file systems on several disks. They are made by the distribution's
+lvm, mdadm and mkfs.btrfs, under the distribution's kernel in a virtual machine, which also reads
+what we wrote.
 """
 
 import contextlib
@@ -19,11 +20,15 @@ from support.images import MEGABYTE
 from support.json_output import document
 from support.program import bad, good, run
 
-pytestmark = [pytest.mark.skipif(not guest.usable(), reason="no QEMU, kernel or tools for a guest"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.skipif(not guest.usable(), reason="no QEMU, kernel or tools for a guest"),
+              pytest.mark.timeout(1800)]
 
 FILL = r"""
 mkdir -p /mnt/x /dev/md
-fill() { mke2fs -q -t ext4 -F $1; mount -t ext4 $1 /mnt/x; cp noise /mnt/x; echo $2 > /mnt/x/name; umount /mnt/x; }
+fill() {
+  mke2fs -q -t ext4 -F $1; mount -t ext4 $1 /mnt/x
+  cp noise /mnt/x; echo $2 > /mnt/x/name; umount /mnt/x
+}
 lv() { lvm lvcreate -q -y -Wn -Zn "$@"; }
 """
 
@@ -51,57 +56,70 @@ lvm vgchange -q -an vg0
 MAKE_UNSYNCED = r"""
 lvm pvcreate -q /dev/vdb /dev/vdc /dev/vdd
 lvm vgcreate -q -s 4M vg0 /dev/vdb /dev/vdc /dev/vdd
-lvm lvcreate -q -y -Wn -Zn --type raid5 -i 2 -I 64k --minrecoveryrate 1k --maxrecoveryrate 1k -n five -L 720M vg0
+lvm lvcreate -q -y -Wn -Zn --type raid5 -i 2 -I 64k \
+  --minrecoveryrate 1k --maxrecoveryrate 1k -n five -L 720M vg0
 mkdir -p /mnt/x
-mke2fs -q -t ext4 -F -O ^has_journal /dev/vg0/five 40M; mount -t ext4 /dev/vg0/five /mnt/x; cp noise /mnt/x; cp noise /mnt/x/again; umount /mnt/x
+mke2fs -q -t ext4 -F -O ^has_journal /dev/vg0/five 40M; mount -t ext4 /dev/vg0/five /mnt/x
+cp noise /mnt/x; cp noise /mnt/x/again; umount /mnt/x
 lvm vgchange -q -an vg0
 """
 
 # The names of logical volumes, and what their file `name` says.
-LOGICAL = {"root": "changed", "striped": "striped", "spread": "spread", "both": "both", "five": "five", "mirror": "mirror",
+LOGICAL = {"root": "changed", "striped": "striped", "spread": "spread",
+           "both": "both", "five": "five", "mirror": "mirror",
            "before": "root", "thin": "changed", "thinbefore": "thin"}
 
 CHECK = r"""
 mkdir -p /mnt/x /dev/md
 check() {
-  mount -t ext4 -o ro $1 /mnt/x; test "$(cat /mnt/x/name)" = $2; cmp /mnt/x/ours noise; cmp /mnt/x/noise noise; umount /mnt/x
+  mount -t ext4 -o ro $1 /mnt/x; test "$(cat /mnt/x/name)" = $2
+  cmp /mnt/x/ours noise; cmp /mnt/x/noise noise; umount /mnt/x
   e2fsck -f -n $1; echo checked $2
 }
 """
 
 MAKE_ARRAYS = FILL + r"""
-array() { name=$1; shift; mdadm -q --create /dev/md/$name --run --homehost=box --name=$name "$@"; mdadm -q --wait /dev/md/$name || true; }
+array() {
+  name=$1; shift; mdadm -q --create /dev/md/$name --run --homehost=box --name=$name "$@"
+  mdadm -q --wait /dev/md/$name || true
+}
 array one -l 1 -n 2 -e 1.2 --bitmap=none /dev/vdb /dev/vdc
 array five -l 5 -n 3 -e 1.2 --bitmap=none /dev/vdd /dev/vde /dev/vdf
 array six -l 6 -n 4 -e 1.1 --bitmap=none /dev/vdg /dev/vdh /dev/vdi /dev/vdj
 array ten -l 10 -n 4 -e 1.0 --bitmap=none /dev/vdk /dev/vdl /dev/vdm /dev/vdn
 array zero -l 0 -n 2 -e 1.2 /dev/vdo /dev/vdp
 for name in one five six ten zero; do fill /dev/md/$name $name; mdadm -q --stop /dev/md/$name; done
-mdadm -q --create /dev/md5 --run -l 1 -n 2 -e 0.90 --bitmap=none /dev/vdq /dev/vdr; mdadm -q --wait /dev/md5 || true
+mdadm -q --create /dev/md5 --run -l 1 -n 2 -e 0.90 --bitmap=none /dev/vdq /dev/vdr
+mdadm -q --wait /dev/md5 || true
 fill /dev/md5 old; mdadm -q --stop /dev/md5
 array under -l 1 -n 2 -e 1.2 --bitmap=internal /dev/vds /dev/vdt
-lvm pvcreate -q /dev/md/under; lvm vgcreate -q -s 1M vg1 /dev/md/under; lv -n data -L 12M vg1; fill /dev/vg1/data data
+lvm pvcreate -q /dev/md/under; lvm vgcreate -q -s 1M vg1 /dev/md/under
+lv -n data -L 12M vg1; fill /dev/vg1/data data
 lvm vgchange -q -an vg1; mdadm -q --stop /dev/md/under
 """
 
-# What an array is called here, its members, and what its file `name` says.
+# The name of each array, its members, and the contents of its file `name`.
 ARRAYS = {
-    "one": ("bc", "one"), "five": ("def", "five"), "six": ("ghij", "six"), "ten": ("klmn", "ten"), "zero": ("op", "zero"), "md5": ("qr", "old"),
+    "one": ("bc", "one"), "five": ("def", "five"), "six": ("ghij", "six"),
+    "ten": ("klmn", "ten"), "zero": ("op", "zero"), "md5": ("qr", "old"),
     "vg1/data": ("st", "data"),
 }
 
 CHECK_ARRAYS = CHECK + r"""
 assemble() {
   device=$1; shift; mdadm -q --assemble $device "$@"
-  mdadm --detail $device | grep 'State : clean *$'; mdadm --detail $device | grep "Active Devices : $#\$"
+  mdadm --detail $device | grep 'State : clean *$'
+  mdadm --detail $device | grep "Active Devices : $#\$"
 }
-for a in "one /dev/vdb /dev/vdc" "five /dev/vdd /dev/vde /dev/vdf" "six /dev/vdg /dev/vdh /dev/vdi /dev/vdj" \
+for a in "one /dev/vdb /dev/vdc" "five /dev/vdd /dev/vde /dev/vdf" \
+         "six /dev/vdg /dev/vdh /dev/vdi /dev/vdj" \
          "ten /dev/vdk /dev/vdl /dev/vdm /dev/vdn" "zero /dev/vdo /dev/vdp"; do
   set -- $a; name=$1; shift; assemble /dev/md/$name "$@"; check /dev/md/$name $name
   # Parity and mirrors agree with the data.
   sync=/sys/block/$(basename $(readlink -f /dev/md/$name))/md
   if test -e $sync/sync_action; then
-    echo check > $sync/sync_action; mdadm -q --wait /dev/md/$name || true; test $(cat $sync/mismatch_cnt) = 0; echo consistent $name
+    echo check > $sync/sync_action; mdadm -q --wait /dev/md/$name || true
+    test $(cat $sync/mismatch_cnt) = 0; echo consistent $name
   fi
   mdadm -q --stop /dev/md/$name
 done
@@ -113,9 +131,12 @@ assemble /dev/md/under /dev/vds /dev/vdt; lvm vgchange -q -ay vg1; check /dev/vg
 # ---- makers ----
 
 def made_once(script: str, disks: str, megabytes: int) -> str:
-    """A directory with what a guest has made, and the file `noise` that is in every file system. It is kept for later runs."""
+    """A directory with what a guest has made, and the file `noise` that is in every file system. It
+    is kept for later runs.
+    """
     with open(guest.__file__, "rb") as stream:
-        key = hashlib.sha256(stream.read() + f"{script}{disks}{megabytes}".encode()).hexdigest()[:16]
+        key = (
+            hashlib.sha256(stream.read() + f"{script}{disks}{megabytes}".encode()).hexdigest()[:16])
     directory = os.path.join(os.environ["XDG_CACHE_HOME"], "volumes", key)
     if os.path.exists(directory):
         return directory
@@ -157,7 +178,8 @@ class Disks:
 
     def are_unchanged(self) -> bool:
         def same(name):
-            return host.run("cmp", self.path(name), f"{self.made}/{name}", ok=(0, 1)).returncode == 0
+            return (host.run("cmp", self.path(name), f"{self.made}/{name}", ok=(0, 1)).returncode
+                    == 0)
         return all(map(same, self.names))
 
     def holds(self, disks: str, name: str, says: str, *options) -> bool:
@@ -198,7 +220,8 @@ def test_logical_volumes_are_told(group):
     volumes = {volume["name"].rpartition("@")[2]: volume for volume in found["volumes"]}
     assert {f"vg0/{name}" for name in LOGICAL} == set(volumes)
     kinds = {name: volumes[f"vg0/{name}"]["details"] for name in LOGICAL}
-    assert kinds == {"root": "linear", "striped": "striped", "spread": "linear", "both": "raid1", "five": "raid5", "mirror": "mirror",
+    assert kinds == {"root": "linear", "striped": "striped", "spread": "linear",
+                     "both": "raid1", "five": "raid5", "mirror": "mirror",
                      "before": "snapshot", "thin": "thin", "thinbefore": "thin"}
     assert volumes["vg0/thin"]["size"] == 64 * MEGABYTE
     assert group.are_unchanged()
@@ -207,9 +230,12 @@ def test_logical_volumes_are_told(group):
 def test_what_is_written_to_logical_volumes_is_read_by_linux(group):
     for name in LOGICAL:
         group.write("bcd", f"vg0/{name}")
-    script = CHECK + "lvm vgchange -q -ay -K vg0\n" + "".join(f"check /dev/vg0/{name} {says}\n" for name, says in LOGICAL.items())
+    script = CHECK + "lvm vgchange -q -ay -K vg0\n" + "".join(f"check /dev/vg0/{name} {says}\n"
+                                                              for name, says in LOGICAL.items())
     # Every leg of a RAID is as it should be, also as lvm sees it.
-    script += "dmsetup status | grep 'raid raid1 2 AA'; dmsetup status | grep 'raid raid5_ls 3 AAA'\nlvm vgchange -q -an vg0\n"
+    script += (
+        "dmsetup status | grep 'raid raid1 2 AA'; dmsetup status | grep 'raid raid5_ls 3 AAA'\n"
+        "lvm vgchange -q -an vg0\n")
     said = guest.run(script, [group.path(disk) for disk in "bcd"], [group.noise])
     assert said.count("checked") == len(LOGICAL)
 
@@ -251,20 +277,25 @@ def test_tools_work_on_logical_volumes(group):
         good(*disks, "cp", group.noise, f"{group.work}/name", f"{name}:/")
         good(*disks, "cp", group.noise, f"{name}:/ours")
         assert run(*disks, "fsck", name).code == 0
-    script = CHECK + "lvm vgchange -q -ay -K vg0\ncheck /dev/vg0/spread ours\ncheck /dev/vg0/five ours\nlvm vgchange -q -an vg0\n"
-    assert guest.run(script, [group.path(disk) for disk in "bcd"], [group.noise]).count("checked") == 2
+    script = (CHECK
+              + "lvm vgchange -q -ay -K vg0\ncheck /dev/vg0/spread ours\ncheck /dev/vg0/five ours\n"
+              "lvm vgchange -q -an vg0\n")
+    assert (guest.run(script, [group.path(disk) for disk in "bcd"], [group.noise]).count("checked")
+            == 2)
 
 
 def test_a_missing_physical_volume(group):
-    """What does not need it is there; of a RAID enough is there to read."""
+    """Volumes that do not need it can be read, and so can a RAID with enough members."""
     assert group.holds("b", "vg0/root", "changed")
     assert group.holds("b", "vg0/both", "both")
     assert group.holds("bd", "vg0/five", "five")
     for disks, name in (("b", "striped"), ("bc", "spread"), ("b", "five"), ("b", "thin")):
         bad("ls", *group.place(disks, f"vg0/{name}", "/"), mentions=(name, "missing", "--disk"))
-    result = bad("ls", *group.place("bc", "vg0/spread", "/"), mentions=("/dev/vdd", "missing", "--disk"))
+    result = bad("ls", *group.place("bc", "vg0/spread", "/"),
+                 mentions=("/dev/vdd", "missing", "--disk"))
     assert "/dev/vdc" not in result.err
-    bad(*group.place("bd", "", "")[:-1], "cp", group.noise, f"{group.path('b')}@vg0/five:/x", mentions=("missing", "--ro"))
+    bad(*group.place("bd", "", "")[:-1], "cp", group.noise, f"{group.path('b')}@vg0/five:/x",
+        mentions=("missing", "--ro"))
     assert group.are_unchanged()
 
 
@@ -273,10 +304,13 @@ def test_one_machine_for_many_commands(group):
     script = f"{group.work}/script"
     image = group.path("b")
     with open(script, "w", encoding="ascii") as stream:
-        stream.write(f"ls {image}@vg0/root:/\ncp {image}@vg0/five:/noise {image}@vg0/striped:/copy\ncat {image}@vg0/thin:/name\n")
+        stream.write(
+            f"ls {image}@vg0/root:/\ncp {image}@vg0/five:/noise {image}@vg0/striped:/copy\n"
+            f"cat {image}@vg0/thin:/name\n")
     done = good("--disk", group.path("c"), "--disk", group.path("d"), "run-script", script)
     assert done.out.endswith("changed\n")
-    assert good("cat", *group.place("bcd", "vg0/striped", "/copy")).raw == good("cat", *group.place("bcd", "vg0/root", "/noise")).raw
+    assert (good("cat", *group.place("bcd", "vg0/striped", "/copy")).raw
+            == good("cat", *group.place("bcd", "vg0/root", "/noise")).raw)
 
 
 def test_physical_volumes_in_other_formats_and_partitions(group):
@@ -288,7 +322,8 @@ def test_physical_volumes_in_other_formats_and_partitions(group):
     place = f"{work}/disk@vg0/spread:/name"
     assert good("cat", "--disk", f"{work}/c.qcow2", place).out == "spread\n"
     good("--disk", f"{work}/c.qcow2", "cp", group.noise, f"{work}/disk@vg0/five:/new")
-    assert good("--disk", f"{work}/c.qcow2", "cat", f"{work}/disk@1@vg0/five:/new").raw == good("cat", *group.place("bcd", "vg0/five", "/noise")).raw
+    assert (good("--disk", f"{work}/c.qcow2", "cat", f"{work}/disk@1@vg0/five:/new").raw
+            == good("cat", *group.place("bcd", "vg0/five", "/noise")).raw)
 
 
 @pytest.mark.parametrize("damage", ["text", "header", "label", "endless"])
@@ -297,7 +332,8 @@ def test_damaged_metadata(group, damage):
     image = group.path("b")
     with open(image, "r+b") as stream:
         start = stream.read(MEGABYTE)
-        places = {"text": start.rindex(b"extent_size"), "header": 4096 + 40, "label": 512 + 100, "endless": 4096 + 48}
+        places = {"text": start.rindex(b"extent_size"), "header": 4096 + 40,
+                  "label": 512 + 100, "endless": 4096 + 48}
         stream.seek(places[damage])
         stream.write(b"\xff" * 8)
     result = run("ls", f"{image}@vg0/root:/")
@@ -305,7 +341,7 @@ def test_damaged_metadata(group, damage):
 
 
 def test_volumes_of_one_pool_are_written_in_one_session(group):
-    """What was written to the one is not undone by the other."""
+    """Writes to one volume do not undo writes to the other."""
     names = ("thin", "thinbefore", "root", "before")
     image, script = group.path("b"), f"{group.work}/script"
     with open(script, "w", encoding="ascii") as stream:
@@ -323,18 +359,22 @@ def unsynced_made():
 
 
 def test_a_raid_that_is_not_in_sync_is_read(unsynced_made, work):
-    """Its driver begins to synchronise at once, in memory: there must be room for as long as it is read."""
+    """Its driver begins to synchronise at once, in memory: there must be room for as long as it is
+    read.
+    """
     disks = Disks(unsynced_made, work, "bcd")
     with open(disks.path("b"), "r+b") as image:
-        # What synchronising would have to write: parity of what lies behind the file system.
+        # Synchronising would have to write parity of the data behind the file system.
         image.seek(60 * MEGABYTE)
         piece = os.urandom(MEGABYTE)
         for _ in range(300):
             image.write(piece)
     *further, first = disks.place("bcd", "vg0/five", "/noise")
     script = f"cat {first}\ncat {disks.path('b')}@vg0/five:/again\n".encode()
-    with open(f"{work}/log", "w+b") as log, subprocess.Popen(program.command("--ro", *further, "run-script", "-"), stdin=subprocess.PIPE,
-                                                            stdout=subprocess.PIPE, stderr=log, env={**os.environ, "OUTBOARD_LOG": "info"}) as running:
+    words = program.command("--ro", *further, "run-script", "-")
+    with (open(f"{work}/log", "w+b") as log,
+          subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                           env={**os.environ, "OUTBOARD_LOG": "info"}) as running):
         running.stdin.write(script)
         running.stdin.close()
         # It waits for somebody to read what the first one says.
@@ -354,7 +394,7 @@ def test_a_lost_snapshot_is_told(group):
     images.write_noise(f"{group.work}/large", 6)
     bad(*further, "cp", f"{group.work}/large", place, mentions=("before", "no more room", "lost"))
     bad("ls", *group.place("bcd", "vg0/before", "/"), mentions=("before", "lost"))
-    # What is only read needs no snapshots.
+    # A volume that is only read needs no snapshots.
     assert good("cat", *group.place("bcd", "vg0/root", "/name")).out == "changed\n"
 
 
@@ -367,7 +407,8 @@ def test_arrays_are_read(arrays):
 
 
 def test_degraded_arrays_are_read(arrays):
-    for name, disks, says in (("one", "c", "one"), ("five", "fd", "five"), ("six", "ji", "six"), ("ten", "ln", "ten"), ("md5", "r", "old"),
+    for name, disks, says in (("one", "c", "one"), ("five", "fd", "five"),
+                              ("six", "ji", "six"), ("ten", "ln", "ten"), ("md5", "r", "old"),
                               ("vg1/data", "t", "data")):
         assert arrays.holds(disks, name, says), name
         assert "degraded" in run("cat", *arrays.place(disks, name, "/name")).err
@@ -408,14 +449,21 @@ def test_what_is_not_written_is_not_started(arrays):
 
 
 def member_of_a_mirror(path, label, roles, number, events):
-    """A disk with a file system and a superblock of version 1.2 that says what it knows of a mirror."""
+    """A disk with a file system and a superblock of version 1.2 that says what it knows of a
+    mirror.
+    """
     start, size = 2048, 16 * MEGABYTE // 512
     host.sparse_file(path, 24 * MEGABYTE)
-    host.run("mke2fs", "-q", "-F", "-t", "ext4", "-E", f"offset={start * 512}", "-L", label, path, "16M")
+    host.run("mke2fs", "-q", "-F", "-t", "ext4", "-E", f"offset={start * 512}",
+             "-L", label, path, "16M")
     block = bytearray(256 + 2 * len(roles))
-    for offset, form, value in ((0, "<I", 0xa92b4efc), (4, "<I", 1), (16, "16s", bytes(range(16))), (32, "32s", b"host:pair"), (72, "<i", 1), (80, "<Q", size),
-                                (92, "<I", 2), (128, "<Q", start), (136, "<Q", size), (144, "<Q", 8), (160, "<I", number), (168, "16s", bytes([number] * 16)),
-                                (200, "<Q", events), (208, "<Q", 2**64 - 1), (220, "<I", len(roles)), (256, f"<{len(roles)}H", roles)):
+    for offset, form, value in ((0, "<I", 0xa92b4efc), (4, "<I", 1), (16, "16s", bytes(range(16))),
+                                (32, "32s", b"host:pair"), (72, "<i", 1), (80, "<Q", size),
+                                (92, "<I", 2), (128, "<Q", start), (136, "<Q", size),
+                                (144, "<Q", 8), (160, "<I", number),
+                                (168, "16s", bytes([number] * 16)),
+                                (200, "<Q", events), (208, "<Q", 2**64 - 1),
+                                (220, "<I", len(roles)), (256, f"<{len(roles)}H", roles)):
         struct.pack_into(form, block, offset, *(value if isinstance(value, tuple) else (value,)))
     total = sum(struct.unpack(f"<{len(block) // 4}I", block))
     struct.pack_into("<I", block, 216, (total + (total >> 32)) & 0xffffffff)
@@ -426,13 +474,15 @@ def member_of_a_mirror(path, label, roles, number, events):
 
 
 def test_old_members_are_not_opened_alone(work):
-    """What a mirror went on without has old contents: they must not come up as an array of their own."""
+    """A member that left the mirror has old contents: it must not become an array of its own.
+    """
     new = member_of_a_mirror(f"{work}/new", "NEW", (0, 0xfffe), 0, 40)
     old = member_of_a_mirror(f"{work}/old", "OLD", (0, 1), 1, 20)
     for disks, known in (((new, old), ["NEW"]), ((old, new), [])):
         result = run("info", "--json", "--disk", disks[1], disks[0])
         assert result.code == 0, str(result)
-        labels = [volume["filesystem"]["label"] for volume in document(result)["disk"]["volumes"] if volume["filesystem"]]
+        labels = [volume["filesystem"]["label"] for volume in document(result)["disk"]["volumes"]
+                  if volume["filesystem"]]
         assert labels == known, result.out
         assert result.err.count("went on without it") == 1, result.err
     assert run("ls", "--disk", old, f"{new}@pair:/").out == "lost+found\n"
@@ -448,15 +498,18 @@ def test_members_are_not_mistaken_for_their_contents(arrays):
 
 
 def test_members_in_partitions(arrays):
-    table = "label: gpt\nstart=2048, size=49152\nstart=53248, size=49152\nstart=104448, size=49152\n"
+    table = (
+        "label: gpt\nstart=2048, size=49152\nstart=53248, size=49152\nstart=104448, size=49152\n")
     disk = f"{arrays.work}/disk"
-    images.partitioned(disk, table, {2048: arrays.path("d"), 53248: arrays.path("e"), 104448: arrays.path("f")})
+    images.partitioned(disk, table,
+                       {2048: arrays.path("d"), 53248: arrays.path("e"), 104448: arrays.path("f")})
     assert good("cat", f"{disk}:/name").out == "five\n"
     good("cp", arrays.noise, f"{disk}@five:/new")
     assert "new" in good("ls", f"{disk}@five:/").out
 
 
-@pytest.mark.parametrize("at,magic,name", [(-1024, b"Intel Raid ISM Cfg Sig. ", "IMSM"), (-512, b"\xde\x11\xde\x11", "DDF")])
+@pytest.mark.parametrize("at,magic,name", [
+    (-1024, b"Intel Raid ISM Cfg Sig. ", "IMSM"), (-512, b"\xde\x11\xde\x11", "DDF")])
 def test_raids_of_the_firmware_are_refused(work, at, magic, name):
     image = images.make(f"{work}/disk", "ext4")
     with open(image, "r+b") as stream:
@@ -507,7 +560,8 @@ def test_btrfs_on_several_disks(several, work):
     for disk in several:
         rest = [word for other in several if other != disk for word in ("--disk", other)]
         assert good(*rest, "cat", f"{disk}:/noise").raw == noise
-    # Its tables are on two of the three: with any two of them names can be read, and of one file what is there.
+    # Its tables are on two of the three: with any two of them names can be read, and of one file
+    # what is there.
     for alone, *more in ([first], others):
         rest = [word for other in more for word in ("--disk", other)]
         bad(*rest, "cp", f"{work}/noise", f"{alone}:/more", mentions=("3 devices", "--disk"))
@@ -552,9 +606,11 @@ def test_a_btrfs_with_raid6_is_read_without_any_two_devices(work):
 
 
 def check_with_the_host(disks, noise):
-    with loops(disks) as devices, host.mounted("mount", "-t", "btrfs", "-o", "ro", devices[0]) as directory:
+    with loops(disks) as devices, host.mounted("mount", "-t", "btrfs",
+                                               "-o", "ro", devices[0]) as directory:
         assert host.run("cmp", noise, f"{directory}/noise").returncode == 0
-        assert "no errors found" in host.run("btrfs", "scrub", "start", "-B", "-r", directory).stdout
+        assert "no errors found" in host.run("btrfs", "scrub", "start",
+                                             "-B", "-r", directory).stdout
 
 
 # ---- --disk ----

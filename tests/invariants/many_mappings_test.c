@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * More mappings than the host has room for (V12): pages that are no neighbours are touched until
- * the host's limit is passed. What had to be dropped comes back with its contents, and at the limit
- * what is unmapped is gone all the same. Argument: the number of pages.
+ * the host's limit is passed. Dropped pages come back with their contents, and at the limit
+ * unmapped pages are gone all the same. Argument: the number of pages.
  */
 #define _GNU_SOURCE
 #include <errno.h>

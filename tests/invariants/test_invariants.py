@@ -3,8 +3,8 @@
 (docs/invariants.md has the table).
 
 Most are C programs of this directory; where something must happen inside the kernel, they load a
-component of components/, built here with the kernel's own build directory. What tests/library
-covers is not repeated.
+component of components/, built here with the kernel's own build directory. Tests of
+tests/library are not repeated.
 """
 
 import os
@@ -148,8 +148,8 @@ def check(image: str, kind: str) -> None:
 @pytest.mark.needs("dumpe2fs", "xfs_logprint")
 @pytest.mark.parametrize("kind", ["ext4", "xfs"])
 def test_v9_exit_work(work, kind):
-    """What was unmounted is clean although nobody halted; what was not shows that the difference
-    can be seen.
+    """An unmounted file system is clean although nobody halted the kernel. One that stayed mounted
+    is not, so the check sees the difference.
     """
     program = build(work, "exit_work_test")
     for end, clean in ("unmount", True), ("stay", False):
@@ -299,7 +299,7 @@ def test_v5_interrupts_wait_until_enabled(component_program):
 
 
 def test_large_folios(component_program, work):
-    """What xfs has in the page cache is in larger pieces than pages: asm/pgtable_huge.h."""
+    """The page cache of xfs has pieces larger than a page: asm/pgtable_huge.h."""
     image = images.make(os.path.join(work, "xfs.img"), "xfs")
     good(*component_program("folio", "path=/disk/large", 2, "on", image, "xfs"))
 

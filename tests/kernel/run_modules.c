@@ -6,7 +6,7 @@
  *   run_modules SECONDS MODULE.ko... [-- PARAMETERS...]
  *
  * All are loaded in that order, the last with the parameters. With SECONDS other than 0, the last
- * is unloaded after so many: tests that run until then. What loading the last one returned is
+ * is unloaded after so many: tests that run until then. The result of loading the last one is
  * printed as "run_modules: result NUMBER". With several arguments after --, the last module is
  * loaded with each of them, one after the other.
  *
@@ -102,7 +102,7 @@ static int run(unsigned int seconds, char **modules, int count, char **parameter
 	char set[1024];
 	long result, error;
 
-	/* What is tested shall find all vCPUs. */
+	/* Tests shall find all vCPUs. */
 	ob_syscall(SYS_sched_getaffinity, 0L, sizeof(set), set);
 
 	for (int i = 0; i < count - 1; i++) {

@@ -2,8 +2,8 @@
 """gdb and the script lib/outboard-gdb.py: a live process, a core dump of a panic, the program, what
 'make install' installs.
 
-gdb runs in batch mode. What each command prints is compared with what the program under test says
-of itself.
+gdb runs in batch mode. Each test compares the output of a command with the output
+of the program under test.
 """
 
 import os
@@ -71,7 +71,7 @@ class Live:
 
 
 def gdb(*arguments, script=SCRIPT, commands=(), timeout=120):
-    """What gdb says. None of it may be a Python back-trace."""
+    """The output of gdb, which must not contain a Python back-trace."""
     words = [
         "gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no", "-ex", "set width 0", "-ex",
         "set pagination off"
@@ -91,7 +91,7 @@ def gdb(*arguments, script=SCRIPT, commands=(), timeout=120):
 
 
 def outputs(said: str) -> list:
-    """What each command printed, in order."""
+    """The output of each command, in order."""
     return re.split(r"^==== .*\n", said, flags=re.M)[1:]
 
 
@@ -201,14 +201,14 @@ def test_live_process(target, component):
 
 
 def backtraces(text: str) -> dict:
-    """What 'outboard-backtrace all' shows of each task, by its name."""
+    """The back-trace of each task in the output of 'outboard-backtrace all', by its name."""
     parts = re.split(r"^Task \d+ (.+?): ", text, flags=re.M)
     return dict(zip(parts[1::2], parts[2::2]))
 
 
 def check_panic(said: str, threads: dict) -> None:
-    """What PANIC_COMMANDS show of a BUG() in the module, in a core or in the process that gdb has
-    stopped.
+    """Checks the output of PANIC_COMMANDS after a BUG() in the module, in a core or in the process
+    that gdb has stopped.
     """
     tasks_text, vcpus_text, log, backtrace, everything = outputs(said)
     tasks = by_name(table(tasks_text, "PID"))
@@ -456,7 +456,7 @@ def test_says_what_is_missing(target, work):
          "of another build than the kernel"),
     ])
 def test_broken_memory(target, damage, command, reason):
-    """What can still be read is shown; what cannot is named."""
+    """Commands show the data that can still be read, and name the rest."""
     with Live(target) as live:
         said = gdb("-p", str(live.process.pid), commands=(damage, command))
         assert "cannot" not in outputs(said)[0], "the damage itself failed"

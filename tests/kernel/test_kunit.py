@@ -196,7 +196,7 @@ not ok 2 two
 
 
 def test_report(monkeypatch):
-    """What is listed may fail and nothing else; what passes again is noticed."""
+    """Only listed cases may fail, and a listed case that passes again is noticed."""
     report = Report(KTAP)
     assert [report.count(state) for state in ("ok", "not ok", "skipped")] == [1, 1, 1]
     assert report.is_complete()

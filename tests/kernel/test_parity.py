@@ -21,7 +21,7 @@ HIDES = {
 
 
 def expected(module) -> dict:
-    """What Linux chooses without a measurement: of generation, of recovery, of sums."""
+    """The code that Linux chooses without a measurement: of generation, of recovery, of sums."""
     has = host.processor_features() & HIDES[module]
     if has >= {"avx2"} | AVX512:
         return {"generation": "avx512x4", "recovery": "avx512x2", "sums": "avx"}

@@ -18,7 +18,7 @@ OF_CIPHERS = re.compile(r"/crypto/|/aesni\.ko$|/bitrev\.ko$")
 
 pytestmark = pytest.mark.kernel_reports("self tests provoke warnings; check() looks at each log")
 
-# What no test may leave in the log, whatever it says of itself.
+# Lines that no test may leave in the log, even if it reports success.
 TROUBLE = re.compile(
     r"^.*(?:WARNING: |BUG: |Oops|Call Trace|rcu: INFO: |!!! (?!built as module)|hung task"
     r"|soft lockup|scheduling while atomic).*$", re.MULTILINE)
@@ -174,8 +174,8 @@ def test_once_in_full(name, full_runner):
     check_once(ONCE_FULL[name], name, full_runner, modules.FULL_SUITES)
 
 
-# What btrfs says of each part of its tests, and how often: for each size of its nodes, 4 to 64 KB,
-# or once.
+# The line that btrfs logs for each part of its tests, and how often: for each size of its nodes, 4
+# to 64 KB, or once.
 BTRFS = {
     "btrfs free space cache tests": 5,
     "extent only tests": 5,

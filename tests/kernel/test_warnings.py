@@ -63,7 +63,7 @@ def test_of_a_program_of_the_c_api(work, warner):
 
 
 def test_of_a_lockup(work, warner):
-    """What the shipped kernel notices of one: a CPU that holds RCU up."""
+    """The shipped kernel detects one case: a CPU that holds RCU up."""
     before = kernel_log.size()
     modules.Run(modules.compile_runner(work), [warner], parameters="stall=1",
                 command_line="rcupdate.rcu_cpu_stall_timeout=3", timeout=300)

@@ -217,7 +217,7 @@ static void test_lock_of_qemu(void)
 	close(fd);
 }
 
-/* What a user without rights gets. As root there are no such errors, so a child gives them up. */
+/* Opens as a user without rights. Root gets no such errors, so a child gives up its rights. */
 static int open_as_nobody(void)
 {
 	struct ob_block_info info;
@@ -356,7 +356,7 @@ static void test_host_error(void)
 	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
-/* What is long and read ahead is not done by the caller, though the host has it in memory. */
+/* The caller does not do a long readahead itself, even if the host has the data in memory. */
 static void test_ahead(void)
 {
 	static char buffer[1 << 20];
@@ -493,7 +493,7 @@ static void test_many_disks(void)
 
 /*
  * Load: slots of the image, each with one request in flight at a time, all of
- * them at once. What a slot holds is known, so every read is checked.
+ * them at once. The contents of each slot are known, so every read is checked.
  */
 #define SLOTS 64
 #define SLOT_SIZE 16384ul
@@ -650,7 +650,7 @@ static void test_flush(void)
 	make_image(IMAGE_SIZE);
 	disk = open_image(0, &info);
 	durable.disk = (uint32_t)disk;
-	/* What others have written before. */
+	/* Flushes the earlier writes of other tests. */
 	CHECK(!flush_is_free(disk));
 	CHECK(flush_is_free(disk));
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_READ, 0, buffer, sizeof(buffer)), 0);
@@ -679,7 +679,7 @@ static void test_flush(void)
 	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
-/* What a served disk was asked for, in order; its flushes fail with this error. */
+/* Requests to a served disk, in order; its flushes fail with this error. */
 static struct {
 	uint32_t operations[8];
 	int count, flush_error;

@@ -42,7 +42,7 @@ static void *work(void *unused)
 	return NULL;
 }
 
-/* All are open in this program. What is the file's and as large as a stack is one. */
+/* All are open in this program. A mapping of the file that is as large as a stack is a stack. */
 static void guards(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");

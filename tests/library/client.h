@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the programs that boot a kernel have in common. Links with client.c. */
+/* Code that the programs that boot a kernel share. Link with client.c. */
 #ifndef OUTBOARD_TESTS_CLIENT_H
 #define OUTBOARD_TESTS_CLIENT_H
 
@@ -66,7 +66,7 @@ long client_task_count(void);
 void client_wait_for_tasks(long most);
 void client_wait_for_memory(uint64_t most);
 
-/* What the process has of the host: open files, threads, mappings, and bytes of memory. */
+/* The host's resources that the process has: open files, threads, mappings, and bytes of memory. */
 struct client_belongings {
 	long descriptors, threads, mappings, bytes;
 };

@@ -252,7 +252,7 @@ static void test_affinity(const char *image)
 	snprintf(path, sizeof(path), "/proc/irq/%ld/smp_affinity", irq);
 	write_file(path, "2");
 	CHECK_EQUAL(mock_counts(host)->affinity, 1);
-	/* What was on its way to the first one arrives before the counts are read. */
+	/* Data on its way to the first device arrives before the counts are read. */
 	read_random();
 	for (int i = 0; i < 2; i++)
 		before[i] = handled("virtio0-input", i, &irq);
@@ -356,8 +356,8 @@ static void test_borders(const char *image)
 }
 
 /*
- * The driver resets its device while that still reaches the bus and has its interrupts. What the
- * device sends after the halt is ignored. stop() checks the order.
+ * The driver resets its device while that still reaches the bus and has its interrupts. Data that
+ * the device sends after the halt is ignored. stop() checks the order.
  */
 static void test_halt(const char *image, uint32_t vcpus)
 {

@@ -86,7 +86,7 @@ int main(int count, char **arguments)
 		OK(ob_sys_fsync((int)file));
 	}
 	interrupts(after);
-	/* What the kernel does of its own accord may be anywhere. */
+	/* The kernel's own work may run on any vCPU. */
 	CHECK(after[1] - before[1] >= WRITES);
 	CHECK(after[0] - before[0] < WRITES / 2);
 	CHECK_EQUAL(OK(ob_sys_write(ends[1], "", 1)), 1);

@@ -164,7 +164,7 @@ static void *sync_often(void *unused)
 	return NULL;
 }
 
-/* What fsync() has reported is in the host's files. */
+/* Data that fsync() has confirmed is in the host's files. */
 static void check_host(const struct worker *worker)
 {
 	static uint32_t words[BLOCK / sizeof(uint32_t)];

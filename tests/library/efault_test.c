@@ -97,7 +97,7 @@ static void at_the_border(void)
 	}
 	CHECK_EQUAL(OK(ob_sys_pread64(file, border - 10, 10, 0)), 10);
 	EXPECT_EFAULT(ob_sys_uname((struct utsname *)(border - 8)));
-	/* What fits may be transferred; what is reported must be so. */
+	/* The part that fits may be transferred; the returned length must be true. */
 	memset(border - 10, 0, 10);
 	length = ob_sys_pread64(file, border - 10, 20, 0);
 	CHECK(length == -1 ? errno == EFAULT : length > 0 && length <= 10);

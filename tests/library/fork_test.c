@@ -123,7 +123,7 @@ static void children_of_prepared(void)
 		CHECK(wait(&status) > 0);
 		CHECK_EQUAL(status, 0);
 	}
-	/* What they have not taken is still the parent's. */
+	/* The parent still has all that they have not taken. */
 	client_boot(1);
 	CHECK_EQUAL(ob_halt(), 0);
 }

@@ -130,7 +130,7 @@ static void full(const char *image)
 	while (ob_sys_write(file, block, sizeof(block)) == (long)sizeof(block))
 		;
 	CHECK(errno == ENOMEM || errno == ENOSPC);
-	/* What is left in slabs, too. */
+	/* Fill the rest of the slabs, too. */
 	for (int i = 0; i < 200000; i++) {
 		snprintf(name, sizeof(name), "/full/%d", i);
 		if (ob_sys_mknod(name, 0600 | S_IFREG, 0) && (errno == ENOMEM || errno == ENOSPC))

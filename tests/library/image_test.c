@@ -61,7 +61,7 @@ static void check_refused(char **paths)
 	CHECK_EQUAL(boot(paths[0]), 0);
 }
 
-/* What came of a refused image is nothing that the next boot takes away, or takes. */
+/* The next boot neither removes nor uses the remains of a refused image. */
 static void check_prepared(const char *path)
 {
 	struct stat before, after;

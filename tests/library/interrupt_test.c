@@ -185,7 +185,7 @@ static void on_user(int number)
 	handled++;
 }
 
-/* What Ctrl-C shall do in a program that waits in the kernel. */
+/* Ctrl-C in a program that waits in the kernel. */
 static void from_a_signal_handler(void)
 {
 	struct victim victim;

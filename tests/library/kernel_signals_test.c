@@ -257,7 +257,7 @@ static void timers(void)
 	OK(ob_sys_timer_delete(timer));
 }
 
-/* What the kernel itself sends, to those who want it and to those who do not. */
+/* Signals of the kernel itself, to threads that want them and to threads that do not. */
 static void broken_pipe(void)
 {
 	int ends[2];

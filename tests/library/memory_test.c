@@ -41,7 +41,7 @@ static void anonymous(void)
 	OK(ob_sys_munmap(memory, 8 * MB));
 }
 
-/* What one way writes, the other reads. */
+/* Data that one way writes, the other way reads. */
 static void coherent(long file)
 {
 	int fd = (int)file;
@@ -97,7 +97,7 @@ static void direct_io_with_flags(int fd, char *host)
 	CHECK(host[0] == 'v' && host[MB - 1] == 'v');
 }
 
-/* What a read cannot give is not read: the file's position says so. */
+/* A read that cannot store its data reads nothing: the file's position shows this. */
 static void direct_io_with_bad_buffer(int fd)
 {
 	char *border = client_border();

@@ -105,7 +105,7 @@ static void check_boot(const char *directory, const char *status)
  * Boots where the host has so many threads and no more. `directory`: where the snapshot is; NULL:
  * the kernel boots. Returns false if the boot has succeeded, and halts the kernel.
  *
- * That happens with a snapshot whose kernel threads have something to do at once. Then the kernel
+ * This happens with a snapshot whose kernel threads have something to do at once. Then the kernel
  * waits for a host thread, and gets one here at the second try.
  */
 static bool is_refused(const char *directory, int threads)

@@ -149,7 +149,7 @@ static void test_map(void)
 	CHECK_EQUAL(mock_read_byte(window + 4096), 0);
 }
 
-/* What RAM grows by may lie in another file: nothing shows that. */
+/* More RAM may lie in another file, which the kernel cannot notice. */
 static void test_extend(void)
 {
 	const uint64_t border = 32 * MB;

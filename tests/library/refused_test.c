@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a library cannot do says so: no new processes, no other program, no end of a host thread
- * from inside.
+ * Calls that a library cannot do return errors: no new processes, no other program, no end of a
+ * host thread from inside.
  */
 #define _GNU_SOURCE
 #include <errno.h>

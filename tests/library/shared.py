@@ -112,7 +112,7 @@ def gdb_script() -> str:
 
 
 def trace(directory: str) -> str:
-    """What gdb prints while a kernel boots."""
+    """The output of gdb while a kernel boots."""
     sources = (str(Path(__file__).with_name(name)) for name in ("snapshot_test.c", "client.c"))
     boot = c_programs.build(os.path.join(directory, "boot"), *sources)
     script = Path(directory, "script")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What must differ between two starts of one snapshot, and what must not. Prints random numbers for
- * the caller to compare; checks clocks, vCPUs, and memory that the snapshot has when it gets
+ * Differences between two starts of one snapshot that must be, or must not. Prints random numbers
+ * for the caller to compare; checks clocks, vCPUs, and memory that the snapshot has when it gets
  * another use.
  */
 #define _GNU_SOURCE

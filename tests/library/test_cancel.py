@@ -22,7 +22,7 @@ dprintf fclose fflush fgetc fgets fopen fprintf fputc fputs fread fscanf fseek f
 popen printf putchar puts syslog vdprintf vfprintf vprintf
 """.split())
 
-# What may be imported although it is in the list, and why.
+# Imports that are allowed although they are in the list, and the reason.
 ALLOWED = {
     ("hypercall/posix/block_open", "fcntl"):
         "waits only with F_SETLKW and its like, which is not used",

@@ -399,7 +399,7 @@ def declared_functions():
 
 
 def test_exported_symbols():
-    """What the headers declare, and nothing else."""
+    """The library exports exactly the functions that the headers declare."""
     declared = declared_functions()
     assert {"ob_boot", "ob_halt", "ob_syscall", "ob_sys_openat", "ob_disk_add"} <= declared
     assert len(declared) > 300

@@ -245,7 +245,7 @@ def test_gdb_finds_the_moved_image(tester):
 
 
 def addresses(path):
-    """What nm says of a file's functions and of where the image is in it."""
+    """The addresses of a file's functions and of the image in it, by nm."""
     rows = (line.split() for line in run("nm", path).splitlines())
     return {row[2]: int(row[0], 16) for row in rows if len(row) == 3}
 

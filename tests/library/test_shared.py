@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What two starts of one snapshot have in common, and what not: the table of docs/snapshots.md."""
+"""Memory that two starts of one snapshot share, or not: the table of docs/snapshots.md."""
 
 import os
 

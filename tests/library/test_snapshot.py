@@ -42,7 +42,7 @@ def fixture_cache(work):
 
 
 def start(program, cache, *arguments, **variables) -> dict:
-    """What the program says of itself, by the first word of each line."""
+    """The output of the program, by the first word of each line."""
     lines = run(program, *map(str, arguments), SNAPSHOTS=cache, **variables).splitlines()
     return dict(line.split(maxsplit=1) for line in lines if " " in line)
 
@@ -225,7 +225,7 @@ def test_address_that_is_taken(program, cache):
 
 
 def note_as_right(path):
-    """What the library notes of a file whose checksum was right:
+    """The library's note of a file whose checksum was right:
     hypercall/posix/snapshot/snapshot.h, struct ob_snapshot_note.
     """
     status = os.stat(path)

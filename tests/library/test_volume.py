@@ -130,7 +130,7 @@ def test_trees_go_in_and_out(work):
         words = [option] if option else []
         host.run("tar", *words, "-xf", f"{work}/{name}.tar", "-C", directory)
         host.run("diff", "-r", "--no-dereference", f"{work}/tree", directory)
-        # What the library has unpacked.
+        # The library has unpacked these archives.
         found = host.run("debugfs", "-R", f"ls -p /unpacked/{name}.tar", image).stdout
         assert all(f"/{part}/" in found for part in ("deep", "noise", "link", "empty")), found
 

@@ -36,7 +36,7 @@ int main(void)
 			CHECK_EQUAL(ob_component_load("f2fs", NULL), 0);
 			CHECK_EQUAL(ob_component_load(names[i], NULL), 0);
 			CHECK_EQUAL(ob_component_unload("f2fs"), 0);
-			/* What the others have in their memory is right: mount looks at it. */
+			/* The memory of the others is intact: mount reads it. */
 			for (size_t j = 0; j < sizeof(names) / sizeof(*names); j++)
 				CHECK(ob_sys_mount("/dev/nothing", "/mnt", names[j], 0, NULL) ==
 				      -1);

@@ -37,7 +37,7 @@ struct rng {
 	bool hasty;			/* sends each message once it is there, even if masked */
 	uint8_t high;			/* upper half of each random byte */
 
-	/* What has happened. */
+	/* Counts of events. */
 	uint32_t buffers, messages, withheld;
 	uint64_t bytes;
 	uint64_t lowest;		/* bus address of what the device has read and written */

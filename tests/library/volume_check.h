@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the tests of outboard/volume.h share. */
+/* Code that the tests of outboard/volume.h share. */
 #ifndef OUTBOARD_TESTS_VOLUME_CHECK_H
 #define OUTBOARD_TESTS_VOLUME_CHECK_H
 

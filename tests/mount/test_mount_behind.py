@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the host holds back of what programs write to `outboard mount`: where its data are, and what becomes of it when the image is full."""
+"""Data that programs write to `outboard mount` and that the host still has in its writeback cache:
+where it is, and what happens to it when the image is full.
+"""
 
 import contextlib
 import errno
@@ -26,10 +28,12 @@ def test_data_that_are_held_back_are_found(work, kind):
             stream.seek(8 << 20)
             stream.write(b"b" * 5_000)
             # Programs that copy only what is no hole, while the file is still being written.
-            for command in (("cp", path, f"{work}/copy"), ("cp", "--sparse=always", path, f"{work}/copy")):
+            for command in (
+                    ("cp", path, f"{work}/copy"), ("cp", "--sparse=always", path, f"{work}/copy")):
                 host.run(*command)
                 host.run("cmp", path, f"{work}/copy")
-            host.run("sh", "-c", 'tar -C "$1" -Scf - file | tar -C "$2" -xf -', "sh", directory, work)
+            host.run("sh", "-c", 'tar -C "$1" -Scf - file | tar -C "$2" -xf -',
+                     "sh", directory, work)
             host.run("cmp", path, f"{work}/file")
             assert 0 < os.stat(path).st_blocks
             assert os.lseek(stream.fileno(), 8 << 20, os.SEEK_DATA) == 8 << 20
@@ -52,7 +56,9 @@ def write_all_of_it(path, megabytes):
 
 @contextlib.contextmanager
 def full(work, kind):
-    """A mount on which a file has all the room; something of it was lost, so that umount will say so."""
+    """A mount on which a file has all the room; something of it was lost, so that umount will say
+    so.
+    """
     image = images.make(f"{work}/image", kind, 320)
     directory = f"{work}/place"
     os.mkdir(directory)
@@ -88,7 +94,9 @@ def test_the_room_of_a_removed_file_is_there_at_once(work, kind):
 
 
 def test_files_that_go_with_their_names_are_no_errors(work):
-    """More than the server keeps open: of the others it has handles, and the host tells the times of each that it removes."""
+    """More than the server keeps open: of the others it has handles, and the host tells the times
+    of each that it removes.
+    """
     image = images.make(f"{work}/image", "ext4", 160)
     with mounted(image) as directory:
         for number in range(18_000):

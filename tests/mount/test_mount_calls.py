@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What system calls do on `outboard mount`: as on the host's own mounts."""
+"""System calls work on `outboard mount` as on the host's own mounts."""
 
 import ctypes
 import fcntl
@@ -19,7 +19,8 @@ CASES = os.path.join(program.REPOSITORY, "tests", "support", "posix_cases.py")
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", ["ext4", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("xfs", "btrfs"))])
+@pytest.mark.parametrize("kind", [
+    "ext4", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("xfs", "btrfs"))])
 def test_like_the_hosts_own_mount(work, kind, image):
     """About 4,000 cases, each on the host kernel's mount of the same type and on ours."""
     other = images.make(f"{work}/other.img", kind, 512)
@@ -45,19 +46,23 @@ def test_root_alone_may_do_what_root_may(work, kind, image):
 
 def outcomes(directory, *users):
     os.mkdir(f"{directory}/cases")
-    return json.loads(host.run(sys.executable, CASES, f"{directory}/cases", *users, timeout=1500).stdout)
+    return json.loads(
+        host.run(sys.executable, CASES, f"{directory}/cases", *users, timeout=1500).stdout)
 
 
 def alike(theirs, ours):
     different = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
-    assert not different, f"{len(different)} cases differ; the host's and ours: {sorted(different)[:40]}, as in {json.dumps(dict(list(different.items())[:3]), indent=1)}"
+    first = dict(list(different.items())[:3])
+    assert not different, (f"{len(different)} cases differ; the host's and ours: "
+                           f"{sorted(different)[:40]}, as in {json.dumps(first, indent=1)}")
 
 
 def test_renames_with_flags(place):
     libc = ctypes.CDLL(None, use_errno=True)
 
     def rename(old, new, flags):
-        result = libc.renameat2(-100, os.fsencode(f"{place}/{old}"), -100, os.fsencode(f"{place}/{new}"), flags)
+        result = libc.renameat2(-100, os.fsencode(f"{place}/{old}"), -100,
+                                os.fsencode(f"{place}/{new}"), flags)
         return 0 if result == 0 else ctypes.get_errno()
 
     for name in ("a", "b"):
@@ -66,11 +71,12 @@ def test_renames_with_flags(place):
     assert rename("a", "b", 1) == 17
     assert rename("a", "b", 2) == 0
     assert open(f"{place}/a", encoding="ascii").read() == "b"
-    assert rename("a", "c", 1) == 0 and sorted(set(os.listdir(place)) - {"lost+found"}) == ["b", "c"]
+    assert rename("a", "c", 1) == 0
+    assert sorted(set(os.listdir(place)) - {"lost+found"}) == ["b", "c"]
 
 
 def test_names_come_and_go(place):
-    """What was not there is found once it is; a deleted file is used on."""
+    """A new file is found after a failed lookup; a deleted file can still be used."""
     for number in range(50):
         path = f"{place}/file{number}"
         assert not os.path.exists(path)
@@ -99,7 +105,8 @@ def test_many_names(place):
 
 
 def test_more_files_than_descriptors(ext4):
-    """The server closes descriptors of files that the host still knows, and finds the files again."""
+    """The server closes descriptors of files that the host still knows, and finds the files again.
+    """
     count = 17_500
     with mounted(ext4) as directory:
         inodes = {}
@@ -130,8 +137,10 @@ def test_locks(place):
         fcntl.flock(one, fcntl.LOCK_UN)
         fcntl.flock(two, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.lockf(one, fcntl.LOCK_EX, 10, 5)
-        script = ("import fcntl,sys\nf=open(sys.argv[1],'r+b')\nfcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB,5,20)\n"
-                  "try: fcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB,1,14)\nexcept BlockingIOError: print('held')")
+        script = ("import fcntl,sys\nf=open(sys.argv[1],'r+b')\n"
+                  "fcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB,5,20)\n"
+                  "try: fcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB,1,14)\n"
+                  "except BlockingIOError: print('held')")
         assert host.run(sys.executable, "-c", script, path).stdout == "held\n"
 
 
@@ -180,12 +189,15 @@ def test_attributes_lists_and_flags(place):
     assert "user:4242:rw-" in host.run("getfacl", "-n", "--absolute-names", path).stdout
     # The list counts for who is in it, and for no other.
     for uid, code in ((4242, 0), (4243, 1)):
-        host.run("setpriv", f"--reuid={uid}", "--regid=4242", "--clear-groups", "test", "-w", path, ok=(code,))
+        host.run("setpriv", f"--reuid={uid}", "--regid=4242", "--clear-groups",
+                 "test", "-w", path, ok=(code,))
     os.mkdir(f"{place}/default")
     host.run("setfacl", "-d", "-m", "u:4242:rwx,g::rwx", f"{place}/default")
     host.run("sh", "-c", f"umask 077; mkdir {place}/default/made; : > {place}/default/plain")
-    assert "default:user:4242:rwx" in host.run("getfacl", "-n", "--absolute-names", f"{place}/default/made").stdout
-    assert stat.S_IMODE(os.stat(f"{place}/default/plain").st_mode) == 0o664  # the umask does not count
+    assert "default:user:4242:rwx" in host.run("getfacl", "-n", "--absolute-names",
+                                               f"{place}/default/made").stdout
+    # The umask does not count.
+    assert stat.S_IMODE(os.stat(f"{place}/default/plain").st_mode) == 0o664
     host.run("chattr", "+i", path)
     assert "i" in host.run("lsattr", path).stdout.split()[0]
     with pytest.raises(PermissionError):
@@ -196,10 +208,12 @@ def test_attributes_lists_and_flags(place):
 
 def test_set_id_bits_go_with_a_write(place):
     path = f"{place}/program"
-    for changes in ("printf x >> {0}", "truncate -s 9 {0}", "fallocate -l 5000 {0}", "cp /etc/hostname {0}"):
+    for changes in ("printf x >> {0}", "truncate -s 9 {0}", "fallocate -l 5000 {0}",
+                    "cp /etc/hostname {0}"):
         open(path, "wb").close()
         os.chmod(path, 0o6777)
-        host.run("setpriv", "--reuid=4242", "--regid=4242", "--clear-groups", "sh", "-c", changes.format(path))
+        host.run("setpriv", "--reuid=4242", "--regid=4242", "--clear-groups",
+                 "sh", "-c", changes.format(path))
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o777, changes
         os.chmod(path, 0o6777)
         host.run("sh", "-c", changes.format(path))

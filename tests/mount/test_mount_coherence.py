@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One range of a file on `outboard mount`, accessed by the page cache, directly and by a mapping: everybody reads what was written last."""
+"""One range of a file on `outboard mount`, accessed by the page cache, directly and by a mapping:
+everybody reads what was written last.
+"""
 
 import contextlib
 import errno
@@ -29,7 +31,8 @@ def readers(path, count):
     """Processes that read a file by the page cache, over and over."""
     stop = FORK.Event()
     started = [FORK.Event() for _ in range(count)]
-    processes = [FORK.Process(target=read_in_a_loop, args=(path, ready, stop), daemon=True) for ready in started]
+    processes = [FORK.Process(target=read_in_a_loop, args=(path, ready, stop), daemon=True)
+                 for ready in started]
     for process in processes:
         process.start()
     try:
@@ -52,7 +55,8 @@ def test_asynchronous_direct_writes_leave_no_old_pages(place):
             data = bytes([number]) * (piece * pieces)
             direct_io.write_asynchronously(path, data, piece)
             found = os.pread(cached.fileno(), len(data), 0)
-            old = [index for index in range(0, len(data), PAGE) if found[index:index + PAGE] != data[:PAGE]]
+            old = [index for index in range(0, len(data), PAGE)
+                   if found[index:index + PAGE] != data[:PAGE]]
             assert not old, f"write {number}: {len(old)} of {len(data) // PAGE} pages are old"
     assert direct_io.read(path, len(data), 0) == data
 
@@ -94,9 +98,12 @@ def read_directly(path):
 
 
 def take_turns(path, seed, turns, content, own, other):
-    """Each turn: reads what the other process has left, and writes a range, both in some way. `content`: what all must read."""
+    """Each turn: reads what the other process has left, and writes a range, both in some way.
+    `content`: what all must read.
+    """
     chance = random.Random(seed)
-    with open(path, "rb") as stream, mmap.mmap(stream.fileno(), SIZE, prot=mmap.PROT_READ) as lasting:
+    with open(path, "rb") as stream, mmap.mmap(stream.fileno(), SIZE,
+                                               prot=mmap.PROT_READ) as lasting:
         for _ in range(turns):
             assert own.acquire(timeout=120)
             for read in chance.sample([read_by_cache, read_by_mapping, read_directly], 3):
@@ -122,7 +129,8 @@ def test_two_processes_read_what_was_written_last(place):
         stream.write(bytes(SIZE))
     content = mmap.mmap(-1, SIZE)
     first, second = FORK.Semaphore(1), FORK.Semaphore(0)
-    processes = [FORK.Process(target=take_turns, args=(path, seed, 60, content, own, other), daemon=True)
+    processes = [
+        FORK.Process(target=take_turns, args=(path, seed, 60, content, own, other), daemon=True)
                  for seed, own, other in ((1, first, second), (2, second, first))]
     for process in processes:
         process.start()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The commands `outboard mount` and `outboard umount`: what they take, refuse and say, by themselves and for mount(8) and fstab."""
+"""The commands `outboard mount` and `outboard umount`: what they take, refuse and say, by
+themselves and for mount(8) and fstab.
+"""
 
 import contextlib
 import glob
@@ -12,7 +14,8 @@ import pytest
 
 from support import host, images, mounts, program
 from support.images import MEGABYTE
-from support.mounts import AS_NOBODY, NOBODY, check, is_mounted, mounted, server_of, wait_until_unserved
+from support.mounts import (AS_NOBODY, NOBODY, check, is_mounted, mounted, server_of,
+                            wait_until_unserved)
 from support.program import good, run
 
 pytestmark = mounts.MARKS
@@ -29,7 +32,8 @@ def test_read_only_changes_no_byte(ext4):
 
 @pytest.mark.needs("mksquashfs")
 def test_what_cannot_be_written_is_read_only(work):
-    host.run("mksquashfs", "/usr/share/zoneinfo/Europe", f"{work}/packed.img", "-quiet", "-no-progress")
+    host.run("mksquashfs", "/usr/share/zoneinfo/Europe", f"{work}/packed.img",
+             "-quiet", "-no-progress")
     with mounted(f"{work}/packed.img") as directory:
         host.run("diff", "-r", "--no-dereference", "/usr/share/zoneinfo/Europe", directory)
         assert os.statvfs(directory).f_flag & os.ST_RDONLY
@@ -67,7 +71,9 @@ def test_what_may_not_be_written_is_read_only(work, ext4, kind):
     os.mkdir(directory)
     os.chown(directory, NOBODY, NOBODY)
     refused = run("mount", "-o", "rw", path, directory, prefix=AS_NOBODY)
-    assert refused.code == 1 and "cannot write to image" in refused.err and not is_mounted(directory), str(refused)
+    assert refused.code == 1, str(refused)
+    assert "cannot write to image" in refused.err, str(refused)
+    assert not is_mounted(directory), str(refused)
     done = good("mount", path, directory, prefix=AS_NOBODY)
     try:
         assert "mounted read-only" in done.err, str(done)
@@ -87,14 +93,17 @@ def test_a_user_mounts_once_on_a_directory(work, ext4):
     with mounted(ext4, prefix=AS_NOBODY) as directory:
         for path in (ext4, other):
             done = run("mount", path, directory, prefix=AS_NOBODY)
-            assert done.code == 1 and "mounted there already" in done.err and ext4 in done.err, str(done)
+            assert done.code == 1, str(done)
+            assert "mounted there already" in done.err, str(done)
+            assert ext4 in done.err, str(done)
     with mounted(ext4) as directory:
         done = run("mount", other, directory, prefix=AS_NOBODY)
         assert done.code == 1 and "mounted there already" in done.err, str(done)
 
 
 def test_words_of_fstab(ext4):
-    words = "defaults,silent,loud,mand,nomand,iversion,noiversion,lazytime,nolazytime,norelatime,nostrictatime,sync,async,dirsync"
+    words = ("defaults,silent,loud,mand,nomand,iversion,noiversion,lazytime,nolazytime,norelatime,"
+             "nostrictatime,sync,async,dirsync")
     with mounted(ext4, "-o", words) as directory:
         open(f"{directory}/file", "wb").close()
     for word in ("strictatime", "uid=4294967295", "gid=4294967295"):
@@ -122,8 +131,10 @@ def wait_until_it_sleeps(process):
 @contextlib.contextmanager
 def copy_in_use(directory):
     """A process that uses the copy of a mount which it got with a mount namespace of its own."""
-    words = ("unshare", "--mount", "--propagation", "unchanged", "sh", "-c", 'cd "$1" && echo ready && read -r end', "sh", directory)
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    words = ("unshare", "--mount", "--propagation", "unchanged", "sh",
+             "-c", 'cd "$1" && echo ready && read -r end', "sh", directory)
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as process:
         try:
             assert process.stdout.readline() == "ready\n"
             yield process
@@ -135,7 +146,9 @@ def copy_in_use(directory):
 @pytest.mark.usefixtures("fuse_for_all")
 @pytest.mark.parametrize("prefix", [(), AS_NOBODY], ids=["root", "user"])
 def test_a_mount_that_is_busy_for_a_moment(work, ext4, prefix):
-    """Each program that makes a mount namespace has a copy of the mount for a moment: umount waits for it."""
+    """Each program that makes a mount namespace has a copy of the mount for a moment: umount waits
+    for it.
+    """
     directory = f"{work}/place"
     os.mkdir(directory)
     for path in (ext4, directory):
@@ -145,7 +158,8 @@ def test_a_mount_that_is_busy_for_a_moment(work, ext4, prefix):
     try:
         good("mount", "-o", "allow_other" if not prefix else "rw", ext4, directory, prefix=prefix)
         with copy_in_use(directory) if not prefix else open_in_use(directory) as user:
-            umount = subprocess.Popen([*prefix, *program.command("umount", directory)], stderr=subprocess.PIPE, text=True)
+            umount = subprocess.Popen([*prefix, *program.command("umount", directory)],
+                                      stderr=subprocess.PIPE, text=True)
             wait_until_it_sleeps(umount)
             assert umount.poll() is None, umount.communicate()[1]
             user.stdin.write("end\n")
@@ -162,7 +176,8 @@ def test_a_mount_that_is_busy_for_a_moment(work, ext4, prefix):
 def open_in_use(directory):
     """The user's own process in the mount: root may not look into it."""
     words = (*AS_NOBODY, "sh", "-c", 'cd "$1" && echo ready && read -r end', "sh", directory)
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as process:
         try:
             assert process.stdout.readline() == "ready\n"
             yield process
@@ -195,7 +210,9 @@ def test_what_was_lost_is_told_each_time(work):
 
 @pytest.mark.parametrize("option", ["rw", "ro"])
 def test_a_mount_waits_for_the_server_before_it(work, ext4, option):
-    """The host's umount(8) does not wait until the server has written everything and let go of the image."""
+    """The host's umount(8) does not wait until the server has written everything and let go of the
+    image.
+    """
     directory = f"{work}/place"
     os.mkdir(directory)
     good("mount", ext4, directory)
@@ -207,7 +224,8 @@ def test_a_mount_waits_for_the_server_before_it(work, ext4, option):
     os.kill(server, signal.SIGSTOP)
     try:
         host.run("umount", "-l", directory)
-        second = subprocess.Popen([*program.command("mount"), "-o", option, ext4, directory], stderr=subprocess.PIPE, text=True)
+        second = subprocess.Popen([*program.command("mount"), "-o", option, ext4, directory],
+                                  stderr=subprocess.PIPE, text=True)
         # It says so before it waits; otherwise it has ended, and there is no line.
         said = second.stderr.readline()
         assert "waiting for the server" in said and second.poll() is None, said
@@ -229,7 +247,7 @@ def test_as_mount_calls_it(work, ext4, name):
     host.run(helper, ext4, directory, "-o", "rw,noauto,dev,suid")
     with open("/proc/self/mountinfo", encoding="utf-8") as lines:
         options = next(line for line in lines if line.split()[4] == directory)
-    # What mount.fuse3 adds by itself is not what the user asked for.
+    # Options that mount.fuse3 adds by itself do not count as the user's.
     assert ("nosuid" in options) == (name == "outboard"), options
     good("umount", directory)
     check(ext4, "ext4")
@@ -243,7 +261,9 @@ def flags_of(directory):
 
 @pytest.mark.parametrize("helper", ["mount.fuse3", "mount.fuse.outboard"])
 def test_set_user_id_and_devices_by_fstab(work, ext4, helper):
-    """mount(8) keeps `suid` and `dev` to itself, and mount.fuse3 adds them: these words arrive by both ways."""
+    """mount(8) keeps `suid` and `dev` to itself, and mount.fuse3 adds them: these words arrive by
+    both ways.
+    """
     directory = f"{work}/place"
     os.mkdir(directory)
     os.mkdir(f"{work}/bin")
@@ -316,14 +336,19 @@ def test_remount_by_mount(work, ext4):
 
 @pytest.mark.needs("mount.fuse3")
 def test_fstab(work, ext4):
-    """Lines of fstab, in a mount name space with one of its own: `mount DIRECTORY`, `mount -a`, `umount DIRECTORY`."""
+    """Lines of fstab, in a mount name space with one of its own: `mount DIRECTORY`, `mount -a`,
+    `umount DIRECTORY`.
+    """
     first, second, bin_directory = f"{work}/first", f"{work}/second", f"{work}/bin"
     for name in (first, second, bin_directory):
         os.mkdir(name)
     os.symlink(program.PROGRAM, f"{bin_directory}/outboard")
-    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072\n", {2048: images.make(f"{work}/part.img", "ext4", 64)}, 80)
+    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072\n",
+                              {2048: images.make(f"{work}/part.img", "ext4", 64)}, 80)
     with open(f"{work}/fstab", "w", encoding="ascii") as stream:
-        stream.write(f"{ext4} {first} fuse.outboard noauto,nofail,x-systemd.automount,allow_other 0 0\n{disk}@1 {second} fuse.outboard ro,noatime 0 0\n")
+        stream.write(
+            f"{ext4} {first} fuse.outboard noauto,nofail,x-systemd.automount,allow_other 0 0\n"
+            f"{disk}@1 {second} fuse.outboard ro,noatime 0 0\n")
     script = """
         mount --bind "$1/fstab" /etc/fstab
         mount --bind "$1/bin" /usr/local/bin

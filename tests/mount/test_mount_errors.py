@@ -80,7 +80,8 @@ def test_a_full_image_ends_a_writer(work, kind):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
         os.unlink(f"{directory}/fill")
-        wait_until(lambda: room_of(directory) > 50 * MEGABYTE, "the room of the removed file is free")
+        wait_until(lambda: room_of(directory) > 50 * MEGABYTE,
+                   "the room of the removed file is free")
         with open(f"{directory}/next", "wb", buffering=0) as stream:
             assert [stream.write(b"x" * 1000) for _ in range(3)] == [1000] * 3
             os.fsync(stream.fileno())
@@ -89,7 +90,9 @@ def test_a_full_image_ends_a_writer(work, kind):
 
 @pytest.mark.kernel_reports("its disk fails")
 def test_a_full_disk_of_the_host_ends_a_writer(work):
-    """A sparse image in a file system that is too small for what is written. The server holds little back."""
+    """A sparse image in a file system that is too small for what is written. The server holds
+    little back.
+    """
     small = f"{work}/small"
     os.mkdir(small)
     host.run("mount", "-t", "tmpfs", "-o", "size=40M", "none", small)
@@ -106,7 +109,9 @@ def test_a_full_disk_of_the_host_ends_a_writer(work):
 
 @pytest.mark.parametrize("kind", ["ext4", "vfat", "exfat"])
 def test_a_file_that_lost_data_has_one_size(work, kind):
-    """The mount shows the size that the image has: with a hole at the end, or without what was lost."""
+    """The mount shows the size that the image has: with a hole at the end, or without what was
+    lost.
+    """
     image, directory = images.make(f"{work}/image", kind, 64), f"{work}/place"
     with mounted_until_full(image, directory):
         fill = f"{directory}/fill"

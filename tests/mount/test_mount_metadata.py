@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Modes, times and attributes on `outboard mount`: what the host shows is what the image has, and what its own ext4 shows."""
+"""Modes, times and attributes on `outboard mount`: what the host shows is what the image has, and
+what its own ext4 shows.
+"""
 
 import errno
 import itertools
@@ -27,15 +29,18 @@ def set_id_outcomes(directory):
 
 def test_changes_take_set_id_bits_as_on_the_hosts_ext4(work):
     """Each call that changes data, by an owner, a member of the group and a stranger."""
-    theirs_image, ours_image = (images.make(f"{work}/{name}.img", "ext4", 64) for name in ("theirs", "ours"))
+    theirs_image, ours_image = (images.make(f"{work}/{name}.img", "ext4", 64)
+                                for name in ("theirs", "ours"))
     with host.loop_mount(theirs_image, "ext4") as directory:
         theirs = set_id_outcomes(directory)
     with mounted(ours_image, "-o", "suid,allow_other") as directory:
         ours = set_id_outcomes(directory)
     check(ours_image, "ext4")
     assert len(theirs) > 100
-    different = {name: (theirs[name], ours.get(name)) for name in theirs if theirs[name] != ours.get(name)}
-    assert not different, f"{len(different)} of {len(theirs)} differ; the host's and ours: {different}"
+    different = {name: (theirs[name], ours.get(name))
+                 for name in theirs if theirs[name] != ours.get(name)}
+    assert not different, (f"{len(different)} of {len(theirs)} differ; "
+                           f"the host's and ours: {different}")
 
 
 def make_link(path):
@@ -48,8 +53,9 @@ def make_node(path):
 
 def test_new_objects_are_not_older_than_what_was_written_before(place):
     """
-    The host sets the times of data that it caches, by its own clock that ticks. A new object has the same clock. The
-    host may be ahead of that clock, if another of its file systems has asked for a finer time.
+    The host sets the times of data that it caches, by its own clock that ticks. A new object has
+    the same clock. The host may be ahead of that clock, if another of its file systems has asked
+    for a finer time.
     """
     makers = itertools.cycle([os.mkdir, make_link, make_node])
     late, early = [], []
@@ -65,13 +71,16 @@ def test_new_objects_are_not_older_than_what_was_written_before(place):
         make(new)
         made = os.lstat(new)
         parent = os.stat(f"{place}/tree")
-        late += [(before - found) / 1e6 for found in (made.st_mtime_ns, made.st_ctime_ns, parent.st_mtime_ns, parent.st_ctime_ns) if found < min(before, coarse)]
+        late += [(before - found) / 1e6 for found
+                 in (made.st_mtime_ns, made.st_ctime_ns, parent.st_mtime_ns, parent.st_ctime_ns)
+                 if found < min(before, coarse)]
         with open(written, "wb", buffering=0) as stream:
             stream.write(b"more")
             after = os.fstat(stream.fileno()).st_mtime_ns
         early += [(made.st_mtime_ns - after) / 1e6] if after < made.st_mtime_ns else []
     assert not late, f"milliseconds that new objects are older than what was written before: {late}"
-    assert not early, f"milliseconds that data is older than objects that were there before: {early}"
+    assert not early, ("milliseconds that data is older than objects that were there before: "
+                       f"{early}")
 
 
 def test_an_attribute_that_is_too_large_is_refused_at_once(ext4):

@@ -26,7 +26,8 @@ def test_names_without_case(work):
         assert not os.path.exists(f"{directory}/Name") and os.path.exists(f"{directory}/OTHER")
 
 
-@pytest.mark.parametrize("kind, options", [("ext4", ["-O", "casefold"]), ("xfs", ["-n", "version=ci"])])
+@pytest.mark.parametrize("kind, options",
+                         [("ext4", ["-O", "casefold"]), ("xfs", ["-n", "version=ci"])])
 def test_names_without_case_in_some_directories(work, kind, options):
     image = f"{work}/disk.img"
     with open(image, "wb") as stream:
@@ -51,7 +52,9 @@ def test_names_without_case_in_some_directories(work, kind, options):
 
 @pytest.mark.needs("mkntfs", "ntfs-3g", "setfattr")
 def test_names_on_ntfs(work):
-    """Case counts. Directories may have a short DOS name beside the long one: what is done by one is seen by the other."""
+    """Case counts. Directories may have a short DOS name beside the long one: what is done by one
+    is seen by the other.
+    """
     image, other = host.sparse_file(f"{work}/disk.img", 64 * MEGABYTE), f"{work}/other"
     host.run("mkntfs", "-q", "-F", "-f", image)
     os.mkdir(other)
@@ -60,7 +63,8 @@ def test_names_on_ntfs(work):
             time.sleep(0.01)
         for number in range(3):
             os.mkdir(f"{other}/Long directory {number}")
-            os.setxattr(f"{other}/Long directory {number}", "system.ntfs_dos_name", b"LONGDI~%d" % number)
+            os.setxattr(f"{other}/Long directory {number}", "system.ntfs_dos_name",
+                        b"LONGDI~%d" % number)
         host.run("umount", other)
     with mounted(image) as directory:
         long, short = f"{directory}/Long directory ", f"{directory}/LONGDI~"
@@ -79,11 +83,12 @@ def test_names_on_ntfs(work):
             with open(f"{directory}/{name}", "w", encoding="ascii") as stream:
                 stream.write(name)
         os.unlink(f"{directory}/Name")
-        assert not os.path.exists(f"{directory}/Name") and open(f"{directory}/NAME", encoding="ascii").read() == "NAME"
+        assert not os.path.exists(f"{directory}/Name")
+        assert open(f"{directory}/NAME", encoding="ascii").read() == "NAME"
 
 
 def named(top, work, first, second):
-    """What comes out of one operation on names."""
+    """The result of one operation on names."""
     first, second = f"{top}/{first}", f"{top}/{second}"
     try:
         match work:
@@ -121,12 +126,14 @@ def test_random_names_on_ntfs(work):
     chosen, model = random.Random(1), f"{work}/model"
     image = host.sparse_file(f"{work}/disk.img", 64 * MEGABYTE)
     host.run("mkntfs", "-q", "-F", "-f", image)
-    names = [f"{directory}{name}" for directory in ("", "one/", "one/two/") for name in ("a", "A", "long name", "Long Name", "x.txt", "X.TXT")]
+    names = [f"{directory}{name}" for directory in ("", "one/", "one/two/")
+             for name in ("a", "A", "long name", "Long Name", "x.txt", "X.TXT")]
     with mounted(image) as directory:
         for top in (model, directory):
             os.makedirs(f"{top}/one/two", exist_ok=True)
         for number in range(4000):
-            what = chosen.choice(["make", "make", "unlink", "mkdir", "rmdir", "rename", "link", "lstat", "lstat", "listdir"])
+            what = chosen.choice(["make", "make", "unlink", "mkdir", "rmdir",
+                                  "rename", "link", "lstat", "lstat", "listdir"])
             first, second = chosen.choice(names), chosen.choice(names)
             ours, theirs = named(directory, what, first, second), named(model, what, first, second)
             assert ours == theirs, f"operation {number}, {what} {first} {second}"
@@ -140,6 +147,7 @@ def test_subvolumes(work):
             shutil.copy("/etc/hostname", f"{directory}/{name}/{name}")
     with mounted(image) as directory:
         assert sorted(os.listdir(directory)) == ["one", "two"]
-        assert os.listdir(f"{directory}/one") == ["one"] and os.listdir(f"{directory}/two") == ["two"]
+        assert os.listdir(f"{directory}/one") == ["one"]
+        assert os.listdir(f"{directory}/two") == ["two"]
         assert len({os.stat(f"{directory}/{name}").st_ino for name in ("one", "two", ".")}) == 3
     check(image, "btrfs")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Who may what on `outboard mount`: ordinary users, owners that are mapped or have no mapping."""
+"""Permissions on `outboard mount`: ordinary users, owners that are mapped or have no mapping."""
 
 import os
 
@@ -20,9 +20,15 @@ def test_an_ordinary_user_does_everything_in_his_mount(work, ext4):
         os.mkdir(f"{directory}/secret", 0o700)
     os.chown(ext4, NOBODY, NOBODY)
     with mounted(ext4, prefix=AS_NOBODY) as directory:
-        host.run(*AS_NOBODY, "sh", "-ec", f"cd {directory}; : > secret/mine; chown 7:8 secret/mine; chmod 4755 secret/mine; mkdir d; ln -s x l; cp -r /usr/share/zoneinfo/Europe d")
-        # Nobody could run it, not even root. The list is not the host's business, but the mode that comes with it is.
-        host.run(*AS_NOBODY, "sh", "-ec", f"cd {directory}; : > plain; test -r plain; ! test -x plain; setfacl -m u:5:rwx plain; test -x plain; stat -c mode=%a plain | grep -qx mode=674")
+        host.run(*AS_NOBODY, "sh", "-ec",
+                 f"cd {directory}; : > secret/mine; chown 7:8 secret/mine; chmod 4755 "
+                 "secret/mine; mkdir d; ln -s x l; cp -r /usr/share/zoneinfo/Europe d")
+        # Nobody could run it, not even root. The list is not the host's business, but the mode that
+        # comes with it is.
+        host.run(
+            *AS_NOBODY, "sh", "-ec",
+            f"cd {directory}; : > plain; test -r plain; ! test -x plain; setfacl -m u:5:rwx plain; "
+            "test -x plain; stat -c mode=%a plain | grep -qx mode=674")
         with pytest.raises(PermissionError):
             os.listdir(directory)
     with mounted(ext4, "-o", "uid=0,gid=5", prefix=AS_NOBODY) as directory:
@@ -52,8 +58,11 @@ def test_access_lists_of_root_in_a_container(work, ext4):
     """Root of a name space of users, to whom the host gives lists only where it checks them."""
     directory = f"{work}/mount"
     os.mkdir(directory)
-    script = 'set -e; "$0" mount "$1" "$2"; : > "$2/file"; setfacl -m g:0:rx "$2/file"; getfacl -n "$2/file"; "$0" umount "$2"'
-    shown = host.run("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, program.PROGRAM, ext4, directory).stdout
+    script = (
+        'set -e; "$0" mount "$1" "$2"; : > "$2/file"; setfacl -m g:0:rx "$2/file"; getfacl -n '
+        '"$2/file"; "$0" umount "$2"')
+    shown = host.run("unshare", "--user", "--map-root-user", "--mount",
+                     "sh", "-c", script, program.PROGRAM, ext4, directory).stdout
     assert "group:0:r-x" in shown, shown
     check(ext4, "ext4")
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The server of `outboard mount`: what it keeps, and how it ends, by signals, crashes and restarts."""
+"""The server of `outboard mount`: what it keeps, and how it ends, by signals, crashes and restarts.
+"""
 
 import contextlib
 import fcntl
@@ -13,7 +14,8 @@ import pytest
 
 from support import host, images, modules, mounts, program
 from support.images import MEGABYTE
-from support.mounts import check, is_mounted, mounted, server_of, servers, wait_until_mounted, wait_until_unserved
+from support.mounts import (check, is_mounted, mounted, server_of, servers, wait_until_mounted,
+                            wait_until_unserved)
 from support.patience import wait_until
 from support.program import good
 
@@ -49,7 +51,8 @@ def test_a_signal_ends_it_well(work, ext4, number):
         assert keeper.wait(60) == 0
     assert not is_mounted(directory) and not servers(ext4)
     check(ext4, "ext4")
-    assert len(good("cat", f"{ext4}:/file").raw) == 400_000 and good("cat", f"{ext4}:/open").out == "open"
+    assert len(good("cat", f"{ext4}:/file").raw) == 400_000
+    assert good("cat", f"{ext4}:/open").out == "open"
 
 
 def test_it_outlives_its_terminal_if_asked_to(work, ext4):
@@ -75,7 +78,8 @@ def test_who_started_it_keeps_what_is_open(work, ext4):
         subprocess.run([*program.command("mount"), ext4, directory], close_fds=False, check=True)
     try:
         server = server_of(ext4)
-        opened = [os.readlink(f"/proc/{server}/fd/{number}") for number in os.listdir(f"/proc/{server}/fd")]
+        opened = [os.readlink(f"/proc/{server}/fd/{number}")
+                  for number in os.listdir(f"/proc/{server}/fd")]
         assert ext4 in opened and f"{work}/secret" not in opened
         with open(f"{work}/secret", "rb") as again:
             fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,8 +88,11 @@ def test_who_started_it_keeps_what_is_open(work, ext4):
 
 
 def stopped_once_it_has_a_child(*words):
-    """A command of ours, stopped just after it has started its first process. None: it has ended before."""
-    command = subprocess.Popen(["env", "--default-signal", *program.command(*words)], start_new_session=True)
+    """A command of ours, stopped just after it has started its first process. None: it has ended
+    before.
+    """
+    command = subprocess.Popen(["env", "--default-signal", *program.command(*words)],
+                               start_new_session=True)
     with open(f"/proc/{command.pid}/task/{command.pid}/children", encoding="ascii") as children:
         with contextlib.suppress(ProcessLookupError):
             while command.poll() is None and not children.read():
@@ -129,7 +136,8 @@ def test_a_crash_costs_the_server_alone(ext4, work):
         os.fsync(stream.fileno())
     server = server_of(ext4)
     os.kill(server, signal.SIGKILL)
-    assert wait_until(lambda: error_of_listing(directory), "the mount has lost its server") in (107, 103)
+    assert wait_until(lambda: error_of_listing(directory), "the mount has lost its server") in (
+        107, 103)
     good("umount", directory)
     with mounted(ext4) as again:
         assert open(f"{again}/safe", "rb").read() == b"safe"
@@ -137,7 +145,7 @@ def test_a_crash_costs_the_server_alone(ext4, work):
 
 
 def sync(directory):
-    """What `sync DIRECTORY` does."""
+    """Syncs as `sync DIRECTORY` does."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -146,7 +154,7 @@ def sync(directory):
 
 
 def test_sync_of_the_directory_writes_everything(ext4, work):
-    """What was in files that nobody synced is in the image when the server is killed."""
+    """Data of files that nobody synced is in the image after the server was killed."""
     directory, noise = f"{work}/place", os.urandom(MEGABYTE)
     os.mkdir(directory)
     good("mount", ext4, directory)
@@ -172,12 +180,15 @@ def hexadecimal(data):
 
 @pytest.mark.needs("strace")
 def test_sync_of_the_directory_reaches_the_disk(work, ext4):
-    """The data, then the journal's commit, then a flush, before the call returns. Later writes are the kernel's own business."""
+    """The data, then the journal's commit, then a flush, before the call returns. Later writes are
+    the kernel's own business.
+    """
     log = f"{work}/trace"
     with mounted(ext4) as directory:
         server = server_of(ext4)
         with subprocess.Popen(["strace", "-f", "-y", "-xx", "-s", "12", "-ttt", "-o", log,
-                               "-e", "trace=pwrite64,pwritev,pwritev2,fsync,fdatasync", "-p", str(server)],
+                               "-e", "trace=pwrite64,pwritev,pwritev2,fsync,fdatasync",
+                               "-p", str(server)],
                               stderr=subprocess.PIPE, text=True) as tracer:
             if "attached" not in tracer.stderr.readline():
                 pytest.skip("this host does not let strace trace")
@@ -188,17 +199,22 @@ def test_sync_of_the_directory_reaches_the_disk(work, ext4):
             tracer.send_signal(signal.SIGINT)
             tracer.stderr.read()
     with open(log, encoding="utf-8") as lines:
-        calls = [line for line in lines if "<" + hexadecimal(os.fsencode(ext4)) + ">" in line or f"<{ext4}>" in line]
+        calls = [line for line in lines
+                 if "<" + hexadecimal(os.fsencode(ext4)) + ">" in line or f"<{ext4}>" in line]
     calls = [call for call in calls if float(call.split()[1]) < returned]
-    last_data = max((number for number, call in enumerate(calls) if hexadecimal(b"x" * 12) in call), default=None)
+    last_data = max((number for number, call in enumerate(calls) if hexadecimal(b"x" * 12) in call),
+                    default=None)
     assert last_data is not None, calls[-5:]
     after = iter(calls[last_data + 1:])
-    assert any(hexadecimal(JOURNALS_COMMIT) in call for call in after) and any("sync(" in call for call in after), calls[last_data:]
+    assert any(hexadecimal(JOURNALS_COMMIT) in call for call in after), calls[last_data:]
+    assert any("sync(" in call for call in after), calls[last_data:]
 
 
 @pytest.mark.parametrize("end", ["kill", "panic"])
 def test_restart(ext4, work, end):
-    """After a crash later than ten seconds after the mount: by a signal, or by a driver that makes the kernel panic."""
+    """After a crash later than ten seconds after the mount: by a signal, or by a driver that makes
+    the kernel panic.
+    """
     directory, drivers = f"{work}/place", f"{work}/drivers"
     os.mkdir(directory)
     options = []
@@ -222,7 +238,8 @@ def test_restart(ext4, work, end):
 
 
 # Linux's btrfs knows nothing of the kind for directories.
-@pytest.mark.parametrize("option, kind", [("sync", "btrfs"), *itertools.product(("sync", "dirsync"), ("ext4", "xfs", "vfat", "exfat"))])
+@pytest.mark.parametrize("option, kind", [
+    ("sync", "btrfs"), *itertools.product(("sync", "dirsync"), ("ext4", "xfs", "vfat", "exfat"))])
 def test_what_was_written_synchronously_outlives_the_server(work, kind, option):
     """`sync`: contents as well; `dirsync`: names."""
     path, directory = images.make(f"{work}/disk.img", kind, 512), f"{work}/place"
@@ -276,14 +293,16 @@ def test_onto_the_directory_that_holds_the_image(work, where, option):
 
 @pytest.mark.needs("qemu-img")
 def test_all_that_an_image_consists_of_may_be_below(work):
-    """What a qcow2 image is based on, a further disk, a key file: open before the mount is made."""
+    """A backing file, a further disk, a key file: the server opens them before it mounts."""
     directory = below(work)
     images.make(f"{directory}/base.img", "ext4", 50)
-    host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", "base.img", "-F", "raw", f"{directory}/top.qcow2")
+    host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", "base.img",
+             "-F", "raw", f"{directory}/top.qcow2")
     images.make(f"{directory}/other.img", "ext4", 50)
     with open(f"{directory}/key", "wb") as stream:
         stream.write(b"key")
-    good("mount", "--disk", f"{directory}/other.img", "--key-file", f"{directory}/key", f"{directory}/top.qcow2", directory, timeout=60)
+    good("mount", "--disk", f"{directory}/other.img", "--key-file", f"{directory}/key",
+         f"{directory}/top.qcow2", directory, timeout=60)
     with open(f"{directory}/file", "wb") as stream:
         stream.write(b"kept")
     good("umount", directory, timeout=60)
@@ -310,7 +329,8 @@ def test_a_restart_finds_an_image_below_its_mount(work):
 
 @pytest.mark.needs("strace")
 def test_waiting_for_the_server_of_the_last_mount_takes_no_work(work, ext4):
-    """The next mount sleeps until that server ends, and does not look at all processes meanwhile."""
+    """The next mount sleeps until that server ends, and does not look at all processes meanwhile.
+    """
     directory, other, trace = f"{work}/place", f"{work}/other", f"{work}/trace"
     os.mkdir(directory)
     os.mkdir(other)
@@ -340,8 +360,10 @@ def test_ps_shows_the_program(work, ext4):
     """Both processes of a mount are called outboard, in ps and in killall."""
     with mounted(ext4):
         server = server_of(ext4)
-        (keeper,) = {int(line.split()[1]) for line in open(f"/proc/{server}/status", encoding="ascii")
+        (keeper,) = {int(line.split()[1])
+                     for line in open(f"/proc/{server}/status", encoding="ascii")
                      if line.startswith("PPid:")}
         for process in (server, keeper):
-            name, words = (host.run("ps", "-o", f"{column}=", "-p", str(process)).stdout.strip() for column in ("comm", "args"))
+            name, words = (host.run("ps", "-o", f"{column}=", "-p", str(process)).stdout.strip()
+                           for column in ("comm", "args"))
             assert name == "outboard" and words.startswith("outboard mount --role"), (name, words)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs at work on `outboard mount`: compilers, databases, archivers, and random operations against a model."""
+"""Programs at work on `outboard mount`: compilers, databases, archivers, and random operations
+against a model.
+"""
 
 import contextlib
 import errno
@@ -83,7 +85,8 @@ class Model:
     def fallocate(self):
         offset, length = self.span()
         mode = self.random.choice(["--punch-hole", "--zero-range", "--keep-size"])
-        done = host.run("fallocate", mode, "--offset", offset, "--length", length, self.path, ok=None)
+        done = host.run("fallocate", mode, "--offset", offset, "--length",
+                        length, self.path, ok=None)
         if done.returncode == 0 and mode != "--keep-size":
             if mode == "--zero-range":
                 self.grow(offset + length)
@@ -101,7 +104,7 @@ class Model:
             self.bytes[to:to + copied] = self.bytes[offset:offset + copied]
 
     def seek(self):
-        """What is outside of all data is zero."""
+        """All bytes outside of data are zero."""
         position = 0
         while position < len(self.bytes):
             try:
@@ -120,7 +123,9 @@ class Model:
         os.fsync(self.file)
 
     def step(self):
-        work = self.random.choice([self.write] * 4 + [self.read] * 4 + [self.write_directly, self.read_directly, self.truncate, self.map, self.fallocate, self.copy, self.seek, self.reopen, self.sync])
+        work = self.random.choice([self.write] * 4 + [self.read] * 4 + [
+            self.write_directly, self.read_directly, self.truncate, self.map,
+            self.fallocate, self.copy, self.seek, self.reopen, self.sync])
         work()
         assert os.fstat(self.file).st_size == len(self.bytes), work.__name__
 
@@ -135,7 +140,8 @@ def test_random_operations(image, kind):
                 model.step()
 
         failures = []
-        threads = [threading.Thread(target=lambda model=model: guarded(work, model, failures)) for model in models]
+        threads = [threading.Thread(target=lambda model=model: guarded(work, model, failures))
+                   for model in models]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -165,9 +171,11 @@ def test_a_project_is_cloned_and_built(work, place):
         with open(f"{source}/part{number}.c", "w", encoding="ascii") as stream:
             stream.write(f"int part{number}(void) {{ return {number}; }}\n")
     with open(f"{source}/main.c", "w", encoding="ascii") as stream:
-        stream.write("#include <stdio.h>\nint part7(void);\nint main(void) { printf(\"%d\\n\", part7()); return 0; }\n")
+        stream.write("#include <stdio.h>\nint part7(void);\n"
+                     "int main(void) { printf(\"%d\\n\", part7()); return 0; }\n")
     with open(f"{source}/Makefile", "w", encoding="ascii") as stream:
-        stream.write("OBJECTS := $(patsubst %.c,%.o,$(wildcard *.c))\nprogram: $(OBJECTS)\n\tgcc -o $@ $(OBJECTS)\n")
+        stream.write("OBJECTS := $(patsubst %.c,%.o,$(wildcard *.c))\nprogram: $(OBJECTS)\n"
+                     "\tgcc -o $@ $(OBJECTS)\n")
     git = ("git", "-c", "user.name=n", "-c", "user.email=e", "-c", "safe.directory=*")
     host.run(*git, "init", "-q", source)
     host.run(*git, "-C", source, "add", ".")
@@ -187,8 +195,10 @@ def test_databases(place):
             database.execute(f"PRAGMA journal_mode={mode}")
             database.execute("CREATE TABLE t (writer, number, text)")
         script = ("import sqlite3,sys\nd=sqlite3.connect(sys.argv[1],timeout=100)\n"
-                  "for n in range(60):\n  with d: d.execute('INSERT INTO t VALUES (?,?,?)',(sys.argv[2],n,'x'*n*20))")
-        writers = [subprocess.Popen([sys.executable, "-c", script, path, str(number)]) for number in range(2)]
+                  "for n in range(60):\n  with d: d.execute('INSERT INTO t VALUES "
+                  "(?,?,?)',(sys.argv[2],n,'x'*n*20))")
+        writers = [subprocess.Popen([sys.executable, "-c", script, path, str(number)])
+                   for number in range(2)]
         assert [writer.wait() for writer in writers] == [0, 0]
         with contextlib.closing(sqlite3.connect(path)) as database:
             assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -198,8 +208,10 @@ def test_databases(place):
 @pytest.mark.needs("fio")
 def test_fio_verifies(work, place):
     for engine, direct in (("psync", 0), ("psync", 1), ("mmap", 0)):
-        host.run("fio", "--name=v", f"--directory={place}", "--rw=randwrite", "--bs=4k-64k", "--size=16m", "--numjobs=2", f"--ioengine={engine}",
-                 f"--direct={direct}", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--randrepeat=1", "--blockalign=4k", cwd=work)
+        host.run("fio", "--name=v", f"--directory={place}", "--rw=randwrite",
+                 "--bs=4k-64k", "--size=16m", "--numjobs=2", f"--ioengine={engine}",
+                 f"--direct={direct}", "--verify=crc32c", "--do_verify=1",
+                 "--verify_fatal=1", "--randrepeat=1", "--blockalign=4k", cwd=work)
 
 
 def test_a_tree_comes_back(work, place):

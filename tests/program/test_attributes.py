@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""getfattr, setfattr, getfacl, setfacl, lsattr, chattr: as the tools of the same names on the host's mount of the same image."""
+"""getfattr, setfattr, getfacl, setfacl, lsattr, chattr: as the tools of the same names on the
+host's mount of the same image.
+"""
 
 import contextlib
 import os
@@ -19,7 +21,8 @@ def image(work):
     tree = f"{work}/tree"
     for directory in ("etc", "dir/sub"):
         os.makedirs(f"{tree}/{directory}")
-    for name, text in (("etc/passwd", PASSWD), ("etc/group", GROUP), ("dir/plain", "x"), ("dir/with space", "x"), ("dir/back\\slash", "x"),
+    for name, text in (("etc/passwd", PASSWD), ("etc/group", GROUP), ("dir/plain", "x"),
+                       ("dir/with space", "x"), ("dir/back\\slash", "x"),
                        ("dir/new\nline", "x")):
         with open(f"{tree}/{name}", "w", encoding="ascii") as stream:
             stream.write(text)
@@ -33,13 +36,15 @@ needs_mount = pytest.mark.skipif(not host.knows("ext4"), reason="the host cannot
 
 @contextlib.contextmanager
 def mounted(image):
-    """The host's mount of the image, as the working directory of tools: they see the paths that we print."""
+    """The host's mount of the image, as the working directory of tools: they see the paths that we
+    print.
+    """
     with host.loop_mount(image, "ext4") as directory:
         yield lambda *words, **more: host.run(*words, cwd=directory, **more)
 
 
 def sections(text):
-    """What a dump says, without the order of its files."""
+    """The sections of a dump, without the order of its files."""
     return sorted(text.strip("\n").split("\n\n"))
 
 
@@ -49,7 +54,8 @@ def check(image):
 
 # ---- extended attributes ----
 
-VALUES = ("plain", "", "0x00010203", 'quo"te', r"back\\slash", "0s" + "QUJD", "line one and more\\012line two", r"\7\101", "größe")
+VALUES = ("plain", "", "0x00010203", 'quo"te', r"back\\slash", "0s" + "QUJD",
+          "line one and more\\012line two", r"\7\101", "größe")
 
 
 @needs_mount
@@ -62,14 +68,17 @@ def test_attributes_are_shown_as_getfattr_does(image):
         tool("setfattr", "-n", "user.n", "-v", "x", "dir/new\nline")
         tool("setfattr", "-n", "trusted.t", "-v", "x", "dir/back\\slash")
         expected = {options: tool("getfattr", *options, "-R", "dir").stdout for options in
-                    ((), ("-d",), ("-d", "-m", "-"), ("-d", "-e", "hex"), ("-d", "-e", "text"), ("-d", "-e", "base64"), ("-m", "v[13]$"))}
+                    ((), ("-d",), ("-d", "-m", "-"), ("-d", "-e", "hex"),
+                     ("-d", "-e", "text"), ("-d", "-e", "base64"), ("-m", "v[13]$"))}
         one = tool("getfattr", "-n", "user.v3", "dir/plain", "dir/link").stdout
         only = tool("getfattr", "--only-values", "-n", "user.v0", "dir/plain").stdout
     for options, text in expected.items():
-        assert sections(good("getfattr", *options, "-R", f"{image}:/dir").out) == sections(text), options
+        assert sections(good("getfattr", *options, "-R", f"{image}:/dir").out) == sections(
+            text), options
     assert good("getfattr", "-n", "user.v3", f"{image}:/dir/plain", f"{image}:/dir/link").out == one
     assert good("getfattr", "--only-values", "-n", "user.v0", f"{image}:/dir/plain").out == only
-    bad("getfattr", "-n", "user.none", f"{image}:/dir/plain", mentions=("user.none", "no such attribute"))
+    bad("getfattr", "-n", "user.none", f"{image}:/dir/plain",
+        mentions=("user.none", "no such attribute"))
 
 
 @needs_mount
@@ -83,7 +92,8 @@ def test_attributes_are_set_as_setfattr_does(image):
     with mounted(image) as tool:
         for number, value in enumerate(VALUES):
             tool("setfattr", "-n", f"user.v{number}", "-v", value, "dir/sub")
-        ours, theirs = (tool("getfattr", "-d", name).stdout.splitlines()[1:] for name in ("dir/plain", "dir/sub"))
+        ours, theirs = (tool("getfattr", "-d", name).stdout.splitlines()[1:]
+                        for name in ("dir/plain", "dir/sub"))
         assert ours == theirs
         assert "trusted.own" in tool("getfattr", "-h", "-m", "-", "dir/link").stdout
     good("setfattr", "-x", "user.v0", f"{image}:/dir/plain")
@@ -94,7 +104,8 @@ def test_attributes_are_set_as_setfattr_does(image):
 
 
 def test_attributes_there_and_back(work, image):
-    good("setfattr", "-n", "user.x=y", "-v", "0x004142434400", f"{image}:/dir/new\nline", f"{image}:/dir/with space", f"{image}:/dir/back\\slash")
+    good("setfattr", "-n", "user.x=y", "-v", "0x004142434400", f"{image}:/dir/new\nline",
+         f"{image}:/dir/with space", f"{image}:/dir/back\\slash")
     dump = good("getfattr", "-R", "-d", f"{image}:/").out
     with open(f"{work}/dump", "w", encoding="utf-8") as stream:
         stream.write(dump)
@@ -111,19 +122,25 @@ def test_attributes_there_and_back(work, image):
 # ---- access control lists ----
 
 CHANGES = (
-    ("-m", "u:1000:rwx"), ("-m", "g:50:r-x,u:7:w"), ("-m", "u:1000:rwx,m::r"), ("-m", "g::rwx"), ("-n", "-m", "u:1000:rwx"),
-    ("-m", "m::x"), ("-x", "u:1000"), ("-x", "g:50,u:7"), ("-m", "u:8:rX"), ("-m", "u::rwx,o::---"), ("-m", "u:9:rX"), ("-b",),
-    ("-m", "u:3:rw,g:4:x"), ("--set", "u::rw,g::r,o::-,u:5:rwx"), ("--mask", "-m", "u:5:r,m::rwx"), ("-m", "u:5:7"), ("-b",),
+    ("-m", "u:1000:rwx"), ("-m", "g:50:r-x,u:7:w"), ("-m", "u:1000:rwx,m::r"),
+    ("-m", "g::rwx"), ("-n", "-m", "u:1000:rwx"),
+    ("-m", "m::x"), ("-x", "u:1000"), ("-x", "g:50,u:7"), ("-m", "u:8:rX"),
+    ("-m", "u::rwx,o::---"), ("-m", "u:9:rX"), ("-b",),
+    ("-m", "u:3:rw,g:4:x"), ("--set", "u::rw,g::r,o::-,u:5:rwx"), ("--mask", "-m", "u:5:r,m::rwx"),
+    ("-m", "u:5:7"), ("-b",),
 )
 DEFAULTS = (
-    ("-d", "-m", "u:1000:rwx"), ("-m", "d:g:50:rx,d:m::r"), ("-m", "d:o::-,u:3:r"), ("-x", "d:u:1000"), ("-d", "-m", "u:6:X"), ("-k",),
-    ("-m", "d:u:1:r,u:2:w"), ("-b",), ("-d", "--set", "u::rwx,g::rx,o::x"), ("-R", "-m", "u:77:rwX,d:u:77:rwX"), ("-R", "-k"), ("-R", "-b"),
+    ("-d", "-m", "u:1000:rwx"), ("-m", "d:g:50:rx,d:m::r"), ("-m", "d:o::-,u:3:r"),
+    ("-x", "d:u:1000"), ("-d", "-m", "u:6:X"), ("-k",),
+    ("-m", "d:u:1:r,u:2:w"), ("-b",), ("-d", "--set", "u::rwx,g::rx,o::x"),
+    ("-R", "-m", "u:77:rwX,d:u:77:rwX"), ("-R", "-k"), ("-R", "-b"),
 )
 
 
 @needs_mount
 @pytest.mark.needs("getfacl", "setfacl")
-@pytest.mark.parametrize(("path", "changes"), [("dir/plain", CHANGES), ("dir", CHANGES + DEFAULTS)], ids=("file", "directory"))
+@pytest.mark.parametrize(("path", "changes"), [("dir/plain", CHANGES), ("dir", CHANGES + DEFAULTS)],
+                         ids=("file", "directory"))
 def test_lists_change_as_by_setfacl(work, image, path, changes):
     """The same changes here and on the host's mount of a copy: the same lists after each."""
     copy = f"{work}/copy.img"
@@ -147,14 +164,16 @@ def test_lists_change_as_by_setfacl(work, image, path, changes):
 @pytest.mark.needs("getfacl", "setfacl")
 def test_lists_are_shown_as_getfacl_does(image):
     with mounted(image) as tool:
-        tool("setfacl", "-m", "u:1000:rwx,g:50:rw,u:4000000000:x,m::r", "dir/plain", "dir/new\nline", "dir/back\\slash")
+        tool("setfacl", "-m", "u:1000:rwx,g:50:rw,u:4000000000:x,m::r",
+             "dir/plain", "dir/new\nline", "dir/back\\slash")
         tool("setfacl", "-d", "-m", "u:1:rwx,m::rx", "dir/sub")
         tool("chmod", "6755", "dir/with space")
         tool("chmod", "+t", "dir")
         expected = {options: tool("getfacl", "-R", "-n", *options, "dir").stdout
                     for options in ((), ("-a",), ("-d",), ("-e",), ("-E",), ("-s",), ("-c",))}
     for options, text in expected.items():
-        assert sections(good("getfacl", "-R", "-n", *options, f"{image}:/dir").out) == sections(text), options
+        assert sections(good("getfacl", "-R", "-n", *options, f"{image}:/dir").out) == sections(
+            text), options
 
 
 def test_names_are_those_of_the_image(image):
@@ -162,7 +181,8 @@ def test_names_are_those_of_the_image(image):
     shown = good("getfacl", f"{image}:/dir/plain").out
     assert "user:alice:rw-" in shown and "group:crew:r--" in shown and "# owner: root" in shown
     assert "user:1000:rw-" in good("getfacl", "-n", f"{image}:/dir/plain").out
-    bad("setfacl", "-m", "u:nobody_here:rw", f"{image}:/dir/plain", code=2, mentions=("nobody_here",))
+    bad("setfacl", "-m", "u:nobody_here:rw", f"{image}:/dir/plain", code=2,
+        mentions=("nobody_here",))
     bad("setfacl", "-m", "q:1:rw", f"{image}:/dir/plain", code=2)
     bad("setfacl", "-m", "d:u:1:rw", f"{image}:/dir/plain", mentions=("only directories",))
     bad("setfacl", "-x", "m", f"{image}:/dir/plain", mentions=("mask is missing",))
@@ -172,7 +192,7 @@ def test_names_are_those_of_the_image(image):
 @needs_mount
 @pytest.mark.needs("getfacl", "setfacl")
 def test_lists_there_and_back(work, image):
-    """What the host's getfacl wrote is restored here, with owners and special bits."""
+    """Our setfacl restores the output of the host's getfacl, with owners and special bits."""
     copy = f"{work}/copy.img"
     host.copy_sparse(image, copy)
     with mounted(image) as tool:
@@ -191,9 +211,12 @@ def test_lists_there_and_back(work, image):
 
 @needs_mount
 def test_a_broken_list_is_an_error(image):
-    """The kernel's own check comes first: such a list cannot even be set. Ours is tested by cargo test."""
+    """The kernel's own check comes first: such a list cannot even be set. Ours is tested by cargo
+    test.
+    """
     value = struct.pack("<IHHI", 2, 1, 7, 0xFFFFFFFF)
-    result = run("setfattr", "-n", "system.posix_acl_access", "-v", "0x" + value.hex(), f"{image}:/dir/plain")
+    result = run("setfattr", "-n", "system.posix_acl_access", "-v", "0x" + value.hex(),
+                 f"{image}:/dir/plain")
     assert result.code == 1 and "posix_acl_access" in result.err
 
 
@@ -205,7 +228,8 @@ def test_a_broken_list_is_an_error(image):
 def test_flags(work, image):
     copy = f"{work}/copy.img"
     host.copy_sparse(image, copy)
-    changes = (("+i", "dir/plain"), ("+ad", "dir/with space"), ("+A", "dir"), ("+D", "dir/sub"), ("-i", "dir/plain"), ("-d", "etc/group"),
+    changes = (("+i", "dir/plain"), ("+ad", "dir/with space"), ("+A", "dir"),
+               ("+D", "dir/sub"), ("-i", "dir/plain"), ("-d", "etc/group"),
                ("+S", "etc/passwd"), ("+T", "etc"))
     for mode, path in changes:
         good("chattr", mode, f"{image}:/{path}")
@@ -214,12 +238,15 @@ def test_flags(work, image):
         for mode, path in changes:
             tool("chattr", mode, path)
     with mounted(image) as tool, mounted(copy) as other:
-        theirs = [tool("lsattr", *options, "dir", "etc", ok=None).stdout for options in ((), ("-d",), ("-R",), ("-Ra",), ("-l",))]
+        theirs = [tool("lsattr", *options, "dir", "etc", ok=None).stdout
+                  for options in ((), ("-d",), ("-R",), ("-Ra",), ("-l",))]
         assert other("lsattr", "-Ra", "dir", "etc", ok=None).stdout == theirs[3]
     for options, text in zip(((), ("-d",), ("-R",), ("-Ra",), ("-l",)), theirs):
         ours = good("lsattr", *options, f"{image}:/dir", f"{image}:/etc").out
-        lines = [line for line in text.replace(" dir", " /dir").replace(" etc", " /etc").splitlines()]
-        assert sorted(without_padding(ours)) == sorted(without_padding("\n".join(lines).replace("\ndir", "\n/dir").replace("\netc", "\n/etc"))), options
+        lines = [line
+                 for line in text.replace(" dir", " /dir").replace(" etc", " /etc").splitlines()]
+        assert sorted(without_padding(ours)) == sorted(without_padding(
+            "\n".join(lines).replace("\ndir", "\n/dir").replace("\netc", "\n/etc"))), options
 
 
 def without_padding(text):
@@ -265,7 +292,8 @@ def test_other_forms_are_left_out(work, image, kind):
     for target in (f"{image}:/again", f"{work}/again"):
         back = good("cp", "-a", f"{other}:/dir", target)
         assert not any(name in back.err for name in TWICE), back
-    assert not any(name in good("getfattr", "-R", "-m", "-", f"{image}:/again").out for name in TWICE)
+    assert not any(name in good("getfattr", "-R", "-m", "-", f"{image}:/again").out
+                   for name in TWICE)
     assert "user.kept" in good("getfattr", "-m", "-", f"{image}:/again/plain").out
     compared = run("diff", f"{image}:/again", f"{other}:/dir")
     assert compared.code == 0 and not compared.out, compared

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Bad input: a message that names the thing and the reason, the right exit code, no crash, no hang, nothing lost."""
+"""Bad input: a message that names the thing and the reason, the right exit code, no crash, no hang,
+nothing lost.
+"""
 
 import os
 import shutil
@@ -54,8 +56,10 @@ class AsNobody:
         os.chmod(directory, 0o777)
 
     def run(self, *words):
-        command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", self.program, *words]
-        return program.Result(subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
+        command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}",
+                   "--clear-groups", self.program, *words]
+        return program.Result(subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
                                              env={**os.environ, "HOME": "/"}))
 
 
@@ -98,7 +102,8 @@ def test_truncated(image, size):
     assert program.run("info", image).code in (0, 1)
 
 
-@pytest.mark.parametrize("offset, patch", [(1024 + 0x38, b"\0\0"), (1024 + 0x18, b"\xff\xff"), (1024 + 0x04, b"\xff" * 8)],
+@pytest.mark.parametrize("offset, patch", [(1024 + 0x38, b"\0\0"), (1024 + 0x18, b"\xff\xff"),
+                                           (1024 + 0x04, b"\xff" * 8)],
                          ids=["magic", "block-size", "blocks"])
 def test_corrupt_superblock(image, offset, patch):
     with open(image, "r+b") as stream:
@@ -121,7 +126,8 @@ def test_no_partition_table(image):
 
 
 def test_no_such_partition(work, image):
-    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072\n", {2048: image})
+    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072\n",
+                              {2048: image})
     good("ls", f"{disk}@1:/")
     bad("ls", f"{disk}@9:/", mentions=("gpt.img", "9"))
 
@@ -169,8 +175,10 @@ def test_name_too_long_for_the_type(work):
 
 
 @pytest.mark.parametrize("words", [
-    (), ("nosuchcommand",), ("ls",), ("cp",), ("cp", "one"), ("ls", "--nosuchoption", "x:/"), ("--vcpus", "0", "ls", "x:/"),
-    ("--vcpus", "65", "ls", "x:/"), ("--vcpus", "many", "ls", "x:/"), ("stat",), ("cat",), ("info",)],
+    (), ("nosuchcommand",), ("ls",), ("cp",), ("cp", "one"), ("ls", "--nosuchoption", "x:/"),
+    ("--vcpus", "0", "ls", "x:/"),
+    ("--vcpus", "65", "ls", "x:/"), ("--vcpus", "many", "ls", "x:/"), ("stat",),
+    ("cat",), ("info",)],
     ids=lambda words: " ".join(words) or "nothing")
 def test_usage(words):
     bad(*words, code=2)
@@ -190,7 +198,9 @@ def test_no_permission(nobody, image):
     os.chmod(image, 0o600)
     moved = shutil.move(image, os.path.join(os.path.dirname(nobody.program), "closed.img"))
     result = nobody.run("ls", f"{moved}:/")
-    assert result.code == 1 and "closed.img" in result.err and "permission denied" in result.err.lower(), str(result)
+    assert result.code == 1, str(result)
+    assert "closed.img" in result.err, str(result)
+    assert "permission denied" in result.err.lower(), str(result)
 
 
 @pytest.mark.needs_root
@@ -217,7 +227,9 @@ def test_image_that_may_only_be_read(nobody, image):
     os.chmod(moved, 0o444)
     assert nobody.run("cat", f"{moved}:/hello").out == "hello\n" * 1000
     result = nobody.run("cp", "/etc/hostname", f"{moved}:/")
-    assert result.code == 1 and "readable.img" in result.err and "read" in result.err.lower(), str(result)
+    assert result.code == 1, str(result)
+    assert "readable.img" in result.err, str(result)
+    assert "read" in result.err.lower(), str(result)
 
 
 @pytest.mark.needs_root
@@ -227,7 +239,9 @@ def test_destination_that_may_not_be_written(nobody, image):
     os.chmod(moved, 0o666)
     os.mkdir(os.path.join(home, "closed"), 0o755)
     result = nobody.run("cp", f"{moved}:/hello", os.path.join(home, "closed"))
-    assert result.code == 1 and "closed" in result.err and "permission denied" in result.err.lower(), str(result)
+    assert result.code == 1, str(result)
+    assert "closed" in result.err, str(result)
+    assert "permission denied" in result.err.lower(), str(result)
 
 
 def test_read_only_file_system(work, squash):
@@ -252,7 +266,8 @@ def test_image_full(work, big_file):
 
 def test_output_full(image):
     with open("/dev/full", "w", encoding="ascii") as full:
-        done = subprocess.run(program.command("cat", f"{image}:/hello"), stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run(program.command("cat", f"{image}:/hello"),
+                              stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
     assert done.returncode == 1 and b"no space" in done.stderr.lower(), done.stderr
 
 
@@ -262,7 +277,8 @@ def test_closed_pipe(work):
     os.mkdir(tree)
     images.write_noise(f"{tree}/noise", 30)
     disk = images.make_ext4_of(f"{work}/pipe.img", tree)
-    with subprocess.Popen(program.command("cat", f"{disk}:/noise"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(program.command("cat", f"{disk}:/noise"), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as running:
         running.stdout.read(10)
         running.stdout.close()
         message = running.stderr.read().decode()
@@ -270,10 +286,12 @@ def test_closed_pipe(work):
     assert message == ""
 
 
-@pytest.mark.parametrize("words", [("help",), ("--help",), ("--version",), ("cp", "--help")], ids=" ".join)
+@pytest.mark.parametrize("words", [("help",), ("--help",), ("--version",), ("cp", "--help")],
+                         ids=" ".join)
 def test_help_that_cannot_be_written(words):
     with open("/dev/full", "w", encoding="ascii") as full:
-        done = subprocess.run(program.command(*words), stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run(program.command(*words), stdout=full, stderr=subprocess.PIPE,
+                              timeout=60, check=False)
     assert done.returncode == 1 and b"no space" in done.stderr.lower(), done
 
 
@@ -295,7 +313,8 @@ def test_the_hosts_disk_is_full(work):
     try:
         disk = images.make(f"{small}/disk.img", "ext4", 20)
         noise = images.write_noise(f"{work}/noise", 10)
-        bad("cp", noise, f"{disk}:/", mentions=("disk.img: no space left on the host's file system",))
+        bad("cp", noise, f"{disk}:/",
+            mentions=("disk.img: no space left on the host's file system",))
     finally:
         host.unmount(small)
 
@@ -341,7 +360,8 @@ def test_file_too_large_for_vfat(work):
     host.run("fsck.fat", "-n", disk)
 
 
-@pytest.mark.parametrize("kind, check", [("ext4", ("e2fsck", "-f", "-n")), ("xfs", ("xfs_repair", "-n", "-f"))])
+@pytest.mark.parametrize("kind, check",
+                         [("ext4", ("e2fsck", "-f", "-n")), ("xfs", ("xfs_repair", "-n", "-f"))])
 def test_sparse_image_of_70_gigabytes(work, kind, check):
     disk = images.make(f"{work}/huge.img", kind, HUGE // MEGABYTE)
     good("cp", f"{program.REPOSITORY}/Makefile", f"{disk}:/")
@@ -357,7 +377,8 @@ def test_sparse_image_of_70_gigabytes(work, kind, check):
 def start_copy(big_file, disk, prefix=("env", "--default-signal")):
     """Starts a big copy and waits until it is in the middle: the image has grown by 50 MB."""
     before = os.stat(disk).st_blocks
-    running = subprocess.Popen([*prefix, *program.command("cp", big_file, f"{disk}:/")], stdin=subprocess.DEVNULL,
+    running = subprocess.Popen([*prefix, *program.command("cp", big_file, f"{disk}:/")],
+                               stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 300
     while os.stat(disk).st_blocks - before < 50 * MEGABYTE // 512:
@@ -384,7 +405,8 @@ def test_a_second_interrupt_ends_it_at_once(image, work):
     """While it waits for somebody to read from a FIFO, and so cannot end well."""
     fifo = f"{work}/fifo"
     os.mkfifo(fifo)
-    with subprocess.Popen(["env", "--default-signal", *program.command("cp", f"{image}:/hello", fifo)], stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(["env", "--default-signal", *program.command(
+            "cp", f"{image}:/hello", fifo)], stderr=subprocess.PIPE) as running:
         wait_until_it_waits(running.pid, signal.SIGINT)
         running.send_signal(signal.SIGINT)
         running.send_signal(signal.SIGINT)
@@ -406,7 +428,8 @@ def test_waiting_for_a_writer_is_interrupted(image, work, number, opened):
     """Whether or not somebody has opened the FIFO."""
     fifo = f"{work}/fifo"
     os.mkfifo(fifo)
-    with subprocess.Popen(["env", "--default-signal", *program.command("cp", fifo, f"{image}:/new")], stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(["env", "--default-signal", *program.command(
+            "cp", fifo, f"{image}:/new")], stderr=subprocess.PIPE) as running:
         wait_until_it_waits(running.pid, number)
         writer = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK) if opened else None
         running.send_signal(number)
@@ -424,7 +447,8 @@ def test_a_fifo_is_read(image, work):
     """From the moment on at which somebody writes to it."""
     fifo = f"{work}/fifo"
     os.mkfifo(fifo)
-    with subprocess.Popen(program.command("cp", fifo, f"{image}:/new"), stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(program.command("cp", fifo, f"{image}:/new"),
+                          stderr=subprocess.PIPE) as running:
         time.sleep(0.3)
         with open(fifo, "wb", buffering=0) as writer:
             writer.write(b"one ")
@@ -434,19 +458,22 @@ def test_a_fifo_is_read(image, work):
     assert good("cat", f"{image}:/new").out == "one two"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
+                         ids=lambda number: number.name)
 def test_an_ignored_signal_stays_ignored(work, big_file, number):
     """As in the background of a script, or after `trap ''`."""
     disk = images.make(f"{work}/whole.img", "ext4", 600)
     name = number.name.removeprefix("SIG")
-    running = start_copy(big_file, disk, prefix=("env", "--default-signal", f"--ignore-signal={name}"))
+    running = start_copy(big_file, disk,
+                         prefix=("env", "--default-signal", f"--ignore-signal={name}"))
     running.send_signal(number)
     _, message = running.communicate(timeout=120)
     assert running.returncode == 0, message
     host.run("e2fsck", "-f", "-n", disk)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL],
+                         ids=lambda number: number.name)
 def test_signal_amid_a_copy(work, big_file, number):
     """It ends well, or is killed: then the journal has what is to be mended."""
     disk = images.make(f"{work}/interrupted.img", "ext4", 600)

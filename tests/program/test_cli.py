@@ -21,7 +21,8 @@ from support.json_output import document, items
 from support.processes import wait_until_closed
 from support.program import good, run
 
-COMMANDS = ("info", "ls", "cat", "stat", "cp", "mv", "rm", "mkdir", "rmdir", "ln", "chmod", "chown", "touch", "truncate", "find", "tree", "du", "df", "sync", "tar-in", "tar-out")
+COMMANDS = ("info", "ls", "cat", "stat", "cp", "mv", "rm", "mkdir", "rmdir", "ln", "chmod",
+            "chown", "touch", "truncate", "find", "tree", "du", "df", "sync", "tar-in", "tar-out")
 
 
 @pytest.fixture
@@ -29,7 +30,8 @@ def tree(work):
     """A small tree with one of each kind that a host user may make."""
     path = f"{work}/tree"
     os.makedirs(f"{path}/folder/deeper")
-    for name, content in (("hello", b"hello\n"), ("folder/inner", b"inner\n"), (".hidden", b"dot\n"), ("twelve", b"x" * 12)):
+    for name, content in (("hello", b"hello\n"), ("folder/inner", b"inner\n"),
+                          (".hidden", b"dot\n"), ("twelve", b"x" * 12)):
         with open(f"{path}/{name}", "wb") as stream:
             stream.write(content)
     os.symlink("hello", f"{path}/link")
@@ -40,7 +42,8 @@ def tree(work):
 
 @pytest.fixture
 def image(work, tree):
-    return images.make_ext4_of(f"{work}/disk.img", tree, 64, "-L", "LABELLED", "-U", "11111111-2222-3333-4444-555555555555")
+    return images.make_ext4_of(f"{work}/disk.img", tree, 64, "-L", "LABELLED",
+                               "-U", "11111111-2222-3333-4444-555555555555")
 
 
 def read(path):
@@ -51,7 +54,8 @@ def read(path):
 # ---- help and version ----
 
 
-@pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in COMMANDS)], ids=" ".join)
+@pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in COMMANDS)],
+                         ids=" ".join)
 def test_help(words):
     shown = good(*words)
     assert "usage" in shown.out.lower() and not shown.err
@@ -75,13 +79,17 @@ def test_examples_of_help_are_understood(work):
         command, *_remark = line.split("   ")
         words = itertools.takewhile(lambda word: word[0] not in "|<>#", shlex.split(command)[1:])
         done = run(*words, cwd=work)
-        assert "not a place in an image" not in done.err and "Usage:" not in done.err, f"{line}\n{done}"
+        assert "not a place in an image" not in done.err, f"{line}\n{done}"
+        assert "Usage:" not in done.err, f"{line}\n{done}"
 
 
 @pytest.mark.parametrize(("words", "hint"), [
-    (("ls", "{image}:"), "as in {image}:/\n"), (("ls", "{image}:hello"), "as in {image}:/hello\n"), (("stat", "{image}"), "as in {image}:/\n"),
-    (("info", "{image}:/"), "is a place in an image: write the image's name, {image}\n"), (("fsck", "{image}:/"), "write the image's name, {image}\n"),
-    (("mkfs", "ext4", "{image}.new", "--from", "{image}:/folder"), "--from takes a directory or an archive of the host")])
+    (("ls", "{image}:"), "as in {image}:/\n"), (("ls", "{image}:hello"), "as in {image}:/hello\n"),
+    (("stat", "{image}"), "as in {image}:/\n"),
+    (("info", "{image}:/"), "is a place in an image: write the image's name, {image}\n"),
+    (("fsck", "{image}:/"), "write the image's name, {image}\n"),
+    (("mkfs", "ext4", "{image}.new", "--from", "{image}:/folder"),
+     "--from takes a directory or an archive of the host")])
 def test_what_was_meant_is_said(image, words, hint):
     done = run(*(word.format(image=image) for word in words))
     assert done.code in (1, 2, 8) and hint.format(image=image) in done.err, str(done)
@@ -123,13 +131,16 @@ def test_partitions(work, image, label):
 
 
 def test_the_only_partition_needs_no_number(work, image):
-    disk = images.partitioned(f"{work}/one.img", "label: gpt\nstart=2048, size=131072\n", {2048: image}, 128)
+    disk = images.partitioned(f"{work}/one.img", "label: gpt\nstart=2048, size=131072\n",
+                              {2048: image}, 128)
     assert good("cat", f"{disk}:/hello").out == "hello\n"
 
 
 @pytest.mark.parametrize("label", ["gpt", "dos"])
 def test_logical_partition_numbers(work, image, label):
-    """N is the number of the partition table: 5 is the first logical one of an MBR, and a GPT may have gaps."""
+    """N is the number of the partition table: 5 is the first logical one of an MBR, and a GPT may
+    have gaps.
+    """
     extended = "1 : start=2048, size=150000, type=5\n" if label == "dos" else ""
     script = f"label: {label}\n{extended}5 : start=4096, size=131072\n"
     disk = images.partitioned(f"{work}/gaps.img", script, {4096: image}, 128)
@@ -148,7 +159,8 @@ def test_info_json(work, image, label):
 
 
 def test_ls(image):
-    assert good("ls", f"{image}:/").out.split() == ["folder", "hello", "link", "lost+found", "twelve"]
+    assert good("ls", f"{image}:/").out.split() == ["folder", "hello",
+                                                    "link", "lost+found", "twelve"]
     assert ".hidden" in good("ls", "-a", f"{image}:/").out
     assert good("ls", f"{image}:/folder").out.split() == ["deeper", "inner"]
     assert good("ls", f"{image}:/folder/inner").out.strip().endswith("inner")
@@ -163,7 +175,8 @@ def test_ls_long(image, tree):
     lines = good("ls", "-l", f"{image}:/").out.splitlines()
     for name in ("hello", "twelve", "folder", "link"):
         info = os.lstat(f"{tree}/{name}")
-        line, = [line for line in lines if name in line.split()[:-2] + line.split()[-1:] and (name != "hello" or "->" not in line)]
+        line, = [line for line in lines if name in line.split()[:-2] + line.split()[-1:]
+                 and (name != "hello" or "->" not in line)]
         assert stat.filemode(info.st_mode) in line
         assert str(info.st_nlink) in line.split()
         assert name == "link" or stat.S_ISDIR(info.st_mode) or str(info.st_size) in line.split()
@@ -184,13 +197,15 @@ def test_ls_in_other_orders(image, tree, options):
 
 
 def test_ls_of_a_directory_itself(image):
-    assert good("ls", "-d", f"{image}:/folder", f"{image}:/hello").out.split() == [f"{image}:/folder", f"{image}:/hello"]
+    assert good("ls", "-d", f"{image}:/folder", f"{image}:/hello").out.split() == [
+        f"{image}:/folder", f"{image}:/hello"]
     line, = good("ls", "-ld", f"{image}:/folder").out.splitlines()
     assert line.startswith("drwx") and line.endswith(f"{image}:/folder")
 
 
 def test_ls_with_inodes_and_sizes(image):
-    found = {os.path.basename(entry["path"]): entry for entry in items(good("ls", "--json", f"{image}:/"))}
+    found = {os.path.basename(entry["path"]): entry
+             for entry in items(good("ls", "--json", f"{image}:/"))}
     for line in good("ls", "-i", f"{image}:/").out.splitlines():
         number, name = line.split()
         assert int(number) == found[name]["inode"]
@@ -202,7 +217,8 @@ def test_ls_with_inodes_and_sizes(image):
 def test_ls_tells_of_access_lists(image):
     good("setfacl", "-m", "u:7:r", f"{image}:/hello")
     good("setfacl", "-d", "-m", "u:7:r", f"{image}:/folder")
-    modes = {line.split()[-1]: line.split()[0] for line in good("ls", "-l", f"{image}:/").out.splitlines()[1:]}
+    modes = {line.split()[-1]: line.split()[0]
+             for line in good("ls", "-l", f"{image}:/").out.splitlines()[1:]}
     assert modes["hello"] == "lrwxrwxrwx" or modes["hello"].endswith("+")
     assert modes["folder"].endswith("+") and not modes["twelve"].endswith("+")
     line, = good("ls", "-l", f"{image}:/hello").out.splitlines()
@@ -230,7 +246,8 @@ def test_stat(image):
 # ---- names of images ----
 
 
-@pytest.mark.parametrize("name", ["with space.img", "at@home.img", "colon:name.img", "größe.img", "-dash.img"])
+@pytest.mark.parametrize("name", [
+    "with space.img", "at@home.img", "colon:name.img", "größe.img", "-dash.img"])
 def test_names_of_images(work, image, name):
     os.rename(image, f"{work}/{name}")
     assert good("cat", f"{work}/{name}:/hello").out == "hello\n"
@@ -255,7 +272,8 @@ def test_block_device(image):
 
 def test_cp_into_a_directory(work, image, tree):
     good("cp", f"{tree}/hello", f"{tree}/twelve", f"{image}:/folder")
-    assert good("cat", f"{image}:/folder/hello", f"{image}:/folder/twelve").out == "hello\n" + "x" * 12
+    assert (good("cat", f"{image}:/folder/hello", f"{image}:/folder/twelve").out
+            == "hello\n" + "x" * 12)
     os.mkdir(f"{work}/into")
     good("cp", f"{image}:/hello", f"{image}:/folder/inner", f"{work}/into")
     assert read(f"{work}/into/hello") == b"hello\n" and read(f"{work}/into/inner") == b"inner\n"
@@ -283,7 +301,8 @@ def test_cp_directory_names(work, image, tree):
     """As cp -r: into an existing directory under its own name, else as the new name."""
     good("cp", "-r", f"{tree}/folder", f"{image}:/folder")
     good("cp", "-r", f"{tree}/folder", f"{image}:/fresh")
-    assert good("cat", f"{image}:/folder/folder/inner", f"{image}:/fresh/inner").out == "inner\ninner\n"
+    assert (good("cat", f"{image}:/folder/folder/inner", f"{image}:/fresh/inner").out
+            == "inner\ninner\n")
     os.mkdir(f"{work}/existing")
     good("cp", "-r", f"{image}:/folder", f"{work}/existing")
     assert read(f"{work}/existing/folder/inner") == b"inner\n"
@@ -295,7 +314,8 @@ def test_cp_from_image_to_image(work, image, tree):
     good("cp", "-a", f"{other}:/all", f"{work}/back")
     abilities = trees.Abilities().for_user(host.IS_ROOT)
     found = trees.describe(f"{work}/back")
-    assert not trees.differences(trees.describe(tree), found, abilities.limited_to(time_step=trees.SECOND))
+    assert not trees.differences(trees.describe(tree), found,
+                                 abilities.limited_to(time_step=trees.SECOND))
     host.run("xfs_repair", "-n", "-f", other)
 
 
@@ -355,7 +375,8 @@ def test_progress_on_a_terminal(work):
     images.write_noise(f"{work}/noise", 300)
     disk = images.make(f"{work}/progress.img", "ext4", 600)
     main, other = pty.openpty()
-    with subprocess.Popen(program.command("cp", f"{work}/noise", f"{disk}:/"), stdin=other, stdout=other, stderr=other,
+    with subprocess.Popen(program.command("cp", f"{work}/noise", f"{disk}:/"),
+                          stdin=other, stdout=other, stderr=other,
                           env={**os.environ, "TERM": "xterm"}) as running:
         os.close(other)
         shown = drain(main)
@@ -379,9 +400,10 @@ def drain(terminal: int) -> bytes:
 
 
 def on_a_terminal(*words) -> bytes:
-    """What a run shows on a terminal, standard output and error together."""
+    """The output of a run on a terminal, standard output and error together."""
     main, other = pty.openpty()
-    with subprocess.Popen(program.command(*words), stdin=other, stdout=other, stderr=other) as running:
+    with subprocess.Popen(program.command(*words), stdin=other, stdout=other,
+                          stderr=other) as running:
         os.close(other)
         shown = drain(main)
         running.wait(timeout=60)
@@ -391,7 +413,8 @@ def on_a_terminal(*words) -> bytes:
 
 def has_controls(shown: bytes) -> bool:
     """Whether a terminal would obey something in it, beyond ends of lines."""
-    return any(ord(character) < 32 and character not in "\r\n" or 127 <= ord(character) < 160 for character in shown.decode())
+    return any(ord(character) < 32 and character not in "\r\n" or 127 <= ord(character) < 160
+               for character in shown.decode())
 
 
 # Clears the screen; the second is the same in one character.
@@ -400,20 +423,24 @@ CLEAR = ("\x1b[2J", "\u009b2J")
 
 @pytest.fixture
 def evil(work):
-    """A disk whose names, labels and links have control characters, and an inode that cannot be read."""
+    """A disk whose names, labels and links have control characters, and an inode that cannot be
+    read.
+    """
     names = [f"name{number}{clear}" for number, clear in enumerate(CLEAR)]
     for name in names:
         os.makedirs(f"{work}/evil/{name}/below")
         with open(f"{work}/evil/{name}/below/bad{CLEAR[0]}", "wb"):
             pass
         os.symlink(CLEAR[0], f"{work}/evil/{name}/link")
-    part = images.make_ext4_of(f"{work}/evil.img", f"{work}/evil", 64, "-L", f"L{CLEAR[0]}{CLEAR[1]}")
+    part = images.make_ext4_of(f"{work}/evil.img", f"{work}/evil", 64,
+                               "-L", f"L{CLEAR[0]}{CLEAR[1]}")
     bad = f"\"/{names[0]}/below/bad{CLEAR[0]}\""
     host.run("debugfs", "-w", "-R", f"clri {bad}", part)
     return part
 
 
-@pytest.mark.parametrize("words", [("ls", "-lR"), ("ls", "-R"), ("ls", "--json"), ("stat", "--json")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("ls", "-lR"), ("ls", "-R"), ("ls", "--json"), ("stat", "--json")], ids=" ".join)
 def test_names_on_a_terminal(evil, words):
     places = ("/", f"/name0{CLEAR[0]}", f"/name0{CLEAR[0]}/below", f"/absent{CLEAR[1]}")
     shown = b"".join(on_a_terminal(*words, f"{evil}:{place}") for place in places)
@@ -423,7 +450,8 @@ def test_names_on_a_terminal(evil, words):
 def test_names_in_a_pipe(evil):
     shown = run("ls", "-R", f"{evil}:/").raw
     for clear in CLEAR:
-        assert f"name{CLEAR.index(clear)}{clear}\n".encode() in shown and f"{clear}:\n".encode() in shown, shown
+        assert f"name{CLEAR.index(clear)}{clear}\n".encode() in shown, shown
+        assert f"{clear}:\n".encode() in shown, shown
 
 
 def test_names_in_messages(work, evil):
@@ -436,16 +464,19 @@ def test_names_in_messages(work, evil):
 def with_apple_map(path, part):
     """A disk with one partition in an Apple partition map, whose name and type clear the screen."""
     host.sparse_file(path, 128 * MEGABYTE)
-    host.run("dd", f"if={part}", f"of={path}", "bs=1M", "seek=1", "conv=notrunc,sparse", "status=none")
+    host.run("dd", f"if={part}", f"of={path}", "bs=1M", "seek=1", "conv=notrunc,sparse",
+             "status=none")
     clear = CLEAR[0].encode()
     with open(path, "r+b") as stream:
         stream.write(struct.pack(">2sH508x", b"ER", 512))
-        stream.write(struct.pack(">2s2xIII32s32s", b"PM", 1, 2048, 64 * 2048, b"name" + clear, b"type" + clear))
+        stream.write(struct.pack(
+            ">2s2xIII32s32s", b"PM", 1, 2048, 64 * 2048, b"name" + clear, b"type" + clear))
     return path
 
 
 def test_labels_on_a_terminal(work, evil):
-    for disk, expected in ((evil, b"L\\u{1b}[2J\\u{9b}2J"), (with_apple_map(f"{work}/apple.img", evil), b"type\\u{1b}[2J")):
+    for disk, expected in ((evil, b"L\\u{1b}[2J\\u{9b}2J"),
+                           (with_apple_map(f"{work}/apple.img", evil), b"type\\u{1b}[2J")):
         shown = on_a_terminal("info", disk)
         assert expected in shown and not has_controls(shown), shown
         assert not has_controls(good("info", "--json", disk).raw)
@@ -479,7 +510,8 @@ def make_dirty_ext4(work):
 def kill_while_it_writes(source, disk, delay):
     """Kills a copy `delay` seconds after it began to write to the image."""
     before = os.stat(disk).st_mtime_ns
-    with subprocess.Popen(program.command("cp", "-r", source, f"{disk}:/"), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+    with subprocess.Popen(program.command("cp", "-r", source, f"{disk}:/"),
+                          stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
         while os.stat(disk).st_mtime_ns == before and running.poll() is None:
             time.sleep(0.001)
         time.sleep(delay)
@@ -488,7 +520,9 @@ def kill_while_it_writes(source, disk, delay):
 
 
 def make_dirty_xfs(work):
-    """The host's kernel shuts the file system down with transactions in its log: xfs_io does that on purpose."""
+    """The host's kernel shuts the file system down with transactions in its log: xfs_io does that
+    on purpose.
+    """
     if not host.knows("xfs"):
         pytest.skip("the host's kernel does not mount xfs, or we are not root")
     disk = images.make(f"{work}/dirty.img", "xfs", 512)
@@ -551,15 +585,18 @@ def test_snapshots_are_kept_and_used(work, image):
     (name,) = os.listdir(cache)
     assert name.endswith(".snapshot")
     before = os.stat(f"{cache}/{name}")
-    opened = subprocess.run(["strace", "-f", "-e", "trace=openat", *program.command("ls", f"{image}:/")], capture_output=True, text=True,
-                            env={**os.environ, **variables}, check=True) if host.have("strace") else None
+    opened = subprocess.run(["strace", "-f", "-e", "trace=openat",
+                             *program.command("ls", f"{image}:/")], capture_output=True, text=True,
+                            env={**os.environ, **variables},
+                            check=True) if host.have("strace") else None
     if opened and "ptrace" not in opened.stderr:
         assert name in opened.stderr and "O_CREAT" not in opened.stderr
     assert good("ls", f"{image}:/", **variables).out == first
     assert os.stat(f"{cache}/{name}").st_ino == before.st_ino
 
 
-@pytest.mark.parametrize("variables", [{"OUTBOARD_SNAPSHOT": "off"}, {"XDG_CACHE_HOME": "/proc/nowhere"}], ids=str)
+@pytest.mark.parametrize(
+    "variables", [{"OUTBOARD_SNAPSHOT": "off"}, {"XDG_CACHE_HOME": "/proc/nowhere"}], ids=str)
 def test_without_snapshots(work, image, variables):
     variables = {"XDG_CACHE_HOME": f"{work}/cache", **variables}
     assert "hello" in good("ls", f"{image}:/", **variables).out
@@ -574,7 +611,9 @@ def test_verbose_shows_the_boot(work, image):
 
 @pytest.mark.needs("mkntfs", "ntfscat")
 def test_all_of_a_file_is_valid_on_ntfs(work):
-    """Linux's ntfs3 forgets how much of a file is valid if it is written back while it grows; the copy sees to it."""
+    """Linux's ntfs3 forgets how much of a file is valid if it is written back while it grows; the
+    copy sees to it.
+    """
     noise = images.write_noise(os.path.join(work, "noise"), 3)
     with open(noise, "rb") as file:
         expected = file.read()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Commands that change and search images, side by side with the GNU tools on the same tree of the host."""
+"""Commands that change and search images, side by side with the GNU tools on the same tree of the
+host.
+"""
 
 import os
 import re
@@ -16,7 +18,8 @@ from support.program import bad, good, run
 
 # Attributes that an ext4 with blocks of 1 KiB can hold.
 FULL = trees.Abilities(big=False, acls=False, xattr_size=200).for_user(host.IS_ROOT)
-FAT = trees.Abilities(modes=False, owners=False, time_step=None, symlinks=False, hardlinks=False, xattrs=False, acls=False, devices=False,
+FAT = trees.Abilities(modes=False, owners=False, time_step=None, symlinks=False,
+                      hardlinks=False, xattrs=False, acls=False, devices=False,
                       fifos=False, sockets=False, utf16_names=True, name_max=200, big=False)
 ABILITIES = {"ext4": FULL, "xfs": FULL, "vfat": FAT}
 needs_root = pytest.mark.skipif(not host.IS_ROOT, reason="compares owners: needs root")
@@ -38,7 +41,9 @@ class Twins:
         good("cp", "-a", f"{self.host}/.", f"{self.image}:/")
 
     def do(self, command, *words):
-        """Runs the tool and ours with "@" standing for the tree; they must agree on whether it works."""
+        """Runs the tool and ours with "@" standing for the tree; they must agree on whether it
+        works.
+        """
         theirs = host.run(command, *(word.replace("@", self.host) for word in words), ok=None)
         ours = run(command, *(word.replace("@", f"{self.image}:") for word in words))
         assert ours.code == theirs.returncode, f"{ours}\nGNU: {theirs.returncode} {theirs.stderr}"
@@ -50,51 +55,78 @@ class Twins:
         check(self.image, self.kind)
         with self.seen() as directory:
             limits = {"time_step": None, **limits}
-            found = trees.differences(trees.describe(self.host), trees.describe(directory), self.abilities.limited_to(**limits))
+            found = trees.differences(trees.describe(self.host), trees.describe(directory),
+                                      self.abilities.limited_to(**limits))
         assert not found, "\n".join(found)
 
 
 # Commands that shall do the same as the tools of these names.
 GENERAL = {
-    "mkdir": ["mkdir @/new", "mkdir @/new", "mkdir @/none/x", "mkdir -p @/p/q/r @/p/q", "mkdir -p @/text/x", "mkdir @/a @/b/ @/text/x @/c"],
-    "rmdir": ["mkdir -p @/e/f/g", "rmdir @/e/f", "rmdir -p @/many/none", "rmdir @/text", "rmdir @/many", "rmdir @/e/f/g/", "rmdir @/e/f @/e"],
-    "rm": ["rm @/text", "rm @/text", "rm -f @/text", "rm @/many", "rm -d @/many", "rm -r @/many", "rm -rf @/deep @/none", "rm -r @/random/",
+    "mkdir": ["mkdir @/new", "mkdir @/new", "mkdir @/none/x", "mkdir -p @/p/q/r @/p/q",
+              "mkdir -p @/text/x", "mkdir @/a @/b/ @/text/x @/c"],
+    "rmdir": ["mkdir -p @/e/f/g", "rmdir @/e/f", "rmdir -p @/many/none",
+              "rmdir @/text", "rmdir @/many", "rmdir @/e/f/g/", "rmdir @/e/f @/e"],
+    "rm": ["rm @/text", "rm @/text", "rm -f @/text", "rm @/many", "rm -d @/many",
+           "rm -r @/many", "rm -rf @/deep @/none", "rm -r @/random/",
            "rm @/none @/sparse", "mkdir @/one", "rm -d @/one"],
-    "mv": ["mv @/text @/renamed", "mv @/many @/deep", "mv @/deep @/deep/x", "mv @/none @/x", "mv @/random @/sparse", "mv -n @/sparse @/renamed",
-           "mv @/renamed @/size1 @/deep/", "mv @/deep/text @/deep/renamed @/none", "mkdir @/many2", "mv @/deep/many @/many2/",
+    "mv": ["mv @/text @/renamed", "mv @/many @/deep", "mv @/deep @/deep/x",
+           "mv @/none @/x", "mv @/random @/sparse", "mv -n @/sparse @/renamed",
+           "mv @/renamed @/size1 @/deep/", "mv @/deep/text @/deep/renamed @/none",
+           "mkdir @/many2", "mv @/deep/many @/many2/",
            "mv @/many2 @/size0", "mv @/size0 @/many2", "mv @/size0 @/size0"],
-    "truncate": ["truncate -s 5000 @/text", "truncate -s +1M @/random", "truncate -s -4000 @/size4097", "truncate -s 0 @/sparse @/new",
+    "truncate": ["truncate -s 5000 @/text", "truncate -s +1M @/random",
+                 "truncate -s -4000 @/size4097", "truncate -s 0 @/sparse @/new",
                  "truncate -c -s 5 @/none", "truncate -s -5 @/size1", "truncate -s 1 @/many"],
-    "touch": ["touch @/text", "touch @/new @/many/new", "touch -c @/none", "touch @/none/x", "touch @/many"],
+    "touch": ["touch @/text", "touch @/new @/many/new", "touch -c @/none",
+              "touch @/none/x", "touch @/many"],
 }
 WITH_LINKS = {
-    "ln": ["ln @/text @/hard", "ln @/text @/hard", "ln -f @/size1 @/hard", "ln -s to @/soft", "ln -s to @/soft", "ln -sf other @/soft", "ln @/many @/x",
-           "ln @/none @/x", "ln -s deep @/dir", "ln -s x @/dir", "ln -sfn y @/dir", "ln -s /a /b @/many", "ln -sf x @/many/a", "ln @/link @/link2",
+    "ln": ["ln @/text @/hard", "ln @/text @/hard", "ln -f @/size1 @/hard",
+           "ln -s to @/soft", "ln -s to @/soft", "ln -sf other @/soft", "ln @/many @/x",
+           "ln @/none @/x", "ln -s deep @/dir", "ln -s x @/dir", "ln -sfn y @/dir",
+           "ln -s /a /b @/many", "ln -sf x @/many/a", "ln @/link @/link2",
            "ln @/text @/random @/many", "ln -s x @/empty/", "ln -f @/text @/hard1"],
     "rm": ["rm -r @/link", "ln -s many @/m", "rm @/m", "rm -r @/empty @/dangling @/fifo"],
     "mv": ["mv @/hard1 @/text", "mv @/link @/many", "mv @/dangling @/text", "mv @/longlink @/link"],
-    "chmod": ["chmod 600 @/text @/many", "chmod u+x,go-w @/size0", "chmod -R u=rwX,g=rX,o= @/deep", "chmod a+s @/random", "chmod 755 @/empty",
-              "chmod 0 @/none @/size1", "chmod g+s @/many", "chmod 700 @/many", "chmod 00700 @/many", "chmod =r @/size4095", "chmod +t,o+w @/many",
-              "chmod 640 @/link", "chmod 600 @/dangling", "chmod -R go=u @/deep @/many", "chmod -R u-s,g-s,-t @/empty"],
-    "mkdir -m": ["mkdir -m 700 @/a", "mkdir -m u=rwx,go=,+t @/b", "mkdir -p -m 2711 @/c/d", "chmod g+s @/c", "mkdir -m 750 @/c/e", "mkdir @/c/f"],
+    "chmod": ["chmod 600 @/text @/many", "chmod u+x,go-w @/size0", "chmod -R u=rwX,g=rX,o= @/deep",
+              "chmod a+s @/random", "chmod 755 @/empty",
+              "chmod 0 @/none @/size1", "chmod g+s @/many", "chmod 700 @/many",
+              "chmod 00700 @/many", "chmod =r @/size4095", "chmod +t,o+w @/many",
+              "chmod 640 @/link", "chmod 600 @/dangling", "chmod -R go=u @/deep @/many",
+              "chmod -R u-s,g-s,-t @/empty"],
+    "mkdir -m": ["mkdir -m 700 @/a", "mkdir -m u=rwx,go=,+t @/b", "mkdir -p -m 2711 @/c/d",
+                 "chmod g+s @/c", "mkdir -m 750 @/c/e", "mkdir @/c/f"],
 }
-# Slashes at the end of what there is not, of files, directories, links, and links that lead nowhere.
+# Slashes at the end of what there is not, of files, directories, links, and links that lead
+# nowhere.
 SLASHES = {
-    "mv": ["mv @/text @/new/", "mv @/many @/moved/", "mv @/text/ @/new", "mv @/text @/size1/", "mv @/many/ @/text/", "mv -n @/text @/new/", "mv @/dir/ @/x",
-           "mv @/text @/dir/", "mv @/size1 @/nowhere/", "mv @/deep @/nowhere/", "mv @/size1 @/none/x", "mv @/size1 @/none/x/"],
-    "ln": ["ln @/text @/new/", "ln -s x @/new/", "ln @/text/ @/new", "ln -s x @/text/", "ln -sf x @/new/", "ln -s x @/many/", "ln -s x @/dir/",
+    "mv": ["mv @/text @/new/", "mv @/many @/moved/", "mv @/text/ @/new",
+           "mv @/text @/size1/", "mv @/many/ @/text/", "mv -n @/text @/new/", "mv @/dir/ @/x",
+           "mv @/text @/dir/", "mv @/size1 @/nowhere/", "mv @/deep @/nowhere/",
+           "mv @/size1 @/none/x", "mv @/size1 @/none/x/"],
+    "ln": ["ln @/text @/new/", "ln -s x @/new/", "ln @/text/ @/new", "ln -s x @/text/",
+           "ln -sf x @/new/", "ln -s x @/many/", "ln -s x @/dir/",
            "ln -s x @/nowhere/", "ln -sfn x @/nowhere/", "ln @/text @/none/x", "ln -sn y @/dir/"],
-    "mkdir": ["mkdir @/new/", "mkdir @/text/", "mkdir @/nowhere/", "mkdir -p @/new2/a/", "mkdir -p @/text/", "mkdir -p @/dir/b/", "mkdir @/dir/"],
-    "touch": ["touch @/new/", "touch -c @/new/", "touch @/text/", "touch @/many/", "touch @/dir/", "touch @/nowhere/", "touch -c @/text/", "touch @/none/x"],
-    "truncate": ["truncate -s 0 @/new/", "truncate -s 0 @/text/", "truncate -s 0 @/many/", "truncate -s 0 @/nowhere/", "truncate -c -s 0 @/new/"],
-    "rm": ["rm @/text/", "rm -f @/text/", "rm @/new/", "rm -f @/new/", "rm @/many/", "rm @/dir/", "rm -r @/dir/", "rm @/nowhere/", "rm -r @/many/"],
-    "rmdir": ["rmdir @/text/", "rmdir @/new/", "rmdir @/dir/", "rmdir @/nowhere/", "mkdir @/e", "rmdir @/e/", "rmdir @/empty/"],
-    "cp": ["cp @/text @/new/", "cp @/text @/size1/", "cp @/text @/dir/", "cp @/text/ @/new", "cp @/text @/nowhere/", "cp -r @/many @/copy/", "cp -r @/many/ @/copy2/",
-           "cp -r @/many @/text/", "cp @/text @/size1 @/new/", "cp -r @/text @/new/", "cp -r @/link @/new/", "cp @/text @/none/x", "cp @/text @/none/x/"],
+    "mkdir": ["mkdir @/new/", "mkdir @/text/", "mkdir @/nowhere/", "mkdir -p @/new2/a/",
+              "mkdir -p @/text/", "mkdir -p @/dir/b/", "mkdir @/dir/"],
+    "touch": ["touch @/new/", "touch -c @/new/", "touch @/text/", "touch @/many/",
+              "touch @/dir/", "touch @/nowhere/", "touch -c @/text/", "touch @/none/x"],
+    "truncate": ["truncate -s 0 @/new/", "truncate -s 0 @/text/", "truncate -s 0 @/many/",
+                 "truncate -s 0 @/nowhere/", "truncate -c -s 0 @/new/"],
+    "rm": ["rm @/text/", "rm -f @/text/", "rm @/new/", "rm -f @/new/",
+           "rm @/many/", "rm @/dir/", "rm -r @/dir/", "rm @/nowhere/", "rm -r @/many/"],
+    "rmdir": ["rmdir @/text/", "rmdir @/new/", "rmdir @/dir/", "rmdir @/nowhere/",
+              "mkdir @/e", "rmdir @/e/", "rmdir @/empty/"],
+    "cp": ["cp @/text @/new/", "cp @/text @/size1/", "cp @/text @/dir/", "cp @/text/ @/new",
+           "cp @/text @/nowhere/", "cp -r @/many @/copy/", "cp -r @/many/ @/copy2/",
+           "cp -r @/many @/text/", "cp @/text @/size1 @/new/", "cp -r @/text @/new/",
+           "cp -r @/link @/new/", "cp @/text @/none/x", "cp @/text @/none/x/"],
 }
 OWNERS = {
-    "chown": ["chown 5 @/text", "chown 6:7 @/random @/many", "chown :8 @/size0", "chown -R 9:10 @/deep", "chown -h 11 @/link", "chown 12 @/link",
-              "chown 1 @/dangling", "chown -h 1 @/dangling", "chown 1 @/none @/size4096", "chown -R --from=0 3 @/many", "chown --from=:3 4 @/size1",
+    "chown": ["chown 5 @/text", "chown 6:7 @/random @/many", "chown :8 @/size0",
+              "chown -R 9:10 @/deep", "chown -h 11 @/link", "chown 12 @/link",
+              "chown 1 @/dangling", "chown -h 1 @/dangling", "chown 1 @/none @/size4096",
+              "chown -R --from=0 3 @/many", "chown --from=:3 4 @/size1",
               "chown 7 @/size4095", "chown -R 77:78 @/"],
 }
 
@@ -109,7 +141,8 @@ def do_all(twins, commands):
     twins.compare()
 
 
-@pytest.mark.parametrize("commands", cases(GENERAL | {"links and modes": sum(WITH_LINKS.values(), [])}))
+@pytest.mark.parametrize("commands",
+                         cases(GENERAL | {"links and modes": sum(WITH_LINKS.values(), [])}))
 @needs_root
 def test_as_gnu_on_ext4(work, commands):
     do_all(Twins(work, "ext4"), commands)
@@ -130,7 +163,8 @@ def test_slashes_as_gnu(work, commands):
     do_all(twins, commands)
 
 
-@pytest.mark.parametrize("command", ["cp {image}:/text {work}/new/", "cp {work}/host/text {image}:/new/"])
+@pytest.mark.parametrize("command",
+                         ["cp {image}:/text {work}/new/", "cp {work}/host/text {image}:/new/"])
 def test_a_copy_has_no_slash_at_its_end(work, command):
     twins = Twins(work, "vfat")
     bad(*command.format(image=twins.image, work=work).split(), mentions=["new/: Not a directory"])
@@ -148,18 +182,23 @@ def test_as_gnu_on_xfs(work):
 
 def test_as_gnu_on_vfat(work):
     twins = Twins(work, "vfat")
-    do_all(twins, [command for name in ("mkdir", "rmdir", "mv", "truncate") for command in GENERAL[name]] + ["rm -r @/deep", "rm @/with"])
+    do_all(twins,
+           [command for name in ("mkdir", "rmdir", "mv", "truncate") for command in GENERAL[name]]
+           + ["rm -r @/deep", "rm @/with"])
 
 
 @needs_root
 def test_touch_sets_times(work):
     twins = Twins(work, "ext4")
-    for words in (("-d", "2001-09-09 01:46:40.123456789 UTC", "@/text"), ("-d", "@-5", "@/random"), ("-m", "-d", "2020-02-29", "@/many"),
-                  ("-a", "-d", "1999-12-31T23:59:59Z", "@/size0"), ("-r", "@/text", "@/size1"), ("-h", "-d", "@7", "@/link"), ("-d", "@9", "@/longlink"),
+    for words in (("-d", "2001-09-09 01:46:40.123456789 UTC", "@/text"),
+                  ("-d", "@-5", "@/random"), ("-m", "-d", "2020-02-29", "@/many"),
+                  ("-a", "-d", "1999-12-31T23:59:59Z", "@/size0"), ("-r", "@/text", "@/size1"),
+                  ("-h", "-d", "@7", "@/link"), ("-d", "@9", "@/longlink"),
                   ("-d", "2031-05-06 07:08 +0130", "@/deep")):
         theirs = [word.replace("@/", f"{twins.host}/") for word in words]
         ours = [word.replace("@/", f"{twins.image}:/") for word in words]
-        assert run("touch", *ours).code == host.run("touch", *theirs, TZ="UTC", ok=(0, 1)).returncode
+        assert (run("touch", *ours).code
+                == host.run("touch", *theirs, TZ="UTC", ok=(0, 1)).returncode)
     with twins.seen() as directory:
         for name in ("text", "random", "many", "size0", "size1", "link", "deep"):
             mine, other = os.lstat(f"{directory}/{name}"), os.lstat(f"{twins.host}/{name}")
@@ -177,7 +216,8 @@ def test_touch_sets_times(work):
 def accounts(work):
     """An image with users of its own: ann, and root under another number."""
     os.makedirs(f"{work}/tree/etc")
-    for name, text in (("passwd", "root:x:77:88::/:/bin/sh\nann:x:1234:5678::/home/ann:\nbroken\n"), ("group", "staff:x:4321:ann\n")):
+    for name, text in (("passwd", "root:x:77:88::/:/bin/sh\nann:x:1234:5678::/home/ann:\nbroken\n"),
+                       ("group", "staff:x:4321:ann\n")):
         with open(f"{work}/tree/etc/{name}", "w", encoding="ascii") as stream:
             stream.write(text)
     return images.make_ext4_of(f"{work}/disk.img", f"{work}/tree")
@@ -190,14 +230,16 @@ def owner(image, path):
 
 def test_names_of_the_image(accounts):
     good("touch", f"{accounts}:/a")
-    for text, expected in (("ann", (1234, 0)), ("root:staff", (77, 4321)), ("ann:", (1234, 5678)), (":9", (1234, 9)), ("+5:staff", (5, 4321))):
+    for text, expected in (("ann", (1234, 0)), ("root:staff", (77, 4321)),
+                           ("ann:", (1234, 5678)), (":9", (1234, 9)), ("+5:staff", (5, 4321))):
         good("chown", text, f"{accounts}:/a")
         assert owner(accounts, "/a") == expected, text
     for text in ("daemon", "ann:wheel", "5:", "4294967295", "-- -1"):
         bad("chown", *text.split(), f"{accounts}:/a")
     good("chown", "-R", "--from", ":staff", "ann", f"{accounts}:/")
     assert owner(accounts, "/a") == (1234, 4321) and owner(accounts, "/etc")[0] != 1234
-    assert good("find", f"{accounts}:/", "-user", "ann", "-group", "staff").out == f"{accounts}:/a\n"
+    assert (good("find", f"{accounts}:/", "-user", "ann", "-group", "staff").out
+            == f"{accounts}:/a\n")
     bad("find", f"{accounts}:/", "-user", "daemon", mentions=["daemon", "/etc/passwd"])
     check(accounts, "ext4")
 
@@ -221,7 +263,8 @@ def test_mv_to_another_image(work, kind):
     other = images.make(f"{work}/other.img", kind)
     good("mkdir", f"{other}:/old", f"{other}:/full", f"{other}:/full/text")
     good("cp", f"{program.REPOSITORY}/Makefile", f"{other}:/size1")
-    names = ["text", "hard1", "many", "deep", "empty", "link", "fifo", "null", "sparse", "size1", "attributed"]
+    names = ["text", "hard1", "many", "deep", "empty", "link", "fifo",
+             "null", "sparse", "size1", "attributed"]
     good("mv", *(f"{twins.image}:/{name}" for name in names[1:]), f"{other}:/")
     bad("mv", f"{twins.image}:/text", f"{other}:/full", mentions=["Is a directory"])
     good("mv", f"{twins.image}:/text", f"{other}:/old/new")
@@ -259,8 +302,10 @@ def test_mv_between_subvolumes(work):
         host.run("btrfs", "subvolume", "create", f"{directory}/two")
         os.makedirs(f"{directory}/one/folder/below")
     good("mv", f"{image}:/one/folder", f"{image}:/two/renamed")
-    assert good("find", f"{image}:/", "-mindepth", "1").out.replace(f"{image}:", "").split() == ["/one", "/two", "/two/renamed", "/two/renamed/below"]
-    assert good("find", f"{image}:/", "-xdev", "-mindepth", "1").out.replace(f"{image}:", "").split() == ["/one", "/two"]
+    assert good("find", f"{image}:/", "-mindepth", "1").out.replace(f"{image}:", "").split() == [
+        "/one", "/two", "/two/renamed", "/two/renamed/below"]
+    assert good("find", f"{image}:/", "-xdev", "-mindepth",
+                "1").out.replace(f"{image}:", "").split() == ["/one", "/two"]
     host.run("btrfs", "check", image)
 
 
@@ -280,7 +325,8 @@ def test_mv_keeps_what_could_not_be_kept(work):
 
 
 def test_a_link_to_a_directory_is_not_gone_through(work):
-    """GNU rm empties what a link with a slash leads to, before it finds that it cannot remove it."""
+    """GNU rm empties what a link with a slash leads to, before it finds that it cannot remove it.
+    """
     os.makedirs(f"{work}/tree/kept/below")
     os.symlink("kept", f"{work}/tree/link")
     image = images.make_ext4_of(f"{work}/disk.img", f"{work}/tree")
@@ -294,16 +340,20 @@ def test_a_link_to_a_directory_is_not_gone_through(work):
     check(image, "ext4")
 
 
-@pytest.mark.parametrize("words", ["rm -rf @", "rmdir @", "mkdir @/x", "chmod 0 @/file", "chown 1 @/file", "touch @/new", "truncate -s 0 @/file", "ln @/file @/x",
-                                   "ln -s x @/x", "mv @/file IMAGE:/", "mv IMAGE:/lost+found @", "find @ -delete", "du @", "tree @", "sync @",
-                                   "touch -r @/file IMAGE:/"])
+@pytest.mark.parametrize("words",
+                         ["rm -rf @", "rmdir @", "mkdir @/x", "chmod 0 @/file",
+                          "chown 1 @/file", "touch @/new", "truncate -s 0 @/file", "ln @/file @/x",
+                          "ln -s x @/x", "mv @/file IMAGE:/", "mv IMAGE:/lost+found @",
+                          "find @ -delete", "du @", "tree @", "sync @",
+                          "touch -r @/file IMAGE:/"])
 def test_host_paths_are_refused(work, words):
     os.mkdir(f"{work}/precious")
     with open(f"{work}/precious/file", "wb") as stream:
         stream.write(b"content")
     before = trees.describe(work)
     image = images.make(f"{work}/disk.img", "ext4") if "IMAGE" in words else ""
-    bad(*words.replace("@", f"{work}/precious").replace("IMAGE", image).split(), code=2, mentions=["precious"])
+    bad(*words.replace("@", f"{work}/precious").replace("IMAGE", image).split(),
+        code=2, mentions=["precious"])
     if image:
         os.remove(image)
     assert not trees.differences(before, trees.describe(work), trees.Abilities(time_step=None))
@@ -312,20 +362,29 @@ def test_host_paths_are_refused(work, words):
 # ---- find ----
 
 EXPRESSIONS = [
-    "", "-name size*", "-name [st]*[0-9]", "-name *o* -type f", "-iname TEXT -o -iname SIZE?", "! -name *e*", "-type f,l", "-type d -empty", "-empty",
-    "-type f -size +1", "-type f -size -2k", "-type f -size 1c", "-type f -size 9b", "-size +1M", "-maxdepth 1", "-mindepth 2 -maxdepth 3 -type d", "-maxdepth 0",
-    "-type f -links +1", "-type f -links 3", "-type f -links -2", "-perm 644", "-perm -4000", "-perm /6000", "-perm /u+s,g+s", "-perm -u=rw", "-perm 0",
-    "-user 1000", "-group 1001", "-uid", "-name many -prune -o -type f -print", "( -name many -o -name deep ) -prune -o -print",
-    "-type f -a ( -name size* -o -name text ) -a ! -size -8", "-type p -o -type s -o -type c -o -type b", "-newer @/text", "! -newer @/text -type f",
-    "-mtime -1", "-mtime +1", "-mtime +100000", "-false -o -name text", "-name text -print -print", "-name many -o -print -false -o -name x", "-depth",
-    "-path @/many/*", "-path @/deep/*leaf", "-path @/*/*/*", "-ipath @/MANY/*9", "-name größ?", "-name l\\ink", "-name [[:digit:]]*", "( -name text",
-    "-name", "-o -name x", "-name text )", "-type q", "-perm 9", "-mindepth 1 -xdev -true", "-not -not -name text", "-type f -name *9 -o ! ( -type f -o -type d )",
+    "", "-name size*", "-name [st]*[0-9]", "-name *o* -type f", "-iname TEXT -o -iname SIZE?",
+    "! -name *e*", "-type f,l", "-type d -empty", "-empty",
+    "-type f -size +1", "-type f -size -2k", "-type f -size 1c", "-type f -size 9b",
+    "-size +1M", "-maxdepth 1", "-mindepth 2 -maxdepth 3 -type d", "-maxdepth 0",
+    "-type f -links +1", "-type f -links 3", "-type f -links -2", "-perm 644",
+    "-perm -4000", "-perm /6000", "-perm /u+s,g+s", "-perm -u=rw", "-perm 0",
+    "-user 1000", "-group 1001", "-uid", "-name many -prune -o -type f -print",
+    "( -name many -o -name deep ) -prune -o -print",
+    "-type f -a ( -name size* -o -name text ) -a ! -size -8",
+    "-type p -o -type s -o -type c -o -type b", "-newer @/text", "! -newer @/text -type f",
+    "-mtime -1", "-mtime +1", "-mtime +100000", "-false -o -name text",
+    "-name text -print -print", "-name many -o -print -false -o -name x", "-depth",
+    "-path @/many/*", "-path @/deep/*leaf", "-path @/*/*/*", "-ipath @/MANY/*9",
+    "-name größ?", "-name l\\ink", "-name [[:digit:]]*", "( -name text",
+    "-name", "-o -name x", "-name text )", "-type q", "-perm 9", "-mindepth 1 -xdev -true",
+    "-not -not -name text", "-type f -name *9 -o ! ( -type f -o -type d )",
 ]
 
 
 def names(shown, top):
     """The paths below the top, which has a name only on the host."""
-    return sorted(line.removeprefix(top) for line in shown.splitlines() if line.removeprefix(top) not in ("", "/"))
+    return sorted(line.removeprefix(top) for line in shown.splitlines()
+                  if line.removeprefix(top) not in ("", "/"))
 
 
 @needs_root
@@ -338,7 +397,8 @@ def test_find_as_gnu(work):
             done = host.run("find", directory, *words, ok=None)
             theirs[expression] = (done.returncode, names(done.stdout, directory))
     for expression, (code, lines) in theirs.items():
-        words = [word.replace("@", f"{twins.image}:" if "newer" in expression else "") for word in expression.split()]
+        words = [word.replace("@", f"{twins.image}:" if "newer" in expression else "")
+                 for word in expression.split()]
         ours = run("find", f"{twins.image}:/", *words)
         if code != 0:
             assert ours.code == 2, f"{expression}: {ours}"
@@ -350,12 +410,15 @@ def test_find_as_gnu(work):
 @needs_root
 def test_find_printf_as_gnu(work):
     twins = Twins(work, "ext4")
-    formats = ("%P|%f|%y|%m|%M|%n|%U|%G|%d|%i|%k|%b\\n", "%10s|%-10s|%05d|%06m|%08s|%P\\n", "%T@ %TY-%Tm-%Td %TH:%TM:%TS %T+ %TF %TT %P\\n",
+    formats = ("%P|%f|%y|%m|%M|%n|%U|%G|%d|%i|%k|%b\\n", "%10s|%-10s|%05d|%06m|%08s|%P\\n",
+               "%T@ %TY-%Tm-%Td %TH:%TM:%TS %T+ %TF %TT %P\\n",
                "%A@ %C@\\t%P\\n", "%l %P\\n", "\\101%%\\\\%P\\0", "%P\\c never\\n")
     with twins.seen() as directory:
-        theirs = {text: host.run("find", directory, "-mindepth", 1, "-not", "-type", "d", "-printf", text, TZ="UTC").stdout for text in formats}
+        theirs = {text: host.run("find", directory, "-mindepth", 1, "-not", "-type",
+                                 "d", "-printf", text, TZ="UTC").stdout for text in formats}
     for text, expected in theirs.items():
-        shown = good("find", f"{twins.image}:/", "-mindepth", "1", "-not", "-type", "d", "-printf", text).out
+        shown = good("find", f"{twins.image}:/", "-mindepth", "1", "-not",
+                     "-type", "d", "-printf", text).out
         assert sorted(re.split(r"[\n\0]", shown)) == sorted(re.split(r"[\n\0]", expected)), text
     lines = good("find", f"{twins.image}:/many", "-maxdepth", "0", "-printf", "%p %h %H\\n").out
     assert lines == f"{twins.image}:/many {twins.image}: {twins.image}:/many\n"
@@ -383,7 +446,8 @@ def test_find_order_and_output(work):
         pass
     image = images.make_ext4_of(f"{work}/disk.img", f"{work}/tree")
     prefix = os.fsencode(image) + b":/a"
-    assert good("find", f"{image}:/a").raw == prefix + b"\n" + prefix + b"/b\n" + prefix + b"/b/odd\xff\n\x1b[2J\n"
+    assert (good("find", f"{image}:/a").raw == prefix + b"\n" + prefix
+            + b"/b\n" + prefix + b"/b/odd\xff\n\x1b[2J\n")
     assert good("find", f"{image}:/a/", "-depth", "-print0").raw.split(b"\0")[-2] == prefix + b"/"
     shown = items(good("find", "--json", f"{image}:/a"))
     assert [entry["type"] for entry in shown] == ["directory", "directory", "file"]
@@ -406,9 +470,12 @@ def test_du_as_gnu(work, kind):
         pytest.skip(f"the host's kernel does not mount {kind}")
     twins = Twins(work, kind)
     with twins.seen() as directory:
-        for words in ("", "-s", "-a", "-d 1", "-h", "-a -h -d 2", "--apparent-size", "-s --apparent-size -h"):
-            theirs = host.run("du", *words.split(), directory).stdout.replace(directory, f"{twins.image}:")
-            ours = good("du", *words.split(), f"{twins.image}:/").out.replace(f"{twins.image}:/\n", f"{twins.image}:\n")
+        for words in ("", "-s", "-a", "-d 1", "-h", "-a -h -d 2", "--apparent-size",
+                      "-s --apparent-size -h"):
+            theirs = host.run("du", *words.split(), directory).stdout.replace(
+                directory, f"{twins.image}:")
+            ours = good("du", *words.split(), f"{twins.image}:/").out.replace(
+                f"{twins.image}:/\n", f"{twins.image}:\n")
             assert sorted(ours.splitlines()) == sorted(theirs.splitlines()), words
         total = int(host.run("du", "-s", "-B1", directory).stdout.split()[0])
     shown = items(good("du", "-s", "--json", f"{twins.image}:/"))
@@ -419,9 +486,12 @@ def test_du_as_gnu(work, kind):
 def test_du_counts_once(work):
     twins = Twins(work, "ext4")
     with twins.seen() as directory:
-        for words in ("@/deep @/many", "@/many @", "@ @/many", "-s @ @/many @/text", "-a @/text @/text @/many", "-s @/hard1 @/text @/many @/many"):
-            theirs = host.run("du", *words.replace("@", directory).split()).stdout.replace(directory, f"{twins.image}:")
-            ours = good("du", *(word + "/" * (word == f"{twins.image}:") for word in words.replace("@", f"{twins.image}:").split())).out
+        for words in ("@/deep @/many", "@/many @", "@ @/many", "-s @ @/many @/text",
+                      "-a @/text @/text @/many", "-s @/hard1 @/text @/many @/many"):
+            theirs = host.run("du", *words.replace("@", directory).split()).stdout.replace(
+                directory, f"{twins.image}:")
+            ours = good("du", *(word + "/" * (word == f"{twins.image}:")
+                                for word in words.replace("@", f"{twins.image}:").split())).out
             ours = ours.replace(f"{twins.image}:/\n", f"{twins.image}:\n")
             assert sorted(ours.splitlines()) == sorted(theirs.splitlines()), words
 
@@ -430,16 +500,20 @@ def test_du_counts_once(work):
 def test_df_as_gnu(work):
     twins = Twins(work, "ext4")
     second = images.make(f"{work}/second.img", "xfs", 320)
-    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072\nstart=133120, size=655360\n", {2048: twins.image, 133120: second}, 448)
+    disk = images.partitioned(f"{work}/gpt.img",
+                              "label: gpt\nstart=2048, size=131072\nstart=133120, size=655360\n",
+                              {2048: twins.image, 133120: second}, 448)
     with twins.seen() as directory:
-        expected = {words: host.run("df", *words, directory).stdout.splitlines()[1].split()[1:5] for words in ((), ("-i",), ("-h",))}
+        expected = {words: host.run("df", *words, directory).stdout.splitlines()[1].split()[1:5]
+                    for words in ((), ("-i",), ("-h",))}
     for words, numbers in expected.items():
         rows = [line.split() for line in good("df", *words, disk).out.splitlines()]
         assert [row[:2] for row in rows[1:]] == [[f"{disk}@1", "ext4"], [f"{disk}@2", "xfs"]]
         assert rows[1][2:] == numbers, words
         assert good("df", *words, f"{disk}@1").out.splitlines()[1].split() == rows[1]
     shown = document(good("df", "--json", twins.image, f"{disk}@2:/"))["filesystems"]
-    assert [row["type"] for row in shown] == ["ext4", "xfs"] and shown[0]["available"] // 1024 == int(expected[()][2])
+    assert [row["type"] for row in shown] == ["ext4", "xfs"]
+    assert shown[0]["available"] // 1024 == int(expected[()][2])
     bad("df", f"{work}/none.img", mentions=["none.img"])
 
 
@@ -450,13 +524,15 @@ def test_tree_as_tree(work):
     good("mkdir", f"{twins.image}:/.hidden", f"{twins.image}:/.hidden/x")
     with twins.seen() as directory:
         for words in ("", "-a", "-d", "-L 2", "-a -d -L 1"):
-            theirs = host.run("tree", "-n", "--noreport", "--charset=UTF-8", "-N", *words.split(), directory).stdout.splitlines()
+            theirs = host.run("tree", "-n", "--noreport", "--charset=UTF-8",
+                              "-N", *words.split(), directory).stdout.splitlines()
             ours = good("tree", *words.split(), f"{twins.image}:/").out.splitlines()
             assert ours[1:-2] == theirs[1:], words
             assert re.fullmatch(r"\d+ director(y|ies)(, \d+ files?)?", ours[-1])
     *shown, last = lines(good("tree", "--json", f"{twins.image}:/"))
     found = {entry["path"]: (entry["depth"], entry["type"]) for entry in shown[1:]}
-    assert found[f"{twins.image}:/"] == (0, "directory") and found[f"{twins.image}:/many"] == (1, "directory")
+    assert found[f"{twins.image}:/"] == (0, "directory")
+    assert found[f"{twins.image}:/many"] == (1, "directory")
     assert found[f"{twins.image}:/deep/leaf"] == (2, "file")
     assert last["directories"] + last["files"] == len(found) - 1
 
@@ -465,14 +541,18 @@ def painted(text):
     """Names with the codes they are shown in."""
     found = {}
     for line in text.splitlines():
-        codes, name = re.fullmatch(r"((?:\x1b\[[\d;]*m)*)(.*?)(?:\x1b\[0?m|\x1b\[K)*", line).groups()
-        numbers = sorted(int(number or 0) for code in re.findall(r"\[([\d;]*)m", codes) for number in code.split(";"))
+        codes, name = re.fullmatch(r"((?:\x1b\[[\d;]*m)*)(.*?)(?:\x1b\[0?m|\x1b\[K)*",
+                                   line).groups()
+        numbers = sorted(int(number or 0) for code in re.findall(r"\[([\d;]*)m", codes)
+                         for number in code.split(";"))
         found[name] = [number for number in numbers if number]
     return found
 
 
 @needs_root
-@pytest.mark.parametrize("colors", [None, "di=01;34:ln=36:*.txt=33:*1=35:ex=32:pi=40;33:so=01;35:cd=33:bd=34:su=37;41:sg=30;43:tw=30;42:st=37;44"])
+@pytest.mark.parametrize("colors", [
+    None, "di=01;34:ln=36:*.txt=33:*1=35:ex=32:pi=40;33:so=01;35:cd=33:bd=34:su=37;41:sg=30;43:"
+    "tw=30;42:st=37;44"])
 def test_ls_colors_as_gnu(work, colors):
     twins = Twins(work, "ext4")
     good("rm", f"{twins.image}:/dangling", f"{twins.image}:/longlink")
@@ -489,9 +569,11 @@ def branches(text):
     """Codes of the names that a tree of one level shows."""
     found = {}
     for line in text.splitlines():
-        branch = re.match(r"[\u251c\u2514]\u2500\u2500[ \u00a0]((?:\x1b\[[\d;]*m)*)([^\x1b]*?)(?:\x1b\[0?m| -> |$)", line)
+        branch = re.match(r"[\u251c\u2514]\u2500\u2500[ "
+                          r"\u00a0]((?:\x1b\[[\d;]*m)*)([^\x1b]*?)(?:\x1b\[0?m| -> |$)", line)
         if branch:
-            numbers = (int(number or 0) for code in re.findall(r"\[([\d;]*)m", branch[1]) for number in code.split(";"))
+            numbers = (int(number or 0) for code in re.findall(r"\[([\d;]*)m", branch[1])
+                       for number in code.split(";"))
             found[branch[2]] = sorted(number for number in numbers if number)
     return found
 
@@ -501,9 +583,12 @@ def branches(text):
 def test_tree_colors_as_tree(work):
     twins = Twins(work, "ext4")
     good("rm", f"{twins.image}:/dangling", f"{twins.image}:/longlink")
-    variables = {"LS_COLORS": "di=01;34:ln=36:*1=35:ex=32:pi=40;33:so=01;35:cd=33:bd=34:su=37;41:sg=30;43:tw=30;42:st=37;44"}
+    variables = {
+        "LS_COLORS": "di=01;34:ln=36:*1=35:ex=32:pi=40;33:so=01;35:cd=33:bd=34:su=37;41:sg=30;43:"
+        "tw=30;42:st=37;44"}
     with twins.seen() as directory:
-        theirs = host.run("tree", "-C", "-L", "1", "--noreport", "--charset=UTF-8", "-N", directory, TERM="xterm", **variables).stdout
+        theirs = host.run("tree", "-C", "-L", "1", "--noreport", "--charset=UTF-8",
+                          "-N", directory, TERM="xterm", **variables).stdout
     ours = good("tree", "-L", "1", "--color", f"{twins.image}:/", **variables).out
     assert branches(ours) == branches(theirs) != {}
     assert "\x1b" not in good("tree", f"{twins.image}:/", **variables).out
@@ -562,10 +647,12 @@ def test_a_deep_tree(work, depth):
     image = images.make(f"{work}/disk.img", "ext4", 256)
     good("cp", "-a", f"{work}/top", f"{image}:/")
     host.run("rm", "-r", f"{work}/top")
-    assert good("find", f"{image}:/top", "-type", "d", "-links", "2").raw.count(b"/d") == depth + 1  # and that of the image
+    # And that of the image.
+    assert good("find", f"{image}:/top", "-type", "d", "-links", "2").raw.count(b"/d") == depth + 1
     good("chmod", "-R", "700", f"{image}:/top")
     good("chown", "-R", "5:6", f"{image}:/top")
-    assert good("find", f"{image}:/top", "-maxdepth", str(depth - 1), "-user", "5", "-perm", "700").raw.count(b"\n") == depth
+    assert good("find", f"{image}:/top", "-maxdepth", str(depth - 1), "-user",
+                "5", "-perm", "700").raw.count(b"\n") == depth
     assert good("du", "-s", f"{image}:/top").out
     assert good("tree", "-L", "3", f"{image}:/top").out.splitlines()[-1] == "3 directories, 0 files"
     good("mv", f"{image}:/top", f"{image}:/moved")
@@ -601,7 +688,9 @@ def test_an_interrupted_rm(work):
     image = images.make(f"{work}/disk.img", "ext4", 256, "-N", "60000")
     good("cp", "-a", f"{work}/tree", f"{image}:/")
     for delay in (0.3, 0.2, 0.1, 0.05):
-        with subprocess.Popen(program.command("rm", "-r", f"{image}:/tree"), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+        with subprocess.Popen(program.command("rm", "-r", f"{image}:/tree"),
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True) as running:
             time.sleep(delay)
             running.send_signal(signal.SIGINT)
             _, told = running.communicate(timeout=60)
@@ -623,27 +712,35 @@ def test_sync_replays_the_journal(work):
 
 
 def trace_of(work, calls, *words, **variables):
-    """What strace has to say of some system calls of a run of the program, line by line."""
+    """The lines of strace about some system calls of a run of the program."""
     log = f"{work}/trace"
-    if not host.have("strace") or host.run("strace", "-o", "/dev/null", "true", ok=None).returncode != 0:
+    if (not host.have("strace")
+        or host.run("strace", "-o", "/dev/null", "true", ok=None).returncode != 0):
         pytest.skip("strace is missing or may not trace")
-    good(*words, prefix=("strace", "-f", "-qq", "-y", "-o", log, "-e", f"trace={calls}"), **variables)
+    good(*words, prefix=("strace", "-f", "-qq", "-y", "-o", log, "-e", f"trace={calls}"),
+         **variables)
     with open(log, encoding="utf-8", errors="replace") as lines:
         return list(lines)
 
 
 def traced(work, *words):
-    """The writes to images and the flushes of them in a run of the program, as (call, file), and what it writes itself.
+    """The writes to images and the flushes of them in a run of the program, as (call, file), and
+    what it writes itself.
 
-    Without writes that are on stable storage when they return: those need no flush."""
+    Without writes that are on stable storage when they return: those need no flush.
+    """
     lines = trace_of(work, "pwrite64,pwritev,pwritev2,fdatasync,fsync,write", *words)
-    found = [re.match(r"\d+ +(\w+)\((\d+)<([^>]*)>", line) for line in lines if "RWF_DSYNC" not in line]
-    calls = [("flush" if call[1].endswith("sync") else call[1], "output" if call[2] == "1" else os.path.basename(call[3])) for call in found if call]
+    found = [re.match(r"\d+ +(\w+)\((\d+)<([^>]*)>", line)
+             for line in lines if "RWF_DSYNC" not in line]
+    calls = [("flush" if call[1].endswith("sync") else call[1],
+              "output" if call[2] == "1" else os.path.basename(call[3])) for call in found if call]
     return [("write", file) if call.startswith("pwrite") else (call, file) for call, file in calls]
 
 
 def test_short_commands_ask_little_of_the_host(work):
-    """One thread for disks; no file of huge pages for memory that stays small; and the kernel, which has written nothing, ends with the process."""
+    """One thread for disks; no file of huge pages for memory that stays small; and the kernel,
+    which has written nothing, ends with the process.
+    """
     image = images.make(f"{work}/disk.img", "ext4")
     variables = {"XDG_CACHE_HOME": f"{work}/cache"}
     good("ls", f"{image}:/", **variables)
@@ -662,10 +759,13 @@ def test_short_commands_ask_little_of_the_host(work):
 
 @pytest.mark.parametrize("place", ["{image}:/", ""])
 def test_sync_flushes_the_disk(work, place):
-    """Also where the file system itself does not ask for it. Without a place all is meant that is open."""
+    """Also where the file system itself does not ask for it. Without a place all is meant that is
+    open.
+    """
     image = images.make(f"{work}/disk.img", "vfat")
     with open(f"{work}/script", "w", encoding="ascii") as stream:
-        stream.write(f"cp {images.write_noise(f'{work}/noise', 1)} {image}:/\nsync {place.format(image=image)}\nls {image}:/\n")
+        stream.write(f"cp {images.write_noise(f'{work}/noise', 1)} {image}:/\n"
+                     f"sync {place.format(image=image)}\nls {image}:/\n")
     calls = traced(work, "run-script", f"{work}/script")
     calls = [call for call, file in calls[:calls.index(("write", "output"))] if file == "disk.img"]
     assert "write" in calls and calls[-1] == "flush", calls
@@ -681,17 +781,23 @@ def test_mv_flushes_the_copy_first(work):
     good("cp", "-a", f"{work}/noise", f"{source}:/")
     calls = traced(work, "mv", f"{source}:/noise", f"{target}:/")
     flush = calls.index(("flush", "target.img"))
-    assert ("write", "target.img") in calls[:flush] and ("write", "source.img") in calls[flush:], calls
+    assert ("write", "target.img") in calls[:flush], calls
+    assert ("write", "source.img") in calls[flush:], calls
 
 
 @pytest.mark.parametrize("kind", ["ext4", "vfat"])
-@pytest.mark.parametrize("words", ["cp {work}/noise {image}:/", "tar-in -f {work}/noise.tar {image}:/"], ids=lambda words: words.split()[0])
+@pytest.mark.parametrize("words",
+                         ["cp {work}/noise {image}:/", "tar-in -f {work}/noise.tar {image}:/"],
+                         ids=lambda words: words.split()[0])
 def test_what_is_copied_is_on_the_disk(work, kind, words):
-    """V11: when the program has ended, the host was asked to flush the image after the last write to it."""
+    """V11: when the program has ended, the host was asked to flush the image after the last write
+    to it.
+    """
     image = images.make(f"{work}/disk.img", kind)
     images.write_noise(f"{work}/noise", 1)
     host.run("tar", "-C", work, "-cf", f"{work}/noise.tar", "noise")
-    calls = [call for call, file in traced(work, *words.format(work=work, image=image).split()) if file == "disk.img"]
+    calls = [call for call, file in traced(work, *words.format(work=work, image=image).split())
+             if file == "disk.img"]
     assert "write" in calls and calls[-1] == "flush", calls[-10:]
     assert good("cat", f"{image}:/noise").raw == read_bytes(f"{work}/noise")
 

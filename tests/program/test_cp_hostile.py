@@ -29,7 +29,8 @@ def debugfs(image, *commands):
 
 def strace(log, *options):
     """A prefix that traces the program. Skips where processes may not be traced."""
-    if not host.have("strace") or host.run("strace", "-o", "/dev/null", "true", ok=None).returncode != 0:
+    if (not host.have("strace")
+        or host.run("strace", "-o", "/dev/null", "true", ok=None).returncode != 0):
         pytest.skip("strace is missing or may not trace")
     return ("strace", "-f", "-qq", "-o", log, *options)
 
@@ -58,7 +59,9 @@ def read(path):
 
 @pytest.fixture
 def braid(work):
-    """Directories that have two names on each of many levels: paths without end, though the image is small."""
+    """Directories that have two names on each of many levels: paths without end, though the image
+    is small.
+    """
     image = images.make(f"{work}/braid.img", "ext4", 32, *PLAIN)
     commands = []
     for level in range(LEVELS):
@@ -164,8 +167,11 @@ def test_mode_does_not_follow_a_link(work):
     os.chmod(f"{work}/fifo", 0o777)
     victim = write(f"{work}/victim")
     os.chmod(victim, 0o600)
-    prefix = strace(f"{work}/log", "-e", "trace=mknodat", "-e", f"inject=mknodat:delay_exit={PAUSE}")
-    with subprocess.Popen([*prefix, *program.command("cp", "--force", "-a", f"{work}/fifo", f"{work}/out/")], stderr=subprocess.PIPE) as running:
+    prefix = strace(f"{work}/log", "-e", "trace=mknodat", "-e",
+                    f"inject=mknodat:delay_exit={PAUSE}")
+    with subprocess.Popen([*prefix,
+                           *program.command("cp", "--force", "-a", f"{work}/fifo",
+                                            f"{work}/out/")], stderr=subprocess.PIPE) as running:
         wait_until(lambda: os.path.lexists(f"{work}/out/fifo"))
         os.unlink(f"{work}/out/fifo")
         os.symlink(victim, f"{work}/out/fifo")
@@ -181,7 +187,8 @@ def test_hard_link_does_not_follow_a_link(work):
     os.link(f"{work}/tree/a/f", f"{work}/tree/b/f")
     secret = write(f"{work}/elsewhere/f", b"secret")
     prefix = strace(f"{work}/log", "-e", "trace=linkat", "-e", f"inject=linkat:delay_enter={PAUSE}")
-    with subprocess.Popen([*prefix, *program.command("cp", "--force", "-a", f"{work}/tree/.", f"{work}/out", vcpus=1)]) as running:
+    with subprocess.Popen([*prefix, *program.command("cp", "--force", "-a", f"{work}/tree/.",
+                                                     f"{work}/out", vcpus=1)]) as running:
         wait_until(lambda: read_if_there(f"{work}/log"))
         names = {"a", "b"}
         first, = [name for name in names if os.path.exists(f"{work}/out/{name}/f")]
@@ -215,7 +222,8 @@ def test_hard_links_of_all_kinds(work):
 def test_what_is_not_a_file_is_not_opened(work):
     os.mkdir(f"{work}/tree")
     os.mkfifo(f"{work}/tree/fifo")
-    good("cp", "--force", "-r", f"{work}/tree", f"{work}/out", prefix=strace(f"{work}/log", "-e", "trace=open,openat,openat2"))
+    good("cp", "--force", "-r", f"{work}/tree", f"{work}/out",
+         prefix=strace(f"{work}/log", "-e", "trace=open,openat,openat2"))
     assert stat.S_ISFIFO(os.stat(f"{work}/out/fifo").st_mode)
     assert b'"fifo"' not in read(f"{work}/log")
 
@@ -225,7 +233,8 @@ def test_a_secret_is_never_readable(work):
     secret, old = write(f"{work}/secret"), write(f"{work}/old", b"")
     os.chmod(secret, 0o600)
     os.chmod(old, 0o666)
-    good("cp", "--force", "-a", secret, old, prefix=strace(f"{work}/log", "-y", "-e", "trace=fchmod,write,pwrite64,copy_file_range"))
+    good("cp", "--force", "-a", secret, old,
+         prefix=strace(f"{work}/log", "-y", "-e", "trace=fchmod,write,pwrite64,copy_file_range"))
     calls = [line for line in read(f"{work}/log").decode().splitlines() if f"<{old}>" in line]
     assert "fchmod" in calls[0] and "0600" in calls[0], calls
     assert any("fchmod" not in line for line in calls), calls
@@ -236,8 +245,10 @@ def test_a_secret_is_never_readable(work):
 
 def test_failed_close(work):
     source = write(f"{work}/source")
-    prefix = strace(f"{work}/log", "-P", f"{work}/out", "-e", "trace=close", "-e", "inject=close:error=EIO")
-    bad("cp", "--force", source, f"{work}/out", mentions=("cannot write", "out", "input/output"), prefix=prefix)
+    prefix = strace(f"{work}/log", "-P", f"{work}/out", "-e", "trace=close",
+                    "-e", "inject=close:error=EIO")
+    bad("cp", "--force", source, f"{work}/out", mentions=("cannot write", "out", "input/output"),
+        prefix=prefix)
     assert not os.path.exists(f"{work}/out")
 
 
@@ -246,8 +257,10 @@ def test_full_host(work):
     write(f"{work}/tree/folder/file")
     os.utime(f"{work}/tree/folder", (10**9, 10**9))
     calls = "copy_file_range,write,pwrite64"
-    prefix = strace(f"{work}/log", "-P", f"{work}/out/folder/file", "-e", f"trace={calls}", "-e", f"inject={calls}:error=ENOSPC")
-    bad("cp", "--force", "-a", f"{work}/tree", f"{work}/out", mentions=("out/folder/file", "no space"), prefix=prefix)
+    prefix = strace(f"{work}/log", "-P", f"{work}/out/folder/file", "-e",
+                    f"trace={calls}", "-e", f"inject={calls}:error=ENOSPC")
+    bad("cp", "--force", "-a", f"{work}/tree", f"{work}/out",
+        mentions=("out/folder/file", "no space"), prefix=prefix)
     assert os.listdir(f"{work}/out/folder") == []
     assert os.stat(f"{work}/out/folder").st_mtime == 10**9
 
@@ -257,7 +270,8 @@ def test_interrupted(work, existed):
     os.mkfifo(f"{work}/fifo")
     if existed:
         write(f"{work}/out", b"")
-    with subprocess.Popen(program.command("cp", "--force", f"{work}/fifo", f"{work}/out"), stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(program.command("cp", "--force", f"{work}/fifo",
+                                          f"{work}/out"), stderr=subprocess.PIPE) as running:
         with open(f"{work}/fifo", "wb", buffering=0) as writer:
             writer.write(b"a")
             wait_until(lambda: read_if_there(f"{work}/out"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The options of cp: what it prints, leaves alone, keeps and leaves out, side by side with GNU cp."""
+"""The options of cp: what it prints, leaves alone, keeps and leaves out, side by side with GNU cp.
+"""
 
 import os
 import pty
@@ -30,7 +31,7 @@ def write(path, text="", time=None, mode=None):
 
 
 def look(root):
-    """What is in a tree: kind, contents or target, mode, owner, time of modification."""
+    """The files of a tree: kind, contents or target, mode, owner, time of modification."""
     found = {}
     for directory, below, files in os.walk(root):
         for name in below + files:
@@ -41,7 +42,8 @@ def look(root):
                     what = stream.read()
             else:
                 what = os.readlink(path) if stat.S_ISLNK(info.st_mode) else "directory"
-            found[os.path.relpath(path, root)] = (what, oct(info.st_mode), info.st_uid, info.st_gid, info.st_mtime_ns)
+            found[os.path.relpath(path, root)] = (what, oct(info.st_mode),
+                                                  info.st_uid, info.st_gid, info.st_mtime_ns)
     return found
 
 
@@ -94,7 +96,8 @@ def twin(work, source):
     return Twin(work, source)
 
 
-@pytest.mark.parametrize("options", [["-p"], ["-rp"], ["-pP"], ["-rpL"], ["-aL"], ["-a"], ["-rpL", "-P"], ["-rpP", "-L"]], ids="".join)
+@pytest.mark.parametrize("options", [["-p"], ["-rp"], ["-pP"], ["-rpL"],
+                                     ["-aL"], ["-a"], ["-rpL", "-P"], ["-rpP", "-L"]], ids="".join)
 @needs_root
 def test_attributes_and_links_as_gnu(twin, options):
     theirs, ours = twin.copy(options, "file", "link", "sub")
@@ -110,20 +113,23 @@ def test_links_as_gnu(twin, options):
     assert without_times(ours) == without_times(theirs)
 
 
-@pytest.mark.parametrize("options", [["-n"], ["-u"], ["-rn"], ["-ru"], ["-nu"], ["-pu"]], ids="".join)
+@pytest.mark.parametrize("options", [["-n"], ["-u"], ["-rn"], ["-ru"], ["-nu"], ["-pu"]],
+                         ids="".join)
 @pytest.mark.parametrize("time", [OLD, NEW, NEW + 1], ids=["older", "as old", "newer"])
 def test_files_that_are_there_as_gnu(twin, options, time):
     twin.begin("file", "before", time)
     twin.begin("sub/deep/two", "before", time)
     theirs, ours = twin.copy(options, "file", "sub")
-    assert {path: what[0] for path, what in ours.items()} == {path: what[0] for path, what in theirs.items()}
+    assert {path: what[0] for path, what in ours.items()} == {path: what[0]
+                                                              for path, what in theirs.items()}
 
 
 def test_no_clobber_is_no_failure(twin):
     twin.begin("file", "before", OLD)
     result = good("cp", "-n", f"{twin.source}/file", f"{twin.image}:/file")
     assert result.err == "" and good("cat", f"{twin.image}:/file").out == "before"
-    bad("cp", "-n", f"{twin.source}/file", f"{twin.source}/sub/one", f"{twin.image}:/file", mentions=["not a directory"])
+    bad("cp", "-n", f"{twin.source}/file", f"{twin.source}/sub/one", f"{twin.image}:/file",
+        mentions=["not a directory"])
 
 
 @pytest.mark.parametrize("kind", ["vfat", "exfat"])
@@ -153,7 +159,8 @@ def test_verbose_as_gnu(work, source):
     options = ["cp", "-rv", f"{source}/file", f"{source}/sub"]
     theirs = host.run(*options, f"{work}/host").stdout
     ours = good(*options, f"{disk}:/").out
-    assert sorted(ours.replace(f"{disk}:/", f"{work}/host/").splitlines()) == sorted(theirs.splitlines())
+    assert sorted(ours.replace(f"{disk}:/", f"{work}/host/").splitlines()) == sorted(
+        theirs.splitlines())
     again = good(*options, f"{disk}:/").out
     assert f"'{source}/sub'" not in again and f"'{source}/sub/one' -> '{disk}:/sub/one'" in again
 
@@ -163,7 +170,8 @@ def test_verbose_into_a_closed_pipe(work):
     disk = images.make(f"{work}/disk.img", "ext4", 64, "-N", "20000")
     for index in range(8000):
         write(f"{work}/many/file{index:05}")
-    with subprocess.Popen(program.command("cp", "-rv", f"{work}/many", f"{disk}:/"), stdout=subprocess.PIPE) as running:
+    with subprocess.Popen(program.command("cp", "-rv", f"{work}/many",
+                                          f"{disk}:/"), stdout=subprocess.PIPE) as running:
         running.stdout.close()
         assert running.wait(timeout=60) == 141
     host.run("e2fsck", "-f", "-n", disk)
@@ -180,7 +188,8 @@ def test_chown(work, source):
         good("rm", "-rf", f"{disk}:/to")
         good("mkdir", f"{disk}:/to")
         good("cp", *options, f"{source}/file", f"{source}/link", f"{source}/sub", f"{disk}:/to")
-        lines = good("find", f"{disk}:/to", "-mindepth", "1", "-printf", "%p %U %G %m\\n").out.split("\n")[:-1]
+        lines = good("find", f"{disk}:/to", "-mindepth", "1", "-printf",
+                     "%p %U %G %m\\n").out.split("\n")[:-1]
         return {words.split()[0].partition(":/to/")[2]: tuple(words.split()[1:]) for words in lines}
 
     for options in (["-r"], ["-a"]):
@@ -240,7 +249,8 @@ def test_followed_links_stay_in_the_image(work):
     disk = images.make(f"{work}/disk.img", "ext4")
     write(f"{work}/tree/etc/hostname", "inside")
     os.makedirs(f"{work}/tree/links")
-    for name, target in [("absolute", "/etc/hostname"), ("out", "../../../../../../etc/hostname"), ("dir", "/etc")]:
+    for name, target in [("absolute", "/etc/hostname"), ("out", "../../../../../../etc/hostname"),
+                         ("dir", "/etc")]:
         os.symlink(target, f"{work}/tree/links/{name}")
     good("cp", "-a", f"{work}/tree/.", f"{disk}:/")
     good("cp", "-rL", f"{disk}:/links", f"{work}/back")
@@ -259,8 +269,10 @@ def test_followed_links_end(work):
     os.symlink("self", f"{work}/tree/a/self")
     good("cp", "-a", f"{work}/tree/a", f"{disk}:/")
     result = bad("cp", "-rL", f"{disk}:/a", f"{work}/back", timeout=30,
-                 mentions=["a/below/up: the link leads to a directory that contains the link", "a/nowhere", "a/self", "a/root/a: links lead to it"])
-    assert "interrupted" not in result.err and set(look(f"{work}/back")) == {"file", "below", "root", "root/lost+found"}
+                 mentions=["a/below/up: the link leads to a directory that contains the link",
+                           "a/nowhere", "a/self", "a/root/a: links lead to it"])
+    assert "interrupted" not in result.err
+    assert set(look(f"{work}/back")) == {"file", "below", "root", "root/lost+found"}
     # A link to what holds the destination.
     os.makedirs(f"{work}/tree/b")
     os.symlink("..", f"{work}/tree/b/out")
@@ -296,7 +308,8 @@ def test_the_progress_has_a_percentage(work, source_kind):
         good("cp", "-r", source, target)
         source, target = target, f"{work}/back"
     main, other = pty.openpty()
-    with subprocess.Popen(program.command("cp", "-r", source, target), stdin=other, stdout=other, stderr=other,
+    with subprocess.Popen(program.command("cp", "-r", source, target),
+                          stdin=other, stdout=other, stderr=other,
                           env={**os.environ, "TERM": "xterm"}) as running:
         os.close(other)
         shown = drain(main)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Crash safety: kill -9 at random moments. What the host has in its page cache survives: docs/invariants.md has power cuts.
+"""Crash safety: kill -9 at random moments. Data in the host's page cache survives:
+docs/invariants.md has power cuts.
 
-Each round first copies a file and waits for its end: that file is durable from
-then on (invariant V11). Then it kills a second copy, lets the file system's own journal
-mend the image, checks it, and goes on with the same image. In the end every durable file must be whole.
+Each round first copies a file and waits for its end: that file is durable from then on (invariant
+V11). Then it kills a second copy, lets the file system's own journal mend the image, checks it, and
+goes on with the same image. In the end every durable file must be whole.
 """
 
 import os
@@ -17,7 +18,8 @@ from support import host, images, program, trees
 from support.processes import wait_until_closed
 
 # Kills that must land while a copy runs; the long test has OUTBOARD_CRASH_ROUNDS.
-KILLS = [10, pytest.param(int(os.environ.get("OUTBOARD_CRASH_ROUNDS", "50")), marks=pytest.mark.long)]
+KILLS = [10,
+         pytest.param(int(os.environ.get("OUTBOARD_CRASH_ROUNDS", "50")), marks=pytest.mark.long)]
 
 
 def mend_ext4(image: str, _round: int) -> None:
@@ -25,7 +27,9 @@ def mend_ext4(image: str, _round: int) -> None:
 
 
 def mend_xfs(image: str, number: int) -> None:
-    """Replays the log, by the host's kernel and by ours in turn; then nothing may be wrong. We replay only to write."""
+    """Replays the log, by the host's kernel and by ours in turn; then nothing may be wrong. We
+    replay only to write.
+    """
     if number % 2 and host.knows("xfs"):
         with host.loop_mount(image, "xfs"):
             pass
@@ -35,7 +39,9 @@ def mend_xfs(image: str, number: int) -> None:
 
 
 def make_load(directory: str) -> str:
-    """Many small files and a few larger ones: metadata and data are both under way when the kill comes."""
+    """Many small files and a few larger ones: metadata and data are both under way when the kill
+    comes.
+    """
     content = random.Random(7)
     tree = os.path.join(directory, "load")
     for folder in range(20):
@@ -54,7 +60,8 @@ def copy_time(tree: str, image: str) -> float:
 
 def kill_a_copy(tree: str, image: str, target: str, delay: float) -> bool:
     """Starts a copy and kills it after `delay` seconds. True if it was still running."""
-    running = subprocess.Popen(program.command("cp", "-r", tree, f"{image}:/{target}"), stdin=subprocess.DEVNULL,
+    running = subprocess.Popen(program.command("cp", "-r", tree, f"{image}:/{target}"),
+                               stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         running.wait(timeout=delay)
@@ -68,7 +75,8 @@ def kill_a_copy(tree: str, image: str, target: str, delay: float) -> bool:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", KILLS)
-@pytest.mark.parametrize("kind, mend", [("ext4", mend_ext4), ("xfs", mend_xfs)], ids=["ext4", "xfs"])
+@pytest.mark.parametrize("kind, mend", [("ext4", mend_ext4), ("xfs", mend_xfs)],
+                         ids=["ext4", "xfs"])
 def test_killed_copies(work, kind, mend, kills, capsys):
     tree, image = make_load(work), images.make(f"{work}/crash.img", kind, 1024)
     program.good("cp", "-r", tree, f"{image}:/durable")
@@ -86,11 +94,14 @@ def test_killed_copies(work, kind, mend, kills, capsys):
             # It was done sooner than the one that was timed: other work on the host has ended.
             longest *= 0.8
         mend(image, len(durable))
-        last = subprocess.run(program.command("cat", f"{image}:/durable/{name}"), capture_output=True, timeout=60, check=True)
+        last = subprocess.run(program.command("cat", f"{image}:/durable/{name}"),
+                              capture_output=True, timeout=60, check=True)
         with open(f"{work}/{name}", "rb") as stream:
-            assert last.stdout == stream.read(), f"round {len(durable)}: {name} was reported durable and is not whole"
+            assert last.stdout == stream.read(), (
+                f"round {len(durable)}: {name} was reported durable and is not whole")
     program.good("cp", "-r", f"{image}:/durable", f"{work}/back")
     found = trees.describe(f"{work}/back")
     assert {name: found[name].sha256 for name in durable} == durable
     with capsys.disabled():
-        print(f"\n{kind}: {len(durable)} rounds, {killed} copies killed, one copy takes {longest:.2f} s")
+        print(f"\n{kind}: {len(durable)} rounds, {killed} copies killed, one copy takes "
+              f"{longest:.2f} s")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Damage that makes a listing or a file endless: commands end, say what is damaged, and can be interrupted."""
+"""Damage that makes a listing or a file endless: commands end, say what is damaged, and can be
+interrupted.
+"""
 
 import os
 import random
@@ -17,7 +19,8 @@ from support.processes import wait_until_caught
 from support.program import bad
 
 # Commands that list directories.
-LISTING = ("ls -R {0}", "find {0}", "du {0}", "tree {0}", "tar-out {0}", "lsattr -R {0}", "cp -r {0} {1}/copied",  "rm -r {0}/many",
+LISTING = ("ls -R {0}", "find {0}", "du {0}", "tree {0}", "tar-out {0}",
+           "lsattr -R {0}", "cp -r {0} {1}/copied",  "rm -r {0}/many",
            "getfattr -R {0}", "diff {0} {1}/source")
 # Seconds in which an interrupted command must end.
 SOON = 60
@@ -35,13 +38,16 @@ def make_names(directory, count):
 
 @pytest.fixture
 def turning(work):
-    """A UDF image whose directory has a record that is none: the kernel gives the name before it again and again."""
+    """A UDF image whose directory has a record that is none: the kernel gives the name before it
+    again and again.
+    """
     tree = make_names(work, 100)
     image = host.sparse_file(os.path.join(work, "disk.udf"), 16 * MEGABYTE)
     host.run("mkudffs", "--blocksize=512", image)
     program.good("cp", "-r", os.path.join(tree, "many"), f"{image}:/")
     with open(image, "r+b") as stream:
-        # Names follow 38 bytes of their record and the byte that tells how they are coded. The record begins with its tag.
+        # Names follow 38 bytes of their record and the byte that tells how they are coded. The
+        # record begins with its tag.
         records = list(re.finditer(rb"\x01\x01.{36}\x08name-", stream.read(), re.DOTALL))
         stream.seek(records[len(records) // 2].start())
         stream.write(b"\x70\x01")
@@ -49,7 +55,7 @@ def turning(work):
 
 
 def pointed_at(path, command):
-    """What debugfs tells of an image."""
+    """The words that debugfs prints about an image."""
     return host.run("debugfs", "-R", command, path).stdout.split()
 
 
@@ -76,7 +82,8 @@ def test_a_listing_that_turns_back(work, turning, command):
     words = command.format(turning + "/", work).replace("//", "/").split()
     done = program.run(*words, timeout=30)
     assert done.code in (1, 2), done
-    assert "many: damaged: its listing does not end" in done.err.replace("many/", "many") + done.out, done
+    assert ("many: damaged: its listing does not end" in done.err.replace("many/", "many")
+            + done.out), done
 
 
 def test_the_names_before_the_damage_are_listed(turning):
@@ -88,15 +95,18 @@ def test_the_names_before_the_damage_are_listed(turning):
 def test_more_names_than_fit(work):
     """Every position is another one: only their number tells."""
     place = make_swollen(work, 1)
-    bad("find", f"{place}/many", "-name", "absent", mentions=("many", "more names than the file system can hold"), timeout=60)
+    bad("find", f"{place}/many", "-name", "absent",
+        mentions=("many", "more names than the file system can hold"), timeout=60)
 
 
-@pytest.mark.parametrize("command", ("find {0}", "ls {0}", "tar-out {0}", "cp -r {0} {1}/copied", "du {0}"),
+@pytest.mark.parametrize("command",
+                         ("find {0}", "ls {0}", "tar-out {0}", "cp -r {0} {1}/copied", "du {0}"),
                          ids=lambda command: command.split()[0])
 def test_a_listing_is_interrupted(work, command):
     place = make_swollen(work, 64)
     words = command.format(f"{place}/many", work).split()
-    with subprocess.Popen(program.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(program.command(*words), stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as running:
         wait_until_caught(running.pid, signal.SIGINT)
         time.sleep(1)
         assert running.poll() is None, running.stderr.read()
@@ -110,8 +120,9 @@ def test_a_listing_is_interrupted(work, command):
         assert running.returncode == 130
 
 
-# Sizes that the file gets, and what the superblock claims to have in blocks of 4096 bytes. A remainder of 1671 bytes keeps
-# the end of the file where EROFS stores it: beside the inode, where it can be read.
+# Sizes that the file gets, and what the superblock claims to have in blocks of 4096 bytes. A
+# remainder of 1671 bytes keeps the end of the file where EROFS stores it: beside the inode, where
+# it can be read.
 REMAINDER = 1234567 % 4096
 SIZES = {"last byte lost": (90 << 40, None), "last byte there": ((1 << 48) + REMAINDER, None),
          "superblock lies": ((1 << 43) + REMAINDER, 0xffffffff)}
@@ -162,7 +173,9 @@ def make_hfsplus(work, size, _blocks):
     *[pytest.param(make_erofs, size, id=f"erofs-{name}") for name, size in SIZES.items()],
     pytest.param(make_hfsplus, (1 << 48, None), id="hfsplus")])
 def test_a_size_beyond_belief(work, make, size):
-    """It does not become an archive of terabytes of zeros, nor anything else: the error comes before the first byte."""
+    """It does not become an archive of terabytes of zeros, nor anything else: the error comes
+    before the first byte.
+    """
     image = make(work, *size)
     archive, copy = os.path.join(work, "all.tar"), os.path.join(work, "copied")
     why = ("long", f"damaged: its size is {size[0]}")
@@ -206,7 +219,8 @@ def test_output_stops_at_the_first_unreadable_block(work):
     image = host.sparse_file(f"{work}/disk.ext2", 16 * MEGABYTE)
     host.run("mke2fs", "-q", "-t", "ext2", "-b", "4096", "-d", tree, image)
     # The 12 blocks that the inode names stay; the block that names the others is nonsense.
-    numbers = struct.pack("<2I", *(int(pointed_at(image, f"bmap /file {index}")[-1]) for index in (12, 13)))
+    numbers = struct.pack("<2I", *(int(pointed_at(image, f"bmap /file {index}")[-1])
+                                   for index in (12, 13)))
     write_at(image, find_in(image, numbers), b"\xff" * 4)
     done = bad("cat", f"{image}:/file", mentions=("cannot read", "file"))
     assert len(done.raw) == 12 * 4096 and content.startswith(done.raw)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Destinations: no command overwrites a file that it uses, or an image that was not meant, and no half result is a success."""
+"""Destinations: no command overwrites a file that it uses, or an image that was not meant, and no
+half result is a success.
+"""
 
 import hashlib
 import os
@@ -18,7 +20,9 @@ KEY = b"a key\n"
 
 @pytest.fixture
 def place(work):
-    """A directory with two images, one of them also by other names, a key, an archive and a qcow2 image on the first."""
+    """A directory with two images, one of them also by other names, a key, an archive and a qcow2
+    image on the first.
+    """
     tree = f"{work}/tree"
     for directory in ("plain", "symbolic", "hard", "fifo"):
         os.makedirs(f"{tree}/{directory}")
@@ -84,15 +88,19 @@ def test_what_is_used_is_not_overwritten(place, case):
 def test_a_key_on_standard_input_is_not_overwritten(place):
     for words in ("cp a.img:/p key", "cp --force a.img:/p key", "tar-out --force a.img:/ -f key"):
         with open(f"{place}/key", "rb") as stream:
-            done = subprocess.run(command("--key-file", "-", *words.split()), cwd=place, stdin=stream, stderr=subprocess.PIPE, timeout=120, check=False)
+            done = subprocess.run(command("--key-file", "-", *words.split()), cwd=place,
+                                  stdin=stream, stderr=subprocess.PIPE, timeout=120, check=False)
         assert done.returncode == 1 and b"the key file" in done.stderr, done.stderr
         assert images.contents(f"{place}/key") == hashlib.sha256(KEY).hexdigest()
 
 
 @pytest.mark.needs("qemu-img")
-@pytest.mark.parametrize("words", ("cp --force top.qcow2:/p a.img", "tar-out --force top.qcow2:/ -f a.img", "cp top.qcow2:/p a.img:/new"))
+@pytest.mark.parametrize("words",
+                         ("cp --force top.qcow2:/p a.img", "tar-out --force top.qcow2:/ -f a.img",
+                          "cp top.qcow2:/p a.img:/new"))
 def test_a_backing_file_is_not_overwritten(place, words):
-    host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", "a.img", "-F", "raw", f"{place}/top.qcow2")
+    host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", "a.img",
+             "-F", "raw", f"{place}/top.qcow2")
     before = state(f"{place}/a.img")
     bad(*words.split(), cwd=place, mentions=("based on",))
     assert state(f"{place}/a.img") == before
@@ -101,7 +109,8 @@ def test_a_backing_file_is_not_overwritten(place, words):
 def test_images_of_all_lines_of_a_script_count(place):
     """Also those of later lines, and of lines before and after one that runs a program."""
     before = state(f"{place}/b.img")
-    for lines in ("cp --force a.img:/p b.img\nls b.img:/\n", "ls b.img:/\nfsck -n a.img\ncp --force a.img:/p b.img\n"):
+    for lines in ("cp --force a.img:/p b.img\nls b.img:/\n",
+                  "ls b.img:/\nfsck -n a.img\ncp --force a.img:/p b.img\n"):
         with open(f"{place}/script", "w", encoding="ascii") as stream:
             stream.write(lines)
         bad("run-script", "script", cwd=place, mentions=("b.img", "uses"))
@@ -110,8 +119,10 @@ def test_images_of_all_lines_of_a_script_count(place):
 
 def test_images_of_a_shell_count(place):
     before = [state(f"{place}/{name}") for name in ("a.img", "b.img")]
-    for line in ("cp --force p host:a.img", "cp --force host:b.img:/p host:b.img", "tar-out --force / -f soft"):
-        done = subprocess.run(command("shell", "a.img"), input=line.encode(), cwd=place, capture_output=True, timeout=120, check=False)
+    for line in ("cp --force p host:a.img", "cp --force host:b.img:/p host:b.img",
+                 "tar-out --force / -f soft"):
+        done = subprocess.run(command("shell", "a.img"), input=line.encode(),
+                              cwd=place, capture_output=True, timeout=120, check=False)
         assert done.returncode == 1 and b"uses" in done.stderr, done.stderr
     assert [state(f"{place}/{name}") for name in ("a.img", "b.img")] == before
 
@@ -119,7 +130,8 @@ def test_images_of_a_shell_count(place):
 def test_standard_output_is_no_image(place):
     before = state(f"{place}/a.img")
     with open(f"{place}/a.img", "ab") as stream:
-        done = subprocess.run(command("cat", "a.img:/p"), cwd=place, stdout=stream, stderr=subprocess.PIPE, timeout=120, check=False)
+        done = subprocess.run(command("cat", "a.img:/p"), cwd=place, stdout=stream,
+                              stderr=subprocess.PIPE, timeout=120, check=False)
     assert done.returncode == 1 and b"standard output" in done.stderr, done.stderr
     assert state(f"{place}/a.img") == before
 
@@ -152,7 +164,8 @@ def partitioned(path):
         stream.write(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", 64, 512) + bytes(48) + b"\x55\xaa")
 
 
-LOOKS = {"ext4": lambda path: images.make(path, "ext4"), "vfat": lambda path: images.make(path, "vfat"), "qcow2": qcow2, "MBR": partitioned}
+LOOKS = {"ext4": lambda path: images.make(path, "ext4"),
+         "vfat": lambda path: images.make(path, "vfat"), "qcow2": qcow2, "MBR": partitioned}
 
 
 @pytest.mark.parametrize("looks", LOOKS)
@@ -202,7 +215,8 @@ def test_a_compressed_disk_needs_force(place, table):
     with open(f"{place}/packed", "wb") as stream:
         subprocess.run(["gzip", "-c", f"{place}/disk"], stdout=stream, check=True)
     before = state(f"{place}/packed")
-    bad("cp", "a.img:/p", "packed", cwd=place, mentions=("packed", "partition table", "gzip", "--force"))
+    bad("cp", "a.img:/p", "packed", cwd=place,
+        mentions=("packed", "partition table", "gzip", "--force"))
     assert state(f"{place}/packed") == before
 
 
@@ -227,7 +241,8 @@ def test_a_partition_without_a_path(place):
     good("part", f"{place}/disk", "create", "--size", "8M", "linux:rest")
     good("mkfs", "ext2", f"{place}/disk@1")
     before = sorted(os.listdir(place))
-    for words in ("cp a.img:/p disk@1", "cp disk@1 a.img:/", "tar-out a.img:/ -f disk@1", "tar-in a.img:/ disk@1",
+    for words in ("cp a.img:/p disk@1", "cp disk@1 a.img:/", "tar-out a.img:/ -f disk@1",
+                  "tar-in a.img:/ disk@1",
                   "tar-in disk@1 x.tar", "stat disk@1", "mkfs ext4 new --from disk@1"):
         bad(*words.split(), cwd=place, code=2, mentions=("disk@1", '":/" is missing', "disk@1:/"))
     assert sorted(os.listdir(place)) == before
@@ -279,7 +294,8 @@ def test_types_without_a_device(place):
 def test_times_that_a_file_system_cannot_hold(work):
     image = images.make(f"{work}/fat.img", "vfat")
     good("touch", f"{image}:/f")
-    for date, instead in (("1970-01-02", "1980-01-01"), ("2108-01-01", "2107-12-31"), ("2200-01-01", "2107-12-31")):
+    for date, instead in (("1970-01-02", "1980-01-01"), ("2108-01-01", "2107-12-31"),
+                          ("2200-01-01", "2107-12-31")):
         bad("touch", "-d", date, f"{image}:/f", mentions=(date, instead))
         bad("touch", "-d", date, f"{image}:/new-{date}", mentions=(date, instead))
     for date in ("2026-11-21 10:20:31.5", "1980-01-01"):
@@ -289,7 +305,8 @@ def test_times_that_a_file_system_cannot_hold(work):
     with open(old, "wb"):
         pass
     os.utime(old, (86400, 86400))
-    host.run("tar", "--format=pax", "--owner=0", "--group=0", "-cf", f"{work}/old.tar", "-C", work, "old")
+    host.run("tar", "--format=pax", "--owner=0", "--group=0", "-cf", f"{work}/old.tar",
+             "-C", work, "old")
     for words in (("cp", "-a", old, f"{image}:/"), ("tar-in", f"{image}:/", f"{work}/old.tar")):
         assert "times of" in good(*words).err
     os.utime(old, (10**9, 10**9))
@@ -322,8 +339,10 @@ def test_archives_of_nothing(work, ext4):
     for size in (1024, 10240):
         good("tar-in", f"{ext4}:/", host.sparse_file(f"{work}/empty.tar", size))
     for size in (512, 70_000, MEGABYTE):
-        bad("tar-in", f"{ext4}:/", host.sparse_file(f"{work}/zeroes", size), mentions=("zeroes", "not a tar archive"))
-        bad("mkfs", "ext4", f"{work}/new.img", "--from", f"{work}/zeroes", mentions=("zeroes", "not a tar archive"))
+        bad("tar-in", f"{ext4}:/", host.sparse_file(f"{work}/zeroes", size),
+            mentions=("zeroes", "not a tar archive"))
+        bad("mkfs", "ext4", f"{work}/new.img", "--from", f"{work}/zeroes",
+            mentions=("zeroes", "not a tar archive"))
         assert not os.path.exists(f"{work}/new.img")
 
 
@@ -354,7 +373,8 @@ def test_trusted_attributes_come_along(work, ext4):
     good("diff", "-x", "lost+found", tree, f"{made}:/")
     for place in (f"{ext4}:/tree", f"{made}:/"):
         for name in names:
-            found = good("getfattr", "-h", "-n", "trusted.mine", f"{place}/{name}".replace("//", "/")).out
+            found = good("getfattr", "-h", "-n", "trusted.mine",
+                         f"{place}/{name}".replace("//", "/")).out
             assert 'trusted.mine="value"' in found
     good("setfattr", "-x", "trusted.mine", f"{ext4}:/tree/sub/f")
     different = run("diff", tree, f"{ext4}:/tree")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a command has reported as done is on stable storage when it returns, as the calls show that
-it makes to the host."""
+"""Changes of a command are on stable storage when it returns: its system calls to the host show
+this.
+"""
 
 import os
 import re

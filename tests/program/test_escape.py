@@ -165,7 +165,7 @@ def test_names_do_not_reach_the_terminal(work, odd_names):
 
 
 def test_names_in_a_shell(odd_names):
-    """Its messages. What ls and find show there is what test_cli.py checks."""
+    """The messages of a shell. test_cli.py checks the output of ls and find there."""
     done = subprocess.run(program.command("shell", odd_names), capture_output=True, check=False,
                           input=f'cat "/{CONTROLS}/no"\n'.encode(), timeout=300)
     assert done.returncode == 1 and not has_controls(done.stderr), done.stderr

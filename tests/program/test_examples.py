@@ -59,7 +59,8 @@ def test_a_bootable_root_image(desk):
     boot(on_disk, desk)
     program.good("fsck", desk.path("disk.img@1"))
     program.good("fsck", desk.path("disk.img@2"))
-    difference = program.run("diff", "-x", "lost+found", f"{desk.path('root.img')}:/", f"{desk.path('disk.img')}@2:/")
+    difference = program.run("diff", "-x", "lost+found", f"{desk.path('root.img')}:/",
+                             f"{desk.path('disk.img')}@2:/")
     assert difference.code == 0, str(difference)
 
 
@@ -69,7 +70,8 @@ def test_a_bootable_root_image(desk):
 def put_on_disk(desk: Desk, name: str, volume: str) -> str:
     """A disk with one partition, made by sfdisk."""
     size = os.path.getsize(volume) >> 20
-    return images.partitioned(desk.path(name), "label: gpt\nstart=2048, size=%d\n" % (size << 11), {2048: volume}, size + 4)
+    return images.partitioned(desk.path(name), "label: gpt\nstart=2048, size=%d\n" % (size << 11),
+                              {2048: volume}, size + 4)
 
 
 def system_volume(desk: Desk, **files) -> str:
@@ -82,30 +84,39 @@ def system_volume(desk: Desk, **files) -> str:
 @pytest.mark.needs("qemu-img", "tar", "zstd")
 def test_a_file_out_of_a_cloud_image(desk):
     (code,) = code_of("Pull a file out of a cloud image")
-    volume = system_volume(desk, **{"etc__os-release": "NAME=Cloud\n", "var__log__syslog": "started\n", "var__log__deep__er": "x" * 70000})
+    volume = system_volume(desk,
+                           **{"etc__os-release": "NAME=Cloud\n", "var__log__syslog": "started\n",
+                              "var__log__deep__er": "x" * 70000})
     raw = put_on_disk(desk, "raw", volume)
     # As clouds have them: a compressed image, and one that is based on it.
     host.run("qemu-img", "convert", "-c", "-O", "qcow2", raw, desk.path("base.qcow2"))
-    host.run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", "base.qcow2", desk.path("cloud.qcow2"))
+    host.run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2",
+             "-b", "base.qcow2", desk.path("cloud.qcow2"))
     said = desk.run(code)
     assert "qcow2" in said and "NAME=Cloud\n" in said
-    assert read(desk.path("logs/syslog")) == "started\n" and len(read(desk.path("logs/deep/er"))) == 70000
-    assert host.run("tar", "--zstd", "-xOf", desk.path("etc.tar.zst"), "./os-release").stdout == "NAME=Cloud\n"
+    assert read(desk.path("logs/syslog")) == "started\n"
+    assert len(read(desk.path("logs/deep/er"))) == 70000
+    assert (host.run("tar", "--zstd", "-xOf", desk.path("etc.tar.zst"), "./os-release").stdout
+            == "NAME=Cloud\n")
 
 
 @pytest.mark.needs("openssl", "debugfs")
 def test_a_password_is_changed(desk):
     password, script = code_of("Change a password in place")
     others = "daemon:*:19000:0:99999:7:::\n"
-    volume = system_volume(desk, etc__shadow=f"root:!:19000:0:99999:7:::\n{others}", etc__motd="old\n", **{"etc__machine-id": "1\n"})
-    host.run("debugfs", "-w", "-f", "-", volume, input="sif /etc/shadow gid 42\nsif /etc/shadow mode 0100640\n")
+    volume = system_volume(desk, etc__shadow=f"root:!:19000:0:99999:7:::\n{others}",
+                           etc__motd="old\n", **{"etc__machine-id": "1\n"})
+    host.run("debugfs", "-w", "-f", "-", volume,
+             input="sif /etc/shadow gid 42\nsif /etc/shadow mode 0100640\n")
     disk = put_on_disk(desk, "disk.img", volume)
     before = program.good("stat", f"{disk}@1:/etc/shadow").out
     desk.run(password)
     shadow = program.good("cat", f"{disk}@1:/etc/shadow").out
-    found = re.fullmatch(r"root:(\$6\$([^$]+)\$[^:]+):19000:0:99999:7:::\n" + re.escape(others), shadow)
+    found = re.fullmatch(r"root:(\$6\$([^$]+)\$[^:]+):19000:0:99999:7:::\n" + re.escape(others),
+                         shadow)
     assert found, shadow
-    assert host.run("openssl", "passwd", "-6", "-salt", found[2], "new password").stdout.strip() == found[1]
+    assert (host.run("openssl", "passwd", "-6", "-salt", found[2], "new password").stdout.strip()
+            == found[1])
     rights = r"\(\d+/\S+\).*Gid:.*$"
     after = program.good("stat", f"{disk}@1:/etc/shadow").out
     assert re.search(rights, before, re.MULTILINE)[0] == re.search(rights, after, re.MULTILINE)[0]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Images that somebody else uses: QEMU, which locks bytes of them, and loop devices of the host, which lock nothing."""
+"""Images that somebody else uses: QEMU, which locks bytes of them, and loop devices of the host,
+which lock nothing.
+"""
 
 import contextlib
 import os
@@ -13,7 +15,8 @@ from support.program import PROGRAM, bad, good, run
 needs_qemu = pytest.mark.needs("qemu-img", "qemu-io")
 FORMATS = ("raw", "qcow2")
 # As a disk of a running machine has it.
-OPTIONS = {"raw": ("--image-opts", "driver=raw,file.driver=file,file.locking=on,file.filename={}"), "qcow2": ("-f", "qcow2", "{}")}
+OPTIONS = {"raw": ("--image-opts", "driver=raw,file.driver=file,file.locking=on,file.filename={}"),
+           "qcow2": ("-f", "qcow2", "{}")}
 
 
 def make(work, kind="raw"):
@@ -27,7 +30,8 @@ def make(work, kind="raw"):
 def held_by_qemu(image, kind, *options):
     """QEMU has the image open."""
     words = [word.format(image) for word in OPTIONS[kind]]
-    with subprocess.Popen(["qemu-io", *options, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=host.environment()) as qemu:
+    with subprocess.Popen(["qemu-io", *options, *words], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True, env=host.environment()) as qemu:
         qemu.stdin.write("length\n")
         qemu.stdin.flush()
         assert "MiB" in qemu.stdout.readline(), "it could not open the image"
@@ -39,7 +43,8 @@ def held_by_qemu(image, kind, *options):
 @contextlib.contextmanager
 def held_by_us(image):
     """A shell in which the image has been written."""
-    with subprocess.Popen([PROGRAM, "shell", image], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
+    with subprocess.Popen([PROGRAM, "shell", image], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as shell:
         shell.stdin.write("touch /here\nls /here\n")
         shell.stdin.flush()
         assert "here" in shell.stdout.readline()
@@ -53,9 +58,11 @@ def held_by_us(image):
 def test_what_qemu_writes_is_left_alone(work, kind):
     image = make(work, kind)
     with held_by_qemu(image, kind):
-        for words in (("touch", f"{image}:/x"), ("mkfs", "--force", "ext4", image), ("fsck", "-y", image), ("resize", image, "--max"),
+        for words in (("touch", f"{image}:/x"), ("mkfs", "--force", "ext4", image),
+                      ("fsck", "-y", image), ("resize", image, "--max"),
                       ("ls", f"{image}:/"), ("part", image, "create", "--force", "linux:rest")):
-            bad(*words, code=8 if words[0] == "fsck" else 1, mentions=[image, "in use by another program, such as QEMU"])
+            bad(*words, code=8 if words[0] == "fsck" else 1,
+                mentions=[image, "in use by another program, such as QEMU"])
     good("touch", f"{image}:/x")
 
 
@@ -108,9 +115,11 @@ def test_the_file_of_a_loop_device(work):
     image = images.make(f"{work}/disk.img", "ext4", 32)
     os.link(image, f"{work}/link")
     with host.loop_device(image) as device:
-        for words in (("touch", f"{image}:/x"), ("touch", f"{work}/link:/x"), ("mkfs", "--force", "ext4", image), ("fsck", "-y", image),
+        for words in (("touch", f"{image}:/x"), ("touch", f"{work}/link:/x"),
+                      ("mkfs", "--force", "ext4", image), ("fsck", "-y", image),
                       ("resize", image, "+1M")):
-            bad(*words, code=8 if words[0] == "fsck" else 1, mentions=[work, device, f"losetup -d {device}"])
+            bad(*words, code=8 if words[0] == "fsck" else 1,
+                mentions=[work, device, f"losetup -d {device}"])
         good("ls", f"{image}:/")
         assert run("fsck", image).code == 0
         good("touch", f"{device}:/x")
@@ -146,14 +155,17 @@ def test_a_loop_device_of_a_file_that_is_gone(work):
 
 
 def test_mkfs_keeps_its_lock(work):
-    """From its first look to its last write nobody moves partitions, also while it works on a copy."""
+    """From its first look to its last write nobody moves partitions, also while it works on a copy.
+    """
     disk = images.partitioned(f"{work}/disk", "label: gpt\nstart=2048, size=131072\n", {}, 96)
     tools = f"{work}/bin"
     os.mkdir(tools)
     with open(f"{tools}/mke2fs", "w", encoding="ascii") as stream:
-        stream.write(f"#!/bin/sh\necho running\nwhile ! [ -e {tools}/go ]; do sleep 0.05; done\nexec /sbin/mke2fs \"$@\"\n")
+        stream.write(f"#!/bin/sh\necho running\nwhile ! [ -e {tools}/go ]; do sleep 0.05; done\n"
+                     "exec /sbin/mke2fs \"$@\"\n")
     os.chmod(f"{tools}/mke2fs", 0o755)
-    with subprocess.Popen([PROGRAM, "-v", "mkfs", "ext4", f"{disk}@1"], stdout=subprocess.PIPE, text=True,
+    with subprocess.Popen([PROGRAM, "-v", "mkfs", "ext4", f"{disk}@1"],
+                          stdout=subprocess.PIPE, text=True,
                           env={**os.environ, "PATH": f"{tools}:{host.PATH}"}) as running:
         try:
             assert running.stdout.readline() == "running\n"

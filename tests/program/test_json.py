@@ -109,7 +109,8 @@ def guide_table():
     """Each command of the guide's tables, with how it prints."""
     found = {}
     with open(GUIDE, encoding="utf-8") as stream:
-        for names, way in re.findall(r"^\| (`.*?`) \| (lines|one object|refused)\b", stream.read(), re.MULTILINE):
+        for names, way in re.findall(
+                r"^\| (`.*?`) \| (lines|one object|refused)\b", stream.read(), re.MULTILINE):
             found.update(dict.fromkeys(re.findall(r"`([a-z-]+)[^`]*`", names), way))
     return found
 
@@ -153,14 +154,19 @@ def test_an_archive_on_standard_output(image):
 
 def test_names_are_exact(image):
     place = os.fsencode(image)
-    expected = {b"/" + name for name in (b"", b"empty", b"etc", b"etc/passwd", b"fifo", b"file", b"link", b"lost+found", ODD)}
+    expected = {b"/" + name for name in (b"", b"empty", b"etc", b"etc/passwd",
+                                         b"fifo", b"file", b"link", b"lost+found", ODD)}
     for command in ("find", "tree", "du"):
         found = items(good(command, "--json", *["-a"] * (command != "find"), f"{image}:/"))
-        assert {exact(item, "path") for item in found} == {place + b":" + path for path in expected}, command
+        assert {exact(item, "path") for item in found} == {place + b":" + path
+                                                           for path in expected}, command
         odd, = [item for item in found if "path_base64" in item]
-        assert odd["path"] == f"{image}:/odd\ufffd\xe9" and exact(odd, "path") == place + b":/" + ODD
-    links = [item for item in items(good("ls", "--json", f"{image}:/")) if item["type"] == "symlink"]
-    assert [(exact(item, "path"), exact(item, "target")) for item in links] == [(place + b":/link", b"to\xfe")]
+        assert odd["path"] == f"{image}:/odd\ufffd\xe9"
+        assert exact(odd, "path") == place + b":/" + ODD
+    links = [item for item in items(good("ls", "--json", f"{image}:/"))
+             if item["type"] == "symlink"]
+    assert [(exact(item, "path"), exact(item, "target")) for item in links] == [
+        (place + b":/link", b"to\xfe")]
 
 
 def test_an_exact_name_is_an_operand(image):
@@ -190,7 +196,8 @@ def test_owners_modes_and_sizes(image):
     good("chown", "7:9", f"{image}:/fifo")
     good("chmod", "4640", f"{image}:/fifo")
     item, = items(good("ls", "--json", f"{image}:/fifo"))
-    assert (item["uid"], item["user"], item["gid"], item["mode"], item["type"]) == (7, "ann", 9, 0o4640, "fifo")
+    assert (item["uid"], item["user"], item["gid"], item["mode"], item["type"]) == (
+        7, "ann", 9, 0o4640, "fifo")
     assert "group" not in item and item["size"] == 0
     item, = items(good("ls", "-n", "--json", f"{image}:/fifo"))
     assert "user" not in item and "access_list" in item
@@ -215,7 +222,8 @@ def test_attributes_and_lists(image):
     names, = items(good("getfattr", "--json", f"{image}:/file"))
     assert [list(attribute) for attribute in names["attributes"]] == [["name"], ["name"]]
     found, = items(good("getfacl", "--json", f"{image}:/file"))
-    assert {"tag": "user", "id": 7, "name": "ann", "permissions": "rwx", "effective": "r--"} in found["access"]
+    assert {"tag": "user", "id": 7, "name": "ann", "permissions": "rwx",
+            "effective": "r--"} in found["access"]
     assert found["default"] == []
     good("chattr", "+A", f"{image}:/file")
     found, = items(good("lsattr", "--json", f"{image}:/file"))
@@ -232,14 +240,17 @@ def test_differences(work, image):
     os.remove(f"{tree}/link")
     os.symlink("other", f"{tree}/link")
     os.remove(f"{tree}/fifo")
-    result = run("diff", "--json", "--times", "-x", "lost+found", "--ignore", "owners", f"{image}:/", tree)
+    result = run("diff", "--json", "--times", "-x", "lost+found", "--ignore",
+                 "owners", f"{image}:/", tree)
     assert result.code == 1 and end(result)["errors"] == []
     found = {(exact(item, "path"), item["what"]): item for item in items(result)}
     assert found[b"file", "contents"]["offset"] == 2
     assert (found[b"file", "modified"]["left"], found[b"file", "modified"]["right"]) == (OLD, NEW)
-    assert exact(found[b"file", "xattr"], "left") == b"a\0" and found[b"file", "xattr"]["right"] == "b"
+    assert exact(found[b"file", "xattr"], "left") == b"a\0"
+    assert found[b"file", "xattr"]["right"] == "b"
     assert found[b"empty", "mode"]["right"] == 0o700
-    assert exact(found[b"link", "target"], "left") == b"to\xfe" and found[b"link", "target"]["right"] == "other"
+    assert exact(found[b"link", "target"], "left") == b"to\xfe"
+    assert found[b"link", "target"]["right"] == "other"
     assert found[b"fifo", "missing"]["only_in"] == "left"
 
 
@@ -259,12 +270,15 @@ def test_checks(image):
     host.run("debugfs", "-w", "-R", "clri /file", image)
     result = run("fsck", "--json", image)
     found = document(result)
-    assert result.code == 4 and found["check"]["result"] == "errors" and found["warnings"], str(result)
+    assert result.code == 4, str(result)
+    assert found["check"]["result"] == "errors", str(result)
+    assert found["warnings"], str(result)
     assert "file" in found["check"]["output"]
 
 
 def test_disks(work, image):
-    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072, name=one\n", {2048: image}, 128)
+    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072, name=one\n",
+                              {2048: image}, 128)
     found = document(good("info", "--json", disk))["disk"]
     partition, = found["partitions"]
     assert partition["filesystem"]["type"] == "ext4" and partition["name"] == "one"
@@ -272,7 +286,8 @@ def test_disks(work, image):
     table = document(good("part", disk, "list", "--json"))["table"]
     assert [row["start"] for row in table["partitions"]] == [2048 * 512]
     row, = document(good("df", "--json", disk))["filesystems"]
-    assert row["volume"] == f"{disk}@1" and row["size"] == row["used"] + row["available"] or row["used"] > 0
+    assert (row["volume"] == f"{disk}@1" and row["size"] == row["used"] + row["available"]
+            or row["used"] > 0)
     trimmed, = items(good("fstrim", "--json", f"{disk}@1"))
     assert trimmed["volume"] == f"{disk}@1" and trimmed["bytes"] > 0
     odd = os.fsdecode(os.fsencode(work) + b"/\xff.img")
@@ -346,7 +361,8 @@ def test_no_document_without_a_request(image):
 def test_lines_of_a_script(work, image):
     """Each line prints its own, and has its own errors."""
     with open(f"{work}/script", "w", encoding="utf-8") as stream:
-        stream.write(f"stat {image}:/absent1\nstat --json {image}:/absent2\nls --json {image}:/etc\n"
+        stream.write(
+            f"stat {image}:/absent1\nstat --json {image}:/absent2\nls --json {image}:/etc\n"
                      f"mkdir --json {image}:/new\nfsck --json {image}\n")
     result = bad("run-script", "--keep-going", f"{work}/script")
     found = [json.loads(line) for line in result.raw.decode().split("\n")[:-1]]

@@ -41,7 +41,8 @@ def mappings(process: int) -> list:
 
 
 def dumped(process: int) -> typing.Iterator[bytes]:
-    """What a core dump has of the program's own memory: all that can be read and is not left out."""
+    """The program's own memory in a core dump: all that can be read and is not left out.
+    """
     with open(f"/proc/{process}/mem", "rb", buffering=0) as memory:
         for mapping in mappings(process):
             if "rd" not in mapping.flags or "dd" in mapping.flags or mapping.name.startswith(

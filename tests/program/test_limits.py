@@ -66,7 +66,7 @@ def memory_of_kernel(process):
 
 
 def test_the_memory_of_a_commands_kernel_has_a_bound(image):
-    """Whatever an image has it read: 2 GiB, on hosts that have more than four times as much."""
+    """No image makes it use more than 2 GiB, on hosts that have more than four times as much."""
     command = program.command("cat", f"{image}:/large")
     with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         try:

@@ -39,7 +39,8 @@ def image(work):
 
 def owners(output):
     """The owner and group of each name."""
-    return {line.split()[-1].rpartition("/")[2]: tuple(line.split()[2:4]) for line in output.splitlines() if not line.startswith("total")}
+    return {line.split()[-1].rpartition("/")[2]: tuple(line.split()[2:4])
+            for line in output.splitlines() if not line.startswith("total")}
 
 
 NAMES = {"known": ("ann", "staff"), "strange": ("4321", "4321")}
@@ -57,7 +58,8 @@ def test_owners_have_the_names_of_the_image(work, image):
     good("mkdir", f"{other}:/etc")
     good("cp", f"{work}/passwd", f"{other}:/etc/passwd")
     both = good("ls", "-l", f"{image}:/home/known", f"{other}:/home/known").out.splitlines()
-    assert [line.split()[2:4] for line in both] == [["ann", "staff"], ["bob", "77"]], "each image has names of its own"
+    assert [line.split()[2:4] for line in both] == [
+        ["ann", "staff"], ["bob", "77"]], "each image has names of its own"
 
 
 def test_find_has_the_names_of_the_image(image):
@@ -71,13 +73,15 @@ def test_find_has_the_names_of_the_image(image):
 def test_names_that_would_confuse_are_numbers(work, image):
     write(f"{work}/passwd", "a\x1b[2J:x:1234:1::/:\nwith space:x:4321:1::/:\n")
     good("cp", f"{work}/passwd", f"{image}:/etc/passwd")
-    assert owners(good("ls", "-l", f"{image}:/home").out) == {"known": ("1234", "staff"), "strange": ("4321", "4321")}
+    assert owners(good("ls", "-l", f"{image}:/home").out) == {"known": ("1234", "staff"),
+                                                              "strange": ("4321", "4321")}
 
 
 @pytest.fixture
 def many(work):
     tree = f"{work}/many"
-    for name in ["a", "bb", "a-rather-long-name", "caf\u00e9", *(f"file{number}" * (number % 4) or "x" for number in range(37))]:
+    for name in ["a", "bb", "a-rather-long-name", "caf\u00e9",
+                 *(f"file{number}" * (number % 4) or "x" for number in range(37))]:
         write(f"{tree}/{name}")
     os.mkdir(f"{tree}/directory")
     os.symlink("a", f"{tree}/link")
@@ -90,7 +94,8 @@ def many(work):
 
 def columns_by_gnu(tree, width, *options):
     """With blanks between the columns, as ours; GNU takes tabs."""
-    return host.run("ls", "-C", "-T0", "-w", str(width), *options, tree, LC_ALL="C.UTF-8", QUOTING_STYLE="literal").stdout
+    return host.run("ls", "-C", "-T0", "-w", str(width), *options, tree,
+                    LC_ALL="C.UTF-8", QUOTING_STYLE="literal").stdout
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200, 5])
@@ -105,7 +110,8 @@ def test_columns_as_gnu(many, width, options):
 
 def test_letters_after_names(many):
     tree, disk = many
-    assert good("ls", "-F", f"{disk}:/many").out == host.run("ls", "-1F", tree, LC_ALL="C.UTF-8", QUOTING_STYLE="literal").stdout
+    assert (good("ls", "-F", f"{disk}:/many").out
+            == host.run("ls", "-1F", tree, LC_ALL="C.UTF-8", QUOTING_STYLE="literal").stdout)
     long = good("ls", "-lF", f"{disk}:/many").out.splitlines()
     assert {"directory/", "bb*", "fifo|", "a"} <= {line.split()[-1] for line in long}
     assert any(line.endswith(" link -> a") for line in long)
@@ -113,7 +119,8 @@ def test_letters_after_names(many):
 
 def on_a_terminal(*words, **variables):
     main, other = pty.openpty()
-    with subprocess.Popen(program.command(*words), stdin=other, stdout=other, stderr=other, env={**os.environ, **variables}) as running:
+    with subprocess.Popen(program.command(*words), stdin=other, stdout=other,
+                          stderr=other, env={**os.environ, **variables}) as running:
         os.close(other)
         shown = drain(main)
         assert running.wait(timeout=60) == 0
@@ -123,7 +130,8 @@ def on_a_terminal(*words, **variables):
 
 def test_columns_are_for_terminals(many):
     _, disk = many
-    assert len(good("ls", f"{disk}:/many").out.splitlines()) == len(good("ls", "-1", f"{disk}:/many").out.splitlines())
+    assert len(good("ls", f"{disk}:/many").out.splitlines()) == len(
+        good("ls", "-1", f"{disk}:/many").out.splitlines())
     shown = on_a_terminal("ls", f"{disk}:/many", COLUMNS="60")
     assert re.search(r"a  +.*file", shown) and max(map(len, shown.splitlines())) <= 60
     assert all(" " not in line for line in on_a_terminal("ls", "-1", f"{disk}:/many").splitlines())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The manual pages: nothing is wrong with them as documents, and they say what `outboard help` says."""
+"""The manual pages: nothing is wrong with them as documents, and they say what `outboard help`
+says.
+"""
 
 import os
 import re
@@ -47,8 +49,10 @@ def sections(path):
 @pytest.mark.needs("mandoc")
 def test_every_page(work):
     everything = sections(page(work))["OPTIONS"]
-    general = [line for line in everything if line.startswith("--") and not re.match("--(verbose|help|version)", line)]
-    assert "--key-file <FILE>" in general and "--ro   Open images read-only: not a byte of them changes" in general
+    general = [line for line in everything
+               if line.startswith("--") and not re.match("--(verbose|help|version)", line)]
+    assert "--key-file <FILE>" in general
+    assert "--ro   Open images read-only: not a byte of them changes" in general
     for name in [[], *([name] for name in commands())]:
         path = page(work, *name)
         assert host.run("mandoc", "-T", "lint", "-W", "warning", path).stdout == ""
@@ -57,7 +61,8 @@ def test_every_page(work):
         assert "EXTRA" not in found
         assert ("EXAMPLES" in found) == ("\nExample" in help_of(*name)), name
         if name:
-            assert [line for line in found["OPTIONS OF ALL COMMANDS"] if line.startswith("--")] == general, name
+            assert ([line for line in found["OPTIONS OF ALL COMMANDS"] if line.startswith("--")]
+                    == general), name
         head, foot = list(found)[0], list(found)[-1]
         title = "-".join(["outboard", *name]).upper()
         assert head.startswith(f"{title}(1)") and "2023-11-14" in foot
@@ -69,7 +74,8 @@ def test_text_after_the_options(work):
     assert mount["EXAMPLES"][0] == "outboard mount disk.img@1 /tmp/disk"
     options = mount["Options after -o"]
     assert "ro     read-only: not a byte of the image changes" in options
-    for row, text in ("default_permissions", "the rights that"), ("type=TYPE, memory=SIZE", "as --type"):
+    for row, text in (("default_permissions", "the rights that"),
+                      ("type=TYPE, memory=SIZE", "as --type")):
         assert options[options.index(row) + 1].startswith(text)
     assert "xfs and f2fs grow" in sections(page(work, "resize"))["NOTES"][0]
 
@@ -86,9 +92,11 @@ def test_installed_pages(work):
     """One for each command, and those alone; the same each time."""
     made = []
     for prefix in f"{work}/first", f"{work}/second":
-        host.run("make", "-C", program.REPOSITORY, "install", f"PREFIX={prefix}", "DESTDIR=", MAKEFLAGS="", MAKELEVEL="")
+        host.run("make", "-C", program.REPOSITORY, "install", f"PREFIX={prefix}",
+                 "DESTDIR=", MAKEFLAGS="", MAKELEVEL="")
         directory = f"{prefix}/share/man/man1"
-        made.append({name: host.run("cat", f"{directory}/{name}").stdout for name in os.listdir(directory)})
+        made.append({name: host.run("cat", f"{directory}/{name}").stdout
+                     for name in os.listdir(directory)})
     assert made[0] == made[1]
     assert sorted(made[0]) == sorted(["outboard.1", *(f"outboard-{name}.1" for name in commands())])
 
@@ -96,7 +104,8 @@ def test_installed_pages(work):
 def examples():
     """Each example of the help, with what is read by it, but not what is said about it."""
     for name in commands():
-        text = good("help", name, COLUMNS="200").out.partition("\nExample")[2].partition(":\n")[2].partition("\n\n")[0]
+        text = good("help", name, COLUMNS="200").out.partition("\nExample")[2].partition(
+            ":\n")[2].partition("\n\n")[0]
         text = re.sub("^  ", "", text, flags=re.MULTILINE)
         for example in re.findall(r"^.*<<END\n(?:.*\n)*?END$|^.+$", text, re.MULTILINE):
             yield re.split(" {3,}", example)[0]

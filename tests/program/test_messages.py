@@ -79,7 +79,8 @@ def test_pieces_of_a_split_image(work):
             stream.seek((index - 1) * 32 * MEGABYTE)
             write(f"{work}/disk.img.00{index}", stream.read(32 * MEGABYTE))
     for piece, other in (("001", "002"), ("002", "001")):
-        bad("ls", f"{work}/disk.img.{piece}:/", mentions=["split image", f"disk.img.{other}", f"cat {work}/disk.img.???"])
+        bad("ls", f"{work}/disk.img.{piece}:/",
+            mentions=["split image", f"disk.img.{other}", f"cat {work}/disk.img.???"])
     assert "split image" in good("info", f"{work}/disk.img.001").out
     bad("info", f"{work}/disk.img.002", mentions=["split image"])
     os.remove(f"{work}/disk.img.001")
@@ -102,7 +103,8 @@ def test_the_last_line_of_a_tool_is_shown(work):
                  b"i=$((i+1)); echo step $i; done\necho last words >&2\nexit 3\n")
     os.chmod(tool, 0o755)
     done = bad("mkfs", "ext4", f"{work}/image", "--size", "8M",
-               mentions=["mke2fs ended with 3", "mke2fs: last words"], PATH=f"{work}/bin:{os.environ['PATH']}")
+               mentions=["mke2fs ended with 3", "mke2fs: last words"],
+               PATH=f"{work}/bin:{os.environ['PATH']}")
     assert len(done.err.splitlines()) < 12, done.err
 
 
@@ -111,15 +113,18 @@ def test_a_missing_directory_for_temporary_files_is_named(work):
     os.mkdir(f"{work}/tree")
     nowhere = f"{work}/nowhere"
     for words, variables in ((("edit", f"{image}:/x"), {"EDITOR": "true"}),
-                             (("mkfs", "ext4", f"{work}/new", "--size", "8M", "--from", f"{work}/tree", "--reproducible"), {})):
-        done = bad(*words, mentions=[nowhere, "No such file or directory", "TMPDIR"], TMPDIR=nowhere, **variables)
+                             (("mkfs", "ext4", f"{work}/new", "--size",
+                               "8M", "--from", f"{work}/tree", "--reproducible"), {})):
+        done = bad(*words, mentions=[nowhere, "No such file or directory", "TMPDIR"],
+                   TMPDIR=nowhere, **variables)
         assert "os error" not in done.err and "outboard-" not in done.err, done.err
 
 
 @pytest.mark.needs_root
 @pytest.mark.needs("unshare")
 @pytest.mark.parametrize("lacking, prepare", [
-    ("/proc", "umount -l /proc"), ("/dev/null", "mount -t tmpfs none /dev && mknod /dev/urandom c 1 9"),
+    ("/proc", "umount -l /proc"),
+    ("/dev/null", "mount -t tmpfs none /dev && mknod /dev/urandom c 1 9"),
 ], ids=["proc", "null"])
 def test_a_host_that_lacks_a_part(work, lacking, prepare):
     if not host.may_mount():
@@ -145,8 +150,10 @@ def test_an_image_that_outboard_has_mounted(work):
     os.mkdir(f"{work}/other")
     with mounts.mounted(image) as directory:
         server = mounts.server_of(image)
-        said = [image, f"mounted on {directory} by outboard, pid {server}", f"outboard umount {directory}"]
-        for words in (("ls", f"{image}:/"), ("touch", f"{image}:/x"), ("fsck", image), ("mkfs", "--force", "ext4", image),
+        said = [image, f"mounted on {directory} by outboard, pid {server}",
+                f"outboard umount {directory}"]
+        for words in (("ls", f"{image}:/"), ("touch", f"{image}:/x"), ("fsck", image),
+                      ("mkfs", "--force", "ext4", image),
                       ("mount", image, f"{work}/other")):
             bad(*words, code=8 if words[0] == "fsck" else 1, mentions=said)
     good("ls", f"{image}:/")
@@ -160,7 +167,8 @@ def test_an_image_whose_file_is_removed_under_its_mount(work, how):
     os.mkdir(directory)
     good("mount", *(("-o", "ro") if how == "read-only" else ()), image, directory)
     with contextlib.ExitStack() as stack:
-        stack.callback(lambda: host.run("umount", "-l", directory) if mounts.is_mounted(directory) else None)
+        stack.callback(lambda: host.run("umount", "-l", directory) if mounts.is_mounted(directory)
+                       else None)
         match how:
             case "replaced":
                 os.rename(images.make(f"{work}/other", "ext4"), image)
@@ -169,7 +177,8 @@ def test_an_image_whose_file_is_removed_under_its_mount(work, how):
             case _:
                 os.remove(image)
         if how in ("removed", "replaced"):
-            bad("umount", directory, mentions=[f"{image} was removed", directory, "everything in it is lost"])
+            bad("umount", directory,
+                mentions=[f"{image} was removed", directory, "everything in it is lost"])
         else:
             good("umount", directory)
         assert not mounts.is_mounted(directory)
@@ -200,8 +209,9 @@ def test_no_inodes_left(work):
 
 @pytest.mark.needs_root
 @pytest.mark.needs("unshare")
-@pytest.mark.parametrize("words", (("cp", "{image}:/file", "{full}/"), ("tar-out", "{image}:/", "-f", "{full}/new.tar"),
-                                   ("mkfs", "ext4", "{full}/new.img", "--size", "8M")), ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words", (("cp", "{image}:/file", "{full}/"), ("tar-out", "{image}:/", "-f", "{full}/new.tar"),
+              ("mkfs", "ext4", "{full}/new.img", "--size", "8M")), ids=lambda words: words[0])
 def test_no_inodes_left_on_the_host(work, words):
     if not host.may_mount():
         pytest.skip("nothing can be mounted here")
@@ -210,7 +220,8 @@ def test_no_inodes_left_on_the_host(work, words):
     os.mkdir(full)
     good("touch", f"{image}:/file")
     words = [word.format(image=image, full=full) for word in words]
-    script = f'mount -t tmpfs -o size=64M,nr_inodes=2 none {full} && touch {full}/last || exit 99; "$@"'
+    script = (
+        f'mount -t tmpfs -o size=64M,nr_inodes=2 none {full} && touch {full}/last || exit 99; "$@"')
     done = bad(*words, prefix=(*UNSHARE, "sh", "-c", script, "sh"),
                mentions=["No space left", f"host's file system of {full}", "no inodes left: all 2"])
     assert done.err.count("no inodes") == 1 and ".outboard-" not in done.err, done.err
@@ -224,7 +235,8 @@ def test_mkfs_names_what_the_user_named(work):
     assert ".outboard-" not in done.err and ".tmp" not in done.err, done.err
 
 
-@pytest.mark.parametrize("name, left", (("new", "was not made, and nothing is left"), ("old", "was not changed")))
+@pytest.mark.parametrize("name, left",
+                         (("new", "was not made, and nothing is left"), ("old", "was not changed")))
 def test_an_interrupted_mkfs_says_what_is_left(work, name, left):
     """By a tool that goes on until it is ended."""
     old = images.make(f"{work}/old", "ext4")
@@ -240,7 +252,8 @@ def test_an_interrupted_mkfs_says_what_is_left(work, name, left):
         running.send_signal(signal.SIGTERM)
         _, said = running.communicate(timeout=60)
     assert running.returncode == 128 + signal.SIGTERM, said
-    assert said == f"outboard: interrupted: {work}/{name} {left}" + (" of it" if name == "new" else "") + "\n"
+    assert (said == f"outboard: interrupted: {work}/{name} {left}"
+            + (" of it" if name == "new" else "") + "\n")
     assert sorted(os.listdir(work)) == ["bin", "old"] and images.contents(old) == before
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What commands do outside of the sandbox: no more than they must, once, and with the host's own programs."""
+"""Commands do no more outside of the sandbox than they must, once, and with the host's own
+programs.
+"""
 
 import os
 import subprocess
@@ -27,18 +29,22 @@ def converted(work):
 
 @pytest.mark.needs_root
 @pytest.mark.needs("strace", "zstd", "qemu-img")
-@pytest.mark.parametrize("make, sign", [(compressed, 'tmp", O_RDWR|O_CLOEXEC|O_TMPFILE'), (converted, '"convert"')], ids=["zstd", "vmdk"])
+@pytest.mark.parametrize("make, sign", [(compressed, 'tmp", O_RDWR|O_CLOEXEC|O_TMPFILE'),
+                                        (converted, '"convert"')], ids=["zstd", "vmdk"])
 def test_a_mount_decodes_once(work, make, sign):
     """In the server, not in the command that the user has typed."""
     image, directory, trace = make(work), f"{work}/place", f"{work}/trace"
     for made in (directory, f"{work}/tmp"):
         os.mkdir(made)
     words = program.command("mount", "-o", "ro", image, directory)
-    with subprocess.Popen(["strace", "-f", "-s", "200", "-o", trace, "-e", "trace=openat,execve", *words],
-                          stdin=subprocess.DEVNULL, env={**os.environ, "TMPDIR": f"{work}/tmp"}) as running:
+    with subprocess.Popen(["strace", "-f", "-s", "200", "-o", trace, "-e",
+                           "trace=openat,execve", *words],
+                          stdin=subprocess.DEVNULL, env={**os.environ,
+                                                         "TMPDIR": f"{work}/tmp"}) as running:
         try:
             deadline = time.monotonic() + HANGS
-            while not is_mounted(directory) and running.poll() is None and time.monotonic() < deadline:
+            while (not is_mounted(directory) and running.poll() is None
+                   and time.monotonic() < deadline):
                 time.sleep(0.05)
             assert os.listdir(directory) == ["lost+found"]
         finally:
@@ -54,9 +60,11 @@ def test_a_mount_decodes_once(work, make, sign):
 @pytest.mark.needs("strace", "zstd")
 def test_an_archive_is_counted_in_the_sandbox(work):
     """Without --size it is read once more, to find out how much is in it."""
-    host.run("tar", "--zstd", "-cf", f"{work}/tree.tar.zst", "-C", images.write_few_files(f"{work}/tree"), ".")
+    host.run("tar", "--zstd", "-cf", f"{work}/tree.tar.zst", "-C",
+             images.write_few_files(f"{work}/tree"), ".")
     trace = f"{work}/trace"
-    host.run("strace", "-f", "-o", trace, "-e", "trace=openat,seccomp,prctl", *program.command("mkfs", "ext4", f"{work}/new", "--from", f"{work}/tree.tar.zst"))
+    host.run("strace", "-f", "-o", trace, "-e", "trace=openat,seccomp,prctl",
+             *program.command("mkfs", "ext4", f"{work}/new", "--from", f"{work}/tree.tar.zst"))
     shut_in, opened = set(), 0
     with open(trace, encoding="utf-8", errors="replace") as stream:
         for line in stream:
@@ -83,10 +91,14 @@ def fake(work, name):
 def test_the_converter_gets_a_clean_environment(work):
     """And is found by an absolute name."""
     image, trace = converted(work), f"{work}/trace"
-    host.run("strace", "-f", "-v", "-s", "300", "-o", trace, "-e", "trace=execve", *program.command("info", image), SECRET="hidden")
+    host.run("strace", "-f", "-v", "-s", "300", "-o", trace, "-e", "trace=execve",
+             *program.command("info", image), SECRET="hidden")
     with open(trace, encoding="utf-8", errors="replace") as stream:
         found = [line for line in stream if '"convert"' in line]
-    assert len(found) == 1 and "hidden" not in found[0] and 'execve("/' in found[0] and '"LC_ALL=C"' in found[0], found
+    assert len(found) == 1, found
+    assert "hidden" not in found[0], found
+    assert 'execve("/' in found[0], found
+    assert '"LC_ALL=C"' in found[0], found
 
 
 @pytest.mark.needs_root

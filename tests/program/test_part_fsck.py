@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""outboard part, fsck, resize and fstrim, checked by sfdisk, sgdisk, the types' own checkers and the host's kernel."""
+"""outboard part, fsck, resize and fstrim, checked by sfdisk, sgdisk, the types' own checkers and
+the host's kernel.
+"""
 
 import filecmp
 import json
@@ -31,9 +33,11 @@ def verify(image):
 
 def part(work, number, image):
     """A partition's data in a file of its own."""
-    entry = next(entry for entry in table(image)["partitions"] if entry["node"].endswith(str(number)))
+    entry = next(entry for entry in table(image)["partitions"]
+                 if entry["node"].endswith(str(number)))
     target = f"{work}/part{number}"
-    host.run("dd", f"if={image}", f"of={target}", "bs=512", f"skip={entry['start']}", f"count={entry['size']}", "conv=sparse",
+    host.run("dd", f"if={image}", f"of={target}", "bs=512", f"skip={entry['start']}",
+             f"count={entry['size']}", "conv=sparse",
              "status=none")
     return target
 
@@ -57,7 +61,9 @@ def same(work, image, tree):
     shutil.rmtree(out, ignore_errors=True)
     run("cp", "-r", f"{image}:/.", out)
     found = filecmp.dircmp(tree, out, ignore=["lost+found"])
-    assert not found.left_only and not found.diff_files and not found.subdirs["d"].diff_files, found.report()
+    assert not found.left_only, found.report()
+    assert not found.diff_files, found.report()
+    assert not found.subdirs["d"].diff_files, found.report()
 
 
 # ---- part ----
@@ -74,12 +80,15 @@ def test_create(work, kind):
     first, second, third = found["partitions"]
     assert (first["size"], second["size"]) == (64 * 2048, 32 * 2048) and third["size"] > 490 * 2048
     if kind == "gpt":
-        assert first["type"] == "C12A7328-F81F-11D2-BA4B-00A0C93EC93B" and third["name"] == "root fs"
+        assert first["type"] == "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
+        assert third["name"] == "root fs"
     else:
-        assert first["bootable"] and [entry["type"] for entry in found["partitions"]] == ["c", "82", "83"]
+        assert first["bootable"]
+        assert [entry["type"] for entry in found["partitions"]] == ["c", "82", "83"]
     assert os.path.getsize(image) == 600 * MEGABYTE and os.stat(image).st_blocks < 2048
     shown = document(good("part", image, "list", "--json"))["table"]
-    assert [entry["start"] for entry in shown["partitions"]] == [entry["start"] * 512 for entry in found["partitions"]]
+    assert [entry["start"] for entry in shown["partitions"]] == [entry["start"] * 512
+                                                                 for entry in found["partitions"]]
     assert "Linux" in good("part", image, "list").out
 
 
@@ -87,7 +96,8 @@ def test_create_the_same_each_time(work):
     for name in ("a", "b"):
         good("part", f"{work}/{name}", "create", "--size", "600M", "--reproducible", *DISK)
     good("part", f"{work}/c", "create", "--size", "600M", *DISK)
-    assert filecmp.cmp(f"{work}/a", f"{work}/b", shallow=False) and not filecmp.cmp(f"{work}/a", f"{work}/c", shallow=False)
+    assert filecmp.cmp(f"{work}/a", f"{work}/b", shallow=False)
+    assert not filecmp.cmp(f"{work}/a", f"{work}/c", shallow=False)
     verify(f"{work}/a")
 
 
@@ -98,7 +108,8 @@ def test_add_and_delete(work):
     assert [entry.get("name") for entry in table(image)["partitions"]] == [None, None, "one", "two"]
     good("part", image, "delete", "2", "3")
     verify(image)
-    assert [entry["number"] for entry in document(good("part", image, "list", "--json"))["table"]["partitions"]] == [1, 4]
+    assert [entry["number"] for entry in document(good("part", image, "list",
+                                                       "--json"))["table"]["partitions"]] == [1, 4]
     bad("part", image, "delete", "3", mentions=["no partition 3"])
     bad("part", image, "add", "linux:9G", mentions=["sfdisk"])
     verify(image)
@@ -119,17 +130,20 @@ def test_part_refuses(work):
 
 
 def listed(image):
-    """What `part list` says, as sfdisk would."""
+    """The table of `part list`, in sfdisk's units."""
     shown = document(good("part", image, "list", "--json"))["table"]
-    return [(entry["number"], entry["start"] // 512, entry["size"] // 512) for entry in shown["partitions"]]
+    return [(entry["number"], entry["start"] // 512, entry["size"] // 512)
+            for entry in shown["partitions"]]
 
 
 def by_sfdisk(image):
-    return [(number, entry["start"], entry["size"]) for number, entry in enumerate(table(image)["partitions"], 1)]
+    return [(number, entry["start"], entry["size"])
+            for number, entry in enumerate(table(image)["partitions"], 1)]
 
 
 @pytest.mark.parametrize("kind", ["gpt", "mbr"])
-@pytest.mark.parametrize("before", ["gpt", "mbr", "ext4", "xfs", "btrfs", "vfat", "ntfs", "iso9660", "udf"])
+@pytest.mark.parametrize("before",
+                         ["gpt", "mbr", "ext4", "xfs", "btrfs", "vfat", "ntfs", "iso9660", "udf"])
 def test_a_new_table_is_all_that_is_there(work, before, kind):
     image = f"{work}/disk.img"
     if before in ("gpt", "mbr"):
@@ -145,7 +159,8 @@ def test_a_new_table_is_all_that_is_there(work, before, kind):
     good("part", image, "create", "--force", "--table", kind, "linux:5M", "linux:30M")
     verify(image)
     assert listed(image) == by_sfdisk(image) and len(listed(image)) == 2
-    assert host.run("wipefs", "--no-act", "--noheadings", "--output", "TYPE", image).stdout.split()[0] == {"gpt": "gpt", "mbr": "dos"}[kind]
+    assert host.run("wipefs", "--no-act", "--noheadings", "--output", "TYPE",
+                    image).stdout.split()[0] == {"gpt": "gpt", "mbr": "dos"}[kind]
     assert document(good("info", "--json", image))["disk"]["table"] is not None
     good("mkfs", "ext4", f"{image}@2")
     start = listed(image)[1][1]
@@ -156,7 +171,9 @@ def test_a_new_table_is_all_that_is_there(work, before, kind):
 
 
 def test_a_table_over_another(work):
-    """As Linux has it: without a protective MBR a GPT is none, with one the copy is used where the first is damaged."""
+    """As Linux has it: without a protective MBR a GPT is none, with one the copy is used where the
+    first is damaged.
+    """
     image = f"{work}/disk.img"
     os.truncate(os.open(image, os.O_CREAT | os.O_WRONLY), 50 * MEGABYTE)
     host.run("sfdisk", "-q", image, input="label: gpt\n,20M\n,\n")
@@ -186,14 +203,17 @@ def test_a_full_disk(work):
     image = disk(work, *DISK)
     good("mkfs", "vfat", f"{image}@1", "--label", "ESP", "--from", f"{work}/boot")
     good("mkfs", "swap", f"{image}@2", "--label", "SWAP")
-    good("mkfs", "ext4", f"{image}@3", "--label", "root", "--from", f"{work}/system", "--owner", "0:0")
+    good("mkfs", "ext4", f"{image}@3", "--label", "root", "--from", f"{work}/system",
+         "--owner", "0:0")
     verify(image)
     host.run("fsck.fat", "-n", part(work, 1, image))
     assert "SWAP" in host.run("blkid", "-p", part(work, 2, image)).stdout
     host.run("e2fsck", "-f", "-n", part(work, 3, image))
     if host.may_mount():
         entry = table(image)["partitions"][2]
-        with host.loop_mount(image, "ext4", f"ro,offset={entry['start'] * 512},sizelimit={entry['size'] * 512}") as directory:
+        with host.loop_mount(
+                image, "ext4",
+                f"ro,offset={entry['start'] * 512},sizelimit={entry['size'] * 512}") as directory:
             assert open(f"{directory}/etc/hostname", encoding="ascii").read() == "disk\n"
     bad("mkfs", "ext4", f"{image}@1", mentions=["vfat", "--force"])
     good("mkfs", "ext4", f"{image}@1", "--force")
@@ -231,7 +251,8 @@ def test_fsck_repairs(work, kind, place):
     if place == "partition":
         image = disk(work, "swap:10M", "linux:400M", "linux:rest")
         start = table(image)["partitions"][1]["start"]
-        host.run("dd", f"if={plain}", f"of={image}", "bs=512", f"seek={start}", "conv=notrunc,sparse", "status=none")
+        host.run("dd", f"if={plain}", f"of={image}", "bs=512", f"seek={start}",
+                 "conv=notrunc,sparse", "status=none")
         image += "@2"
     file = image.partition("@")[0]
     before = contents(file)
@@ -246,7 +267,8 @@ def test_fsck_repairs(work, kind, place):
     host.run(*FSCK[kind], part(work, 2, file) if place == "partition" else image)
     if place == "partition":
         verify(file)
-        assert (open(file, "rb").read(start * 512) == outside) is True, "something outside of the partition changed"
+        assert ((open(file, "rb").read(start * 512) == outside)
+                is True), "something outside of the partition changed"
 
 
 @pytest.mark.skipif(not host.may_mount(), reason="no loop devices here")
@@ -257,7 +279,8 @@ def test_fsck_of_a_partition_of_a_block_device(work):
         fill(work, f"{image}@{number}")
     plain = part(work, 1, image)
     DAMAGE["ext4"](plain)
-    host.run("dd", f"if={plain}", f"of={image}", "bs=512", f"seek={table(image)['partitions'][0]['start']}", "conv=notrunc", "status=none")
+    host.run("dd", f"if={plain}", f"of={image}", "bs=512",
+             f"seek={table(image)['partitions'][0]['start']}", "conv=notrunc", "status=none")
     before = contents(image)
     with host.loop_device(image) as device:
         looked = run("fsck", f"{device}@1")
@@ -333,7 +356,8 @@ def made(work, kind, place, megabytes):
 def test_grow(work, kind, place):
     image = made(work, kind, place, 400)
     tree = fill(work, image)
-    had = document(good("part", f"{work}/x", "list", "--json"))["table"]["partitions"][1]["size"] if place != "image" else 400 * MEGABYTE
+    had = (document(good("part", f"{work}/x", "list", "--json"))["table"]["partitions"][1]["size"]
+           if place != "image" else 400 * MEGABYTE)
     done = run("resize", image, "+200M")
     assert done.code == 0, str(done)
     check_resized(work, kind, place, image, had + 200 * MEGABYTE)
@@ -438,7 +462,8 @@ def test_a_growth_that_was_killed_takes_nothing_back(work, place):
 
 
 def test_what_an_mbr_cannot_hold(work):
-    bad("part", f"{work}/x", "create", "--table", "mbr", "--size", "4T", "linux:3T", code=2, mentions=("MBR", "2.0 TiB"))
+    bad("part", f"{work}/x", "create", "--table", "mbr", "--size", "4T",
+        "linux:3T", code=2, mentions=("MBR", "2.0 TiB"))
     assert not os.path.exists(f"{work}/x")
 
 

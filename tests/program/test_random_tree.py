@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-Random operations on trees, through a mount and by direct commands, against a model. From time to time everything is
-synced, more is done in one directory, and the process is killed: after the journal's replay all that was synced is there.
+Random operations on trees, through a mount and by direct commands, against a model. From time to
+time everything is synced, more is done in one directory, and the process is killed: after the
+journal's replay all that was synced is there.
 """
 
 import errno
@@ -23,7 +24,7 @@ from support.tree_model import Chooser, Model
 
 KINDS = ("ext4", "xfs", "btrfs")
 ROUNDS = 5
-# What is done in it after a sync may be lost.
+# Changes below it after a sync may be lost.
 LATER = ("later",)
 
 
@@ -38,7 +39,7 @@ def image(work, kind):
 
 
 def found(image: str, work: str) -> dict:
-    """What is in an image, as Model.describe says it, from an archive that Python reads."""
+    """The files of an image, in the form of Model.describe, from an archive that Python reads."""
     archive = f"{work}/found.tar"
     good("tar-out", f"{image}:/", "-f", archive, "--exclude", "./lost+found")
     groups, members = {}, {}
@@ -54,20 +55,28 @@ def found(image: str, work: str) -> dict:
             what = "directory" if member.isdir() else "link" if member.issym() else "file"
             data = members_of.extractfile(member).read() if what == "file" else b""
             marker = "SCHILY.xattr."
-            attributes = {key.removeprefix(marker): value for key, value in member.pax_headers.items() if key.startswith(marker + "user.")}
-            members[name] = (what, None if what == "link" else member.mode, data, member.linkname if what == "link" else "", tuple(sorted(attributes.items())))
-    return {name: (*members[first], tuple(sorted(group))) for first, group in groups.items() for name in group}
+            attributes = {key.removeprefix(marker): value
+                          for key, value in member.pax_headers.items()
+                          if key.startswith(marker + "user.")}
+            members[name] = (what, None if what == "link" else member.mode, data, member.linkname
+                             if what == "link" else "", tuple(sorted(attributes.items())))
+    return {name: (*members[first], tuple(sorted(group))) for first, group in groups.items()
+            for name in group}
 
 
 def check_replayed(image, kind, model, work):
-    """Replays the journal. All but LATER must be as in the model; LATER goes, there and in the model."""
+    """Replays the journal. All but LATER must be as in the model; LATER goes, there and in the
+    model.
+    """
     good("sync", f"{image}:/")
     host.run(*FSCK[kind], image)
     good("rm", "-r", f"{image}:/{LATER[0]}")
     model.root.entries.pop(LATER[0], None)
     there, expected = found(image, work), model.describe()
-    different = {name: (there.get(name), expected.get(name)) for name in there.keys() | expected.keys() if there.get(name) != expected.get(name)}
-    assert not different, f"{len(different)} of {len(expected)} differ, as {dict(list(different.items())[:3])}"
+    different = {name: (there.get(name), expected.get(name)) for name in there.keys()
+                 | expected.keys() if there.get(name) != expected.get(name)}
+    first = dict(list(different.items())[:3])
+    assert not different, f"{len(different)} of {len(expected)} differ, as {first}"
     host.run(*FSCK[kind], image)
 
 
@@ -133,7 +142,8 @@ def work_on(chooser: Chooser, mounted: Mounted, count: int, below: tuple = ()) -
         operation = chooser.choose(below)
         expected, result = chooser.apply(operation), mounted.apply(operation)
         if operation[0] == "rename" and expected == errno.ENOTEMPTY:
-            assert result in (errno.ENOTEMPTY, errno.EEXIST)  # POSIX leaves it open, and xfs has the second
+            # POSIX leaves it open, and xfs has the second.
+            assert result in (errno.ENOTEMPTY, errno.EEXIST)
         else:
             assert result == expected, f"{operation}: {result} instead of {expected}"
         succeeded += result == 0
@@ -201,7 +211,8 @@ class Script:
 
 
 def is_sayable(model: Model, operation: tuple) -> bool:
-    """Whether a command does just this: mv goes into directories, ln follows no link but names one."""
+    """Whether a command does just this: mv goes into directories, ln follows no link but names one.
+    """
     name, path, *rest = operation
     node = model.find(path)
     if name == "rename":
@@ -227,11 +238,13 @@ def test_by_direct_commands(image, kind, work):
         script = Script(image, work)
         write_lines(chooser, script, 250)
         assert chooser.apply(("mkdir", LATER)) == 0
-        script.lines += [f"mkdir {script.place(LATER)}", f"sync {script.place(())}", f"stat {script.place(LATER)}"]
+        script.lines += [f"mkdir {script.place(LATER)}", f"sync {script.place(())}",
+                         f"stat {script.place(LATER)}"]
         write_lines(chooser, script, 300, LATER)
         with open(f"{work}/script", "w", encoding="utf-8") as stream:
             stream.write("\n".join(script.lines) + "\n")
-        with subprocess.Popen(program.command("run-script", f"{work}/script"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        with subprocess.Popen(program.command("run-script", f"{work}/script"),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
             first = running.stdout.read(1)
             time.sleep(delays.random() * 0.1)
             running.kill()

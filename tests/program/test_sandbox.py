@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The sandbox: code inside the kernel that tries to get out, and what the process has given up when it looks at an image."""
+"""The sandbox: code inside the kernel that tries to get out, and what the process has given up when
+it looks at an image.
+"""
 
 import contextlib
 import errno
@@ -21,7 +23,8 @@ REFUSED = (-errno.EPERM, -errno.EACCES)
 
 @pytest.fixture(scope="module")
 def drivers(tmp_path_factory):
-    """The modules of tests/program/sandbox. Where others may read them: root gives up its rights."""
+    """The modules of tests/program/sandbox. Where others may read them: root gives up its rights.
+    """
     directory = str(tmp_path_factory.mktemp("drivers"))
     modules.build(HERE, directory)
     return directory
@@ -38,11 +41,14 @@ def image(work):
 
 
 def attempts(component: str, *words, cwd: str, code: int = 1) -> dict:
-    """What came of each attempt, by its name: the file system of the component is mounted in the place of the image's own."""
+    """The result of each attempt, by its name. The component's file system is mounted in place of
+    the image's own.
+    """
     open(os.path.join(cwd, "kept"), "w").close()
     done = program.run("-v", "--component", component, "--type", "escape", *words, cwd=cwd)
     assert done.code == code, str(done)
-    found = {name: int(result) for name, result in re.findall(r"escape: (\w+) (-?\d+)$", done.err, re.MULTILINE)}
+    found = {name: int(result)
+             for name, result in re.findall(r"escape: (\w+) (-?\d+)$", done.err, re.MULTILINE)}
     assert found.get("alive") == 1, str(done)
     return found
 
@@ -77,7 +83,8 @@ def test_kernel_code_cannot_get_out_of_a_mount(component, image, work, options):
     place = os.path.join(work, "place")
     os.mkdir(place)
     check_shut_in(attempts(component, "mount", *options, image, place, cwd=work))
-    assert not os.path.exists(os.path.join(work, "escaped")) and os.path.exists(os.path.join(work, "kept"))
+    assert not os.path.exists(os.path.join(work, "escaped"))
+    assert os.path.exists(os.path.join(work, "kept"))
 
 
 # ---- commands that also run other programs ----
@@ -114,7 +121,7 @@ def test_kernel_code_cannot_get_out_of_a_script(component, image, work):
     assert not os.path.exists(os.path.join(work, "escaped"))
 
 
-# What takes the place of a tool: it says what came of each attempt, then does something as the real one would.
+# Takes the place of a tool: prints the result of each attempt, then works as the real one would.
 INTRUDER = """#!/usr/bin/python3
 import os, socket, sys
 def attempt(name, what):
@@ -138,7 +145,8 @@ attempt("image", lambda: open(sys.argv[-1], "r{plus}b").read(1))
 
 
 def intrude(work, tool, plus, *words) -> dict:
-    """Runs a command with something else in the place of a tool. Returns what came of its attempts."""
+    """Runs a command with something else in the place of a tool. Returns what came of its attempts.
+    """
     programs = os.path.join(work, "programs")
     os.makedirs(programs, exist_ok=True)
     path = os.path.join(programs, tool)
@@ -148,7 +156,8 @@ def intrude(work, tool, plus, *words) -> dict:
     for name in ("secret", "kept"):
         open(os.path.join(work, name), "w").close()
     done = program.run(*words, PATH=f"{programs}:{host.PATH}")
-    found = {name: int(result) for name, result in re.findall(r"escape: (\w+) (-?\d+)$", done.out, re.MULTILINE)}
+    found = {name: int(result)
+             for name, result in re.findall(r"escape: (\w+) (-?\d+)$", done.out, re.MULTILINE)}
     assert len(found) == 13, str(done)
     return found
 
@@ -157,7 +166,8 @@ def intrude(work, tool, plus, *words) -> dict:
     (("fsck", "{image}"), "e2fsck", ""),
     (("fsck", "-y", "{image}"), "e2fsck", "+"),
     (("-v", "mkfs", "ext4", "{image}", "--force"), "mke2fs", "+"),
-    (("-v", "mkfs", "squashfs", "{image}", "--force", "--from", "{work}/programs"), "mksquashfs", ""),
+    (("-v", "mkfs", "squashfs", "{image}", "--force", "--from", "{work}/programs"),
+     "mksquashfs", ""),
 ], ids=lambda value: value if isinstance(value, str) else "-".join(value[:2]))
 def test_tools_are_shut_in(image, work, words, tool, plus):
     """They parse images too: what an image might make of one gets the image and no other file."""
@@ -183,9 +193,11 @@ def test_without_the_sandbox_tools_get_out(image, work):
 @pytest.mark.parametrize("whom", [os.kill, os.killpg], ids=["the command", "all, as by Ctrl-C"])
 def test_interrupts_reach_the_kernel(work, whom):
     """mkfs stops in the middle of filling, says so, and leaves nothing behind."""
-    with subprocess.Popen(program.command("mkfs", "ext4", f"{work}/new.ext4", "--from", "/usr", "--size", "32G"), stderr=subprocess.PIPE,
+    with subprocess.Popen(program.command("mkfs", "ext4", f"{work}/new.ext4", "--from",
+                                          "/usr", "--size", "32G"), stderr=subprocess.PIPE,
                           start_new_session=True) as running:
-        wait_until(lambda: blocks_open_below(running.pid, work) > 50_000, "the new file system is being filled")
+        wait_until(lambda: blocks_open_below(running.pid, work) > 50_000,
+                   "the new file system is being filled")
         whom(running.pid, signal.SIGINT)
         _, said = running.communicate(timeout=60)
     assert running.returncode == 130 and b"interrupted" in said, said
@@ -195,7 +207,9 @@ def test_interrupts_reach_the_kernel(work, whom):
 def test_the_kernel_crashes_beside_a_command(drivers, image, work):
     """A file system that ends the process in which the kernel runs ends no more than that."""
     before = os.listdir(work)
-    done = program.run("--component", os.path.join(drivers, "crash.ko"), "--type", "crash", "mkfs", "ext4", f"{work}/new.ext4", "--from", program.REPOSITORY + "/tests/program/sandbox")
+    done = program.run("--component", os.path.join(drivers, "crash.ko"),
+                       "--type", "crash", "mkfs", "ext4", f"{work}/new.ext4",
+                       "--from", program.REPOSITORY + "/tests/program/sandbox")
     assert done.kernel_bug, str(done)
     assert os.listdir(work) == before
 
@@ -203,7 +217,8 @@ def test_the_kernel_crashes_beside_a_command(drivers, image, work):
 def test_without_the_sandbox_it_gets_out(component, image, work):
     """So the attempts are real."""
     found = attempts(component, "--no-sandbox", "ls", f"{image}:/", cwd=work)
-    for name in ("open", "openat", "create", "socket", "unix_socket", "memfd_create", "shared_memory", "fork"):
+    for name in ("open", "openat", "create", "socket", "unix_socket", "memfd_create",
+                 "shared_memory", "fork"):
         assert found[name] >= 0, name
     assert found["unlink"] == 0
     assert not os.path.exists(os.path.join(work, "kept"))
@@ -221,7 +236,8 @@ def statuses(process) -> list:
     """/proc/PID/status of each thread."""
     found = []
     for thread in os.listdir(f"/proc/{process.pid}/task"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{process.pid}/task/{thread}/status", encoding="ascii") as lines:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(
+                f"/proc/{process.pid}/task/{thread}/status", encoding="ascii") as lines:
             found.append(dict(re.findall(r"^(\w+):\s*(.*)$", lines.read(), re.MULTILINE)))
     return found
 
@@ -231,7 +247,8 @@ def test_all_threads_have_given_up_their_rights(image, work):
     big = os.path.join(work, "big")
     images.write_noise(big, 8)
     program.good("cp", big, f"{image}:/")
-    with subprocess.Popen(program.command("cat", f"{image}:/big"), stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(program.command("cat", f"{image}:/big"),
+                          stdout=subprocess.PIPE) as process:
         assert process.stdout.read(65536)
         time.sleep(0.2)
         threads = statuses(process)
@@ -250,7 +267,9 @@ def test_what_the_starter_has_open_is_closed(image, work):
     big, secret = os.path.join(work, "big"), os.path.join(work, "secret")
     images.write_noise(big, 8)
     program.good("cp", big, f"{image}:/")
-    with open(secret, "wb") as given, subprocess.Popen(program.command("cat", f"{image}:/big"), stdout=subprocess.PIPE, pass_fds=(given.fileno(),)) as process:
+    command = program.command("cat", f"{image}:/big")
+    with (open(secret, "wb") as given,
+          subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=(given.fileno(),)) as process):
         assert process.stdout.read(65536)
         directory = f"/proc/{process.pid}/fd"
         opened = [os.readlink(f"{directory}/{number}") for number in os.listdir(directory)]
@@ -263,10 +282,12 @@ def test_tools_get_nothing_that_the_starter_has_open(image, work):
     os.mkdir(programs)
     with open(f"{programs}/e2fsck", "w", encoding="ascii") as stream:
         stream.write("#!/usr/bin/python3\nimport os\n"
-                     "for number in range(100):\n    try: print('open:', os.fstat(number).st_ino, flush=True)\n    except OSError: pass\n")
+                     "for number in range(100):\n    try: print('open:', os.fstat(number).st_ino, "
+                     "flush=True)\n    except OSError: pass\n")
     os.chmod(f"{programs}/e2fsck", 0o755)
     with open(secret, "wb") as given:
-        done = subprocess.run(program.command("fsck", image), pass_fds=(given.fileno(),), capture_output=True, text=True, check=False,
+        done = subprocess.run(program.command("fsck", image), pass_fds=(given.fileno(),),
+                              capture_output=True, text=True, check=False,
                               env={**os.environ, "PATH": f"{programs}:{host.PATH}"})
         inode = os.fstat(given.fileno()).st_ino
     opened = [int(number) for number in re.findall(r"^open: (\d+)$", done.stdout, re.MULTILINE)]
@@ -291,9 +312,11 @@ def test_a_user_without_rights(work):
     image = images.make(os.path.join(work, "mine.ext4"), "ext4", 32)
     os.chown(image, 12345, 12345)
     user = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
-    done = program.run("cp", "/etc/hostname", f"{image}:/", prefix=user, HOME="/nonexistent", XDG_CACHE_HOME="")
+    done = program.run("cp", "/etc/hostname", f"{image}:/", prefix=user,
+                       HOME="/nonexistent", XDG_CACHE_HOME="")
     assert done.code == 0, str(done)
-    done = program.run("cat", f"{image}:/hostname", prefix=user, HOME="/nonexistent", XDG_CACHE_HOME="")
+    done = program.run("cat", f"{image}:/hostname", prefix=user, HOME="/nonexistent",
+                       XDG_CACHE_HOME="")
     assert done.raw == open("/etc/hostname", "rb").read(), str(done)
 
 
@@ -303,10 +326,12 @@ def test_a_snapshot_is_used_and_made_inside(image, work):
     os.mkdir(cache, 0o700)
     for _ in range(2):
         program.good("ls", f"{image}:/", XDG_CACHE_HOME=cache)
-    found = {name: os.stat(os.path.join(cache, "outboard", name)).st_ino for name in os.listdir(os.path.join(cache, "outboard"))}
+    found = {name: os.stat(os.path.join(cache, "outboard", name)).st_ino
+             for name in os.listdir(os.path.join(cache, "outboard"))}
     assert any(name.endswith(".snapshot") for name in found)
     program.good("ls", f"{image}:/", XDG_CACHE_HOME=cache)
-    assert found == {name: os.stat(os.path.join(cache, "outboard", name)).st_ino for name in os.listdir(os.path.join(cache, "outboard"))}
+    assert found == {name: os.stat(os.path.join(cache, "outboard", name)).st_ino
+                     for name in os.listdir(os.path.join(cache, "outboard"))}
 
 
 def test_a_copy_does_not_write_to_the_cache(image, work):

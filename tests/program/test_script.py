@@ -23,7 +23,9 @@ from support.program import bad, good, run
 def tree(work):
     path = f"{work}/tree"
     os.makedirs(f"{path}/etc/deep")
-    for name, text in (("etc/hosts", "localhost\n"), ("etc/passwd", "root:x:0:0::/:\nalice:x:1000:1000::/:\n"), ("with space", "space\n")):
+    for name, text in (
+            ("etc/hosts", "localhost\n"), ("etc/passwd", "root:x:0:0::/:\nalice:x:1000:1000::/:\n"),
+            ("with space", "space\n")):
         with open(f"{path}/{name}", "w", encoding="ascii") as stream:
             stream.write(text)
         os.chmod(f"{path}/{name}", 0o644)
@@ -49,7 +51,8 @@ def read(path):
 
 def feed(text, *words, **options):
     """Runs the program with this standard input."""
-    done = subprocess.run(program.command(*words), input=text.encode(), capture_output=True, timeout=60, check=False, **options)
+    done = subprocess.run(program.command(*words), input=text.encode(),
+                          capture_output=True, timeout=60, check=False, **options)
     return program.Result(done)
 
 
@@ -86,8 +89,11 @@ def test_a_script_stops_at_its_first_failure(work, image):
     assert went_on.out == "localhost\n" * 2
 
 
-@pytest.mark.parametrize(("line", "word"), [("run-script x", "run-script"), ("shell {image}", "shell"), ("--ro ls {image}:/", "options"),
-                                            ("ls --type ext2 {image}:/", "options"), ("nonsense", "nonsense"), ("cat 'open", "quote"), ("ls", "required")])
+@pytest.mark.parametrize(("line", "word"), [
+    ("run-script x", "run-script"), ("shell {image}", "shell"), ("--ro ls {image}:/", "options"),
+                                            ("ls --type ext2 {image}:/", "options"),
+                                            ("nonsense", "nonsense"), ("cat 'open", "quote"),
+                                            ("ls", "required")])
 def test_what_a_line_may_not_be(work, image, line, word):
     script = write(f"{work}/script", line.format(image=image))
     bad("run-script", script, code=2, mentions=(f"{script}:1:", word))
@@ -104,15 +110,22 @@ def test_options_hold_for_all_lines(work, image):
 def test_what_was_read_is_written_later(work, image):
     """In one disk, of which another partition was written before."""
     size = os.path.getsize(image) // 512
-    disk = images.partitioned(f"{work}/parts.img", f"label: gpt\nstart=2048, size={size}\nstart={2048 + size}, size={size}\n",
+    disk = images.partitioned(
+        f"{work}/parts.img",
+        f"label: gpt\nstart=2048, size={size}\nstart={2048 + size}, size={size}\n",
                               {2048: image, 2048 + size: image}, 132)
-    script = write(f"{work}/script", f"touch {disk}@2:/new\ncat {disk}@1:/etc/hosts\ntouch {disk}@1:/new\nls {disk}@1:/new\n")
+    script = write(
+        f"{work}/script",
+        f"touch {disk}@2:/new\ncat {disk}@1:/etc/hosts\ntouch {disk}@1:/new\nls {disk}@1:/new\n")
     assert good("run-script", script).out.splitlines() == ["localhost", f"{disk}@1:/new"]
 
 
 def test_an_interrupted_script_ends_properly(work, image):
-    """The line that runs is the last one; what was written by those before it is there, and the image clean."""
-    script = write(f"{work}/script", f"cp '{work}/tree/with space' {image}:/new\n" + f"ls -R {image}:/\n" * 3000)
+    """The line that runs is the last one; what was written by those before it is there, and the
+    image clean.
+    """
+    script = write(f"{work}/script",
+                   f"cp '{work}/tree/with space' {image}:/new\n" + f"ls -R {image}:/\n" * 3000)
     # The output is more than the pipe takes, so the program has not ended when the signal comes.
     with subprocess.Popen(program.command("run-script", script), stdout=subprocess.PIPE) as process:
         process.stdout.read(4096)
@@ -127,7 +140,8 @@ def test_an_interrupted_script_ends_properly(work, image):
 
 
 def test_shell_with_a_pipe(work, image):
-    result = feed("pwd\ncd etc\npwd\nls\ncat hosts ../etc/hosts\ncp hosts host:out\ncp 'host:tree/with space' new\ncd /\nls -l link\ninfo disk.img\nexit\nbad\n",
+    result = feed("pwd\ncd etc\npwd\nls\ncat hosts ../etc/hosts\ncp hosts host:out\n"
+                  "cp 'host:tree/with space' new\ncd /\nls -l link\ninfo disk.img\nexit\nbad\n",
                   "shell", image, cwd=work)
     assert result.code == 0 and not result.err, str(result)
     assert result.out.startswith("/\n/etc\ndeep\nhosts\npasswd\nlocalhost\nlocalhost\n")
@@ -138,7 +152,8 @@ def test_shell_with_a_pipe(work, image):
 
 
 def test_shell_begins_in_a_directory(image):
-    assert feed("pwd\nls ..\n", "shell", f"{image}:/etc/deep").out == "/etc/deep\ndeep\nhosts\npasswd\n"
+    assert (feed("pwd\nls ..\n", "shell", f"{image}:/etc/deep").out
+            == "/etc/deep\ndeep\nhosts\npasswd\n")
     bad("shell", f"{image}:/etc/hosts", mentions=("not a directory",))
     bad("shell", f"{image}.absent", mentions=("absent",))
     failed = feed("cd absent\npwd\n", "shell", image)
@@ -154,7 +169,8 @@ class Terminal:
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
             os.chdir(cwd)
-            os.execvpe(program.PROGRAM, program.command(*words), {**os.environ, "TERM": "xterm", **variables})
+            os.execvpe(program.PROGRAM, program.command(*words),
+                       {**os.environ, "TERM": "xterm", **variables})
         self.seen = ""
 
     def until(self, pattern, seconds=GUARD):
@@ -228,7 +244,8 @@ def test_shell_at_a_terminal(work, image):
     assert good("cat", f"{image}:/etc/copied").out == "localhost\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP],
+                         ids=lambda number: number.name)
 def test_what_the_prompt_says_is_done_is_durable(work, image, number):
     """The shell is ended at the prompt; the file is there, and no journal has to be replayed."""
     terminal = Terminal("shell", image, cwd=work, XDG_STATE_HOME=f"{work}/state")
@@ -245,7 +262,7 @@ def test_what_the_prompt_says_is_done_is_durable(work, image, number):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP],
                          ids=lambda number: number.name)
 def test_a_signal_ends_the_wait_for_the_next_line(work, image, number):
-    """The other end of the pipe stays open. What was done before is there, and the image clean."""
+    """The other end of the pipe stays open. Earlier changes are in the image, which is clean."""
     with subprocess.Popen(program.command("shell", image), cwd=work, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdin.write(b"cp etc/hosts new\npwd\n")
@@ -363,7 +380,9 @@ setfattr -n user.a -v x "{copy}:/with space"
 setfacl -m u:5:r {copy}:/etc
 """))
     found = bad_diff(f"{image}:/", f"{copy}:/")
-    for line in ("etc/hosts: contents differ from byte 7", f"etc/passwd: size: {os.path.getsize(f'{tree}/etc/passwd')} and 10", f"Only in {copy}:/etc/deep: new", f"Only in {copy}:/: second",
+    for line in ("etc/hosts: contents differ from byte 7",
+                 f"etc/passwd: size: {os.path.getsize(f'{tree}/etc/passwd')} and 10",
+                 f"Only in {copy}:/etc/deep: new", f"Only in {copy}:/: second",
                  'link: target: "etc/hosts" and "other"', 'with space: xattr user.a: none and "x"'):
         assert line in found, (line, found)
     assert not any(line.startswith("second/") for line in found)
@@ -425,7 +444,8 @@ def test_edit(work, image):
     good("setfacl", "-m", "u:1000:rw", f"{image}:/etc/hosts")
     good("setfattr", "-n", "user.a", "-v", "x", f"{image}:/etc/hosts")
     before = good("getfacl", f"{image}:/etc/hosts").out
-    done = edit(f"{image}:/link", 'test "$(stat -c %a "$(dirname "$1")")" = 700 && echo 127.0.0.1 >> "$1"', work)
+    done = edit(f"{image}:/link",
+                'test "$(stat -c %a "$(dirname "$1")")" = 700 && echo 127.0.0.1 >> "$1"', work)
     assert done.code == 0 and not done.err, str(done)
     assert good("cat", f"{image}:/etc/hosts").out == "localhost\n127.0.0.1\n"
     assert good("getfacl", f"{image}:/etc/hosts").out == before
@@ -463,7 +483,9 @@ def test_a_failed_edit_keeps_the_text(work, image):
     assert unchanged.code == 1 and "edited text" not in unchanged.err
     # Somebody else writes it meanwhile.
     theirs = write(f"{work}/theirs", "theirs\n")
-    assert kept(edit(f"{image}:/etc/hosts", f'echo mine > "$1"; {program.PROGRAM} cp {theirs} {image}:/etc/hosts', work)) == "mine\n"
+    assert kept(edit(f"{image}:/etc/hosts",
+                     f'echo mine > "$1"; {program.PROGRAM} cp {theirs} {image}:/etc/hosts',
+                     work)) == "mine\n"
     assert good("cat", f"{image}:/etc/hosts").out == "theirs\n"
     # It may not be replaced.
     good("chattr", "+i", f"{image}:/etc/hosts")
@@ -505,26 +527,31 @@ def test_completions(work, shell):
 @pytest.mark.needs("bash")
 def test_bash_completes_commands(work):
     file = write(f"{work}/completions", good("completions", "bash").out)
-    script = f'source {file}; COMP_WORDS=(outboard getf); COMP_CWORD=1; _outboard outboard getf outboard; echo "${{COMPREPLY[@]}}"'
+    script = (f'source {file}; COMP_WORDS=(outboard getf); COMP_CWORD=1; _outboard outboard getf '
+              f'outboard; echo "${{COMPREPLY[@]}}"')
     assert host.run("bash", "-c", script).stdout.split() == ["getfattr", "getfacl"]
 
 
 def completed(work, *words):
-    """What bash offers for the last word; readline cuts them at "="."""
+    """The completions of bash for the last word; readline cuts words at "="."""
     file = write(f"{work}/completions", good("completions", "bash").out)
-    cut = [part for word in ("outboard", *words) for part in re.split("(=)", word) if part or not word]
+    cut = [part for word in ("outboard", *words) for part in re.split("(=)", word)
+           if part or not word]
     script = ('source "$0"; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
-              '_outboard_more outboard "${@: -1}" "${@: -2:1}"; [ ${#COMPREPLY[@]} = 0 ] || printf "%s\\n" "${COMPREPLY[@]}"')
+              '_outboard_more outboard "${@: -1}" "${@: -2:1}"; [ ${#COMPREPLY[@]} = 0 ] || printf '
+              '"%s\\n" "${COMPREPLY[@]}"')
     return host.run("bash", "-c", script, file, *cut).stdout.splitlines()
 
 
 @pytest.mark.needs("bash")
 def test_bash_completes_options_of_mounts(work):
     everything = completed(work, "mount", "-o", "")
-    assert {"ro", "rw", "sync", "dirsync", "allow_other", "uid=", "idmap=", "threads="} <= set(everything)
+    assert {"ro", "rw", "sync", "dirsync", "allow_other", "uid=", "idmap=", "threads="} <= set(
+        everything)
     assert completed(work, "mount", "disk.img", "-o", "u") == ["uid="]
     assert completed(work, "mount", "-o", "ro,allow_o") == ["ro,allow_other"]
-    assert completed(work, "mount", "-o", "ro,allow") == ["ro,allow_other", "ro,allow_suid", "ro,allow_dev"]
+    assert completed(work, "mount", "-o", "ro,allow") == ["ro,allow_other",
+                                                          "ro,allow_suid", "ro,allow_dev"]
     assert completed(work, "mount", "-o", "ro,uid=0,g") == ["0,gid="]
     assert completed(work, "mount", "-o", "uid=0,gid=0,no") == ["0,noexec"]
     for value in "uid=", "type=", "type=r", "ro,uid=0,gid=":

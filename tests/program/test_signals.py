@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Signals at random moments: the image stays clean, nothing temporary stays, the exit code is the signal's.
+"""Signals at random moments: the image stays clean, nothing temporary stays, the exit code is the
+signal's.
 
 A text that `edit` could not write into the image is kept, and the message says where.
 
-Each round copies a clean image, starts a command on it, and sends SIGINT, SIGTERM or SIGHUP: once, or twice as timeout(1)
-does, to the command and then to its process group. Then the file system's own checker must find nothing.
-`make test` sends 40 signals in all, `make test-long` 200 more.
+Each round copies a clean image, starts a command on it, and sends SIGINT, SIGTERM or SIGHUP: once,
+or twice as timeout(1) does, to the command and then to its process group. Then the file system's
+own checker must find nothing. `make test` sends 40 signals in all, `make test-long` 200 more.
 """
 
 import json
@@ -34,7 +35,8 @@ class Place:
 
     def __init__(self, work, kind):
         self.work, self.kind = work, kind
-        self.kept, self.here, self.temporary = (f"{work}/{name}" for name in ("kept", "here", "tmp"))
+        self.kept, self.here, self.temporary = (f"{work}/{name}"
+                                                for name in ("kept", "here", "tmp"))
         for directory in (self.kept, self.here, self.temporary):
             os.mkdir(directory)
         tree = images.write_few_files(f"{work}/tree")
@@ -43,7 +45,8 @@ class Place:
         program.good("cp", program.REPOSITORY + "/Makefile", f"{whole}:/file")
         size = os.path.getsize(whole) // 512
         script = f"label: gpt\nstart={FIRST_PARTITION}, size={size}\n"
-        images.partitioned(f"{self.kept}/parts", script, {FIRST_PARTITION: whole}, size // 2048 + 64)
+        images.partitioned(f"{self.kept}/parts", script, {FIRST_PARTITION: whole},
+                           size // 2048 + 64)
 
     def fresh(self):
         for name in ("whole", "parts"):
@@ -73,9 +76,11 @@ class Place:
             if os.path.exists(f"{self.here}/{name}"):
                 self.check(f"{self.here}/{name}", said)
         host.run("sfdisk", "--verify", f"{self.here}/parts")
-        table = json.loads(host.run("sfdisk", "--json", f"{self.here}/parts").stdout)["partitiontable"]
+        table = (
+            json.loads(host.run("sfdisk", "--json", f"{self.here}/parts").stdout)["partitiontable"])
         part = f"{self.work}/part"
-        host.run("dd", f"if={self.here}/parts", f"of={part}", f"skip={FIRST_PARTITION}", f"count={table['partitions'][0]['size']}",
+        host.run("dd", f"if={self.here}/parts", f"of={part}", f"skip={FIRST_PARTITION}",
+                 f"count={table['partitions'][0]['size']}",
                  "conv=sparse", "status=none")
         os.truncate(part, table["partitions"][0]["size"] * 512)
         self.check(part, said)
@@ -86,7 +91,8 @@ class Place:
     def start(self, words):
         words = [word.format(here=self.here, work=self.work, kind=self.kind) for word in words]
         variables = {"TMPDIR": self.temporary, "EDITOR": "sed -i s/outboard/board/g", "VISUAL": ""}
-        return subprocess.Popen(program.command(*words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        return subprocess.Popen(program.command(*words), stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                 start_new_session=True, env={**os.environ, **variables})
 
 
@@ -94,7 +100,8 @@ def commands(kind):
     found = {
         "cp": ("cp", "-r", "{work}/tree", "{here}/whole:/new"),
         "tar-in": ("tar-in", "{here}/parts@1:/", "{work}/tree.tar"),
-        "mkfs": ("mkfs", "{kind}", "{here}/new", "--size", f"{images.LEAST[kind]}M", "--from", "{work}/tree"),
+        "mkfs": ("mkfs", "{kind}", "{here}/new", "--size", f"{images.LEAST[kind]}M",
+                 "--from", "{work}/tree"),
         "fsck": ("fsck", "-y", "{here}/parts@1"),
         "fsck in place": ("fsck", "-y", "{here}/whole"),
         "part": ("part", "{here}/parts", "add", "linux:16M"),
@@ -125,7 +132,8 @@ def interrupt(place, words, number, twice, delay):
             landed = True
             send(running, number, twice)
         output, _ = running.communicate(timeout=HANGS)
-    said = f"{' '.join(words)}: {number.name} {'twice ' * twice}after {delay:.4f} s: {running.returncode}\n{output.decode(errors='replace')}"
+    said = (f"{' '.join(words)}: {number.name} {'twice ' * twice}after {delay:.4f} s: "
+            f"{running.returncode}\n{output.decode(errors='replace')}")
     return landed, running.returncode, said
 
 
@@ -169,23 +177,28 @@ def test_signals_at_any_moment(work, kind, rounds, capsys):
 
 
 def test_a_tool_in_place_is_waited_for(work):
-    """It would leave the image half changed. What works on a copy is ended at once, and so is what only reads."""
+    """It would leave the image half changed. A tool that works on a copy or only
+    reads ends at once.
+    """
     image = images.make(f"{work}/disk", "ext4")
     tools = f"{work}/bin"
     os.mkdir(tools)
     with open(f"{tools}/e2fsck", "w", encoding="ascii") as stream:
-        stream.write(f"#!/bin/sh\necho running\nwhile ! [ -e {work}/bin/go ]; do sleep 0.05; done\n")
+        stream.write(
+            f"#!/bin/sh\necho running\nwhile ! [ -e {work}/bin/go ]; do sleep 0.05; done\n")
     os.chmod(f"{tools}/e2fsck", 0o755)
     path = {"PATH": f"{tools}:{os.environ['PATH']}"}
 
     def start(*words):
-        running = subprocess.Popen(program.command("fsck", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        running = subprocess.Popen(program.command("fsck", *words), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True,
                                    start_new_session=True, env={**os.environ, **path})
         assert running.stdout.readline() == "running\n"
         return running
 
     size = os.path.getsize(image) // 512
-    parts = images.partitioned(f"{work}/parts", f"label: gpt\nstart=2048, size={size}\n", {2048: image}, 80)
+    parts = images.partitioned(f"{work}/parts", f"label: gpt\nstart=2048, size={size}\n",
+                               {2048: image}, 80)
     for words in (("-n", image), ("-y", f"{parts}@1")):
         with start(*words) as running:
             send(running, signal.SIGTERM, True)
@@ -201,13 +214,18 @@ def test_a_tool_in_place_is_waited_for(work):
 
 
 def test_tools_make_private_files(work):
-    """A file that the tool puts in the place of the image gets the user's permissions, as the image itself does."""
+    """A file that the tool puts in the place of the image gets the user's permissions, as the image
+    itself does.
+    """
     tools = f"{work}/bin"
     os.mkdir(tools)
     with open(f"{tools}/mke2fs", "w", encoding="ascii") as stream:
-        stream.write("#!/bin/sh\nPATH=/usr/sbin:/usr/bin:/sbin:/bin\nfor file; do\n    if [ -f \"$file\" ]; then\n"
-                     "        cat \"$file\" > \"$file.new\" && mv -f \"$file.new\" \"$file\"\n    fi\ndone\nexec mke2fs \"$@\"\n")
+        stream.write("#!/bin/sh\nPATH=/usr/sbin:/usr/bin:/sbin:/bin\nfor file; do\n"
+                     "    if [ -f \"$file\" ]; then\n"
+                     "        cat \"$file\" > \"$file.new\" && mv -f \"$file.new\" \"$file\"\n"
+                     "    fi\ndone\nexec mke2fs \"$@\"\n")
     os.chmod(f"{tools}/mke2fs", 0o755)
-    program.good("mkfs", "ext4", f"{work}/new", "--size", "32M", prefix=("sh", "-c", 'umask 027; exec "$@"', "sh"),
+    program.good("mkfs", "ext4", f"{work}/new", "--size", "32M",
+                 prefix=("sh", "-c", 'umask 027; exec "$@"', "sh"),
                  PATH=f"{tools}:{os.environ['PATH']}")
     assert os.stat(f"{work}/new").st_mode & 0o777 == 0o640

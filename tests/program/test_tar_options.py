@@ -21,7 +21,8 @@ def tree(work):
     for path in ("etc/passwd", "etc/group", "etc/ssh/keys", "usr/bin/su", "usr/bin/x.o", "top"):
         os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
         with open(f"{root}/{path}", "w", encoding="ascii") as stream:
-            stream.write({"etc/passwd": "ann:x:1234:50::/:/bin/sh\n", "etc/group": "staff:x:77:\n"}.get(path, path))
+            stream.write({"etc/passwd": "ann:x:1234:50::/:/bin/sh\n",
+                          "etc/group": "staff:x:77:\n"}.get(path, path))
         os.utime(f"{root}/{path}", (TIME, TIME))
     os.chmod(f"{root}/usr/bin/su", 0o4755)
     os.symlink("su", f"{root}/usr/bin/link")
@@ -48,8 +49,11 @@ def look(root):
         for name in below + files:
             path = os.path.join(directory, name)
             info = os.lstat(path)
-            found[os.path.relpath(path, root)] = (stat.S_IFMT(info.st_mode), info.st_mode & 0o7777, info.st_uid, info.st_gid,
-                                                  int(info.st_mtime) if not stat.S_ISDIR(info.st_mode) else 0, info.st_nlink)
+            found[os.path.relpath(path, root)] = (stat.S_IFMT(info.st_mode),
+                                                  info.st_mode & 0o7777, info.st_uid, info.st_gid,
+                                                  int(info.st_mtime)
+                                                  if not stat.S_ISDIR(info.st_mode) else 0,
+                                                  info.st_nlink)
     found.pop("lost+found", None)
     return found
 
@@ -68,7 +72,8 @@ def look(root):
 @needs_root
 def test_members_as_gnu(work, archive, image, options, members):
     os.mkdir(f"{work}/host")
-    host.run("tar", "-x", "-p", "--same-owner", *options, "-f", archive, "-C", f"{work}/host", *members)
+    host.run("tar", "-x", "-p", "--same-owner", *options, "-f", archive,
+             "-C", f"{work}/host", *members)
     good("tar-in", *options, f"{image}:/", archive, *members)
     with images.shown(work, image, "ext4") as directory:
         found = look(directory)
@@ -79,7 +84,8 @@ def test_members_as_gnu(work, archive, image, options, members):
 def test_members_with_and_without_f(archive, image):
     good("tar-in", f"{image}:/", "-f", archive, "./top")
     with open(archive, "rb") as stream:
-        subprocess.run(program.command("tar-in", f"{image}:/", "-", "etc/group"), stdin=stream, check=True)
+        subprocess.run(program.command("tar-in", f"{image}:/", "-", "etc/group"),
+                       stdin=stream, check=True)
     found = good("find", f"{image}:/", "-type", "f").out.splitlines()
     assert sorted(found) == [f"{image}:/etc/group", f"{image}:/top"]
 
@@ -98,7 +104,8 @@ def test_owners_of_members(tree, archive, image):
         good("rm", "-rf", f"{image}:/to")
         good("mkdir", f"{image}:/to")
         good("tar-in", *options, f"{image}:/to", archive)
-        lines = good("find", f"{image}:/to", "-mindepth", "1", "-printf", "%P %U:%G %m\\n").out.splitlines()
+        lines = good("find", f"{image}:/to", "-mindepth", "1", "-printf",
+                     "%P %U:%G %m\\n").out.splitlines()
         return {line.split()[0]: line.split()[1:] for line in lines}
 
     assert owners()["etc/ssh/keys"][0] == "7:8"
@@ -118,7 +125,8 @@ def members(path):
         return {member.name: member for member in stream.getmembers()}
 
 
-@pytest.mark.parametrize("paths", [["etc"], ["usr/bin/su", "usr/bin/hard"], ["./etc/ssh/", "top"], ["."], ["usr", "etc/ssh/keys"]])
+@pytest.mark.parametrize("paths", [
+    ["etc"], ["usr/bin/su", "usr/bin/hard"], ["./etc/ssh/", "top"], ["."], ["usr", "etc/ssh/keys"]])
 def test_chosen_paths_as_gnu(work, tree, image, paths):
     good("cp", "-a", f"{tree}/.", f"{image}:/x")
     good("tar-out", f"{image}:/x", *paths, "-f", f"{work}/ours.tar")
@@ -131,7 +139,8 @@ def test_chosen_paths_as_gnu(work, tree, image, paths):
 
 def test_a_path_that_is_not_there(work, tree, image):
     good("cp", "-a", f"{tree}/.", f"{image}:/")
-    bad("tar-out", f"{image}:/", "none", "top", "-f", f"{work}/x.tar", mentions=["disk.img:/none: no such file"])
+    bad("tar-out", f"{image}:/", "none", "top", "-f", f"{work}/x.tar",
+        mentions=["disk.img:/none: no such file"])
     assert list(members(f"{work}/x.tar")) == ["top"]
     bad("tar-out", f"{image}:/etc", "../top", "-f", f"{work}/y.tar", code=2, mentions=["../top"])
     assert not os.path.exists(f"{work}/y.tar")
@@ -147,12 +156,16 @@ def test_paths_stay_in_the_image(work, tree, image):
 
 def test_owner_and_time_of_what_is_packed(work, tree, image):
     good("cp", "-a", f"{tree}/.", f"{image}:/")
-    good("tar-out", "--owner=ann", "--group=9", "--mtime=@1000000000", f"{image}:/", "-f", f"{work}/x.tar")
-    assert {(member.uid, member.gid, member.mtime) for member in members(f"{work}/x.tar").values()} == {(1234, 9, 1_000_000_000)}
+    good("tar-out", "--owner=ann", "--group=9", "--mtime=@1000000000",
+         f"{image}:/", "-f", f"{work}/x.tar")
+    assert ({(member.uid, member.gid, member.mtime) for member in members(f"{work}/x.tar").values()}
+            == {(1234, 9, 1_000_000_000)})
     good("tar-out", "--mtime=@1300000000", "--clamp-mtime", f"{image}:/", "-f", f"{work}/y.tar")
     found = members(f"{work}/y.tar")
     assert found["./top"].mtime == TIME and found["./etc"].mtime == 1_300_000_000
     assert found["./etc/ssh/keys"].uid == os.lstat(f"{tree}/etc/ssh/keys").st_uid
-    bad("tar-out", "--owner=bob", f"{image}:/", "-f", f"{work}/z.tar", mentions=["bob: no such user"])
-    bad("tar-out", "--clamp-mtime", f"{image}:/", "-f", f"{work}/z.tar", code=2, mentions=["--mtime"])
+    bad("tar-out", "--owner=bob", f"{image}:/", "-f", f"{work}/z.tar",
+        mentions=["bob: no such user"])
+    bad("tar-out", "--clamp-mtime", f"{image}:/", "-f", f"{work}/z.tar",
+        code=2, mentions=["--mtime"])
     assert not os.path.exists(f"{work}/z.tar")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What fsck has repaired in a partition's private copy comes into the image wholly or not at all, whenever the command is killed."""
+"""Repairs of fsck in a partition's private copy come into the image wholly or not at all, whenever
+the command is killed.
+"""
 
 import contextlib
 import os
@@ -20,19 +22,23 @@ SIZE = 32
 
 @pytest.fixture
 def disk(work):
-    """A partition with an ext4 that lacks some inodes and all bitmaps, and room that only a hole has."""
+    """A partition with an ext4 that lacks some inodes and all bitmaps, and room that only a hole
+    has.
+    """
     tree = images.write_few_files(f"{work}/tree")
     whole = images.make_ext4_of(f"{work}/whole", tree, SIZE)
     for command in ("clri <13>", "clri <15>", "freeb 4000 2", "ssv free_blocks_count 1"):
         host.run("debugfs", "-w", "-R", command, whole)
-    return images.partitioned(f"{work}/disk", f"label: gpt\nstart=2048, size={SIZE * 2048}\n", {2048: whole}, SIZE + 4)
+    return images.partitioned(f"{work}/disk", f"label: gpt\nstart=2048, size={SIZE * 2048}\n",
+                              {2048: whole}, SIZE + 4)
 
 
 def traced(work, disk, *options, tool=("fsck", "-y")):
     """Only the command itself is traced, not its tools."""
     trace = f"{work}/trace"
-    done = subprocess.run(["strace", "-o", trace, "-e", f"trace={CALLS},openat", "-s", "0", *options,
-                           *program.command(*tool, f"{disk}@1")], capture_output=True, check=False, timeout=600,
+    done = subprocess.run(
+        ["strace", "-o", trace, "-e", f"trace={CALLS},openat", "-s", "0", *options,
+         *program.command(*tool, f"{disk}@1")], capture_output=True, check=False, timeout=600,
                           env={**os.environ, "TMPDIR": work})
     with open(trace, encoding="utf-8", errors="replace") as stream:
         return done, stream.read().splitlines()
@@ -58,7 +64,8 @@ def settle(disk):
 
 
 def is_clean(work, disk):
-    host.run("dd", f"if={disk}", f"of={work}/part", "bs=1M", "skip=1", f"count={SIZE}", "status=none")
+    host.run("dd", f"if={disk}", f"of={work}/part", "bs=1M", "skip=1",
+             f"count={SIZE}", "status=none")
     return host.run("e2fsck", "-f", "-n", f"{work}/part", ok=None).returncode == 0
 
 
@@ -70,7 +77,7 @@ def chosen(found):
 
 @pytest.fixture
 def repaired(work, disk):
-    """The image before a repair, and the steps of that. What comes after differs in times."""
+    """The image before a repair, and the steps of the repair. Later steps differ in times."""
     before, kept = images.contents(disk), shutil.copyfile(disk, f"{work}/kept")
     done, lines = traced(work, disk)
     assert done.returncode == 1, done.stderr
@@ -100,7 +107,8 @@ def test_killed_at_every_step(work, disk, repaired):
             undone += "undone" in said
             assert images.contents(disk) == (now if is_whole else before), (call, number)
             assert not os.path.exists(disk + LOG)
-        left = [name for name in os.listdir(work) if name.startswith("disk") or name.startswith(".")]
+        left = [name for name in os.listdir(work)
+                if name.startswith("disk") or name.startswith(".")]
         for name in left:
             if name != "disk":
                 assert name.startswith(".outboard-"), "only the private copy may stay after SIGKILL"
@@ -116,7 +124,8 @@ def test_an_error_at_every_step(work, disk, repaired):
     kept, before, found = repaired
     # Of the image without its mark, and of the directory without the log.
     last = [step for step in found if step[0] == "fsync"][-2:]
-    for call, number in chosen([step for step in found if step[0] in ("pwrite64", "write", "fsync")]):
+    for call, number in chosen(
+            [step for step in found if step[0] in ("pwrite64", "write", "fsync")]):
         shutil.copyfile(kept, disk)
         done, _ = traced(work, disk, "-e", f"inject={call}:error=ENOSPC:when={number}")
         if done.returncode == 1:  # nothing was lost: what failed is no change of the image
@@ -322,6 +331,7 @@ def test_replay_and_check_are_under_one_lock(work):
 def test_what_a_tool_wrote_in_place_is_synced(work):
     """It may not have done that itself."""
     image, trace = images.make(f"{work}/whole", "ext4"), f"{work}/trace"
-    host.run("strace", "-y", "-o", trace, "-e", "trace=fsync", *program.command("fsck", "-y", image), ok=(0, 1))
+    host.run("strace", "-y", "-o", trace, "-e", "trace=fsync",
+             *program.command("fsck", "-y", image), ok=(0, 1))
     with open(trace, encoding="utf-8", errors="replace") as stream:
         assert any(line.startswith("fsync(") and image in line for line in stream)

@@ -87,7 +87,8 @@ def test_command_lines_are_accepted(page, work):
 
 
 def test_bad_lines_are_found(work):
-    for line in ("outboard ls --no-such-option disk.img:/", "outboard rm /host", "outboard lss a:/"):
+    for line in (
+            "outboard ls --no-such-option disk.img:/", "outboard rm /host", "outboard lss a:/"):
         assert program.run(*words(line), cwd=work).code == 2, line
 
 
@@ -171,7 +172,8 @@ def test_repair(desk):
     images.make(desk.path("data.xfs"), "xfs")
     host.run("debugfs", "-w", "-R", "clri /etc/motd", desk.path("volume"))
     disk = desk.path("disk.img")
-    images.partitioned(disk, "label: gpt\nstart=2048, size=65536\n", {2048: desk.path("volume")}, 36)
+    images.partitioned(disk, "label: gpt\nstart=2048, size=65536\n", {2048: desk.path("volume")},
+                       36)
     first, repair = check.split("\n", 1)
     # The damage is found, then repaired.
     desk.run(first, ends=4)

@@ -45,7 +45,8 @@ def is_same(left, right):
 
 
 def send(data, *words):
-    return subprocess.run(program.command(*words), input=data, capture_output=True, check=False, timeout=120)
+    return subprocess.run(program.command(*words), input=data, capture_output=True,
+                          check=False, timeout=120)
 
 
 def allocated(path):
@@ -100,7 +101,8 @@ def test_sizes_are_checked_before_the_first_byte(work, disk):
     message = ("nothing was written", f"{SIZE * MEGABYTE + 1} bytes", f"{SIZE * MEGABYTE} bytes")
     bad("cp", large, f"{disk}@2", mentions=message)
     with open(large, "rb") as stream:
-        done = subprocess.run(program.command("cp", "-", f"{disk}@2"), stdin=stream, capture_output=True, check=False)
+        done = subprocess.run(program.command("cp", "-", f"{disk}@2"),
+                              stdin=stream, capture_output=True, check=False)
     assert done.returncode == 1 and b"nothing was written" in done.stderr
     assert contents(disk) == before
     done = send(read(large), "cp", "-", f"{disk}@2")
@@ -200,7 +202,8 @@ def test_in_other_formats(work, disk, ext4):
     host.run("qemu-img", "convert", "-O", "raw", image, f"{work}/flat.img")
     assert is_same(part_of(f"{work}/flat.img", SECOND), read(ext4))
     before = contents(image)
-    bad("cp", images.write_noise(f"{work}/large", SIZE + 1), f"{image}@2", mentions=("nothing was written",))
+    bad("cp", images.write_noise(f"{work}/large", SIZE + 1), f"{image}@2",
+        mentions=("nothing was written",))
     assert contents(image) == before
 
 

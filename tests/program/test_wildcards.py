@@ -92,7 +92,8 @@ def test_archives_of_what_matches(work, image):
     packed = host.run("tar", "-tf", f"{work}/some.tar").stdout.split()
     assert packed == ["etc/a.conf", "etc/b.conf", "srv/a*b", "srv/axb"]
     good("tar-out", f"{image}:/etc", "*pt", "-f", f"{work}/other.tar")
-    assert host.run("tar", "-tf", f"{work}/other.tar").stdout.split() == ["apt/", "apt/x.conf", "apt/y.conf"]
+    assert host.run("tar", "-tf", f"{work}/other.tar").stdout.split() == [
+        "apt/", "apt/x.conf", "apt/y.conf"]
 
 
 def test_links_that_lead_round_do_not_hang(work):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the tests share: trees of files, host tools and loop mounts, the program under test."""
+"""Code that the tests share: trees of files, host tools and loop mounts, the program under test."""

@@ -7,7 +7,7 @@ from support import host
 
 
 def run_script(script: str, program: str, **environment: str) -> str:
-    """What gdb and the program print. `script`: the file of commands, which runs the program."""
+    """The output of gdb and the program. `script`: the file of commands, which runs the program."""
     done = subprocess.run(
         ["gdb", "-q", "-nx", "-batch", "-iex", "set auto-load no", "-x", script, program],
         env=host.environment(DEBUGINFOD_URLS="", **environment),

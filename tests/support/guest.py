@@ -72,7 +72,7 @@ def module_files(directory: str) -> list:
             needs[os.path.basename(file).split(".")[0].replace("-", "_")] = [file, *rest.split()]
     found = []
     for name in MODULES:
-        # What is built in has no file.
+        # A built-in module has no file.
         for file in reversed(needs.get(name.replace("-", "_"), [])):
             if file not in found:
                 found.append(file)

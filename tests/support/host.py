@@ -40,7 +40,7 @@ def have(tool: str) -> bool:
 
 @functools.cache
 def processor_features() -> set:
-    """What the processors have, and the host's kernel has enabled: words such as avx2."""
+    """Features of the processors that the host's kernel has enabled: words such as avx2."""
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         return set(re.search(r"^flags\s*: (.*)$", lines.read(), flags=re.MULTILINE)[1].split())
 
@@ -99,8 +99,8 @@ def has_fuse() -> bool:
 
 
 def unmount(directory: str) -> None:
-    """Unmounts. What keeps a mount busy, such as a FUSE server or a copied mount namespace, is gone
-    in a moment.
+    """Unmounts, and tries again while the mount is busy. A FUSE server or a copied mount namespace
+    keeps it busy only for a moment.
     """
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

@@ -98,6 +98,6 @@ def check_unmounted_ext4(image: str) -> None:
 
 
 def check_ext4(image: str) -> None:
-    """What a crash leaves must be mended by the journal's replay and the orphan list alone."""
+    """After a crash, the journal's replay and the orphan list alone must repair the file system."""
     host.run("e2fsck", "-f", "-p", image, ok=(0, 1))
     host.run("e2fsck", "-f", "-n", image)

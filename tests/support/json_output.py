@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What commands print with --json. Everything that is read here is compared with the schema."""
+"""The output of commands with --json. All output that is read here is compared with the schema."""
 
 import base64
 import json
@@ -52,7 +52,7 @@ def document(result):
 
 
 def items(result):
-    """What a run listed, without its first and its last line."""
+    """The items that a run listed, without its first and its last line."""
     found = lines(result)
     assert len(found) >= 2, str(result)
     return found[1:-1]

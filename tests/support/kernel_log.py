@@ -19,7 +19,7 @@ class Log:
     seen: int = 0
 
     def report(self, position: int) -> str:
-        """What has come since, from its first report on. Empty: there is no report."""
+        """The log since then, from its first report on. Empty: there is no report."""
         with open(self.path, "rb") as stream:
             stream.seek(position)
             data = stream.read()
@@ -39,7 +39,7 @@ def directory() -> str:
 
 
 def begin(test) -> None:
-    """What starts from now on, belongs to this test."""
+    """Kernels that start from now on belong to this test."""
     os.makedirs(directory(), exist_ok=True)
     path = os.path.join(directory(), f"{len(logs)}.log")
     with open(path, "wb"):
@@ -54,7 +54,7 @@ def size() -> int:
 
 
 def report_since(position: int) -> str:
-    """What has come in this test since, as Log.report says it."""
+    """The report of this test since then, as of Log.report."""
     return logs[-1].report(position)
 
 

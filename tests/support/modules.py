@@ -123,7 +123,7 @@ class Run:
             pytest.fail(
                 f"hangs; the last lines:\n{(error.stdout or b'').decode(errors='replace')[-3000:]}")
         output = done.stdout.decode(errors="replace")
-        # What the kernel said before its first process, and since.
+        # The kernel's log before its first process, and since.
         self.boot, _, self.log = output.rpartition("Run /init")
         self.tail = f"{self.log[-5000:]}\n{done.stderr.decode(errors='replace')[-1500:]}"
         assert done.returncode == 0, f"ended with {done.returncode}\n{self.tail}"
@@ -135,5 +135,5 @@ class Run:
 
     @property
     def result(self) -> int:
-        """What loading the last module returned, the last time."""
+        """The result of loading the last module, the last time."""
         return self.results[-1]

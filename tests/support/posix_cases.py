@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-What system calls do to files of each kind, as users with different rights: every outcome as text.
+System calls on files of each kind, as users with different rights: every outcome as text.
 
 Run as root with a directory of the file system in question, and one of the users if only that is to
 be looked at; prints JSON, case to outcome. Two file systems behave alike if they print the same.
-What is right is not written here: the host kernel's own mount says it. Not among them: chown with
--1 twice and truncate to the same size, which are FUSE's own matter (docs/caveats.md).
+The right outcomes are not written here: the host kernel's own mount has them. Not among them: chown
+with -1 twice and truncate to the same size, which are FUSE's own matter (docs/caveats.md).
 """
 
 import errno

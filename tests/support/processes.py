@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a process and its children do, for tests that interrupt them: a signal that comes too
-early meets something else."""
+"""Watches a process and its children, for tests that interrupt them: a signal that comes too early
+would meet something else."""
 
 import contextlib
 import os

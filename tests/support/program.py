@@ -23,7 +23,7 @@ KUNIT_REPORTS = pytest.StashKey()
 FORBIDDEN = ("panicked at", "RUST_BACKTRACE", "AddressSanitizer", "stack backtrace")
 
 
-# What a kernel that checks itself says when it finds something; and what it says always.
+# Reports of a kernel that checks itself, and lines that it always prints.
 REPORT = re.compile(r"WARNING: |BUG: |KASAN: |UBSAN: |INFO: possible|INFO: task|INFO: rcu_|"
                     r"INFO: trying|suspicious RCU|Slab corruption|list_(?:add|del) corruption")
 # Reports about Linux itself, on good images, that docs/debugging.md lists.

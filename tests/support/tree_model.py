@@ -69,7 +69,7 @@ class Model:
         refuse_if(self.find(path) is not None, errno.EEXIST)
         self.parent(path).entries[path[-1]] = node
 
-    # What follows has the names of the system calls.
+    # The next methods have the names of the system calls.
 
     def mkdir(self, path):
         self.add(path, Node("directory", 0o755))

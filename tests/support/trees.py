@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Trees of files: make one, describe one, compare two.
 
-What a file system can hold is said by Abilities; a tree is built within them
+Abilities describe what a file system can hold. A tree is built within them
 and compared within them, so that a test of vfat does not ask for owners.
 Contents are random but seeded: two runs make the same tree.
 """
@@ -22,7 +22,7 @@ MEGABYTE = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Abilities:
-    """What a file system, or a tool that fills it, keeps."""
+    """The attributes that a file system, or a tool that fills it, keeps."""
 
     modes: bool = True
     owners: bool = True
@@ -50,7 +50,7 @@ class Abilities:
         return dataclasses.replace(self, **changes)
 
     def for_user(self, root: bool):
-        """What is left of it for somebody who is not root on the host."""
+        """The abilities that are left for a user who is not root on the host."""
         return self if root else self.limited_to(owners=False, devices=False)
 
 

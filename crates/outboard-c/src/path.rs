@@ -19,7 +19,7 @@ const NO_FOLLOW: u32 = 1;
 const PARENTS: u32 = 2;
 pub const RECURSIVE: u32 = 4;
 
-/// What a call does with one path.
+/// Runs one call that works on one path.
 pub fn on_path<T>(
     handle: Handle,
     path: Text,

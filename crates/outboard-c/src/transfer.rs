@@ -82,7 +82,7 @@ fn store(latest: &Latest, count: &Count) {
     };
 }
 
-/// What the caller's thread does while another one works.
+/// Reports progress and polls for cancellation on the caller's thread, while another one works.
 struct Watcher<'a> {
     options: &'a TransferOptions<'a>,
     latest: Arc<Latest>,

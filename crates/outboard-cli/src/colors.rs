@@ -16,8 +16,8 @@ pub enum When {
 pub struct Colors(LsColors);
 
 impl Colors {
-    /// The colours of the environment, or `ls`'s own where it has none. Who asks for nothing gets
-    /// colours on a terminal if the environment has them.
+    /// The colours of the environment, or `ls`'s own where it has none. Without the option there
+    /// are colours on a terminal if the environment has them.
     pub fn new(when: Option<When>, terminal: bool) -> Option<Self> {
         let wanted = match when {
             Some(When::Always) => true,

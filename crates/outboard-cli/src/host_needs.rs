@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the program needs of every host, and what some containers and rescue systems lack. A
+//! Parts that the program needs of every host, and that some containers and rescue systems lack. A
 //! missing piece shows up as "No such file or directory" in many places, so one note explains them
 //! all.
 

@@ -57,7 +57,10 @@ fn run() -> ExitCode {
     let missing = host_needs::missing();
     let access = arguments.command.host_access();
     if options.no_sandbox && !access.images.is_empty() {
-        warn("warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all your rights");
+        warn(
+            "warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all \
+             your rights",
+        );
     }
     let run = |session: &mut Session| arguments.command.run(session, &mut output);
     let result = with_session(options, &access, run);

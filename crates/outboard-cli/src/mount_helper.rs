@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How mount(8) calls this program for an entry of type `fuse.outboard` in fstab.
 //!
-//! mount.fuse3 calls `outboard SOURCE DIRECTORY -o OPTIONS`. It puts "dev" and "suid" among the options of its
-//! own accord, so there these do not count. Under a name such as `mount.fuse.outboard` it is a helper of mount(8)
-//! itself, which passes on what fstab has: `SOURCE DIRECTORY [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`.
+//! mount.fuse3 calls `outboard SOURCE DIRECTORY -o OPTIONS`. It puts "dev" and "suid" among the
+//! options of its own accord, so there these do not count. Under a name such as
+//! `mount.fuse.outboard` it is a helper of mount(8) itself, which passes on what fstab has: `SOURCE
+//! DIRECTORY [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`.
 
 use crate::commands::arguments::Arguments;
 use clap::CommandFactory;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writing partition tables: by the distribution's sfdisk, which knows what firmware of all sorts expects
-//! of one. (They are read by our own parsers, which are made for tables of strangers.)
+//! Writing partition tables: by the distribution's sfdisk, which knows what firmware of all sorts
+//! expects of one. (They are read by our own parsers, which are made for tables of strangers.)
 
 use outboard_sandbox::error::Result;
 use outboard_sandbox::tool::{Tool, ToolFile};
@@ -10,10 +10,11 @@ use std::path::Path;
 const SFDISK: Tool = Tool::new("sfdisk", "fdisk");
 /// sfdisk's unit.
 pub const SECTOR: u64 = 512;
-/// An MBR counts sectors with 32 bits; sfdisk would make a partition of what is left of a larger number.
+/// An MBR counts sectors with 32 bits; sfdisk would make a partition of what is left of a larger
+/// number.
 pub const MBR_END: u64 = SECTOR << 32;
 
-/// What becomes of what marks all of a disk as another thing: an old table and its copy, a file system.
+/// Whether to wipe the marks of other contents: an old table and its copy, a file system.
 #[derive(Clone, Copy)]
 enum Wipe {
     Always,

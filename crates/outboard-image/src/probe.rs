@@ -19,7 +19,7 @@ use crate::block::Block;
 use crate::source::Source;
 use crate::vhd;
 
-/// What sort of thing was found.
+/// The kind of contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A file system.
@@ -41,13 +41,14 @@ pub enum State {
     Unknown,
 }
 
-/// What was found.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     pub class: Class,
     /// The type, as in "ext4" or "crypto_LUKS".
     pub kind: &'static str,
-    /// The variant where opening it needs to know it (UFS, md), the number of its devices (btrfs on several), else empty.
+    /// The variant where opening it needs to know it (UFS, md), the number of its devices (btrfs on
+    /// several), else empty.
     pub detail: String,
     pub label: Option<String>,
     pub uuid: Option<String>,
@@ -130,7 +131,7 @@ pub fn file_format(source: &(impl Source + ?Sized)) -> Option<&'static str> {
     found.or_else(|| vhd::is_fixed(source).then_some("vhd"))
 }
 
-/// What is in `source`. `None`: nothing that is known.
+/// Recognises the contents of `source`. `None`: no prober knows them.
 pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
     let probers: &[Prober<S>] = &[
         containers::wrapped,

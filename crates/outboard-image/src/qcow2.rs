@@ -48,9 +48,12 @@ pub struct Header {
 const FEATURES: [&str; 5] = [
     "it was not closed well: let qemu-img check -r all IMAGE mend it",
     "it is marked as corrupt: let qemu-img check -r all IMAGE mend it",
-    "its data is in another file, which is not supported: let qemu-img convert -O qcow2 make an image of it",
-    "its clusters are compressed in another way than by zlib, which is not supported: let qemu-img convert -O qcow2 make an image of it",
-    "it has extended L2 entries, which are not supported: let qemu-img convert -O qcow2 make an image of it",
+    "its data is in another file, which is not supported: let qemu-img convert -O qcow2 make an \
+     image of it",
+    "its clusters are compressed in another way than by zlib, which is not supported: let qemu-img \
+     convert -O qcow2 make an image of it",
+    "it has extended L2 entries, which are not supported: let qemu-img convert -O qcow2 make an \
+     image of it",
 ];
 
 fn check_features(block: &Block) -> Result<(), String> {
@@ -58,7 +61,8 @@ fn check_features(block: &Block) -> Result<(), String> {
         0 => {}
         _ => {
             return Err(
-                "it is encrypted, which is not supported: let qemu-img convert make an image that is not"
+                "it is encrypted, which is not supported: let qemu-img convert make an image that \
+                 is not"
                     .to_owned(),
             )
         }

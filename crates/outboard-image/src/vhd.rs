@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The metadata of VHD images, the format of Virtual PC and Hyper-V: fixed and dynamic disks.
 //!
-//! A fixed disk is followed by a footer of 512 bytes. A dynamic disk begins with a copy of its footer
-//! and a header; a table says where each block of the disk is in the file, in sectors. A block
-//! begins with a bitmap of the sectors that have data; the others are zero. Numbers are big-endian.
+//! A fixed disk is followed by a footer of 512 bytes. A dynamic disk begins with a copy of its
+//! footer and a header; a table says where each block of the disk is in the file, in sectors. A
+//! block begins with a bitmap of the sectors that have data; the others are zero. Numbers are
+//! big-endian.
 
 use crate::block::{fetch, Block};
 use crate::source::Source;
@@ -27,8 +28,8 @@ const DIFFERENCING: u32 = 4;
 /// Entries of the largest table that is read: 64 MiB of memory. The format's own limit, 2040 GiB in
 /// blocks of 2 MiB, is far below.
 const MOST_BLOCKS: u32 = 1 << 24;
-/// Cylinders, heads and sectors. With these, programs take the size in bytes, which no geometry gives
-/// exactly.
+/// Cylinders, heads and sectors. With these, programs take the size in bytes, which no geometry
+/// gives exactly.
 const LARGEST_GEOMETRY: [u8; 4] = [0xff, 0xff, 16, 255];
 const SMALLEST_BLOCK: u32 = 4 << 10;
 const LARGEST_BLOCK: u32 = 256 << 20;

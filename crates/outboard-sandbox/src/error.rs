@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What can go wrong, in words for people.
+//! Errors of commands, with messages for people.
 
 use crate::failure::{ErrorKind, Failure};
 use crate::reported::{report, Reported};
@@ -32,7 +32,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// A check of a file system could not be made, as fsck(8) reports it.
     const CHECK_FAILED: u8 = 8;
-    /// Nobody reads standard output any more: quiet, with the exit code that shells give for SIGPIPE, once all is unmounted.
+    /// Nobody reads standard output any more: quiet, with the exit code that shells give for
+    /// SIGPIPE, once all is unmounted.
     pub const READER_GONE: Error = Error::Status(128 + libc::SIGPIPE as u8);
 
     /// The same error, with more lines about it. Those of an error without a text are told at once.
@@ -108,7 +109,7 @@ impl Error {
         Error::from(Failure::new(kind, text))
     }
 
-    /// What programs are told of it.
+    /// The kind of error that programs get.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Usage(_) => ErrorKind::Usage,
@@ -150,7 +151,8 @@ pub fn signal_code() -> Option<u8> {
     u8::try_from(128 + first).ok()
 }
 
-/// Failures that do not end a command, only its success: each is told at once, and the rest goes on.
+/// Failures that do not end a command, only its success: each is told at once, and the rest goes
+/// on.
 #[derive(Debug, Default)]
 pub struct Failures {
     any: bool,
@@ -163,7 +165,7 @@ impl Failures {
         self.any = true;
     }
 
-    /// Tells of what failed in a part of a command. What concerns all of it is an error still.
+    /// Reports a failure of one part of a command. A failure of the whole command stays an error.
     pub fn take<T>(&mut self, part: Result<T>) -> Result<Option<T>> {
         match part {
             Ok(value) => return Ok(Some(value)),

@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use std::fmt::{Display, Formatter};
 use std::io;
 
-/// What went wrong, as far as the engine can tell.
+/// The kind of a failure, as far as the engine knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -33,7 +33,7 @@ pub enum ErrorKind {
     Damaged,
     /// A disk of an array, a volume group or a file system is missing.
     Incomplete,
-    /// What was to be written can only be read.
+    /// The image or file can only be read.
     ReadOnly,
     /// There is no space left, in the image or on the host.
     NoSpace,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! SIGINT, SIGTERM and SIGHUP ask the program to stop. [`outboard::signals`] has the rules: what has
-//! something to lose holds a [`Guard`], and long work polls an [`Interrupt`].
+//! SIGINT, SIGTERM and SIGHUP ask the program to stop. [`outboard::signals`] has the rules: what
+//! has something to lose holds a [`Guard`], and long work polls an [`Interrupt`].
 
 use crate::error::{Error, Result};
 pub use outboard::signals::Guard;

@@ -31,7 +31,7 @@ impl Drop for Former {
 }
 
 impl Notes {
-    /// Does something. What it notes on this thread goes into the list.
+    /// Runs `work`, and collects the notes of this thread in the list.
     pub fn collect<T>(&self, work: impl FnOnce() -> T) -> T {
         let _former = Former(CURRENT.replace(Some(self.clone())));
         work()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reports on standard error while a command runs: failures after which it goes on, and warnings.
-//! They are kept for a program that reads the command's output, if it asks for them. In calls of the
-//! library they go into a list ([`crate::notes`]) instead.
+//! They are kept for a program that reads the command's output, if it asks for them. In calls of
+//! the library they go into a list ([`crate::notes`]) instead.
 
 use crate::failure::{ErrorKind, Failure};
 use crate::format;
@@ -15,7 +15,7 @@ use std::sync::Mutex;
 pub struct Reported {
     /// The kind of the error.
     pub kind: ErrorKind,
-    /// What failed, on which file, and why.
+    /// The failed action, its file and the reason.
     pub message: String,
     /// The file, as the user would write it.
     pub path: Option<Vec<u8>>,
@@ -80,7 +80,7 @@ impl<T> Reports<T> {
     }
 }
 
-/// What [`report`] and [`warn`] printed.
+/// The messages that [`report`] and [`warn`] printed.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// Failures after which the command went on.

@@ -97,7 +97,8 @@ impl Tool {
     pub fn call(&self, confinement: Confinement) -> Result<Call> {
         let program = find(self.name).ok_or_else(|| {
             Error::Failed(format!(
-                "this needs {0}, which is not installed: it is in the package {1} (apt-get install {1})",
+                "this needs {0}, which is not installed: it is in the package {1} (apt-get install \
+                 {1})",
                 self.name, self.package
             ))
         })?;
@@ -314,7 +315,8 @@ fn stop_when_asked(name: &str, child: &Child, heard: &Receiver<()>, in_place: bo
         noticed = true;
         match in_place {
             true => warn(format!(
-                "interrupted: waiting for {name}, which changes the image and would leave it half changed"
+                "interrupted: waiting for {name}, which changes the image and would leave it half \
+                 changed"
             )),
             // It has ended by now, or ends now.
             false => drop(signal_group(child, libc::SIGKILL)),
@@ -358,7 +360,8 @@ fn start(mut command: Command, files: Option<Files>, confined: bool) -> io::Resu
         let may_run = shut_in.and_then(|has_landlock| match has_landlock || !confined {
             true => Ok(()),
             false => Err(io::Error::other(
-                "this host cannot shut it in (no Landlock); convert the image yourself, if you trust it",
+                "this host cannot shut it in (no Landlock); convert the image yourself, if you \
+                 trust it",
             )),
         });
         if tell.send(may_run.and_then(|()| command.spawn())).is_ok() {
@@ -397,8 +400,10 @@ impl Listener<'_> {
         let mut pipe = BufReader::new(pipe);
         let mut line = Vec::new();
         // A line without end is cut into pieces.
-        while matches!((&mut pipe).take(1 << 16).read_until(b'\n', &mut line), Ok(length) if length > 0)
-        {
+        while matches!(
+            (&mut pipe).take(1 << 16).read_until(b'\n', &mut line),
+            Ok(length) if length > 0
+        ) {
             self.take(&line);
             line.clear();
         }

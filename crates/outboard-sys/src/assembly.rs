@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ioctls that put several block devices together: arrays of md (linux/raid/md_u.h) and file systems of btrfs
-//! (linux/btrfs.h).
+//! The ioctls that put several block devices together: arrays of md (linux/raid/md_u.h) and file
+//! systems of btrfs (linux/btrfs.h).
 
 use crate::system::{pointer, pointer_mut};
 use crate::Fd;
@@ -44,7 +44,8 @@ struct BtrfsVolume {
 
 impl Fd {
     /// # Safety
-    /// The argument is right for the request: a number, or a pointer to what the request reads and writes.
+    /// The argument is right for the request: a number, or a pointer to what the request reads and
+    /// writes.
     pub(crate) unsafe fn ioctl(&self, request: usize, argument: usize) -> io::Result<usize> {
         // SAFETY: the caller's promise.
         unsafe { self.call(libc::SYS_ioctl, [request, argument, 0, 0, 0]) }

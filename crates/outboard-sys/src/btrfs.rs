@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What btrfs tells of its trees. The file is any of the file system.
+//! Queries of the trees of btrfs. The file is any of the file system.
 
 use crate::system::pointer_mut;
 use crate::Fd;
@@ -92,7 +92,8 @@ fn items(mut bytes: &[u8], count: u32) -> Vec<(BtrfsKey, Vec<u8>)> {
 }
 
 impl Fd {
-    /// The next items of a tree, from a key on to the end of an object. None at all: there are no more.
+    /// The next items of a tree, from a key on to the end of an object. None at all: there are no
+    /// more.
     pub fn btrfs_items(
         &self,
         tree: u64,
@@ -123,7 +124,8 @@ impl Fd {
         Ok(items(&search.items, search.count))
     }
 
-    /// The path of a directory inside of its tree, with a slash at its end; none for the tree's root.
+    /// The path of a directory inside of its tree, with a slash at its end; none for the tree's
+    /// root.
     pub fn btrfs_path(&self, tree: u64, directory: u64) -> io::Result<Vec<u8>> {
         let mut lookup = Lookup {
             tree,

@@ -9,8 +9,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-/// How often and how long it is waited for threads that are just ending: those that were joined are counted for a
-/// moment longer.
+/// How often and how long it is waited for threads that are just ending: those that were joined are
+/// counted for a moment longer.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -24,8 +24,8 @@ fn threads() -> io::Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
 
-/// Copies the process, which must have one thread: EBUSY. Returns the child to the parent, and `None` to the child. The
-/// child is killed when the parent ends before it.
+/// Copies the process, which must have one thread: EBUSY. Returns the child to the parent, and
+/// `None` to the child. The child is killed when the parent ends before it.
 pub fn fork() -> io::Result<Option<Child>> {
     let parent = process_id();
     for look in 0.. {
@@ -35,7 +35,8 @@ pub fn fork() -> io::Result<Option<Child>> {
             _ => std::thread::sleep(PAUSE),
         }
     }
-    // SAFETY: has no arguments; with one thread no lock is held by another one, so the child can go on as the parent does.
+    // SAFETY: has no arguments; with one thread no lock is held by another one, so the child can go
+    // on as the parent does.
     let id = unsafe { libc::fork() };
     match id {
         -1 => Err(io::Error::last_os_error()),
@@ -61,11 +62,13 @@ fn parent_id() -> pid_t {
     unsafe { libc::getppid() }
 }
 
-/// The program that the command starts is asked to end (SIGTERM) when the thread that has started it ends.
+/// The program that the command starts is asked to end (SIGTERM) when the thread that has started
+/// it ends.
 pub fn end_with_parent(command: &mut Command) {
     let parent = process_id();
     let ask = move || {
-        // SAFETY: has only numbers as its arguments, concerns the child alone, and may be called between fork and exec.
+        // SAFETY: has only numbers as its arguments, concerns the child alone, and may be called
+        // between fork and exec.
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as c_ulong) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -82,7 +85,8 @@ pub fn end_with_parent(command: &mut Command) {
 /// The program that the command starts makes files that only their owner may use.
 pub fn make_files_private(command: &mut Command) {
     let set = || {
-        // SAFETY: has only a number as its argument, concerns the child alone, and may be called between fork and exec.
+        // SAFETY: has only a number as its argument, concerns the child alone, and may be called
+        // between fork and exec.
         unsafe { libc::umask(0o077) };
         Ok(())
     };
@@ -90,7 +94,8 @@ pub fn make_files_private(command: &mut Command) {
     unsafe { command.pre_exec(set) };
 }
 
-/// Signals a child that leads a process group of its own, and what it has started. It must not have been waited for.
+/// Signals a child that leads a process group of its own, and what it has started. It must not have
+/// been waited for.
 pub fn signal_group(leader: &std::process::Child, signal: c_int) -> io::Result<()> {
     kill(-(leader.id() as pid_t), signal)
 }

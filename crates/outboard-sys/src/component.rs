@@ -14,7 +14,7 @@ pub struct Component {
     pub name: String,
     /// Bytes of its file; 0 if it did not come with the library.
     pub file_size: u64,
-    /// What it takes in the kernel, if it is loaded.
+    /// Memory and users in the kernel, if the component is loaded.
     pub loaded: Option<Loaded>,
 }
 
@@ -22,7 +22,7 @@ pub struct Component {
 pub struct Loaded {
     /// Bytes of the kernel's memory.
     pub memory: u64,
-    /// What it is used by.
+    /// The number of users.
     pub users: u32,
 }
 
@@ -30,7 +30,8 @@ fn check(result: i32) -> io::Result<()> {
     if result >= 0 {
         return Ok(());
     }
-    // SAFETY: the library returns a NUL-terminated string that this thread's next such call changes.
+    // SAFETY: the library returns a NUL-terminated string that this thread's next such call
+    // changes.
     let reason = unsafe { CStr::from_ptr(ffi::ob_component_error()) };
     let error = io::Error::from_raw_os_error(-result);
     if reason.is_empty() {

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, Weak};
 
-/// What a thread has.
+/// The credentials of a thread.
 #[derive(Clone, Copy)]
 struct Current {
     user: u32,
@@ -23,7 +23,7 @@ struct Current {
     keeps_set_id: bool,
 }
 
-/// What a thread has once it is prepared.
+/// The credentials of a thread that was just prepared.
 const ROOT: Current = Current {
     user: 0,
     group: 0,
@@ -50,7 +50,7 @@ struct CapabilitySet {
 }
 
 thread_local! {
-    /// What this thread has now in each kernel that it was prepared for.
+    /// The credentials of this thread, in each kernel that it was prepared for.
     static CURRENT: RefCell<Vec<(Weak<Handle>, Current)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -98,8 +98,8 @@ impl Instance {
         unsafe { self.call(libc::SYS_capset, arguments) }.map(drop)
     }
 
-    /// What this thread has. Until it is stored again the thread counts as not prepared, so that
-    /// after an error it begins anew.
+    /// Takes out the credentials of this thread. Until the caller stores them again, the thread
+    /// counts as not prepared: after an error it begins anew.
     fn take(&self) -> io::Result<Current> {
         let known = CURRENT.with_borrow_mut(|all| {
             let here = Arc::as_ptr(&self.handle);

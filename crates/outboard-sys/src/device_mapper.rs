@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ioctls of /dev/mapper/control. What they mean is said in linux/dm-ioctl.h.
+//! The ioctls of /dev/mapper/control. The header linux/dm-ioctl.h describes them.
 
 use crate::system::pointer_mut;
 use crate::Fd;
@@ -36,8 +36,8 @@ impl MapperRequest {
 }
 
 impl Fd {
-    /// Makes a request of the device mapper, whose control device this is. The kernel reads the buffer and
-    /// puts its answer there.
+    /// Makes a request of the device mapper, whose control device this is. The kernel reads the
+    /// buffer and puts its answer there.
     pub fn map_devices(&self, request: MapperRequest, buffer: &mut [u8]) -> io::Result<()> {
         if buffer.len() < MAPPER_HEADER_SIZE {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -45,7 +45,8 @@ impl Fd {
         let size = u32::try_from(buffer.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         buffer[DATA_SIZE].copy_from_slice(&size.to_ne_bytes());
         let arguments = [request.number(), pointer_mut(buffer), 0, 0, 0];
-        // SAFETY: the kernel reads and writes as many bytes as the header says, which is the buffer's length.
+        // SAFETY: the kernel reads and writes as many bytes as the header says, which is the
+        // buffer's length.
         unsafe { self.call(libc::SYS_ioctl, arguments) }.map(drop)
     }
 }

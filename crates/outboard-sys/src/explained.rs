@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// What an [`io::Error`] with an explanation contains. Its source is the error of the system call.
+/// The payload of an [`io::Error`] with an explanation. Its source is the error of the system call.
 #[derive(Debug)]
 struct Explained {
     text: String,

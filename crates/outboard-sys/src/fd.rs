@@ -282,7 +282,8 @@ impl Fd {
             0,
             0,
         ];
-        // SAFETY: the name outlives the call, the result has the kernel's layout and all-zero is valid for it.
+        // SAFETY: the name outlives the call, the result has the kernel's layout and all-zero is
+        // valid for it.
         unsafe {
             self.call(libc::SYS_newfstatat, arguments)?;
             Ok(result.assume_init())
@@ -300,7 +301,8 @@ impl Fd {
             result.as_mut_ptr() as usize,
             0,
         ];
-        // SAFETY: the name outlives the call, the result has the kernel's layout and all-zero is valid for it.
+        // SAFETY: the name outlives the call, the result has the kernel's layout and all-zero is
+        // valid for it.
         unsafe {
             self.call(libc::SYS_statx, arguments)?;
             Ok(result.assume_init())
@@ -315,7 +317,8 @@ impl Fd {
         unsafe { self.call(libc::SYS_ioctl, arguments) }.map(drop)
     }
 
-    /// Waits until there is something to read, or the end, but not for longer than this. In an image nothing is waited for.
+    /// Waits until there is something to read, or the end, but not for longer than this. In an
+    /// image nothing is waited for.
     pub fn wait_to_read(&self, milliseconds: c_int) -> io::Result<bool> {
         if !self.system.is_host() {
             return Ok(true);
@@ -414,7 +417,7 @@ impl Fd {
         unsafe { self.call(libc::SYS_renameat2, arguments) }.map(drop)
     }
 
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     pub fn read_link_at(&self, name: &CStr) -> io::Result<CString> {
         let mut buffer = vec![0u8; libc::PATH_MAX as usize];
         let arguments = [
@@ -430,7 +433,8 @@ impl Fd {
         Ok(CString::new(buffer)?)
     }
 
-    /// Changes the owner of a file. `flags`: `AT_*`; with an empty name and `AT_EMPTY_PATH` of this one.
+    /// Changes the owner of a file. `flags`: `AT_*`; with an empty name and `AT_EMPTY_PATH` of this
+    /// one.
     pub fn set_owner_at(&self, name: &CStr, user: u32, group: u32, flags: c_int) -> io::Result<()> {
         let arguments = [
             string(name),
@@ -469,8 +473,9 @@ impl Fd {
         unsafe { self.call(libc::SYS_fchmodat, [string(name), mode as usize, 0, 0, 0]) }.map(drop)
     }
 
-    /// Changes the permissions of a file. `flags`: `AT_*`; with an empty name and `AT_EMPTY_PATH` of this one,
-    /// which may be open with `O_PATH`. ENOSYS: a kernel older than Linux 6.6, so this is for files in images.
+    /// Changes the permissions of a file. `flags`: `AT_*`; with an empty name and `AT_EMPTY_PATH`
+    /// of this one, which may be open with `O_PATH`. ENOSYS: a kernel older than Linux 6.6, so this
+    /// is for files in images.
     pub fn change_mode_at(&self, name: &CStr, mode: u32, flags: c_int) -> io::Result<()> {
         let arguments = [string(name), mode as usize, flags as usize, 0, 0];
         // SAFETY: the name outlives the call.
@@ -507,7 +512,8 @@ impl Fd {
         unsafe { self.call(libc::SYS_fallocate, arguments) }.map(drop)
     }
 
-    /// Turns `O_DIRECT` on or off, for all descriptors of this open file. Not every file system has it.
+    /// Turns `O_DIRECT` on or off, for all descriptors of this open file. Not every file system has
+    /// it.
     pub fn set_direct(&self, direct: bool) -> io::Result<()> {
         let flag = libc::O_DIRECT as usize;
         // SAFETY: has only numbers as its arguments.

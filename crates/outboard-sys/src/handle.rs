@@ -24,7 +24,8 @@ pub struct Handle {
 }
 
 impl Fd {
-    /// The handle of this file, which may be open with `O_PATH`. EOPNOTSUPP: the file system has none.
+    /// The handle of this file, which may be open with `O_PATH`. EOPNOTSUPP: the file system has
+    /// none.
     pub fn handle(&self) -> io::Result<Handle> {
         let mut raw = Raw {
             length: LIMIT as u32,
@@ -48,7 +49,8 @@ impl Fd {
         })
     }
 
-    /// Opens a file of the file system that this one is in, which is not open with `O_PATH`. ESTALE: it does not exist any more.
+    /// Opens a file of the file system that this one is in, which is not open with `O_PATH`.
+    /// ESTALE: it does not exist any more.
     pub fn open_handle(&self, handle: &Handle, flags: c_int) -> io::Result<Self> {
         let mut raw = Raw {
             length: handle.bytes.len() as u32,

@@ -13,7 +13,8 @@ const SET_FLAGS: usize = 0x4008_6602;
 impl Fd {
     /// The flags (`FS_*_FL`) of this file. ENOTTY: its file system has none.
     pub fn inode_flags(&self) -> io::Result<u32> {
-        // The kernel writes an int, but file servers of the host may write the long of the number's name.
+        // The kernel writes an int, but file servers of the host may write the long of the number's
+        // name.
         let mut flags = 0u64;
         // SAFETY: the kernel writes at most 8 bytes.
         unsafe { self.call(SYS_ioctl, [GET_FLAGS, pointer_mut(&mut flags), 0, 0, 0]) }?;

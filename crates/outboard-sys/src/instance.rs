@@ -226,9 +226,10 @@ impl Instance {
     }
 
     /// Unmounts, writes everything to the disks and stops. `EBUSY`: something could not be
-    /// unmounted (it was synced); `EIO`: something could not be written; `EDEADLK`: a signal handler
-    /// has interrupted a call, and the kernel goes on; `EAGAIN`, `ENOMEM`: it goes on for want of
-    /// threads or memory; [`KernelError`]: there is no kernel to halt, or another thread halts it.
+    /// unmounted (it was synced); `EIO`: something could not be written; `EDEADLK`: a signal
+    /// handler has interrupted a call, and the kernel goes on; `EAGAIN`, `ENOMEM`: it goes on for
+    /// want of threads or memory; [`KernelError`]: there is no kernel to halt, or another thread
+    /// halts it.
     pub fn halt(&self) -> io::Result<()> {
         self.check()?;
         // Before any call fails for that reason, and by one thread.
@@ -254,7 +255,7 @@ impl Instance {
         answer.map_err(|error| error.raw_os_error()) != Err(Some(libc::ENODEV))
     }
 
-    /// What became of the snapshot when the kernel was booted.
+    /// How the kernel's boot used the snapshot.
     pub fn snapshot_status(&self) -> String {
         // SAFETY: the library returns a string that lives as long as the handle.
         unsafe { text(ffi::ob_snapshot_status_on(self.raw())) }
@@ -286,7 +287,7 @@ impl Instance {
         })
     }
 
-    /// What `raw` points to lives until the call returns.
+    /// The data behind `raw` lives until the call returns.
     fn add(&self, raw: &ffi::ob_disk_config) -> io::Result<(i32, String)> {
         let mut name = [0u8; ffi::DISK_NAME_SIZE];
         // SAFETY: `raw` and what it points to live until the call returns; a context lives until

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What kernels and disks are configured with, and what the library says of itself, as safe
-//! functions.
+//! Configuration of kernels and disks, and facts about the library, as safe functions.
 
 use crate::ffi;
 use libc::{c_char, c_int, c_uint, c_void, size_t};
@@ -13,12 +12,12 @@ use std::ptr::null_mut;
 /// that somebody may hold, allocate, or make a system call of the kernel.
 pub type Log = Box<dyn Fn(i32, &[u8]) + Send + Sync>;
 
-/// Receives the text of a kernel panic. Runs on the thread that panics, maybe in a signal handler: it
-/// may do no more than a [`Log`], and may end the process. When it returns, the process ends by
+/// Receives the text of a kernel panic. Runs on the thread that panics, maybe in a signal handler:
+/// it may do no more than a [`Log`], and may end the process. When it returns, the process ends by
 /// abort(3), or the kernel alone if its panic is contained.
 pub type Panic = Box<dyn Fn(&[u8]) + Send + Sync>;
 
-/// What a kernel is booted with.
+/// The configuration of a kernel at boot.
 #[derive(Default)]
 pub struct Config {
     /// Virtual CPUs, 1 to 64; 0: as many as the host's.
@@ -43,7 +42,8 @@ pub struct Config {
     pub contain_panic: bool,
 }
 
-/// What a kernel calls, on the heap: NULL or a pointer that the library has as a context.
+/// The functions that a kernel calls, on the heap: NULL or a pointer that the library has as a
+/// context.
 pub(crate) struct Callbacks {
     log: *mut Log,
     panic: *mut Panic,
@@ -113,8 +113,8 @@ fn pointer(string: &Option<CString>) -> *const c_char {
 }
 
 extern "C" fn call_log(context: *mut c_void, level: c_int, line: *const c_char, length: size_t) {
-    // SAFETY: `context` is the Log of the kernel's Callbacks, and the library passes `length` readable
-    // bytes.
+    // SAFETY: `context` is the Log of the kernel's Callbacks, and the library passes `length`
+    // readable bytes.
     let (log, line) = unsafe {
         (
             &*context.cast::<Log>(),

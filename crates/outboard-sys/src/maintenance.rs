@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a mounted file system does to itself when it is asked: resizing and discarding. The file is any
-//! directory in it, usually the root. And what a block device tells that has none.
+//! Requests to a mounted file system: resizing and discarding. The file is any directory in it,
+//! usually the root. Also queries of a block device without a file system.
 
 use crate::system::{pointer, pointer_mut};
 use crate::Fd;
@@ -77,7 +77,8 @@ impl Fd {
             maximum_percent: 0,
             rest: [0; 56],
         };
-        // SAFETY: `geometry` has the size and layout of the kernel's structure and outlives the call.
+        // SAFETY: `geometry` has the size and layout of the kernel's structure and outlives the
+        // call.
         unsafe { self.ioctl(XFS_IOC_FSGEOMETRY, pointer_mut(&mut geometry)) }?;
         let block_size = u64::from(geometry.block_size.max(512));
         let grow = XfsGrow {

@@ -2,8 +2,8 @@
 //! Files that are open with `O_PATH`: neither read nor written, but certainly this file, whatever
 //! happens to its name meanwhile.
 //!
-//! What takes no such descriptor is done through the system's /proc/self/fd, which leads to the
-//! file itself also if that is a symbolic link.
+//! Calls that take no such descriptor go through the system's /proc/self/fd. It leads to the file
+//! itself, even to a symbolic link.
 
 use crate::{Fd, System};
 use std::ffi::{CStr, CString};
@@ -63,7 +63,7 @@ impl PathFd {
         self.anywhere().open_at(&self.path, flags, 0)
     }
 
-    /// What it says if it is a symbolic link.
+    /// The target of a symbolic link.
     pub fn read_link(&self) -> io::Result<CString> {
         self.fd.read_link_at(c"")
     }
@@ -98,8 +98,8 @@ impl Fd {
         PathFd::new(self.open_at(name, libc::O_PATH | libc::O_NOFOLLOW, 0)?)
     }
 
-    /// A file below this directory by a path without symbolic links; the last name may be one, and is
-    /// the link itself. ELOOP: there is another. ENOSYS: a kernel older than Linux 5.6.
+    /// A file below this directory by a path without symbolic links; the last name may be one, and
+    /// is the link itself. ELOOP: there is another. ENOSYS: a kernel older than Linux 5.6.
     pub fn open_path_beneath(&self, path: &CStr) -> io::Result<PathFd> {
         let flags = libc::O_PATH | libc::O_NOFOLLOW;
         PathFd::new(self.open_resolved(path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)?)

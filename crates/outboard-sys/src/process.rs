@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What this process of the host was started with: descriptors, a closed standard output, signals that are ignored.
+//! The state in which the host started this process: descriptors, a closed standard output, ignored
+//! signals.
 
 use libc::c_int;
 use std::ffi::{CStr, OsStr};
@@ -22,7 +23,8 @@ fn number(name: &OsStr) -> Option<RawFd> {
 }
 
 impl Inherited {
-    /// Finds them. Programs that this one starts do not get them. To be called before anything is opened.
+    /// Finds them. Programs that this one starts do not get them. To be called before anything is
+    /// opened.
     pub fn find() -> Self {
         let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
             return Self::default();
@@ -31,7 +33,7 @@ impl Inherited {
             .flatten()
             .filter_map(|entry| number(&entry.file_name()));
         let mut numbers: Vec<RawFd> = found.filter(|&number| number > LAST_STANDARD).collect();
-        // What was listed through is closed now: of that there are no flags.
+        // The descriptor of the listed directory is closed now, and so has no flags.
         numbers.retain(|&number| close_on_exec(number));
         Self { numbers }
     }
@@ -39,8 +41,8 @@ impl Inherited {
     /// Closes them. Nobody may use them any more, also not as files of `/dev/fd`.
     pub fn close(self) {
         for number in self.numbers {
-            // SAFETY: has only a number as its argument. The descriptor is older than this program's own, so none of
-            // its values owns it.
+            // SAFETY: has only a number as its argument. The descriptor is older than this
+            // program's own, so none of its values owns it.
             unsafe { libc::close(number) };
         }
     }
@@ -54,7 +56,8 @@ fn close_on_exec(number: RawFd) -> bool {
 
 static NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 
-/// Before main, and before the language's run-time library opens /dev/null in the place of standard streams that are closed.
+/// Before main, and before the language's run-time library opens /dev/null in the place of standard
+/// streams that are closed.
 extern "C" fn look_at_output() {
     // SAFETY: has only numbers as its arguments.
     let closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;

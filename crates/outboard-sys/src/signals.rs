@@ -82,8 +82,8 @@ fn set_action(signal: c_int, handler: usize) -> io::Result<()> {
     let action = unsafe { action.assume_init_mut() };
     action.sa_sigaction = handler;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: `action` is complete; the only handler that is installed is `handle`, which calls nothing that is
-    // not async-signal-safe.
+    // SAFETY: `action` is complete; the only handler that is installed is `handle`, which calls
+    // nothing that is not async-signal-safe.
     match unsafe { libc::sigaction(signal, action, null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -44,8 +44,8 @@ pub fn receive_fd(socket: impl AsFd) -> io::Result<OwnedFd> {
     with_message(|message| {
         // SAFETY: `message` points to buffers of the sizes that it says, which outlive the call.
         uninterrupted(|| unsafe { libc::recvmsg(socket, message, libc::MSG_CMSG_CLOEXEC) })?;
-        // SAFETY: the kernel filled `message`; CMSG_FIRSTHDR checks that a header fits. One that carries
-        // rights and is long enough has a descriptor in it that is ours alone.
+        // SAFETY: the kernel filled `message`; CMSG_FIRSTHDR checks that a header fits. One that
+        // carries rights and is long enough has a descriptor in it that is ours alone.
         unsafe {
             let header = libc::CMSG_FIRSTHDR(message);
             let needed = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
@@ -66,8 +66,8 @@ pub fn receive_fd(socket: impl AsFd) -> io::Result<OwnedFd> {
 pub fn send_fd(socket: impl AsFd, fd: BorrowedFd) -> io::Result<()> {
     let socket = socket.as_fd().as_raw_fd();
     with_message(|message| {
-        // SAFETY: these only compute lengths; there is more room than one descriptor needs, and it is aligned for a header,
-        // which is what CMSG_FIRSTHDR returns then.
+        // SAFETY: these only compute lengths; there is more room than one descriptor needs, and it
+        // is aligned for a header, which is what CMSG_FIRSTHDR returns then.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as _;
             let header = libc::CMSG_FIRSTHDR(message);

@@ -6,8 +6,9 @@ use libc::{c_int, c_void, iovec};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-/// A disk that this program serves. The kernel's worker threads call it, several at once. A call may
-/// block, and must not use any kernel. Requests lie inside the disk and are multiples of its sectors.
+/// A disk that this program serves. The kernel's worker threads call it, several at once. A call
+/// may block, and must not use any kernel. Requests lie inside the disk and are multiples of its
+/// sectors.
 ///
 /// The pieces of a request are pages of the kernel, which programs may have mapped: their bytes may
 /// change during the call. An implementation passes the pieces to system calls, or copies each byte
@@ -18,7 +19,7 @@ pub trait Storage: Send + Sync {
     /// Fills all the pieces, which lie one after the other on the disk.
     fn read_at(&self, pieces: Vec<IoSliceMut<'_>>, offset: u64) -> io::Result<()>;
     fn write_at(&self, pieces: Vec<IoSlice<'_>>, offset: u64) -> io::Result<()>;
-    /// What was written by calls that have returned is on stable storage after it.
+    /// Puts the data of all completed writes on stable storage.
     fn flush(&self) -> io::Result<()>;
     /// The contents are of no more use.
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
@@ -27,13 +28,14 @@ pub trait Storage: Send + Sync {
 
 type Context = Arc<dyn Storage>;
 
-/// What the library gets for a disk. [`closed`] takes it back.
+/// The context of a disk for the library. [`closed`] takes it back.
 pub(crate) fn into_context(storage: Context) -> *mut c_void {
     Box::into_raw(Box::new(storage)).cast()
 }
 
 /// # Safety
-/// `context` is of [`into_context`], is not used any more, and was not given to this function before.
+/// `context` is of [`into_context`], is not used any more, and was not given to this function
+/// before.
 pub(crate) unsafe fn drop_context(context: *mut c_void) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(context.cast::<Context>()) });
@@ -59,7 +61,8 @@ fn result(done: io::Result<()>) -> c_int {
 }
 
 extern "C" fn read(context: *mut c_void, offset: u64, pieces: *const iovec, count: c_int) -> c_int {
-    // SAFETY: the library passes the disk's context, and `count` pieces of memory that nobody else uses meanwhile.
+    // SAFETY: the library passes the disk's context, and `count` pieces of memory that nobody else
+    // uses meanwhile.
     let (storage, pieces) = unsafe {
         let pieces = std::slice::from_raw_parts(pieces, count as usize);
         let pieces = pieces.iter().map(|piece| {
@@ -79,8 +82,8 @@ extern "C" fn write(
     pieces: *const iovec,
     count: c_int,
 ) -> c_int {
-    // SAFETY: the library passes the disk's context, and `count` pieces of memory that stay readable meanwhile. What a
-    // file system changes in pages that are being written it writes again.
+    // SAFETY: the library passes the disk's context, and `count` pieces of memory that stay
+    // readable meanwhile. A file system that changes a page during a write writes the page again.
     let (storage, pieces) = unsafe {
         let pieces = std::slice::from_raw_parts(pieces, count as usize);
         let pieces = pieces.iter().map(|piece| {

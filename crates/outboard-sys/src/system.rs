@@ -49,7 +49,7 @@ impl StatFs {
     }
 }
 
-/// What is changed of mounts, in the kernel's layout (mount_setattr(2)).
+/// The changes to a mount, in the kernel's layout (mount_setattr(2)).
 #[repr(C)]
 struct MountAttributes {
     set: u64,
@@ -168,14 +168,15 @@ impl System {
         unsafe { self.call(libc::SYS_getegid, [0; 6]) }.unwrap_or(0) as u32
     }
 
-    /// Gives the process name spaces of its own. `flags`: `CLONE_NEW*`. EINVAL, if the host is meant: the process has more than one thread.
+    /// Gives the process name spaces of its own. `flags`: `CLONE_NEW*`. EINVAL, if the host is
+    /// meant: the process has more than one thread.
     pub fn unshare(&self, flags: c_int) -> io::Result<()> {
         // SAFETY: has only a number as its argument; name spaces are no matter of memory.
         unsafe { self.call(libc::SYS_unshare, [flags as usize, 0, 0, 0, 0, 0]) }.map(drop)
     }
 
-    /// From now on no device node of any mounted file system can be opened, in the mount name space of this process, which
-    /// has to be its own. ENOSYS before Linux 5.12.
+    /// From now on no device node of any mounted file system can be opened, in the mount name space
+    /// of this process, which has to be its own. ENOSYS before Linux 5.12.
     pub fn hide_devices(&self) -> io::Result<()> {
         let attributes = MountAttributes {
             set: MOUNT_ATTR_NODEV,
@@ -191,7 +192,8 @@ impl System {
             size_of::<MountAttributes>(),
             0,
         ];
-        // SAFETY: the path is NUL-terminated; `attributes` has the kernel's layout, its size is told, and it outlives the call.
+        // SAFETY: the path is NUL-terminated; `attributes` has the kernel's layout, its size is
+        // told, and it outlives the call.
         unsafe { self.call(libc::SYS_mount_setattr, arguments) }.map(drop)
     }
 
@@ -217,7 +219,8 @@ impl System {
         unsafe { self.call(libc::SYS_prlimit64, [0, resource, pointer(&new), 0, 0, 0]) }.map(drop)
     }
 
-    /// Raises a limit of this process as far towards `wanted` as its hard limit allows. Returns what it is then.
+    /// Raises a limit of this process as far towards `wanted` as its hard limit allows. Returns
+    /// what it is then.
     pub fn raise_limit(&self, resource: c_uint, wanted: u64) -> io::Result<u64> {
         let mut limit = libc::rlimit64 {
             rlim_cur: 0,
@@ -240,7 +243,8 @@ impl System {
         Ok(limit.rlim_cur)
     }
 
-    /// Raises this process's limit of open files: to the hard limit, or where rights allow it to `wanted`.
+    /// Raises this process's limit of open files: to the hard limit, or where rights allow it to
+    /// `wanted`.
     pub fn raise_file_limit(&self, wanted: u64) -> io::Result<()> {
         let mut old = libc::rlimit64 {
             rlim_cur: 0,

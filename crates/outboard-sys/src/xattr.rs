@@ -37,7 +37,7 @@ fn fetch(get: impl Fn(&mut [u8]) -> io::Result<usize>) -> io::Result<Vec<u8>> {
     Ok(large)
 }
 
-/// What all calls that set an attribute take, but for the file.
+/// The arguments that all calls to set an attribute have in common: all but the file.
 fn set_arguments(attribute: &CStr, value: &[u8], flags: c_int) -> [usize; 4] {
     [
         string(attribute),

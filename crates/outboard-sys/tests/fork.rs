@@ -29,7 +29,8 @@ fn is_in_parent<T>(result: io::Result<T>) -> bool {
     result.err().as_ref().and_then(KernelError::of) == Some(KernelError::InParent)
 }
 
-/// Returns the number of what is wrong in the child, 0 for nothing. Drops all that it has of the parent.
+/// Returns the number of what is wrong in the child, 0 for nothing. Drops all that it has of the
+/// parent.
 fn child(instance: Instance, file: Fd, prepared: EmptyInstance, lock: FileLock) -> i32 {
     let inherited = is_gone(&file)
         && instance.check() == Err(KernelError::InParent)

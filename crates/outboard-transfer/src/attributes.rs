@@ -7,7 +7,7 @@
 //! | step | why there |
 //! |---|---|
 //! | 1. owner | clears set-user-ID bits and capabilities |
-//! | 2. extended attributes except access lists | need the permission to write, which step 3 may take away |
+//! | 2. extended attributes except access lists | need write permission, which step 3 may remove |
 //! | 3. mode | |
 //! | 4. access lists | an archive may have a mode without the list's mask; the list decides |
 //! | 5. times | every other step may change them |

@@ -186,7 +186,8 @@ mod tests {
     #[test]
     fn the_last_that_fits_counts_and_exact_paths_go_first() {
         let labels = Labels::parse(
-            "# comment\n\n/.*  a:b:default:s0\n/etc/passwd -- a:b:passwd:s0\n/etc(/.*)? a:b:etc:s0\n\
+            "# comment\n\n/.*  a:b:default:s0\n/etc/passwd -- a:b:passwd:s0\n\
+             /etc(/.*)? a:b:etc:s0\n\
              /dev/.* -d a:b:dev:s0\n/tmp/.* <<none>>\n/a\\.b a:b:dot:s0\n/x(y|z) a:b:xyz:s0\n",
         )
         .unwrap();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving trees into, out of and between disk images: see [`Transfer`].
 
-// `cp` copies trees, `tar` packs and unpacks archives; both use several threads, keep all attributes
-// that the destination can have, and report what they could not keep (`report`). `walk` goes
-// through a tree for all commands. The other modules understand what users write and what files
-// have: owners, modes, times, access lists, labels.
+// `cp` copies trees, `tar` packs and unpacks archives; both use several threads, keep all
+// attributes that the destination can have, and report what they could not keep (`report`). `walk`
+// goes through a tree for all commands. The other modules understand what users write and what
+// files have: owners, modes, times, access lists, labels.
 
 #![warn(missing_docs)]
 

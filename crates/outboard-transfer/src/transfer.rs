@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Copies and archives for programs: the engines of `outboard cp`, `tar-in` and `tar-out` behind one
-//! type. Nothing is printed, and no setting of the process is changed.
+//! Copies and archives for programs: the engines of `outboard cp`, `tar-in` and `tar-out` behind
+//! one type. Nothing is printed, and no setting of the process is changed.
 
 use crate::cp::{copy_exactly, Changes, Job, Keep, Options};
 use crate::exclusion::Exclusion;
@@ -43,7 +43,7 @@ pub struct Count {
     pub total: Option<u64>,
 }
 
-/// What a transfer has done.
+/// The result of a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -51,7 +51,8 @@ pub struct Summary {
     pub files: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// What could not be kept, as owners that the destination does not have, and other notes.
+    /// Attributes that could not be kept, such as owners that the destination does not have, and
+    /// other notes.
     pub warnings: Vec<String>,
 }
 
@@ -100,7 +101,7 @@ impl Transfer {
         }
     }
 
-    /// What copies keep of their sources. Archives have everything.
+    /// The attributes that copies keep of their sources. Archives keep all.
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;
         self
@@ -128,7 +129,7 @@ impl Transfer {
         self
     }
 
-    /// What another thread can cancel the transfer by.
+    /// The handle with which another thread can cancel the transfer.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self

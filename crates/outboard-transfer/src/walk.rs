@@ -19,7 +19,7 @@ impl From<Named> for Start {
     }
 }
 
-/// What messages say of a file on the way.
+/// Texts of messages about a file of a walk.
 pub trait EntryText {
     /// Its path.
     fn shown(&self) -> String;

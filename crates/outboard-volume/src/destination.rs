@@ -278,7 +278,8 @@ fn check_content(source: &impl Source) -> io::Result<()> {
     match image_kind(source) {
         None => Ok(()),
         Some(kind) => Err(io::Error::other(format!(
-            "it looks like a disk image ({kind}): write IMAGE:/PATH for a place in it, or --force to overwrite all of it"
+            "it looks like a disk image ({kind}): write IMAGE:/PATH for a place in it, or --force \
+             to overwrite all of it"
         ))),
     }
 }

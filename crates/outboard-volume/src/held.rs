@@ -96,7 +96,7 @@ impl HeldImage {
         }
     }
 
-    /// What to do if the file is but a piece of an image.
+    /// Advice for a file that is but a piece of an image.
     pub fn split(&self) -> Option<String> {
         self.split.clone()
     }
@@ -161,7 +161,7 @@ pub struct HeldImages {
 }
 
 impl HeldImages {
-    /// Opens them. What cannot be opened is told when it is asked for.
+    /// Opens them. An image that cannot be opened is an error only when it is used.
     pub fn open(paths: &[(PathBuf, bool)], options: &ImageOptions) -> Self {
         let mut wanted: Vec<(&Path, bool)> = Vec::new();
         for (path, write) in paths {

@@ -490,7 +490,8 @@ mod tests {
 
     #[test]
     fn lines_of_mountinfo() {
-        let line = br"40 27 0:35 / /mnt/a\040b rw,nosuid shared:3 - fuse.outboard /x/disk\054.img rw,user_id=0";
+        let line = b"40 27 0:35 / /mnt/a\\040b rw,nosuid shared:3 - fuse.outboard \
+                     /x/disk\\054.img rw,user_id=0";
         let found = parse(line).unwrap();
         assert_eq!(found.device, "0:35");
         assert_eq!(found.directory, Path::new("/mnt/a b"));

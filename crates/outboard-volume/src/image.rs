@@ -27,7 +27,7 @@ pub struct Image {
     pub identity: (u64, u64),
     pub table: Option<Table>,
     pub whole: Option<Probe>,
-    /// What to do if the file is but a piece of an image.
+    /// Advice for a file that is but a piece of an image.
     pub split: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub struct Image {
 #[derive(Debug)]
 pub struct FileSystem {
     pub partition: Option<u32>,
-    /// What the probe found; `None` if the user named the type of something unknown.
+    /// The result of the probe; `None` if the user named the type of something unknown.
     pub probe: Option<Probe>,
 }
 
@@ -52,8 +52,9 @@ impl Image {
         Self::new(path, identity, None, Arc::new(content), split)
     }
 
-    /// Looks at the beginning of an image. `split`: see [`split_hint`]. The host's files are not looked
-    /// at here: the server of a mount would wait for itself if its image lies below the mount.
+    /// Looks at the beginning of an image. `split`: see [`split_hint`]. The host's files are not
+    /// looked at here: the server of a mount would wait for itself if its image lies below the
+    /// mount.
     pub fn new(
         path: &Path,
         identity: (u64, u64),
@@ -142,17 +143,17 @@ impl Image {
         self.split.as_deref().unwrap_or("it is cut off")
     }
 
-    /// That nothing in the image is known.
+    /// The error for an image with unknown contents.
     pub fn unrecognised(&self) -> Error {
         unrecognised(&self.shown, self.split.clone())
     }
 
-    /// What is in a range of it.
+    /// Probes a range of the image.
     pub fn probe_range(&self, range: Range) -> Option<Probe> {
         probe(&Slice::new(&*self.content, range.start, range.size))
     }
 
-    /// What is in a partition.
+    /// Probes a partition.
     pub fn probe_partition(&self, partition: &Partition) -> Option<Probe> {
         if partition.extended {
             return None;
@@ -160,9 +161,9 @@ impl Image {
         probe(&Slice::new(&*self.content, partition.start, partition.size))
     }
 
-    /// The partition table, if it and not what is on the whole disk counts. Discs that also boot from a stick have
-    /// both; there the disc counts. In a member of a RAID it is the RAID that has partitions; only a superblock
-    /// of version 0.90 may as well be that of the last partition.
+    /// The partition table, if it and not what is on the whole disk counts. Discs that also boot
+    /// from a stick have both; there the disc counts. In a member of a RAID it is the RAID that has
+    /// partitions; only a superblock of version 0.90 may as well be that of the last partition.
     pub fn partitions(&self) -> Option<&Table> {
         let counts = |probe: &Probe| match probe.kind {
             "iso9660" | "udf" | "isw_raid_member" | "ddf_raid_member" => true,
@@ -176,9 +177,13 @@ impl Image {
     fn missing_partition(&self, number: u32) -> Error {
         let Some(table) = &self.table else {
             let shown = &self.shown;
-            return Error::known(ErrorKind::NotFound, format!(
-                "no partition {number} in {shown}: it has no partition table (say {shown}:/ for all of it)"
-            ));
+            return Error::known(
+                ErrorKind::NotFound,
+                format!(
+                "no partition {number} in {shown}: it has no partition table (say {shown}:/ for \
+                 all of it)"
+            ),
+            );
         };
         let numbers: Vec<String> = table
             .partitions
@@ -243,10 +248,14 @@ impl Image {
         }
         let shown = &self.shown;
         if found.is_empty() {
-            return Err(Error::known(ErrorKind::NotAFileSystem, format!(
-                "{shown} has a {} partition table, but no partition with a known file system (see outboard info {shown})",
+            return Err(Error::known(
+                ErrorKind::NotAFileSystem,
+                format!(
+                "{shown} has a {} partition table, but no partition with a known file system (see \
+                 outboard info {shown})",
                 table.kind.name()
-            )));
+            ),
+            ));
         }
         let list: Vec<String> = found
             .iter()
@@ -284,7 +293,8 @@ impl Image {
         self.any(name, |probe| probe.kind == "crypto_LUKS")
     }
 
-    /// Finds the file system that a name means, which must not be inside of layers. `forced`: the user named its type.
+    /// Finds the file system that a name means, which must not be inside of layers. `forced`: the
+    /// user named its type.
     pub fn find(&self, name: &ImageName, forced: bool) -> Result<FileSystem> {
         let probe = match name.partition {
             Some(number) => {
@@ -388,20 +398,26 @@ pub fn unusable(shown: &str, probe: &Probe) -> Option<String> {
     let convert = |how: String| format!("{shown} is a {kind} file, not a raw disk image: {how}");
     Some(match kind {
         "apfs" => format!(
-            "{shown} is APFS, a file system of Apple that Linux has no driver for: read it with apfs-fuse, or copy the files on a Mac"
+            "{shown} is APFS, a file system of Apple that Linux has no driver for: read it with \
+             apfs-fuse, or copy the files on a Mac"
         ),
         "tar" | "cpio" => format!(
             "{shown} is a {kind} archive, not a disk image: {}",
             unpack_hint(kind)
         ),
-        "E01" => convert(format!("convert it with ewfexport -t NEW -f raw {shown} (package ewf-tools)")),
-        "dmg" => convert(format!("convert it with dmg2img {shown} NEW (package dmg2img)")),
+        "E01" => convert(format!(
+            "convert it with ewfexport -t NEW -f raw {shown} (package \
+             ewf-tools)"
+        )),
+        "dmg" => convert(format!(
+            "convert it with dmg2img {shown} NEW (package dmg2img)"
+        )),
         "gzip" | "xz" | "zstd" | "bzip2" | "lz4" | "zip" | "7z" => {
             convert("decompress it first".to_owned())
         }
-        _ if probe.class == Class::Wrapped => {
-            convert(format!("convert it with qemu-img convert -O raw {shown} NEW"))
-        }
+        _ if probe.class == Class::Wrapped => convert(format!(
+            "convert it with qemu-img convert -O raw {shown} NEW"
+        )),
         _ => return None,
     })
 }

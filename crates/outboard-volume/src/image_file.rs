@@ -13,7 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Opens a file for reading that may be an image: EISDIR for a directory, ENOTBLK for what else is no disk.
+/// Opens a file for reading that may be an image: EISDIR for a directory, ENOTBLK for what else is
+/// no disk.
 pub fn open_image_file(path: &Path) -> io::Result<File> {
     undo::check(path)?;
     let kind = std::fs::metadata(path)?.file_type();
@@ -51,8 +52,8 @@ pub fn cannot_open(path: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// What to do where a file is but a piece of an image, by its name: disk.img.001, disk.img.aa and
-/// the like, with a neighbour beside it.
+/// Advice for a file that is but a piece of an image, judged by its name: disk.img.001, disk.img.aa
+/// and the like, with a neighbour beside it.
 pub fn split_hint(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let (stem, number) = name.rsplit_once('.')?;
@@ -121,10 +122,14 @@ pub fn in_use(path: &Path, write: bool, server: Option<&Server>) -> Error {
         );
     };
     let directory = escaped(server.directory.as_os_str().as_bytes());
-    Error::known(ErrorKind::Locked, format!(
-        "{shown} is in use: mounted on {directory} by outboard, pid {}{may_write} (its files are there; outboard umount {directory} ends that)",
+    Error::known(
+        ErrorKind::Locked,
+        format!(
+        "{shown} is in use: mounted on {directory} by outboard, pid {}{may_write} (its files are \
+         there; outboard umount {directory} ends that)",
         server.process
-    ))
+    ),
+    )
 }
 
 /// Why an image cannot be written.

@@ -38,7 +38,8 @@ pub struct ImageLock {
     listed: Option<Identity>,
 }
 
-/// What the host uses is not written. A block device is only asked for: a program that has it alone keeps tools from it.
+/// Refuses to write a file that the host uses. For a block device, an exclusive open that succeeds
+/// is enough: programs that use a device hold it exclusively.
 fn check_unused(path: &Path) -> io::Result<()> {
     if !std::fs::metadata(path)?.file_type().is_block_device() {
         return check_detached(&File::open(path)?);
@@ -48,7 +49,8 @@ fn check_unused(path: &Path) -> io::Result<()> {
 }
 
 impl ImageLock {
-    /// Opens and locks an image: for this command alone if it will be written. Then an interrupted change is undone.
+    /// Opens and locks an image: for this command alone if it will be written. Then an interrupted
+    /// change is undone.
     pub fn take(path: &Path, write: bool) -> Result<Self> {
         let failed = |error: io::Error| match error.raw_os_error() {
             Some(libc::EBUSY) => in_use(path, write, servers::of_image(path).as_ref()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Disk images as programs use them: [`Volume`] opens a file system in an image by its name, whatever
-//! lies between the two.
+//! Disk images as programs use them: [`Volume`] opens a file system in an image by its name,
+//! whatever lies between the two.
 //!
 //! ```no_run
 //! use outboard_volume::{Options, Volume};
@@ -14,21 +14,22 @@
 //! # }
 //! ```
 //!
-//! Images are raw, compressed (gzip, xz, zstd), qcow2, vmdk, vdi or vhdx. In them can be partitions,
-//! LUKS, LVM, MD RAID, dm-verity, dm-integrity and subvolumes of btrfs. The kernel's own code, which
-//! runs in this process, does the rest. No root, no daemon, no device of the host is needed.
+//! Images are raw, compressed (gzip, xz, zstd), qcow2, vmdk, vdi or vhdx. In them can be
+//! partitions, LUKS, LVM, MD RAID, dm-verity, dm-integrity and subvolumes of btrfs. The kernel's
+//! own code, which runs in this process, does the rest. No root, no daemon, no device of the host
+//! is needed.
 //!
 //! Errors of opening, syncing and closing are [`Error`]. Those of files are [`std::io::Error`];
 //! [`ErrorKind::of`] returns their kind, and each converts into the other.
 //!
 //! A kernel that works on an image of a stranger can be taken over by it, and with it the process:
-//! the program `outboard` sandboxes itself, this library does not. Run such work in a process of its
-//! own that has no more rights than it needs.
+//! the program `outboard` sandboxes itself, this library does not. Run such work in a process of
+//! its own that has no more rights than it needs.
 
 // A name such as `laptop.qcow2@3@@home` (address) leads to an image file (image_file, held), the
 // disk in it (containers: qcow2 and others), its partitions (image), the layers in those (layers:
-// LUKS, LVM, MD, dm-verity, dm-integrity, subvolumes), and a mounted file system. A session does all
-// of this with one kernel, in the sandbox. Tools of the distribution get a volume as a file
+// LUKS, LVM, MD, dm-verity, dm-integrity, subvolumes), and a mounted file system. A session does
+// all of this with one kernel, in the sandbox. Tools of the distribution get a volume as a file
 // (tool_volume, export); what they change in place can be undone (scratch, undo).
 
 #![warn(missing_docs)]

@@ -18,7 +18,8 @@ pub fn check_detached(file: &File) -> io::Result<()> {
     let metadata = file.metadata()?;
     match device_of((metadata.dev(), metadata.ino()), Path::new(DEVICES)) {
         Some(name) => Err(io::Error::other(format!(
-            "it is in use as /dev/{name} (unmount what is on that, and detach it with losetup -d /dev/{name})"
+            "it is in use as /dev/{name} (unmount what is on that, and detach it with losetup -d \
+             /dev/{name})"
         ))),
         None => Ok(()),
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Disks that were made in a private file, on their way to where they belong: into a new image of the format that its name
-//! says, or into a block device of an image.
+//! Disks that were made in a private file, on their way to where they belong: into a new image of
+//! the format that its name says, or into a block device of an image.
 
 use crate::address::ImageName;
 use crate::containers::{create_qcow2, create_vhd};
@@ -92,7 +92,8 @@ fn identity(path: &Path) -> io::Result<[u8; 16]> {
     Ok(identity)
 }
 
-/// Makes the block device that a name means what a private file has. `shown`: the image's file, for messages.
+/// Makes the block device that a name means what a private file has. `shown`: the image's file, for
+/// messages.
 pub fn write_to(
     session: &mut Session,
     disk: &Scratch,

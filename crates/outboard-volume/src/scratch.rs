@@ -339,7 +339,8 @@ fn undo_after(error: io::Error, log: UndoLog, image: &Fd) -> io::Error {
     match log.undo(image) {
         Ok(()) => io::Error::other(format!("{why} (all of it was undone)")),
         Err(second) => io::Error::other(format!(
-            "{why}; it could not be undone: {}; the next command that writes to the image tries again",
+            "{why}; it could not be undone: {}; the next command that writes to the image tries \
+             again",
             reason(&second)
         )),
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const PROCESSES: &str = "/proc";
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// What mount(8) and mountinfo show as the type of our mounts.
+/// The type of our mounts in mount(8) and mountinfo.
 pub const KIND: &str = "fuse.outboard";
 
 /// A process that serves a mount.
@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn mounts_of_images() {
         let mounts = b"40 27 0:35 / /mnt rw - ext4 /x/a.img rw\n\
-            41 27 0:36 / /mnt/a\\040b rw,nosuid shared:3 - fuse.outboard /x/b\\040c.img@1 rw\n\n- x";
+            41 27 0:36 / /mnt/a\\040b rw,nosuid shared:3 - fuse.outboard \
+            /x/b\\040c.img@1 rw\n\n- x";
         assert!(has_mount(mounts, Path::new("/x/b c.img")));
         assert!(!has_mount(mounts, Path::new("/x/a.img")));
         assert!(!has_mount(mounts, Path::new("/x/b")));

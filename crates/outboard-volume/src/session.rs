@@ -57,7 +57,7 @@ pub struct Session {
     /// Default of --memory; 0: the library's default.
     memory: u64,
     held: HeldImages,
-    /// What commands must not overwrite.
+    /// Files that commands must not overwrite.
     used: Arc<UsedFiles>,
     keys: Keys,
     sandbox: Sandbox,

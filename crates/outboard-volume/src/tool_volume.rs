@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A file system on which the distribution's tools work.
 //!
-//! In a raw image: the image as it is, or of a partition, since tools know only whole files, and of NTFS a private copy. What they change
-//! in that is written back after they succeeded, and only that, wholly or not at all; a tool that fails or is interrupted has changed nothing
-//! in a partition. In images of other formats and inside of layers: a file that our kernel serves ([`crate::export`]).
+//! In a raw image: the image as it is, or of a partition, since tools know only whole files, and of
+//! NTFS a private copy. After a tool has succeeded, its changes are written back, and only those,
+//! wholly or not at all. A tool that fails or is interrupted has changed nothing in a partition. In
+//! images of other formats and inside of layers: a file that our kernel serves ([`crate::export`]).
 
 use crate::address::ImageName;
 use crate::containers::{check_format_writable, format_of};
@@ -44,7 +45,8 @@ pub enum Fate {
     Drop,
 }
 
-/// The name of an image's format, if its bytes are not those of a disk; checks that it can be written, if it will be.
+/// The name of an image's format, if its bytes are not those of a disk; checks that it can be
+/// written, if it will be.
 pub fn find_format(session: &Session, file: &Path, write: bool) -> Result<Option<&'static str>> {
     let failed = |error| cannot_open(file, &error);
     if write && undo::exists(file) {
@@ -61,7 +63,8 @@ pub fn find_format(session: &Session, file: &Path, write: bool) -> Result<Option
     Ok(format)
 }
 
-/// Lets `work` run tools on a file with all of a disk. The image is locked; what was written is then on stable storage.
+/// Lets `work` run tools on a file with all of a disk. The image is locked; what was written is
+/// then on stable storage.
 pub fn on_disk<T>(
     session: &mut Session,
     file: &Path,
@@ -147,9 +150,9 @@ impl ToolVolume {
         }
     }
 
-    /// Lets `work` run tools on a file that has the file system in its first byte; `write` says whether they
-    /// may change it, as it was for [`ToolVolume::find`]. Where there is a private copy `work` also says what becomes of the
-    /// changes. The image is locked. Can be called once.
+    /// Lets `work` run tools on a file that has the file system in its first byte; `write` says
+    /// whether they may change it, as it was for [`ToolVolume::find`]. Where there is a private
+    /// copy `work` also says what becomes of the changes. The image is locked. Can be called once.
     pub fn work<T>(
         &mut self,
         write: bool,

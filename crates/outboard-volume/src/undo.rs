@@ -4,7 +4,7 @@
 //!
 //! | step | on stable storage | after a crash |
 //! |---|---|---|
-//! | 1 the old blocks go into the log, the image gets room | log, not complete | the log is removed |
+//! | 1 old blocks go into the log, the image gets room | log, not complete | the log is removed |
 //! | 2 the image gets a mark, which names the log | log, mark | log and mark are removed |
 //! | 3 the log's head says that it is complete | log, mark | as 4 |
 //! | 4 the new blocks go into the image | log, mark, some new blocks | the old blocks are written |
@@ -181,7 +181,7 @@ impl UndoLog {
         Ok(())
     }
 
-    /// What the change replaces.
+    /// The blocks that the change replaces.
     pub fn changes(&self) -> &[Changed] {
         &self.changes
     }

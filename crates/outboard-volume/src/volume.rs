@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A mounted volume for programs: the engine behind one type.
 //!
-//! The work is a [`Session`]'s. What this adds: nothing of the process is changed, notes are kept
-//! instead of printed, and a forked child leaves its parent's volume alone.
+//! A [`Session`] does the work. This module adds three rules: no setting of the process changes,
+//! notes are kept instead of printed, and a forked child leaves its parent's volume alone.
 
 use crate::address::ImageName;
 use crate::options::Options;
@@ -108,7 +108,7 @@ impl Volume {
         Ok(self.session().sync()?)
     }
 
-    /// What happened that is no error, as "its journal was not replayed" or a degraded array.
+    /// Notes of events that are no errors, as "its journal was not replayed" or a degraded array.
     pub fn warnings(&self) -> Vec<String> {
         self.notes.lines()
     }
@@ -203,7 +203,7 @@ impl fmt::Debug for Volume {
     }
 }
 
-/// What must hold for every program that has threads.
+/// These bounds must hold for every program that has threads.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<Volume>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What goes wrong, and by which kind programs can tell. Needs mke2fs, cryptsetup, mkfs.btrfs.
+//! Errors, and the kinds by which programs distinguish them. Needs mke2fs, cryptsetup, mkfs.btrfs.
 
 mod common;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! RAID arrays of md, and file systems of btrfs on several devices: what the kernel puts together of several block
-//! devices by what their superblocks say.
+//! RAID arrays of md, and file systems of btrfs on several devices: what the kernel puts together
+//! of several block devices by what their superblocks say.
 //!
-//! An array begins to run without writing anything: it is read-only until the first write. Then it is marked as in use in
-//! its members' superblocks, and as clean again when it is stopped. Nothing is resynchronised or recovered here: that
-//! is left to the machine that the array belongs to.
+//! An array begins to run without writing anything: it is read-only until the first write. Then it
+//! is marked as in use in its members' superblocks, and as clean again when it is stopped. Nothing
+//! is resynchronised or recovered here: that is left to the machine that the array belongs to.
 
 use crate::device::{Backing, BlockDevice};
 use crate::kernel::Kernel;
@@ -83,8 +83,9 @@ fn free_number(system: &System) -> io::Result<u32> {
 }
 
 impl Kernel {
-    /// Makes a block device of the members of an array, which have superblocks of this version (as in (1, 2)). All
-    /// members that are there are needed. EINVAL, EIO: there are too few, or they do not fit.
+    /// Makes a block device of the members of an array, which have superblocks of this version (as
+    /// in (1, 2)). All members that are there are needed. EINVAL, EIO: there are too few, or they
+    /// do not fit.
     pub fn assemble(
         &self,
         version: (i32, i32),

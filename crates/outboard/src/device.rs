@@ -68,7 +68,7 @@ impl BlockDevice {
         })
     }
 
-    /// What the kernel calls it, as in "vda1".
+    /// The kernel's name for it, as in "vda1".
     pub fn name(&self) -> &str {
         &self.shared.name
     }
@@ -77,7 +77,7 @@ impl BlockDevice {
         self.shared.number
     }
 
-    /// What tables of the device mapper call it, as in "253:1".
+    /// Its number in tables of the device mapper, as in "253:1".
     pub fn number(&self) -> String {
         let number = self.shared.number;
         format!("{}:{}", libc::major(number), libc::minor(number))
@@ -117,13 +117,14 @@ impl BlockDevice {
         self.open_as(false)
     }
 
-    /// Opens the device itself, for reading, and if `write` says so also for writing: nobody else may have mounted it then.
+    /// Opens the device itself, for reading, and if `write` says so also for writing: nobody else
+    /// may have mounted it then.
     pub fn open_as(&self, write: bool) -> io::Result<Fd> {
         let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
         Fd::working_directory(self.kernel().system()).open_at(self.node(), flags, 0)
     }
 
-    /// What is on it, as far as its first blocks tell.
+    /// Recognises its contents by the first blocks.
     pub fn probe(&self) -> io::Result<Option<Probe>> {
         Ok(probe(&self.source()?))
     }
@@ -141,7 +142,7 @@ impl BlockDevice {
     }
 }
 
-/// What stands on a block device.
+/// The bytes of a block device.
 pub struct DeviceSource {
     fd: Fd,
     size: u64,

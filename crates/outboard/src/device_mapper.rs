@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Block devices that the kernel's device mapper makes of others: volumes, encrypted and verified disks.
+//! Block devices that the kernel's device mapper makes of others: volumes, encrypted and verified
+//! disks.
 //!
-//! A mapping has a table, whose lines say for one range of the new device each what is to be done with it (the
-//! target) and where. It is made without a table, gets one and begins to work with a resume.
+//! A mapping has a table, whose lines say for one range of the new device each what is to be done
+//! with it (the target) and where. It is made without a table, gets one and begins to work with a
+//! resume.
 
 use crate::device::{Backing, BlockDevice};
 use crate::kernel::Kernel;
@@ -30,7 +32,7 @@ const NAME: std::ops::Range<usize> = 48..176;
 const TARGET_SIZE: usize = 40;
 /// Bytes of a target's type, its NUL included.
 const KIND_SIZE: usize = 16;
-/// What the kernel answers about the state of all targets.
+/// Room for the kernel's answer about the state of all targets.
 const STATUS_SIZE: usize = 16384;
 
 /// One line of a mapping table. Its parameters may hold a key: they are wiped when it is dropped.
@@ -185,8 +187,9 @@ impl Mapping {
 }
 
 impl Kernel {
-    /// Makes a block device by a table of the device mapper. `name` is not in use yet. `below`: the devices that
-    /// the table names; they are kept as long as the new one. The kernel loads the drivers of the targets.
+    /// Makes a block device by a table of the device mapper. `name` is not in use yet. `below`: the
+    /// devices that the table names; they are kept as long as the new one. The kernel loads the
+    /// drivers of the targets.
     pub fn map(
         &self,
         name: &str,

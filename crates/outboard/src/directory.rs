@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading directories.
 //!
-//! In a damaged image a directory may lead back to itself, so that its listing has no end. [`Listing`] ends with
-//! an error then; everything that lists directories of images goes through it.
+//! In a damaged image a directory may lead back to itself, so that its listing has no end.
+//! [`Listing`] ends with an error then; everything that lists directories of images goes through
+//! it.
 
 use crate::capacity::capacity;
 use crate::metadata::{FileType, Metadata};
@@ -111,7 +112,7 @@ impl DirEntry {
         }
     }
 
-    /// What the file says if it is a symbolic link.
+    /// The target of a symbolic link.
     #[doc(hidden)]
     pub fn read_link(&self) -> io::Result<CString> {
         self.directory.read_link_at(&self.name)

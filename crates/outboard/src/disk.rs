@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Disks: files and block devices of the host, and what the program serves, that the kernel sees as block devices.
+//! Disks: files and block devices of the host, and what the program serves, that the kernel sees as
+//! block devices.
 
 use crate::device::{Backing, BlockDevice};
 use crate::kernel::Kernel;
@@ -104,7 +105,7 @@ impl Disk {
         &self.shared.kernel
     }
 
-    /// What the kernel calls it, as in "vda".
+    /// The kernel's name for it, as in "vda".
     pub fn name(&self) -> &str {
         &self.shared.name
     }
@@ -179,8 +180,8 @@ impl Kernel {
         Disk::add(self.clone(), path, options)
     }
 
-    /// Adds a disk whose requests `storage` carries out. It has no lock of its own. `storage` is dropped when the
-    /// disk is removed, or the kernel halts.
+    /// Adds a disk whose requests `storage` carries out. It has no lock of its own. `storage` is
+    /// dropped when the disk is removed, or the kernel halts.
     pub fn add_served_disk(
         &self,
         storage: Arc<dyn Storage>,

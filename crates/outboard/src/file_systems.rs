@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel's file systems want to be told when they are mounted.
+//! Mount options that the kernel's file systems need.
 
 use outboard_sys::component;
 
@@ -58,8 +58,8 @@ pub(crate) fn mask_option(kind: &str, mask: Option<u32>) -> String {
     }
 }
 
-/// Options that mount read-only without looking at a journal, tried in this order after a
-/// plain read-only mount was refused. What was written last may then be missing.
+/// Options that mount read-only without looking at a journal, tried in this order after a plain
+/// read-only mount was refused. The last writes may then be missing.
 pub(crate) fn without_journal(kind: &str) -> &'static [&'static str] {
     match kind {
         "ext2" | "ext3" | "ext4" => &["noload"],

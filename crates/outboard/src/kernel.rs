@@ -49,8 +49,8 @@ impl Builder {
         self
     }
 
-    /// A directory of snapshots: a kernel that was booted there before with the same configuration is gone
-    /// on with, and another one leaves its snapshot. It must be the user's alone.
+    /// A directory of snapshots: a kernel that was booted there before with the same configuration
+    /// is gone on with, and another one leaves its snapshot. It must be the user's alone.
     /// [`Kernel::snapshot_status`] tells what became of it.
     pub fn snapshots(mut self, directory: CString) -> Self {
         self.config.snapshots = Some(directory);
@@ -69,9 +69,9 @@ impl Builder {
         self
     }
 
-    /// Hands the text of a kernel panic, in lines, to a function instead of standard error. It keeps the rules of
-    /// [`Builder::log`], and may end the process by [`crate::end_at_once`]. When it returns, the process ends by
-    /// abort(3), unless [`Builder::contain_panic`] was called.
+    /// Hands the text of a kernel panic, in lines, to a function instead of standard error. It
+    /// keeps the rules of [`Builder::log`], and may end the process by [`crate::end_at_once`]. When
+    /// it returns, the process ends by abort(3), unless [`Builder::contain_panic`] was called.
     pub fn panic(mut self, panic: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
         self.config.panic = Some(Box::new(panic));
         self
@@ -85,8 +85,8 @@ impl Builder {
     }
 
     /// A panic ends this kernel, not the process: its calls fail with ENODEV from then on, and
-    /// [`Kernel::check`] tells why. Threads that are in a call stay there for ever. The kernel keeps
-    /// its memory, the locks of its disks, and its place among those that a process can have.
+    /// [`Kernel::check`] tells why. Threads that are in a call stay there for ever. The kernel
+    /// keeps its memory, the locks of its disks, and its place among those that a process can have.
     pub fn contain_panic(mut self) -> Self {
         self.config.contain_panic = true;
         self
@@ -158,8 +158,8 @@ impl Drop for Shared {
 /// its disks and mounts count too, those of files do not. Dropping ignores errors; [`Kernel::halt`]
 /// tells them.
 ///
-/// A clone is the same kernel. What belongs to a kernel works with that kernel only: EXDEV where it
-/// is handed to another one.
+/// A clone is the same kernel. An object of one kernel works with that kernel only: another one
+/// returns EXDEV.
 #[derive(Clone)]
 pub struct Kernel {
     pub(crate) shared: Arc<Shared>,
@@ -175,7 +175,7 @@ impl Kernel {
         &self.shared.instance
     }
 
-    /// What takes its system calls.
+    /// The target of its system calls.
     pub fn system(&self) -> &System {
         &self.shared.system
     }
@@ -186,7 +186,7 @@ impl Kernel {
         self.instance().check()
     }
 
-    /// What became of the snapshot when it was booted.
+    /// How its boot used the snapshot.
     pub fn snapshot_status(&self) -> String {
         self.instance().snapshot_status()
     }
@@ -239,7 +239,8 @@ impl Kernel {
             .is_ok_and(|kinds| kinds.iter().any(|name| name == kind))
     }
 
-    /// Whether a type of file system lies on no device, as tmpfs. Loads it if it is part of this kernel.
+    /// Whether a type of file system lies on no device, as tmpfs. Loads it if it is part of this
+    /// kernel.
     pub fn needs_no_device(&self, kind: &str) -> bool {
         let _ = self.load_component(&format!("fs-{kind}"), "");
         let line = format!("nodev\t{kind}");
@@ -257,10 +258,9 @@ impl Kernel {
             .collect())
     }
 
-    /// Unmounts everything, writes everything to the disks and stops. What is
-    /// still used of this kernel afterwards fails with ENODEV, in every thread. `EBUSY`: something
-    /// could not be unmounted (it was synced); `EIO`: something could not be written;
-    /// [`KernelError`]: there is no kernel to halt.
+    /// Unmounts everything, writes everything to the disks and stops. Later calls to this kernel
+    /// fail with ENODEV, in every thread. `EBUSY`: something could not be unmounted (it was
+    /// synced); `EIO`: something could not be written; [`KernelError`]: there is no kernel to halt.
     pub fn halt(self) -> io::Result<()> {
         self.instance().halt()
     }
@@ -281,12 +281,13 @@ pub fn forget_unused(system: &System) -> io::Result<()> {
     let caches = "/proc/sys/vm/drop_caches";
     // Not a line in the log each time.
     write_text(system, caches, "4")?;
-    // A journal holds the disk's pages until its own objects are given up; a file's inode stays until its pages are.
+    // A journal holds the disk's pages until its own objects are given up; a file's inode stays
+    // until its pages are.
     write_text(system, caches, "2")?;
     write_text(system, caches, "3")
 }
 
-/// What the kernel remembers of files, in bytes.
+/// The kernel's caches of files, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// Pages of files; with btrfs, of its own blocks too.
@@ -295,7 +296,7 @@ pub struct Remembered {
     pub other: u64,
 }
 
-/// What a kernel remembers of files now.
+/// Reads the size of a kernel's caches of files.
 pub fn remembered(system: &System) -> io::Result<Remembered> {
     check_is_not_host(system)?;
     let text = read_text(system, c"/proc/meminfo")?;

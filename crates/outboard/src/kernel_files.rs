@@ -37,7 +37,8 @@ pub(crate) fn write_text(system: &System, path: &str, text: &str) -> io::Result<
     file.write_all(text.as_bytes())
 }
 
-/// Makes a device node of a type (`S_IF*`). One of a device that is gone may have the same name, but another number.
+/// Makes a device node of a type (`S_IF*`). One of a device that is gone may have the same name,
+/// but another number.
 pub(crate) fn make_node(system: &System, path: &CStr, kind: u32, number: u64) -> io::Result<()> {
     let root = Fd::working_directory(system);
     let make = || root.make_node_at(path, kind | 0o600, number);

@@ -15,8 +15,8 @@
 //! # }
 //! ```
 //!
-//! This crate works with raw disks, and with partitions by their numbers. The crate `outboard-volume`
-//! has all the rest of a disk image behind one type: qcow2, LUKS, LVM, RAID.
+//! This crate works with raw disks, and with partitions by their numbers. The crate
+//! `outboard-volume` has all the rest of a disk image behind one type: qcow2, LUKS, LVM, RAID.
 //!
 //! Everything can be used from any thread. Errors are [`std::io::Error`] with the
 //! errno that the kernel returned, or have the name of a [`KernelError`]. A process can have

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is known of a file.
+//! The metadata of a file.
 
 use outboard_sys::libc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,7 +21,7 @@ pub enum FileType {
     Fifo,
     /// A socket.
     Socket,
-    /// What the file system does not say.
+    /// The file system does not store the type.
     Unknown,
 }
 
@@ -176,7 +176,7 @@ impl Metadata {
         self.stat.st_rdev
     }
 
-    /// What it takes on the disk, in units of 512 bytes.
+    /// Its space on the disk, in units of 512 bytes.
     pub fn blocks(&self) -> u64 {
         self.stat.st_blocks.max(0) as u64
     }

@@ -35,7 +35,7 @@ impl MountOptions {
         self
     }
 
-    /// What a probe of the same bytes has found already: the device is not probed again.
+    /// The result of an earlier probe of the same bytes: the mount does not probe the device again.
     pub fn probed(mut self, found: &Probe) -> Self {
         self.probed = Some(found.clone());
         self

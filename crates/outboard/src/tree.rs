@@ -88,7 +88,8 @@ impl Tree {
         self.root.open_in_root(&path, flags, mode)
     }
 
-    /// A file by its path, open with `O_PATH`; a last name that is a symbolic link is followed or not.
+    /// A file by its path, open with `O_PATH`; a last name that is a symbolic link is followed or
+    /// not.
     #[doc(hidden)]
     pub fn open_path(&self, path: &Path, follow: bool) -> io::Result<PathFd> {
         let no_follow = if follow { 0 } else { libc::O_NOFOLLOW };
@@ -168,7 +169,7 @@ impl Tree {
             .map(Metadata::from)
     }
 
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     pub fn read_link(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
         let (directory, name) = self.open_parent(path.as_ref())?;
         let target = directory.read_link_at(&name)?;

@@ -71,17 +71,18 @@ impl Stop for () {
     }
 }
 
-/// What a walk comes upon.
+/// A step of a walk.
 pub enum Step<'a> {
     /// A file, or a directory before what is in it.
     Found(Entry<'a>),
     /// A directory that was not skipped, after what is in it.
     Left(Entry<'a>),
-    /// A directory of which not everything can be seen: it was found before, and is still left in its time.
+    /// A directory of which not everything can be seen: it was found before, and is still left in
+    /// its time.
     Failed(Entry<'a>, io::Error),
 }
 
-/// What to do before the next name.
+/// The action before the next name.
 enum Next {
     Nothing,
     /// Go into the directory that was found.
@@ -135,7 +136,8 @@ impl Walk {
         }
     }
 
-    /// Goes through the names of each directory in their order, and sees only those that `filter` lets pass.
+    /// Goes through the names of each directory in their order, and sees only those that `filter`
+    /// lets pass.
     pub fn sorted(mut self, filter: impl Fn(&[u8], u32) -> bool + Send + 'static) -> Self {
         self.filter = Some(Box::new(filter));
         self
@@ -191,7 +193,8 @@ impl Walk {
         self.entry(self.levels.len() - 1)
     }
 
-    /// The file that the walk is at in one of the directories on the way; its path is the present one.
+    /// The file that the walk is at in one of the directories on the way; its path is the present
+    /// one.
     fn entry(&self, depth: usize) -> Option<Entry<'_>> {
         let level = self.levels.get(depth)?;
         Some(Entry {
@@ -244,8 +247,8 @@ impl Walk {
     }
 }
 
-/// The names of a directory with their kinds, one after the other in one piece of memory: a kind's byte,
-/// the name, a NUL.
+/// The names of a directory with their kinds, one after the other in one piece of memory: a kind's
+/// byte, the name, a NUL.
 #[derive(Default)]
 struct Names {
     records: Vec<u8>,

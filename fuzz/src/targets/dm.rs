@@ -8,7 +8,7 @@ pub fn run(bytes: &[u8]) {
         if let Some(found) = verity::Superblock::read(bytes, offset) {
             assert!(found.data_size() >= found.data_blocks);
             assert!(found.first_block > 0 && found.salt.len() <= 256);
-            // What goes into the kernel's table is one word.
+            // The kernel's table gets the algorithm as one word.
             assert!(!found.algorithm.contains([' ', '\n']));
             for digest in [16, 20, 32, 64] {
                 let levels = found.levels(digest);

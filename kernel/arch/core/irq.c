@@ -128,8 +128,8 @@ static struct irq_chip ob_irq_chip = {
 };
 
 /*
- * Maps an interrupt that is always open, or one of a virtio device. Interrupts are edges: one that arrives while its handler
- * runs makes the handler run again.
+ * Maps an interrupt that is always open, or one of a virtio device. Interrupts are edges: one that
+ * arrives while its handler runs makes the handler run again.
  */
 static int ob_irq_map(struct irq_domain *domain, unsigned int irq, irq_hw_number_t interrupt)
 {

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a run of the matrix found, as out/test-results/filesystems.json. docs/filesystems.md is made from it."""
+"""Results of a run of the matrix, as out/test-results/filesystems.json. filesystem_table.py makes
+docs/filesystems.md of them.
+"""
 
 import functools
 import json
@@ -14,7 +16,9 @@ PATH = os.path.join(program.OUT, "test-results", "filesystems.json")
 
 @functools.cache
 def tool_version(tool: str) -> str:
-    """ "PACKAGE VERSION" of the Debian package that the tool comes from; "" if it comes from elsewhere. """
+    """"PACKAGE VERSION" of the Debian package that the tool comes from; "" if it comes from
+    elsewhere.
+    """
     found = shutil.which(tool, path=host.PATH)
     if not found:
         return ""
@@ -34,12 +38,15 @@ def amitools_version() -> str:
 
 
 def versions_of(recipe) -> list:
-    found = {amitools_version() if tool == "xdftool" else tool_version(tool) for tool in recipe.needs}
+    found = {amitools_version() if tool == "xdftool" else tool_version(tool)
+             for tool in recipe.needs}
     return sorted(found - {""})
 
 
 class Record:
-    """Outcomes by recipe and step ("read", "written", "vcpus"), merged into the file of earlier parts of this run."""
+    """Outcomes by recipe and step ("read", "written", "vcpus"), merged into the file of earlier
+    parts of this run.
+    """
 
     def __init__(self):
         self.outcomes = {}
@@ -70,5 +77,7 @@ class Record:
 
     @staticmethod
     def describe(recipe) -> dict:
-        return {"type": recipe.kind, "made_by": recipe.made_by, "filled_by": recipe.filled_by, "checked_by": recipe.checked_by,
-                "read_by": recipe.read_by, "writable": recipe.written is not None, "versions": versions_of(recipe)}
+        return {"type": recipe.kind, "made_by": recipe.made_by, "filled_by": recipe.filled_by,
+                "checked_by": recipe.checked_by,
+                "read_by": recipe.read_by, "writable": recipe.written is not None,
+                "versions": versions_of(recipe)}

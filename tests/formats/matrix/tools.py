@@ -14,7 +14,8 @@ import struct
 
 from support import host, trees
 
-VENV = os.path.join(os.environ.get("OUTBOARD_OUT") or os.path.join(os.path.dirname(__file__), "../../../out"), "venv", "bin")
+VENV = os.path.join(os.environ.get("OUTBOARD_OUT")
+                    or os.path.join(os.path.dirname(__file__), "../../../out"), "venv", "bin")
 MEGABYTE = 1 << 20
 
 
@@ -78,7 +79,8 @@ def fill_by_mtools(make):
     def fill(image, tree):
         make(image)
         names = [os.path.join(tree, name) for name in sorted(os.listdir(tree))]
-        host.run("mcopy", "-s", "-m", "-Q", "-i", image, *names, "::", MTOOLS_SKIP_CHECK="1", TZ="UTC")
+        host.run("mcopy", "-s", "-m", "-Q", "-i", image, *names, "::",
+                 MTOOLS_SKIP_CHECK="1", TZ="UTC")
 
     return fill
 
@@ -90,7 +92,8 @@ def fill_by_hfsutils(make):
         make(image)
         with hfs_volume(image) as run:
             for directory, folders, files in os.walk(tree):
-                inside = ":" + os.path.relpath(directory, tree).replace("/", ":").replace(".", "", 1)
+                inside = ":" + os.path.relpath(directory, tree).replace("/", ":").replace(
+                    ".", "", 1)
                 inside = inside.rstrip(":")
                 for name in folders:
                     run("hmkdir", f"{inside}:{name}")
@@ -168,9 +171,11 @@ def checker(*command, ok=(0,)):
 def check_f2fs(image):
     """fsck.f2fs ends with 0 whatever it finds: its report is read."""
     report = host.run("fsck.f2fs", "--dry-run", image, ok=None)
-    lines = [line for line in report.stdout.splitlines() if "[FSCK]" in line and "[Fail]" in line or "[ASSERT]" in line]
+    lines = [line for line in report.stdout.splitlines()
+             if "[FSCK]" in line and "[Fail]" in line or "[ASSERT]" in line]
     if lines or report.returncode != 0:
-        raise host.ToolFailed(f"fsck.f2fs: {report.returncode}\n" + "\n".join(lines) + report.stderr)
+        raise host.ToolFailed(f"fsck.f2fs: {report.returncode}\n" + "\n".join(lines)
+                              + report.stderr)
 
 
 # ---- readers ----
@@ -199,18 +204,21 @@ def read_by_grub(*leave_out):
 
     def read(image, directory, tree):
         for path, entry in trees.describe(tree).items():
-            if entry.kind == stat.S_IFREG and entry.size <= 8 * MEGABYTE and not path.startswith(leave_out):
+            if entry.kind == stat.S_IFREG and entry.size <= 8 * MEGABYTE and not path.startswith(
+                    leave_out):
                 target = os.path.join(directory, path)
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 with open(target, "wb") as stream:
-                    stream.write(host.run("grub-fstest", image, "cat", f"/tree/{path}", text=False).stdout)
+                    stream.write(
+                        host.run("grub-fstest", image, "cat", f"/tree/{path}", text=False).stdout)
 
     return read
 
 
 def read_by_mtools(image, directory, _tree):
     os.mkdir(directory)
-    host.run("mcopy", "-s", "-n", "-Q", "-i", image, "::/tree/*", directory, MTOOLS_SKIP_CHECK="1", TZ="UTC")
+    host.run("mcopy", "-s", "-n", "-Q", "-i", image, "::/tree/*", directory,
+             MTOOLS_SKIP_CHECK="1", TZ="UTC")
 
 
 def read_by_hfsutils(image, directory, tree):

@@ -58,7 +58,7 @@ static int kthread_show(struct seq_file *file, void *unused)
 	return 0;
 }
 
-/* What the function that spin-call calls has seen. */
+/* Observations of the function that spin-call calls. */
 static struct {
 	struct task_struct *spinner;	/* who spins on vCPU 1 */
 	bool called;

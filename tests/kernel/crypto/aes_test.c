@@ -147,7 +147,7 @@ static int compare_mode(struct run *run)
 	return error;
 }
 
-/* What is asked for by the name of the mode gets ours. */
+/* A request by the name of the mode gets our code. */
 static int preferred(const struct mode *mode, const char *name)
 {
 	struct crypto_skcipher *cipher = crypto_alloc_skcipher(name, 0, 0);

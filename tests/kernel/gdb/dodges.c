@@ -122,7 +122,7 @@ static void end_a_thread(void)
 		usleep(1000);
 }
 
-/* What pipes have, nobody can take back. */
+/* Nobody can take back memory that pipes have. */
 static void take_all_memory(void)
 {
 	for (uint64_t taken = 0; taken < 2 * CEILING; taken += MB) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What test_gdb.py looks at. Its threads wait in the kernel in known places, one is out in host
- * code; each prints its name and its number on the host. Arguments:
+ * The program that test_gdb.py examines. Threads wait in the kernel in known places, one is out in
+ * host code; each prints its name and its number on the host. Arguments:
  *
  *   (none)             prints "ready" and waits to be killed
  *   FILE PARAMETERS    loads a module first

@@ -16,7 +16,7 @@ module_param(how, charp, 0);
 #define SLAB_BYTES 100
 #define VMALLOC_BYTES (3 * PAGE_SIZE + 100)
 
-/* What the compiler must not know. */
+/* The compiler must not know these values. */
 static volatile int number;
 static char global[20];
 

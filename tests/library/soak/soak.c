@@ -4,8 +4,8 @@
  *
  * 32 threads on 4 vCPUs, with less memory than they want: files that are written, read back and
  * renamed on two file systems, pipes, TCP connections, mounts that come and go, dropped caches, and
- * hogs that fill memory until there is none, and give it back. Whatever is read must be what was
- * written; ENOMEM and ENOSPC may come at any time, nothing else.
+ * hogs that fill memory until there is none, and give it back. Each read must return the written
+ * data; ENOMEM and ENOSPC may come at any time, nothing else.
  *
  * Every half second a line goes to standard output: seconds, resident MB of the process, MB that
  * the kernel has, MB of it that are free, and whether the hogs are at work. At the end one line of

@@ -5,7 +5,8 @@
 #include <linux/fs.h>
 #include <linux/module.h>
 
-static struct dentry *crash_mount(struct file_system_type *type, int flags, const char *device, void *data)
+static struct dentry *crash_mount(struct file_system_type *type, int flags, const char *device,
+				  void *data)
 {
 	panic("crash: asked for by a test");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Crashes the kernel some seconds after it was loaded: later than what a mount takes for a crash at its start.
+ * Crashes the kernel some seconds after it was loaded: later than what a mount takes for a crash at
+ * its start.
  */
 #include <linux/module.h>
 #include <linux/workqueue.h>

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What an image might make kernel code do: a "file system" whose mount makes system calls of the host, and says in
- * the log what came of each. It is what tests/program/test_sandbox.py mounts, with the sandbox and without.
+ * Stands for kernel code that an image has taken over: a "file system" whose mount makes system
+ * calls of the host, and logs the result of each. tests/program/test_sandbox.py mounts it, with
+ * the sandbox and without.
  */
 #include <linux/fs.h>
 #include <linux/module.h>
 
 /* The host's numbers: those of x86-64. */
 enum {
-	HOST_OPEN = 2, HOST_KILL = 62, HOST_SOCKET = 41, HOST_FORK = 57, HOST_EXECVE = 59, HOST_UNLINK = 87,
-	HOST_PTRACE = 101, HOST_PROCESS_VM_READV = 310, HOST_OPENAT = 257, HOST_UNSHARE = 272, HOST_MEMFD_CREATE = 319,
-	HOST_IOCTL = 16, HOST_GETPPID = 110, HOST_MMAP = 9, HOST_IO_URING_SETUP = 425, HOST_OPENAT2 = 437, HOST_CLONE3 = 435,
+	HOST_OPEN = 2, HOST_KILL = 62, HOST_SOCKET = 41, HOST_FORK = 57, HOST_EXECVE = 59,
+	HOST_UNLINK = 87, HOST_PTRACE = 101, HOST_PROCESS_VM_READV = 310, HOST_OPENAT = 257,
+	HOST_UNSHARE = 272, HOST_MEMFD_CREATE = 319, HOST_IOCTL = 16, HOST_GETPPID = 110,
+	HOST_MMAP = 9, HOST_IO_URING_SETUP = 425, HOST_OPENAT2 = 437, HOST_CLONE3 = 435,
 	HOST_FCNTL = 72, HOST_EXIT = 60,
 };
 
@@ -25,7 +27,8 @@ static long host(long number, long a, long b, long c, long d)
 	register long r9 asm("r9") = 0;
 	long result;
 
-	asm volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+	asm volatile("syscall" : "=a"(result)
+		     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
 		     : "rcx", "r11", "memory");
 	return result;
 }
@@ -45,7 +48,8 @@ static long fork(void)
 	return child;
 }
 
-static struct dentry *escape_mount(struct file_system_type *type, int flags, const char *device, void *data)
+static struct dentry *escape_mount(struct file_system_type *type, int flags, const char *device,
+				   void *data)
 {
 	static const char *const arguments[] = { "/bin/true", NULL };
 	char letter = 'x';
@@ -66,7 +70,8 @@ static struct dentry *escape_mount(struct file_system_type *type, int flags, con
 	attempt("unshare", host(HOST_UNSHARE, 0x10000000 /* CLONE_NEWUSER */, 0, 0, 0));
 	attempt("memfd_create", host(HOST_MEMFD_CREATE, (long)"x", 0, 0, 0));
 	attempt("io_uring_setup", host(HOST_IO_URING_SETUP, 1, 0, 0, 0));
-	attempt("shared_memory", host(HOST_MMAP, 0, 4096, 3, 0x21 /* MAP_SHARED | MAP_ANONYMOUS */));
+	attempt("shared_memory",
+		host(HOST_MMAP, 0, 4096, 3, 0x21 /* MAP_SHARED | MAP_ANONYMOUS */));
 	attempt("type_on_terminal", host(HOST_IOCTL, 0, 0x5412 /* TIOCSTI */, (long)&letter, 0));
 	attempt("clone3", host(HOST_CLONE3, 0, 0, 0, 0));
 	attempt("fork", fork());

@@ -370,7 +370,7 @@ struct ob_volume_summary {
 	size_t size;			/* sizeof(struct ob_volume_summary), set by the caller */
 	uint64_t files;
 	uint64_t bytes;
-	/* What could not be kept, one per line; NULL: nothing. For ob_volume_free(). */
+	/* Attributes that were not kept, one per line; NULL: none. For ob_volume_free(). */
 	char *warnings;
 };
 

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 /// Open, read and write disk images with Linux's own file systems, without root.
 ///
-/// A place inside an image is written IMAGE:/PATH, IMAGE@N:/PATH for partition N, and IMAGE@NAME:/PATH
-/// for a volume that "outboard info" names. PATH may have wildcards: *, ?, [a-z]. Everything without
-/// ":/" is a path of the host, or an image or volume where a command takes one.
+/// A place inside an image is written IMAGE:/PATH, IMAGE@N:/PATH for partition N, and
+/// IMAGE@NAME:/PATH for a volume that "outboard info" names. PATH may have wildcards: *, ?, [a-z].
+/// Everything without ":/" is a path of the host, or an image or volume where a command takes one.
 #[derive(Debug, Parser)]
 #[command(name = "outboard", version = version_text(), max_term_width = 100)]
 pub struct Arguments {
@@ -79,8 +79,8 @@ pub struct Settings {
     #[arg(long, value_name = "HASH", global = true, value_parser = parse_hash)]
     pub verity: Option<RootHash>,
 
-    /// Where the hashes begin in the device that they are of, in bytes [default: found after the file
-    /// system, or in another partition]
+    /// Where the hashes begin in the device that they are of, in bytes [default: found after the
+    /// file system, or in another partition]
     #[arg(long, value_name = "OFFSET", global = true, requires = "verity")]
     pub verity_offset: Option<u64>,
 
@@ -88,16 +88,22 @@ pub struct Settings {
     #[arg(long, value_name = "ALGORITHM", global = true, value_parser = parse_algorithm)]
     pub integrity: Option<String>,
 
-    /// A further disk of the same machine, for RAIDs, volume groups and file systems on several disks; may be repeated
+    /// A further disk of the same machine, for RAIDs, volume groups and file systems on several
+    /// disks; may be repeated
     #[arg(long = "disk", value_name = "IMAGE", global = true)]
     pub disks: Vec<PathBuf>,
 
     /// Virtual CPUs of the kernel, 1 to 64 [default: the host's, at most 4]
-    #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(
+        long,
+        value_name = "N",
+        global = true,
+        value_parser = clap::value_parser!(u32).range(1..=64)
+    )]
     pub vcpus: Option<u32>,
 
-    /// Most memory that the kernel may use, as in 512M or 2G [default: a quarter of the host's, at most
-    /// 2 GiB except for mount]
+    /// Most memory that the kernel may use, as in 512M or 2G [default: a quarter of the host's, at
+    /// most 2 GiB except for mount]
     #[arg(long, value_name = "SIZE", global = true, value_parser = parse_size)]
     pub memory: Option<u64>,
 
@@ -105,7 +111,8 @@ pub struct Settings {
     #[arg(long = "component", value_name = "FILE", global = true)]
     pub components: Vec<PathBuf>,
 
-    /// Do not shut the program in: an image that exploits a mistake of the kernel's code gets all your rights
+    /// Do not shut the program in: an image that exploits a mistake of the kernel's code gets all
+    /// your rights
     #[arg(long, global = true)]
     pub no_sandbox: bool,
 
@@ -246,7 +253,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// What clap checks by itself only in debug builds.
+    /// Clap makes this check by itself only in debug builds.
     #[test]
     fn no_letter_means_two_options() {
         let mut all = Arguments::command();

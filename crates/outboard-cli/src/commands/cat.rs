@@ -23,9 +23,9 @@ const BUFFER: usize = 128 * 1024;
 
 /// Write files of an image, or the bytes of a volume, to standard output
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard cat disk.img@1:/etc/fstab\n  outboard cat disk.img@1 | zstd > part.img.zst"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard cat disk.img@1:/etc/fstab\
+                        \n  outboard cat disk.img@1 | zstd > part.img.zst")]
 pub struct Cat {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH; the bytes of a volume: IMAGE@N or IMAGE@NAME
     #[arg(required = true, value_name = "IMAGE:/PATH")]

@@ -11,14 +11,14 @@ use std::ffi::OsString;
 
 /// Change the flags of files in an image (immutable, append only...)
 ///
-/// MODE is + - or = and letters as lsattr shows them: aAcCdDeFijmPsStTux. There may be several, as in +a-d.
-/// "=" sets these and takes all others away, except e.
+/// MODE is + - or = and letters as lsattr shows them: aAcCdDeFijmPsStTux. There may be several, as
+/// in +a-d. "=" sets these and takes all others away, except e.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard chattr +i disk.img:/etc/resolv.conf\n  outboard chattr -R -i disk.img:/etc"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard chattr +i disk.img:/etc/resolv.conf\
+                        \n  outboard chattr -R -i disk.img:/etc")]
 pub struct Chattr {
-    /// What to change, as in +i
+    /// The change, as in +i
     #[arg(value_name = "MODE", allow_hyphen_values = true)]
     pub mode: String,
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
@@ -29,7 +29,7 @@ pub struct Chattr {
     pub recursive: bool,
 }
 
-/// What becomes of a file's flags.
+/// A change of a file's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     keep: u32,

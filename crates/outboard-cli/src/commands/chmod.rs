@@ -13,9 +13,10 @@ use std::io;
 
 /// Change permissions of files in an image
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard chmod 600 disk.img:/etc/shadow\n  outboard chmod -R u+rwX,go-w disk.img@1:/srv\n  outboard chmod -- -x disk.img:/bin/tool"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard chmod 600 disk.img:/etc/shadow\
+                        \n  outboard chmod -R u+rwX,go-w disk.img@1:/srv\
+                        \n  outboard chmod -- -x disk.img:/bin/tool")]
 pub struct Chmod {
     /// The new permissions, as in 644 or u+rwX,go-w; after "--" if it begins with "-"
     #[arg(value_name = "MODE", value_parser = ModeChange::parse)]

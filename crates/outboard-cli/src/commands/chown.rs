@@ -21,7 +21,10 @@ const UNCHANGED: u32 = u32::MAX;
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard chown 1000:1000 disk.img:/home/ann\n  outboard chown -R www-data: disk.img@1:/srv/www\n  outboard chown -R --from=1000 0:0 disk.img:/"
+    after_help = "Examples:\
+                  \n  outboard chown 1000:1000 disk.img:/home/ann\
+                  \n  outboard chown -R www-data: disk.img@1:/srv/www\
+                  \n  outboard chown -R --from=1000 0:0 disk.img:/"
 )]
 pub struct Chown {
     /// The new owner: USER, USER:GROUP, :GROUP, or USER: for the user's login group

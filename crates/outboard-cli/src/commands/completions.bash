@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# What the description of the command line does not tell: the options after "mount -o", one after the other, and what is
-# mounted, for "umount". All else is _outboard's, which is made from that description.
+# The description of the command line lacks two things: the options after "mount -o", and the
+# mounted images, for "umount". All else is _outboard's, which is made from that description.
 
 _outboard_mounted() {
 	local point kind
@@ -11,7 +11,7 @@ _outboard_mounted() {
 	done </proc/self/mounts
 }
 
-# Readline cuts "uid=0,gid=0" at its "=". What follows one is a value, up to the next comma.
+# Readline cuts "uid=0,gid=0" at its "=". The word after "=" is a value, up to the next comma.
 _outboard_more() {
 	local current=${COMP_WORDS[COMP_CWORD]} at=$COMP_CWORD before words='@OPTIONS@'
 	_outboard "$@"
@@ -22,7 +22,9 @@ _outboard_more() {
 		[[ $current == *,* ]] || words=
 	done
 	if [[ $before == *' mount '* && ${COMP_WORDS[at - 1]} == -o ]]; then
-		mapfile -t COMPREPLY < <(compgen -P "${current%"${current##*,}"}" -W "$words" -- "${current##*,}")
+		mapfile -t COMPREPLY < <(
+			compgen -P "${current%"${current##*,}"}" -W "$words" -- "${current##*,}"
+		)
 		compopt -o nospace +o default +o bashdefault
 	elif [[ $before == *' umount '* && $current != -* ]]; then
 		COMPREPLY=()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard completions`: what shells need to complete the command line, made from its own description.
+//! `outboard completions`: what shells need to complete the command line, made from its own
+//! description.
 
 use crate::commands::arguments::Arguments;
 use crate::commands::manual::table_row;
@@ -10,9 +11,9 @@ use std::io::{self, Write};
 
 /// Write the completions for a shell to standard output
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Example:\n  outboard completions bash > ~/.local/share/bash-completion/completions/outboard"
-)]
+#[command(after_help = "Example:\
+                        \n  outboard completions bash > \
+                        ~/.local/share/bash-completion/completions/outboard")]
 pub struct Completions {
     /// The shell
     pub shell: Shell,
@@ -25,7 +26,7 @@ pub enum Shell {
     Fish,
 }
 
-/// What bash can complete besides; "@OPTIONS@" stands for the words after `mount -o`.
+/// More completions, for bash alone; "@OPTIONS@" stands for the words after `mount -o`.
 const BASH: &str = include_str!("completions.bash");
 
 pub fn run(options: &Completions) -> Result<()> {

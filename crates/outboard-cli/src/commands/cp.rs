@@ -23,14 +23,22 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard cp [OPTIONS] <SRC>... <DST>",
-    after_help = "Examples:\n  outboard cp disk.img:/etc/hostname .\n  outboard cp -a rootfs/. disk.img@1:/\n  outboard cp -a old.img:/home new.img:/\n  outboard cp notes.txt stick.img@1:/docs/\n  outboard cp 'disk.img:/etc/*.conf' confs/\n  outboard cp disk.img@2 part.img\n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
+    after_help = "Examples:\
+                  \n  outboard cp disk.img:/etc/hostname .\
+                  \n  outboard cp -a rootfs/. disk.img@1:/\
+                  \n  outboard cp -a old.img:/home new.img:/\
+                  \n  outboard cp notes.txt stick.img@1:/docs/\
+                  \n  outboard cp 'disk.img:/etc/*.conf' confs/\
+                  \n  outboard cp disk.img@2 part.img\
+                  \n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
 )]
 pub struct Cp {
-    /// What to copy, and last where to: host paths, IMAGE:/PATH, IMAGE@N:/PATH. Of a volume, IMAGE@N or
-    /// IMAGE@NAME, the bytes are copied; "-" is then standard input or output
+    /// The sources, and last the destination: host paths, IMAGE:/PATH, IMAGE@N:/PATH. Of a volume,
+    /// IMAGE@N or IMAGE@NAME, the bytes are copied; "-" is then standard input or output
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub places: Vec<OsString>,
-    /// Copy directories with all that is in them, and keep owners, modes, times, links, holes, attributes, devices
+    /// Copy directories with all that is in them, and keep owners, modes, times, links, holes,
+    /// attributes, devices
     #[arg(short)]
     pub archive: bool,
     /// Copy directories with all that is in them
@@ -54,14 +62,15 @@ pub struct Cp {
     /// Print the name of each file and of its copy
     #[arg(short)]
     pub verbose: bool,
-    /// Give copies this owner, with names of the destination or numbers: USER, USER:GROUP, :GROUP, or
-    /// USER: for the user's login group
+    /// Give copies this owner, with names of the destination or numbers: USER, USER:GROUP, :GROUP,
+    /// or USER: for the user's login group
     #[arg(long, value_name = "OWNER:GROUP")]
     pub chown: Option<OsString>,
     /// Leave out what a pattern of the shell matches, as tar does; may be given several times
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
-    /// Overwrite files of the host that look like disk images, and copy between paths of the host alone
+    /// Overwrite files of the host that look like disk images, and copy between paths of the host
+    /// alone
     #[arg(long)]
     pub force: bool,
 }
@@ -161,7 +170,8 @@ fn copy_volume(
         });
         let shown = shown.unwrap_or_default();
         return Err(Error::Usage(format!(
-            "{shown} is a volume, of which cp copies the bytes: only -v and --force go with that (a place in its file system is {shown}:/PATH)"
+            "{shown} is a volume, of which cp copies the bytes: only -v and --force go with that \
+             (a place in its file system is {shown}:/PATH)"
         )));
     }
     if output.is_json() && *target == End::Standard {
@@ -242,7 +252,8 @@ fn check_operands(sources: &[Place], destination: &Place) -> Result<()> {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "no operand is a place in an image: write IMAGE:/PATH, as in {} (--force copies from the host to the host)",
+        "no operand is a place in an image: write IMAGE:/PATH, as in {} (--force copies from the \
+         host to the host)",
         likely_place(destination.path().as_os_str())
     )))
 }

@@ -70,7 +70,7 @@ impl<'a> Found<'a> {
 }
 
 impl Descend {
-    /// Shows `visit` each file. What fails is told, and the others are done.
+    /// Shows `visit` each file. Reports each failure and goes on with the next file.
     pub fn run(
         &self,
         session: &mut Session,
@@ -128,7 +128,7 @@ pub fn look(tree: &Tree, id: TreeId, place: Place, follow: bool) -> Result<Found
     Found::new(tree, id, place, opened)
 }
 
-/// What is in a directory, sorted.
+/// The names in a directory, sorted.
 pub fn children(tree: &Tree, place: &Place) -> Result<Vec<Place>> {
     let names = tree.read_dir(place.path()).and_then(|entries| {
         entries

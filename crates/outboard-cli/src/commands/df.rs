@@ -17,7 +17,10 @@ use std::ffi::{OsStr, OsString};
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard df -h disk.img\n  outboard df -i disk.img@2\n  outboard df --json disk.img | jq '.filesystems[].available'"
+    after_help = "Examples:\
+                  \n  outboard df -h disk.img\
+                  \n  outboard df -i disk.img@2\
+                  \n  outboard df --json disk.img | jq '.filesystems[].available'"
 )]
 pub struct Df {
     /// An image: all its file systems. IMAGE@N or a place in it: only that one

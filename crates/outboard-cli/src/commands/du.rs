@@ -21,14 +21,17 @@ const BLOCK: u64 = 512;
 
 /// Tell how much room directories of an image take
 ///
-/// In KiB, as allocated on the disk. A file with several names is counted once, and so is what is in two operands.
+/// In KiB, as allocated on the disk. A file with several names is counted once, and so is what is
+/// in two operands.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard du -s -h disk.img:/usr disk.img:/var\n  outboard du -d 1 --json disk.img@1:/"
+    after_help = "Examples:\
+                  \n  outboard du -s -h disk.img:/usr disk.img:/var\
+                  \n  outboard du -d 1 --json disk.img@1:/"
 )]
 pub struct Du {
-    /// What to measure: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
+    /// The files to measure: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// Only the sum of each operand

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
-/// What is said of one file.
+/// The lines of a dump about one file.
 pub struct Section {
     path: Vec<u8>,
     number: usize,
@@ -78,7 +78,8 @@ impl Dump {
         Error::Failed(format!("{}:{number}: {text}", self.name))
     }
 
-    /// Shows `apply` the file of each section. What fails is told, and the others are done.
+    /// Shows `apply` the file of each section. Reports each failure and goes on with the next
+    /// section.
     pub fn restore(
         &self,
         session: &mut Session,

@@ -2,9 +2,10 @@
 //! `outboard edit`: a file of an image in the user's editor.
 //!
 //! The image is not held open while the editor runs: a copy in a private directory of the host is
-//! edited. The kernel that reads and writes the image runs in processes of their own ([`apart`]), the editor in none of them. Afterwards a new file with the text takes the old one's name, if nobody else changed that
-//! meanwhile. An editor that fails leaves what it has saved. Until the new file is on stable
-//! storage the edited copy is kept, and told of if all does not go well.
+//! edited. The kernel that reads and writes the image runs in processes of their own ([`apart`]),
+//! the editor in none of them. Afterwards a new file with the text takes the old one's name, if
+//! nobody else changed that meanwhile. An editor that fails leaves what it has saved. Until the new
+//! file is on stable storage the edited copy is kept, and told of if all does not go well.
 
 use super::{image_place, runs_programs, uses_image};
 use clap::Args;
@@ -34,12 +35,13 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Edit a file in an image with $VISUAL or $EDITOR
 ///
-/// The file is replaced by a new one with the same owner, mode, attributes and access control list, and only if
-/// the text changed. If anything fails, the edited text is kept, and where it is is said.
+/// The file is replaced by a new one with the same owner, mode, attributes and access control list,
+/// and only if the text changed. If anything fails, the edited text is kept, and where it is is
+/// said.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard edit disk.img@1:/etc/fstab\n  EDITOR='sed -i s/old/new/' outboard edit disk.img:/etc/hostname"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard edit disk.img@1:/etc/fstab\
+                        \n  EDITOR='sed -i s/old/new/' outboard edit disk.img:/etc/hostname")]
 pub struct Edit {
     /// The file: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(value_name = "IMAGE:/PATH")]
@@ -91,7 +93,7 @@ struct Original {
     attributes: Option<Attributes>,
 }
 
-/// What tells a file from another one.
+/// The attributes by which two states of a file differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Attributes {
     inode: u64,
@@ -210,7 +212,7 @@ impl Copy {
         script.push(" \"$@\"");
         let interrupt = session.catch_interrupts();
         let spared = interrupt.spare();
-        // What the editor makes elsewhere gets the user's permissions, not ours.
+        // Files that the editor makes elsewhere get the user's permissions, not ours.
         let ours = System::Host.umask(session.umask());
         let ended = process::Command::new("sh")
             .arg("-c")

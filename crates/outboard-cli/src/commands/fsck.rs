@@ -23,12 +23,16 @@ const FAILED: u8 = 8;
 
 /// Check and repair a file system
 ///
-/// Without an option it is only checked, as with -n. Exit codes are those of fsck(8): 0 no errors, 1 errors
-/// were corrected, 4 errors are left, 8 the check could not be done.
+/// Without an option it is only checked, as with -n. Exit codes are those of fsck(8): 0 no errors,
+/// 1 errors were corrected, 4 errors are left, 8 the check could not be done.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard fsck disk.img@2\n  outboard fsck -y disk.img@2\n  outboard fsck --replay -y data.xfs\n  outboard fsck -y cloud.qcow2@1\n  outboard fsck -y server.img@vg0/root\n  outboard --key-file key fsck laptop.img@3"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard fsck disk.img@2\
+                        \n  outboard fsck -y disk.img@2\
+                        \n  outboard fsck --replay -y data.xfs\
+                        \n  outboard fsck -y cloud.qcow2@1\
+                        \n  outboard fsck -y server.img@vg0/root\
+                        \n  outboard --key-file key fsck laptop.img@3")]
 pub struct Fsck {
     /// The image, IMAGE@N for a partition, or IMAGE@NAME for a volume
     pub image: OsString,
@@ -78,8 +82,8 @@ fn as_fat(code: i32, _: &[u8], mode: Mode) -> u8 {
     }
 }
 
-/// xfs_repair -n ends with 1 for errors; with -e it ends with 4 if it corrected any, with 2 if there is
-/// a log to replay.
+/// xfs_repair -n ends with 1 for errors; with -e it ends with 4 if it corrected any, with 2 if
+/// there is a log to replay.
 fn as_xfs(code: i32, _: &[u8], mode: Mode) -> u8 {
     match (code, mode) {
         (0, _) => GOOD,
@@ -297,7 +301,7 @@ fn check(options: &Fsck, session: &mut Session, output: &mut Output) -> Result<u
             .arguments(words)
             .shown(!is_json);
         let (code, text) = finish(checker, call, mode, file, &shown)?;
-        // What a checker gave up on is left as it was.
+        // A checker that gave up leaves the volume as it was.
         let fate = match code {
             GOOD | MENDED | BAD => Fate::Keep,
             _ => Fate::Drop,
@@ -356,17 +360,21 @@ fn finish(
     Ok((meaning, text))
 }
 
-/// What to do about errors that are left.
+/// Advice about errors that are left.
 fn next_step(volume: &ToolVolume, mode: Mode) -> String {
     let shown = volume.shown();
     match (volume.probe.kind, mode) {
         ("xfs", Mode::Mend | Mode::Automatic) => format!(
-            "{shown}: its log has to be replayed before it can be repaired: outboard fsck --replay -y {shown}"
+            "{shown}: its log has to be replayed before it can be repaired: outboard fsck --replay \
+             -y {shown}"
         ),
         ("btrfs", Mode::Look | Mode::Automatic) => format!(
-            "{shown} has errors; -y repairs with \"btrfs check --repair\", which its makers call dangerous: copy the image first"
+            "{shown} has errors; -y repairs with \"btrfs check --repair\", which its makers call \
+             dangerous: copy the image first"
         ),
-        (_, Mode::Look | Mode::Automatic) => format!("{shown} has errors: outboard fsck -y {shown} repairs them"),
+        (_, Mode::Look | Mode::Automatic) => {
+            format!("{shown} has errors: outboard fsck -y {shown} repairs them")
+        }
         (_, Mode::Mend) => format!("{shown} still has errors"),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard fstrim`: gives the room of deleted files back to the host. Free blocks of the file system become
-//! holes of the image's file.
+//! `outboard fstrim`: gives the room of deleted files back to the host. Free blocks of the file
+//! system become holes of the image's file.
 
 use crate::commands::arguments::parse_size;
 use crate::output::{Output, Print};
@@ -26,7 +26,7 @@ pub struct Fstrim {
     pub minimum: Option<u64>,
 }
 
-/// What a volume gave back.
+/// The space that a volume returned.
 #[derive(Serialize)]
 struct Trimmed {
     #[serde(flatten)]
@@ -62,7 +62,7 @@ fn trim(session: &mut Session, name: &ImageName, minimum: u64) -> Result<u64> {
     let mount = session.mounted(index);
     let kind = mount.kind();
     let root = mount.open_fd(Path::new("/"), libc::O_RDONLY | libc::O_DIRECTORY, 0);
-    // What was deleted a moment ago is free after this.
+    // Syncing frees the blocks of files that were deleted a moment ago.
     let trimmed = root.and_then(|root| {
         mount.sync()?;
         root.trim_file_system(minimum)

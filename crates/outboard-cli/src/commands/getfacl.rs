@@ -17,12 +17,12 @@ use std::ffi::{CStr, OsString};
 
 /// Show access control lists of files in an image
 ///
-/// Names are those of the image's own /etc/passwd and /etc/group. The output is what "setfacl --restore"
-/// and "setfacl -M" take.
+/// Names are those of the image's own /etc/passwd and /etc/group. The output is what "setfacl
+/// --restore" and "setfacl -M" take.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard getfacl disk.img:/srv\n  outboard getfacl -R -n disk.img:/ > lists.txt"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard getfacl disk.img:/srv\
+                        \n  outboard getfacl -R -n disk.img:/ > lists.txt")]
 pub struct Getfacl {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]

@@ -17,12 +17,16 @@ use std::io;
 
 /// Show extended attributes of files in an image
 ///
-/// Without -n and -d only names are shown; without -m only those that begin with "user.". The output of
-/// -d is what "setfattr --restore" takes.
+/// Without -n and -d only names are shown; without -m only those that begin with "user.". The
+/// output of -d is what "setfattr --restore" takes.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard getfattr -d disk.img:/srv/file\n  outboard getfattr -d -m - disk.img:/usr/bin/ping\n  outboard getfattr -n security.capability -e hex disk.img:/usr/bin/ping\n  outboard getfattr -R -d -m - disk.img:/ > attributes.txt"
+    after_help = "Examples:\
+                  \n  outboard getfattr -d disk.img:/srv/file\
+                  \n  outboard getfattr -d -m - disk.img:/usr/bin/ping\
+                  \n  outboard getfattr -n security.capability -e hex disk.img:/usr/bin/ping\
+                  \n  outboard getfattr -R -d -m - disk.img:/ > attributes.txt"
 )]
 pub struct Getfattr {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH

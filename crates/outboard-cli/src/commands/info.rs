@@ -19,9 +19,9 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Tell what is in an image: partitions, file systems, labels, sizes
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard info disk.img\n  outboard info --json disk.img | jq '.disk.partitions[].filesystem'"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard info disk.img\
+                        \n  outboard info --json disk.img | jq '.disk.partitions[].filesystem'")]
 pub struct Info {
     /// The disk image, IMAGE@N for one partition, or IMAGE@NAME for a volume
     pub image: OsString,
@@ -43,7 +43,7 @@ pub fn run(options: &Info, session: &mut Session, output: &mut Output) -> Result
 /// The format of an image that is none.
 const RAW: &str = "raw";
 
-/// What is on a disk or partition.
+/// The contents of a disk or partition.
 #[derive(Serialize)]
 struct Content {
     #[serde(rename = "type")]
@@ -58,7 +58,7 @@ struct Content {
     free: Option<u64>,
     /// "clean", "unclean" or "unknown".
     state: &'static str,
-    /// What is wrong with it.
+    /// Why the contents cannot be used.
     problem: Option<String>,
 }
 
@@ -193,7 +193,7 @@ impl VolumeReport {
         cells
     }
 
-    /// What is wrong with it or its contents.
+    /// Why it or its contents cannot be used.
     fn problem(&self) -> Option<&String> {
         let content = self.filesystem.as_ref();
         let inside = content.and_then(|content| content.problem.as_ref());
@@ -232,9 +232,9 @@ struct Report {
     table_id: Option<String>,
     warnings: Vec<String>,
     partitions: Vec<PartitionReport>,
-    /// What is on the whole disk, where no partition table counts.
+    /// The contents of the whole disk, where no partition table counts.
     filesystem: Option<Content>,
-    /// What layers and btrfs hold.
+    /// The volumes of layers, and subvolumes of btrfs.
     volumes: Vec<VolumeReport>,
 }
 
@@ -353,7 +353,7 @@ impl Report {
         Ok(())
     }
 
-    /// What stands behind the size.
+    /// The text after the size.
     fn details(&self) -> String {
         let mut details = String::new();
         if self.format != RAW {

@@ -27,7 +27,7 @@ pub fn split(line: &[u8]) -> Result<Vec<OsString>> {
     Ok(words.into_iter().map(OsString::from_vec).collect())
 }
 
-/// What words ask for. `grammar` is the command line's. `None`: help, which was printed.
+/// The command of these words. `grammar` is the command line's. `None`: help, which was printed.
 pub fn understand(words: Vec<OsString>, grammar: clap::Command) -> Result<Option<Command>> {
     parse(words, grammar)
         .map(Some)

@@ -18,11 +18,13 @@ use std::os::unix::ffi::OsStrExt;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard ln [OPTIONS] <TARGET>... <LINK>",
-    after_help = "Examples:\n  outboard ln disk.img:/bin/busybox disk.img:/bin/ls\n  outboard ln -s -f ../usr/share/zoneinfo/UTC disk.img:/etc/localtime"
+    after_help = "Examples:\
+                  \n  outboard ln disk.img:/bin/busybox disk.img:/bin/ls\
+                  \n  outboard ln -s -f ../usr/share/zoneinfo/UTC disk.img:/etc/localtime"
 )]
 pub struct Ln {
-    /// What to link to, and last the new name or a directory for it. With -s the target is a text,
-    /// else a place in the same image
+    /// The targets, and last the new name or a directory for it. With -s the target is a text, else
+    /// a place in the same image
     #[arg(required = true, num_args = 2.., value_names = ["TARGET", "LINK"])]
     pub operands: Vec<OsString>,
     /// Make symbolic links
@@ -62,7 +64,7 @@ pub fn run(options: &Ln, session: &mut Session) -> Result<()> {
     failures.finish()
 }
 
-/// What a link leads to.
+/// The target of a link.
 enum Target {
     Text(CString),
     File(Place),
@@ -110,7 +112,8 @@ fn make(
         Target::Text(_) => None,
         Target::File(file) if session.open(file, true)? != id => {
             return Err(Error::Failed(format!(
-                "cannot make link {}: {} is in another file system (copy it with outboard cp, or use ln -s)",
+                "cannot make link {}: {} is in another file system (copy it with outboard cp, or \
+                 use ln -s)",
                 place.shown(),
                 file.shown()
             )));
@@ -153,7 +156,8 @@ fn replace(
     }
     let (new, ()) = with_new_name(directory, |new| link(directory, new))?;
     let renamed = directory.rename_at(&new, directory, name, 0);
-    // It is still there after an error, and if both are names of one file: then renaming does nothing.
+    // It is still there after an error, and if both are names of one file: then renaming does
+    // nothing.
     let _ = directory.unlink_at(&new, 0);
     renamed
 }

@@ -28,10 +28,15 @@ use std::rc::Rc;
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard ls disk.img:/\n  outboard ls -l disk.img@2:/etc disk.img@2:/srv\n  outboard ls -lR stick.img@1:/\n  outboard ls -lan disk.img:/root\n  outboard ls 'disk.img:/etc/*.conf'"
+    after_help = "Examples:\
+                  \n  outboard ls disk.img:/\
+                  \n  outboard ls -l disk.img@2:/etc disk.img@2:/srv\
+                  \n  outboard ls -lR stick.img@1:/\
+                  \n  outboard ls -lan disk.img:/root\
+                  \n  outboard ls 'disk.img:/etc/*.conf'"
 )]
 pub struct Ls {
-    /// What to list: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
+    /// The files to list: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// One line per file with mode ("+": has an access control list), links, owner, group (names of
@@ -75,7 +80,13 @@ pub struct Ls {
     #[arg(short)]
     pub reverse: bool,
     /// Colour names by kind, as LS_COLORS says [default: auto if LS_COLORS is set]
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "always"
+    )]
     pub color: Option<When>,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
@@ -139,7 +150,7 @@ struct Line {
     target: Option<CString>,
     /// Only for long listings.
     access_list: bool,
-    /// What its image calls its owner.
+    /// The image's names of users and groups.
     accounts: Rc<Accounts>,
 }
 
@@ -305,7 +316,7 @@ impl Listing<'_> {
         }
     }
 
-    /// The lines of a directory, sorted. What is known of them is listed also if not all is.
+    /// The lines of a directory, sorted. A line whose facts are known in part is listed, too.
     fn directory(&mut self, entries: ReadDir, place: &Place) -> Vec<Line> {
         let mut lines = Vec::new();
         for entry in entries {
@@ -452,7 +463,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// What stands after a name.
+    /// The letter after a name.
     fn letter(&self, line: &Line) -> &'static [u8] {
         match self.options.classify {
             true => line.letter(),

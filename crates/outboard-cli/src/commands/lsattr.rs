@@ -65,9 +65,10 @@ pub const FLAGS: [Flag; 22] = [
 ///
 /// Only files and directories have flags: what else a directory has is not listed.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard lsattr disk.img:/etc\n  outboard lsattr -d disk.img:/etc disk.img:/srv\n  outboard lsattr -Ra disk.img:/srv"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard lsattr disk.img:/etc\
+                        \n  outboard lsattr -d disk.img:/etc disk.img:/srv\
+                        \n  outboard lsattr -Ra disk.img:/srv")]
 pub struct Lsattr {
     /// The files and directories: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
@@ -185,7 +186,7 @@ impl Print for Flags<'_> {
     }
 }
 
-/// What is still to be done.
+/// A step that is still to be done.
 enum Step {
     /// A name of a directory.
     Show(Place),

@@ -85,7 +85,7 @@ fn about(command: &Command) -> String {
     about.unwrap_or_default()
 }
 
-/// What a user shall know of; not the command "help", which is about these pages' contents.
+/// The commands that users see; without "help", which prints these pages.
 fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     let all = command.get_subcommands();
     all.filter(|command| !command.is_hide_set() && command.get_name() != "help")
@@ -95,8 +95,8 @@ fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_hide_set())
 }
 
-/// Whether it is an option of `outboard` itself. `--json` is one of each command: it is global only so
-/// that it may also follow the words of `part`.
+/// Whether it is an option of `outboard` itself. `--json` is one of each command: it is global only
+/// so that it may also follow the words of `part`.
 fn is_of_outboard(arg: &Arg) -> bool {
     arg.is_global_set() && arg.get_id() != "json"
 }
@@ -156,7 +156,7 @@ fn argument(roff: &mut Roff, arg: &Arg) {
     paragraphs(roff, "IP", &format!("{help}{}", values(arg)));
 }
 
-/// What the value of an option may be, and is without it.
+/// The possible values of an option, and its default.
 fn values(arg: &Arg) -> String {
     let mut text = String::new();
     let takes_one = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
@@ -244,7 +244,7 @@ fn table(roff: &mut Roff, heading: &str, lines: &str) {
     }
 }
 
-/// What a line of a table in the help is about, and what it says of that.
+/// The two columns of a table's line in the help.
 pub fn table_row(line: &str) -> (&str, &str) {
     let line = line.trim();
     let columns = line.split_once("  ").or(line.split_once(' '));

@@ -15,9 +15,9 @@ use std::path::{Component, Path, PathBuf};
 
 /// Make directories in an image
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard mkdir disk.img:/srv\n  outboard mkdir -p -m 700 disk.img@1:/home/ann/.ssh"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard mkdir disk.img:/srv\
+                        \n  outboard mkdir -p -m 700 disk.img@1:/home/ann/.ssh")]
 pub struct Mkdir {
     /// The directories: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]

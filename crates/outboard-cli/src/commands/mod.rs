@@ -109,7 +109,8 @@ macro_rules! commands {
                 }
             }
 
-            /// What the command uses of the host. All else it gives up before it runs.
+            /// The host's files and rights that the command uses. It gives up all others before it
+            /// runs.
             pub fn host_access(&self) -> HostAccess {
                 match self {
                     $(Command::$variant(invocation) => {
@@ -343,7 +344,8 @@ commands! {
 }
 
 impl Command {
-    /// Whether a program that it starts gets open files that this process was given: the key of a mount.
+    /// Whether a program that it starts gets open files that this process was given: the key of a
+    /// mount.
     pub fn hands_files_on(&self) -> bool {
         matches!(self, Command::Mount(mount) if mount.options.role == mount::Role::Keeper)
     }
@@ -377,7 +379,7 @@ impl Command {
     }
 }
 
-/// What is needed to use a place.
+/// The access that a place needs.
 fn uses(place: &Place, write: bool) -> HostAccess {
     let mut access = HostAccess::default();
     match place {
@@ -388,7 +390,7 @@ fn uses(place: &Place, write: bool) -> HostAccess {
     access
 }
 
-/// What is needed to work with an image.
+/// The access that an image needs.
 fn uses_image(name: &ImageName, write: bool) -> HostAccess {
     uses(&Place::Image(name.clone(), "/".into()), write)
 }
@@ -405,18 +407,18 @@ fn uses_images<'a>(operands: impl IntoIterator<Item = &'a OsString>, write: bool
     access
 }
 
-/// What a command needs that only reads in images. Operands: places in them, or their own names.
+/// The access of a command that only reads in images. Operands: places in them, or their own names.
 fn reads_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAccess {
     uses_images(operands, false)
 }
 
-/// What a command needs that changes images.
+/// The access of a command that changes images.
 fn writes_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAccess {
     uses_images(operands, true)
 }
 
-/// What a command needs that has other programs work on an image. It is shut in, but for the work that it does with
-/// the kernel: [`apart`](outboard_volume::session::apart).
+/// The access of a command that runs other programs on an image. It is sandboxed only for the work
+/// that it does with the kernel: [`apart`](outboard_volume::session::apart).
 fn runs_programs(image: &OsString) -> HostAccess {
     HostAccess {
         programs: true,
@@ -451,7 +453,8 @@ fn check_file_name(path: &Path) -> Result<()> {
     )))
 }
 
-/// What somebody may have meant who wrote something else than a place: IMAGE, "IMAGE:" or "IMAGE:PATH", or a path inside of some image.
+/// The place that a user may have meant with another text: IMAGE, "IMAGE:" or "IMAGE:PATH", or a
+/// path inside of some image.
 fn likely_place(operand: &OsStr) -> String {
     let bytes = operand.as_bytes();
     let colon = bytes.iter().rposition(|&byte| byte == b':');

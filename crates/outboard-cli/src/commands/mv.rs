@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard mv`: renames within a file system. To another one it copies with everything, into a directory
-//! of its own beside the destination, gives the complete copy its name, writes all that to stable storage,
-//! and only then removes the source.
+//! `outboard mv`: renames within a file system. To another one it copies with everything, into a
+//! directory of its own beside the destination, gives the complete copy its name, writes all that
+//! to stable storage, and only then removes the source.
 
 use crate::commands::operands::expand_places;
 use crate::commands::progress;
@@ -22,15 +22,17 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Move or rename files in images
 ///
-/// Between two file systems files are copied as by cp -a, and removed once the copy is complete and on
-/// stable storage. If not everything could be kept, the source stays.
+/// Between two file systems files are copied as by cp -a, and removed once the copy is complete and
+/// on stable storage. If not everything could be kept, the source stays.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard mv [OPTIONS] <SRC>... <DST>",
-    after_help = "Examples:\n  outboard mv disk.img:/etc/motd disk.img:/etc/motd.old\n  outboard mv old.img:/home/ann new.img@2:/home"
+    after_help = "Examples:\
+                  \n  outboard mv disk.img:/etc/motd disk.img:/etc/motd.old\
+                  \n  outboard mv old.img:/home/ann new.img@2:/home"
 )]
 pub struct Mv {
-    /// What to move, and last where to: IMAGE:/PATH or IMAGE@N:/PATH
+    /// The sources, and last the destination: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub places: Vec<OsString>,
     /// Do not replace files
@@ -70,7 +72,8 @@ pub fn run(options: &Mv, session: &mut Session) -> Result<()> {
 fn movable(operand: &OsString) -> Result<Place> {
     match Place::find(operand) {
         Place::Host(path) => Err(Error::Usage(format!(
-            "{} is a file of the host, which mv does not move from or to: copy with outboard cp -a, and then remove what is no longer needed",
+            "{} is a file of the host, which mv does not move from or to: copy with outboard cp \
+             -a, and then remove what is no longer needed",
             path.display()
         ))),
         place => Ok(place),
@@ -140,8 +143,8 @@ fn move_one(
     remove_tree(top, source, interrupt)
 }
 
-/// Renames. If both names already mean the same file, the system call does nothing and calls it success: they are
-/// hard links, or differ in case only, on a file system that ignores that.
+/// Renames. If both names already mean the same file, the system call does nothing and calls it
+/// success: they are hard links, or differ in case only, on a file system that ignores that.
 fn rename(from: &End, to: &End, stat: &libc::stat) -> io::Result<()> {
     if let Ok(old) = to.directory.stat_at(&to.name, ITSELF) {
         if (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino) {
@@ -207,7 +210,8 @@ fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &End) -
     match complete {
         true => Ok(()),
         false => Err(Error::Failed(format!(
-            "{} was copied but not removed, because not everything could be kept: if that is no loss, remove it with outboard rm -r",
+            "{} was copied but not removed, because not everything could be kept: if that is no \
+             loss, remove it with outboard rm -r",
             source.shown()
         ))),
     }
@@ -233,7 +237,7 @@ fn discard(to: &End, beside: CString, shown: &Place) {
         })
     });
     if let Ok(top) = top {
-        // What is in the way of this was told there.
+        // `remove_tree` reports its errors itself.
         let _ = remove_tree(top, shown, &Interrupt::default());
     }
 }

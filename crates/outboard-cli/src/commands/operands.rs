@@ -149,7 +149,8 @@ fn unresolved(pattern: &str, image: &Place, why: Unresolved) -> Error {
             "no file matches {pattern} (--no-glob takes names as they are written)"
         )),
         Unresolved::TooMany => Error::Failed(format!(
-            "{pattern} matches too many files, or is compared with too many: name a directory, or use outboard find"
+            "{pattern} matches too many files, or is compared with too many: name a directory, or \
+             use outboard find"
         )),
         Unresolved::Interrupted => Error::Interrupted(format!(
             "interrupted while {pattern} was expanded: nothing was done"

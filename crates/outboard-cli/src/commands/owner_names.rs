@@ -6,7 +6,7 @@ use outboard_transfer::accounts::Accounts;
 use outboard_volume::session::TreeId;
 use std::rc::Rc;
 
-/// What images call their users and groups.
+/// The names that images have for their users and groups.
 pub struct OwnerNames {
     /// Whether the command shows names. If not, nothing is read.
     shown: bool,

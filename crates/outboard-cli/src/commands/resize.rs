@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard resize`: makes a file system larger or smaller, with its partition and the image's file.
+//! `outboard resize`: makes a file system larger or smaller, with its partition and the image's
+//! file.
 //!
-//! Whatever is interrupted, the file system always fits into what holds it: growing begins with the file, then the
-//! partition, then the file system; shrinking goes the other way.
+//! After an interrupt at any point the file system still fits into its partition and file. Growing
+//! begins with the file, then the partition, then the file system; shrinking goes the other way.
 
 use crate::commands::arguments::parse_size;
 use crate::commands::uses_image;
@@ -34,9 +35,13 @@ const LEAST_BTRFS: u64 = 256 << 20;
 
 /// Make a file system larger or smaller, with its partition and the image
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard resize disk.img@2 +10G\n  outboard resize disk.img 4G\n  outboard resize disk.img --min\n  outboard resize cloud.qcow2@1 +10G\n  outboard resize server.img@vg0/root --max\n\next2, ext3, ext4, btrfs and ntfs grow and shrink; xfs and f2fs grow."
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard resize disk.img@2 +10G\
+                        \n  outboard resize disk.img 4G\
+                        \n  outboard resize disk.img --min\
+                        \n  outboard resize cloud.qcow2@1 +10G\
+                        \n  outboard resize server.img@vg0/root --max\
+                        \n\next2, ext3, ext4, btrfs and ntfs grow and shrink; xfs and f2fs grow.")]
 pub struct Resize {
     /// The image, IMAGE@N for a partition, or IMAGE@NAME for a volume
     pub image: OsString,
@@ -100,7 +105,7 @@ type Resized = std::result::Result<(), Failure>;
 /// To what size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
-    /// That of the file or partition.
+    /// The size of the file or partition.
     Fill,
     Bytes(u64),
     Least,
@@ -211,7 +216,8 @@ fn keep_size(volume: &ToolVolume, error: Error) -> Error {
     error.with_note(&note)
 }
 
-/// Growing has failed. If the file system is as it was, so is then what holds it; else, the error says that it is not.
+/// Growing has failed. If the file system is as it was, so is then what holds it; else, the error
+/// says that it is not.
 fn undo(
     session: &mut Session,
     volume: &ToolVolume,
@@ -232,8 +238,8 @@ fn undo(
     }
 }
 
-/// Gives image and partition the sizes that they had, unless the file system has begun to use the new ones, which is then
-/// told.
+/// Gives image and partition the sizes that they had, unless the file system has begun to use the
+/// new ones, which is then told.
 fn restore(
     session: &mut Session,
     volume: &ToolVolume,
@@ -293,7 +299,8 @@ fn shrink(
     let needed = match (goal, now.probe.size) {
         (Goal::Bytes(size), Some(has)) => size.max(has),
         (Goal::Bytes(size), None) => size,
-        // The copy of its boot sector is at the end of the size that its tool was told, which is a round one.
+        // The copy of its boot sector is at the end of the size that its tool was told, which is a
+        // round one.
         (_, Some(has)) if matches!(method, Method::Ntfs) => round_up(has),
         (_, Some(has)) => has,
         (_, None) => now.range.size,
@@ -305,7 +312,7 @@ fn shrink(
     Ok(())
 }
 
-/// What a file system is in.
+/// The place of a file system.
 enum Holder {
     /// All of the image.
     Image,
@@ -373,7 +380,7 @@ impl Holder {
         }
     }
 
-    /// What there is without a larger image.
+    /// The room without a larger image.
     fn room(&self, volume: &ToolVolume) -> u64 {
         match self {
             Self::Image | Self::Layer => volume.range.size,
@@ -416,7 +423,7 @@ impl Slot {
         self.kind == TableKind::Gpt
     }
 
-    /// What is behind the last partition: a GPT has its second copy at the end.
+    /// The room behind the last partition: a GPT has its second copy at the end.
     fn spare(&self) -> u64 {
         match self.is_gpt() {
             true => MEGABYTE,
@@ -517,7 +524,8 @@ impl Method {
             "btrfs" if volume.probe.detail.is_empty() => Self::Btrfs,
             kind => {
                 return Err(Error::Failed(format!(
-                    "{}: {kind} cannot be resized; make a new image, and copy: outboard cp -a {0}:/ NEW:/",
+                    "{}: {kind} cannot be resized; make a new image, and copy: outboard cp -a \
+                     {0}:/ NEW:/",
                     volume.shown()
                 )))
             }
@@ -623,7 +631,7 @@ fn resize_ext(settings: &Options, volume: &mut ToolVolume, goal: Goal) -> Result
     })
 }
 
-/// What ntfsresize says that the volume could be made, in bytes.
+/// The smallest size of the volume in bytes, from the output of ntfsresize.
 fn ntfs_least(output: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(output);
     let (_, after) = text.split_once("You might resize at ")?;

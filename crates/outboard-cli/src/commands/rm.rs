@@ -14,17 +14,17 @@ use std::io;
 
 /// Remove files of an image
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard rm disk.img:/etc/nologin\n  outboard rm -r -f disk.img@1:/var/cache/apt"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard rm disk.img:/etc/nologin\
+                        \n  outboard rm -r -f disk.img@1:/var/cache/apt")]
 pub struct Rm {
-    /// What to remove: IMAGE:/PATH or IMAGE@N:/PATH
+    /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// Directories with all that is in them
     #[arg(short, long, short_alias = 'R')]
     pub recursive: bool,
-    /// What does not exist is no error
+    /// Ignore files that do not exist
     #[arg(short, long)]
     pub force: bool,
     /// Empty directories

@@ -19,12 +19,15 @@ use std::os::unix::ffi::OsStrExt;
 /// Run the commands of a file, all in one kernel
 ///
 /// Each line is what would be written after "outboard", with quotes as in a shell; "#" begins a
-/// comment. Options that hold for all commands (--ro, --type...) are given to run-script itself. What
-/// was written is on stable storage at the end, and after "sync".
+/// comment. Options that hold for all commands (--ro, --type...) are given to run-script itself.
+/// Changes are on stable storage at the end, and after "sync".
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard run-script build.txt\n  outboard run-script - <<END\n  cp -a rootfs/. disk.img@1:/\n  setfacl -m u:1000:rwx disk.img@1:/srv\n  END"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard run-script build.txt\
+                        \n  outboard run-script - <<END\
+                        \n  cp -a rootfs/. disk.img@1:/\
+                        \n  setfacl -m u:1000:rwx disk.img@1:/srv\
+                        \n  END")]
 pub struct RunScript {
     /// The file with the commands; "-": standard input
     #[arg(value_name = "FILE")]
@@ -73,7 +76,7 @@ impl RunScript {
         }
     }
 
-    /// That of all its commands.
+    /// The access that all its commands need together.
     pub fn host_access(&self) -> HostAccess {
         let mut access = HostAccess::default();
         for part in parts(self.text().unwrap_or_default()) {
@@ -92,7 +95,7 @@ struct Part<'a> {
     access: HostAccess,
 }
 
-/// What a line needs of the host. What cannot be understood is told when its turn comes.
+/// The access that a line needs. A line with an error fails when its turn comes.
 fn access_of(line: &[u8]) -> HostAccess {
     let words = split(line).unwrap_or_default();
     match words.is_empty() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard setfacl`.
 //!
-//! What the command line asks for becomes a plan: steps in the order in which they are done to each file's
-//! two lists. Masks are computed after them, unless one was given.
+//! The command line becomes a plan: steps that change each file's two lists, in order. Masks are
+//! computed after them, unless one was given.
 
 use super::descend::{Descend, Found};
 use super::dump::{text_of, Dump, Section};
@@ -21,14 +21,16 @@ use std::path::PathBuf;
 
 /// Change access control lists of files in an image
 ///
-/// An entry is written [d:]u:USER:PERMS, [d:]g:GROUP:PERMS, [d:]m::PERMS or [d:]o::PERMS; without USER or
-/// GROUP it is for the owner or the owning group. PERMS are of "rwxX-" or a digit; X is x for
-/// directories and where somebody has x already. Entries stand with commas between them. Names are
-/// those of the image. Removals are done before what -m and -M set.
+/// An entry is written [d:]u:USER:PERMS, [d:]g:GROUP:PERMS, [d:]m::PERMS or [d:]o::PERMS; without
+/// USER or GROUP it is for the owner or the owning group. PERMS are of "rwxX-" or a digit; X is x
+/// for directories and where somebody has x already. Entries stand with commas between them. Names
+/// are those of the image. Removals are done before what -m and -M set.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard setfacl -m u:1000:rwX,g:adm:rX disk.img:/srv/data\n  outboard setfacl -R -m d:u:www-data:rwX disk.img:/srv\n  outboard setfacl -b disk.img:/srv/data\n  outboard setfacl --restore lists.txt disk.img:/"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard setfacl -m u:1000:rwX,g:adm:rX disk.img:/srv/data\
+                        \n  outboard setfacl -R -m d:u:www-data:rwX disk.img:/srv\
+                        \n  outboard setfacl -b disk.img:/srv/data\
+                        \n  outboard setfacl --restore lists.txt disk.img:/")]
 pub struct Setfacl {
     /// The files; with --restore the directory that paths are relative to
     #[arg(required = true, value_name = "IMAGE:/PATH")]
@@ -406,7 +408,7 @@ fn write(found: &Found, attribute: &CStr, list: &Acl) -> Result<()> {
         false => found.file.set_xattr(attribute, &list.encode()),
         true => match found.file.remove_xattr(attribute) {
             Err(error) if error.raw_os_error() == Some(libc::ENODATA) => Ok(()),
-            // What has no lists has lost none.
+            // A file system without lists has nothing to remove.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
             other => other,
         },
@@ -414,7 +416,7 @@ fn write(found: &Found, attribute: &CStr, list: &Acl) -> Result<()> {
     done.map_err(|error| found.failed("change the access control list of", &error))
 }
 
-/// What a section of a dump says of a file, without the entries.
+/// The comments of a dump's section about a file, without the entries.
 #[derive(Default)]
 struct Header {
     owner: Option<u32>,

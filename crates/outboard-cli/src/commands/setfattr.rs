@@ -18,12 +18,15 @@ use std::path::PathBuf;
 
 /// Set and remove extended attributes of files in an image
 ///
-/// A value that begins with 0x is hexadecimal, one with 0s base64; in other text \ooo is the byte with
-/// this octal number.
+/// A value that begins with 0x is hexadecimal, one with 0s base64; in other text \ooo is the byte
+/// with this octal number.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard setfattr -n user.origin -v build7 disk.img:/srv/file\n  outboard setfattr -x user.origin disk.img:/srv/file\n  outboard setfattr --restore attributes.txt disk.img:/"
+    after_help = "Examples:\
+                  \n  outboard setfattr -n user.origin -v build7 disk.img:/srv/file\
+                  \n  outboard setfattr -x user.origin disk.img:/srv/file\
+                  \n  outboard setfattr --restore attributes.txt disk.img:/"
 )]
 pub struct Setfattr {
     /// The files; with --restore the directory that paths are relative to
@@ -89,7 +92,8 @@ fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// Text in which a backslash may stand before a quote, itself, or an octal number of up to three digits.
+/// Text in which a backslash may stand before a quote, itself, or an octal number of up to three
+/// digits.
 fn plain(mut text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     while let [first, rest @ ..] = text {

@@ -9,9 +9,9 @@ use std::ffi::OsString;
 
 /// Write what was changed in images to stable storage
 ///
-/// Every command does that at its end; in a session of many commands this does it in between. It opens
-/// the image for writing: a journal that was left is replayed. As a line of a script or of the shell
-/// without an operand it means all that the session has open.
+/// Every command does that at its end; in a session of many commands this does it in between. It
+/// opens the image for writing: a journal that was left is replayed. As a line of a script or of
+/// the shell without an operand it means all that the session has open.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard sync disk.img@1:/")]
 pub struct Sync {

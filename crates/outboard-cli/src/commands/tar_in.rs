@@ -15,12 +15,17 @@ use std::path::{Path, PathBuf};
 
 /// Unpack a tar archive into a directory of an image
 ///
-/// Archives of v7, ustar, GNU and PAX format, also compressed with gzip, zstd or xz. Everything that they
-/// have is kept: numeric owners, modes, times, extended attributes, ACLs, labels, hard links, devices, holes.
+/// Archives of v7, ustar, GNU and PAX format, also compressed with gzip, zstd or xz. Everything
+/// that they have is kept: numeric owners, modes, times, extended attributes, ACLs, labels, hard
+/// links, devices, holes.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard tar-in disk.img@1:/ < root.tar\n  outboard tar-in disk.img:/srv site.tar.zst\n  outboard tar-in --strip-components=1 --no-same-owner disk.img:/src -f linux.tar.xz\n  outboard tar-in disk.img:/ root.tar etc/fstab etc/ssh\n  tar -c -C tree . | outboard tar-in disk.img:/"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard tar-in disk.img@1:/ < root.tar\
+                        \n  outboard tar-in disk.img:/srv site.tar.zst\
+                        \n  outboard tar-in --strip-components=1 --no-same-owner disk.img:/src -f \
+                        linux.tar.xz\
+                        \n  outboard tar-in disk.img:/ root.tar etc/fstab etc/ssh\
+                        \n  tar -c -C tree . | outboard tar-in disk.img:/")]
 pub struct TarIn {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR
     #[arg(value_name = "IMAGE:/DIR")]
@@ -35,7 +40,8 @@ pub struct TarIn {
     /// Leave off N names at the start of members' names; those with no name left are left out
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub strip_components: usize,
-    /// Leave out members that a pattern of the shell matches, as tar does; may be given several times
+    /// Leave out members that a pattern of the shell matches, as tar does; may be given several
+    /// times
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
     /// Everything belongs to this user, a name of the image or a number
@@ -72,7 +78,7 @@ impl TarIn {
         }
     }
 
-    /// What is unpacked. Opens the place.
+    /// The selection of members and how to unpack them. Opens the place.
     fn selection(&self, session: &mut Session, place: &Place) -> Result<Selection> {
         let id = session.open(place, true)?;
         let (user, group) = (self.owner.as_deref(), self.group.as_deref());

@@ -26,18 +26,21 @@ use std::path::{Path, PathBuf};
 
 /// Pack a directory of an image into a tar archive
 ///
-/// The archive is in PAX format and has everything: numeric owners, modes, times, extended attributes,
-/// ACLs, labels, hard links, devices, holes. The same tree makes the same archive, byte for byte.
+/// The archive is in PAX format and has everything: numeric owners, modes, times, extended
+/// attributes, ACLs, labels, hard links, devices, holes. The same tree makes the same archive, byte
+/// for byte.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard tar-out disk.img@1:/ > root.tar\n  outboard tar-out disk.img:/srv --zstd -f srv.tar.zst --exclude '*.log'\n  outboard tar-out --owner 0 --group 0 --mtime 2026-01-01 disk.img:/ etc usr/share/doc > some.tar"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard tar-out disk.img@1:/ > root.tar\
+                        \n  outboard tar-out disk.img:/srv --zstd -f srv.tar.zst --exclude '*.log'\
+                        \n  outboard tar-out --owner 0 --group 0 --mtime 2026-01-01 disk.img:/ etc \
+                        usr/share/doc > some.tar")]
 pub struct TarOut {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR; IMAGE alone means its root
     #[arg(value_name = "IMAGE:/DIR")]
     pub place: OsString,
-    /// What of it to pack, with all below; names in the archive are as written here, and may have
-    /// wildcards [default: all]
+    /// The parts of it to pack, with all below; names in the archive are as written here, and may
+    /// have wildcards [default: all]
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
     /// Where to write the archive [default: standard output]
@@ -142,7 +145,8 @@ fn standard() -> Result<Target> {
     let stdout = io::stdout();
     if stdout.is_terminal() {
         return Err(Error::Usage(
-            "tar-out writes the archive to standard output, which is a terminal: write > ARCHIVE, or -f ARCHIVE"
+            "tar-out writes the archive to standard output, which is a terminal: write > ARCHIVE, \
+             or -f ARCHIVE"
                 .to_owned(),
         ));
     }

@@ -19,7 +19,10 @@ use std::io;
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples:\n  outboard touch disk.img:/etc/cloud/cloud-init.disabled\n  outboard touch -d '2026-11-21 10:00' disk.img@1:/etc/motd\n  outboard touch -r disk.img:/etc/passwd disk.img:/etc/shadow"
+    after_help = "Examples:\
+                  \n  outboard touch disk.img:/etc/cloud/cloud-init.disabled\
+                  \n  outboard touch -d '2026-11-21 10:00' disk.img@1:/etc/motd\
+                  \n  outboard touch -r disk.img:/etc/passwd disk.img:/etc/shadow"
 )]
 pub struct Touch {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
@@ -34,7 +37,8 @@ pub struct Touch {
     /// Do not make files
     #[arg(short = 'c', long)]
     pub no_create: bool,
-    /// This time instead of now, as in "2026-11-21 10:20:30" (UTC), "2026-11-21T10:20+01:00" or @SECONDS
+    /// This time instead of now, as in "2026-11-21 10:20:30" (UTC), "2026-11-21T10:20+01:00" or
+    /// @SECONDS
     #[arg(short, long, value_name = "TIME", value_parser = parse_moment)]
     pub date: Option<timespec>,
     /// The times of this file in an image
@@ -117,9 +121,9 @@ fn set(options: &Touch, tree: &Tree, place: &Place, times: &[timespec; 2]) -> io
     check_kept(options, times, &now, &file.directory)
 }
 
-/// Fails if the file has another time now: file systems take the nearest one that they know. Not all know
-/// more than one time, so that of access counts only if it was asked for alone. `near`: a file of the same
-/// file system.
+/// Fails if the file has another time now: file systems take the nearest one that they know. Not
+/// all know more than one time, so that of access counts only if it was asked for alone. `near`: a
+/// file of the same file system.
 fn check_kept(
     options: &Touch,
     times: &[timespec; 2],

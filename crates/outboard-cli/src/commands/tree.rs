@@ -18,9 +18,9 @@ use std::ffi::OsString;
 
 /// Show directories of an image as a tree
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard tree -L 2 disk.img:/\n  outboard tree -d -a disk.img@1:/home"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard tree -L 2 disk.img:/\
+                        \n  outboard tree -d -a disk.img@1:/home")]
 pub struct Tree {
     /// Where to begin: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
@@ -35,7 +35,13 @@ pub struct Tree {
     #[arg(short)]
     pub all: bool,
     /// Colour names by kind, as LS_COLORS says [default: auto if LS_COLORS is set]
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "always"
+    )]
     pub color: Option<When>,
 }
 
@@ -71,7 +77,7 @@ pub fn run(options: &Tree, session: &mut Session, output: &mut Output) -> Result
     drawing.finish()
 }
 
-/// What stands before the names of a level.
+/// The lines that connect a level with its parents, before each name.
 #[derive(Default)]
 struct Indent {
     text: String,
@@ -187,7 +193,7 @@ impl Drawing<'_> {
         self.output.line(line)
     }
 
-    /// A name in its colour, if there are colours. What cannot be looked at has none.
+    /// A name in its colour, if there are colours. A file whose status cannot be read has none.
     fn painted(&self, entry: &Entry, shown: Vec<u8>) -> Vec<u8> {
         let Some(colors) = &self.colors else {
             return shown;

@@ -13,15 +13,21 @@ use std::io;
 
 /// Set the size of files in an image
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard truncate -s 0 disk.img:/var/log/syslog\n  outboard truncate -s +1M disk.img@1:/swapfile"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard truncate -s 0 disk.img:/var/log/syslog\
+                        \n  outboard truncate -s +1M disk.img@1:/swapfile")]
 pub struct Truncate {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// The new size, as in 4096 or 10M (powers of 1024); +SIZE and -SIZE: more or less than now
-    #[arg(short, long, value_name = "[+-]SIZE", allow_hyphen_values = true, value_parser = NewSize::parse)]
+    #[arg(
+        short,
+        long,
+        value_name = "[+-]SIZE",
+        allow_hyphen_values = true,
+        value_parser = NewSize::parse
+    )]
     pub size: NewSize,
     /// Do not make files
     #[arg(short = 'c', long)]

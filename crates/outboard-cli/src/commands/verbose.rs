@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The names that `cp -v` prints: a line for each file that was copied and each directory that was made.
+//! The names that `cp -v` prints: a line for each file that was copied and each directory that was
+//! made.
 
 use crate::output::{Output, Print};
 use crate::record::Bytes;

@@ -12,17 +12,32 @@ vg {
     seqno = 7
     extent_size = 8
     physical_volumes {
-        pv0 { id = "012345-6789-abcd-efgh-ijkl-mnop-qrstuv" device = "/dev/sda" pe_start = 2048 pe_count = 100 }
+        pv0 {
+            id = "012345-6789-abcd-efgh-ijkl-mnop-qrstuv" device = "/dev/sda"
+            pe_start = 2048 pe_count = 100
+        }
     }
     logical_volumes {
         root {
             id = "root" status = ["READ", "WRITE", "VISIBLE"]
-            segment2 { start_extent = 10 extent_count = 10 type = "striped" stripe_size = 16 stripes = ["pv0", 20, "pv0", 40] }
+            segment2 {
+                start_extent = 10
+                extent_count = 10 type = "striped" stripe_size = 16 stripes = ["pv0", 20, "pv0", 40]
+            }
             segment1 { start_extent = 0 extent_count = 10 type = "striped" stripes = ["pv0", 90] }
         }
-        pool { id = "pool" segment1 { start_extent = 0 extent_count = 1 type = "thin-pool" metadata = "root" pool = "root" chunk_size = 128 } }
-        raid { id = "r" segment1 { start_extent = 0 extent_count = 1 type = "raid1" region_size = 1024 raids = ["root", "pool", "root", "pool"] } }
-        snapshot0 { id = "s" segment1 { start_extent = 0 extent_count = 20 type = "snapshot" chunk_size = 8 origin = "root" cow_store = "raid" } }
+        pool { id = "pool" segment1 {
+            start_extent = 0 extent_count = 1 type = "thin-pool"
+            metadata = "root" pool = "root" chunk_size = 128
+        } }
+        raid { id = "r" segment1 {
+            start_extent = 0 extent_count = 1 type = "raid1"
+            region_size = 1024 raids = ["root", "pool", "root", "pool"]
+        } }
+        snapshot0 { id = "s" segment1 {
+            start_extent = 0 extent_count = 20 type = "snapshot"
+            chunk_size = 8 origin = "root" cow_store = "raid"
+        } }
         new { id = "n" segment1 { start_extent = 0 extent_count = 20 type = "vdo-pool" } }
     }
 }

@@ -181,7 +181,8 @@ mod tests {
     #[test]
     fn values_of_all_kinds() {
         let section = Section::parse(
-            "# a comment\nvg0 {\n  n = 12 # twelve\n  t = \"a \\\"b\\\" \\\\\"\n  l = [\"x\", 0,\n \"y\"]\n e = []\n s { m = -1 }\n}\nlast = 1\n",
+            "# a comment\nvg0 {\n  n = 12 # twelve\n  t = \"a \\\"b\\\" \\\\\"\n  l = [\"x\", 0,\
+             \n \"y\"]\n e = []\n s { m = -1 }\n}\nlast = 1\n",
         )
         .unwrap();
         let group = section.section("vg0").unwrap();

@@ -70,7 +70,7 @@ fn has_udf_sequence(source: &(impl Source + ?Sized)) -> bool {
     })
 }
 
-/// What the descriptors of a UDF volume say about it as a whole.
+/// The names of a UDF volume as a whole, from its descriptors.
 #[derive(Default)]
 struct UdfNames {
     label: Option<String>,
@@ -102,9 +102,9 @@ fn udf_names(source: &(impl Source + ?Sized), anchor: &Block, size: u64) -> UdfN
     names
 }
 
-/// What UDF has in place of a UUID: the first 16 characters of the set's identifier, which should
-/// be hexadecimal digits. As udflabel(8) and blkid(8) do it, bytes in place of digits are written
-/// in hexadecimal.
+/// UDF's substitute for a UUID: the first 16 characters of the set's identifier, which should be
+/// hexadecimal digits. As udflabel(8) and blkid(8) do it, bytes in place of digits are written in
+/// hexadecimal.
 fn udf_uuid(set: &str) -> Option<String> {
     let bytes: Vec<u8> = set.bytes().take(16).collect();
     if bytes.len() < 8 {

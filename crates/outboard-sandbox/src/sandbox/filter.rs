@@ -493,8 +493,8 @@ pub fn apply_to_all(files: bool) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What the host does with a filter for a call whose arguments are zeroes: the result, and the
-    /// number of instructions that it takes.
+    /// Runs a filter as the host does, for a call whose arguments are zeroes. Returns the result
+    /// and the number of instructions.
     fn run(filter: &[sock_filter], architecture: u32, number: u32) -> (u32, usize) {
         let (mut at, mut steps, mut loaded) = (0, 0, 0);
         loop {

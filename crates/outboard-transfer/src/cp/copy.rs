@@ -80,7 +80,7 @@ pub enum Failure {
     Stopped,
 }
 
-/// What all copying threads share.
+/// Data that all copying threads share.
 pub struct Copier<'a> {
     pub options: Options,
     pub changes: &'a Changes,

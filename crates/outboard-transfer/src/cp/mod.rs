@@ -48,7 +48,7 @@ pub enum Keep {
     Everything,
 }
 
-/// What happens to files that are there already.
+/// How to treat files that exist already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
     /// They are overwritten.
@@ -69,7 +69,7 @@ pub struct Options {
     pub recursive: bool,
     /// Copy the targets of symbolic links, not the links.
     pub follow: bool,
-    /// What happens to files that are there already.
+    /// How to treat files that exist already.
     pub existing: Existing,
     /// The umask, for modes that are not kept.
     pub umask: u32,
@@ -186,7 +186,8 @@ fn copy_and_tell(
     }
     match result {
         Ok(()) | Err(Error::Told) if interrupt.asked() => Err(Error::Interrupted(format!(
-            "interrupted after {} files, which are written; new copies that were not complete are removed",
+            "interrupted after {} files, which are written; new copies that were not complete are \
+             removed",
             report.files()
         ))),
         Ok(()) | Err(Error::Told) if full => Ok(Copied::UntilFull),
@@ -257,7 +258,7 @@ pub(crate) struct Source<'a> {
     mount: Option<&'a Mount>,
 }
 
-/// What is copied, and where to.
+/// The sources and the target of a copy.
 struct Way<'a> {
     sources: Vec<Source<'a>>,
     target: Target,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The walk through directories.
 //!
-//! The walker makes each directory and lists it; names that are not directories go to the
-//! copiers in batches. A directory stays open as long as something in it is to be copied; whoever is the
-//! last to leave it sets its attributes. Children hold their parent, so a parent is
-//! finished after them.
+//! The walker makes each directory and lists it; names that are not directories go to the copiers
+//! in batches. A directory stays open as long as something in it is to be copied; whoever is the
+//! last to leave it sets its attributes. Children hold their parent, so a parent is finished after
+//! them.
 //!
-//! All other commands share [`outboard::walk`]. That walk returns one file at a time, and leaves a
-//! directory once it has returned all files in there. Here a directory must stay until other
-//! threads have copied its files, and links may lead to directories of other trees.
+//! All other commands share [`outboard::walk`]. The shared walk returns one file at a time, and
+//! leaves a directory once it has returned all files in there. Here a directory must stay until
+//! other threads have copied its files, and links may lead to directories of other trees.
 
 use super::attributes::{self, Named, Pair};
 use super::copy::{Copier, Item, Worker};

@@ -106,7 +106,8 @@ mod tests {
     fn texts_of_several_programs() {
         let numbers = "user::rwx,user:7:r-x,group::r--,group:8:rw-,mask::r-x,other::r--";
         assert_eq!(again(numbers).unwrap(), numbers);
-        let gnu = "user::rwx\nuser:daemon:r-x\t#effective:r--\ngroup::r--\ngroup:daemon:rw-\nmask::r-x\nother::r--\n";
+        let gnu = "user::rwx\nuser:daemon:r-x\t#effective:r--\ngroup::r--\ngroup:daemon:rw-\
+                   \nmask::r-x\nother::r--\n";
         assert_eq!(again(gnu).unwrap(), numbers);
         let star = "user::rwx,group::r--,user:daemon:r-x:7,group:nobody:rw-:8,mask::r-x,other::r--";
         assert_eq!(again(star).unwrap(), numbers);

@@ -55,7 +55,8 @@ pub fn decompressed(mut input: Box<dyn Read + Send>, name: &str) -> Result<Box<d
     for (magic, kind, tool) in OTHERS {
         if start.starts_with(magic) {
             return Err(Error::Failed(format!(
-                "{name} is compressed with {kind}: decompress it first, as in {tool} FILE | outboard tar-in ..."
+                "{name} is compressed with {kind}: decompress it first, as in {tool} FILE | \
+                 outboard tar-in ..."
             )));
         }
     }

@@ -203,7 +203,10 @@ impl Extraction<'_> {
         };
         if member.path.starts_with(b"/") && !self.told_absolute {
             self.told_absolute = true;
-            warn("note: names in the archive begin with \"/\"; they are taken as names in the destination");
+            warn(
+                "note: names in the archive begin with \"/\"; they are taken as names in the \
+                 destination",
+            );
         }
         let shown = member.path.clone();
         let done = match &member.kind {

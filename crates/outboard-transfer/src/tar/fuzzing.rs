@@ -132,7 +132,7 @@ fn stat(member: &Member) -> libc::stat {
     stat
 }
 
-/// What of the attributes an archive keeps. Access lists may change their form.
+/// The attributes that an archive keeps. Access lists may change their form.
 fn kept(attributes: &Attributes) -> impl PartialEq + std::fmt::Debug + '_ {
     let [_, modified] = &attributes.times;
     let xattrs: Vec<_> = attributes

@@ -43,7 +43,8 @@ impl Input {
             let stdin = std::io::stdin();
             if stdin.is_terminal() {
                 return Err(Error::Usage(
-                    "tar-in reads the archive from standard input, which is a terminal: write < ARCHIVE, or -f ARCHIVE"
+                    "tar-in reads the archive from standard input, which is a terminal: write < \
+                     ARCHIVE, or -f ARCHIVE"
                         .to_owned(),
                 ));
             }
@@ -189,7 +190,7 @@ pub fn unpack(
 pub(crate) struct Target<'a> {
     pub tree: &'a Tree,
     pub place: &'a Place,
-    /// What messages call it.
+    /// The name in messages.
     pub shown: &'a str,
 }
 

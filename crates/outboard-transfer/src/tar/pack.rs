@@ -55,7 +55,7 @@ struct Linked {
 
 enum Out {
     Bytes(Chunk),
-    /// What follows belongs to a file with several names.
+    /// The next chunks belong to a file with several names.
     Begin(Arc<Linked>),
     End,
     /// Zeros in place of this many unreadable bytes of a file. The writer limits them.

@@ -45,7 +45,7 @@ pub enum Start {
     Name(Folder, CString),
 }
 
-/// What the walk leaves out, and in which order it goes.
+/// Which files the walk leaves out, and in which order it goes.
 #[derive(Default)]
 pub struct Choice {
     /// Sort by the bytes of names; otherwise keep the order of the file system.

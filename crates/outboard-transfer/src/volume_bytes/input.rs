@@ -31,7 +31,7 @@ pub struct Input {
 enum Reader {
     /// The same file, open once for each thread that reads.
     File(Vec<Fd>),
-    /// What can only be read in order, and the first piece of that.
+    /// An input that can only be read in order, and its first piece.
     Stream(Box<dyn Read>, Vec<u8>),
 }
 
@@ -151,7 +151,7 @@ impl Input {
     }
 }
 
-/// What follows in a file that is standard input; `None` for a pipe or a terminal.
+/// The bytes that are left in a file as standard input; `None` for a pipe or a terminal.
 fn rest_of_standard_input() -> Option<u64> {
     let file = Fd::from(io::stdin().as_fd().try_clone_to_owned().ok()?);
     let stat = file.stat().ok()?;

@@ -164,7 +164,8 @@ fn check_worth(input: &mut Input, device: &Device) -> Result<()> {
         return Ok(());
     }
     Err(Error::Failed(format!(
-        "{to} holds {kind}, but {from} does not look like a volume: write {to}:/ for a place in the file system, or --force to overwrite the volume",
+        "{to} holds {kind}, but {from} does not look like a volume: write {to}:/ for a place in \
+         the file system, or --force to overwrite the volume",
         to = device.shown,
         kind = found.kind,
         from = input.shown()

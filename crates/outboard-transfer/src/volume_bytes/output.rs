@@ -124,7 +124,7 @@ impl Output {
         self.limit.is_none_or(|limit| end <= limit)
     }
 
-    /// What has become of the target so far.
+    /// The state of the target so far.
     pub fn state(&self) -> String {
         let bytes = both(self.position);
         match (self.kind, &self.incomplete) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Raw images that are compressed as a whole: they are decompressed, once, into a file that has no name. Holes take the
-//! place of zeroes. The file is made before the sandbox, and filled inside of it.
+//! Raw images that are compressed as a whole: they are decompressed, once, into a file that has no
+//! name. Holes take the place of zeroes. The file is made before the sandbox, and filled inside of
+//! it.
 
 use crate::temporary;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -80,11 +81,12 @@ fn decoder<'a>(kind: &str, input: impl Read + 'a) -> io::Result<Box<dyn Read + '
 /// A stream can go on for long without any data in it.
 const BEGINNING_MOST: u64 = 64 << 20;
 
-/// Up to `length` bytes of the beginning of what was compressed, as far as that can be decompressed.
+/// Up to `length` bytes of the beginning of what was compressed, as far as that can be
+/// decompressed.
 pub fn beginning(kind: &str, input: impl Read, length: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(decoder) = decoder(kind, input.take(BEGINNING_MOST)) {
-        // What came before an error counts.
+        // Bytes before an error count.
         let _ = decoder.take(length as u64).read_to_end(&mut bytes);
     }
     bytes
@@ -173,7 +175,7 @@ impl Compressed {
         done
     }
 
-    /// What was compressed.
+    /// The decompressed image.
     pub fn decompressed(&self) -> io::Result<&File> {
         match self.done.get_or_init(|| self.decompress()) {
             Ok(()) => Ok(&self.raw),

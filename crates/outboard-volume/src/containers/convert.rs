@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Formats for which there is no library: QEMU's qemu-img makes a raw copy, before the sandbox.
 //!
-//! qemu-img is shut in: of the host's files it can read programs and libraries, and the image, or for a vmdk
-//! image that consists of several files, its directory; it can write only the copy. So an image cannot make it read
-//! another file of the host, whatever names are in it.
+//! qemu-img is shut in: of the host's files it can read programs and libraries, and the image, or
+//! for a vmdk image that consists of several files, its directory; it can write only the copy. So
+//! an image cannot make it read another file of the host, whatever names are in it.
 
 use super::warn_of_cut;
 use crate::temporary::PrivateDirectory;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 const QEMU_IMG: Tool = Tool::new("qemu-img", "qemu-utils");
 
-/// What qemu-img may read of an image.
+/// The path that qemu-img may read: the image, or its directory if it has several files.
 fn readable(file: &File, path: &Path) -> io::Result<PathBuf> {
     let mut start = [0; 24];
     file.read_at(&mut start, 0)?;
@@ -55,8 +55,8 @@ fn call(readable: &Path) -> Result<Call> {
     Ok(call.reads_only(readable))
 }
 
-/// Whether qemu-img finds data that would be behind the file's end. In a vmdk image only a check tells; a vhdx image that is
-/// cut off is not converted.
+/// Whether qemu-img finds data that would be behind the file's end. In a vmdk image only a check
+/// tells; a vhdx image that is cut off is not converted.
 fn is_cut(file: &File, path: &Path, kind: &str, readable: &Path) -> io::Result<bool> {
     if kind == "vdi" {
         return Ok(vdi::is_cut(&FileSource::new(file.try_clone()?)?));

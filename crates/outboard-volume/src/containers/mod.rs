@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Images in other formats than raw: what a file is, and how the disk in it is read and written.
 //!
-//! 1. Before the sandbox ([`Container::find`]): the format is told from the first bytes, by our own parsers; files that a
-//!    qcow2 image is based on are opened, by the rules of `qcow2`; `convert` has QEMU's tool make a raw copy, shut in.
-//! 2. Inside ([`Container::content`]): everything that looks deeper. A qcow2 image is read and written by the crate imago,
-//!    a vhd image by `vhd`, and both are served to the kernel; a compressed one is decompressed into a file that has no name.
+//! 1. Before the sandbox ([`Container::find`]): the format is told from the first bytes, by our own
+//!    parsers; files that a qcow2 image is based on are opened, by the rules of `qcow2`; `convert`
+//!    has QEMU's tool make a raw copy, shut in.
+//! 2. Inside ([`Container::content`]): everything that looks deeper. A qcow2 image is read and
+//!    written by the crate imago, a vhd image by `vhd`, and both are served to the kernel; a
+//!    compressed one is decompressed into a file that has no name.
 
 mod compressed;
 mod convert;
@@ -88,7 +90,8 @@ pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
             "what is compressed by {kind} can only be read: decompress it first"
         ))),
         Some(kind) => Err(read_only(format!(
-            "{kind} images can only be read: make an image of another format with qemu-img convert -O qcow2"
+            "{kind} images can only be read: make an image of another format with qemu-img convert \
+             -O qcow2"
         ))),
     }
 }
@@ -182,7 +185,7 @@ impl Container {
         }
     }
 
-    /// Gives the disk another size. What is beyond a smaller one is gone.
+    /// Gives the disk another size. Data beyond a smaller size is lost.
     pub fn set_size(&self, size: u64) -> io::Result<()> {
         match self {
             Self::Raw(file) => file.set_len(size).and_then(|()| file.sync_all()),
@@ -204,7 +207,8 @@ impl Container {
         }
     }
 
-    /// Locks what the kernel does not: files that it does not see itself. `ours`: the command has locked the image's own.
+    /// Locks what the kernel does not: files that it does not see itself. `ours`: the command has
+    /// locked the image's own.
     pub fn lock(&self, write: bool, ours: bool) -> io::Result<Vec<FileLock>> {
         match self {
             Self::Raw(_) => Ok(Vec::new()),
@@ -217,7 +221,8 @@ impl Container {
 }
 
 impl Content {
-    /// Makes durable what was written. The kernel's disks do it themselves; this is for what is left after the last one.
+    /// Makes durable what was written. The kernel's disks do it themselves; this is for what is
+    /// left after the last one.
     pub fn flush(&self) -> io::Result<()> {
         match self {
             Self::File(_) => Ok(()),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! qcow2 images and what they are based on, by the crate imago.
 //!
-//! A qcow2 image names its backing file itself, and a stranger's image may name any file of this host. So such a file is
-//! followed only if it lies in the image's own directory or below, symbolic links resolved, or if the user allowed it by
-//! name. All files of a chain are opened before the sandbox, backing files for reading alone.
+//! A qcow2 image names its backing file itself, and a stranger's image may name any file of this
+//! host. So such a file is followed only if it lies in the image's own directory or below, symbolic
+//! links resolved, or if the user allowed it by name. All files of a chain are opened before the
+//! sandbox, backing files for reading alone.
 
 use super::{warn_of_cut, ImageOptions};
 use crate::image_file::open_image_file;
@@ -79,7 +80,8 @@ fn find_backing(name: &[u8], image: &Path, allowed: &[PathBuf]) -> io::Result<Pa
     };
     let outside = || {
         wrong(format!(
-            "it is based on \"{shown}\", which is not in its own directory: if you trust the image, say --backing {}",
+            "it is based on \"{shown}\", which is not in its own directory: if you trust the \
+             image, say --backing {}",
             escaped(joined.as_os_str().as_bytes())
         ))
     };
@@ -171,7 +173,8 @@ impl Chain {
             .map_err(wrong)
     }
 
-    /// Locks the image like a raw one, unless that is `ours` already, and against writers what it is based on.
+    /// Locks the image like a raw one, unless that is `ours` already, and against writers what it
+    /// is based on.
     pub fn lock(&self, write: bool, ours: bool) -> io::Result<Vec<FileLock>> {
         let lock = |(index, layer): (usize, &Layer)| {
             FileLock::new(layer.file.try_clone()?, write && index == 0)

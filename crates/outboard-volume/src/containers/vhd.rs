@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! VHD images, fixed and dynamic, read and written in place. [`outboard_image::vhd`] has the format.
+//! VHD images, fixed and dynamic, read and written in place. [`outboard_image::vhd`] has the
+//! format.
 //!
 //! A block of a dynamic disk that is written for the first time gets room at the end of the file,
-//! where the last footer was; a new footer follows it. The table in the file learns of the block
-//! at the next flush, once the block itself is on stable storage: a crash loses what was not flushed,
+//! where the last footer was; a new footer follows it. The table in the file learns of the block at
+//! the next flush, once the block itself is on stable storage: a crash loses what was not flushed,
 //! and nothing else.
 
 mod resize;
@@ -31,7 +32,8 @@ fn wrong(text: String) -> io::Error {
     io::Error::other(format!("a vhd image, but {text}"))
 }
 
-/// Where the last footer of a file of this size is. What other programs left before it stays.
+/// The offset of the last footer in a file of this size. Bytes that other programs left before the
+/// footer stay.
 fn footer_place(size: u64) -> u64 {
     size.saturating_sub(vhd::FOOTER) / SECTOR * SECTOR
 }

@@ -70,7 +70,10 @@ fn standard_input() -> io::Result<File> {
 /// With -v, warns if a key could reach swap.
 fn check_lock(key: &Secret, verbose: bool) {
     if verbose && !key.is_locked() {
-        warn("warning: the host does not lock the memory of a key (see ulimit -l): it may reach swap");
+        warn(
+            "warning: the host does not lock the memory of a key (see ulimit -l): it may reach \
+             swap",
+        );
     }
 }
 

@@ -100,14 +100,14 @@ pub struct Node {
     pub problem: Option<String>,
     /// A disk is missing for it: that is the problem.
     pub incomplete: bool,
-    /// What its file system is mounted without, for reading.
+    /// The missing devices of its file system, as text, if it is mounted without them for reading.
     pub lack: Option<String>,
     /// The image file, if the node is a disk.
     file: Option<PathBuf>,
 }
 
 impl Node {
-    /// What programs are told of its problem.
+    /// The kind of its problem, for programs.
     pub fn kind_of_problem(&self) -> ErrorKind {
         match self.incomplete {
             true => ErrorKind::Incomplete,

@@ -14,7 +14,7 @@ use outboard_sandbox::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meaning {
     FileSystem(usize),
@@ -227,7 +227,7 @@ impl Stack {
             .min_by_key(|node| self.height(*node))
     }
 
-    /// What a name means. `forced`: the user named the file system's type.
+    /// Finds the meaning of a name. `forced`: the user named the file system's type.
     pub fn find(&self, name: &ImageName, forced: bool) -> Result<Meaning> {
         let (root, selectors) = (self.root(name), selectors(name));
         let mut found = Vec::new();

@@ -102,10 +102,14 @@ impl Session {
                     self.with_stack(stack, |stack, context| stack.unlock(node, context))?;
                 }
                 Meaning::Subvolume(..) => {
-                    return Err(Error::known(ErrorKind::NotFound, format!(
-                        "{}: no volume of this name (subvolumes are parts of a file system: name all of it)",
+                    return Err(Error::known(
+                        ErrorKind::NotFound,
+                        format!(
+                        "{}: no volume of this name (subvolumes are parts of a file system: name \
+                         all of it)",
                         name.shown()
-                    )))
+                    ),
+                    ))
                 }
             }
         };

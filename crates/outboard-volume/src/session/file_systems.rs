@@ -6,8 +6,8 @@ use crate::address::ImageName;
 use outboard_sandbox::error::Result;
 
 impl Session {
-    /// The file systems that a name may mean, and encrypted volumes, each with its type. A name with
-    /// several of them is ambiguous. `write`: how the caller will open the image.
+    /// The file systems that a name may mean, and encrypted volumes, each with its type. A name
+    /// with several of them is ambiguous. `write`: how the caller will open the image.
     pub fn file_systems(
         &mut self,
         name: &ImageName,

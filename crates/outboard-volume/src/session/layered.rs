@@ -303,7 +303,8 @@ impl Session {
         let mut options = Vec::from_iter(subvolume.map(|number| format!("subvolid={number}")));
         if let Some(lack) = &found.lack {
             warn(format!(
-                "warning: {shown}: {lack}: read as far as these have all (add the others with --disk)"
+                "warning: {shown}: {lack}: read as far as these have all (add the others with \
+                 --disk)"
             ));
             options.push("degraded".to_owned());
         }

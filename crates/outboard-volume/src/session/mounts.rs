@@ -10,7 +10,7 @@ use outboard::{BlockDevice, Mount, MountOptions};
 use outboard_sandbox::error::{warn, Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 
-/// What is mounted.
+/// The source of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Disk {
@@ -202,7 +202,8 @@ impl Session {
         })?;
         if mount.journal_ignored() {
             warn(format!(
-                "{shown}: not left well, and opened without replaying its journal: what was written last may be missing"
+                "{shown}: not left well, and opened without replaying its journal: what was \
+                 written last may be missing"
             ));
         }
         if write && mount.is_read_only() {

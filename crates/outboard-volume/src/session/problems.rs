@@ -32,7 +32,8 @@ impl Session {
             let writable = !mounted.mount.is_read_only();
             (space.lacks_inodes(MUCH_ROOM) && writable).then(|| {
                 format!(
-                    "note: {} has no inodes left: all {} are in use, though {} are free (remove files, or make it again with more: outboard mkfs ... -- -N NUMBER)",
+                    "note: {} has no inodes left: all {} are in use, though {} are free (remove \
+                     files, or make it again with more: outboard mkfs ... -- -N NUMBER)",
                     mounted.name,
                     space.files,
                     size_text(space.available)
@@ -56,7 +57,8 @@ impl Session {
             };
             if space.lacks_inodes(MUCH_ROOM) {
                 self.note(format!(
-                    "note: the host's file system of {} has no inodes left: all {} are in use, though {} are free (remove files there)",
+                    "note: the host's file system of {} has no inodes left: all {} are in use, \
+                     though {} are free (remove files there)",
                     escaped(directory.as_os_str().as_bytes()),
                     space.files,
                     size_text(space.available)
@@ -92,14 +94,15 @@ impl Session {
             ),
             Some(libc::ENOTBLK) => (
                 ErrorKind::Usage,
-                "file systems of this type lie on no device: nothing of the image would be read or written (leave --type out, or name another type)".to_owned(),
+                "file systems of this type lie on no device: nothing of the image would be read or \
+                 written (leave --type out, or name another type)".to_owned(),
             ),
             Some(libc::EROFS | libc::EACCES) if !self.options.read_only => (
                 ErrorKind::ReadOnly,
                 "read-only file system: this type can only be read, or it was not left well"
                     .to_owned(),
             ),
-            // What a probe found is no file system that the kernel's driver can use.
+            // The probe found a file system that the kernel's driver cannot use.
             Some(libc::EINVAL) => (ErrorKind::Damaged, reason(error)),
             _ => (ErrorKind::of(error), reason(error)),
         };
@@ -113,7 +116,7 @@ impl Session {
             .into()
     }
 
-    /// What the kernel had to say since a position of its log.
+    /// The kernel's messages since a position of its log.
     pub(super) fn kernel_lines(&self, position: usize) -> Vec<String> {
         let mut lines = self.messages_since(position);
         lines.truncate(LINES);

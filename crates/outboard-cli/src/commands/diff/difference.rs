@@ -96,7 +96,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// What differs, in words. Differences of one file are printed in the order of this text.
+    /// The difference in words. Differences of one file are printed in the order of this text.
     pub fn words(&self) -> String {
         match &self.what {
             What::OnlyIn(_) => "missing".to_owned(),

@@ -2,7 +2,8 @@
 //! `outboard diff`: compares two trees, of images or of the host.
 //!
 //! One thread goes through both trees side by side and compares what is known of each pair of files
-//! ([`walk`]); others compare contents ([`contents`]). What differs is collected, and told in the order of paths.
+//! ([`walk`]); others compare contents ([`contents`]). Differences are collected, and printed in
+//! the order of paths.
 
 mod contents;
 mod difference;
@@ -29,9 +30,10 @@ use std::sync::Mutex;
 /// One line for each difference; a directory that only one tree has is one line. Exit code 0: the
 /// same, 1: they differ, 2: something could not be compared.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard diff old.img:/ new.img:/\n  outboard diff --times rootfs disk.img@1:/\n  outboard diff --ignore owners,xattrs -x lost+found disk.img:/ rootfs"
-)]
+#[command(after_help = "Examples:\
+                        \n  outboard diff old.img:/ new.img:/\
+                        \n  outboard diff --times rootfs disk.img@1:/\
+                        \n  outboard diff --ignore owners,xattrs -x lost+found disk.img:/ rootfs")]
 pub struct Diff {
     /// The first tree: IMAGE:/PATH, IMAGE@N:/PATH, or a path of the host
     #[arg(value_name = "A:/")]
@@ -57,7 +59,7 @@ pub enum Ignored {
     Xattrs,
 }
 
-/// What has been found so far.
+/// Differences and errors so far.
 #[derive(Default)]
 struct Findings {
     differences: Mutex<Vec<Difference>>,
@@ -94,7 +96,7 @@ impl Side {
     }
 }
 
-/// What the threads share.
+/// Data that the threads share.
 struct Comparison<'a> {
     options: &'a Diff,
     sides: [Side; 2],
@@ -112,7 +114,7 @@ impl Diff {
 }
 
 pub fn run(options: &Diff, session: &mut Session, output: &mut Output) -> Result<()> {
-    // What ends without a comparison is trouble, whatever else it is.
+    // An error that prevents the comparison ends with 2, whatever code it has elsewhere.
     match compare(options, session, output) {
         Err(error @ (Error::Failed(_) | Error::Known(_))) => {
             report(error.into_failure()?);

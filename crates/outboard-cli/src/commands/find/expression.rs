@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What find is asked for: tests and actions, and what a file must tell for them.
+//! The parts of find's expression: tests and actions, and which facts of a file they need.
 
 use super::printf::Format;
 use outboard_sandbox::error::Result;

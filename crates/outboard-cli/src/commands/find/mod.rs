@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard find`: walks ([`outboard_transfer::walk`]) and evaluates an expression ([`expression`]) that is
-//! written as for GNU find ([`parser`]).
+//! `outboard find`: walks ([`outboard_transfer::walk`]) and evaluates an expression
+//! ([`expression`]) that is written as for GNU find ([`parser`]).
 
 mod expression;
 mod parser;
@@ -31,14 +31,19 @@ use std::time::SystemTime;
 
 /// Find files in an image by what they are
 ///
-/// The expression is as that of GNU find. Options: -maxdepth N -mindepth N -depth -xdev. Tests: -name -iname -path
-/// -ipath PATTERN, -type LETTERS, -size [+-]N[cwbkMG], -mtime -mmin [+-]N, -newer IMAGE:/PATH, -user NAME, -group NAME,
-/// -perm [-/]MODE, -links [+-]N, -inum [+-]N, -empty, -true, -false. Actions: -print -print0 -printf FORMAT -ls -delete -prune.
-/// Operators: ( ) ! -not -a -and -o -or. -path is about the path inside the image.
+/// The expression is as that of GNU find. Options: -maxdepth N -mindepth N -depth -xdev. Tests:
+/// -name -iname -path -ipath PATTERN, -type LETTERS, -size [+-]N[cwbkMG], -mtime -mmin [+-]N,
+/// -newer IMAGE:/PATH, -user NAME, -group NAME, -perm [-/]MODE, -links [+-]N, -inum [+-]N, -empty,
+/// -true, -false. Actions: -print -print0 -printf FORMAT -ls -delete -prune. Operators: ( ) ! -not
+/// -a -and -o -or. -path is about the path inside the image.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard find [OPTIONS] <IMAGE:/PATH>... [EXPRESSION]",
-    after_help = "Examples:\n  outboard find disk.img:/etc -name '*.conf' -newer disk.img:/etc/passwd\n  outboard find disk.img:/ -xdev -type f -perm /6000 -ls\n  outboard find disk.img@1:/tmp -mindepth 1 -delete\n  outboard find --json disk.img:/ -size +10M"
+    after_help = "Examples:\
+                  \n  outboard find disk.img:/etc -name '*.conf' -newer disk.img:/etc/passwd\
+                  \n  outboard find disk.img:/ -xdev -type f -perm /6000 -ls\
+                  \n  outboard find disk.img@1:/tmp -mindepth 1 -delete\
+                  \n  outboard find --json disk.img:/ -size +10M"
 )]
 pub struct Find {
     /// Show numbers of owners and groups with -ls, not the image's names. Options stand before the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The words of find's command line: places, then an expression. From what binds most: parentheses, "!", "-a"
-//! (which may be left out), "-o".
+//! The words of find's command line: places, then an expression. From what binds most: parentheses,
+//! "!", "-a" (which may be left out), "-o".
 
 use super::expression::{Action, Expression, Match, Number, Test};
 use super::printf::Format;
@@ -15,15 +15,17 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Parentheses in parentheses that are understood, so that no expression overflows the stack.
 const NESTING: usize = 200;
-const KNOWN: &str = "-name -iname -path -ipath -type -size -mtime -mmin -newer -user -group -perm -links -inum -empty -true -false, \
-    -print -print0 -printf -ls -delete -prune, -maxdepth -mindepth -depth -xdev, ( ) ! -not -a -and -o -or";
+const KNOWN: &str = "-name -iname -path -ipath -type -size -mtime -mmin -newer -user -group -perm \
+                     -links -inum -empty -true -false, \
+                     -print -print0 -printf -ls -delete -prune, \
+                     -maxdepth -mindepth -depth -xdev, ( ) ! -not -a -and -o -or";
 
-/// What holds for the whole search, wherever it stands in the expression.
+/// Options that hold for the whole search, wherever they stand in the expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub least_depth: usize,
     pub most_depth: usize,
-    /// What is in a directory comes before it.
+    /// Visit the contents of a directory before the directory itself.
     pub depth_first: bool,
     pub one_file_system: bool,
     pub deletes: bool,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The format of `-printf`, as GNU find has it. Owners are numbers, and times UTC, as everywhere in this program.
+//! The format of `-printf`, as GNU find has it. Owners are numbers, and times UTC, as everywhere in
+//! this program.
 
 use outboard_sandbox::format;
 use std::ffi::CString;
@@ -7,7 +8,7 @@ use std::ffi::CString;
 /// Columns that a field may have.
 const WIDEST: usize = 1000;
 
-/// What a format needs to know of a file.
+/// The facts of a file that formats need.
 pub struct Facts<'a> {
     /// As the user would write it.
     pub path: &'a [u8],
@@ -105,7 +106,7 @@ fn next(rest: &mut &[u8]) -> Option<u8> {
     Some(first)
 }
 
-/// What follows a "%".
+/// Parses the part after a "%".
 fn field(rest: &mut &[u8]) -> Result<Piece, String> {
     let (mut left, mut zeros, mut width) = (false, false, 0usize);
     loop {
@@ -143,7 +144,7 @@ fn unknown(before: &str, letters: &[u8]) -> String {
     format!("a letter after \"{before}\" is none of {known}")
 }
 
-/// What follows a backslash.
+/// Parses the part after a backslash.
 fn escape(rest: &mut &[u8]) -> Result<Piece, String> {
     let byte = match next(rest).ok_or("the backslash at its end escapes nothing")? {
         b'a' => 7,
@@ -173,7 +174,7 @@ fn escape(rest: &mut &[u8]) -> Result<Piece, String> {
     Ok(Piece::Text(vec![byte]))
 }
 
-/// A path's part before its last "/", and that after it. What ends with "/" is a root.
+/// A path's part before its last "/", and that after it. A path that ends with "/" is a root.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&byte| byte == b'/') {
         Some(at) if at + 1 < path.len() => (&path[..at], &path[at + 1..]),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is checked before a tool runs, and before what it has made becomes the image: the file system must be there, and
-//! as large as was asked for. Some tools make less, or nothing, and call that success.
+//! Checks before a tool runs, and before the tool's file becomes the image: the file system must be
+//! there, and have the wanted size. Some tools make less, or nothing, and call that success.
 
 use super::makers::{Filled, Maker};
 use super::{Mkfs, Wish};
@@ -14,9 +14,10 @@ use outboard_volume::scratch::Scratch;
 use outboard_volume::session::{apart, Session};
 use std::fs::File;
 
-/// Bytes of a disk that a file system may leave unused: incomplete groups at its end, logs beside it.
+/// Bytes of a disk that a file system may leave unused: incomplete groups at its end, logs beside
+/// it.
 const UNUSED: u64 = 16 << 20;
-/// What part of a disk it may leave unused.
+/// The fraction of a disk that it may leave unused: one part of so many.
 const UNUSED_PART: u64 = 16;
 
 /// Refuses an image that is also something which this command reads.
@@ -63,7 +64,7 @@ pub(super) fn check_made(
     let Wish::Exactly(wanted) = wish else {
         return Ok(());
     };
-    // What a tool makes of a tree is padded. Swap space ends where the image does.
+    // A tool pads an image that it makes of a tree. Swap space ends where the image does.
     if maker.filled == Filled::ByTool || found.class != Class::FileSystem {
         return Ok(());
     }
@@ -79,7 +80,8 @@ pub(super) fn check_made(
         return Ok(());
     }
     let text = format!(
-        "{shown}: {} has made a file system of {}, not {}: larger ones it does not make of this type",
+        "{shown}: {} has made a file system of {}, not {}: larger ones it does not make of this \
+         type",
         maker.tool.name,
         size_text(size),
         size_text(wanted)

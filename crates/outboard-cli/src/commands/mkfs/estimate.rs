@@ -15,7 +15,7 @@ use std::path::Path;
 const BLOCK: u64 = 4096;
 const MEGABYTE: u64 = 1 << 20;
 
-/// What is in a tree.
+/// The contents of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// Files of any kind, each once.

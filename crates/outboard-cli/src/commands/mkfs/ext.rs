@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What ext2, ext3 and ext4 need besides: sizes that fit, and images that are the same each time.
+//! Details of ext2, ext3 and ext4: sizes that fit, and images that are the same each time.
 //!
-//! A reproducible image is filled by `mke2fs -d`, which sorts names and has no other source of chance.
-//! What it takes from the host (times of change, times of access) and what is to be changed (owners, labels) is
-//! set afterwards with debugfs, by the numbers of inodes: no name comes into its script.
+//! A reproducible image is filled by `mke2fs -d`, which sorts names and has no other source of
+//! chance. Afterwards debugfs sets the times that mke2fs takes from the host, and the owners and
+//! labels that the user changes. Its script names inodes by number, never by name.
 
 use crate::commands::uses_image;
 use outboard::Tree;
@@ -48,15 +48,15 @@ pub fn was_full(output: &[u8]) -> bool {
     .any(|words| text.contains(words))
 }
 
-/// What mke2fs is told so that a tree of so many files fits: blocks that hold the largest attributes, and
-/// as many inodes as it needs. (A larger file system that is shrunk afterwards would not do: resize2fs gives
-/// directories the time of now.)
+/// Options of mke2fs with which a tree of so many files fits: blocks that hold the largest
+/// attributes, and as many inodes as it needs. (A larger file system that is shrunk afterwards
+/// would not do: resize2fs gives directories the time of now.)
 pub fn words_to_fit(files: u64) -> Vec<String> {
     let blocks = ["-b", "4096"].map(str::to_owned);
     [blocks.to_vec(), words_for_inodes(files)].concat()
 }
 
-/// What mke2fs is told to make enough inodes.
+/// Options of mke2fs that make enough inodes.
 pub fn words_for_inodes(files: u64) -> Vec<String> {
     let inodes = files + files / 16 + 64;
     vec!["-N".to_owned(), inodes.to_string()]
@@ -123,7 +123,8 @@ pub fn settle(
         .argument(&path)
         .argument(scratch.path())
         .succeed(what)?;
-    // debugfs ends with 0 whatever happens; what it says besides its own name and the commands is an error.
+    // debugfs ends with 0 whatever happens; what it says besides its own name and the commands is
+    // an error.
     let text = String::from_utf8_lossy(&ended.output);
     let complaint = text
         .lines()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! FAT images that are the same each time: the kernel notes in each directory entry when it was made, which no
-//! call can change, and makes short names of similar long ones from the time. This gives all entries the time of their last
-//! change instead, and such names a number.
+//! FAT images that are the same each time: the kernel notes in each directory entry when it was
+//! made, which no call can change, and makes short names of similar long ones from the time. This
+//! gives all entries the time of their last change instead, and such names a number.
 //!
-//! The image was made a moment ago, by the distribution's tool and our kernel; everything is checked all the
-//! same, and a chain of clusters is followed no further than there are clusters.
+//! The image was made a moment ago, by the distribution's tool and our kernel; everything is
+//! checked all the same, and a chain of clusters is followed no further than there are clusters.
 
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::civil;
@@ -160,7 +160,7 @@ impl<'a> Volume<'a> {
 fn settle_entry(entry: &mut [u8], now: [u8; 4]) -> Option<Directory> {
     let (first, attributes) = (entry[0], entry[11]);
     if matches!(first, 0 | 0xe5) {
-        // What a removed file was called is nothing to keep.
+        // The name of a removed file is not worth keeping.
         entry[1..].fill(0);
         return None;
     }
@@ -183,8 +183,9 @@ fn settle_entry(entry: &mut [u8], now: [u8; 4]) -> Option<Directory> {
     Some(Directory::Chain(cluster as u32))
 }
 
-/// How many characters of its own a short name has whose others the kernel took from the time: it does so from the
-/// tenth of similar names on. Some that it took from nowhere look the same, and may be changed as well.
+/// How many characters of its own a short name has whose others the kernel took from the time: it
+/// does so from the tenth of similar names on. Some that it took from nowhere look the same, and
+/// may be changed as well.
 fn own_characters(name: &[u8]) -> Option<usize> {
     (1..=2).find(|own| {
         let digits = &name[*own..own + 4];
@@ -193,7 +194,7 @@ fn own_characters(name: &[u8]) -> Option<usize> {
     })
 }
 
-/// What the parts of a long name have of the short name that they belong to.
+/// The checksum of a short name that the parts of its long name contain.
 fn checksum(name: &[u8]) -> u8 {
     name.iter()
         .fold(0u8, |sum, byte| sum.rotate_right(1).wrapping_add(*byte))

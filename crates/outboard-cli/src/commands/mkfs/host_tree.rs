@@ -29,7 +29,8 @@ pub fn check_paths(top: &Path, tool: &str, interrupt: Interrupt) -> Result<()> {
 fn too_deep(top: &Path, tool: &str) -> Error {
     let shown = escaped(top.as_os_str().as_bytes());
     Error::Failed(format!(
-        "{shown}: it has paths of {LONGEST} bytes and more, which {tool} cannot follow: make a type that needs no tool for its files, such as ext4"
+        "{shown}: it has paths of {LONGEST} bytes and more, which {tool} cannot follow: make a \
+         type that needs no tool for its files, such as ext4"
     ))
 }
 

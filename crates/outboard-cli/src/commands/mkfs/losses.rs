@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tools that are given the tree leave out without a word: they are said here, as our own copies say them.
+//! Tools that read the tree themselves leave out some attributes without a message. This reports
+//! them, as our own copies do.
 
 use super::host_tree;
 use outboard::System;
@@ -12,8 +13,8 @@ use std::path::Path;
 /// The attributes that only root sees, which no tool does in its sandbox.
 const OF_ROOT: &[u8] = b"trusted.";
 
-/// Names what the tree has of these, and of what tools do not see. What cannot be looked at the tool
-/// has reported.
+/// Reports the attributes of the tree that the tool drops or does not see. The tool has reported
+/// files that cannot be read.
 pub fn tell(top: &Path, kinds: &[Loss], interrupt: Interrupt) -> Result<()> {
     if kinds.is_empty() && System::Host.effective_user() != 0 {
         return Ok(());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The distribution's makers of file systems: which there are, and how each is told what it is to make.
+//! The distribution's makers of file systems: which there are, and how each is told what it is to
+//! make.
 
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::tool::Tool;
@@ -48,7 +49,8 @@ const fn field(words: &'static [&'static str], longest: usize) -> Option<Field> 
     Some(Field { words, longest })
 }
 
-/// How a tool learns of the device's sectors. It works on a file, and takes them for those of a file.
+/// How a tool learns of the device's sectors. It works on a file, and takes them for those of a
+/// file.
 #[derive(Clone, Copy, Debug)]
 enum Sectors {
     /// Its blocks hold sectors of any device.
@@ -81,7 +83,7 @@ pub struct Maker {
     owner: Option<(&'static str, &'static str)>,
     /// How it is told of a file of SELinux labels.
     labels: Option<&'static str>,
-    /// What a tool that is given the tree silently leaves out.
+    /// The attributes that a tool silently leaves out when it reads the tree.
     pub leaves_out: &'static [Loss],
 }
 
@@ -411,14 +413,16 @@ impl Maker {
     pub fn check_sectors(&self, size: u64) -> Result<()> {
         match self.sectors {
             Sectors::AtMost(most) if size > most => Err(Error::Failed(format!(
-                "{} has blocks of {most} bytes, which cannot be on a device with sectors of {size} bytes",
+                "{} has blocks of {most} bytes, which cannot be on a device with sectors of {size} \
+                 bytes",
                 self.kind
             ))),
             _ => Ok(()),
         }
     }
 
-    /// What the tool is told of sectors of this size, unless the user does: some tools take that but once.
+    /// Options that tell the tool this size of sectors, unless the user's options do: some tools
+    /// take such an option only once.
     pub fn say_sectors(&self, size: u64, options: &[OsString]) -> Vec<String> {
         let Sectors::ByWords(words) = self.sectors else {
             return Vec::new();

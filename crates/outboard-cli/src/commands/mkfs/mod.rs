@@ -44,22 +44,33 @@ use std::path::{Path, PathBuf};
 
 /// How often `--fit` tries a larger size.
 const TRIES: u32 = 12;
-/// 1980-01-01, the first day that FAT knows: the time of reproducible images without SOURCE_DATE_EPOCH.
+/// 1980-01-01, the first day that FAT knows: the time of reproducible images without
+/// SOURCE_DATE_EPOCH.
 const FIRST_DAY: i64 = 315_532_800;
 
 /// Make a file system, empty or with a tree in it
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard mkfs [OPTIONS] <TYPE> <IMAGE> [-- <OPTIONS OF THE TOOL>...]",
-    after_help = "Examples:\n  outboard mkfs ext4 disk.img --size 2G --label data\n  outboard mkfs ext4 root.img --fit --from rootfs --owner 0:0\n  outboard mkfs squashfs root.squashfs --from rootfs\n  outboard mkfs vfat disk.img@1 --from boot\n  SOURCE_DATE_EPOCH=1700000000 outboard mkfs ext4 root.img --fit --from rootfs --reproducible\n  outboard mkfs xfs disk.img --size 1G -- -m rmapbt=1\n  outboard mkfs ext4 disk.qcow2 --size 2G\n  outboard mkfs vfat cloud.qcow2@1\n  outboard mkfs ext4 server.img@vg0/root --from rootfs"
+    after_help = "Examples:\
+                  \n  outboard mkfs ext4 disk.img --size 2G --label data\
+                  \n  outboard mkfs ext4 root.img --fit --from rootfs --owner 0:0\
+                  \n  outboard mkfs squashfs root.squashfs --from rootfs\
+                  \n  outboard mkfs vfat disk.img@1 --from boot\
+                  \n  SOURCE_DATE_EPOCH=1700000000 outboard mkfs ext4 root.img --fit --from rootfs \
+                  --reproducible\
+                  \n  outboard mkfs xfs disk.img --size 1G -- -m rmapbt=1\
+                  \n  outboard mkfs ext4 disk.qcow2 --size 2G\
+                  \n  outboard mkfs vfat cloud.qcow2@1\
+                  \n  outboard mkfs ext4 server.img@vg0/root --from rootfs"
 )]
 pub struct Mkfs {
-    /// The type: ext2, ext3, ext4, xfs, btrfs, f2fs, vfat (fat12, fat16, fat32), exfat, ntfs, udf, nilfs2,
-    /// jfs, minix, swap; from a tree: squashfs, erofs, iso9660, romfs, cramfs
+    /// The type: ext2, ext3, ext4, xfs, btrfs, f2fs, vfat (fat12, fat16, fat32), exfat, ntfs, udf,
+    /// nilfs2, jfs, minix, swap; from a tree: squashfs, erofs, iso9660, romfs, cramfs
     #[arg(value_name = "TYPE")]
     pub file_system: String,
-    /// The image, a new file, in the format qcow2 or vhd if its name ends in .qcow2 or .vhd, else raw;
-    /// or IMAGE@N for a partition, IMAGE@NAME for a volume
+    /// The image, a new file, in the format qcow2 or vhd if its name ends in .qcow2 or .vhd, else
+    /// raw; or IMAGE@N for a partition, IMAGE@NAME for a volume
     pub image: OsString,
     /// Size of the image, as in 512M or 2G
     #[arg(long, value_name = "SIZE", value_parser = crate::commands::arguments::parse_size)]
@@ -67,7 +78,7 @@ pub struct Mkfs {
     /// Find a size that holds the tree [default with --from, for a new file]
     #[arg(long, conflicts_with = "size", requires = "from")]
     pub fit: bool,
-    /// What is put into it: a directory, whose contents are copied as "cp -a" does, or a tar archive
+    /// The contents: a directory, whose contents are copied as "cp -a" does, or a tar archive
     #[arg(long, value_name = "DIR|TAR")]
     pub from: Option<PathBuf>,
     /// The label of the file system
@@ -101,7 +112,7 @@ pub struct Mkfs {
     pub options: Vec<OsString>,
 }
 
-/// What the file system is filled with.
+/// The source of the contents.
 #[derive(Debug)]
 enum Source {
     Directory(PathBuf),
@@ -113,7 +124,8 @@ impl Source {
         let shown = escaped(path.as_os_str().as_bytes());
         if Place::image_of(path).is_some() {
             return Err(Error::Failed(format!(
-                "{shown} is a place in an image, but --from takes a directory or an archive of the host: pack it with outboard tar-out before"
+                "{shown} is a place in an image, but --from takes a directory or an archive of the \
+                 host: pack it with outboard tar-out before"
             )));
         }
         check_file_name(path)?;
@@ -125,7 +137,7 @@ impl Source {
         })
     }
 
-    /// What the kernel's process reads of the host.
+    /// The host's files that the kernel's process reads.
     fn reads(&self) -> Vec<PathBuf> {
         match self {
             Self::Directory(path) => vec![path.clone()],
@@ -160,7 +172,8 @@ impl Source {
             || options.reproducible;
         if changes && matches!(self, Self::Tar(_)) {
             return Err(Error::Usage(
-                "--owner, --owner-map, --file-contexts and --reproducible are for directories, not for a tar"
+                "--owner, --owner-map, --file-contexts and --reproducible are for directories, not \
+                 for a tar"
                     .to_owned(),
             ));
         }
@@ -196,7 +209,7 @@ impl Target {
         }
     }
 
-    /// What a signal left, until all is complete: it all happens in a private file.
+    /// The state that a signal leaves: all work happens in a private file until it is complete.
     fn untouched(&self, name: &ImageName) -> String {
         let shown = name.shown();
         match self {
@@ -269,7 +282,7 @@ fn lock_existing(session: &Session, name: &ImageName) -> Result<Option<ImageLock
     ImageLock::take(&name.file, true).map(Some)
 }
 
-/// What the image is to be, and the size of what is there now.
+/// The kind of image to make, and the size of an existing one.
 fn find_target(
     options: &Mkfs,
     session: &mut Session,
@@ -596,7 +609,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// What to do where the bytes would fit, and so the number of inodes was too small.
+    /// Advice where the bytes would fit: the number of inodes was too small.
     fn advice_on_inodes(&self, session: &mut Session, size: u64) -> Result<String> {
         let Some(source) = self.source.as_ref().filter(|_| self.maker.is_ext()) else {
             return Ok(String::new());
@@ -768,7 +781,8 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// What failed, with the sectors where they are not those of every file: not every tool can be told.
+    /// The failed step, with the sectors if they are unusual: not every tool takes a size of
+    /// sectors.
     fn cannot(&self) -> String {
         let what = format!("cannot make {} in {}", self.maker.kind, self.shown);
         match self.sector {

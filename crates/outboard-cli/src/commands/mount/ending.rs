@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Servers whose mount is gone while they still have the image.
 //!
-//! The host's own umount(8) does not wait until everything is written, as `outboard umount` does. A mount
-//! that follows at once waits here for the server before it, and for nobody else who has the image.
+//! The host's own umount(8) does not wait until everything is written, as `outboard umount` does. A
+//! mount that follows at once waits here for the server before it, and for nobody else who has the
+//! image.
 
 use outboard::{process_end, Fd, Tree};
 use outboard_sandbox::error::warn;
@@ -18,7 +19,8 @@ const UNNOTICED: Duration = Duration::from_secs(1);
 /// The longest wait for one server before all processes are looked at again.
 const SLICE: Duration = Duration::from_secs(1);
 
-/// Waits until an image can be locked as a mount needs it, or somebody has it that is not about to end.
+/// Waits until an image can be locked as a mount needs it, or somebody has it that is not about to
+/// end.
 pub fn wait(image: &Path, write: bool) {
     let Ok(file) = Tree::host().open_fd(image, libc::O_RDONLY, 0) else {
         return;

@@ -2,8 +2,8 @@
 //! The keeper: mounts, starts the server, and unmounts when it is asked to end.
 //!
 //! In the background it tells the command that started it, over its standard output, what went
-//! wrong, or with a NUL that all is well, which the command answers with a byte. After that nobody listens there, and it tells the
-//! system's log.
+//! wrong, or with a NUL that all is well, which the command answers with a byte. After that nobody
+//! listens there, and it tells the system's log.
 
 use super::Plan;
 use outboard::{send_fd, signals, Tree};
@@ -193,7 +193,7 @@ impl Newborn {
     }
 }
 
-/// What became of a server.
+/// How a server ended.
 enum Outcome {
     Finished,
     /// It said why.
@@ -260,7 +260,10 @@ impl Keeper<'_> {
             if !self.plan.restart || lived.elapsed() < WORTHWHILE {
                 return Err(self.last(
                     crash,
-                    &format!("{shown}: {crash}: every access is an error until it is unmounted (outboard umount {shown})"),
+                    &format!(
+                        "{shown}: {crash}: every access is an error until it is unmounted \
+                         (outboard umount {shown})"
+                    ),
                 ));
             }
             self.voice.tell(&format!(
@@ -344,9 +347,10 @@ impl Keeper<'_> {
         })
     }
 
-    /// Gives a server the FUSE device, of which no copy stays here, and waits until it answers requests.
+    /// Gives a server the FUSE device, of which no copy stays here, and waits until it answers
+    /// requests.
     fn connect(&self, mut newborn: Newborn, device: OwnedFd) -> Result<Server> {
-        // That it is not there to take it is heard next.
+        // The next read notices a server that is not there to take the device.
         let _ = send_fd(&newborn.control, device.as_fd());
         drop(device);
         newborn.hear()?;

@@ -2,11 +2,12 @@
 //! `outboard mount`: a file system of an image as one of the host, through FUSE.
 //!
 //! Three processes take part. The *command* that the user typed waits until the file system can be
-//! used and ends. The *keeper* mounts, and later ends the mount when it is asked to by a signal: for
-//! this it needs what the third must not have. The *server* is a fresh process with nothing but the
-//! image and the mount's end of the FUSE device; it runs the kernel that answers the requests. It starts before the keeper mounts, since what it
-//! opens may be below the directory. If that kernel crashes, the host's closes the mount: accesses fail, none hangs. With `-f` the command
-//! is the keeper itself.
+//! used and ends. The *keeper* mounts, and later ends the mount when it is asked to by a signal:
+//! for this it needs what the third must not have. The *server* is a fresh process with nothing but
+//! the image and the mount's end of the FUSE device; it runs the kernel that answers the requests.
+//! It starts before the keeper mounts, since what it opens may be below the directory. If that
+//! kernel crashes, the host's closes the mount: accesses fail, none hangs. With `-f` the command is
+//! the keeper itself.
 
 mod ending;
 mod keeper;
@@ -89,7 +90,7 @@ pub enum Role {
 /// File systems that have no way to be changed.
 const NEVER_WRITTEN: [&str; 5] = ["squashfs", "erofs", "iso9660", "cramfs", "romfs"];
 
-/// What is to be mounted where.
+/// The source, directory and options of a mount.
 struct Plan {
     /// `IMAGE`, `IMAGE@N` or `IMAGE@NAME`, absolute.
     source: OsString,
@@ -105,7 +106,7 @@ struct Plan {
 impl Mount {
     /// The server has the image alone. The others never look into it.
     pub fn host_access(&self) -> HostAccess {
-        // What is wrong with them is told later.
+        // A later step reports bad options.
         let options = Options::parse(&self.options).unwrap_or_default();
         match self.role {
             Role::Server => uses_images([&self.image], !options.read_only),
@@ -142,7 +143,7 @@ pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
     done
 }
 
-/// What can be seen of an image before it is mounted.
+/// Facts about an image, found before it is mounted.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Seen {
     /// The mounted file system is, or may be, inside of layers.
@@ -213,7 +214,8 @@ impl Plan {
         })
     }
 
-    /// Tells what is wrong before anything is started. What nobody can write is mounted read-only.
+    /// Reports errors before anything is started. An image that nobody can write is mounted
+    /// read-only.
     fn check(&mut self, session: &mut Session) -> Result<()> {
         if !self.options.read_only && undo::exists(&self.image.file) {
             ImageLock::take(&self.image.file, true)?;
@@ -233,9 +235,9 @@ impl Plan {
         self.check_directory()
     }
 
-    /// What the command sees of the image. It is outside of the sandbox: in a raw image it reads what every command
-    /// reads to find out types; in a qcow2 or vhd image a sandboxed process does that. Only the server
-    /// opens an image that is compressed or has to be converted, and once.
+    /// Looks at the image. The command is outside of the sandbox: it probes a raw image itself, as
+    /// every command does; a sandboxed process probes a qcow2 or vhd image. Only the server opens
+    /// an image that is compressed or has to be converted, and once.
     fn look(&self, session: &mut Session, format: Option<&str>) -> Result<Seen> {
         let (name, forced) = (&self.image, self.settings.kind.is_some());
         match format {
@@ -251,7 +253,8 @@ impl Plan {
         }
     }
 
-    /// What cannot be written is mounted read-only, as mount(8) does it, unless the user has asked for more.
+    /// Mounts an image that cannot be written read-only, as mount(8) does, unless the user asks to
+    /// write.
     fn check_writable(&mut self, format: Option<&str>) -> Result<()> {
         let file = &self.image.file;
         let format = check_format_writable(format).map_err(|error| cannot_write(file, &error));
@@ -284,9 +287,10 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the host has to check permissions. Root alone may do everything anyway, except with files that have no owner here; and for each
-    /// check behind a change of a directory the host asks for its attributes again. Where nothing changes it asks less if it checks. In a
-    /// name space of users there are access lists only if it checks (fs/fuse/acl.c).
+    /// Whether the host has to check permissions. Root alone may do everything anyway, except with
+    /// files that have no owner here; and for each check behind a change of a directory the host
+    /// asks for its attributes again. Where nothing changes it asks less if it checks. In a name
+    /// space of users there are access lists only if it checks (fs/fuse/acl.c).
     fn needs_checks(&self) -> bool {
         let options = &self.options;
         let limited =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What stands after `-o`: words separated by commas, as mount(8) hands them over from fstab.
+//! The options after `-o`: words separated by commas, as mount(8) hands them over from fstab.
 
 use crate::commands::arguments::parse_size;
 use outboard_fuse::owners::IdMap;
@@ -15,7 +15,8 @@ pub struct Options {
     pub read_only: bool,
     /// It shall not become read-only by itself.
     pub writable: bool,
-    /// Each change is on stable storage when its call returns: all of them, or those of directories.
+    /// Each change is on stable storage when its call returns: all of them, or those of
+    /// directories.
     pub sync: bool,
     pub dirsync: bool,
     pub allow_other: bool,
@@ -25,15 +26,15 @@ pub struct Options {
     pub suid: bool,
     pub dev: bool,
     pub noexec: bool,
-    /// Who new files belong to, if not to who makes them.
+    /// The owner of new files, if not the user who makes them.
     pub user: Option<u32>,
     pub group: Option<u32>,
     pub users: IdMap,
     pub groups: IdMap,
     pub kind: Option<String>,
     pub memory: Option<u64>,
-    /// Requests that are carried out at the same time, each on a virtual CPU of its own: threads that
-    /// have to share them wait for each other much longer than the requests take.
+    /// Requests that are carried out at the same time, each on a virtual CPU of its own: threads
+    /// that have to share them wait for each other much longer than the requests take.
     pub threads: Option<u32>,
 }
 
@@ -208,7 +209,7 @@ impl Options {
         words.join(",")
     }
 
-    /// What the host's mount needs of it.
+    /// The flags of the host's mount.
     pub fn flags(&self) -> Flags {
         Flags {
             read_only: self.read_only,
@@ -220,7 +221,7 @@ impl Options {
         }
     }
 
-    /// What the command line says of the kernel goes before what `-o` says.
+    /// Settings of the kernel: the command line goes before `-o`.
     pub fn settings(&self, given: &VolumeOptions) -> VolumeOptions {
         VolumeOptions {
             kind: given.kind.clone().or_else(|| self.kind.clone()),

@@ -69,7 +69,7 @@ pub fn run(plan: &Plan, lists: &[String]) -> Result<()> {
     }
 }
 
-/// What the server cannot do for these options.
+/// Refuses options that the running server cannot fulfil.
 fn check(server: &Server, wanted: &Options) -> std::result::Result<(), String> {
     let server = Options::parse(&server.options).unwrap_or_default();
     if server.read_only && !wanted.read_only {
@@ -98,7 +98,7 @@ fn check(server: &Server, wanted: &Options) -> std::result::Result<(), String> {
     }
 }
 
-/// The flags of a mount after these options. What they do not mention stays as it is.
+/// The flags of a mount after these options. Flags that the options do not mention stay.
 fn flags(before: libc::c_ulong, lists: &[String]) -> libc::c_ulong {
     let words = lists.iter().flat_map(|list| list.split(','));
     words.fold(before, |flags, word| {

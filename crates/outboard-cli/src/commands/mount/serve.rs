@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The server: the process that runs the kernel and answers the host's requests.
 //!
-//! Its standard output is a socket to the keeper. When all that it needs of the host is open it sends a byte there and gets the FUSE
-//! device: an image may be below the directory that is mounted on, where nobody finds it by its name any more. Another byte tells that requests
-//! are answered, and the end of what comes from there means to stop.
+//! Its standard output is a socket to the keeper. When all that it needs of the host is open it
+//! sends a byte there and gets the FUSE device: an image may be below the directory that is mounted
+//! on, where nobody finds it by its name any more. Another byte tells that requests are answered,
+//! and the end of what comes from there means to stop.
 
 use super::options::Options;
 use super::Plan;
@@ -77,7 +78,8 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
 /// Nobody but the owner writes what has no permissions of its own.
 const FOR_OTHERS: u32 = 0o022;
 
-/// Files without an owner are an ordinary user's own, as he expects it of his stick, unless he says otherwise.
+/// Files without an owner are an ordinary user's own, as he expects it of his stick, unless he says
+/// otherwise.
 fn style(options: &Options) -> Style {
     let (user, group) = (
         System::Host.effective_user(),

@@ -53,7 +53,8 @@ pub fn run(options: &Umount) -> Result<()> {
     }
     if removed {
         return Err(Error::Failed(format!(
-            "{} was removed while it was mounted on {shown}: everything in it is lost, also what was written there; only a copy made before has it",
+            "{} was removed while it was mounted on {shown}: everything in it is lost, also what \
+             was written there; only a copy made before has it",
             ImageName::find(&mounted.source).file.display()
         )));
     }
@@ -70,7 +71,8 @@ fn has_removed_image(mounted: &Mounted) -> bool {
         .any(|server| server.has_removed_image())
 }
 
-/// The root directory stands for the whole file system: this tells of every error since it was mounted.
+/// The root directory stands for the whole file system: this tells of every error since it was
+/// mounted.
 pub fn write_all(directory: &Path) -> Result<()> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
     let synced = Tree::host().open_fd(directory, flags, 0).and_then(|root| {

@@ -31,9 +31,15 @@ const MEGABYTE: u64 = 1 << 20;
 
 /// Make, list and change partition tables
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  outboard part disk.img create --size 4G esp:100M root-x86-64:rest\n  outboard part disk.img create --table mbr --size 1G fat:200M,boot linux:rest\n  outboard part disk.img create --size 8G esp:512M,name=EFI swap:1G linux:rest,name=root\n  outboard part disk.img list --json\n  outboard part disk.img add linux:1G,name=data\n  outboard part disk.img delete 3\n  outboard part disk.qcow2 create --size 20G esp:100M linux:rest"
-)]
+#[command(after_help = "Examples:\
+                  \n  outboard part disk.img create --size 4G esp:100M root-x86-64:rest\
+                  \n  outboard part disk.img create --table mbr --size 1G fat:200M,boot linux:rest\
+                  \n  outboard part disk.img create --size 8G esp:512M,name=EFI swap:1G \
+                  linux:rest,name=root\
+                  \n  outboard part disk.img list --json\
+                  \n  outboard part disk.img add linux:1G,name=data\
+                  \n  outboard part disk.img delete 3\
+                  \n  outboard part disk.qcow2 create --size 20G esp:100M linux:rest")]
 pub struct Part {
     /// The disk image
     pub image: OsString,
@@ -61,16 +67,17 @@ pub enum Action {
 
 /// Make a table, with partitions: TYPE:SIZE[,name=NAME][,boot][,uuid=UUID]
 ///
-/// SIZE is as in 512M, or "rest". TYPE is linux, esp, bios, boot, swap, lvm, raid, luks, home, srv, var,
-/// root-x86, root-x86-64, root-arm, root-arm64, root-riscv64, usr-x86-64, fat, ntfs, prep, extended (MBR), or a
-/// type's GUID (GPT) or number such as 0x83 (MBR). All begin at a multiple of 1 MiB.
+/// SIZE is as in 512M, or "rest". TYPE is linux, esp, bios, boot, swap, lvm, raid, luks, home, srv,
+/// var, root-x86, root-x86-64, root-arm, root-arm64, root-riscv64, usr-x86-64, fat, ntfs, prep,
+/// extended (MBR), or a type's GUID (GPT) or number such as 0x83 (MBR). All begin at a multiple of
+/// 1 MiB.
 #[derive(Args, Debug)]
 pub struct Create {
     /// The kind of table
     #[arg(long, value_enum, default_value_t = Kind::Gpt)]
     pub table: Kind,
-    /// Size of the image, if it is to be made: in the format qcow2 or vhd if its name ends in .qcow2 or
-    /// .vhd, else raw
+    /// Size of the image, if it is to be made: in the format qcow2 or vhd if its name ends in
+    /// .qcow2 or .vhd, else raw
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
     /// Overwrite what is there
@@ -247,7 +254,8 @@ pub fn run(options: &Part, session: &mut Session, output: &mut Output) -> Result
     }
 }
 
-/// Changes the table of an image that has one. `work` gets the table, and a file with all of the disk.
+/// Changes the table of an image that has one. `work` gets the table, and a file with all of the
+/// disk.
 fn change(
     session: &mut Session,
     path: &Path,
@@ -292,7 +300,8 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
     }
     if !options.force {
         return Err(Error::Failed(format!(
-            "{shown} exists already (--force gives it a new table; what is in its partitions is lost)"
+            "{shown} exists already (--force gives it a new table; what is in its partitions is \
+             lost)"
         )));
     }
     if options.size.is_some() {
@@ -418,7 +427,8 @@ mod tests {
         assert_eq!(wanted.size, Some(100 << 20));
         assert_eq!(
             wanted.line(true).unwrap(),
-            "type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, size=204800, name=\"EFI system\", attrs=\"LegacyBIOSBootable\"\n"
+            "type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, size=204800, name=\"EFI system\", \
+             attrs=\"LegacyBIOSBootable\"\n"
         );
         assert!(wanted.line(false).is_err(), "an MBR has no names");
         let rest: Wanted = "linux:rest".parse().unwrap();

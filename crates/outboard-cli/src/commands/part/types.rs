@@ -118,7 +118,7 @@ pub fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// What sfdisk calls a type: of a name, a GUID, or 0xNN.
+/// The type for sfdisk, from a name, a GUID, or 0xNN.
 pub fn find(text: &str, gpt: bool) -> Option<String> {
     if let Some((_, guid, number)) = TYPES.iter().find(|(name, _, _)| *name == text) {
         return if gpt { guid } else { number }.map(str::to_owned);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What could be typed next: names of commands, their options, and paths in the image or on the host.
+//! Completion of the next word: names of commands, their options, and paths in the image or on the
+//! host.
 
 use super::places::commands;
 use super::{host_part, Prompt, BUILT_IN};
@@ -165,7 +166,7 @@ impl Prompt<'_> {
     }
 }
 
-/// What a directory has that begins with `prefix`. Names that nobody can type are left out.
+/// The names of a directory that begin with `prefix`. Names that nobody can type are left out.
 fn names(tree: &Tree, directory: &Path, typed_before: &str, prefix: &str) -> Vec<Pair> {
     let Ok(entries) = tree.read_dir(directory) else {
         return Vec::new();

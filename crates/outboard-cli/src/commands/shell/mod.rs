@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard shell`: the program's commands on one image, with a current directory in it.
 //!
-//! [`places`] makes places in the image of plain paths; [`complete`] knows what could be typed next.
+//! [`places`] makes places in the image of plain paths; [`complete`] knows what could be typed
+//! next.
 
 mod complete;
 mod history;
@@ -47,10 +48,10 @@ with host: before it:
 
 /// Look around in an image, and change it, with a prompt
 ///
-/// Inside, paths are those of the image, and "cd" changes the current directory; a path of the
-/// host is written host:PATH. What a command wrote is on stable storage when the prompt is back.
-/// Ctrl-C ends a command, Ctrl-D the shell. Without a terminal as standard input, commands are read
-/// from it as run-script does.
+/// Inside, paths are those of the image, and "cd" changes the current directory; a path of the host
+/// is written host:PATH. A command's changes are on stable storage when the prompt is back. Ctrl-C
+/// ends a command, Ctrl-D the shell. Without a terminal as standard input, commands are read from
+/// it as run-script does.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  outboard shell disk.img\n  outboard shell disk.img@2:/etc")]
 pub struct Shell {
@@ -92,7 +93,7 @@ pub fn run(options: &Shell, session: &mut Session) -> Result<()> {
     lines.run(&interrupt, |line| prompt.line(line))
 }
 
-/// What one shell is about.
+/// The state of one shell.
 struct Prompt<'a> {
     session: &'a mut Session,
     here: Here,
@@ -155,7 +156,9 @@ impl<'a> Prompt<'a> {
         if let Some(command) = understand(words, places::grammar(&self.here))? {
             if command.host_access().programs {
                 return Err(Error::Usage(
-                    "this runs another program, and so is not for a shell that is shut in: run it outside of the shell, or in a script (run-script)".to_owned(),
+                    "this runs another program, and so is not for a shell that is shut in: run it \
+                     outside of the shell, or in a script (run-script)"
+                        .to_owned(),
                 ));
             }
             let mut output = command.output();
@@ -178,7 +181,8 @@ impl<'a> Prompt<'a> {
         format!("{}> ", self.here.shown())
     }
 
-    /// Runs a line; what it wrote is on stable storage then, also if it failed, and the image is clean.
+    /// Runs a line; what it wrote is on stable storage then, also if it failed, and the image is
+    /// clean.
     fn durable_line(&mut self, line: &[u8]) -> Result<ControlFlow<()>> {
         let done = self.line(line);
         let settled = self.session.settle();
@@ -187,7 +191,7 @@ impl<'a> Prompt<'a> {
     }
 }
 
-/// Reads lines from the terminal until the user has enough. What fails is told.
+/// Reads lines from the terminal until the user ends the shell. Reports errors and goes on.
 fn interactive(prompt: Prompt, interrupt: &Interrupt) -> Result<()> {
     let used = prompt.session.used();
     let history = history::file().filter(|file| !used.has(file));

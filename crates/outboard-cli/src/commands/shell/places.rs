@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where in an image the shell is, and how the command line's places are understood there.
 //!
-//! The commands know nothing of the shell. Their command line is taken as it is described to clap; only
-//! operands that are places are read otherwise: a path becomes `IMAGE:/DIRECTORY/PATH` before the
-//! command sees it. Which operands are places is told by the names of their values.
+//! The commands know nothing of the shell. Their command line is taken as it is described to clap;
+//! only operands that are places are read otherwise: a path becomes `IMAGE:/DIRECTORY/PATH` before
+//! the command sees it. Which operands are places is told by the names of their values.
 
 use super::host_part;
 use crate::commands::arguments::Arguments;
@@ -94,7 +94,7 @@ impl Here {
         }
     }
 
-    /// What a word means as an operand of the command line.
+    /// The operand of the command line that a word stands for.
     fn operand(&self, word: &OsStr) -> OsString {
         match host_part(word) {
             Some(path) => path.to_owned(),

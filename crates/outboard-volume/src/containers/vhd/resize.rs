@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Gives the disk another size, which is then on stable storage. What is beyond a smaller one is
-/// gone.
+/// Gives the disk another size, which is then on stable storage. Data beyond a smaller size is
+/// lost.
 pub fn set_size(file: &File, size: u64) -> io::Result<()> {
     let source = source(file)?;
     let layout = vhd::read(&source).map_err(wrong)?;

@@ -38,7 +38,8 @@ impl Budget {
         let rest = self.iterations.checked_sub(wanted);
         self.iterations = rest.ok_or_else(|| {
             format!(
-                "it wants {iterations} iterations of PBKDF2 for {blocks} blocks; {MOST_ITERATIONS} are the most that is done for a volume"
+                "it wants {iterations} iterations of PBKDF2 for {blocks} blocks; {MOST_ITERATIONS} \
+                 are the most that is done for a volume"
             )
         })?;
         Ok(())
@@ -49,7 +50,8 @@ impl Budget {
         let rest = rest.filter(|_| memory <= MOST_MEMORY);
         self.work = rest.ok_or_else(|| {
             format!(
-                "it wants {time} passes of Argon2 over {} MiB; {} MiB, and {} GiB of all passes for a volume, are the most that is done",
+                "it wants {time} passes of Argon2 over {} MiB; {} MiB, and {} GiB of all passes \
+                 for a volume, are the most that is done",
                 memory >> 10,
                 MOST_MEMORY >> 10,
                 MOST_WORK >> 20
