@@ -534,9 +534,16 @@ static int acquire(struct ob_dhcp *client, uint64_t end)
 
 /* ---- BOUND, RENEWING and REBINDING ----------------------------------------------------- */
 
-static uint64_t time_of(const struct ob_dhcp *client, uint32_t seconds)
+static uint64_t time_of(const struct ob_dhcp *client, uint64_t milliseconds)
 {
-	return seconds == OB_DHCP_INFINITE ? FOR_EVER : client->bound_at + seconds * 1000ull;
+	return milliseconds == OB_DHCP_NEVER ? FOR_EVER : client->bound_at + milliseconds;
+}
+
+static uint64_t end_of_lease(const struct ob_dhcp *client)
+{
+	uint32_t lease = client->lease.lease;
+
+	return time_of(client, lease == OB_DHCP_INFINITE ? OB_DHCP_NEVER : lease * 1000ull);
 }
 
 /* 0: the time is over; -errno. */
@@ -609,7 +616,7 @@ static int keep_lease(struct ob_dhcp *client)
 		if (!result && memcmp(lease->server, unknown, 4))
 			result = extend(client, lease->server, time_of(client, lease->rebind));
 		if (!result)
-			result = extend(client, NULL, time_of(client, lease->lease));
+			result = extend(client, NULL, end_of_lease(client));
 	} while (result == 1);
 	return result ? result : -ETIMEDOUT;
 }

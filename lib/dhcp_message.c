@@ -289,23 +289,32 @@ static bool read_address(const struct message *message, struct ob_dhcp_reply *re
 	return true;
 }
 
-/* Times that contradict each other are replaced by the usual ones: 1/2 and 7/8 of the lease. */
+/*
+ * A server's time, or the usual one if the server sends none, or one after `most`. 0 is none: no
+ * lease is renewed without a pause.
+ */
+static uint64_t find_time(const struct message *message, enum option option, uint64_t usual,
+			  uint64_t most)
+{
+	uint64_t time = find_u32(message, option, 0) * 1000ull;
+
+	return time && time <= most ? time : usual;
+}
+
 static bool read_times(const struct message *message, struct ob_dhcp_reply *reply)
 {
-	uint32_t lease = find_u32(message, OPTION_LEASE, 0);
+	uint64_t lease = find_u32(message, OPTION_LEASE, 0);
 
-	reply->lease = lease;
-	if (!lease)
-		return false;
-	reply->rebind = find_u32(message, OPTION_REBIND, 0);
-	if (!reply->rebind || reply->rebind > lease)
-		reply->rebind = lease - lease / 8;
-	reply->renew = find_u32(message, OPTION_RENEW, 0);
-	if (!reply->renew || reply->renew > reply->rebind)
-		reply->renew = lease / 2;
+	reply->lease = (uint32_t)lease;
+	if (lease == OB_DHCP_INFINITE) {
+		reply->renew = reply->rebind = OB_DHCP_NEVER;
+		return true;
+	}
+	reply->rebind = find_time(message, OPTION_REBIND, lease * 875, lease * 1000);
+	reply->renew = find_time(message, OPTION_RENEW, lease * 500, reply->rebind);
 	if (reply->renew > reply->rebind)
 		reply->renew = reply->rebind;
-	return true;
+	return lease;
 }
 
 static bool is_on_link(const struct ob_net_address *address, const uint8_t gateway[4])

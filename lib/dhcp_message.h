@@ -26,7 +26,9 @@ enum ob_dhcp_type {
 	OB_DHCP_RELEASE = 7,
 };
 
+/* A lease without an end, and a time that never comes. */
 #define OB_DHCP_INFINITE 0xffffffffu
+#define OB_DHCP_NEVER UINT64_MAX
 
 struct ob_dhcp_request {
 	enum ob_dhcp_type type;
@@ -43,7 +45,8 @@ struct ob_dhcp_reply {
 	enum ob_dhcp_type type;		/* OFFER, ACK or NAK, which has the server only */
 	uint8_t server[4];		/* zeroes: none given */
 	struct ob_net_address address;	/* with its prefix */
-	uint32_t lease, renew, rebind;	/* seconds; OB_DHCP_INFINITE: for ever */
+	uint32_t lease;			/* seconds, or OB_DHCP_INFINITE */
+	uint64_t renew, rebind;		/* milliseconds after the request, or OB_DHCP_NEVER */
 	uint32_t mtu;			/* 0: none given */
 	int route_count;
 	struct ob_route routes[OB_DHCP_ROUTES_MOST];

@@ -6,9 +6,12 @@
  *   net_config_test configure CHANGES...      the same of ob_net_configure
  *   net_config_test CASE                      runs one of the cases below
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <outboard/net.h>
 
@@ -151,6 +154,48 @@ static void test_slaac_in_vain(void)
 	CHECK(!net_has_address("fd00::1") && !net_is_up("test0"));
 }
 
+/* Sends announcements of the network 2001:db8:1::/64 out of test1 until it is told to stop. */
+static void *announce(void *stop)
+{
+	static const uint8_t announcement[] = {
+		134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0,
+		3, 4, 64, 0xc0, 0, 0, 0x10, 0, 0, 0, 0x10, 0, 0, 0, 0, 0,
+		0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	};
+	struct sockaddr_in6 all = { .sin6_family = AF_INET6 };
+	int fd = (int)OK(ob_sys_socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6)), hops = 255;
+
+	CHECK(inet_pton(AF_INET6, "ff02::1", &all.sin6_addr) == 1);
+	all.sin6_scope_id = (uint32_t)net_index("test1");
+	OK(ob_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, &hops, sizeof(hops)));
+	while (!*(volatile int *)stop) {
+		/* Fails as long as Linux looks for duplicates of its own address. */
+		ob_sys_sendto(fd, (void *)announcement, sizeof(announcement), 0, (void *)&all,
+			      sizeof(all));
+		usleep(50000);
+	}
+	return NULL;
+}
+
+static void test_slaac(void)
+{
+	pthread_t thread;
+	char text[64];
+	int stop = 0;
+
+	net_make_veth("test0", "test1");
+	net_configure("test1", "up");
+	CHECK(!pthread_create(&thread, NULL, announce, &stop));
+	net_configure("test0", "slaac=30");
+	/* The address is usable. */
+	CHECK(net_source("2001:db8:1::99", text, sizeof(text)));
+	CHECK(!strncmp(text, "2001:db8:1:", 11) && net_has_address(text));
+	CHECK(net_read_file("/proc/sys/net/ipv6/conf/test0/accept_ra", text, sizeof(text)));
+	CHECK(!strcmp(text, "2\n"));
+	stop = 1;
+	CHECK(!pthread_join(thread, NULL));
+}
+
 static void *wait_for_router(void *unused)
 {
 	(void)unused;
@@ -204,6 +249,7 @@ static const struct {
 	{ "addresses", test_addresses }, { "gateways", test_gateways },
 	{ "changes", test_changes },	 { "undone", test_undone },
 	{ "servers", test_servers },	 { "slaac-in-vain", test_slaac_in_vain },
+	{ "slaac", test_slaac },
 	{ "halt", test_halt },		 { "instances", test_instances },
 };
 

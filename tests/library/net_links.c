@@ -103,6 +103,16 @@ void net_delete_link(const char *name)
 	perform(&request);
 }
 
+void net_move_link(const char *name, long task)
+{
+	struct link_request request;
+	uint32_t number = (uint32_t)task;
+
+	start(&request, RTM_NEWLINK, 0, name);
+	add(&request, IFLA_NET_NS_PID, &number, sizeof(number));
+	perform(&request);
+}
+
 void net_configure(const char *name, const char *changes)
 {
 	int error = ob_net_configure(name, changes);

@@ -10,6 +10,8 @@
 void net_make_dummy(const char *name);
 void net_make_veth(const char *name, const char *peer);
 void net_delete_link(const char *name);
+/* Moves a link into the network namespace of a task. */
+void net_move_link(const char *name, long task);
 
 /* Calls ob_net_configure, or ends the program with its reason. */
 void net_configure(const char *name, const char *changes);
@@ -21,7 +23,7 @@ bool net_is_up(const char *name);
 int net_mtu(const char *name);
 int net_index(const char *name);
 
-/* Copies the address that a packet to `destination` would be sent from. False: there is no route. */
+/* Copies the address that a packet to `destination` comes from. False: there is no route. */
 bool net_source(const char *destination, char *source, uint32_t size);
 
 /* Reads a file of the kernel. False: there is none. */

@@ -136,6 +136,6 @@ def test_wrong_changes(tester):
 
 
 @pytest.mark.parametrize("case", ["addresses", "gateways", "changes", "undone", "servers",
-                                  "slaac-in-vain", "halt", "instances"])
+                                  "slaac", "slaac-in-vain", "halt", "instances"])
 def test_configuration(tester, case):
     tester(case)

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The DHCP client, against a server at the other end of a cable inside the kernel.
+ *
+ *   dhcp_test CASE
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <outboard/net.h>
+
+#include "client.h"
+#include "dhcp_server.h"
+#include "net_links.h"
+#include "threads.h"
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Waits until the condition holds, at most so many seconds. */
+#define WAIT_FOR(condition, most)                                            \
+	do {                                                                 \
+		double end_ = seconds() + (most);                            \
+		while (!(condition)) {                                       \
+			CHECK(seconds() < end_ && "in time: " #condition);   \
+			usleep(10000);                                       \
+		}                                                            \
+	} while (0)
+
+static void expect_source(const char *destination, const char *wanted)
+{
+	char source[64] = "(none)";
+
+	net_source(destination, source, sizeof(source));
+	if (strcmp(source, wanted)) {
+		fprintf(stderr, "a packet to %s comes from %s, not %s\n", destination, source,
+			wanted);
+		_Exit(1);
+	}
+}
+
+static void expect_failure(const char *changes, int wanted, const char *part)
+{
+	int error = ob_net_configure("eth7", changes);
+
+	if (error != wanted || !strstr(ob_net_error(), part)) {
+		fprintf(stderr, "%s: %d, not %d: %s\n", changes, error, wanted, ob_net_error());
+		_Exit(1);
+	}
+}
+
+static void test_lease(void)
+{
+	char text[256], unused[64];
+
+	dhcp_server_option(3, (uint8_t[]){ 10, 5, 0, 1 }, 4);
+	dhcp_server_option(6, (uint8_t[]){ 10, 5, 0, 53, 10, 5, 0, 54 }, 8);
+	dhcp_server_option(26, (uint8_t[]){ 0x05, 0x78 }, 2);
+	net_configure("eth7", "dhcp");
+	CHECK(net_has_address("10.5.0.77") && net_is_up("lo"));
+	CHECK_EQUAL(net_mtu("eth7"), 1400);
+	expect_source("192.0.2.1", "10.5.0.77");
+	CHECK(net_read_file("/etc/resolv.conf", text, sizeof(text)));
+	CHECK(!strcmp(text, "nameserver 10.5.0.53\nnameserver 10.5.0.54\n"));
+	expect_failure("dhcp", -EEXIST, "eth7: dhcp: a client runs already");
+	net_configure("eth7", "down");
+	CHECK(!net_has_address("10.5.0.77"));
+	CHECK_EQUAL(net_mtu("eth7"), 1500);
+	CHECK(!net_source("192.0.2.1", unused, sizeof(unused)));
+	CHECK(!net_read_file("/etc/resolv.conf", text, sizeof(text)));
+	CHECK_EQUAL(threads_named("outboard dhcp", NULL), 0);
+	/* And again, with an MTU of the program's own. */
+	net_configure("eth7", "dhcp,mtu=1450,dns=10.5.0.99");
+	CHECK(net_has_address("10.5.0.77"));
+	CHECK_EQUAL(net_mtu("eth7"), 1450);
+	CHECK(net_read_file("/etc/resolv.conf", text, sizeof(text)));
+	CHECK(!strcmp(text, "nameserver 10.5.0.99\nnameserver 10.5.0.53\nnameserver 10.5.0.54\n"));
+}
+
+/* Classless routes replace the router: one on the link, one with bits behind its prefix. */
+static void test_routes(void)
+{
+	static const uint8_t routes[] = {
+		24, 192, 168, 9, 0, 0, 0, 0,
+		12, 172, 31, 10, 5, 0, 1,
+		32, 192, 0, 2, 1, 10, 99, 0, 1,
+	};
+	char unused[64];
+
+	dhcp_server_option(3, (uint8_t[]){ 10, 5, 0, 1 }, 4);
+	dhcp_server_option(121, routes, sizeof(routes));
+	net_configure("eth7", "dhcp");
+	expect_source("192.168.9.4", "10.5.0.77");
+	expect_source("172.20.0.1", "10.5.0.77");
+	/* By a gateway that is in no network of the interface. */
+	expect_source("192.0.2.1", "10.5.0.77");
+	CHECK(!net_source("8.8.8.8", unused, sizeof(unused)));
+}
+
+static void test_renewal(void)
+{
+	double end;
+
+	dhcp_server.lease = 3;
+	net_configure("eth7", "dhcp");
+	for (end = seconds() + 7; seconds() < end; usleep(10000))
+		CHECK(net_has_address("10.5.0.77"));
+	CHECK(dhcp_server.renewals >= 3 && dhcp_server.discovers == 1);
+}
+
+/* The server does not hear the client any more, only everybody does. Then nobody answers. */
+static void test_expiry(void)
+{
+	dhcp_server.lease = 4;
+	net_configure("eth7", "dhcp");
+	dhcp_server.mode = DHCP_SILENT;
+	WAIT_FOR(dhcp_server.renewals && dhcp_server.rebinds, 5);
+	CHECK(net_has_address("10.5.0.77"));
+	WAIT_FOR(!net_has_address("10.5.0.77"), 3);
+	WAIT_FOR(dhcp_server.discovers > 1, 3);
+	dhcp_server.host = 78;
+	dhcp_server.mode = DHCP_ANSWER;
+	WAIT_FOR(net_has_address("10.5.0.78"), 10);
+}
+
+static void test_refused_renewal(void)
+{
+	dhcp_server.lease = 2;
+	net_configure("eth7", "dhcp");
+	dhcp_server.mode = DHCP_REFUSE_ONCE;
+	WAIT_FOR(net_has_address("10.5.0.78"), 10);
+	CHECK(!net_has_address("10.5.0.77"));
+}
+
+static void test_refused(void)
+{
+	double start = seconds();
+
+	dhcp_server.mode = DHCP_REFUSE;
+	expect_failure("dhcp=3", -ETIMEDOUT, "eth7: dhcp: no server has given a lease in 3 seconds");
+	CHECK(seconds() - start < 10);
+	/* It did not ask as fast as it could. */
+	CHECK(dhcp_server.discovers < 10);
+	CHECK(!net_is_up("eth7"));
+	dhcp_server.mode = DHCP_SILENT;
+	expect_failure("dhcp=1", -ETIMEDOUT, "in 1 seconds");
+	expect_failure("dhcp=1,ip=10.6.0.1/24", -ETIMEDOUT, "in 1 seconds");
+	CHECK(!net_has_address("10.6.0.1") && !net_is_up("eth7"));
+	CHECK(!ob_net_configure("lo", "up"));
+	CHECK_EQUAL(ob_net_configure("lo", "dhcp"), -EOPNOTSUPP);
+}
+
+static void test_hostile(void)
+{
+	dhcp_server.wrong = 2000;
+	dhcp_server.lease = 2;
+	net_configure("eth7", "dhcp");
+	CHECK(net_has_address("10.5.0.77"));
+	WAIT_FOR(dhcp_server.renewals > 2, 10);
+	CHECK(net_has_address("10.5.0.77"));
+}
+
+/* The program's descriptors are its own: it may close all. */
+static void test_descriptors(void)
+{
+	int before = (int)OK(ob_sys_dup(0)), after;
+
+	OK(ob_sys_close(before));
+	dhcp_server.lease = 2;
+	net_configure("eth7", "dhcp");
+	after = (int)OK(ob_sys_dup(0));
+	CHECK_EQUAL(after, before);
+	OK(ob_sys_close(after));
+	WAIT_FOR(dhcp_server.renewals > 2, 10);
+}
+
+static volatile int waiting_task;
+
+static void *wait_for_lease(void *unused)
+{
+	(void)unused;
+	waiting_task = (int)OK(ob_sys_gettid());
+	return (void *)(long)ob_net_configure("eth7", "dhcp=300");
+}
+
+static void test_interrupt(void)
+{
+	pthread_t thread;
+	void *result;
+
+	dhcp_server.mode = DHCP_SILENT;
+	CHECK(!pthread_create(&thread, NULL, wait_for_lease, NULL));
+	WAIT_FOR(dhcp_server.discovers > 1, 10);
+	CHECK_EQUAL(ob_interrupt(waiting_task), 0);
+	CHECK(!pthread_join(thread, &result));
+	CHECK_EQUAL((long)result, -EINTR);
+	CHECK(!net_is_up("eth7"));
+}
+
+/* With a lease, and while a call waits for one. */
+static void test_halt(void)
+{
+	pthread_t thread;
+	void *result;
+
+	net_configure("eth7", "dhcp");
+	CHECK_EQUAL(threads_named("outboard dhcp", NULL), 1);
+	CHECK_EQUAL(ob_halt(), 0);
+	CHECK_EQUAL(threads_named("outboard dhcp", NULL), 0);
+	client_boot(1);
+	dhcp_server.discovers = 0;
+	dhcp_server.mode = DHCP_SILENT;
+	dhcp_server_start();
+	CHECK(!pthread_create(&thread, NULL, wait_for_lease, NULL));
+	WAIT_FOR(dhcp_server.discovers, 10);
+	CHECK_EQUAL(ob_halt(), 0);
+	CHECK(!pthread_join(thread, &result));
+	CHECK_EQUAL((long)result, -ENODEV);
+	client_boot(1);
+}
+
+static void test_fork(void)
+{
+	int status;
+	pid_t child;
+
+	dhcp_server.lease = 3;
+	net_configure("eth7", "dhcp");
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK_EQUAL(ob_net_configure("eth7", "down"), -ENODEV);
+		client_boot(1);
+		CHECK_EQUAL(ob_net_configure("eth7", "down"), -ENOENT);
+		CHECK_EQUAL(ob_halt(), 0);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK_EQUAL(status, 0);
+	dhcp_server.renewals = 0;
+	WAIT_FOR(dhcp_server.renewals > 2, 10);
+	CHECK(net_has_address("10.5.0.77"));
+}
+
+/* The program takes the interface away. */
+static void test_link_goes(void)
+{
+	dhcp_server.lease = 1;
+	net_configure("eth7", "dhcp");
+	usleep(1200000);
+	/* Half a second after the last one. */
+	CHECK(dhcp_server.renewals >= 1 && dhcp_server.renewals <= 2);
+	net_delete_link("eth7");
+	WAIT_FOR(!threads_named("outboard dhcp", NULL), 10);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{ "lease", test_lease },	     { "routes", test_routes },
+	{ "renewal", test_renewal },	     { "expiry", test_expiry },
+	{ "refused", test_refused },	     { "refused-renewal", test_refused_renewal },
+	{ "hostile", test_hostile },	     { "descriptors", test_descriptors },
+	{ "interrupt", test_interrupt },     { "halt", test_halt },
+	{ "fork", test_fork },		     { "link-goes", test_link_goes },
+};
+
+int main(int count, char **arguments)
+{
+	CHECK(count == 2);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (strcmp(cases[i].name, arguments[1]))
+			continue;
+		client_boot(2);
+		dhcp_server_start();
+		cases[i].run();
+		CHECK_EQUAL(ob_halt(), 0);
+		return 0;
+	}
+	fprintf(stderr, "no such case: %s\n", arguments[1]);
+	return 2;
+}
