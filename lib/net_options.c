@@ -39,7 +39,7 @@ static void show(const char *text, char *shown, size_t size)
 
 /* ---- kinds ---------------------------------------------------------------- */
 
-enum target { TARGET_NONE, TARGET_OPTIONAL, TARGET_NEEDED };
+enum target { TARGET_PROGRAM, TARGET_OPTIONAL, TARGET_NEEDED };
 
 static const struct kind {
 	const char *name;
@@ -47,14 +47,13 @@ static const struct kind {
 	const char *example;
 	bool forwards;
 } kinds[] = {
-	{ "user", TARGET_NONE, "user", true },
+	{ "user", TARGET_PROGRAM, "user", true },
 	{ "tap", TARGET_OPTIONAL, "tap:tap0", false },
 	{ "hub", TARGET_NEEDED, "hub:/run/lab", false },
-	{ "vhost-user", TARGET_NEEDED, "vhost-user:/run/socket", false },
 	{ "pcap", TARGET_NEEDED, "pcap:FILE", false },
 };
 
-#define KINDS "user, tap, hub, vhost-user or pcap"
+#define KINDS "user, tap, hub or pcap"
 
 static const struct kind *find_kind(const char *name)
 {
@@ -78,9 +77,9 @@ static int read_kind(struct ob_net_options *options, char *word)
 			    *shown ? shown : "(nothing)");
 	options->device.kind = kind->name;
 	options->device.target = colon ? colon + 1 : "";
-	if (kind->target == TARGET_NONE && colon)
-		return fail("%s: a %s interface has no target: write %s", shown, kind->name,
-			    kind->example);
+	if (kind->target == TARGET_PROGRAM && colon && strcmp(options->device.target, "passt") &&
+	    strcmp(options->device.target, "slirp"))
+		return fail("%s: write user, user:passt or user:slirp", shown);
 	if (kind->target == TARGET_NEEDED && !*options->device.target)
 		return fail("%s: the target is missing: write %s", kind->name, kind->example);
 	return 0;

@@ -251,12 +251,14 @@ static void set_up(struct ob_instance *instance, const char *name, bool up)
 
 	CHECK(socket >= 0);
 	strcpy(request.ifr_name, name);
-	CHECK_EQUAL(ob_sys_ioctl_on(instance, socket, SIOCGIFFLAGS, &request), 0);
+	CHECK_EQUAL(ob_sys_ioctl_on(instance, socket, SIOCGIFFLAGS,
+				    (unsigned long)&request), 0);
 	if (up)
 		request.ifr_flags |= IFF_UP;
 	else
 		request.ifr_flags &= ~IFF_UP;
-	CHECK_EQUAL(ob_sys_ioctl_on(instance, socket, SIOCSIFFLAGS, &request), 0);
+	CHECK_EQUAL(ob_sys_ioctl_on(instance, socket, SIOCSIFFLAGS,
+				    (unsigned long)&request), 0);
 	CHECK_EQUAL(ob_sys_close_on(instance, socket), 0);
 }
 
@@ -264,7 +266,7 @@ static void set_up(struct ob_instance *instance, const char *name, bool up)
 static void *flood(void *argument)
 {
 	struct echo *echo = argument;
-	static const char bytes[PIECE];
+	static char bytes[PIECE];
 	long result;
 
 	do {

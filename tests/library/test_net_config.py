@@ -11,7 +11,7 @@ EINVAL, ENODEV = -22, -19
 REFUSED = {
     "": "no such kind",
     "eth": "eth: no such kind",
-    "user:x": "no target",
+    "user:x": "write user, user:passt or user:slirp",
     "hub": "hub: the target is missing",
     "hub:": "hub: the target is missing",
     "user,": "(nothing): unknown word",
