@@ -10,35 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "internal.h"
+#include "deliver.h"
 #include "user.h"
-
-#define LEVEL_WARNING 4
-
-void ob_user_report(struct ob_host *host, const char *text)
-{
-	char line[600];
-	int length = snprintf(line, sizeof(line), "net user: %s", text);
-
-	ob_host_console_write(host, LEVEL_WARNING, line,
-			      (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
-}
-
-bool ob_user_deliver(struct ob_net_port *port, const void *frame, size_t length)
-{
-	static const unsigned char header[OB_NET_HEADER_BYTES];
-	const struct iovec pieces[] = {
-		{ (void *)header, sizeof(header) },
-		{ (void *)frame, length },
-	};
-
-	while (ob_net_receive(port, 0, pieces, 2) == -ENOBUFS) {
-		ob_net_receive_flush(port, 0);
-		if (!ob_net_receive_wait(port, 0, sizeof(header) + length))
-			return false;
-	}
-	return true;
-}
 
 static int check(const struct ob_net_request *request, struct ob_user_options *options,
 		 char *error, size_t size)
@@ -74,8 +47,9 @@ static void report_choice(struct ob_host *host, const char *error)
 {
 	char text[500];
 
-	snprintf(text, sizeof(text), "libslirp is used: %.460s", error + strlen("net user: "));
-	ob_user_report(host, text);
+	snprintf(text, sizeof(text), "net user: libslirp is used: %.450s",
+		 error + strlen("net user: "));
+	ob_net_warn(host, text);
 }
 
 /* passt is faster. It needs a route to the outside, and libslirp does not. */

@@ -27,9 +27,6 @@
 /* The smallest that IPv6 allows. */
 #define OB_USER_MTU_LEAST 1280u
 
-#define OB_USER_ETHERNET_BYTES 14u
-#define OB_USER_FRAME_MOST (OB_NET_FRAME_MOST - OB_NET_HEADER_BYTES)
-
 /* Bytes of frames from the kernel that wait for the other side. */
 #define OB_USER_BACKLOG_BYTES (4ul << 20)
 
@@ -62,15 +59,6 @@ int ob_user_forwards_parse(const char *text, struct ob_user_forwards *forwards, 
  */
 int ob_user_forwards_check(const struct ob_user_forwards *forwards, char *error,
 			   size_t error_size);
-
-/*
- * user.c: passes one frame without header to the kernel, and waits while the kernel has no room.
- * False: the interface is being closed.
- */
-bool ob_user_deliver(struct ob_net_port *port, const void *frame, size_t length);
-
-/* user.c: writes a line to the log, behind "net user: ". */
-void ob_user_report(struct ob_host *host, const char *text);
 
 /* user_forward.c: the socket address of the host's port. `family` is AF_INET or AF_INET6. */
 socklen_t ob_user_forward_address(const struct ob_user_forward *forward, int family,

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "deliver.h"
 #include "internal.h"
 #include "pieces.h"
 #include "raw.h"
@@ -77,7 +78,7 @@ static int prepare(const struct iovec *pieces, int count, uint32_t *length,
 		return -EMSGSIZE;
 	count = ob_net_pieces_skip(pieces, count, OB_NET_HEADER_BYTES, parts + 1);
 	bytes = ob_net_pieces_length(parts + 1, count);
-	if (bytes < OB_USER_ETHERNET_BYTES || bytes > OB_USER_FRAME_MOST)
+	if (bytes < OB_NET_ETHERNET_BYTES || bytes > OB_NET_ETHERNET_MOST)
 		return -EMSGSIZE;
 	*length = htonl((uint32_t)bytes);
 	parts[0] = (struct iovec){ length, LENGTH_BYTES };
@@ -170,11 +171,12 @@ static ssize_t deliver_chunk(struct passt *passt, size_t filled)
 
 		memcpy(&length, passt->chunk + at, LENGTH_BYTES);
 		length = ntohl(length);
-		if (length < OB_USER_ETHERNET_BYTES || length > OB_USER_FRAME_MOST)
+		if (length < OB_NET_ETHERNET_BYTES || length > OB_NET_ETHERNET_MOST)
 			return -EPROTO;
 		if (filled - at - LENGTH_BYTES < length)
 			break;
-		if (!ob_user_deliver(passt->port, passt->chunk + at + LENGTH_BYTES, length))
+		if (!ob_net_deliver(passt->port, passt->backend.mtu,
+				    passt->chunk + at + LENGTH_BYTES, length))
 			return -ESHUTDOWN;
 		at += LENGTH_BYTES + length;
 	}
@@ -185,12 +187,12 @@ static ssize_t deliver_chunk(struct passt *passt, size_t filled)
 
 static void report_messages(struct passt *passt)
 {
-	char text[400], line[420];
+	char text[400], line[440];
 
 	if (!ob_passt_child_read_messages(&passt->child, text, sizeof(text)))
 		return;
-	snprintf(line, sizeof(line), "passt: %s", text);
-	ob_user_report(passt->host, line);
+	snprintf(line, sizeof(line), "net user: passt: %s", text);
+	ob_net_warn(passt->host, line);
 }
 
 /* Sleeps until passt has sent frames or written a message. */
@@ -237,19 +239,20 @@ static int receive_frames(struct passt *passt)
 	return (int)(filled < 0 ? filled : count);
 }
 
+#define NAME "net user: passt "
 #define EFFECT "; the interface has no link, add it again to have one"
 
 static void describe_end(int error, int status, char *text, size_t size)
 {
 	if (error == -EPROTO)
-		snprintf(text, size, "passt has sent a frame of a wrong length" EFFECT);
+		snprintf(text, size, NAME "has sent a frame of a wrong length" EFFECT);
 	else if (status != -1 && WIFSIGNALED(status))
-		snprintf(text, size, "passt was ended by signal %d" EFFECT, WTERMSIG(status));
+		snprintf(text, size, NAME "was ended by signal %d" EFFECT, WTERMSIG(status));
 	else if (status != -1 && WIFEXITED(status))
-		snprintf(text, size, "passt has ended with exit code %d" EFFECT,
+		snprintf(text, size, NAME "has ended with exit code %d" EFFECT,
 			 WEXITSTATUS(status));
 	else
-		snprintf(text, size, "passt has ended" EFFECT);
+		snprintf(text, size, NAME "has ended" EFFECT);
 }
 
 static void receive(void *pointer)
@@ -266,18 +269,11 @@ static void receive(void *pointer)
 		return;
 	report_messages(passt);
 	describe_end(error, status, text, sizeof(text));
-	ob_user_report(passt->host, text);
+	ob_net_warn(passt->host, text);
 	ob_net_port_link(passt->port, false);
 }
 
 /* ---- open and close ------------------------------------------------------- */
-
-static int set_features(struct ob_net_backend *backend, uint64_t features)
-{
-	(void)backend;
-	(void)features;
-	return 0;
-}
 
 static void free_passt(struct passt *passt)
 {
@@ -303,12 +299,11 @@ static void close_passt(struct ob_net_backend *backend)
 
 static void forked(struct ob_net_backend *backend)
 {
-	ob_passt_child_close_descriptors(&((struct passt *)backend)->child);
+	free_passt((struct passt *)backend);
 }
 
 static const struct ob_net_backend_operations operations = {
 	.transmit = transmit,
-	.set_features = set_features,
 	.close = close_passt,
 	.forked = forked,
 };

@@ -280,12 +280,12 @@ free_arguments:
 
 #define PROBE_MAC 0x02, 0, 0, 0, 0, 0x01
 
-/* Who has the gateway's address? */
+/* Who has the gateway's address? Asked from an address that nobody uses. */
 static const unsigned char probe4[] = {
 	0, 0, 0, 42,
 	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, PROBE_MAC, 0x08, 0x06,
 	0, 1, 0x08, 0, 6, 4, 0, 1,
-	PROBE_MAC, 10, 0, 2, 15, 0, 0, 0, 0, 0, 0, 10, 0, 2, 2,
+	PROBE_MAC, 10, 0, 2, 254, 0, 0, 0, 0, 0, 0, 10, 0, 2, 2,
 };
 
 /* A router solicitation from fe80::1, for a host that has IPv6 only. */

@@ -19,6 +19,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "deliver.h"
 #include "internal.h"
 #include "pieces.h"
 #include "raw.h"
@@ -55,7 +56,7 @@ struct slirp {
 	struct pollfd *fds;
 	int fd_count, fd_room;
 	bool is_stopped;		/* the kernel takes no more frames */
-	unsigned char frame[OB_USER_FRAME_MOST];
+	unsigned char frame[OB_NET_ETHERNET_MOST];
 };
 
 static pthread_mutex_t lists_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -74,7 +75,7 @@ static int transmit(struct ob_net_backend *backend, unsigned int queue,
 		return -EMSGSIZE;
 	count = ob_net_pieces_skip(pieces, count, OB_NET_HEADER_BYTES, parts + 1);
 	length = (uint32_t)ob_net_pieces_length(parts + 1, count);
-	if (length < OB_USER_ETHERNET_BYTES || length > OB_USER_FRAME_MOST)
+	if (length < OB_NET_ETHERNET_BYTES || length > OB_NET_ETHERNET_MOST)
 		return -EMSGSIZE;
 	parts[0] = (struct iovec){ &length, sizeof(length) };
 	return ob_net_ring_put(&slirp->frames, parts, count + 1) ? 0 : -ENOBUFS;
@@ -105,8 +106,8 @@ static ssize_t send_packet(const void *frame, size_t length, void *opaque)
 {
 	struct slirp *slirp = opaque;
 
-	if (length >= OB_USER_ETHERNET_BYTES && length <= OB_USER_FRAME_MOST && !slirp->is_stopped)
-		slirp->is_stopped = !ob_user_deliver(slirp->port, frame, length);
+	if (!slirp->is_stopped)
+		slirp->is_stopped = !ob_net_deliver(slirp->port, slirp->backend.mtu, frame, length);
 	return (ssize_t)length;
 }
 
@@ -297,6 +298,7 @@ static int sleep_for_events(struct slirp *slirp, int timeout)
 	int result;
 
 	__atomic_store_n(&slirp->sleeping, true, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!ob_net_ring_is_empty(&slirp->frames) || is_ending(slirp))
 		timeout = 0;
 	result = raw_poll(slirp->fds, (nfds_t)slirp->fd_count, timeout);
@@ -329,11 +331,13 @@ static void loop(void *pointer)
 
 /* ---- open and close ------------------------------------------------------- */
 
-static int set_features(struct ob_net_backend *backend, uint64_t features)
+static void free_ours(struct slirp *slirp)
 {
-	(void)backend;
-	(void)features;
-	return 0;
+	if (slirp->event >= 0)
+		raw_close(slirp->event);
+	ob_net_ring_free(&slirp->frames);
+	free(slirp->fds);
+	free(slirp);
 }
 
 static void free_slirp(struct slirp *slirp)
@@ -343,11 +347,7 @@ static void free_slirp(struct slirp *slirp)
 		slirp->library->cleanup(slirp->slirp);
 		pthread_mutex_unlock(&lists_mutex);
 	}
-	if (slirp->event >= 0)
-		raw_close(slirp->event);
-	ob_net_ring_free(&slirp->frames);
-	free(slirp->fds);
-	free(slirp);
+	free_ours(slirp);
 }
 
 static void close_slirp(struct ob_net_backend *backend)
@@ -362,18 +362,17 @@ static void close_slirp(struct ob_net_backend *backend)
 }
 
 /*
- * The sockets are libslirp's, and only it can close them: the lists may be in the middle of a
- * change. They are closed on exec.
+ * The sockets and the memory of libslirp stay: its lists may be in the middle of a change by the
+ * parent's thread. The sockets are closed on exec.
  */
 static void forked(struct ob_net_backend *backend)
 {
-	raw_close(((struct slirp *)backend)->event);
+	free_ours((struct slirp *)backend);
 }
 
 static const struct ob_net_backend_operations operations = {
 	.transmit = transmit,
 	.transmit_end = transmit_end,
-	.set_features = set_features,
 	.close = close_slirp,
 	.forked = forked,
 };
