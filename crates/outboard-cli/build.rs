@@ -5,7 +5,7 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    // Linkers differ in how the address is said.
+    // Linkers differ in the option for the address.
     println!("cargo:rustc-link-arg-bins=-fuse-ld=bfd");
     println!("cargo:rustc-link-arg-bins=-no-pie");
     println!("cargo:rustc-link-arg-bins=-Wl,-Ttext-segment=0x40000000");

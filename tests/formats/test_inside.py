@@ -209,7 +209,7 @@ def test_nothing_is_left_behind(work, by, with_what):
                           env={**os.environ, "PATH": f"{sleepy(work)}:{os.environ['PATH']}",
                                "TMPDIR": here, "XDG_CACHE_HOME": here}) as process:
         assert process.stdout.readline() == b"running\n"
-        assert not mounts(here), "the mount is in a name space of its own"
+        assert not mounts(here), "the mount is in a namespace of its own"
         if with_what == signal.SIGKILL:
             process.kill()
             assert process.wait(30) == -signal.SIGKILL
@@ -230,7 +230,7 @@ def test_nothing_is_left_behind(work, by, with_what):
 
 @contextlib.contextmanager
 def host_without_name_spaces():
-    """The words before a command that have it run, as nobody, where users get no name spaces."""
+    """The words before a command that have it run, as nobody, where users get no namespaces."""
     with subprocess.Popen(["unshare", "--user", "--mount", "sh", "-c",
                            "echo ready; exec sleep 600"], stdout=subprocess.PIPE) as holder:
         try:

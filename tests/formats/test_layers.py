@@ -181,7 +181,7 @@ def test_every_command_works_on_an_encrypted_partition(work, plain, key):
     disk = in_partition(f"{work}/disk", luks2(plain, f"{work}/image", key))
     key_file = ("--key-file", key)
     assert good(*key_file, "cat", f"{disk}@1:/file").raw == MARK
-    # The only one needs no name, but that is said.
+    # The only one needs no name; a note says so.
     only = run(*key_file, "cat", f"{disk}:/file")
     assert only.raw == MARK and only.err.startswith("outboard: note: ") and f"{disk}@1" in only.err
     good(*key_file, "cp", "-a", f"{disk}@1:/", f"{work}/out")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
 outboard mkfs where sectors have 4096 bytes: in encrypted volumes, as cryptsetup makes them, and on
-devices. What was made is mounted by our kernel and looked at by the type's checker; the host's
-kernel sees it on a device with such sectors.
+devices. Our kernel mounts each new file system, and the type's checker checks it; the host's
+kernel mounts it on a device with such sectors.
 """
 
 import pytest

@@ -502,7 +502,7 @@ def test_global_headers_and_odd_members(work):
 
 
 def test_access_lists_by_name(work):
-    """Names are looked up in the image first, then on the host; whoever is unknown is told of."""
+    """Names are looked up in the image first, then on the host; unknown ones are reported."""
     image = make(work)
     text = "user::rw-,user:{}:r-x,group::r--,mask::r-x,other::r--"
     tar_in(archive_of(member("etc/passwd", b"somebody:x:4711:4711::/:/bin/sh\n")), f"{image}:/")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A disk as bad as disks are: slow, and with a write cache that forgets when the power fails.
+ * A disk as bad as disks are: slow, and with a write cache that loses its data in a power cut.
  *
  * A program that is linked with model_disk.c has its host calls on disks replaced: preadv2,
  * pwritev2, fdatasync and fallocate. The POSIX platform makes them by syscall(2), which

@@ -19,7 +19,7 @@ KERNEL_SOURCE = os.path.join(program.OUT, "source", "linux")
 KERNEL_BUILD = os.path.join(program.OUT, "kernel", VARIANT)
 MISTAKES = os.path.join(program.REPOSITORY, "tests", "kernel", "sanitizers")
 
-# The mistake, what is said of it, and the function that is blamed.
+# The mistake, its report, and the function that the report names.
 REPORTS = {
     "slab-overflow": ("KASAN: slab-out-of-bounds in slab_overflow", "Read of size 1"),
     "slab-copy": ("KASAN: slab-out-of-bounds in slab_copy", "Read of size 101"),

@@ -7,7 +7,7 @@
  *   names                   loading by name and alias, parameters, errors, the list
  *   nodes                   opening a device node loads its driver
  *   own HELLO.ko            a module of the program's own
- *   refused FILE WORDS      a file that is none, and what is said of it
+ *   refused FILE WORDS      a file that is none, and the error's text
  *   race                    threads that want the same one at the same time
  *   user                    a client without rights has Linux load what it needs
  *   chroot                  a client with another root directory
@@ -15,7 +15,7 @@
  *                           asked for
  *   all                     every component, one after the other
  *   damaged                 the archive is damaged somewhere: nothing may crash, whatever fails
- *   none WORDS              there is no archive, and what is said then
+ *   none WORDS              there is no archive, and the error's text
  */
 #define _GNU_SOURCE
 #include <errno.h>

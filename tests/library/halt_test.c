@@ -4,7 +4,7 @@
  *
  * WAY: chroot   the image is the clients' root, beside more mounts than fit into one list
  *      over     the image is moved over the root
- *      apart    another thread mounts it in name spaces of its own, with files of its own
+ *      apart    another thread mounts it in namespaces of its own, with files of its own
  *      ring     a file of the image is registered with an io_uring of the halting thread
  *      rings    the same of threads that are out in host code
  *      full     there is no memory left

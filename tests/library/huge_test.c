@@ -36,7 +36,7 @@ static void on_child(int number)
 	children++;
 }
 
-/* Name spaces and mounts end the process. */
+/* Namespaces and mounts end the process. */
 static void filter(void)
 {
 	struct sock_filter rules[] = {

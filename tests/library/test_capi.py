@@ -261,7 +261,7 @@ NO_LOG_FILE = {"OUTBOARD_LOG_FILE": ""}
 
 
 def host_gives_huge_pages():
-    """To a tmpfs in name spaces of one's own, whatever the setting for other memory files is, but
+    """To a tmpfs in namespaces of one's own, whatever the setting for other memory files is, but
     for this one.
     """
     script = "test ! -e $0 || ! grep -qF '[deny]' $0; mount -t tmpfs -o huge=always none /mnt"

@@ -336,7 +336,7 @@ def test_remount_by_mount(work, ext4):
 
 @pytest.mark.needs("mount.fuse3")
 def test_fstab(work, ext4):
-    """Lines of fstab, in a mount name space with one of its own: `mount DIRECTORY`, `mount -a`,
+    """Lines of fstab, in a mount namespace with an fstab of its own: `mount DIRECTORY`, `mount -a`,
     `umount DIRECTORY`.
     """
     first, second, bin_directory = f"{work}/first", f"{work}/second", f"{work}/bin"

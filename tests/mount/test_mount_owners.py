@@ -55,7 +55,7 @@ def test_rights_count_if_asked_for(ext4):
 
 @pytest.mark.needs("setfacl", "unshare")
 def test_access_lists_of_root_in_a_container(work, ext4):
-    """Root of a name space of users, to whom the host gives lists only where it checks them."""
+    """Root of a user namespace, to whom the host gives lists only where it checks them."""
     directory = f"{work}/mount"
     os.mkdir(directory)
     script = (

@@ -102,7 +102,7 @@ def stopped_once_it_has_a_child(*words):
 
 
 def test_an_interrupted_command_leaves_no_mount(work, ext4):
-    """Also if all was well, but the command was interrupted before it was told."""
+    """Also if all was well, but a signal ended the command before it heard so."""
     directory = f"{work}/place"
     os.mkdir(directory)
     while not (command := stopped_once_it_has_a_child("mount", ext4, directory)):
@@ -254,7 +254,7 @@ def test_what_was_written_synchronously_outlives_the_server(work, kind, option):
         os.kill(server, signal.SIGKILL)
         wait_until_unserved(path)
     finally:
-        # The host cannot hand over what it held back.
+        # The host cannot hand over the data in its writeback cache.
         with contextlib.suppress(OSError):
             os.close(file)
     good("umount", directory)

@@ -475,7 +475,7 @@ def test_an_ignored_signal_stays_ignored(work, big_file, number):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL],
                          ids=lambda number: number.name)
 def test_signal_amid_a_copy(work, big_file, number):
-    """It ends well, or is killed: then the journal has what is to be mended."""
+    """It ends well, or is killed: then the journal has the changes to repair."""
     disk = images.make(f"{work}/interrupted.img", "ext4", 600)
     good("cp", f"{program.REPOSITORY}/Makefile", f"{disk}:/kept")
     running = start_copy(big_file, disk)

@@ -611,7 +611,7 @@ def test_verbose_shows_the_boot(work, image):
 
 @pytest.mark.needs("mkntfs", "ntfscat")
 def test_all_of_a_file_is_valid_on_ntfs(work):
-    """Linux's ntfs3 forgets how much of a file is valid if it is written back while it grows; the
+    """Linux's ntfs3 loses how much of a file is valid if it is written back while it grows; the
     copy sees to it.
     """
     noise = images.write_noise(os.path.join(work, "noise"), 3)

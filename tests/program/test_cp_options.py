@@ -166,7 +166,7 @@ def test_verbose_as_gnu(work, source):
 
 
 def test_verbose_into_a_closed_pipe(work):
-    """No more is copied than somebody is told of."""
+    """The copy ends when nobody reads its report."""
     disk = images.make(f"{work}/disk.img", "ext4", 64, "-N", "20000")
     for index in range(8000):
         write(f"{work}/many/file{index:05}")

@@ -102,7 +102,7 @@ def test_installed_pages(work):
 
 
 def examples():
-    """Each example of the help, with what is read by it, but not what is said about it."""
+    """Each example of the help, with its input, but without the text about it."""
     for name in commands():
         text = good("help", name, COLUMNS="200").out.partition("\nExample")[2].partition(
             ":\n")[2].partition("\n\n")[0]

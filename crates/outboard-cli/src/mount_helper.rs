@@ -59,7 +59,7 @@ fn of_helper(rest: &[OsString]) -> Option<Vec<OsString>> {
         match option.to_str()? {
             "-o" => list = options.next()?.clone(),
             "-N" | "-t" => drop(options.next()?),
-            // Sloppy, no mtab, verbose: what would be told is told anyway.
+            // Sloppy, no mtab, verbose: these change nothing here.
             other if other.trim_start_matches(['-', 's', 'n', 'v']).is_empty() => {}
             _ => return None,
         }

@@ -36,7 +36,7 @@ impl Error {
     /// SIGPIPE, once all is unmounted.
     pub const READER_GONE: Error = Error::Status(128 + libc::SIGPIPE as u8);
 
-    /// The same error, with more lines about it. Those of an error without a text are told at once.
+    /// The same error, with more lines about it. Reports them at once if the error has no text.
     pub fn with_note(self, note: &str) -> Self {
         match self {
             Error::Usage(text) => Error::Usage(format!("{text}\n{note}")),
@@ -151,8 +151,8 @@ pub fn signal_code() -> Option<u8> {
     u8::try_from(128 + first).ok()
 }
 
-/// Failures that do not end a command, only its success: each is told at once, and the rest goes
-/// on.
+/// Failures that do not end a command, only its success: each is reported at once, and the
+/// command goes on.
 #[derive(Debug, Default)]
 pub struct Failures {
     any: bool,

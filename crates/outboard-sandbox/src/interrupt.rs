@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-const UNTIL_THEN: &str = "what was done until then is written";
+const UNTIL_THEN: &str = "earlier changes are written";
 
 /// Asks a copy of this process to stop.
 pub const REQUEST: i32 = SIGUSR1;

@@ -360,7 +360,7 @@ fn start(mut command: Command, files: Option<Files>, confined: bool) -> io::Resu
         let may_run = shut_in.and_then(|has_landlock| match has_landlock || !confined {
             true => Ok(()),
             false => Err(io::Error::other(
-                "this host cannot shut it in (no Landlock); convert the image yourself, if you \
+                "this host cannot sandbox it (no Landlock); convert the image yourself, if you \
                  trust it",
             )),
         });
@@ -375,7 +375,7 @@ fn start(mut command: Command, files: Option<Files>, confined: bool) -> io::Resu
     };
     let child = started
         .recv()
-        .unwrap_or_else(|_| Err(io::Error::other("it could not be shut in")))?;
+        .unwrap_or_else(|_| Err(io::Error::other("the sandbox could not be set up")))?;
     Ok(Started { child, parent })
 }
 

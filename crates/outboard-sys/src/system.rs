@@ -168,14 +168,14 @@ impl System {
         unsafe { self.call(libc::SYS_getegid, [0; 6]) }.unwrap_or(0) as u32
     }
 
-    /// Gives the process name spaces of its own. `flags`: `CLONE_NEW*`. EINVAL, if the host is
+    /// Gives the process namespaces of its own. `flags`: `CLONE_NEW*`. EINVAL, if the host is
     /// meant: the process has more than one thread.
     pub fn unshare(&self, flags: c_int) -> io::Result<()> {
-        // SAFETY: has only a number as its argument; name spaces are no matter of memory.
+        // SAFETY: has only a number as its argument; namespaces do not concern memory.
         unsafe { self.call(libc::SYS_unshare, [flags as usize, 0, 0, 0, 0, 0]) }.map(drop)
     }
 
-    /// From now on no device node of any mounted file system can be opened, in the mount name space
+    /// From now on no device node of any mounted file system can be opened, in the mount namespace
     /// of this process, which has to be its own. ENOSYS before Linux 5.12.
     pub fn hide_devices(&self) -> io::Result<()> {
         let attributes = MountAttributes {

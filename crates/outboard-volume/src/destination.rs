@@ -68,11 +68,11 @@ impl Use {
     fn text(self) -> &'static str {
         match self {
             Self::Image => "an image that this command uses",
-            Self::Backing => "what an image of this command is based on",
+            Self::Backing => "a file that an image of this command is based on",
             Self::Disk => "a further disk of this command (--disk)",
             Self::Key => "the key file of this command",
             Self::Component => "a component of this command",
-            Self::Input => "what this command reads",
+            Self::Input => "an input of this command",
         }
     }
 }

@@ -270,7 +270,7 @@ impl Image {
         ))
     }
 
-    /// Whether there is something so where a name says, as far as that is told by partitions.
+    /// Whether a name refers to something that exists, as far as partitions tell.
     fn any(&self, name: &ImageName, so: impl Fn(&Probe) -> bool) -> bool {
         let is_so = |probe: Option<&Probe>| probe.is_some_and(&so);
         let in_partition = |partition: &Partition| is_so(self.probe_partition(partition).as_ref());

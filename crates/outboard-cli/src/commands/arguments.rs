@@ -111,7 +111,7 @@ pub struct Settings {
     #[arg(long = "component", value_name = "FILE", global = true)]
     pub components: Vec<PathBuf>,
 
-    /// Do not shut the program in: an image that exploits a mistake of the kernel's code gets all
+    /// Do not sandbox the program: an image that exploits a mistake of the kernel's code gets all
     /// your rights
     #[arg(long, global = true)]
     pub no_sandbox: bool,

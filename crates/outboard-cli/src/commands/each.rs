@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Commands with several operands do one after the other: what fails is told, and the others are
-//! done.
+//! Commands with several operands do one after the other. They report each failure and go on.
 
 use super::image_place;
 use super::operands::find_places;

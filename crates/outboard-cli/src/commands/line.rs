@@ -95,7 +95,7 @@ pub struct Lines<R> {
     pub reader: R,
     /// Lines that came before its first one.
     pub before: u64,
-    /// Whether a failure is told, and the next line run.
+    /// Whether to report a failure and go on with the next line.
     pub keep_going: bool,
 }
 

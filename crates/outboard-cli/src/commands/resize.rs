@@ -299,8 +299,7 @@ fn shrink(
     let needed = match (goal, now.probe.size) {
         (Goal::Bytes(size), Some(has)) => size.max(has),
         (Goal::Bytes(size), None) => size,
-        // The copy of its boot sector is at the end of the size that its tool was told, which is a
-        // round one.
+        // The copy of its boot sector is at the end of the rounded size that its tool got.
         (_, Some(has)) if matches!(method, Method::Ntfs) => round_up(has),
         (_, Some(has)) => has,
         (_, None) => now.range.size,
@@ -393,7 +392,7 @@ impl Holder {
             Self::Image => set_image_size(session, volume.path(), size),
             Self::Slot(slot) => slot.grow(session, volume, size),
             Self::Layer => Err(Error::Failed(format!(
-                "{} has room for {} only: make what it is in larger first, with its own tools",
+                "{} has room for {} only: make its container larger first, with its own tools",
                 volume.shown(),
                 size_text(volume.range.size)
             ))),

@@ -213,7 +213,7 @@ impl Texts {
         }
         for (text, (kind, who, wish)) in self.remove.iter().zip(read(&self.remove)?) {
             if wish.is_some() {
-                return Err(wrong(text, "what is removed has no permissions"));
+                return Err(wrong(text, "an entry to remove takes no permissions"));
             }
             plan.push(Step::Remove(kind, who));
         }

@@ -215,7 +215,7 @@ impl Archive {
             if !is_sound(header) {
                 return nonsense(match self.members {
                     0 => "it is not a tar archive",
-                    _ => "what should be a header is none (its checksum is wrong)",
+                    _ => "a header is damaged (its checksum is wrong)",
                 });
             }
             self.members += 1;

@@ -125,7 +125,7 @@ fn copy_sparsely(input: &mut dyn Read, output: &File) -> Result<(), String> {
             output.write_all_at(block, offset).map_err(|error| {
                 let reason = outboard_sandbox::error::reason(&error);
                 format!(
-                    "cannot write what is decompressed to a temporary file (see TMPDIR): {reason}"
+                    "cannot write the decompressed image to a temporary file (see TMPDIR): {reason}"
                 )
             })?;
         }

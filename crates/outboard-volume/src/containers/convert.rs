@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Formats for which there is no library: QEMU's qemu-img makes a raw copy, before the sandbox.
 //!
-//! qemu-img is shut in: of the host's files it can read programs and libraries, and the image, or
+//! qemu-img is sandboxed: of the host's files it can read programs and libraries, and the image, or
 //! for a vmdk image that consists of several files, its directory; it can write only the copy. So
 //! an image cannot make it read another file of the host, whatever names are in it.
 
@@ -49,7 +49,7 @@ fn io_error(error: Error) -> io::Error {
     Failure::from(error).into()
 }
 
-/// qemu-img, which is shut in always: also with --no-sandbox.
+/// qemu-img, which is always sandboxed: also with --no-sandbox.
 fn call(readable: &Path) -> Result<Call> {
     let call = QEMU_IMG.call(Confinement::default())?;
     Ok(call.reads_only(readable))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Images in other formats than raw: what a file is, and how the disk in it is read and written.
 //!
-//! 1. Before the sandbox ([`Container::find`]): the format is told from the first bytes, by our own
-//!    parsers; files that a qcow2 image is based on are opened, by the rules of `qcow2`; `convert`
-//!    has QEMU's tool make a raw copy, shut in.
+//! 1. Before the sandbox ([`Container::find`]): our own parsers detect the format by the first
+//!    bytes; files that a qcow2 image is based on are opened, by the rules of `qcow2`; `convert`
+//!    has QEMU's tool make a raw copy, sandboxed.
 //! 2. Inside ([`Container::content`]): everything that looks deeper. A qcow2 image is read and
 //!    written by the crate imago, a vhd image by `vhd`, and both are served to the kernel; a
 //!    compressed one is decompressed into a file that has no name.
@@ -87,7 +87,7 @@ pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
     match format {
         None | Some("qcow2" | "vhd") => Ok(()),
         Some(kind @ ("gzip" | "xz" | "zstd")) => Err(read_only(format!(
-            "what is compressed by {kind} can only be read: decompress it first"
+            "an image that {kind} has compressed can only be read: decompress it first"
         ))),
         Some(kind) => Err(read_only(format!(
             "{kind} images can only be read: make an image of another format with qemu-img convert \
@@ -113,7 +113,7 @@ pub fn create_qcow2(file: File, size: u64) -> io::Result<()> {
 /// Says that an image lacks its end, which is no error where what is left is wanted.
 fn warn_of_cut(path: &Path) {
     warn(format!(
-        "warning: {} is cut off: what was in it behind its end is read as zeroes",
+        "warning: {} is cut off: bytes behind its end are read as zeroes",
         path.display()
     ));
 }

@@ -201,7 +201,7 @@ fn open_at(
         return Ok(None);
     };
     let data = hashes.data(stack, root)?;
-    let data = data.ok_or("nothing here is what these hashes are of")?;
+    let data = data.ok_or("no partition or disk matches this root hash")?;
     let mut below = vec![data];
     below.extend((index != data).then_some(index));
     let device = &stack.nodes()[data].device;
@@ -225,7 +225,7 @@ pub fn check(stack: &Stack, index: usize, context: &Context, write: bool) -> Res
             let why = problems.map_or(String::new(), |problems| format!("\n  {problems}"));
             Err(Error::known(
                 ErrorKind::Damaged,
-                format!("{shown} is not what the root hash (--verity) is of{why}"),
+                format!("{shown} does not match the root hash (--verity){why}"),
             ))
         }
         _ => Ok(()),

@@ -53,7 +53,7 @@ pub fn run(comparison: &Comparison, threads: u32) {
     });
 }
 
-/// Calls for both trees; the first error is told, and then there is nothing.
+/// Calls for both trees. Reports the first error, and returns nothing then.
 fn both<T>(
     comparison: &Comparison,
     path: &[u8],

@@ -51,7 +51,7 @@ pub(super) fn check_made(
 ) -> Result<()> {
     let Some(found) = look(scratch)? else {
         let made = match scratch.size()? {
-            0 => "an empty file: this type cannot be made of what was given".to_owned(),
+            0 => "an empty file: this type cannot be made of these contents".to_owned(),
             // The tool's own options may ask for what is not known here, as sectors of 8192 bytes.
             _ if !options.options.is_empty() => return Ok(()),
             _ => format!("no file system of type {} that is known", maker.kind),

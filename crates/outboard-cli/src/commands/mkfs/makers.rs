@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The distribution's makers of file systems: which there are, and how each is told what it is to
-//! make.
+//! The distribution's makers of file systems: the known ones, and the options of each.
 
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::tool::Tool;
@@ -37,7 +36,7 @@ pub enum Reproducible {
     No,
 }
 
-/// Something that the tool is told by these words, in which `{}` is the text.
+/// An option of the tool: these words, in which `{}` stands for the text.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     words: &'static [&'static str],
@@ -55,7 +54,7 @@ const fn field(words: &'static [&'static str], longest: usize) -> Option<Field> 
 enum Sectors {
     /// Its blocks hold sectors of any device.
     Any,
-    /// It is told by these words, in which `{}` is the size.
+    /// These words, in which `{}` stands for the size.
     ByWords(&'static [&'static str]),
     /// By a variable of its environment.
     ByVariable(&'static str),
@@ -79,9 +78,9 @@ pub struct Maker {
     pub reproducible: Reproducible,
     /// Whether holes of sparse files take no room.
     pub holes: bool,
-    /// How a tool that is given the tree is told an owner and a group for all files.
+    /// The option for an owner and a group of all files, if the tool reads the tree.
     owner: Option<(&'static str, &'static str)>,
-    /// How it is told of a file of SELinux labels.
+    /// The option for a file of SELinux labels.
     labels: Option<&'static str>,
     /// The attributes that a tool silently leaves out when it reads the tree.
     pub leaves_out: &'static [Loss],

@@ -455,7 +455,7 @@ impl<'a> Making<'a> {
         }
         match (&source, maker.filled) {
             (None, Filled::ByTool) => {
-                let text = format!("{} is read-only: say with --from what is in it", maker.kind);
+                let text = format!("{} is read-only: name its contents with --from", maker.kind);
                 return Err(Error::Usage(text));
             }
             (Some(_), Filled::Never) => {
@@ -488,7 +488,7 @@ impl<'a> Making<'a> {
         Ok(making)
     }
 
-    /// Finds out what the tool is told.
+    /// Collects the options of the tool.
     fn choose_words(&mut self) -> Result<()> {
         let maker = self.maker;
         self.say(maker.say_sectors(self.sector, &self.options.options));
@@ -601,7 +601,7 @@ impl<'a> Making<'a> {
         match self.attempt(session, scratch, size, &[])? {
             made @ (Copied::All | Copied::Some) => Ok(made),
             Copied::UntilFull => Err(Error::Failed(format!(
-                "{}: {} is too small for what is to be in it: say a larger --size, or --fit{}",
+                "{}: {} is too small for the contents: give a larger --size, or --fit{}",
                 self.shown,
                 size_text(size),
                 self.advice_on_inodes(session, size)?
@@ -645,7 +645,7 @@ impl<'a> Making<'a> {
             size = round_up(size + size / 3);
         }
         Err(Error::Failed(format!(
-            "{}: what is to be in it does not even fit into {}",
+            "{}: the contents do not even fit into {}",
             self.shown,
             size_text(size)
         )))

@@ -156,8 +156,8 @@ impl<'a> Prompt<'a> {
         if let Some(command) = understand(words, places::grammar(&self.here))? {
             if command.host_access().programs {
                 return Err(Error::Usage(
-                    "this runs another program, and so is not for a shell that is shut in: run it \
-                     outside of the shell, or in a script (run-script)"
+                    "this command runs another program, which the sandbox of the shell forbids: \
+                     run it outside of the shell, or in a script (run-script)"
                         .to_owned(),
                 ));
             }

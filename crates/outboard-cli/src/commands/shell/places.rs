@@ -3,7 +3,7 @@
 //!
 //! The commands know nothing of the shell. Their command line is taken as it is described to clap;
 //! only operands that are places are read otherwise: a path becomes `IMAGE:/DIRECTORY/PATH` before
-//! the command sees it. Which operands are places is told by the names of their values.
+//! the command sees it. The names of their values tell which operands are places.
 
 use super::host_part;
 use crate::commands::arguments::Arguments;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Commands that take the current directory if they are given none.
 const ABOUT_HERE: [&str; 5] = ["ls", "lsattr", "tree", "du", "df"];
 
-/// Commands whose operands are not all places: which are is told by [`Here::operands`].
+/// Commands whose operands are not all places: [`Here::operands`] tells which are.
 const MIXED: [&str; 2] = ["find", "ln"];
 
 /// An image and a directory in it.
@@ -112,7 +112,7 @@ pub fn takes_places(argument: &Arg) -> bool {
         .any(|name| name.contains(":/") || matches!(name.as_str(), "SRC" | "DST"))
 }
 
-/// The commands that users are told of.
+/// The commands that the help shows.
 pub fn commands() -> Vec<Command> {
     let all = Arguments::command();
     let shown = all
