@@ -24,7 +24,8 @@ struct link_request {
 static struct rtattr *add(struct link_request *request, uint16_t type, const void *value,
 			  uint32_t bytes)
 {
-	struct rtattr *attribute = (void *)((char *)request + NLMSG_ALIGN(request->header.nlmsg_len));
+	char *start = (char *)request;
+	struct rtattr *attribute = (void *)(start + NLMSG_ALIGN(request->header.nlmsg_len));
 
 	attribute->rta_type = type;
 	attribute->rta_len = (uint16_t)RTA_LENGTH(bytes);

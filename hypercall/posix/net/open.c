@@ -87,7 +87,8 @@ int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net
 
 	if (!kind) {
 		snprintf(error, size,
-			 "%s: no such kind of interface; there are hub, pcap, tap, user", net->kind);
+			 "%s: no such kind of interface; there are hub, pcap, tap, user",
+			 net->kind);
 		return -EINVAL;
 	}
 	result = open_parts(host, kind, net, &opening, error, size);
