@@ -146,11 +146,6 @@ bool ob_virtqueue_take(struct ob_virtqueue *queue, struct ob_virtqueue_chain *ch
 	return true;
 }
 
-void ob_virtqueue_untake(struct ob_virtqueue *queue, uint16_t count)
-{
-	queue->taken = (uint16_t)(queue->taken - count);
-}
-
 void ob_virtqueue_return(struct ob_virtqueue *queue, uint16_t head, uint32_t length)
 {
 	struct vring_used_elem *entry = &queue->used->ring[queue->returned & (queue->size - 1)];

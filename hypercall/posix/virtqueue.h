@@ -49,9 +49,6 @@ int ob_virtqueue_set(struct ob_virtqueue *queue, const struct ob_posix_region *r
 /* Takes the next buffer. False: there is none, or the queue is broken. */
 bool ob_virtqueue_take(struct ob_virtqueue *queue, struct ob_virtqueue_chain *chain);
 
-/* The last `count` buffers were not taken after all. */
-void ob_virtqueue_untake(struct ob_virtqueue *queue, uint16_t count);
-
 /* Gives a buffer back, with `length` bytes written. The driver sees it after the next call. */
 void ob_virtqueue_return(struct ob_virtqueue *queue, uint16_t head, uint32_t length);
 void ob_virtqueue_publish(struct ob_virtqueue *queue);

@@ -37,6 +37,13 @@ _Static_assert(sizeof(struct virtio_net_hdr_v1) == OB_NET_HEADER_BYTES, "header 
 
 #define BIT(n) (1ull << (n))
 
+/* A buffer for received frames. A frame may need several. */
+struct buffer {
+	uint16_t head;
+	int pieces;
+	uint32_t length;
+};
+
 struct queue {
 	struct ob_virtqueue ring;
 	/* Sending and control: threads that have notified and not been served; atomic. */
@@ -45,12 +52,15 @@ struct queue {
 	uint32_t in_ram;
 	/* Receiving: counts notifications, and changes of `running`; atomic. */
 	uint32_t arrivals;
-	/* Receiving: the buffers between begin and end. */
-	uint16_t heads[BUFFERS_MOST];
-	uint32_t lengths[BUFFERS_MOST];
-	int buffers;
-	const struct iovec *pieces;	/* the caller's */
+	/* Receiving: buffers that were taken, the oldest first, and their pieces. */
+	struct buffer buffers[BUFFERS_MOST];
+	struct iovec pieces[OB_NET_PIECES_MOST];
+	int buffer_count;
 	int piece_count;
+	size_t room;			/* bytes in all of them */
+	/* Receiving: what the caller of begin has got; NULL: nothing. */
+	const struct iovec *given;
+	int given_count;
 };
 
 struct ob_net_port {
@@ -192,104 +202,93 @@ static bool enter_ram(struct ob_net_port *port, struct queue *queue)
 	return false;
 }
 
-/* Appends the buffer's pieces. Returns their new number, or -1: they do not fit. */
-static int add_buffer(struct queue *queue, const struct ob_virtqueue_chain *chain,
-		      struct iovec pieces[OB_NET_PIECES_MOST], int count)
+/* False: the pieces do not fit, or the header would be in two of them. */
+static bool add_buffer(struct queue *queue, const struct ob_virtqueue_chain *chain)
 {
-	int writable = chain->count - chain->readable;
+	struct iovec *pieces = queue->pieces + queue->piece_count;
+	int count = chain->count - chain->readable;
+	struct buffer *buffer = &queue->buffers[queue->buffer_count];
 
-	if (!writable || count + writable > OB_NET_PIECES_MOST || queue->buffers == BUFFERS_MOST)
-		return -1;
-	memcpy(pieces + count, chain->pieces + chain->readable, (size_t)writable * sizeof(*pieces));
-	queue->heads[queue->buffers] = chain->head;
-	queue->lengths[queue->buffers] = (uint32_t)total(pieces + count, writable);
-	queue->buffers++;
-	return count + writable;
+	if (!count || queue->buffer_count == BUFFERS_MOST ||
+	    queue->piece_count + count > OB_NET_PIECES_MOST ||
+	    chain->pieces[chain->readable].iov_len < OB_NET_HEADER_BYTES)
+		return false;
+	memcpy(pieces, chain->pieces + chain->readable, (size_t)count * sizeof(*pieces));
+	*buffer = (struct buffer){ chain->head, count, (uint32_t)total(pieces, count) };
+	queue->buffer_count++;
+	queue->piece_count += count;
+	queue->room += buffer->length;
+	return true;
 }
 
-static void give_back(struct queue *queue)
-{
-	ob_virtqueue_untake(&queue->ring, (uint16_t)queue->buffers);
-	queue->buffers = 0;
-}
-
-/*
- * Takes buffers with room for `size` bytes. Returns the number of pieces. 0: there is not enough;
- * the buffers that there are stay taken.
- */
-static int take_buffers(struct queue *queue, size_t size, struct iovec pieces[])
+/* Takes buffers until there is room for `size` bytes. False: there are too few. */
+static bool make_room(struct ob_net_port *port, struct queue *queue, size_t size)
 {
 	struct ob_virtqueue_chain chain;
-	size_t room = 0;
-	int count = 0;
 
-	queue->buffers = 0;
-	while (room < size && ob_virtqueue_take(&queue->ring, &chain)) {
-		count = add_buffer(queue, &chain, pieces, count);
-		if (count < 0 || pieces[0].iov_len < OB_NET_HEADER_BYTES) {
+	if (size > port->frame_most)
+		size = port->frame_most;
+	while (queue->room < size && ob_virtqueue_take(&queue->ring, &chain)) {
+		if (!add_buffer(queue, &chain)) {
 			queue->ring.broken = true;
-			return 0;
+			return false;
 		}
-		room += queue->lengths[queue->buffers - 1];
 	}
-	return room >= size ? count : 0;
-}
-
-static size_t at_most(const struct ob_net_port *port, size_t size)
-{
-	return size < port->frame_most ? size : port->frame_most;
+	return queue->room >= size;
 }
 
 int ob_net_receive_begin(struct ob_net_port *port, unsigned int index, size_t size,
 			 struct iovec pieces[OB_NET_PIECES_MOST])
 {
 	struct queue *queue = receive_queue(port, index);
-	int count;
 
 	if (!enter_ram(port, queue))
 		return 0;
-	count = take_buffers(queue, at_most(port, size), pieces);
-	if (!count) {
-		give_back(queue);
+	if (!make_room(port, queue, size)) {
 		leave_ram(queue);
 		return 0;
 	}
-	queue->pieces = pieces;
-	queue->piece_count = count;
-	return count;
+	memcpy(pieces, queue->pieces, (size_t)queue->piece_count * sizeof(*pieces));
+	queue->given = pieces;
+	queue->given_count = queue->piece_count;
+	return queue->piece_count;
 }
 
-/* Returns how many buffers the frame fills. */
+/* Returns the buffers that a frame fills to the driver. Returns how many. */
 static int return_buffers(struct queue *queue, size_t length)
 {
-	int used = 0;
+	int count = 0, pieces = 0;
 
-	while (length && used < queue->buffers) {
-		size_t part = length < queue->lengths[used] ? length : queue->lengths[used];
+	while (length && count < queue->buffer_count) {
+		const struct buffer *buffer = &queue->buffers[count++];
+		size_t part = length < buffer->length ? length : buffer->length;
 
-		ob_virtqueue_return(&queue->ring, queue->heads[used], (uint32_t)part);
+		ob_virtqueue_return(&queue->ring, buffer->head, (uint32_t)part);
 		length -= part;
-		used++;
+		pieces += buffer->pieces;
+		queue->room -= buffer->length;
 	}
-	return used;
+	queue->buffer_count -= count;
+	queue->piece_count -= pieces;
+	memmove(queue->buffers, queue->buffers + count,
+		(size_t)queue->buffer_count * sizeof(queue->buffers[0]));
+	memmove(queue->pieces, queue->pieces + pieces,
+		(size_t)queue->piece_count * sizeof(queue->pieces[0]));
+	return count;
 }
 
 void ob_net_receive_end(struct ob_net_port *port, unsigned int index, size_t length)
 {
 	struct queue *queue = receive_queue(port, index);
-	struct virtio_net_hdr_v1 *header = queue->pieces[0].iov_base;
-	int used;
+	struct virtio_net_hdr_v1 *header = queue->given[0].iov_base;
 
 	if (length > OB_NET_HEADER_BYTES) {
 		if (port->capture)
-			ob_net_pcap_frame(port->capture, false, queue->pieces, queue->piece_count,
+			ob_net_pcap_frame(port->capture, false, queue->given, queue->given_count,
 					  length);
-		used = return_buffers(queue, length);
-		header->num_buffers = (uint16_t)used;
+		header->num_buffers = (uint16_t)return_buffers(queue, length);
 		ob_virtqueue_publish(&queue->ring);
-		queue->buffers -= used;
 	}
-	give_back(queue);
 	leave_ram(queue);
 }
 
@@ -344,25 +343,18 @@ int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct io
 	return 0;
 }
 
-/*
- * Is there room for a frame? If not, the kernel notifies the device when it has added buffers. The
- * request for that counts from the last buffer that there is, so the buffers are taken before.
- */
+/* Is there room for a frame? If not, the kernel notifies the device of the next buffer. */
 static bool has_room(struct ob_net_port *port, struct queue *queue, size_t size)
 {
-	struct iovec pieces[OB_NET_PIECES_MOST];
-	bool more;
-	int count;
+	bool found;
 
 	if (!enter_ram(port, queue))
 		return false;
 	do {
-		count = take_buffers(queue, at_most(port, size), pieces);
-		more = !count && ob_virtqueue_ask_notify(&queue->ring);
-		give_back(queue);
-	} while (more);
+		found = make_room(port, queue, size);
+	} while (!found && ob_virtqueue_ask_notify(&queue->ring));
 	leave_ram(queue);
-	return count;
+	return found;
 }
 
 bool ob_net_receive_wait(struct ob_net_port *port, unsigned int index, size_t size)
@@ -499,6 +491,15 @@ static bool is_in_use(struct queue *queue)
 	       __atomic_load_n(&queue->calls, __ATOMIC_SEQ_CST);
 }
 
+/* The driver frees the queue's memory, and the buffers. */
+static void forget_buffers(struct queue *queue)
+{
+	queue->ring = (struct ob_virtqueue){ .ram = NULL };
+	queue->buffer_count = 0;
+	queue->piece_count = 0;
+	queue->room = 0;
+}
+
 static int net_reset(struct ob_virtio_device *device)
 {
 	struct ob_net_port *port = port_of(device);
@@ -508,7 +509,7 @@ static int net_reset(struct ob_virtio_device *device)
 		if (is_in_use(&port->queues[i]))
 			return -EAGAIN;
 	for (unsigned int i = 0; i < QUEUES_MOST; i++)
-		port->queues[i].ring = (struct ob_virtqueue){ .ram = NULL };
+		forget_buffers(&port->queues[i]);
 	port->config_interrupt = 0;
 	return 0;
 }

@@ -31,13 +31,19 @@ static void ob_device_set(struct ob_vcpu *vcpu, u32 interrupt)
 	__atomic_fetch_or(&vcpu->devices[interrupt / 64], 1ULL << interrupt % 64, __ATOMIC_SEQ_CST);
 }
 
+/*
+ * A device that works on the thread of its driver, in a notification, interrupts that thread's
+ * vCPU: it wakes no other thread.
+ */
 static struct ob_vcpu *ob_device_vcpu(u32 interrupt)
 {
 	u8 vcpu = READ_ONCE(ob_irq_vcpus[interrupt]);
 
 	if (vcpu)
 		return &ob_vcpus[vcpu - 1];
-	return interrupt == OB_INTERRUPT_BLOCK ? ob_vcpu_for_disks() : ob_vcpu_to_interrupt();
+	if (interrupt == OB_INTERRUPT_BLOCK)
+		return ob_vcpu_for_disks();
+	return ob_vcpu_of_caller() ?: ob_vcpu_to_interrupt();
 }
 
 void ob_kernel_interrupt(u32 interrupt)

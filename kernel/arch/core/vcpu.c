@@ -51,6 +51,20 @@ bool ob_client_is_in(void)
 	       !READ_ONCE(current->thread.evicted);
 }
 
+/* The vCPU that the calling thread holds, whatever thread that is; NULL: none. */
+struct ob_vcpu *ob_vcpu_of_caller(void)
+{
+	struct ob_vcpu *vcpu;
+
+	if (!ob_thread_is_known() || !ob_this_thread->task)
+		return NULL;
+	vcpu = ob_this_vcpu();
+	if (READ_ONCE(vcpu->state) != OB_VCPU_HELD ||
+	    READ_ONCE(vcpu->bound_thread) != ob_this_thread->self)
+		return NULL;
+	return vcpu;
+}
+
 /*
  * Makes sure that some thread takes the bits that are pending. Returns the word on which the caller
  * has to wake a thread; NULL: none.

@@ -261,6 +261,7 @@ void ob_kick(struct ob_vcpu *vcpu);
 void ob_send(struct ob_vcpu *vcpu, u32 bits);
 void ob_wake_deferred(void);
 struct ob_vcpu *ob_vcpu_to_interrupt(void);
+struct ob_vcpu *ob_vcpu_of_caller(void);
 struct ob_vcpu *ob_vcpu_for_disks(void);
 
 /*
