@@ -273,7 +273,8 @@ static void *flood(void *argument)
 		result = ob_sys_sendto_on(echo->instance, echo->socket, bytes, sizeof(bytes),
 					  MSG_NOSIGNAL, NULL, 0);
 	} while (result > 0);
-	CHECK_EQUAL(result, -ENODEV);
+	CHECK_EQUAL(result, -1);
+	CHECK_EQUAL(errno, ENODEV);
 	return NULL;
 }
 
