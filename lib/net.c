@@ -532,6 +532,15 @@ static int check_name_is_free(struct job *job)
 #define KIND(job) (job)->options.device.kind, *(job)->options.device.target ? ":" : "",	\
 		  (job)->options.device.target
 
+/*
+ * The device has sent a frame when the notification ends. So the driver needs no interrupt for sent
+ * frames: it frees each one when it sends the next. A driver that is loaded already stays as it is.
+ */
+static void load_driver(struct job *job)
+{
+	ob_upcall(job->instance, component_load)("virtio_net", "napi_tx=0");
+}
+
 /* Makes the device, and the interface of the kernel for it. */
 static int make_device(struct job *job)
 {
@@ -543,6 +552,7 @@ static int make_device(struct job *job)
 	if (device < 0)
 		return fail(device, "%s%s%.128s: %.300s", KIND(job),
 			    *reason ? reason : strerror(-device));
+	load_driver(job);
 	error = ob_upcall(job->instance, virtio_add)((uint32_t)device, name);
 	ob_platform_net_done(host, (uint32_t)device);
 	if (error)

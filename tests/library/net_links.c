@@ -67,16 +67,21 @@ static void perform(struct link_request *request)
 	OK(ob_sys_close(fd));
 }
 
-void net_make_dummy(const char *name)
+void net_make_link(const char *kind, const char *name)
 {
 	struct link_request request;
 	struct rtattr *info;
 
 	start(&request, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, name);
 	info = add(&request, IFLA_LINKINFO, NULL, 0);
-	add(&request, IFLA_INFO_KIND, "dummy", 5);
+	add(&request, IFLA_INFO_KIND, kind, (uint32_t)strlen(kind));
 	end(&request, info);
 	perform(&request);
+}
+
+void net_make_dummy(const char *name)
+{
+	net_make_link("dummy", name);
 }
 
 void net_make_veth(const char *name, const char *peer)

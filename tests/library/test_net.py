@@ -31,3 +31,22 @@ def test_the_host_on_a_tap(program):
         pytest.skip("the host has no /dev/net/tun")
     run(sys.executable, os.path.join(HERE, "net_tap_peer.py"), program, LD_LIBRARY_PATH=LIBRARIES,
         timeout=900)
+
+
+KINDS = ("dummy", "bridge", "bond", "ifb", "nlmon", "wireguard", "veth")
+# Families, types and protocols: TCP, MPTCP, SCTP, IPv6, packets, UNIX, vsock, netlink of IPsec and
+# of the packet filter.
+SOCKETS = ("2.1.0", "2.1.262", "2.1.132", "10.1.0", "10.1.262", "17.3.768", "1.1.0", "40.1.0",
+           "16.3.6", "16.3.12")
+COMPONENTS = ("8021q", "macvlan", "ipvlan", "vxlan", "geneve", "vrf", "tls", "esp4", "esp6", "ah4",
+              "xfrm_interface", "nf_tables", "nf_conntrack", "nft_ct", "nft_nat", "nft_masq",
+              "nft_redir", "nft_reject_inet", "nft_limit", "nft_fib_inet", "sch_netem", "sch_htb",
+              "sch_tbf", "sch_fq", "sch_fq_codel", "sch_cake", "sch_ingress", "cls_u32",
+              "cls_flower", "act_mirred", "act_police", "tcp_bbr", "tcp_dctcp", "tun", "sit",
+              "ipip", "ip_gre", "ip6_tunnel", "ip6_gre")
+
+
+def test_components_of_the_network(work):
+    program = library_program(work, "net_kinds_test.c", "net_links.c", "client.c")
+    run(program, ",".join(KINDS), ",".join(SOCKETS), ",".join(COMPONENTS),
+        LD_LIBRARY_PATH=LIBRARIES)
