@@ -255,6 +255,13 @@ impl Instance {
         answer.map_err(|error| error.raw_os_error()) != Err(Some(libc::ENODEV))
     }
 
+    /// Ends the blocked call of a thread, or its next one that would block, with EINTR. `thread`: of
+    /// [`crate::System::thread`] there. Does not block. `EAGAIN`: too many at once.
+    pub fn interrupt(&self, thread: i32) -> io::Result<()> {
+        // SAFETY: the handle is good.
+        check(unsafe { ffi::ob_interrupt_on(self.raw(), thread) }).map(drop)
+    }
+
     /// How the kernel's boot used the snapshot.
     pub fn snapshot_status(&self) -> String {
         // SAFETY: the library returns a string that lives as long as the handle.

@@ -3,6 +3,7 @@
 
 use crate::kernel_files::{make_directory, read_text, write_text, HOME};
 use crate::log::Level;
+use crate::readiness::BridgePlace;
 use crate::{Component, Fd, KernelError, System};
 use outboard_sys::kernel as sys;
 use outboard_sys::{EmptyInstance, Instance};
@@ -111,6 +112,7 @@ impl Builder {
                 system: System::Kernel(instance.clone()),
                 instance,
                 mounts: AtomicU32::new(0),
+                bridge: BridgePlace::default(),
             }),
         };
         make_home(kernel.system())?;
@@ -135,6 +137,8 @@ pub(crate) struct Shared {
     /// The same, for calls.
     system: System,
     mounts: AtomicU32,
+    /// Reports when sockets become ready.
+    pub(crate) bridge: BridgePlace,
 }
 
 impl Shared {
@@ -256,6 +260,19 @@ impl Kernel {
             .filter_map(|line| line.strip_prefix('\t'))
             .map(str::to_owned)
             .collect())
+    }
+
+    /// The number of the calling thread in this kernel, for [`Kernel::interrupt`].
+    pub fn thread(&self) -> io::Result<i32> {
+        self.system().thread()
+    }
+
+    /// Ends the blocked call of another thread early, or its next one that would block: the call
+    /// fails with `EINTR`, as if by a signal. Calls on files begin again; calls on sockets return
+    /// the error. [`crate::net::Canceller`] is the better choice where a loop repeats such a call.
+    /// Does not block. `EAGAIN`: 64 interrupts are on their way.
+    pub fn interrupt(&self, thread: i32) -> io::Result<()> {
+        self.instance().interrupt(thread)
     }
 
     /// Unmounts everything, writes everything to the disks and stops. Later calls to this kernel

@@ -38,7 +38,10 @@ mod kernel_files;
 mod log;
 mod metadata;
 mod mount;
+pub mod net;
 mod path;
+mod readiness;
+mod sysctl;
 mod tree;
 #[doc(hidden)]
 pub mod walk;

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Names of hosts, by the DNS servers in /etc/resolv.conf of the kernel's root.
+//!
+//! Each server is asked for both families at once, from a port that the kernel chooses. A server
+//! that does not answer in time or cannot answer is followed by the next one; an answer that is too
+//! long comes by TCP. All of a call is over after [`LIMIT`].
+
+use crate::kernel_files::read_text;
+use crate::net::dns::{self, Answer, Config, Family};
+use crate::net::netlink::describe;
+use crate::net::{Net, TcpStream};
+use outboard_sys::libc;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::{Duration, Instant};
+
+/// Longest time that a name takes, whatever the servers do.
+const LIMIT: Duration = Duration::from_secs(30);
+const PORT: u16 = 53;
+/// Longest answer in a datagram. Without EDNS, servers send 512 bytes.
+const DATAGRAM_SIZE: usize = 4096;
+
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+/// A question to one server, and its answer when there is one.
+struct Query<'a> {
+    name: &'a str,
+    family: Family,
+    id: u16,
+    answer: Option<Answer>,
+}
+
+impl Query<'_> {
+    fn message(&self) -> io::Result<Vec<u8>> {
+        let message = dns::question(self.id, self.name, self.family);
+        message.ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    }
+
+    fn offer(&mut self, bytes: &[u8]) {
+        if self.answer.is_none() {
+            self.answer = dns::answer(bytes, self.id, self.name, self.family);
+        }
+    }
+}
+
+/// What a server knows.
+enum Lookup {
+    Found(Vec<IpAddr>),
+    NoSuchName,
+    NoAddress,
+}
+
+fn timed_out() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+}
+
+fn not_found(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, text)
+}
+
+/// Errors that another server does not change.
+fn ends_search(error: &io::Error) -> bool {
+    let number = outboard_sys::errno(error);
+    error.kind() == io::ErrorKind::Interrupted
+        || matches!(number, Some(libc::ECANCELED | libc::ENODEV))
+}
+
+impl Net {
+    /// The addresses of a host: of its text, of /etc/hosts, or by the servers in /etc/resolv.conf.
+    /// Both files are in the kernel's root. IPv4 addresses come first.
+    ///
+    /// Fails with `TimedOut` if no server answers: after the time in /etc/resolv.conf (`timeout`
+    /// and `attempts`, by default 5 seconds for each server, twice), at the latest after 30
+    /// seconds. `NotFound`: the name does not exist or has no address, or there is no server.
+    pub fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let addresses = match host.parse() {
+            Ok(address) => vec![address],
+            Err(_) => self
+                .look_up(host)
+                .map_err(|error| describe(error, format_args!("cannot resolve {host:?}")))?,
+        };
+        let with_port = |address| SocketAddr::new(address, port);
+        Ok(addresses.into_iter().map(with_port).collect())
+    }
+
+    fn look_up(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        if !dns::is_name(host) {
+            let text = "this is neither an address nor a name of a host";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let known = dns::in_hosts(&self.text(c"/etc/hosts")?, host);
+        if !known.is_empty() {
+            return Ok(known);
+        }
+        let name = host.strip_suffix('.').unwrap_or(host);
+        let last = name.rsplit('.').next().unwrap_or_default();
+        if last.eq_ignore_ascii_case("localhost") {
+            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        }
+        let config = Config::parse(&self.text(c"/etc/resolv.conf")?);
+        self.ask_candidates(host, &config)
+    }
+
+    /// A file that may be absent.
+    fn text(&self, path: &std::ffi::CStr) -> io::Result<String> {
+        match read_text(self.system(), path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            other => other,
+        }
+    }
+
+    fn ask_candidates(&self, host: &str, config: &Config) -> io::Result<Vec<IpAddr>> {
+        if config.servers.is_empty() {
+            let text = "/etc/resolv.conf of the kernel names no server: write a line \
+                        \"nameserver ADDRESS\"";
+            return Err(not_found(text));
+        }
+        let deadline = Instant::now() + LIMIT;
+        let mut reason = "there is no such name";
+        for name in config.candidates(host) {
+            match self.ask_servers(&name, config, deadline)? {
+                Lookup::Found(addresses) => return Ok(addresses),
+                Lookup::NoAddress => reason = "the name has no address",
+                Lookup::NoSuchName => {}
+            }
+        }
+        Err(not_found(reason))
+    }
+
+    fn ask_servers(&self, name: &str, config: &Config, deadline: Instant) -> io::Result<Lookup> {
+        let mut failures = Vec::new();
+        let mut kind = io::ErrorKind::TimedOut;
+        for _ in 0..config.attempts {
+            for server in &config.servers {
+                let now = Instant::now();
+                if now >= deadline {
+                    break;
+                }
+                match self.ask(server, name, deadline.min(now + config.timeout)) {
+                    Ok(lookup) => return Ok(lookup),
+                    Err(error) if ends_search(&error) => return Err(error),
+                    Err(error) => {
+                        kind = error.kind();
+                        let text = format!("{server}: {error}");
+                        if !failures.contains(&text) {
+                            failures.push(text);
+                        }
+                    }
+                }
+            }
+        }
+        let text = failures.join("; ");
+        Err(io::Error::new(kind, format!("no server answers ({text})")))
+    }
+
+    /// `ADDRESS`, or `ADDRESS%INTERFACE`.
+    fn server_address(&self, server: &str) -> io::Result<SocketAddr> {
+        let (address, link) = server.split_once('%').unwrap_or((server, ""));
+        let address = address.parse().map_err(|_| {
+            let text = "/etc/resolv.conf does not have an address here";
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })?;
+        Ok(match address {
+            IpAddr::V6(address) if !link.is_empty() => {
+                let scope = match link.parse() {
+                    Ok(number) => number,
+                    Err(_) => self.link(link)?.index,
+                };
+                SocketAddrV6::new(address, PORT, 0, scope).into()
+            }
+            address => SocketAddr::new(address, PORT),
+        })
+    }
+
+    fn ask(&self, server: &str, name: &str, deadline: Instant) -> io::Result<Lookup> {
+        let address = self.server_address(server)?;
+        let mut random = [0; 4];
+        self.system().random(&mut random)?;
+        let ids = [[random[0], random[1]], [random[2], random[3]]];
+        let mut queries = [0, 1].map(|index| Query {
+            name,
+            family: FAMILIES[index],
+            id: u16::from_ne_bytes(ids[index]),
+            answer: None,
+        });
+        self.ask_by_datagram(&address, &mut queries, deadline)?;
+        for query in &mut queries {
+            if query.answer == Some(Answer::Truncated) {
+                query.answer = None;
+                self.ask_by_stream(&address, query, deadline)?;
+            }
+        }
+        combine(queries.map(|query| query.answer))
+    }
+
+    fn ask_by_datagram(
+        &self,
+        server: &SocketAddr,
+        queries: &mut [Query],
+        deadline: Instant,
+    ) -> io::Result<()> {
+        let any: IpAddr = match server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = self.udp_bind((any, 0))?;
+        // Datagrams of others do not arrive, and errors of the server do.
+        socket.connect(*server)?;
+        socket.set_nonblocking(true)?;
+        for query in queries.iter() {
+            socket.send(&query.message()?)?;
+        }
+        let mut buffer = [0; DATAGRAM_SIZE];
+        while queries.iter().any(|query| query.answer.is_none()) {
+            if Instant::now() >= deadline || !socket.0.wait(libc::POLLIN, Some(deadline))? {
+                return Err(timed_out());
+            }
+            match socket.recv(&mut buffer) {
+                Ok(length) => queries
+                    .iter_mut()
+                    .for_each(|query| query.offer(&buffer[..length])),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_by_stream(
+        &self,
+        server: &SocketAddr,
+        query: &mut Query,
+        deadline: Instant,
+    ) -> io::Result<()> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(timed_out());
+        }
+        let stream = self.tcp_connect_timeout(server, left)?;
+        let message = query.message()?;
+        let mut request = (message.len() as u16).to_be_bytes().to_vec();
+        request.extend(message);
+        // So few bytes do not block.
+        (&stream).write_all(&request)?;
+        stream.set_nonblocking(true)?;
+        let mut length = [0; 2];
+        read_until(&stream, &mut length, deadline)?;
+        let mut answer = vec![0; u16::from_be_bytes(length).into()];
+        read_until(&stream, &mut answer, deadline)?;
+        query.offer(&answer);
+        match query.answer {
+            Some(Answer::Truncated) | None => Err(io::ErrorKind::InvalidData.into()),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// Fills the buffer before a deadline, however slowly the bytes arrive.
+fn read_until(stream: &TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        if Instant::now() >= deadline || !stream.0.wait(libc::POLLIN, Some(deadline))? {
+            return Err(timed_out());
+        }
+        let mut reader = stream;
+        match reader.read(&mut buffer[filled..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(length) => filled += length,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// One family is enough. A refusal of both is an error.
+fn combine(answers: [Option<Answer>; 2]) -> io::Result<Lookup> {
+    let mut found = Vec::new();
+    let (mut is_refused, mut exists) = (true, false);
+    for answer in answers.into_iter().flatten() {
+        match answer {
+            Answer::Addresses(addresses) => {
+                exists = true;
+                found.extend(addresses);
+            }
+            Answer::Refused | Answer::Truncated => continue,
+            Answer::NoSuchName => {}
+        }
+        is_refused = false;
+    }
+    match (is_refused, found.is_empty(), exists) {
+        (true, ..) => Err(io::Error::other("the server cannot answer")),
+        (_, false, _) => Ok(Lookup::Found(found)),
+        (_, _, true) => Ok(Lookup::NoAddress),
+        _ => Ok(Lookup::NoSuchName),
+    }
+}
