@@ -532,15 +532,6 @@ static int check_name_is_free(struct job *job)
 #define KIND(job) (job)->options.device.kind, *(job)->options.device.target ? ":" : "",	\
 		  (job)->options.device.target
 
-/*
- * The device has sent a frame when the notification ends. So the driver needs no interrupt for sent
- * frames: it frees each one when it sends the next. A driver that is loaded already stays as it is.
- */
-static void load_driver(struct job *job)
-{
-	ob_upcall(job->instance, component_load)("virtio_net", "napi_tx=0");
-}
-
 /* Makes the device, and the interface of the kernel for it. */
 static int make_device(struct job *job)
 {
@@ -552,12 +543,13 @@ static int make_device(struct job *job)
 	if (device < 0)
 		return fail(device, "%s%s%.128s: %.300s", KIND(job),
 			    *reason ? reason : strerror(-device));
-	load_driver(job);
 	error = ob_upcall(job->instance, virtio_add)((uint32_t)device, name);
-	ob_platform_net_done(host, (uint32_t)device);
-	if (error)
+	if (error) {
+		/* The kernel may not have taken it. */
+		ob_platform_net_done(host, (uint32_t)device);
 		return fail(error, "%s%s%.128s: the kernel does not take the device: %s", KIND(job),
 			    strerror(-error));
+	}
 	job->interface->device = device;
 	snprintf(job->interface->name, sizeof(job->interface->name), "%.15s", name);
 	return 0;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Makes a link of a kind that needs no more words, a dummy, or two ends of a cable. All are down. */
+/* Makes a link of a kind that needs no more words, a dummy, two ends of a cable. They are down. */
 void net_make_link(const char *kind, const char *name);
 void net_make_dummy(const char *name);
 void net_make_veth(const char *name, const char *peer);

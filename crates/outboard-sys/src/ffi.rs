@@ -9,6 +9,7 @@ pub const OB_DISK_NO_LOCK: c_uint = 2;
 
 /// Room for the name of a disk, its final NUL included.
 pub const DISK_NAME_SIZE: usize = 32;
+pub const LINK_NAME_SIZE: usize = 16;
 
 pub type PanicFunction = extern "C" fn(*mut c_void, *const c_char, size_t);
 pub type LogFunction = extern "C" fn(*mut c_void, c_int, *const c_char, size_t);
@@ -107,6 +108,18 @@ extern "C" {
         context: *mut c_void,
     ) -> c_int;
     pub fn ob_component_error() -> *const c_char;
+    pub fn ob_net_add_on(
+        instance: *mut ob_instance,
+        description: *const c_char,
+        name: *mut c_char,
+    ) -> c_int;
+    pub fn ob_net_configure_on(
+        instance: *mut ob_instance,
+        name: *const c_char,
+        changes: *const c_char,
+    ) -> c_int;
+    pub fn ob_net_remove_on(instance: *mut ob_instance, number: c_int) -> c_int;
+    pub fn ob_net_error() -> *const c_char;
     pub fn ob_file_lock(fd: c_int, exclusive: c_int) -> c_int;
     pub fn ob_file_unlock(fd: c_int);
     pub fn ob_version() -> *const c_char;

@@ -255,8 +255,8 @@ impl Instance {
         answer.map_err(|error| error.raw_os_error()) != Err(Some(libc::ENODEV))
     }
 
-    /// Ends the blocked call of a thread, or its next one that would block, with EINTR. `thread`: of
-    /// [`crate::System::thread`] there. Does not block. `EAGAIN`: too many at once.
+    /// Ends the blocked call of a thread, or its next one that would block, with EINTR. `thread`:
+    /// of [`crate::System::thread`] there. Does not block. `EAGAIN`: too many at once.
     pub fn interrupt(&self, thread: i32) -> io::Result<()> {
         // SAFETY: the handle is good.
         check(unsafe { ffi::ob_interrupt_on(self.raw(), thread) }).map(drop)
@@ -305,10 +305,50 @@ impl Instance {
         Ok((disk, name.to_string_lossy().into_owned()))
     }
 
+    /// Adds a network interface by its description. Returns its number and name. The error has the
+    /// library's reason. Blocks while it waits for an address.
+    pub fn add_interface(&self, description: &CStr) -> io::Result<(i32, String)> {
+        let mut name = [0u8; ffi::LINK_NAME_SIZE];
+        // SAFETY: the handle is good, the string ends with a NUL, and `name` has the room that the
+        // header asks for.
+        let result = unsafe {
+            ffi::ob_net_add_on(self.raw(), description.as_ptr(), name.as_mut_ptr().cast())
+        };
+        let number = self.named(result).map_err(with_reason)?;
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        Ok((number, name.to_string_lossy().into_owned()))
+    }
+
+    /// Changes a network interface that exists.
+    pub fn configure_interface(&self, name: &CStr, changes: &CStr) -> io::Result<()> {
+        // SAFETY: the handle is good, and the strings end with a NUL.
+        let result =
+            unsafe { ffi::ob_net_configure_on(self.raw(), name.as_ptr(), changes.as_ptr()) };
+        self.named(result).map_err(with_reason).map(drop)
+    }
+
+    /// Removes a network interface that was added.
+    pub fn remove_interface(&self, number: i32) -> io::Result<()> {
+        // SAFETY: the handle is good.
+        let result = unsafe { ffi::ob_net_remove_on(self.raw(), number) };
+        self.named(result).map_err(with_reason).map(drop)
+    }
+
     /// Removes a disk. `EBUSY` while it is mounted or open.
     pub fn remove_disk(&self, disk: i32) -> io::Result<()> {
         // SAFETY: the handle is good.
         let result = unsafe { ffi::ob_disk_remove_on(self.raw(), disk) };
         self.named(result).map(drop)
     }
+}
+
+/// The reason of this thread's last failed call about the network. An error with a name keeps it.
+fn with_reason(error: io::Error) -> io::Error {
+    // SAFETY: the library returns a NUL-terminated string that this thread's next such call
+    // changes.
+    let reason = unsafe { CStr::from_ptr(ffi::ob_net_error()) };
+    if reason.is_empty() || error.raw_os_error().is_none() {
+        return error;
+    }
+    explained(error, reason.to_string_lossy())
 }
