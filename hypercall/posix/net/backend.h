@@ -57,7 +57,7 @@ struct ob_net_port;		/* the device, as a back-end sees it */
 struct ob_net_backend_operations {
 	/*
 	 * Sends one frame. The pieces are memory of the kernel, valid until this returns. 0: sent,
-	 * or dropped as a network drops frames. Errors are counted, and the frame is dropped.
+	 * or dropped as a network drops frames. After an error the frame is dropped, too.
 	 */
 	int (*transmit)(struct ob_net_backend *backend, unsigned int queue,
 			const struct iovec *pieces, int count);
@@ -149,6 +149,9 @@ void ob_net_receive_end(struct ob_net_port *port, unsigned int queue, size_t len
  * latest before the thread blocks.
  */
 void ob_net_receive_flush(struct ob_net_port *port, unsigned int queue);
+
+/* Bytes of the largest frame that the driver takes, with its header. */
+size_t ob_net_frame_most(const struct ob_net_port *port);
 
 /*
  * Copies one frame to the kernel: begin, copy, end. 0, or -ENOBUFS: the kernel has no room.

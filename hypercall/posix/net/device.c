@@ -295,14 +295,13 @@ void ob_net_receive_end(struct ob_net_port *port, unsigned int index, size_t len
 void ob_net_receive_flush(struct ob_net_port *port, unsigned int index)
 {
 	struct queue *queue = receive_queue(port, index);
-	bool wanted;
 
 	if (!enter_ram(port, queue))
 		return;
-	wanted = ob_virtqueue_wants_interrupt(&queue->ring);
-	leave_ram(queue);
-	if (wanted)
+	/* A reset waits for this thread, so that the number is still the queue's. */
+	if (ob_virtqueue_wants_interrupt(&queue->ring))
 		interrupt(port, queue->ring.interrupt);
+	leave_ram(queue);
 }
 
 static void copy_pieces(const struct iovec *to, const struct iovec *from, int count)
@@ -333,11 +332,18 @@ int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct io
 {
 	struct iovec room[OB_NET_PIECES_MOST];
 	size_t length = total(pieces, count);
+	int rooms;
 
-	if (length <= OB_NET_HEADER_BYTES || length > port->frame_most)
+	if (length <= OB_NET_HEADER_BYTES || length > OB_NET_FRAME_MOST)
 		return 0;
-	if (!ob_net_receive_begin(port, queue, length, room))
+	rooms = ob_net_receive_begin(port, queue, length, room);
+	if (!rooms)
 		return -ENOBUFS;
+	/* A frame that is larger than the driver takes is dropped. */
+	if (length > total(room, rooms)) {
+		ob_net_receive_end(port, queue, 0);
+		return 0;
+	}
 	copy_pieces(room, pieces, count);
 	ob_net_receive_end(port, queue, length);
 	return 0;
@@ -398,6 +404,11 @@ void ob_net_port_link(struct ob_net_port *port, bool is_up)
 	__atomic_store_n(&port->config.status, status, __ATOMIC_SEQ_CST);
 	if (is_running(port) && port->config_interrupt)
 		interrupt(port, port->config_interrupt);
+}
+
+size_t ob_net_frame_most(const struct ob_net_port *port)
+{
+	return port->frame_most;
 }
 
 /* ---- the device -------------------------------------------------------------- */
@@ -514,11 +525,24 @@ static int net_reset(struct ob_virtio_device *device)
 	return 0;
 }
 
+/* A client that the halt has left in the kernel sends: the memory stays. */
+static bool is_stuck(struct ob_net_port *port)
+{
+	for (unsigned int i = 0; i < QUEUES_MOST; i++)
+		if (__atomic_load_n(&port->queues[i].calls, __ATOMIC_SEQ_CST))
+			return true;
+	return false;
+}
+
 static void net_close(struct ob_virtio_device *device)
 {
 	struct ob_net_port *port = port_of(device);
 
 	__atomic_store_n(&port->running, false, __ATOMIC_SEQ_CST);
+	if (is_stuck(port)) {
+		ob_net_port_stop(port);
+		return;
+	}
 	port->backend->operations->close(port->backend);
 	if (port->capture)
 		ob_net_pcap_close(port->capture);

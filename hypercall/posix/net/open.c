@@ -47,7 +47,7 @@ static int open_parts(struct ob_host *host, const struct kind *kind,
 
 	opening->port = ob_net_port_new(host, net->has_mac ? net->mac : NULL);
 	if (!opening->port) {
-		snprintf(error, size, "no memory");
+		snprintf(error, size, "the host has no memory, or no random numbers");
 		return -ENOMEM;
 	}
 	if (net->capture) {

@@ -189,11 +189,13 @@ static int ob_irq_alloc(struct irq_domain *domain, unsigned int irq, unsigned in
 	return error;
 }
 
+/* Linux calls this for mappings of both kinds. Those of virtio devices have no message. */
 static void ob_irq_free(struct irq_domain *domain, unsigned int irq, unsigned int count)
 {
 	struct irq_data *data = irq_domain_get_irq_data(domain, irq);
 
-	ob_host_interrupt_close(ob_host, data->hwirq);
+	if (irq_data_get_irq_chip_data(data))
+		ob_host_interrupt_close(ob_host, data->hwirq);
 	/* A vCPU that handles a late message may have looked up `data`, which the caller frees. */
 	synchronize_rcu();
 	kfree(irq_data_get_irq_chip_data(data));

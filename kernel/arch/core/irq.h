@@ -14,10 +14,11 @@ struct ob_vcpu;
 extern struct irq_domain *ob_irq_domain;
 
 /*
- * A number that nobody else uses, for a virtio device: irq_create_mapping() maps it. -ENOSPC,
- * -ENOMEM. Both functions may sleep.
+ * A number that nobody else uses, for a virtio device: irq_create_mapping() maps it, and
+ * irq_dispose_mapping() frees it. -ENOSPC, -ENOMEM. Both functions may sleep.
  */
 int ob_irq_number_alloc(void);
+/* For a number that was not mapped. */
 void ob_irq_number_free(u32 interrupt);
 
 /* Handles the interrupts that were raised on the vCPU. The vCPU has interrupts off. */

@@ -143,7 +143,8 @@ static int ob_virtio_request_interrupt(irq_handler_t handler, const char *name, 
 		return interrupt;
 	if (irq)
 		irq_dispose_mapping(irq);
-	ob_irq_number_free(interrupt);
+	else
+		ob_irq_number_free(interrupt);
 	return error;
 }
 
@@ -153,7 +154,6 @@ static void ob_virtio_free_interrupt(u32 interrupt, void *argument)
 
 	free_irq(irq, argument);
 	irq_dispose_mapping(irq);
-	ob_irq_number_free(interrupt);
 }
 
 static void ob_virtio_del_vq(struct virtqueue *queue)
