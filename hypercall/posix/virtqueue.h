@@ -31,6 +31,7 @@ struct ob_virtqueue {
 	uint16_t signalled;		/* what `returned` was at the last look for an interrupt */
 	bool event_index;		/* VIRTIO_RING_F_EVENT_IDX */
 	bool broken;
+	bool reported;			/* for the owner: it has logged that the queue is broken */
 	uint32_t interrupt;		/* 0: the driver polls */
 };
 

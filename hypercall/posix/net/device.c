@@ -87,6 +87,17 @@ static void interrupt(struct ob_net_port *port, uint32_t number)
 	port->host->upcalls->interrupt(number);
 }
 
+/* The driver has broken the rules of a queue: that queue does nothing any more. */
+static void report_if_broken(struct ob_net_port *port, struct ob_virtqueue *ring)
+{
+	static const char line[] = "network device: the driver has broken a queue";
+
+	if (!ring->broken || ring->reported)
+		return;
+	ring->reported = true;
+	ob_host_console_write(port->host, 3, line, sizeof(line) - 1);
+}
+
 /* ---- sending --------------------------------------------------------------- */
 
 static size_t total(const struct iovec *pieces, int count)
@@ -131,6 +142,7 @@ static void send_all(struct ob_net_port *port, unsigned int index)
 		backend->operations->transmit_end(backend, index / 2);
 	if (ob_virtqueue_wants_interrupt(&queue->ring))
 		interrupt(port, queue->ring.interrupt);
+	report_if_broken(port, &queue->ring);
 }
 
 /* ---- control --------------------------------------------------------------- */
@@ -179,6 +191,7 @@ static void control_all(struct ob_net_port *port, unsigned int index)
 	} while (ob_virtqueue_ask_notify(&queue->ring));
 	if (ob_virtqueue_wants_interrupt(&queue->ring))
 		interrupt(port, queue->ring.interrupt);
+	report_if_broken(port, &queue->ring);
 }
 
 /* ---- receiving --------------------------------------------------------------- */
@@ -231,9 +244,10 @@ static bool make_room(struct ob_net_port *port, struct queue *queue, size_t size
 	while (queue->room < size && ob_virtqueue_take(&queue->ring, &chain)) {
 		if (!add_buffer(queue, &chain)) {
 			queue->ring.broken = true;
-			return false;
+			break;
 		}
 	}
+	report_if_broken(port, &queue->ring);
 	return queue->room >= size;
 }
 
