@@ -771,7 +771,8 @@ int ob_dhcp_start(struct ob_instance *instance, struct ob_net_interface *interfa
 	if (interface->dhcp)
 		return fail(-EEXIST, "%s: dhcp: a client runs already", interface->name);
 	if (!link->has_mac || link->flags & IFF_LOOPBACK)
-		return fail(-EOPNOTSUPP, "%s: dhcp: this interface is no Ethernet", interface->name);
+		return fail(-EOPNOTSUPP, "%s: dhcp: this interface is no Ethernet",
+			    interface->name);
 	client = new_client(instance, interface, link, fixed_mtu);
 	if (!client)
 		return fail(-ENOMEM, "%s: dhcp: %s", interface->name, strerror(ENOMEM));
