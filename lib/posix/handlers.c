@@ -55,7 +55,7 @@ static bool is_function(const struct sigaction *action)
 	       (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
 }
 
-/* What the program had installed, where this file's handler is. */
+/* Replaces this file's handler by the one that the program had installed. */
 static void show_own(struct sigaction *old, const struct sigaction *own)
 {
 	if (old->sa_flags & SA_SIGINFO && old->sa_sigaction == on_signal)

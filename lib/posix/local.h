@@ -63,7 +63,7 @@ int ob_local_poll_both(struct pollfd *kernel, int kernel_count, struct pollfd *h
 #define OB_LOCAL_NEVER INT64_MAX
 int64_t ob_local_now(void);
 
-/* What is left until `end`, for ppoll. NULL: for ever. */
+/* The time left until `end`, for ppoll. NULL: for ever. */
 const struct timespec *ob_local_left(int64_t end, struct timespec *left);
 
 #endif

@@ -309,7 +309,7 @@ int ob_local_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *eve
 	return result;
 }
 
-/* What is ready now, of both. */
+/* Takes the events of both instances that are there now. */
 static int take_events(int epoll, int kernel_epoll, struct epoll_event *events, int most)
 {
 	int of_kernel = (int)ob_sys_epoll_wait(kernel_epoll, events, most, 0), of_host;

@@ -24,7 +24,8 @@ struct link_request {
 static struct rtattr *add(struct link_request *request, uint16_t type, const void *value,
 			  uint32_t bytes)
 {
-	struct rtattr *attribute = (void *)((char *)request + NLMSG_ALIGN(request->header.nlmsg_len));
+	char *end = (char *)request + NLMSG_ALIGN(request->header.nlmsg_len);
+	struct rtattr *attribute = (void *)end;
 
 	attribute->rta_type = type;
 	attribute->rta_len = (uint16_t)RTA_LENGTH(bytes);
@@ -35,7 +36,7 @@ static struct rtattr *add(struct link_request *request, uint16_t type, const voi
 	return attribute;
 }
 
-static void end(struct link_request *request, struct rtattr *attribute)
+static void close_nested(struct link_request *request, struct rtattr *attribute)
 {
 	attribute->rta_len = (uint16_t)((char *)request + request->header.nlmsg_len -
 					(char *)attribute);
@@ -74,7 +75,7 @@ void net_make_dummy(const char *name)
 	start(&request, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, name);
 	info = add(&request, IFLA_LINKINFO, NULL, 0);
 	add(&request, IFLA_INFO_KIND, "dummy", 5);
-	end(&request, info);
+	close_nested(&request, info);
 	perform(&request);
 }
 
@@ -89,9 +90,9 @@ void net_make_veth(const char *name, const char *peer)
 	data = add(&request, IFLA_INFO_DATA, NULL, 0);
 	other = add(&request, VETH_INFO_PEER, &(struct ifinfomsg){ 0 }, sizeof(struct ifinfomsg));
 	add(&request, IFLA_IFNAME, peer, (uint32_t)strlen(peer) + 1);
-	end(&request, other);
-	end(&request, data);
-	end(&request, info);
+	close_nested(&request, other);
+	close_nested(&request, data);
+	close_nested(&request, info);
 	perform(&request);
 }
 
