@@ -15,7 +15,7 @@
  *
  * INIT and REQUESTING use a packet socket, since the interface has no address yet. RENEWING and
  * REBINDING use a UDP socket. The first lease comes on the thread of the program that asks for it,
- * so that ob_interrupt() ends the wait. Then a thread of the client's own keeps the lease. That
+ * so that ob_interrupt() ends the wait. Then a thread of the client's own keeps the lease. The
  * thread has descriptors of its own in the kernel: the program neither sees nor closes them.
  *
  * The kernel itself removes an address whose lease ends, even if the thread cannot run.
@@ -287,7 +287,7 @@ static const uint8_t *receive(struct ob_dhcp *client, int fd, size_t *size, int 
 	return client->buffer;
 }
 
-/* Whatever arrives between transactions is nothing to answer. */
+/* Packets that arrive between transactions need no answer. */
 static void drop_packets(struct ob_dhcp *client, int fd)
 {
 	int error = 0;

@@ -40,7 +40,7 @@ struct ob_dhcp_request {
 	uint8_t server[4];		/* the server that it has chosen; zeroes: no such option */
 };
 
-/* What a server offers or grants. Only values that a client can use. */
+/* An offer or a grant of a server. It has only values that a client can use. */
 struct ob_dhcp_reply {
 	enum ob_dhcp_type type;		/* OFFER, ACK or NAK, which has the server only */
 	uint8_t server[4];		/* zeroes: none given */

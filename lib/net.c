@@ -424,7 +424,7 @@ static void link_interface(struct ob_instance *instance, struct ob_net_interface
 	instance->net.interfaces = interface;
 }
 
-/* Whoever waits for this gets the mutex only after the caller. */
+/* A thread that waits for this gets the mutex after the caller. */
 static void set_idle(struct ob_instance *instance, struct ob_net_interface *interface)
 {
 	interface->busy = false;

@@ -14,7 +14,7 @@ HYPERCALL_FLAGS := -I$(REPO)/hypercall/posix
 HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/posix/*.c $(REPO)/hypercall/posix/snapshot/*.c \
 	$(REPO)/hypercall/posix/net/*.c)
 HYPERCALL_OBJECTS := $(HYPERCALL_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
-LIB_SOURCES := $(wildcard $(REPO)/lib/*.c)
+LIB_SOURCES := $(wildcard $(REPO)/lib/*.c $(REPO)/lib/posix/*.c)
 LIB_OBJECTS := $(LIB_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
 GENERATED_OBJECTS := $(WORK)/generated/config.o $(WORK)/generated/syscalls.o
 API_OBJECTS := $(LIB_OBJECTS) $(GENERATED_OBJECTS)

@@ -249,7 +249,7 @@ static void test_refused(void)
 	EXPECT_REFUSED(packet.size = HEADERS; wrap(&packet));
 }
 
-/* Whatever a reply contains, what is taken from it can be configured. */
+/* An interface can be configured with every reply that the parser accepts. */
 static void check_sane(const struct ob_dhcp_reply *reply)
 {
 	if (reply->type == OB_DHCP_NAK)

@@ -113,7 +113,7 @@ def fixture_tester(tmp_path_factory):
 
 
 def results(tester, call, descriptions):
-    """What the call said of each description: its result and its reason."""
+    """Yields each description with the result and the reason of the call."""
     for description, line in zip(descriptions, tester(call, *descriptions).splitlines(),
                                  strict=True):
         result, _, reason = line.partition(" ")

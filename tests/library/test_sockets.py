@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""outboard/sockets.h: programs of sockets become clients of a kernel in their own process by one
+option of the compiler. Their files are the host's.
+"""
+
+import os
+import socket
+import subprocess
+
+import pytest
+
+from library.test_capi import FLAGS, HERE, LIBRARIES, pkg_config, run
+from support import debian
+
+INCLUDE = ("-include", "outboard/sockets.h")
+CASES = ["descriptors", "calls", "datagrams", "poll", "select", "epoll", "sendfile", "signals",
+         "closed-peer", "threads"]
+TEXT = "contents of the file"
+
+
+@pytest.fixture(name="path", scope="module")
+def fixture_path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sockets") / "file"
+    path.write_text(TEXT, encoding="ascii")
+    return str(path)
+
+
+def build(path, *words):
+    source = os.path.join(HERE, "sockets_test.c")
+    run("gcc", *FLAGS, *words, "-o", path, source, *pkg_config("--cflags", "--libs"))
+    return path
+
+
+@pytest.fixture(name="programs", scope="module")
+def fixture_programs(tmp_path_factory):
+    """The same program, as it is and as a local client."""
+    directory = str(tmp_path_factory.mktemp("programs"))
+    return {"host": build(f"{directory}/plain"), "kernel": build(f"{directory}/local", *INCLUDE)}
+
+
+@pytest.mark.parametrize("sockets", ["host", "kernel"])
+@pytest.mark.parametrize("case", CASES)
+def test_as_on_the_host(programs, path, case, sockets):
+    run(programs[sockets], case, path, timeout=120, LD_LIBRARY_PATH=LIBRARIES)
+
+
+@pytest.mark.parametrize("sockets", ["host", "kernel"])
+def test_ports_of_the_kernel_are_not_the_hosts(programs, path, sockets):
+    environment = {**os.environ, "LD_LIBRARY_PATH": LIBRARIES}
+    with subprocess.Popen([programs[sockets], "port", path], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, env=environment) as process:
+        port = int(process.stdout.readline())
+        with socket.socket() as client:
+            refused = client.connect_ex(("127.0.0.1", port)) != 0
+        process.communicate(b"\n", timeout=60)
+    assert process.returncode == 0
+    assert refused == (sockets == "kernel")
+
+
+def test_wrong_description_of_the_network(programs, path):
+    done = subprocess.run([programs["kernel"], "calls", path], capture_output=True, text=True,
+                          check=False, timeout=60, env={**os.environ, "OUTBOARD_NET": "user:x",
+                                                        "LD_LIBRARY_PATH": LIBRARIES})
+    assert done.returncode == 1
+    assert done.stderr.startswith("outboard: user:x: a user interface has no target")
+
+
+def local_client(directory):
+    """The object of a client that runs in the server's process."""
+    target = os.path.join(directory, "local_client.o")
+    run("gcc", *FLAGS, "-c", *pkg_config("--cflags"), "-o", target,
+        os.path.join(HERE, "local_client.c"))
+    return target
+
+
+def request(program, *words, port, text, answer, times=1, **options):
+    """Runs a server until its client has the answer. The client ends the server by SIGTERM."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": LIBRARIES, "LOCAL_PORT": str(port),
+                   "LOCAL_REQUEST": text, "LOCAL_ANSWER": answer, "LOCAL_TIMES": str(times)}
+    done = subprocess.run([program, *words], env=environment, capture_output=True, timeout=120,
+                          check=False, **options)
+    with open(answer, "rb") as stream:
+        return done, stream.read()
+
+
+@pytest.mark.needs("apt-get", "dpkg-source", "make", "gcc")
+def test_netcat(work):
+    """Debian's netcat, unmodified: its select() waits for a file of the host and a socket."""
+    tree = debian.source("netcat", work)
+    flags = [*INCLUDE, "-w", "-DLINUX", '-DDEBIAN_VERSION="test"', *pkg_config("--cflags")]
+    program = os.path.join(work, "netcat")
+    run("gcc", *flags, "-o", program, os.path.join(tree, "netcat.c"), local_client(work),
+        *pkg_config("--libs"), "-lresolv", "-pthread")
+    contents = os.urandom(3000000)
+    with open(f"{work}/contents", "wb") as stream:
+        stream.write(contents)
+    with open(f"{work}/contents", "rb") as stream:
+        done, answer = request(program, "-q", "0", "-l", "-p", "7777", port=7777, text="a request",
+                               answer=f"{work}/answer", stdin=stream)
+    assert done.stdout == b"a request", done.stderr
+    assert answer == contents
+
+
+@pytest.fixture(name="lighttpd", scope="module")
+def fixture_lighttpd(tmp_path_factory):
+    """Debian's lighttpd, unmodified."""
+    directory = str(tmp_path_factory.mktemp("lighttpd"))
+    tree = debian.source("lighttpd", directory)
+    without = [f"--without-{name}" for name in ("pcre2", "pcre", "zlib", "bzip2", "brotli", "zstd",
+                                                "openssl")]
+    subprocess.run(["./configure", "-q", "--disable-dependency-tracking", *without], cwd=tree,
+                   check=True, capture_output=True, timeout=600)
+    flags = " ".join(["-O1", "-w", *INCLUDE, *pkg_config("--cflags")])
+    libraries = " ".join([local_client(directory), *pkg_config("--libs"), "-pthread"])
+    subprocess.run(["make", "-s", "-j2", "-C", "src", "parsers", "versionstamp", "lighttpd",
+                    f"CFLAGS={flags}", f"LIBS={libraries}"], cwd=tree, check=True,
+                   capture_output=True, timeout=600)
+    return os.path.join(tree, "src", "lighttpd")
+
+
+@pytest.mark.needs("apt-get", "dpkg-source", "make", "gcc")
+@pytest.mark.parametrize("waits", ["linux-sysepoll", "poll", "select"])
+def test_lighttpd(work, lighttpd, waits):
+    contents = os.urandom(3000000)
+    os.mkdir(f"{work}/root")
+    with open(f"{work}/root/file.bin", "wb") as stream:
+        stream.write(contents)
+    with open(f"{work}/config", "w", encoding="ascii") as stream:
+        stream.write(f'server.document-root = "{work}/root"\nserver.bind = "127.0.0.1"\n'
+                     f'server.port = 8080\nserver.event-handler = "{waits}"\n'
+                     f'server.errorlog = "{work}/log"\n')
+    done, answer = request(lighttpd, "-D", "-f", f"{work}/config", port=8080, times=20,
+                           text="GET /file.bin HTTP/1.0\r\n\r\n", answer=f"{work}/answer")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.0 200 OK"), (head, done.stderr)
+    assert body == contents
+    # SIGTERM ended its wait, and it cleaned up.
+    with open(f"{work}/log", encoding="utf-8") as stream:
+        assert "server stopped" in stream.read()
