@@ -79,6 +79,14 @@ def test_a_file_is_copied_in(examples, image, work):
     assert images.contents(f"{work}/out/noise") == images.contents(noise)
 
 
+def test_a_page_is_fetched_over_a_cable_of_the_kernel(examples):
+    assert quiet(f"{examples}/http") == "Hello from a kernel in a process\n"
+
+
+def test_an_event_loop_echoes(examples):
+    assert quiet(f"{examples}/echo") == "Hello, Hello\n"
+
+
 def blocks_of_page() -> list:
     with open(PAGE, encoding="utf-8") as stream:
         return re.findall(r"^```rust\n(.*?)^```$", stream.read(), re.MULTILINE | re.DOTALL)

@@ -63,6 +63,11 @@ pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::{errno, FileLock, KernelError, Secret, Storage};
 pub use tree::Tree;
 
+/// The examples of the page compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/net-rust.md")]
+mod net_page {}
+
 // The layer below, and helpers of the crates above: not for other programs.
 #[doc(hidden)]
 pub use capacity::capacity;
