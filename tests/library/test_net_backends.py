@@ -27,3 +27,8 @@ def test_tap(work, sanitizer):
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("the host has no /dev/net/tun")
     capi.run(build(work, "net_tap_test.c", "tap", sanitizer), timeout=120)
+
+
+@pytest.mark.parametrize("sanitizer", ["plain", "address"])
+def test_hub(work, sanitizer):
+    capi.run(build(work, "net_hub_test.c", "hub", sanitizer), work, timeout=300)
