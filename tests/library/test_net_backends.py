@@ -37,3 +37,8 @@ def test_queues(work, sanitizer):
                              "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                              *capi.SANITIZERS[sanitizer])
     capi.run(program, "100000")
+
+
+@pytest.mark.parametrize("sanitizer", ["plain", "address"])
+def test_hub(work, sanitizer):
+    capi.run(build(work, "net_hub_test.c", "hub", sanitizer), work, timeout=300)

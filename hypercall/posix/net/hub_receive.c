@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Hub: the thread that receives.
+ *
+ * It takes frames from all peers in turn. If there are none it looks again for a short time, then
+ * sleeps until a peer rings the bell. Once a second, and when a peer reports a change, it looks at
+ * the file for ports that came and went.
+ */
+#define _GNU_SOURCE
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "hub.h"
+
+#define NSEC_PER_SEC 1000000000ull
+#define NSEC_PER_MSEC 1000000ull
+
+/* The kernel gets an interrupt after so much of one peer at the latest. */
+#define BATCH_FRAMES 64
+#define BATCH_BYTES (128u << 10)
+
+#define SPIN_NSEC 20000ull
+/* Between two looks: each look slows down the peer that writes there. */
+#define PAUSES 4
+
+/* Peers that report changes all the time do not keep the thread from frames. */
+#define LOOK_AGAIN_NSEC (10 * NSEC_PER_MSEC)
+/* Peers that end without notice are found by then. A lost wake-up is made up for, too. */
+#define SLEEP_NSEC NSEC_PER_SEC
+
+#define SECONDS_OF_AGE 64
+
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * NSEC_PER_SEC + (uint64_t)time.tv_nsec;
+}
+
+static bool is_stopping(const struct ob_hub *hub)
+{
+	return __atomic_load_n(&hub->stopping, __ATOMIC_ACQUIRE);
+}
+
+/* ---- frames ------------------------------------------------------------------ */
+
+/* Sets *received if there was a frame. False: the thread should end. */
+static bool receive_from(struct ob_hub *hub, unsigned int port, bool *received)
+{
+	size_t bytes = 0, length = 0;
+	int result = 1;
+
+	for (int i = 0; i < BATCH_FRAMES && bytes < BATCH_BYTES && result > 0; i++) {
+		result = ob_hub_take(hub, port, &length);
+		if (result > 0)
+			bytes += length;
+	}
+	if (bytes || result < 0) {
+		*received = true;
+		ob_net_receive_flush(hub->device, 0);
+	}
+	return result >= 0 || ob_net_receive_wait(hub->device, 0, length);
+}
+
+static bool receive_all(struct ob_hub *hub, bool *received)
+{
+	if (!__atomic_load_n(&hub->receiving, __ATOMIC_ACQUIRE))
+		return true;
+	for (uint64_t rest = hub->present; rest; rest &= rest - 1)
+		if (!receive_from(hub, (unsigned int)__builtin_ctzll(rest), received))
+			return false;
+	return true;
+}
+
+/* ---- ports ------------------------------------------------------------------- */
+
+static uint32_t changes(const struct ob_hub *hub)
+{
+	return __atomic_load_n(&hub->bell->changes, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t time_of_look(const struct ob_hub *hub)
+{
+	bool soon = changes(hub) != hub->changes_seen || hub->look_soon;
+
+	return hub->last_look + (soon ? LOOK_AGAIN_NSEC : SLEEP_NSEC);
+}
+
+static void look_at_ports(struct ob_hub *hub, uint64_t time)
+{
+	struct ob_hub_entry failed;
+
+	__atomic_store_n(&hub->age, (uint32_t)(time / NSEC_PER_SEC / SECONDS_OF_AGE),
+			 __ATOMIC_RELAXED);
+	hub->last_look = time;
+	hub->changes_seen = changes(hub);
+	ob_hub_peers_update(hub, &failed);
+	ob_hub_peers_clean(hub);
+}
+
+/* ---- waiting ----------------------------------------------------------------- */
+
+static bool has_work(struct ob_hub *hub)
+{
+	if (is_stopping(hub))
+		return true;
+	if (!__atomic_load_n(&hub->receiving, __ATOMIC_ACQUIRE))
+		return false;
+	for (uint64_t rest = hub->present; rest; rest &= rest - 1)
+		if (ob_hub_has_frame(hub, (unsigned int)__builtin_ctzll(rest)))
+			return true;
+	return false;
+}
+
+/* The next spin is later if this one was in vain, and later still if the one before was, too. */
+static void note_spin(struct ob_hub *hub, bool useful, uint64_t time)
+{
+	if (useful) {
+		hub->spin_pause /= 2;
+		return;
+	}
+	hub->spin_pause = hub->spin_pause < NSEC_PER_MSEC ? NSEC_PER_MSEC : hub->spin_pause * 2;
+	if (hub->spin_pause > NSEC_PER_SEC)
+		hub->spin_pause = NSEC_PER_SEC;
+	hub->spin_from = time + hub->spin_pause;
+}
+
+/*
+ * Looks again and again for a short time: a wake-up by the host takes longer than many answers. If
+ * other threads need the processor, maybe the one that would answer, spinning only delays them.
+ * Then most spins are in vain, or the host takes the processor away for long.
+ */
+static bool spin(struct ob_hub *hub)
+{
+	uint64_t start = now(), before, time = start;
+	bool found = false;
+
+	if (start < hub->spin_from)
+		return false;
+	do {
+		for (int i = 0; i < 8 && !found; i++) {
+			found = has_work(hub);
+			for (int j = 0; j < PAUSES && !found; j++)
+				__builtin_ia32_pause();
+		}
+		before = time;
+		time = now();
+	} while (!found && time < start + SPIN_NSEC);
+	note_spin(hub, found && time - before < SPIN_NSEC, time);
+	return found;
+}
+
+static void wait_for_bell(struct ob_hub *hub, uint32_t seen, uint64_t nanoseconds)
+{
+	struct timespec timeout = {
+		.tv_sec = (time_t)(nanoseconds / NSEC_PER_SEC),
+		.tv_nsec = (long)(nanoseconds % NSEC_PER_SEC),
+	};
+
+	syscall(SYS_futex, &hub->bell->rings, FUTEX_WAIT, seen, &timeout, NULL, 0);
+}
+
+/* Sleeps until there is work, but not beyond the time of the next look at the ports. */
+static void sleep_until_work(struct ob_hub *hub)
+{
+	uint32_t seen = __atomic_load_n(&hub->bell->rings, __ATOMIC_SEQ_CST);
+	uint64_t time = now(), end;
+
+	/* Either a peer sees that this thread sleeps, or this thread sees the peer's frame. */
+	__atomic_store_n(&hub->control->sleep, hub->control->sleep + 1, __ATOMIC_SEQ_CST);
+	end = time_of_look(hub);
+	if (time < end && !has_work(hub))
+		wait_for_bell(hub, seen, end - time);
+	__atomic_store_n(&hub->control->sleep, hub->control->sleep + 1, __ATOMIC_RELEASE);
+}
+
+void ob_hub_work(void *argument)
+{
+	struct ob_hub *hub = argument;
+	bool worked = false;
+
+	while (!is_stopping(hub)) {
+		bool received = false;
+
+		if (now() >= time_of_look(hub))
+			look_at_ports(hub, now());
+		if (!receive_all(hub, &received))
+			return;
+		if (!received && !(worked && spin(hub)))
+			sleep_until_work(hub);
+		worked = received;
+	}
+}
