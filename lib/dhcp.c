@@ -671,6 +671,16 @@ static bool begins_again(int result)
 	return result == -EACCES || result == -ETIMEDOUT;
 }
 
+/* So that the server can give the address to another client at once. */
+static void release(struct ob_dhcp *client)
+{
+	struct ob_dhcp_request request = make_request(client, OB_DHCP_RELEASE);
+
+	memcpy(request.client, client->lease.address.bytes, 4);
+	memcpy(request.server, client->lease.server, 4);
+	send_message(client, &request, client->lease.server);
+}
+
 static void run(void *argument)
 {
 	struct ob_dhcp *client = argument;
@@ -683,6 +693,8 @@ static void run(void *argument)
 	set_ready(client);
 	do {
 		result = keep_lease(client);
+		if (is_stopped(client))
+			release(client);
 		remove_lease(client);
 		if (begins_again(result))
 			result = acquire(client, FOR_EVER);

@@ -46,7 +46,6 @@ struct change {
 struct job {
 	struct ob_instance *instance;
 	struct ob_net_interface *interface;
-	bool is_new;			/* the interface, for the list */
 	bool started_dhcp;
 	struct ob_net_servers servers_before;
 	struct ob_link before;		/* the link before the first step */
@@ -668,7 +667,6 @@ static int take_interface(struct job *job)
 	if (old && old->busy)
 		return fail(-EBUSY, "%s: another call changes this interface now",
 			    job->before.name);
-	job->is_new = !old;
 	if (old) {
 		free(new);
 		job->interface = old;
@@ -677,6 +675,13 @@ static int take_interface(struct job *job)
 	}
 	strcpy(job->interface->name, job->before.name);
 	return 0;
+}
+
+/* An entry of the program's own interface that says nothing: it would only fill the list. */
+static bool is_empty(const struct ob_net_interface *interface)
+{
+	return interface->device < 0 && !interface->dhcp && !interface->servers.count &&
+	       !interface->leased.count;
 }
 
 static int configure_existing(struct job *job)
@@ -691,7 +696,7 @@ static int configure_existing(struct job *job)
 		return error;
 	}
 	error = configure(job);
-	if (error && job->is_new) {
+	if (is_empty(job->interface)) {
 		unlink_interface(job->instance, job->interface);
 		free(job->interface);
 	}
@@ -765,6 +770,9 @@ int ob_net_remove_on(struct ob_instance *instance, int number)
 	ob_error_clear(OB_ERROR_NET);
 	if (!instance)
 		return fail(-EINVAL, "no instance");
+	/* After a contained panic the thread of a DHCP client never ends. */
+	if (ob_syscall_on(instance, SYS_getpid) == -ENODEV)
+		return fail(-ENODEV, "no kernel runs");
 	pthread_mutex_lock(&instance->net.mutex);
 	error = take_device(instance, number, &interface);
 	pthread_mutex_unlock(&instance->net.mutex);

@@ -103,6 +103,8 @@ static void count(const uint8_t *request, uint8_t type, bool to_all)
 {
 	if (type == 1)
 		dhcp_server.discovers++;
+	else if (type == 7)
+		dhcp_server.releases++;
 	else if (!memcmp(request + 12, (uint8_t[4]){ 0 }, 4))
 		dhcp_server.requests++;
 	else if (to_all)
@@ -122,7 +124,7 @@ static void answer(int fd, const uint8_t *request, long size, bool to_all)
 	CHECK(!memcmp(option(request, size, 61) + 1, request + 28, 6));
 	memcpy(&client, request + 12, 4);
 	count(request, *type, to_all);
-	if (dhcp_server.mode == DHCP_SILENT)
+	if (dhcp_server.mode == DHCP_SILENT || *type == 7)
 		return;
 	answer_type = *type == 1 ? 2 : 5;
 	if (*type == 3 && dhcp_server.mode != DHCP_ANSWER) {

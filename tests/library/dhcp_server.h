@@ -25,7 +25,7 @@ struct dhcp_server {
 	uint8_t options[128];
 	int option_bytes;
 	/* It counts what it got. */
-	volatile int discovers, requests, renewals, rebinds;
+	volatile int discovers, requests, renewals, rebinds, releases;
 };
 
 extern struct dhcp_server dhcp_server;

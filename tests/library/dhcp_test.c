@@ -81,6 +81,7 @@ static void test_lease(void)
 	CHECK(!net_source("192.0.2.1", unused, sizeof(unused)));
 	CHECK(!net_read_file("/etc/resolv.conf", text, sizeof(text)));
 	CHECK_EQUAL(threads_named("outboard dhcp", NULL), 0);
+	WAIT_FOR(dhcp_server.releases == 1, 10);
 	/* And again, with an MTU of the program's own. */
 	net_configure("eth7", "dhcp,mtu=1450,dns=10.5.0.99");
 	CHECK(net_has_address("10.5.0.77"));

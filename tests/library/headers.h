@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 #include <sys/rseq.h>
 #include <outboard/outboard.h>
+#include <outboard/net.h>
 #include <outboard/syscall.h>
 #include <outboard/syscalls.h>
 #include <linux/bpf.h>

@@ -229,7 +229,8 @@ static void test_instances(void)
 
 	CHECK(!ob_instance_new(&other));
 	expect_reason(ob_net_configure_on(other, "lo", "up"), -ENODEV, "no kernel runs");
-	expect_reason(ob_net_remove_on(other, 0), -ENOENT, "number 0");
+	expect_reason(ob_net_remove_on(other, 0), -ENODEV, "no kernel runs");
+	expect_reason(ob_net_remove(0), -ENOENT, "number 0");
 	expect_reason(ob_net_configure_on(NULL, "lo", "up"), -EINVAL, "no instance");
 	CHECK(!ob_boot_on(other, NULL));
 	CHECK(!ob_net_configure_on(other, "lo", "up"));

@@ -374,7 +374,7 @@ def test_example(work, image, compiler):
 def test_headers(work, compiler, standard):
     """The headers stand alone, and beside the C library's."""
     ours = "".join(f"#include <outboard/{name}.h>\n"
-                   for name in ("outboard", "syscall", "syscalls"))
+                   for name in ("outboard", "net", "syscall", "syscalls"))
     for name, text in ("alone", ours), ("both", '#include "headers.h"\n'):
         source = os.path.join(work, f"{name}.{'cc' if compiler == 'g++' else 'c'}")
         with open(source, "w", encoding="ascii") as stream:
@@ -391,7 +391,7 @@ def defined_symbols(*arguments):
 def declared_functions():
     include = os.path.join(OUT, "include", "outboard")
     names = set()
-    for header in ("outboard.h", "syscalls.h"):
+    for header in ("outboard.h", "net.h", "sockets.h", "syscalls.h"):
         with open(os.path.join(include, header), encoding="ascii") as stream:
             text = re.sub(r"/\*.*?\*/|static inline .*?^}$", "", stream.read(), flags=re.S | re.M)
         names |= set(re.findall(r"(?<!typedef void )\b(ob_\w+)\(", text))

@@ -57,6 +57,25 @@ def test_ports_of_the_kernel_are_not_the_hosts(programs, path, sockets):
     assert refused == (sockets == "kernel")
 
 
+@pytest.mark.parametrize("standard", ["c99", "gnu17"])
+def test_macros_of_the_program(work, standard):
+    """A program may ask for any extensions of the C library, and use the names of functions."""
+    source = os.path.join(work, "program.c")
+    with open(source, "w", encoding="ascii") as stream:
+        stream.write("#define _GNU_SOURCE\n#define _POSIX_C_SOURCE 200112L\n"
+                     "#define _XOPEN_SOURCE 600\n#define _DEFAULT_SOURCE 1\n"
+                     "#include <sys/socket.h>\n#include <signal.h>\n#include <unistd.h>\n"
+                     "struct stream { int (*close)(int fd); int listen; };\n"
+                     "int f(struct stream *stream, int socket);\n"
+                     "int f(struct stream *stream, int socket)\n{\n"
+                     "\tstruct sigaction action = { .sa_flags = 0 };\n"
+                     "\tstream->close = close;\n"
+                     "\treturn stream->close(socket) + stream->listen + action.sa_flags;\n}\n")
+    words = ("-Wall", "-Wextra", "-Werror", "-pedantic", *INCLUDE, *pkg_config("--cflags"))
+    run("gcc", f"-std={standard}", *words, "-c", "-o", f"{work}/program.o", source)
+    assert "ob_local_close" in run("nm", "-u", f"{work}/program.o")
+
+
 def test_wrong_description_of_the_network(programs, path):
     done = subprocess.run([programs["kernel"], "calls", path], capture_output=True, text=True,
                           check=False, timeout=60, env={**os.environ, "OUTBOARD_NET": "user:x",
