@@ -44,7 +44,7 @@ static void check_protection(const struct ob_hub *hub)
 }
 
 /* Positions and lengths that are wrong, in a link that is open otherwise. */
-static void lie(struct ob_hub *hub)
+static void write_lies(struct ob_hub *hub)
 {
 	struct ob_hub_link *link = &hub->control->links[rand() % 3];
 	uint64_t value = (uint64_t)rand() << (rand() % 40);
@@ -72,7 +72,7 @@ static void scribble(unsigned int id)
 		struct ob_hub_file file;
 		int32_t bad[4] = { getpid(), rand() % 9, rand() % 9, rand() };
 
-		lie(hub);
+		write_lies(hub);
 		if (i % 64)
 			continue;
 		write_random(hub->control->links, sizeof(hub->control->links), 16);
@@ -119,17 +119,50 @@ static void test_hostile(void)
 	leave(b);
 }
 
+/* The next record of the ring to port 0, as it is: its length, and how far the position moves. */
+static void put_record(struct ob_hub *hub, uint32_t length, uint64_t moves)
+{
+	struct ob_hub_peer *peer = hub->peers[0];
+
+	memcpy(ob_hub_ring(hub, 0) + peer->sent % OB_HUB_RING_BYTES, &length, 4);
+	peer->sent += moves;
+	__atomic_store_n(&hub->control->links[0].sent, peer->sent, __ATOMIC_RELEASE);
+	ob_hub_ring_bell(peer->bell);
+}
+
+#define SKIP UINT32_MAX
+#define LIES 7
+
+static void tell_lie(struct member *member, unsigned int lie)
+{
+	struct ob_hub *hub = (struct ob_hub *)member->hub;
+
+	switch (lie) {
+	case 0: return put_record(hub, OB_NET_FRAME_MOST + 1, 65600);	/* longer than any */
+	case 1: return put_record(hub, 25, 64);			/* shorter */
+	case 2: return put_record(hub, 200, 64);		/* longer than the position says */
+	case 3: return put_record(hub, 50, 65);			/* not aligned */
+	case 4: return put_record(hub, SKIP, 64);		/* skips more than there is */
+	case 5: /* more than a ring; without end if each record skips */
+		memcpy(ob_hub_ring(hub, 0), &(uint32_t){ SKIP }, 4);
+		return put_record(hub, SKIP, 1ull << 62);
+	case 6: /* beyond the end of the ring */
+		while (hub->peers[0]->sent < OB_HUB_RING_BYTES - 60032)
+			CHECK_EQUAL(try_send(member, ALL, 60000), 0);
+		while (hub->peers[0]->sent < OB_HUB_RING_BYTES - 128)
+			CHECK_EQUAL(try_send(member, ALL, 100), 0);
+		return put_record(hub, 65000, 65024);
+	}
+}
+
 static void lie_once(unsigned int id)
 {
 	struct member *member = join(id);
-	struct ob_hub *hub = (struct ob_hub *)member->hub;
-	uint32_t length = 0xfffffff0u;
 
 	send_to(member, ALL, 100);
-	wait_for_common(member, 1, 1);
-	memcpy(ob_hub_ring(hub, 0) + hub->peers[0]->sent % OB_HUB_RING_BYTES, &length, 4);
-	hub->control->links[0].sent += 64;
-	ob_hub_ring_bell(hub->peers[0]->bell);
+	while (!next_of(&member->common[1]))
+		usleep(1000);
+	tell_lie(member, id - 2);
 	for (;;)
 		pause();
 }
@@ -139,19 +172,33 @@ static void test_broken(void)
 {
 	struct member *a = join(1);
 	struct ob_hub *hub = (struct ob_hub *)a->hub;
-	pid_t child = start("lie", 5);
 
-	wait_for_common(a, 5, 1);
-	send_to(a, ALL, 100);
-	for (int i = 0; i < 10 * SECONDS; i++, usleep(1000))
-		if (__atomic_load_n(&hub->peers[1]->broken, __ATOMIC_ACQUIRE))
-			break;
-	CHECK(hub->peers[1]->broken);
-	end(child);
-	meet(a, join(6));
-	CHECK_EQUAL(((struct ob_hub *)members[6].hub)->port, 1);
+	for (unsigned int i = 0; i < LIES; i++) {
+		pid_t child = start("lie", 2 + i);
+		uint32_t count;
+
+		wait_for_common(a, 2 + i, 1);
+		/* The ring fills up to its end. */
+		a->port.hold = i == 6;
+		send_to(a, ALL, 100);
+		usleep(a->port.hold ? 200000 : 0);
+		port_release(&a->port, 0);
+		for (int j = 0; j < 10 * SECONDS; j++, usleep(1000))
+			if (__atomic_load_n(&hub->peers[1]->broken, __ATOMIC_ACQUIRE))
+				break;
+		CHECK(hub->peers[1]->broken);
+		count = next_of(&a->common[2 + i]);
+		CHECK(i == 6 ? count > 60 : count == 1);
+		end(child);
+		/* It looks for ports that ended. */
+		hub->bell->changes++;
+		ob_hub_ring_bell(hub->bell);
+		wait_for_peers(a, 0);
+	}
+	meet(a, join(60));
+	CHECK_EQUAL(((struct ob_hub *)members[60].hub)->port, 1);
 	leave(a);
-	leave(&members[6]);
+	leave(&members[60]);
 }
 
 /* ---- the file ---------------------------------------------------------------- */

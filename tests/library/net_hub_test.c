@@ -204,6 +204,47 @@ static void test_visitors(void)
 	leave(member);
 }
 
+/* A port's frames arrive although it has left when the receiver's kernel has room again. */
+static void test_rest(void)
+{
+	struct member *a = join_with(1, 64), *b = join(2);
+
+	wait_for_peers(a, 1);
+	a->port.hold = true;
+	for (int i = 0; i < 200; i++)
+		send_to(b, ALL, 1500);
+	CHECK(port_wait(&a->port, 0, 64, 10 * SECONDS));
+	leave(b);
+	usleep(50000);
+	port_release(&a->port, 0);
+	wait_for_common(a, 2, 200);
+	wait_for_peers(a, 0);
+	leave(a);
+}
+
+/* The next user of a port gets no frame that was for the one before. */
+static void test_successor(void)
+{
+	struct member *a = join(1), *b = join(2), *c;
+
+	meet(a, b);
+	for (int i = 0; i < 10; i++)
+		send_to(a, ALL, 100);
+	wait_for_common(b, 1, 11);
+	leave(b);
+	wait_for_peers(a, 0);
+	c = join(3);
+	wait_for_peers(a, 1);
+	CHECK_EQUAL(((struct ob_hub *)c->hub)->port, 1);
+	ob_hub_ring_bell(((struct ob_hub *)c->hub)->bell);
+	usleep(50000);
+	CHECK_EQUAL(port_frames(&c->port, 0), 0);
+	meet(a, c);
+	CHECK_EQUAL(c->common[1].first, 11);
+	leave(a);
+	leave(c);
+}
+
 static void send_for_ever(unsigned int id)
 {
 	struct member *member = join(id);
@@ -341,6 +382,8 @@ static const struct test tests[] = {
 	{ "idle", test_idle, false },
 	{ "wake", test_wake, false },
 	{ "visitors", test_visitors, false },
+	{ "rest", test_rest, false },
+	{ "successor", test_successor, false },
 	{ "killed", test_killed, false },
 	{ "stopped", test_stopped, false },
 	{ "fork", test_fork, false },
