@@ -11,10 +11,10 @@ from library import test_capi as capi
 NET = os.path.join(capi.PLATFORM, "net")
 
 
-def build(directory, test, back_end, sanitizer):
-    """A test with one back-end and the device that stands in for a kernel's."""
+def build(directory, back_end, tests, sanitizer):
+    """Tests with one back-end and the device that stands in for a kernel's."""
     sources = sorted(glob.glob(os.path.join(NET, f"{back_end}*.c")))
-    return capi.compile_c(os.path.join(directory, "program"), [test, "net_port.c", *sources],
+    return capi.compile_c(os.path.join(directory, "program"), [*tests, "net_port.c", *sources],
                           "-I", NET, "-I", capi.PLATFORM,
                           "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                           *capi.SANITIZERS[sanitizer])
@@ -26,7 +26,14 @@ def build(directory, test, back_end, sanitizer):
 def test_tap(work, sanitizer):
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("the host has no /dev/net/tun")
-    capi.run(build(work, "net_tap_test.c", "tap", sanitizer), timeout=120)
+    capi.run(build(work, "tap", ["net_tap_test.c"], sanitizer), timeout=120)
+
+
+@pytest.mark.parametrize("test", ["net_hub_test.c", "net_hub_bad_test.c"])
+@pytest.mark.parametrize("sanitizer", ["plain", "address"])
+def test_hub(work, test, sanitizer):
+    program = build(work, "hub", [test, "net_hub_member.c"], sanitizer)
+    capi.run(program, work, timeout=300)
 
 
 @pytest.mark.parametrize("sanitizer", ["plain", "address"])
@@ -37,8 +44,3 @@ def test_queues(work, sanitizer):
                              "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                              *capi.SANITIZERS[sanitizer])
     capi.run(program, "100000")
-
-
-@pytest.mark.parametrize("sanitizer", ["plain", "address"])
-def test_hub(work, sanitizer):
-    capi.run(build(work, "net_hub_test.c", "hub", sanitizer), work, timeout=300)

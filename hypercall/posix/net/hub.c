@@ -34,7 +34,7 @@
  *	receiver reads no byte outside the ring, and the sender writes none. Contents of a frame
  *	may change while it is copied; the kernel checks its own copy.
  *  H4	Nobody waits for another port, but for an interval: a sender drops, a receiver sleeps a
- *	second at most, and a port that joins waits for the file's lock for five.
+ *	second at most, and a port that joins waits for the file's lock for two.
  *  H5	After a peer broke the protocol, nothing is read from that use of its port.
  *  H6	A bell has a hint only. A bell that lies costs the owner time: at most one look at the
  *	file in ten milliseconds, and a wake-up a second late.
@@ -214,10 +214,11 @@ static int join(struct ob_hub *hub, uint32_t mtu, const struct ob_hub_error *err
 		result = create_memory(hub, error);
 	if (!result)
 		result = open_peers(hub, error);
-	if (!result)
-		result = start_thread(hub, error);
-	if (!result)
+	/* From the start of the thread on, the list of peers is the thread's. */
+	if (!result) {
 		ob_hub_peers_notify(hub);
+		result = start_thread(hub, error);
+	}
 	return result;
 }
 

@@ -23,7 +23,7 @@
 #define PORT_LOCK (JOIN_LOCK + 1)
 
 /* Somebody who holds JOIN_LOCK for longer is stopped. */
-#define JOIN_MILLISECONDS 5000
+#define JOIN_MILLISECONDS 2000
 
 int ob_hub_fail(const struct ob_hub_error *error, int result, const char *format, ...)
 {
