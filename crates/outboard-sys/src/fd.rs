@@ -13,6 +13,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{IntoRawFd, OwnedFd};
+use std::time::Duration;
 
 /// Resolves absolute symbolic links and `..` as if the directory were the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
@@ -317,25 +318,13 @@ impl Fd {
         unsafe { self.call(libc::SYS_ioctl, arguments) }.map(drop)
     }
 
-    /// Waits until there is something to read, or the end, but not for longer than this. In an
-    /// image nothing is waited for.
+    /// Waits until there is something to read, or the end, but not longer than this. `false`: the
+    /// time is over, or a signal came.
     pub fn wait_to_read(&self, milliseconds: c_int) -> io::Result<bool> {
-        if !self.system.is_host() {
-            return Ok(true);
-        }
-        let mut asked = libc::pollfd {
-            fd: self.raw,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: there is one structure, which outlives the call.
-        match unsafe { libc::poll(&mut asked, 1, milliseconds) } {
-            0 => Ok(false),
-            count if count > 0 => Ok(true),
-            _ => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-                error => Err(error),
-            },
+        let limit = Duration::from_millis(milliseconds.max(0) as u64);
+        match self.poll(libc::POLLIN, Some(limit)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            events => Ok(events? != 0),
         }
     }
 

@@ -5,6 +5,7 @@ mod acl;
 mod address;
 mod compressed;
 mod dm;
+mod dns;
 mod glob;
 mod luks;
 mod lvm;
@@ -26,6 +27,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("address", address::run),
     ("compressed", compressed::run),
     ("dm", dm::run),
+    ("dns", dns::run),
     ("glob", glob::run),
     ("luks", luks::run),
     ("lvm", lvm::run),

@@ -35,6 +35,8 @@
 mod address;
 mod cancel;
 mod dns;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod link;
 mod netem;
 mod netlink;

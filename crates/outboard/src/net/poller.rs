@@ -96,10 +96,16 @@ impl Poller {
 
     /// Waits until sockets are ready, and takes these. `None`: no time limit. No socket: the time
     /// is over. A signal of the host ends the call with `Interrupted`. This is for programs without
-    /// an event loop of their own.
+    /// an event loop of their own. A [`crate::net::Canceller`] does not end this call;
+    /// [`Poller::wake`] does.
     pub fn wait(&self, limit: Option<Duration>) -> io::Result<Vec<Event>> {
         self.shared.event.wait(limit)?;
         Ok(self.take())
+    }
+
+    /// Adds an event with this number that is ready for nothing, from any thread.
+    pub fn wake(&self, token: u64) {
+        self.shared.note(token, Ready::default());
     }
 
     /// The sockets that have become ready since the last call. Does not block. A socket whose
@@ -133,12 +139,11 @@ mod tests {
     fn events_of_a_socket_merge() {
         let poller = Poller::new().unwrap();
         assert!(poller.take().is_empty());
-        for token in [3, 3, 4] {
-            poller.shared.note(token, Ready::default());
-        }
-        let mut tokens: Vec<u64> = poller.take().iter().map(|event| event.token).collect();
+        [3, 3, 4].into_iter().for_each(|token| poller.wake(token));
+        let events = poller.wait(None).unwrap();
+        let mut tokens: Vec<u64> = events.iter().map(|event| event.token).collect();
         tokens.sort_unstable();
         assert_eq!(tokens, [3, 4]);
-        assert!(poller.take().is_empty());
+        assert!(poller.wait(Some(Duration::ZERO)).unwrap().is_empty());
     }
 }
