@@ -20,6 +20,7 @@ import pytest
 from support import host, images, program, trees
 from support.checkers import FSCK
 from support.images import MEGABYTE
+from support.json_output import items
 from support.processes import wait_until_it_waits
 from support.program import good, run
 
@@ -693,6 +694,32 @@ def test_memory(work):
             stream.addfile(member, io.BytesIO(random.Random(number).randbytes(member.size)))
     assert most_kilobytes(archive, "tar-in", f"{image}:/") < 200 * 1024
     check(image)
+
+
+def test_memory_of_attributes_of_directories(work):
+    """Directories get their attributes at the end: what waits for that has a limit."""
+    archive = f"{work}/directories.tar.gz"
+    values = {f"SCHILY.xattr.user.{number:02}": f"{number:02}" * 30_000 for number in range(64)}
+    with tarfile.open(archive, "w:gz", format=tarfile.PAX_FORMAT, compresslevel=1) as stream:
+        for number in range(100):
+            member = tarfile.TarInfo(f"d{number}")
+            member.type, member.mode, member.mtime = tarfile.DIRTYPE, 0o750, 1000
+            member.pax_headers = {**values, "SCHILY.acl.default": "user::rwx,user:7:r-x,group::r-x,mask::r-x,other::---"}
+            stream.addfile(member)
+            stream.members.clear()
+    # All of them have 380 MB. ext4 takes none: the kernel needs no memory for them.
+    small = make(work, name="small.img")
+    used = most_kilobytes(archive, "tar-in", f"{small}:/")
+    assert used < 340 * 1024, used
+    image = make(work, "xfs", megabytes=600)
+    good("tar-in", f"{image}:/", archive)
+    for name in ("d0", "d99"):
+        found = items(good("getfattr", "--json", "-d", "-m", "-", f"{image}:/{name}"))
+        attributes = {attribute["name"]: attribute.get("value") for attribute in found[0]["attributes"]}
+        assert all(attributes[f"user.{number:02}"] == f"{number:02}" * 30_000 for number in range(64)), name
+        assert "user:7:r-x" in good("getfacl", f"{image}:/{name}").out, name
+        status, = items(good("stat", "--json", f"{image}:/{name}"))
+        assert (status["mode"], status["modified"]) == (0o750, 1000 * 10**9), name
 
 
 @pytest.mark.parametrize("kind, most", (("ext4", 104), ("xfs", 170)))

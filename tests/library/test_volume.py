@@ -5,6 +5,7 @@ that the library exports.
 
 import os
 import re
+import struct
 import subprocess
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from library import test_capi as capi
 from support import host, images, luks
 
+# Where the header of a qcow2 has the offsets of its tables of clusters and of counts.
+QCOW2_TABLES = (40, 48)
 EXAMPLE = os.path.join(capi.REPOSITORY, "docs", "examples", "read_volume.c")
 HEADER = os.path.join(capi.OUT, "include", "outboard", "volume.h")
 LIBRARY = os.path.join(capi.LIBRARIES, "liboutboard-volume.so")
@@ -117,6 +120,7 @@ def large_tree(work):
 def test_trees_go_in_and_out(work):
     image = images.make(f"{work}/disk.img", "ext4", 1024)
     large_tree(work)
+    os.link(image, f"{work}/linked.img")
     run(build(work, "volume_trees_test.c"), image, work)
     images.check_unmounted_ext4(image)
     host.run("diff", "-r", "--no-dereference", f"{work}/tree", f"{work}/back")
@@ -135,6 +139,12 @@ def test_trees_go_in_and_out(work):
         assert all(f"/{part}/" in found for part in ("deep", "noise", "link", "empty")), found
 
 
+def overwrite(path, offset, content):
+    with open(path, "r+b") as stream:
+        stream.seek(offset)
+        stream.write(content)
+
+
 def fails(program, name, key, error):
     return run(program, "fail", name, key, error)
 
@@ -149,6 +159,11 @@ def test_what_cannot_be_opened(work, key):
     fails(program, f"{image}@7", "", "not-found")
     noise = images.write_noise(f"{work}/noise.img", 1)
     fails(program, noise, "", "not-a-file-system")
+    whole = host.run("head", "-c", "104", image, text=False).stdout
+    for table in QCOW2_TABLES:
+        overwrite(image, table, struct.pack(">Q", 1 << 40))
+        assert "beyond the file's end" in fails(program, name, "a key", "damaged")
+        overwrite(image, 0, whole)
 
 
 @pytest.mark.needs("debugfs", "pkg-config")
@@ -159,6 +174,21 @@ def test_the_kernel_says_why(work):
     shown = fails(build(work, "volume_test.c"), image, "", "damaged")
     assert image in shown
     assert re.search(r"^EXT4-fs .*root inode failed$", shown, re.MULTILINE), shown
+
+
+@pytest.mark.needs("debugfs", "tune2fs", "pkg-config")
+@pytest.mark.kernel_reports("the image makes the kernel panic")
+def test_a_panic_is_contained(work):
+    directory = tree(work)
+    with open(f"{directory}/trap", "wb"):
+        pass
+    image = images.make_ext4_of(f"{work}/trap.img", directory)
+    other = f"{work}/other.img"
+    host.copy_sparse(image, other)
+    host.run("debugfs", "-w", "-R", "clri /trap", image)
+    host.run("tune2fs", "-e", "panic", image)
+    run(build(work, "volume_test.c"), "panic", image, other)
+    assert not os.path.exists(f"{other}.copy")
 
 
 @pytest.mark.needs("valgrind", "pkg-config")

@@ -5,10 +5,11 @@
  *   volume_test read NAME KEY           on a volume that can only be read, with /hello in it
  *   volume_test write NAME KEY          on an empty volume; leaves files in it for the caller
  *   volume_test fail NAME KEYTEXT ERROR the volume cannot be opened, for this reason
+ *   volume_test panic NAME OTHER        the kernel of the volume panics when it looks for /trap
  */
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -146,20 +147,17 @@ static void test_child(struct ob_volume *volume, struct ob_volume_file *file, co
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* The number of entries of a directory of the host. */
-static int count_names(const char *path)
+static void open_in_vain(const char *name)
 {
-	DIR *directory = opendir(path);
-	int count = 0;
+	struct ob_volume_options options = { .size = sizeof(options), .key = "x", .key_length = 1 };
+	struct ob_volume *volume;
 
-	CHECK(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
+	options.vcpus = 2;
+	BAD(ob_volume_open(name, &options, &volume), OB_VOLUME_WRONG_KEY);
+	CHECK(!volume);
 }
 
-/* The kernels of closed volumes leave no thread and no file. */
+/* The kernels of volumes that are closed, or could not be opened, leave no thread and no file. */
 static void test_nothing_stays(const char *name, const char *key)
 {
 	int files = count_names("/proc/self/fd"), tasks = count_names("/proc/self/task");
@@ -169,6 +167,7 @@ static void test_nothing_stays(const char *name, const char *key)
 
 		check_contents(volume, "/hello", "hello\n");
 		GOOD(ob_volume_close(volume));
+		open_in_vain(name);
 	}
 	CHECK_EQUAL(count_names("/proc/self/fd"), files);
 	CHECK_EQUAL(count_names("/proc/self/task"), tasks);
@@ -367,6 +366,87 @@ static void write_volume(const char *name, const char *key)
 	GOOD(ob_volume_close(volume));
 }
 
+/* ---- a panic of the kernel ---- */
+
+/* Stays in its call. */
+static void *fall_into_trap(void *volume)
+{
+	struct ob_volume_stat stat = { .size = sizeof(stat) };
+
+	ob_volume_stat(volume, "/trap", 0, &stat);
+	fprintf(stderr, "/trap is none: %s\n", ob_volume_message());
+	_Exit(1);
+}
+
+static bool log_has(struct ob_volume *volume, const char *words)
+{
+	char *text;
+	bool has;
+
+	GOOD(ob_volume_kernel_log(volume, &text));
+	has = strstr(text, words);
+	ob_volume_free(text);
+	return has;
+}
+
+/* A call must fail since its kernel has panicked. */
+#define CRASHES(call)                                                                          \
+	do {                                                                                   \
+		int64_t error = (call);                                                        \
+		CHECK(error == OB_VOLUME_CRASHED || error == OB_VOLUME_CLOSED);                \
+		CHECK(ob_volume_message()[0]);                                                 \
+	} while (0)
+
+static void check_crashed(struct ob_volume *volume, struct ob_volume_file *file,
+			  const char *host_path)
+{
+	struct ob_volume_stat stat = { .size = sizeof(stat) };
+	struct ob_volume_space space = { .size = sizeof(space) };
+	struct names names = { .volume = volume };
+	char byte;
+
+	BAD(ob_volume_stat(volume, "/hello", 0, &stat), OB_VOLUME_CRASHED);
+	CRASHES(ob_volume_write(volume, "/new", "x", 1));
+	CRASHES(ob_volume_mkdir(volume, "/d", 0755, 0));
+	CRASHES(ob_volume_list(volume, "/", 0, add_name, &names));
+	CRASHES(ob_volume_copy_out(volume, "/hello", host_path, NULL, NULL));
+	CRASHES(ob_volume_space(volume, &space));
+	CRASHES(ob_volume_sync(volume));
+	CRASHES(ob_volume_file_read(file, &byte, 1, 0));
+	CRASHES(ob_volume_file_write(file, "x", 1, 0));
+	CRASHES(ob_volume_file_sync(file));
+	CHECK(log_has(volume, "EXT4-fs error"));
+}
+
+/* A panic ends neither the process nor another volume. */
+static void contain_panic(const char *name, const char *other_name)
+{
+	uint32_t flags = OB_VOLUME_WRITABLE | OB_VOLUME_CONTAIN_PANIC;
+	struct ob_volume *volume = open_volume(name, NULL, flags);
+	struct ob_volume *other = open_volume(other_name, NULL, 0);
+	struct ob_volume_file *file;
+	pthread_t thread;
+	char copy[4096];
+
+	GOOD(ob_volume_file_open(volume, "/hello", OB_VOLUME_READ | OB_VOLUME_WRITE, 0, &file));
+	CHECK(!pthread_create(&thread, NULL, fall_into_trap, volume));
+	while (!log_has(volume, "panic"))
+		check_contents(other, "/hello", "hello\n");
+	snprintf(copy, sizeof(copy), "%s.copy", other_name);
+	check_crashed(volume, file, copy);
+	BAD(ob_volume_close(volume), OB_VOLUME_CRASHED);
+	CHECK(strstr(ob_volume_message(), name));
+	check_not_open(volume, file, OB_VOLUME_CLOSED);
+	/* Threads are in the dead kernel still, so its image is not free. */
+	BAD(ob_volume_open(name, NULL, &volume), OB_VOLUME_LOCKED);
+	check_contents(other, "/hello", "hello\n");
+	GOOD(ob_volume_close(other));
+	/* The process can have more kernels. */
+	other = open_volume(other_name, NULL, OB_VOLUME_CONTAIN_PANIC);
+	check_contents(other, "/hello", "hello\n");
+	GOOD(ob_volume_close(other));
+}
+
 /* ---- what only fails ---- */
 
 static void fail(const char *name, const char *key, const char *error)
@@ -395,6 +475,8 @@ int main(int count, char **arguments)
 		read_volume(arguments[2], arguments[3]);
 	else if (!strcmp(arguments[1], "write"))
 		write_volume(arguments[2], arguments[3]);
+	else if (!strcmp(arguments[1], "panic"))
+		contain_panic(arguments[2], arguments[3]);
 	else
 		fail(arguments[2], arguments[3], arguments[4]);
 	CHECK_EQUAL(umask(0), 027);

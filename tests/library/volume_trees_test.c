@@ -5,7 +5,7 @@
  *   volume_trees_test NAME DIR
  *
  * Copies DIR/tree into the empty volume and back to DIR/back, packs DIR/FORMAT.tar, and begins to
- * copy DIR/large.
+ * copy DIR/large. DIR/linked.img is another name of the image.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -94,6 +94,22 @@ static void test_archives(struct ob_volume *volume, const char *directory)
 	CHECK(!close(fd));
 }
 
+/* No transfer overwrites the image of an open volume, whatever its name. */
+static void test_image_stays(struct ob_volume *volume, const char *name, const char *directory)
+{
+	struct ob_volume_transfer plain = { .size = sizeof(plain), .flags = OB_VOLUME_CONTENTS };
+	int fd = open(name, O_RDWR);
+
+	BAD(ob_volume_copy_out(volume, "/tree/empty", name, NULL, NULL), OB_VOLUME_IN_USE);
+	CHECK(strstr(ob_volume_message(), "open volume"));
+	BAD(ob_volume_copy_out(volume, "/tree/empty", in(directory, "linked.img"), &plain, NULL),
+	    OB_VOLUME_IN_USE);
+	BAD(ob_volume_tar_out(volume, "/tree", fd, NULL, NULL), OB_VOLUME_IN_USE);
+	BAD(ob_volume_tar_in(fd, volume, "/tree", NULL, NULL), OB_VOLUME_IN_USE);
+	CHECK(lseek(fd, 0, SEEK_CUR) == 0);
+	CHECK(!close(fd));
+}
+
 /* Copies a large file, and cancels once some of it is there: see the caller's tree. */
 static void *copy_large(void *context)
 {
@@ -126,15 +142,43 @@ static void test_cancel(struct ob_volume *volume, const char *directory)
 	BAD(ob_volume_stat(volume, "/large", 0, &stat), OB_VOLUME_NOT_FOUND);
 }
 
+/* Transfers that were cancelled before they began make nothing. */
+static void test_cancelled_before(struct ob_volume *volume, const char *directory)
+{
+	struct ob_volume_stat stat = { .size = sizeof(stat) };
+	volatile uint32_t cancel = 1;
+	struct ob_volume_transfer options = { .size = sizeof(options), .cancel = &cancel };
+	int fd = open(in(directory, "plain.tar"), O_RDONLY);
+	int other = open(in(directory, "cancelled.tar"), O_RDWR | O_CREAT | O_EXCL, 0600);
+
+	GOOD(ob_volume_mkdir(volume, "/cancelled", 0755, 0));
+	BAD(ob_volume_tar_in(fd, volume, "/cancelled", &options, NULL), OB_VOLUME_INTERRUPTED);
+	BAD(ob_volume_stat(volume, "/cancelled/noise", 0, &stat), OB_VOLUME_NOT_FOUND);
+	BAD(ob_volume_tar_out(volume, "/tree", other, &options, NULL), OB_VOLUME_INTERRUPTED);
+	BAD(ob_volume_copy(volume, "/tree/noise", volume, "/cancelled/noise", &options, NULL),
+	    OB_VOLUME_INTERRUPTED);
+	BAD(ob_volume_stat(volume, "/cancelled/noise", 0, &stat), OB_VOLUME_NOT_FOUND);
+	BAD(ob_volume_copy_out(volume, "/tree/noise", in(directory, "none"), &options, NULL),
+	    OB_VOLUME_INTERRUPTED);
+	CHECK(access(in(directory, "none"), F_OK));
+	CHECK(!close(fd) && !close(other));
+}
+
 int main(int count, char **arguments)
 {
 	struct ob_volume *volume;
+	int files, tasks = count_names("/proc/self/task");
 
 	CHECK_EQUAL(count, 3);
 	volume = open_volume(arguments[1], NULL, OB_VOLUME_WRITABLE);
 	test_copy(volume, arguments[2]);
 	test_archives(volume, arguments[2]);
+	test_image_stays(volume, arguments[1], arguments[2]);
+	files = count_names("/proc/self/fd");
 	test_cancel(volume, arguments[2]);
+	test_cancelled_before(volume, arguments[2]);
+	CHECK_EQUAL(count_names("/proc/self/fd"), files);
 	GOOD(ob_volume_close(volume));
+	CHECK_EQUAL(count_names("/proc/self/task"), tasks);
 	return 0;
 }

@@ -221,6 +221,9 @@ def test_attributes_and_lists(image):
     assert values == {"user.binary": b"\0\xff", "user.text": b"a\0"}
     names, = items(good("getfattr", "--json", f"{image}:/file"))
     assert [list(attribute) for attribute in names["attributes"]] == [["name"], ["name"]]
+    listed = {os.path.basename(item["path"]): item["access_list"] for item in items(good("ls", "-l", "--json", f"{image}:/"))}
+    assert listed["file"] is True and listed["fifo"] is False
+    assert "access_list" not in items(good("ls", "--json", f"{image}:/file"))[0]
     found, = items(good("getfacl", "--json", f"{image}:/file"))
     assert {"tag": "user", "id": 7, "name": "ann", "permissions": "rwx",
             "effective": "r--"} in found["access"]
@@ -286,8 +289,13 @@ def test_disks(work, image):
     table = document(good("part", disk, "list", "--json"))["table"]
     assert [row["start"] for row in table["partitions"]] == [2048 * 512]
     row, = document(good("df", "--json", disk))["filesystems"]
-    assert (row["volume"] == f"{disk}@1" and row["size"] == row["used"] + row["available"]
-            or row["used"] > 0)
+    header = host.run("dumpe2fs", "-h", image).stdout
+    blocks, reserved, size = (int(re.search(rf"^{name}: +(\d+)$", header, re.MULTILINE)[1])
+                              for name in ("Free blocks", "Reserved block count", "Block size"))
+    assert row["volume"] == f"{disk}@1" and row["type"] == "ext4"
+    assert row["size"] - row["used"] == blocks * size and 0 < row["used"] < row["size"]
+    # The kernel keeps some blocks for itself besides.
+    assert (blocks - 2 * reserved) * size < row["available"] <= (blocks - reserved) * size
     trimmed, = items(good("fstrim", "--json", f"{disk}@1"))
     assert trimmed["volume"] == f"{disk}@1" and trimmed["bytes"] > 0
     odd = os.fsdecode(os.fsencode(work) + b"/\xff.img")
@@ -304,6 +312,64 @@ def test_errors_come_with_the_results(work, image):
     messages = [error["message"] for error in end(result)["errors"]]
     assert len(messages) == 2 and "none.img" in messages[0] and "absent" in messages[1]
     assert result.err == "".join(f"outboard: {message}\n" for message in messages)
+
+
+def kind_of(*words):
+    """The kind of the only error of a command that must fail."""
+    result = run(*words)
+    error, = end(result)["errors"]
+    assert result.code == 1 and error["message"] in result.err, str(result)
+    return error["kind"]
+
+
+def test_an_image_without_a_partition_table(work, image):
+    zeroes = host.sparse_file(f"{work}/zeroes", 4 << 20)
+    for path in image, zeroes:
+        for words in (["list", "--json"], ["add", "--json", "linux:1M"], ["delete", "--json", "1"]):
+            assert kind_of("part", path, *words) == "not-found"
+    assert kind_of("part", image, "create", "--json", "linux:rest") == "already-exists"
+    good("part", zeroes, "create", "--force", "linux:1M")
+    assert kind_of("part", zeroes, "delete", "--json", "7") == "not-found"
+    assert kind_of("part", host.sparse_file(f"{work}/empty", 0), "list", "--json") == "not-a-file-system"
+
+
+@pytest.mark.needs("qemu-img")
+def test_a_qcow2_whose_tables_cannot_be(work, image):
+    for name, offset, value, kind in (
+            ("L1 table", 40, 1 << 40, "damaged"), ("refcount table", 48, 1 << 40, "damaged"),
+            ("encryption", 32, 1 << 32, "unsupported")):
+        path = f"{work}/{name}.qcow2"
+        host.run("qemu-img", "convert", "-O", "qcow2", image, path)
+        with open(path, "r+b") as stream:
+            stream.seek(offset)
+            stream.write(value.to_bytes(8, "big"))
+        for words in (["ls", "--json", f"{path}:/"], ["info", "--json", path], ["touch", "--json", f"{path}:/x"]):
+            assert kind_of(*words) == kind, name
+
+
+def test_a_copy_onto_the_image_itself(work, image):
+    os.link(image, f"{work}/linked")
+    os.symlink("disk.img", f"{work}/symbolic")
+    before = images.contents(image)
+    for name in ("disk.img", "linked", "symbolic"):
+        words = ("cp", "--json", "--force", f"{image}:/file", f"{work}/{name}")
+        assert kind_of(*words) == "in-use", name
+    other = host.sparse_file(f"{work}/other.img", 0)
+    host.copy_sparse(image, other)
+    assert kind_of("cp", "--json", f"{image}:/file", other) == "already-exists"
+    assert images.contents(image) == images.contents(other) == before
+
+
+def test_bytes_that_cannot_be_copied(work, image):
+    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072, name=one\n", {2048: image}, 128)
+    large = host.sparse_file(f"{work}/large", 65 << 20)
+    with open(f"{work}/notes", "wb") as stream:
+        stream.write(b"notes" * 1000)
+    before = images.contents(disk)
+    for words, kind in (((large, f"{disk}@1"), "no-space"), ((f"{work}/notes", f"{disk}@1"), "already-exists"),
+                        ((f"{disk}@1", f"{disk}@1"), "in-use"), ((f"{disk}@7", f"{work}/new"), "not-found")):
+        assert kind_of("cp", "--json", *words) == kind, words
+    assert images.contents(disk) == before
 
 
 def test_an_error_names_its_file(image):

@@ -9,7 +9,10 @@ use crate::open::check_flags;
 use crate::result::{caught, in_callback, status, Failure, Result};
 use outboard::Tree;
 use outboard_transfer::{Cancel, Count, Format, Keep, Summary, Transfer};
+use outboard_volume::destination::of_open_volumes;
+use outboard_volume::Error;
 use std::ffi::{c_int, c_void};
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -203,6 +206,13 @@ fn transfer(
     Ok(())
 }
 
+/// An archive that is an open image would change while it is read.
+fn check_archive(archive: &File) -> Result<()> {
+    let metadata = archive.metadata().ok();
+    let checked = of_open_volumes().check_source(metadata.as_ref(), "the archive");
+    Ok(checked.map_err(Error::from)?)
+}
+
 fn summary_out(summary: &Summary) -> Result<SummaryOut> {
     let warnings = match summary.warnings.is_empty() {
         true => ptr::null_mut(),
@@ -216,6 +226,50 @@ fn summary_out(summary: &Summary) -> Result<SummaryOut> {
     })
 }
 
+/// One end of a copy.
+enum End {
+    Host,
+    Volume(Handle),
+}
+
+impl End {
+    /// Calls `work` with the tree of this end, whose volume stays open meanwhile.
+    fn with_tree<T>(self, work: impl FnOnce(&Tree) -> Result<T>) -> Result<T> {
+        match self {
+            Self::Host => work(&Tree::host()),
+            Self::Volume(handle) => {
+                let volume = volume(handle)?;
+                work(&volume)
+            }
+        }
+    }
+}
+
+/// A path at one end, and its name in messages.
+type Place<'a> = (End, Text<'a>, &'static str);
+
+fn copy(
+    (from, from_path, from_name): Place,
+    (to, to_path, to_name): Place,
+    options: In<TransferOptions>,
+    summary: Fill<SummaryOut>,
+) -> c_int {
+    status(|| {
+        let from_path = from_path.required(from_name)?;
+        let to_path = to_path.required(to_name)?;
+        from.with_tree(|from| {
+            to.with_tree(|to| {
+                transfer(options, summary, |transfer, _| {
+                    Ok(transfer.copy(from, from_path, to, to_path)?)
+                })
+            })
+        })
+    })
+}
+
+const HOST_PATH: &str = "the path of the host";
+const VOLUME_PATH: &str = "the path in the volume";
+
 #[no_mangle]
 pub extern "C" fn ob_volume_copy_in(
     host_path: Text,
@@ -224,15 +278,13 @@ pub extern "C" fn ob_volume_copy_in(
     options: In<TransferOptions>,
     summary: Fill<SummaryOut>,
 ) -> c_int {
-    status(|| {
-        let host_path = host_path.required("the path of the host")?;
-        let to_path = to_path.required("the path in the volume")?;
-        let to = volume(to)?;
-        let to: &Tree = &to;
-        transfer(options, summary, |transfer, _| {
-            Ok(transfer.copy(&Tree::host(), host_path, to, to_path)?)
-        })
-    })
+    let from = (End::Host, host_path, HOST_PATH);
+    copy(
+        from,
+        (End::Volume(to), to_path, VOLUME_PATH),
+        options,
+        summary,
+    )
 }
 
 #[no_mangle]
@@ -243,15 +295,8 @@ pub extern "C" fn ob_volume_copy_out(
     options: In<TransferOptions>,
     summary: Fill<SummaryOut>,
 ) -> c_int {
-    status(|| {
-        let from_path = from_path.required("the path in the volume")?;
-        let host_path = host_path.required("the path of the host")?;
-        let from = volume(from)?;
-        let from: &Tree = &from;
-        transfer(options, summary, |transfer, _| {
-            Ok(transfer.copy(from, from_path, &Tree::host(), host_path)?)
-        })
-    })
+    let from = (End::Volume(from), from_path, VOLUME_PATH);
+    copy(from, (End::Host, host_path, HOST_PATH), options, summary)
 }
 
 #[no_mangle]
@@ -263,15 +308,9 @@ pub extern "C" fn ob_volume_copy(
     options: In<TransferOptions>,
     summary: Fill<SummaryOut>,
 ) -> c_int {
-    status(|| {
-        let from_path = from_path.required("the path of the source")?;
-        let to_path = to_path.required("the path of the copy")?;
-        let (from, to) = (volume(from)?, volume(to)?);
-        let (from, to): (&Tree, &Tree) = (&from, &to);
-        transfer(options, summary, |transfer, _| {
-            Ok(transfer.copy(from, from_path, to, to_path)?)
-        })
-    })
+    let from = (End::Volume(from), from_path, "the path of the source");
+    let to = (End::Volume(to), to_path, "the path of the copy");
+    copy(from, to, options, summary)
 }
 
 #[no_mangle]
@@ -306,6 +345,7 @@ pub extern "C" fn ob_volume_tar_in(
         let to = volume(to)?;
         let to: &Tree = &to;
         let archive = archive.duplicate()?;
+        check_archive(&archive)?;
         transfer(options, summary, |transfer, _| {
             Ok(transfer.unpack(archive, to, directory)?)
         })

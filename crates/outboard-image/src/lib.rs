@@ -6,6 +6,7 @@
 //! bounds-checked, every loop has a limit, and nothing panics.
 
 mod block;
+mod fault;
 pub mod integrity;
 pub mod luks;
 pub mod lvm;
@@ -18,5 +19,6 @@ pub mod vdi;
 pub mod verity;
 pub mod vhd;
 
+pub use fault::Fault;
 pub use probe::{file_format, probe, Class, Probe, State};
 pub use source::{FileSource, Slice, Source};

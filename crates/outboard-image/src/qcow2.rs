@@ -3,7 +3,9 @@
 //! QEMU describes the format.)
 
 use crate::block::{fetch, Block};
+use crate::fault::Fault;
 use crate::source::Source;
+use std::fmt::Display;
 
 /// Bytes of the fields that all versions have, and those of version 3.
 const LENGTH_2: usize = 72;
@@ -44,67 +46,80 @@ pub struct Header {
     counted_by_block: u64,
 }
 
-/// Incompatible features.
-const FEATURES: [&str; 5] = [
-    "it was not closed well: let qemu-img check -r all IMAGE mend it",
-    "it is marked as corrupt: let qemu-img check -r all IMAGE mend it",
-    "its data is in another file, which is not supported: let qemu-img convert -O qcow2 make an \
-     image of it",
-    "its clusters are compressed in another way than by zlib, which is not supported: let qemu-img \
-     convert -O qcow2 make an image of it",
-    "it has extended L2 entries, which are not supported: let qemu-img convert -O qcow2 make an \
-     image of it",
+/// Bits of the incompatible features that mark a damaged image: the texts of the faults.
+const MARKS: [&str; 2] = [
+    "it was not closed well: let qemu-img check -r all IMAGE repair it",
+    "it is marked as corrupt: let qemu-img check -r all IMAGE repair it",
+];
+/// The bits after those.
+const FEATURES: [&str; 3] = [
+    "its data is in another file",
+    "its clusters are compressed in another way than by zlib",
+    "it has extended L2 entries",
 ];
 
-fn check_features(block: &Block) -> Result<(), String> {
-    match block.be32(32) {
-        0 => {}
-        _ => {
-            return Err(
-                "it is encrypted, which is not supported: let qemu-img convert make an image that \
-                 is not"
-                    .to_owned(),
-            )
-        }
+/// A feature of the format that is missing here.
+fn without(feature: &str) -> Fault {
+    Fault::unsupported(format!(
+        "{feature}, which is not supported: convert it with qemu-img convert -O qcow2 IMAGE NEW"
+    ))
+}
+
+fn check_features(block: &Block) -> Result<(), Fault> {
+    if block.be32(32) != 0 {
+        return Err(without("it is encrypted"));
     }
     let features = if block.be32(4) == 3 {
         block.be64(72)
     } else {
         0
     };
-    for (bit, text) in FEATURES.iter().enumerate() {
-        if features & 1 << bit != 0 {
-            return Err((*text).to_owned());
+    let has = |bit: usize| features & 1 << bit != 0;
+    for (bit, text) in MARKS.iter().enumerate() {
+        if has(bit) {
+            return Err(Fault::damaged(*text));
+        }
+    }
+    for (bit, feature) in FEATURES.iter().enumerate() {
+        if has(MARKS.len() + bit) {
+            return Err(without(feature));
         }
     }
     match features {
         0 => Ok(()),
-        _ => Err(format!("it has unknown features ({features:#x})")),
+        _ => Err(Fault::unsupported(format!(
+            "it has unknown features ({features:#x})"
+        ))),
     }
 }
 
+/// A header that no program makes.
+fn corrupt(what: impl Display) -> Fault {
+    Fault::damaged(format!("its header is corrupt: {what}"))
+}
+
 /// Checks that tables lie in the file and are not too large.
-fn check_tables(block: &Block, size: u64, cluster_size: u64, file: u64) -> Result<(), String> {
+fn check_tables(block: &Block, size: u64, cluster_size: u64, file: u64) -> Result<(), Fault> {
     let inside = |what: &str, offset: u64, length: u64, most: u64| {
         if offset % cluster_size != 0 || length > most {
-            return Err(format!("its header is corrupt: the {what} cannot be"));
+            return Err(corrupt(format!("the {what} cannot be")));
         }
         match offset.checked_add(length) {
             Some(end) if end <= file => Ok(()),
-            _ => Err(format!(
+            _ => Err(Fault::damaged(format!(
                 "its {what} lies beyond the file's end: is it cut off?"
-            )),
+            ))),
         }
     };
     let entries = u64::from(block.be32(36));
     let covered = cluster_size * (cluster_size / 8);
     if size.div_ceil(covered) > entries {
-        return Err("its header is corrupt: the L1 table is too small for the disk".to_owned());
+        return Err(corrupt("the L1 table is too small for the disk"));
     }
     inside("L1 table", block.be64(40), entries * 8, L1_BYTES)?;
     let refcounts = u64::from(block.be32(56)) * cluster_size;
     if refcounts == 0 || block.be64(48) == 0 {
-        return Err("its header is corrupt: it has no refcount table".to_owned());
+        return Err(corrupt("it has no refcount table"));
     }
     inside(
         "refcount table",
@@ -114,7 +129,7 @@ fn check_tables(block: &Block, size: u64, cluster_size: u64, file: u64) -> Resul
     )?;
     match block.be32(60) {
         0..=SNAPSHOTS => Ok(()),
-        count => Err(format!("its header is corrupt: {count} snapshots")),
+        count => Err(corrupt(format!("{count} snapshots"))),
     }
 }
 
@@ -136,27 +151,30 @@ fn backing_format(source: &(impl Source + ?Sized), start: u64, end: u64) -> Opti
     None
 }
 
-/// Reads the header. The error is a text, such as "it is encrypted".
-pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
-    let cut = || "its header is cut off".to_owned();
+/// Reads the header.
+pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, Fault> {
+    let cut = || Fault::damaged("its header is cut off");
     let version = fetch(source, 0, LENGTH_2).ok_or_else(cut)?.be32(4);
     let length = match version {
         2 => LENGTH_2,
         3 => LENGTH_3,
-        _ => return Err(format!("version {version} of the format is not supported")),
+        _ => {
+            let text = format!("version {version} of the format is not supported");
+            return Err(Fault::Unsupported(text));
+        }
     };
     let block = fetch(source, 0, length).ok_or_else(cut)?;
     check_features(&block)?;
     let bits = block.be32(20);
     if !(9..=21).contains(&bits) {
-        return Err(format!("its header is corrupt: clusters of 2^{bits} bytes"));
+        return Err(corrupt(format!("clusters of 2^{bits} bytes")));
     }
     let (size, cluster_size) = (block.be64(24), 1u64 << bits);
     if size > LARGEST {
-        return Err(format!("its header is corrupt: a disk of {size} bytes"));
+        return Err(corrupt(format!("a disk of {size} bytes")));
     }
     if version == 3 && (block.be32(96) > 6 || u64::from(block.be32(100)) > cluster_size) {
-        return Err("its header is corrupt: sizes of its fields".to_owned());
+        return Err(corrupt("sizes of its fields"));
     }
     check_tables(&block, size, cluster_size, source.size())?;
     let mut header = Header {
@@ -173,7 +191,7 @@ pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
     let (offset, length) = (block.be64(8), block.be32(16) as usize);
     if offset != 0 {
         if length > NAME || offset > cluster_size - NAME.min(cluster_size as usize) as u64 {
-            return Err("its header is corrupt: the backing file's name".to_owned());
+            return Err(corrupt("the backing file's name"));
         }
         let name = fetch(source, offset, length).ok_or_else(cut)?;
         header.backing = Some(name.bytes(0, length).to_vec());
@@ -187,9 +205,12 @@ pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
 /// Whether a writer can find free clusters in the refcount table: its blocks lie in the file, each
 /// appears once, and only blocks at the end are missing. A killed writer may have entered tables
 /// that are not counted: they would be taken for free, and overwritten.
-pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Header) -> Result<(), String> {
-    let corrupt =
-        || "its reference counts are corrupt: let qemu-img check -r all IMAGE mend them".to_owned();
+pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Header) -> Result<(), Fault> {
+    let corrupt = || {
+        Fault::damaged(
+            "its reference counts are corrupt: let qemu-img check -r all IMAGE repair them",
+        )
+    };
     let size = header.refcount_table_size as usize;
     let table = fetch(source, header.refcount_table, size).ok_or_else(corrupt)?;
     let mut blocks: Vec<u64> = (0..size / 8).map(|entry| table.be64(entry * 8)).collect();
@@ -408,7 +429,20 @@ mod tests {
             let mut bytes = image();
             bytes[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
             let error = read(bytes.as_slice()).unwrap_err();
-            assert!(error.contains(mentions), "{offset}: {error}");
+            assert!(error.to_string().contains(mentions), "{offset}: {error}");
+            let expected = [
+                "version",
+                "encrypted",
+                "another file",
+                "extended L2",
+                "unknown",
+            ];
+            let unsupported = matches!(error, Fault::Unsupported(_));
+            assert_eq!(
+                unsupported,
+                expected.contains(&mentions),
+                "{offset}: {error}"
+            );
         }
         for length in 0..200 {
             let _ = read(&image()[..length]);

@@ -7,6 +7,7 @@
 //! big-endian.
 
 use crate::block::{fetch, Block};
+use crate::fault::Fault;
 use crate::source::Source;
 
 pub const SECTOR: u64 = 512;
@@ -116,40 +117,44 @@ pub fn is_fixed(source: &(impl Source + ?Sized)) -> bool {
 }
 
 /// Reads the metadata. An error says what is wrong, after "a vhd image, but ".
-pub fn read(source: &(impl Source + ?Sized)) -> Result<Layout, String> {
+pub fn read(source: &(impl Source + ?Sized)) -> Result<Layout, Fault> {
     let footer = footer_at(source, 0).or_else(|| last_footer(source));
-    let footer = footer.ok_or("neither its footer nor the copy of that has a good checksum")?;
+    let footer = footer.ok_or_else(|| {
+        Fault::damaged("neither its footer nor the copy of that has a good checksum")
+    })?;
     let size = footer.be64(48) / SECTOR * SECTOR;
     let dynamic = match footer.be32(60) {
         FIXED => None,
         DYNAMIC => Some(read_header(source, footer.be64(16))?),
         DIFFERENCING => {
-            return Err(
+            return Err(Fault::unsupported(
                 "it is a differencing disk, which has only what differs from another image: \
-                 merge it into that one, with Hyper-V's Merge-VHD or vhd-util coalesce"
-                    .to_owned(),
-            )
+                 merge it into that one, with Hyper-V's Merge-VHD or vhd-util coalesce",
+            ))
         }
-        other => return Err(format!("its type is {other}, which is unknown")),
+        other => {
+            let text = format!("its type is {other}, which is unknown");
+            return Err(Fault::Unsupported(text));
+        }
     };
     let room = match &dynamic {
         None => source.size().saturating_sub(FOOTER),
         Some(dynamic) => u64::from(dynamic.blocks) * u64::from(dynamic.block_size),
     };
     match size {
-        0 => Err("its disk has no bytes".to_owned()),
-        _ if size > room => Err(format!(
+        0 => Err(Fault::damaged("its disk has no bytes")),
+        _ if size > room => Err(Fault::damaged(format!(
             "its disk should have {size} bytes, for which there is no room in it: it has {room}"
-        )),
+        ))),
         _ => Ok(Layout { size, dynamic }),
     }
 }
 
-fn read_header(source: &(impl Source + ?Sized), offset: u64) -> Result<Dynamic, String> {
+fn read_header(source: &(impl Source + ?Sized), offset: u64) -> Result<Dynamic, Fault> {
     let header = fetch(source, offset, HEADER as usize).filter(|_| offset >= FOOTER);
-    let header = header.ok_or("its header is not where the footer says")?;
+    let header = header.ok_or_else(|| Fault::damaged("its header is not where the footer says"))?;
     if !header.has(0, HEADER_MAGIC) || !has_good_checksum(&header, HEADER_CHECKSUM) {
-        return Err("its header has no good checksum".to_owned());
+        return Err(Fault::damaged("its header has no good checksum"));
     }
     let dynamic = Dynamic {
         header: offset,
@@ -160,23 +165,26 @@ fn read_header(source: &(impl Source + ?Sized), offset: u64) -> Result<Dynamic, 
     let block_size = dynamic.block_size;
     let is_usable = (SMALLEST_BLOCK..=LARGEST_BLOCK).contains(&block_size);
     if !block_size.is_power_of_two() || !is_usable {
-        return Err(format!("its blocks have {block_size} bytes"));
+        let text = format!("its blocks have {block_size} bytes");
+        return Err(Fault::Damaged(text));
     }
     if dynamic.blocks == 0 || dynamic.blocks > MOST_BLOCKS {
-        return Err(format!("its table has {} blocks", dynamic.blocks));
+        let text = format!("its table has {} blocks", dynamic.blocks);
+        return Err(Fault::Damaged(text));
     }
     let end = dynamic.table.checked_add(u64::from(dynamic.blocks) * 4);
     match end {
         Some(end) if end <= source.size() => Ok(dynamic),
-        _ => Err("its table goes beyond the end of the file".to_owned()),
+        _ => Err(Fault::damaged("its table goes beyond the end of the file")),
     }
 }
 
 /// Reads the table of blocks. An error says what is wrong, as of [`read`]: nothing in the file may
 /// be at the same place as something else.
-pub fn read_blocks(source: &(impl Source + ?Sized), dynamic: &Dynamic) -> Result<Blocks, String> {
+pub fn read_blocks(source: &(impl Source + ?Sized), dynamic: &Dynamic) -> Result<Blocks, Fault> {
     let length = dynamic.blocks as usize * 4;
-    let table = fetch(source, dynamic.table, length).ok_or("its table cannot be read")?;
+    let table = fetch(source, dynamic.table, length)
+        .ok_or_else(|| Fault::damaged("its table cannot be read"))?;
     let entries = 0..dynamic.blocks as usize;
     let starts: Vec<u32> = entries.map(|index| table.be32(index * 4)).collect();
     let mut used = vec![
@@ -189,10 +197,10 @@ pub fn read_blocks(source: &(impl Source + ?Sized), dynamic: &Dynamic) -> Result
     used.sort_unstable();
     for pair in used.windows(2) {
         if pair[0].0 + pair[0].1 > pair[1].0 {
-            return Err(format!(
+            return Err(Fault::damaged(format!(
                 "two of its parts overlap, at byte {}: it is damaged",
                 pair[1].0
-            ));
+            )));
         }
     }
     let end = used.last().map_or(0, |(start, length)| start + length);

@@ -368,16 +368,29 @@ impl Fd {
         new_name: &CStr,
         flags: c_int,
     ) -> io::Result<()> {
-        self.check_same_system(new_directory)?;
-        let arguments = [
-            string(name),
-            new_directory.raw as usize,
-            string(new_name),
+        self.with_new_name(
+            libc::SYS_linkat,
+            name,
+            new_directory,
+            new_name,
             flags as usize,
-            0,
-        ];
+        )
+    }
+
+    /// A call that gives a file another name.
+    fn with_new_name(
+        &self,
+        number: libc::c_long,
+        name: &CStr,
+        new_directory: &Fd,
+        new_name: &CStr,
+        flags: usize,
+    ) -> io::Result<()> {
+        self.check_same_system(new_directory)?;
+        let directory = new_directory.raw as usize;
+        let arguments = [string(name), directory, string(new_name), flags, 0];
         // SAFETY: both names outlive the call.
-        unsafe { self.call(libc::SYS_linkat, arguments) }.map(drop)
+        unsafe { self.call(number, arguments) }.map(drop)
     }
 
     /// Removes a name. `flags`: `AT_REMOVEDIR` for a directory.
@@ -394,16 +407,8 @@ impl Fd {
         new_name: &CStr,
         flags: u32,
     ) -> io::Result<()> {
-        self.check_same_system(new_directory)?;
-        let arguments = [
-            string(name),
-            new_directory.raw as usize,
-            string(new_name),
-            flags as usize,
-            0,
-        ];
-        // SAFETY: both names outlive the call.
-        unsafe { self.call(libc::SYS_renameat2, arguments) }.map(drop)
+        let number = libc::SYS_renameat2;
+        self.with_new_name(number, name, new_directory, new_name, flags as usize)
     }
 
     /// The target of a symbolic link.

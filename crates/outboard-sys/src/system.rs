@@ -197,49 +197,42 @@ impl System {
         unsafe { self.call(libc::SYS_mount_setattr, arguments) }.map(drop)
     }
 
-    /// Lowers a limit of this process for good, unless it is lower already. `resource`: `RLIMIT_*`.
-    pub fn set_limit(&self, resource: c_uint, most: u64) -> io::Result<()> {
-        let mut old = libc::rlimit64 {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        let resource = resource as usize;
-        // SAFETY: `old` has the kernel's layout and outlives the call; no new limit is given.
-        unsafe {
-            self.call(
-                libc::SYS_prlimit64,
-                [0, resource, 0, pointer_mut(&mut old), 0, 0],
-            )?;
-        }
-        let new = libc::rlimit64 {
-            rlim_cur: old.rlim_cur.min(most),
-            rlim_max: old.rlim_max.min(most),
-        };
-        // SAFETY: `new` has the kernel's layout and outlives the call.
-        unsafe { self.call(libc::SYS_prlimit64, [0, resource, pointer(&new), 0, 0, 0]) }.map(drop)
-    }
-
-    /// Raises a limit of this process as far towards `wanted` as its hard limit allows. Returns
-    /// what it is then.
-    pub fn raise_limit(&self, resource: c_uint, wanted: u64) -> io::Result<u64> {
+    /// A limit of this process. `resource`: `RLIMIT_*`.
+    fn limit(&self, resource: usize) -> io::Result<libc::rlimit64> {
         let mut limit = libc::rlimit64 {
             rlim_cur: 0,
             rlim_max: 0,
         };
-        let resource = resource as usize;
+        let arguments = [0, resource, 0, pointer_mut(&mut limit), 0, 0];
         // SAFETY: `limit` has the kernel's layout and outlives the call; no new limit is given.
-        unsafe {
-            self.call(
-                libc::SYS_prlimit64,
-                [0, resource, 0, pointer_mut(&mut limit), 0, 0],
-            )?;
-        }
+        unsafe { self.call(libc::SYS_prlimit64, arguments) }?;
+        Ok(limit)
+    }
+
+    fn change_limit(&self, resource: usize, new: libc::rlimit64) -> io::Result<()> {
+        let arguments = [0, resource, pointer(&new), 0, 0, 0];
+        // SAFETY: `new` has the kernel's layout and outlives the call.
+        unsafe { self.call(libc::SYS_prlimit64, arguments) }.map(drop)
+    }
+
+    /// Lowers a limit of this process for good, unless it is lower already. `resource`: `RLIMIT_*`.
+    pub fn set_limit(&self, resource: c_uint, most: u64) -> io::Result<()> {
+        let old = self.limit(resource as usize)?;
+        let new = libc::rlimit64 {
+            rlim_cur: old.rlim_cur.min(most),
+            rlim_max: old.rlim_max.min(most),
+        };
+        self.change_limit(resource as usize, new)
+    }
+
+    /// Raises a limit of this process as far towards `wanted` as its hard limit allows. Returns what it is then.
+    pub fn raise_limit(&self, resource: c_uint, wanted: u64) -> io::Result<u64> {
+        let mut limit = self.limit(resource as usize)?;
         if limit.rlim_cur >= wanted {
             return Ok(limit.rlim_cur);
         }
         limit.rlim_cur = wanted.min(limit.rlim_max);
-        // SAFETY: `limit` has the kernel's layout and outlives the call.
-        unsafe { self.call(libc::SYS_prlimit64, [0, resource, pointer(&limit), 0, 0, 0]) }?;
+        self.change_limit(resource as usize, limit)?;
         Ok(limit.rlim_cur)
     }
 

@@ -89,7 +89,8 @@ pub trait Xattrs {
     fn set(&self, target: &Target, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr));
 }
 
-fn is_access_list(name: &CStr) -> bool {
+/// Whether an extended attribute is an access list.
+pub fn is_access_list(name: &CStr) -> bool {
     Loss::of_xattr(name) == Loss::AccessList
 }
 
@@ -103,11 +104,7 @@ pub fn keep(
     now: &libc::stat,
     path: &dyn Fn() -> String,
 ) {
-    let lost_xattr = |name: &CStr| {
-        report.lose(Loss::of_xattr(name), || {
-            format!("{} ({})", path(), escaped(name.to_bytes()))
-        });
-    };
+    let lost_xattr = |name: &CStr| lose_xattr(report, name, path);
     let (mode, mode_now) = keep_owner(report, target, wanted, now, path);
     xattrs.set(target, &|name| !is_access_list(name), &lost_xattr);
     let link = now.st_mode & libc::S_IFMT == libc::S_IFLNK;
@@ -118,6 +115,23 @@ pub fn keep(
     if target.set_times(&wanted.times).is_err() || !target.has_times(&wanted.times) {
         report.lose(Loss::Times, path);
     }
+}
+
+fn lose_xattr(report: &Report, name: &CStr, path: &dyn Fn() -> String) {
+    report.lose(Loss::of_xattr(name), || {
+        format!("{} ({})", path(), escaped(name.to_bytes()))
+    });
+}
+
+/// Step 2 alone, for a directory that gets the rest later.
+pub fn keep_xattrs(
+    report: &Report,
+    target: &Target,
+    xattrs: &dyn Xattrs,
+    path: &dyn Fn() -> String,
+) {
+    let lost = |name: &CStr| lose_xattr(report, name, path);
+    xattrs.set(target, &|name| !is_access_list(name), &lost);
 }
 
 /// Gives a file its owner. Returns the mode that the file must get, and the one that it has now.

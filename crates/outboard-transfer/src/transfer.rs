@@ -14,6 +14,7 @@ use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::interrupt::{Cancel, Interrupt};
 use outboard_sandbox::notes::Notes;
 use outboard_volume::address::Place;
+use outboard_volume::destination::of_open_volumes;
 use std::fs::File;
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -140,6 +141,10 @@ impl Transfer {
     ///
     /// A cancelled copy ([`ErrorKind::Interrupted`]) leaves complete files, and none that is not.
     /// Files that cannot be copied do not end the copy; the error at its end names them.
+    ///
+    /// Image files of volumes that this process has open are never overwritten
+    /// ([`ErrorKind::InUse`]), by whatever name, nor are their keys. A file that looks like a disk
+    /// image is not overwritten either ([`ErrorKind::AlreadyExists`]).
     pub fn copy(
         &self,
         from: &Tree,
@@ -166,7 +171,9 @@ impl Transfer {
                 names: None,
                 shown: None,
             };
-            let copied = copy_exactly(&job, (from, &source), (to, &destination), self.threads);
+            let used = of_open_volumes();
+            let (source, destination) = ((from, &source), (to, &destination));
+            let copied = copy_exactly(&job, source, destination, used, self.threads);
             report.print_losses();
             copied
         })
@@ -174,6 +181,8 @@ impl Transfer {
 
     /// Packs all that is in a directory into an archive in PAX format. The same tree makes the same
     /// archive. The archive of a cancelled or failed call is not complete.
+    ///
+    /// The archive must not be a file of an open volume ([`ErrorKind::InUse`]).
     pub fn pack(
         &self,
         from: &Tree,
@@ -193,7 +202,8 @@ impl Transfer {
             ..Choice::default()
         };
         let open = || {
-            let file = archive.try_clone();
+            let file = of_open_volumes().check_open(archive);
+            let file = file.and_then(|()| archive.try_clone());
             Ok(Archive {
                 file: file
                     .map_err(|error| error::Error::failed("cannot use the archive", &error))?,
@@ -244,8 +254,9 @@ impl Transfer {
         let done = notes.collect(|| work(&report, &interrupt));
         let files = report.files();
         if interrupt.asked() {
-            let text = format!("cancelled after {files} files, which are complete");
-            return Err(Failure::new(ErrorKind::Interrupted, text));
+            let mut lines = vec![format!("cancelled after {files} files, which are complete")];
+            lines.extend(failed_files(&report, &notes));
+            return Err(Failure::new(ErrorKind::Interrupted, lines.join("\n")));
         }
         match done {
             Ok(()) => Ok(Summary {
@@ -253,7 +264,10 @@ impl Transfer {
                 bytes: report.bytes(),
                 warnings: notes.lines(),
             }),
-            Err(error::Error::Told) => Err(told(&report, &notes)),
+            Err(error::Error::Told) => {
+                let text = failed_files(&report, &notes).join("\n");
+                Err(Failure::new(report.kind(), text))
+            }
             Err(error::Error::READER_GONE) => {
                 let gone = std::io::Error::from_raw_os_error(libc::EPIPE);
                 Err(Failure::of(&gone).after("cannot write to the archive"))
@@ -263,15 +277,15 @@ impl Transfer {
     }
 }
 
-/// The error of files that could not be copied.
-fn told(report: &Report, notes: &Notes) -> Failure {
+/// Lines about the files that could not be copied.
+fn failed_files(report: &Report, notes: &Notes) -> Vec<String> {
     let mut lines = notes.lines();
     let more = report.failures().saturating_sub(NAMED as u64);
     lines.truncate(NAMED);
     if more > 0 {
         lines.push(format!("and {more} more files failed"));
     }
-    Failure::new(report.kind(), lines.join("\n"))
+    lines
 }
 
 /// Passes on how far it is.

@@ -9,7 +9,6 @@ use std::io::{Read, Seek};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -19,11 +18,11 @@ type Result = std::result::Result<(), Box<dyn Error>>;
 const LARGE: usize = 8 << 20;
 
 /// A directory with a tree for one test, and an image of an empty file system.
-struct Work(tempfile::TempDir);
+struct Work(outboard_test_images::Work);
 
 impl Work {
     fn new(megabytes: u64) -> Self {
-        let work = Self(tempfile::tempdir().unwrap());
+        let work = Self(outboard_test_images::Work::new());
         fs::create_dir_all(work.path("tree/d/e")).unwrap();
         fs::write(work.path("tree/large"), vec![7; LARGE]).unwrap();
         for index in 0..100 {
@@ -33,22 +32,12 @@ impl Work {
         symlink("d/1", work.path("tree/link")).unwrap();
         let closed = fs::Permissions::from_mode(0o555);
         fs::set_permissions(work.path("tree/d/e"), closed).unwrap();
-        let image = work.path("image");
-        File::create(&image)
-            .unwrap()
-            .set_len(megabytes << 20)
-            .unwrap();
-        let made = Command::new("mke2fs")
-            .args(["-q", "-t", "ext4"])
-            .arg(&image)
-            .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
-            .status();
-        assert!(made.expect("mke2fs is installed").success());
+        work.0.empty_ext4("image", megabytes, &[]);
         work
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.0.path(name)
     }
 
     fn open(&self) -> Volume {
@@ -130,6 +119,81 @@ fn archives() -> Result {
 }
 
 #[test]
+fn files_of_open_volumes_are_not_overwritten() -> Result {
+    let work = Work::new(64);
+    fs::write(work.path("key"), "never used")?;
+    fs::hard_link(work.path("image"), work.path("hard"))?;
+    symlink("image", work.path("soft"))?;
+    fs::create_dir(work.path("into"))?;
+    fs::hard_link(work.path("image"), work.path("into/image"))?;
+    let before = fs::read(work.path("image"))?;
+    let options = Options::new().key_file(work.path("key"));
+    let disk = Volume::open(work.path("image"), options)?;
+    // It has the image's own name, and a tree that has the image's name in it.
+    fs::create_dir(work.path("tree/new"))?;
+    fs::write(work.path("tree/new/image"), "new")?;
+    let other = work.0.empty_ext4("other", 64, &[]);
+    let source = Volume::open_writable(&other, Options::new())?;
+    Transfer::new().copy(&Tree::host(), work.path("tree/new"), &source, "/new")?;
+    for plain in [false, true] {
+        let transfer = match plain {
+            true => Transfer::new().keep(Keep::Nothing),
+            false => Transfer::new(),
+        };
+        for (from, to) in [
+            ("/new/image", "image"),
+            ("/new/image", "hard"),
+            ("/new/image", "other"),
+            ("/new/image", "key"),
+            ("/new", "into"),
+        ] {
+            let copied = transfer.copy(&source, from, &Tree::host(), work.path(to));
+            let error = copied.expect_err(to);
+            assert_eq!(error.kind(), ErrorKind::InUse, "{to}: {error}");
+            assert!(error.message().contains("open volume"), "{error}");
+        }
+        // A link is replaced, not followed.
+        transfer.copy(&source, "/new/image", &Tree::host(), work.path("soft"))?;
+    }
+    let archive = File::options().write(true).open(work.path("hard"))?;
+    let error = Transfer::new().pack(&source, "/new", &archive, Format::Plain);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::InUse);
+    assert!(
+        fs::read(work.path("image"))? == before,
+        "the image has changed"
+    );
+    assert_eq!(fs::read_to_string(work.path("key"))?, "never used");
+    disk.close()?;
+    // Its image is one still, which only looks tell now.
+    let copied = Transfer::new().copy(&source, "/new/image", &Tree::host(), work.path("image"));
+    assert_eq!(copied.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    fs::remove_file(work.path("image"))?;
+    Transfer::new().copy(&source, "/new/image", &Tree::host(), work.path("image"))?;
+    source.close()?;
+    Ok(())
+}
+
+#[test]
+fn a_cancelled_copy_names_an_old_file_that_is_not_whole() -> Result {
+    let work = Work::new(64);
+    let disk = work.open();
+    disk.write("/large", "old")?;
+    let transfer = Transfer::new().threads(1).watch(|count| match count.bytes {
+        0..=1000 => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    });
+    let copied = transfer.copy(&Tree::host(), work.path("tree/large"), &disk, "/large");
+    let error = copied.expect_err("it was cancelled");
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    assert!(
+        error.message().contains("/large has only a part of"),
+        "{error}"
+    );
+    disk.close()?;
+    Ok(())
+}
+
+#[test]
 fn a_cancelled_copy_leaves_no_half_file() -> Result {
     let work = Work::new(64);
     let disk = work.open();
@@ -154,6 +218,40 @@ fn a_cancelled_copy_leaves_no_half_file() -> Result {
     // Another transfer is not concerned.
     Transfer::new().copy(&Tree::host(), work.path("tree"), &disk, "/new")?;
     check(&disk, Path::new("/new"))?;
+    disk.close()?;
+    Ok(())
+}
+
+#[test]
+fn nothing_cancelled_claims_to_be_whole() -> Result {
+    let work = Work::new(64);
+    let disk = work.open();
+    let (host, tree) = (Tree::host(), work.path("tree"));
+    Transfer::new().copy(&host, &tree, &disk, "/new")?;
+    let archive = File::create_new(work.path("whole.tar"))?;
+    Transfer::new().pack(&disk, "/new", &archive, Format::Plain)?;
+    let hasty = Transfer::new().threads(1).watch(|count| match count.bytes {
+        0..=1000 => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    });
+    let out = work.path("out");
+    let copied = hasty.copy(&disk, "/new/large", &host, &out);
+    assert_eq!(copied.unwrap_err().kind(), ErrorKind::Interrupted);
+    assert!(!out.exists(), "a file that is not complete");
+    disk.create_dir("/unpacked")?;
+    let unpacked = hasty.unpack(File::open(work.path("whole.tar"))?, &disk, "/unpacked");
+    assert_eq!(unpacked.unwrap_err().kind(), ErrorKind::Interrupted);
+    if disk.exists("/unpacked/large")? {
+        assert_eq!(disk.metadata("/unpacked/large")?.len(), LARGE as u64);
+    }
+    let archive = File::create_new(work.path("part.tar"))?;
+    let packed = hasty.pack(&disk, "/new", &archive, Format::Plain);
+    assert_eq!(packed.unwrap_err().kind(), ErrorKind::Interrupted);
+    disk.create_dir("/part")?;
+    match Transfer::new().unpack(File::open(work.path("part.tar"))?, &disk, "/part") {
+        Ok(summary) => assert!(summary.warnings[0].contains("cut off"), "{summary:?}"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Damaged, "{error}"),
+    }
     disk.close()?;
     Ok(())
 }

@@ -12,6 +12,7 @@ use outboard::Fd;
 use outboard_image::partition::{read_table, TableKind};
 use outboard_image::{probe, Class, FileSource, Source};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::{File, Metadata};
@@ -19,6 +20,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Files up to this size are read whole to detect their type.
 const SMALL: u64 = 128 << 10;
@@ -62,6 +64,8 @@ pub enum Use {
     Key,
     Component,
     Input,
+    /// A library has it open.
+    Volume,
 }
 
 impl Use {
@@ -72,7 +76,8 @@ impl Use {
             Self::Disk => "a further disk of this command (--disk)",
             Self::Key => "the key file of this command",
             Self::Component => "a component of this command",
-            Self::Input => "an input of this command",
+            Self::Input => "what this command reads",
+            Self::Volume => "a file of an open volume",
         }
     }
 }
@@ -80,12 +85,43 @@ impl Use {
 /// The files that a session uses, which it must not overwrite.
 #[derive(Clone, Debug, Default)]
 pub struct UsedFiles {
+    /// Errors suggest no options of the program.
+    in_library: bool,
     uses: HashMap<Identity, Use>,
     /// Files whose devices with the same bytes were added, too.
     known: HashSet<Identity>,
 }
 
+/// The files of the volumes that this process has open.
+static OPEN_VOLUMES: Mutex<Vec<Weak<UsedFiles>>> = Mutex::new(Vec::new());
+
+/// Notes the files of a volume that a library opens. They count as long as `files` exists.
+pub(crate) fn note_volume(files: &Arc<UsedFiles>) {
+    let mut open = OPEN_VOLUMES.lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|files| files.strong_count() > 0);
+    open.push(Arc::downgrade(files));
+}
+
+/// The files of all volumes that libraries have open in this process, also those that a parent had
+/// open when it forked this process.
+pub fn of_open_volumes() -> UsedFiles {
+    let mut all = UsedFiles::in_library();
+    let open = OPEN_VOLUMES.lock().unwrap_or_else(PoisonError::into_inner);
+    for files in open.iter().filter_map(Weak::upgrade) {
+        all.add_all(&files);
+    }
+    all
+}
+
 impl UsedFiles {
+    /// Files for a library.
+    pub(crate) fn in_library() -> Self {
+        Self {
+            in_library: true,
+            ..Self::default()
+        }
+    }
+
     /// Examines files again that are added from now on: a loop device may have been attached.
     pub fn look_again(&mut self) {
         self.known.clear();
@@ -147,11 +183,10 @@ impl UsedFiles {
         let found = std::fs::metadata(path).map(|metadata| Identity::of(&metadata));
         match found.ok().and_then(|identity| self.uses.get(&identity)) {
             None | Some(Use::Image) => Ok(()),
-            Some(used) => Err(Error::Failed(format!(
-                "cannot write to {}: it is {}",
-                path.display(),
-                used.text()
-            ))),
+            Some(used) => Err(Error::known(
+                ErrorKind::InUse,
+                format!("cannot write to {}: it is {}", path.display(), used.text()),
+            )),
         }
     }
 
@@ -166,24 +201,31 @@ impl UsedFiles {
         Identity::of_stat(stat).map_or(Ok(()), |identity| self.check_identity(identity))
     }
 
+    /// As `check`, for an open file.
+    pub fn check_open(&self, file: &File) -> io::Result<()> {
+        self.check_identity(Identity::of(&file.metadata()?))
+    }
+
     fn check_identity(&self, identity: Identity) -> io::Result<()> {
-        match self.uses.get(&identity) {
-            None => Ok(()),
-            Some(used) => Err(io::Error::other(format!(
-                "it is {}: name another file, or write IMAGE:/PATH for a place in an image",
-                used.text()
-            ))),
-        }
+        let Some(used) = self.uses.get(&identity) else {
+            return Ok(());
+        };
+        let hint = match self.in_library {
+            true => "name another file",
+            false => "name another file, or write IMAGE:/PATH for a place in an image",
+        };
+        let text = format!("it is {}: {hint}", used.text());
+        Err(Failure::new(ErrorKind::InUse, text).into())
     }
 
     /// Refuses an archive that is an image of this command: it would change while it is read.
     pub fn check_source(&self, metadata: Option<&Metadata>, shown: &str) -> Result<()> {
         let identity = metadata.map(Identity::of);
         match identity.and_then(|identity| self.uses.get(&identity)) {
-            Some(used @ (Use::Image | Use::Backing)) => Err(Error::Failed(format!(
-                "cannot unpack {shown}: it is {}",
-                used.text()
-            ))),
+            Some(used @ (Use::Image | Use::Backing | Use::Volume)) => Err(Error::known(
+                ErrorKind::InUse,
+                format!("cannot unpack {shown}: it is {}", used.text()),
+            )),
             _ => Ok(()),
         }
     }
@@ -232,7 +274,7 @@ impl UsedFiles {
         if !force && (kind.is_file() || kind.is_block_device()) {
             if let Ok(readable) = File::open(path) {
                 check_same(Identity::of(&readable.metadata()?) == Identity::of(&metadata))?;
-                check_content(&FileSource::new(readable)?)?;
+                self.check_content(&FileSource::new(readable)?)?;
             }
         }
         if kind.is_file() {
@@ -260,7 +302,20 @@ impl UsedFiles {
         };
         check_same(Identity::of_stat(&file.stat()?) == Identity::of_stat(stat))?;
         let size = file.seek(0, libc::SEEK_END)?;
-        check_content(&Bytes { file: &file, size })
+        self.check_content(&OpenFile { file: &file, size })
+    }
+
+    /// Refuses contents that look like a disk image or a file system.
+    fn check_content(&self, source: &impl Source) -> io::Result<()> {
+        let Some(kind) = image_kind(source) else {
+            return Ok(());
+        };
+        let hint = match self.in_library {
+            true => "remove it first, to replace it",
+            false => "write IMAGE:/PATH for a place in it, or --force to overwrite all of it",
+        };
+        let text = format!("it looks like a disk image ({kind}): {hint}");
+        Err(Failure::new(ErrorKind::AlreadyExists, text).into())
     }
 }
 
@@ -273,24 +328,13 @@ fn check_same(same: bool) -> io::Result<()> {
     }
 }
 
-/// Refuses contents that look like a disk image or a file system.
-fn check_content(source: &impl Source) -> io::Result<()> {
-    match image_kind(source) {
-        None => Ok(()),
-        Some(kind) => Err(io::Error::other(format!(
-            "it looks like a disk image ({kind}): write IMAGE:/PATH for a place in it, or --force \
-             to overwrite all of it"
-        ))),
-    }
+/// The bytes of an open file, for parsers.
+pub struct OpenFile<'a> {
+    pub file: &'a Fd,
+    pub size: u64,
 }
 
-/// The bytes of an open file.
-struct Bytes<'a> {
-    file: &'a Fd,
-    size: u64,
-}
-
-impl Source for Bytes<'_> {
+impl Source for OpenFile<'_> {
     fn size(&self) -> u64 {
         self.size
     }
@@ -410,6 +454,19 @@ mod tests {
         assert_eq!(fs::read(path("image")).unwrap(), b"bytes");
         assert!(overwrite(&files, &path("other"), false).is_ok());
         assert_eq!(fs::read(path("other")).unwrap(), b"");
+    }
+
+    #[test]
+    fn files_of_open_volumes_count_while_they_are_open() {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        let mut files = UsedFiles::in_library();
+        files.add(image.path(), Use::Volume);
+        let files = Arc::new(files);
+        note_volume(&files);
+        let refused = of_open_volumes().check_open(image.as_file()).unwrap_err();
+        assert_eq!(ErrorKind::of(&refused), ErrorKind::InUse);
+        drop(files);
+        assert!(of_open_volumes().check_open(image.as_file()).is_ok());
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct HeldImage {
     /// For reading, and also for writing if `writable` says so.
     container: io::Result<Container>,
     writable: io::Result<()>,
+    /// Its file had a name when it was opened.
+    has_name: bool,
     /// The server of a mount of it: the sandbox hides other processes later.
     server: Option<Server>,
     split: Option<String>,
@@ -43,6 +45,11 @@ fn flags_for_writing(path: &Path) -> i32 {
     }
 }
 
+fn has_name(container: &Container) -> bool {
+    let found = container.file().metadata();
+    found.is_ok_and(|found| found.nlink() > 0)
+}
+
 /// See [`undo`].
 fn undo_half_change(path: &Path, write: bool) -> io::Result<()> {
     if !write || !undo::exists(path) {
@@ -61,6 +68,7 @@ impl HeldImage {
                 path: path.to_owned(),
                 container: Err(error),
                 writable,
+                has_name: false,
                 server: None,
                 split: None,
             };
@@ -89,6 +97,7 @@ impl HeldImage {
         }
         Self {
             path: path.to_owned(),
+            has_name: container.as_ref().is_ok_and(has_name),
             container,
             writable,
             server: servers::of_image(path),
@@ -176,21 +185,35 @@ impl HeldImages {
         }
     }
 
+    fn containers(&self) -> impl Iterator<Item = &Container> {
+        let images = self.images.iter();
+        images.filter_map(|image| image.container.as_ref().ok())
+    }
+
     /// Adds what the images are made of, and are based on.
     pub fn add_to(&self, used: &mut UsedFiles) {
-        let containers = self
-            .images
-            .iter()
-            .filter_map(|image| image.container.as_ref().ok());
-        for container in containers {
-            let own = std::iter::once((container.file(), Use::Image));
-            let backing = container.backing().map(|file| (file, Use::Backing));
-            for (file, what) in backing.chain(own) {
-                if let Ok(metadata) = file.metadata() {
-                    used.add_metadata(&metadata, what);
-                }
+        for container in self.containers() {
+            for file in container.backing() {
+                used.add_open(file, Use::Backing);
+            }
+            used.add_open(container.file(), Use::Image);
+        }
+    }
+
+    /// The same, where all of them have one use.
+    pub fn add_all_to(&self, used: &mut UsedFiles, what: Use) {
+        for container in self.containers() {
+            for file in container.backing().chain([container.file()]) {
+                used.add_open(file, what);
             }
         }
+    }
+
+    /// Whether the file of this device and inode had a name when it was opened, and has none now.
+    pub fn has_lost_name(&self, identity: (u64, u64)) -> bool {
+        let mut images = self.images.iter();
+        let image = images.find(|image| image.identity().is_ok_and(|found| found == identity));
+        image.is_some_and(|image| image.has_name && !image.container().is_ok_and(has_name))
     }
 
     /// The image of this name, if it was opened.

@@ -101,16 +101,7 @@ impl Image {
         let Some(number) = name.partition else {
             return Ok(whole);
         };
-        let partition = self.partition(number)?;
-        if partition.extended {
-            return Err(Error::known(
-                ErrorKind::NotAFileSystem,
-                format!(
-                    "{} is an extended partition: the file systems are in those it holds",
-                    name.shown()
-                ),
-            ));
-        }
+        let partition = self.usable_partition(number, name)?;
         let (start, size) = (partition.start, partition.size);
         match start.checked_add(size) {
             Some(end) if end <= whole.size => Ok(Range { start, size }),
@@ -123,6 +114,19 @@ impl Image {
                 ),
             )),
         }
+    }
+
+    /// A partition that has bytes of its own.
+    fn usable_partition(&self, number: u32, name: &ImageName) -> Result<&Partition> {
+        let partition = self.partition(number)?;
+        if partition.extended {
+            let text = format!(
+                "{} is an extended partition: the file systems are in those it holds",
+                name.shown()
+            );
+            return Err(Error::known(ErrorKind::NotAFileSystem, text));
+        }
+        Ok(partition)
     }
 
     /// Whether its partitions or its file system say that it should be larger.
@@ -297,19 +301,7 @@ impl Image {
     /// user named its type.
     pub fn find(&self, name: &ImageName, forced: bool) -> Result<FileSystem> {
         let probe = match name.partition {
-            Some(number) => {
-                let partition = self.partition(number)?;
-                if partition.extended {
-                    return Err(Error::known(
-                        ErrorKind::NotAFileSystem,
-                        format!(
-                            "{} is an extended partition: the file systems are in those it holds",
-                            name.shown()
-                        ),
-                    ));
-                }
-                self.probe_partition(partition)
-            }
+            Some(number) => self.probe_partition(self.usable_partition(number, name)?),
             None => match self.partitions() {
                 Some(table) => {
                     if !forced {

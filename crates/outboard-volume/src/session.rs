@@ -134,7 +134,9 @@ impl Session {
         let images: Vec<(PathBuf, bool)> = images.map(|file| (file.to_owned(), write)).collect();
         let held = HeldImages::open(&images, &options.image_options());
         let keys = Keys::without_terminal(&options);
+        let used = used::of_library(&options, &held);
         let mut session = Self::of_images(options, held, keys);
+        session.used = used;
         session.in_library = true;
         session
     }
@@ -296,6 +298,10 @@ impl Session {
             }
         }
         problems.extend(self.disks.iter().flatten().filter_map(OpenDisk::flush));
+        if self.in_library {
+            let removed = |open: &OpenDisk| open.removed(&self.held);
+            problems.extend(self.disks.iter().flatten().filter_map(removed));
+        }
         self.told(problems, position)
     }
 

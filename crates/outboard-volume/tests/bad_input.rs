@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Errors, and the kinds by which programs distinguish them. Needs mke2fs, cryptsetup, mkfs.btrfs.
 
-mod common;
-
-use common::{check_ext4, run, text, Work};
+use outboard_test_images::{check_ext4, run, text, Work};
 use outboard_volume::{ErrorKind, Options, Volume};
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 type Result = std::result::Result<(), Box<dyn Error>>;
 
@@ -59,6 +59,92 @@ fn images_that_are_none() {
     assert_eq!(unknown.kind(), ErrorKind::Unsupported, "{unknown}");
 }
 
+fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
+    bytes[offset..offset + value.len()].copy_from_slice(value);
+}
+
+#[test]
+fn a_qcow2_whose_tables_cannot_be() -> Result {
+    let work = Work::new();
+    let image = work.qcow2("disk.qcow2", &work.ext4("raw"));
+    let whole = fs::read(&image)?;
+    let kind_with = |offset: usize, value: &[u8]| {
+        let mut bytes = whole.clone();
+        put(&mut bytes, offset, value);
+        fs::write(&image, bytes).unwrap();
+        let reader = Volume::open(&image, Options::new()).unwrap_err();
+        let writer = Volume::open_writable(&image, Options::new()).unwrap_err();
+        assert_eq!(reader.kind(), writer.kind(), "{offset}: {writer}");
+        reader.kind()
+    };
+    let beyond = (1u64 << 40).to_be_bytes();
+    for (what, offset, value) in [
+        ("L1 table", 40, &beyond[..]),
+        ("refcount table", 48, &beyond),
+        ("cluster size", 20, &[0xff; 4]),
+        ("mark of damage", 79, &[2]),
+    ] {
+        assert_eq!(kind_with(offset, value), ErrorKind::Damaged, "{what}");
+    }
+    for (what, offset, value) in [
+        ("version", 4, &[0xff; 4][..]),
+        ("encryption", 35, &[1]),
+        ("external data", 79, &[4]),
+    ] {
+        assert_eq!(kind_with(offset, value), ErrorKind::Unsupported, "{what}");
+    }
+    fs::write(&image, &whole[..100])?;
+    assert_eq!(kind_of(&image, Options::new()), ErrorKind::Damaged);
+    Ok(())
+}
+
+#[test]
+fn backing_files() -> Result {
+    let work = Work::new();
+    let (base, top) = (work.ext4("base"), work.path("top.qcow2"));
+    let words = ["create", "-q", "-f", "qcow2", "-F", "raw", "-b"];
+    run(
+        "qemu-img",
+        &[&words[..], &[text(&base), text(&top)]].concat(),
+    );
+    let disk = Volume::open(&top, Options::new())?;
+    assert_eq!(disk.read_to_string("/d/hello")?, "Hello, kernel");
+    disk.close()?;
+    fs::create_dir(work.path("other"))?;
+    let elsewhere = work.path("other/top.qcow2");
+    fs::rename(&top, &elsewhere)?;
+    let outside = kind_of(&elsewhere, Options::new());
+    assert_eq!(outside, ErrorKind::PermissionDenied);
+    Volume::open(&elsewhere, Options::new().backing(&base))?.close()?;
+    fs::remove_file(&base)?;
+    fs::rename(&elsewhere, &top)?;
+    // An absolute name of a missing file may be anywhere.
+    assert_eq!(kind_of(&top, Options::new()), ErrorKind::PermissionDenied);
+    Ok(())
+}
+
+#[test]
+fn a_damaged_vhd() -> Result {
+    let work = Work::new();
+    let image = work.vhd("disk.vhd", &work.ext4("raw"));
+    let whole = fs::read(&image)?;
+    fs::write(&image, &whole[..1000])?;
+    assert_eq!(
+        kind_of(&image, Options::new()),
+        ErrorKind::Damaged,
+        "no header"
+    );
+    let mut bytes = whole;
+    put(&mut bytes, 512 + 16, &[0xff; 8]);
+    fs::write(&image, bytes)?;
+    assert_eq!(
+        kind_of(&image, Options::new()),
+        ErrorKind::Damaged,
+        "no checksum"
+    );
+    Ok(())
+}
+
 #[test]
 fn an_image_that_somebody_has() -> Result {
     let work = Work::new();
@@ -103,21 +189,71 @@ fn a_missing_disk() -> Result {
     Ok(())
 }
 
+/// Cuts a file, and checks that no file of a volume which needs it is read as zeroes.
+fn cut_under(name: &Path, file: &Path) -> Result {
+    let disk = Volume::open(name, Options::new())?;
+    assert_eq!(disk.read_to_string("/d/hello")?, "Hello, kernel");
+    File::options().write(true).open(file)?.set_len(2 << 20)?;
+    let error = disk.read("/d/noise").expect_err("its blocks are gone");
+    assert_eq!(ErrorKind::of(&error), ErrorKind::Damaged, "{error}");
+    let log = disk.kernel_messages();
+    assert!(log.iter().any(|line| line.contains("I/O error")), "{log:?}");
+    disk.close()?;
+    Ok(())
+}
+
 #[test]
 fn an_image_that_is_cut_under_an_open_volume() -> Result {
     let work = Work::new();
+    let raw = work.ext4("raw");
+    let (qcow2, vhd) = (work.qcow2("disk.qcow2", &raw), work.vhd("disk.vhd", &raw));
+    let top = work.path("top.qcow2");
+    let words = ["create", "-q", "-f", "qcow2", "-F", "raw", "-b"];
+    run(
+        "qemu-img",
+        &[&words[..], &[text(&raw), text(&top)]].concat(),
+    );
+    cut_under(&qcow2, &qcow2)?;
+    cut_under(&vhd, &vhd)?;
+    cut_under(&top, &raw)?;
+    let raw = work.ext4("another");
+    cut_under(&raw, &raw)
+}
+
+#[test]
+fn an_image_that_is_overwritten_under_an_open_volume() -> Result {
+    let work = Work::new();
     let image = work.ext4("image");
     let disk = Volume::open(&image, Options::new())?;
-    assert_eq!(disk.read_to_string("/d/hello")?, "Hello, kernel");
-    File::options().write(true).open(&image)?.set_len(1 << 20)?;
-    let error = disk.read("/d/noise").expect_err("its blocks are gone");
+    let file = File::options().write(true).open(&image)?;
+    file.write_all_at(&vec![0xff; 60 << 20], 4 << 20)?;
+    file.write_all_at(&vec![0xff; (4 << 20) - 8192], 8192)?;
+    let error = disk.read("/d/hello").expect_err("its inode is gone");
     assert_eq!(ErrorKind::of(&error), ErrorKind::Damaged, "{error}");
-    let told = disk.kernel_messages();
-    assert!(
-        told.iter().any(|line| line.contains("I/O error")),
-        "{told:?}"
-    );
+    assert!(!disk.kernel_messages().is_empty());
     disk.close()?;
+    Ok(())
+}
+
+#[test]
+fn an_image_that_vanishes_under_an_open_volume() -> Result {
+    let work = Work::new();
+    let image = work.ext4("image");
+    let disk = Volume::open(&image, Options::new())?;
+    fs::remove_file(&image)?;
+    // A reader loses nothing.
+    assert_eq!(disk.read_to_string("/d/hello")?, "Hello, kernel");
+    disk.close()?;
+    let images = [work.ext4("raw"), work.qcow2("disk.qcow2", &work.ext4("b"))];
+    for image in images {
+        let disk = Volume::open_writable(&image, Options::new())?;
+        disk.write("/new", "text")?;
+        fs::remove_file(&image)?;
+        let error = disk.close().expect_err("it is written to no file");
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        assert!(error.message().contains(text(&image)), "{error}");
+        assert!(error.message().contains("removed"), "{error}");
+    }
     Ok(())
 }
 

@@ -94,7 +94,8 @@ void ob_volume_free(void *memory);
 #define OB_VOLUME_RAW 2u		/* images are raw disks, whatever they look like */
 /*
  * A panic of the volume's kernel ends this volume, not the process. Calls then fail with
- * OB_VOLUME_CRASHED or OB_VOLUME_CLOSED, and threads that are in a call stay there for ever.
+ * OB_VOLUME_CRASHED or OB_VOLUME_CLOSED, and threads that are in a call stay there for ever. The
+ * image stays locked until the process ends, also after ob_volume_close.
  */
 #define OB_VOLUME_CONTAIN_PANIC 4u
 
@@ -129,10 +130,11 @@ int ob_volume_open(const char *name, const struct ob_volume_options *options,
 /*
  * Closes the volume and all of its files that are open. Waits for calls of other threads with this
  * volume; cancel those first. Writes everything to stable storage, unmounts, and halts the kernel.
- * The message has every error since the open by which something may be missing in the image. The
- * handle is closed in any case, unless the result is OB_VOLUME_USAGE: a callback must not close a
- * volume. After a contained panic this call waits for no thread. A process that ends without this
- * call leaves its images as a power cut would.
+ * The message has every error since the open by which something may be missing in the image, also
+ * that the image was removed meanwhile (OB_VOLUME_NOT_FOUND). The handle is closed in any case,
+ * unless the result is OB_VOLUME_USAGE: a callback must not close a volume. After a contained panic
+ * this call waits for no thread. A process that ends without this call leaves its images as a power
+ * cut would.
  */
 int ob_volume_close(struct ob_volume *volume);
 
@@ -381,7 +383,10 @@ struct ob_volume_summary {
  * are dropped.
  *
  * After OB_VOLUME_INTERRUPTED and other errors complete copies stay; a new copy that is not
- * complete is removed.
+ * complete is removed. The message names an old file that has only a part of its new contents.
+ *
+ * No transfer overwrites a file of a volume that this process has open, by whatever name:
+ * OB_VOLUME_IN_USE. A host file that looks like a disk image is OB_VOLUME_ALREADY_EXISTS.
  */
 int ob_volume_copy_in(const char *host_path, struct ob_volume *to, const char *to_path,
 		      const struct ob_volume_transfer *options, struct ob_volume_summary *summary);

@@ -296,11 +296,12 @@ impl Way<'_> {
 }
 
 /// Copies a file, with all below it, to this very path: a directory is merged into one that is
-/// there.
+/// there. `used`: files to keep.
 pub(crate) fn copy_exactly(
     job: &Job,
     (tree, place): (&Tree, &Place),
     (target_tree, destination): (&Tree, &Place),
+    used: UsedFiles,
     threads: u32,
 ) -> Result<()> {
     let failed = |error| Error::failed(format!("cannot write to {}", destination.shown()), &error);
@@ -320,7 +321,7 @@ pub(crate) fn copy_exactly(
             shown: destination.parent().shown(),
         },
         destination,
-        used: Arc::default(),
+        used: Arc::new(used),
         threads,
     };
     way.copy(job)

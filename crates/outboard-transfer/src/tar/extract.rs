@@ -4,12 +4,13 @@
 //! One thread reads the archive, and creates directories and hard links ([`Extraction`]). It hands
 //! jobs to other threads, which create everything else ([`Maker`]). Members that depend on each
 //! other wait for each other ([`Flights`]): the result is that of one thread. Directories get their
-//! attributes at the end, when nothing changes them any more.
+//! attributes at the end ([`Pending`]), when nothing changes them any more.
 
 use super::create::{replacing, Content, Job, Maker};
 use super::directories::{clean, split, Directories, Directory};
-use super::flights::{Flights, Identity};
+use super::flights::Flights;
 use super::member::{Archive, Attributes, Kind, Member, Next};
+use super::pending::{self, Later, Pending};
 use super::selection::Selection;
 use super::stream::{Piece, Stop};
 use crate::attributes::Target;
@@ -18,9 +19,8 @@ use crate::cp::queue::Queue;
 use crate::report::Report;
 use outboard::{explained, Fd};
 use outboard_sandbox::error::{reason, warn};
-use outboard_sandbox::format::escaped;
+use outboard_sandbox::format::{escaped, size};
 use outboard_sandbox::interrupt::Interrupt;
-use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
 use std::sync::mpsc::sync_channel;
@@ -80,7 +80,7 @@ pub fn extract(
         queue: &queue,
         directories: Directories::new(root)?,
         batch: Batch::default(),
-        later: HashMap::new(),
+        pending: Pending::new(pending::MOST),
         options,
         interrupt,
         told_absolute: false,
@@ -123,18 +123,12 @@ impl Batch {
     }
 }
 
-/// Attributes that a directory gets at the end.
-struct Later {
-    path: Vec<u8>,
-    attributes: Attributes,
-}
-
 struct Extraction<'a> {
     maker: &'a Maker<'a>,
     queue: &'a Queue<Vec<Job>>,
     directories: Directories,
     batch: Batch,
-    later: HashMap<Identity, Later>,
+    pending: Pending,
     options: Options<'a>,
     interrupt: &'a Interrupt,
     told_absolute: bool,
@@ -263,9 +257,21 @@ impl Extraction<'_> {
             let (directories, mut settle) = self.parts();
             directories.make(&path, keep_links, &mut settle)
         };
-        let identity = made?.identity;
-        self.later.insert(identity, Later { path, attributes });
-        Ok(())
+        let made = made?;
+        let later = Later { path, attributes };
+        let Err(mut later) = self.pending.add(made.identity, later) else {
+            return Ok(());
+        };
+        // Access lists wait: files that are made in the directory would inherit them.
+        let (report, shown) = (self.maker.report, || self.maker.shown(&later.path));
+        let target = Target::Open(&made.fd);
+        later.attributes.give_xattrs(report, &target, &shown);
+        self.pending.add(made.identity, later).map_err(|_| {
+            io::Error::other(format!(
+                "names and access lists of the archive's directories have more than {} in all",
+                size(pending::MOST as u64)
+            ))
+        })
     }
 
     /// Creates a hard link to an existing file.
@@ -385,7 +391,7 @@ impl Extraction<'_> {
 
     fn finish_directories(&mut self) {
         let report = self.maker.report;
-        for (identity, later) in self.later.drain() {
+        for (identity, later) in self.pending.take() {
             let shown = || self.maker.shown(&later.path);
             let again = self.directories.again(&later.path, identity);
             let found = again.and_then(|directory| match directory {

@@ -75,6 +75,13 @@ impl Attributes {
         };
         attributes::keep(report, target, &wanted, self, now, path);
     }
+
+    /// Gives a file the extended attributes except access lists, and drops those here.
+    pub fn give_xattrs(&mut self, report: &Report, target: &Target, path: &dyn Fn() -> String) {
+        attributes::keep_xattrs(report, target, self, path);
+        let is_list = |(name, _): &(CString, Vec<u8>)| attributes::is_access_list(name);
+        self.xattrs.retain(is_list);
+    }
 }
 
 impl Xattrs for Attributes {

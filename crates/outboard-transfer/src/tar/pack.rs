@@ -18,6 +18,7 @@ use crate::report::{Loss, Report};
 use outboard::Fd;
 use outboard_sandbox::error::reason;
 use outboard_sandbox::format;
+use outboard_sandbox::interrupt::Interrupt;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::io::{self, Write};
@@ -125,6 +126,7 @@ pub fn pack(
             output,
             chunks: &chunks,
             report: walk.report,
+            interrupt: walk.interrupt,
             written: 0,
             padding: PADDING,
             names: HashMap::new(),
@@ -502,6 +504,7 @@ struct Writer<'a, W> {
     output: &'a mut W,
     chunks: &'a Chunks,
     report: &'a Report,
+    interrupt: &'a Interrupt,
     written: u64,
     /// Zeros that may still replace unreadable bytes.
     padding: u64,
@@ -530,6 +533,10 @@ impl<W: Write> Writer<'_, W> {
                     }
                 }
             }
+        }
+        // Without the mark of an end, readers take the archive for one that is cut off.
+        if self.interrupt.asked() {
+            return Ok(());
         }
         let end = vec![0; 2 * BLOCK];
         self.write(&end)?;

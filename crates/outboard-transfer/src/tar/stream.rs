@@ -7,6 +7,7 @@
 
 use super::header::BLOCK;
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::containers::read_block;
 use std::io::{self, Read};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,24 +108,11 @@ pub struct Stream {
     interrupt: Interrupt,
 }
 
-fn fill(input: &mut dyn Read, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut used = 0;
-    while used < bytes.len() {
-        match input.read(&mut bytes[used..]) {
-            Ok(0) => break,
-            Ok(length) => used += length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(used)
-}
-
 fn read_ahead(mut input: Box<dyn Read + Send>, filled: &SyncSender<io::Result<Buffer>>) {
     let pool = Arc::new(Pool::default());
     loop {
         let mut bytes = pool.take();
-        let result = fill(input.as_mut(), &mut bytes);
+        let result = read_block(input.as_mut(), &mut bytes);
         let used = *result.as_ref().unwrap_or(&0);
         let pool = Arc::clone(&pool);
         let buffer = result.map(|used| Buffer { bytes, used, pool });

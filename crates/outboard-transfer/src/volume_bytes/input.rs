@@ -8,6 +8,7 @@ use outboard::image::{probe, Class, Source};
 use outboard::Fd;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::destination::OpenFile;
 use outboard_volume::session::Session;
 use outboard_volume::standard_input::StandardInput;
 use std::fs::File;
@@ -125,7 +126,7 @@ impl Input {
         match &mut self.reader {
             Reader::File(files) => {
                 let size = self.size.unwrap_or(0);
-                let source = Opened {
+                let source = OpenFile {
                     file: &files[0],
                     size,
                 };
@@ -183,22 +184,6 @@ fn read_piece(stream: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut piece = Vec::with_capacity(PIECE);
     stream.take(PIECE as u64).read_to_end(&mut piece)?;
     Ok(piece)
-}
-
-/// An open file for parsers.
-struct Opened<'a> {
-    file: &'a Fd,
-    size: u64,
-}
-
-impl Source for Opened<'_> {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, offset)
-    }
 }
 
 /// Whether these are the bytes of a file system, of an encrypted volume or of a disk; archives and

@@ -11,7 +11,8 @@ mod output;
 use crate::report::Report;
 use input::Input;
 use outboard::BlockDevice;
-use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::{escaped, size as size_text};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::ImageName;
@@ -126,10 +127,13 @@ fn open_device(session: &mut Session, name: &ImageName, write: bool) -> Result<D
 
 fn check_different(from: &Device, to: &Device) -> Result<()> {
     match from.device.number() == to.device.number() {
-        true => Err(Error::Failed(format!(
-            "cannot copy {} to {}: they are the same volume",
-            from.shown, to.shown
-        ))),
+        true => Err(Error::known(
+            ErrorKind::InUse,
+            format!(
+                "cannot copy {} to {}: they are the same volume",
+                from.shown, to.shown
+            ),
+        )),
         false => Ok(()),
     }
 }
@@ -141,13 +145,16 @@ fn both(bytes: u64) -> String {
 /// Refuses a source that is larger than its target.
 fn check_size(input: &Input, output: &Output) -> Result<()> {
     match (input.size(), output.limit()) {
-        (Some(size), Some(limit)) if size > limit => Err(Error::Failed(format!(
-            "{} has {}, but {} has room for {}: nothing was written",
-            input.shown(),
-            both(size),
-            output.shown(),
-            both(limit)
-        ))),
+        (Some(size), Some(limit)) if size > limit => Err(Error::known(
+            ErrorKind::NoSpace,
+            format!(
+                "{} has {}, but {} has room for {}: nothing was written",
+                input.shown(),
+                both(size),
+                output.shown(),
+                both(limit)
+            ),
+        )),
         _ => Ok(()),
     }
 }
@@ -163,13 +170,14 @@ fn check_worth(input: &mut Input, device: &Device) -> Result<()> {
     if input.is_like_a_volume()? {
         return Ok(());
     }
-    Err(Error::Failed(format!(
+    let text = format!(
         "{to} holds {kind}, but {from} does not look like a volume: write {to}:/ for a place in \
          the file system, or --force to overwrite the volume",
         to = device.shown,
         kind = found.kind,
         from = input.shown()
-    )))
+    );
+    Err(Error::known(ErrorKind::AlreadyExists, text))
 }
 
 fn transfer(
@@ -187,12 +195,13 @@ fn transfer(
             )));
         }
         if !output.has_room(piece.len()) {
-            return Err(Error::Failed(format!(
+            let text = format!(
                 "{source} is too large for {}, which has room for {}: {}",
                 output.shown(),
                 both(output.limit().unwrap_or(0)),
                 output.state()
-            )));
+            );
+            return Err(Error::known(ErrorKind::NoSpace, text));
         }
         output.write(piece)?;
         report.count_bytes(piece.len() as u64);
@@ -212,5 +221,5 @@ fn note_rest(output: &Output, written: u64) {
 }
 
 fn cannot_read(shown: &str, error: &std::io::Error) -> Error {
-    Error::Failed(format!("cannot read {shown}: {}", reason(error)))
+    Error::failed(format!("cannot read {shown}"), error)
 }

@@ -6,6 +6,7 @@
 use crate::temporary;
 use indicatif::{ProgressBar, ProgressStyle};
 use liblzma::stream::{Stream, CONCATENATED};
+use outboard_sandbox::error::reason;
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format;
 use outboard_sandbox::notes::Notes;
@@ -27,7 +28,7 @@ pub struct Compressed {
     kind: &'static str,
     file: File,
     raw: File,
-    done: OnceLock<Result<(), String>>,
+    done: OnceLock<Result<(), Failure>>,
 }
 
 /// A file without a name for a disk's bytes, in the directory for temporary files.
@@ -93,7 +94,7 @@ pub fn beginning(kind: &str, input: impl Read, length: usize) -> Vec<u8> {
 }
 
 /// Reads until the buffer is full or there is no more.
-fn read_block(input: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+pub fn read_block(input: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
         match input.read(&mut buffer[length..]) {
@@ -106,37 +107,30 @@ fn read_block(input: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(length)
 }
 
-fn copy_sparsely(input: &mut dyn Read, output: &File) -> Result<(), String> {
+fn copy_sparsely(input: &mut dyn Read, output: &File) -> Result<(), Failure> {
     let mut buffer = vec![0; BLOCK];
     let mut offset = 0;
     loop {
         let length = read_block(input, &mut buffer).map_err(|error| {
-            format!(
-                "it cannot be decompressed: {}",
-                outboard_sandbox::error::reason(&error)
-            )
+            let text = format!("it cannot be decompressed: {}", reason(&error));
+            Failure::new(ErrorKind::Damaged, text)
         })?;
         let block = &buffer[..length];
         if offset + length as u64 > LARGEST {
-            let limit = format::size(LARGEST);
-            return Err(format!("decompressed it is larger than {limit}"));
+            let text = format!("decompressed it is larger than {}", format::size(LARGEST));
+            return Err(Failure::new(ErrorKind::Unsupported, text));
         }
         if block.iter().any(|&byte| byte != 0) {
-            output.write_all_at(block, offset).map_err(|error| {
-                let reason = outboard_sandbox::error::reason(&error);
-                format!(
-                    "cannot write the decompressed image to a temporary file (see TMPDIR): {reason}"
-                )
-            })?;
+            let what = "cannot write what is decompressed to a temporary file (see TMPDIR)";
+            let written = output.write_all_at(block, offset);
+            written.map_err(|error| Failure::of(&error).after(what))?;
         }
         offset += length as u64;
         if length < BLOCK {
             break;
         }
     }
-    output
-        .set_len(offset)
-        .map_err(|error| outboard_sandbox::error::reason(&error))
+    Ok(output.set_len(offset)?)
 }
 
 impl Compressed {
@@ -157,7 +151,7 @@ impl Compressed {
         self.kind
     }
 
-    fn decompress(&self) -> Result<(), String> {
+    fn decompress(&self) -> Result<(), Failure> {
         let open = || {
             let mut file = self.file.try_clone()?;
             file.rewind()?;
@@ -168,8 +162,7 @@ impl Compressed {
             };
             Ok((decoder(self.kind, input)?, bar))
         };
-        let (mut input, bar) =
-            open().map_err(|error: io::Error| outboard_sandbox::error::reason(&error))?;
+        let (mut input, bar) = open().map_err(|error: io::Error| Failure::from(error))?;
         let done = copy_sparsely(&mut *input, &self.raw);
         bar.finish_and_clear();
         done
@@ -179,7 +172,7 @@ impl Compressed {
     pub fn decompressed(&self) -> io::Result<&File> {
         match self.done.get_or_init(|| self.decompress()) {
             Ok(()) => Ok(&self.raw),
-            Err(text) => Err(Failure::new(ErrorKind::Damaged, text).into()),
+            Err(failure) => Err(failure.clone().into()),
         }
     }
 }

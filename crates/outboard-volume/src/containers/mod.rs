@@ -13,13 +13,14 @@ mod convert;
 mod qcow2;
 mod vhd;
 
-pub use compressed::beginning;
 use compressed::Compressed;
+pub use compressed::{beginning, read_block};
 use outboard::{FileLock, Storage};
-use outboard_image::{file_format, FileSource, Source};
+use outboard_image::{file_format, Fault, FileSource, Source};
 use outboard_sandbox::error::warn;
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use qcow2::{Chain, Qcow2};
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -98,6 +99,15 @@ pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
 
 fn read_only(text: String) -> io::Error {
     Failure::new(ErrorKind::ReadOnly, text).into()
+}
+
+/// The error of an image that cannot be used. `what`: the image, before "but".
+fn refused(what: impl Display, fault: &Fault) -> io::Error {
+    let kind = match fault {
+        Fault::Damaged(_) => ErrorKind::Damaged,
+        Fault::Unsupported(_) => ErrorKind::Unsupported,
+    };
+    Failure::new(kind, format!("{what}, but {fault}")).into()
 }
 
 /// Makes an empty file a vhd image with an empty disk of this size. `identity`: its UUID.

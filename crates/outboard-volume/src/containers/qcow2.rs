@@ -6,7 +6,7 @@
 //! links resolved, or if the user allowed it by name. All files of a chain are opened before the
 //! sandbox, backing files for reading alone.
 
-use super::{warn_of_cut, ImageOptions};
+use super::{refused, warn_of_cut, ImageOptions};
 use crate::image_file::open_image_file;
 use imago::file::File as ImageFile;
 use imago::format::PreallocateMode;
@@ -16,6 +16,7 @@ use imago::raw::Raw;
 use imago::{DenyImplicitOpenGate, FormatAccess, FormatCreateBuilder, FormatDriverBuilder};
 use outboard::{FileLock, Storage};
 use outboard_image::{qcow2, FileSource};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format::escaped;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -38,8 +39,8 @@ pub struct Chain {
     layers: Vec<Layer>,
 }
 
-fn wrong(text: impl Into<String>) -> io::Error {
-    io::Error::other(text.into())
+fn wrong(kind: ErrorKind, text: impl Into<String>) -> io::Error {
+    Failure::new(kind, text).into()
 }
 
 /// Whether a name is one of another kind than a file's, as in "nbd:..." or "json:{...}".
@@ -58,19 +59,18 @@ fn is_qcow2(file: &File) -> io::Result<bool> {
 fn find_backing(name: &[u8], image: &Path, allowed: &[PathBuf]) -> io::Result<PathBuf> {
     let shown = escaped(name);
     if has_protocol(name) {
-        return Err(wrong(format!(
-            "it is based on \"{shown}\", which is not the name of a file"
-        )));
+        return Err(wrong(
+            ErrorKind::Unsupported,
+            format!("it is based on \"{shown}\", which is not the name of a file"),
+        ));
     }
     let directory = match image.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     let cannot = |error: io::Error| {
-        wrong(format!(
-            "cannot open \"{shown}\", which it is based on: {}",
-            outboard_sandbox::error::reason(&error)
-        ))
+        let what = format!("cannot open \"{shown}\", which it is based on");
+        Failure::of(&error).after(what).into()
     };
     let home = directory.canonicalize()?;
     let joined = directory.join(OsStr::from_bytes(name));
@@ -79,11 +79,11 @@ fn find_backing(name: &[u8], image: &Path, allowed: &[PathBuf]) -> io::Result<Pa
         found.starts_with(&home) || allowed.any(|path| path == found)
     };
     let outside = || {
-        wrong(format!(
-            "it is based on \"{shown}\", which is not in its own directory: if you trust the \
-             image, say --backing {}",
+        let text = format!(
+            "it is based on \"{shown}\", which is not in its own directory: if you trust the image, say --backing {}",
             escaped(joined.as_os_str().as_bytes())
-        ))
+        );
+        wrong(ErrorKind::PermissionDenied, text)
     };
     match joined.canonicalize() {
         Ok(found) if is_allowed(&found) => Ok(found),
@@ -99,10 +99,13 @@ fn layer_format(file: &File, format: Option<&[u8]>) -> io::Result<bool> {
         Some(b"qcow2") => Ok(true),
         Some(b"raw" | b"file") => Ok(false),
         None => is_qcow2(file),
-        Some(other) => Err(wrong(format!(
-            "it is based on a file of the format {}, which is not supported",
-            escaped(other)
-        ))),
+        Some(other) => Err(wrong(
+            ErrorKind::Unsupported,
+            format!(
+                "it is based on a file of the format {}, which is not supported",
+                escaped(other)
+            ),
+        )),
     }
 }
 
@@ -113,9 +116,10 @@ impl Chain {
         let mut next = Some((file, path.to_owned(), true));
         while let Some((file, path, is_qcow2)) = next.take() {
             if layers.len() == DEPTH {
-                return Err(wrong(format!(
-                    "it is based on more than {DEPTH} files, or on itself"
-                )));
+                return Err(wrong(
+                    ErrorKind::Damaged,
+                    format!("it is based on more than {DEPTH} files, or on itself"),
+                ));
             }
             if is_qcow2 {
                 next = Self::next_layer(&file, &path, layers.is_empty(), options)?;
@@ -133,9 +137,9 @@ impl Chain {
         options: &ImageOptions,
     ) -> io::Result<Option<(File, PathBuf, bool)>> {
         let source = FileSource::new(file.try_clone()?)?;
-        let header = qcow2::read(&source).map_err(|text| match is_top {
-            true => wrong(format!("a qcow2 image, but {text}")),
-            false => wrong(format!("it is based on {}, but {text}", path.display())),
+        let header = qcow2::read(&source).map_err(|fault| match is_top {
+            true => refused("a qcow2 image", &fault),
+            false => refused(format!("it is based on {}", path.display()), &fault),
         })?;
         if qcow2::is_cut(&source, &header) {
             warn_of_cut(path);
@@ -145,11 +149,8 @@ impl Chain {
         };
         let found = find_backing(&name, path, &options.backing)?;
         let opened = open_image_file(&found).map_err(|error| {
-            let reason = outboard_sandbox::error::reason(&error);
-            wrong(format!(
-                "cannot open {}, which it is based on: {reason}",
-                found.display()
-            ))
+            let what = format!("cannot open {}, which it is based on", found.display());
+            io::Error::from(Failure::of(&error).after(what))
         })?;
         let is_qcow2 = layer_format(&opened, header.backing_format.as_deref())?;
         Ok(Some((opened, found, is_qcow2)))
@@ -170,7 +171,7 @@ impl Chain {
         let source = FileSource::new(self.file().try_clone()?)?;
         qcow2::read(&source)
             .and_then(|header| qcow2::check_refcounts(&source, &header))
-            .map_err(wrong)
+            .map_err(|fault| refused("a qcow2 image", &fault))
     }
 
     /// Locks the image like a raw one, unless that is `ours` already, and against writers what it
@@ -210,6 +211,8 @@ pub fn create(file: File, size: u64) -> io::Result<()> {
 /// The disk in a qcow2 image.
 pub struct Qcow2 {
     size: u64,
+    /// All files, with their lengths when they were opened; 0 for block devices.
+    files: Vec<(File, u64)>,
     /// Discarding changes where data is, and needs the disk for itself.
     disk: RwLock<Disk>,
 }
@@ -217,12 +220,15 @@ pub struct Qcow2 {
 impl Qcow2 {
     pub fn open(chain: &Chain, write: bool) -> io::Result<Self> {
         let mut disk = None;
+        let mut files = Vec::new();
         for (index, layer) in chain.layers.iter().enumerate().rev() {
             disk = Some(open_layer(layer, write && index == 0, disk)?);
+            files.push((layer.file.try_clone()?, layer.file.metadata()?.len()));
         }
         let disk = disk.expect("a chain has a file");
         Ok(Self {
             size: disk.size(),
+            files,
             disk: RwLock::new(disk),
         })
     }
@@ -234,6 +240,17 @@ impl Qcow2 {
             disk.flush()?;
             disk.sync()
         })
+    }
+
+    /// `EIO`: somebody has cut a file since it was opened. What is missing then would be read as
+    /// zeroes.
+    fn check_size(&self) -> io::Result<()> {
+        for (file, size) in &self.files {
+            if file.metadata()?.len() < *size {
+                return Err(io::Error::from_raw_os_error(libc::EIO));
+            }
+        }
+        Ok(())
     }
 
     fn shared<T>(&self, work: impl FnOnce(&Disk) -> io::Result<T>) -> io::Result<T> {
@@ -251,7 +268,8 @@ impl Storage for Qcow2 {
     }
 
     fn read_at(&self, pieces: Vec<IoSliceMut<'_>>, offset: u64) -> io::Result<()> {
-        self.shared(|disk| disk.readv(IoVectorMut::from(pieces), offset))
+        self.shared(|disk| disk.readv(IoVectorMut::from(pieces), offset))?;
+        self.check_size()
     }
 
     fn write_at(&self, pieces: Vec<IoSlice<'_>>, offset: u64) -> io::Result<()> {

@@ -9,15 +9,16 @@
 
 mod resize;
 
+use super::refused;
 use outboard::{Fd, FileLock, Storage};
 use outboard_image::vhd::{self, Dynamic, Layout, FREE, SECTOR};
-use outboard_image::{FileSource, Source};
+use outboard_image::{Fault, FileSource, Source};
 pub use resize::set_size;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 /// Bytes of a block of new images, as other programs make them.
@@ -28,8 +29,12 @@ const LARGEST: u64 = 2040 << 30;
 const PIECE: usize = 64 << 10;
 static ZEROS: [u8; PIECE] = [0; PIECE];
 
-fn wrong(text: String) -> io::Error {
-    io::Error::other(format!("a vhd image, but {text}"))
+fn wrong(fault: Fault) -> io::Error {
+    refused("a vhd image", &fault)
+}
+
+fn damaged(text: &str) -> io::Error {
+    wrong(Fault::Damaged(text.to_owned()))
 }
 
 /// The offset of the last footer in a file of this size. Bytes that other programs left before the
@@ -58,7 +63,7 @@ pub fn check(file: &File) -> io::Result<bool> {
 /// An error if the image cannot be written.
 pub fn check_writable(file: &File) -> io::Result<()> {
     match check(file)? {
-        true => Err(wrong("it is cut off, and can only be read".to_owned())),
+        true => Err(damaged("it is cut off, and can only be read")),
         false => Ok(()),
     }
 }
@@ -98,7 +103,7 @@ pub fn create(file: &File, size: u64, identity: [u8; 16]) -> io::Result<()> {
 
 /// The disk in an image.
 pub struct Vhd {
-    file: File,
+    image: Image,
     /// The same file, for making holes.
     holes: Fd,
     size: u64,
@@ -148,23 +153,43 @@ fn parts(block_size: u32, offset: u64, length: u64) -> impl Iterator<Item = Part
     })
 }
 
-/// Reads all of a buffer; what the file does not have is zero.
-fn read_or_zero(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
-    while !buffer.is_empty() {
-        match file.read_at(buffer, offset) {
-            Ok(0) => {
-                buffer.fill(0);
-                return Ok(());
-            }
-            Ok(length) => {
-                buffer = &mut buffer[length..];
-                offset += length as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// The file of an image, and what it must have while it is open.
+struct Image {
+    file: File,
+    /// The length when the file was opened, or later when it grew; 0 for a block device.
+    size: AtomicU64,
+}
+
+impl Image {
+    fn new(file: File) -> io::Result<Self> {
+        Ok(Self {
+            size: AtomicU64::new(file.metadata()?.len()),
+            file,
+        })
     }
-    Ok(())
+
+    /// Reads all of a buffer; what the file did not have when it was opened is zero. `EIO`: somebody
+    /// has cut it since.
+    fn read_or_zero(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match self.file.read_at(buffer, offset) {
+                Ok(0) if self.file.metadata()?.len() < self.size.load(Ordering::Relaxed) => {
+                    return Err(io::Error::from_raw_os_error(libc::EIO));
+                }
+                Ok(0) => {
+                    buffer.fill(0);
+                    return Ok(());
+                }
+                Ok(length) => {
+                    buffer = &mut buffer[length..];
+                    offset += length as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
 }
 
 fn write_zeros(file: &File, mut offset: u64, mut length: u64) -> io::Result<()> {
@@ -187,7 +212,7 @@ impl Body {
     fn open(source: &FileSource, dynamic: Dynamic) -> io::Result<Self> {
         let blocks = vhd::read_blocks(source, &dynamic).map_err(wrong)?;
         let footer = vhd::footer_of(source);
-        let footer = footer.ok_or_else(|| wrong("it has no footer".to_owned()))?;
+        let footer = footer.ok_or_else(|| damaged("it has no footer"))?;
         let full = blocks.starts.iter().map(|_| AtomicBool::new(false));
         Ok(Self {
             dynamic,
@@ -208,12 +233,12 @@ impl Body {
     }
 
     /// The bitmap of a block; `None`: all sectors have data.
-    fn bitmap(&self, file: &File, block: usize, data: u64) -> io::Result<Option<Vec<u8>>> {
+    fn bitmap(&self, image: &Image, block: usize, data: u64) -> io::Result<Option<Vec<u8>>> {
         if self.full[block].load(Ordering::Acquire) {
             return Ok(None);
         }
         let mut bitmap = vec![0; self.dynamic.bitmap_size() as usize];
-        read_or_zero(file, &mut bitmap, data - self.dynamic.bitmap_size())?;
+        image.read_or_zero(&mut bitmap, data - self.dynamic.bitmap_size())?;
         let sectors = u64::from(self.dynamic.block_size) / SECTOR;
         if (0..sectors).all(|sector| has_sector(&bitmap, sector)) {
             self.full[block].store(true, Ordering::Release);
@@ -230,14 +255,14 @@ impl Body {
         work(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn read(&self, file: &File, part: &Part, buffer: &mut [u8]) -> io::Result<()> {
+    fn read(&self, image: &Image, part: &Part, buffer: &mut [u8]) -> io::Result<()> {
         self.shared(|table| {
             let Some(data) = self.data(table.starts[part.block]) else {
                 buffer.fill(0);
                 return Ok(());
             };
-            let bitmap = self.bitmap(file, part.block, data)?;
-            read_or_zero(file, buffer, data + part.start)?;
+            let bitmap = self.bitmap(image, part.block, data)?;
+            image.read_or_zero(buffer, data + part.start)?;
             let Some(bitmap) = bitmap else {
                 return Ok(());
             };
@@ -250,7 +275,8 @@ impl Body {
         })
     }
 
-    fn write(&self, file: &File, part: &Part, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, image: &Image, part: &Part, bytes: &[u8]) -> io::Result<()> {
+        let file = &image.file;
         loop {
             let written = self.shared(|table| {
                 let data = self.data(table.starts[part.block]);
@@ -262,18 +288,22 @@ impl Body {
             if written {
                 return Ok(());
             }
-            self.alone(|table| self.prepare(file, table, part.block))?;
+            self.alone(|table| self.prepare(image, table, part.block))?;
         }
     }
 
     /// Makes sure that a block is in the file, with data in all of its sectors.
-    fn prepare(&self, file: &File, table: &mut Table, block: usize) -> io::Result<()> {
+    fn prepare(&self, image: &Image, table: &mut Table, block: usize) -> io::Result<()> {
+        let file = &image.file;
         let Some(data) = self.data(table.starts[block]) else {
             self.allocate(file, table, block)?;
+            image
+                .size
+                .fetch_max(table.end + vhd::FOOTER, Ordering::Relaxed);
             self.full[block].store(true, Ordering::Release);
             return Ok(());
         };
-        let Some(bitmap) = self.bitmap(file, block, data)? else {
+        let Some(bitmap) = self.bitmap(image, block, data)? else {
             return Ok(());
         };
         let sectors = u64::from(self.dynamic.block_size) / SECTOR;
@@ -329,7 +359,7 @@ impl Vhd {
             Some(dynamic) => Some(Body::open(&source, dynamic)?),
         };
         Ok(Self {
-            file: file.try_clone()?,
+            image: Image::new(file.try_clone()?)?,
             holes: Fd::from(OwnedFd::from(file.try_clone()?)),
             size: layout.size,
             body,
@@ -339,7 +369,7 @@ impl Vhd {
     fn discard_part(&self, offset: u64, length: u64) -> io::Result<()> {
         let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let made = self.holes.allocate(hole, offset, length);
-        made.or_else(|_| write_zeros(&self.file, offset, length))
+        made.or_else(|_| write_zeros(&self.image.file, offset, length))
     }
 }
 
@@ -352,12 +382,12 @@ impl Storage for Vhd {
         for mut piece in pieces {
             let length = piece.len() as u64;
             match &self.body {
-                None => read_or_zero(&self.file, &mut piece, offset)?,
+                None => self.image.read_or_zero(&mut piece, offset)?,
                 Some(body) => {
                     let mut rest = &mut piece[..];
                     for part in parts(body.dynamic.block_size, offset, length) {
                         let (now, later) = rest.split_at_mut(part.length);
-                        body.read(&self.file, &part, now)?;
+                        body.read(&self.image, &part, now)?;
                         rest = later;
                     }
                 }
@@ -371,12 +401,12 @@ impl Storage for Vhd {
         for piece in pieces {
             let length = piece.len() as u64;
             match &self.body {
-                None => self.file.write_all_at(&piece, offset)?,
+                None => self.image.file.write_all_at(&piece, offset)?,
                 Some(body) => {
                     let mut rest = &piece[..];
                     for part in parts(body.dynamic.block_size, offset, length) {
                         let (now, later) = rest.split_at(part.length);
-                        body.write(&self.file, &part, now)?;
+                        body.write(&self.image, &part, now)?;
                         rest = later;
                     }
                 }
@@ -388,8 +418,8 @@ impl Storage for Vhd {
 
     fn flush(&self) -> io::Result<()> {
         match &self.body {
-            None => self.file.sync_data(),
-            Some(body) => body.flush(&self.file),
+            None => self.image.file.sync_data(),
+            Some(body) => body.flush(&self.image.file),
         }
     }
 

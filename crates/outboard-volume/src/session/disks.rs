@@ -5,7 +5,7 @@ use super::layered::OpenStack;
 use super::Session;
 use crate::address::ImageName;
 use crate::containers::Content;
-use crate::held::HeldImage;
+use crate::held::{HeldImage, HeldImages};
 use crate::image::Image;
 use crate::image_file::{cannot_open, cannot_write};
 use crate::image_lock;
@@ -29,6 +29,19 @@ pub(super) struct OpenDisk {
 }
 
 impl OpenDisk {
+    /// Returns an error if the file was written and has no name any more: then it ends with the
+    /// session.
+    pub(super) fn removed(&self, held: &HeldImages) -> Option<Failure> {
+        let is_removed = self.writable && held.has_lost_name(self.image.identity);
+        is_removed.then(|| {
+            let text = format!(
+                "{}: the file was removed while it was open: what was written to it is lost",
+                self.image.shown()
+            );
+            Failure::new(ErrorKind::NotFound, text)
+        })
+    }
+
     /// Returns what was lost of what the kernel did not flush itself.
     pub(super) fn flush(&self) -> Option<Failure> {
         if !self.writable {

@@ -3,7 +3,7 @@
 //! [`crate::destination`].
 
 use super::Session;
-use crate::destination::{Use, UsedFiles};
+use crate::destination::{note_volume, Use, UsedFiles};
 use crate::held::HeldImages;
 use crate::image::Image;
 use crate::options::Options;
@@ -47,6 +47,19 @@ pub(super) fn find(
     used.add_all(others);
     used.check_output()?;
     Ok(used)
+}
+
+/// The files that a session of a library uses, which no transfer of the process overwrites as long
+/// as the session has the result.
+pub(super) fn of_library(options: &Options, held: &HeldImages) -> Arc<UsedFiles> {
+    let mut used = UsedFiles::in_library();
+    held.add_all_to(&mut used, Use::Volume);
+    for path in options.key_file.iter().chain(&options.components) {
+        used.add(path, Use::Volume);
+    }
+    let used = Arc::new(used);
+    note_volume(&used);
+    used
 }
 
 impl Session {

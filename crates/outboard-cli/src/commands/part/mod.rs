@@ -11,6 +11,7 @@ use crate::sfdisk;
 use clap::{Args, Subcommand, ValueEnum};
 use outboard_image::partition::{Partition, Table};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format;
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::ImageName;
@@ -228,7 +229,8 @@ pub fn run(options: &Part, session: &mut Session, output: &mut Output) -> Result
     let shown = name.shown();
     if matches!(options.action, Action::List) {
         let image = session.image(&path)?;
-        let listing = Listing::new(&options.image, &image)?;
+        let table = image.table.as_ref().ok_or_else(|| no_table(&shown))?;
+        let listing = Listing::new(&options.image, &image, table);
         return output.member("table", &listing);
     }
     session.may_write(&shown)?;
@@ -245,7 +247,7 @@ pub fn run(options: &Part, session: &mut Session, output: &mut Output) -> Result
             for number in &delete.numbers {
                 if !table.partitions.iter().any(|p| p.number == *number) {
                     let text = format!("{shown} has no partition {number}");
-                    return Err(Error::Failed(text));
+                    return Err(Error::known(ErrorKind::NotFound, text));
                 }
             }
             sfdisk::delete(&settings, disk, &delete.numbers, &shown)
@@ -254,8 +256,17 @@ pub fn run(options: &Part, session: &mut Session, output: &mut Output) -> Result
     }
 }
 
-/// Changes the table of an image that has one. `work` gets the table, and a file with all of the
-/// disk.
+fn no_table(shown: &str) -> Error {
+    Error::known(
+        ErrorKind::NotFound,
+        format!(
+            "{shown} has no partition table \
+             (outboard part {shown} create --force makes one; what is in the image is lost)"
+        ),
+    )
+}
+
+/// Changes the table of an image that has one. `work` gets the table, and a file with all of the disk.
 fn change(
     session: &mut Session,
     path: &Path,
@@ -264,11 +275,7 @@ fn change(
 ) -> Result<()> {
     on_disk(session, path, true, |disk| {
         let image = Image::open(disk)?;
-        let table = image.table.as_ref().ok_or_else(|| {
-            Error::Failed(format!(
-                "{shown} has no partition table: outboard part {shown} create makes one"
-            ))
-        })?;
+        let table = image.table.as_ref().ok_or_else(|| no_table(shown))?;
         work(table, disk)
     })
 }
@@ -278,9 +285,10 @@ fn is_gpt(table: &Table, shown: &str) -> Result<bool> {
     match table.kind {
         TableKind::Gpt => Ok(true),
         TableKind::Mbr => Ok(false),
-        TableKind::Apple => Err(Error::Failed(format!(
-            "{shown}: an Apple partition table can only be read"
-        ))),
+        TableKind::Apple => Err(Error::known(
+            ErrorKind::Unsupported,
+            format!("{shown}: an Apple partition table can only be read"),
+        )),
     }
 }
 
@@ -299,10 +307,13 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
         return format.keep(session, scratch, path, false);
     }
     if !options.force {
-        return Err(Error::Failed(format!(
-            "{shown} exists already (--force gives it a new table; what is in its partitions is \
-             lost)"
-        )));
+        return Err(Error::known(
+            ErrorKind::AlreadyExists,
+            format!(
+                "{shown} exists already (--force gives it a new table; \
+                 what is in its partitions is lost)"
+            ),
+        ));
     }
     if options.size.is_some() {
         return Err(Error::Usage(format!(
@@ -378,17 +389,15 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn new(path: &'a OsStr, image: &'a Image) -> Result<Self> {
-        let table = image.table.as_ref();
-        let table = table.ok_or_else(|| Error::Failed("there is no partition table".to_owned()))?;
-        Ok(Self {
+    fn new(path: &'a OsStr, image: &Image, table: &'a Table) -> Self {
+        Self {
             image: Bytes::new("image", path.as_bytes()),
             kind: table.kind.name(),
             id: table.id.as_deref(),
             size: image.size(),
             partitions: table.partitions.iter().map(Row::new).collect(),
             warnings: &table.warnings,
-        })
+        }
     }
 }
 

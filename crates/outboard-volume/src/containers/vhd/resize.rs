@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Another size for the disk in a VHD image. Nobody else has the image open.
 
-use super::{footer_place, source, write_zeros, wrong, LARGEST};
+use super::{damaged, footer_place, source, write_zeros, wrong, LARGEST};
 use outboard::Storage;
 use outboard_image::vhd::{self, Dynamic, FREE};
 use outboard_image::Source;
@@ -15,7 +15,7 @@ pub fn set_size(file: &File, size: u64) -> io::Result<()> {
     let source = source(file)?;
     let layout = vhd::read(&source).map_err(wrong)?;
     let footer = vhd::footer_of(&source).map(|footer| vhd::resized(footer, size));
-    let footer = footer.ok_or_else(|| wrong("it has no footer".to_owned()))?;
+    let footer = footer.ok_or_else(|| damaged("it has no footer"))?;
     if size > LARGEST {
         return Err(io::Error::other("a vhd image has at most 2040 GiB"));
     }

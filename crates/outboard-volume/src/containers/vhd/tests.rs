@@ -43,6 +43,26 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+fn a_file_that_is_cut_while_it_is_open() {
+    let file = image();
+    write(&Vhd::open(&file).unwrap(), 0, &[7; 512]);
+    let disk = Vhd::open(&file).unwrap();
+    write(&disk, 0, &[7; 512]);
+    write(&disk, 2 * u64::from(BLOCK_SIZE), &[8; 512]);
+    let length = file.metadata().unwrap().len();
+    // The end of the block is a hole, which was never written.
+    let end = 3 * u64::from(BLOCK_SIZE) - 512;
+    assert_eq!(read(&disk, end, 512), [0; 512]);
+    file.set_len(length - vhd::FOOTER - 1024).unwrap();
+    let failed = disk.read_at(vec![IoSliceMut::new(&mut [0; 512])], end);
+    assert_eq!(failed.unwrap_err().raw_os_error(), Some(libc::EIO));
+    // An image that was cut before has zeroes there, as its warning says.
+    disk.flush().unwrap();
+    let disk = Vhd::open(&file).unwrap();
+    assert_eq!(read(&disk, end, 512), [0; 512]);
+}
+
+#[test]
 fn the_file_knows_no_block_before_a_flush() {
     let file = image();
     let disk = Vhd::open(&file).unwrap();
