@@ -704,7 +704,8 @@ def test_memory_of_attributes_of_directories(work):
         for number in range(100):
             member = tarfile.TarInfo(f"d{number}")
             member.type, member.mode, member.mtime = tarfile.DIRTYPE, 0o750, 1000
-            member.pax_headers = {**values, "SCHILY.acl.default": "user::rwx,user:7:r-x,group::r-x,mask::r-x,other::---"}
+            entries = "user::rwx,user:7:r-x,group::r-x,mask::r-x,other::---"
+            member.pax_headers = {**values, "SCHILY.acl.default": entries}
             stream.addfile(member)
             stream.members.clear()
     # All of them have 380 MB. ext4 takes none: the kernel needs no memory for them.
@@ -715,8 +716,10 @@ def test_memory_of_attributes_of_directories(work):
     good("tar-in", f"{image}:/", archive)
     for name in ("d0", "d99"):
         found = items(good("getfattr", "--json", "-d", "-m", "-", f"{image}:/{name}"))
-        attributes = {attribute["name"]: attribute.get("value") for attribute in found[0]["attributes"]}
-        assert all(attributes[f"user.{number:02}"] == f"{number:02}" * 30_000 for number in range(64)), name
+        attributes = {attribute["name"]: attribute.get("value")
+                      for attribute in found[0]["attributes"]}
+        assert all(attributes[f"user.{number:02}"] == f"{number:02}" * 30_000
+                   for number in range(64)), name
         assert "user:7:r-x" in good("getfacl", f"{image}:/{name}").out, name
         status, = items(good("stat", "--json", f"{image}:/{name}"))
         assert (status["mode"], status["modified"]) == (0o750, 1000 * 10**9), name
@@ -741,7 +744,8 @@ def test_an_interrupted_archive_has_no_end(work):
     """A reader of the pipe must not take it for a whole archive."""
     image = make(work)
     good("cp", images.write_noise(f"{work}/noise", 60), f"{image}:/")
-    with subprocess.Popen(program.command("tar-out", f"{image}:/"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(program.command("tar-out", f"{image}:/"), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as running:
         content = running.stdout.read(MEGABYTE)
         running.send_signal(signal.SIGINT)
         content += running.stdout.read()

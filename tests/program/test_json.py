@@ -231,7 +231,8 @@ def test_attributes_and_lists(image):
     assert values == {"user.binary": b"\0\xff", "user.text": b"a\0"}
     names, = items(good("getfattr", "--json", f"{image}:/file"))
     assert [list(attribute) for attribute in names["attributes"]] == [["name"], ["name"]]
-    listed = {os.path.basename(item["path"]): item["access_list"] for item in items(good("ls", "-l", "--json", f"{image}:/"))}
+    listed = {os.path.basename(item["path"]): item["access_list"]
+              for item in items(good("ls", "-l", "--json", f"{image}:/"))}
     assert listed["file"] is True and listed["fifo"] is False
     assert "access_list" not in items(good("ls", "--json", f"{image}:/file"))[0]
     found, = items(good("getfacl", "--json", f"{image}:/file"))
@@ -340,7 +341,8 @@ def test_an_image_without_a_partition_table(work, image):
     assert kind_of("part", image, "create", "--json", "linux:rest") == "already-exists"
     good("part", zeroes, "create", "--force", "linux:1M")
     assert kind_of("part", zeroes, "delete", "--json", "7") == "not-found"
-    assert kind_of("part", host.sparse_file(f"{work}/empty", 0), "list", "--json") == "not-a-file-system"
+    empty = host.sparse_file(f"{work}/empty", 0)
+    assert kind_of("part", empty, "list", "--json") == "not-a-file-system"
 
 
 @pytest.mark.needs("qemu-img")
@@ -353,7 +355,8 @@ def test_a_qcow2_whose_tables_cannot_be(work, image):
         with open(path, "r+b") as stream:
             stream.seek(offset)
             stream.write(value.to_bytes(8, "big"))
-        for words in (["ls", "--json", f"{path}:/"], ["info", "--json", path], ["touch", "--json", f"{path}:/x"]):
+        for words in (["ls", "--json", f"{path}:/"], ["info", "--json", path],
+                      ["touch", "--json", f"{path}:/x"]):
             assert kind_of(*words) == kind, name
 
 
@@ -371,13 +374,16 @@ def test_a_copy_onto_the_image_itself(work, image):
 
 
 def test_bytes_that_cannot_be_copied(work, image):
-    disk = images.partitioned(f"{work}/gpt.img", "label: gpt\nstart=2048, size=131072, name=one\n", {2048: image}, 128)
+    disk = images.partitioned(f"{work}/gpt.img",
+                              "label: gpt\nstart=2048, size=131072, name=one\n", {2048: image}, 128)
     large = host.sparse_file(f"{work}/large", 65 << 20)
     with open(f"{work}/notes", "wb") as stream:
         stream.write(b"notes" * 1000)
     before = images.contents(disk)
-    for words, kind in (((large, f"{disk}@1"), "no-space"), ((f"{work}/notes", f"{disk}@1"), "already-exists"),
-                        ((f"{disk}@1", f"{disk}@1"), "in-use"), ((f"{disk}@7", f"{work}/new"), "not-found")):
+    for words, kind in (((large, f"{disk}@1"), "no-space"),
+                        ((f"{work}/notes", f"{disk}@1"), "already-exists"),
+                        ((f"{disk}@1", f"{disk}@1"), "in-use"),
+                        ((f"{disk}@7", f"{work}/new"), "not-found")):
         assert kind_of("cp", "--json", *words) == kind, words
     assert images.contents(disk) == before
 

@@ -225,7 +225,8 @@ impl System {
         self.change_limit(resource as usize, new)
     }
 
-    /// Raises a limit of this process as far towards `wanted` as its hard limit allows. Returns what it is then.
+    /// Raises a limit of this process as far towards `wanted` as its hard limit allows. Returns the
+    /// new limit.
     pub fn raise_limit(&self, resource: c_uint, wanted: u64) -> io::Result<u64> {
         let mut limit = self.limit(resource as usize)?;
         if limit.rlim_cur >= wanted {

@@ -38,7 +38,10 @@ impl Drop for Shared {
 
 impl fmt::Debug for Interface {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Interface").field(&self.name()).finish()
+        formatter
+            .debug_tuple("Interface")
+            .field(&self.name())
+            .finish()
     }
 }
 

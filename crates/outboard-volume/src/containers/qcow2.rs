@@ -80,7 +80,8 @@ fn find_backing(name: &[u8], image: &Path, allowed: &[PathBuf]) -> io::Result<Pa
     };
     let outside = || {
         let text = format!(
-            "it is based on \"{shown}\", which is not in its own directory: if you trust the image, say --backing {}",
+            "it is based on \"{shown}\", which is not in its own directory: if you trust the \
+             image, say --backing {}",
             escaped(joined.as_os_str().as_bytes())
         );
         wrong(ErrorKind::PermissionDenied, text)

@@ -168,8 +168,8 @@ impl Image {
         })
     }
 
-    /// Reads all of a buffer; what the file did not have when it was opened is zero. `EIO`: somebody
-    /// has cut it since.
+    /// Reads all of a buffer. Bytes beyond the file's end at its opening are zero. `EIO`: somebody
+    /// has cut the file since.
     fn read_or_zero(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.file.read_at(buffer, offset) {

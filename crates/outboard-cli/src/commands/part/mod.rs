@@ -266,7 +266,8 @@ fn no_table(shown: &str) -> Error {
     )
 }
 
-/// Changes the table of an image that has one. `work` gets the table, and a file with all of the disk.
+/// Changes the table of an image that has one. `work` gets the table, and a file with all of the
+/// disk.
 fn change(
     session: &mut Session,
     path: &Path,
