@@ -12,6 +12,8 @@
 /* The kernel's descriptor and one; 0: the descriptor is the host's. Members are atomic. */
 static int kernel_fds[OB_LOCAL_MOST];
 
+static int highest;		/* of the descriptors that were ever the kernel's; atomic */
+
 int ob_local_kernel_fd(int fd)
 {
 	if (fd < 0 || fd >= OB_LOCAL_MOST)
@@ -22,6 +24,11 @@ int ob_local_kernel_fd(int fd)
 /* Returns the kernel's descriptor that had the number before, or -1. */
 static int set_kernel_fd(int fd, int kernel_fd)
 {
+	int before = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+
+	while (fd > before && !__atomic_compare_exchange_n(&highest, &before, fd, false,
+							   __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
 	return __atomic_exchange_n(&kernel_fds[fd], kernel_fd + 1, __ATOMIC_ACQ_REL) - 1;
 }
 
@@ -168,6 +175,13 @@ int ob_local_fstat(int fd, struct stat *status)
 
 	return kernel_fd < 0 ? fstat(fd, status)
 			     : (int)ob_sys_fstat((unsigned int)kernel_fd, status);
+}
+
+void ob_local_shut_down_all(void)
+{
+	for (int fd = 0; fd <= __atomic_load_n(&highest, __ATOMIC_RELAXED); fd++)
+		if (ob_local_kernel_fd(fd) >= 0)
+			ob_sys_shutdown(ob_local_kernel_fd(fd), SHUT_WR);
 }
 
 /* ---- streams ------------------------------------------------------------------ */

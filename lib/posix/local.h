@@ -8,6 +8,7 @@
  *   ready.c		poll, select, epoll
  *   mixed.c		waits for the kernel and the host at once
  *   handlers.c		signal handlers
+ *   drain.c		waits at the program's end until its data are sent
  *
  * A descriptor of the kernel has a number of the host: that of an epoll instance without members,
  * which reserves the number and can neither be read nor written. A table has the kernel's number
@@ -33,6 +34,12 @@ int ob_local_publish(long kernel_fd, bool close_on_exec);
 
 /* start.c: boots the kernel, once. 0, or -1 and errno. */
 int ob_local_start(void);
+
+/* Tells the peers of all descriptors of the kernel that no more data come. */
+void ob_local_shut_down_all(void);
+
+/* drain.c: for atexit(). */
+void ob_local_drain(void);
 
 /*
  * handlers.c: marks a call of the kernel that may block. A handler of a signal ends the call,

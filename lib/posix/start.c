@@ -65,6 +65,8 @@ static int boot(void)
 		error = add_interfaces(interfaces);
 	if (!error && ob_net_configure("lo", "up"))
 		error = complain(-EIO, ob_net_error());
+	if (!error)
+		atexit(ob_local_drain);
 	return error;
 }
 

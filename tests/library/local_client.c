@@ -8,9 +8,11 @@
  *   LOCAL_REQUEST   the request
  *   LOCAL_ANSWER    the path of the file
  *   LOCAL_TIMES     how often, each time on a connection of its own; the file has the last answer
+ *   LOCAL_BYTES     the length of the answer, if the server does not close the connection
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -54,15 +56,17 @@ static int connect_to_server(int port)
 static void exchange(int port, const char *request, const char *path)
 {
 	static char buffer[1 << 16];
-	int fd = connect_to_server(port);
-	long length, sent = ob_sys_write(fd, request, strlen(request));
-	FILE *file = fopen(path, "wb");
+	const char *bytes = getenv("LOCAL_BYTES");
+	long length = 1, left = bytes ? atol(bytes) : LONG_MAX;
+	int fd = connect_to_server(port), file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
-	CHECK(sent == (long)strlen(request) && file);
-	while ((length = ob_sys_read(fd, buffer, sizeof(buffer))) > 0)
-		CHECK(fwrite(buffer, 1, (size_t)length, file) == (size_t)length);
-	CHECK(!length && !fclose(file));
-	CHECK(!ob_sys_close(fd));
+	CHECK(file >= 0);
+	CHECK(ob_sys_write(fd, request, strlen(request)) == (long)strlen(request));
+	for (; left && length; left -= length) {
+		length = ob_sys_read(fd, buffer, sizeof(buffer));
+		CHECK(length >= 0 && write(file, buffer, (size_t)length) == length);
+	}
+	CHECK(!close(file) && !ob_sys_close(fd));
 }
 
 static void *run(void *unused)

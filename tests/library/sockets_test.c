@@ -507,6 +507,51 @@ static void test_port(void)
 	CHECK(read(0, &byte, 1) >= 0);
 }
 
+#define DRAINED_BYTES (1 << 20)
+
+struct reader {
+	int from, to;
+};
+
+/* Reads slowly, and writes the number of bytes into the file. */
+static void *read_slowly(void *argument)
+{
+	struct reader *reader = argument;
+	char buffer[16384], text[32];
+	long total = 0, length;
+
+	while ((length = read(reader->from, buffer, sizeof(buffer))) > 0) {
+		total += length;
+		snprintf(text, sizeof(text), "%ld", total);
+		CHECK(pwrite(reader->to, text, strlen(text), 0) == (long)strlen(text));
+		usleep(2000);
+	}
+	return NULL;
+}
+
+/* Ends while much of what it has written is in the send buffer. */
+static void test_drain(void)
+{
+	static struct reader reader;
+	static char data[DRAINED_BYTES];
+	int fd, size = 2 * DRAINED_BYTES, small = 32768;
+	struct sockaddr_in address;
+	pthread_t thread;
+	int server = listener(&address);
+
+	OK(setsockopt(server, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)));
+	fd = (int)OK(socket(AF_INET, SOCK_STREAM, 0));
+	OK(setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)));
+	OK(connect(fd, (struct sockaddr *)&address, sizeof(address)));
+	reader.from = (int)OK(accept(server, NULL, NULL));
+	reader.to = (int)OK(open(file_path, O_RDWR));
+	OK(fcntl(fd, F_SETFL, O_NONBLOCK));
+	CHECK_EQUAL(OK(write(fd, data, sizeof(data))), DRAINED_BYTES);
+	CHECK(!pthread_create(&thread, NULL, read_slowly, &reader));
+	usleep(10000);
+	OK(close(fd));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -516,7 +561,7 @@ static const struct {
 	{ "select", test_select },	     { "epoll", test_epoll },
 	{ "sendfile", test_sendfile },	     { "signals", test_signals },
 	{ "closed-peer", test_closed_peer }, { "threads", test_threads },
-	{ "port", test_port },
+	{ "port", test_port },		     { "drain", test_drain },
 };
 
 int main(int count, char **arguments)

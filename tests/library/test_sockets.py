@@ -57,6 +57,16 @@ def test_ports_of_the_kernel_are_not_the_hosts(programs, path, sockets):
     assert refused == (sockets == "kernel")
 
 
+def test_the_end_waits_for_data(programs, work):
+    """The peer gets what the program has written before it ended, but for the receive buffer."""
+    path = os.path.join(work, "count")
+    with open(path, "w", encoding="ascii"):
+        pass
+    run(programs["kernel"], "drain", path, timeout=60, LD_LIBRARY_PATH=LIBRARIES)
+    with open(path, encoding="ascii") as stream:
+        assert int(stream.read()) > (1 << 20) - 200000
+
+
 @pytest.mark.parametrize("standard", ["c99", "gnu17"])
 def test_macros_of_the_program(work, standard):
     """A program may ask for any extensions of the C library, and use the names of functions."""
@@ -92,12 +102,12 @@ def local_client(directory):
     return target
 
 
-def request(program, *words, port, text, answer, times=1, **options):
+def request(program, *words, port, text, answer, stdin=None, **variables):
     """Runs a server until its client has the answer. The client ends the server by SIGTERM."""
-    environment = {**os.environ, "LD_LIBRARY_PATH": LIBRARIES, "LOCAL_PORT": str(port),
-                   "LOCAL_REQUEST": text, "LOCAL_ANSWER": answer, "LOCAL_TIMES": str(times)}
+    environment = {**os.environ, **variables, "LD_LIBRARY_PATH": LIBRARIES,
+                   "LOCAL_PORT": str(port), "LOCAL_REQUEST": text, "LOCAL_ANSWER": answer}
     done = subprocess.run([program, *words], env=environment, capture_output=True, timeout=120,
-                          check=False, **options)
+                          check=False, stdin=stdin)
     with open(answer, "rb") as stream:
         return done, stream.read()
 
@@ -114,8 +124,9 @@ def test_netcat(work):
     with open(f"{work}/contents", "wb") as stream:
         stream.write(contents)
     with open(f"{work}/contents", "rb") as stream:
-        done, answer = request(program, "-q", "0", "-l", "-p", "7777", port=7777, text="a request",
-                               answer=f"{work}/answer", stdin=stream)
+        done, answer = request(program, "-q", "60", "-l", "-p", "7777", port=7777,
+                               text="a request", answer=f"{work}/answer", stdin=stream,
+                               LOCAL_BYTES=str(len(contents)))
     assert done.stdout == b"a request", done.stderr
     assert answer == contents
 
@@ -148,7 +159,7 @@ def test_lighttpd(work, lighttpd, waits):
         stream.write(f'server.document-root = "{work}/root"\nserver.bind = "127.0.0.1"\n'
                      f'server.port = 8080\nserver.event-handler = "{waits}"\n'
                      f'server.errorlog = "{work}/log"\n')
-    done, answer = request(lighttpd, "-D", "-f", f"{work}/config", port=8080, times=20,
+    done, answer = request(lighttpd, "-D", "-f", f"{work}/config", port=8080, LOCAL_TIMES="20",
                            text="GET /file.bin HTTP/1.0\r\n\r\n", answer=f"{work}/answer")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.0 200 OK"), (head, done.stderr)
