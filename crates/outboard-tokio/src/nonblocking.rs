@@ -261,3 +261,114 @@ macro_rules! stream_traits {
 }
 
 pub(crate) use stream_traits;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outboard::net::UnixStream;
+    use outboard::Kernel;
+    use std::future::Future;
+    use std::io::{Read, Write};
+    use std::pin::pin;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc;
+    use std::task::Wake;
+    use std::time::{Duration, Instant};
+
+    /// A guard against hangs, not a measure.
+    const PATIENCE: Duration = Duration::from_secs(300);
+
+    #[derive(Default)]
+    struct Flag(AtomicBool);
+
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn wait_for(flag: &Flag) {
+        let start = Instant::now();
+        while !flag.0.load(Ordering::SeqCst) {
+            assert!(start.elapsed() < PATIENCE, "a waker is lost");
+            std::thread::yield_now();
+        }
+    }
+
+    /// A nonblocking socket and the other end.
+    fn pair(net: &Net) -> io::Result<(Nonblocking<UnixStream>, UnixStream)> {
+        let (one, other) = net.unix_pair()?;
+        one.set_nonblocking(true)?;
+        Ok((Nonblocking::new(net, one)?, other))
+    }
+
+    fn boot() -> io::Result<Net> {
+        Ok(Kernel::builder().vcpus(1).memory(64 << 20).boot()?.net())
+    }
+
+    fn read(mut socket: &UnixStream) -> io::Result<usize> {
+        socket.read(&mut [0])
+    }
+
+    /// The socket becomes ready after the call and before the waker is left.
+    #[test]
+    fn an_event_before_the_waker_is_not_lost() -> io::Result<()> {
+        let net = boot()?;
+        let (one, mut other) = pair(&net)?;
+        let (sender, receiver) = mpsc::channel();
+        // The events of this watch and of `one` come in either order, hence the pause below.
+        let copy = one.socket().try_clone()?;
+        let report = move |ready: Ready| sender.send(ready.is_readable()).unwrap_or(());
+        let _watch = net.watch(&copy, report)?;
+        let mut is_first = true;
+        let call = |socket: &UnixStream| {
+            let result = read(socket);
+            if std::mem::take(&mut is_first) {
+                other.write_all(b"x").expect("there is room");
+                while !receiver.recv_timeout(PATIENCE).expect("an event") {}
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            result
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        match one.poll(&mut context, Direction::Read, call) {
+            Poll::Ready(result) => assert_eq!(result?, 1),
+            Poll::Pending => panic!("the wake-up is lost"),
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn each_waiting_task_is_woken() -> io::Result<()> {
+        let net = boot()?;
+        let (one, mut other) = pair(&net)?;
+        let flags = [0; 2].map(|_| Arc::new(Flag::default()));
+        let mut first = pin!(one.call(Direction::Read, read));
+        let mut second = pin!(one.call(Direction::Read, read));
+        let wakers = flags.clone().map(Waker::from);
+        let is_pending = |poll: Poll<io::Result<usize>>| poll.is_pending();
+        assert!(is_pending(
+            first.as_mut().poll(&mut Context::from_waker(&wakers[0]))
+        ));
+        assert!(is_pending(
+            second.as_mut().poll(&mut Context::from_waker(&wakers[1]))
+        ));
+        other.write_all(b"x")?;
+        flags.iter().for_each(|flag| wait_for(flag));
+        Ok(())
+    }
+
+    #[test]
+    fn a_dropped_future_leaves_no_waker() -> io::Result<()> {
+        let net = boot()?;
+        let (one, _other) = pair(&net)?;
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            let mut future = pin!(one.call(Direction::Read, read));
+            assert!(future.as_mut().poll(&mut context).is_pending());
+            assert_eq!(one.tasks.reading.list().len(), 1);
+        }
+        assert!(one.tasks.reading.list().is_empty());
+        Ok(())
+    }
+}

@@ -17,7 +17,7 @@ const TCA_OPTIONS: u16 = 2;
 const TCA_NETEM_REORDER: u16 = 3;
 const TCA_NETEM_LATENCY64: u16 = 10;
 const TCA_NETEM_JITTER64: u16 = 11;
-const TCA_NETEM_PRNG_SEED: u16 = 17;
+const TCA_NETEM_PRNG_SEED: u16 = 14;
 
 /// What an interface does to the packets that it sends. Shares are 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
