@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "backend.h"
+#include "spin.h"
 
 #define OB_HUB_VERSION 1
 #define OB_HUB_PORTS 64
@@ -128,8 +129,7 @@ struct ob_hub {
 	bool look_soon;			/* the last look at the file left something to do */
 	uint32_t changes_seen;
 	uint64_t last_look;		/* at the file, in nanoseconds */
-	uint64_t spin_from;		/* when it may spin again */
-	uint64_t spin_pause;
+	struct ob_spin spin;
 };
 
 /* One line of an error, and its number. */

@@ -22,7 +22,6 @@
 #define BATCH_FRAMES 64
 #define BATCH_BYTES (128u << 10)
 
-#define SPIN_NSEC 20000ull
 /* Between two looks: each look slows down the peer that writes there. */
 #define PAUSES 4
 
@@ -32,14 +31,6 @@
 #define SLEEP_NSEC NSEC_PER_SEC
 
 #define SECONDS_OF_AGE 64
-
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * NSEC_PER_SEC + (uint64_t)time.tv_nsec;
-}
 
 static bool is_stopping(const struct ob_hub *hub)
 {
@@ -116,41 +107,27 @@ static bool has_work(struct ob_hub *hub)
 	return false;
 }
 
-/* The next spin is later if this one was in vain, and later still if the one before was, too. */
-static void note_spin(struct ob_hub *hub, bool useful, uint64_t time)
+/* Some looks at the peers, without a look at the clock. */
+static bool look_often(struct ob_hub *hub)
 {
-	if (useful) {
-		hub->spin_pause /= 2;
-		return;
+	for (int i = 0; i < 8; i++) {
+		if (has_work(hub))
+			return true;
+		for (int j = 0; j < PAUSES; j++)
+			__builtin_ia32_pause();
 	}
-	hub->spin_pause = hub->spin_pause < NSEC_PER_MSEC ? NSEC_PER_MSEC : hub->spin_pause * 2;
-	if (hub->spin_pause > NSEC_PER_SEC)
-		hub->spin_pause = NSEC_PER_SEC;
-	hub->spin_from = time + hub->spin_pause;
+	return false;
 }
 
-/*
- * Looks again and again for a short time: a wake-up by the host takes longer than many answers. If
- * other threads need the processor, maybe the one that would answer, spinning only delays them.
- * Then most spins are in vain, or the host takes the processor away for long.
- */
 static bool spin(struct ob_hub *hub)
 {
-	uint64_t start = now(), before, time = start;
-	bool found = false;
+	bool found;
 
-	if (start < hub->spin_from)
+	if (!ob_spin_begin(&hub->spin))
 		return false;
 	do {
-		for (int i = 0; i < 8 && !found; i++) {
-			found = has_work(hub);
-			for (int j = 0; j < PAUSES && !found; j++)
-				__builtin_ia32_pause();
-		}
-		before = time;
-		time = now();
-	} while (!found && time < start + SPIN_NSEC);
-	note_spin(hub, found && time - before < SPIN_NSEC, time);
+		found = look_often(hub);
+	} while (ob_spin_goes_on(&hub->spin, found));
 	return found;
 }
 
@@ -168,7 +145,7 @@ static void wait_for_bell(struct ob_hub *hub, uint32_t seen, uint64_t nanosecond
 static void sleep_until_work(struct ob_hub *hub)
 {
 	uint32_t seen = __atomic_load_n(&hub->bell->rings, __ATOMIC_SEQ_CST);
-	uint64_t time = now(), end;
+	uint64_t time = ob_spin_now(), end;
 
 	/* Either a peer sees that this thread sleeps, or this thread sees the peer's frame. */
 	__atomic_store_n(&hub->control->sleep, hub->control->sleep + 1, __ATOMIC_SEQ_CST);
@@ -186,8 +163,8 @@ void ob_hub_work(void *argument)
 	while (!is_stopping(hub)) {
 		bool received = false;
 
-		if (now() >= time_of_look(hub))
-			look_at_ports(hub, now());
+		if (ob_spin_now() >= time_of_look(hub))
+			look_at_ports(hub, ob_spin_now());
 		if (!receive_all(hub, &received))
 			return;
 		if (!received && !(worked && spin(hub)))

@@ -110,6 +110,19 @@ static enum outcome receive_batch(struct ob_tap_queue *queue, bool any_room)
 	return outcome;
 }
 
+/* The tap is empty: reads again for a short time. */
+static enum outcome spin(struct ob_tap_queue *queue)
+{
+	enum outcome outcome = EMPTY;
+
+	if (!ob_spin_begin(&queue->spin))
+		return EMPTY;
+	do {
+		outcome = receive_batch(queue, false);
+	} while (ob_spin_goes_on(&queue->spin, outcome != EMPTY));
+	return outcome;
+}
+
 /* Receives until the tap is empty. False: the thread should end. */
 static bool receive_all(struct ob_tap_queue *queue)
 {
@@ -120,6 +133,8 @@ static bool receive_all(struct ob_tap_queue *queue)
 							       OB_NET_FRAME_MOST))
 			return false;
 		outcome = receive_batch(queue, outcome == NO_ROOM);
+		if (outcome == EMPTY)
+			outcome = spin(queue);
 	}
 	return !is_stopping(queue->tap);
 }

@@ -11,6 +11,7 @@
 #include <net/if.h>
 
 #include "backend.h"
+#include "spin.h"
 
 struct ob_tap_queue {
 	struct ob_tap *tap;
@@ -19,6 +20,7 @@ struct ob_tap_queue {
 	int event;		/* an eventfd that ends the thread's sleep; -1: not open */
 	bool has_thread;
 	uint64_t thread;
+	struct ob_spin spin;
 	bool attached;		/* the interface uses this queue; atomic */
 };
 
