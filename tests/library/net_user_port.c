@@ -40,13 +40,23 @@ struct ob_net_port *port_new(const char *tap)
 	struct ifreq request = { .ifr_flags = IFF_TAP | IFF_NO_PI };
 
 	CHECK(port);
+	port->tap = -1;
+	pthread_mutex_init(&port->mutex, NULL);
+	pthread_cond_init(&port->changed, NULL);
+	if (!strcmp(tap, "-"))
+		return port;
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", tap);
 	port->tap = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
 	CHECK(port->tap >= 0);
 	CHECK(ioctl(port->tap, TUNSETIFF, &request) == 0);
-	pthread_mutex_init(&port->mutex, NULL);
-	pthread_cond_init(&port->changed, NULL);
 	return port;
+}
+
+void port_free(struct ob_net_port *port)
+{
+	if (port->tap >= 0)
+		close(port->tap);
+	free(port);
 }
 
 void port_set_capture(struct ob_net_port *port, port_capture *capture, void *context)
@@ -75,19 +85,20 @@ static void see(struct ob_net_port *port, bool outbound, const struct iovec *pie
 		port->capture(port->capture_context, outbound, pieces, count, length);
 }
 
-/* The header, the Ethernet header and the rest are three pieces. */
-static void pass(struct ob_net_port *port, struct ob_net_backend *backend, unsigned char *frame,
-		 size_t length)
+int port_send(struct ob_net_port *port, struct ob_net_backend *backend, unsigned char *frame,
+	      size_t length)
 {
 	unsigned char header[OB_NET_HEADER_BYTES] = { 0 };
 	struct iovec pieces[] = {
 		{ header, sizeof(header) }, { frame, 14 }, { frame + 14, length - 14 },
 	};
+	int result;
 
 	see(port, true, pieces, 3, sizeof(header) + length);
-	backend->operations->transmit(backend, 0, pieces, 3);
+	result = backend->operations->transmit(backend, 0, pieces, 3);
 	if (backend->operations->transmit_end)
 		backend->operations->transmit_end(backend, 0);
+	return result;
 }
 
 void port_run(struct ob_net_port *port, struct ob_net_backend *backend)
@@ -103,7 +114,7 @@ void port_run(struct ob_net_port *port, struct ob_net_backend *backend)
 			return;
 		length = read(port->tap, frame, sizeof(frame));
 		if (length >= 14)
-			pass(port, backend, frame, (size_t)length);
+			port_send(port, backend, frame, (size_t)length);
 	}
 }
 
@@ -138,7 +149,8 @@ void ob_net_receive_end(struct ob_net_port *port, unsigned int queue, size_t len
 		CHECK_EQUAL(port->room[i], 0);
 	see(port, false, &piece, 1, length);
 	/* The interface may be down; then the frame is lost. */
-	if (write(port->tap, port->room + OB_NET_HEADER_BYTES, length - OB_NET_HEADER_BYTES) < 0)
+	if (port->tap >= 0 && write(port->tap, port->room + OB_NET_HEADER_BYTES,
+				    length - OB_NET_HEADER_BYTES) < 0)
 		CHECK(errno == EIO || errno == EINVAL);
 }
 
@@ -201,8 +213,12 @@ struct start {
 static void *run_thread(void *pointer)
 {
 	struct start start = *(struct start *)pointer;
+	sigset_t blocked;
 
 	free(pointer);
+	/* As on the platform: a broken pipe ends no program. */
+	sigfillset(&blocked);
+	pthread_sigmask(SIG_BLOCK, &blocked, NULL);
 	start.fn(start.arg);
 	return NULL;
 }

@@ -2,16 +2,20 @@
 /*
  * Runs one back-end of hypercall/posix/net with a tap interface in the place of the kernel:
  *
- *	net_user_test TAP TARGET [forwards=...] [mtu=...] [pcap=FILE]
+ *	net_user_test TAP TARGET [forwards=...] [mtu=...] [pcap=FILE] [send=COUNT] [fork=1]
  *
- * TARGET is that of --net user, as in "" or "passt", or "pcap:FILE" for a replay. Prints "ready"
- * and the mtu, or the error. Ends with standard input.
+ * TAP is "-" for none. TARGET is that of --net user, as in "" or "passt", or "pcap:FILE" for a
+ * replay. Prints "ready" and the mtu, or the error. Sends COUNT frames, and prints how many the
+ * back-end took; each has its number behind the Ethernet header, and then bytes that the number
+ * determines. Ends with standard input.
  */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "net_user_port.h"
@@ -26,10 +30,13 @@ static const char *option(char **arguments, const char *name)
 	return NULL;
 }
 
-static int fail(const char *error)
+static int fail(struct ob_net_port *port, struct ob_net_capture *capture, const char *error)
 {
 	CHECK(*error && !strchr(error, '\n'));
 	printf("error %s\n", error);
+	if (capture)
+		ob_net_pcap_close(capture);
+	port_free(port);
 	return 1;
 }
 
@@ -37,6 +44,36 @@ static void capture_frame(void *context, bool outbound, const struct iovec *piec
 			  size_t length)
 {
 	ob_net_pcap_frame(context, outbound, pieces, count, length);
+}
+
+static void send_frames(struct ob_net_port *port, struct ob_net_backend *backend, long count)
+{
+	static unsigned char frame[65535];
+	long taken = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		size_t length = 60 + i * 7919u % 60000;
+
+		memset(frame, (unsigned char)i, length);
+		memcpy(frame + 14, &i, sizeof(i));
+		if (!port_send(port, backend, frame, length))
+			taken++;
+	}
+	printf("sent %ld\n", taken);
+	fflush(stdout);
+}
+
+/* The parent's back-end goes on. */
+static void fork_once(struct ob_net_backend *backend)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		backend->operations->forked(backend);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
 int main(int count, char **arguments)
@@ -57,7 +94,7 @@ int main(int count, char **arguments)
 	port = port_new(arguments[1]);
 	pcap = option(arguments + 3, "pcap");
 	if (pcap && ob_net_pcap_open(NULL, pcap, "user", &capture, error, sizeof(error)))
-		return fail(error);
+		return fail(port, capture, error);
 	if (capture)
 		port_set_capture(port, capture_frame, capture);
 	open = ob_net_user_open;
@@ -66,17 +103,22 @@ int main(int count, char **arguments)
 		request.target += 5;
 	}
 	if (open(NULL, port, &request, &backend, error, sizeof(error)))
-		return fail(error);
+		return fail(port, capture, error);
 	CHECK_EQUAL(backend->queues, 1);
 	CHECK_EQUAL(backend->offloads, 0);
 	if (backend->operations->set_features)
 		CHECK_EQUAL(backend->operations->set_features(backend, 0), 0);
 	printf("ready %u\n", backend->mtu);
 	fflush(stdout);
+	if (option(arguments + 3, "fork"))
+		fork_once(backend);
+	if (option(arguments + 3, "send"))
+		send_frames(port, backend, atol(option(arguments + 3, "send")));
 	port_run(port, backend);
 	backend->operations->close(backend);
 	if (capture)
 		ob_net_pcap_close(capture);
+	port_free(port);
 	printf("closed\n");
 	return 0;
 }

@@ -132,8 +132,8 @@ static void copy_frame(struct ob_net_capture *capture, uint64_t position,
 
 static void wake_writer(struct ob_net_capture *capture)
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&capture->sleeping, __ATOMIC_RELAXED))
+	/* Either this sees that the writer sleeps, or the writer sees the record. */
+	if (!__atomic_load_n(&capture->sleeping, __ATOMIC_SEQ_CST))
 		return;
 	__atomic_add_fetch(&capture->arrivals, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_exchange_n(&capture->sleeping, false, __ATOMIC_SEQ_CST))
@@ -163,7 +163,7 @@ void ob_net_pcap_frame(struct ob_net_capture *capture, bool outbound, const stru
 	record->time = now();
 	record->outbound = outbound;
 	copy_frame(capture, position + RECORD_ALIGNMENT, pieces, count, length);
-	__atomic_store_n(&record->size, (uint32_t)size, __ATOMIC_RELEASE);
+	__atomic_store_n(&record->size, (uint32_t)size, __ATOMIC_SEQ_CST);
 	wake_writer(capture);
 }
 
@@ -195,7 +195,7 @@ static void clear(struct ob_net_capture *capture, uint64_t position, size_t coun
 /* Is the next record complete? */
 static uint32_t next_size(const struct ob_net_capture *capture)
 {
-	return __atomic_load_n(&record_at(capture, capture->taken)->size, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&record_at(capture, capture->taken)->size, __ATOMIC_SEQ_CST);
 }
 
 /* Moves complete records into the writer's buffer, until that is full. False: there were none. */
@@ -230,7 +230,6 @@ static void wait_for_frames(struct ob_net_capture *capture)
 	uint32_t rest = 0;
 
 	__atomic_store_n(&capture->sleeping, true, __ATOMIC_SEQ_CST);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!next_size(capture) && !is_ending(capture))
 		ob_host_wait(capture->host, &capture->arrivals, seen, OB_FOREVER);
 	__atomic_store_n(&capture->sleeping, false, __ATOMIC_SEQ_CST);
@@ -240,33 +239,42 @@ static void wait_for_frames(struct ob_net_capture *capture)
 
 static void report_error(struct ob_net_capture *capture)
 {
+	const char *reason = strerrordesc_np(-capture->writer.error);
 	char text[200];
 
-	snprintf(text, sizeof(text), "net %s: the capture stops, its file cannot be written: %s",
-		 capture->name, strerrordesc_np(-capture->writer.error));
+	if (capture->writer.error == -ETIMEDOUT)
+		reason = "its reader does not read";
+	snprintf(text, sizeof(text), "net %s: the capture ends early: %s",
+		 capture->name, reason);
 	ob_net_warn(capture->host, text);
+}
+
+static void write_out(struct ob_net_capture *capture)
+{
+	bool has_failed = capture->writer.error;
+
+	ob_pcap_write_out(&capture->writer, &capture->ending);
+	if (capture->writer.error && !has_failed)
+		report_error(capture);
 }
 
 static void write_frames(void *pointer)
 {
 	struct ob_net_capture *capture = pointer;
-	bool was_ending, has_failed = false;
+	bool was_ending;
 
 	do {
 		/* Frames that came before the end are written. */
 		was_ending = is_ending(capture);
 		while (take_records(capture))
-			ob_pcap_write_out(&capture->writer, &capture->ending);
-		if (capture->writer.error && !has_failed && !was_ending)
-			report_error(capture);
-		has_failed = capture->writer.error;
+			write_out(capture);
 		if (!was_ending)
 			wait_for_frames(capture);
 	} while (!was_ending);
 	ob_pcap_write_statistics(&capture->writer, capture->begin, now(),
 				 __atomic_load_n(&capture->seen, __ATOMIC_RELAXED),
 				 __atomic_load_n(&capture->dropped, __ATOMIC_RELAXED));
-	ob_pcap_write_out(&capture->writer, &capture->ending);
+	write_out(capture);
 }
 
 /* ---- open and close ------------------------------------------------------- */

@@ -53,7 +53,8 @@ static void put_option(struct ob_pcap_writer *writer, uint16_t code, const void 
 {
 	put16(writer, code);
 	put16(writer, length);
-	put(writer, value, length);
+	if (length)
+		put(writer, value, length);
 	pad(writer);
 }
 

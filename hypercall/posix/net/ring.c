@@ -24,7 +24,7 @@ void ob_net_ring_free(struct ob_net_ring *ring)
 bool ob_net_ring_is_empty(const struct ob_net_ring *ring)
 {
 	return __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE) ==
-	       __atomic_load_n(&ring->put, __ATOMIC_ACQUIRE);
+	       __atomic_load_n(&ring->put, __ATOMIC_SEQ_CST);
 }
 
 /* Copies to the position `at` of the ring, and on at its beginning. */
@@ -50,7 +50,7 @@ bool ob_net_ring_put(struct ob_net_ring *ring, const struct iovec *pieces, int c
 		copy_in(ring, put, pieces[i].iov_base, pieces[i].iov_len);
 		put += pieces[i].iov_len;
 	}
-	__atomic_store_n(&ring->put, put, __ATOMIC_RELEASE);
+	__atomic_store_n(&ring->put, put, __ATOMIC_SEQ_CST);
 	return true;
 }
 

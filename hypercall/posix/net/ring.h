@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A bounded ring of bytes between two threads: one puts bytes in, one takes them out. Neither waits
- * for the other, and there is no lock.
+ * for the other, and there is no lock. Putting, and asking for emptiness, are sequentially
+ * consistent: a thread can announce that it will sleep, and then ask.
  */
 #ifndef OUTBOARD_POSIX_NET_RING_H
 #define OUTBOARD_POSIX_NET_RING_H

@@ -94,8 +94,7 @@ static void transmit_end(struct ob_net_backend *backend, unsigned int queue)
 
 	(void)queue;
 	/* Either this sees that the loop sleeps, or the loop sees the frames. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&slirp->sleeping, __ATOMIC_RELAXED) &&
+	if (__atomic_load_n(&slirp->sleeping, __ATOMIC_SEQ_CST) &&
 	    __atomic_exchange_n(&slirp->sleeping, false, __ATOMIC_SEQ_CST))
 		wake(slirp);
 }
@@ -298,7 +297,6 @@ static int sleep_for_events(struct slirp *slirp, int timeout)
 	int result;
 
 	__atomic_store_n(&slirp->sleeping, true, __ATOMIC_SEQ_CST);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!ob_net_ring_is_empty(&slirp->frames) || is_ending(slirp))
 		timeout = 0;
 	result = raw_poll(slirp->fds, (nfds_t)slirp->fd_count, timeout);
