@@ -34,8 +34,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 
+#include "clock.h"
 #include "dhcp.h"
 #include "dhcp_message.h"
 #include "error.h"
@@ -54,6 +54,8 @@
 #define RENEW_PAUSE 60000
 
 #define FOR_EVER UINT64_MAX
+
+#define LEVEL_WARNING 4
 
 /* Routes of leases yield to static ones, and to those of interfaces that came before. */
 #define FIRST_METRIC 1024
@@ -80,23 +82,16 @@ struct ob_dhcp {
 	int task;			/* atomic; Linux's number of the thread, 0: none */
 	pthread_mutex_t mutex;		/* of `ready` */
 	pthread_cond_t changed;
-	bool ready;			/* the thread has descriptors of its own */
+	bool ready;			/* `task` and `error` are set */
+	int error;			/* the thread has ended: it has no descriptors of its own */
 
 	struct ob_netlink netlink;
 	uint8_t buffer[2048];		/* replies: the client announces 1500 bytes at most */
 };
 
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
-
 static uint32_t random_number(struct ob_dhcp *client)
 {
-	uint32_t number = (uint32_t)now();
+	uint32_t number = (uint32_t)ob_milliseconds();
 
 	ob_syscall_on(client->instance, SYS_getrandom, &number, (long)sizeof(number),
 		      1L /* GRND_NONBLOCK */);
@@ -199,7 +194,7 @@ static void close_sockets(struct ob_instance *instance, const int sockets[SOCKET
 
 static struct ob_dhcp_request make_request(struct ob_dhcp *client, enum ob_dhcp_type type)
 {
-	uint64_t seconds = (now() - client->began) / 1000;
+	uint64_t seconds = (ob_milliseconds() - client->began) / 1000;
 	struct ob_dhcp_request request = {
 		.type = type,
 		.transaction = client->transaction,
@@ -302,7 +297,7 @@ static void drop_packets(struct ob_dhcp *client, int fd)
 static int wait_readable(struct ob_dhcp *client, int fd, uint64_t end)
 {
 	struct pollfd waiting = { .fd = fd, .events = POLLIN };
-	uint64_t time = now();
+	uint64_t time = ob_milliseconds();
 	long left = time >= end ? 0 : end - time > 3600000 ? 3600000 : (long)(end - time);
 
 	if (is_stopped(client))
@@ -335,7 +330,7 @@ static int wait_for_reply(struct ob_dhcp *client, int fd, enum ob_dhcp_type type
 					    reply) &&
 		    (reply->type == type || reply->type == other_type))
 			return 1;
-	} while (now() < end);
+	} while (ob_milliseconds() < end);
 	return 0;
 }
 
@@ -421,7 +416,6 @@ static void set_mtu(struct ob_dhcp *client, uint32_t mtu)
 /* Configures the interface. `at`: when the request was sent, which is when the lease begins. */
 static int use_lease(struct ob_dhcp *client, const struct ob_dhcp_reply *reply, uint64_t at)
 {
-	bool keeps_routes;
 	int error;
 
 	if (client->bound && !same_address(&client->lease.address, &reply->address))
@@ -433,13 +427,12 @@ static int use_lease(struct ob_dhcp *client, const struct ob_dhcp_reply *reply, 
 	if (error)
 		return error;
 	set_mtu(client, reply->mtu);
-	keeps_routes = client->bound && same_routes(&client->lease, reply);
-	if (!keeps_routes)
+	if (!client->bound || !same_routes(&client->lease, reply))
 		remove_routes(client);
 	client->lease = *reply;
 	set_metrics(client);
-	if (!keeps_routes)
-		add_routes(client);
+	/* Also routes that are there: Linux drops routes of a link that goes down for a while. */
+	add_routes(client);
 	client->bound = true;
 	client->bound_at = at;
 	set_servers(client, &reply->servers);
@@ -460,7 +453,7 @@ static uint64_t pause_after(struct ob_dhcp *client, unsigned int tries)
 
 	while (tries-- && pause < LONGEST_PAUSE)
 		pause *= 2;
-	return now() + pause - pause / 4 + random_number(client) % (pause / 2);
+	return ob_milliseconds() + pause - pause / 4 + random_number(client) % (pause / 2);
 }
 
 /* Sends a message until a reply of a type comes. As wait_for_reply(). */
@@ -468,7 +461,7 @@ static int ask(struct ob_dhcp *client, const struct ob_dhcp_request *request,
 	       enum ob_dhcp_type type, enum ob_dhcp_type other_type, unsigned int tries,
 	       uint64_t end, struct ob_dhcp_reply *reply)
 {
-	for (unsigned int done = 0; done < tries && now() < end; done++) {
+	for (unsigned int done = 0; done < tries && ob_milliseconds() < end; done++) {
 		int result = broadcast_packet(client, request);
 
 		/* The link may come up again. */
@@ -507,7 +500,7 @@ static int acquire(struct ob_dhcp *client, uint64_t end)
 	uint64_t asked;
 	int result;
 
-	client->began = now();
+	client->began = ob_milliseconds();
 	do {
 		struct ob_dhcp_request request;
 
@@ -516,7 +509,7 @@ static int acquire(struct ob_dhcp *client, uint64_t end)
 		request = make_request(client, OB_DHCP_DISCOVER);
 		result = ask(client, &request, OB_DHCP_OFFER, OB_DHCP_OFFER, UINT32_MAX, end,
 			     &reply);
-		asked = now();
+		asked = ob_milliseconds();
 		if (result == 1)
 			result = request_offer(client, &reply, end);
 		if (result == 1) {
@@ -528,7 +521,7 @@ static int acquire(struct ob_dhcp *client, uint64_t end)
 			result = wait_for_reply(client, client->packet, OB_DHCP_NAK, OB_DHCP_NAK,
 						earlier(pause_after(client, refused++), end),
 						&reply);
-	} while (result >= 0 && now() < end);
+	} while (result >= 0 && ob_milliseconds() < end);
 	return result < 0 ? result : 0;
 }
 
@@ -549,7 +542,7 @@ static uint64_t end_of_lease(const struct ob_dhcp *client)
 /* 0: the time is over; -errno. */
 static int sleep_until(struct ob_dhcp *client, uint64_t end)
 {
-	while (now() < end) {
+	while (ob_milliseconds() < end) {
 		int result = wait_readable(client, client->udp, end);
 
 		if (result < 0)
@@ -563,7 +556,7 @@ static int sleep_until(struct ob_dhcp *client, uint64_t end)
 /* Half of what is left, but not in less than a minute, or an eighth of a short lease. */
 static uint64_t next_try(const struct ob_dhcp *client, uint64_t end)
 {
-	uint64_t time = now(), least = client->lease.lease * 1000ull / 8;
+	uint64_t time = ob_milliseconds(), least = client->lease.lease * 1000ull / 8;
 	uint64_t pause = time < end ? (end - time) / 2 : 0;
 
 	if (least > RENEW_PAUSE)
@@ -577,11 +570,11 @@ static int extend(struct ob_dhcp *client, const uint8_t *server, uint64_t end)
 	struct ob_dhcp_request request;
 	struct ob_dhcp_reply reply;
 
-	client->began = now();
+	client->began = ob_milliseconds();
 	client->transaction = random_number(client);
 	drop_packets(client, client->udp);
-	while (now() < end) {
-		uint64_t asked = now();
+	while (ob_milliseconds() < end) {
+		uint64_t asked = ob_milliseconds();
 		int result;
 
 		request = make_request(client, OB_DHCP_REQUEST);
@@ -625,18 +618,21 @@ static int keep_lease(struct ob_dhcp *client)
 
 /*
  * Gives the thread a table of descriptors that has the client's sockets only. The sockets were made
- * by the caller, so they are in its network namespace.
+ * by the caller, so they are in its network namespace. On failure the table is still the program's.
  */
-static void take_descriptors(struct ob_dhcp *client)
+static int take_descriptors(struct ob_dhcp *client)
 {
 	int sockets[SOCKET_COUNT] = SOCKETS(client);
 	unsigned int first = 0, last = 0;
+	long error;
 
 	for (int i = 0; i < SOCKET_COUNT; i++)
 		if ((unsigned int)sockets[i] > last)
 			last = (unsigned int)sockets[i];
-	ob_syscall_on(client->instance, SYS_close_range, (long)last + 1, (long)~0u,
-		      2L /* CLOSE_RANGE_UNSHARE */);
+	error = ob_syscall_on(client->instance, SYS_close_range, (long)last + 1, (long)~0u,
+			      2L /* CLOSE_RANGE_UNSHARE */);
+	if (error)
+		return (int)error;
 	for (unsigned int fd = 0; fd <= last; fd++) {
 		if (fd != (unsigned int)sockets[0] && fd != (unsigned int)sockets[1] &&
 		    fd != (unsigned int)sockets[2])
@@ -646,6 +642,7 @@ static void take_descriptors(struct ob_dhcp *client)
 				      0L);
 		first = fd + 1;
 	}
+	return 0;
 }
 
 static void set_ready(struct ob_dhcp *client)
@@ -665,8 +662,14 @@ static void block_signals(struct ob_dhcp *client)
 		      (long)sizeof(all));
 }
 
-/* The results for which the client begins again. Others: it was stopped, or the link is gone. */
-static bool begins_again(int result)
+/* The client was stopped, the kernel has halted, or the interface is gone. */
+static bool is_over(const struct ob_dhcp *client, int result)
+{
+	return is_stopped(client) || result == -ENODEV || result == -ENXIO;
+}
+
+/* The server ended the lease. The client asks for another one at once. */
+static bool is_lease_over(int result)
 {
 	return result == -EACCES || result == -ETIMEDOUT;
 }
@@ -681,24 +684,73 @@ static void release(struct ob_dhcp *client)
 	send_message(client, &request, client->lease.server);
 }
 
-static void run(void *argument)
+static void warn(struct ob_dhcp *client, const char *text)
 {
-	struct ob_dhcp *client = argument;
-	int sockets[SOCKET_COUNT] = SOCKETS(client), result;
+	char line[120];
+	int length = snprintf(line, sizeof(line), "net %s: dhcp: %s", client->link.name, text);
 
-	block_signals(client);
-	take_descriptors(client);
-	__atomic_store_n(&client->task, (int)ob_syscall_on(client->instance, SYS_gettid),
-			 __ATOMIC_SEQ_CST);
-	set_ready(client);
+	ob_log_line(&client->instance->log, LEVEL_WARNING, line, (uint64_t)length);
+}
+
+static bool kernel_runs(struct ob_dhcp *client)
+{
+	return ob_syscall_on(client->instance, SYS_gettid) > 0;
+}
+
+/* Waits before another try. 0 or -errno. */
+static int rest(struct ob_dhcp *client, unsigned int failures)
+{
+	uint64_t end = pause_after(client, failures), time = ob_milliseconds();
+
+	if (is_stopped(client))
+		return -EINTR;
+	return (int)ob_syscall_on(client->instance, SYS_poll, NULL, 0L,
+				  (long)(end > time ? end - time : 0));
+}
+
+/* Gets another lease after the loss of one. 1, or an error for which is_over() is true. */
+static int reacquire(struct ob_dhcp *client, int result)
+{
+	if (is_lease_over(result))
+		result = acquire(client, FOR_EVER);
+	for (unsigned int failures = 0; result != 1 && !is_over(client, result); failures++) {
+		result = rest(client, failures);
+		if (!is_over(client, result))
+			result = acquire(client, FOR_EVER);
+	}
+	return result;
+}
+
+static void keep_leases(struct ob_dhcp *client)
+{
+	int result;
+
 	do {
 		result = keep_lease(client);
 		if (is_stopped(client))
 			release(client);
 		remove_lease(client);
-		if (begins_again(result))
-			result = acquire(client, FOR_EVER);
+		result = reacquire(client, result);
 	} while (result == 1);
+	if (!is_stopped(client) && kernel_runs(client))
+		warn(client, "the client has ended: the interface is gone");
+}
+
+static void run(void *argument)
+{
+	struct ob_dhcp *client = argument;
+	int sockets[SOCKET_COUNT] = SOCKETS(client);
+
+	block_signals(client);
+	client->error = take_descriptors(client);
+	if (client->error) {
+		set_ready(client);
+		return;
+	}
+	__atomic_store_n(&client->task, (int)ob_syscall_on(client->instance, SYS_gettid),
+			 __ATOMIC_SEQ_CST);
+	set_ready(client);
+	keep_leases(client);
 	close_sockets(client->instance, sockets);
 	/* Another thread may get the number now. */
 	__atomic_store_n(&client->task, 0, __ATOMIC_SEQ_CST);
@@ -715,7 +767,9 @@ static int start_thread(struct ob_dhcp *client)
 	while (!client->ready)
 		pthread_cond_wait(&client->changed, &client->mutex);
 	pthread_mutex_unlock(&client->mutex);
-	return 0;
+	if (client->error)
+		ob_host_thread_join(client->instance->host, client->thread);
+	return client->error;
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
@@ -727,7 +781,7 @@ static int get_first_lease(struct ob_dhcp *client, unsigned int seconds)
 
 	if (result)
 		return fail(result, "%s: dhcp: no socket: %s", name, strerror(-result));
-	result = acquire(client, now() + seconds * 1000ull);
+	result = acquire(client, ob_milliseconds() + seconds * 1000ull);
 	if (!result)
 		return fail(-ETIMEDOUT, "%s: dhcp: no server has given a lease in %u seconds", name,
 			    seconds);
@@ -765,7 +819,8 @@ static int hand_over(struct ob_dhcp *client)
 	if (error) {
 		remove_lease(client);
 		free(client);
-		fail(error, "%s: dhcp: the host has no more threads", interface->name);
+		fail(error, "%s: dhcp: no thread for the client: %s", interface->name,
+		     strerror(-error));
 	} else {
 		interface->dhcp = client;
 	}
@@ -780,6 +835,9 @@ int ob_dhcp_start(struct ob_instance *instance, struct ob_net_interface *interfa
 	struct ob_dhcp *client;
 	int error;
 
+	/* A client that has ended by itself is of no use. */
+	if (interface->dhcp && !__atomic_load_n(&interface->dhcp->task, __ATOMIC_SEQ_CST))
+		ob_dhcp_stop(interface);
 	if (interface->dhcp)
 		return fail(-EEXIST, "%s: dhcp: a client runs already", interface->name);
 	if (!link->has_mac || link->flags & IFF_LOOPBACK)

@@ -14,12 +14,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include <linux/rtnetlink.h>
 
 #include <outboard/net.h>
 
+#include "clock.h"
 #include "dhcp.h"
 #include "error.h"
 #include "instance.h"
@@ -30,23 +30,24 @@
 
 /* A step that can be undone, with what was there before. */
 struct change {
-	enum { CHANGED_LOOPBACK, CHANGED_FLAGS, CHANGED_NAME, CHANGED_MAC, CHANGED_MTU,
-	       CHANGED_ADDRESS, CHANGED_ROUTE } kind;
+	enum { CHANGED_FLAGS, CHANGED_NAME, CHANGED_MAC, CHANGED_MTU, CHANGED_ADDRESS,
+	       CHANGED_ROUTE } kind;
 	union {
 		struct ob_net_address address;
 		struct ob_route route;
-		uint32_t loopback;	/* its index */
 	};
 };
 
-/* Loopback, flags, name, MAC, MTU; addresses; routes. */
-#define CHANGES_MOST (5 + OB_NET_ADDRESSES_MOST + 2)
+/* Flags, name, MAC, MTU; addresses; routes. */
+#define CHANGES_MOST (4 + OB_NET_ADDRESSES_MOST + 2)
 
 /* One call that adds or configures an interface. */
 struct job {
 	struct ob_instance *instance;
 	struct ob_net_interface *interface;
 	bool started_dhcp;
+	int added;			/* number of the new device */
+	char added_name[OB_NET_NAME_BYTES];
 	struct ob_net_servers servers_before;
 	struct ob_link before;		/* the link before the first step */
 	int change_count;
@@ -71,9 +72,6 @@ static void undo_change(struct job *job, const struct change *change)
 	struct ob_netlink *netlink = &job->netlink;
 
 	switch (change->kind) {
-	case CHANGED_LOOPBACK:
-		ob_netlink_link_set_up(netlink, change->loopback, false);
-		break;
 	case CHANGED_FLAGS:
 		ob_netlink_link_set_up(netlink, before->index, before->flags & IFF_UP);
 		break;
@@ -106,6 +104,7 @@ static void undo(struct job *job)
 	fail(error, "%s: " format ": %s", (job)->before.name, __VA_ARGS__,	\
 	     ob_netlink_reason(&(job)->netlink, error))
 
+/* This step is never undone: by then, others may use loopback. */
 static int raise_loopback(struct job *job)
 {
 	struct ob_link loopback;
@@ -116,10 +115,7 @@ static int raise_loopback(struct job *job)
 		return 0;
 	if (!error)
 		error = ob_netlink_link_set_up(&job->netlink, loopback.index, true);
-	if (error)
-		return fail_step(job, error, "cannot bring %s up", "lo");
-	changed(job, CHANGED_LOOPBACK)->loopback = loopback.index;
-	return 0;
+	return error ? fail_step(job, error, "cannot bring %s up", "lo") : 0;
 }
 
 static int set_name(struct job *job)
@@ -313,23 +309,15 @@ static int accept_announcements(struct job *job)
 				job->interface->name, strerror(-(int)error)) : 0;
 }
 
-static uint64_t now_milliseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static int wait_for_address(struct job *job, struct ob_netlink *changes)
 {
-	uint64_t end = now_milliseconds() + job->options.slaac * 1000ull;
+	uint64_t end = ob_milliseconds() + job->options.slaac * 1000ull;
 	struct ob_net_address unused;
 	int count;
 
 	while (!(count = ob_netlink_addresses(&job->netlink, job->before.index, true, &unused,
 					      1))) {
-		uint64_t now = now_milliseconds();
+		uint64_t now = ob_milliseconds();
 		int error = now < end ? ob_netlink_wait(changes, (unsigned int)(end - now))
 				      : -ETIMEDOUT;
 
@@ -481,6 +469,19 @@ static int configure(struct job *job)
 	return error;
 }
 
+/*
+ * A thread that a contained panic has stopped may have the mutex, or an interface that is busy for
+ * ever.
+ */
+static int check_instance(struct ob_instance *instance)
+{
+	if (!instance)
+		return fail(-EINVAL, "no instance");
+	if (__atomic_load_n(&instance->state, __ATOMIC_ACQUIRE) == OB_INSTANCE_PANICKED)
+		return fail(-ENODEV, "this kernel has panicked");
+	return 0;
+}
+
 static struct job *new_job(struct ob_instance *instance)
 {
 	struct job *job = calloc(1, sizeof(*job));
@@ -531,77 +532,175 @@ static int check_name_is_free(struct job *job)
 #define KIND(job) (job)->options.device.kind, *(job)->options.device.target ? ":" : "",	\
 		  (job)->options.device.target
 
-/* Makes the device, and the interface of the kernel for it. */
-static int make_device(struct job *job)
+static int open_device(struct job *job)
 {
-	char reason[OB_ERROR_BYTES] = "", name[32] = "";
-	struct ob_host *host = job->instance->host;
-	int device, error;
+	char reason[OB_ERROR_BYTES] = "";
+	int device = ob_platform_net_open(job->instance->host, &job->options.device, reason,
+					  sizeof(reason));
 
-	device = ob_platform_net_open(host, &job->options.device, reason, sizeof(reason));
+	if (device >= 0)
+		return device;
+	/* The platform's reason names the interface. */
+	return *reason ? fail(device, "%s", reason)
+		       : fail(device, "%s%s%.128s: %s", KIND(job), strerror(-device));
+}
+
+/* Makes the device, and the interface of the kernel for it. Returns the device's number. */
+static int make_device(struct job *job, char name[32])
+{
+	int device = open_device(job), error;
+
 	if (device < 0)
-		return fail(device, "%s%s%.128s: %.300s", KIND(job),
-			    *reason ? reason : strerror(-device));
+		return device;
 	error = ob_upcall(job->instance, virtio_add)((uint32_t)device, name);
-	if (error) {
-		/* The kernel may not have taken it. */
-		ob_platform_net_done(host, (uint32_t)device);
-		return fail(error, "%s%s%.128s: the kernel does not take the device: %s", KIND(job),
-			    strerror(-error));
-	}
-	job->interface->device = device;
-	snprintf(job->interface->name, sizeof(job->interface->name), "%.15s", name);
-	return 0;
+	if (!error)
+		return device;
+	/* The kernel may not have taken it. */
+	ob_platform_net_done(job->instance->host, (uint32_t)device);
+	return fail(error, "%s%s%.128s: the kernel does not take the device: %s", KIND(job),
+		    strerror(-error));
 }
 
-static void remove_device(struct ob_instance *instance, const struct ob_net_interface *interface)
+static int remove_device(struct ob_instance *instance, int device)
 {
-	ob_upcall(instance, virtio_remove)((uint32_t)interface->device);
+	return ob_upcall(instance, virtio_remove)((uint32_t)device);
 }
 
-/* Reads the link of the interface, and where in the list it belongs. */
-static int read_link(struct job *job, const char *name)
+/* Reads the link of that name, and its network namespace. */
+static int read_link(struct job *job, const char *name, uint64_t *space)
 {
 	int error = ob_netlink_link_get(&job->netlink, name, &job->before);
 
 	if (!error)
-		error = ob_netlink_namespace(&job->netlink, &job->interface->space);
-	job->interface->index = job->before.index;
+		error = ob_netlink_namespace(&job->netlink, space);
 	return error ? fail(error, "%s: %s", name, ob_netlink_reason(&job->netlink, error)) : 0;
 }
 
-static int add_configured(struct job *job)
+static bool is_of_device(const struct job *job)
 {
+	const struct ob_link *link = &job->before;
+
+	return link->has_mac && !memcmp(link->mac, job->options.device.mac, sizeof(link->mac));
+}
+
+/*
+ * The kernel makes the interface in its first network namespace. Another namespace may have a link
+ * of the same name, which has another MAC address.
+ */
+static int find_link(struct job *job, const char *name, uint64_t *space)
+{
+	int found = ob_netlink_link_get(&job->netlink, name, &job->before);
+	int error = ob_netlink_namespace(&job->netlink, space);
+
+	if (error)
+		return fail(error, "%s: %s", name, strerror(-error));
+	if (!found && is_of_device(job))
+		return 0;
+	if (found && found != -ENODEV)
+		return fail(found, "%s: %s", name, ob_netlink_reason(&job->netlink, found));
+	return fail(-EXDEV, "%s%s%.128s: the calling thread is in another network namespace than "
+		    "the new interface %s; add it from a thread in the kernel's first namespace",
+		    KIND(job), name);
+}
+
+/* find_link() needs to know the address. */
+static int choose_mac(struct job *job)
+{
+	struct ob_platform_net *device = &job->options.device;
 	int error;
 
-	error = make_device(job);
+	if (device->has_mac)
+		return 0;
+	error = ob_host_random(job->instance->host, device->mac, sizeof(device->mac));
+	if (error)
+		return fail(error, "%s%s%.128s: no random MAC address: %s", KIND(job),
+			    strerror(-error));
+	/* Of one host, and locally administered. */
+	device->mac[0] = (uint8_t)((device->mac[0] & ~1u) | 2u);
+	device->has_mac = true;
+	return 0;
+}
+
+/* Makes the busy interface of the list. Without the mutex: this waits for the host. */
+static int make_interface(struct job *job)
+{
+	struct ob_net_interface *interface = job->interface;
+	char name[32] = "";
+	uint64_t space = 0;
+	int error = choose_mac(job), device;
+
 	if (error)
 		return error;
-	error = read_link(job, job->interface->name);
-	if (!error) {
-		link_interface(job->instance, job->interface);
-		error = configure(job);
-		if (error)
-			unlink_interface(job->instance, job->interface);
+	device = make_device(job, name);
+	if (device < 0)
+		return device;
+	error = find_link(job, name, &space);
+	if (error) {
+		remove_device(job->instance, device);
+		return error;
 	}
+	pthread_mutex_lock(&job->instance->net.mutex);
+	interface->device = device;
+	interface->index = job->before.index;
+	interface->space = space;
+	strcpy(interface->name, job->before.name);
+	pthread_mutex_unlock(&job->instance->net.mutex);
+	return 0;
+}
+
+/* Under the mutex, which it gives up meanwhile: the interface is busy. */
+static int add_configured(struct job *job)
+{
+	pthread_mutex_t *mutex = &job->instance->net.mutex;
+	int error, device;
+
+	pthread_mutex_unlock(mutex);
+	error = make_interface(job);
+	pthread_mutex_lock(mutex);
 	if (error)
-		remove_device(job->instance, job->interface);
+		return error;
+	error = configure(job);
+	if (!error)
+		return 0;
+	/* The interface stays busy, so a halt waits for the removal. */
+	job->interface->busy = true;
+	device = job->interface->device;
+	pthread_mutex_unlock(mutex);
+	remove_device(job->instance, device);
+	pthread_mutex_lock(mutex);
 	return error;
+}
+
+/* Once the mutex is free, another thread may free the interface. */
+static void keep_result(struct job *job)
+{
+	job->added = job->interface->device;
+	strcpy(job->added_name, job->interface->name);
 }
 
 static int add(struct job *job)
 {
 	struct ob_net_interface *interface = calloc(1, sizeof(*interface));
+	struct ob_instance *instance = job->instance;
 	int error;
 
 	if (!interface)
 		return fail(-ENOMEM, "%s", strerror(ENOMEM));
 	if (job->options.wanted == OB_NET_AS_IT_IS)
 		job->options.wanted = OB_NET_UP;
+	interface->device = -1;
+	interface->busy = true;
 	job->interface = interface;
-	pthread_mutex_lock(&job->instance->net.mutex);
+	pthread_mutex_lock(&instance->net.mutex);
+	link_interface(instance, interface);
 	error = add_configured(job);
-	pthread_mutex_unlock(&job->instance->net.mutex);
+	if (error) {
+		unlink_interface(instance, interface);
+		set_idle(instance, interface);
+	} else {
+		keep_result(job);
+	}
+	pthread_mutex_unlock(&instance->net.mutex);
 	if (error)
 		free(interface);
 	return error;
@@ -613,8 +712,9 @@ int ob_net_add_on(struct ob_instance *instance, const char *description, char na
 	int result;
 
 	ob_error_clear(OB_ERROR_NET);
-	if (!instance)
-		return fail(-EINVAL, "no instance");
+	result = check_instance(instance);
+	if (result)
+		return result;
 	if (!description)
 		return fail(-EINVAL, "no description of an interface");
 	job = new_job(instance);
@@ -628,9 +728,9 @@ int ob_net_add_on(struct ob_instance *instance, const char *description, char na
 	if (!result)
 		result = add(job);
 	if (!result) {
-		result = job->interface->device;
+		result = job->added;
 		if (name)
-			strcpy(name, job->interface->name);
+			strcpy(name, job->added_name);
 	}
 	free_job(job);
 	return result;
@@ -715,7 +815,8 @@ static int configure_named(struct job *job, const char *name)
 	if (!job->interface)
 		return fail(-ENOMEM, "%s", strerror(ENOMEM));
 	job->interface->device = -1;
-	error = read_link(job, name);
+	error = read_link(job, name, &job->interface->space);
+	job->interface->index = job->before.index;
 	if (!error)
 		error = check_gateways(job);
 	if (error) {
@@ -731,8 +832,9 @@ int ob_net_configure_on(struct ob_instance *instance, const char *name, const ch
 	int error;
 
 	ob_error_clear(OB_ERROR_NET);
-	if (!instance)
-		return fail(-EINVAL, "no instance");
+	error = check_instance(instance);
+	if (error)
+		return error;
 	if (!name || !changes)
 		return fail(-EINVAL, name ? "no changes of an interface"
 					  : "no name of an interface");
@@ -762,15 +864,21 @@ static int take_device(struct ob_instance *instance, int number,
 	return 0;
 }
 
+/* True: the kernel has the device no more, or has halted. */
+static bool is_removed(int error)
+{
+	return !error || error == -ENODEV || error == -ENOENT;
+}
+
 int ob_net_remove_on(struct ob_instance *instance, int number)
 {
 	struct ob_net_interface *interface;
 	int error;
 
 	ob_error_clear(OB_ERROR_NET);
-	if (!instance)
-		return fail(-EINVAL, "no instance");
-	/* After a contained panic the thread of a DHCP client never ends. */
+	error = check_instance(instance);
+	if (error)
+		return error;
 	if (ob_syscall_on(instance, SYS_getpid) == -ENODEV)
 		return fail(-ENODEV, "no kernel runs");
 	pthread_mutex_lock(&instance->net.mutex);
@@ -779,8 +887,15 @@ int ob_net_remove_on(struct ob_instance *instance, int number)
 	if (error)
 		return error;
 	ob_dhcp_stop(interface);
-	remove_device(instance, interface);
+	error = remove_device(instance, interface->device);
 	pthread_mutex_lock(&instance->net.mutex);
+	if (!is_removed(error)) {
+		fail(error, "%s: the kernel does not remove the device: %s", interface->name,
+		     strerror(-error));
+		set_idle(instance, interface);
+		pthread_mutex_unlock(&instance->net.mutex);
+		return error;
+	}
 	unlink_interface(instance, interface);
 	if (interface->servers.count)
 		ob_resolver_write(instance);

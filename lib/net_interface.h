@@ -27,8 +27,8 @@ struct ob_net_interface {
 };
 
 /*
- * resolver.c: writes the servers of all interfaces into /etc/resolv.conf of the kernel, or removes
- * the file if there are none. Under the mutex.
+ * resolver.c: writes the servers of all interfaces into /etc/resolv.conf of the kernel. If there
+ * are none, removes the file that an earlier call has written. Under the mutex.
  */
 int ob_resolver_write(struct ob_instance *instance);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "instance.h"
@@ -39,19 +40,39 @@ static int append_servers(struct text *text, const struct ob_net_servers *server
 	return 0;
 }
 
+/* False: there is no such file. */
+static bool identify(struct ob_instance *instance, const char *path, struct ob_net_file *file)
+{
+	struct stat status;
+	long error = ob_syscall_on(instance, SYS_newfstatat, (long)AT_FDCWD, path, &status,
+				   (long)AT_SYMLINK_NOFOLLOW);
+
+	if (error)
+		return false;
+	*file = (struct ob_net_file){
+		.device = status.st_dev, .inode = status.st_ino,
+		.seconds = status.st_mtim.tv_sec,
+		.nanoseconds = (uint64_t)status.st_mtim.tv_nsec,
+	};
+	return true;
+}
+
+/* The name may be a program's file or link: that is never written to. */
 static int write_file(struct ob_instance *instance, const struct text *text)
 {
-	long fd = ob_syscall_on(instance, SYS_openat, (long)AT_FDCWD, NEW_RESOLV_CONF,
-				(long)(O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC), 0644L);
-	long written, closed;
+	long fd, written, closed;
 
+	ob_syscall_on(instance, SYS_unlink, NEW_RESOLV_CONF);
+	fd = ob_syscall_on(instance, SYS_openat, (long)AT_FDCWD, NEW_RESOLV_CONF,
+			   (long)(O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC), 0644L);
 	if (fd < 0)
 		return (int)fd;
 	written = ob_syscall_on(instance, SYS_write, fd, text->bytes, (long)text->length);
 	closed = ob_syscall_on(instance, SYS_close, fd);
-	if (written < 0 || closed < 0)
-		return (int)(written < 0 ? written : closed);
-	return written == (long)text->length ? 0 : -ENOSPC;
+	if (written == (long)text->length && !closed)
+		return 0;
+	ob_syscall_on(instance, SYS_unlink, NEW_RESOLV_CONF);
+	return written < 0 ? (int)written : closed < 0 ? (int)closed : -ENOSPC;
 }
 
 /* In one step: a reader finds the old servers or the new ones. */
@@ -62,11 +83,26 @@ static int replace(struct ob_instance *instance, const struct text *text)
 	if (error && error != -EEXIST)
 		return error;
 	error = write_file(instance, text);
-	if (!error)
-		error = (int)ob_syscall_on(instance, SYS_rename, NEW_RESOLV_CONF, RESOLV_CONF);
+	if (error)
+		return error;
+	error = (int)ob_syscall_on(instance, SYS_rename, NEW_RESOLV_CONF, RESOLV_CONF);
 	if (error)
 		ob_syscall_on(instance, SYS_unlink, NEW_RESOLV_CONF);
+	else if (!identify(instance, RESOLV_CONF, &instance->net.servers))
+		instance->net.servers = (struct ob_net_file){ 0 };
 	return error;
+}
+
+/* A program's own file stays, as that of an image to whose root the program has changed. */
+static void remove_file(struct ob_instance *instance)
+{
+	const struct ob_net_file *ours = &instance->net.servers;
+	struct ob_net_file found;
+
+	if (identify(instance, RESOLV_CONF, &found) && found.device == ours->device &&
+	    found.inode == ours->inode && found.seconds == ours->seconds &&
+	    found.nanoseconds == ours->nanoseconds)
+		ob_syscall_on(instance, SYS_unlink, RESOLV_CONF);
 }
 
 int ob_resolver_write(struct ob_instance *instance)
@@ -83,7 +119,7 @@ int ob_resolver_write(struct ob_instance *instance)
 	if (!error && text.length)
 		error = replace(instance, &text);
 	else if (!error)
-		ob_syscall_on(instance, SYS_unlink, RESOLV_CONF);
+		remove_file(instance);
 	free(text.bytes);
 	return error;
 }

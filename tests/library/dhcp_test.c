@@ -6,6 +6,8 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/if.h>
+#include <linux/sockios.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
@@ -256,6 +258,63 @@ static void test_fork(void)
 	CHECK(net_has_address("10.5.0.77"));
 }
 
+static void set_link(const char *name, bool up)
+{
+	int fd = (int)OK(ob_sys_socket(AF_INET, SOCK_DGRAM, 0));
+	struct ifreq request = { .ifr_flags = 0 };
+
+	strcpy(request.ifr_name, name);
+	OK(ob_sys_ioctl(fd, SIOCGIFFLAGS, (unsigned long)&request));
+	request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+	OK(ob_sys_ioctl(fd, SIOCSIFFLAGS, (unsigned long)&request));
+	OK(ob_sys_close(fd));
+}
+
+/* Linux drops the default route of a link that goes down. The next renewal brings it back. */
+static void test_down_and_up(void)
+{
+	char unused[64];
+
+	dhcp_server.lease = 6;
+	dhcp_server_option(3, (uint8_t[]){ 10, 5, 0, 1 }, 4);
+	net_configure("eth7", "dhcp");
+	expect_source("192.0.2.1", "10.5.0.77");
+	set_link("eth7", false);
+	set_link("eth7", true);
+	CHECK(!net_source("192.0.2.1", unused, sizeof(unused)));
+	WAIT_FOR(net_source("192.0.2.1", unused, sizeof(unused)), 5);
+	CHECK_EQUAL(dhcp_server.discovers, 1);
+}
+
+static volatile int elsewhere;
+
+/* Takes the interface, and gives it back after the client has ended. */
+static void *borrow_link(void *owner)
+{
+	OK(ob_sys_unshare(0x40000000 /* CLONE_NEWNET */));
+	elsewhere = (int)OK(ob_sys_gettid());
+	WAIT_FOR(net_index("eth7") > 0, 10);
+	WAIT_FOR(!threads_named("outboard dhcp", NULL), 20);
+	net_move_link("eth7", (long)owner);
+	return NULL;
+}
+
+static void test_client_again(void)
+{
+	pthread_t thread;
+
+	dhcp_server.lease = 1;
+	net_configure("eth7", "dhcp");
+	CHECK(!pthread_create(&thread, NULL, borrow_link, (void *)OK(ob_sys_gettid())));
+	WAIT_FOR(elsewhere, 10);
+	net_move_link("eth7", elsewhere);
+	CHECK(!pthread_join(thread, NULL));
+	/* The client that has ended is in nobody's way. */
+	net_configure("eth7", "dhcp");
+	CHECK(net_has_address("10.5.0.77"));
+	CHECK_EQUAL(threads_named("outboard dhcp", NULL), 1);
+}
+
 /* The program takes the interface away. */
 static void test_link_goes(void)
 {
@@ -278,6 +337,7 @@ static const struct {
 	{ "hostile", test_hostile },	     { "descriptors", test_descriptors },
 	{ "interrupt", test_interrupt },     { "halt", test_halt },
 	{ "fork", test_fork },		     { "link-goes", test_link_goes },
+	{ "down-and-up", test_down_and_up }, { "client-again", test_client_again },
 };
 
 int main(int count, char **arguments)

@@ -31,6 +31,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <outboard/net.h>
+
 #include "client.h"
 
 #define MOST 16
@@ -736,6 +738,8 @@ static void panic(char *component)
 	CHECK_EQUAL(ob_syscall_on(doomed, OB_SYS_getpid), -ENODEV);
 	work(other, 1);
 	CHECK_EQUAL(ob_halt_on(doomed), -ENODEV);
+	CHECK_EQUAL(ob_net_remove_on(doomed, 0), -ENODEV);
+	CHECK(strstr(ob_net_error(), "panicked"));
 	CHECK_EQUAL(ob_boot_on(doomed, NULL), -EBUSY);
 	CHECK(strstr(ob_boot_error_on(doomed), "panicked"));
 	CHECK_EQUAL(ob_instance_free(doomed), -EBUSY);

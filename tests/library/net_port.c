@@ -17,6 +17,7 @@ void port_init(struct ob_net_port *port, unsigned int buffers, size_t buffer_siz
 	memset(port, 0, sizeof(*port));
 	port->buffers = buffers;
 	port->buffer_size = buffer_size;
+	port->frame_most = OB_NET_FRAME_MOST;
 	port->receive = receive;
 	port->context = context;
 	for (int i = 0; i < OB_NET_QUEUES_MOST; i++) {
@@ -92,6 +93,8 @@ int ob_net_receive_begin(struct ob_net_port *port, unsigned int queue, size_t si
 	unsigned int available, count = 0;
 	size_t room = 0;
 
+	if (size > port->frame_most)
+		size = port->frame_most;
 	pthread_mutex_lock(&q->mutex);
 	CHECK_EQUAL(q->given, 0);
 	available = q->free;
@@ -160,11 +163,23 @@ int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct io
 	return 0;
 }
 
+size_t ob_net_frame_most(const struct ob_net_port *port)
+{
+	return port->frame_most;
+}
+
+void ob_net_port_link(struct ob_net_port *port, bool is_up)
+{
+	(void)port;
+	fprintf(stderr, "link %s\n", is_up ? "up" : "down");
+}
+
 bool ob_net_receive_wait(struct ob_net_port *port, unsigned int queue, size_t size)
 {
 	struct port_queue *q = &port->queues[queue];
 	bool stopped;
 
+	__atomic_add_fetch(&port->waits, 1, __ATOMIC_SEQ_CST);
 	/* A thread that blocks has reported its frames. */
 	CHECK_EQUAL(q->unflushed, 0);
 	pthread_mutex_lock(&q->mutex);
@@ -185,6 +200,12 @@ void ob_net_port_stop(struct ob_net_port *port)
 		pthread_cond_broadcast(&q->changed);
 		pthread_mutex_unlock(&q->mutex);
 	}
+}
+
+void ob_host_console_write(struct ob_host *host, int level, const char *line, uint64_t length)
+{
+	(void)host;
+	fprintf(stderr, "log %d %.*s\n", level, (int)length, line);
 }
 
 /* ---- the platform's threads ------------------------------------------------- */

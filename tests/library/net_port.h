@@ -32,6 +32,8 @@ struct ob_net_port {
 	size_t buffer_size;
 	bool hold;			/* buffers stay full until port_release() */
 	bool stopped;
+	size_t frame_most;		/* that the kernel's driver takes */
+	uint64_t waits;			/* calls of ob_net_receive_wait(); atomic */
 	port_frame *receive;		/* may be NULL */
 	void *context;
 	struct port_queue queues[OB_NET_QUEUES_MOST];

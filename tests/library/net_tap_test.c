@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/ethtool.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/if_tun.h>
@@ -76,6 +77,25 @@ static void set_up(const char *name, int mtu)
 	close(fd);
 }
 
+/* A thread of the back-end sets the offloads: waits until the host has them. */
+static void set_features(uint64_t features)
+{
+	struct ethtool_value value = { .cmd = ETHTOOL_GTSO };
+	struct ifreq request = { .ifr_data = (char *)&value };
+	bool wanted = features & FEATURE(GUEST_TSO4);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	strcpy(request.ifr_name, NAME);
+	CHECK_EQUAL(tap->operations->set_features(tap, features), 0);
+	for (int i = 0; i < 10000; i++, usleep(1000)) {
+		CHECK_EQUAL(ioctl(fd, SIOCETHTOOL, &request), 0);
+		if (value.data == wanted)
+			break;
+	}
+	CHECK_EQUAL(value.data, wanted);
+	close(fd);
+}
+
 static void open_tap(unsigned int queues, uint64_t features)
 {
 	int result = try_open(NAME, queues);
@@ -84,7 +104,7 @@ static void open_tap(unsigned int queues, uint64_t features)
 		fprintf(stderr, "%s\n", error);
 	CHECK_EQUAL(result, 0);
 	set_up(NAME, 1500);
-	CHECK_EQUAL(tap->operations->set_features(tap, features), 0);
+	set_features(features);
 }
 
 static void setup(uint64_t features)
@@ -272,7 +292,7 @@ static void test_segments(void)
 	CHECK_EQUAL(host_receives(fd, got), TCP_HEADERS + data);
 	check_segment(got, TCP_HEADERS + data);
 	/* The kernel's driver starts again and accepts nothing: the host makes the segments. */
-	CHECK_EQUAL(tap->operations->set_features(tap, 0), 0);
+	set_features(0);
 	host_sends(fd, TCP_HEADERS + data);
 	CHECK(port_wait(&port, 0, 1 + segments, 10 * SECONDS));
 	CHECK_EQUAL(header->gso_type, VIRTIO_NET_HDR_GSO_NONE);
@@ -323,6 +343,27 @@ static void test_no_room(void)
 	CHECK(before > 0 && before < 64);
 	port_release(&port, 0);
 	CHECK(port_wait(&port, 0, 300, 10 * SECONDS));
+	close(fd);
+	finish();
+}
+
+/* The kernel's driver takes no large frames: small ones do not wait for the room of a large one. */
+static void test_small_frames(void)
+{
+	unsigned int next = 0;
+	int fd;
+
+	/* No such ring has room for the largest frame of a segmentation offload. */
+	port_init(&port, 40, 1536, check_numbers, &next);
+	port.frame_most = HEADER + 18 + 1500;
+	open_tap(1, 0);
+	fd = packet_socket();
+	for (unsigned int i = 0; i < 100; i++) {
+		number_frame(i);
+		host_sends(fd, 1514);
+	}
+	CHECK(port_wait(&port, 0, 100, 10 * SECONDS));
+	CHECK_EQUAL(port.waits, 0);
 	close(fd);
 	finish();
 }
@@ -507,6 +548,43 @@ static void test_descriptors(void)
 	finish();
 }
 
+static void set_attached(int fd, bool attach)
+{
+	struct ifreq request = {
+		.ifr_flags = attach ? IFF_ATTACH_QUEUE : IFF_DETACH_QUEUE,
+	};
+
+	CHECK_EQUAL(ioctl(fd, TUNSETQUEUE, &request), 0);
+}
+
+static bool is_attached(int fd)
+{
+	struct ifreq request;
+
+	CHECK_EQUAL(ioctl(fd, TUNGETIFF, &request), 0);
+	return !(request.ifr_flags & IFF_DETACH_QUEUE);
+}
+
+/* The program gives two queues, and has both as before after the close. */
+static void test_given_queues(void)
+{
+	int flags = IFF_VNET_HDR | IFF_MULTI_QUEUE;
+	int first = host_tap(NAME, flags), second = host_tap(NAME, flags);
+	char target[32];
+
+	port_init(&port, 256, 1536, keep_last, NULL);
+	set_attached(second, false);
+	refused_descriptor(second, -EINVAL, "its queue is detached; call TUNSETQUEUE");
+	set_attached(second, true);
+	snprintf(target, sizeof(target), "fd=%d:%d", first, second);
+	CHECK_EQUAL(try_open(target, 0), 0);
+	CHECK(is_attached(first) && !is_attached(second));
+	finish();
+	CHECK(is_attached(first) && is_attached(second));
+	close(first);
+	close(second);
+}
+
 /* ---- queues ----------------------------------------------------------------- */
 
 /* UDP from us to the host with the given port, or the answer to it. */
@@ -527,8 +605,8 @@ static void make_datagram(uint16_t client, bool answer)
 	put_16(udp + 4, 108);
 }
 
-/* Sends from a queue. Returns the queue that gets the answer. */
-static unsigned int answered_queue(int fd, unsigned int queue, uint16_t client)
+/* Sends from a queue. Returns the queue that gets the answer; -1: it is lost, or late. */
+static int answered_queue(int fd, unsigned int queue, uint16_t client)
 {
 	uint64_t before = port_frames(&port, 0) + port_frames(&port, 1), first;
 
@@ -537,13 +615,22 @@ static unsigned int answered_queue(int fd, unsigned int queue, uint16_t client)
 	make_datagram(client, true);
 	first = port_frames(&port, 0);
 	host_sends(fd, 142);
-	for (int i = 0; i < 10000; i++) {
+	for (int i = 0; i < 200; i++) {
 		if (port_frames(&port, 0) + port_frames(&port, 1) > before)
-			break;
+			return port_frames(&port, 0) == first;
 		usleep(1000);
 	}
-	CHECK_EQUAL(port_frames(&port, 0) + port_frames(&port, 1), before + 1);
-	return port_frames(&port, 0) == first;
+	return -1;
+}
+
+/* Threads of the back-end attach and detach queues: the answers soon come to the right one. */
+static void expect_answer(int fd, unsigned int queue, uint16_t client, int wanted)
+{
+	int answered = -1;
+
+	for (int i = 0; i < 100 && answered != wanted; i++)
+		answered = answered_queue(fd, queue, client);
+	CHECK_EQUAL(answered, wanted);
 }
 
 static void test_queues(void)
@@ -554,13 +641,13 @@ static void test_queues(void)
 	open_tap(2, 0);
 	CHECK_EQUAL(tap->queues, 2);
 	fd = packet_socket();
-	CHECK_EQUAL(answered_queue(fd, 0, 5000), 0);
+	expect_answer(fd, 0, 5000, 0);
 	for (int round = 0; round < 3; round++) {
 		CHECK_EQUAL(tap->operations->set_queues(tap, 2), 0);
-		CHECK_EQUAL(answered_queue(fd, 1, (uint16_t)(6000 + round)), 1);
-		CHECK_EQUAL(answered_queue(fd, 0, (uint16_t)(7000 + round)), 0);
+		expect_answer(fd, 1, (uint16_t)(6000 + round), 1);
+		expect_answer(fd, 0, (uint16_t)(7000 + round), 0);
 		CHECK_EQUAL(tap->operations->set_queues(tap, 1), 0);
-		CHECK_EQUAL(answered_queue(fd, 0, (uint16_t)(6000 + round)), 0);
+		expect_answer(fd, 0, (uint16_t)(6000 + round), 0);
 	}
 	close(fd);
 	finish();
@@ -622,12 +709,14 @@ static const struct {
 	{ "frames", test_frames },
 	{ "segments", test_segments },
 	{ "no-room", test_no_room },
+	{ "small-frames", test_small_frames },
 	{ "small-ring", test_small_ring },
 	{ "close-while-waiting", test_close_while_waiting },
 	{ "names", test_names },
 	{ "rights", test_rights },
 	{ "device", test_device },
 	{ "descriptors", test_descriptors },
+	{ "given-queues", test_given_queues },
 	{ "queues", test_queues },
 	{ "deleted", test_deleted },
 	{ "fork", test_fork },

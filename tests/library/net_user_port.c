@@ -154,6 +154,11 @@ void ob_net_receive_end(struct ob_net_port *port, unsigned int queue, size_t len
 		CHECK(errno == EIO || errno == EINVAL);
 }
 
+size_t ob_net_frame_most(const struct ob_net_port *port)
+{
+	return sizeof(port->room);
+}
+
 void ob_net_receive_flush(struct ob_net_port *port, unsigned int queue)
 {
 	(void)port;

@@ -32,6 +32,7 @@ def test_parser(work, count):
 
 @pytest.mark.parametrize("case", ["lease", "routes", "renewal", "expiry", "refused",
                                   "refused-renewal", "hostile", "descriptors", "interrupt", "halt",
-                                  "fork", "link-goes"])
+                                  "fork", "link-goes", "down-and-up",
+                                  "client-again"])
 def test_client(tester, case):
     tester(case)

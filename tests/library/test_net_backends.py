@@ -14,6 +14,7 @@ NET = os.path.join(capi.PLATFORM, "net")
 def build(directory, back_end, tests, sanitizer):
     """Tests with one back-end and the device that stands in for a kernel's."""
     sources = sorted(glob.glob(os.path.join(NET, f"{back_end}*.c")))
+    sources.append(os.path.join(NET, "deliver.c"))
     return capi.compile_c(os.path.join(directory, "program"), [*tests, "net_port.c", *sources],
                           "-I", NET, "-I", capi.PLATFORM,
                           "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),

@@ -7,6 +7,7 @@
 #include "internal.h"
 
 #define LEVEL_WARNING 4
+#define LEVEL_INFORMATION 6
 
 /* A VLAN tag is not part of the MTU. */
 #define VLAN_BYTES 4u
@@ -32,4 +33,9 @@ bool ob_net_deliver(struct ob_net_port *port, uint32_t mtu, const void *frame, s
 void ob_net_warn(struct ob_host *host, const char *text)
 {
 	ob_host_console_write(host, LEVEL_WARNING, text, strlen(text));
+}
+
+void ob_net_inform(struct ob_host *host, const char *text)
+{
+	ob_host_console_write(host, LEVEL_INFORMATION, text, strlen(text));
 }

@@ -47,16 +47,15 @@ static int open_parts(struct ob_host *host, const struct kind *kind,
 
 	opening->port = ob_net_port_new(host, net->has_mac ? net->mac : NULL);
 	if (!opening->port) {
-		snprintf(error, size, "the host has no memory, or no random numbers");
+		snprintf(error, size, "%s: the host has no memory, or no random numbers",
+			 kind->name);
 		return -ENOMEM;
 	}
-	if (net->capture) {
-		result = ob_net_pcap_open(host, net->capture, kind->name, &opening->capture, error,
-					  size);
-		if (result)
-			return result;
-	}
-	return kind->open(host, opening->port, &request, &opening->backend, error, size);
+	result = kind->open(host, opening->port, &request, &opening->backend, error, size);
+	if (result || !net->capture)
+		return result;
+	/* Last: a failure before this leaves the contents of the file alone. */
+	return ob_net_pcap_open(host, net->capture, kind->name, &opening->capture, error, size);
 }
 
 static int insert(struct ob_host *host, const struct opening *opening, char *error, size_t size)
@@ -94,8 +93,8 @@ int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net
 	result = open_parts(host, kind, net, &opening, error, size);
 	if (!result)
 		return insert(host, &opening, error, size);
-	if (opening.capture)
-		ob_net_pcap_close(opening.capture);
+	if (opening.backend)
+		opening.backend->operations->close(opening.backend);
 	if (opening.port)
 		ob_net_port_free(opening.port);
 	return result;

@@ -21,16 +21,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "deliver.h"
 #include "internal.h"
 #include "pcap_write.h"
 #include "pieces.h"
+#include "wrap.h"
 
 #define RING_BYTES (8ul << 20)
 #define RECORD_ALIGNMENT 32u
-#define NSEC_PER_SEC 1000000000ull
 
 /*
  * The writer sleeps so long after it has taken all frames: then it takes many at a time, and the
@@ -48,6 +48,7 @@ struct record {
 
 _Static_assert(sizeof(struct record) <= RECORD_ALIGNMENT, "a head is in one piece");
 _Static_assert(RING_BYTES % RECORD_ALIGNMENT == 0, "a head is in one piece");
+_Static_assert((RING_BYTES & (RING_BYTES - 1)) == 0, "wrap.h wants a power of two");
 
 struct ob_net_capture {
 	struct ob_host *host;
@@ -66,10 +67,7 @@ struct ob_net_capture {
 
 static uint64_t now(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_REALTIME, &time);
-	return (uint64_t)time.tv_sec * NSEC_PER_SEC + (uint64_t)time.tv_nsec;
+	return ob_net_clock(CLOCK_REALTIME);
 }
 
 static size_t record_size(size_t length)
@@ -91,24 +89,13 @@ static bool reserve(struct ob_net_capture *capture, size_t size, uint64_t *posit
 	do {
 		uint64_t taken = __atomic_load_n(&capture->taken, __ATOMIC_ACQUIRE);
 
-		if (reserved + size - taken > RING_BYTES)
+		/* `taken` may be newer than `reserved`, and higher. */
+		if (reserved + size > taken + RING_BYTES)
 			return false;
 	} while (!__atomic_compare_exchange_n(&capture->reserved, &reserved, reserved + size, true,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	*position = reserved;
 	return true;
-}
-
-static void copy_in(struct ob_net_capture *capture, uint64_t position, const void *bytes,
-		    size_t count)
-{
-	size_t offset = position % RING_BYTES;
-	size_t first = RING_BYTES - offset;
-
-	if (first > count)
-		first = count;
-	memcpy(capture->ring + offset, bytes, first);
-	memcpy(capture->ring, (const char *)bytes + first, count - first);
 }
 
 /* The pieces may be longer than the frame: a buffer that was filled in part. */
@@ -124,7 +111,8 @@ static void copy_frame(struct ob_net_capture *capture, uint64_t position,
 		skip -= begin;
 		if (some > length)
 			some = length;
-		copy_in(capture, position, (const char *)pieces[i].iov_base + begin, some);
+		ob_net_copy_in(capture->ring, RING_BYTES, position,
+			       (const char *)pieces[i].iov_base + begin, some);
 		position += some;
 		length -= some;
 	}
@@ -169,26 +157,11 @@ void ob_net_pcap_frame(struct ob_net_capture *capture, bool outbound, const stru
 
 /* ---- the writer ----------------------------------------------------------- */
 
-static void copy_out(const struct ob_net_capture *capture, uint64_t position, void *bytes,
-		     size_t count)
-{
-	size_t offset = position % RING_BYTES;
-	size_t first = RING_BYTES - offset;
-
-	if (first > count)
-		first = count;
-	memcpy(bytes, capture->ring + offset, first);
-	memcpy((char *)bytes + first, capture->ring, count - first);
-}
-
 static void clear(struct ob_net_capture *capture, uint64_t position, size_t count)
 {
-	size_t offset = position % RING_BYTES;
-	size_t first = RING_BYTES - offset;
+	size_t first = ob_net_before_end(RING_BYTES, position, count);
 
-	if (first > count)
-		first = count;
-	memset(capture->ring + offset, 0, first);
+	memset(capture->ring + position % RING_BYTES, 0, first);
 	memset(capture->ring, 0, count - first);
 }
 
@@ -208,9 +181,10 @@ static bool take_records(struct ob_net_capture *capture)
 	while (!ob_pcap_writer_is_full(&capture->writer) && (size = next_size(capture))) {
 		const struct record *record = record_at(capture, taken);
 
-		copy_out(capture, taken + RECORD_ALIGNMENT,
-			 ob_pcap_write_frame(&capture->writer, record->time, record->outbound,
-					     record->length), record->length);
+		ob_net_copy_out(capture->ring, RING_BYTES, taken + RECORD_ALIGNMENT,
+				ob_pcap_write_frame(&capture->writer, record->time,
+						    record->outbound, record->length),
+				record->length);
 		clear(capture, taken, size);
 		taken += size;
 		__atomic_store_n(&capture->taken, taken, __ATOMIC_RELEASE);
@@ -285,6 +259,13 @@ static void free_capture(struct ob_net_capture *capture)
 	free(capture);
 }
 
+/* Closes the file, and frees the capture. */
+static void release(struct ob_net_capture *capture)
+{
+	ob_pcap_writer_close(&capture->writer);
+	free_capture(capture);
+}
+
 static struct ob_net_capture *new_capture(struct ob_host *host, const char *interface)
 {
 	struct ob_net_capture *capture = aligned_alloc(64, sizeof(*capture));
@@ -303,6 +284,16 @@ static struct ob_net_capture *new_capture(struct ob_host *host, const char *inte
 	return NULL;
 }
 
+/* The head comes at once, so that a reader of a FIFO sees the interface. */
+static void write_head_and_frames(void *pointer)
+{
+	struct ob_net_capture *capture = pointer;
+
+	ob_pcap_write_head(&capture->writer, capture->name);
+	ob_pcap_write_out(&capture->writer, &capture->ending);
+	write_frames(capture);
+}
+
 static void explain(const char *interface, const char *path, int result, char *error, size_t size)
 {
 	const char *reason = strerrordesc_np(-result);
@@ -316,7 +307,6 @@ static void explain(const char *interface, const char *path, int result, char *e
 int ob_net_pcap_open(struct ob_host *host, const char *path, const char *interface,
 		     struct ob_net_capture **capture, char *error, size_t error_size)
 {
-	static const bool has_limit = true;
 	struct ob_net_capture *new = new_capture(host, interface);
 	int result = new ? ob_pcap_writer_open(&new->writer, path) : -ENOMEM;
 
@@ -326,16 +316,12 @@ int ob_net_pcap_open(struct ob_host *host, const char *path, const char *interfa
 			free_capture(new);
 		return result;
 	}
-	/* At once, so that a reader of a FIFO sees the interface. */
-	ob_pcap_write_head(&new->writer, interface);
-	ob_pcap_write_out(&new->writer, &has_limit);
-	result = new->writer.error;
-	if (!result)
-		result = ob_host_thread_create(host, write_frames, new, "outboard-pcap",
-					       &new->thread);
+	/* This thread gets no SIGPIPE: the new one writes everything, and blocks all signals. */
+	result = ob_host_thread_create(host, write_head_and_frames, new, "outboard-pcap",
+				       &new->thread);
 	if (result) {
 		explain(interface, path, result, error, error_size);
-		ob_net_pcap_forked(new);
+		release(new);
 		return result;
 	}
 	*capture = new;
@@ -348,11 +334,10 @@ void ob_net_pcap_close(struct ob_net_capture *capture)
 	__atomic_add_fetch(&capture->arrivals, 1, __ATOMIC_SEQ_CST);
 	ob_host_wake(capture->host, &capture->arrivals, 1);
 	ob_host_thread_join(capture->host, capture->thread);
-	ob_net_pcap_forked(capture);
+	release(capture);
 }
 
 void ob_net_pcap_forked(struct ob_net_capture *capture)
 {
-	ob_pcap_writer_close(&capture->writer);
-	free_capture(capture);
+	release(capture);
 }

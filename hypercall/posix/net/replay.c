@@ -11,13 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "deliver.h"
 #include "internal.h"
 #include "pcap_read.h"
-
-#define NSEC_PER_SEC 1000000000ull
 
 /* Frames between two interrupts, if there are no pauses. */
 #define BATCH 64
@@ -52,10 +50,7 @@ static int transmit(struct ob_net_backend *backend, unsigned int queue,
 
 static uint64_t now(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * NSEC_PER_SEC + (uint64_t)time.tv_nsec;
+	return ob_net_clock(CLOCK_MONOTONIC);
 }
 
 static bool is_ending(struct replay *replay)
@@ -107,9 +102,12 @@ static void report_end(struct replay *replay)
 		length += snprintf(text + length, sizeof(text) - (size_t)length,
 				   ", left out %llu packets that are no whole Ethernet frames",
 				   (unsigned long long)replay->reader.skipped);
-	if (replay->reader.problem)
-		snprintf(text + length, sizeof(text) - (size_t)length, ", stopped early: %s",
-			 replay->reader.problem);
+	if (!replay->reader.problem) {
+		ob_net_inform(replay->host, text);
+		return;
+	}
+	snprintf(text + length, sizeof(text) - (size_t)length, ", stopped early: %s",
+		 replay->reader.problem);
 	ob_net_warn(replay->host, text);
 }
 

@@ -6,6 +6,7 @@
 
 #include "pieces.h"
 #include "ring.h"
+#include "wrap.h"
 
 int ob_net_ring_init(struct ob_net_ring *ring, size_t size)
 {
@@ -27,18 +28,6 @@ bool ob_net_ring_is_empty(const struct ob_net_ring *ring)
 	       __atomic_load_n(&ring->put, __ATOMIC_SEQ_CST);
 }
 
-/* Copies to the position `at` of the ring, and on at its beginning. */
-static void copy_in(struct ob_net_ring *ring, size_t at, const void *bytes, size_t count)
-{
-	size_t offset = at & (ring->size - 1);
-	size_t first = ring->size - offset;
-
-	if (first > count)
-		first = count;
-	memcpy(ring->bytes + offset, bytes, first);
-	memcpy(ring->bytes, (const char *)bytes + first, count - first);
-}
-
 bool ob_net_ring_put(struct ob_net_ring *ring, const struct iovec *pieces, int count)
 {
 	size_t put = __atomic_load_n(&ring->put, __ATOMIC_RELAXED);
@@ -47,7 +36,8 @@ bool ob_net_ring_put(struct ob_net_ring *ring, const struct iovec *pieces, int c
 	if (ob_net_pieces_length(pieces, count) > ring->size - (put - taken))
 		return false;
 	for (int i = 0; i < count; i++) {
-		copy_in(ring, put, pieces[i].iov_base, pieces[i].iov_len);
+		ob_net_copy_in(ring->bytes, ring->size, put, pieces[i].iov_base,
+			       pieces[i].iov_len);
 		put += pieces[i].iov_len;
 	}
 	__atomic_store_n(&ring->put, put, __ATOMIC_SEQ_CST);
@@ -58,10 +48,9 @@ size_t ob_net_ring_peek(const struct ob_net_ring *ring, const unsigned char **by
 {
 	size_t taken = __atomic_load_n(&ring->taken, __ATOMIC_RELAXED);
 	size_t count = __atomic_load_n(&ring->put, __ATOMIC_ACQUIRE) - taken;
-	size_t offset = taken & (ring->size - 1);
 
-	*bytes = ring->bytes + offset;
-	return count < ring->size - offset ? count : ring->size - offset;
+	*bytes = ring->bytes + (taken & (ring->size - 1));
+	return ob_net_before_end(ring->size, taken, count);
 }
 
 void ob_net_ring_take(struct ob_net_ring *ring, size_t count)

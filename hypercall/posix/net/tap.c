@@ -7,10 +7,14 @@
  * sleeps in poll() on the tap and on an eventfd. Other threads change a state below, then write to
  * the eventfd:
  *
- *   state	set by			effect on the thread
- *   receiving	set_features()		reads from the tap
- *   attached	set_queues()		reads from the tap; the host refuses if it is detached
- *   stopping	close()			ends
+ *   state		set by		effect on the thread
+ *   features_set	set_features()	queue 0: sets the host's offloads, then features_done
+ *   features_done	queue 0		reads from the tap, if it is equal to features_set
+ *   wanted		set_queues()	attaches or detaches its queue; reads if that is attached
+ *   stopping		close()		ends
+ *
+ * Offloads and queues are for threads without a vCPU: the host's calls for them may block. A frame
+ * for a queue that is not attached yet goes through queue 0.
  *
  * A frame that is longer than its buffers would lose its end: the host drops the rest and reports
  * no error. So the thread waits for the largest frame's room before it reads. If the kernel's ring
@@ -26,6 +30,8 @@
 
 #include "../internal.h"
 #include "../raw.h"
+#include "deliver.h"
+#include "pieces.h"
 #include "tap.h"
 
 /* The kernel gets an interrupt after so much at the latest, and works while the thread reads on. */
@@ -41,36 +47,32 @@ static bool is_stopping(const struct ob_tap *tap)
 
 static bool is_readable(const struct ob_tap_queue *queue)
 {
-	return __atomic_load_n(&queue->tap->receiving, __ATOMIC_ACQUIRE) &&
-	       __atomic_load_n(&queue->attached, __ATOMIC_ACQUIRE);
+	const struct ob_tap *tap = queue->tap;
+	uint32_t done = __atomic_load_n(&tap->features_done, __ATOMIC_ACQUIRE);
+
+	return done && done == __atomic_load_n(&tap->features_set, __ATOMIC_ACQUIRE) &&
+	       __atomic_load_n(&queue->attached, __ATOMIC_ACQUIRE) &&
+	       __atomic_load_n(&queue->wanted, __ATOMIC_ACQUIRE);
 }
 
 static int transmit(struct ob_net_backend *backend, unsigned int queue,
 		    const struct iovec *pieces, int count)
 {
 	struct ob_tap *tap = (struct ob_tap *)backend;
+	bool attached = __atomic_load_n(&tap->queues[queue].attached, __ATOMIC_ACQUIRE);
+	int fd = tap->queues[attached ? queue : 0].fd;
 	ssize_t sent;
 
 	do {
-		sent = raw_writev(tap->queues[queue].fd, pieces, count);
+		sent = raw_writev(fd, pieces, count);
 	} while (sent < 0 && errno == EINTR);
 	return sent < 0 ? -errno : 0;
 }
 
-static size_t total(const struct iovec *pieces, int count)
-{
-	size_t size = 0;
-
-	for (int i = 0; i < count; i++)
-		size += pieces[i].iov_len;
-	return size;
-}
-
 /* Is that a whole frame? One that fills its buffers may have lost its end. */
-static bool is_whole(ssize_t length, size_t room)
+static bool is_whole(ssize_t length, size_t room, size_t most)
 {
-	return length > (ssize_t)OB_NET_HEADER_BYTES &&
-	       ((size_t)length < room || room >= OB_NET_FRAME_MOST);
+	return length > (ssize_t)OB_NET_HEADER_BYTES && ((size_t)length < room || room >= most);
 }
 
 /* `any_room`: also if the largest frame does not fit. */
@@ -79,17 +81,18 @@ static enum outcome receive_frame(struct ob_tap_queue *queue, bool any_room, siz
 	struct ob_net_port *port = queue->tap->port;
 	struct iovec pieces[OB_NET_PIECES_MOST];
 	int count = ob_net_receive_begin(port, queue->number, OB_NET_FRAME_MOST, pieces);
-	size_t room = total(pieces, count);
+	size_t room = ob_net_pieces_length(pieces, count), most = ob_net_frame_most(port);
 	ssize_t length;
 
 	if (!count)
 		return NO_ROOM;
-	if (room < OB_NET_FRAME_MOST && !any_room) {
+	if (room < most && !any_room) {
 		ob_net_receive_end(port, queue->number, 0);
 		return NO_ROOM;
 	}
 	length = raw_readv(queue->fd, pieces, count);
-	ob_net_receive_end(port, queue->number, is_whole(length, room) ? (size_t)length : 0);
+	ob_net_receive_end(port, queue->number,
+			   is_whole(length, room, most) ? (size_t)length : 0);
 	if (length < 0)
 		return errno == EINTR ? RECEIVED : EMPTY;
 	*bytes += (size_t)length;
@@ -123,7 +126,7 @@ static enum outcome spin(struct ob_tap_queue *queue)
 	return outcome;
 }
 
-/* Receives until the tap is empty. False: the thread should end. */
+/* Receives until the tap is empty, or not to be read now. False: the thread should end. */
 static bool receive_all(struct ob_tap_queue *queue)
 {
 	enum outcome outcome = RECEIVED;
@@ -132,6 +135,8 @@ static bool receive_all(struct ob_tap_queue *queue)
 		if (outcome == NO_ROOM && !ob_net_receive_wait(queue->tap->port, queue->number,
 							       OB_NET_FRAME_MOST))
 			return false;
+		if (!is_readable(queue))
+			break;
 		outcome = receive_batch(queue, outcome == NO_ROOM);
 		if (outcome == EMPTY)
 			outcome = spin(queue);
@@ -155,6 +160,55 @@ static void event_set(const struct ob_tap_queue *queue)
 	(void)!raw_write(queue->event, &one, sizeof(one));
 }
 
+static void wake_threads(struct ob_tap *tap)
+{
+	for (unsigned int i = 0; i < tap->backend.queues; i++)
+		event_set(&tap->queues[i]);
+}
+
+static void report(struct ob_tap *tap, const char *refused, int error)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text), "tap interface %s: the host refuses %s (%s)", tap->name,
+		 refused, strerror(-error));
+	ob_net_warn(tap->host, text);
+}
+
+/* The thread of queue 0 sets the offloads that the kernel's driver has accepted. */
+static void follow_features(struct ob_tap *tap)
+{
+	uint32_t set = __atomic_load_n(&tap->features_set, __ATOMIC_ACQUIRE);
+	int error;
+
+	if (set == __atomic_load_n(&tap->features_done, __ATOMIC_RELAXED))
+		return;
+	error = ob_tap_set_offloads(tap, __atomic_load_n(&tap->features, __ATOMIC_ACQUIRE));
+	if (error) {
+		report(tap, "offloads", error);
+		ob_net_port_link(tap->port, false);
+	}
+	__atomic_store_n(&tap->features_done, set, __ATOMIC_RELEASE);
+	wake_threads(tap);
+}
+
+/* If the host refuses to attach a queue, its frames go through queue 0, and it receives none. */
+static void follow_queues(struct ob_tap_queue *queue)
+{
+	bool wanted = __atomic_load_n(&queue->wanted, __ATOMIC_ACQUIRE);
+	int error;
+
+	if (wanted == queue->attached)
+		return;
+	if (!wanted)
+		__atomic_store_n(&queue->attached, false, __ATOMIC_RELEASE);
+	error = ob_tap_attach(queue, wanted);
+	if (error)
+		report(queue->tap, wanted ? "another queue" : "to detach a queue", error);
+	else
+		__atomic_store_n(&queue->attached, wanted, __ATOMIC_RELEASE);
+}
+
 /*
  * Blocks until the tap has frames. A tap that fails, because its interface was deleted, is not
  * polled before the next event.
@@ -164,11 +218,15 @@ static void wait_for_frames(struct ob_tap_queue *queue)
 	bool failed = false;
 
 	while (!is_stopping(queue->tap)) {
-		struct pollfd fds[2] = {
-			{ .fd = queue->event, .events = POLLIN },
-			{ .fd = failed || !is_readable(queue) ? -1 : queue->fd, .events = POLLIN },
-		};
+		struct pollfd fds[2];
 
+		if (queue->number == 0)
+			follow_features(queue->tap);
+		follow_queues(queue);
+		fds[0] = (struct pollfd){ .fd = queue->event, .events = POLLIN };
+		fds[1] = (struct pollfd){
+			.fd = failed || !is_readable(queue) ? -1 : queue->fd, .events = POLLIN,
+		};
 		if (raw_ppoll(fds, 2, NULL) < 0)
 			continue;
 		if (fds[0].revents)
@@ -191,39 +249,21 @@ static void work(void *argument)
 static int set_features(struct ob_net_backend *backend, uint64_t features)
 {
 	struct ob_tap *tap = (struct ob_tap *)backend;
-	int error = ob_tap_set_offloads(tap, features);
 
-	if (error)
-		return error;
-	__atomic_store_n(&tap->receiving, true, __ATOMIC_RELEASE);
-	for (unsigned int i = 0; i < backend->queues; i++)
-		event_set(&tap->queues[i]);
+	__atomic_store_n(&tap->features, features, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&tap->features_set, 1, __ATOMIC_RELEASE);
+	event_set(&tap->queues[0]);
 	return 0;
-}
-
-static int set_queue(struct ob_tap_queue *queue, bool attach)
-{
-	int error;
-
-	if (queue->attached == attach)
-		return 0;
-	if (!attach)
-		__atomic_store_n(&queue->attached, false, __ATOMIC_RELEASE);
-	error = ob_tap_attach(queue, attach);
-	if (!error)
-		__atomic_store_n(&queue->attached, attach, __ATOMIC_RELEASE);
-	event_set(queue);
-	return error;
 }
 
 static int set_queues(struct ob_net_backend *backend, unsigned int count)
 {
 	struct ob_tap *tap = (struct ob_tap *)backend;
-	int error = 0;
 
-	for (unsigned int i = 0; i < backend->queues && !error; i++)
-		error = set_queue(&tap->queues[i], i < count);
-	return error;
+	for (unsigned int i = 0; i < backend->queues; i++)
+		__atomic_store_n(&tap->queues[i].wanted, i < count, __ATOMIC_RELEASE);
+	wake_threads(tap);
+	return 0;
 }
 
 static void stop_threads(struct ob_tap *tap)
@@ -250,12 +290,21 @@ static void release(struct ob_tap *tap)
 	free(tap);
 }
 
+/* The program's own descriptors are queues of the interface again, as they were. */
+static void restore_queues(struct ob_tap *tap)
+{
+	for (unsigned int i = 1; i < OB_NET_QUEUES_MOST; i++)
+		if (tap->is_given && tap->queues[i].fd >= 0 && !tap->queues[i].attached)
+			ob_tap_attach(&tap->queues[i], true);
+}
+
 static void close_tap(struct ob_net_backend *backend)
 {
 	struct ob_tap *tap = (struct ob_tap *)backend;
 
 	ob_net_port_stop(tap->port);
 	stop_threads(tap);
+	restore_queues(tap);
 	release(tap);
 }
 
@@ -334,6 +383,7 @@ int ob_net_tap_open(struct ob_host *host, struct ob_net_port *port,
 		result = start_threads(tap, error, error_size);
 	if (result) {
 		stop_threads(tap);
+		restore_queues(tap);
 		release(tap);
 		return result;
 	}

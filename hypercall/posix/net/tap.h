@@ -21,6 +21,7 @@ struct ob_tap_queue {
 	bool has_thread;
 	uint64_t thread;
 	struct ob_spin spin;
+	bool wanted;		/* the kernel uses this queue; atomic */
 	bool attached;		/* the interface uses this queue; atomic */
 };
 
@@ -30,7 +31,10 @@ struct ob_tap {
 	struct ob_net_port *port;
 	char name[IFNAMSIZ];		/* "" if the host does not report it */
 	struct ob_tap_queue queues[OB_NET_QUEUES_MOST];
-	bool receiving;		/* set_features() has been called; atomic */
+	bool is_given;		/* the program has descriptors of these queues, too */
+	uint64_t features;	/* that the kernel's driver has accepted; atomic */
+	uint32_t features_set;	/* counts calls of set_features(); atomic */
+	uint32_t features_done;	/* the last call that the host's offloads follow; atomic */
 	bool stopping;		/* atomic */
 };
 
@@ -40,7 +44,10 @@ struct ob_tap {
  */
 int ob_tap_open_interface(struct ob_tap *tap, const struct ob_net_request *request, char *error,
 			  size_t error_size);
-/* The host's TUNSETOFFLOAD for features VIRTIO_NET_F_*. 0 or -errno. */
+/*
+ * The host's TUNSETOFFLOAD for features VIRTIO_NET_F_*. 0 or -errno. This and the next function may
+ * wait for the host's network lock (RTNL), so no thread with a vCPU calls them.
+ */
 int ob_tap_set_offloads(struct ob_tap *tap, uint64_t features);
 /* Attaches the queue to the interface, or detaches it. 0 or -errno. */
 int ob_tap_attach(struct ob_tap_queue *queue, bool attach);

@@ -26,15 +26,10 @@
 #define DESCRIPTORS "fd="
 #define NEEDED_FLAGS (IFF_TAP | IFF_NO_PI | IFF_VNET_HDR)
 
-/* Headers of older hosts lack these. */
+/* Headers of older hosts lack these. backend.h has those of virtio. */
 #ifndef TUN_F_USO4
 #define TUN_F_USO4 0x20
 #define TUN_F_USO6 0x40
-#endif
-#ifndef VIRTIO_NET_F_HOST_USO
-#define VIRTIO_NET_F_GUEST_USO4 54
-#define VIRTIO_NET_F_GUEST_USO6 55
-#define VIRTIO_NET_F_HOST_USO 56
 #endif
 
 #define FEATURE(name) (1ULL << VIRTIO_NET_F_##name)
@@ -42,7 +37,7 @@
 #define TSO (TUN_F_TSO4 | TUN_F_TSO6)
 #define USO (TUN_F_USO4 | TUN_F_USO6)
 
-/* What the host may send to the kernel. The other direction needs no call. */
+/* Offloads of frames from the host to the kernel. The other direction needs no call. */
 static const struct {
 	uint64_t feature;
 	unsigned int offload;
@@ -292,6 +287,9 @@ static int fail_descriptor(const struct opening *opening, int number, int result
 
 static int check_descriptor(const struct opening *opening, int number, const struct ifreq *request)
 {
+	if (request->ifr_flags & IFF_DETACH_QUEUE)
+		return fail_descriptor(opening, number, -EINVAL, "its queue is detached; call "
+				       "TUNSETQUEUE with IFF_ATTACH_QUEUE first");
 	if ((request->ifr_flags & NEEDED_FLAGS) == NEEDED_FLAGS)
 		return 0;
 	return fail_descriptor(opening, number, -EINVAL, "it is open with other flags; open it "
@@ -325,6 +323,7 @@ static int open_descriptors(const struct opening *opening)
 	unsigned int count = 0;
 	int error = 0;
 
+	opening->tap->is_given = true;
 	while (!error) {
 		char *end;
 		unsigned long number = strtoul(text, &end, 10);
@@ -365,7 +364,7 @@ static int prepare_queue(const struct opening *opening, struct ob_tap_queue *que
 
 	if (ioctl(queue->fd, TUNSETVNETHDRSZ, &header))
 		error = -errno;
-	queue->attached = queue->number == 0;
+	queue->attached = queue->wanted = queue->number == 0;
 	if (!error && !queue->attached)
 		error = ob_tap_attach(queue, false);
 	return error ? fail(opening, error, "cannot open tap interface %s: the host refuses virtio "

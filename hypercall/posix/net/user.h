@@ -64,7 +64,7 @@ int ob_user_forwards_check(const struct ob_user_forwards *forwards, char *error,
 socklen_t ob_user_forward_address(const struct ob_user_forward *forward, int family,
 				  struct sockaddr_storage *address);
 
-/* What user.c has checked. */
+/* The options of one interface. user.c has checked them. */
 struct ob_user_options {
 	struct ob_user_forwards forwards;
 	uint32_t mtu;

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <arpa/inet.h>
 
+#include "clock.h"
 #include "internal.h"
 #include "raw.h"
 #include "user_passt.h"
@@ -136,7 +137,7 @@ static void make_arguments(struct arguments *arguments, const struct ob_user_opt
 
 /* ---- start ---------------------------------------------------------------- */
 
-/* All that the child gets: three standard descriptors and the socket. */
+/* The child gets three standard descriptors and the socket. */
 static int set_descriptors(posix_spawn_file_actions_t *actions, int socket, int messages)
 {
 	int error;
@@ -298,16 +299,29 @@ static const unsigned char probe6[] = {
 	133, 0, 0x7d, 0x36, 0, 0, 0, 0,
 };
 
+static uint64_t now(void)
+{
+	return ob_net_clock(CLOCK_MONOTONIC) / NSEC_PER_MSEC;
+}
+
+static int left_until(uint64_t end)
+{
+	uint64_t time = now();
+
+	return time < end ? (int)(end - time) : 0;
+}
+
 /* True: passt has answered. False: it has ended, or the time is over. */
 static bool wait_for_answer(struct ob_passt_child *child)
 {
 	struct pollfd answer = { child->socket, POLLIN, 0 };
+	uint64_t end = now() + START_MSEC;
 	char byte;
 
 	if (raw_send(child->socket, probe4, sizeof(probe4), MSG_NOSIGNAL) < 0 ||
 	    raw_send(child->socket, probe6, sizeof(probe6), MSG_NOSIGNAL) < 0)
 		return false;
-	while (raw_poll(&answer, 1, START_MSEC) < 0)
+	while (raw_poll(&answer, 1, left_until(end)) < 0)
 		if (errno != EINTR)
 			return false;
 	return raw_recv(child->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
@@ -358,6 +372,9 @@ int ob_passt_child_end(struct ob_passt_child *child)
 	int status = -1;
 	pid_t found = 0;
 
+	/* Its number may be that of another child now. */
+	if (!child->pid)
+		return -1;
 	shutdown(child->socket, SHUT_RDWR);
 	for (int i = 0; i < END_MSEC; i++) {
 		found = raw_waitpid(child->pid, &status, WNOHANG);
@@ -371,7 +388,8 @@ int ob_passt_child_end(struct ob_passt_child *child)
 			found = raw_waitpid(child->pid, &status, 0);
 		} while (found < 0 && errno == EINTR);
 	}
-	return found == child->pid ? status : -1;
+	child->pid = 0;
+	return found > 0 ? status : -1;
 }
 
 void ob_passt_child_close_descriptors(struct ob_passt_child *child)

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
+#include "clock.h"
 #include "deliver.h"
 #include "internal.h"
 #include "pieces.h"
@@ -27,11 +27,13 @@
 #include "slirp_api.h"
 #include "user.h"
 
-#define NSEC_PER_SEC 1000000000ll
 #define NSEC_PER_MSEC 1000000ll
 
 /* Frames of the kernel in one turn of the loop. */
 #define TURN_FRAMES 64
+
+/* A port without an address has a socket for IPv4 and one for IPv6. */
+#define FORWARD_SOCKETS_MOST (2 * OB_USER_FORWARDS_MOST)
 
 struct timer {
 	struct timer *next;
@@ -51,6 +53,9 @@ struct slirp {
 	int event;
 	bool sleeping;			/* the loop is in poll(), or about to be; atomic */
 	bool ending;			/* atomic */
+	/* Sockets of libslirp that wait for connections and packets from the host. */
+	int forwards[FORWARD_SOCKETS_MOST];
+	int forward_count;
 	/* Of the loop. */
 	struct timer *timers;
 	struct pollfd *fds;
@@ -119,11 +124,8 @@ static void guest_error(const char *message, void *opaque)
 
 static int64_t clock_get_ns(void *opaque)
 {
-	struct timespec now;
-
 	(void)opaque;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+	return (int64_t)ob_net_clock(CLOCK_MONOTONIC);
 }
 
 static void *timer_new(void (*expired)(void *data), void *data, void *opaque)
@@ -316,8 +318,12 @@ static void loop(void *pointer)
 		int result;
 
 		slirp->fd_count = 0;
-		if (add_fd(slirp->event, OB_SLIRP_POLL_IN, slirp) < 0)
+		if (add_fd(slirp->event, OB_SLIRP_POLL_IN, slirp) < 0) {
+			ob_net_warn(slirp->host, "net user: libslirp has no memory; the interface "
+				    "has no link, add it again to have one");
+			ob_net_port_link(slirp->port, false);
 			break;
+		}
 		slirp->library->pollfds_fill(slirp->slirp, &timeout, add_fd, slirp);
 		result = sleep_for_events(slirp, timeout_of(slirp, timeout));
 		slirp->library->pollfds_poll(slirp->slirp, result < 0, events_of, slirp);
@@ -360,12 +366,18 @@ static void close_slirp(struct ob_net_backend *backend)
 }
 
 /*
- * The sockets and the memory of libslirp stay: its lists may be in the middle of a change by the
- * parent's thread. The sockets are closed on exec.
+ * The forwarded ports are free once the parent closes them. Other sockets and the memory of
+ * libslirp stay: its lists may be in the middle of a change by the parent's thread. The sockets are
+ * closed on exec. A thread of the parent may have had the mutex.
  */
 static void forked(struct ob_net_backend *backend)
 {
-	free_ours((struct slirp *)backend);
+	struct slirp *slirp = (struct slirp *)backend;
+
+	for (int i = 0; i < slirp->forward_count; i++)
+		raw_close(slirp->forwards[i]);
+	pthread_mutex_init(&lists_mutex, NULL);
+	free_ours(slirp);
 }
 
 static const struct ob_net_backend_operations operations = {
@@ -446,6 +458,24 @@ static int add_forwards(struct slirp *slirp, const struct ob_user_forwards *forw
 	return 0;
 }
 
+static int keep_forward(int fd, int events, void *opaque)
+{
+	struct slirp *slirp = opaque;
+
+	(void)events;
+	if (slirp->forward_count < FORWARD_SOCKETS_MOST)
+		slirp->forwards[slirp->forward_count++] = fd;
+	return -1;
+}
+
+/* Before the first frame, libslirp has no other sockets than those of forwards. */
+static void keep_forwards(struct slirp *slirp)
+{
+	uint32_t timeout = UINT32_MAX;
+
+	slirp->library->pollfds_fill(slirp->slirp, &timeout, keep_forward, slirp);
+}
+
 static struct slirp *new_slirp(struct ob_host *host, struct ob_net_port *port,
 			       const struct ob_user_options *options)
 {
@@ -491,6 +521,7 @@ int ob_user_slirp_open(struct ob_host *host, struct ob_net_port *port,
 	}
 	result = add_forwards(slirp, &options->forwards, error, error_size);
 	if (!result) {
+		keep_forwards(slirp);
 		result = ob_host_thread_create(host, loop, slirp, "outboard-slirp", &slirp->thread);
 		if (result)
 			snprintf(error, error_size, "net user: the host has no more threads");

@@ -20,7 +20,8 @@ struct ob_instance;
 /*
  * Adds an interface, as "tap:tap0,ip=10.0.0.2/24,gw=10.0.0.1" describes it. `name` (may be NULL)
  * receives its name, as "eth0". Loopback comes up, too. Returns the interface's number (>= 0), or
- * -EEXIST (an interface has that name already), -ETIMEDOUT (no lease or address came in time).
+ * -EEXIST (an interface has that name already), -ETIMEDOUT (no lease or address came in time),
+ * -EXDEV (the calling thread is in another network namespace than the kernel's first one).
  * Blocks while it waits for a lease.
  */
 int ob_net_add(const char *description, char name[16]);
@@ -35,7 +36,8 @@ int ob_net_configure(const char *name, const char *changes);
 
 /*
  * Removes an interface that ob_net_add made, ends its DHCP client, drops its name servers. -ENOENT:
- * there is none of that number; -EBUSY: another call changes it now.
+ * there is none of that number; -EBUSY: another call changes it now. After another error of the
+ * kernel the interface stays, without its DHCP client.
  */
 int ob_net_remove(int number);
 
