@@ -564,8 +564,7 @@ def test_live_capture(program, work):
 
 def test_bad_capture_paths(program, work):
     for path, reason in (("/nowhere/x", "No such file or directory"), (work, "Is a directory"),
-                         ("fd:77", "Bad file descriptor"),
-                         ("/dev/full", "No space left on device")):
+                         ("fd:77", "Bad file descriptor")):
         assert refused(program, "slirp", f"pcap={path}") == (
             f"net user: cannot write the capture to {path}: {reason}")
 
