@@ -659,6 +659,20 @@ def test_memory_of_many_files(work, kind, most):
     check(image, kind)
 
 
+def test_an_interrupted_archive_has_no_end(work):
+    """A reader of the pipe must not take it for a whole archive."""
+    image = make(work)
+    good("cp", images.write_noise(f"{work}/noise", 60), f"{image}:/")
+    with subprocess.Popen(program.command("tar-out", f"{image}:/"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        content = running.stdout.read(MEGABYTE)
+        running.send_signal(signal.SIGINT)
+        content += running.stdout.read()
+        assert running.wait() == 130 and b"not complete" in running.stderr.read()
+    assert len(content) < 60 * MEGABYTE and any(content[-1024:])
+    result = tar_in(content, f"{make(work, name='other.img')}:/", code=1)
+    assert "cut off" in result.err, str(result)
+
+
 def test_interrupted(work):
     """A member that is not complete is not there; those before it are."""
     image = make(work)

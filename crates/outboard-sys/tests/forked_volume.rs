@@ -7,12 +7,16 @@ mod common;
 use common::fork;
 use outboard_sys::end_at_once;
 use outboard_test_images::{check_ext4, run, text, Work};
-use outboard_volume::{ErrorKind, Options, Volume};
+use outboard_volume::{ErrorKind, File, Options, Volume};
 use std::error::Error;
 use std::path::Path;
 
 /// Returns the number of what is wrong in the child, 0 for nothing.
-fn child(disk: Volume) -> i32 {
+fn child(disk: Volume, file: &File) -> i32 {
+    let inherited = file.metadata().map_err(|error| ErrorKind::of(&error)).err();
+    if inherited != Some(ErrorKind::Closed) {
+        return 5;
+    }
     let read = disk.read("/before").map_err(|error| ErrorKind::of(&error));
     if read != Err(ErrorKind::Closed) {
         return 1;
@@ -36,11 +40,14 @@ fn fork_with(image: &Path) -> Result<(), Box<dyn Error>> {
     let disk = Volume::open_writable(image, Options::new())?;
     // It waits to be written when the process forks.
     disk.write("/before", vec![1; 1 << 20])?;
+    let file = disk.open("/before")?;
     let Some(forked) = fork() else {
-        end_at_once(child(disk));
+        end_at_once(child(disk, &file));
     };
     forked.check();
     disk.check()?;
+    assert_eq!(file.metadata()?.len(), 1 << 20, "the parent's goes on");
+    drop(file);
     disk.write("/after", "text")?;
     disk.close()?;
     let disk = Volume::open(image, Options::new())?;

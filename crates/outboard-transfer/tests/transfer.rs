@@ -129,7 +129,7 @@ fn files_of_open_volumes_are_not_overwritten() -> Result {
     let before = fs::read(work.path("image"))?;
     let options = Options::new().key_file(work.path("key"));
     let disk = Volume::open(work.path("image"), options)?;
-    // It has the image's own name, and a tree that has the image's name in it.
+    // The source is a tree with the name of the image in it.
     fs::create_dir(work.path("tree/new"))?;
     fs::write(work.path("tree/new/image"), "new")?;
     let other = work.0.empty_ext4("other", 64, &[]);
@@ -164,7 +164,7 @@ fn files_of_open_volumes_are_not_overwritten() -> Result {
     );
     assert_eq!(fs::read_to_string(work.path("key"))?, "never used");
     disk.close()?;
-    // Its image is one still, which only looks tell now.
+    // The volume is closed: now the contents of the image protect it.
     let copied = Transfer::new().copy(&source, "/new/image", &Tree::host(), work.path("image"));
     assert_eq!(copied.unwrap_err().kind(), ErrorKind::AlreadyExists);
     fs::remove_file(work.path("image"))?;

@@ -277,9 +277,13 @@ fn files_that_outlive_their_volume() -> Result {
     let image = work.ext4("image");
     let disk = Volume::open(&image, Options::new())?;
     let mut file = disk.open("/d/hello")?;
+    let (mut names, mut walk) = (disk.read_dir("/d")?, disk.walk("/")?);
     disk.close()?;
-    let error = file.read(&mut [0; 1]).expect_err("its kernel is gone");
-    assert_eq!(ErrorKind::of(&error), ErrorKind::Closed);
+    let closed = |error: std::io::Error| assert_eq!(ErrorKind::of(&error), ErrorKind::Closed);
+    closed(file.read(&mut [0; 1]).expect_err("its kernel is gone"));
+    closed(names.next().unwrap().expect_err("as above"));
+    assert!(names.next().is_none(), "an error is the last entry");
+    closed(walk.find_map(|entry| entry.err()).expect("as above"));
     let disk = Volume::open_writable(&image, Options::new())?;
     disk.write("/new", "text")?;
     let file = disk.open("/new")?;
