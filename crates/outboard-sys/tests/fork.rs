@@ -2,8 +2,11 @@
 //! A fork(2) while kernels run. Its own process: the child has nothing of the threads of other
 //! tests. Needs the real library.
 
+mod common;
+
+use common::fork;
 use outboard_sys::kernel::Config;
-use outboard_sys::{libc, EmptyInstance, Fd, FileLock, Instance, KernelError, System};
+use outboard_sys::{end_at_once, libc, EmptyInstance, Fd, FileLock, Instance, KernelError, System};
 use std::fs::{self, File};
 use std::io;
 
@@ -64,17 +67,10 @@ fn a_child_has_none_and_boots_its_own() -> io::Result<()> {
     let prepared = EmptyInstance::new()?;
     prepared.prepare();
     file.write_all(b"parent")?;
-    // SAFETY: the child runs the code below only, and the other threads of this process are the
-    // kernel's or wait for this one: no lock of the C library or of Rust is held.
-    let id = unsafe { libc::fork() };
-    if id == 0 {
-        outboard_sys::end_at_once(child(instance, file, prepared, lock));
-    }
-    let mut status = 0;
-    // SAFETY: `status` outlives the call.
-    assert_eq!(unsafe { libc::waitpid(id, &mut status, 0) }, id);
-    assert!(libc::WIFEXITED(status), "{status:#x}");
-    assert_eq!(libc::WEXITSTATUS(status), 0);
+    let Some(forked) = fork() else {
+        end_at_once(child(instance, file, prepared, lock));
+    };
+    forked.check();
     assert_eq!(file.stat()?.st_size, 6, "the parent's goes on");
     let other = || FileLock::new(File::open(&image)?, false);
     assert!(other().is_err(), "the parent has its lock");

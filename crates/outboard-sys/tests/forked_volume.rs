@@ -2,22 +2,14 @@
 //! A fork(2) while a volume is open. In this crate since no other one may call fork. Its own
 //! process: the child has nothing of the threads of other tests. Needs mke2fs and qemu-img.
 
-use outboard_sys::{end_at_once, libc};
+mod common;
+
+use common::fork;
+use outboard_sys::end_at_once;
+use outboard_test_images::{check_ext4, run, text, Work};
 use outboard_volume::{ErrorKind, Options, Volume};
 use std::error::Error;
-use std::fs::File;
 use std::path::Path;
-use std::process::Command;
-
-fn run(tool: &str, words: &[&str]) {
-    let done = Command::new(tool)
-        .args(words)
-        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
-        .output()
-        .unwrap_or_else(|error| panic!("{tool}: {error}"));
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{tool} {words:?}: {said}");
-}
 
 /// Returns the number of what is wrong in the child, 0 for nothing.
 fn child(disk: Volume) -> i32 {
@@ -44,17 +36,10 @@ fn fork_with(image: &Path) -> Result<(), Box<dyn Error>> {
     let disk = Volume::open_writable(image, Options::new())?;
     // It waits to be written when the process forks.
     disk.write("/before", vec![1; 1 << 20])?;
-    // SAFETY: the child runs the code below only, and the other threads of this process are the
-    // kernel's or wait for this one: no lock of the C library or of Rust is held.
-    let id = unsafe { libc::fork() };
-    if id == 0 {
+    let Some(forked) = fork() else {
         end_at_once(child(disk));
-    }
-    let mut status = 0;
-    // SAFETY: `status` outlives the call.
-    assert_eq!(unsafe { libc::waitpid(id, &mut status, 0) }, id);
-    assert!(libc::WIFEXITED(status), "{status:#x}");
-    assert_eq!(libc::WEXITSTATUS(status), 0);
+    };
+    forked.check();
     disk.check()?;
     disk.write("/after", "text")?;
     disk.close()?;
@@ -68,29 +53,13 @@ fn fork_with(image: &Path) -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn a_child_leaves_its_parents_volume_alone() -> Result<(), Box<dyn Error>> {
-    let work = tempfile::tempdir()?;
-    let image = work.path().join("image");
-    let raw = image.to_str().expect("a temporary name");
-    File::create(&image)?.set_len(16 << 20)?;
-    run("mke2fs", &["-q", "-t", "ext4", raw]);
-    let qcow2 = work.path().join("disk.qcow2");
-    run(
-        "qemu-img",
-        &[
-            "convert",
-            "-O",
-            "qcow2",
-            raw,
-            qcow2.to_str().expect("as above"),
-        ],
-    );
+    let work = Work::new();
+    let image = work.empty_ext4("image", 16, &[]);
+    let qcow2 = work.qcow2("disk.qcow2", &image);
     for image in [&image, &qcow2] {
         fork_with(image)?;
     }
-    run("e2fsck", &["-f", "-n", raw]);
-    run(
-        "qemu-img",
-        &["check", "-q", qcow2.to_str().expect("as above")],
-    );
+    check_ext4(&image);
+    run("qemu-img", &["check", "-q", text(&qcow2)]);
     Ok(())
 }

@@ -4,12 +4,11 @@
 use outboard_transfer::{Cancel, ErrorKind, Format, Keep, Transfer};
 use outboard_volume::{Options, Tree, Volume};
 use std::error::Error;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read, Seek};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -19,11 +18,11 @@ type Result = std::result::Result<(), Box<dyn Error>>;
 const LARGE: usize = 8 << 20;
 
 /// A directory with a tree for one test, and an image of an empty file system.
-struct Work(tempfile::TempDir);
+struct Work(outboard_test_images::Work);
 
 impl Work {
     fn new(megabytes: u64) -> Self {
-        let work = Self(tempfile::tempdir().unwrap());
+        let work = Self(outboard_test_images::Work::new());
         fs::create_dir_all(work.path("tree/d/e")).unwrap();
         fs::write(work.path("tree/large"), vec![7; LARGE]).unwrap();
         for index in 0..100 {
@@ -33,22 +32,12 @@ impl Work {
         symlink("d/1", work.path("tree/link")).unwrap();
         let closed = fs::Permissions::from_mode(0o555);
         fs::set_permissions(work.path("tree/d/e"), closed).unwrap();
-        let image = work.path("image");
-        File::create(&image)
-            .unwrap()
-            .set_len(megabytes << 20)
-            .unwrap();
-        let made = Command::new("mke2fs")
-            .args(["-q", "-t", "ext4"])
-            .arg(&image)
-            .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
-            .status();
-        assert!(made.expect("mke2fs is installed").success());
+        work.0.empty_ext4("image", megabytes, &[]);
         work
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.0.path(name)
     }
 
     fn open(&self) -> Volume {

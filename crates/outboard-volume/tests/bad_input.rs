@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Errors, and the kinds by which programs distinguish them. Needs mke2fs, cryptsetup, mkfs.btrfs.
 
-mod common;
-
-use common::{check_ext4, run, text, Work};
+use outboard_test_images::{check_ext4, run, text, Work};
 use outboard_volume::{ErrorKind, Options, Volume};
 use std::error::Error;
 use std::fs::{self, File};

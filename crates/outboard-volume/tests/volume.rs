@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Volumes as programs use them. Needs mke2fs, cryptsetup and qemu-img.
 
-mod common;
-
-use common::{check_ext4, run, text, Work};
+use outboard_test_images::{check_ext4, run, text, Work};
 use outboard_volume::{ErrorKind, FileType, OpenOptions, Options, Volume};
 use std::error::Error;
 use std::fs;
@@ -23,11 +21,7 @@ fn with(path: &Path, volume: &str) -> String {
 fn a_file_of_an_encrypted_qcow2() -> Result {
     let work = Work::new();
     let (raw, key) = work.encrypted("raw");
-    let image = work.path("disk.qcow2");
-    run(
-        "qemu-img",
-        &["convert", "-O", "qcow2", text(&raw), text(&image)],
-    );
+    let image = work.qcow2("disk.qcow2", &raw);
     let before = fs::read(&image)?;
     let disk = Volume::open(&image, Options::new().key_file(&key))?;
     assert_eq!(disk.read_to_string("/d/hello")?, "Hello, kernel");

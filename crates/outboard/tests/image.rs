@@ -6,40 +6,15 @@ use outboard::{
     remembered, BlockDevice, DiskOptions, FileType, Kernel, Level, LogRing, MountOptions,
     OpenOptions, Target,
 };
-use std::fs::File;
+use outboard_test_images::Work;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Bytes of memory that sysfs takes when it is filled, or more.
 const SYSFS_LEAST: u64 = 384 << 10;
-
-/// A new ext4 image, removed at the end.
-struct Image(PathBuf);
-
-impl Image {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("outboard-api-{}.img", std::process::id()));
-        File::create(&path).unwrap().set_len(64 << 20).unwrap();
-        let status = Command::new("mke2fs")
-            .args(["-q", "-t", "ext4", "-L", "api"])
-            .arg(&path)
-            .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
-            .status()
-            .expect("mke2fs is installed");
-        assert!(status.success());
-        Self(path)
-    }
-}
-
-impl Drop for Image {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn write_files(mount: &outboard::Mount) -> std::io::Result<()> {
     mount.create_dir_with_mode("/d", 0o750)?;
@@ -138,7 +113,8 @@ fn check_mappings(kernel: &Kernel, device: &BlockDevice) -> std::io::Result<()> 
 
 #[test]
 fn from_boot_to_halt() -> std::io::Result<()> {
-    let image = Image::new();
+    let work = Work::new();
+    let image = work.empty_ext4("image", 64, &["-L", "api"]);
     let log = Arc::new(LogRing::new(64));
     let ring = Arc::clone(&log);
     let kernel = Kernel::builder()
@@ -146,7 +122,7 @@ fn from_boot_to_halt() -> std::io::Result<()> {
         .log(Level::Info, move |level, line| ring.push(level, line))
         .boot()?;
     assert!(kernel.has_file_system("ext4"));
-    let disk = kernel.add_disk(&image.0, DiskOptions::read_write())?;
+    let disk = kernel.add_disk(&image, DiskOptions::read_write())?;
     // The first look at sysfs would fill it.
     let before = remembered(kernel.system())?.other;
     assert!(disk.device(Some(1)).is_err());
@@ -171,8 +147,8 @@ fn from_boot_to_halt() -> std::io::Result<()> {
     mount.unmount()?;
     drop((device, disk));
 
-    let before = std::fs::read(&image.0)?;
-    let disk = kernel.add_disk(&image.0, DiskOptions::read_only())?;
+    let before = std::fs::read(&image)?;
+    let disk = kernel.add_disk(&image, DiskOptions::read_only())?;
     let mount = disk.device(None)?.mount(&MountOptions::default())?;
     assert!(mount.is_read_only() && !mount.journal_ignored());
     std::thread::scope(|scope| {
@@ -189,14 +165,11 @@ fn from_boot_to_halt() -> std::io::Result<()> {
     mount.unmount()?;
     check_mappings(&kernel, &disk.device(None)?)?;
     drop(disk);
-    assert!(
-        std::fs::read(&image.0)? == before,
-        "a read-only disk changed"
-    );
+    assert!(std::fs::read(&image)? == before, "a read-only disk changed");
 
     let position = log.position();
     let wrong = kernel
-        .add_disk(&image.0, DiskOptions::read_only())?
+        .add_disk(&image, DiskOptions::read_only())?
         .device(None)?
         .mount(&MountOptions::default().kind("xfs"));
     assert!(wrong.is_err());

@@ -3,9 +3,9 @@
 //! for itself. Needs the real library and mke2fs.
 
 use outboard::{DiskOptions, Fd, File, Kernel, KernelError, Mount, MountOptions};
+use outboard_test_images::Work;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -39,35 +39,25 @@ fn open(kernel: &Kernel) -> io::Result<Fd> {
     root(kernel).open_at(c"/tmp/file", O_RDWR_CREAT, 0o600)
 }
 
-/// A new ext4 image, removed at the end.
-struct Image(PathBuf);
+/// An image of an empty ext4 file system, removed at the end.
+struct Image {
+    path: PathBuf,
+    _work: Work,
+}
 
 impl Image {
-    fn new(name: &str) -> Self {
-        let name = format!("outboard-{name}-{}.img", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let file = std::fs::File::create(&path).unwrap();
-        file.set_len(16 << 20).unwrap();
-        let status = Command::new("mke2fs")
-            .args(["-q", "-t", "ext4"])
-            .arg(&path)
-            .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
-            .status()
-            .expect("mke2fs is installed");
-        assert!(status.success());
-        Self(path)
+    fn new() -> Self {
+        let work = Work::new();
+        Self {
+            path: work.empty_ext4("image", 16, &[]),
+            _work: work,
+        }
     }
 
     fn mount(&self, kernel: &Kernel, options: &str) -> io::Result<Mount> {
-        let disk = kernel.add_disk(&self.0, DiskOptions::read_write())?;
+        let disk = kernel.add_disk(&self.path, DiskOptions::read_write())?;
         let options = MountOptions::default().options(options);
         disk.device(None)?.mount(&options)
-    }
-}
-
-impl Drop for Image {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -148,9 +138,9 @@ fn what_is_of_one_kernel_is_nothing_to_another() -> io::Result<()> {
     let linked = root(&one).link_at(c"/tmp/file", &root(&other), c"/tmp/new", 0);
     assert_eq!(number(linked), Some(EXDEV));
     assert_eq!(number(ours.copy_range(0, &theirs, 0, 1)), Some(EXDEV));
-    let image = Image::new("foreign");
+    let image = Image::new();
     let device = one
-        .add_disk(&image.0, DiskOptions::read_only())?
+        .add_disk(&image.path, DiskOptions::read_only())?
         .device(None)?;
     let below = [device];
     assert_eq!(number(other.map("m", true, &[], &below)), Some(EXDEV));
@@ -181,7 +171,7 @@ fn a_thread_is_somebody_else_in_each_kernel() -> io::Result<()> {
 #[test]
 fn boots_again() -> io::Result<()> {
     let _alone = alone();
-    let image = Image::new("again");
+    let image = Image::new();
     let mut last: Option<Fd> = None;
     for turn in 0..50 {
         let kernel = builder().boot()?;
@@ -210,13 +200,13 @@ fn boots_again() -> io::Result<()> {
 #[test]
 fn use_after_halt() -> io::Result<()> {
     let _alone = alone();
-    let (image, later) = (Image::new("halted"), Image::new("later"));
+    let (image, later) = (Image::new(), Image::new());
     let old = builder().boot()?;
     let clone = old.clone();
     let mount = image.mount(&old, "")?;
     let device = mount.device().clone();
     let file: File = mount.create("/f")?;
-    let disk = old.add_disk(&later.0, DiskOptions::read_only())?;
+    let disk = old.add_disk(&later.path, DiskOptions::read_only())?;
     let directory = mount.read_dir("/")?;
     old.halt()?;
 
@@ -236,7 +226,7 @@ fn use_after_halt() -> io::Result<()> {
     assert_eq!(number(disk.partitions()), Some(ENODEV));
     assert_eq!(number(disk.device(None)), Some(ENODEV));
     assert_eq!(number(mount.unmount()), Some(ENODEV));
-    let added = clone.add_disk(&image.0, DiskOptions::read_only());
+    let added = clone.add_disk(&image.path, DiskOptions::read_only());
     assert_eq!(reason(added), Some(KernelError::Halted));
     let loaded = clone.load_component("xfs", "");
     assert_eq!(reason(loaded), Some(KernelError::Halted));
@@ -261,7 +251,7 @@ fn limit_tasks(kernel: &Kernel, most: &str) -> io::Result<()> {
 #[test]
 fn a_refused_halt_changes_nothing() -> io::Result<()> {
     let _alone = alone();
-    let image = Image::new("refused");
+    let image = Image::new();
     let kernel = builder().boot()?;
     let mount = image.mount(&kernel, "")?;
     write_file(&mount, "before")?;
@@ -292,7 +282,7 @@ fn a_refused_halt_changes_nothing() -> io::Result<()> {
 #[test]
 fn a_panic_is_contained() -> io::Result<()> {
     let _alone = alone();
-    let image = Image::new("panic");
+    let image = Image::new();
     let said = Arc::new(Mutex::new(Vec::new()));
     let (words, ended) = (Arc::clone(&said), Arc::new(AtomicBool::new(false)));
     let has_ended = Arc::clone(&ended);
@@ -324,7 +314,7 @@ fn a_panic_is_contained() -> io::Result<()> {
     assert!(said.contains("EXT4-fs"), "{said}");
     assert_eq!(number((&file).write(b"x")), Some(ENODEV));
     assert_eq!(doomed.check(), Err(KernelError::Panicked));
-    let added = doomed.add_disk(&image.0, DiskOptions::read_only());
+    let added = doomed.add_disk(&image.path, DiskOptions::read_only());
     assert_eq!(reason(added), Some(KernelError::Panicked));
     work.write_all(b"y")?;
     assert_eq!(reason(doomed.halt()), Some(KernelError::Panicked));
