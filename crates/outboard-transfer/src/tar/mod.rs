@@ -22,6 +22,7 @@ mod member;
 pub mod output;
 mod pack;
 mod pax;
+mod polled;
 mod selection;
 mod sparse;
 mod stream;
