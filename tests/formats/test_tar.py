@@ -744,7 +744,8 @@ def test_an_interrupted_archive_has_no_end(work):
     """A reader of the pipe must not take it for a whole archive."""
     image = make(work)
     good("cp", images.write_noise(f"{work}/noise", 60), f"{image}:/")
-    with subprocess.Popen(program.command("tar-out", f"{image}:/"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(program.command("tar-out", f"{image}:/"), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as running:
         content = running.stdout.read(MEGABYTE)
         running.send_signal(signal.SIGINT)
         content += running.stdout.read()

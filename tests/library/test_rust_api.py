@@ -89,7 +89,7 @@ def test_an_event_loop_echoes(examples):
 
 def blocks_of_page() -> list:
     with open(PAGE, encoding="utf-8") as stream:
-        return re.findall(r"^```rust\n(.*?)^```$", stream.read(), re.MULTILINE | re.DOTALL)
+        return re.findall(r"^```rust,no_run\n(.*?)^```$", stream.read(), re.MULTILINE | re.DOTALL)
 
 
 MANIFEST = """\
@@ -105,7 +105,7 @@ outboard = {{ path = "{crates}/outboard" }}
 """
 
 # The example of the lower level: it needs the two crates below outboard-volume alone.
-LOWER = "use outboard::{DiskOptions, Kernel, MountOptions};"
+LOWER = "Kernel::builder().vcpus(2)"
 
 
 @pytest.mark.needs("make", "pkg-config")

@@ -202,6 +202,21 @@ def test_nothing_leaks(work):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.needs("pkg-config", "mkfifo")
+def test_calls_end_without_harm(work):
+    directory = tree(work)
+    os.mkfifo(f"{directory}/fifo")
+    os.rename(f"{directory}/hello", f"{directory}/file")
+    with open(f"{directory}/file", "w", encoding="ascii") as stream:
+        stream.write("text\n")
+    image = images.make_ext4_of(f"{work}/disk.img", directory, 1024)
+    images.make(f"{work}/image", "ext4")
+    with open(f"{work}/large", "wb") as stream:
+        for _ in range(600):
+            stream.write(b"x" * images.MEGABYTE)
+    run(build(work, "volume_ends_test.c"), image, work)
+
+
 def declared_functions():
     with open(HEADER, encoding="ascii") as stream:
         text = re.sub(r"/\*.*?\*/", "", stream.read(), flags=re.S)

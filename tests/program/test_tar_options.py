@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The options of tar-in and tar-out that choose and change members, side by side with GNU tar."""
 
+import errno
 import os
+import signal
 import stat
 import subprocess
 import tarfile
+import time
 
 import pytest
 
-from support import host, images, program
-from support.program import bad, good
+from support import host, images, json_output, program
+from support.program import bad, good, run
 
 needs_root = pytest.mark.skipif(not host.IS_ROOT, reason="compares owners: needs root")
 TIME = 1_234_567_890
@@ -169,3 +172,36 @@ def test_owner_and_time_of_what_is_packed(work, tree, image):
     bad("tar-out", "--clamp-mtime", f"{image}:/", "-f", f"{work}/z.tar",
         code=2, mentions=["--mtime"])
     assert not os.path.exists(f"{work}/z.tar")
+
+
+@pytest.mark.parametrize("place,directory", [("/", "srv"), ("/srv", "."), ("/x", "/srv")])
+def test_a_directory_to_unpack_into(archive, image, place, directory):
+    good("mkdir", f"{image}:/srv", f"{image}:/x")
+    good("tar-in", "-C", directory, f"{image}:{place}", archive, "top")
+    assert good("cat", f"{image}:/srv/top").out == "top"
+    assert good("ls", f"{image}:/x").out == ""
+    bad("tar-in", f"{image}:{place}", "--directory=none", archive, mentions=("none",))
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x1f\x8b"])
+def test_an_interrupt_before_the_archive_begins(image, sent):
+    command = program.command("tar-in", f"{image}:/")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(sent)
+        process.stdin.flush()
+        time.sleep(2)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130, process.stderr.read()
+    images.check_unmounted_ext4(image)
+
+
+@pytest.mark.needs("debugfs")
+def test_read_errors_have_path_and_number(work, tree):
+    image = images.make_ext4_of(f"{work}/damaged.img", tree)
+    host.run("debugfs", "-w", "-R", "set_inode_field /top block[0] 0", image)
+    for words in (["tar-out", f"{image}:/", "-f", f"{work}/out.tar"],
+                  ["cp", "-r", f"{image}:/", f"{work}/out"]):
+        error, = json_output.end(run(*words, "--json"))["errors"]
+        assert error["path"] == f"{image}:/top" and error["errno"] == errno.EUCLEAN
+        assert error["kind"] == "damaged"

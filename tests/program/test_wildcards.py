@@ -132,3 +132,18 @@ def test_an_image_with_several_roots(work, image):
     assert good("ls", f"{disk}@2").out == good("ls", f"{disk}@2:/").out
     one = images.partitioned(f"{work}/one.img", script, {33 * 2048: image}, 80)
     assert run("ls", one).out == good("ls", f"{one}@2:/").out
+
+
+def test_lines_of_scripts(work, image):
+    """Places have wildcards; no shell expands the names of host files."""
+    for name in ("one.host", "two.host"):
+        with open(f"{work}/{name}", "wb"):
+            pass
+    script = f"{work}/script"
+    for line, check in [
+        (f"cat {image}:/etc/[ab].conf", lambda: good("run-script", script).out),
+        (f"cp {work}/*.host {image}:/", lambda: bad("run-script", script, mentions=["*.host"]).out),
+    ]:
+        with open(script, "w", encoding="ascii") as stream:
+            stream.write(f"{line}\n")
+        assert check() == ("<a.conf><b.conf>" if line.startswith("cat") else "")

@@ -86,6 +86,10 @@ fn check_length(length: usize, null: bool, what: &str) -> Result<()> {
 }
 
 impl<'a> Bytes<'a> {
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
     pub fn get(self, length: usize, what: &str) -> Result<&'a [u8]> {
         check_length(length, self.0.is_null(), what)?;
         if length == 0 {

@@ -167,6 +167,10 @@ impl Deref for InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         drop(self.volume.take());
+        // A child of a callback that forked: another thread may have held the lock then.
+        if self.tables.forks != forks() {
+            return;
+        }
         // With the lock, so that a thread that has just counted owners gets to wait first.
         let _objects = self.tables.lock();
         self.tables.ended.notify_all();

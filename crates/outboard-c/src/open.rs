@@ -92,8 +92,11 @@ impl OpenOptions<'_> {
         if let Some(path) = self.key_file.optional() {
             options = options.key_file(path);
         }
-        if self.key_length > 0 {
-            options = options.key(self.key.get(self.key_length, "the key")?);
+        let key = self.key.get(self.key_length, "the key")?;
+        if !key.is_empty() {
+            options = options.key(key);
+        } else if !self.key.is_null() {
+            return Err(Failure::usage("the key has no bytes: its length is 0"));
         }
         for path in self.disks.all() {
             options = options.disk(path);

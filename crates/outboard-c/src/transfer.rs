@@ -69,6 +69,7 @@ unsafe impl Versioned for SummaryOut {
 
 const FOLLOW: u32 = 1;
 const CONTENTS: u32 = 2;
+const FORCE: u32 = 4;
 
 /// How often the caller hears of the progress.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -93,7 +94,8 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Calls back, and looks whether to cancel, until the work is done.
+    /// Calls back, and looks whether to cancel, until the work is done. After a cancel nobody is
+    /// called back.
     fn wait(&self, work: &Receiver<Result<Summary>>) -> Result<Summary> {
         loop {
             match work.recv_timeout(PAUSE) {
@@ -102,6 +104,7 @@ impl Watcher<'_> {
                     let text = "the thread of the transfer has ended";
                     return Err(Failure::internal(text.to_owned()));
                 }
+                Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => {}
                 Err(RecvTimeoutError::Timeout) if self.is_cancelled() => self.cancel.cancel(),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -147,6 +150,7 @@ fn format_of(compression: u32) -> Result<Format> {
 /// Does the work: on this thread, or beside it if the caller may cancel it.
 fn run(
     options: &TransferOptions,
+    record: &Arc<Mutex<Summary>>,
     work: impl FnOnce(&Transfer) -> Result<Summary> + Send,
 ) -> Result<Summary> {
     let keep = match options.flags & CONTENTS {
@@ -155,11 +159,14 @@ fn run(
     };
     let transfer = Transfer::new()
         .keep(keep)
-        .follow(options.flags & FOLLOW != 0);
+        .record(record)
+        .follow(options.flags & FOLLOW != 0)
+        .force(options.flags & FORCE != 0);
     if options.progress.is_none() && options.cancel.get().is_none() {
         return work(&transfer);
     }
     let latest = Arc::new(Latest::default());
+    store(&latest, &Count::default());
     let watcher = Watcher {
         options,
         latest: Arc::clone(&latest),
@@ -197,11 +204,20 @@ fn transfer(
         summary.set(summary_out(&Summary::default())?);
     }
     let options = options.get()?.unwrap_or_else(default_options);
-    check_flags(options.flags, FOLLOW | CONTENTS)?;
+    check_flags(options.flags, FOLLOW | CONTENTS | FORCE)?;
     let format = format_of(options.compression)?;
-    let done = run(&options, |transfer| work(transfer, format))?;
-    if let Some(summary) = summary {
-        summary.set(summary_out(&done)?);
+    let counts = Arc::default();
+    let done = run(&options, &counts, |transfer| work(transfer, format));
+    let Some(summary) = summary else {
+        return done.map(drop);
+    };
+    match done {
+        Ok(done) => summary.set(summary_out(&done)?),
+        Err(failure) => {
+            let counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+            summary.set(summary_out(&counts)?);
+            return Err(failure);
+        }
     }
     Ok(())
 }
@@ -347,7 +363,7 @@ pub extern "C" fn ob_volume_tar_in(
         let archive = archive.duplicate()?;
         check_archive(&archive)?;
         transfer(options, summary, |transfer, _| {
-            Ok(transfer.unpack(archive, to, directory)?)
+            Ok(transfer.unpack_file(archive, to, directory)?)
         })
     })
 }

@@ -88,7 +88,6 @@ impl ErrorKind {
             io::ErrorKind::NotFound => Self::NotFound,
             io::ErrorKind::PermissionDenied => Self::PermissionDenied,
             io::ErrorKind::AlreadyExists => Self::AlreadyExists,
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Self::Damaged,
             io::ErrorKind::InvalidInput => Self::Usage,
             io::ErrorKind::Interrupted => Self::Interrupted,
             io::ErrorKind::Unsupported => Self::Unsupported,
@@ -185,6 +184,15 @@ impl Failure {
         Self {
             errno: self.errno,
             ..Self::new(kind, text)
+        }
+    }
+
+    /// The same error with another text.
+    #[doc(hidden)]
+    pub fn with_message(self, text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..self
         }
     }
 

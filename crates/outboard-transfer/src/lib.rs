@@ -55,3 +55,8 @@ pub use outboard_sandbox::failure::{ErrorKind, Failure as Error};
 pub use outboard_sandbox::interrupt::Cancel;
 pub use tar::Format;
 pub use transfer::{Count, Result, Summary, Transfer};
+
+/// The programs on the page about the Rust API, which compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust-api.md")]
+mod page {}

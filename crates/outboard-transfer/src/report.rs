@@ -3,7 +3,8 @@
 //! which are counted and reported at the end.
 
 use outboard_sandbox::error::{warn, Error, Result};
-use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_sandbox::failure::Failure;
+use outboard_sandbox::format::escaped;
 use outboard_sandbox::reported::{self, Reported};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -105,7 +106,7 @@ pub struct Report {
     /// Whether the total is a number of bytes to copy.
     by_bytes: AtomicBool,
     losses: Mutex<BTreeMap<Loss, Tally>>,
-    kind: OnceLock<ErrorKind>,
+    first: OnceLock<Failure>,
     progress: Box<dyn Progress>,
 }
 
@@ -134,7 +135,7 @@ impl Report {
             full: AtomicBool::default(),
             by_bytes: AtomicBool::default(),
             losses: Mutex::default(),
-            kind: OnceLock::new(),
+            first: OnceLock::new(),
             progress,
         }
     }
@@ -167,14 +168,29 @@ impl Report {
     /// Tells of an error that ends a part of the copy. One that ends all of it comes back.
     pub fn fail_known(&self, error: Error) -> Result<()> {
         let failure = error.into_failure()?;
-        let _ = self.kind.set(failure.kind());
+        let _ = self.first.set(failure.clone());
         self.fail(failure);
         Ok(())
     }
 
-    /// The kind of the first failure, as far as that has one.
-    pub fn kind(&self) -> ErrorKind {
-        self.kind.get().copied().unwrap_or(ErrorKind::Other)
+    /// The first failure with a kind or an errno.
+    pub fn first_failure(&self) -> Option<&Failure> {
+        self.first.get()
+    }
+
+    /// Reports an error on reading. `path`: the file, as the user would write it.
+    pub fn fail_reading(&self, what: &str, path: Vec<u8>, error: &io::Error) {
+        let failure = Failure::of(error).after(format!("{what} {}", escaped(&path)));
+        let _ = self.first.set(failure.clone());
+        self.fail(Reported {
+            path: Some(path),
+            ..failure.into()
+        });
+    }
+
+    /// Ends the copy.
+    pub fn give_up(&self) {
+        self.hopeless.store(true, Ordering::Relaxed);
     }
 
     /// Tells of an error on writing; the whole copy ends if it is one that stays.
@@ -183,8 +199,9 @@ impl Report {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let _ = self.kind.set(ErrorKind::of(error));
-        self.fail(Failure::of(error).after(what));
+        let failure = Failure::of(error).after(what);
+        let _ = self.first.set(failure.clone());
+        self.fail(failure);
     }
 
     /// Whether every other file would fail, too.

@@ -20,12 +20,14 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Threads beyond this do not make copying faster.
 const USEFUL_THREADS: u32 = 4;
 /// Permissions that new files do not get where modes are not kept.
 const UMASK: u32 = 0o022;
+/// The name of an archive in messages.
+const ARCHIVE: &str = "the archive";
 /// Files that could not be copied that an error names.
 const NAMED: usize = 4;
 
@@ -78,9 +80,11 @@ type Watch = dyn Fn(&Count) -> ControlFlow<()> + Send + Sync;
 pub struct Transfer {
     keep: Keep,
     follow: bool,
+    force: bool,
     threads: u32,
     watch: Option<Arc<Watch>>,
     cancel: Option<Cancel>,
+    record: Option<Arc<Mutex<Summary>>>,
 }
 
 impl Default for Transfer {
@@ -96,9 +100,11 @@ impl Transfer {
         Self {
             keep: Keep::Everything,
             follow: false,
+            force: false,
             threads: (processors as u32).min(USEFUL_THREADS),
             watch: None,
             cancel: None,
+            record: None,
         }
     }
 
@@ -111,6 +117,12 @@ impl Transfer {
     /// Whether a copy has what symbolic links lead to, in place of the links.
     pub fn follow(mut self, yes: bool) -> Self {
         self.follow = yes;
+        self
+    }
+
+    /// Whether a copy replaces files of the host that look like disk images.
+    pub fn force(mut self, yes: bool) -> Self {
+        self.force = yes;
         self
     }
 
@@ -136,11 +148,19 @@ impl Transfer {
         self
     }
 
+    /// Stores the counts of each call there, also of one that fails or is cancelled.
+    pub fn record(mut self, summary: &Arc<Mutex<Summary>>) -> Self {
+        self.record = Some(Arc::clone(summary));
+        self
+    }
+
     /// Copies a file, or a directory with all in it. `to_path` is the path of the copy itself: a
     /// directory is merged into one that is there, and a file replaces one that is there.
     ///
-    /// A cancelled copy ([`ErrorKind::Interrupted`]) leaves complete files, and none that is not.
-    /// Files that cannot be copied do not end the copy; the error at its end names them.
+    /// A cancelled copy ([`ErrorKind::Interrupted`]) leaves complete files, and removes new ones
+    /// that are not complete. A file that was there before may have only a part of the new contents
+    /// then; the error names it. Files that cannot be copied do not end the copy; the error at its
+    /// end names them.
     ///
     /// Image files of volumes that this process has open are never overwritten
     /// ([`ErrorKind::InUse`]), by whatever name, nor are their keys. A file that looks like a disk
@@ -156,6 +176,7 @@ impl Transfer {
             keep: self.keep,
             recursive: true,
             follow: self.follow,
+            force: self.force,
             umask: UMASK,
             ..Options::default()
         };
@@ -180,7 +201,11 @@ impl Transfer {
     }
 
     /// Packs all that is in a directory into an archive in PAX format. The same tree makes the same
-    /// archive. The archive of a cancelled or failed call is not complete.
+    /// archive.
+    ///
+    /// The archive of a cancelled call, and one that cannot be written, has no end mark, and no end
+    /// of its compressed stream. Files that cannot be read do not end the call: the archive has all
+    /// others, zeros in place of bytes that cannot be read, and an end mark. The error names them.
     ///
     /// The archive must not be a file of an open volume ([`ErrorKind::InUse`]).
     pub fn pack(
@@ -207,7 +232,7 @@ impl Transfer {
             Ok(Archive {
                 file: file
                     .map_err(|error| error::Error::failed("cannot use the archive", &error))?,
-                name: "the archive".to_owned(),
+                name: ARCHIVE.to_owned(),
                 made: None,
             })
         };
@@ -216,9 +241,31 @@ impl Transfer {
 
     /// Unpacks an archive into a directory: of v7, ustar, GNU or PAX format, also compressed by
     /// gzip, zstd or xz. Members before a damaged place, or before a cancel, are unpacked.
+    ///
+    /// A thread reads ahead. After a cancel it goes on until its last call of `read` returns;
+    /// [`Transfer::unpack_file`] ends it at once.
     pub fn unpack(
         &self,
         archive: impl Read + Send + 'static,
+        to: &Tree,
+        directory: impl AsRef<Path>,
+    ) -> Result<Summary> {
+        self.unpack_input(Input::of_reader(archive, ARCHIVE), to, directory)
+    }
+
+    /// As [`Transfer::unpack`], from a file, pipe or socket of the host.
+    pub fn unpack_file(
+        &self,
+        archive: File,
+        to: &Tree,
+        directory: impl AsRef<Path>,
+    ) -> Result<Summary> {
+        self.unpack_input(Input::of(archive, ARCHIVE.to_owned()), to, directory)
+    }
+
+    fn unpack_input(
+        &self,
+        input: Input,
         to: &Tree,
         directory: impl AsRef<Path>,
     ) -> Result<Summary> {
@@ -235,10 +282,7 @@ impl Transfer {
             keep_links: false,
             selection: &selection,
         };
-        self.run(|report, interrupt| {
-            let input = Input::of_reader(archive, "the archive");
-            unpack_into(&target, input, how, interrupt, report)
-        })
+        self.run(|report, interrupt| unpack_into(&target, input, how, interrupt, report))
     }
 
     fn run(&self, work: impl FnOnce(&Report, &Interrupt) -> error::Result<()>) -> Result<Summary> {
@@ -253,20 +297,29 @@ impl Transfer {
         let interrupt = Interrupt::by(cancel);
         let done = notes.collect(|| work(&report, &interrupt));
         let files = report.files();
+        let mut summary = Summary {
+            files,
+            bytes: report.bytes(),
+            warnings: Vec::new(),
+        };
+        if let Some(record) = &self.record {
+            *record.lock().unwrap_or_else(PoisonError::into_inner) = summary.clone();
+        }
         if interrupt.asked() {
             let mut lines = vec![format!("cancelled after {files} files, which are complete")];
             lines.extend(failed_files(&report, &notes));
             return Err(Failure::new(ErrorKind::Interrupted, lines.join("\n")));
         }
         match done {
-            Ok(()) => Ok(Summary {
-                files,
-                bytes: report.bytes(),
-                warnings: notes.lines(),
-            }),
+            Ok(()) => {
+                summary.warnings = notes.lines();
+                Ok(summary)
+            }
             Err(error::Error::Told) => {
                 let text = failed_files(&report, &notes).join("\n");
-                Err(Failure::new(report.kind(), text))
+                let other = || Failure::new(ErrorKind::Other, "");
+                let first = report.first_failure().cloned().unwrap_or_else(other);
+                Err(first.with_message(text))
             }
             Err(error::Error::READER_GONE) => {
                 let gone = std::io::Error::from_raw_os_error(libc::EPIPE);

@@ -14,7 +14,7 @@
 //! # }
 //! ```
 //!
-//! Images are raw, compressed (gzip, xz, zstd), qcow2, vmdk, vdi or vhdx. In them can be
+//! Images are raw, compressed (gzip, xz, zstd), qcow2, vhd, vmdk, vdi or vhdx. In them can be
 //! partitions, LUKS, LVM, MD RAID, dm-verity, dm-integrity and subvolumes of btrfs. The kernel's
 //! own code, which runs in this process, does the rest. No root, no daemon, no device of the host
 //! is needed.

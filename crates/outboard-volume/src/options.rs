@@ -63,6 +63,7 @@ pub struct Options {
     #[doc(hidden)]
     pub no_sandbox: bool,
     /// Paths are names of files: no character in them is a wildcard.
+    #[doc(hidden)]
     pub literal: bool,
     /// 1: the kernel's messages are shown; 2: all of them.
     #[doc(hidden)]

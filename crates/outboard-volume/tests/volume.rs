@@ -182,3 +182,74 @@ fn partitions_and_their_names() -> Result {
     assert_eq!(second.name(), with(&disk, "@2").as_str());
     Ok(())
 }
+
+/// Runs a call on a thread of its own, and fails if it never returns.
+fn returns<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, result) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(call()));
+    let result = result.recv_timeout(Duration::from_secs(60));
+    result.expect("the call hangs")
+}
+
+#[test]
+fn a_fifo_of_the_image_is_not_waited_for() -> Result {
+    let work = Work::new();
+    let tree = work.path("tree");
+    fs::create_dir(&tree)?;
+    run("mkfifo", &[text(&tree.join("fifo"))]);
+    fs::write(tree.join("file"), "text")?;
+    let image = work.empty_ext4("image", 16, &["-d", text(&tree)]);
+    let errors = returns(move || {
+        let disk = Volume::open_writable(&image, Options::new()).unwrap();
+        let walk = disk.walk("/").unwrap().map(|entry| entry.unwrap());
+        let fifo = walk.filter(|entry| entry.file_name() == "fifo").last();
+        let errors = [
+            disk.read("/fifo").map(drop),
+            disk.write("/fifo", "x"),
+            disk.copy("/fifo", "/copy").map(drop),
+            disk.copy("/file", "/fifo").map(drop),
+            fifo.unwrap().open().map(drop),
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(&disk, "/fifo")
+                .map(drop),
+        ];
+        assert_eq!(disk.read("/file").unwrap(), b"text");
+        disk.close().unwrap();
+        errors
+    });
+    for (index, result) in errors.into_iter().enumerate() {
+        let error = result.unwrap_err();
+        assert_eq!(
+            ErrorKind::of(&error),
+            ErrorKind::Unsupported,
+            "{index}: {error}"
+        );
+        assert!(error.to_string().contains("FIFO"), "{index}: {error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_root_is_not_emptied() -> Result {
+    let work = Work::new();
+    let disk = Volume::open_writable(work.ext4("image"), Options::new())?;
+    for path in ["/", "/d/..", "", "."] {
+        let error = disk.remove_dir_all(path).unwrap_err();
+        assert_eq!(ErrorKind::of(&error), ErrorKind::Usage, "{path}: {error}");
+        assert_eq!(disk.read_to_string("/d/hello")?, "Hello, kernel", "{path}");
+    }
+    disk.close()?;
+    Ok(())
+}
+
+#[test]
+fn text_that_is_not_utf8_is_no_damage() -> Result {
+    let work = Work::new();
+    let disk = Volume::open(work.ext4("image"), Options::new())?;
+    let error = disk.read_to_string("/d/noise").unwrap_err();
+    assert_eq!(ErrorKind::of(&error), ErrorKind::Other, "{error}");
+    disk.close()?;
+    Ok(())
+}

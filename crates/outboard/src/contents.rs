@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Whole files and trees in one call, as the functions of [`std::fs`].
 
-use crate::file::{File, OpenOptions};
+use crate::file::{open_no_fifo, File, OpenOptions};
 use crate::metadata::{FileType, Metadata};
-use crate::tree::Tree;
+use crate::tree::{ends_in_name, Tree};
 use crate::walk::{Entry, Start, Step, Walk, ITSELF};
 use crate::Fd;
 use outboard_sys::{explained, libc};
@@ -88,8 +88,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a directory and all in it, or another file. Symbolic links are not followed.
+    /// Removes a directory and all in it, or another file. Symbolic links are not followed. EINVAL,
+    /// before anything is removed, for a path that does not end in a name ("/", "a/..").
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        if !ends_in_name(path.as_ref()) {
+            let text = "the path does not end in a name, so it cannot be removed";
+            let error = io::Error::from_raw_os_error(libc::EINVAL);
+            return Err(explained(error, text.to_owned()));
+        }
         let mut walk = self.walk_from(path.as_ref())?;
         while let Some(step) = walk.next() {
             match step {
@@ -221,10 +227,15 @@ impl WalkEntry {
             .map(Metadata::from)
     }
 
-    /// Opens the file for reading. ELOOP for a symbolic link.
+    /// Opens the file for reading. ELOOP for a symbolic link, EOPNOTSUPP for a FIFO of an image.
     pub fn open(&self) -> io::Result<File> {
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW;
-        self.directory.open_at(&self.name, flags, 0).map(File::from)
+        let open = |flags| self.directory.open_at(&self.name, flags, 0);
+        let opened = match self.directory.system().is_host() {
+            true => open(flags),
+            false => open_no_fifo(flags, open),
+        };
+        opened.map(File::from)
     }
 }
 
@@ -288,6 +299,11 @@ mod tests {
             .unwrap();
         assert_eq!(text, "text");
         assert!(entries[4].open().is_err());
+        for path in ["a/..", "a/.", "a/b/../"] {
+            let error = tree.remove_dir_all(root.join(path)).unwrap_err();
+            assert_eq!(outboard_sys::errno(&error), Some(libc::EINVAL), "{path}");
+            assert!(root.join("a/f").exists(), "{path}");
+        }
         tree.remove_dir_all(root.join("a")).unwrap();
         assert!(root.exists() && !root.join("a").exists());
         std::fs::remove_dir_all(&root).unwrap();

@@ -4,7 +4,7 @@
 use crate::metadata::Metadata;
 use crate::path::c_name;
 use crate::Fd;
-use outboard_sys::libc;
+use outboard_sys::{explained, libc};
 use std::ffi::OsStr;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -123,6 +123,26 @@ impl OpenOptions {
     ) -> io::Result<File> {
         let fd = open(self.to_flags()?, self.mode)?;
         Ok(File::from(fd))
+    }
+}
+
+/// Opens a file of an image, but no FIFO: the open would wait for ever, since no other program runs
+/// in there. `open` takes `O_*` flags. A caller that passes `O_NONBLOCK` itself gets the FIFO.
+pub(crate) fn open_no_fifo(flags: i32, open: impl Fn(i32) -> io::Result<Fd>) -> io::Result<Fd> {
+    if flags & (libc::O_NONBLOCK | libc::O_PATH) != 0 {
+        return open(flags);
+    }
+    let refused = |kind: &str| {
+        let text = format!("it is a {kind}, which only running programs can use");
+        explained(io::Error::from_raw_os_error(libc::EOPNOTSUPP), text)
+    };
+    match open(flags | libc::O_NONBLOCK) {
+        Ok(fd) if fd.stat()?.st_mode & libc::S_IFMT == libc::S_IFIFO => Err(refused("FIFO")),
+        // A FIFO without a reader, a socket, a device without a driver.
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+            Err(refused("FIFO, socket or device"))
+        }
+        other => other,
     }
 }
 

@@ -2,7 +2,7 @@
 //! A tree of files: that of a mounted image, or the host's. Both take the same calls.
 
 use crate::directory::ReadDir;
-use crate::file::{timespec, File, OpenOptions};
+use crate::file::{open_no_fifo, timespec, File, OpenOptions};
 use crate::metadata::Metadata;
 use crate::path::{c_name, c_path};
 use crate::{Fd, PathFd, System};
@@ -22,9 +22,16 @@ pub struct Tree {
 }
 
 impl OpenOptions {
-    /// Opens a file of a tree: of a mounted image or of the host.
+    /// Opens a file of a tree: of a mounted image or of the host. A FIFO or socket of an image is
+    /// an error (EOPNOTSUPP): nobody is at its other end.
     pub fn open(&self, tree: &Tree, path: impl AsRef<Path>) -> io::Result<File> {
-        self.open_by(|flags, mode| tree.open_fd(path.as_ref(), flags, mode))
+        self.open_by(|flags, mode| {
+            let open = |flags| tree.open_fd(path.as_ref(), flags, mode);
+            match tree.system().is_host() {
+                true => open(flags),
+                false => open_no_fifo(flags, open),
+            }
+        })
     }
 }
 
@@ -44,6 +51,11 @@ fn split(path: &Path) -> (&Path, &OsStr) {
         Path::new(OsStr::from_bytes(directory)),
         OsStr::from_bytes(name),
     )
+}
+
+/// Whether the last part of a path is the name of a file.
+pub(crate) fn ends_in_name(path: &Path) -> bool {
+    split(path).1 != "."
 }
 
 impl Tree {

@@ -107,7 +107,7 @@ struct ob_volume_options {
 	uint64_t memory;		/* most bytes for the kernel; 0: at most 2 GiB */
 	const char *key_file;		/* its contents, up to the last byte, are the key */
 	const void *key;		/* the key itself, where there is no file */
-	size_t key_length;		/* bytes of `key` */
+	size_t key_length;		/* bytes of `key`; not 0 if `key` is not NULL */
 	const char *type;		/* of the file system, as in "ext4"; NULL: a probe */
 	const char *const *disks;	/* further disks of the machine, for RAID and LVM */
 	const char *const *backing;	/* files elsewhere that a qcow2 may be based on */
@@ -121,8 +121,9 @@ struct ob_volume_options {
 /*
  * Opens a volume by a name of the program's grammar: IMAGE[@PARTITION][@VOLUME...]. `options` may
  * be NULL. Boots a kernel in this process, which takes some tenths of a second. A process can have
- * 16 volumes open at a time, less those kernels that it boots by <outboard/outboard.h>. The image
- * is locked until the volume is closed: shared for reading, else exclusive.
+ * 16 volumes open at a time, less those kernels that it boots by <outboard/outboard.h>; the next
+ * open fails with OB_VOLUME_OTHER. The image is locked until the volume is closed: shared for
+ * reading, else exclusive.
  */
 int ob_volume_open(const char *name, const struct ob_volume_options *options,
 		   struct ob_volume **volume);
@@ -257,7 +258,7 @@ int ob_volume_mkdir(struct ob_volume *volume, const char *path, uint32_t mode, u
 
 /*
  * Removes a file, a symbolic link itself, or an empty directory. With OB_VOLUME_RECURSIVE: a
- * directory with its contents.
+ * directory with its contents. The root, and a path that ends in "." or "..", cannot be removed.
  */
 int ob_volume_remove(struct ob_volume *volume, const char *path, uint32_t flags);
 
@@ -339,13 +340,16 @@ struct ob_volume_progress {
 
 /*
  * Called about ten times a second, on the thread that called the transfer. It may call every
- * function but ob_volume_close. Another value than 0 cancels the transfer.
+ * function but ob_volume_close. Another value than 0 cancels the transfer, and ends the calls. The
+ * function must return: no longjmp(), no C++ exception may leave it. A process that it forks must
+ * not return from it.
  */
 typedef int ob_volume_progress_function(void *context, const struct ob_volume_progress *progress);
 
 #define OB_VOLUME_FOLLOW 1u		/* copy what symbolic links lead to, not the links */
 /* Contents alone: copies belong to the caller and have the permissions of new files. */
 #define OB_VOLUME_CONTENTS 2u
+#define OB_VOLUME_FORCE 4u		/* also replace host files that look like disk images */
 
 enum ob_volume_compression {
 	OB_VOLUME_PLAIN = 0,
@@ -370,6 +374,7 @@ struct ob_volume_transfer {
 
 struct ob_volume_summary {
 	size_t size;			/* sizeof(struct ob_volume_summary), set by the caller */
+	/* Complete files, and bytes that were written; also after an error. */
 	uint64_t files;
 	uint64_t bytes;
 	/* Attributes that were not kept, one per line; NULL: none. For ob_volume_free(). */
@@ -386,10 +391,12 @@ struct ob_volume_summary {
  * complete is removed. The message names an old file that has only a part of its new contents.
  *
  * No transfer overwrites a file of a volume that this process has open, by whatever name:
- * OB_VOLUME_IN_USE. A host file that looks like a disk image is OB_VOLUME_ALREADY_EXISTS.
+ * OB_VOLUME_IN_USE. A host file that looks like a disk image is OB_VOLUME_ALREADY_EXISTS without
+ * OB_VOLUME_FORCE.
  */
 int ob_volume_copy_in(const char *host_path, struct ob_volume *to, const char *to_path,
 		      const struct ob_volume_transfer *options, struct ob_volume_summary *summary);
+/* The copy may still be in the host's page cache: fsync() what must survive a power cut. */
 int ob_volume_copy_out(struct ob_volume *from, const char *from_path, const char *host_path,
 		       const struct ob_volume_transfer *options, struct ob_volume_summary *summary);
 /* Between two volumes, or in one. */
@@ -399,7 +406,11 @@ int ob_volume_copy(struct ob_volume *from, const char *from_path, struct ob_volu
 
 /*
  * Writes the contents of a directory as a tar archive in PAX format to a descriptor of the host,
- * which stays the caller's. After an error the archive has no end mark.
+ * which stays the caller's. After OB_VOLUME_INTERRUPTED, and after an error of writing, the archive
+ * has no end mark. Files that cannot be read do not end the call: the archive is complete without
+ * them, with zeros in place of bytes that cannot be read, and the error names them. Nothing is
+ * synced. A pipe without a reader raises SIGPIPE, as for write(2): a program that ignores SIGPIPE
+ * gets an error with the errno EPIPE.
  */
 int ob_volume_tar_out(struct ob_volume *from, const char *directory, int fd,
 		      const struct ob_volume_transfer *options, struct ob_volume_summary *summary);

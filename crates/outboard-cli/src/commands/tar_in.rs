@@ -11,6 +11,7 @@ use outboard_transfer::tar::{find_owner, Options, Selection};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Unpack a tar archive into a directory of an image
@@ -37,6 +38,9 @@ pub struct TarIn {
     /// The archive, as for tar
     #[arg(short, long = "file", value_name = "ARCHIVE")]
     pub file: Option<OsString>,
+    /// Unpack into this directory below the place, as for tar
+    #[arg(short = 'C', long, value_name = "DIR")]
+    pub directory: Option<OsString>,
     /// Leave off N names at the start of members' names; those with no name left are left out
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub strip_components: usize,
@@ -92,7 +96,10 @@ impl TarIn {
 }
 
 pub fn run(options: &TarIn, session: &mut Session) -> Result<()> {
-    let place = image_place(&options.place)?;
+    let mut place = image_place(&options.place)?;
+    if let Some(directory) = &options.directory {
+        place = place.below(directory.as_bytes());
+    }
     let archive = options.archive().map(OsString::as_os_str);
     archive.map_or(Ok(()), |path| check_file_name(Path::new(path)))?;
     let input = Input::open(archive)?;

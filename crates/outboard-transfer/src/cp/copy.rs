@@ -12,7 +12,6 @@ use crate::claimed_size;
 use crate::exclusion::Exclusion;
 use crate::report::{Loss, NamePrinter, Report};
 use outboard::Fd;
-use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::destination::UsedFiles;
@@ -248,7 +247,8 @@ impl Worker<'_> {
                 item.shown()
             )),
             Err(Failure::Reading(error)) => {
-                report.fail(format!("cannot read {}: {}", item.shown(), reason(&error)));
+                let path = item.directory.raw_path_of(&item.name);
+                report.fail_reading("cannot read", path, &error);
             }
             Err(Failure::Writing(error)) => {
                 let path = item.directory.path_of(item.new_name());

@@ -2,11 +2,13 @@
 //! A queue between threads with limited length.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 struct State<T> {
     items: VecDeque<T>,
     closed: bool,
+    /// A thread that works on the items has panicked.
+    broken: bool,
 }
 
 /// Woken when the queue gets an item, or room.
@@ -24,6 +26,7 @@ impl<T> Queue<T> {
             state: Mutex::new(State {
                 items: VecDeque::new(),
                 closed: false,
+                broken: false,
             }),
             limit,
             filled: Condvar::new(),
@@ -32,19 +35,25 @@ impl<T> Queue<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // A thread that panicked ends the program, so the lock is never poisoned.
-        self.state.lock().expect("no thread panics")
+        // Nothing panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an item, after waiting for room.
-    pub fn give(&self, item: T) {
+    /// Adds an item, after waiting for room. Returns false, and drops the item, if the queue is
+    /// closed.
+    pub fn give(&self, item: T) -> bool {
         let mut state = self.lock();
-        while state.items.len() >= self.limit {
-            state = self.emptied.wait(state).expect("no thread panics");
+        while state.items.len() >= self.limit && !state.closed {
+            let waited = self.emptied.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.closed {
+            return false;
         }
         state.items.push_back(item);
         drop(state);
         self.filled.notify_one();
+        true
     }
 
     /// Takes the oldest item, after waiting for one. `None` once the queue is closed and empty.
@@ -59,7 +68,8 @@ impl<T> Queue<T> {
             if state.closed {
                 return None;
             }
-            state = self.filled.wait(state).expect("no thread panics");
+            let waited = self.filled.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -67,6 +77,49 @@ impl<T> Queue<T> {
     pub fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_all();
+        self.emptied.notify_all();
+    }
+
+    /// Closes the queue when the guard is dropped.
+    pub fn closing(&self) -> Closing<'_, T> {
+        Closing(self)
+    }
+
+    /// Drops the items and closes the queue if this thread panics before the guard is dropped.
+    pub fn breaking(&self) -> Breaking<'_, T> {
+        Breaking(self)
+    }
+
+    /// Whether a thread with a [`Breaking`] has panicked.
+    pub fn is_broken(&self) -> bool {
+        self.lock().broken
+    }
+}
+
+/// See [`Queue::closing`].
+pub struct Closing<'a, T>(&'a Queue<T>);
+
+impl<T> Drop for Closing<'_, T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// See [`Queue::breaking`].
+pub struct Breaking<'a, T>(&'a Queue<T>);
+
+impl<T> Drop for Breaking<'_, T> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let mut state = self.0.lock();
+        state.broken = true;
+        let items = std::mem::take(&mut state.items);
+        drop(state);
+        self.0.close();
+        // Other threads may wait for the ends of channels in there.
+        drop(items);
     }
 }
 
@@ -96,5 +149,21 @@ mod tests {
             takers.into_iter().map(|taker| taker.join().unwrap()).sum()
         });
         assert_eq!(sum, 500_500);
+    }
+
+    #[test]
+    fn a_panic_of_the_taker_ends_the_giver() {
+        let queue = Queue::new(1);
+        std::thread::scope(|scope| {
+            let taker = scope.spawn(|| {
+                let _breaking = queue.breaking();
+                queue.take();
+                panic!("on purpose");
+            });
+            while queue.give(1) {}
+            assert!(taker.join().is_err());
+        });
+        assert!(queue.is_broken());
+        assert_eq!(queue.take(), None);
     }
 }

@@ -17,7 +17,6 @@ use super::queue::Queue;
 use super::{join, Options};
 use crate::report::Loss;
 use outboard::{Fd, Listing, Tree};
-use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
@@ -194,14 +193,19 @@ impl<'a> Walk<'a> {
         std::thread::scope(|scope| {
             for _ in 0..copiers.max(1) {
                 scope.spawn(|| {
+                    let _breaking = queue.breaking();
                     let mut worker = copier.worker();
                     while let Some(batch) = queue.take() {
                         copy_batch(copier, &mut worker, batch);
                     }
                 });
             }
-            self.walk(&mut |batch| queue.give(batch));
-            queue.close();
+            let _closing = queue.closing();
+            self.walk(&mut |batch| {
+                if !queue.give(batch) {
+                    copier.report.give_up();
+                }
+            });
         });
     }
 
@@ -269,10 +273,8 @@ impl Walker<'_> {
                 continue;
             };
             if let Err(error) = self.list(&directory) {
-                let text = escaped(&directory.shown);
-                self.copier
-                    .report
-                    .fail(format!("cannot list {text}: {}", reason(&error)));
+                let (report, path) = (self.copier.report, directory.shown.clone());
+                report.fail_reading("cannot list", path, &error);
             }
             release(self.copier, directory);
         }
@@ -285,7 +287,7 @@ impl Walker<'_> {
             true => match self.follow_to_directory(&next.parent, &next.name) {
                 Ok(followed) => Some(followed),
                 Err(error) => {
-                    self.refuse(next, &reason(&error));
+                    self.refuse(next, &error);
                     return None;
                 }
             },
@@ -308,7 +310,7 @@ impl Walker<'_> {
                     true => "links lead to it from below: the copy would never end",
                     false => "the directory has two names",
                 };
-                self.refuse(next, why);
+                self.refuse(next, &io::Error::other(why));
                 None
             }
             Ok((stat, source)) => self.make_copy(next, source, stat, real),
@@ -325,7 +327,7 @@ impl Walker<'_> {
                 None
             }
             Err(error) => {
-                self.refuse(next, &reason(&error));
+                self.refuse(next, &error);
                 None
             }
         }
@@ -356,11 +358,9 @@ impl Walker<'_> {
         Ok(followed)
     }
 
-    fn refuse(&self, next: Waiting, why: &str) {
-        let text = next.parent.shown_in(&next.name);
-        self.copier
-            .report
-            .fail(format!("cannot open {text}: {why}"));
+    fn refuse(&self, next: Waiting, why: &io::Error) {
+        let path = next.parent.raw_path_of(&next.name);
+        self.copier.report.fail_reading("cannot open", path, why);
         release(self.copier, next.parent);
     }
 
@@ -431,9 +431,9 @@ impl Walker<'_> {
                 let found = match look(trees, directory, &entry) {
                     Ok(found) => found,
                     Err(error) => {
-                        let text = directory.shown_in(entry.name);
+                        let path = directory.raw_path_of(entry.name);
                         let report = self.copier.report;
-                        report.fail(format!("cannot read {text}: {}", reason(&error)));
+                        report.fail_reading("cannot read", path, &error);
                         continue;
                     }
                 };

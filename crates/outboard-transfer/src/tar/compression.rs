@@ -7,6 +7,7 @@ use liblzma::read::XzDecoder;
 use liblzma::stream::{MtStreamBuilder, Stream, CONCATENATED};
 use liblzma::write::XzEncoder;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use std::io::{self, Cursor, Read, Write};
 
 /// The compression of a new archive.
@@ -48,16 +49,16 @@ pub fn decompressed(mut input: Box<dyn Read + Send>, name: &str) -> Result<Box<d
         .read_to_end(&mut start)
         .map_err(|error| Error::failed(format!("cannot read {name}"), &error))?;
     if start.is_empty() {
-        return Err(Error::Failed(format!(
-            "{name} is empty: 0 bytes, not an archive"
-        )));
+        let text = format!("{name} is empty: 0 bytes, not an archive");
+        return Err(Error::known(ErrorKind::Damaged, text));
     }
     for (magic, kind, tool) in OTHERS {
         if start.starts_with(magic) {
-            return Err(Error::Failed(format!(
+            let text = format!(
                 "{name} is compressed with {kind}: decompress it first, as in {tool} FILE | \
                  outboard tar-in ..."
-            )));
+            );
+            return Err(Error::known(ErrorKind::Unsupported, text));
         }
     }
     let format = format_of(&start);
@@ -90,17 +91,37 @@ fn format_of(start: &[u8]) -> Format {
     }
 }
 
-/// The output of a new archive. `finish` must be called.
-pub enum Compressor<W: Write> {
+/// The output of a new archive, which is complete only after `finish`: without that call the
+/// compressed stream gets no end.
+pub struct Compressor<W: Write>(Option<Encoder<Outlet<W>>>);
+
+enum Encoder<W: Write> {
     Plain(W),
     Gzip(flate2::write::GzEncoder<W>),
     Zstd(zstd::Encoder<'static, W>),
     Xz(XzEncoder<W>),
 }
 
-impl<W: Write> Compressor<W> {
+/// The place behind an encoder. Some encoders write a valid end when they are dropped; an outlet
+/// that is closed drops those bytes.
+struct Outlet<W>(Option<W>);
+
+impl<W: Write> Write for Outlet<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Some(output) => output.write(bytes),
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+impl<W: Write> Encoder<W> {
     /// The output does not depend on the number of threads.
-    pub fn new(format: Format, output: W, threads: u32) -> io::Result<Self> {
+    fn new(format: Format, output: W, threads: u32) -> io::Result<Self> {
         Ok(match format {
             Format::Plain => Self::Plain(output),
             Format::Gzip => {
@@ -124,8 +145,7 @@ impl<W: Write> Compressor<W> {
         })
     }
 
-    /// Writes the end. Returns the output.
-    pub fn finish(self) -> io::Result<W> {
+    fn finish(self) -> io::Result<W> {
         match self {
             Self::Plain(output) => Ok(output),
             Self::Gzip(encoder) => encoder.finish(),
@@ -133,25 +153,61 @@ impl<W: Write> Compressor<W> {
             Self::Xz(encoder) => encoder.finish(),
         }
     }
+
+    /// The place of the compressed bytes.
+    fn output(&mut self) -> &mut W {
+        match self {
+            Self::Plain(output) => output,
+            Self::Gzip(encoder) => encoder.get_mut(),
+            Self::Zstd(encoder) => encoder.get_mut(),
+            Self::Xz(encoder) => encoder.get_mut(),
+        }
+    }
+
+    /// The place of the bytes to compress.
+    fn input(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Plain(output) => output,
+            Self::Gzip(encoder) => encoder,
+            Self::Zstd(encoder) => encoder,
+            Self::Xz(encoder) => encoder,
+        }
+    }
+}
+
+impl<W: Write> Compressor<W> {
+    /// The output does not depend on the number of threads.
+    pub fn new(format: Format, output: W, threads: u32) -> io::Result<Self> {
+        Encoder::new(format, Outlet(Some(output)), threads).map(|encoder| Self(Some(encoder)))
+    }
+
+    /// Writes the end. Returns the output.
+    pub fn finish(mut self) -> io::Result<W> {
+        let encoder = self.0.take().expect("there until the end");
+        let outlet = encoder.finish()?;
+        Ok(outlet.0.expect("only a drop closes it"))
+    }
+
+    fn input(&mut self) -> &mut dyn Write {
+        self.0.as_mut().expect("there until the end").input()
+    }
+}
+
+impl<W: Write> Drop for Compressor<W> {
+    fn drop(&mut self) {
+        if let Some(encoder) = &mut self.0 {
+            encoder.output().0 = None;
+        }
+    }
 }
 
 impl<W: Write> Write for Compressor<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(output) => output.write(bytes),
-            Self::Gzip(encoder) => encoder.write(bytes),
-            Self::Zstd(encoder) => encoder.write(bytes),
-            Self::Xz(encoder) => encoder.write(bytes),
-        }
+        self.input().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(output) => output.flush(),
-            Self::Gzip(encoder) => encoder.flush(),
-            Self::Zstd(encoder) => encoder.flush(),
-            Self::Xz(encoder) => encoder.flush(),
-        }
+        self.input().flush()
     }
 }
 
@@ -208,8 +264,12 @@ mod tests {
     #[test]
     fn others_are_named() {
         let refused = decompressed(Box::new(Cursor::new(b"BZh91AY".to_vec())), "x");
-        assert!(matches!(refused, Err(Error::Failed(text)) if text.contains("bzip2")));
+        let error = refused.err().expect("it is not read");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().unwrap_or("").contains("bzip2"));
         let refused = decompressed(Box::new(Cursor::new(Vec::new())), "x");
-        assert!(matches!(refused, Err(Error::Failed(text)) if text.contains("empty")));
+        let error = refused.err().expect("it is not read");
+        assert_eq!(error.kind(), ErrorKind::Damaged);
+        assert!(error.message().unwrap_or("").contains("empty"));
     }
 }

@@ -88,6 +88,7 @@ pub fn extract(
     let result = std::thread::scope(|scope| {
         for _ in 0..options.threads.max(1) {
             scope.spawn(|| {
+                let _breaking = (flights.breaking(), queue.breaking());
                 while let Some(jobs) = queue.take() {
                     for job in jobs {
                         maker.make(&job);
@@ -95,9 +96,9 @@ pub fn extract(
                 }
             });
         }
+        let _closing = queue.closing();
         let result = extraction.run(archive);
         extraction.batch.give(&queue);
-        queue.close();
         result
     });
     extraction.finish_directories();
@@ -156,7 +157,7 @@ fn settle(
 
 impl Extraction<'_> {
     fn stopped(&self) -> bool {
-        self.interrupt.asked() || self.maker.report.is_hopeless()
+        self.interrupt.asked() || self.maker.report.is_hopeless() || self.queue.is_broken()
     }
 
     /// Reads to the end. Returns whether the archive has an end mark.

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Device and inode of a directory.
 pub type Identity = (u64, u64);
@@ -19,6 +19,8 @@ struct State {
     going: HashSet<Flight>,
     /// Number of waiters: waking none would cost a system call of the host for every member.
     waiting: usize,
+    /// A thread has panicked: nothing more will land.
+    broken: bool,
 }
 
 #[derive(Default)]
@@ -34,7 +36,8 @@ impl Flights {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics")
+        // Nothing panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn is_going(&self, flight: Flight) -> bool {
@@ -66,10 +69,28 @@ impl Flights {
     fn wait_while(&self, condition: impl Fn(&HashSet<Flight>) -> bool) {
         let mut state = self.lock();
         state.waiting += 1;
-        while condition(&state.going) {
-            state = self.landed.wait(state).expect("no thread panics");
+        while condition(&state.going) && !state.broken {
+            let waited = self.landed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
         }
         state.waiting -= 1;
+    }
+
+    /// Ends all waiting if this thread panics before the guard is dropped.
+    pub fn breaking(&self) -> Breaking<'_> {
+        Breaking(self)
+    }
+}
+
+/// See [`Flights::breaking`].
+pub struct Breaking<'a>(&'a Flights);
+
+impl Drop for Breaking<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().broken = true;
+            self.0.landed.notify_all();
+        }
     }
 }
 

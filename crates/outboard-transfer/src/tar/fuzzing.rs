@@ -6,6 +6,7 @@ use super::directories::clean;
 use super::encode::Entry;
 use super::member::{Archive, Attributes, Kind, Member, Next};
 use super::pax::{parse_time, push, time_text, Records};
+use super::polled::Gone;
 use super::stream::Stream;
 use crate::accounts::{Accounts, Names};
 use outboard::{Fd, System};
@@ -61,18 +62,24 @@ pub fn decompress(bytes: &[u8], most: u64) {
     }
 }
 
-fn archive(bytes: Vec<u8>) -> Archive {
-    let stream = Stream::new(
-        Box::new(Cursor::new(bytes)),
+/// `None`: no archive that can be opened.
+fn archive(bytes: Vec<u8>) -> Option<Archive> {
+    let input = Box::new(Cursor::new(bytes));
+    let stream = Stream::open(
+        input,
+        "it",
         Arc::default(),
-        Interrupt::default(),
+        &Interrupt::default(),
+        Gone::default(),
     );
-    Archive::new(stream, accounts())
+    Some(Archive::new(stream.ok()?, accounts()))
 }
 
 /// Reads all members with their bytes.
 pub fn read_archive(bytes: &[u8]) {
-    let mut archive = archive(bytes.to_vec());
+    let Some(mut archive) = archive(bytes.to_vec()) else {
+        return;
+    };
     let mut members = 0;
     loop {
         match archive.next() {
@@ -171,7 +178,7 @@ fn check_written(member: &Member) {
         xattrs: &member.attributes.xattrs,
         map: member.sparse.then_some(&member.map),
     };
-    let mut written = archive(entry.headers());
+    let mut written = archive(entry.headers()).expect("plain archives can be opened");
     let Ok(Next::Member(again)) = written.next() else {
         panic!("a member that was written cannot be read: {path:?}");
     };

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Unpacks an archive into a directory of an image.
 
-use super::compression::decompressed;
 use super::extract::{extract, End, Options};
 use super::member::{Archive, Next};
+use super::polled::{Gone, Polled};
 use super::selection::Selection;
 use super::stream::{Counted, Stop, Stream};
 use crate::accounts::Accounts;
 use crate::report::Report;
 use outboard::Tree;
-use outboard_sandbox::error::{reason, warn, Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::io::{IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -26,9 +26,17 @@ use std::sync::Arc;
 /// Access lists may have names; those that the image does not have are looked up on the host.
 pub const NAMES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
+/// The bytes of an archive.
+enum Source {
+    /// A file, pipe or socket of the host.
+    File(File),
+    /// A program's own stream, which nobody can poll.
+    Reader(Box<dyn Read + Send>),
+}
+
 /// The source of the archive.
 pub struct Input {
-    reader: Box<dyn Read + Send>,
+    source: Source,
     /// For messages.
     pub name: String,
     size: Option<u64>,
@@ -69,17 +77,18 @@ impl Input {
     /// Reads from a program's own stream. `name`: for messages.
     pub fn of_reader(reader: impl Read + Send + 'static, name: &str) -> Self {
         Self {
-            reader: Box::new(reader),
+            source: Source::Reader(Box::new(reader)),
             name: name.to_owned(),
             size: None,
             metadata: None,
         }
     }
 
-    fn of(file: File, name: String) -> Self {
+    /// Reads from a file, pipe or socket of the host. `name`: for messages.
+    pub fn of(file: File, name: String) -> Self {
         let metadata = file.metadata().ok();
         Self {
-            reader: Box::new(file),
+            source: Source::File(file),
             name,
             size: metadata
                 .as_ref()
@@ -154,13 +163,16 @@ pub fn count(file: &Path, block: u64, interrupt: &Interrupt) -> Result<(u64, u64
 impl Input {
     /// The archive, and its size if that is known.
     fn archive(self, interrupt: &Interrupt, accounts: Accounts) -> Result<(Archive, u64)> {
-        let position = Arc::new(AtomicU64::new(0));
+        let (position, gone) = (Arc::new(AtomicU64::new(0)), Gone::default());
+        let input: Box<dyn Read + Send> = match self.source {
+            Source::File(file) => Box::new(Polled::new(file, gone.clone())),
+            Source::Reader(reader) => reader,
+        };
         let counted = Counted {
-            input: self.reader,
+            input,
             count: Arc::clone(&position),
         };
-        let reader = decompressed(Box::new(counted), &self.name)?;
-        let stream = Stream::new(reader, position, interrupt.clone());
+        let stream = Stream::open(Box::new(counted), &self.name, position, interrupt, gone)?;
         Ok((Archive::new(stream, accounts), self.size.unwrap_or(0)))
     }
 }
@@ -245,20 +257,16 @@ fn open_directory(tree: &Tree, path: &Path) -> std::io::Result<outboard::Fd> {
 
 /// Reports why an archive was not read to its end, and what was unpacked.
 fn stopped(stop: Stop, name: &str, offset: u64, last: &str, files: u64) -> Error {
-    let what = match stop {
+    let damaged = |text: String| Failure::new(ErrorKind::Damaged, text);
+    let failure = match stop {
         // The writers failed, and have reported that.
         Stop::Asked => return Error::Told,
-        Stop::End => format!("{name} is cut off: it ends at offset {offset}"),
+        Stop::End => damaged(format!("{name} is cut off: it ends at offset {offset}")),
         Stop::Failed(error) => {
-            format!(
-                "cannot read {name} from offset {offset} on: {}",
-                reason(&error)
-            )
+            unreadable(&error).after(format!("cannot read {name} from offset {offset} on"))
         }
-        Stop::Nonsense(why) if last.is_empty() => {
-            return Error::known(ErrorKind::Damaged, format!("{name}: {why}"))
-        }
-        Stop::Nonsense(why) => format!("{name} is damaged before offset {offset}: {why}"),
+        Stop::Nonsense(why) if last.is_empty() => return damaged(format!("{name}: {why}")).into(),
+        Stop::Nonsense(why) => damaged(format!("{name} is damaged before offset {offset}: {why}")),
     };
     let place = match last {
         "" => String::new(),
@@ -268,5 +276,15 @@ fn stopped(stop: Stop, name: &str, offset: u64, last: &str, files: u64) -> Error
         1 => "1 member before that is written".to_owned(),
         files => format!("{files} members before that are written"),
     };
-    Error::known(ErrorKind::Damaged, format!("{what}{place}; {before}"))
+    let text = format!("{}{place}; {before}", failure.message());
+    failure.with_message(text).into()
+}
+
+/// The failure of reading an archive: the input's own, or that of a damaged compressed stream.
+fn unreadable(error: &io::Error) -> Failure {
+    let failure = Failure::of(error);
+    match error.get_ref().is_some_and(|inner| inner.is::<Failure>()) {
+        true => failure,
+        false => Failure::new(ErrorKind::Damaged, failure.message()),
+    }
 }

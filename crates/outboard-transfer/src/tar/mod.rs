@@ -23,6 +23,7 @@ pub mod output;
 mod pack;
 mod pax;
 mod pending;
+mod polled;
 mod selection;
 mod sparse;
 mod stream;

@@ -7,7 +7,7 @@ use super::pack::pack;
 use super::tree::{Choice, Folder, Start, Walk};
 use crate::report::Report;
 use outboard::{Fd, Mount, Tree};
-use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
@@ -80,8 +80,7 @@ fn find_starts(
                 starts.push(Start::Name(folder(fd, &path[..end]), name));
             }
             Err(error) => {
-                let shown = place.below(&path).shown();
-                report.fail(format!("cannot read {shown}: {}", reason(&error)));
+                report.fail_reading("cannot read", place.below(&path).operand(), &error);
             }
         }
     }
@@ -150,7 +149,7 @@ pub(crate) fn pack_from(
         choice,
         report,
         interrupt,
-        shown: &shown,
+        place,
     };
     let target = open()?;
     let threads = source.threads;

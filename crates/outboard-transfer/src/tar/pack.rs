@@ -103,11 +103,12 @@ pub fn pack(
     std::thread::scope(|scope| {
         let (order, stretches) = sync_channel(AHEAD);
         scope.spawn(|| {
+            let _closing = queue.closing();
             give_batches(walk, starts, &queue, order);
-            queue.close();
         });
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
+                let _breaking = queue.breaking();
                 while let Some(batch) = queue.take() {
                     let chunk = chunks.take();
                     let mut packer = Packer {
@@ -131,7 +132,12 @@ pub fn pack(
             padding: PADDING,
             names: HashMap::new(),
         };
-        writer.run(&stretches)
+        writer.run(&stretches)?;
+        // After an interrupt or a panic the stretches end too early, without an error.
+        if walk.interrupt.asked() || queue.is_broken() {
+            return Err(io::Error::from(io::ErrorKind::Interrupted));
+        }
+        writer.finish()
     })
 }
 
@@ -144,8 +150,7 @@ fn give_batches(
     let mut items = Vec::new();
     let send = |items: Vec<Item>| {
         let (out, stretch) = sync_channel(CHUNKS);
-        queue.give(Batch { items, out });
-        order.send(stretch).is_ok()
+        queue.give(Batch { items, out }) && order.send(stretch).is_ok()
     };
     walk.run(starts, &mut |item| {
         items.push(item);
@@ -229,9 +234,8 @@ impl Packer<'_> {
     }
 
     fn fail(&self, path: &[u8], error: &io::Error) {
-        let shown = self.walk.shown(path);
         self.report
-            .fail(format!("cannot read {shown}: {}", reason(error)));
+            .fail_reading("cannot read", self.walk.path_of(path), error);
     }
 
     fn folder(&mut self, folder: &Folder) -> Result<(), Gone> {
@@ -534,10 +538,11 @@ impl<W: Write> Writer<'_, W> {
                 }
             }
         }
-        // Without the mark of an end, readers take the archive for one that is cut off.
-        if self.interrupt.asked() {
-            return Ok(());
-        }
+        Ok(())
+    }
+
+    /// Writes the end mark.
+    fn finish(&mut self) -> io::Result<()> {
         let end = vec![0; 2 * BLOCK];
         self.write(&end)?;
         let rest = (RECORD - self.written % RECORD) % RECORD;

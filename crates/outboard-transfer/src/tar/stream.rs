@@ -5,7 +5,11 @@
 //! files get pieces of them without a copy. A buffer is reused when no thread has a piece of it any
 //! more.
 
+use super::compression::decompressed;
 use super::header::BLOCK;
+use super::polled::Gone;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::Failure;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::containers::read_block;
 use std::io::{self, Read};
@@ -97,8 +101,12 @@ pub enum Stop {
     Asked,
 }
 
+/// Bytes, or why there are none.
+type Taken<T> = std::result::Result<T, Stop>;
+
 pub struct Stream {
-    filled: Receiver<io::Result<Buffer>>,
+    /// `None` only while it is dropped.
+    filled: Option<Receiver<io::Result<Buffer>>>,
     current: Option<Arc<Buffer>>,
     /// Position in the current buffer.
     taken: usize,
@@ -106,6 +114,9 @@ pub struct Stream {
     /// Bytes read of the input, which may be compressed.
     input: Arc<AtomicU64>,
     interrupt: Interrupt,
+    gone: Gone,
+    /// Disconnected once the thread has ended.
+    ended: Receiver<()>,
 }
 
 fn read_ahead(mut input: Box<dyn Read + Send>, filled: &SyncSender<io::Result<Buffer>>) {
@@ -122,23 +133,79 @@ fn read_ahead(mut input: Box<dyn Read + Send>, filled: &SyncSender<io::Result<Bu
     }
 }
 
+impl Drop for Stream {
+    /// Ends the thread, so that it takes no more bytes of a pipe. It may stay in an input that does
+    /// not poll: no thread joins it.
+    fn drop(&mut self) {
+        self.gone.set();
+        self.current = None;
+        self.filled = None;
+        let _ = self.ended.recv_timeout(PATIENCE);
+    }
+}
+
 impl Stream {
-    /// `position` counts the bytes read of the input, which may be compressed.
-    pub fn new(
+    /// Opens an input, which may be compressed, in the thread that reads it: its first bytes may
+    /// arrive late, or never. `position` counts the bytes read of the input; an input that polls
+    /// looks at `gone`; `name` is for messages.
+    pub fn open(
         input: Box<dyn Read + Send>,
+        name: &str,
+        position: Arc<AtomicU64>,
+        interrupt: &Interrupt,
+        gone: Gone,
+    ) -> Result<Self> {
+        let (sender, opened) = sync_channel(1);
+        let text = name.to_owned();
+        let open = move || {
+            let (input, result) = match decompressed(input, &text) {
+                Ok(input) => (Some(input), Ok(())),
+                Err(error) => (None, Err(error)),
+            };
+            let _ = sender.send(result);
+            input
+        };
+        let stream = Self::start(open, position, interrupt.clone(), gone);
+        loop {
+            if interrupt.asked() {
+                let text = format!("interrupted: no byte of {name} was unpacked");
+                return Err(Error::Interrupted(text));
+            }
+            match opened.recv_timeout(PATIENCE) {
+                Ok(result) => return result.map(|()| stream),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::Failed(format!(
+                        "cannot read {name}: its thread ended"
+                    )))
+                }
+            }
+        }
+    }
+
+    fn start(
+        open: impl FnOnce() -> Option<Box<dyn Read + Send>> + Send + 'static,
         position: Arc<AtomicU64>,
         interrupt: Interrupt,
+        gone: Gone,
     ) -> Self {
         let (sender, filled) = sync_channel(AHEAD);
-        // No thread joins it: it may wait forever for its input.
-        std::thread::spawn(move || read_ahead(input, &sender));
+        let (living, ended) = sync_channel(0);
+        std::thread::spawn(move || {
+            if let Some(input) = open() {
+                read_ahead(input, &sender);
+            }
+            drop(living);
+        });
         Self {
-            filled,
+            filled: Some(filled),
             current: None,
             taken: 0,
             offset: 0,
             input: position,
             interrupt,
+            gone,
+            ended,
         }
     }
 
@@ -152,13 +219,14 @@ impl Stream {
         self.input.load(Ordering::Relaxed)
     }
 
-    fn next_buffer(&mut self) -> Result<Option<Buffer>, Stop> {
+    fn next_buffer(&mut self) -> Taken<Option<Buffer>> {
+        let filled = self.filled.as_ref().expect("there until it is dropped");
         loop {
             // Headers may be long: check for an interrupt.
             if self.interrupt.asked() {
                 return Err(Stop::Asked);
             }
-            match self.filled.recv_timeout(PATIENCE) {
+            match filled.recv_timeout(PATIENCE) {
                 Ok(Ok(buffer)) => return Ok(Some(buffer).filter(|buffer| buffer.used > 0)),
                 Ok(Err(error)) => return Err(Stop::Failed(error)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
@@ -168,7 +236,7 @@ impl Stream {
     }
 
     /// The next bytes, at most so many and at least one. `None`: there are no more.
-    fn next(&mut self, most: u64) -> Result<Option<Piece>, Stop> {
+    fn next(&mut self, most: u64) -> Taken<Option<Piece>> {
         let buffer = match &self.current {
             Some(buffer) if self.taken < buffer.used => Arc::clone(buffer),
             _ => {
@@ -189,12 +257,12 @@ impl Stream {
     }
 
     /// The next bytes, at most so many and at least one.
-    pub fn take(&mut self, most: u64) -> Result<Piece, Stop> {
+    pub fn take(&mut self, most: u64) -> Taken<Piece> {
         self.next(most)?.ok_or(Stop::End)
     }
 
     /// A block. `None`: the end of the archive.
-    pub fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Stop> {
+    pub fn block(&mut self) -> Taken<Option<[u8; BLOCK]>> {
         let Some(first) = self.next(BLOCK as u64)? else {
             return Ok(None);
         };
@@ -207,7 +275,7 @@ impl Stream {
     }
 
     /// Exactly this many bytes.
-    pub fn bytes(&mut self, mut count: u64) -> Result<Vec<u8>, Stop> {
+    pub fn bytes(&mut self, mut count: u64) -> Taken<Vec<u8>> {
         let mut bytes = Vec::new();
         while count > 0 {
             let piece = self.take(count)?;
@@ -217,7 +285,7 @@ impl Stream {
         Ok(bytes)
     }
 
-    pub fn skip(&mut self, mut count: u64) -> Result<(), Stop> {
+    pub fn skip(&mut self, mut count: u64) -> Taken<()> {
         while count > 0 {
             count -= self.take(count)?.len() as u64;
         }
@@ -226,13 +294,14 @@ impl Stream {
 
     /// Reads the bytes behind the archive's end: errors of decompression may appear only there, and
     /// a program that writes into a pipe must not get SIGPIPE.
-    pub fn drain(&mut self) -> Result<(), Stop> {
+    pub fn drain(&mut self) -> Taken<()> {
         while self.next(u64::MAX)?.is_some() {}
         Ok(())
     }
 }
 
-/// An input that counts the bytes read.
+/// An input that counts the bytes read. It marks its own errors as failures ([`Failure`]): a
+/// decompressor passes them on, and its own errors mean a damaged archive.
 pub struct Counted<R> {
     pub input: R,
     pub count: Arc<AtomicU64>,
@@ -240,7 +309,13 @@ pub struct Counted<R> {
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.input.read(buffer)?;
+        let length = self
+            .input
+            .read(buffer)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::Interrupted => error,
+                _ => Failure::of(&error).into(),
+            })?;
         self.count.fetch_add(length as u64, Ordering::Relaxed);
         Ok(length)
     }
@@ -252,7 +327,8 @@ mod tests {
 
     fn stream(bytes: Vec<u8>) -> Stream {
         let input = Box::new(io::Cursor::new(bytes));
-        Stream::new(input, Arc::default(), Interrupt::default())
+        let (position, gone) = (Arc::default(), Gone::default());
+        Stream::open(input, "it", position, &Interrupt::default(), gone).unwrap()
     }
 
     #[test]

@@ -5,9 +5,9 @@ use super::changes::Changes;
 use crate::exclusion::Exclusion;
 use crate::report::Report;
 use outboard::{Fd, Listing};
-use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::address::Place;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsString};
 use std::io;
@@ -68,8 +68,8 @@ pub struct Walk<'a> {
     pub choice: &'a Choice,
     pub report: &'a Report,
     pub interrupt: &'a Interrupt,
-    /// The directory that is walked, for messages.
-    pub shown: &'a str,
+    /// The directory that is walked, as the user would write it.
+    pub place: &'a Place,
 }
 
 impl Walk<'_> {
@@ -124,11 +124,19 @@ impl Walk<'_> {
         true
     }
 
+    /// A path as the user would write it.
+    pub fn path_of(&self, path: &[u8]) -> Vec<u8> {
+        let mut whole = self.place.operand();
+        if !whole.ends_with(b"/") {
+            whole.push(b'/');
+        }
+        whole.extend_from_slice(path.strip_prefix(b"./").unwrap_or(path));
+        whole
+    }
+
     /// A path for messages.
     pub fn shown(&self, path: &[u8]) -> String {
-        let path = path.strip_prefix(b"./").unwrap_or(path);
-        let slash = if self.shown.ends_with('/') { "" } else { "/" };
-        format!("{}{slash}{}", self.shown, escaped(path))
+        escaped(&self.path_of(path))
     }
 
     /// Opens a directory. `None`: it is none, or the packer will report the error.
@@ -147,18 +155,18 @@ impl Walk<'_> {
         give: &mut dyn FnMut(Item) -> bool,
     ) -> Option<Level> {
         let folder = Arc::new(folder);
-        let cannot = |error: &str| {
-            let shown = self.shown(&folder.path);
-            self.report.fail(format!("cannot list {shown}: {error}"));
+        let cannot = |error: &io::Error| {
+            let path = self.path_of(&folder.path);
+            self.report.fail_reading("cannot list", path, error);
         };
         match folder.fd.stat() {
             Ok(stat) if entered.insert((stat.st_dev, stat.st_ino)) => {}
             Ok(_) => {
-                cannot("the directory has two names");
+                cannot(&io::Error::other("the directory has two names"));
                 return None;
             }
             Err(error) => {
-                cannot(&reason(&error));
+                cannot(&error);
                 return None;
             }
         }
@@ -167,7 +175,7 @@ impl Walk<'_> {
         }
         let (mut names, result) = list(&folder.fd, self.interrupt);
         if let Err(error) = result {
-            cannot(&reason(&error));
+            cannot(&error);
         }
         if self.choice.sorted {
             names.sort_unstable();

@@ -173,10 +173,12 @@ impl Walk<'_> {
             libc::S_IFREG if left.st_size != right.st_size => {
                 self.compare(&path, [left, right], |stat| Value::Size(stat.st_size));
             }
-            libc::S_IFREG if left.st_size > 0 => self.queue.give(Pair {
-                files: files.map(|(_, file)| file),
-                path,
-            }),
+            libc::S_IFREG if left.st_size > 0 => {
+                self.queue.give(Pair {
+                    files: files.map(|(_, file)| file),
+                    path,
+                });
+            }
             libc::S_IFLNK => self.targets(&path, [&files[0].1, &files[1].1]),
             libc::S_IFBLK | libc::S_IFCHR => {
                 self.compare(&path, [left, right], |stat| Value::Device(stat.st_rdev));

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * outboard/volume.h: calls that must end, and end without harm.
+ *
+ *   volume_ends_test NAME DIR
+ *
+ * The volume has a FIFO /fifo and a file /file. DIR/large is too large to be copied before it is
+ * cancelled; DIR/image looks like a disk image.
+ */
+#include <unistd.h>
+
+#include "volume_check.h"
+
+static const char *in(const char *directory, const char *name)
+{
+	static char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return path;
+}
+
+static void test_fifo(struct ob_volume *volume)
+{
+	struct ob_volume_file *file;
+	size_t length;
+	void *data;
+
+	BAD(ob_volume_read(volume, "/fifo", 100, &data, &length), OB_VOLUME_UNSUPPORTED);
+	CHECK(strstr(ob_volume_message(), "FIFO"));
+	BAD(ob_volume_write(volume, "/fifo", "x", 1), OB_VOLUME_UNSUPPORTED);
+	BAD(ob_volume_file_open(volume, "/fifo", OB_VOLUME_READ, 0, &file), OB_VOLUME_UNSUPPORTED);
+}
+
+static void test_remove(struct ob_volume *volume)
+{
+	GOOD(ob_volume_mkdir(volume, "/a", 0755, 0));
+	BAD(ob_volume_remove(volume, "/", OB_VOLUME_RECURSIVE), OB_VOLUME_USAGE);
+	BAD(ob_volume_remove(volume, "/a/..", OB_VOLUME_RECURSIVE), OB_VOLUME_USAGE);
+	check_contents(volume, "/file", "text\n");
+}
+
+struct calls {
+	int count;
+	int cancelled;
+};
+
+static int cancel(void *context, const struct ob_volume_progress *progress)
+{
+	struct calls *calls = context;
+
+	CHECK_EQUAL(progress->size, sizeof(*progress));
+	CHECK(!calls->cancelled);
+	calls->count++;
+	calls->cancelled = progress->bytes > 0;
+	return calls->cancelled;
+}
+
+static void test_callbacks(struct ob_volume *volume, const char *directory)
+{
+	struct ob_volume_summary summary = { .size = sizeof(summary) };
+	struct calls calls = { 0 };
+	struct ob_volume_transfer options = {
+		.size = sizeof(options), .progress = cancel, .context = &calls
+	};
+
+	BAD(ob_volume_copy_in(in(directory, "large"), volume, "/large", &options, &summary),
+	    OB_VOLUME_INTERRUPTED);
+	CHECK(calls.count > 0);
+	CHECK_EQUAL(summary.files, 0);
+	CHECK(summary.bytes > 0);
+}
+
+static void test_force(struct ob_volume *volume, const char *directory)
+{
+	struct ob_volume_transfer options = { .size = sizeof(options) };
+	const char *image = in(directory, "image");
+
+	CHECK(ob_volume_copy_out(volume, "/file", image, &options, NULL) < 0);
+	options.flags = OB_VOLUME_FORCE;
+	GOOD(ob_volume_copy_out(volume, "/file", image, &options, NULL));
+}
+
+static void test_key(const char *name)
+{
+	struct ob_volume_options options = { .size = sizeof(options), .key = "" };
+	struct ob_volume *volume;
+
+	BAD(ob_volume_open(name, &options, &volume), OB_VOLUME_USAGE);
+}
+
+int main(int count, char **arguments)
+{
+	struct ob_volume *volume;
+
+	CHECK_EQUAL(count, 3);
+	alarm(300);
+	test_key(arguments[1]);
+	volume = open_volume(arguments[1], NULL, OB_VOLUME_WRITABLE);
+	test_fifo(volume);
+	test_remove(volume);
+	test_callbacks(volume, arguments[2]);
+	test_force(volume, arguments[2]);
+	GOOD(ob_volume_close(volume));
+	return 0;
+}
