@@ -57,6 +57,7 @@ struct ob_net_capture {
 	uint64_t begin;
 	unsigned char *ring;
 	bool ending;				/* atomic */
+	uint32_t begun;				/* the head is written, or has failed; atomic */
 	char name[64];
 	_Alignas(64) uint64_t reserved;		/* bytes in all; atomic */
 	uint64_t seen, dropped;			/* frames; atomic */
@@ -287,11 +288,34 @@ static struct ob_net_capture *new_capture(struct ob_host *host, const char *inte
 /* The head comes at once, so that a reader of a FIFO sees the interface. */
 static void write_head_and_frames(void *pointer)
 {
+	static const bool has_limit = true;
 	struct ob_net_capture *capture = pointer;
+	int error;
 
 	ob_pcap_write_head(&capture->writer, capture->name);
-	ob_pcap_write_out(&capture->writer, &capture->ending);
-	write_frames(capture);
+	ob_pcap_write_out(&capture->writer, &has_limit);
+	error = capture->writer.error;
+	__atomic_store_n(&capture->begun, 1, __ATOMIC_SEQ_CST);
+	ob_host_wake(capture->host, &capture->begun, 1);
+	if (!error)
+		write_frames(capture);
+}
+
+/* Waits for the head. The thread has ended then if that failed. */
+static int start_writer(struct ob_net_capture *capture)
+{
+	int error = ob_host_thread_create(capture->host, write_head_and_frames, capture,
+					  "outboard-pcap", &capture->thread);
+
+	if (error)
+		return error;
+	while (!__atomic_load_n(&capture->begun, __ATOMIC_SEQ_CST))
+		ob_host_wait(capture->host, &capture->begun, 0, OB_FOREVER);
+	/* Nobody has put a frame yet, so a failure now is the head's. */
+	error = capture->writer.error;
+	if (error)
+		ob_host_thread_join(capture->host, capture->thread);
+	return error;
 }
 
 static void explain(const char *interface, const char *path, int result, char *error, size_t size)
@@ -317,8 +341,7 @@ int ob_net_pcap_open(struct ob_host *host, const char *path, const char *interfa
 		return result;
 	}
 	/* This thread gets no SIGPIPE: the new one writes everything, and blocks all signals. */
-	result = ob_host_thread_create(host, write_head_and_frames, new, "outboard-pcap",
-				       &new->thread);
+	result = start_writer(new);
 	if (result) {
 		explain(interface, path, result, error, error_size);
 		release(new);
