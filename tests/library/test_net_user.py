@@ -564,7 +564,8 @@ def test_live_capture(program, work):
 
 def test_bad_capture_paths(program, work):
     for path, reason in (("/nowhere/x", "No such file or directory"), (work, "Is a directory"),
-                         ("fd:77", "Bad file descriptor")):
+                         ("fd:77", "Bad file descriptor"),
+                         ("/dev/full", "No space left on device")):
         assert refused(program, "slirp", f"pcap={path}") == (
             f"net user: cannot write the capture to {path}: {reason}")
 
