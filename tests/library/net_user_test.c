@@ -58,6 +58,9 @@ static void send_frames(struct ob_net_port *port, struct ob_net_backend *backend
 		memcpy(frame + 14, &i, sizeof(i));
 		if (!port_send(port, backend, frame, length))
 			taken++;
+		/* The buffers empty, so that they become full again in the middle of a frame. */
+		if (i % 800 == 799)
+			usleep(300000);
 	}
 	printf("sent %ld\n", taken);
 	fflush(stdout);

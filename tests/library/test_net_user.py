@@ -424,15 +424,15 @@ def test_what_passt_gets(program, work):
 def test_frames_stay_whole(program, work):
     """passt reads slowly: frames are dropped as a whole, and the others arrive as they were."""
     fake = Fake(work, "slow")
-    process = fake.start(program, "send=3000")
+    process = fake.start(program, "send=8000")
     assert process.stdout.readline().startswith("ready")
     sent = int(process.stdout.readline().removeprefix("sent "))
-    # About 6 MB of buffers against 90 MB of frames.
-    assert 50 < sent < 2900
+    # Buffers of 4 to 12 MB against bursts of 24 MB.
+    assert 1000 < sent < 7900
     time.sleep(3)
     finish(process)
     found = fake.found()
-    assert 50 < found["frames"] <= sent
+    assert found["frames"] <= sent
     # What was in the backlog at the end is lost.
     assert found["frames"] > sent - 300
 
