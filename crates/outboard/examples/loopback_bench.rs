@@ -85,19 +85,29 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 fn print(name: &str, figures: &[Figures]) {
     let trip = median(figures.iter().map(|f| f.trip.as_secs_f64() * 1e6).collect());
     let bulk = median(figures.iter().map(|f| f.bulk / 1e6).collect());
-    println!("{name:8} {trip:14.2} {bulk:12.0}");
+    println!("{name:17} {trip:14.2} {bulk:12.0}");
+}
+
+fn network(vcpus: u32) -> io::Result<outboard::net::Net> {
+    let net = outboard::Kernel::builder().vcpus(vcpus).boot()?.net();
+    net.set_up("lo")?;
+    Ok(net)
 }
 
 fn main() -> io::Result<()> {
-    let net = outboard::Kernel::builder().boot()?.net();
-    net.set_up("lo")?;
-    let (mut here, mut there) = (Vec::new(), Vec::new());
+    let nets = [network(1)?, network(2)?];
+    let mut figures = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
-        here.push(ours(&net)?);
-        there.push(hosts()?);
+        figures[0].push(ours(&nets[0])?);
+        figures[1].push(ours(&nets[1])?);
+        figures[2].push(hosts()?);
     }
-    println!("loopback round trip, us   bulk, MB/s");
-    print("outboard", &here);
-    print("host", &there);
+    println!("loopback          round trip, us   bulk, MB/s");
+    for (name, figures) in ["outboard, 1 vCPU", "outboard, 2 vCPUs", "host"]
+        .iter()
+        .zip(&figures)
+    {
+        print(name, figures);
+    }
     Ok(())
 }
