@@ -164,7 +164,7 @@ impl Transfer {
     ///
     /// Image files of volumes that this process has open are never overwritten
     /// ([`ErrorKind::InUse`]), by whatever name, nor are their keys. A file that looks like a disk
-    /// image is not overwritten either ([`ErrorKind::AlreadyExists`]).
+    /// image is overwritten only with [`Transfer::force`] ([`ErrorKind::AlreadyExists`]).
     pub fn copy(
         &self,
         from: &Tree,
