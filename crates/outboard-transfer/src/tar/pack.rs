@@ -18,7 +18,6 @@ use crate::report::{Loss, Report};
 use outboard::Fd;
 use outboard_sandbox::error::reason;
 use outboard_sandbox::format;
-use outboard_sandbox::interrupt::Interrupt;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::io::{self, Write};
@@ -127,7 +126,6 @@ pub fn pack(
             output,
             chunks: &chunks,
             report: walk.report,
-            interrupt: walk.interrupt,
             written: 0,
             padding: PADDING,
             names: HashMap::new(),
@@ -508,7 +506,6 @@ struct Writer<'a, W> {
     output: &'a mut W,
     chunks: &'a Chunks,
     report: &'a Report,
-    interrupt: &'a Interrupt,
     written: u64,
     /// Zeros that may still replace unreadable bytes.
     padding: u64,
