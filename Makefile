@@ -58,7 +58,7 @@ test: program
 
 test-long: program
 	@$(BUILD)/setup.sh $(TEST_PACKAGES)
-	@tests/run --long
+	@tests/run --long $(PARTS)
 
 fuzz: library
 	@$(BUILD)/setup.sh $(TEST_PACKAGES)

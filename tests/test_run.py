@@ -267,8 +267,15 @@ def test_long_ones_run_by_themselves(repository):
     assert "FAILED: test_more.py::test_long\n" in output
     assert "cargo test" not in output
     # The tiny repository has no tests/formats/matrix.
-    assert failed_parts(output) == ["file systems, DEBUG=1",
-                                    "file systems, SANITIZE=address,undefined", "pytest"]
+    assert failed_parts(output) == ["vfs-builtin-debug-asan-ubsan", "pytest"]
+
+
+def test_parts_of_a_long_run(repository):
+    output = repository.run("--long", "base-up", "fuzz", good=True)
+    assert "==== base-up" in output and "==== fuzz" in output and "==== pytest" not in output
+    broken = repository.run("--long", "base-up", good=False, broken="make SMP=n")
+    assert failed_parts(broken) == ["base-up"]
+    assert "no part of a long run: fuz;" in repository.run("--long", "fuz", good=False)
 
 
 def test_a_run_that_changes_a_tracked_file(repository):
@@ -283,20 +290,40 @@ def test_a_run_that_changes_a_tracked_file(repository):
     repository.run(good=True)
 
 
+def rows(page) -> dict:
+    """{part: its other cells} of the page of the long run."""
+    with open(page, encoding="utf-8") as stream:
+        cells = [line.strip("| \n").split(" | ") for line in stream if line.startswith("| ")]
+    return {name: others for name, *others in cells[1:]}
+
+
 def test_a_long_run_is_recorded(repository):
     """With its commit, on committed sources only; the page itself may have changed."""
-    page = f"{repository.path}/docs/lab/test-long.md"
+    page, checks = f"{repository.path}/docs/lab/test-long.md", "vfs-builtin-debug-asan-ubsan"
     repository.write_tests("formats/matrix/test_ext4.py", STEADY)
     repository.write_tests("test_more.py", LONG.replace("False", "times('long') > 2"))
     write(page, "No run is recorded.\n")
     repository.commit()
-    for good, result in (False, "| result | FAILED: pytest |"), (True, "| result | passed |"):
+    for good, result in (False, "FAILED"), (True, "passed"):
         repository.run("--long", good=good)
-        with open(page, encoding="utf-8") as stream:
-            said = stream.read()
-        assert result in said and " all |\n" in said and "\n```\n1 " in said, said
+        recorded = rows(page)
+        assert list(recorded)[-3:] == [checks, "pytest", "fuzz"], recorded
+        assert recorded["fuzz"][0] == "passed"
+        assert recorded[checks][0].startswith("passed: 1 passed in ")
+        assert recorded["pytest"][0].startswith(f"{result}: "), recorded
+        assert f"1 {result.lower()} in" in recorded["pytest"][0]
+        assert recorded["pytest"][3].endswith(" all"), recorded
     os.unlink(page)
     repository.run(good=True)
     repository.write_tests("test_more.py", STEADY)
     repository.run("--long", good=False)
     assert not os.path.exists(page)
+
+
+def test_a_part_alone_leaves_the_other_rows(repository):
+    page = f"{repository.path}/docs/lab/test-long.md"
+    repository.commit()
+    repository.run("--long", "fuzz", "base", good=True)
+    repository.run("--long", "base", good=False, broken="make library")
+    results = [(name, cells[0]) for name, cells in rows(page).items()]
+    assert results == [("base", "FAILED"), ("fuzz", "passed")]

@@ -8,7 +8,8 @@ make demo             show the main job on an image made on the spot; before the
                       builds only what the demo shows
 make test             build, and run the tests; TESTS="tests/program/test_cli.py -k ls" runs
                       these only
-make test-long        build, and run the tests that make test leaves out: an hour and more
+make test-long        build, and run the tests that make test leaves out: an hour and more;
+                      PARTS="pytest fuzz" runs these parts only
 make fuzz             look for inputs that crash a parser, SECONDS=300 for each target;
                       TARGETS="tar luks" runs these only
 make bench            build, and compare with what else there is; RECORD=docs/benchmarks keeps

@@ -51,7 +51,12 @@ def test_parity(built, module):
     ], timeout=120)
     assert run.result == 0, run.tail
     assert "all parities are right" in run.log
-    assert int(re.search(r"(\d+) interrupts in the middle", run.log)[1]) > 0, run.tail
+    found = re.search(r"(\d+) interrupts in the middle, a thread ran (\d+) times, (\d+) too early",
+                      run.log)
+    # The thread has to wait until the computation is over: preemption is off.
+    assert int(found[1]) > 0 and int(found[2]) > 0 and int(found[3]) == 0, run.tail
+    has_avx = "avx" in host.processor_features() & HIDES[module]
+    assert has_avx == ("upper halves are clear" in run.log), run.tail
     assert expected(module) == {
         "generation": re.search(r"raid6: skipped pq benchmark and selected (\S+)", run.log)[1],
         "recovery": re.search(r"raid6: using (\S+) recovery algorithm", run.log)[1],

@@ -67,32 +67,45 @@ char *client_border(void)
 }
 
 static sigjmp_buf after_fault;
+static volatile sig_atomic_t expects_fault;
 
-static void on_fault(int number)
+/* A fault elsewhere is a mistake of the kernel: it happens again, and ends the program. */
+static void on_fault(int number, siginfo_t *info, void *context)
 {
-	(void)number;
-	siglongjmp(after_fault, 1);
+	(void)context;
+	if (expects_fault)
+		siglongjmp(after_fault, 1);
+	dprintf(STDERR_FILENO, "unexpected fault at %p, code %d\n", info->si_addr, info->si_code);
+	CHECK(signal(number, SIG_DFL) != SIG_ERR);
 }
 
 void client_catch_faults(void)
 {
-	CHECK(signal(SIGSEGV, on_fault) != SIG_ERR && signal(SIGBUS, on_fault) != SIG_ERR);
+	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
+
+	CHECK(!sigaction(SIGSEGV, &action, NULL) && !sigaction(SIGBUS, &action, NULL));
 }
 
 int client_can_read(volatile char *address)
 {
-	if (sigsetjmp(after_fault, 1))
-		return 0;
-	(void)*address;
-	return 1;
+	int faulted = sigsetjmp(after_fault, 1);
+
+	expects_fault = !faulted;
+	if (!faulted)
+		(void)*address;
+	expects_fault = 0;
+	return !faulted;
 }
 
 int client_can_write(volatile char *address)
 {
-	if (sigsetjmp(after_fault, 1))
-		return 0;
-	*address = *address;
-	return 1;
+	int faulted = sigsetjmp(after_fault, 1);
+
+	expects_fault = !faulted;
+	if (!faulted)
+		*address = *address;
+	expects_fault = 0;
+	return !faulted;
 }
 
 void client_load(const char *path, const char *parameters)

@@ -8,9 +8,10 @@ import subprocess
 import time
 
 import pytest
-from support import host
+from support import host, modules
 # `image` is a fixture.
-from test_capi import HERE, LIBRARIES, check_ext4, compile_c, image, pkg_config, run  # noqa: F401
+from test_capi import (HERE, LIBRARIES, REPOSITORY, check_ext4, compile_c, image,  # noqa: F401
+                       pkg_config, run)
 
 # Where the program of the command line is linked to, too.
 FIXED = ["-no-pie", "-Wl,-Ttext-segment=0x40000000"]
@@ -437,6 +438,19 @@ def test_a_host_without_threads_for_a_while(work, cache):
 def test_a_host_without_threads(work, cache):
     """The boot is refused; calls of another thread never see the kernel that does not start."""
     run(build_shared(work, "no_thread_test.c"), cache, LD_LIBRARY_PATH=LIBRARIES)
+
+
+def test_a_leader_that_sleeps_while_it_renews_the_kernel(work, cache):
+    """The calls wait for the leader. Where the host has no thread, the boot is refused."""
+    directory, archive = os.path.join(work, "held_lock"), os.path.join(work, "archive")
+    os.mkdir(directory)
+    modules.build(os.path.join(HERE, "held_lock"), directory)
+    host.run("python3", os.path.join(REPOSITORY, "kernel", "build", "components.py"), directory,
+             archive)
+    program = build_shared(work, "renewal_test.c")
+    for expected, words in (("saved as", ()), ("started from", ()), ("started from", (cache, ))):
+        assert expected in run(program, *words, SNAPSHOTS=cache, COMPONENTS="held_lock", timeout=60,
+                               LD_LIBRARY_PATH=LIBRARIES, OUTBOARD_COMPONENTS=archive)
 
 
 def test_disks(work, cache, image):

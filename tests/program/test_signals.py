@@ -2,7 +2,8 @@
 """Signals at random moments: the image stays clean, nothing temporary stays, the exit code is the
 signal's.
 
-A text that `edit` could not write into the image is kept, and the message says where.
+A text that `edit` could not write into the image is kept, and so is a file that its editor left.
+The message names the place.
 
 Each round copies a clean image, starts a command on it, and sends SIGINT, SIGTERM or SIGHUP: once,
 or twice as timeout(1) does, to the command and then to its process group. Then the file system's
@@ -59,17 +60,26 @@ class Place:
             images.check_unmounted_ext4(image)
         assert done.returncode == 0, f"{said}\n{done.stdout.decode(errors='replace')[-2000:]}"
 
-    def take_kept_text(self, said):
-        """Removes the text that `edit` says it has kept, which must be as the editor saved it."""
+    def take_kept_files(self, said):
+        """Removes what `edit` has kept by its message: a text, which must be as the editor saved
+        it, and a file that a killed sed left beside it.
+        """
+        kept = set()
         for path in re.findall(f"the edited text is in ({re.escape(self.temporary)}/.+)", said):
-            with open(path, encoding="utf-8") as kept:
-                text = kept.read()
+            with open(path, encoding="utf-8") as stream:
+                text = stream.read()
             assert "board" in text and "outboard" not in text, f"{said}: {text}"
-            shutil.rmtree(os.path.dirname(path))
+            kept.add(os.path.dirname(path))
+        left = rf"the editor left (sed\w+) in ({re.escape(self.temporary)}/\S+) \(remove it"
+        for name, directory in re.findall(left, said):
+            assert os.path.isfile(f"{directory}/{name}"), said
+            kept.add(directory)
+        for directory in kept:
+            shutil.rmtree(directory)
 
     def check_all(self, said):
         """Every file here must be an image that is clean, and nothing else may be there."""
-        self.take_kept_text(said)
+        self.take_kept_files(said)
         left = {*os.listdir(self.here), *os.listdir(self.temporary)}
         assert left <= {"whole", "parts", "new"}, f"{said}: {left} stayed"
         for name in ("whole", "new"):

@@ -2,18 +2,23 @@
 /*
  * Compares the parity of RAID-5 and RAID-6 with a computation byte by byte: parity of whole stripes
  * and of parts, and every pair of lost disks. A timer's interrupt computes parity as well, while a
- * task computes some. Loading fails at the first difference, which the log describes.
+ * task computes some, and wakes a thread that must not run before the task is done. After each
+ * operation, the upper halves of the vector registers must be clear. Loading fails at the first
+ * mistake, which the log describes.
  *
  * The log also has the speed of each operation.
  */
 #include <linux/hrtimer.h>
+#include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
 #include <linux/raid/pq.h>
 #include <linux/raid/xor.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+#include <asm/fpu/api.h>
 
 #define DISKS_MOST 16		/* with both parities */
 #define BIG_DISKS 6
@@ -190,12 +195,17 @@ static struct {
 	struct task_struct *task;
 	bool computing;
 	unsigned int inside;
+	/* Has real-time priority on the task's vCPU. */
+	struct task_struct *rival;
+	unsigned int rival_ran, rival_too_early;
 } interrupt;
 
 static enum hrtimer_restart on_timer(struct hrtimer *timer)
 {
-	if (READ_ONCE(interrupt.computing) && current == interrupt.task)
+	if (READ_ONCE(interrupt.computing) && current == interrupt.task) {
 		interrupt.inside++;
+		wake_up_process(interrupt.rival);
+	}
 	generate(&interrupt.array);
 	xor_blocks(SOURCES_MOST, interrupt.array.bytes, interrupt.array.at[SOURCES_MOST],
 		   interrupt.array.at);
@@ -203,7 +213,38 @@ static enum hrtimer_restart on_timer(struct hrtimer *timer)
 	return HRTIMER_RESTART;
 }
 
-/* Computes the same again and again, until interrupts came in the middle. */
+static int rival_main(void *unused)
+{
+	for (;;) {
+		set_current_state(TASK_IDLE);
+		if (kthread_should_stop())
+			break;
+		schedule();
+		interrupt.rival_too_early += READ_ONCE(interrupt.computing);
+		WRITE_ONCE(interrupt.rival_ran, interrupt.rival_ran + 1);
+	}
+	__set_current_state(TASK_RUNNING);
+	return 0;
+}
+
+/* Binds the calling task to its vCPU, and makes the rival there. */
+static int rival_start(void)
+{
+	unsigned int cpu = raw_smp_processor_id();
+	int error = set_cpus_allowed_ptr(current, cpumask_of(cpu));
+
+	if (error)
+		return error;
+	interrupt.rival = kthread_create(rival_main, NULL, "rival");
+	if (IS_ERR(interrupt.rival))
+		return PTR_ERR(interrupt.rival);
+	kthread_bind(interrupt.rival, cpu);
+	sched_set_fifo(interrupt.rival);
+	wake_up_process(interrupt.rival);
+	return 0;
+}
+
+/* Computes the same again and again, until interrupts came in the middle and the rival ran. */
 static int compute_interrupted(struct array *array, void *expected)
 {
 	void *parities = array->at[array->disks - 2];
@@ -214,7 +255,8 @@ static int compute_interrupted(struct array *array, void *expected)
 		return wrong("gen_syndrome", array, 0, 0);
 	memcpy(expected, parities, 2 * array->bytes);
 	hrtimer_start(&interrupt.timer, ns_to_ktime(TIMER_NS), HRTIMER_MODE_REL);
-	while (interrupt.inside < INTERRUPTED_TIMES && ktime_before(ktime_get(), end)) {
+	while ((interrupt.inside < INTERRUPTED_TIMES || !READ_ONCE(interrupt.rival_ran)) &&
+	       ktime_before(ktime_get(), end)) {
 		memset(parities, 0, 2 * array->bytes);
 		WRITE_ONCE(interrupt.computing, true);
 		generate(array);
@@ -223,15 +265,19 @@ static int compute_interrupted(struct array *array, void *expected)
 			return wrong("gen_syndrome, interrupted,", array, interrupt.inside, 0);
 		cond_resched();
 	}
-	pr_info("parity_test: %u interrupts in the middle\n", interrupt.inside);
+	pr_info("parity_test: %u interrupts in the middle, a thread ran %u times, %u too early\n",
+		interrupt.inside, interrupt.rival_ran, interrupt.rival_too_early);
 	return 0;
 }
 
 static int check_interrupted(void)
 {
 	struct array array = {}, expected = {};
-	int error = -ENOMEM;
+	int error = rival_start();
 
+	if (error)
+		return error;
+	error = -ENOMEM;
 	interrupt.task = current;
 	hrtimer_init(&interrupt.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 	interrupt.timer.function = on_timer;
@@ -240,6 +286,7 @@ static int check_interrupted(void)
 		error = compute_interrupted(&array, expected.memory);
 		hrtimer_cancel(&interrupt.timer);
 	}
+	kthread_stop(interrupt.rival);
 	vfree(array.memory);
 	vfree(expected.memory);
 	vfree(interrupt.array.memory);
@@ -264,6 +311,57 @@ static void do_recover(struct array *array)
 static void do_xor(struct array *array)
 {
 	xor_blocks(SOURCES_MOST, array->bytes, array->at[SOURCES_MOST], array->at);
+}
+
+/* Has the upper halves of three registers hold ones. Code with SSE instructions keeps them. */
+static void fill_upper_halves(void)
+{
+	asm volatile("vcmptrueps %ymm0, %ymm0, %ymm0\n\t"
+		     "vcmptrueps %ymm8, %ymm8, %ymm8\n\t"
+		     "vcmptrueps %ymm15, %ymm15, %ymm15");
+}
+
+static bool upper_halves_are_clear(void)
+{
+	static u64 registers[3][4];
+	unsigned int i;
+
+	asm volatile("vmovups %%ymm0, %0\n\t"
+		     "vmovups %%ymm8, %1\n\t"
+		     "vmovups %%ymm15, %2"
+		     : "=m" (registers[0]), "=m" (registers[1]), "=m" (registers[2]));
+	for (i = 0; i < ARRAY_SIZE(registers); i++)
+		if (registers[i][2] || registers[i][3])
+			return false;
+	return true;
+}
+
+static int check_upper_halves(void)
+{
+	static void (*const operations[])(struct array *array) = {
+		do_generate, do_parts, do_recover, do_xor
+	};
+	struct array array;
+	unsigned int i;
+	int error = 0;
+
+	if (!boot_cpu_has(X86_FEATURE_AVX))
+		return 0;
+	if (!array_make(&array, SPEED_DISKS, PAGE_SIZE))
+		return -ENOMEM;
+	fill_upper_halves();
+	if (upper_halves_are_clear())
+		error = wrong("the test itself", &array, 0, 0);
+	for (i = 0; i < ARRAY_SIZE(operations) && !error; i++) {
+		fill_upper_halves();
+		operations[i](&array);
+		if (!upper_halves_are_clear())
+			error = wrong("the upper half of a register", &array, i, 0);
+	}
+	vfree(array.memory);
+	if (!error)
+		pr_info("parity_test: upper halves are clear\n");
+	return error;
 }
 
 /*
@@ -315,6 +413,7 @@ static int __init parity_test_init(void)
 	if (!error)
 		pr_info("parity_test: all parities are right\n");
 	error = error ?: check_interrupted();
+	error = error ?: check_upper_halves();
 	return error ?: show_speeds();
 }
 module_init(parity_test_init);
