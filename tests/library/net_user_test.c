@@ -52,15 +52,15 @@ static void send_frames(struct ob_net_port *port, struct ob_net_backend *backend
 	long taken = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		size_t length = 60 + i * 7919u % 60000;
+		size_t length = i < 10 ? 60 : 50000 + i * 7919u % 15000;
 
 		memset(frame, (unsigned char)i, length);
 		memcpy(frame + 14, &i, sizeof(i));
 		if (!port_send(port, backend, frame, length))
 			taken++;
-		/* The buffers empty, so that they become full again in the middle of a frame. */
-		if (i % 800 == 799)
-			usleep(300000);
+		/* After the first frames, which are too many: the buffers empty and fill again. */
+		if (i >= 999 && i % 200 == 199)
+			usleep(500000);
 	}
 	printf("sent %ld\n", taken);
 	fflush(stdout);
