@@ -51,7 +51,7 @@ def system(words: list, user: list) -> str:
     try:
         made = os.path.join(scratch, "system.tar")
         done = host.run(*user, "mmdebstrap", *words[:-1], made, uri, ok=None, cwd=scratch,
-                        TMPDIR=scratch, HOME=scratch, timeout=900)
+                        TMPDIR=scratch, HOME=scratch, timeout=1800)
         missing = [
             line for line in done.stderr.splitlines() if line.startswith("E: Failed to fetch")
         ]
@@ -60,7 +60,8 @@ def system(words: list, user: list) -> str:
         assert done.returncode == 0, done.stderr[-3000:]
         shutil.move(made, kept)
     finally:
-        shutil.rmtree(scratch)
+        # After a timeout, children of mmdebstrap may still be at work.
+        host.remove_tree(scratch)
     return kept
 
 
