@@ -42,40 +42,23 @@ static int open_one(ob_user_open *open, const char *package, struct ob_host *hos
 	return result;
 }
 
-/* `error` is passt's, and begins with "net user: ". */
-static void report_choice(struct ob_host *host, const char *error)
-{
-	char text[500];
-
-	snprintf(text, sizeof(text), "net user: libslirp is used: %.450s",
-		 error + strlen("net user: "));
-	ob_net_warn(host, text);
-}
-
-/* passt is faster. It needs a route to the outside, and libslirp does not. */
+/*
+ * passt is faster. But Debian 12's repeats data to a kernel that has closed its own direction of a
+ * connection, so passt comes second.
+ */
 static int open_either(struct ob_host *host, struct ob_net_port *port,
 		       const struct ob_user_options *options, struct ob_net_backend **backend,
 		       char *error, size_t size)
 {
-	char other_error[256];
-	int result, other;
+	int result = ob_user_slirp_open(host, port, options, backend, error, size);
 
-	result = ob_user_passt_open(host, port, options, backend, error, size);
-	if (!result)
-		return 0;
-	other = ob_user_slirp_open(host, port, options, backend, other_error, sizeof(other_error));
-	if (!other && result != -ENOENT)
-		report_choice(host, error);
-	if (!other)
-		return 0;
 	if (result != -ENOENT)
 		return result;
-	if (other == -ENOENT)
-		snprintf(error, size, "net user: neither passt nor libslirp is installed; "
-			 "install the package passt, or libslirp0");
-	else
-		snprintf(error, size, "%s", other_error);
-	return other;
+	result = ob_user_passt_open(host, port, options, backend, error, size);
+	if (result == -ENOENT)
+		snprintf(error, size, "net user: neither libslirp nor passt is installed; "
+			 "install the package libslirp0, or passt");
+	return result;
 }
 
 int ob_net_user_open(struct ob_host *host, struct ob_net_port *port,
