@@ -31,12 +31,18 @@ fn an_event_loop_echoes() -> io::Result<()> {
         for _ in 0..CLIENTS {
             clients.push(net.tcp_connect(address)?);
         }
-        for (index, client) in clients.iter_mut().enumerate() {
+        for (index, client) in clients.iter().enumerate() {
             let sent = noise(index as u64, 100_000);
-            client.write_all(&sent)?;
-            client.shutdown(Shutdown::Write)?;
             let mut received = Vec::new();
-            client.read_to_end(&mut received)?;
+            // The echo fills the buffers of both directions, so a second thread writes.
+            thread::scope(|both| {
+                let writer = both.spawn(|| -> io::Result<()> {
+                    (&*client).write_all(&sent)?;
+                    client.shutdown(Shutdown::Write)
+                });
+                (&*client).read_to_end(&mut received)?;
+                writer.join().expect("no panic")
+            })?;
             assert!(received == sent, "client {index}");
         }
         server.join().expect("no panic")
