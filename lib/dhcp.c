@@ -40,6 +40,7 @@
 #include "dhcp_message.h"
 #include "error.h"
 #include "instance.h"
+#include "wait.h"
 
 #define fail(error, ...) ob_error_set(OB_ERROR_NET, error, __VA_ARGS__)
 
@@ -765,7 +766,7 @@ static int start_thread(struct ob_dhcp *client)
 		return error;
 	pthread_mutex_lock(&client->mutex);
 	while (!client->ready)
-		pthread_cond_wait(&client->changed, &client->mutex);
+		ob_condition_wait(&client->changed, &client->mutex);
 	pthread_mutex_unlock(&client->mutex);
 	if (client->error)
 		ob_host_thread_join(client->instance->host, client->thread);

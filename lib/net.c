@@ -25,6 +25,7 @@
 #include "instance.h"
 #include "net_interface.h"
 #include "netlink.h"
+#include "wait.h"
 
 #define fail(error, ...) ob_error_set(OB_ERROR_NET, error, __VA_ARGS__)
 
@@ -917,7 +918,7 @@ void ob_net_halted(struct ob_instance *instance)
 	pthread_mutex_lock(&instance->net.mutex);
 	/* Their calls of the kernel fail now. */
 	while (is_any_busy(instance))
-		pthread_cond_wait(&instance->net.idle, &instance->net.mutex);
+		ob_condition_wait(&instance->net.idle, &instance->net.mutex);
 	while ((interface = instance->net.interfaces)) {
 		instance->net.interfaces = interface->next;
 		/* The thread of a DHCP client may wait for the mutex. */

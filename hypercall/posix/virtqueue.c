@@ -157,7 +157,8 @@ void ob_virtqueue_return(struct ob_virtqueue *queue, uint16_t head, uint32_t len
 
 void ob_virtqueue_publish(struct ob_virtqueue *queue)
 {
-	__atomic_store_n(&queue->used->idx, queue->returned, __ATOMIC_RELEASE);
+	/* Visible before ob_virtqueue_wants_interrupt() reads the driver's wish. */
+	__atomic_exchange_n(&queue->used->idx, queue->returned, __ATOMIC_SEQ_CST);
 }
 
 bool ob_virtqueue_wants_interrupt(struct ob_virtqueue *queue)
@@ -169,12 +170,10 @@ bool ob_virtqueue_wants_interrupt(struct ob_virtqueue *queue)
 	queue->signalled = queue->returned;
 	if (!queue->interrupt)
 		return false;
-	/* The index above must be visible before the driver's wish is read. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!queue->event_index)
-		return !(__atomic_load_n(&queue->available->flags, __ATOMIC_RELAXED) &
+		return !(__atomic_load_n(&queue->available->flags, __ATOMIC_SEQ_CST) &
 			 VRING_AVAIL_F_NO_INTERRUPT);
-	return vring_need_event(__atomic_load_n(used_event(queue), __ATOMIC_RELAXED),
+	return vring_need_event(__atomic_load_n(used_event(queue), __ATOMIC_SEQ_CST),
 				queue->returned, before);
 }
 
@@ -182,9 +181,8 @@ bool ob_virtqueue_ask_notify(struct ob_virtqueue *queue)
 {
 	if (!queue->ram || queue->broken)
 		return false;
+	/* The wish is visible before the driver's index is read. Without indices it always holds. */
 	if (queue->event_index)
-		__atomic_store_n(available_event(queue), queue->taken, __ATOMIC_RELAXED);
-	/* The wish must be visible before the driver's index is read. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return available_index(queue) != queue->taken;
+		__atomic_exchange_n(available_event(queue), queue->taken, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&queue->available->idx, __ATOMIC_SEQ_CST) != queue->taken;
 }

@@ -28,7 +28,13 @@ ALLOWED = {
         "waits only with F_SETLKW and its like, which is not used",
     ("hypercall/posix/file_lock", "fcntl"): "the same",
     ("hypercall/posix/thread", "pthread_join"): "cancellation is disabled around it",
+    ("lib/wait", "pthread_cond_wait"): "the same",
 }
+
+
+# outboard/sockets.h puts these in the place of the program's own calls, which are cancellation
+# points. They hold no vCPU.
+PROGRAMS_OWN = "lib/posix/"
 
 
 def plain(name: str) -> str:
@@ -46,7 +52,7 @@ def test_no_cancellation_points():
                for source in glob.glob(pattern, root_dir=REPOSITORY, recursive=True)]
     assert {os.path.dirname(source) for source in sources} >= {"hypercall/posix", "lib"}
     found = {(source, name)
-             for source in sources
+             for source in sources if not source.startswith(PROGRAMS_OWN)
              for name in imports(os.path.join(OBJECTS, f"{source}.o")) & CANCELLATION_POINTS}
     assert found == set(ALLOWED)
 
