@@ -181,7 +181,7 @@ bool ob_virtqueue_ask_notify(struct ob_virtqueue *queue)
 {
 	if (!queue->ram || queue->broken)
 		return false;
-	/* The wish is visible before the driver's index is read. Without indices it always holds. */
+	/* The wish is visible before the index is read. Without event indices it always holds. */
 	if (queue->event_index)
 		__atomic_exchange_n(available_event(queue), queue->taken, __ATOMIC_SEQ_CST);
 	return __atomic_load_n(&queue->available->idx, __ATOMIC_SEQ_CST) != queue->taken;
