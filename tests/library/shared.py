@@ -86,6 +86,12 @@ BY_FUNCTION = {
 # Names of a component's own functions are not known to gdb.
 BY_COMPONENT = {
     "bonding": Choice("the MAC address of `bond0`", "the device is there already"),
+    "ip6_tunnel": Choice("the addresses of the device that it makes", "the device is there already"),
+    "ip6_gre": Choice("the addresses of the device that it makes", "the device is there already"),
+    "ifb": Choice("the MAC addresses of `ifb0` and `ifb1`", "the devices are there already"),
+    "ipvlan": Choice(
+        "the hash secret of its tables of addresses", "nothing outside of the component reaches it"
+    ),
     "sctp": Choice(
         "the secret that signs cookies of its control socket",
         "nothing outside of the component reaches it; other sockets choose their own",
