@@ -91,7 +91,7 @@ def test_wrong_description_of_the_network(programs, path):
                           check=False, timeout=60, env={**os.environ, "OUTBOARD_NET": "user:x",
                                                         "LD_LIBRARY_PATH": LIBRARIES})
     assert done.returncode == 1
-    assert done.stderr.startswith("outboard: user:x: a user interface has no target")
+    assert done.stderr.startswith("outboard: user:x: write user, user:passt or user:slirp")
 
 
 def local_client(directory):

@@ -281,7 +281,7 @@ free_arguments:
 
 #define PROBE_MAC 0x02, 0, 0, 0, 0, 0x01
 
-/* Who has the gateway's address? Asked from an address that nobody uses. */
+/* An ARP request for the address of the gateway, from an address that nobody uses. */
 static const unsigned char probe4[] = {
 	0, 0, 0, 42,
 	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, PROBE_MAC, 0x08, 0x06,
