@@ -431,7 +431,7 @@ def test_frames_stay_whole(program, work):
     finish(process)
     found = fake.found()
     assert found["frames"] <= sent
-    # What was in the backlog at the end is lost.
+    # The end drops the frames in the backlog.
     assert found["frames"] > sent - 1000
 
 

@@ -243,8 +243,8 @@ impl Qcow2 {
         })
     }
 
-    /// `EIO`: somebody has cut a file since it was opened. What is missing then would be read as
-    /// zeroes.
+    /// `EIO`: somebody has cut a file since it was opened. Reads would return zeroes for the
+    /// missing part.
     fn check_size(&self) -> io::Result<()> {
         for (file, size) in &self.files {
             if file.metadata()?.len() < *size {

@@ -20,7 +20,7 @@ const ADDRESS_LIMIT: usize = 64;
 const SERVER_LIMIT: usize = 3;
 const SEARCH_LIMIT: usize = 6;
 
-/// What is asked for.
+/// The kind of address that a question asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
