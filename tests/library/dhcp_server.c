@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <outboard/net.h>
 
@@ -96,6 +97,9 @@ static void send_wrong(int fd, const uint8_t *reply, int size, uint32_t client)
 			damaged[rand() % size] = (uint8_t)rand();
 		if (memcmp(damaged + 236, reply + 236, 4))
 			send_reply(fd, damaged, 1 + rand() % size, client);
+		/* The client reads: a full buffer of its socket would lose the right reply. */
+		if (i % 50 == 49)
+			usleep(2000);
 	}
 }
 
