@@ -148,6 +148,8 @@ struct ob_posix_offers {
 struct ob_posix_virtio {
 	struct ob_virtio_device *devices[OB_VIRTIO_DEVICES_MOST];	/* NULL: free; atomic */
 	uint32_t inserted;	/* devices so far, times the size of the table; atomic */
+	uint64_t polled;	/* a bit for each device that can be polled; atomic */
+	uint32_t in_poll[OB_VIRTIO_DEVICES_MOST];	/* locks, of a thread that polls; atomic */
 };
 
 /* snapshot/request.c, snapshot/extents.c */

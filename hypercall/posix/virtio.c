@@ -5,6 +5,9 @@
  * A thread finds a device by its number without a lock: an entry is set when the device is ready,
  * and cleared before the device is freed. The kernel makes no call for a device after its close. A
  * number is that of the entry, plus a multiple of the table's size that no other device has had.
+ *
+ * Threads that wait for the kernel poll devices. Such a thread holds the entry's lock `in_poll`
+ * during one look. The thread that closes a device clears the entry, then waits for the lock.
  */
 #include <errno.h>
 #include <string.h>
@@ -29,9 +32,12 @@ int ob_virtio_insert(struct ob_host *host, struct ob_virtio_device *device)
 		struct ob_virtio_device *none = NULL;
 
 		device->number = base + place;
-		if (__atomic_compare_exchange_n(&host->virtio.devices[place], &none, device, false,
-						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			return (int)device->number;
+		if (!__atomic_compare_exchange_n(&host->virtio.devices[place], &none, device, false,
+						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		if (device->is_polled)
+			__atomic_or_fetch(&host->virtio.polled, 1ull << place, __ATOMIC_RELEASE);
+		return (int)device->number;
 	}
 	return -ENOSPC;
 }
@@ -129,14 +135,83 @@ int ob_host_virtio_reset(struct ob_host *host, uint32_t number)
 	return device ? device->operations->reset(device) : 0;
 }
 
+/* ---- polling --------------------------------------------------------------- */
+
+static bool lock(uint32_t *word)
+{
+	return !__atomic_load_n(word, __ATOMIC_RELAXED) &&
+	       !__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE);
+}
+
+static void unlock(uint32_t *word)
+{
+	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+}
+
+/* Lets each device look that no other thread polls now. */
+static void poll_all(struct ob_host *host, bool is_last)
+{
+	uint64_t rest = __atomic_load_n(&host->virtio.polled, __ATOMIC_ACQUIRE);
+
+	for (; rest; rest &= rest - 1) {
+		int place = __builtin_ctzll(rest);
+		struct ob_virtio_device *device;
+
+		if (!lock(&host->virtio.in_poll[place]))
+			continue;
+		device = __atomic_load_n(&host->virtio.devices[place], __ATOMIC_SEQ_CST);
+		if (device && device->is_polled)
+			device->operations->poll(device, is_last);
+		unlock(&host->virtio.in_poll[place]);
+	}
+}
+
+/* Some looks at the word, without a look at the clock. */
+static bool has_bits(const uint32_t *word, uint32_t bits)
+{
+	for (int i = 0; i < 4; i++) {
+		if (__atomic_load_n(word, __ATOMIC_ACQUIRE) & bits)
+			return true;
+		__builtin_ia32_pause();
+	}
+	return false;
+}
+
+int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bits, uint64_t end)
+{
+	bool found;
+
+	if (!__atomic_load_n(&host->virtio.polled, __ATOMIC_RELAXED))
+		return -ENODEV;
+	do {
+		poll_all(host, false);
+		found = has_bits(word, bits);
+	} while (!found && ob_host_clock_monotonic(host) < end);
+	poll_all(host, true);
+	return found;
+}
+
+/* ---- the end --------------------------------------------------------------- */
+
+/* No thread finds the device any more, and none polls it. */
+static void remove_entry(struct ob_host *host, struct ob_virtio_device *device)
+{
+	uint32_t place = device->number % OB_VIRTIO_DEVICES_MOST;
+
+	__atomic_and_fetch(&host->virtio.polled, ~(1ull << place), __ATOMIC_RELAXED);
+	__atomic_store_n(&host->virtio.devices[place], NULL, __ATOMIC_SEQ_CST);
+	while (!lock(&host->virtio.in_poll[place]))
+		ob_host_thread_yield(host);
+	unlock(&host->virtio.in_poll[place]);
+}
+
 void ob_host_virtio_close(struct ob_host *host, uint32_t number)
 {
 	struct ob_virtio_device *device = find(host, number);
 
 	if (!device)
 		return;
-	__atomic_store_n(&host->virtio.devices[number % OB_VIRTIO_DEVICES_MOST], NULL,
-			 __ATOMIC_RELEASE);
+	remove_entry(host, device);
 	device->operations->close(device);
 }
 
@@ -148,5 +223,7 @@ void ob_posix_virtio_forked(struct ob_host *host)
 		if (device)
 			device->operations->forked(device);
 		host->virtio.devices[place] = NULL;
+		host->virtio.in_poll[place] = 0;
 	}
+	host->virtio.polled = 0;
 }

@@ -22,6 +22,11 @@ struct ob_virtio_operations {
 	int (*start)(struct ob_virtio_device *device, uint32_t interrupt);
 	void (*notify)(struct ob_virtio_device *device, uint32_t index);
 	int (*reset)(struct ob_virtio_device *device);
+	/*
+	 * Looks once for what has arrived, and hands it over. `is_last`: the device's own thread
+	 * looks from now on. Never blocks. Calls for one device never overlap.
+	 */
+	void (*poll)(struct ob_virtio_device *device, bool is_last);
 	/* Frees the device. */
 	void (*close)(struct ob_virtio_device *device);
 	/* In a fork()ed child, instead of close(): closes the descriptors, frees the device. */
@@ -32,6 +37,7 @@ struct ob_virtio_operations {
 struct ob_virtio_device {
 	const struct ob_virtio_operations *operations;
 	struct ob_virtio_info info;
+	bool is_polled;			/* `poll` may find something */
 	uint32_t number;
 	bool taken;			/* by the kernel; atomic */
 };

@@ -79,9 +79,8 @@ def wraps() -> list:
 
 
 def command_line() -> list:
-    strings = "".join(
-        re.findall(r'"([^"]*)"', read(SETUP).split("scnprintf(", 1)[1].split(";", 1)[0])
-    )
+    function = read(SETUP).split("ob_command_line_setup(void)\n", 1)[1].split("\n}", 1)[0]
+    strings = "".join(re.findall(r'"([^"]*)"', function))
     return found(r"([\w.]+)=", strings, SETUP)
 
 

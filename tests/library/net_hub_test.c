@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -144,6 +145,129 @@ static void test_wake(void)
 		wait_for(b, a);
 	}
 	CHECK(now() - begin < 15);
+	leave(a);
+	leave(b);
+}
+
+/* ---- polling ------------------------------------------------------------------ */
+
+static void look(struct member *member, bool is_last)
+{
+	member->hub->operations->poll(member->hub, is_last);
+}
+
+/* Looks until the member's thread leaves the frames to those who poll. */
+static void begin_to_poll(struct member *member)
+{
+	struct ob_hub *hub = (struct ob_hub *)member->hub;
+
+	while (__atomic_load_n(&hub->taker, __ATOMIC_SEQ_CST) != HUB_POLLERS) {
+		usleep(1000);
+		look(member, false);
+	}
+}
+
+/*
+ * While a thread polls, the port's thread leaves frames to it, but for a look at the ports each
+ * second. The next look of the one that polls finds the frames.
+ */
+static void test_poll(void)
+{
+	struct member *a = join(1), *b = join(2);
+	uint64_t before;
+	int left = 0;
+
+	meet(a, b);
+	for (int i = 0; i < 20; i++) {
+		begin_to_poll(b);
+		before = port_frames(&b->port, 0);
+		send_to(a, 2, 100);
+		usleep(1000);
+		left += port_frames(&b->port, 0) == before;
+		look(b, false);
+		wait_for(b, a);
+		look(b, true);
+	}
+	CHECK(left >= 10);
+	leave(a);
+	leave(b);
+}
+
+/* After the last look, frames are the thread's: those that came later, and those that came then. */
+static void test_last_look(void)
+{
+	struct member *a = join(1), *b = join(2);
+	double begin;
+
+	meet(a, b);
+	begin = now();
+	for (int i = 0; i < 40; i++) {
+		begin_to_poll(b);
+		look(b, true);
+		send_to(a, 2, 100);
+		wait_for(b, a);
+	}
+	CHECK(now() - begin < 15);
+	leave(a);
+	leave(b);
+}
+
+/* A thread that polls is stopped, or in a signal handler: the port's thread takes over. */
+static void test_stopped_poll(void)
+{
+	struct member *a = join(1), *b = join(2);
+
+	meet(a, b);
+	begin_to_poll(b);
+	send_to(a, 2, 100);
+	wait_for(b, a);
+	leave(a);
+	leave(b);
+}
+
+static bool polls;
+
+static void *poll_all_the_time(void *argument)
+{
+	struct member *member = argument;
+
+	while (__atomic_load_n(&polls, __ATOMIC_RELAXED)) {
+		for (int i = 0; i < 5; i++)
+			look(member, i == 4);
+		usleep(20);
+	}
+	return NULL;
+}
+
+/*
+ * The port's thread and one that polls take turns, and peers sleep in between. No frame is lost,
+ * doubled or out of order, none waits for the next look at the ports, and new ports are seen.
+ */
+static void test_turns(void)
+{
+	struct member *a = join(1), *b = join(2), *c;
+	pthread_t thread;
+	double begin;
+
+	meet(a, b);
+	polls = true;
+	CHECK_EQUAL(pthread_create(&thread, NULL, poll_all_the_time, b), 0);
+	begin = now();
+	for (int i = 0; i < 3000; i++) {
+		send_to(a, 2, random_length());
+		if (i % 3)
+			continue;
+		wait_for(b, a);
+		send_to(b, 1, 100);
+		wait_for(a, b);
+	}
+	wait_for(b, a);
+	CHECK(now() - begin < 60);
+	c = join(3);
+	meet(b, c);
+	__atomic_store_n(&polls, false, __ATOMIC_RELAXED);
+	CHECK_EQUAL(pthread_join(thread, NULL), 0);
+	leave(c);
 	leave(a);
 	leave(b);
 }
@@ -381,6 +505,10 @@ static const struct test tests[] = {
 	{ "load", test_load, false },
 	{ "idle", test_idle, false },
 	{ "wake", test_wake, false },
+	{ "poll", test_poll, false },
+	{ "last-look", test_last_look, false },
+	{ "stopped-poll", test_stopped_poll, false },
+	{ "turns", test_turns, false },
 	{ "visitors", test_visitors, false },
 	{ "rest", test_rest, false },
 	{ "successor", test_successor, false },

@@ -24,6 +24,22 @@ def test_two_kernels_on_a_hub(work, program, vcpus, mtu):
         timeout=600)
 
 
+@pytest.mark.parametrize("megabytes", [16, 256, 2048])
+def test_sockets_may_use_memory_that_is_still_to_come(work, megabytes):
+    """A kernel boots with 16 MB. Linux's own rules apply to the memory that it may get."""
+    program = library_program(work, "tcp_memory_test.c", "client.c")
+    settings = {}
+    for line in run(program, str(megabytes), LD_LIBRARY_PATH=LIBRARIES).splitlines():
+        name, *values = line.split()
+        settings[name] = [int(value) for value in values]
+    pages, share = megabytes * 256, megabytes * (1 << 20) // 128
+    assert settings["tcp_mem"][1] == pages // 16
+    assert settings["udp_mem"][1] == pages // 8
+    assert settings["tcp_rmem"][2] == max(128 << 10, min(6 << 20, share))
+    assert settings["tcp_wmem"][2] == max(64 << 10, min(4 << 20, share))
+    assert settings["tcp_max_orphans"] == [min(megabytes * 8, 8192) // 2]
+
+
 @pytest.mark.needs("ip", "unshare")
 @pytest.mark.needs_root
 def test_the_host_on_a_tap(program):

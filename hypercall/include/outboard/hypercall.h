@@ -590,6 +590,16 @@ int ob_host_virtio_reset(struct ob_host *host, uint32_t device);
  */
 void ob_host_virtio_close(struct ob_host *host, uint32_t device);
 
+/*
+ * The calling thread waits without sleeping, until the word has one of the bits, or until the time
+ * `end` of the monotonic clock. Meanwhile it does what threads of devices would do: it hands over
+ * what has arrived, and calls ob_kernel_interrupt(). So an answer that comes soon needs no thread
+ * to be woken. 1: the word has one of the bits. 0: the time is over. -ENODEV: no device can be
+ * served like that, and the call returned at once. Never called with a vCPU held. Needs 8 KB of
+ * stack.
+ */
+int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bits, uint64_t end);
+
 /* ---- upcalls: implemented by the kernel -------------------------------- */
 
 /*

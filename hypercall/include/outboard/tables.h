@@ -141,7 +141,8 @@
 	member(group, virtio_start)	\
 	member(group, virtio_notify)	\
 	member(group, virtio_reset)	\
-	member(group, virtio_close)
+	member(group, virtio_close)	\
+	member(group, virtio_poll)
 
 /* All groups: name, list of members, whether it is required, the error without it. */
 #define OB_HOST_GROUPS(group)					\

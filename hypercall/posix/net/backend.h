@@ -74,6 +74,12 @@ struct ob_net_backend_operations {
 	 * NULL. Never blocks.
 	 */
 	int (*set_queues)(struct ob_net_backend *backend, unsigned int count);
+	/*
+	 * Looks once for frames, on a thread that waits for the kernel, in the place of the
+	 * back-end's own thread. `is_last`: the back-end's thread looks from now on. The rules are
+	 * those of transmit(); calls never overlap. May be NULL.
+	 */
+	void (*poll)(struct ob_net_backend *backend, bool is_last);
 	/* Ends all threads of the back-end, closes its descriptors, frees it. */
 	void (*close)(struct ob_net_backend *backend);
 	/*

@@ -510,6 +510,13 @@ static void net_notify(struct ob_virtio_device *device, uint32_t index)
 					      __ATOMIC_SEQ_CST));
 }
 
+static void net_poll(struct ob_virtio_device *device, bool is_last)
+{
+	struct ob_net_backend *backend = port_of(device)->backend;
+
+	backend->operations->poll(backend, is_last);
+}
+
 static bool is_in_use(struct queue *queue)
 {
 	return __atomic_load_n(&queue->in_ram, __ATOMIC_SEQ_CST) ||
@@ -580,6 +587,7 @@ static const struct ob_virtio_operations net_operations = {
 	.start = net_start,
 	.notify = net_notify,
 	.reset = net_reset,
+	.poll = net_poll,
 	.close = net_close,
 	.forked = net_forked,
 };
@@ -600,6 +608,7 @@ static void describe(struct ob_net_port *port)
 			    BIT(VIRTIO_RING_F_INDIRECT_DESC) | BIT(VIRTIO_NET_F_MAC) |
 			    BIT(VIRTIO_NET_F_STATUS);
 
+	port->device.is_polled = backend->operations->poll;
 	port->device.info.queue_count = 2 * backend->queues;
 	if (backend->mtu) {
 		features |= BIT(VIRTIO_NET_F_MTU);

@@ -4,8 +4,8 @@
  *
  * Each port has memory of its own, in two sealed files without names:
  *
- *   memory	the control page: positions, and whether the thread sleeps; then a ring to each
- *		other port. The owner writes, the other ports have it mapped for reading.
+ *   memory	the control page: positions, and whether anybody looks for frames; then a ring
+ *		to each other port. The owner writes, the other ports have it mapped for reading.
  *   bell	a futex that wakes the owner's thread. All ports write.
  *
  * The file at PATH says where the memory of each port is: a process and its descriptors. The other
@@ -15,8 +15,10 @@
  *
  *   thread	in memory of	does
  *   A's client	A		writes the frame into the ring A to B, then links[B].sent
- *   A's client	B's bell	changes it and wakes, if B's control says that B sleeps
- *   B's thread	B's kernel	copies the frame, then B writes links[A].taken
+ *   A's client	B's bell	changes it and wakes, if B's control says so
+ *   B's taker	B's kernel	copies the frame, then B writes links[A].taken
+ *
+ * The taker is B's thread, or a client's thread that waits in B's kernel anyway (hub.h).
  *
  * A writes no further than RING_BYTES beyond B's links[A].taken. If there is no room, A drops the
  * frame. A sends to the port that has the destination's address, or else to all (hub_learn.c).
@@ -129,6 +131,7 @@ static const struct ob_net_backend_operations operations = {
 	.transmit = ob_hub_transmit,
 	.transmit_end = ob_hub_transmit_end,
 	.set_features = set_features,
+	.poll = ob_hub_poll,
 	.close = close_hub,
 	.forked = forked,
 };

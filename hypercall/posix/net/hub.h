@@ -8,7 +8,7 @@
  *   hub_peers.c	which other ports there are
  *   hub_frames.c	puts frames into rings, and takes them out
  *   hub_learn.c	which port has a MAC address
- *   hub_receive.c	the thread
+ *   hub_receive.c	who receives: the port's thread, or one that waits for the kernel
  */
 #ifndef OUTBOARD_POSIX_NET_HUB_H
 #define OUTBOARD_POSIX_NET_HUB_H
@@ -62,7 +62,7 @@ struct ob_hub_control {
 	uint32_t version;
 	uint64_t number;
 	uint32_t port;
-	/* Odd while the thread sleeps; another number each time. */
+	/* Odd while nobody looks for frames; another number each time. */
 	_Alignas(64) uint64_t sleep;
 	_Alignas(64) struct ob_hub_link links[OB_HUB_PORTS];
 };
@@ -93,7 +93,7 @@ struct ob_hub_peer {
 	uint64_t taken_seen;	/* as in its link, at some time */
 	uint32_t unannounced;	/* bytes that it was not woken for */
 	uint64_t woken;		/* the sleep that it was woken from last */
-	/* Of the thread that receives. */
+	/* Of the taker. */
 	uint64_t taken;		/* as in our link */
 	uint64_t sent_seen;	/* as in its link, at some time */
 	uint32_t looks_after_end;	/* how often its frames were waited for */
@@ -102,6 +102,32 @@ struct ob_hub_peer {
 };
 
 #define OB_HUB_LEARNT 1024
+
+/*
+ * Who receives: takes frames, and says in `sleep` whether peers ring the bell.
+ *
+ *   taker		`sleep`	it is
+ *   HUB_THREAD		even	the port's thread
+ *   HUB_NOBODY		odd	nobody: the thread waits for the bell
+ *   HUB_POLLERS	even	threads that wait for the kernel; the port's thread waits
+ *   HUB_LOOKS		even	one of these threads, which looks now
+ *
+ *   from		to		by
+ *   HUB_THREAD		HUB_NOBODY	the thread, if no frame comes any more
+ *   HUB_NOBODY		HUB_THREAD	the thread, if the bell rang
+ *   HUB_NOBODY		HUB_LOOKS	a thread that begins to poll
+ *   HUB_POLLERS	HUB_LOOKS	a thread that polls
+ *   HUB_LOOKS		HUB_POLLERS	the same one, after the look
+ *   HUB_LOOKS		HUB_NOBODY	the same one, after its last look; rings if there is work
+ *   HUB_POLLERS	HUB_THREAD	the thread, if it is time to look at the file: those that
+ *					polled may be stopped
+ */
+enum ob_hub_taker {
+	HUB_THREAD,
+	HUB_NOBODY,
+	HUB_POLLERS,
+	HUB_LOOKS
+};
 
 struct ob_hub {
 	struct ob_net_backend backend;
@@ -123,7 +149,9 @@ struct ob_hub {
 	/* A thread is between reading `peers` and its last use of what it read; atomic. */
 	uint32_t transmitting;
 	uint64_t touched;		/* ports that got frames in this batch; of that thread */
-	/* Of the thread that receives. */
+	uint32_t taker;			/* enum ob_hub_taker; atomic */
+	bool wanted;			/* a thread wants to poll: do not spin; atomic */
+	/* Of the taker. */
 	uint64_t present;		/* a bit for each peer */
 	struct ob_hub_peer *retired;
 	bool look_soon;			/* the last look at the file left something to do */
@@ -193,7 +221,8 @@ int ob_hub_learn_find(const struct ob_hub *hub, const unsigned char address[6]);
 void ob_hub_learn(struct ob_hub *hub, const unsigned char address[6], unsigned int port);
 void ob_hub_learn_forget(struct ob_hub *hub, unsigned int port);
 
-/* hub_receive.c */
+/* hub_receive.c: the thread, and one look by another one. */
 void ob_hub_work(void *hub);
+void ob_hub_poll(struct ob_net_backend *backend, bool is_last);
 
 #endif

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hub: the thread that receives.
+ * Hub: who receives. hub.h has the states.
  *
- * It takes frames from all peers in turn. If there are none it looks again for a short time, then
- * sleeps until a peer rings the bell. Once a second, and when a peer reports a change, it looks at
- * the file for ports that came and went.
+ * The port's thread takes frames from all peers in turn. If there are none it looks again for a
+ * short time, then sleeps until a peer rings the bell. Once a second, and when a peer reports a
+ * change, it looks at the file for ports that came and went.
+ *
+ * A client's thread that waits for the kernel looks for frames, too: no thread has to wake for the
+ * answer that it waits for. The port's thread leaves that to it, and sleeps.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -27,6 +30,8 @@
 
 /* Peers that report changes all the time do not keep the thread from frames. */
 #define LOOK_AGAIN_NSEC (10 * NSEC_PER_MSEC)
+/* Between two looks whether a thread that polls has gone on. */
+#define LATE_NSEC NSEC_PER_MSEC
 /* Peers that end without notice are found by then. A lost wake-up is made up for, too. */
 #define SLEEP_NSEC NSEC_PER_SEC
 
@@ -39,8 +44,11 @@ static bool is_stopping(const struct ob_hub *hub)
 
 /* ---- frames ------------------------------------------------------------------ */
 
-/* Sets *received if there was a frame. False: the thread should end. */
-static bool receive_from(struct ob_hub *hub, unsigned int port, bool *received)
+/*
+ * Takes frames of one peer. Sets *received if there was one. Returns the size of a frame for which
+ * the kernel has no room; else 0.
+ */
+static size_t take_from(struct ob_hub *hub, unsigned int port, bool *received)
 {
 	size_t bytes = 0, length = 0;
 	int result = 1;
@@ -54,17 +62,18 @@ static bool receive_from(struct ob_hub *hub, unsigned int port, bool *received)
 		*received = true;
 		ob_net_receive_flush(hub->device, 0);
 	}
-	return result >= 0 || ob_net_receive_wait(hub->device, 0, length);
+	return result < 0 ? length : 0;
 }
 
-static bool receive_all(struct ob_hub *hub, bool *received)
+static size_t take_all(struct ob_hub *hub, bool *received)
 {
+	size_t lacking = 0;
+
 	if (!__atomic_load_n(&hub->receiving, __ATOMIC_ACQUIRE))
-		return true;
-	for (uint64_t rest = hub->present; rest; rest &= rest - 1)
-		if (!receive_from(hub, (unsigned int)__builtin_ctzll(rest), received))
-			return false;
-	return true;
+		return 0;
+	for (uint64_t rest = hub->present; rest && !lacking; rest &= rest - 1)
+		lacking = take_from(hub, (unsigned int)__builtin_ctzll(rest), received);
+	return lacking;
 }
 
 /* ---- ports ------------------------------------------------------------------- */
@@ -126,6 +135,8 @@ static bool spin(struct ob_hub *hub)
 	if (!ob_spin_begin(&hub->spin))
 		return false;
 	do {
+		if (__atomic_load_n(&hub->wanted, __ATOMIC_RELAXED))
+			return false;
 		found = look_often(hub);
 	} while (ob_spin_goes_on(&hub->spin, found));
 	return found;
@@ -141,18 +152,59 @@ static void wait_for_bell(struct ob_hub *hub, uint32_t seen, uint64_t nanosecond
 	syscall(SYS_futex, &hub->bell->rings, FUTEX_WAIT, seen, &timeout, NULL, 0);
 }
 
+static uint32_t rings(const struct ob_hub *hub)
+{
+	return __atomic_load_n(&hub->bell->rings, __ATOMIC_SEQ_CST);
+}
+
+static bool change_taker(struct ob_hub *hub, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(&hub->taker, &from, to, false, __ATOMIC_SEQ_CST,
+					   __ATOMIC_RELAXED);
+}
+
+/* Peers ring the bell from now on; or no more. */
+static void change_sleep(struct ob_hub *hub)
+{
+	__atomic_store_n(&hub->control->sleep, hub->control->sleep + 1, __ATOMIC_SEQ_CST);
+}
+
+/* The bell rang, or it is time for a look at the ports. */
+static bool become_taker(struct ob_hub *hub, bool is_late)
+{
+	if (change_taker(hub, HUB_NOBODY, HUB_THREAD)) {
+		change_sleep(hub);
+		return true;
+	}
+	return is_late && change_taker(hub, HUB_POLLERS, HUB_THREAD);
+}
+
+/* Another thread may take frames meanwhile. */
+static void wait_as_nobody(struct ob_hub *hub, uint32_t seen)
+{
+	uint64_t time = ob_spin_now(), end;
+
+	__atomic_store_n(&hub->wanted, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&hub->taker, HUB_NOBODY, __ATOMIC_SEQ_CST);
+	do {
+		end = time_of_look(hub);
+		wait_for_bell(hub, seen, time < end ? end - time : LATE_NSEC);
+		seen = rings(hub);
+		time = ob_spin_now();
+	} while (!is_stopping(hub) && !become_taker(hub, time >= time_of_look(hub)));
+}
+
 /* Sleeps until there is work, but not beyond the time of the next look at the ports. */
 static void sleep_until_work(struct ob_hub *hub)
 {
-	uint32_t seen = __atomic_load_n(&hub->bell->rings, __ATOMIC_SEQ_CST);
-	uint64_t time = ob_spin_now(), end;
+	uint32_t seen = rings(hub);
 
 	/* Either a peer sees that this thread sleeps, or this thread sees the peer's frame. */
-	__atomic_store_n(&hub->control->sleep, hub->control->sleep + 1, __ATOMIC_SEQ_CST);
-	end = time_of_look(hub);
-	if (time < end && !has_work(hub))
-		wait_for_bell(hub, seen, end - time);
-	__atomic_store_n(&hub->control->sleep, hub->control->sleep + 1, __ATOMIC_RELEASE);
+	change_sleep(hub);
+	if (ob_spin_now() < time_of_look(hub) && !has_work(hub))
+		wait_as_nobody(hub, seen);
+	else
+		change_sleep(hub);
 }
 
 void ob_hub_work(void *argument)
@@ -162,13 +214,60 @@ void ob_hub_work(void *argument)
 
 	while (!is_stopping(hub)) {
 		bool received = false;
+		size_t lacking;
 
 		if (ob_spin_now() >= time_of_look(hub))
 			look_at_ports(hub, ob_spin_now());
-		if (!receive_all(hub, &received))
+		lacking = take_all(hub, &received);
+		if (lacking && !ob_net_receive_wait(hub->device, 0, lacking))
 			return;
 		if (!received && !(worked && spin(hub)))
 			sleep_until_work(hub);
 		worked = received;
 	}
+}
+
+/* ---- polling ----------------------------------------------------------------- */
+
+/* False: the port's thread takes frames, or another one looks. */
+static bool begin_look(struct ob_hub *hub, bool is_last)
+{
+	if (change_taker(hub, HUB_POLLERS, HUB_LOOKS))
+		return true;
+	if (is_last)
+		return false;
+	if (!change_taker(hub, HUB_NOBODY, HUB_LOOKS)) {
+		__atomic_store_n(&hub->wanted, true, __ATOMIC_RELAXED);
+		return false;
+	}
+	change_sleep(hub);
+	return true;
+}
+
+static void end_poll(struct ob_hub *hub)
+{
+	uint32_t seen = rings(hub);
+	bool has_more;
+
+	/* Either a peer sees that nobody looks any more, or this thread sees the peer's frame. */
+	change_sleep(hub);
+	has_more = has_work(hub);
+	__atomic_store_n(&hub->taker, HUB_NOBODY, __ATOMIC_SEQ_CST);
+	/* If the bell rang before that, the port's thread has left the work to this one. */
+	if (has_more || rings(hub) != seen)
+		ob_hub_ring_bell(hub->bell);
+}
+
+void ob_hub_poll(struct ob_net_backend *backend, bool is_last)
+{
+	struct ob_hub *hub = (struct ob_hub *)backend;
+	bool received = false;
+
+	if (!begin_look(hub, is_last))
+		return;
+	take_all(hub, &received);
+	if (is_last)
+		end_poll(hub);
+	else
+		__atomic_store_n(&hub->taker, HUB_POLLERS, __ATOMIC_SEQ_CST);
 }

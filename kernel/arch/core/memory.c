@@ -182,3 +182,16 @@ unsigned long __init __wrap_memblock_estimated_nr_free_pages(void)
 {
 	return PHYS_PFN(ob_machine.memory);
 }
+
+unsigned long __wrap_nr_free_buffer_pages(void);
+
+/*
+ * The network sizes the buffers of its sockets by this, once, at boot.
+ *
+ * Dodge nr_free_buffer_pages: the most memory of sockets and of buffer heads follows from the
+ * memory that there may be, not from that at boot.
+ */
+unsigned long __wrap_nr_free_buffer_pages(void)
+{
+	return PHYS_PFN(ob_machine.memory);
+}

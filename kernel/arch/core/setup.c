@@ -15,6 +15,9 @@
 #include "memory.h"
 #include "vcpu.h"
 
+/* More would cost each kernel more than 200 KB of memory at boot. */
+#define OB_TCP_ENTRIES_MOST 8192
+
 static char ob_command_line[COMMAND_LINE_SIZE];
 
 void (*pm_power_off)(void);
@@ -29,13 +32,22 @@ void (*pm_power_off)(void);
  * Dodge rcupdate.rcu_expedited: a grace period would take ticks. When it is expedited, other vCPUs
  * are asked, of which those that idle need not answer, and the others do soon (V5).
  * Dodge loglevel: the program says what it wants to hear.
+ * Dodge thash_entries: TCP's table of connections follows from the memory that there may be, not
+ * from that at boot. The most connections that wait for their end follow from the table.
  */
 static void __init ob_command_line_setup(void)
 {
-	scnprintf(ob_command_line, sizeof(ob_command_line),
-		  "console_msg_format=syslog memhp_default_state=online_kernel slab_min_objects=4 "
-		  "rcupdate.rcu_expedited=1 loglevel=%d %s",
-		  ob_machine.console_level + 1, ob_machine.command_line);
+	u64 connections = min_t(u64, ob_machine.memory >> 17, OB_TCP_ENTRIES_MOST);
+	size_t length;
+
+	length = scnprintf(ob_command_line, COMMAND_LINE_SIZE,
+			   "console_msg_format=syslog memhp_default_state=online_kernel "
+			   "slab_min_objects=4 rcupdate.rcu_expedited=1 loglevel=%d ",
+			   ob_machine.console_level + 1);
+	if (IS_ENABLED(CONFIG_INET))
+		length += scnprintf(ob_command_line + length, COMMAND_LINE_SIZE - length,
+				    "thash_entries=%llu ", connections);
+	strscpy(ob_command_line + length, ob_machine.command_line, COMMAND_LINE_SIZE - length);
 }
 
 void __init setup_arch(char **command_line)

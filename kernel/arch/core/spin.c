@@ -7,7 +7,8 @@
  *   a baton     20 us, unless spinning was in vain    sleeps (baton.c)
  *               lately, or as many threads spin as
  *               there are processors; never with
- *               one processor
+ *               one processor. With virtio devices
+ *               60 us, in which it serves them
  *   a lock      6 looks, with pauses between          takes interrupts if they are on, has the host
  *                                                     run others, and looks again
  *   cpu_relax   takes interrupts each time, if they   every 128th time: has the host run others
@@ -31,6 +32,11 @@
  * skips some waits, twice as many each time. No more threads spin than there are processors.
  */
 #define OB_PATIENCE 20000		/* nanoseconds */
+/*
+ * For an answer through a device. The other side may sleep: its thread that receives has to wake,
+ * and wakes another one. Two sides with less patience would both learn not to spin.
+ */
+#define OB_PATIENCE_DEVICES 60000
 #define OB_RELUCTANCE_MOST 255u
 
 /* Spins until the word has one of the bits, or until the time `end`. Returns whether it has one. */
@@ -48,6 +54,20 @@ static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
 	return false;
 }
 
+/*
+ * Spins for a while. Returns whether the word has one of the bits. The answer may come through a
+ * device of the host, whose thread need not wake if this one serves the device.
+ */
+static bool ob_spin(const u32 *word, u32 bits)
+{
+	u64 now = ob_host_clock_monotonic(ob_host);
+	int found = -ENODEV;
+
+	if (READ_ONCE(ob_machine.virtio_devices))
+		found = ob_host_virtio_poll(ob_host, word, bits, now + OB_PATIENCE_DEVICES);
+	return found < 0 ? ob_spin_until(word, bits, now + OB_PATIENCE) : found;
+}
+
 /* Spins for a while, if that is worth it, until the word has one of the bits. */
 void ob_spin_for_bits(const u32 *word, u32 bits)
 {
@@ -58,7 +78,7 @@ void ob_spin_for_bits(const u32 *word, u32 bits)
 		return;
 	}
 	if (atomic_inc_return(&ob_machine.spinners) <= ob_machine.spinners_max) {
-		if (ob_spin_until(word, bits, ob_host_clock_monotonic(ob_host) + OB_PATIENCE))
+		if (ob_spin(word, bits))
 			mine->reluctance = 0;
 		else
 			mine->reluctance = min((u32)mine->reluctance * 2 + 1, OB_RELUCTANCE_MOST);

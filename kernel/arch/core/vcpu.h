@@ -176,6 +176,7 @@ struct ob_machine {
 	u32 vcpus;
 	int spinners_max;		/* how many threads may spin at a time: spin.c */
 	atomic_t spinners;
+	u32 virtio_devices;		/* so many are in use: threads that spin may serve them */
 	int console_level;
 	u64 memory;			/* ceiling */
 	bool ram_is_pinned;		/* OB_HOST_RAM_IS_PINNED */

@@ -368,6 +368,7 @@ static long ob_virtio_add(const struct ob_virtio_call *add)
 		return error;
 	mutex_lock(&ob_virtios_lock);
 	list_add(&virtio->list, &ob_virtios);
+	WRITE_ONCE(ob_machine.virtio_devices, ob_machine.virtio_devices + 1);
 	mutex_unlock(&ob_virtios_lock);
 	return 0;
 }
@@ -399,8 +400,10 @@ static struct ob_virtio *ob_virtio_take(u32 number)
 	list_for_each_entry(virtio, &ob_virtios, list)
 		if (virtio->number == number)
 			found = virtio;
-	if (found)
+	if (found) {
 		list_del(&found->list);
+		WRITE_ONCE(ob_machine.virtio_devices, ob_machine.virtio_devices - 1);
+	}
 	mutex_unlock(&ob_virtios_lock);
 	return found;
 }

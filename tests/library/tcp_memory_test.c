@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Prints how much memory the kernel's sockets may use, as Linux's settings say. Argument: the
+ * kernel's memory in MB.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+static void print_setting(const char *name)
+{
+	char path[64], text[128];
+	long descriptor, length;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/%s", name);
+	descriptor = OK(ob_sys_open(path, O_RDONLY, 0));
+	length = OK(ob_sys_read((int)descriptor, text, sizeof(text) - 1));
+	OK(ob_sys_close((int)descriptor));
+	text[length] = '\0';
+	printf("%s %s", name, text);
+}
+
+int main(int count, char **arguments)
+{
+	struct ob_config config = { .size = sizeof(config), .log_level = 3 };
+
+	CHECK(count == 2);
+	config.memory = strtoull(arguments[1], NULL, 10) << 20;
+	CHECK(!ob_boot(&config));
+	OK(ob_sys_mount("none", "/proc", "proc", 0, NULL));
+	print_setting("tcp_mem");
+	print_setting("udp_mem");
+	print_setting("tcp_rmem");
+	print_setting("tcp_wmem");
+	print_setting("tcp_max_orphans");
+	CHECK(!ob_halt());
+	return 0;
+}
