@@ -25,17 +25,18 @@ MOST_TESTS_REPEATED = 40
 # pytest's exit codes: all passed, some failed, none collected.
 PASSED, FAILED, NONE = 0, 1, 5
 
-# The streams beside the main one: their tests mostly wait for disks and for other programs. Tests
-# that are in none of them are in the main stream, whose output appears as it comes.
+# The streams beside the main one. Tests that are in none of them are in the main stream, whose
+# output appears as it comes. All four take about the same time: the JUnit files say how long.
 SIDE = {
     "images": (
         "formats/matrix",
-        *(f"formats/test_{name}.py" for name in ("containers", "fuzz", "layers", "mkfs", "tar")),
+        *(f"formats/test_{name}.py" for name in ("containers", "fuzz", "tar")),
         *(f"program/test_{name}.py" for name in ("bad_input", "cp_hostile", "crash", "part_fsck"))),
     "programs": (
         "mount", *(f"formats/test_{name}.py" for name in ("inside", "volumes")),
         *(f"program/test_{name}.py"
           for name in ("cli", "commands", "examples", "random_tree", "sandbox", "script"))),
+    "library": ("invariants", "library"),
 }
 MAIN, AGAIN = "others", "again"
 

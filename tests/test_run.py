@@ -4,6 +4,7 @@ stand-ins for the tools.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -153,6 +154,36 @@ def test_good(repository):
 ])
 def test_each_part_counts(repository, broken, part):
     assert part in failed_parts(repository.run(good=False, broken=broken))
+
+
+SLOW = """#!/bin/bash
+for _ in 1 2 3 4; do
+	echo "${0##*/} works"
+	sleep 0.02
+done
+exit 1
+"""
+
+
+def test_lanes_of_parts(repository):
+    """Output of parts that run side by side is not mixed, and each failure is named."""
+    for tool in ("cargo", "make"):
+        write(f"{repository.path}/tools/{tool}", SLOW, 0o755)
+    output = repository.run(good=False, ci="true")
+    for part, tool in (("cargo test", "cargo"), ("clang", "make"),
+                       ("profile base, MMU=n", "make")):
+        assert part in failed_parts(output), output
+        said = output.partition(f"\n==== {part} (")[2].partition(")\n")[2].partition("\n====")[0]
+        assert said.splitlines() == [f"{tool} works"] * 4, output
+        log = f"part-{re.sub('[^A-Za-z0-9]', '-', part)}.log"
+        with open(f"{repository.path}/out/test-results/{log}", encoding="utf-8") as stream:
+            assert said in stream.read()
+
+
+def test_a_lane_that_ends_early(repository):
+    """What it would have run is not known."""
+    write(f"{repository.path}/fuzz/run", "#!/bin/sh\nkill -9 $PPID\n", 0o755)
+    assert failed_parts(repository.run(good=False)) == ["rust_parts"]
 
 
 def test_a_tool_of_rust_that_is_missing(repository):

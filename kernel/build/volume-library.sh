@@ -17,8 +17,10 @@ mkdir -p "$work" "$LIB_DIR/pkgconfig" "$INCLUDE_DIR/outboard"
 install -C -m 644 "$header" "$INCLUDE_DIR/outboard/"
 
 say "building the C library of volumes"
-cargo build --quiet --release --locked --jobs "$JOBS" --package outboard-c \
-	--manifest-path "$REPO/crates/Cargo.toml"
+# outboard-cli, which has no library, only adds features of its dependencies: so cargo test uses the
+# same objects.
+cargo build --quiet --release --locked --jobs "$JOBS" --package outboard-c --package outboard-cli \
+	--lib --manifest-path "$REPO/crates/Cargo.toml"
 archive=$CARGO_TARGET_DIR/release/liboutboard_volume_c.a
 
 is_newest() {

@@ -21,6 +21,7 @@ from support import host, images
 from support.checkers import DAMAGE, FSCK
 from support.images import MEGABYTE, contents
 from support.json_output import document
+from support.pairs import pairs
 from support.program import bad, command, good, run
 
 pytestmark = [pytest.mark.needs("qemu-img"),
@@ -124,8 +125,7 @@ def mounts(directory):
 
 # ---- fsck ----
 
-@pytest.mark.parametrize("kind", DAMAGE)
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where,kind", pairs(PLACES, DAMAGE, "qcow2", "ext4"))
 def test_fsck_repairs(work, kind, where):
     plain = f"{work}/plain"
     good("mkfs", kind, plain, "--size", "320M" if kind == "xfs" else "48M")
@@ -332,8 +332,8 @@ def test_a_host_without_fuse(work):
 
 # ---- mkfs ----
 
-@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "vfat"])
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where,kind", pairs(PLACES, ["ext4", "xfs", "btrfs", "vfat"],
+                                             "qcow2", "ext4"))
 def test_mkfs(work, kind, where):
     megabytes = 320 if kind == "xfs" else 128
     # Old data must be gone where the new file system has nothing.

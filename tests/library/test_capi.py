@@ -27,6 +27,8 @@ SANITIZERS = {
     "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
     "thread": ["-fsanitize=thread"],
 }
+# The same checks without a sanitizer; the library of the build is compiled so.
+PLAIN = pytest.param("plain", marks=pytest.mark.long)
 
 
 def run(*command, timeout=300, ok=0, **variables):
@@ -58,12 +60,12 @@ def platform_program(directory, source, sanitizer):
                      *SANITIZERS[sanitizer])
 
 
-@pytest.mark.parametrize("sanitizer", ["plain", "address"])
+@pytest.mark.parametrize("sanitizer", [PLAIN, "address"])
 def test_platform(work, sanitizer):
     run(platform_program(work, "platform_test.c", sanitizer))
 
 
-@pytest.mark.parametrize("sanitizer", ["plain", "address", "thread"])
+@pytest.mark.parametrize("sanitizer", [PLAIN, "address", "thread"])
 def test_platform_block(work, sanitizer):
     run(platform_program(work, "block_test.c", sanitizer), work)
 
@@ -101,14 +103,6 @@ def library_program(directory, *sources, compiler="gcc", static=False):
 def run_library_program(directory, name, *arguments, timeout=300, **variables):
     program = library_program(directory, f"{name}.c", "client.c")
     return run(program, *arguments, timeout=timeout, LD_LIBRARY_PATH=LIBRARIES, **variables)
-
-
-def hello_module(directory):
-    """The module of the documentation, built as the documentation says."""
-    source = os.path.join(directory, "hello")
-    shutil.copytree(os.path.join(REPOSITORY, "docs", "examples", "hello_module"), source)
-    run("make", "-s", "-C", REPOSITORY, "modules", f"M={source}", timeout=600)
-    return os.path.join(source, "hello.ko")
 
 
 @pytest.fixture

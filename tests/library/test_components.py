@@ -9,7 +9,7 @@ import struct
 import subprocess
 
 import pytest
-from test_capi import LIBRARIES, REPOSITORY, hello_module, library_program, run
+from test_capi import LIBRARIES, REPOSITORY, library_program, run
 
 ARCHIVE = os.path.join(LIBRARIES, "outboard-components")
 MAKERS = {
@@ -26,11 +26,6 @@ def fixture_tester(tmp_path_factory):
     def test(*arguments, ok=0, **variables):
         return run(program, *arguments, ok=ok, timeout=60, LD_LIBRARY_PATH=LIBRARIES, **variables)
     return test
-
-
-@pytest.fixture(name="hello", scope="module")
-def fixture_hello(tmp_path_factory):
-    return hello_module(str(tmp_path_factory.mktemp("hello")))
 
 
 @pytest.mark.parametrize("kind", MAKERS)

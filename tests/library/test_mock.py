@@ -60,9 +60,9 @@ def test_full(mock, case):
 
 
 @pytest.mark.parametrize("case", ["module", "no-module"])
-def test_module_in_memory(mock, work, case):
+def test_module_in_memory(mock, hello, case):
     """Without a window for modules, RAM is where they are, if the host lets it be executed."""
-    capi.run(mock, image_of(capi.LIBRARIES), case, capi.hello_module(work), timeout=120)
+    capi.run(mock, image_of(capi.LIBRARIES), case, hello, timeout=120)
 
 
 @pytest.mark.long

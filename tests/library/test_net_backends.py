@@ -23,7 +23,7 @@ def build(directory, back_end, tests, sanitizer):
 
 @pytest.mark.needs("ip")
 @pytest.mark.needs_root
-@pytest.mark.parametrize("sanitizer", ["plain", "address"])
+@pytest.mark.parametrize("sanitizer", [capi.PLAIN, "address"])
 def test_tap(work, sanitizer):
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("the host has no /dev/net/tun")
@@ -31,13 +31,13 @@ def test_tap(work, sanitizer):
 
 
 @pytest.mark.parametrize("test", ["net_hub_test.c", "net_hub_bad_test.c"])
-@pytest.mark.parametrize("sanitizer", ["plain", "address"])
+@pytest.mark.parametrize("sanitizer", [capi.PLAIN, "address"])
 def test_hub(work, test, sanitizer):
     program = build(work, "hub", [test, "net_hub_member.c"], sanitizer)
     capi.run(program, work, timeout=300)
 
 
-@pytest.mark.parametrize("sanitizer", ["plain", "address"])
+@pytest.mark.parametrize("sanitizer", [capi.PLAIN, "address"])
 def test_queues(work, sanitizer):
     program = capi.compile_c(os.path.join(work, "program"),
                              ["virtqueue_test.c", os.path.join(capi.PLATFORM, "virtqueue.c")],

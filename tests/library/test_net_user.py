@@ -575,7 +575,7 @@ def pcap_program(directory, sanitizer):
                           ["net_pcap_test.c", *sources], *INCLUDES, *capi.SANITIZERS[sanitizer])
 
 
-@pytest.mark.parametrize("sanitizer", ["plain", "address", "thread"])
+@pytest.mark.parametrize("sanitizer", [capi.PLAIN, "address", "thread"])
 def test_capture_by_threads(work, sanitizer):
     """Each of 80,000 frames is in the file as a whole, or counted as dropped."""
     path = os.path.join(work, "capture")

@@ -16,11 +16,11 @@ from support.mounts import check, mounted, options_of
 
 pytestmark = mounts.MARKS
 CASES = os.path.join(program.REPOSITORY, "tests", "support", "posix_cases.py")
+KINDS = ["ext4", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("xfs", "btrfs"))]
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", [
-    "ext4", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("xfs", "btrfs"))])
+@pytest.mark.parametrize("kind", KINDS)
 def test_like_the_hosts_own_mount(work, kind, image):
     """About 4,000 cases, each on the host kernel's mount of the same type and on ours."""
     other = images.make(f"{work}/other.img", kind, 512)
@@ -33,6 +33,7 @@ def test_like_the_hosts_own_mount(work, kind, image):
     alike(theirs, ours)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_root_alone_may_do_what_root_may(work, kind, image):
     """Where the host checks nothing, since nobody else can come."""
     other = images.make(f"{work}/other.img", kind, 512)
