@@ -15,6 +15,7 @@ pub use crate::reported::warn;
 pub enum Error {
     /// The command line makes no sense.
     Usage(String),
+    /// It failed, for a reason that only the text has.
     Failed(String),
     /// It failed, and programs can tell why.
     Known(Box<Failure>),

@@ -57,7 +57,9 @@ pub enum Confinement {
 /// A program and its Debian package.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
+    /// Name of the program.
     pub name: &'static str,
+    /// Debian's package with the program.
     pub package: &'static str,
 }
 
@@ -122,6 +124,7 @@ impl Tool {
 
 /// A file with a file system or a disk, for tools that change it.
 pub struct ToolFile {
+    /// Path of the file.
     pub path: PathBuf,
     /// It is the image itself: a tool that stops half-way would leave it half changed.
     pub in_place: bool,

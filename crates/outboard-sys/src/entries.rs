@@ -6,11 +6,13 @@ use std::ffi::CStr;
 /// One name in a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
+    /// Number of the inode.
     pub inode: u64,
     /// Where the directory goes on after it, for seeking.
     pub next: i64,
     /// `DT_*`; `DT_UNKNOWN` where the file system does not say.
     pub kind: u8,
+    /// Name in the directory.
     pub name: &'a CStr,
 }
 

@@ -9,6 +9,8 @@
 //!   the host's kernel or one in this process; all speak the same language,
 //!   so code above is written once and works on each.
 
+#![warn(missing_docs)]
+
 pub mod component;
 pub mod ffi;
 pub mod kernel;
