@@ -4,6 +4,7 @@
 
 use crate::error::warn;
 use crate::error::{Error, Result};
+use crate::failure::ErrorKind;
 use crate::format::escaped;
 use crate::interrupt::Guard;
 use crate::sandbox::programs::{shut_in, Files};
@@ -98,11 +99,14 @@ impl Tool {
     /// Begins a call. Without the tool: an error that names the package to install.
     pub fn call(&self, confinement: Confinement) -> Result<Call> {
         let program = find(self.name).ok_or_else(|| {
-            Error::Failed(format!(
+            Error::known(
+                ErrorKind::Unsupported,
+                format!(
                 "this needs {0}, which is not installed: it is in the package {1} (apt-get install \
                  {1})",
                 self.name, self.package
-            ))
+            ),
+            )
         })?;
         Ok(Call {
             name: self.name,
@@ -537,11 +541,12 @@ mod tests {
 
     #[test]
     fn a_missing_tool_names_its_package() {
-        let Err(Error::Failed(message)) =
-            Tool::new("no-such-tool", "its-package").call(Confinement::default())
+        let Err(error) = Tool::new("no-such-tool", "its-package").call(Confinement::default())
         else {
             panic!("there is no such tool");
         };
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let message = error.message().unwrap();
         assert!(message.contains("apt-get install its-package"), "{message}");
     }
 }

@@ -190,7 +190,7 @@ impl Transfer {
                 interrupt,
                 report,
                 names: None,
-                shown: None,
+                operand: None,
             };
             let used = of_open_volumes();
             let (source, destination) = ((from, &source), (to, &destination));
@@ -270,11 +270,10 @@ impl Transfer {
         directory: impl AsRef<Path>,
     ) -> Result<Summary> {
         let place = Place::Host(directory.as_ref().to_owned());
-        let shown = place.shown();
         let target = Target {
             tree: to,
             place: &place,
-            shown: &shown,
+            operand: &place.operand(),
         };
         let selection = Selection::default();
         let how = Unpacking {

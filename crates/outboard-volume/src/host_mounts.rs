@@ -4,6 +4,7 @@
 use crate::servers::KIND;
 use outboard::{receive_fd, System};
 use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::sandbox::rights::unshare_user;
 use outboard_sandbox::tool;
 use std::ffi::{CString, OsStr, OsString};
@@ -132,10 +133,13 @@ fn quoted(name: &OsStr) -> OsString {
 }
 
 fn helper_missing(error: &io::Error) -> Error {
-    Error::Failed(format!(
-        "cannot run {HELPER}: {} (it comes with the package fuse3)",
-        reason(error)
-    ))
+    Error::known(
+        ErrorKind::Unsupported,
+        format!(
+            "cannot run {HELPER}: {} (it comes with the package fuse3)",
+            reason(error)
+        ),
+    )
 }
 
 /// The host's own helper, never one from a relative entry of PATH.
@@ -206,10 +210,13 @@ pub fn mount(directory: &Path, source: &OsStr, options: Flags) -> Result<OwnedFd
 fn cannot_mount(what: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput => {
-            Error::Failed(format!(
-                "{what}: {} (is there {DEVICE}, and may this container use it?)",
-                reason(error)
-            ))
+            Error::known(
+                ErrorKind::of(error),
+                format!(
+                    "{what}: {} (is there {DEVICE}, and may this container use it?)",
+                    reason(error)
+                ),
+            )
         }
         _ => Error::failed(what, error),
     }
@@ -310,7 +317,7 @@ fn mount_in_sight(directory: &Path, what: &str) -> Result<(OwnedFd, Option<Unmou
         Err(error) => {
             unmounter.cancel();
             let why = error.message().unwrap_or_default();
-            Err(Error::Failed(format!("{what}: {why}")))
+            Err(Error::known(error.kind(), format!("{what}: {why}")))
         }
     }
 }
@@ -342,9 +349,10 @@ impl Failure {
     fn new(directory: &Path, busy: bool, why: &str) -> Self {
         let message = format!("cannot unmount {}: {why}", directory.display());
         match busy {
-            true => Failure::Busy(Error::Failed(format!(
-                "{message} (see fuser -vm for who uses it)"
-            ))),
+            true => Failure::Busy(Error::known(
+                ErrorKind::InUse,
+                format!("{message} (see fuser -vm for who uses it)"),
+            )),
             false => Failure::Other(Error::Failed(message)),
         }
     }

@@ -6,7 +6,7 @@ use crate::commands::operands::{expand_places, volume_operand};
 use crate::output::check_open;
 use clap::Args;
 use outboard::Fd;
-use outboard_sandbox::error::{reason, Error, Failures, Result};
+use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::claimed_size;
 use outboard_transfer::cp::no_contents;
@@ -121,11 +121,7 @@ fn one(session: &mut Session, place: &Place, output: &Fd, interrupt: &Interrupt)
     match result {
         Ok(()) => Ok(()),
         Err(Problem::Writing(error)) => Err(error),
-        Err(Problem::Reading(error)) => Err(Error::Failed(format!(
-            "cannot read {}: {}",
-            place.shown(),
-            reason(&error)
-        ))),
+        Err(Problem::Reading(error)) => Err(Error::of_file("cannot read", place.operand(), &error)),
     }
 }
 

@@ -43,10 +43,7 @@ impl<'a> Found<'a> {
                 file,
                 stat,
             }),
-            Err(error) => Err(Error::failed(
-                format!("cannot open {}", place.shown()),
-                &error,
-            )),
+            Err(error) => Err(Error::of_file("cannot open", place.operand(), &error)),
         }
     }
 
@@ -65,7 +62,7 @@ impl<'a> Found<'a> {
     }
 
     pub fn failed(&self, what: &str, error: &io::Error) -> Error {
-        Error::failed(format!("cannot {what} {}", self.place.shown()), error)
+        Error::of_file(&format!("cannot {what}"), self.place.operand(), error)
     }
 }
 
@@ -136,7 +133,7 @@ pub fn children(tree: &Tree, place: &Place) -> Result<Vec<Place>> {
             .collect::<io::Result<Vec<Vec<u8>>>>()
     });
     let mut names =
-        names.map_err(|error| Error::failed(format!("cannot list {}", place.shown()), &error))?;
+        names.map_err(|error| Error::of_file("cannot list", place.operand(), &error))?;
     names.sort();
     Ok(names.iter().map(|name| place.below(name)).collect())
 }

@@ -11,6 +11,7 @@ use super::{image_place, runs_programs, uses_image};
 use clap::Args;
 use outboard::{signal_child, signals, Fd, System, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::attributes::{self, Target, Wanted, Xattrs};
 use outboard_transfer::report::Report;
@@ -121,7 +122,7 @@ impl Original {
     fn read(session: &mut Session, place: &Place) -> Result<(Self, Vec<u8>)> {
         let id = session.open(place, true)?;
         Self::of(session.tree(id), place.path())
-            .map_err(|error| Error::failed(format!("cannot edit {}", place.shown()), &error))
+            .map_err(|error| Error::of_file("cannot edit", place.operand(), &error))
     }
 
     /// The file and its text.
@@ -294,14 +295,16 @@ fn write_back(
     let id = session.open(place, true)?;
     let umask = session.umask();
     let tree = session.tree(id);
-    let failed =
-        |error: io::Error| Error::failed(format!("cannot write {}", place.shown()), &error);
+    let failed = |error: io::Error| Error::of_file("cannot write", place.operand(), &error);
     let (now, text_now) = Original::of(tree, place.path()).map_err(failed)?;
     if now != *original || text_now != before {
-        return Err(Error::Failed(format!(
-            "{} was changed by somebody else meanwhile: it was left as it is now",
-            place.shown()
-        )));
+        return Err(Error::known(
+            ErrorKind::InUse,
+            format!(
+                "{} was changed by somebody else meanwhile: it was left as it is now",
+                place.shown()
+            ),
+        ));
     }
     if let Some(others) = now
         .attributes

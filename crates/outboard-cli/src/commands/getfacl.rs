@@ -7,6 +7,7 @@ use crate::output::{Output, Print};
 use crate::record::{Bytes, Ownership};
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_transfer::accounts::Accounts;
 use outboard_transfer::acl::{shown, Acl, Permissions, Who, ACCESS, DEFAULT};
 use outboard_volume::octal::quote;
@@ -70,7 +71,10 @@ pub fn list(found: &Found, attribute: &CStr) -> Result<Option<Acl>> {
     let list = Acl::decode(&value);
     list.map(Some).ok_or_else(|| {
         let place = found.place.shown();
-        Error::Failed(format!("{place} has a broken access control list"))
+        Error::known(
+            ErrorKind::Damaged,
+            format!("{place} has a broken access control list"),
+        )
     })
 }
 

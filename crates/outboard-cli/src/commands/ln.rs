@@ -5,6 +5,7 @@ use crate::commands::image_place;
 use clap::Args;
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_transfer::operand::{
     base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
 };
@@ -51,7 +52,7 @@ pub fn run(options: &Ln, session: &mut Session) -> Result<()> {
     let into = is_target_directory(session.tree(id), &link, options.no_dereference);
     if targets.len() > 1 && !into {
         let text = format!("{} is not a directory", link.shown());
-        return Err(Error::Failed(text));
+        return Err(Error::known(ErrorKind::Usage, text));
     }
     let mut failures = Failures::default();
     for target in &targets {
@@ -106,23 +107,23 @@ fn make(
     target: &Target,
     place: &Place,
 ) -> Result<()> {
-    let failed =
-        |error: io::Error| Error::failed(format!("cannot make link {}", place.shown()), &error);
+    let failed = |error: io::Error| Error::of_file("cannot make link", place.operand(), &error);
     let file = match target {
         Target::Text(_) => None,
         Target::File(file) if session.open(file, true)? != id => {
-            return Err(Error::Failed(format!(
+            return Err(Error::known(
+                ErrorKind::Unsupported,
+                format!(
                 "cannot make link {}: {} is in another file system (copy it with outboard cp, or \
                  use ln -s)",
                 place.shown(),
                 file.shown()
-            )));
+            ),
+            ));
         }
         Target::File(file) => {
             let found = Named::to_change(session.tree(id), file);
-            Some(found.map_err(|error| {
-                Error::failed(format!("cannot link to {}", file.shown()), &error)
-            })?)
+            Some(found.map_err(|error| Error::of_file("cannot link to", file.operand(), &error))?)
         }
     };
     let link = |directory: &Fd, name: &CStr| match (target, &file) {

@@ -8,7 +8,8 @@ use crate::commands::progress;
 use crate::commands::rm::remove_tree;
 use clap::Args;
 use outboard::{Fd, Tree};
-use outboard_sandbox::error::{reason, Error, Failures, Result};
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::cp;
 use outboard_transfer::operand::{
@@ -53,7 +54,7 @@ pub fn run(options: &Mv, session: &mut Session) -> Result<()> {
     let into = into.is_ok_and(|found| found.is_dir());
     if sources.len() > 1 && !into {
         let text = format!("{} is not a directory", destination.shown());
-        return Err(Error::Failed(text));
+        return Err(Error::known(ErrorKind::Usage, text));
     }
     let mut failures = Failures::default();
     for source in &sources {
@@ -91,8 +92,8 @@ impl End {
     fn find(session: &mut Session, place: &Place) -> Result<Self> {
         let id = session.open(place, true)?;
         let found = Named::to_change(session.tree(id), place);
-        let (directory, name) = found
-            .map_err(|error| Error::failed(format!("cannot move {}", place.shown()), &error))?;
+        let (directory, name) =
+            found.map_err(|error| Error::of_file("cannot move", place.operand(), &error))?;
         Ok(Self {
             id,
             directory,
@@ -102,11 +103,13 @@ impl End {
 }
 
 fn failure(source: &Place, new: &Place, error: &io::Error) -> Error {
-    let (source, new) = (source.shown(), new.shown());
-    Error::Failed(match error.raw_os_error() {
-        Some(libc::EINVAL) => format!("cannot move {source} into itself, {new}"),
-        _ => format!("cannot move {source} to {new}: {}", reason(error)),
-    })
+    let (from, to) = (source.shown(), new.shown());
+    let failure = Failure::of(error);
+    let failure = match error.raw_os_error() {
+        Some(libc::EINVAL) => failure.with_message(format!("cannot move {from} into itself, {to}")),
+        _ => failure.after(format!("cannot move {from} to {to}")),
+    };
+    Error::from(failure.with_path(source.operand()))
 }
 
 fn move_one(

@@ -10,6 +10,7 @@ use super::getfacl::{access_list, default_list};
 use super::writes_images;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::accounts::{Accounts, Names};
@@ -363,9 +364,10 @@ fn change(options: &Setfacl, found: &Found, plan: &[Step]) -> Result<()> {
     }
     let malformed = |why| {
         let place = found.place.shown();
-        Error::Failed(format!(
-            "cannot change the access control list of {place}: {why}"
-        ))
+        Error::known(
+            ErrorKind::Usage,
+            format!("cannot change the access control list of {place}: {why}"),
+        )
     };
     if access.changed {
         if let Some(why) = access.finish(options) {
@@ -488,7 +490,10 @@ fn restore(found: &Found, section: &Section, accounts: &Accounts) -> Result<()> 
     for list in [&access, &default] {
         if let Some(why) = list.problem().filter(|_| !list.is_empty()) {
             let place = found.place.shown();
-            return Err(Error::Failed(format!("no list for {place}: {why}")));
+            return Err(Error::known(
+                ErrorKind::Usage,
+                format!("no list for {place}: {why}"),
+            ));
         }
     }
     let failed = |error: io::Error| found.failed("change the owner or mode of", &error);

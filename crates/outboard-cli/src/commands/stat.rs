@@ -67,8 +67,7 @@ impl Found {
     ) -> Result<Self> {
         let id = session.open(place, false)?;
         let tree = session.tree(id);
-        let failed =
-            |error: io::Error| Error::failed(format!("cannot stat {}", place.shown()), &error);
+        let failed = |error: io::Error| Error::of_file("cannot stat", place.operand(), &error);
         let (directory, name) = if follow {
             let file = tree.open_fd(place.path(), libc::O_PATH, 0);
             (file.map_err(failed)?, CString::default())

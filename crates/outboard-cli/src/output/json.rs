@@ -7,6 +7,7 @@ use outboard_sandbox::reported::{take_reports, Kept, Reported, Reports};
 use serde::Serialize;
 use serde_json::value::{to_raw_value, RawValue};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 
 /// Changes when a program that reads the output has to change.
 const VERSION: u32 = 1;
@@ -77,7 +78,9 @@ impl ErrorRecord {
         Some(Self {
             kind: error.kind().name(),
             message: error.message()?.to_owned(),
-            path: None,
+            path: error
+                .path()
+                .map(|path| Bytes::new("path", path.as_os_str().as_bytes().to_vec())),
             errno: error.errno(),
         })
     }

@@ -12,11 +12,11 @@ use crate::claimed_size;
 use crate::exclusion::Exclusion;
 use crate::report::{Loss, NamePrinter, Report};
 use outboard::Fd;
+use outboard_sandbox::failure::{self, ErrorKind};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::destination::UsedFiles;
 use std::ffi::{CStr, CString};
-use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -89,8 +89,8 @@ pub struct Copier<'a> {
     pub report: &'a Report,
     /// The directory that paths of copies are relative to.
     pub base: Arc<Fd>,
-    /// Its name, for messages.
-    base_shown: String,
+    /// Its name, as the user would write it.
+    base_operand: Vec<u8>,
     /// Files that must not be overwritten.
     used: Arc<UsedFiles>,
     links: Links,
@@ -127,7 +127,7 @@ impl<'a> Copier<'a> {
     pub(super) fn new(
         job: &Job<'a>,
         base: Arc<Fd>,
-        base_shown: String,
+        base_operand: Vec<u8>,
         used: Arc<UsedFiles>,
     ) -> Self {
         let inside = !base.system().is_host();
@@ -140,7 +140,7 @@ impl<'a> Copier<'a> {
             interrupt: job.interrupt,
             report: job.report,
             base,
-            base_shown,
+            base_operand,
             used,
             links: Links::default(),
             handles: HandleCache::default(),
@@ -155,10 +155,10 @@ impl<'a> Copier<'a> {
     }
 
     /// Reports a write error, unless the caller expects it.
-    pub fn fail_writing(&self, what: impl Display, error: &io::Error) {
+    pub fn fail_writing(&self, what: &str, path: Vec<u8>, error: &io::Error) {
         match error.raw_os_error() {
             Some(libc::ENOSPC) if self.options.may_be_full => self.report.note_full(),
-            _ => self.report.fail_writing(what, error),
+            _ => self.report.fail_writing(what, path, error),
         }
     }
 
@@ -168,20 +168,19 @@ impl<'a> Copier<'a> {
             return;
         }
         if let Err(error) = self.handles.note(directory) {
-            let what = format!("cannot write {}", escaped(self.base_shown.as_bytes()));
-            self.fail_writing(what, &error);
+            self.fail_writing("cannot write", self.base_operand.clone(), &error);
         }
     }
 
-    /// A copy's name, for messages. `path` is relative to the top target.
-    pub fn copy_shown(&self, path: &[u8]) -> String {
-        escaped(&join(self.base_shown.as_bytes(), path))
+    /// A copy's name, as the user would write it. `path` is relative to the top target.
+    pub fn operand_of(&self, path: &[u8]) -> Vec<u8> {
+        join(&self.base_operand, path)
     }
 
     /// The names of a file or directory and of its copy, as `-v` prints them.
     pub fn print_names(&self, source: impl FnOnce() -> Vec<u8>, path: impl FnOnce() -> Vec<u8>) {
         let Some(names) = self.names else { return };
-        let copy = join(self.base_shown.as_bytes(), &path());
+        let copy = self.operand_of(&path());
         names.copied(self.report, &source(), &copy);
     }
 
@@ -252,9 +251,8 @@ impl Worker<'_> {
             }
             Err(Failure::Writing(error)) => {
                 let path = item.directory.path_of(item.new_name());
-                let copy = self.copier.copy_shown(&path);
-                self.copier
-                    .fail_writing(format!("cannot write {copy}"), &error);
+                let copy = self.copier.operand_of(&path);
+                self.copier.fail_writing("cannot write", copy, &error);
             }
         }
         self.copier.note(item.target());
@@ -407,10 +405,10 @@ impl Worker<'_> {
                 let _ = item.target().unlink_at(item.new_name(), 0);
             }
             Err(_) => {
-                let copy = copier.copy_shown(&item.directory.path_of(item.new_name()));
-                copier
-                    .report
-                    .fail(format!("{copy} has only a part of {} now", item.shown()));
+                let copy = copier.operand_of(&item.directory.path_of(item.new_name()));
+                let text = format!("{} has only a part of {} now", escaped(&copy), item.shown());
+                let failure = failure::Failure::new(ErrorKind::Other, text).with_path(copy);
+                copier.report.fail(failure);
             }
             Ok(()) => {}
         }

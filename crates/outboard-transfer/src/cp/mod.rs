@@ -23,6 +23,7 @@ pub use copy::no_contents;
 use copy::{Copier, Item};
 use outboard::{Fd, Mount, System, Tree};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use outboard_volume::destination::UsedFiles;
@@ -127,7 +128,7 @@ pub fn archive(
         changes: &Changes::default(),
         excluded: &Exclusion::default(),
         names: None,
-        shown: None,
+        operand: None,
     };
     let sources = std::slice::from_ref(source);
     match copy_and_tell(session, &order, sources, destination, &report)? {
@@ -145,8 +146,8 @@ pub struct Order<'a> {
     pub excluded: &'a Exclusion,
     /// Prints the names of what is copied.
     pub names: Option<&'a dyn NamePrinter>,
-    /// The name of the destination in messages, if the user does not know its real one.
-    pub shown: Option<&'a str>,
+    /// The name of the destination, if the user does not know its real one.
+    pub operand: Option<&'a [u8]>,
 }
 
 /// Copies `sources`, and reports what could not be kept. Other commands than `cp` use it, too.
@@ -177,7 +178,7 @@ fn copy_and_tell(
         interrupt: &interrupt,
         report,
         names: order.names,
-        shown: order.shown,
+        operand: order.operand,
     };
     let result = copy_all(session, &job, sources, destination);
     let full = options.may_be_full && report.is_full();
@@ -205,8 +206,8 @@ pub(crate) struct Job<'a> {
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) report: &'a Report,
     pub(crate) names: Option<&'a dyn NamePrinter>,
-    /// Another name of the destination, for messages.
-    pub(crate) shown: Option<&'a str>,
+    /// Another name of the destination, for the user.
+    pub(crate) operand: Option<&'a [u8]>,
 }
 
 /// The destination: a directory, and a name in it unless the destination is the directory itself.
@@ -216,7 +217,7 @@ struct Target {
     /// The name is a link to a pipe, as /dev/stdout may be.
     pipe: bool,
     /// The directory, as the user would write it.
-    shown: String,
+    operand: Vec<u8>,
 }
 
 fn copy_all(
@@ -277,7 +278,7 @@ impl Way<'_> {
         let copier = Copier::new(
             job,
             Arc::clone(&target.directory),
-            job.shown.unwrap_or(&target.shown).to_owned(),
+            job.operand.unwrap_or(&target.operand).to_owned(),
             Arc::clone(&self.used),
         );
         let mut walk = Walk::new(&copier);
@@ -318,7 +319,7 @@ pub(crate) fn copy_exactly(
             directory: Arc::new(directory),
             name: Some(name),
             pipe: false,
-            shown: destination.parent().shown(),
+            operand: destination.parent().operand(),
         },
         destination,
         used: Arc::new(used),
@@ -342,12 +343,15 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
                 directory: Arc::new(directory),
                 name: None,
                 pipe: false,
-                shown,
+                operand: place.operand(),
             })
         }
         Err(error) => match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR) if sources > 1 => {
-                return Err(Error::Failed(format!("{shown} is not a directory")));
+                return Err(Error::known(
+                    ErrorKind::Usage,
+                    format!("{shown} is not a directory"),
+                ));
             }
             Some(libc::ENOTDIR) if ends_with_slash(place.path()) => return Err(failed(&error)),
             Some(libc::ENOENT | libc::ENOTDIR) => {}
@@ -362,9 +366,10 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
             place.path().to_path_buf()
         }
         Err(_) if tree.symlink_metadata(place.path()).is_ok() => {
-            return Err(Error::Failed(format!(
-                "cannot write to {shown}: it is a symbolic link that leads nowhere"
-            )));
+            return Err(Error::known(
+                ErrorKind::NotFound,
+                format!("cannot write to {shown}: it is a symbolic link that leads nowhere"),
+            ));
         }
         Err(_) => place.path().to_path_buf(),
     };
@@ -373,7 +378,7 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
         directory: Arc::new(directory),
         name: Some(name),
         pipe,
-        shown: place.parent().shown(),
+        operand: place.parent().operand(),
     })
 }
 
@@ -424,9 +429,10 @@ fn add_source<'a>(
         return Err(failed(io::Error::from_raw_os_error(libc::ENOTDIR)));
     }
     if directory && !options.recursive {
-        return Err(Error::Failed(format!(
-            "{shown} is a directory: it was left out (copy directories with -r or -a)"
-        )));
+        return Err(Error::known(
+            ErrorKind::Usage,
+            format!("{shown} is a directory: it was left out (copy directories with -r or -a)"),
+        ));
     }
     if !directory && target.name.is_some() && ends_with_slash(destination.path()) {
         let error = io::Error::from_raw_os_error(libc::ENOTDIR);
@@ -438,10 +444,10 @@ fn add_source<'a>(
         None => base_name(place.path()),
     };
     if directory && is_inside(&target.directory, parent.system(), &stat).map_err(failed)? {
-        return Err(Error::Failed(format!(
-            "cannot copy {shown} into itself, {}",
-            destination.shown()
-        )));
+        return Err(Error::known(
+            ErrorKind::Usage,
+            format!("cannot copy {shown} into itself, {}", destination.shown()),
+        ));
     }
     let top = Directory::top(
         parent,

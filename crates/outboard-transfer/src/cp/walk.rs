@@ -403,9 +403,9 @@ impl Walker<'_> {
                 })
             }
             Err(error) => {
-                let copy = self.copier.copy_shown(&parent.path_of(into));
+                let copy = self.copier.operand_of(&parent.path_of(into));
                 self.copier
-                    .fail_writing(format!("cannot make directory {copy}"), &error);
+                    .fail_writing("cannot make directory", copy, &error);
                 release(self.copier, parent);
                 None
             }

@@ -52,16 +52,25 @@ pub struct Maker<'a> {
     pub flights: &'a Flights,
     /// Complete files.
     pub handles: &'a HandleCache,
-    /// The destination, for messages.
-    pub shown: &'a str,
+    /// The destination, as the user would write it.
+    pub operand: &'a [u8],
 }
 
 impl Maker<'_> {
+    /// A path in the destination, as the user would write it.
+    pub fn operand_of(&self, path: &[u8]) -> Vec<u8> {
+        let path = path.strip_prefix(b"./").unwrap_or(path);
+        let slash: &[u8] = if self.operand.ends_with(b"/") {
+            b""
+        } else {
+            b"/"
+        };
+        [self.operand, slash, path].concat()
+    }
+
     /// A path in the destination, for messages.
     pub fn shown(&self, path: &[u8]) -> String {
-        let path = path.strip_prefix(b"./").unwrap_or(path);
-        let slash = if self.shown.ends_with('/') { "" } else { "/" };
-        format!("{}{slash}{}", self.shown, escaped(path))
+        escaped(&self.operand_of(path))
     }
 
     /// Creates a member and reports failures.
@@ -70,9 +79,8 @@ impl Maker<'_> {
             Ok(()) => self.report.count_file(),
             Err(Failure::Cut) => {}
             Err(Failure::Writing(error)) => {
-                let shown = self.shown(&job.member.path);
-                self.report
-                    .fail_writing(format!("cannot write {shown}"), &error);
+                let path = self.operand_of(&job.member.path);
+                self.report.fail_writing("cannot write", path, &error);
             }
         }
         self.flights.land(job.flight);
@@ -82,8 +90,8 @@ impl Maker<'_> {
     /// Notes that this directory, or a file in it, is complete.
     pub fn note(&self, directory: &Fd) {
         if let Err(error) = self.handles.note(directory) {
-            let what = format!("cannot write {}", self.shown);
-            self.report.fail_writing(what, &error);
+            self.report
+                .fail_writing("cannot write", self.operand.to_vec(), &error);
         }
     }
 

@@ -19,6 +19,7 @@ use crate::cp::queue::Queue;
 use crate::report::Report;
 use outboard::{explained, Fd};
 use outboard_sandbox::error::{reason, warn};
+use outboard_sandbox::failure::Failure;
 use outboard_sandbox::format::{escaped, size};
 use outboard_sandbox::interrupt::Interrupt;
 use std::ffi::CString;
@@ -57,11 +58,11 @@ pub enum End {
     Stopped(Stop, u64),
 }
 
-/// Unpacks an archive into the directory `root`, which messages call `shown`.
+/// Unpacks an archive into the directory `root`, which the user writes as `operand`.
 pub fn extract(
     archive: &mut Archive,
     root: Fd,
-    shown: &str,
+    operand: &[u8],
     options: Options,
     interrupt: &Interrupt,
     report: &Report,
@@ -73,7 +74,7 @@ pub fn extract(
         report,
         flights: &flights,
         handles: &handles,
-        shown,
+        operand,
     };
     let mut extraction = Extraction {
         maker: &maker,
@@ -218,8 +219,8 @@ impl Extraction<'_> {
         match done {
             Ok(()) => self.maker.report.count_file(),
             Err(error) => {
-                let text = format!("cannot write {}", self.maker.shown(path));
-                self.maker.report.fail_writing(text, &error);
+                let path = self.maker.operand_of(path);
+                self.maker.report.fail_writing("cannot write", path, &error);
             }
         }
     }
@@ -406,7 +407,10 @@ impl Extraction<'_> {
                     self.maker.note(&directory.fd);
                 }
                 Ok(None) => {}
-                Err(error) => report.fail(format!("cannot finish {}: {}", shown(), reason(&error))),
+                Err(error) => {
+                    let path = self.maker.operand_of(&later.path);
+                    report.fail(Failure::of_file("cannot finish", path, &error));
+                }
             }
         }
     }

@@ -67,9 +67,10 @@ impl Input {
         let failed = |error| Error::failed(format!("cannot open archive {name}"), &error);
         let file = File::open(path).map_err(failed)?;
         if file.metadata().map_err(failed)?.is_dir() {
-            return Err(Error::Failed(format!(
-                "{name} is a directory, not an archive"
-            )));
+            return Err(Error::known(
+                ErrorKind::Usage,
+                format!("{name} is a directory, not an archive"),
+            ));
         }
         Ok(Self::of(file, name))
     }
@@ -106,12 +107,12 @@ pub fn unpack_reads(file: &Path) -> Vec<PathBuf> {
     reads
 }
 
-/// Unpacks an archive file. `shown`: the destination in messages.
+/// Unpacks an archive file. `operand`: the destination, as the user would write it.
 pub fn unpack_file(
     session: &mut Session,
     file: &Path,
     place: &Place,
-    shown: &str,
+    operand: &[u8],
     new_report: fn() -> Report,
 ) -> Result<()> {
     let how = Options {
@@ -123,7 +124,7 @@ pub fn unpack_file(
         session,
         Input::open(Some(file.as_os_str()))?,
         place,
-        shown,
+        operand,
         how,
         new_report,
     )
@@ -177,12 +178,12 @@ impl Input {
     }
 }
 
-/// Unpacks an archive into a directory. `shown`: the directory in messages.
+/// Unpacks an archive into a directory. `operand`: the directory, as the user would write it.
 pub fn unpack(
     session: &mut Session,
     input: Input,
     place: &Place,
-    shown: &str,
+    operand: &[u8],
     how: Options,
     new_report: fn() -> Report,
 ) -> Result<()> {
@@ -193,7 +194,7 @@ pub fn unpack(
     let target = Target {
         tree: session.tree(id),
         place,
-        shown,
+        operand,
     };
     unpack_into(&target, input, how, &interrupt, &report)
 }
@@ -202,8 +203,8 @@ pub fn unpack(
 pub(crate) struct Target<'a> {
     pub tree: &'a Tree,
     pub place: &'a Place,
-    /// The name in messages.
-    pub shown: &'a str,
+    /// The name, as the user would write it.
+    pub operand: &'a [u8],
 }
 
 /// Unpacks an archive into the directory of a tree.
@@ -214,14 +215,18 @@ pub(crate) fn unpack_into(
     interrupt: &Interrupt,
     report: &Report,
 ) -> Result<()> {
-    let Target { tree, place, shown } = *target;
+    let Target {
+        tree,
+        place,
+        operand,
+    } = *target;
     let name = input.name.clone();
-    let failed = |error| Error::failed(format!("cannot write to {shown}"), &error);
+    let failed = |error| Error::of_file("cannot write to", operand.to_vec(), &error);
     let root = open_directory(tree, place.path()).map_err(failed)?;
     let accounts = Accounts::read_or_none(tree).or(Accounts::read_or_none(&Tree::host()));
     let (mut archive, size) = input.archive(interrupt, accounts)?;
     report.expect(size);
-    let end = extract(&mut archive, root, shown, how, interrupt, report);
+    let end = extract(&mut archive, root, operand, how, interrupt, report);
     report.print_losses();
     let last = escaped(&archive.last);
     match end.map_err(failed)? {

@@ -20,6 +20,7 @@ use estimate::{round_up, Content};
 use makers::{Filled, Maker, Reproducible, FILE_SECTOR};
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::{escaped, size as size_text};
 use outboard_sandbox::HostAccess;
 use outboard_transfer::cp::{self, Changes, Copied, Order};
@@ -123,10 +124,13 @@ impl Source {
     fn find(path: &Path) -> Result<Self> {
         let shown = escaped(path.as_os_str().as_bytes());
         if Place::image_of(path).is_some() {
-            return Err(Error::Failed(format!(
+            return Err(Error::known(
+                ErrorKind::Usage,
+                format!(
                 "{shown} is a place in an image, but --from takes a directory or an archive of the \
                  host: pack it with outboard tar-out before"
-            )));
+            ),
+            ));
         }
         check_file_name(path)?;
         let metadata = std::fs::metadata(path)
@@ -248,7 +252,7 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     // Kept to the end: nobody moves partitions meanwhile.
     let _lock = lock_existing(session, &name)?;
     let (target, has) = find_target(options, session, &name)?;
-    let making = Making::new(options, maker, name.shown(), target.sector())?;
+    let making = Making::new(options, maker, &name, target.sector())?;
     let wish = making.wish(&target, has)?;
     let scratch = target.scratch()?;
     let private = scratch.path().display().to_string();
@@ -350,7 +354,10 @@ fn sector_of(path: &Path, found: &Metadata) -> Result<u64> {
 }
 
 fn exists(shown: &str, what: &str) -> Error {
-    Error::Failed(format!("{shown}: {what} (--force overwrites it)"))
+    Error::known(
+        ErrorKind::AlreadyExists,
+        format!("{shown}: {what} (--force overwrites it)"),
+    )
 }
 
 /// A whole file that is there already, of which a new one takes the place. It keeps the format.
@@ -383,7 +390,7 @@ fn replaced(
 /// The size of what a name means, that of its sectors, and what is on it.
 fn look(session: &mut Session, name: &ImageName) -> Result<(u64, u64, Option<String>)> {
     apart(session, &uses_image(name, false), |session| {
-        let failed = |error| Error::failed(format!("cannot use {}", name.shown()), &error);
+        let failed = |error| Error::of_file("cannot use", name.operand(), &error);
         let (device, _) = session.block_device(name, Wanted::Itself, false)?;
         let old = device.probe().map_err(failed)?;
         let size = device.size().map_err(failed)?;
@@ -437,17 +444,27 @@ struct Making<'a> {
     /// Bytes of a sector of what it is made for.
     sector: u64,
     shown: String,
+    /// The image or volume, as the user would write it.
+    operand: Vec<u8>,
 }
 
 impl<'a> Making<'a> {
-    fn new(options: &'a Mkfs, maker: &'static Maker, shown: String, sector: u64) -> Result<Self> {
+    fn new(
+        options: &'a Mkfs,
+        maker: &'static Maker,
+        name: &ImageName,
+        sector: u64,
+    ) -> Result<Self> {
         maker.check_sectors(sector)?;
         if options.reproducible && maker.reproducible == Reproducible::No {
-            return Err(Error::Failed(format!(
-                "{} cannot be made reproducible: of the types there are, {} can",
-                maker.kind,
-                Maker::reproducible_kinds()
-            )));
+            return Err(Error::known(
+                ErrorKind::Unsupported,
+                format!(
+                    "{} cannot be made reproducible: of the types there are, {} can",
+                    maker.kind,
+                    Maker::reproducible_kinds()
+                ),
+            ));
         }
         let source = options.from.as_deref().map(Source::find).transpose()?;
         if let Some(source) = &source {
@@ -482,7 +499,8 @@ impl<'a> Making<'a> {
             uuid: options.uuid.clone(),
             time,
             sector,
-            shown,
+            shown: name.shown(),
+            operand: name.operand(),
         };
         making.choose_words()?;
         Ok(making)
@@ -570,11 +588,10 @@ impl<'a> Making<'a> {
                     "{}: it has its size, so --fit makes no sense",
                     self.shown
                 ))),
-                Some(size) if size > *room => Err(Error::Failed(format!(
-                    "{} has only {}",
-                    self.shown,
-                    size_text(*room)
-                ))),
+                Some(size) if size > *room => Err(Error::known(
+                    ErrorKind::NoSpace,
+                    format!("{} has only {}", self.shown, size_text(*room)),
+                )),
                 _ => Ok(Wish::Exactly(size.unwrap_or(*room))),
             },
             Target::File { .. } => match (size, has) {
@@ -600,12 +617,15 @@ impl<'a> Making<'a> {
         };
         match self.attempt(session, scratch, size, &[])? {
             made @ (Copied::All | Copied::Some) => Ok(made),
-            Copied::UntilFull => Err(Error::Failed(format!(
-                "{}: {} is too small for the contents: give a larger --size, or --fit{}",
-                self.shown,
-                size_text(size),
-                self.advice_on_inodes(session, size)?
-            ))),
+            Copied::UntilFull => Err(Error::known(
+                ErrorKind::NoSpace,
+                format!(
+                    "{}: {} is too small for the contents: give a larger --size, or --fit{}",
+                    self.shown,
+                    size_text(size),
+                    self.advice_on_inodes(session, size)?
+                ),
+            )),
         }
     }
 
@@ -644,11 +664,14 @@ impl<'a> Making<'a> {
             }
             size = round_up(size + size / 3);
         }
-        Err(Error::Failed(format!(
-            "{}: the contents do not even fit into {}",
-            self.shown,
-            size_text(size)
-        )))
+        Err(Error::known(
+            ErrorKind::NoSpace,
+            format!(
+                "{}: the contents do not even fit into {}",
+                self.shown,
+                size_text(size)
+            ),
+        ))
     }
 
     /// Makes the file system in this size, and fills it. `words`: further ones for the tool.
@@ -715,12 +738,12 @@ impl<'a> Making<'a> {
                     changes: &self.changes,
                     excluded: &Exclusion::default(),
                     names: None,
-                    shown: Some(&self.shown),
+                    operand: Some(&self.operand),
                 };
                 cp::copy(session, &order, &contents, &place, progress::report)
             }
             Source::Tar(path) => {
-                match unpack_file(session, path, &place, &self.shown, progress::report) {
+                match unpack_file(session, path, &place, &self.operand, progress::report) {
                     Ok(()) => Ok(Copied::All),
                     Err(Error::Told) => Ok(Copied::Some),
                     Err(error) => Err(error),
@@ -814,12 +837,15 @@ impl<'a> Making<'a> {
         };
         let needed = scratch.size()?;
         if needed > size {
-            return Err(Error::Failed(format!(
-                "{}: the file system has {}, which is more than {}",
-                self.shown,
-                size_text(needed),
-                size_text(size)
-            )));
+            return Err(Error::known(
+                ErrorKind::NoSpace,
+                format!(
+                    "{}: the file system has {}, which is more than {}",
+                    self.shown,
+                    size_text(needed),
+                    size_text(size)
+                ),
+            ));
         }
         scratch.set_size(size).map(|()| made)
     }
