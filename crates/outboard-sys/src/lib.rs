@@ -49,7 +49,7 @@ pub use child::{
 };
 pub use control::{Control, CONTROL_SIZE};
 pub use device_mapper::{MapperRequest, MAPPER_HEADER_SIZE};
-pub use entries::{Entries, Entry};
+pub use entries::{Entries, RawEntry};
 pub use explained::{errno, explained};
 pub use fd::Fd;
 pub use file_lock::FileLock;

@@ -41,8 +41,8 @@ pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
     let mut failures = Failures::default();
     for source in &sources {
         let part = match source {
-            Source::Place(place) => one(session, place, &output, &interrupt),
-            Source::Volume(name) => volume(session, name),
+            CatSource::Place(place) => one(session, place, &output, &interrupt),
+            CatSource::Volume(name) => volume(session, name),
         };
         failures.take(part)?;
         interrupt.check()?;
@@ -51,24 +51,24 @@ pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
 }
 
 /// The source of the bytes that cat writes.
-enum Source {
+enum CatSource {
     Place(Place),
     Volume(ImageName),
 }
 
-fn find_sources(options: &Cat, session: &mut Session) -> Result<Vec<Source>> {
+fn find_sources(options: &Cat, session: &mut Session) -> Result<Vec<CatSource>> {
     let understand = |operand: &OsStr| match volume_operand(operand) {
-        Some(name) => Ok(Source::Volume(name)),
-        None => image_place(operand).map(Source::Place),
+        Some(name) => Ok(CatSource::Volume(name)),
+        None => image_place(operand).map(CatSource::Place),
     };
     let understood = options.places.iter().map(|operand| understand(operand));
-    let understood = understood.collect::<Result<Vec<Source>>>()?;
+    let understood = understood.collect::<Result<Vec<CatSource>>>()?;
     let mut sources = Vec::new();
     for source in understood {
         match source {
-            Source::Place(place) => {
+            CatSource::Place(place) => {
                 let places = expand_places(session, vec![place], false)?;
-                sources.extend(places.into_iter().map(Source::Place));
+                sources.extend(places.into_iter().map(CatSource::Place));
             }
             volume => sources.push(volume),
         }

@@ -88,13 +88,13 @@ impl Row {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Table<'a> {
+struct SizeTable<'a> {
     rows: Vec<Row>,
     #[serde(skip)]
     options: &'a Df,
 }
 
-impl Print for Table<'_> {
+impl Print for SizeTable<'_> {
     fn print(&self, output: &mut Output) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());
@@ -126,7 +126,7 @@ pub fn run(options: &Df, session: &mut Session, output: &mut Output) -> Result<(
             rows.extend(failures.take(measure(session, &name))?);
         }
     }
-    output.member("filesystems", &Table { rows, options })?;
+    output.member("filesystems", &SizeTable { rows, options })?;
     failures.finish()
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading back what `getfattr` and `getfacl` wrote: sections that begin with "# file: PATH".
 
-use super::descend::{look, Found};
+use super::descend::{look, VisitedFile};
 use super::image_place;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
@@ -89,7 +89,7 @@ impl Dump {
         session: &mut Session,
         operands: &[OsString],
         follow: bool,
-        mut apply: impl FnMut(&Found, &Section) -> Result<()>,
+        mut apply: impl FnMut(&VisitedFile, &Section) -> Result<()>,
     ) -> Result<()> {
         let [operand] = operands else {
             return Err(Error::Usage(

@@ -13,7 +13,7 @@ use outboard::{signal_child, signals, Fd, System, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::HostAccess;
-use outboard_transfer::attributes::{self, Target, Wanted, Xattrs};
+use outboard_transfer::attributes::{self, AttributeTarget, Wanted, Xattrs};
 use outboard_transfer::report::Report;
 use outboard_volume::address::Place;
 use outboard_volume::session::{apart, Session};
@@ -384,7 +384,7 @@ fn keep_attributes(old: &Fd, new: &Fd, attributes: &Attributes) -> io::Result<()
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Vec::new(),
         other => other?,
     };
-    let (report, target) = (Report::default(), Target::Open(new));
+    let (report, target) = (Report::default(), AttributeTarget::Open(new));
     let xattrs = OldXattrs { old, names };
     attributes::keep(
         &report,
@@ -407,7 +407,7 @@ struct OldXattrs<'a> {
 }
 
 impl Xattrs for OldXattrs<'_> {
-    fn set(&self, target: &Target, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
+    fn set(&self, target: &AttributeTarget, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
         for name in self.names.iter().filter(|name| chosen(name)) {
             let value = self.old.xattr(name);
             if value

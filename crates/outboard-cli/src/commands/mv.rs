@@ -82,13 +82,13 @@ fn movable(operand: &OsString) -> Result<Place> {
 }
 
 /// A name in an open directory of a mounted file system.
-struct End {
+struct MovedName {
     id: TreeId,
     directory: Fd,
     name: CString,
 }
 
-impl End {
+impl MovedName {
     fn find(session: &mut Session, place: &Place) -> Result<Self> {
         let id = session.open(place, true)?;
         let found = Named::to_change(session.tree(id), place);
@@ -119,8 +119,8 @@ fn move_one(
     new: &Place,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let to = End::find(session, new)?;
-    let from = End::find(session, source)?;
+    let to = MovedName::find(session, new)?;
+    let from = MovedName::find(session, source)?;
     let failed = |error: &io::Error| failure(source, new, error);
     let stat = from.directory.stat_at(&from.name, ITSELF);
     let stat = stat.map_err(|error| failed(&error))?;
@@ -148,7 +148,7 @@ fn move_one(
 
 /// Renames. If both names already mean the same file, the system call does nothing and calls it
 /// success: they are hard links, or differ in case only, on a file system that ignores that.
-fn rename(from: &End, to: &End, stat: &libc::stat) -> io::Result<()> {
+fn rename(from: &MovedName, to: &MovedName, stat: &libc::stat) -> io::Result<()> {
     if let Ok(old) = to.directory.stat_at(&to.name, ITSELF) {
         if (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino) {
             let several = stat.st_nlink > 1 && !is_directory(stat);
@@ -163,7 +163,7 @@ fn rename(from: &End, to: &End, stat: &libc::stat) -> io::Result<()> {
 }
 
 /// Renames with a third name in between.
-fn rename_by_detour(from: &End, to: &End) -> io::Result<()> {
+fn rename_by_detour(from: &MovedName, to: &MovedName) -> io::Result<()> {
     let directory = &from.directory;
     let rename = |old: &CStr, new: &CStr| directory.rename_at(old, directory, new, 0);
     let (between, ()) = with_new_name(directory, |name| rename(&from.name, name))?;
@@ -175,7 +175,12 @@ fn rename_by_detour(from: &End, to: &End) -> io::Result<()> {
 }
 
 /// Whether a copy may take a name: what rename() says, before much is copied.
-fn check_replaceable(to: &End, tree: &Tree, new: &Place, stat: &libc::stat) -> io::Result<()> {
+fn check_replaceable(
+    to: &MovedName,
+    tree: &Tree,
+    new: &Place,
+    stat: &libc::stat,
+) -> io::Result<()> {
     let Ok(old) = to.directory.stat_at(&to.name, ITSELF) else {
         return Ok(());
     };
@@ -189,7 +194,7 @@ fn check_replaceable(to: &End, tree: &Tree, new: &Place, stat: &libc::stat) -> i
 }
 
 /// Makes a complete and durable copy with the new name, or none.
-fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &End) -> Result<()> {
+fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &MovedName) -> Result<()> {
     let failed = |error: &io::Error| failure(source, new, error);
     let made = with_new_name(&to.directory, |name| {
         to.directory.make_directory_at(name, 0o700)
@@ -221,7 +226,7 @@ fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &End) -
 }
 
 /// Gives the copy its name, and removes the directory where it was made.
-fn take_name(source: &Place, to: &End, beside: &CString) -> io::Result<()> {
+fn take_name(source: &Place, to: &MovedName, beside: &CString) -> io::Result<()> {
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let directory = to.directory.open_at(beside, flags, 0)?;
     let name = CString::new(base_name(source.path().as_os_str().as_bytes()))?;
@@ -231,7 +236,7 @@ fn take_name(source: &Place, to: &End, beside: &CString) -> io::Result<()> {
 }
 
 /// Removes the copy of a source that stays where it is, also after an interrupt.
-fn discard(to: &End, beside: CString, shown: &Place) {
+fn discard(to: &MovedName, beside: CString, shown: &Place) {
     let top = to.directory.duplicate().and_then(|directory| {
         Ok(Named {
             stat: directory.stat_at(&beside, ITSELF)?,

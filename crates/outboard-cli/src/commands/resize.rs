@@ -86,13 +86,13 @@ enum Method {
 }
 
 /// Why a file system was not resized.
-struct Failure {
+struct ResizeFailure {
     error: Error,
     /// A kernel was changing it and did not end in order: its journal may have some of the growth.
     half_changed: bool,
 }
 
-impl From<Error> for Failure {
+impl From<Error> for ResizeFailure {
     fn from(error: Error) -> Self {
         Self {
             error,
@@ -101,7 +101,7 @@ impl From<Error> for Failure {
     }
 }
 
-type Resized = std::result::Result<(), Failure>;
+type Resized = std::result::Result<(), ResizeFailure>;
 
 /// To what size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +197,7 @@ fn grow(
     }
     let before = size_of_image(session, volume.path())?;
     let grown = without_stop(|| holder.grow(session, volume, size))
-        .map_err(Failure::from)
+        .map_err(ResizeFailure::from)
         .and_then(|()| method.resize(session, &volume.name, Goal::Fill));
     match grown {
         Ok(()) => Ok(()),
@@ -615,7 +615,7 @@ fn by_kernel(
     // A result arrives only after an unmount without errors.
     match apart(session, &access, |session| Ok(resize(session))) {
         Ok(resized) => Ok(resized?),
-        Err(error) => Err(Failure {
+        Err(error) => Err(ResizeFailure {
             half_changed: !matches!(error, Error::Interrupted(_)),
             error,
         }),

@@ -43,7 +43,7 @@ struct Head {
 
 /// How a command ended. With `Layout::Document`, all of the output.
 #[derive(Serialize)]
-struct End {
+struct LastLine {
     #[serde(flatten)]
     head: Option<Head>,
     ok: bool,
@@ -97,7 +97,7 @@ impl From<Reported> for ErrorRecord {
     }
 }
 
-impl End {
+impl LastLine {
     fn new(result: &Result<()>, kept: Kept) -> Self {
         let Reports { first, more } = kept.failures;
         let last = result.as_ref().err();
@@ -176,10 +176,10 @@ impl Json {
     /// The lines to print at the end of a command.
     pub fn end(mut self, result: &Result<()>) -> Result<Vec<String>> {
         let head = self.head()?;
-        let end = End {
+        let end = LastLine {
             head: (!self.started).then_some(self.head),
             members: self.members,
-            ..End::new(result, take_reports())
+            ..LastLine::new(result, take_reports())
         };
         Ok(head.into_iter().chain([line(&end)?]).collect())
     }

@@ -211,7 +211,7 @@ pub(crate) struct Job<'a> {
 }
 
 /// The destination: a directory, and a name in it unless the destination is the directory itself.
-struct Target {
+struct CopyTarget {
     directory: Arc<Fd>,
     name: Option<CString>,
     /// The name is a link to a pipe, as /dev/stdout may be.
@@ -236,7 +236,7 @@ fn copy_all(
         TreeId::Host => None,
         TreeId::Mount(index) => Some(session.mounted(*index)),
     };
-    let source = |(place, id): (_, &TreeId)| Source {
+    let source = |(place, id): (_, &TreeId)| CopySource {
         place,
         tree: session.tree(*id),
         mount: mount(id),
@@ -252,7 +252,7 @@ fn copy_all(
 }
 
 /// A file that is to be copied, with all below it.
-pub(crate) struct Source<'a> {
+pub(crate) struct CopySource<'a> {
     place: &'a Place,
     tree: &'a Tree,
     /// `None`: it is in no mounted image.
@@ -261,8 +261,8 @@ pub(crate) struct Source<'a> {
 
 /// The sources and the target of a copy.
 struct Way<'a> {
-    sources: Vec<Source<'a>>,
-    target: Target,
+    sources: Vec<CopySource<'a>>,
+    target: CopyTarget,
     /// Of the target.
     destination: &'a Place,
     used: Arc<UsedFiles>,
@@ -310,12 +310,12 @@ pub(crate) fn copy_exactly(
         .open_parent(destination.path())
         .map_err(failed)?;
     let way = Way {
-        sources: vec![Source {
+        sources: vec![CopySource {
             place,
             tree,
             mount: None,
         }],
-        target: Target {
+        target: CopyTarget {
             directory: Arc::new(directory),
             name: Some(name),
             pipe: false,
@@ -332,14 +332,14 @@ fn ends_with_slash(path: &Path) -> bool {
     path.as_os_str().as_bytes().ends_with(b"/")
 }
 
-fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
+fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<CopyTarget> {
     let shown = place.shown();
     let failed =
         |error: &io::Error| Error::failed(format!("cannot write to {}", place.shown()), error);
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
     match tree.open_fd(place.path(), flags, 0) {
         Ok(directory) => {
-            return Ok(Target {
+            return Ok(CopyTarget {
                 directory: Arc::new(directory),
                 name: None,
                 pipe: false,
@@ -374,7 +374,7 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
         Err(_) => place.path().to_path_buf(),
     };
     let (directory, name) = tree.open_parent(&path).map_err(|error| failed(&error))?;
-    Ok(Target {
+    Ok(CopyTarget {
         directory: Arc::new(directory),
         name: Some(name),
         pipe,
@@ -399,8 +399,8 @@ fn base_name(path: &Path) -> Option<CString> {
 
 fn add_source<'a>(
     walk: &mut Walk<'a>,
-    source: &Source<'a>,
-    target: &Target,
+    source: &CopySource<'a>,
+    target: &CopyTarget,
     destination: &Place,
 ) -> Result<()> {
     let (place, tree) = (source.place, source.tree);

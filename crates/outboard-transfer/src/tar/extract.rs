@@ -13,7 +13,7 @@ use super::member::{Archive, Attributes, Kind, Member, Next};
 use super::pending::{self, Later, Pending};
 use super::selection::Selection;
 use super::stream::{Piece, Stop};
-use crate::attributes::Target;
+use crate::attributes::AttributeTarget;
 use crate::cp::handle_cache::HandleCache;
 use crate::cp::queue::Queue;
 use crate::report::Report;
@@ -50,7 +50,7 @@ pub struct Options<'a> {
 }
 
 /// How reading ended.
-pub enum End {
+pub enum ArchiveEnd {
     Complete {
         marked: bool,
     },
@@ -66,7 +66,7 @@ pub fn extract(
     options: Options,
     interrupt: &Interrupt,
     report: &Report,
-) -> io::Result<End> {
+) -> io::Result<ArchiveEnd> {
     let flights = Flights::default();
     let handles = HandleCache::default();
     let queue: Queue<Vec<Job>> = Queue::new(WAITING);
@@ -104,8 +104,8 @@ pub fn extract(
     });
     extraction.finish_directories();
     Ok(match result {
-        Ok(marked) => End::Complete { marked },
-        Err(stop) => End::Stopped(stop, archive.offset()),
+        Ok(marked) => ArchiveEnd::Complete { marked },
+        Err(stop) => ArchiveEnd::Stopped(stop, archive.offset()),
     })
 }
 
@@ -266,7 +266,7 @@ impl Extraction<'_> {
         };
         // Access lists wait: files that are made in the directory would inherit them.
         let (report, shown) = (self.maker.report, || self.maker.shown(&later.path));
-        let target = Target::Open(&made.fd);
+        let target = AttributeTarget::Open(&made.fd);
         later.attributes.give_xattrs(report, &target, &shown);
         self.pending.add(made.identity, later).map_err(|_| {
             io::Error::other(format!(
@@ -402,7 +402,7 @@ impl Extraction<'_> {
             });
             match found {
                 Ok(Some((directory, now))) => {
-                    let target = Target::Open(&directory.fd);
+                    let target = AttributeTarget::Open(&directory.fd);
                     later.attributes.give(report, &target, &now, &shown);
                     self.maker.note(&directory.fd);
                 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Unpacks an archive into a directory of an image.
 
-use super::extract::{extract, End, Options};
+use super::extract::{extract, ArchiveEnd, Options};
 use super::member::{Archive, Next};
 use super::polled::{Gone, Polled};
 use super::selection::Selection;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub const NAMES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// The bytes of an archive.
-enum Source {
+enum ArchiveBytes {
     /// A file, pipe or socket of the host.
     File(File),
     /// A program's own stream, which nobody can poll.
@@ -36,7 +36,7 @@ enum Source {
 
 /// The source of the archive.
 pub struct Input {
-    source: Source,
+    source: ArchiveBytes,
     /// For messages.
     pub name: String,
     size: Option<u64>,
@@ -78,7 +78,7 @@ impl Input {
     /// Reads from a program's own stream. `name`: for messages.
     pub fn of_reader(reader: impl Read + Send + 'static, name: &str) -> Self {
         Self {
-            source: Source::Reader(Box::new(reader)),
+            source: ArchiveBytes::Reader(Box::new(reader)),
             name: name.to_owned(),
             size: None,
             metadata: None,
@@ -89,7 +89,7 @@ impl Input {
     pub fn of(file: File, name: String) -> Self {
         let metadata = file.metadata().ok();
         Self {
-            source: Source::File(file),
+            source: ArchiveBytes::File(file),
             name,
             size: metadata
                 .as_ref()
@@ -166,8 +166,8 @@ impl Input {
     fn archive(self, interrupt: &Interrupt, accounts: Accounts) -> Result<(Archive, u64)> {
         let (position, gone) = (Arc::new(AtomicU64::new(0)), Gone::default());
         let input: Box<dyn Read + Send> = match self.source {
-            Source::File(file) => Box::new(Polled::new(file, gone.clone())),
-            Source::Reader(reader) => reader,
+            ArchiveBytes::File(file) => Box::new(Polled::new(file, gone.clone())),
+            ArchiveBytes::Reader(reader) => reader,
         };
         let counted = Counted {
             input,
@@ -191,7 +191,7 @@ pub fn unpack(
     let id = session.open(place, true)?;
     let _ = session.tree(id).system().raise_file_limit(1 << 16);
     let report = new_report();
-    let target = Target {
+    let target = UnpackTarget {
         tree: session.tree(id),
         place,
         operand,
@@ -200,7 +200,7 @@ pub fn unpack(
 }
 
 /// The directory that an archive is unpacked into.
-pub(crate) struct Target<'a> {
+pub(crate) struct UnpackTarget<'a> {
     pub tree: &'a Tree,
     pub place: &'a Place,
     /// The name, as the user would write it.
@@ -209,13 +209,13 @@ pub(crate) struct Target<'a> {
 
 /// Unpacks an archive into the directory of a tree.
 pub(crate) fn unpack_into(
-    target: &Target,
+    target: &UnpackTarget,
     input: Input,
     how: Options,
     interrupt: &Interrupt,
     report: &Report,
 ) -> Result<()> {
-    let Target {
+    let UnpackTarget {
         tree,
         place,
         operand,
@@ -230,7 +230,7 @@ pub(crate) fn unpack_into(
     report.print_losses();
     let last = escaped(&archive.last);
     match end.map_err(failed)? {
-        End::Complete { marked } => {
+        ArchiveEnd::Complete { marked } => {
             if !marked {
                 warn(format!(
                     "note: {name} ends without the mark of an end: it may be cut off after {last}"
@@ -240,13 +240,13 @@ pub(crate) fn unpack_into(
                 report.fail(format!("{} is not in {name}", escaped(path)));
             }
         }
-        End::Stopped(..) if interrupt.asked() => {
+        ArchiveEnd::Stopped(..) if interrupt.asked() => {
             return Err(Error::Interrupted(format!(
                 "interrupted after {} files, which are written",
                 report.files()
             )))
         }
-        End::Stopped(stop, offset) => {
+        ArchiveEnd::Stopped(stop, offset) => {
             return Err(stopped(stop, &name, offset, &last, report.files()))
         }
     }

@@ -115,12 +115,12 @@ pub struct Mkfs {
 
 /// The source of the contents.
 #[derive(Debug)]
-enum Source {
+enum ContentSource {
     Directory(PathBuf),
     Tar(PathBuf),
 }
 
-impl Source {
+impl ContentSource {
     fn find(path: &Path) -> Result<Self> {
         let shown = escaped(path.as_os_str().as_bytes());
         if Place::image_of(path).is_some() {
@@ -186,7 +186,7 @@ impl Source {
 }
 
 /// Where the file system will be.
-enum Target {
+enum ImageTarget {
     File {
         path: PathBuf,
         replace: bool,
@@ -206,7 +206,7 @@ enum Target {
     },
 }
 
-impl Target {
+impl ImageTarget {
     fn path(&self) -> &Path {
         match self {
             Self::File { path, .. } | Self::Range { path, .. } | Self::Device { path, .. } => path,
@@ -291,12 +291,12 @@ fn find_target(
     options: &Mkfs,
     session: &mut Session,
     name: &ImageName,
-) -> Result<(Target, Option<u64>)> {
+) -> Result<(ImageTarget, Option<u64>)> {
     let shown = name.shown();
     let path = name.file.clone();
     let found = match path.symlink_metadata() {
         Err(_) if name.partition.is_none() && name.volume.is_none() => {
-            let target = Target::File {
+            let target = ImageTarget::File {
                 format: NewFormat::of(&path, session.options()),
                 path,
                 replace: false,
@@ -321,7 +321,7 @@ fn find_target(
             let range = image.range(name)?;
             let old = image.probe_range(range).map(|old| old.kind.to_owned());
             let sector = sector_of(&path, &found)?;
-            let target = Target::Range {
+            let target = ImageTarget::Range {
                 path,
                 range,
                 sector,
@@ -330,7 +330,7 @@ fn find_target(
         }
         _ => {
             let (size, sector, old) = look(session, name)?;
-            (Target::Device { path, size, sector }, size, old)
+            (ImageTarget::Device { path, size, sector }, size, old)
         }
     };
     match old {
@@ -367,7 +367,7 @@ fn replaced(
     name: &ImageName,
     format: Option<&str>,
     length: u64,
-) -> Result<(Target, Option<u64>)> {
+) -> Result<(ImageTarget, Option<u64>)> {
     let shown = name.shown();
     if !options.force {
         return Err(exists(&shown, "the file exists already"));
@@ -379,7 +379,7 @@ fn replaced(
         None => (NewFormat::Raw, length),
         Some(_) => (NewFormat::named(format), look(session, name)?.0),
     };
-    let target = Target::File {
+    let target = ImageTarget::File {
         path,
         replace: true,
         format,
@@ -403,23 +403,23 @@ fn look(session: &mut Session, name: &ImageName) -> Result<(u64, u64, Option<Str
 fn finish(
     session: &mut Session,
     scratch: Scratch,
-    target: &Target,
+    target: &ImageTarget,
     name: &ImageName,
 ) -> Result<()> {
     match target {
-        Target::File {
+        ImageTarget::File {
             path,
             replace,
             format,
         } => format.keep(session, scratch, path, *replace),
-        Target::Range { path, range, .. } => {
+        ImageTarget::Range { path, range, .. } => {
             let image = ImageLock::take(path, true)?;
             scratch.write_back(image.file(), *range).map_err(|error| {
                 let text = format!("{}: not everything was written", name.shown());
                 Error::failed(text, &error)
             })
         }
-        Target::Device { path, .. } => write_to(session, &scratch, name, path),
+        ImageTarget::Device { path, .. } => write_to(session, &scratch, name, path),
     }
 }
 
@@ -434,7 +434,7 @@ enum Wish {
 struct Making<'a> {
     options: &'a Mkfs,
     maker: &'static Maker,
-    source: Option<Source>,
+    source: Option<ContentSource>,
     changes: Changes,
     /// The tool's options, besides those of the user.
     words: Vec<OsString>,
@@ -466,7 +466,11 @@ impl<'a> Making<'a> {
                 ),
             ));
         }
-        let source = options.from.as_deref().map(Source::find).transpose()?;
+        let source = options
+            .from
+            .as_deref()
+            .map(ContentSource::find)
+            .transpose()?;
         if let Some(source) = &source {
             source.check(options)?;
         }
@@ -576,14 +580,14 @@ impl<'a> Making<'a> {
         }
     }
 
-    fn wish(&self, target: &Target, has: Option<u64>) -> Result<Wish> {
+    fn wish(&self, target: &ImageTarget, has: Option<u64>) -> Result<Wish> {
         let size = self.options.size;
         match target {
-            Target::Range {
+            ImageTarget::Range {
                 range: Range { size: room, .. },
                 ..
             }
-            | Target::Device { size: room, .. } => match size {
+            | ImageTarget::Device { size: room, .. } => match size {
                 _ if self.options.fit => Err(Error::Usage(format!(
                     "{}: it has its size, so --fit makes no sense",
                     self.shown
@@ -594,7 +598,7 @@ impl<'a> Making<'a> {
                 )),
                 _ => Ok(Wish::Exactly(size.unwrap_or(*room))),
             },
-            Target::File { .. } => match (size, has) {
+            ImageTarget::File { .. } => match (size, has) {
                 (Some(size), _) => Ok(Wish::Exactly(size)),
                 (None, Some(size)) if !self.options.fit && self.source.is_none() => {
                     Ok(Wish::Exactly(size))
@@ -717,7 +721,12 @@ impl<'a> Making<'a> {
     }
 
     /// Copies the source into the empty file system.
-    fn fill(&self, session: &mut Session, scratch: &Scratch, source: &Source) -> Result<Copied> {
+    fn fill(
+        &self,
+        session: &mut Session,
+        scratch: &Scratch,
+        source: &ContentSource,
+    ) -> Result<Copied> {
         let image = ImageName::new(scratch.path(), None);
         let access = HostAccess {
             reads: source.reads(),
@@ -731,7 +740,7 @@ impl<'a> Making<'a> {
             ..cp::Options::everything(session.umask())
         };
         apart(session, &access, |session| match source {
-            Source::Directory(path) => {
+            ContentSource::Directory(path) => {
                 let contents = [Place::Host(path.join("."))];
                 let order = Order {
                     options,
@@ -742,7 +751,7 @@ impl<'a> Making<'a> {
                 };
                 cp::copy(session, &order, &contents, &place, progress::report)
             }
-            Source::Tar(path) => {
+            ContentSource::Tar(path) => {
                 match unpack_file(session, path, &place, &self.operand, progress::report) {
                     Ok(()) => Ok(Copied::All),
                     Err(Error::Told) => Ok(Copied::Some),
@@ -757,7 +766,7 @@ impl<'a> Making<'a> {
         &self,
         session: &Session,
         scratch: &Scratch,
-        source: Option<&Source>,
+        source: Option<&ContentSource>,
         words: &[String],
     ) -> Result<Copied> {
         let call = self.maker.tool.call(session.options().confinement())?;
@@ -771,7 +780,7 @@ impl<'a> Making<'a> {
             call = call.variable(name, self.sector.to_string());
         }
         let tree = match &self.source {
-            Some(given @ Source::Directory(_)) => Some(given.directory()?),
+            Some(given @ ContentSource::Directory(_)) => Some(given.directory()?),
             Some(given) if self.maker.filled == Filled::ByTool => Some(given.directory()?),
             _ => None,
         };
